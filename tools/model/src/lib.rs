@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! NVDLA as software: registers and memory in, bytes and interrupts out.
+//!
+//! The model is functional and bit-exact: it gives the bytes that the hardware gives, without its timing. What differs
+//! between hardware configurations is the data of [`nvdla_uapi::config`].
+
+pub mod memory;
+pub mod registers;
+pub mod stream;

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What one unit hands to the next without memory between: CACC to SDP, SDP to PDP.
+
+use nvdla_uapi::reg::Register;
+
+/// A cube of samples, in the order of a packed feature cube: surface of `lanes` channels, line, column, lane.
+///
+/// Lanes past `channels` in the last surface hold what the producing unit computed there (zero for CACC).
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stream {
+    /// Elements a line.
+    pub width: usize,
+    /// Lines.
+    pub height: usize,
+    /// Channels.
+    pub channels: usize,
+    /// Channels of a surface.
+    pub lanes: usize,
+    /// Cubes one after another (a hardware batch), 1 otherwise.
+    pub batch: usize,
+    /// `batch * surfaces * height * width * lanes` samples.
+    pub samples: Samples,
+}
+
+/// The samples of a [`Stream`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum Samples {
+    /// Integer processing: accumulators, or int8 and int16 values widened.
+    Int(Vec<i32>),
+    /// fp16 processing: fp32 values.
+    Float(Vec<f32>),
+}
+
+impl Stream {
+    /// Surfaces of a cube.
+    pub const fn surfaces(&self) -> usize {
+        self.channels.div_ceil(self.lanes)
+    }
+
+    /// Index in `samples` of the element, in cube `batch`.
+    pub const fn index(&self, batch: usize, channel: usize, y: usize, x: usize) -> usize {
+        let surface = batch * self.surfaces() + channel / self.lanes;
+        ((surface * self.height + y) * self.width + x) * self.lanes + channel % self.lanes
+    }
+}
+
+/// What a unit leaves behind when it ends: its output, and its status registers' new values.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Done<T> {
+    /// The output.
+    pub output: T,
+    /// Status registers (saturation, NaN and lookup-table counters) with their values.
+    pub status: Vec<(Register, u32)>,
+}

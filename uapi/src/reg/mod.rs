@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! The register map of NVDLA: blocks, registers and typed fields, under the names of the hardware manual.
+//!
+//! Two families exist. They share every register's offset within its block and differ in where the blocks lie
+//! ([`Block::base`]), in the configuration ROM (later family only), and in the low bits of address, stride and
+//! byte-count registers, which the first family does not implement ([`Register::writable_nv_full`]). A register's
+//! value means the same in both: an address register holds the byte address with its low bits clear.
+//!
+//! Source: the public register specification of the hardware (`spec/manual`), one module a block.
+//!
+//! ```
+//! use nvdla_uapi::reg::{cdma, values::Precision};
+//! let misc = cdma::d_misc_cfg::IN_PRECISION.put(Precision::Fp16);
+//! assert_eq!(cdma::d_misc_cfg::IN_PRECISION.get(misc), Some(Precision::Fp16));
+//! ```
+
+use core::marker::PhantomData;
+
+pub mod bdma;
+pub mod cacc;
+pub mod cdma;
+pub mod cdp;
+pub mod cdp_rdma;
+pub mod cfgrom;
+pub mod cmac_a;
+pub mod cmac_b;
+pub mod csc;
+pub mod cvif;
+pub mod glb;
+pub mod mcif;
+pub mod pdp;
+pub mod pdp_rdma;
+pub mod rbk;
+pub mod sdp;
+pub mod sdp_rdma;
+pub mod values;
+
+/// A register: where it lies in its block and which of its bits can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Register {
+    /// Byte offset from the block's base.
+    pub offset: u16,
+    /// Value after reset.
+    pub reset: u32,
+    /// Bits that a write changes (later family).
+    pub writable: u32,
+    /// Bits that a write changes on nv_full.
+    pub writable_nv_full: u32,
+}
+
+/// A value that a register field can hold.
+pub trait FieldValue: Sized {
+    /// The value that `bits` (already shifted down and masked) encode, if the specification names it.
+    fn from_bits(bits: u32) -> Option<Self>;
+    /// The encoding, not yet shifted.
+    fn to_bits(self) -> u32;
+}
+
+impl FieldValue for u32 {
+    fn from_bits(bits: u32) -> Option<Self> {
+        Some(bits)
+    }
+    fn to_bits(self) -> u32 {
+        self
+    }
+}
+
+impl FieldValue for bool {
+    fn from_bits(bits: u32) -> Option<Self> {
+        Some(bits != 0)
+    }
+    fn to_bits(self) -> u32 {
+        u32::from(self)
+    }
+}
+
+/// A field of a register, holding a `T`.
+#[derive(Debug)]
+pub struct Field<T> {
+    lsb: u8,
+    width: u8,
+    value: PhantomData<T>,
+}
+
+impl<T> Clone for Field<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Field<T> {}
+
+impl<T> Field<T> {
+    /// The field of `width` bits whose lowest is `lsb`.
+    pub const fn new(lsb: u8, width: u8) -> Self {
+        Self { lsb, width, value: PhantomData }
+    }
+
+    /// Position of the lowest bit.
+    pub const fn lsb(self) -> u32 {
+        self.lsb as u32
+    }
+
+    /// The field's largest value, not shifted.
+    pub const fn max(self) -> u32 {
+        u32::MAX >> (32 - self.width as u32)
+    }
+
+    /// The field's bits within the register.
+    pub const fn mask(self) -> u32 {
+        self.max() << self.lsb
+    }
+
+    /// The field's bits of `register`, shifted down.
+    pub const fn raw(self, register: u32) -> u32 {
+        (register >> self.lsb) & self.max()
+    }
+}
+
+impl<T: FieldValue> Field<T> {
+    /// The field's value in `register`; `None` when the specification does not name the encoding.
+    pub fn get(self, register: u32) -> Option<T> {
+        T::from_bits(self.raw(register))
+    }
+
+    /// The register bits that set the field to `value`. Bits that do not fit are cut off.
+    pub fn put(self, value: T) -> u32 {
+        (value.to_bits() & self.max()) << self.lsb
+    }
+}
+
+impl Field<u32> {
+    /// The field's value in `register`.
+    pub const fn value(self, register: u32) -> u32 {
+        self.raw(register)
+    }
+}
+
+impl Field<bool> {
+    /// Whether the field's bit is set in `register`.
+    pub const fn is_set(self, register: u32) -> bool {
+        self.raw(register) != 0
+    }
+}
+
+/// A register with its name and fields, for tools and logs.
+#[derive(Clone, Copy, Debug)]
+pub struct Described {
+    /// The register's name in the specification.
+    pub name: &'static str,
+    /// The register.
+    pub register: Register,
+    /// Name, lowest bit and width of each field.
+    pub fields: &'static [(&'static str, u8, u8)],
+}
+
+/// Which of the two register maps a device has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Family {
+    /// The first release ("os_initial").
+    NvFull,
+    /// nv_small and every later configuration.
+    NvSmall,
+}
+
+/// A block of the register window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Block {
+    /// Configuration ROM (later family only).
+    Cfgrom,
+    /// Version and interrupts.
+    Glb,
+    /// Primary memory interface.
+    Mcif,
+    /// Secondary memory interface.
+    Cvif,
+    /// Bridge DMA.
+    Bdma,
+    /// Convolution DMA.
+    Cdma,
+    /// Convolution sequence controller.
+    Csc,
+    /// First half of the multiply-accumulate array.
+    CmacA,
+    /// Second half of the multiply-accumulate array.
+    CmacB,
+    /// Convolution accumulator.
+    Cacc,
+    /// SDP's read DMA.
+    SdpRdma,
+    /// Single data point processor.
+    Sdp,
+    /// PDP's read DMA.
+    PdpRdma,
+    /// Planar data processor.
+    Pdp,
+    /// CDP's read DMA.
+    CdpRdma,
+    /// Cross-channel data processor.
+    Cdp,
+    /// Rubik.
+    Rbk,
+}
+
+impl Block {
+    /// Every block.
+    pub const ALL: [Self; 17] = [
+        Self::Cfgrom,
+        Self::Glb,
+        Self::Mcif,
+        Self::Cvif,
+        Self::Bdma,
+        Self::Cdma,
+        Self::Csc,
+        Self::CmacA,
+        Self::CmacB,
+        Self::Cacc,
+        Self::SdpRdma,
+        Self::Sdp,
+        Self::PdpRdma,
+        Self::Pdp,
+        Self::CdpRdma,
+        Self::Cdp,
+        Self::Rbk,
+    ];
+
+    /// Bytes of the window that each block takes.
+    pub const SIZE: u32 = 0x1000;
+
+    /// The block's byte offset in the register window, `None` where the family has no such block.
+    pub const fn base(self, family: Family) -> Option<u32> {
+        let page = match (family, self) {
+            (Family::NvFull, Self::Cfgrom) => return None,
+            (Family::NvFull, Self::Glb) | (Family::NvSmall, Self::Cfgrom) => 0x0,
+            (Family::NvSmall, Self::Glb) => 0x1,
+            (_, Self::Mcif) => 0x2,
+            (Family::NvFull, Self::Cvif) | (Family::NvSmall, Self::Cdma) => 0x3,
+            (Family::NvFull, Self::Bdma) | (Family::NvSmall, Self::Csc) => 0x4,
+            (Family::NvFull, Self::Cdma) | (Family::NvSmall, Self::CmacA) => 0x5,
+            (Family::NvFull, Self::Csc) | (Family::NvSmall, Self::CmacB) => 0x6,
+            (Family::NvFull, Self::CmacA) | (Family::NvSmall, Self::Cacc) => 0x7,
+            (Family::NvFull, Self::CmacB) | (Family::NvSmall, Self::SdpRdma) => 0x8,
+            (Family::NvFull, Self::Cacc) | (Family::NvSmall, Self::Sdp) => 0x9,
+            (Family::NvFull, Self::SdpRdma) | (Family::NvSmall, Self::PdpRdma) => 0xa,
+            (Family::NvFull, Self::Sdp) | (Family::NvSmall, Self::Pdp) => 0xb,
+            (Family::NvFull, Self::PdpRdma) | (Family::NvSmall, Self::CdpRdma) => 0xc,
+            (Family::NvFull, Self::Pdp) | (Family::NvSmall, Self::Cdp) => 0xd,
+            (Family::NvFull, Self::CdpRdma) => 0xe,
+            (Family::NvFull, Self::Cdp) | (Family::NvSmall, Self::Cvif) => 0xf,
+            (Family::NvFull, Self::Rbk) | (Family::NvSmall, Self::Bdma) => 0x10,
+            (Family::NvSmall, Self::Rbk) => 0x11,
+        };
+        Some(page * Self::SIZE)
+    }
+
+    /// The block that holds byte `offset` of the register window.
+    pub fn at(family: Family, offset: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|block| block.base(family) == Some(offset & !(Self::SIZE - 1)))
+    }
+
+    /// The block's name in the register specification.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cfgrom => "CFGROM",
+            Self::Glb => "GLB",
+            Self::Mcif => "MCIF",
+            Self::Cvif => "CVIF",
+            Self::Bdma => "BDMA",
+            Self::Cdma => "CDMA",
+            Self::Csc => "CSC",
+            Self::CmacA => "CMAC_A",
+            Self::CmacB => "CMAC_B",
+            Self::Cacc => "CACC",
+            Self::SdpRdma => "SDP_RDMA",
+            Self::Sdp => "SDP",
+            Self::PdpRdma => "PDP_RDMA",
+            Self::Pdp => "PDP",
+            Self::CdpRdma => "CDP_RDMA",
+            Self::Cdp => "CDP",
+            Self::Rbk => "RBK",
+        }
+    }
+
+    /// The block's registers in address order.
+    pub const fn registers(self) -> &'static [Described] {
+        match self {
+            Self::Cfgrom => cfgrom::ALL,
+            Self::Glb => glb::ALL,
+            Self::Mcif => mcif::ALL,
+            Self::Cvif => cvif::ALL,
+            Self::Bdma => bdma::ALL,
+            Self::Cdma => cdma::ALL,
+            Self::Csc => csc::ALL,
+            Self::CmacA => cmac_a::ALL,
+            Self::CmacB => cmac_b::ALL,
+            Self::Cacc => cacc::ALL,
+            Self::SdpRdma => sdp_rdma::ALL,
+            Self::Sdp => sdp::ALL,
+            Self::PdpRdma => pdp_rdma::ALL,
+            Self::Pdp => pdp::ALL,
+            Self::CdpRdma => cdp_rdma::ALL,
+            Self::Cdp => cdp::ALL,
+            Self::Rbk => rbk::ALL,
+        }
+    }
+}
+
+/// Declares a block's registers: a constant a register, a module of fields beside it, and the table of all.
+macro_rules! registers {
+    ($(
+        $name:ident @ $offset:literal, reset $reset:literal, writable $writable:literal / $full:literal: $fields:ident {
+            $($field:ident: $kind:ty = $lsb:literal, $width:literal;)*
+        }
+    )*) => {
+        use super::{Described, Register};
+
+        $(
+            #[doc = concat!("`", stringify!($name), "`, at offset ", $offset, ".")]
+            pub const $name: Register = Register {
+                offset: $offset,
+                reset: $reset,
+                writable: $writable,
+                writable_nv_full: $full,
+            };
+
+            #[doc = concat!("The fields of [`", stringify!($name), "`].")]
+            pub mod $fields {
+                #[allow(unused_imports)]
+                use super::*;
+                use super::super::Field;
+                $(
+                    #[doc = concat!("`", stringify!($field), "`: lowest bit ", $lsb, ", ", $width, " bits.")]
+                    pub const $field: Field<$kind> = Field::new($lsb, $width);
+                )*
+            }
+        )*
+
+        /// Every register of the block, in address order.
+        pub static ALL: &[Described] = &[$(
+            Described {
+                name: stringify!($name),
+                register: $name,
+                fields: &[$((stringify!($field), $lsb, $width)),*],
+            },
+        )*];
+    };
+}
+use registers;
+
+/// Declares enumerations that fields hold.
+macro_rules! encodings {
+    ($($(#[$attribute:meta])* $name:ident { $($variant:ident = $value:literal),* $(,)? })*) => {$(
+        $(#[$attribute])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(u8)]
+        pub enum $name {
+            $(#[doc = concat!("Encoding ", $value, ".")] $variant = $value,)*
+        }
+
+        impl $name {
+            /// Every value, in the order of the encodings.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+        }
+
+        impl super::FieldValue for $name {
+            fn from_bits(bits: u32) -> Option<Self> {
+                match bits {
+                    $($value => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+
+            fn to_bits(self) -> u32 {
+                self as u32
+            }
+        }
+    )*};
+}
+use encodings;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_block_is_found_at_its_base() {
+        for family in [Family::NvFull, Family::NvSmall] {
+            for block in Block::ALL {
+                if let Some(base) = block.base(family) {
+                    assert_eq!(Block::at(family, base + 0x10), Some(block));
+                }
+            }
+        }
+        assert_eq!(Block::at(Family::NvSmall, 0xe000), None);
+    }
+
+    #[test]
+    fn fields_lie_in_their_register_and_do_not_overlap() {
+        for block in Block::ALL {
+            for described in block.registers() {
+                let mut seen = 0u64;
+                for &(name, lsb, width) in described.fields {
+                    let mask = ((1u64 << width) - 1) << lsb;
+                    assert!(mask <= u64::from(u32::MAX), "{} {name}", described.name);
+                    assert_eq!(seen & mask, 0, "{} {name}", described.name);
+                    seen |= mask;
+                }
+            }
+        }
+    }
+}
