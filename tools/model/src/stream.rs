@@ -2,7 +2,7 @@
 
 //! What one unit hands to the next without memory between: CACC to SDP, SDP to PDP.
 
-use nvdla_uapi::reg::Register;
+use nvdla_uapi::reg::{Block, Register};
 
 /// A cube of samples, in the order of a packed feature cube: surface of `lanes` channels, line, column, lane.
 ///
@@ -50,6 +50,7 @@ impl Stream {
 pub struct Done<T> {
     /// The output.
     pub output: T,
-    /// Status registers (saturation, NaN and lookup-table counters) with their values.
-    pub status: Vec<(Register, u32)>,
+    /// Status registers (saturation, NaN and lookup-table counters) with their block and value: they become the
+    /// values of the register group that the operation ran from.
+    pub status: Vec<(Block, Register, u32)>,
 }
