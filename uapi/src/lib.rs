@@ -8,4 +8,5 @@
 #![cfg_attr(not(MODULE), no_std)]
 
 pub mod config;
+pub mod emu;
 pub mod reg;
