@@ -8,5 +8,6 @@
 #![cfg_attr(not(MODULE), no_std)]
 
 pub mod config;
+pub mod desc;
 pub mod emu;
 pub mod reg;

@@ -378,7 +378,7 @@ macro_rules! encodings {
         }
     )*};
 }
-use encodings;
+pub(super) use encodings;
 
 #[cfg(test)]
 mod tests {
