@@ -5,6 +5,11 @@
 //! The model is functional and bit-exact: it gives the bytes that the hardware gives, without its timing. What differs
 //! between hardware configurations is the data of [`nvdla_uapi::config`].
 
+pub mod bdma;
+pub mod cfgrom;
+pub mod device;
+pub mod glb;
+pub mod groups;
 pub mod memory;
 pub mod registers;
 pub mod stream;

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! BDMA: copies between the two memories.
+//!
+//! It has no ping-pong groups: `CFG_OP` puts the copy that the `CFG_` registers describe into a queue of 20, and
+//! `CFG_LAUNCH0` or `CFG_LAUNCH1` starts all copies queued since the last launch as a group, which raises that group's
+//! interrupt when its last copy ends. A copy moves lines of `CFG_LINE + 1` atoms of 32 bytes, repeated with a line
+//! stride and a surface stride on either side.
+//! Source: the register specification (BDMA) and the hardware manual ("BDMA").
+
+use std::collections::VecDeque;
+
+use nvdla_uapi::reg::bdma::*;
+use nvdla_uapi::reg::{Block, Family};
+
+use crate::groups::{describe, written};
+use crate::memory::{read, write, Memory, Port, Stop};
+use crate::registers::Registers;
+
+/// The unit's name in faults.
+const UNIT: &str = "BDMA";
+/// Copies that the queue holds.
+const SLOTS: usize = 20;
+/// Bytes of the unit in which lines are counted.
+const ATOM: u64 = 32;
+/// Bytes that move between the memories at once.
+const CHUNK: usize = 4096;
+/// More bytes than this in one copy are refused: they would keep the model busy for minutes, and no memory is so large.
+const LARGEST: u64 = 1 << 36;
+
+/// A launched group of copies.
+#[derive(Clone, Copy, Debug)]
+struct Launch {
+    group: usize,
+    copies: usize,
+}
+
+/// BDMA's registers and queue.
+#[derive(Clone, Debug)]
+pub struct Bdma {
+    registers: Registers,
+    queue: VecDeque<Registers>,
+    /// Copies queued since the last launch.
+    unlaunched: usize,
+    launches: VecDeque<Launch>,
+    refused: Option<Stop>,
+}
+
+impl Bdma {
+    /// BDMA after reset.
+    pub fn reset() -> Self {
+        Self {
+            registers: Registers::reset(Block::Bdma),
+            queue: VecDeque::with_capacity(SLOTS),
+            unlaunched: 0,
+            launches: VecDeque::with_capacity(2),
+            refused: None,
+        }
+    }
+
+    /// The value that software reads at `offset` of the block.
+    pub fn read(&self, offset: u32) -> u32 {
+        let Some(described) = describe(Block::Bdma, offset) else { return 0 };
+        if described.register == STATUS {
+            return status::FREE_SLOT.put((SLOTS - self.queue.len()) as u32)
+                | status::IDLE.put(self.launches.is_empty() && self.queue.is_empty())
+                | status::GRP0_BUSY.put(self.busy(0))
+                | status::GRP1_BUSY.put(self.busy(1));
+        }
+        self.registers.get(described.register)
+    }
+
+    /// Software's write; the answer says whether it launched copies.
+    pub fn write(&mut self, offset: u32, value: u32) -> bool {
+        let Some(described) = describe(Block::Bdma, offset) else { return false };
+        let register = described.register;
+        let started = value & 1 != 0;
+        match register {
+            CFG_OP if started => {
+                if self.queue.len() < SLOTS {
+                    self.queue.push_back(self.registers.clone());
+                    self.unlaunched += 1;
+                } else {
+                    self.refused = Some(Stop::unsupported(UNIT, format!("CFG_OP with all {SLOTS} slots full")));
+                }
+                self.refused.is_some()
+            }
+            CFG_LAUNCH0 if started => self.launch(0),
+            CFG_LAUNCH1 if started => self.launch(1),
+            // These three read as zero again at once.
+            CFG_OP | CFG_LAUNCH0 | CFG_LAUNCH1 => false,
+            _ => {
+                let old = self.registers.get(register);
+                self.registers.set(register, written(register, Family::NvFull, old, value));
+                false
+            }
+        }
+    }
+
+    /// Performs the oldest launched group; the answer is its number, `None` when nothing is launched.
+    pub fn run(&mut self, memory: &mut dyn Memory) -> Result<Option<usize>, Stop> {
+        if let Some(stop) = self.refused.take() {
+            return Err(stop);
+        }
+        let Some(launch) = self.launches.front().copied() else { return Ok(None) };
+        for _ in 0..launch.copies {
+            if let Some(registers) = self.queue.pop_front() {
+                copy(&registers, memory)?;
+            }
+        }
+        self.launches.pop_front();
+        Ok(Some(launch.group))
+    }
+
+    fn busy(&self, group: usize) -> bool {
+        self.launches.iter().any(|launch| launch.group == group)
+    }
+
+    fn launch(&mut self, group: usize) -> bool {
+        // A launch of nothing, or of a group that is still busy, does nothing.
+        if self.unlaunched == 0 || self.busy(group) {
+            return false;
+        }
+        self.launches.push_back(Launch { group, copies: self.unlaunched });
+        self.unlaunched = 0;
+        true
+    }
+}
+
+/// One side of a copy.
+struct Side {
+    port: Port,
+    address: u64,
+    line_stride: u64,
+    surface_stride: u64,
+}
+
+impl Side {
+    fn line(&self, surface: u64, line: u64) -> u64 {
+        let surface = self.address.wrapping_add(surface.wrapping_mul(self.surface_stride));
+        surface.wrapping_add(line.wrapping_mul(self.line_stride))
+    }
+}
+
+/// Performs the copy that the registers describe.
+fn copy(registers: &Registers, memory: &mut dyn Memory) -> Result<(), Stop> {
+    let source = Side {
+        port: registers.field(CFG_CMD, cfg_cmd::SRC_RAM_TYPE)?.into(),
+        address: registers.address(CFG_SRC_ADDR_HIGH, CFG_SRC_ADDR_LOW),
+        line_stride: registers.get(CFG_SRC_LINE).into(),
+        surface_stride: registers.get(CFG_SRC_SURF).into(),
+    };
+    let destination = Side {
+        port: registers.field(CFG_CMD, cfg_cmd::DST_RAM_TYPE)?.into(),
+        address: registers.address(CFG_DST_ADDR_HIGH, CFG_DST_ADDR_LOW),
+        line_stride: registers.get(CFG_DST_LINE).into(),
+        surface_stride: registers.get(CFG_DST_SURF).into(),
+    };
+    let length = (u64::from(registers.get(CFG_LINE)) + 1) * ATOM;
+    let lines = u64::from(registers.get(CFG_LINE_REPEAT)) + 1;
+    let surfaces = u64::from(registers.get(CFG_SURF_REPEAT)) + 1;
+    if length.saturating_mul(lines).saturating_mul(surfaces) > LARGEST {
+        let what =
+            format!("a copy of {surfaces} surfaces of {lines} lines of {length} bytes is more than {LARGEST} bytes");
+        return Err(Stop::unsupported(UNIT, what));
+    }
+    for surface in 0..surfaces {
+        for line in 0..lines {
+            let (mut from, mut to) = (source.line(surface, line), destination.line(surface, line));
+            let mut left = length as usize;
+            let mut chunk = [0; CHUNK];
+            while left != 0 {
+                let chunk = &mut chunk[..left.min(CHUNK)];
+                chunk.copy_from_slice(read(memory, UNIT, source.port, from, chunk.len())?);
+                write(memory, UNIT, destination.port, to, chunk.len())?.copy_from_slice(chunk);
+                from = from.wrapping_add(chunk.len() as u64);
+                to = to.wrapping_add(chunk.len() as u64);
+                left -= chunk.len();
+            }
+        }
+    }
+    Ok(())
+}

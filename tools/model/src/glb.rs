@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! GLB: the version register and the interrupts.
+//!
+//! A unit's end sets its group's bit in `S_INTR_STATUS`; writing 1 clears a bit there and sets one in `S_INTR_SET`;
+//! the line is up while a bit is set whose bit in `S_INTR_MASK` is clear.
+
+use nvdla_uapi::reg::glb::{s_intr_status as status, S_INTR_MASK, S_INTR_SET, S_INTR_STATUS, S_NVDLA_HW_VERSION};
+
+/// What raises an interrupt; each has a status bit a register group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// SDP ended.
+    Sdp,
+    /// CDP ended.
+    Cdp,
+    /// PDP ended.
+    Pdp,
+    /// A launched group of copies ended.
+    Bdma,
+    /// Rubik ended.
+    Rubik,
+    /// CDMA has fetched its data.
+    CdmaData,
+    /// CDMA has fetched its weights.
+    CdmaWeight,
+    /// The accumulator has given all its sums to SDP.
+    Cacc,
+}
+
+impl Source {
+    /// Every source.
+    pub const ALL: [Self; 8] =
+        [Self::Sdp, Self::Cdp, Self::Pdp, Self::Bdma, Self::Rubik, Self::CdmaData, Self::CdmaWeight, Self::Cacc];
+
+    /// The source's bit in `S_INTR_STATUS`, `S_INTR_SET` and `S_INTR_MASK` for register group 0 or 1.
+    pub const fn bit(self, group: usize) -> u32 {
+        let first = match self {
+            Self::Sdp => status::SDP_DONE_STATUS0,
+            Self::Cdp => status::CDP_DONE_STATUS0,
+            Self::Pdp => status::PDP_DONE_STATUS0,
+            Self::Bdma => status::BDMA_DONE_STATUS0,
+            Self::Rubik => status::RUBIK_DONE_STATUS0,
+            Self::CdmaData => status::CDMA_DAT_DONE_STATUS0,
+            Self::CdmaWeight => status::CDMA_WT_DONE_STATUS0,
+            Self::Cacc => status::CACC_DONE_STATUS0,
+        };
+        first.mask() << group
+    }
+}
+
+/// GLB's registers.
+#[derive(Clone, Debug, Default)]
+pub struct Glb {
+    status: u32,
+    mask: u32,
+}
+
+impl Glb {
+    /// The value that software reads at `offset` of the block.
+    pub fn read(&self, offset: u32) -> u32 {
+        match u16::try_from(offset) {
+            Ok(offset) if offset == S_NVDLA_HW_VERSION.offset => S_NVDLA_HW_VERSION.reset,
+            Ok(offset) if offset == S_INTR_MASK.offset => self.mask,
+            Ok(offset) if offset == S_INTR_STATUS.offset => self.status,
+            _ => 0,
+        }
+    }
+
+    /// Software's write at `offset` of the block.
+    pub fn write(&mut self, offset: u32, value: u32) {
+        match u16::try_from(offset) {
+            Ok(offset) if offset == S_INTR_MASK.offset => self.mask = value & S_INTR_MASK.writable,
+            Ok(offset) if offset == S_INTR_SET.offset => self.status |= value & S_INTR_SET.writable,
+            Ok(offset) if offset == S_INTR_STATUS.offset => self.status &= !value,
+            _ => {}
+        }
+    }
+
+    /// The unit's operation in that group has ended.
+    pub fn raise(&mut self, source: Source, group: usize) {
+        self.status |= source.bit(group);
+    }
+
+    /// Whether the interrupt line is up.
+    pub fn line(&self) -> bool {
+        self.status & !self.mask != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_follows_the_unmasked_status_bits() {
+        let mut glb = Glb::default();
+        assert!(!glb.line());
+        glb.raise(Source::Cacc, 1);
+        assert_eq!(glb.read(S_INTR_STATUS.offset.into()), 0x20_0000);
+        assert!(glb.line());
+        glb.write(S_INTR_MASK.offset.into(), 0x20_0000);
+        assert!(!glb.line());
+        glb.write(S_INTR_SET.offset.into(), !0);
+        assert_eq!(glb.read(S_INTR_STATUS.offset.into()), 0x3f_03ff);
+        assert!(glb.line());
+        glb.write(S_INTR_STATUS.offset.into(), !0);
+        assert!(!glb.line());
+    }
+
+    #[test]
+    fn every_source_has_its_own_bits() {
+        let mut seen = 0;
+        for source in Source::ALL {
+            for group in [0, 1] {
+                assert_eq!(seen & source.bit(group), 0);
+                seen |= source.bit(group);
+            }
+        }
+        assert_eq!(seen, S_INTR_STATUS.writable);
+    }
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A block's registers as software sees them: single (`S_`) registers, and two ping-pong groups of `D_` registers.
+//!
+//! Software writes the group that `S_POINTER.PRODUCER` names; the hardware runs the group that `S_POINTER.CONSUMER`
+//! names and then turns to the other one. A group whose `D_OP_ENABLE` is set belongs to the hardware: writes to it are
+//! lost until its operation ends. Source: the register specification ("ping-pong register programming" of the hardware
+//! manual) and the register files of the hardware.
+
+use nvdla_uapi::reg::values::GroupStatus;
+use nvdla_uapi::reg::{cdma, cdp, sdp, Block, Described, Family, FieldValue, Register};
+
+use crate::registers::Registers;
+
+/// `S_STATUS`, at one place in every block with groups.
+const S_STATUS: Register = cdma::S_STATUS;
+/// `S_POINTER`, at one place in every block with groups.
+const S_POINTER: Register = cdma::S_POINTER;
+
+/// The register that describes the 32-bit word at `offset` of `block`.
+pub(crate) fn describe(block: Block, offset: u32) -> Option<&'static Described> {
+    let registers = block.registers();
+    // Most blocks have no gaps: the word's number is then the register's.
+    registers.get(offset as usize / 4).filter(|described| u32::from(described.register.offset) == offset).or_else(
+        || {
+            let found = registers.binary_search_by_key(&offset, |described| described.register.offset.into()).ok()?;
+            registers.get(found)
+        },
+    )
+}
+
+/// `old` after a write of `value` to the register.
+pub(crate) fn written(register: Register, family: Family, old: u32, value: u32) -> u32 {
+    let mask = match family {
+        Family::NvFull => register.writable_nv_full,
+        Family::NvSmall => register.writable,
+    };
+    (old & !mask) | (value & mask)
+}
+
+/// The register file of a block with two groups.
+#[derive(Clone, Debug)]
+pub struct Groups {
+    family: Family,
+    /// `D_OP_ENABLE`; the registers before it are single ones.
+    op_enable: Register,
+    producer: usize,
+    consumer: usize,
+    /// Single registers are in both.
+    pair: [Registers; 2],
+}
+
+impl Groups {
+    /// The block's registers after reset.
+    pub fn reset(block: Block, family: Family) -> Self {
+        let op_enable = match block {
+            Block::Cdma => cdma::D_OP_ENABLE,
+            Block::Sdp => sdp::D_OP_ENABLE,
+            Block::Cdp => cdp::D_OP_ENABLE,
+            // Every other block with groups has only S_STATUS and S_POINTER before it.
+            _ => nvdla_uapi::reg::csc::D_OP_ENABLE,
+        };
+        let registers = Registers::reset(block);
+        Self { family, op_enable, producer: 0, consumer: 0, pair: [registers.clone(), registers] }
+    }
+
+    /// The value that software reads at `offset` of the block; zero where there is no register.
+    pub fn read(&self, offset: u32) -> u32 {
+        let Some(described) = describe(self.pair[0].block(), offset) else { return 0 };
+        if described.register == S_STATUS {
+            return self.status(0).to_bits() | self.status(1).to_bits() << 16;
+        }
+        if described.register == S_POINTER {
+            return self.producer as u32 | (self.consumer as u32) << 16;
+        }
+        self.pair[self.producer].get(described.register)
+    }
+
+    /// Software's write; the answer says whether it enabled an operation.
+    pub fn write(&mut self, offset: u32, value: u32) -> bool {
+        let Some(described) = describe(self.pair[0].block(), offset) else { return false };
+        let register = described.register;
+        if register == S_POINTER {
+            self.producer = (value & 1) as usize;
+            return false;
+        }
+        if register.offset < self.op_enable.offset {
+            for group in &mut self.pair {
+                group.set(register, written(register, self.family, group.get(register), value));
+            }
+            return false;
+        }
+        if self.enabled(self.producer) {
+            return false;
+        }
+        let group = &mut self.pair[self.producer];
+        group.set(register, written(register, self.family, group.get(register), value));
+        register == self.op_enable && self.enabled(self.producer)
+    }
+
+    /// The registers of the group that runs next, if software has enabled it.
+    pub fn ready(&self) -> Option<&Registers> {
+        self.enabled(self.consumer).then(|| &self.pair[self.consumer])
+    }
+
+    /// The registers of the group that runs next, enabled or not.
+    pub fn next(&self) -> &Registers {
+        &self.pair[self.consumer]
+    }
+
+    /// The number of the group that runs next.
+    pub fn consumer(&self) -> usize {
+        self.consumer
+    }
+
+    /// Sets a status register of the group that runs.
+    pub fn report(&mut self, register: Register, value: u32) {
+        self.pair[self.consumer].set(register, value);
+    }
+
+    /// The running group's operation has ended: its enable bit clears and the other group is next. The answer is the
+    /// group that ended.
+    pub fn finish(&mut self) -> usize {
+        let ended = self.consumer;
+        self.pair[ended].set(self.op_enable, 0);
+        self.consumer = 1 - ended;
+        ended
+    }
+
+    fn enabled(&self, group: usize) -> bool {
+        self.pair[group].get(self.op_enable) & 1 != 0
+    }
+
+    fn status(&self, group: usize) -> GroupStatus {
+        match (self.enabled(group), group == self.consumer) {
+            (false, _) => GroupStatus::Idle,
+            (true, true) => GroupStatus::Running,
+            (true, false) => GroupStatus::Pending,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nvdla_uapi::reg::pdp;
+
+    use super::*;
+
+    fn offset(register: Register) -> u32 {
+        register.offset.into()
+    }
+
+    #[test]
+    fn every_register_is_found_at_its_offset() {
+        for block in Block::ALL {
+            for described in block.registers() {
+                let found = describe(block, described.register.offset.into()).map(|found| found.name);
+                assert_eq!(found, Some(described.name), "{}", block.name());
+            }
+            assert!(describe(block, 0xffc).is_none());
+        }
+    }
+
+    #[test]
+    fn a_group_is_software_s_until_it_is_enabled_and_again_after_its_operation() {
+        let mut pdp = Groups::reset(Block::Pdp, Family::NvSmall);
+        let width = offset(pdp::D_DATA_CUBE_IN_WIDTH);
+        pdp.write(width, 7);
+        assert!(pdp.ready().is_none());
+        assert!(pdp.write(offset(pdp::D_OP_ENABLE), 1));
+        assert_eq!(pdp.read(0), 0x1);
+        pdp.write(width, 9);
+        assert_eq!(pdp.read(width), 7);
+
+        pdp.write(offset(S_POINTER), 1);
+        pdp.write(width, 5);
+        assert!(pdp.write(offset(pdp::D_OP_ENABLE), 1));
+        assert_eq!(pdp.read(0), 0x2_0001);
+        assert_eq!(pdp.read(offset(S_POINTER)), 1);
+
+        assert_eq!(pdp.finish(), 0);
+        assert_eq!(pdp.read(offset(S_POINTER)), 0x1_0001);
+        assert_eq!(pdp.read(0), 0x1_0000);
+        assert_eq!(pdp.ready().map(|group| group.get(pdp::D_DATA_CUBE_IN_WIDTH)), Some(5));
+        assert_eq!(pdp.finish(), 1);
+        pdp.write(offset(S_POINTER), 0);
+        pdp.write(width, 9);
+        assert_eq!(pdp.read(width), 9);
+    }
+
+    #[test]
+    fn single_registers_are_in_both_groups_and_nv_full_drops_address_bits() {
+        let mut sdp = Groups::reset(Block::Sdp, Family::NvFull);
+        sdp.write(offset(sdp::S_LUT_CFG), !0);
+        sdp.write(offset(sdp::D_DST_BASE_ADDR_LOW), !0);
+        assert_eq!(sdp.read(offset(sdp::S_LUT_CFG)), sdp::S_LUT_CFG.writable);
+        assert_eq!(sdp.read(offset(sdp::D_DST_BASE_ADDR_LOW)), !0x1f);
+        sdp.write(offset(S_POINTER), 1);
+        assert_eq!(sdp.read(offset(sdp::S_LUT_CFG)), sdp::S_LUT_CFG.writable);
+        assert_eq!(sdp.read(offset(sdp::D_DST_BASE_ADDR_LOW)), 0);
+    }
+}
