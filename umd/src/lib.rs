@@ -1,3 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! (see the crate description)
+//! Runs NVDLA loadables, on a device or on the built-in model.
+
+pub mod emulator;
+pub mod half;

@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Computes the operations that NVDLA lacks, softmax and power, between the hardware's tasks.
+//!
+//! The arithmetic is that of the existing runtime, bit for bit: single precision inside, values in the order in which
+//! it adds them, half precision rounded as in [`crate::half`], int8 scaled by the operation's factors, clamped, and cut
+//! towards zero. Where the existing one computes only the first pixel of a softmax, this one computes all.
+//! Source: nvdla/sw, `umd/core/src/runtime/Emulator.cpp`; the descriptors are [`nvdla_uapi::emu`]'s.
+//!
+//! A task comes as a [`Memory`]: what its address list gives access to. Nothing outside is touched, and a descriptor
+//! that points outside is an error before anything is written.
+
+mod arithmetic;
+mod surface;
+
+use nvdla_uapi::emu::{Buffer, Form, Kind, Network, Operation, BUFFERS_SIZE, BUFFER_SIZE, NETWORK_SIZE};
+use surface::Surface;
+
+/// The memory of a task, by position in its address list.
+pub trait Memory {
+    /// Bytes that the entry gives access to; `None` when the list is shorter, or the entry has no memory.
+    fn size(&self, index: usize) -> Option<u64>;
+    /// Copies bytes from `offset` on out of the entry; `false` when they are not all inside it.
+    fn read(&self, index: usize, offset: u64, into: &mut [u8]) -> bool;
+    /// Copies bytes into the entry from `offset` on; `false` when there is not enough room.
+    fn write(&mut self, index: usize, offset: u64, from: &[u8]) -> bool;
+}
+
+/// Plain buffers, one an entry of the address list.
+impl Memory for [Vec<u8>] {
+    fn size(&self, index: usize) -> Option<u64> {
+        self.get(index).map(|bytes| bytes.len() as u64)
+    }
+
+    fn read(&self, index: usize, offset: u64, into: &mut [u8]) -> bool {
+        let from = usize::try_from(offset).ok().and_then(|offset| self.get(index)?.get(offset..)?.get(..into.len()));
+        from.map(|from| into.copy_from_slice(from)).is_some()
+    }
+
+    fn write(&mut self, index: usize, offset: u64, from: &[u8]) -> bool {
+        let into = usize::try_from(offset)
+            .ok()
+            .and_then(|offset| self.get_mut(index)?.get_mut(offset..)?.get_mut(..from.len()));
+        into.map(|into| into.copy_from_slice(from)).is_some()
+    }
+}
+
+/// Why an emulated task cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A list is missing or too short.
+    #[error("the emulated task's {list} needs {needed} bytes at address entry {index}, which has {}", has(*.size))]
+    List {
+        /// The list.
+        list: &'static str,
+        /// Position in the address list.
+        index: usize,
+        /// Bytes that it needs.
+        needed: u64,
+        /// Bytes of the entry, if it exists.
+        size: Option<u64>,
+    },
+    /// A descriptor cannot be read.
+    #[error("emulated operation {operation}: {cause}")]
+    Descriptor {
+        /// Position in the operation list.
+        operation: u16,
+        /// What is wrong.
+        cause: nvdla_uapi::emu::Error,
+    },
+    /// The network descriptor cannot be read.
+    #[error("the emulated task's network descriptor: {0}")]
+    Network(nvdla_uapi::emu::Error),
+    /// A surface leaves its memory.
+    #[error(
+        "{side} of emulated operation {operation} ({name}) ends at {end:#x} of address entry {index}, which has {}",
+        has(*.size)
+    )]
+    OutOfRange {
+        /// Source or destination.
+        side: &'static str,
+        /// Position in the operation list.
+        operation: u16,
+        /// Power or softmax.
+        name: &'static str,
+        /// First byte behind the surface, from the entry's start.
+        end: u64,
+        /// Position in the address list.
+        index: u16,
+        /// Bytes of the entry, if it exists.
+        size: Option<u64>,
+    },
+    /// Lines or surfaces overlap.
+    #[error("{side} of emulated operation {operation} ({name}) has a {field} of {value} bytes, and needs {least}")]
+    Stride {
+        /// Source or destination.
+        side: &'static str,
+        /// Position in the operation list.
+        operation: u16,
+        /// Power or softmax.
+        name: &'static str,
+        /// The stride.
+        field: &'static str,
+        /// Its value.
+        value: u32,
+        /// Bytes of what lies between one and the next.
+        least: u64,
+    },
+    /// A surface without elements.
+    #[error(
+        "{side} of emulated operation {operation} ({name}) is empty: {width} x {height} pixels of {channels} channels"
+    )]
+    Empty {
+        /// Source or destination.
+        side: &'static str,
+        /// Position in the operation list.
+        operation: u16,
+        /// Power or softmax.
+        name: &'static str,
+        /// Elements a line.
+        width: u16,
+        /// Lines.
+        height: u16,
+        /// Channels.
+        channels: u16,
+    },
+    /// A format that is not emulated.
+    #[error(
+        "{side} of emulated operation {operation} ({name}) is {format:?}; only Fp16, Int8 and Int8x8 are emulated"
+    )]
+    Format {
+        /// Source or destination.
+        side: &'static str,
+        /// Position in the operation list.
+        operation: u16,
+        /// Power or softmax.
+        name: &'static str,
+        /// Its format.
+        format: nvdla_uapi::emu::Format,
+    },
+    /// Source and destination do not match.
+    #[error("emulated operation {operation} ({name}) reads {source_shape} and writes {destination_shape}")]
+    Mismatch {
+        /// Position in the operation list.
+        operation: u16,
+        /// Power or softmax.
+        name: &'static str,
+        /// The source's shape and format.
+        source_shape: String,
+        /// The destination's.
+        destination_shape: String,
+    },
+}
+
+fn has(size: Option<u64>) -> String {
+    size.map_or_else(|| "no memory".to_owned(), |size| format!("{size:#x} bytes"))
+}
+
+/// Computes a task, and gives the number of its operations.
+///
+/// ```
+/// use nvdla_runtime::emulator;
+/// use nvdla_uapi::emu::{Buffer, Format, Kind, Network, Operation, Single};
+///
+/// let surface = |address_index| Buffer {
+///     address_index, address_offset: 0, size: 8, format: Format::Int8x8, width: 1, height: 1, channels: 2,
+///     line_stride: 8, surface_stride: 8,
+/// };
+/// let softmax = Operation {
+///     kind: Kind::Softmax { axis: 1 }, input_scale: Single(0.1_f32.to_bits()), output_scale: Single(0.01_f32.to_bits()),
+/// };
+/// let mut memory = vec![
+///     Network { operations: 1, buffers: 2, num_operations: 1 }.to_bytes().to_vec(),
+///     softmax.to_bytes().to_vec(),
+///     [surface(3).to_bytes(), surface(4).to_bytes()].concat(),
+///     vec![20, 10, 0, 0, 0, 0, 0, 0],
+///     vec![0; 8],
+/// ];
+/// assert_eq!(emulator::run(memory.as_mut_slice())?, 1);
+/// assert_eq!(memory[4][..2], [73, 26]);
+/// # Ok::<(), emulator::Error>(())
+/// ```
+pub fn run<M: Memory + ?Sized>(memory: &mut M) -> Result<u16, Error> {
+    let task = Task::read(memory)?;
+    // Nothing is written before every descriptor was found good.
+    let planned = (0..task.network.num_operations).map(|n| task.plan(memory, n)).collect::<Result<Vec<_>, _>>()?;
+    for step in planned {
+        match step.operation.kind {
+            Kind::Power { power, scale, shift } => {
+                let apply = arithmetic::Power::new(&step.operation, power, scale, shift);
+                surface::each_line(memory, &step.source, &step.destination, |format, values| {
+                    apply.line(format, values);
+                })
+            }
+            Kind::Softmax { .. } => {
+                let apply = arithmetic::Softmax::new(&step.operation);
+                surface::each_pixel(memory, &step.source, &step.destination, |format, channels| {
+                    apply.pixel(format, channels);
+                })
+            }
+        }
+        .map_err(|at: surface::Outside| Error::OutOfRange {
+            side: at.side,
+            operation: step.number,
+            name: name(&step.operation),
+            end: at.end,
+            index: at.index,
+            size: memory.size(at.index.into()),
+        })?;
+    }
+    Ok(task.network.num_operations)
+}
+
+/// The name of an operation's unit, as in the dump of a network.
+pub fn name(operation: &Operation) -> &'static str {
+    match operation.kind {
+        Kind::Power { .. } => "power",
+        Kind::Softmax { .. } => "softmax",
+    }
+}
+
+/// The lists of a task.
+struct Task {
+    network: Network,
+    form: Form,
+}
+
+/// An operation with surfaces that lie inside their memories.
+struct Step {
+    number: u16,
+    operation: Operation,
+    source: Surface,
+    destination: Surface,
+}
+
+impl Task {
+    fn read<M: Memory + ?Sized>(memory: &M) -> Result<Self, Error> {
+        let length = memory.size(0).map_or(0, |size| size.min(NETWORK_SIZE as u64)) as usize;
+        let mut bytes = vec![0; length];
+        list(memory, "network descriptor", 0, 0, &mut bytes)?;
+        let network = Network::parse(&bytes).map_err(Error::Network)?;
+        let operations = memory.size(network.operations.into());
+        let form = Form::of(usize::try_from(operations.unwrap_or(0)).unwrap_or(usize::MAX), network.num_operations)
+            .map_err(|_| Error::List {
+                list: "operation list",
+                index: network.operations.into(),
+                needed: u64::from(network.num_operations) * nvdla_uapi::emu::OPERATION_SIZE as u64,
+                size: operations,
+            })?;
+        Ok(Self { network, form })
+    }
+
+    fn plan<M: Memory + ?Sized>(&self, memory: &M, number: u16) -> Result<Step, Error> {
+        let at = |error| Error::Descriptor { operation: number, cause: error };
+        let mut bytes = [0; nvdla_uapi::emu::OPERATION_SIZE];
+        let size = self.form.operation_size();
+        let entry = u64::from(number) * size as u64;
+        list(memory, "operation list", self.network.operations.into(), entry, &mut bytes[..size])?;
+        let operation = Operation::parse(&bytes[..size], self.form).map_err(at)?;
+
+        let mut bytes = [0; BUFFERS_SIZE];
+        let entry = u64::from(number) * BUFFERS_SIZE as u64;
+        list(memory, "buffer list", self.network.buffers.into(), entry, &mut bytes)?;
+        let source = Buffer::parse(&bytes[..BUFFER_SIZE], self.form).map_err(at)?;
+        let destination = Buffer::parse(&bytes[BUFFER_SIZE..], self.form).map_err(at)?;
+
+        let name = name(&operation);
+        let check = |side, buffer: Buffer| Surface::new(memory, side, number, name, buffer);
+        let (from, to) = (check("the source", source)?, check("the destination", destination)?);
+        if shape(&source) != shape(&destination) {
+            return Err(Error::Mismatch {
+                operation: number,
+                name,
+                source_shape: shape(&source),
+                destination_shape: shape(&destination),
+            });
+        }
+        Ok(Step { number, operation, source: from, destination: to })
+    }
+}
+
+fn shape(buffer: &Buffer) -> String {
+    format!("{} x {} pixels of {} channels in {:?}", buffer.width, buffer.height, buffer.channels, buffer.format)
+}
+
+fn list<M: Memory + ?Sized>(
+    memory: &M,
+    list: &'static str,
+    index: usize,
+    offset: u64,
+    into: &mut [u8],
+) -> Result<(), Error> {
+    let needed = offset + into.len() as u64;
+    memory.read(index, offset, into).then_some(()).ok_or_else(|| Error::List {
+        list,
+        index,
+        needed,
+        size: memory.size(index),
+    })
+}
+
+#[cfg(test)]
+mod tests;
