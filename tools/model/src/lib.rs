@@ -10,6 +10,8 @@ pub mod cfgrom;
 pub mod device;
 pub mod glb;
 pub mod groups;
+pub mod lut;
 pub mod memory;
+pub mod num;
 pub mod registers;
 pub mod stream;

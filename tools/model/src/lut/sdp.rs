@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! SDP's lookup, the last step of sub-unit Y, in integers or floats.
+//!
+//! The fraction has 35 bits. Integer answers have 32 bits; fp16 processing interpolates in fp17.
+//! Source: register manual (SDP `S_LUT_*`), the hardware project's arithmetic (`cmod/hls/sdp`: index and interpolation).
+
+use nvdla_uapi::reg::sdp as reg;
+use nvdla_uapi::reg::values::{LutFunction, LutTable};
+
+use super::{Counters, Position, Priorities, Tables};
+use crate::memory::Stop;
+use crate::num::convert::{fp16_to_fp17, fp17_to_fp32, fp32_to_fp17, fp32_to_index, fraction_to_fp17};
+use crate::num::fixed::{round_shift_right, saturate, shift_right_signed, sign_extend};
+use crate::num::{Fp17, Fp32};
+use crate::registers::Registers;
+
+/// Bits of a fraction.
+const FRACTION: u32 = 35;
+const FRACTION_MASK: u64 = (1 << FRACTION) - 1;
+
+/// A slope beyond a table's end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Slope {
+    scale: i16,
+    shift: i32,
+}
+
+/// One table's limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Range {
+    /// Integer, or the bits of an fp32.
+    start: i32,
+    end: i32,
+    /// log2 of the distance between entries of a linear table.
+    select: i32,
+    under: Slope,
+    over: Slope,
+}
+
+/// SDP's lookup registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lookup {
+    function: LutFunction,
+    /// log2 of the first entry's distance from the start of an exponential LE table.
+    index_offset: i32,
+    le: Range,
+    lo: Range,
+    priorities: Priorities,
+}
+
+impl Lookup {
+    /// The lookup that the registers describe.
+    pub fn new(registers: &Registers) -> Result<Self, Stop> {
+        use reg::{s_lut_le_slope_scale as les, s_lut_le_slope_shift as leh};
+        use reg::{s_lut_lo_slope_scale as los, s_lut_lo_slope_shift as loh};
+        let get = |register| registers.get(register);
+        let info = get(reg::S_LUT_INFO);
+        let (le_scale, le_shift) = (get(reg::S_LUT_LE_SLOPE_SCALE), get(reg::S_LUT_LE_SLOPE_SHIFT));
+        let (lo_scale, lo_shift) = (get(reg::S_LUT_LO_SLOPE_SCALE), get(reg::S_LUT_LO_SLOPE_SHIFT));
+        Ok(Self {
+            function: registers.field(reg::S_LUT_CFG, reg::s_lut_cfg::LUT_LE_FUNCTION)?,
+            index_offset: sign_extend(reg::s_lut_info::LUT_LE_INDEX_OFFSET.value(info), 8),
+            le: Range {
+                start: get(reg::S_LUT_LE_START) as i32,
+                end: get(reg::S_LUT_LE_END) as i32,
+                select: sign_extend(reg::s_lut_info::LUT_LE_INDEX_SELECT.value(info), 8),
+                under: Slope {
+                    scale: les::LUT_LE_SLOPE_UFLOW_SCALE.value(le_scale) as i16,
+                    shift: sign_extend(leh::LUT_LE_SLOPE_UFLOW_SHIFT.value(le_shift), 5),
+                },
+                over: Slope {
+                    scale: les::LUT_LE_SLOPE_OFLOW_SCALE.value(le_scale) as i16,
+                    shift: sign_extend(leh::LUT_LE_SLOPE_OFLOW_SHIFT.value(le_shift), 5),
+                },
+            },
+            lo: Range {
+                start: get(reg::S_LUT_LO_START) as i32,
+                end: get(reg::S_LUT_LO_END) as i32,
+                select: sign_extend(reg::s_lut_info::LUT_LO_INDEX_SELECT.value(info), 8),
+                under: Slope {
+                    scale: los::LUT_LO_SLOPE_UFLOW_SCALE.value(lo_scale) as i16,
+                    shift: sign_extend(loh::LUT_LO_SLOPE_UFLOW_SHIFT.value(lo_shift), 5),
+                },
+                over: Slope {
+                    scale: los::LUT_LO_SLOPE_OFLOW_SCALE.value(lo_scale) as i16,
+                    shift: sign_extend(loh::LUT_LO_SLOPE_OFLOW_SHIFT.value(lo_shift), 5),
+                },
+            },
+            priorities: Priorities::from_register(get(reg::S_LUT_CFG)),
+        })
+    }
+
+    /// Integer processing.
+    pub fn int(&self, tables: &Tables, value: i32, counters: &mut Counters) -> i32 {
+        let le = match self.function {
+            LutFunction::Exponent => exponent_int(value, self.le.start, self.index_offset),
+            LutFunction::Linear => linear_int(value, &self.le, super::LE_ENTRIES - 1, true),
+        };
+        let lo = linear_int(value, &self.lo, super::LO_ENTRIES - 1, false);
+        let table = self.priorities.choose(le, lo);
+        let (position, range, entries) = self.select(table, le, lo, tables);
+        count(counters, le, lo, position);
+        let slope = |slope: Slope, entry: i16, origin: i64| {
+            let rise = (i64::from(value) - origin) * i64::from(slope.scale);
+            saturate::<32>(i64::from(entry) + shift_right_signed::<32>(rise, slope.shift)) as i32
+        };
+        match position {
+            Position::Under => {
+                // The first entry of an exponential table lies 2^offset above the start.
+                let first = if self.is_exponent(table) && self.index_offset > 0 {
+                    i64::from(1u32.wrapping_shl(self.index_offset as u32))
+                } else {
+                    0
+                };
+                slope(range.under, entries[0], i64::from(range.start) + first)
+            }
+            Position::Over => slope(range.over, entries[entries.len() - 1], i64::from(range.end)),
+            Position::Hit { index, fraction } => {
+                let (low, high) = (i64::from(entries[index]), i64::from(entries[index + 1]));
+                let sum = low * ((1 << FRACTION) - fraction as i64) + high * fraction as i64;
+                round_shift_right(sum, FRACTION) as i32
+            }
+        }
+    }
+
+    /// fp16 processing: `value` and the answer are fp32.
+    pub fn float(&self, tables: &Tables, value: u32, counters: &mut Counters) -> u32 {
+        let le = match self.function {
+            LutFunction::Exponent => exponent_float(value, self.le.start as u32, self.index_offset),
+            LutFunction::Linear => linear_float(value, &self.le, super::LE_ENTRIES - 1),
+        };
+        let lo = linear_float(value, &self.lo, super::LO_ENTRIES - 1);
+        let table = self.priorities.choose(le, lo);
+        let (position, range, entries) = self.select(table, le, lo, tables);
+        count(counters, le, lo, position);
+        let slope = |slope: Slope, entry: i16, first: u32, origin: i32| {
+            let distance = fp32_to_fp17(Fp32::sub(value, Fp32::add(origin as u32, first)));
+            let rise = Fp17::mul(distance, fp16_to_fp17(slope.scale as u16));
+            fp17_to_fp32(Fp17::add(fp16_to_fp17(entry as u16), rise))
+        };
+        match position {
+            Position::Under => {
+                let first = if self.is_exponent(table) { 2f64.powi(self.index_offset) as f32 } else { 0.0 };
+                slope(range.under, entries[0], first.to_bits(), range.start)
+            }
+            Position::Over => slope(range.over, entries[entries.len() - 1], 0, range.end),
+            Position::Hit { index, fraction } => {
+                let low_weight = if fraction == 0 {
+                    Fp17::pack(0, Fp17::BIAS, 0)
+                } else {
+                    fraction_to_fp17::<FRACTION>((1 << FRACTION) - fraction)
+                };
+                let high_weight = fraction_to_fp17::<FRACTION>(fraction);
+                let low = Fp17::mul(low_weight, fp16_to_fp17(entries[index] as u16));
+                let high = Fp17::mul(high_weight, fp16_to_fp17(entries[index + 1] as u16));
+                fp17_to_fp32(Fp17::add(low, high))
+            }
+        }
+    }
+
+    fn is_exponent(&self, table: LutTable) -> bool {
+        table == LutTable::Le && self.function == LutFunction::Exponent
+    }
+
+    fn select<'t>(
+        &self,
+        table: LutTable,
+        le: Position,
+        lo: Position,
+        tables: &'t Tables,
+    ) -> (Position, &Range, &'t [i16]) {
+        match table {
+            LutTable::Le => (le, &self.le, tables.le()),
+            LutTable::Lo => (lo, &self.lo, tables.lo()),
+        }
+    }
+}
+
+/// SDP counts each table's hits, and the misses of the table that answers. `hybrid` is what the unit makes of the
+/// others when the layer ends ([`Counters::finish_sdp`]).
+fn count(counters: &mut Counters, le: Position, lo: Position, answer: Position) {
+    counters.le_hit = counters.le_hit.wrapping_add(u32::from(le.is_hit()));
+    counters.lo_hit = counters.lo_hit.wrapping_add(u32::from(lo.is_hit()));
+    match answer {
+        Position::Under => counters.under = counters.under.wrapping_add(1),
+        Position::Over => counters.over = counters.over.wrapping_add(1),
+        Position::Hit { .. } => {}
+    }
+}
+
+impl Counters {
+    /// SDP's `LUT_HYBRID` after `total` lookups: what no other counter has counted (a value that both tables hit has
+    /// been counted twice, so the difference may wrap below zero).
+    pub fn finish_sdp(&mut self, total: u32) {
+        self.hybrid =
+            total.wrapping_sub(self.under).wrapping_sub(self.over).wrapping_sub(self.le_hit).wrapping_sub(self.lo_hit);
+    }
+}
+
+fn exponent_int(value: i32, start: i32, offset: i32) -> Position {
+    if value <= start {
+        return Position::Under;
+    }
+    let distance = value.wrapping_sub(start) as u32;
+    let log = distance.ilog2();
+    let index = log as i32 - offset;
+    if index < 0 {
+        Position::Under
+    } else if index as usize >= super::LE_ENTRIES - 1 {
+        Position::Over
+    } else {
+        let beyond = u64::from(distance) & ((1 << log) - 1);
+        Position::Hit { index: index as usize, fraction: beyond << (FRACTION - log) }
+    }
+}
+
+/// `signed` is a quirk of the LE table: its distance passes through a signed register on its way to the fraction, which
+/// shows where the entries lie 2^33 or more apart.
+fn linear_int(value: i32, range: &Range, last: usize, signed: bool) -> Position {
+    if value <= range.start {
+        return Position::Under;
+    }
+    let distance = value.wrapping_sub(range.start) as u32;
+    let index = if range.select >= 32 {
+        0
+    } else if range.select >= 0 {
+        u64::from(distance) >> range.select
+    } else if range.select > -32 {
+        u64::from(distance) << -range.select
+    } else {
+        // At least one entry for each step of the distance, which is not zero.
+        u64::MAX
+    };
+    if index >= last as u64 {
+        return Position::Over;
+    }
+    let beyond = if (0..32).contains(&range.select) { distance & ((1 << range.select) - 1) } else { distance };
+    let beyond = if signed { i64::from(beyond as i32) as u64 & FRACTION_MASK } else { u64::from(beyond) };
+    let left = FRACTION as i32 - range.select;
+    let fraction = if left >= FRACTION as i32 {
+        // A whole number of entries.
+        if left == FRACTION as i32 {
+            (beyond << left) & FRACTION_MASK
+        } else {
+            0
+        }
+    } else if left >= 0 {
+        (beyond << left) & FRACTION_MASK
+    } else if left > -64 {
+        beyond >> -left
+    } else {
+        0
+    };
+    Position::Hit { index: index as usize, fraction }
+}
+
+/// Whether the distance of a value from a table's start puts it below the table.
+fn is_below(distance: u32) -> bool {
+    Fp32::sign(distance) == 1 || Fp32::is_zero(distance) || Fp32::is_nan(distance)
+}
+
+fn exponent_float(value: u32, start: u32, offset: i32) -> Position {
+    let distance = Fp32::sub(value, start);
+    if is_below(distance) {
+        return Position::Under;
+    }
+    let index = Fp32::expo(distance) as i32 - Fp32::BIAS as i32 - offset;
+    if index < 0 {
+        Position::Under
+    } else if index as usize >= super::LE_ENTRIES - 1 {
+        Position::Over
+    } else {
+        Position::Hit { index: index as usize, fraction: u64::from(Fp32::mant(distance)) << (FRACTION - 23) }
+    }
+}
+
+fn linear_float(value: u32, range: &Range, last: usize) -> Position {
+    let distance = Fp32::sub(value, range.start as u32);
+    if is_below(distance) {
+        return Position::Under;
+    }
+    let (index, fraction) = fp32_to_index(distance, range.select);
+    if index as usize >= last {
+        Position::Over
+    } else {
+        Position::Hit { index: index as usize, fraction }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nvdla_uapi::reg::{Block, Register};
+
+    use super::*;
+
+    fn lookup(set: &[(Register, u32)]) -> Lookup {
+        let mut registers = Registers::reset(Block::Sdp);
+        for &(register, value) in set {
+            registers.set(register, value);
+        }
+        Lookup::new(&registers).unwrap()
+    }
+
+    fn ramp() -> Tables {
+        let mut tables = Tables::default();
+        for (access, entries) in [(1 << 17, 65), (3 << 16, 257)] {
+            tables.write_access(access);
+            for index in 0..entries {
+                tables.write_data(index * 10);
+            }
+        }
+        tables
+    }
+
+    #[test]
+    fn linear_interpolation_and_slopes() {
+        let lookup = lookup(&[
+            (reg::S_LUT_CFG, 0x71),
+            (reg::S_LUT_INFO, 2 << 16),
+            (reg::S_LUT_LO_START, 100),
+            (reg::S_LUT_LO_END, 100 + 4 * 256),
+            (reg::S_LUT_LO_SLOPE_SCALE, 0x0003_0002),
+        ]);
+        let (tables, mut counters) = (ramp(), Counters::default());
+        assert_eq!(lookup.int(&tables, 100 + 4 * 7 + 1, &mut counters), 73);
+        assert_eq!(lookup.int(&tables, 90, &mut counters), -20);
+        assert_eq!(lookup.int(&tables, 100 + 4 * 256 + 5, &mut counters), 2575);
+    }
+
+    #[test]
+    fn an_exponential_table_continues_from_its_first_entry() {
+        let lookup = lookup(&[(reg::S_LUT_INFO, 3), (reg::S_LUT_LE_SLOPE_SCALE, 1), (reg::S_LUT_LO_START, 1000)]);
+        let (tables, mut counters) = (ramp(), Counters::default());
+        assert_eq!(lookup.int(&tables, 24, &mut counters), 15);
+        assert_eq!(lookup.int(&tables, 5, &mut counters), -3);
+        assert_eq!((counters.le_hit, counters.under), (1, 1));
+    }
+
+    #[test]
+    fn floats_interpolate_in_fp17() {
+        let mut tables = Tables::default();
+        tables.write_access((3 << 16) | 4);
+        tables.write_data(0x3c00);
+        tables.write_data(0x4000);
+        let lookup = lookup(&[(reg::S_LUT_CFG, 0x71)]);
+        let answer = lookup.float(&tables, 4.5f32.to_bits(), &mut Counters::default());
+        assert_eq!(answer, 1.5f32.to_bits());
+    }
+
+    #[test]
+    fn any_registers_look_up_without_a_panic() {
+        let tables = ramp();
+        let mut state = 7u64;
+        let mut next = || {
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            (state >> 32) as u32
+        };
+        for _ in 0..100_000 {
+            let lookup = lookup(&[
+                (reg::S_LUT_CFG, next() & 0x71),
+                (reg::S_LUT_INFO, next()),
+                (reg::S_LUT_LE_START, next()),
+                (reg::S_LUT_LE_END, next()),
+                (reg::S_LUT_LO_START, next()),
+                (reg::S_LUT_LO_END, next()),
+                (reg::S_LUT_LE_SLOPE_SCALE, next()),
+                (reg::S_LUT_LE_SLOPE_SHIFT, next()),
+                (reg::S_LUT_LO_SLOPE_SCALE, next()),
+                (reg::S_LUT_LO_SLOPE_SHIFT, next()),
+            ]);
+            let mut counters = Counters::default();
+            lookup.int(&tables, next() as i32, &mut counters);
+            lookup.float(&tables, next(), &mut counters);
+        }
+    }
+}
