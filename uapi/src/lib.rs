@@ -10,4 +10,5 @@
 pub mod config;
 pub mod desc;
 pub mod emu;
+pub mod ioctl;
 pub mod reg;

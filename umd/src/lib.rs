@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Runs NVDLA loadables, on a device or on the built-in model.
+//! Runs NVDLA loadables: on the hardware through its kernel driver, or on the built-in model.
+//!
+//! A [`loadable::Loadable`] is a compiled network.
 
 pub mod emulator;
 pub mod half;
+pub mod loadable;
