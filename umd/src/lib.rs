@@ -4,6 +4,7 @@
 //!
 //! A [`loadable::Loadable`] is a compiled network.
 
+pub mod dimg;
 pub mod emulator;
 pub mod half;
 pub mod loadable;
