@@ -74,26 +74,23 @@ impl Bdma {
     pub fn write(&mut self, offset: u32, value: u32) -> bool {
         let Some(described) = describe(Block::Bdma, offset) else { return false };
         let register = described.register;
+        // CFG_OP and the launches act when written, and keep what was written.
+        let old = self.registers.get(register);
+        self.registers.set(register, written(register, Family::NvFull, old, value));
         let started = value & 1 != 0;
         match register {
+            CFG_OP if started && self.queue.len() < SLOTS => {
+                self.queue.push_back(self.registers.clone());
+                self.unlaunched += 1;
+                false
+            }
             CFG_OP if started => {
-                if self.queue.len() < SLOTS {
-                    self.queue.push_back(self.registers.clone());
-                    self.unlaunched += 1;
-                } else {
-                    self.refused = Some(Stop::unsupported(UNIT, format!("CFG_OP with all {SLOTS} slots full")));
-                }
-                self.refused.is_some()
+                self.refused = Some(Stop::unsupported(UNIT, format!("CFG_OP with all {SLOTS} slots full")));
+                true
             }
             CFG_LAUNCH0 if started => self.launch(0),
             CFG_LAUNCH1 if started => self.launch(1),
-            // These three read as zero again at once.
-            CFG_OP | CFG_LAUNCH0 | CFG_LAUNCH1 => false,
-            _ => {
-                let old = self.registers.get(register);
-                self.registers.set(register, written(register, Family::NvFull, old, value));
-                false
-            }
+            _ => false,
         }
     }
 

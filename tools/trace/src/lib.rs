@@ -1,3 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! (see the crate description)
+//! Plays hardware traces against the model.
+//!
+//! A trace is a folder with a `trace.txt`, one command a line, and the binary files that it names: memory contents,
+//! register writes, interrupts to wait for, and what must then be in memory. It drives the registers directly, with no
+//! driver between. [`Trace`] reads one, [`play`] performs it.
+
+mod counters;
+mod memory;
+mod player;
+mod trace;
+
+pub use counters::check as check_counters;
+pub use memory::TraceMemory;
+pub use player::{play, Failure, Played};
+pub use trace::{find, Check, Command, ParseError, Region, Trace};

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `nvdla_trace --config CONFIG DIR...`: plays hardware traces against the model.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser;
+use nvdla_trace::{check_counters, find, play, ParseError, Trace};
+use nvdla_uapi::config::Config;
+
+/// Plays hardware traces against the model.
+///
+/// Prints a line `ok NAME` or `FAIL NAME: why` for each trace, and at last `N passed, M failed`. The exit status is 0
+/// if all passed, 1 if one failed, 2 if a folder holds no trace.
+#[derive(Parser)]
+#[command(name = "nvdla_trace", version)]
+struct Arguments {
+    /// The hardware configuration: nv_full, nv_large, nv_medium_1024_full, nv_medium_512, nv_small_256_full,
+    /// nv_small_256 or nv_small.
+    #[arg(long, value_parser = config)]
+    config: &'static Config,
+
+    /// Compare the status counters too, where a trace lists them (counters.txt).
+    #[arg(long)]
+    counters: bool,
+
+    /// Traces, or folders of traces.
+    #[arg(required = true, value_name = "DIR")]
+    folders: Vec<PathBuf>,
+}
+
+fn config(name: &str) -> Result<&'static Config, String> {
+    Config::by_name(name).ok_or_else(|| {
+        let names: Vec<_> = Config::ALL.iter().map(|config| config.name).collect();
+        format!("the configurations are {}", names.join(", "))
+    })
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let traces: Result<Vec<_>, ParseError> = arguments.folders.iter().map(|folder| find(folder)).collect();
+    let traces = match traces {
+        Ok(traces) => traces.concat(),
+        Err(error) => {
+            eprintln!("nvdla_trace: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    let (mut passed, mut failed) = (0, 0);
+    for folder in traces {
+        let name = folder.file_name().map_or_else(|| folder.to_string_lossy(), |name| name.to_string_lossy());
+        match run(&folder, &arguments) {
+            Ok(()) => {
+                passed += 1;
+                println!("ok {name}");
+            }
+            Err(why) => {
+                failed += 1;
+                println!("FAIL {name}: {why}");
+            }
+        }
+    }
+    println!("{passed} passed, {failed} failed");
+    ExitCode::from(u8::from(failed != 0))
+}
+
+fn run(folder: &Path, arguments: &Arguments) -> Result<(), String> {
+    let trace = Trace::read(folder).map_err(|error| error.to_string())?;
+    let mut played = play(&trace, arguments.config).map_err(|failure| failure.to_string())?;
+    if !arguments.counters {
+        return Ok(());
+    }
+    let differing = check_counters(&trace, &mut played).map_err(|error| error.to_string())?;
+    match differing.first() {
+        None => Ok(()),
+        Some(first) => Err(format!("{first} ({} counters differ)", differing.len())),
+    }
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The whole address space of a device as memory that exists where it is written.
+//!
+//! A trace does not say which memory its operations may use, so all of it is there and zero. The address space is cut
+//! into windows of 64 GiB, each mapped when first written without committing memory; a range that crosses from one to
+//! the next is outside.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use memmap2::{MmapMut, MmapOptions};
+use nvdla_model::memory::{Memory, Port};
+
+/// log2 of a window's bytes.
+const WINDOW_BITS: u32 = 36;
+
+/// Both memories of a device, zero until written.
+pub struct TraceMemory {
+    windows: BTreeMap<(bool, u64), MmapMut>,
+    /// What a window reads as that was never written.
+    zero: MmapMut,
+}
+
+fn map() -> io::Result<MmapMut> {
+    MmapOptions::new().len(1 << WINDOW_BITS).no_reserve_swap().map_anon()
+}
+
+/// The window that holds the range, and where in it the range starts.
+fn locate(port: Port, address: u64, length: usize) -> Option<((bool, u64), usize)> {
+    let start = address % (1 << WINDOW_BITS);
+    let end = start.checked_add(length as u64)?;
+    (end <= 1 << WINDOW_BITS).then_some(((port == Port::Secondary, address >> WINDOW_BITS), start as usize))
+}
+
+impl TraceMemory {
+    /// Memory of zeros.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { windows: BTreeMap::new(), zero: map()? })
+    }
+}
+
+impl Memory for TraceMemory {
+    fn read(&self, port: Port, address: u64, length: usize) -> Option<&[u8]> {
+        let (window, start) = locate(port, address, length)?;
+        self.windows.get(&window).unwrap_or(&self.zero).get(start..start + length)
+    }
+
+    fn write(&mut self, port: Port, address: u64, length: usize) -> Option<&mut [u8]> {
+        let (window, start) = locate(port, address, length)?;
+        if !self.windows.contains_key(&window) {
+            self.windows.insert(window, map().ok()?);
+        }
+        self.windows.get_mut(&window)?.get_mut(start..start + length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_memories_are_zero_until_written_and_apart() {
+        let mut memory = TraceMemory::new().unwrap();
+        assert_eq!(memory.read(Port::Primary, 0xff_8000_0000, 4), Some(&[0; 4][..]));
+        memory.write(Port::Primary, 0xff_8000_0001, 2).unwrap().copy_from_slice(&[1, 2]);
+        assert_eq!(memory.read(Port::Primary, 0xff_8000_0000, 4), Some(&[0, 1, 2, 0][..]));
+        assert_eq!(memory.read(Port::Secondary, 0xff_8000_0000, 4), Some(&[0; 4][..]));
+        assert_eq!(memory.read(Port::Primary, (1 << 36) - 1, 2), None);
+        assert!(memory.write(Port::Primary, u64::MAX, 1).is_some());
+        assert!(memory.write(Port::Primary, u64::MAX, 2).is_none());
+    }
+}

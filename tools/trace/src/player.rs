@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Performs a trace's commands in order on a fresh device.
+//!
+//! The model is run after each register write, so an operation ends as soon as it can, and all interrupts of a
+//! convolution arrive together. A later `wait_interrupt` of such a trace is satisfied by an interrupt that has come and
+//! was cleared along with another, and an `expect` that an operation is still running accepts that it has ended.
+
+use nvdla_model::device::Model;
+use nvdla_model::glb::Source;
+use nvdla_model::memory::{Memory, Port, Stop};
+use nvdla_uapi::config::Config;
+use nvdla_uapi::reg::{glb, Block};
+use thiserror::Error;
+
+use crate::memory::TraceMemory;
+use crate::trace::{Check, Command, Named, Region, Trace};
+
+/// Why a trace does not pass.
+#[derive(Debug, Error)]
+pub enum Failure {
+    /// A unit stopped.
+    #[error("line {line}: {stop}")]
+    Stopped {
+        /// The line after which it stopped.
+        line: usize,
+        /// Why.
+        stop: Stop,
+    },
+    /// What a line waits for or demands did not happen.
+    #[error("line {line}: {what}")]
+    Unmet {
+        /// The line.
+        line: usize,
+        /// What.
+        what: String,
+    },
+    /// The trace's memory cannot be had.
+    #[error("no address space for the device's memory: {0}")]
+    Memory(std::io::Error),
+}
+
+/// A trace that passed: the device at its end.
+pub struct Played {
+    /// The device.
+    pub model: Model,
+    /// Its memory.
+    pub memory: TraceMemory,
+}
+
+/// Plays the trace on a device of that configuration.
+pub fn play(trace: &Trace, config: &'static Config) -> Result<Played, Failure> {
+    let mut player = Player {
+        trace,
+        model: Model::new(config),
+        memory: TraceMemory::new().map_err(Failure::Memory)?,
+        unseen: 0,
+        line: 0,
+    };
+    for (line, command) in &trace.commands {
+        player.line = *line;
+        player.perform(command)?;
+    }
+    Ok(Played { model: player.model, memory: player.memory })
+}
+
+struct Player<'t> {
+    trace: &'t Trace,
+    model: Model,
+    memory: TraceMemory,
+    /// Interrupt status bits that were cleared before the trace asked for them.
+    unseen: u32,
+    line: usize,
+}
+
+impl Player<'_> {
+    fn perform(&mut self, command: &Command) -> Result<(), Failure> {
+        match command {
+            Command::Zero(region) => self.target(region)?.fill(0),
+            Command::Load(region, bytes) => {
+                let trace = self.trace;
+                self.target(region)?.copy_from_slice(trace.bytes(region, bytes));
+            }
+            Command::Write(register, value) => self.write(register, *value)?,
+            Command::Poll(register, value) => {
+                let found = self.read(register)?;
+                if found != *value {
+                    return Err(self.register_differs(register, found, !0, *value));
+                }
+            }
+            Command::Expect { register, mask, value } => self.expect(register, *mask, *value)?,
+            Command::WaitInterrupt => {
+                if !self.model.interrupt() && self.unseen == 0 {
+                    return Err(self.unmet("no interrupt arrives"));
+                }
+            }
+            Command::Interrupt { source, group, id } => self.interrupt(*source, *group, id)?,
+            Command::Compare(region, bytes) => {
+                let expected = self.trace.bytes(region, bytes);
+                let found = self.bytes(region)?;
+                if let Some(first) = (0..region.length).find(|&at| found[at] != expected[at]) {
+                    let count = found.iter().zip(expected).filter(|(a, b)| a != b).count();
+                    let (found, expected) = (found[first], expected[first]);
+                    return Err(self.unmet(format!(
+                        "{} differs at {:#x} (byte {first:#x}, then {} more of {:#x}): {expected:#04x} expected, \
+                         {found:#04x} found",
+                        region.port,
+                        region.address + first as u64,
+                        count - 1,
+                        region.length,
+                    )));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, register: &Named, value: u32) -> Result<(), Failure> {
+        if register.block == Block::Glb && register.register.register == glb::S_INTR_STATUS {
+            self.unseen |= self.read(register)? & value;
+        }
+        let offset = self.offset(register)?;
+        self.model.write(offset, value);
+        self.model.run(&mut self.memory);
+        match self.model.take_stop() {
+            Some(stop) => Err(Failure::Stopped { line: self.line, stop }),
+            None => Ok(()),
+        }
+    }
+
+    fn expect(&mut self, register: &Named, mask: u32, value: u32) -> Result<(), Failure> {
+        let mut found = self.read(register)?;
+        if register.block == Block::Glb && register.register.register == glb::S_INTR_STATUS && value != 0 {
+            found |= self.unseen;
+            self.unseen &= !value;
+        }
+        let may_have_ended = register.register.name == "D_OP_ENABLE" && found == 0;
+        if found & mask == value || may_have_ended {
+            return Ok(());
+        }
+        Err(self.register_differs(register, found, mask, value))
+    }
+
+    fn interrupt(&mut self, source: Source, group: usize, id: &str) -> Result<(), Failure> {
+        let status = Named { block: Block::Glb, register: &glb::ALL[usize::from(glb::S_INTR_STATUS.offset) / 4] };
+        if self.read(&status)? & source.bit(group) == 0 {
+            return Err(self.unmet(format!("{source:?}'s interrupt for group {group} does not arrive")));
+        }
+        for (_, check) in self.trace.checks.iter().filter(|(name, _)| name == id) {
+            if let Check::Crc(region, expected) = check {
+                let found = crc32fast::hash(self.bytes(region)?);
+                if found != *expected {
+                    return Err(self.unmet(format!(
+                        "{:#x} bytes of {} at {:#x} have CRC-32 {found:#010x}, not {expected:#010x}",
+                        region.length, region.port, region.address,
+                    )));
+                }
+            }
+        }
+        let offset = self.offset(&status)?;
+        self.model.write(offset, source.bit(group));
+        Ok(())
+    }
+
+    fn read(&mut self, register: &Named) -> Result<u32, Failure> {
+        let offset = self.offset(register)?;
+        Ok(self.model.read(offset))
+    }
+
+    fn offset(&self, register: &Named) -> Result<u32, Failure> {
+        let config = self.model.config();
+        let base = register.block.base(config.family);
+        let base = base.ok_or_else(|| self.unmet(format!("{} has no {}", config.name, register.block.name())))?;
+        Ok(base + u32::from(register.register.register.offset))
+    }
+
+    fn bytes(&self, region: &Region) -> Result<&[u8], Failure> {
+        self.memory.read(region.port, region.address, region.length).ok_or_else(|| self.outside(region))
+    }
+
+    fn target(&mut self, region: &Region) -> Result<&mut [u8], Failure> {
+        let outside = self.outside(region);
+        self.memory.write(region.port, region.address, region.length).ok_or(outside)
+    }
+
+    fn outside(&self, region: &Region) -> Failure {
+        let Region { port, address, length } = region;
+        self.unmet(format!("{length:#x} bytes at {address:#x} of {port} are more than this player maps"))
+    }
+
+    fn register_differs(&self, register: &Named, found: u32, mask: u32, value: u32) -> Failure {
+        let (block, name) = (register.block.name(), register.register.name);
+        self.unmet(format!("{block}.{name} reads {found:#x}, expected {value:#x} under mask {mask:#x}"))
+    }
+
+    fn unmet(&self, what: impl Into<String>) -> Failure {
+        Failure::Unmet { line: self.line, what: what.into() }
+    }
+}
+
+impl Played {
+    /// Bytes of the device's memory at the trace's end.
+    pub fn bytes(&self, port: Port, address: u64, length: usize) -> Option<&[u8]> {
+        self.memory.read(port, address, length)
+    }
+}
