@@ -6,7 +6,7 @@
 //! into windows of 64 GiB, each mapped when first written without committing memory; a range that crosses from one to
 //! the next is outside.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::{BTreeMap, Entry};
 use std::io;
 
 use memmap2::{MmapMut, MmapOptions};
@@ -48,10 +48,11 @@ impl Memory for TraceMemory {
 
     fn write(&mut self, port: Port, address: u64, length: usize) -> Option<&mut [u8]> {
         let (window, start) = locate(port, address, length)?;
-        if !self.windows.contains_key(&window) {
-            self.windows.insert(window, map().ok()?);
-        }
-        self.windows.get_mut(&window)?.get_mut(start..start + length)
+        let window = match self.windows.entry(window) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => new.insert(map().ok()?),
+        };
+        window.get_mut(start..start + length)
     }
 }
 
