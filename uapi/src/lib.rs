@@ -11,4 +11,5 @@ pub mod config;
 pub mod desc;
 pub mod emu;
 pub mod ioctl;
+pub mod layout;
 pub mod reg;

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! Pixel data: images as a convolution's first input, pitch linear, in 36 formats.
+//!
+//! [`Format`] is what a format is made of, [`Image`] where its pixels lie, [`Converter`] what the DMA makes of them.
+//!
+//! Source: "In-memory data formats", section "Pixel Format" and table 33; the order of components within a pixel, the
+//! alignment of 10-bit components and the second plane's x offset as the reference model reads them (CDMA).
+
+mod convert;
+mod format;
+mod image;
+
+pub use convert::{fp16_from_int, saturating_shift, Converter};
+pub use format::{Component, Format, Kind};
+pub use image::Image;
