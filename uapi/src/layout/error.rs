@@ -151,10 +151,6 @@ rules! {
     PixelLineOverlap: Nvdla, "Pixel Format", "the line stride of pitch linear pixels", AtLeast;
     /// The x offset is in the format's range.
     PixelXOffset: Nvdla, "table 33", "the x offset in pixels", AtMost;
-    /// The number of channels is the format's.
-    PixelChannels: Nvdla, "table 33", "the channels of the pixel format", Exactly;
-    /// Lines of one image have no batch.
-    PixelPlanes: Nvdla, "table 33", "the planes of the pixel format", Exactly;
     /// Channels that a multiply-accumulate step takes.
     AtomicC: Nvdla, "Basic Weight for Direct Convolution", "channels of a small cube (atomic-C)", AtLeast;
     /// Kernels that a multiply-accumulate step makes.
@@ -177,8 +173,6 @@ rules! {
     CompressedLength: Nvdla, "Sparse Compression option", "bytes of the compressed weight surface", AtLeast;
     /// The group sizes agree with the mask.
     WgsValue: Nvdla, "Sparse Compression option", "the remaining bytes of a kernel group (WGS)", Exactly;
-    /// Operands per layer live in registers.
-    OperandRegister: Nvdla, "Bias Data Format", "operands in memory: per layer they are in registers", AtLeast;
     /// Operand line stride.
     OperandLineStride: Nvdla, "table 35", "the line stride of operands", MultipleOf;
     /// Operand surface stride.
@@ -219,8 +213,6 @@ rules! {
     TpuCapacity: Tpu, "Address of Tensor in Local Memory", "bytes of an NPU's memory that the tensor reaches", AtMost;
     /// Strides keep elements apart.
     TpuOverlap: Tpu, "Strides in Local Memory", "a stride in elements", AtLeast;
-    /// 4N-mode is for 8-bit types, 2N-mode for 16-bit types, 2IC-mode for fp32.
-    TpuMode: Tpu, "Storage Modes", "bytes of an element of that storage mode", Exactly;
 }
 
 impl fmt::Display for Error {

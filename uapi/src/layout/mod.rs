@@ -33,9 +33,11 @@ pub mod align;
 mod element;
 mod error;
 pub mod feature;
+pub mod half;
 pub mod operand;
 pub mod pixel;
 pub mod precision;
+pub mod tpu;
 mod transfer;
 pub mod weight;
 
@@ -151,12 +153,17 @@ pub trait Layout: Copy {
     /// The element to which the byte at `offset` belongs; `None` for padding and outside.
     fn at(&self, offset: u64) -> Option<Index>;
 
+    /// The first element in memory.
+    fn first(&self) -> Index {
+        Index::new(0, 0, 0, 0)
+    }
+
     /// The element after `at` in memory order.
     fn following(&self, at: Index) -> Option<Index>;
 
     /// All elements with their byte offsets, in memory order.
     fn elements(&self) -> Elements<Self> {
-        Elements { layout: *self, next: Some(Index::new(0, 0, 0, 0)) }
+        Elements { layout: *self, next: Some(self.first()) }
     }
 
     /// Writes a plain slice of `order` into `memory`, padding as zeros (so never NaN).

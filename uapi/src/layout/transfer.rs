@@ -51,6 +51,11 @@ fn each<L: Layout>(layout: &L, order: Order, mut visit: impl FnMut(usize, usize)
 /// If `plain` or `memory` is too short.
 pub fn pack_portable<L: Layout, T: Element>(layout: &L, order: Order, plain: &[T], memory: &mut [u8]) {
     memory[..layout.size() as usize].fill(0);
+    write_portable(layout, order, plain, memory);
+}
+
+/// Packs one element at a time and touches nothing else. Sizes must have been checked.
+pub(super) fn write_portable<L: Layout, T: Element>(layout: &L, order: Order, plain: &[T], memory: &mut [u8]) {
     each(layout, order, |from, to| plain[from].write(&mut memory[to..]));
 }
 

@@ -9,6 +9,7 @@
 //! reference model computes them.
 
 use super::super::super::reg::values::Precision;
+use super::super::half;
 use super::Kind;
 
 /// The converter's parameters: `D_CVT_CFG`, `D_CVT_OFFSET`, `D_CVT_SCALE` (or a channel's mean instead of the offset).
@@ -52,7 +53,7 @@ impl Converter {
         match output {
             Precision::Int8 => clamp(shifted, 8) as u8 as u16,
             Precision::Int16 => clamp(shifted, 16) as u16,
-            Precision::Fp16 => fp16_from_int(shifted as i32),
+            Precision::Fp16 => half::from_fixed(shifted, 0),
         }
     }
 }
@@ -84,29 +85,4 @@ pub const fn saturating_shift(value: i64, shift: u8, bits: u32) -> i64 {
         _ => 0,
     };
     clamp(shifted, bits)
-}
-
-/// The fp16 nearest to an integer, ties to even, at most 65504 in magnitude.
-pub const fn fp16_from_int(value: i32) -> u16 {
-    let sign = if value < 0 { 0x8000 } else { 0 };
-    let magnitude = value.unsigned_abs();
-    if magnitude == 0 {
-        return 0;
-    }
-    if magnitude >= 65520 {
-        return sign | 0x7bff;
-    }
-    let top = magnitude.ilog2();
-    let (mantissa, exponent) = if top <= 10 {
-        (magnitude << (10 - top), top + 15)
-    } else {
-        let drop = top - 10;
-        let kept = magnitude >> drop;
-        let rest = magnitude & ((1 << drop) - 1);
-        let half = 1 << (drop - 1);
-        let up = rest > half || (rest == half && kept & 1 == 1);
-        (kept + up as u32, top + 15)
-    };
-    // A mantissa that rounded up to 2^11 carries into the exponent.
-    sign | ((exponent << 10) + (mantissa - 1024)) as u16
 }

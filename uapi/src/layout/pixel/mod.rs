@@ -11,6 +11,6 @@ mod convert;
 mod format;
 mod image;
 
-pub use convert::{fp16_from_int, saturating_shift, Converter};
+pub use convert::{saturating_shift, Converter};
 pub use format::{Component, Format, Kind};
 pub use image::Image;

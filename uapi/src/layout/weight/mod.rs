@@ -8,11 +8,17 @@
 //!
 //! Source: "In-memory data formats", section "Weight Format".
 
+mod compress;
+mod deconvolution;
 mod direct;
 mod image;
+mod winograd;
 
+pub use compress::{Compressed, Surfaces};
+pub use deconvolution::Deconvolution;
 pub use direct::Direct;
 pub use image::{Image, PostExtension};
+pub use winograd::{convert_plane, Scaling, Winograd};
 
 use super::super::config::Config;
 use super::super::reg::values::Precision;
