@@ -14,4 +14,5 @@ pub mod lut;
 pub mod memory;
 pub mod num;
 pub mod registers;
+pub mod sdp;
 pub mod stream;

@@ -177,25 +177,16 @@ impl Lookup {
     }
 }
 
-/// SDP counts each table's hits, and the misses of the table that answers. `hybrid` is what the unit makes of the
-/// others when the layer ends ([`Counters::finish_sdp`]).
+/// SDP counts each table's hits, the misses of the table that answers, and as hybrid the answers that are no miss.
 fn count(counters: &mut Counters, le: Position, lo: Position, answer: Position) {
     counters.le_hit = counters.le_hit.wrapping_add(u32::from(le.is_hit()));
     counters.lo_hit = counters.lo_hit.wrapping_add(u32::from(lo.is_hit()));
-    match answer {
-        Position::Under => counters.under = counters.under.wrapping_add(1),
-        Position::Over => counters.over = counters.over.wrapping_add(1),
-        Position::Hit { .. } => {}
-    }
-}
-
-impl Counters {
-    /// SDP's `LUT_HYBRID` after `total` lookups: what no other counter has counted (a value that both tables hit has
-    /// been counted twice, so the difference may wrap below zero).
-    pub fn finish_sdp(&mut self, total: u32) {
-        self.hybrid =
-            total.wrapping_sub(self.under).wrapping_sub(self.over).wrapping_sub(self.le_hit).wrapping_sub(self.lo_hit);
-    }
+    let counter = match answer {
+        Position::Under => &mut counters.under,
+        Position::Over => &mut counters.over,
+        Position::Hit { .. } => &mut counters.hybrid,
+    };
+    *counter = counter.wrapping_add(1);
 }
 
 fn exponent_int(value: i32, start: i32, offset: i32) -> Position {
