@@ -13,8 +13,9 @@
 use std::collections::VecDeque;
 
 use nvdla_uapi::config::Config;
+use nvdla_uapi::reg::sdp as reg_sdp;
 use nvdla_uapi::reg::values::{OperandSource, OutputDestination, PdpFlyingMode};
-use nvdla_uapi::reg::{cdma, pdp, pdp_rdma, sdp, sdp_rdma, Block, Family};
+use nvdla_uapi::reg::{cdma, pdp, pdp_rdma, sdp_rdma, Block, Family, Register};
 
 use crate::bdma::Bdma;
 use crate::cfgrom;
@@ -22,6 +23,7 @@ use crate::glb::{Glb, Source};
 use crate::groups::{describe, written, Groups};
 use crate::memory::{Memory, Stop};
 use crate::registers::Registers;
+use crate::sdp;
 
 /// Blocks with two register groups: all from CDMA on.
 const FIRST_GROUPED: usize = Block::Cdma as usize;
@@ -43,6 +45,7 @@ pub struct Model {
     cvif: Registers,
     bdma: Bdma,
     groups: [Groups; GROUPED],
+    sdp: sdp::State,
     /// Blocks (by number) whose operation has stopped and will never end.
     halted: u32,
     stops: VecDeque<Stop>,
@@ -68,6 +71,7 @@ impl Model {
             cvif: Registers::reset(Block::Cvif),
             bdma: Bdma::reset(),
             groups: std::array::from_fn(|index| Groups::reset(Block::ALL[FIRST_GROUPED + index], config.family)),
+            sdp: sdp::State::default(),
             halted: 0,
             stops: VecDeque::new(),
             enabled: false,
@@ -94,6 +98,8 @@ impl Model {
             Block::Cvif => plain(&self.cvif, offset),
             Block::Bdma => self.bdma.read(offset),
             Block::Cdma if offset == u32::from(cdma::S_CBUF_FLUSH_STATUS.offset) => 1,
+            Block::Sdp if offset == u32::from(reg_sdp::S_LUT_ACCESS_CFG.offset) => self.sdp.tables.read_access(),
+            Block::Sdp if offset == u32::from(reg_sdp::S_LUT_ACCESS_DATA.offset) => self.sdp.tables.read_data(),
             _ => self.groups[index(block)].read(offset),
         }
     }
@@ -108,6 +114,8 @@ impl Model {
             Block::Mcif => write_plain(&mut self.mcif, family, offset, value),
             Block::Cvif => write_plain(&mut self.cvif, family, offset, value),
             Block::Bdma => self.enabled |= self.bdma.write(offset, value),
+            Block::Sdp if offset == u32::from(reg_sdp::S_LUT_ACCESS_CFG.offset) => self.sdp.tables.write_access(value),
+            Block::Sdp if offset == u32::from(reg_sdp::S_LUT_ACCESS_DATA.offset) => self.sdp.tables.write_data(value),
             _ => self.enabled |= self.groups[index(block)].write(offset, value),
         }
     }
@@ -181,11 +189,11 @@ impl Model {
     }
 
     /// SDP, with the convolution before it and the pooling after it where it is set so.
-    fn run_sdp(&mut self, _memory: &mut dyn Memory) -> bool {
+    fn run_sdp(&mut self, memory: &mut dyn Memory) -> bool {
         let Some(sdp) = self.ready(Block::Sdp) else { return false };
-        let mode = sdp.get(sdp::D_FEATURE_MODE_CFG);
-        let on_flying = sdp::d_feature_mode_cfg::FLYING_MODE.is_set(mode);
-        let to_pdp = sdp::d_feature_mode_cfg::OUTPUT_DST.get(mode) == Some(OutputDestination::Pdp);
+        let mode = sdp.get(reg_sdp::D_FEATURE_MODE_CFG);
+        let on_flying = reg_sdp::d_feature_mode_cfg::FLYING_MODE.is_set(mode);
+        let to_pdp = reg_sdp::d_feature_mode_cfg::OUTPUT_DST.get(mode) == Some(OutputDestination::Pdp);
         let reads = sdp_reads_memory(sdp);
 
         let mut blocks = vec![Block::Sdp];
@@ -204,7 +212,33 @@ impl Model {
         if to_pdp && !self.ready(Block::Pdp).is_some_and(pdp_on_flying) {
             return false;
         }
-        self.halt(&blocks, Stop::unsupported("SDP", "this model has no SDP"))
+        if on_flying {
+            return self.halt(&blocks, Stop::unsupported("CDMA", "this model has no convolution"));
+        }
+        if to_pdp {
+            return self.halt(&blocks, Stop::unsupported("PDP", "this model has no PDP"));
+        }
+        let sdp = self.groups[index(Block::Sdp)].next();
+        let rdma = self.groups[index(Block::SdpRdma)].next();
+        match sdp::run(&mut self.sdp, self.config, rdma, sdp, None, memory) {
+            Ok(done) => {
+                self.report(&done.status);
+                if reads {
+                    self.finish(Block::SdpRdma);
+                }
+                let group = self.finish(Block::Sdp);
+                self.glb.raise(Source::Sdp, group);
+                true
+            }
+            Err(stop) => self.halt(&blocks, stop),
+        }
+    }
+
+    /// Sets status registers of the groups that run.
+    fn report(&mut self, status: &[(Block, Register, u32)]) {
+        for &(block, register, value) in status {
+            self.groups[index(block)].report(register, value);
+        }
     }
 
     /// PDP from memory.
@@ -289,22 +323,22 @@ fn pdp_on_flying(pdp: &Registers) -> bool {
 
 /// Whether SDP takes its data or any operand from its read DMA.
 fn sdp_reads_memory(registers: &Registers) -> bool {
-    use sdp::{
+    use reg_sdp::{
         d_dp_bn_alu_cfg, d_dp_bn_cfg, d_dp_bn_mul_cfg, d_dp_bs_alu_cfg, d_dp_bs_cfg, d_dp_bs_mul_cfg, d_dp_ew_alu_cfg,
         d_dp_ew_cfg, d_dp_ew_mul_cfg,
     };
     let from_memory = |source: Option<OperandSource>| source == Some(OperandSource::Mem);
-    let x1 = registers.get(sdp::D_DP_BS_CFG);
-    let x2 = registers.get(sdp::D_DP_BN_CFG);
-    let y = registers.get(sdp::D_DP_EW_CFG);
-    let x1_alu = d_dp_bs_alu_cfg::BS_ALU_SRC.get(registers.get(sdp::D_DP_BS_ALU_CFG));
-    let x1_mul = d_dp_bs_mul_cfg::BS_MUL_SRC.get(registers.get(sdp::D_DP_BS_MUL_CFG));
-    let x2_alu = d_dp_bn_alu_cfg::BN_ALU_SRC.get(registers.get(sdp::D_DP_BN_ALU_CFG));
-    let x2_mul = d_dp_bn_mul_cfg::BN_MUL_SRC.get(registers.get(sdp::D_DP_BN_MUL_CFG));
-    let y_alu = d_dp_ew_alu_cfg::EW_ALU_SRC.get(registers.get(sdp::D_DP_EW_ALU_CFG));
-    let y_mul = d_dp_ew_mul_cfg::EW_MUL_SRC.get(registers.get(sdp::D_DP_EW_MUL_CFG));
+    let x1 = registers.get(reg_sdp::D_DP_BS_CFG);
+    let x2 = registers.get(reg_sdp::D_DP_BN_CFG);
+    let y = registers.get(reg_sdp::D_DP_EW_CFG);
+    let x1_alu = d_dp_bs_alu_cfg::BS_ALU_SRC.get(registers.get(reg_sdp::D_DP_BS_ALU_CFG));
+    let x1_mul = d_dp_bs_mul_cfg::BS_MUL_SRC.get(registers.get(reg_sdp::D_DP_BS_MUL_CFG));
+    let x2_alu = d_dp_bn_alu_cfg::BN_ALU_SRC.get(registers.get(reg_sdp::D_DP_BN_ALU_CFG));
+    let x2_mul = d_dp_bn_mul_cfg::BN_MUL_SRC.get(registers.get(reg_sdp::D_DP_BN_MUL_CFG));
+    let y_alu = d_dp_ew_alu_cfg::EW_ALU_SRC.get(registers.get(reg_sdp::D_DP_EW_ALU_CFG));
+    let y_mul = d_dp_ew_mul_cfg::EW_MUL_SRC.get(registers.get(reg_sdp::D_DP_EW_MUL_CFG));
 
-    !sdp::d_feature_mode_cfg::FLYING_MODE.is_set(registers.get(sdp::D_FEATURE_MODE_CFG))
+    !reg_sdp::d_feature_mode_cfg::FLYING_MODE.is_set(registers.get(reg_sdp::D_FEATURE_MODE_CFG))
         || (!d_dp_bs_cfg::BS_BYPASS.is_set(x1)
             && ((!d_dp_bs_cfg::BS_ALU_BYPASS.is_set(x1) && from_memory(x1_alu))
                 || (!d_dp_bs_cfg::BS_MUL_BYPASS.is_set(x1) && from_memory(x1_mul))))
