@@ -7,6 +7,7 @@
 
 pub mod bdma;
 pub mod cfgrom;
+pub mod conv;
 pub mod device;
 pub mod glb;
 pub mod groups;

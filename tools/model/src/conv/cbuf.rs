@@ -1,0 +1,485 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The convolution buffer: what CDMA fetches for an operation, and what it leaves for the next.
+//!
+//! A slice is one line of one cube. Input is read where it lies in memory when nothing has to change it on the way;
+//! else it is gathered, slice after slice, into a buffer of the same shape. What an operation does not release stays
+//! in [`State`], and serves the next one under the hardware's conditions: same mode and banks, and the reuse option set
+//! (source: the sequence threads of `cmod/cdma` and `cmod/csc`).
+
+use std::borrow::Cow;
+
+use nvdla_uapi::reg::values::Precision;
+
+use super::half::{is_infinite, is_nan};
+use super::operation::{Mode, Operation, Placement};
+use super::pixel;
+use crate::memory::{self, Memory, Stop};
+
+/// What the convolution buffer holds between operations, and scratch memory that operations share.
+#[derive(Debug, Default)]
+pub struct State {
+    /// The last operation's placement.
+    placement: Option<Placement>,
+    /// It asked to keep all data, in CDMA's and in CSC's registers.
+    kept_data: [bool; 2],
+    /// It asked to keep all weights, in CDMA's and in CSC's registers.
+    kept_weights: [bool; 2],
+    /// Shape of the slices that are left.
+    shape: Option<Shape>,
+    /// Slices that are left, one after another.
+    slices: Vec<u8>,
+    /// Weights that are left, uncompressed.
+    weights: Vec<u8>,
+}
+
+/// What two operations must agree on to read each other's slices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Shape {
+    bytes: usize,
+    width: usize,
+    channels: usize,
+    precision: Precision,
+}
+
+impl Shape {
+    fn of(operation: &Operation) -> Self {
+        Self {
+            bytes: operation.slice_bytes(),
+            width: operation.input.width,
+            channels: operation.input.channels,
+            precision: operation.precision,
+        }
+    }
+}
+
+/// CDMA's counters of what is no finite number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// NaN in data.
+    pub nan_data: u32,
+    /// Infinity in data.
+    pub infinite_data: u32,
+    /// NaN in weights.
+    pub nan_weights: u32,
+    /// Infinity in weights.
+    pub infinite_weights: u32,
+}
+
+/// CSC's input.
+///
+/// Byte `i` of the channels of element (cube `b`, line `y`, column `x`) lies at
+/// `b * cube + y * line + x * atom + i / atom * surface + i % atom`.
+#[derive(Clone, Debug)]
+pub struct Input<'m> {
+    /// All bytes.
+    pub bytes: Cow<'m, [u8]>,
+    /// Bytes from cube to cube.
+    pub cube: usize,
+    /// Bytes from line to line.
+    pub line: usize,
+    /// Bytes from surface to surface.
+    pub surface: usize,
+    /// Bytes from column to column, and of a surface's channels.
+    pub atom: usize,
+}
+
+impl Input<'_> {
+    /// Offset of a byte of an element's channels.
+    pub fn offset(&self, batch: usize, y: usize, x: usize, byte: usize) -> usize {
+        batch * self.cube + y * self.line + x * self.atom + byte / self.atom * self.surface + byte % self.atom
+    }
+}
+
+impl State {
+    /// The state after reset: nothing to reuse.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What CSC reads for this operation.
+    pub(super) fn input<'m>(
+        &mut self,
+        operation: &Operation,
+        memory: &'m dyn Memory,
+        counters: &mut Counters,
+    ) -> Result<Input<'m>, Stop> {
+        let placed = self.placement == Some(operation.placement);
+        let [cdma, csc] = operation.data_reuse;
+        let fetches = !(placed && self.kept_data[0] && cdma.reuse);
+        let keeps = placed && csc.reuse;
+        let slice = operation.slice_bytes();
+        if !keeps {
+            self.slices.clear();
+        } else if !self.slices.is_empty() && self.shape != Some(Shape::of(operation)) {
+            return Err(Stop::unsupported(
+                "CSC",
+                format!(
+                    "DATA_REUSE over slices of {:?} by an operation with slices of {:?}",
+                    self.shape,
+                    Shape::of(operation)
+                ),
+            ));
+        }
+        let kept = self.slices.len() / slice.max(1);
+        let fetched = if fetches { operation.fetched_slices() } else { 0 };
+        if kept + fetched != operation.slices {
+            return Err(Stop::unsupported(
+                "CSC",
+                format!("CSC takes {} slices, the buffer holds {kept} and CDMA fetches {fetched}", operation.slices),
+            ));
+        }
+        if kept == 0 {
+            if let Some(input) = in_place(operation, memory) {
+                return Ok(input);
+            }
+        }
+        let mut bytes = std::mem::take(&mut self.slices);
+        if fetches {
+            bytes.reserve_exact(fetched * slice);
+            match operation.placement.mode {
+                Mode::Feature => gather_feature(operation, memory, counters, &mut bytes)?,
+                Mode::Pixel => gather_pixel(operation, memory, counters, &mut bytes)?,
+                Mode::Winograd => gather_winograd(operation, memory, counters, &mut bytes)?,
+            }
+        }
+        let (atom, surface) = match operation.placement.mode {
+            Mode::Feature => (operation.atom, operation.fetch.width * operation.atom),
+            Mode::Pixel | Mode::Winograd => (operation.input.channels * operation.element(), 0),
+        };
+        Ok(Input { bytes: Cow::Owned(bytes), cube: slice, line: slice * operation.batch, surface, atom })
+    }
+
+    /// The weights, uncompressed, in the order of the hardware's steps.
+    pub(super) fn weights<'m>(
+        &mut self,
+        operation: &Operation,
+        memory: &'m dyn Memory,
+        counters: &mut Counters,
+    ) -> Result<Cow<'m, [u8]>, Stop> {
+        let placed = self.placement == Some(operation.placement);
+        let [cdma, csc] = operation.weight_reuse;
+        let fetches = !(placed && self.kept_weights[0] && cdma.reuse);
+        let keeps = placed && self.kept_weights[1] && csc.reuse;
+        let needed = operation.kernel_bytes() * operation.kernels;
+        if fetches == keeps {
+            return Err(Stop::unsupported(
+                "CSC",
+                format!("WEIGHT_REUSE is {} in CDMA and {} in CSC", cdma.reuse, csc.reuse),
+            ));
+        }
+        if keeps {
+            let weights = std::mem::take(&mut self.weights);
+            if weights.len() < needed {
+                return Err(Stop::unsupported(
+                    "CSC",
+                    format!("{needed} bytes of weights are to be reused, {} are there", weights.len()),
+                ));
+            }
+            return Ok(Cow::Owned(weights));
+        }
+        let surface = &operation.weights;
+        let stored = memory::read(memory, "CDMA", surface.port, surface.address, surface.bytes)?;
+        if operation.precision == Precision::Fp16 {
+            (counters.nan_weights, counters.infinite_weights) = count(stored);
+        }
+        let Some((address, bytes)) = surface.mask else {
+            return Ok(Cow::Borrowed(&stored[..needed]));
+        };
+        let groups = operation.kernels.div_ceil(operation.atomic_k);
+        memory::read(memory, "CDMA", surface.port, surface.sizes, groups * 4)?;
+        let mask = memory::read(memory, "CDMA", surface.port, address, bytes)?;
+        decompress(mask, stored, needed / operation.element(), operation.element()).map(Cow::Owned)
+    }
+
+    /// Keeps what the operation does not release.
+    pub(super) fn release(&mut self, operation: &Operation, input: Input<'_>, weights: Cow<'_, [u8]>) {
+        self.placement = Some(operation.placement);
+        self.kept_data = operation.data_reuse.map(|options| options.keep);
+        self.kept_weights = operation.weight_reuse.map(|options| options.keep);
+        self.shape = Some(Shape::of(operation));
+        let slice = operation.slice_bytes();
+        let released = if self.kept_data[1] { 0 } else { operation.release.min(operation.slices) };
+        self.slices = match input.bytes {
+            _ if released == operation.slices => Vec::new(),
+            Cow::Owned(mut bytes) => {
+                bytes.drain(..released * slice);
+                bytes
+            }
+            Cow::Borrowed(bytes) => {
+                let Operation { fetch, batch, .. } = operation;
+                let mut slices = Vec::with_capacity((operation.slices - released) * slice);
+                for index in released..operation.slices {
+                    let (y, cube) = (index / batch, index % batch);
+                    for surface in 0..operation.fetch_surfaces() {
+                        let at = cube * input.cube + y * input.line + surface * input.surface;
+                        slices.extend_from_slice(&bytes[at..at + fetch.width * operation.atom]);
+                    }
+                }
+                slices
+            }
+        };
+        self.weights = if self.kept_weights[1] { weights.into_owned() } else { Vec::new() };
+    }
+}
+
+/// NaN and infinities of fp16 data.
+fn count(bytes: &[u8]) -> (u32, u32) {
+    let halves = bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
+    halves
+        .fold((0, 0), |(nan, infinite), half| (nan + u32::from(is_nan(half)), infinite + u32::from(is_infinite(half))))
+}
+
+/// The input as it lies in memory, where CDMA changes nothing on the way and it is one piece of memory.
+fn in_place<'m>(operation: &Operation, memory: &'m dyn Memory) -> Option<Input<'m>> {
+    let Operation { surface, fetch, .. } = operation;
+    if operation.placement.mode != Mode::Feature
+        || operation.converter.is_some()
+        || operation.precision == Precision::Fp16
+    {
+        return None;
+    }
+    let line = fetch.width * operation.atom;
+    let steps = [
+        (operation.batch, surface.batch_stride),
+        (operation.fetch_surfaces(), surface.surface_stride),
+        (fetch.height, surface.line_stride[0]),
+    ];
+    let mut span = line as u64;
+    for (count, stride) in steps {
+        span = span.checked_add(stride.checked_mul(count as u64 - 1)?)?;
+    }
+    let bytes = memory.read(surface.port, surface.address[0], usize::try_from(span).ok()?)?;
+    let stride = |(count, stride): (usize, u64)| if count == 1 { Some(0) } else { usize::try_from(stride).ok() };
+    Some(Input {
+        bytes: Cow::Borrowed(bytes),
+        cube: stride(steps[0])?,
+        surface: stride(steps[1])?,
+        line: stride(steps[2])?,
+        atom: operation.atom,
+    })
+}
+
+/// One line of a surface.
+fn feature_line<'m>(
+    operation: &Operation,
+    memory: &'m dyn Memory,
+    batch: usize,
+    surface: usize,
+    y: usize,
+) -> Result<&'m [u8], Stop> {
+    let from = &operation.surface;
+    let address = from.address[0]
+        .wrapping_add((batch as u64).wrapping_mul(from.batch_stride))
+        .wrapping_add((surface as u64).wrapping_mul(from.surface_stride))
+        .wrapping_add((y as u64).wrapping_mul(from.line_stride[0]));
+    Ok(memory::read(memory, "CDMA", from.port, address, operation.fetch.width * operation.atom)?)
+}
+
+/// A line's element that CDMA writes to the buffer: NaN flushed, converted.
+fn adapt(operation: &Operation, line: &mut [u8]) {
+    match (operation.in_precision, operation.converter) {
+        (Precision::Fp16, _) if operation.flush_nan => {
+            for pair in line.chunks_exact_mut(2) {
+                if is_nan(u16::from_le_bytes([pair[0], pair[1]])) {
+                    pair.fill(0);
+                }
+            }
+        }
+        (Precision::Int8, Some(converter)) => {
+            for byte in line {
+                *byte = converter.convert(i32::from(*byte as i8), 0, Precision::Int8) as u8;
+            }
+        }
+        (Precision::Int16, Some(converter)) => {
+            for pair in line.chunks_exact_mut(2) {
+                let value = i16::from_le_bytes([pair[0], pair[1]]);
+                pair.copy_from_slice(&converter.convert(i32::from(value), 0, Precision::Int16).to_le_bytes());
+            }
+        }
+        _ => {}
+    }
+}
+
+fn gather_feature(
+    operation: &Operation,
+    memory: &dyn Memory,
+    counters: &mut Counters,
+    bytes: &mut Vec<u8>,
+) -> Result<(), Stop> {
+    for y in 0..operation.fetch.height {
+        for batch in 0..operation.batch {
+            for surface in 0..operation.fetch_surfaces() {
+                let line = feature_line(operation, memory, batch, surface, y)?;
+                if operation.precision == Precision::Fp16 {
+                    let (nan, infinite) = count(line);
+                    counters.nan_data += nan;
+                    counters.infinite_data += infinite;
+                }
+                let start = bytes.len();
+                bytes.extend_from_slice(line);
+                adapt(operation, &mut bytes[start..]);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn gather_pixel(
+    operation: &Operation,
+    memory: &dyn Memory,
+    counters: &mut Counters,
+    bytes: &mut Vec<u8>,
+) -> Result<(), Stop> {
+    let shape = pixel::shape(operation.pixel);
+    let plane_bytes = shape.pixel_bytes();
+    let Operation { surface, fetch, .. } = operation;
+    let pad = operation.pad_value[0].to_le_bytes();
+    let pad = &pad[..operation.element()];
+    // The second plane's address names the atom that holds its first pixel.
+    let x_offset =
+        [operation.pixel_x_offset * plane_bytes[0], operation.pixel_x_offset * plane_bytes[1] % operation.atom];
+    for y in 0..fetch.height {
+        let mut planes = [&[][..]; 2];
+        for (plane, line) in planes.iter_mut().enumerate().take(shape.planes) {
+            let length = fetch.width * plane_bytes[plane];
+            let address = surface.address[plane]
+                .wrapping_add((y as u64).wrapping_mul(surface.line_stride[plane]))
+                .wrapping_add(x_offset[plane] as u64);
+            *line = memory::read(memory, "CDMA", surface.port, address, length)?;
+        }
+        for _ in 0..operation.pads[0] * shape.components {
+            bytes.extend_from_slice(pad);
+        }
+        let mut joined = [0; 8];
+        for x in 0..fetch.width {
+            let [p0, p1] = plane_bytes;
+            joined[..p0].copy_from_slice(&planes[0][x * p0..][..p0]);
+            joined[p0..p0 + p1].copy_from_slice(&planes[1][x * p1..][..p1]);
+            let channels = shape.components_of(&joined);
+            for (channel, &bits) in channels[..shape.components].iter().enumerate() {
+                let element = pixel_element(operation, shape, counters, bits, channel).to_le_bytes();
+                bytes.extend_from_slice(&element[..operation.element()]);
+            }
+        }
+        for _ in 0..operation.pads[1] * shape.components {
+            bytes.extend_from_slice(pad);
+        }
+    }
+    Ok(())
+}
+
+/// A pixel's component in CMAC's precision.
+fn pixel_element(
+    operation: &Operation,
+    shape: pixel::Shape,
+    counters: &mut Counters,
+    bits: u16,
+    channel: usize,
+) -> u16 {
+    if shape.float {
+        counters.infinite_data += u32::from(is_infinite(bits));
+        if is_nan(bits) {
+            counters.nan_data += 1;
+            if operation.flush_nan {
+                return 0;
+            }
+        }
+        return bits;
+    }
+    let Some(converter) = operation.converter else { return bits };
+    let value = match (operation.in_precision, operation.pixel_signed) {
+        (Precision::Int8, true) => i32::from(bits as u8 as i8),
+        (_, true) => i32::from(bits as i16),
+        (_, false) => i32::from(bits),
+    };
+    converter.convert(value, channel, operation.precision)
+}
+
+/// Stride extension and padding: element (y, x) of extended channel `(sy * stride_x + sx, c)` is the padded input's
+/// element (y * stride_y + sy, x * stride_x + sx) of channel `c`.
+fn gather_winograd(
+    operation: &Operation,
+    memory: &dyn Memory,
+    counters: &mut Counters,
+    bytes: &mut Vec<u8>,
+) -> Result<(), Stop> {
+    let Operation { fetch, input, atom, .. } = operation;
+    let [left, _, top, _] = operation.pads;
+    let [stride_x, stride_y] = operation.extension;
+    let surfaces = operation.fetch_surfaces();
+    let pad: Vec<u8> =
+        operation.pad_value[0].to_le_bytes()[..operation.element()].iter().copied().cycle().take(*atom).collect();
+    let start = bytes.len();
+    bytes.resize(start + operation.fetched_slices() * operation.slice_bytes(), 0);
+    for (y, slice) in bytes[start..].chunks_exact_mut(operation.slice_bytes()).enumerate() {
+        for sy in 0..stride_y {
+            let line_y = (y * stride_y + sy).checked_sub(top).filter(|&y| y < fetch.height);
+            for surface in 0..surfaces {
+                let line = match line_y {
+                    Some(y) => Some(feature_line(operation, memory, 0, surface, y)?),
+                    None => None,
+                };
+                for x in 0..input.width {
+                    for sx in 0..stride_x {
+                        let line_x = (x * stride_x + sx).checked_sub(left).filter(|&x| x < fetch.width);
+                        let from = match (line, line_x) {
+                            (Some(line), Some(x)) => &line[x * atom..(x + 1) * atom],
+                            _ => &pad,
+                        };
+                        let extended = (sy * stride_x + sx) * surfaces + surface;
+                        let at = x * input.channels * operation.element() + extended * atom;
+                        slice[at..at + atom].copy_from_slice(from);
+                    }
+                }
+            }
+        }
+        if operation.precision == Precision::Fp16 {
+            let (nan, infinite) = count(slice);
+            counters.nan_data += nan;
+            counters.infinite_data += infinite;
+            adapt(operation, slice);
+        }
+    }
+    Ok(())
+}
+
+/// Weights from their mask (one bit an element, least significant first) and the elements whose bit is set.
+fn decompress(mask: &[u8], stored: &[u8], elements: usize, element: usize) -> Result<Vec<u8>, Stop> {
+    let unsupported = |what: &str, has: usize, needs: usize| {
+        Err(Stop::unsupported("CDMA", format!("{what} holds {has} bytes, the kernels need {needs}")))
+    };
+    if mask.len() * 8 < elements {
+        return unsupported("the weight mask", mask.len(), elements.div_ceil(8));
+    }
+    let bit = |index: usize| mask[index / 8] >> (index % 8) & 1 != 0;
+    let set = (0..elements).filter(|&index| bit(index)).count();
+    if stored.len() < set * element {
+        return unsupported("WEIGHT_BYTES", stored.len(), set * element);
+    }
+    let mut weights = vec![0; elements * element];
+    let mut next = stored.chunks_exact(element);
+    for (index, weight) in weights.chunks_exact_mut(element).enumerate() {
+        if bit(index) {
+            if let Some(stored) = next.next() {
+                weight.copy_from_slice(stored);
+            }
+        }
+    }
+    Ok(weights)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_grow_back_between_their_zeros() {
+        let weights = decompress(&[0b1010_0001, 0b1], &[1, 2, 3, 4, 9], 9, 1).unwrap();
+        assert_eq!(weights, [1, 0, 0, 0, 0, 2, 0, 3, 4]);
+        let weights = decompress(&[0b110], &[1, 2, 3, 4], 3, 2).unwrap();
+        assert_eq!(weights, [0, 0, 1, 2, 3, 4]);
+        assert!(decompress(&[0b111], &[1, 2], 3, 1).is_err());
+        assert!(decompress(&[0b111], &[1, 2], 9, 1).is_err());
+    }
+}

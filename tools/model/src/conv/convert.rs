@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! CDMA's input converter.
+//!
+//! An integer element, extended to 17 bits, loses the offset, is multiplied, shifted right (half away from zero) and
+//! limited to 17 bits, and then becomes int8, int16 or fp16. A float passes unchanged. Source: `cmod/hls/cdma_libs`.
+
+use nvdla_uapi::reg::values::Precision;
+
+use super::operation::Converter;
+use crate::num::convert::i17_to_fp16;
+use crate::num::fixed::{saturate, shift_right};
+
+impl Converter {
+    /// Converts an element of channel `channel` (0 to 3); the result's low bits are the new element.
+    pub fn convert(&self, value: i32, channel: usize, to: Precision) -> u16 {
+        let scaled = (i64::from(value) - i64::from(self.offsets[channel])) * i64::from(self.scale);
+        let limited = shift_right::<17>(scaled, self.truncate);
+        match to {
+            Precision::Int8 => saturate::<8>(limited) as u8 as u16,
+            Precision::Int16 => saturate::<16>(limited) as u16,
+            Precision::Fp16 => i17_to_fp16(limited as i32),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn subtracts_multiplies_rounds_and_limits() {
+        let converter = Converter { offsets: [128, 0, 0, 0], scale: 3, truncate: 1 };
+        assert_eq!(converter.convert(129, 0, Precision::Int8), 2);
+        assert_eq!(converter.convert(127, 0, Precision::Int8), 0xfe);
+        assert_eq!(converter.convert(255, 0, Precision::Int8), 127);
+        assert_eq!(converter.convert(255, 0, Precision::Int16), 191);
+        assert_eq!(converter.convert(2, 1, Precision::Fp16), 0x4200);
+    }
+}

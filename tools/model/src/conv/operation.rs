@@ -1,0 +1,696 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A convolution's registers as one checked value.
+//!
+//! Sizes in registers are "minus one" and each of CDMA, CSC and CACC has its own copy. Where two copies must agree for
+//! the hardware to end, or where a size must fit the convolution buffer, they are compared here: what passes has
+//! bounded sizes, and every later step can index without fear.
+//!
+//! Source: the register specification; the conditions are those that the reference model asserts
+//! (`cmod/cdma`, `cmod/csc`, `cmod/cacc`).
+
+use nvdla_uapi::config::Config;
+use nvdla_uapi::reg::values::{ConvMode, DataFormat, PixelFormat, Precision, RamType, WeightFormat};
+use nvdla_uapi::reg::{cacc, cdma, cmac_a, cmac_b, csc, Family};
+
+use super::Blocks;
+use crate::memory::{Port, Stop};
+
+/// Largest number of accumulators of one operation (1 GiB of them): far above what any surface of a real network
+/// holds, and a bound on what random registers can make the model allocate.
+const MAX_SUMS: usize = 1 << 28;
+/// Largest number of multiplications of one operation: some hundred times those of the largest real layers, and a
+/// bound on the time that random registers can make the model spend.
+const MAX_MACS: usize = 1 << 40;
+
+/// Bytes of one entry of nv_full's convolution buffer. Its configuration counts half entries.
+const NV_FULL_ENTRY: usize = 128;
+
+/// What CSC walks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Direct convolution of a feature cube.
+    Feature,
+    /// Direct convolution of an image, a line being one run of channels.
+    Pixel,
+    /// Winograd convolution: 4x4 tiles of a stride-extended feature cube.
+    Winograd,
+}
+
+/// The parts of an operation that decide whether the convolution buffer's contents can serve the next one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// What CSC walks.
+    pub mode: Mode,
+    /// Banks for data.
+    pub data_banks: usize,
+    /// Banks for weights.
+    pub weight_banks: usize,
+}
+
+/// One unit's four reuse and release options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reuse {
+    /// Use what the last operation left.
+    pub reuse: bool,
+    /// Leave everything to the next operation.
+    pub keep: bool,
+}
+
+/// The input converter: `(x - offset) * scale >> truncate`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Converter {
+    /// Subtracted from R or Y, G or U, B or V, A or X.
+    pub offsets: [i16; 4],
+    /// Multiplier.
+    pub scale: i16,
+    /// Right shift.
+    pub truncate: u32,
+}
+
+/// Where input comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Surface {
+    /// Memory interface.
+    pub port: Port,
+    /// First byte; of the second plane too.
+    pub address: [u64; 2],
+    /// Bytes from line to line; of the second plane too.
+    pub line_stride: [u64; 2],
+    /// Bytes from surface to surface.
+    pub surface_stride: u64,
+    /// Bytes from cube to cube of a batch.
+    pub batch_stride: u64,
+}
+
+/// Where weights come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WeightSurface {
+    /// Memory interface.
+    pub port: Port,
+    /// First byte of the weights.
+    pub address: u64,
+    /// Bytes.
+    pub bytes: usize,
+    /// Address and bytes of the mask, where weights are compressed.
+    pub mask: Option<(u64, usize)>,
+    /// Address of the group sizes, where weights are compressed.
+    pub sizes: u64,
+}
+
+/// A checked convolution.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Operation {
+    /// How CMAC computes.
+    pub precision: Precision,
+    /// How input lies in memory.
+    pub in_precision: Precision,
+    /// Mode and banks.
+    pub placement: Placement,
+    /// Input surface.
+    pub surface: Surface,
+    /// Size of the input that CDMA fetches.
+    pub fetch: Size,
+    /// Size of the input that CSC walks: after stride extension (Winograd); height with reused lines.
+    pub input: Size,
+    /// Pixel format.
+    pub pixel: PixelFormat,
+    /// Pixels between the line's address and its first pixel.
+    pub pixel_x_offset: usize,
+    /// Integer pixels are signed.
+    pub pixel_signed: bool,
+    /// Input converter, where enabled.
+    pub converter: Option<Converter>,
+    /// NaN becomes zero.
+    pub flush_nan: bool,
+    /// Cubes.
+    pub batch: usize,
+    /// Padding that CDMA adds: left, right, top, bottom (images: left and right; Winograd: all).
+    pub pads: [usize; 4],
+    /// Strides that CDMA applies (Winograd): x, y.
+    pub extension: [usize; 2],
+    /// Padding that CSC adds on the left and at the top.
+    pub pad: [usize; 2],
+    /// Its value, in CDMA's and in CSC's registers.
+    pub pad_value: [u16; 2],
+    /// Output size.
+    pub output: Size,
+    /// Kernel size after extension. Images: width 1, channels of a whole kernel line.
+    pub kernel: Size,
+    /// Kernels.
+    pub kernels: usize,
+    /// Strides of CSC: x, y.
+    pub stride: [usize; 2],
+    /// Distances of kernel elements: x, y.
+    pub dilation: [usize; 2],
+    /// Kernel lines that one step takes: 1, 2 or 4.
+    pub post_extension: usize,
+    /// Weights.
+    pub weights: WeightSurface,
+    /// Data options of CDMA and of CSC.
+    pub data_reuse: [Reuse; 2],
+    /// Weight options of CDMA and of CSC.
+    pub weight_reuse: [Reuse; 2],
+    /// Slices that the end of the operation releases.
+    pub release: usize,
+    /// Slices (lines of one cube) that CSC needs.
+    pub slices: usize,
+    /// Right shift of Winograd's data transform.
+    pub pra_truncate: u32,
+    /// Right shift of the accumulators.
+    pub clip_truncate: u32,
+    /// Channels of a step.
+    pub atomic_c: usize,
+    /// Kernels of a step in this precision, and channels of an output surface.
+    pub atomic_k: usize,
+    /// Bytes of a memory atom.
+    pub atom: usize,
+}
+
+/// Width, height and channels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Elements of a line.
+    pub width: usize,
+    /// Lines.
+    pub height: usize,
+    /// Channels.
+    pub channels: usize,
+}
+
+/// Fails unless two copies of a value agree.
+fn same(what: &str, a: impl Into<u64>, b: impl Into<u64>) -> Result<(), Stop> {
+    let (a, b) = (a.into(), b.into());
+    if a == b {
+        return Ok(());
+    }
+    Err(Stop::unsupported("CSC", format!("{what} is {a} in one unit and {b} in another: the operation never ends")))
+}
+
+impl Operation {
+    /// Reads and checks the registers.
+    pub fn new(config: &Config, blocks: &Blocks) -> Result<Self, Stop> {
+        let Blocks { cdma: d, csc: s, cmac_a: a, cmac_b: b, cacc: c } = blocks;
+        let unsupported = |unit, what: String| Err(Stop::unsupported(unit, what));
+
+        let misc = d.get(cdma::D_MISC_CFG);
+        let in_precision = d.field(cdma::D_MISC_CFG, cdma::d_misc_cfg::IN_PRECISION)?;
+        let precision: Precision = s.field(csc::D_MISC_CFG, csc::d_misc_cfg::PROC_PRECISION)?;
+        for other in [
+            d.field(cdma::D_MISC_CFG, cdma::d_misc_cfg::PROC_PRECISION)?,
+            a.field(cmac_a::D_MISC_CFG, cmac_a::d_misc_cfg::PROC_PRECISION)?,
+            b.field(cmac_b::D_MISC_CFG, cmac_b::d_misc_cfg::PROC_PRECISION)?,
+            c.field(cacc::D_MISC_CFG, cacc::d_misc_cfg::PROC_PRECISION)?,
+        ] {
+            same("PROC_PRECISION", precision as u32, other as u32)?;
+        }
+        if !config.has_feature_type(precision)
+            || !config.has_feature_type(in_precision) && config.family == Family::NvFull
+        {
+            return unsupported("CDMA", format!("{} has no {in_precision:?} to {precision:?}", config.name));
+        }
+        let conv_mode: ConvMode = s.field(csc::D_MISC_CFG, csc::d_misc_cfg::CONV_MODE)?;
+        for other in [
+            d.field(cdma::D_MISC_CFG, cdma::d_misc_cfg::CONV_MODE)?,
+            a.field(cmac_a::D_MISC_CFG, cmac_a::d_misc_cfg::CONV_MODE)?,
+            b.field(cmac_b::D_MISC_CFG, cmac_b::d_misc_cfg::CONV_MODE)?,
+            c.field(cacc::D_MISC_CFG, cacc::d_misc_cfg::CONV_MODE)?,
+        ] {
+            same("CONV_MODE", conv_mode as u32, other as u32)?;
+        }
+        let format: DataFormat = s.field(csc::D_DATAIN_FORMAT, csc::d_datain_format::DATAIN_FORMAT)?;
+        let other: DataFormat = d.field(cdma::D_DATAIN_FORMAT, cdma::d_datain_format::DATAIN_FORMAT)?;
+        same("DATAIN_FORMAT", format as u32, other as u32)?;
+        let mode = match (conv_mode, format) {
+            (ConvMode::Direct, DataFormat::Feature) => Mode::Feature,
+            (ConvMode::Direct, DataFormat::Pixel) => Mode::Pixel,
+            (ConvMode::Winograd, DataFormat::Feature) if config.winograd => Mode::Winograd,
+            (ConvMode::Winograd, DataFormat::Feature) => {
+                return unsupported("CSC", format!("{} has no Winograd convolution", config.name));
+            }
+            (ConvMode::Winograd, DataFormat::Pixel) => {
+                return unsupported("CSC", "CONV_MODE is Winograd and DATAIN_FORMAT is pixel".into());
+            }
+        };
+
+        let bank = |register, unit| -> Result<(usize, usize), Stop> {
+            let data = csc::d_bank::DATA_BANK.value(register) as usize + 1;
+            let weight = csc::d_bank::WEIGHT_BANK.value(register) as usize + 1;
+            if data + weight > config.cbuf_banks as usize {
+                return Err(Stop::unsupported(
+                    unit,
+                    format!(
+                        "D_BANK gives {data} banks to data and {weight} to weights, the convolution buffer has {}",
+                        config.cbuf_banks
+                    ),
+                ));
+            }
+            Ok((data, weight))
+        };
+        let (data_banks, weight_banks) = bank(d.get(cdma::D_BANK), "CDMA")?;
+        let (csc_data_banks, csc_weight_banks) = bank(s.get(csc::D_BANK), "CSC")?;
+        same("DATA_BANK", data_banks as u64, csc_data_banks as u64)?;
+        same("WEIGHT_BANK", weight_banks as u64, csc_weight_banks as u64)?;
+        let placement = Placement { mode, data_banks, weight_banks };
+
+        let batch = cdma::d_batch_number::BATCHES.value(d.get(cdma::D_BATCH_NUMBER)) as usize + 1;
+        for other in [
+            csc::d_batch_number::BATCHES.value(s.get(csc::D_BATCH_NUMBER)),
+            cacc::d_batch_number::BATCHES.value(c.get(cacc::D_BATCH_NUMBER)),
+        ] {
+            same("BATCHES", batch as u64 - 1, other)?;
+        }
+        if batch > 1 && (!config.batch || mode != Mode::Feature) {
+            return unsupported("CDMA", format!("BATCHES is {} in {mode:?} mode on {}", batch - 1, config.name));
+        }
+
+        let size_0 = d.get(cdma::D_DATAIN_SIZE_0);
+        let fetch = Size {
+            width: cdma::d_datain_size_0::DATAIN_WIDTH.value(size_0) as usize + 1,
+            height: cdma::d_datain_size_0::DATAIN_HEIGHT.value(size_0) as usize + 1,
+            channels: cdma::d_datain_size_1::DATAIN_CHANNEL.value(d.get(cdma::D_DATAIN_SIZE_1)) as usize + 1,
+        };
+        let ext_0 = s.get(csc::D_DATAIN_SIZE_EXT_0);
+        let input = Size {
+            width: csc::d_datain_size_ext_0::DATAIN_WIDTH_EXT.value(ext_0) as usize + 1,
+            height: csc::d_datain_size_ext_0::DATAIN_HEIGHT_EXT.value(ext_0) as usize + 1,
+            channels: csc::d_datain_size_ext_1::DATAIN_CHANNEL_EXT.value(s.get(csc::D_DATAIN_SIZE_EXT_1)) as usize + 1,
+        };
+        let weight_0 = s.get(csc::D_WEIGHT_SIZE_EXT_0);
+        let weight_1 = s.get(csc::D_WEIGHT_SIZE_EXT_1);
+        let kernel = Size {
+            width: csc::d_weight_size_ext_0::WEIGHT_WIDTH_EXT.value(weight_0) as usize + 1,
+            height: csc::d_weight_size_ext_0::WEIGHT_HEIGHT_EXT.value(weight_0) as usize + 1,
+            channels: csc::d_weight_size_ext_1::WEIGHT_CHANNEL_EXT.value(weight_1) as usize + 1,
+        };
+        let kernels = csc::d_weight_size_ext_1::WEIGHT_KERNEL.value(weight_1) as usize + 1;
+        let out_0 = s.get(csc::D_DATAOUT_SIZE_0);
+        let output = Size {
+            width: csc::d_dataout_size_0::DATAOUT_WIDTH.value(out_0) as usize + 1,
+            height: csc::d_dataout_size_0::DATAOUT_HEIGHT.value(out_0) as usize + 1,
+            channels: csc::d_dataout_size_1::DATAOUT_CHANNEL.value(s.get(csc::D_DATAOUT_SIZE_1)) as usize + 1,
+        };
+        same("DATAOUT_WIDTH and HEIGHT", out_0, c.get(cacc::D_DATAOUT_SIZE_0))?;
+        same("DATAOUT_CHANNEL", output.channels as u64 - 1, c.get(cacc::D_DATAOUT_SIZE_1))?;
+
+        let bytes = element_bytes(precision);
+        let atom = config.memory_atomic as usize;
+        let atomic_c = config.mac_atomic_c as usize;
+        let atomic_k = config.mac_atomic_k as usize / bytes;
+        same(
+            "the number of kernel groups",
+            output.channels.div_ceil(atomic_k) as u64,
+            kernels.div_ceil(atomic_k) as u64,
+        )?;
+
+        let (entry, depth) = match config.family {
+            Family::NvFull => {
+                (NV_FULL_ENTRY, config.cbuf_bank_depth as usize * config.cbuf_bank_width as usize / NV_FULL_ENTRY)
+            }
+            Family::NvSmall => (config.cbuf_bank_width as usize, config.cbuf_bank_depth as usize),
+        };
+        let post_extension = match csc::d_post_y_extension::Y_EXTENSION.value(s.get(csc::D_POST_Y_EXTENSION)) {
+            0 => 1,
+            1 if mode == Mode::Pixel && kernel.channels <= atomic_c / 2 => 2,
+            2 if mode == Mode::Pixel && kernel.channels <= atomic_c / 4 => 4,
+            value => {
+                return unsupported(
+                    "CSC",
+                    format!("Y_EXTENSION is {value} in {mode:?} mode with {} kernel channels", kernel.channels),
+                );
+            }
+        };
+
+        let stride = s.get(csc::D_CONV_STRIDE_EXT);
+        let dilation = s.get(csc::D_DILATION_EXT);
+        let padding = s.get(csc::D_ZERO_PADDING);
+        let pads = d.get(cdma::D_ZERO_PADDING);
+        let extension = d.get(cdma::D_CONV_STRIDE);
+        let datain = d.get(cdma::D_DATAIN_FORMAT);
+        let pixel: PixelFormat = match mode {
+            Mode::Pixel => d.field(cdma::D_DATAIN_FORMAT, cdma::d_datain_format::PIXEL_FORMAT)?,
+            _ => PixelFormat::R8,
+        };
+        if mode == Mode::Pixel && cdma::d_datain_format::PIXEL_MAPPING.value(datain) != 0 {
+            return unsupported("CDMA", "PIXEL_MAPPING is 1, which is no encoding".into());
+        }
+
+        let cvt = d.get(cdma::D_CVT_CFG);
+        let converter = cdma::d_cvt_cfg::CVT_EN.is_set(cvt).then(|| {
+            let means = [d.get(cdma::D_MEAN_GLOBAL_0), d.get(cdma::D_MEAN_GLOBAL_1)];
+            let offset = d.get(cdma::D_CVT_OFFSET) as i16;
+            let mean = mode == Mode::Pixel && cdma::d_mean_format::MEAN_FORMAT.is_set(d.get(cdma::D_MEAN_FORMAT));
+            Converter {
+                offsets: if mean {
+                    [means[0] as i16, (means[0] >> 16) as i16, means[1] as i16, (means[1] >> 16) as i16]
+                } else {
+                    [offset; 4]
+                },
+                scale: d.get(cdma::D_CVT_SCALE) as i16,
+                truncate: cdma::d_cvt_cfg::CVT_TRUNCATE.value(cvt),
+            }
+        });
+        let converts = match mode {
+            Mode::Feature => converter.is_some() && in_precision != Precision::Fp16,
+            Mode::Pixel => converter.is_some(),
+            Mode::Winograd => false,
+        };
+        if converter.is_some() && !converts && (in_precision == Precision::Fp16 || mode == Mode::Winograd) {
+            return unsupported("CDMA", format!("CVT_EN with {in_precision:?} data in {mode:?} mode"));
+        }
+        if in_precision != precision && (mode != Mode::Pixel || !converts || in_precision == Precision::Fp16) {
+            return unsupported(
+                "CDMA",
+                format!("IN_PRECISION is {in_precision:?}, PROC_PRECISION {precision:?}, in {mode:?} mode, CVT_EN {converts}"),
+            );
+        }
+
+        let line_stride = u64::from(d.get(cdma::D_LINE_STRIDE));
+        let map = d.get(cdma::D_DAIN_MAP);
+        let line_packed = cdma::d_dain_map::LINE_PACKED.is_set(map);
+        let surface_packed = cdma::d_dain_map::SURF_PACKED.is_set(map);
+        if mode != Mode::Pixel && line_packed && fetch.height > 1 && line_stride != (fetch.width * atom) as u64 {
+            return unsupported(
+                "CDMA",
+                format!("LINE_PACKED with a line stride of {line_stride:#x} bytes and {} atoms a line", fetch.width),
+            );
+        }
+        let one = fetch.width == 1 && fetch.height == 1;
+        let surface_stride = match mode {
+            Mode::Feature if one && line_packed && surface_packed => atom as u64,
+            _ => u64::from(d.get(cdma::D_SURF_STRIDE)),
+        };
+        let data_ram: RamType = d.field(cdma::D_DAIN_RAM_TYPE, cdma::d_dain_ram_type::DATAIN_RAM_TYPE)?;
+        let surface = Surface {
+            port: data_ram.into(),
+            address: [
+                d.address(cdma::D_DAIN_ADDR_HIGH_0, cdma::D_DAIN_ADDR_LOW_0),
+                d.address(cdma::D_DAIN_ADDR_HIGH_1, cdma::D_DAIN_ADDR_LOW_1),
+            ],
+            line_stride: [line_stride, u64::from(d.get(cdma::D_LINE_UV_STRIDE))],
+            surface_stride,
+            batch_stride: u64::from(d.get(cdma::D_BATCH_STRIDE)),
+        };
+
+        let weight_ram: RamType = d.field(cdma::D_WEIGHT_RAM_TYPE, cdma::d_weight_ram_type::WEIGHT_RAM_TYPE)?;
+        let weight_format: WeightFormat = s.field(csc::D_WEIGHT_FORMAT, csc::d_weight_format::WEIGHT_FORMAT)?;
+        let other: WeightFormat = d.field(cdma::D_WEIGHT_FORMAT, cdma::d_weight_format::WEIGHT_FORMAT)?;
+        same("WEIGHT_FORMAT", weight_format as u32, other as u32)?;
+        same("WEIGHT_KERNEL", kernels as u64 - 1, d.get(cdma::D_WEIGHT_SIZE_1))?;
+        let compressed = weight_format == WeightFormat::Compressed;
+        if compressed && !config.weight_compression {
+            return unsupported("CDMA", format!("{} has no weight compression", config.name));
+        }
+        if compressed && data_banks + weight_banks >= config.cbuf_banks as usize {
+            return unsupported(
+                "CDMA",
+                format!("compressed weights need a bank for their mask: {data_banks} + {weight_banks} banks are taken"),
+            );
+        }
+        let weights = WeightSurface {
+            port: weight_ram.into(),
+            address: d.address(cdma::D_WEIGHT_ADDR_HIGH, cdma::D_WEIGHT_ADDR_LOW),
+            bytes: d.get(cdma::D_WEIGHT_BYTES) as usize,
+            mask: compressed
+                .then(|| (d.address(cdma::D_WMB_ADDR_HIGH, cdma::D_WMB_ADDR_LOW), d.get(cdma::D_WMB_BYTES) as usize)),
+            sizes: d.address(cdma::D_WGS_ADDR_HIGH, cdma::D_WGS_ADDR_LOW),
+        };
+
+        let s_misc = s.get(csc::D_MISC_CFG);
+        let operation = Self {
+            precision,
+            in_precision,
+            placement,
+            surface,
+            fetch,
+            input,
+            pixel,
+            pixel_x_offset: cdma::d_pixel_offset::PIXEL_X_OFFSET.value(d.get(cdma::D_PIXEL_OFFSET)) as usize,
+            pixel_signed: cdma::d_datain_format::PIXEL_SIGN_OVERRIDE.value(datain) != 0,
+            converter: converter.filter(|_| converts),
+            flush_nan: cdma::d_nan_flush_to_zero::NAN_TO_ZERO.is_set(d.get(cdma::D_NAN_FLUSH_TO_ZERO)),
+            batch,
+            pads: [
+                cdma::d_zero_padding::PAD_LEFT.value(pads) as usize,
+                cdma::d_zero_padding::PAD_RIGHT.value(pads) as usize,
+                cdma::d_zero_padding::PAD_TOP.value(pads) as usize,
+                cdma::d_zero_padding::PAD_BOTTOM.value(pads) as usize,
+            ],
+            extension: [
+                cdma::d_conv_stride::CONV_X_STRIDE.value(extension) as usize + 1,
+                cdma::d_conv_stride::CONV_Y_STRIDE.value(extension) as usize + 1,
+            ],
+            pad: [
+                csc::d_zero_padding::PAD_LEFT.value(padding) as usize,
+                csc::d_zero_padding::PAD_TOP.value(padding) as usize,
+            ],
+            pad_value: [d.get(cdma::D_ZERO_PADDING_VALUE) as u16, s.get(csc::D_ZERO_PADDING_VALUE) as u16],
+            output,
+            kernel,
+            kernels,
+            stride: [
+                csc::d_conv_stride_ext::CONV_X_STRIDE_EXT.value(stride) as usize + 1,
+                csc::d_conv_stride_ext::CONV_Y_STRIDE_EXT.value(stride) as usize + 1,
+            ],
+            dilation: [
+                csc::d_dilation_ext::X_DILATION_EXT.value(dilation) as usize + 1,
+                csc::d_dilation_ext::Y_DILATION_EXT.value(dilation) as usize + 1,
+            ],
+            post_extension,
+            weights,
+            data_reuse: [
+                Reuse {
+                    reuse: cdma::d_misc_cfg::DATA_REUSE.is_set(misc),
+                    keep: cdma::d_misc_cfg::SKIP_DATA_RLS.is_set(misc),
+                },
+                Reuse {
+                    reuse: csc::d_misc_cfg::DATA_REUSE.is_set(s_misc),
+                    keep: csc::d_misc_cfg::SKIP_DATA_RLS.is_set(s_misc),
+                },
+            ],
+            weight_reuse: [
+                Reuse {
+                    reuse: cdma::d_misc_cfg::WEIGHT_REUSE.is_set(misc),
+                    keep: cdma::d_misc_cfg::SKIP_WEIGHT_RLS.is_set(misc),
+                },
+                Reuse {
+                    reuse: csc::d_misc_cfg::WEIGHT_REUSE.is_set(s_misc),
+                    keep: csc::d_misc_cfg::SKIP_WEIGHT_RLS.is_set(s_misc),
+                },
+            ],
+            release: csc::d_release::RLS_SLICES.value(s.get(csc::D_RELEASE)) as usize + 1,
+            slices: input.height * batch,
+            pra_truncate: csc::d_pra_cfg::PRA_TRUNCATE.value(s.get(csc::D_PRA_CFG)),
+            clip_truncate: cacc::d_clip_cfg::CLIP_TRUNCATE.value(c.get(cacc::D_CLIP_CFG)),
+            atomic_c,
+            atomic_k,
+            atom,
+        };
+        operation.check_shapes()?;
+        operation.check_buffer(
+            entry,
+            depth,
+            [
+                cdma::d_entry_per_slice::ENTRIES.value(d.get(cdma::D_ENTRY_PER_SLICE)) as usize + 1,
+                csc::d_entry_per_slice::ENTRIES.value(s.get(csc::D_ENTRY_PER_SLICE)) as usize + 1,
+            ],
+        )?;
+        operation
+            .check_weights(cdma::d_weight_size_0::BYTE_PER_KERNEL.value(d.get(cdma::D_WEIGHT_SIZE_0)) as usize + 1)?;
+        Ok(operation)
+    }
+
+    /// Bytes of an element in CMAC's precision.
+    pub fn element(&self) -> usize {
+        element_bytes(self.precision)
+    }
+
+    /// Bytes of one kernel.
+    pub fn kernel_bytes(&self) -> usize {
+        self.taps_of_all_lines() * self.kernel.channels * self.element()
+    }
+
+    /// Kernel positions: each has all channels.
+    fn taps_of_all_lines(&self) -> usize {
+        match self.placement.mode {
+            Mode::Winograd => 16,
+            _ => self.kernel.width * self.kernel.height,
+        }
+    }
+
+    /// Kernel positions that the steps of a channel block visit.
+    pub fn taps(&self) -> usize {
+        match self.placement.mode {
+            Mode::Winograd => 1,
+            Mode::Feature => self.kernel.width * self.kernel.height,
+            Mode::Pixel => self.kernel.height.div_ceil(self.post_extension),
+        }
+    }
+
+    /// Bytes of a line of input in the convolution buffer, without what fills up its last entry.
+    pub fn slice_bytes(&self) -> usize {
+        match self.placement.mode {
+            Mode::Feature => self.fetch.width * self.fetch_surfaces() * self.atom,
+            Mode::Pixel => {
+                (self.pads[0] + self.fetch.width + self.pads[1]) * super::pixel::components(self.pixel) * self.element()
+            }
+            Mode::Winograd => self.input.width * self.input.channels * self.element(),
+        }
+    }
+
+    /// Surfaces of the input cube in memory.
+    pub fn fetch_surfaces(&self) -> usize {
+        self.fetch.channels.div_ceil(self.atom / element_bytes(self.in_precision))
+    }
+
+    /// Slices that CDMA writes to the convolution buffer.
+    pub fn fetched_slices(&self) -> usize {
+        match self.placement.mode {
+            Mode::Feature | Mode::Pixel => self.fetch.height * self.batch,
+            Mode::Winograd => (self.pads[2] + self.fetch.height + self.pads[3]) / self.extension[1],
+        }
+    }
+
+    fn check_shapes(&self) -> Result<(), Stop> {
+        let unsupported = |what: String| Err(Stop::unsupported("CSC", what));
+        let Self { fetch, input, kernel, output, .. } = self;
+        let lanes = output.channels.div_ceil(self.atomic_k) * self.atomic_k;
+        let sums = output.width * output.height * self.batch;
+        if sums.checked_mul(lanes).is_none_or(|sums| sums > MAX_SUMS) {
+            return unsupported(format!(
+                "an output of {}x{}x{} in a batch of {} is more than the {MAX_SUMS} sums that this model holds",
+                output.width, output.height, output.channels, self.batch
+            ));
+        }
+        let macs = (sums * lanes).checked_mul(self.taps_of_all_lines() * kernel.channels);
+        if macs.is_none_or(|macs| macs > MAX_MACS) {
+            return unsupported(format!(
+                "{macs:?} multiplications are more than the {MAX_MACS} that this model performs"
+            ));
+        }
+        match self.placement.mode {
+            Mode::Feature => {
+                if (fetch.width, fetch.channels) != (input.width, input.channels) || kernel.channels != input.channels {
+                    return unsupported(format!(
+                        "CDMA fetches {} elements of {} channels a line, CSC reads {} of {}, kernels have {}",
+                        fetch.width, fetch.channels, input.width, input.channels, kernel.channels
+                    ));
+                }
+            }
+            Mode::Pixel => {
+                let components = super::pixel::components(self.pixel);
+                if kernel.width != 1 || fetch.channels != components || input.channels != components {
+                    return unsupported(format!(
+                        "{:?} has {components} channels; CDMA has {}, CSC {}, and its kernels are {} wide",
+                        self.pixel, fetch.channels, input.channels, kernel.width
+                    ));
+                }
+                if super::pixel::precision(self.pixel) != self.in_precision {
+                    return Err(Stop::unsupported(
+                        "CDMA",
+                        format!("IN_PRECISION is {:?} for {:?} pixels", self.in_precision, self.pixel),
+                    ));
+                }
+                let last = (output.width - 1) * self.stride[0] * components + kernel.channels;
+                if last * self.element() > self.slice_bytes() {
+                    return unsupported(format!(
+                        "the last kernel ends at element {last} of a line of {}",
+                        self.slice_bytes() / self.element()
+                    ));
+                }
+            }
+            Mode::Winograd => {
+                let [left, right, top, bottom] = self.pads;
+                let [sx, sy] = self.extension;
+                let (width, height) = (left + fetch.width + right, top + fetch.height + bottom);
+                let channels = self.fetch_surfaces() * (self.atom / self.element()) * sx * sy;
+                if width % (4 * sx) != 0
+                    || height % (4 * sy) != 0
+                    || (width / sx, channels) != (input.width, input.channels)
+                    || kernel.channels != channels
+                {
+                    return unsupported(format!(
+                        "Winograd input of {width}x{height}, {channels} channels at strides {sx} and {sy}; CSC reads \
+                         {} elements of {} channels a line, kernels have {}",
+                        input.width, input.channels, kernel.channels
+                    ));
+                }
+                if output.width % 4 != 0
+                    || output.height % 4 != 0
+                    || output.width + 4 > input.width
+                    || output.height + 4 > input.height
+                {
+                    return unsupported(format!(
+                        "Winograd output of {}x{} from an extended input of {}x{}",
+                        output.width, output.height, input.width, input.height
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The input must fit its banks: CSC waits for all of it.
+    fn check_buffer(&self, entry: usize, depth: usize, programmed: [usize; 2]) -> Result<(), Stop> {
+        let entries = match self.placement.mode {
+            Mode::Feature => {
+                // What is left of the last entry of a position is shared with its neighbours in the line.
+                let (atoms, per_entry) = (self.fetch_surfaces(), entry / self.atom);
+                let whole = atoms / per_entry * self.fetch.width;
+                match atoms % per_entry {
+                    0 => whole,
+                    rest if rest * 2 > per_entry => whole + self.fetch.width,
+                    rest => whole + self.fetch.width.div_ceil(per_entry / rest),
+                }
+            }
+            Mode::Pixel => self.slice_bytes().div_ceil(entry),
+            Mode::Winograd => self.slice_bytes() / entry,
+        };
+        for (unit, programmed) in ["CDMA", "CSC"].into_iter().zip(programmed) {
+            if programmed != entries {
+                return Err(Stop::unsupported(
+                    unit,
+                    format!("D_ENTRY_PER_SLICE says {programmed} entries, a line of this input takes {entries}"),
+                ));
+            }
+        }
+        let room = depth * self.placement.data_banks;
+        if self.slices.checked_mul(entries).is_none_or(|needed| needed > room) {
+            return Err(Stop::unsupported(
+                "CDMA",
+                format!("{} slices of {entries} entries do not fit the {room} entries of the data banks", self.slices),
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_weights(&self, programmed: usize) -> Result<(), Stop> {
+        let bytes = self.kernel_bytes();
+        if programmed != bytes {
+            return Err(Stop::unsupported(
+                "CDMA",
+                format!("BYTE_PER_KERNEL says {programmed} bytes, a kernel of this shape has {bytes}"),
+            ));
+        }
+        if self.weights.mask.is_none() && self.weights.bytes < bytes * self.kernels {
+            return Err(Stop::unsupported(
+                "CDMA",
+                format!(
+                    "WEIGHT_BYTES is {}, {} kernels have {}",
+                    self.weights.bytes,
+                    self.kernels,
+                    bytes * self.kernels
+                ),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Bytes of an element.
+pub const fn element_bytes(precision: Precision) -> usize {
+    match precision {
+        Precision::Int8 => 1,
+        Precision::Int16 | Precision::Fp16 => 2,
+    }
+}

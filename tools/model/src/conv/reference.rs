@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The plain implementation: what CSC, CMAC and CACC do, step after step, for one output element at a time.
+//!
+//! A step multiplies the channels of one block (atomic-C of them) at one kernel position and adds the sum to the
+//! accumulator, in this order: block, kernel line, kernel column. Images have one step for `post_extension` lines,
+//! whose channels share the block. Winograd has one for four channels of a 4x4 tile. Each addition of integers
+//! saturates to 48 bits. Everything else in this unit is faster and must give the same.
+
+use nvdla_uapi::reg::values::Precision;
+
+use super::cbuf::Input;
+use super::half::{self, Accumulator, Partial};
+use super::operation::{Mode, Operation};
+use super::winograd;
+use crate::num::fixed::{round_shift_right, saturate};
+use crate::stream::{Samples, Stream};
+
+/// Most channels of a step.
+const LANES: usize = 64;
+/// Channels of a Winograd step.
+const WINOGRAD_LANES: usize = 4;
+
+/// The output cubes, and how many sums were limited to 32 bits.
+pub fn run(operation: &Operation, input: &Input<'_>, weights: &[u8]) -> (Stream, u32) {
+    let mut stream = super::empty(operation);
+    let mut saturated = 0;
+    let walk = Walk { operation, input, weights };
+    for batch in 0..operation.batch {
+        for kernel in 0..operation.kernels {
+            match operation.placement.mode {
+                Mode::Winograd => {
+                    for y in (0..operation.output.height).step_by(2) {
+                        for x in (0..operation.output.width).step_by(2) {
+                            let tile = walk.tile(kernel, y, x);
+                            for (i, sum) in tile.into_iter().enumerate() {
+                                let at = stream.index(batch, kernel, y + i / 2, x + i % 2);
+                                saturated += put(operation, &mut stream.samples, at, sum);
+                            }
+                        }
+                    }
+                }
+                Mode::Feature | Mode::Pixel => {
+                    for y in 0..operation.output.height {
+                        for x in 0..operation.output.width {
+                            let at = stream.index(batch, kernel, y, x);
+                            let sum = walk.element(batch, kernel, y, x);
+                            saturated += put(operation, &mut stream.samples, at, sum);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    (stream, saturated)
+}
+
+/// One accumulator.
+#[derive(Clone, Copy, Debug)]
+enum Sum {
+    Integer(i64),
+    Half(Accumulator),
+}
+
+/// Stores a finished accumulator; 1 if it was limited.
+fn put(operation: &Operation, samples: &mut Samples, at: usize, sum: Sum) -> u32 {
+    match (samples, sum) {
+        (Samples::Int(samples), Sum::Integer(sum)) => {
+            let (value, limited) = deliver(sum, operation.clip_truncate);
+            samples[at] = value;
+            u32::from(limited)
+        }
+        (Samples::Float(samples), Sum::Half(sum)) => {
+            samples[at] = f32::from_bits(sum.to_fp32());
+            0
+        }
+        _ => 0,
+    }
+}
+
+/// CACC's output of a 48-bit sum: shifted, rounded half away from zero, limited to 32 bits; and whether it was.
+pub const fn deliver(sum: i64, truncate: u32) -> (i32, bool) {
+    let shifted = round_shift_right(sum, truncate);
+    let limited = saturate::<32>(shifted);
+    (limited as i32, limited != shifted)
+}
+
+struct Walk<'a> {
+    operation: &'a Operation,
+    input: &'a Input<'a>,
+    weights: &'a [u8],
+}
+
+impl Walk<'_> {
+    /// The accumulator of one output element of a direct convolution.
+    fn element(&self, batch: usize, kernel: usize, y: usize, x: usize) -> Sum {
+        let operation = self.operation;
+        let mut sum = self.start();
+        for block in 0..operation.kernel.channels.div_ceil(operation.atomic_c) {
+            for tap in 0..operation.taps() {
+                let mut weights = [0; LANES];
+                let mut data = [0; LANES];
+                self.weights_of(kernel, block, tap, &mut weights);
+                match operation.placement.mode {
+                    Mode::Pixel => self.pixel_data(block, tap, y, x, &mut data),
+                    _ => self.feature_data(batch, block, tap, y, x, &mut data),
+                }
+                match &mut sum {
+                    Sum::Integer(sum) => {
+                        let step: i64 = weights.iter().zip(data).map(|(&w, d)| self.signed(w) * self.signed(d)).sum();
+                        *sum = saturate::<48>(*sum + step);
+                    }
+                    Sum::Half(sum) => sum.add(half::step(&weights, &data)),
+                }
+            }
+        }
+        sum
+    }
+
+    fn start(&self) -> Sum {
+        match self.operation.precision {
+            Precision::Fp16 => Sum::Half(Accumulator::default()),
+            Precision::Int8 | Precision::Int16 => Sum::Integer(0),
+        }
+    }
+
+    /// An integer operand.
+    fn signed(&self, bits: u16) -> i64 {
+        match self.operation.precision {
+            Precision::Int8 => i64::from(bits as u8 as i8),
+            _ => i64::from(bits as i16),
+        }
+    }
+
+    /// Channels of a block.
+    fn block_channels(&self, block: usize) -> usize {
+        (self.operation.kernel.channels - block * self.operation.atomic_c).min(self.operation.atomic_c)
+    }
+
+    /// The weights of one kernel in one step: groups of kernels, blocks of channels, positions, kernels, channels.
+    fn weights_of(&self, kernel: usize, block: usize, tap: usize, lanes: &mut [u16; LANES]) {
+        let operation = self.operation;
+        let element = operation.element();
+        let (group, in_group) = (kernel / operation.atomic_k, kernel % operation.atomic_k);
+        let kernels = (operation.kernels - group * operation.atomic_k).min(operation.atomic_k);
+        let channels = self.block_channels(block);
+        let extension = operation.post_extension;
+        let lines = (operation.kernel.height - tap.min(operation.kernel.height) * extension).min(extension);
+        let lines = if extension == 1 { 1 } else { lines };
+        let before_block = block * operation.atomic_c * operation.taps() * kernels;
+        let at = group * operation.atomic_k * operation.kernel_bytes()
+            + (before_block + tap * channels * extension * kernels + in_group * channels * lines) * element;
+        for line in 0..lines {
+            for channel in 0..channels {
+                let at = at + (line * channels + channel) * element;
+                lanes[line * (operation.atomic_c / extension) + channel] = get(self.weights, at, element);
+            }
+        }
+    }
+
+    /// The data of a step of a feature convolution.
+    fn feature_data(&self, batch: usize, block: usize, tap: usize, y: usize, x: usize, lanes: &mut [u16; LANES]) {
+        let operation = self.operation;
+        let element = operation.element();
+        let (r, s) = (tap / operation.kernel.width, tap % operation.kernel.width);
+        let line = (y * operation.stride[1] + r * operation.dilation[1]).checked_sub(operation.pad[1]);
+        let column = (x * operation.stride[0] + s * operation.dilation[0]).checked_sub(operation.pad[0]);
+        let inside = line
+            .filter(|&line| line < operation.input.height)
+            .zip(column.filter(|&column| column < operation.input.width));
+        for (channel, lane) in lanes.iter_mut().enumerate().take(self.block_channels(block)) {
+            *lane = match inside {
+                Some((line, column)) => {
+                    let byte = (block * operation.atomic_c + channel) * element;
+                    get(&self.input.bytes, self.input.offset(batch, line, column, byte), element)
+                }
+                None => self.pad(),
+            };
+        }
+    }
+
+    fn pad(&self) -> u16 {
+        match self.operation.precision {
+            Precision::Int8 => self.operation.pad_value[1] & 0xff,
+            _ => self.operation.pad_value[1],
+        }
+    }
+
+    /// The data of a step of an image convolution: a run of a line's elements, or of `post_extension` lines'.
+    fn pixel_data(&self, block: usize, tap: usize, y: usize, x: usize, lanes: &mut [u16; LANES]) {
+        let operation = self.operation;
+        let element = operation.element();
+        let extension = operation.post_extension;
+        let channels = self.block_channels(block);
+        let first = x * operation.stride[0] * operation.input.channels + block * operation.atomic_c;
+        for sub in 0..extension {
+            let r = tap * extension + sub;
+            if r >= operation.kernel.height {
+                break;
+            }
+            let line = (y * operation.stride[1] + r).checked_sub(operation.pad[1]);
+            let line = line.filter(|&line| line < operation.input.height);
+            for channel in 0..channels {
+                lanes[sub * (operation.atomic_c / extension) + channel] = match line {
+                    Some(line) => get(&self.input.bytes, line * self.input.line + (first + channel) * element, element),
+                    None => self.pad(),
+                };
+            }
+        }
+    }
+
+    /// The four accumulators of a 2x2 tile of a Winograd convolution.
+    fn tile(&self, kernel: usize, y: usize, x: usize) -> [Sum; 4] {
+        let operation = self.operation;
+        let element = operation.element();
+        let mut sums = [self.start(); 4];
+        let (group, in_group) = (kernel / operation.atomic_k, kernel % operation.atomic_k);
+        let kernels = (operation.kernels - group * operation.atomic_k).min(operation.atomic_k);
+        for block in 0..operation.kernel.channels / WINOGRAD_LANES {
+            let at =
+                group * operation.atomic_k * operation.kernel_bytes() + (block * kernels + in_group) * LANES * element;
+            let weights: [u16; LANES] = std::array::from_fn(|lane| get(self.weights, at + lane * element, element));
+            let mut data = [0; LANES];
+            for channel in 0..WINOGRAD_LANES {
+                let tile: [u16; 16] = std::array::from_fn(|i| {
+                    let byte = (block * WINOGRAD_LANES + channel) * element;
+                    get(&self.input.bytes, self.input.offset(0, y + i / 4, x + i % 4, byte), element)
+                });
+                let transformed: [u16; 16] = match operation.precision {
+                    Precision::Fp16 => winograd::pra_half(&tile),
+                    precision => {
+                        let tile = tile.map(|bits| self.signed(bits) as i32);
+                        winograd::pra_integer(&tile, operation.pra_truncate, precision).map(|value| value as u16)
+                    }
+                };
+                for (i, value) in transformed.into_iter().enumerate() {
+                    data[i * WINOGRAD_LANES + channel] = value;
+                }
+            }
+            self.add_tile(&mut sums, &weights, &data);
+        }
+        sums
+    }
+
+    fn add_tile(&self, sums: &mut [Sum; 4], weights: &[u16; LANES], data: &[u16; LANES]) {
+        let sum_channels = |products: [i64; LANES]| -> [i64; 16] {
+            std::array::from_fn(|i| products[i * WINOGRAD_LANES..(i + 1) * WINOGRAD_LANES].iter().sum())
+        };
+        if self.operation.precision == Precision::Fp16 {
+            let partials = if let Some(payload) = half::first_nan(weights, data) {
+                [Partial::Nan { payload }; 4]
+            } else {
+                let (exponent, products) = half::products(weights, data);
+                winograd::poa(&sum_channels(products.map(i64::from)))
+                    .map(|mantissa| Partial::Sum { exponent, mantissa })
+            };
+            for (sum, partial) in sums.iter_mut().zip(partials) {
+                if let Sum::Half(sum) = sum {
+                    sum.add(partial);
+                }
+            }
+            return;
+        }
+        let products = std::array::from_fn(|lane| self.signed(weights[lane]) * self.signed(data[lane]));
+        for (sum, step) in sums.iter_mut().zip(winograd::poa(&sum_channels(products))) {
+            if let Sum::Integer(sum) = sum {
+                *sum = saturate::<48>(*sum + step);
+            }
+        }
+    }
+}
+
+/// The element at byte `at`.
+fn get(bytes: &[u8], at: usize, element: usize) -> u16 {
+    match element {
+        1 => u16::from(bytes[at]),
+        _ => u16::from_le_bytes([bytes[at], bytes[at + 1]]),
+    }
+}

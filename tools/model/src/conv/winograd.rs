@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Winograd's transforms: CSC's of the data (pre-addition, PRA) and CMAC's of the products (post-addition).
+//!
+//! CSC turns a 4x4 tile `d` of each channel into `C^T d C`; the result is shifted (PRA_TRUNCATE) and limited to the
+//! precision, or rounded to fp16. CMAC multiplies it with the kernel's 4x4 tile, sums four channels, and `A^T m A`
+//! gives a 2x2 output tile. Source: `cmod/hls/csc_libs/csc_cvt.cpp`, `cmod/cmac`.
+
+use nvdla_uapi::reg::values::Precision;
+
+use crate::num::convert::{fp16_to_fp17, fp17_to_fp16};
+use crate::num::fixed::shift_right;
+use crate::num::Fp17;
+
+/// Rows (or columns) `a` and `b` of the tile, and whether they are subtracted: the four lines of `C^T`.
+const PRA: [(usize, usize, bool); 4] = [(0, 2, true), (1, 2, false), (2, 1, true), (1, 3, true)];
+
+/// The data transform of integers (`tile[y * 4 + x]`).
+pub fn pra_integer(tile: &[i32; 16], truncate: u32, precision: Precision) -> [i32; 16] {
+    let add = |a: i32, b: i32, minus: bool| if minus { a - b } else { a + b };
+    let mut rows = [0; 16];
+    for (i, &(a, b, minus)) in PRA.iter().enumerate() {
+        for x in 0..4 {
+            rows[4 * i + x] = add(tile[4 * a + x], tile[4 * b + x], minus);
+        }
+    }
+    let mut out = [0; 16];
+    for y in 0..4 {
+        for (i, &(a, b, minus)) in PRA.iter().enumerate() {
+            let value = i64::from(add(rows[4 * y + a], rows[4 * y + b], minus));
+            out[4 * y + i] = match precision {
+                Precision::Int8 => shift_right::<8>(value, truncate),
+                _ => shift_right::<16>(value, truncate),
+            } as i32;
+        }
+    }
+    out
+}
+
+/// The data transform of fp16 (`tile[y * 4 + x]`).
+pub fn pra_half(tile: &[u16; 16]) -> [u16; 16] {
+    let add = |a: u32, b: u32, minus: bool| if minus { Fp17::sub(a, b) } else { Fp17::add(a, b) };
+    let tile = tile.map(fp16_to_fp17);
+    let mut rows = [0; 16];
+    for (i, &(a, b, minus)) in PRA.iter().enumerate() {
+        for x in 0..4 {
+            rows[4 * i + x] = add(tile[4 * a + x], tile[4 * b + x], minus);
+        }
+    }
+    let mut out = [0; 16];
+    for y in 0..4 {
+        for (i, &(a, b, minus)) in PRA.iter().enumerate() {
+            out[4 * y + i] = fp17_to_fp16(add(rows[4 * y + a], rows[4 * y + b], minus));
+        }
+    }
+    out
+}
+
+/// The 2x2 output tile (`[y * 2 + x]`) of the 16 sums over channels.
+pub fn poa(sums: &[i64; 16]) -> [i64; 4] {
+    let mut rows = [0; 8];
+    for x in 0..4 {
+        rows[x] = sums[x] + sums[4 + x] + sums[8 + x];
+        rows[4 + x] = sums[4 + x] - sums[8 + x] - sums[12 + x];
+    }
+    let mut out = [0; 4];
+    for y in 0..2 {
+        let row = &rows[4 * y..4 * y + 4];
+        out[2 * y] = row[0] + row[1] + row[2];
+        out[2 * y + 1] = row[1] - row[2] - row[3];
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equals_direct_convolution_where_nothing_is_lost() {
+        // A kernel transformed as software does, times 4 so that it stays whole.
+        let kernel = [[1, -2, 3], [4, 5, -6], [-7, 8, 2]];
+        let g = [[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]];
+        let mut transformed = [0i64; 16];
+        for (y, gy) in g.iter().enumerate() {
+            for (x, gx) in g.iter().enumerate() {
+                for (r, line) in kernel.iter().enumerate() {
+                    for (s, weight) in line.iter().enumerate() {
+                        transformed[4 * y + x] += gy[r] * weight * gx[s];
+                    }
+                }
+            }
+        }
+        let tile: [i32; 16] = std::array::from_fn(|i| (i as i32 * 7) % 11 - 5);
+        let data = pra_integer(&tile, 0, Precision::Int16);
+        let sums = std::array::from_fn(|i| i64::from(data[i]) * transformed[i]);
+        for (i, out) in poa(&sums).into_iter().enumerate() {
+            let (y, x) = (i / 2, i % 2);
+            let mut direct = 0;
+            for (r, line) in kernel.iter().enumerate() {
+                for (s, weight) in line.iter().enumerate() {
+                    direct += weight * i64::from(tile[4 * (y + r) + x + s]);
+                }
+            }
+            assert_eq!(out, 4 * direct);
+        }
+    }
+}
