@@ -4,7 +4,9 @@
 //!
 //! A [`loadable::Loadable`] is a compiled network.
 
+pub mod device;
 pub mod dimg;
 pub mod emulator;
 pub mod half;
 pub mod loadable;
+pub mod session;

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What runs a task: NVDLA behind its kernel driver, or the built-in model, behind one trait.
+//!
+//! A device has buffers, which the application sees as bytes, and runs one task at a time: the task is a list of places
+//! in buffers, of which the first holds the network descriptor. Nothing else is known here of what a task means.
+
+mod kernel;
+
+use std::{fmt, io, path::PathBuf, time::Duration};
+
+use nvdla_uapi::config::Config;
+use thiserror::Error;
+
+pub use kernel::{discover, KernelDevice};
+
+/// A buffer of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Handle(pub(crate) u32);
+
+/// An entry of a task's address list: a place in a buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AddressEntry {
+    /// The buffer.
+    pub handle: Handle,
+    /// Bytes from its start.
+    pub offset: u64,
+    /// Bytes that the entry gives access to.
+    pub size: u64,
+}
+
+/// What a device is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// The built-in model.
+    Model,
+    /// Hardware, or something that a kernel driver takes for hardware.
+    Hardware,
+}
+
+/// A description of a device, for people and for choosing.
+#[derive(Clone, Debug)]
+pub struct DeviceInfo {
+    /// Model or hardware.
+    pub kind: Kind,
+    /// Its configuration, where that is known: the first kernel interface has no way to ask.
+    pub config: Option<&'static Config>,
+    /// Its node in the file system.
+    pub path: Option<PathBuf>,
+}
+
+impl fmt::Display for DeviceInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.path, self.config) {
+            (Some(path), Some(config)) => write!(f, "{} ({})", path.display(), config.name),
+            (Some(path), None) => write!(f, "{}", path.display()),
+            (None, Some(config)) => write!(f, "the built-in model of {}", config.name),
+            (None, None) => f.write_str("an unnamed device"),
+        }
+    }
+}
+
+/// Buffers that can be read while a task runs.
+pub trait Buffers {
+    /// The buffer's bytes; empty when there is no such buffer.
+    fn bytes(&self, handle: Handle) -> &[u8];
+}
+
+/// Called when an operation of the running task has completed: with its position in the operation list, and the
+/// buffers as they are then.
+pub type Observer<'a> = &'a mut dyn FnMut(usize, &dyn Buffers);
+
+/// What a device says about a task that has ended well.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TaskReport {
+    /// Operations that have completed, where the device tells.
+    pub operations: Option<usize>,
+}
+
+/// Something that runs tasks.
+pub trait Device: Buffers + Send {
+    /// What it is.
+    fn info(&self) -> DeviceInfo;
+
+    /// Makes a buffer of at least `size` bytes, all zero, on a 4096-byte boundary.
+    fn allocate(&mut self, size: u64) -> Result<Handle, Error>;
+
+    /// Gives a buffer back.
+    fn free(&mut self, handle: Handle);
+
+    /// The buffer's bytes, to be written; empty when there is no such buffer.
+    fn bytes_mut(&mut self, handle: Handle) -> &mut [u8];
+
+    /// Runs a task and returns when it has ended.
+    ///
+    /// A task that has not ended after `timeout` (none: the device's own limit) is an error, as is one that the device
+    /// refuses; in both cases the device is ready for the next task. `observer` is called where the device can tell
+    /// when operations complete: see [`Device::can_observe`].
+    fn submit(
+        &mut self,
+        addresses: &[AddressEntry],
+        timeout: Option<Duration>,
+        observer: Option<Observer<'_>>,
+    ) -> Result<TaskReport, Error>;
+
+    /// Whether [`Device::submit`] calls its observer.
+    fn can_observe(&self) -> bool {
+        false
+    }
+}
+
+macro_rules! forward {
+    ($($type:ty),*) => {$(
+        impl<D: Device + ?Sized> Buffers for $type {
+            fn bytes(&self, handle: Handle) -> &[u8] {
+                (**self).bytes(handle)
+            }
+        }
+
+        impl<D: Device + ?Sized> Device for $type {
+            fn info(&self) -> DeviceInfo {
+                (**self).info()
+            }
+            fn allocate(&mut self, size: u64) -> Result<Handle, Error> {
+                (**self).allocate(size)
+            }
+            fn free(&mut self, handle: Handle) {
+                (**self).free(handle);
+            }
+            fn bytes_mut(&mut self, handle: Handle) -> &mut [u8] {
+                (**self).bytes_mut(handle)
+            }
+            fn submit(
+                &mut self,
+                addresses: &[AddressEntry],
+                timeout: Option<Duration>,
+                observer: Option<Observer<'_>>,
+            ) -> Result<TaskReport, Error> {
+                (**self).submit(addresses, timeout, observer)
+            }
+            fn can_observe(&self) -> bool {
+                (**self).can_observe()
+            }
+        }
+    )*};
+}
+forward!(Box<D>, &mut D);
+
+/// Why a device did not do what it was asked to.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// The node cannot be opened.
+    #[error("cannot open {}", path.display())]
+    Open {
+        /// The node.
+        path: PathBuf,
+        /// The system's reason.
+        #[source]
+        source: io::Error,
+    },
+    /// The node belongs to another driver.
+    #[error("{} belongs to the driver \"{driver}\", not to NVDLA's", path.display())]
+    OtherDriver {
+        /// The node.
+        path: PathBuf,
+        /// The driver's name.
+        driver: String,
+    },
+    /// A buffer cannot be had.
+    #[error("cannot allocate {size} bytes on {device}")]
+    Allocate {
+        /// Bytes.
+        size: u64,
+        /// The device.
+        device: String,
+        /// The system's reason.
+        #[source]
+        source: io::Error,
+    },
+    /// An ioctl failed.
+    #[error("{ioctl} on {} failed", path.display())]
+    Ioctl {
+        /// The ioctl's name.
+        ioctl: &'static str,
+        /// The node.
+        path: PathBuf,
+        /// The system's reason.
+        #[source]
+        source: io::Error,
+    },
+    /// The driver reported that the task did not end in time.
+    #[error("the task did not end within {timeout:?} on {device}")]
+    TimedOut {
+        /// The time that it had.
+        timeout: Duration,
+        /// The device.
+        device: String,
+    },
+    /// A task names a buffer that the device does not have, or a place outside it.
+    #[error("address {position} of the task is outside the device's buffers")]
+    Address {
+        /// Position in the address list.
+        position: usize,
+    },
+    /// A task has more addresses than the driver takes.
+    #[error("the task has {count} addresses; the driver takes {limit}")]
+    TooManyAddresses {
+        /// Addresses.
+        count: usize,
+        /// The limit.
+        limit: usize,
+    },
+}

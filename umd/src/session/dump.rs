@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Saves what each operation wrote, for comparing a network layer by layer.
+
+use std::{fs, io, path::PathBuf};
+
+use super::Completed;
+
+/// A function for [`super::RunOptions::on_operation`] that saves every operation's destination surface in a folder, as
+/// `op_t<task>_<operation, 3 digits>_<UNIT>.bin`. Operations that write to no memory leave no file.
+///
+/// # Errors
+///
+/// When the folder cannot be made.
+pub fn dump_to(folder: impl Into<PathBuf>) -> io::Result<impl FnMut(Completed<'_>) -> io::Result<()>> {
+    let folder = folder.into();
+    fs::create_dir_all(&folder)?;
+    Ok(move |completed: Completed<'_>| match completed.surface {
+        Some(bytes) => fs::write(folder.join(completed.file_name()), bytes),
+        None => Ok(()),
+    })
+}
+
+impl Completed<'_> {
+    /// The name under which the operation's destination is saved.
+    pub fn file_name(&self) -> String {
+        format!("op_t{}_{:03}_{}.bin", self.task, self.operation, self.unit)
+    }
+}

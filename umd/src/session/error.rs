@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Why a loadable does not run.
+
+use nvdla_uapi::desc;
+use thiserror::Error;
+
+use crate::{
+    device, emulator,
+    loadable::{Interface, Version},
+};
+
+use super::{Direction, TensorError};
+
+/// Why a session could not be made or a run did not end well.
+#[derive(Debug, Error)]
+pub enum Error {
+    /// There is nothing to run.
+    #[error("the loadable has no {what}")]
+    Nothing {
+        /// What is missing.
+        what: &'static str,
+    },
+    /// A memory could not be had.
+    #[error("memory {memory} ({size} bytes) cannot be allocated")]
+    Allocate {
+        /// The memory's id.
+        memory: u16,
+        /// Bytes.
+        size: u64,
+        /// The device's reason.
+        #[source]
+        source: device::Error,
+    },
+    /// A task uses a memory that is neither allocated nor bound.
+    #[error("address {position} of task {task} is in memory {memory}, which the loadable does not allocate")]
+    NotAllocated {
+        /// The task's id.
+        task: u16,
+        /// Position in its address list.
+        position: usize,
+        /// The memory's id.
+        memory: u16,
+    },
+    /// A task's descriptors are of another version.
+    #[error("task {task} has {interface} descriptors of version {version}, which this runtime does not know")]
+    Version {
+        /// The task's id.
+        task: u16,
+        /// Whose descriptors.
+        interface: Interface,
+        /// Their version.
+        version: Version,
+    },
+    /// A task's descriptors are broken.
+    #[error("task {task}: the {list} (address {position}) has {size} bytes where {needed} are needed")]
+    ShortList {
+        /// The task's id.
+        task: u16,
+        /// The list.
+        list: &'static str,
+        /// Its position in the address list.
+        position: i64,
+        /// Bytes that it has.
+        size: u64,
+        /// Bytes that it needs.
+        needed: u64,
+    },
+    /// A descriptor of a task is broken.
+    #[error("task {task}, {list}, entry {entry}: {problem}")]
+    Descriptor {
+        /// The task's id.
+        task: u16,
+        /// The list.
+        list: &'static str,
+        /// The entry.
+        entry: usize,
+        /// What is wrong.
+        problem: desc::Error,
+    },
+    /// A relocation lies outside the memory or in no descriptor that the session fills.
+    #[error("relocation {relocation} writes memory {memory}, which no blob fills")]
+    Relocation {
+        /// Position in the relocation list.
+        relocation: usize,
+        /// The memory's id.
+        memory: u16,
+    },
+    /// A task failed on its device.
+    #[error("task {task} failed")]
+    Task {
+        /// The task's id.
+        task: u16,
+        /// The device's reason.
+        #[source]
+        source: device::Error,
+    },
+    /// An emulated task failed.
+    #[error("task {task} failed")]
+    Emulated {
+        /// The task's id.
+        task: u16,
+        /// The emulator's reason.
+        #[source]
+        source: emulator::Error,
+    },
+    /// An operation's result could not be saved.
+    #[error("cannot save the result of operation {operation} of task {task}")]
+    Save {
+        /// The task's id.
+        task: u16,
+        /// The operation.
+        operation: usize,
+        /// The reason.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Operations were to be observed, but the device does not say when one completes.
+    #[error("{device} does not tell when an operation completes, so that its result cannot be saved")]
+    CannotObserve {
+        /// The device.
+        device: String,
+    },
+    /// There is no such tensor.
+    #[error("there is no {direction} {which}; the loadable has {known}")]
+    NoTensor {
+        /// Input or output.
+        direction: Direction,
+        /// Name or number that was asked for.
+        which: String,
+        /// The names that there are.
+        known: String,
+    },
+    /// A tensor cannot be set, bound or read so.
+    #[error("{direction} {index} (\"{name}\")")]
+    Tensor {
+        /// Input or output.
+        direction: Direction,
+        /// Its bind id.
+        index: usize,
+        /// Its name.
+        name: String,
+        /// Why.
+        #[source]
+        source: TensorError,
+    },
+}

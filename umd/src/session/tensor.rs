@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The tensors that an application sees: what goes in and what comes out.
+
+use std::fmt;
+
+use thiserror::Error;
+
+use crate::loadable::{self, DataCategory, DataFormat, DataType, PixelFormat};
+
+/// Whether a tensor goes in or comes out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Direction {
+    /// Goes in.
+    Input,
+    /// Comes out.
+    Output,
+}
+
+impl fmt::Display for Direction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Input => "input",
+            Self::Output => "output",
+        })
+    }
+}
+
+/// A bound tensor: its shape, its element format, and how it lies in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TensorInfo {
+    /// Input or output.
+    pub direction: Direction,
+    /// Its bind id: the number by which the session knows it.
+    pub index: usize,
+    /// Its name.
+    pub name: String,
+    /// Batches.
+    pub n: u32,
+    /// Channels.
+    pub c: u32,
+    /// Lines.
+    pub h: u32,
+    /// Elements of a line.
+    pub w: u32,
+    /// Order of dimensions.
+    pub data_format: DataFormat,
+    /// Type of elements.
+    pub data_type: DataType,
+    /// What it is to the hardware.
+    pub data_category: DataCategory,
+    /// Element format.
+    pub pixel_format: PixelFormat,
+    /// Bytes of an element, from line to line, from surface to surface, and what else the file says.
+    pub strides: [u32; 8],
+    /// Bytes.
+    pub size: u64,
+    /// Bytes from the start of its memory.
+    pub offset: u64,
+}
+
+impl TensorInfo {
+    /// What a loadable says about a tensor.
+    pub(super) fn new(direction: Direction, index: usize, tensor: loadable::Tensor<'_>) -> Self {
+        Self {
+            direction,
+            index,
+            name: tensor.name().to_owned(),
+            // A loadable's bound tensors have positive dimensions.
+            n: tensor.n().unsigned_abs(),
+            c: tensor.c().unsigned_abs(),
+            h: tensor.h().unsigned_abs(),
+            w: tensor.w().unsigned_abs(),
+            data_format: tensor.data_format(),
+            data_type: tensor.data_type(),
+            data_category: tensor.data_category(),
+            pixel_format: tensor.pixel_format(),
+            strides: tensor.strides(),
+            size: tensor.size(),
+            offset: tensor.offset(),
+        }
+    }
+
+    /// Bytes from line to line.
+    pub fn line_stride(&self) -> u32 {
+        self.strides[1]
+    }
+
+    /// Bytes from surface to surface.
+    pub fn surface_stride(&self) -> u32 {
+        self.strides[2]
+    }
+
+    /// Whether it is a feature cube and not an image.
+    pub fn is_feature(&self) -> bool {
+        matches!(self.pixel_format, PixelFormat::FEATURE | PixelFormat::FEATURE_X8)
+    }
+}
+
+/// Why a tensor cannot be used so.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum TensorError {
+    /// The bytes are not as many as the tensor has.
+    #[error("it has {needed} bytes, {given} were given")]
+    Size {
+        /// Bytes of the tensor.
+        needed: u64,
+        /// Bytes that were given.
+        given: u64,
+    },
+    /// The values are not as many as the tensor has elements.
+    #[error("it has {needed} elements, {given} were given")]
+    Elements {
+        /// Elements of the tensor.
+        needed: u64,
+        /// Values that were given.
+        given: u64,
+    },
+    /// A buffer that is to be bound is too small.
+    #[error("the buffer has {given} bytes, the tensor's memory {needed}")]
+    Buffer {
+        /// Bytes of the memory.
+        needed: u64,
+        /// Bytes of the buffer.
+        given: u64,
+    },
+    /// A stride is too small for what lies in it, or makes the tensor end after its memory.
+    #[error("a line stride of {line} and a surface stride of {surface} bytes do not fit: {why}")]
+    Strides {
+        /// Line stride.
+        line: u32,
+        /// Surface stride.
+        surface: u32,
+        /// Why.
+        why: String,
+    },
+    /// The format has no conversion from or to plain numbers.
+    #[error("{format} of {data_type} has no conversion from or to plain numbers")]
+    Format {
+        /// The element format.
+        format: PixelFormat,
+        /// The type of elements.
+        data_type: DataType,
+    },
+    /// The layout's own rules are broken.
+    #[error("{0}")]
+    Layout(String),
+    /// A scale that is not a positive number.
+    #[error("{0} is not a scale: it must be positive and finite")]
+    Scale(f32),
+}
+
+impl TensorInfo {
+    /// Bytes of an atom of a feature cube: what one element of a line takes in each of its surfaces. None for an image.
+    ///
+    /// Loadables made for interface 0.10 call the cubes of nv_small FEATURE too; their line stride tells.
+    pub fn atom(&self) -> Option<u32> {
+        match self.pixel_format {
+            PixelFormat::FEATURE_X8 => Some(8),
+            PixelFormat::FEATURE => [32, 16]
+                .into_iter()
+                .find(|atom| u64::from(self.line_stride()) >= u64::from(self.w) * u64::from(*atom))
+                .or(Some(8)),
+            _ => None,
+        }
+    }
+
+    /// The same tensor with other strides, if it then still fits into `room` bytes of memory.
+    pub(super) fn with_strides(&self, line: u32, surface: u32, room: u64) -> Result<Self, TensorError> {
+        let refuse = |why: String| Err(TensorError::Strides { line, surface, why });
+        // Bytes of a line as it is now: a line stride of the loadable is never less.
+        let element = u64::from(self.strides[0].max(1));
+        let (least, surfaces) = match self.atom() {
+            Some(atom) => {
+                let atom = u64::from(atom);
+                let channels = (atom / element).max(1);
+                (u64::from(self.w) * atom, u64::from(self.c).div_ceil(channels))
+            }
+            None => (u64::from(self.w) * u64::from(self.c) * element, 1),
+        };
+        if u64::from(line) < least.min(u64::from(self.line_stride())) {
+            return refuse(format!("a line has {least} bytes"));
+        }
+        let plane = u64::from(line) * u64::from(self.h);
+        if surfaces > 1 && u64::from(surface) < plane {
+            return refuse(format!("a surface has {plane} bytes"));
+        }
+        let one = if surfaces > 1 { u64::from(surface) * surfaces } else { plane.max(surface.into()) };
+        let batches = u64::from(self.n);
+        if batches > 1 && one > self.size / batches {
+            // The addresses of the other batches are fixed in the loadable.
+            return refuse(format!(
+                "an image would have {one} bytes, the next one starts after {}",
+                self.size / batches
+            ));
+        }
+        let size = if batches > 1 { self.size } else { one };
+        let end = self.offset.saturating_add(size);
+        if end > room {
+            return refuse(format!("the tensor would end at {end:#x}, its memory has {room:#x} bytes"));
+        }
+        let mut changed = self.clone();
+        changed.strides[1] = line;
+        changed.strides[2] = surface;
+        changed.size = size;
+        Ok(changed)
+    }
+}
