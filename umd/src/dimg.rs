@@ -15,11 +15,16 @@
 //! Files written before the format `FeatureInt8x8` existed number what follows it one lower, and call it by the number
 //! of `FeatureInt8`.
 //!
-//! `--rawdump` writes the elements as text instead: numbers with a blank behind each.
+//! `--rawdump` writes the elements as text instead: numbers with a blank behind each. Every element is written as it is,
+//! NaN included. (The existing program's source replaces NaN by 31744.0 and 32768.0 by 0 when it means to replace bit
+//! patterns; the reference outputs have NaN as the hardware left it.)
 //!
 //! Source: nvdla/sw, `umd/apps/runtime/DlaImage.{h,cpp}` and `TestUtils.cpp`.
 
 use crate::half;
+use nvdla_uapi::layout::feature::Cube;
+use nvdla_uapi::layout::Extents;
+use nvdla_uapi::reg::values::Precision;
 use std::fmt::Write as _;
 
 const MAGIC: &[u8; 4] = b"DIMG";
@@ -47,6 +52,15 @@ impl SurfaceFormat {
         match self {
             Self::FeatureInt8 | Self::FeatureInt8x8 => 1,
             Self::FeatureInt16 | Self::FeatureFp16 => 2,
+        }
+    }
+
+    /// What the elements are.
+    pub const fn precision(self) -> Precision {
+        match self {
+            Self::FeatureInt8 | Self::FeatureInt8x8 => Precision::Int8,
+            Self::FeatureInt16 => Precision::Int16,
+            Self::FeatureFp16 => Precision::Fp16,
         }
     }
 
@@ -95,6 +109,9 @@ pub enum Error {
         /// Bytes of the tensor.
         size: u64,
     },
+    /// The sizes or strides pass 64 bits.
+    #[error(transparent)]
+    Layout(#[from] nvdla_uapi::layout::Error),
     /// The file ends within the header.
     #[error("a .dimg starts with a header of 36 bytes, and this file has {0}")]
     Short(usize),
@@ -165,12 +182,7 @@ impl Tensor<'_> {
             self.bytes.len() as u32,
         ];
         file.extend(fields.iter().flat_map(|field| field.to_le_bytes()));
-        self.each(|element| match (self.format, element) {
-            (SurfaceFormat::FeatureFp16, &[low, high]) => {
-                file.extend(stable(u16::from_le_bytes([low, high])).to_le_bytes());
-            }
-            _ => file.extend_from_slice(element),
-        })?;
+        self.each(|element| file.extend_from_slice(element))?;
         Ok(file)
     }
 
@@ -181,7 +193,7 @@ impl Tensor<'_> {
             // Writing to a string cannot fail.
             let _ = match (self.format, element) {
                 (SurfaceFormat::FeatureFp16, &[low, high]) => {
-                    write!(text, "{} ", General(half::to_f32(stable(u16::from_le_bytes([low, high])))))
+                    write!(text, "{} ", General(half::to_f32(u16::from_le_bytes([low, high]))))
                 }
                 (_, &[low, high]) => write!(text, "{} ", i16::from_le_bytes([low, high])),
                 (_, &[byte]) => write!(text, "{} ", byte as i8),
@@ -193,16 +205,25 @@ impl Tensor<'_> {
 
     /// Every element in the file's order.
     fn each(&self, mut take: impl FnMut(&[u8])) -> Result<(), Error> {
+        if [self.channels, self.height, self.width].contains(&0) {
+            return Ok(());
+        }
         let element = self.format.element_size();
-        let atom = self.format.atom_size();
-        let per_atom = (atom / element) as u32;
+        let extents = Extents::new(1, self.channels, self.height, self.width);
+        let (line_stride, surface_stride) = (self.line_stride.into(), self.surface_stride.into());
+        // Strides are taken as they are, as the existing program does; what leaves the tensor is refused below.
+        let cube = Cube::as_programmed(
+            extents,
+            self.format.precision(),
+            self.format.atom_size() as u32,
+            line_stride,
+            surface_stride,
+            0,
+        )?;
         for c in 0..self.channels {
-            let surface =
-                u64::from(c / per_atom) * u64::from(self.surface_stride) + u64::from(c % per_atom) * element as u64;
             for y in 0..self.height {
-                let line = surface + u64::from(y) * u64::from(self.line_stride);
                 for x in 0..self.width {
-                    let start = line + u64::from(x) * atom as u64;
+                    let start = cube.element_offset(c, y, x);
                     let end = start + element as u64;
                     if end > self.bytes.len() as u64 {
                         return Err(Error::OutOfRange { c, y, x, end, size: self.bytes.len() as u64 });
@@ -212,18 +233,6 @@ impl Tensor<'_> {
             }
         }
         Ok(())
-    }
-}
-
-/// Makes equal what the existing program makes equal before it writes a half, so that a file's hash is stable: NaN
-/// becomes 31744.0 and 32768.0 becomes 0. It means to name bit patterns there and names values, and its files are the
-/// standard that ours have to meet.
-fn stable(bits: u16) -> u16 {
-    const NAN_BECOMES: u16 = 0x77c0; // 31744.0, whose value is the pattern of infinity
-    match bits {
-        0x7800 => 0,
-        _ if bits & 0x7fff > 0x7c00 => NAN_BECOMES,
-        _ => bits,
     }
 }
 
@@ -345,12 +354,9 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_the_existing_program_replaces() {
-        let halves: Vec<u8> = [0x7800_u16, 0x7e01, 0xfe01, 0x8000, 0xf800, 0x7c00, 0x3555, 0x0001]
-            .iter()
-            .flat_map(|h| h.to_le_bytes())
-            .collect();
-        let mut bytes = halves.clone();
+    fn numbers_that_are_none_stay() {
+        let halves = [0x7800_u16, 0x7e01, 0xfe01, 0x8000, 0xf800, 0x7c00, 0x3555, 0x0001];
+        let mut bytes: Vec<u8> = halves.iter().flat_map(|half| half.to_le_bytes()).collect();
         bytes.resize(32, 0);
         let tensor = Tensor {
             format: SurfaceFormat::FeatureFp16,
@@ -361,10 +367,8 @@ mod tests {
             surface_stride: 32,
             bytes: &bytes,
         };
-        assert_eq!(tensor.to_text().unwrap(), "0 31744 31744 -0 -32768 inf 0.333252 5.96046e-08 ");
-        let file = tensor.to_dimg().unwrap();
-        assert_eq!(file[36..42], [0, 0, 0xc0, 0x77, 0xc0, 0x77]);
-        assert_eq!(file[42..], halves[6..]);
+        assert_eq!(tensor.to_text().unwrap(), "32768 nan -nan -0 -32768 inf 0.333252 5.96046e-08 ");
+        assert_eq!(tensor.to_dimg().unwrap()[HEADER_SIZE..], bytes[..16]);
     }
 
     #[test]

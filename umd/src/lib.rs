@@ -8,5 +8,6 @@ pub mod device;
 pub mod dimg;
 pub mod emulator;
 pub mod half;
+pub mod image;
 pub mod loadable;
 pub mod session;

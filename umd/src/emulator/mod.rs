@@ -106,6 +106,18 @@ pub enum Error {
         /// Bytes of what lies between one and the next.
         least: u64,
     },
+    /// A surface whose size passes 64 bits.
+    #[error("{side} of emulated operation {operation} ({name}): {cause}")]
+    Layout {
+        /// Source or destination.
+        side: &'static str,
+        /// Position in the operation list.
+        operation: u16,
+        /// Power or softmax.
+        name: &'static str,
+        /// The rule that it breaks.
+        cause: nvdla_uapi::layout::Error,
+    },
     /// A surface without elements.
     #[error(
         "{side} of emulated operation {operation} ({name}) is empty: {width} x {height} pixels of {channels} channels"

@@ -5,15 +5,15 @@
 
 use super::{Error, Memory};
 use nvdla_uapi::emu::{Buffer, Format};
+use nvdla_uapi::layout::feature::Cube;
+use nvdla_uapi::layout::{self, Extents};
+use nvdla_uapi::reg::values::Precision;
 
 /// A surface that lies inside its memory.
 pub(super) struct Surface {
     side: &'static str,
     buffer: Buffer,
-    /// Bytes of an element.
-    element: u64,
-    /// Channels of an atom.
-    atom: u64,
+    cube: Cube,
 }
 
 /// Where an access left its memory, although the surface did not: the memory changed its size meanwhile.
@@ -32,32 +32,36 @@ impl Surface {
         name: &'static str,
         buffer: Buffer,
     ) -> Result<Self, Error> {
-        let (element, atom) = match buffer.format {
-            Format::Fp16 => (2, 16),
-            Format::Int8 => (1, 32),
-            Format::Int8x8 => (1, 8),
+        let (precision, atom) = match buffer.format {
+            Format::Fp16 => (Precision::Fp16, 32),
+            Format::Int8 => (Precision::Int8, 32),
+            Format::Int8x8 => (Precision::Int8, 8),
             format => return Err(Error::Format { side, operation, name, format }),
         };
         let Buffer { width, height, channels, address_index: index, .. } = buffer;
         if width == 0 || height == 0 || channels == 0 {
             return Err(Error::Empty { side, operation, name, width, height, channels });
         }
-        let surface = Self { side, buffer, element, atom };
-        let last = u64::from(channels - 1) / atom;
         // Lines that overlap would let a few bytes claim 2^48 elements, and hold the runtime for hours.
-        let line = u64::from(width) * surface.atom_bytes();
+        let line = u64::from(width) * u64::from(atom);
         if height > 1 && u64::from(buffer.line_stride) < line {
             let (field, value, least) = ("line stride", buffer.line_stride, line);
             return Err(Error::Stride { side, operation, name, field, value, least });
         }
         let lines = u64::from(height - 1) * u64::from(buffer.line_stride) + line;
-        if last > 0 && u64::from(buffer.surface_stride) < lines {
+        let many = u32::from(channels) > atom / layout::bytes(precision);
+        if many && u64::from(buffer.surface_stride) < lines {
             let (field, value, least) = ("surface stride", buffer.surface_stride, lines);
             return Err(Error::Stride { side, operation, name, field, value, least });
         }
-        let end = surface.line(last, (height - 1).into())
-            + u64::from(width - 1) * surface.atom_bytes()
-            + surface.channels(last) * element;
+        let extents = Extents::new(1, channels.into(), height.into(), width.into());
+        let strides = (buffer.line_stride.into(), buffer.surface_stride.into());
+        let cube = Cube::as_programmed(extents, precision, atom, strides.0, strides.1, 0)
+            .map_err(|cause| Error::Layout { side, operation, name, cause })?;
+        let surface = Self { side, buffer, cube };
+        // The last atom's unused channels need not exist.
+        let last = cube.element_offset(u32::from(channels) - 1, u32::from(height) - 1, u32::from(width) - 1);
+        let end = u64::from(buffer.address_offset) + last + surface.element();
         let size = memory.size(index.into());
         if size.is_none_or(|size| end > size) {
             return Err(Error::OutOfRange { side, operation, name, end, index, size });
@@ -65,29 +69,30 @@ impl Surface {
         Ok(surface)
     }
 
-    fn atom_bytes(&self) -> u64 {
-        self.element * self.atom
+    /// Bytes of an element.
+    fn element(&self) -> u64 {
+        layout::bytes(self.cube.precision()).into()
     }
 
-    /// Offset of the first byte of a line. Strides and offset have 32 bits, so nothing overflows.
-    fn line(&self, surface: u64, y: u64) -> u64 {
-        u64::from(self.buffer.address_offset)
-            + surface * u64::from(self.buffer.surface_stride)
-            + y * u64::from(self.buffer.line_stride)
+    fn atom_bytes(&self) -> usize {
+        self.cube.atom() as usize
     }
 
-    /// Channels of the atoms of `surface`, of which the last may have fewer.
-    fn channels(&self, surface: u64) -> u64 {
-        (u64::from(self.buffer.channels) - surface * self.atom).min(self.atom)
+    /// Offset of an atom in its address entry.
+    fn atom(&self, surface: u32, y: u16, x: u16) -> u64 {
+        u64::from(self.buffer.address_offset) + self.cube.atom_offset(surface, y.into(), x.into())
     }
 
-    fn surfaces(&self) -> u64 {
-        u64::from(self.buffer.channels).div_ceil(self.atom)
+    /// Bytes of the atoms of `surface` that hold channels; the last may have fewer.
+    fn used(&self, surface: u32) -> usize {
+        let before = surface * self.cube.atom_elements();
+        let channels = (u32::from(self.buffer.channels) - before).min(self.cube.atom_elements());
+        channels as usize * self.element() as usize
     }
 
     /// Bytes from the first to the last element of a line.
-    fn line_bytes(&self, surface: u64) -> usize {
-        (u64::from(self.buffer.width - 1) * self.atom_bytes() + self.channels(surface) * self.element) as usize
+    fn line_bytes(&self, surface: u32) -> usize {
+        usize::from(self.buffer.width - 1) * self.atom_bytes() + self.used(surface)
     }
 
     fn read<M: Memory + ?Sized>(&self, memory: &M, offset: u64, into: &mut [u8]) -> Result<(), Outside> {
@@ -117,15 +122,14 @@ pub(super) fn each_line<M: Memory + ?Sized>(
     compute: impl Fn(Format, &mut [u8]),
 ) -> Result<(), Outside> {
     let format = source.buffer.format;
-    for surface in 0..source.surfaces() {
-        let used = (source.channels(surface) * source.element) as usize;
-        let atom = source.atom_bytes() as usize;
+    for surface in 0..source.cube.surfaces() {
+        let (used, atom) = (source.used(surface), source.atom_bytes());
         let mut line = vec![0; source.line_bytes(surface)];
         let mut kept = vec![0; line.len()];
-        for y in 0..source.buffer.height.into() {
-            source.read(memory, source.line(surface, y), &mut line)?;
+        for y in 0..source.buffer.height {
+            source.read(memory, source.atom(surface, y, 0), &mut line)?;
             compute(format, &mut line);
-            let to = destination.line(surface, y);
+            let to = destination.atom(surface, y, 0);
             if used == atom {
                 destination.write(memory, to, &line)?;
             } else {
@@ -147,16 +151,15 @@ pub(super) fn each_pixel<M: Memory + ?Sized>(
     destination: &Surface,
     compute: impl Fn(Format, &mut [u8]),
 ) -> Result<(), Outside> {
-    let mut pixel = vec![0; usize::from(source.buffer.channels) * source.element as usize];
-    for y in 0..source.buffer.height.into() {
-        for x in 0..u64::from(source.buffer.width) {
-            let atoms = |surface: &Surface, n: usize| surface.line(n as u64, y) + x * surface.atom_bytes();
-            for (n, channels) in pixel.chunks_mut(source.atom_bytes() as usize).enumerate() {
-                source.read(memory, atoms(source, n), channels)?;
+    let mut pixel = vec![0; usize::from(source.buffer.channels) * source.element() as usize];
+    for y in 0..source.buffer.height {
+        for x in 0..source.buffer.width {
+            for (surface, channels) in (0..).zip(pixel.chunks_mut(source.atom_bytes())) {
+                source.read(memory, source.atom(surface, y, x), channels)?;
             }
             compute(source.buffer.format, &mut pixel);
-            for (n, channels) in pixel.chunks(source.atom_bytes() as usize).enumerate() {
-                destination.write(memory, atoms(destination, n), channels)?;
+            for (surface, channels) in (0..).zip(pixel.chunks(source.atom_bytes())) {
+                destination.write(memory, destination.atom(surface, y, x), channels)?;
             }
         }
     }

@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Writes pictures into tensors.
+//!
+//! All that a sample goes through is in tables, made once: for each plane of the tensor and each sample of a pixel, the
+//! 256 words that it can contribute. A pixel is the "or" of its samples' words, whatever the format, its widths and
+//! order; the places come from [`nvdla_uapi::layout`].
+
+use super::sample::{luma, yuv, Store};
+use super::{Error, Picture};
+use crate::loadable::{DataType, PixelFormat, Tensor};
+use nvdla_uapi::layout::feature::Cube;
+use nvdla_uapi::layout::pixel::{Format, Image, Kind};
+use nvdla_uapi::layout::Extents;
+use nvdla_uapi::reg::values::{self, Precision};
+use nvdla_uapi::reg::FieldValue;
+use std::borrow::Cow;
+
+/// The most channels that the existing program accepts in a tensor that it fills with a picture.
+const MOST_CHANNELS: u32 = 16;
+/// Hardware sizes have 13 bits.
+const MOST_PIXELS: u32 = 8192;
+/// The smallest alignment of lines that any configuration has.
+const ALIGNMENT: u32 = 8;
+
+/// Which colour is channel 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// Blue, green, red.
+    #[default]
+    Bgr,
+    /// Red, green, blue.
+    Rgb,
+}
+
+/// What the user asked for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// Subtracted from each channel's samples.
+    pub mean: [f32; 4],
+    /// Divides what is left.
+    pub normalize: f32,
+    /// Order of the tensor's channels.
+    pub order: Order,
+    /// Scale pictures of another size instead of refusing them.
+    pub resize: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { mean: [0.0; 4], normalize: 1.0, order: Order::Bgr, resize: false }
+    }
+}
+
+/// A tensor to be filled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Its name, for errors.
+    pub name: String,
+    /// Its format.
+    pub format: PixelFormat,
+    /// Its type of elements, which tells feature formats apart.
+    pub data_type: DataType,
+    /// Channels.
+    pub channels: i32,
+    /// Lines.
+    pub height: i32,
+    /// Pixels a line.
+    pub width: i32,
+    /// Bytes from a line to the next.
+    pub line_stride: u32,
+    /// Bytes from a surface to the next; of semi-planar formats, from luma to chroma (0: right behind it).
+    pub surface_stride: u32,
+}
+
+impl From<Tensor<'_>> for Target {
+    fn from(tensor: Tensor<'_>) -> Self {
+        Self {
+            name: tensor.name().to_owned(),
+            format: tensor.pixel_format(),
+            data_type: tensor.data_type(),
+            channels: tensor.c(),
+            height: tensor.h(),
+            width: tensor.w(),
+            line_stride: tensor.stride_1(),
+            surface_stride: tensor.stride_2(),
+        }
+    }
+}
+
+/// Words that the 256 values of a sample contribute to a pixel.
+type Words = [u64; 256];
+
+/// Lines of pixels in the tensor.
+struct Plane {
+    /// Offset of the first line.
+    first: usize,
+    /// Bytes from a line to the next.
+    line_stride: usize,
+    /// Bytes from a pixel to the next.
+    step: usize,
+    /// Bytes of a pixel's word: 1, 2, 4 or 8, not more than `step`.
+    word: usize,
+    /// For grey pictures.
+    grey: Box<Words>,
+    /// For coloured ones: red, green, blue, or Y, U, V.
+    colour: Box<[Words; 3]>,
+}
+
+/// One component of a plane: where its bits are, and how they are stored.
+struct Component {
+    channel: usize,
+    lsb: u8,
+    store: Store,
+}
+
+/// Writes pictures into a tensor.
+///
+/// ```
+/// use nvdla_runtime::image::{Encoder, Picture, Settings, Target};
+/// use nvdla_runtime::loadable::{DataType, PixelFormat};
+///
+/// let target = Target {
+///     name: "data".into(), format: PixelFormat::A8B8G8R8, data_type: DataType::Int8,
+///     channels: 4, height: 1, width: 2, line_stride: 8, surface_stride: 0,
+/// };
+/// let encoder = Encoder::new(&target, &Settings::default())?;
+/// // A red pixel and a grey one.
+/// let picture = Picture::new(2, 1, vec![255, 0, 0, 128, 128, 128]).unwrap();
+/// let mut tensor = [0xee; 8];
+/// encoder.encode(&picture, &mut tensor)?;
+/// assert_eq!(tensor, [0, 0, 127, 0, 64, 64, 64, 0]);
+/// # Ok::<(), nvdla_runtime::image::Error>(())
+/// ```
+pub struct Encoder {
+    name: String,
+    width: u32,
+    height: u32,
+    channels: u32,
+    resize: bool,
+    colour: Colour,
+    planes: Vec<Plane>,
+    /// Bytes that the planes span.
+    span: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Colour {
+    /// As it is.
+    Rgb,
+    /// Turned into Y, U, V.
+    Yuv,
+    /// Made grey, because there is one channel only.
+    Grey,
+}
+
+impl Encoder {
+    /// Prepares the way into `target`.
+    pub fn new(target: &Target, settings: &Settings) -> Result<Self, Error> {
+        if !settings.normalize.is_normal() {
+            return Err(Error::Normalize(settings.normalize));
+        }
+        let size = |what, value: i32, most| match u32::try_from(value) {
+            Ok(size @ 1..) if size <= most => Ok(size),
+            _ => Err(Error::Shape { tensor: target.name.clone(), what, value: value.into(), most }),
+        };
+        let width = size("pixels a line", target.width, MOST_PIXELS)?;
+        let height = size("lines", target.height, MOST_PIXELS)?;
+        let channels = size("channels", target.channels, MOST_CHANNELS)?;
+
+        let builder = Builder { target, settings, width, height, channels };
+        let (planes, is_yuv) = match target.format {
+            PixelFormat::FEATURE => (builder.feature(32)?, false),
+            PixelFormat::FEATURE_X8 => (builder.feature(8)?, false),
+            other => builder.pixels(other)?,
+        };
+        let colour = match (is_yuv, channels) {
+            (true, _) => Colour::Yuv,
+            (false, 1) => Colour::Grey,
+            (false, _) => Colour::Rgb,
+        };
+        let end = |plane: &Plane| plane.first + (height as usize - 1) * plane.line_stride + width as usize * plane.step;
+        let span = planes.iter().map(end).max().unwrap_or(0);
+        Ok(Self { name: target.name.clone(), width, height, channels, resize: settings.resize, colour, planes, span })
+    }
+
+    /// Fills `tensor`, every byte: what no sample reaches is zero.
+    pub fn encode(&self, picture: &Picture, tensor: &mut [u8]) -> Result<(), Error> {
+        if tensor.len() < self.span {
+            let (got, needed) = (tensor.len(), self.span as u64);
+            return Err(Error::Bytes { tensor: self.name.clone(), got, needed });
+        }
+        let picture = self.fit(picture)?;
+        if picture.channels() == 3 && self.channels == 2 {
+            return Err(Error::TwoChannels { tensor: self.name.clone() });
+        }
+        let picture = self.recoloured(picture);
+        // Planes lie one behind the other.
+        let mut written = 0;
+        for plane in &self.planes {
+            tensor[written..plane.first].fill(0);
+            written = self.plane(plane, &picture, tensor);
+        }
+        tensor[written..].fill(0);
+        Ok(())
+    }
+
+    fn fit<'a>(&self, picture: &'a Picture) -> Result<Cow<'a, Picture>, Error> {
+        let same = (picture.width(), picture.height()) == (self.width, self.height);
+        if !same && !self.resize {
+            return Err(Error::Size {
+                tensor: self.name.clone(),
+                got_width: picture.width(),
+                got_height: picture.height(),
+                width: self.width,
+                height: self.height,
+            });
+        }
+        Ok(picture.resized(self.width, self.height))
+    }
+
+    fn recoloured<'a>(&self, picture: Cow<'a, Picture>) -> Cow<'a, Picture> {
+        if picture.channels() == 1 || self.colour == Colour::Rgb {
+            return picture;
+        }
+        let pixels = picture.samples().chunks_exact(3).map(|rgb| [rgb[0], rgb[1], rgb[2]]);
+        let samples = match self.colour {
+            Colour::Yuv => pixels.flat_map(yuv).collect(),
+            _ => pixels.map(luma).collect(),
+        };
+        // As many pixels as before.
+        Picture::new(self.width, self.height, samples).map_or(picture, Cow::Owned)
+    }
+
+    /// Fills a plane's lines and what lies between them, and gives the offset of what follows.
+    fn plane(&self, plane: &Plane, picture: &Picture, tensor: &mut [u8]) -> usize {
+        let line_bytes = self.width as usize * plane.step;
+        let samples = self.width as usize * picture.channels();
+        let mut end = plane.first;
+        for (y, samples) in picture.samples().chunks_exact(samples).enumerate() {
+            let start = plane.first + y * plane.line_stride;
+            tensor[end..start].fill(0);
+            end = start + line_bytes;
+            let line = &mut tensor[start..end];
+            match plane.word {
+                1 => plane.line::<1>(samples, line),
+                2 => plane.line::<2>(samples, line),
+                4 => plane.line::<4>(samples, line),
+                _ => plane.line::<8>(samples, line),
+            }
+        }
+        end
+    }
+}
+
+impl Plane {
+    fn line<const WORD: usize>(&self, samples: &[u8], line: &mut [u8]) {
+        let grey = samples.len() * self.step == line.len();
+        let word = |pixel: &[u8]| {
+            let [r, g, b] = &*self.colour;
+            r[usize::from(pixel[0])] | g[usize::from(pixel[1])] | b[usize::from(pixel[2])]
+        };
+        let put = |bytes: &mut [u8], word: u64| bytes[..WORD].copy_from_slice(&word.to_le_bytes()[..WORD]);
+        if self.step == WORD {
+            let places = line.chunks_exact_mut(WORD);
+            if grey {
+                places.zip(samples).for_each(|(place, &sample)| put(place, self.grey[usize::from(sample)]));
+            } else {
+                places.zip(samples.chunks_exact(3)).for_each(|(place, pixel)| put(place, word(pixel)));
+            }
+        } else {
+            line.fill(0);
+            let places = line.chunks_exact_mut(self.step);
+            if grey {
+                places.zip(samples).for_each(|(place, &sample)| put(place, self.grey[usize::from(sample)]));
+            } else {
+                places.zip(samples.chunks_exact(3)).for_each(|(place, pixel)| put(place, word(pixel)));
+            }
+        }
+    }
+}
+
+/// What the planes are made from.
+struct Builder<'a> {
+    target: &'a Target,
+    settings: &'a Settings,
+    width: u32,
+    height: u32,
+    channels: u32,
+}
+
+impl Builder<'_> {
+    fn layout(&self, cause: nvdla_uapi::layout::Error) -> Error {
+        Error::Layout { tensor: self.target.name.clone(), cause }
+    }
+
+    fn unsupported(&self) -> Error {
+        Error::Format {
+            tensor: self.target.name.clone(),
+            format: self.target.format.to_string(),
+            data_type: self.target.data_type.to_string(),
+        }
+    }
+
+    /// A feature cube: all channels of a picture lie in the first atom.
+    fn feature(&self, atom: u32) -> Result<Vec<Plane>, Error> {
+        let (precision, store) = match self.target.data_type {
+            DataType::Int8 => (Precision::Int8, Store::Byte),
+            DataType::Int16 => (Precision::Int16, Store::Integer { bits: 16, signed: true }),
+            DataType::Half => (Precision::Fp16, Store::Half),
+            _ => return Err(self.unsupported()),
+        };
+        let extents = Extents::new(1, self.channels, self.height, self.width);
+        let strides = (self.target.line_stride.into(), self.target.surface_stride.into());
+        let cube =
+            Cube::unpacked(extents, precision, atom, strides.0, strides.1).map_err(|cause| self.layout(cause))?;
+        let components: Vec<_> = (0..self.channels.min(cube.atom_elements()))
+            .map(|c| Component { channel: c as usize, lsb: (8 * cube.element_offset(c, 0, 0)) as u8, store })
+            .take(4)
+            .collect();
+        Ok(vec![self.plane(0, cube.line_stride(), atom, 8, &components, false)])
+    }
+
+    /// An image in one plane or two; whether it is Y, U, V.
+    fn pixels(&self, format: PixelFormat) -> Result<(Vec<Plane>, bool), Error> {
+        let number = u8::from(format);
+        let value = values::PixelFormat::from_bits(number.into()).ok_or_else(|| self.unsupported())?;
+        let parts = Format::new(value);
+        if self.channels > parts.channels {
+            let most = parts.channels;
+            let (tensor, value) = (self.target.name.clone(), self.channels.into());
+            return Err(Error::Shape { tensor, what: "channels", value, most });
+        }
+        let line_strides = [u64::from(self.target.line_stride), 2 * u64::from(self.target.line_stride)];
+        let image = Image::unpacked(value, self.width, self.height, 0, ALIGNMENT, line_strides)
+            .map_err(|cause| self.layout(cause))?;
+        let is_yuv = parts.name.contains('Y');
+        let second = match self.target.surface_stride {
+            0 => u64::from(self.height) * image.line_stride(0),
+            stride => stride.into(),
+        };
+        if parts.planes == 2 && second < image.pixel_offset(0, self.height - 1, self.width) {
+            return Err(Error::Bytes {
+                tensor: self.target.name.clone(),
+                got: second as usize,
+                needed: image.pixel_offset(0, self.height - 1, self.width),
+            });
+        }
+        let planes = (0..parts.planes).map(|plane| {
+            let of_plane = parts.components().iter().enumerate().filter(|(_, part)| u32::from(part.plane) == plane);
+            let components: Vec<_> = of_plane
+                .take_while(|(channel, _)| (*channel as u32) < self.channels)
+                .map(|(channel, part)| {
+                    let store = match (parts.kind, part.stored) {
+                        (_, 8) => Store::Byte,
+                        (Kind::Float, _) => Store::Half,
+                        (kind, _) => Store::Integer { bits: part.bits, signed: kind == Kind::Signed },
+                    };
+                    Component { channel, lsb: part.lsb, store }
+                })
+                .collect();
+            let first = if plane == 0 { 0 } else { second };
+            let step = parts.bytes_per_pixel[plane as usize];
+            self.plane(first, image.line_stride(plane), step, step, &components, is_yuv)
+        });
+        Ok((planes.collect(), is_yuv))
+    }
+
+    fn plane(
+        &self,
+        first: u64,
+        line_stride: u64,
+        step: u32,
+        word: u32,
+        components: &[Component],
+        is_yuv: bool,
+    ) -> Plane {
+        let mut grey = Box::new([0; 256]);
+        let mut colour = Box::new([[0; 256]; 3]);
+        for component in components {
+            let channel = component.channel;
+            if channel > 2 {
+                continue; // no picture has an alpha that a network would want
+            }
+            let source = match self.settings.order {
+                Order::Bgr if !is_yuv && self.channels > 1 => 2 - channel,
+                _ => channel,
+            };
+            for sample in 0..=u8::MAX {
+                let bits = |sample| {
+                    let mean = self.settings.mean[channel];
+                    u64::from(component.store.encode(sample, mean, self.settings.normalize)) << component.lsb
+                };
+                let at = usize::from(sample);
+                colour[source][at] |= bits(sample);
+                match (channel, is_yuv) {
+                    (0, _) => grey[at] |= bits(sample),
+                    // No colour.
+                    (_, true) => grey[at] |= bits(128),
+                    (_, false) => {}
+                }
+            }
+        }
+        Plane {
+            first: first as usize,
+            line_stride: line_stride as usize,
+            step: step as usize,
+            word: word as usize,
+            grey,
+            colour,
+        }
+    }
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! From a picture to the bytes of an input tensor.
+//!
+//! [`Picture`] is a decoded file, [`Target`] the tensor, [`Encoder`] the way from one to the other, made once and used
+//! for any number of pictures.
+//!
+//! # What a sample becomes
+//!
+//! As the existing program has it (nvdla/sw, `umd/apps/runtime/TestUtils.cpp`):
+//!
+//! - half precision: (sample - mean) / normalize, rounded as in [`crate::half`];
+//! - 8 bits: floor(sample * 127 / 255 + 0.5). The convolution reads them as signed numbers, so 0..255 is pressed into
+//!   0..127; mean and normalize do not act, because the formats have no sign;
+//!
+//! and where it has nothing:
+//!
+//! - 10, 12 and 16 bits: (sample - mean) / normalize, rounded to the nearest integer that the format can hold. The
+//!   hardware turns it into a half of the same value.
+//!
+//! # Which channel goes where
+//!
+//! Networks come from Caffe: channel 0 is blue, 1 green, 2 red ([`Order::Bgr`]); [`Order::Rgb`] has it the other way
+//! round. A format's components take the channels in the order in which the convolution sees them (R, G, B, A or Y, U,
+//! V, A), so the same network gets the same channels in every format. Channels that the picture lacks are zero: a grey
+//! picture fills channel 0 only, alpha stays empty. A coloured picture for a tensor of one channel is made grey. Formats
+//! with Y, U and V get the picture in full-range YCbCr, as in JPEG files.
+
+mod encode;
+mod picture;
+mod sample;
+
+pub use encode::{Encoder, Order, Settings, Target};
+pub use picture::Picture;
+
+use std::path::PathBuf;
+
+/// Why a picture cannot become a tensor.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file cannot be read.
+    #[error("cannot read the image {path}: {cause}", path = path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        cause: std::io::Error,
+    },
+    /// The file is no picture that can be decoded.
+    #[error("{path} is no pgm, ppm, png or jpeg image that can be decoded: {cause}", path = path.display())]
+    Decode {
+        /// The file.
+        path: PathBuf,
+        /// What the decoder says.
+        cause: image::ImageError,
+    },
+    /// The sizes differ.
+    #[error(
+        "the image has {got_width} x {got_height} pixels and the input tensor \"{tensor}\" {width} x {height}; \
+         --resize scales it"
+    )]
+    Size {
+        /// The tensor's name.
+        tensor: String,
+        /// The picture's width.
+        got_width: u32,
+        /// The picture's height.
+        got_height: u32,
+        /// The tensor's width.
+        width: u32,
+        /// The tensor's height.
+        height: u32,
+    },
+    /// The tensor has a size that no picture has.
+    #[error(
+        "the input tensor \"{tensor}\" has {value} {what}, and a picture fills 1 to {most}; --input binds raw bytes"
+    )]
+    Shape {
+        /// The tensor's name.
+        tensor: String,
+        /// Channels, lines, pixels a line.
+        what: &'static str,
+        /// How many.
+        value: i64,
+        /// The most that a picture can have.
+        most: u32,
+    },
+    /// A coloured picture for a tensor of two channels.
+    #[error("the image has 3 channels and the input tensor \"{tensor}\" 2; --input binds raw bytes")]
+    TwoChannels {
+        /// The tensor's name.
+        tensor: String,
+    },
+    /// The format is not one that pictures can be written in.
+    #[error(
+        "a picture cannot be written to the input tensor \"{tensor}\", whose pixel format is {format} of {data_type}"
+    )]
+    Format {
+        /// The tensor's name.
+        tensor: String,
+        /// Its pixel format.
+        format: String,
+        /// Its type of elements.
+        data_type: String,
+    },
+    /// The tensor's strides break the layout's rules.
+    #[error("the input tensor \"{tensor}\": {cause}")]
+    Layout {
+        /// The tensor's name.
+        tensor: String,
+        /// The rule.
+        cause: nvdla_uapi::layout::Error,
+    },
+    /// The tensor is smaller than its strides say.
+    #[error("the input tensor \"{tensor}\" has {got} bytes, and its lines need {needed}")]
+    Bytes {
+        /// The tensor's name.
+        tensor: String,
+        /// Bytes that it has.
+        got: usize,
+        /// Bytes that its lines need.
+        needed: u64,
+    },
+    /// Division by zero, or by something that is no number.
+    #[error("--normalize is {0}, and samples are divided by it")]
+    Normalize(f32),
+}
+
+#[cfg(test)]
+mod tests;
