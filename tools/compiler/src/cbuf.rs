@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The convolution buffer: how many of its banks a convolution's input and weights take.
+//!
+//! The buffer is a set of banks, shared out between data and weights operation by operation. Data is stored by slices
+//! (a line of all channels), a whole number of entries each. All lines that an operation reads are in it at once, while
+//! weights may pass through, a kernel group after another; two groups at a time let fetching and computing overlap.
+//!
+//! Source: "In-memory data formats" and the unit description of the convolution buffer; the banks' number and size are
+//! the configuration's.
+
+use nvdla_uapi::config::Config;
+
+/// Banks of one operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Banks {
+    /// For data.
+    pub data: u32,
+    /// For weights.
+    pub weights: u32,
+}
+
+/// What weights need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WeightSize {
+    /// Bytes of all kernels.
+    pub all: u64,
+    /// Bytes of the largest kernel group.
+    pub group: u64,
+}
+
+/// Entries of a slice of a feature cube: `width` times as many atoms as its channels have.
+///
+/// Whole entries' worth of atoms lie side by side, an entry a column; what remains is packed along the line. Three
+/// quarters of an entry cannot be packed and take an entry a column.
+pub fn feature_entries(config: &Config, channels: u32, width: u32) -> u32 {
+    let per_entry = config.cbuf_bank_width / config.memory_atomic;
+    let atoms = channels.div_ceil(config.memory_atomic);
+    let (whole, rest) = (atoms / per_entry, atoms % per_entry);
+    let rest = if rest == 3 { width } else { (rest * width).div_ceil(per_entry) };
+    whole * width + rest
+}
+
+/// Entries of a slice of an image: a line with its padding, `bytes` a pixel.
+pub fn image_entries(config: &Config, padded_width: u32, bytes: u32) -> u32 {
+    (padded_width * bytes).div_ceil(config.cbuf_bank_width)
+}
+
+/// Banks that `lines` lines of data take.
+pub fn data_banks(config: &Config, entries_per_slice: u32, lines: u32) -> u32 {
+    (u64::from(entries_per_slice) * u64::from(lines)).div_ceil(u64::from(config.cbuf_bank_depth)) as u32
+}
+
+/// Banks for weights beside `data` banks of data: for all of them, for two groups, or for one; `None` if not even one
+/// group fits.
+pub fn weight_banks(config: &Config, weights: WeightSize, data: u32) -> Option<Banks> {
+    let bank = u64::from(config.cbuf_bank_bytes());
+    let free = u64::from(config.cbuf_banks.checked_sub(data)?);
+    let (all, group) = (weights.all.div_ceil(bank), weights.group.div_ceil(bank));
+    [all, 2 * group, group].into_iter().find(|&banks| banks <= free).map(|banks| Banks { data, weights: banks as u32 })
+}
+
+/// The most lines that fit beside one kernel group.
+pub fn most_lines(config: &Config, entries_per_slice: u32, weights: WeightSize) -> u32 {
+    let group = weights.group.div_ceil(u64::from(config.cbuf_bank_bytes()));
+    let free = u64::from(config.cbuf_banks).saturating_sub(group);
+    (free * u64::from(config.cbuf_bank_depth) / u64::from(entries_per_slice.max(1))) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nvdla_uapi::config::{NV_FULL, NV_LARGE, NV_SMALL, NV_SMALL_256};
+
+    #[test]
+    fn slices() {
+        assert_eq!(feature_entries(&NV_SMALL, 20, 12), 36);
+        assert_eq!(feature_entries(&NV_SMALL, 500, 1), 63);
+        // Two atoms an entry.
+        assert_eq!(feature_entries(&NV_LARGE, 20, 12), 6);
+        assert_eq!(feature_entries(&NV_LARGE, 64, 12), 12);
+        assert_eq!(feature_entries(&NV_FULL, 96, 5), 8);
+        // Four atoms an entry, three of them used.
+        assert_eq!(feature_entries(&NV_SMALL_256, 24, 10), 10);
+        assert_eq!(feature_entries(&NV_SMALL_256, 16, 10), 5);
+        assert_eq!(image_entries(&NV_SMALL, 28, 1), 4);
+        assert_eq!(image_entries(&NV_LARGE, 28, 1), 1);
+        assert_eq!(image_entries(&NV_SMALL, 226, 4), 113);
+    }
+
+    #[test]
+    fn banks() {
+        // An inner product of 500 kernels of 800 bytes: two groups of eight kernels.
+        let weights = WeightSize { all: 400_000, group: 6400 };
+        assert_eq!(weight_banks(&NV_SMALL, weights, 1), Some(Banks { data: 1, weights: 4 }));
+        assert_eq!(weight_banks(&NV_SMALL, weights, 29), Some(Banks { data: 29, weights: 2 }));
+        assert_eq!(weight_banks(&NV_SMALL, weights, 31), None);
+        assert_eq!(weight_banks(&NV_SMALL, weights, 33), None);
+        assert_eq!(weight_banks(&NV_LARGE, weights, 1), Some(Banks { data: 1, weights: 13 }));
+        assert_eq!(most_lines(&NV_SMALL, 100, weights), 153);
+        assert_eq!(data_banks(&NV_SMALL, 36, 12), 1);
+    }
+}
