@@ -13,9 +13,8 @@
 use std::collections::VecDeque;
 
 use nvdla_uapi::config::Config;
-use nvdla_uapi::reg::sdp as reg_sdp;
 use nvdla_uapi::reg::values::{OperandSource, OutputDestination, PdpFlyingMode};
-use nvdla_uapi::reg::{cdma, pdp, pdp_rdma, sdp_rdma, Block, Family, Register};
+use nvdla_uapi::reg::{cdma, pdp as reg_pdp, pdp_rdma, sdp as reg_sdp, sdp_rdma, Block, Family, Register};
 
 use crate::bdma::Bdma;
 use crate::cfgrom;
@@ -23,15 +22,24 @@ use crate::glb::{Glb, Source};
 use crate::groups::{describe, written, Groups};
 use crate::memory::{Memory, Stop};
 use crate::registers::Registers;
-use crate::sdp;
+use crate::{conv, pdp, sdp};
 
 /// Blocks with two register groups: all from CDMA on.
 const FIRST_GROUPED: usize = Block::Cdma as usize;
 const GROUPED: usize = Block::ALL.len() - FIRST_GROUPED;
 /// Pages of the register window.
 const PAGES: usize = 0x12;
-/// The blocks of a convolution, besides SDP.
-const CONVOLUTION: [Block; 5] = [Block::Cdma, Block::Csc, Block::CmacA, Block::CmacB, Block::Cacc];
+/// The blocks of a convolution, besides SDP, and the interrupts that they raise.
+const CONVOLUTION: [(Block, &[Source]); 5] = [
+    (Block::Cdma, &[Source::CdmaData, Source::CdmaWeight]),
+    (Block::Csc, &[]),
+    (Block::CmacA, &[]),
+    (Block::CmacB, &[]),
+    (Block::Cacc, &[Source::Cacc]),
+];
+
+/// Status registers with their values.
+type Status = Vec<(Block, Register, u32)>;
 
 /// An NVDLA.
 #[derive(Debug)]
@@ -45,6 +53,7 @@ pub struct Model {
     cvif: Registers,
     bdma: Bdma,
     groups: [Groups; GROUPED],
+    conv: conv::State,
     sdp: sdp::State,
     /// Blocks (by number) whose operation has stopped and will never end.
     halted: u32,
@@ -71,6 +80,7 @@ impl Model {
             cvif: Registers::reset(Block::Cvif),
             bdma: Bdma::reset(),
             groups: std::array::from_fn(|index| Groups::reset(Block::ALL[FIRST_GROUPED + index], config.family)),
+            conv: conv::State::default(),
             sdp: sdp::State::default(),
             halted: 0,
             stops: VecDeque::new(),
@@ -163,7 +173,7 @@ impl Model {
                 true
             }
             Ok(None) => false,
-            Err(stop) => self.halt(&[Block::Bdma], stop),
+            Err(stop) => self.halt(&[(Block::Bdma, &[])], stop),
         }
     }
 
@@ -196,66 +206,76 @@ impl Model {
         let to_pdp = reg_sdp::d_feature_mode_cfg::OUTPUT_DST.get(mode) == Some(OutputDestination::Pdp);
         let reads = sdp_reads_memory(sdp);
 
-        let mut blocks = vec![Block::Sdp];
-        if reads {
-            blocks.push(Block::SdpRdma);
-        }
+        // Each block with the interrupts that its end raises.
+        let mut blocks: Vec<(Block, &[Source])> = Vec::with_capacity(8);
         if on_flying {
             blocks.extend(CONVOLUTION);
         }
-        if to_pdp {
-            blocks.push(Block::Pdp);
-        }
-        if blocks.iter().any(|&block| self.ready(block).is_none()) {
-            return false;
-        }
-        if to_pdp && !self.ready(Block::Pdp).is_some_and(pdp_on_flying) {
-            return false;
-        }
-        if on_flying {
-            return self.halt(&blocks, Stop::unsupported("CDMA", "this model has no convolution"));
+        blocks.push((Block::Sdp, &[Source::Sdp]));
+        if reads {
+            blocks.push((Block::SdpRdma, &[]));
         }
         if to_pdp {
-            return self.halt(&blocks, Stop::unsupported("PDP", "this model has no PDP"));
+            blocks.push((Block::Pdp, &[Source::Pdp]));
         }
-        let sdp = self.groups[index(Block::Sdp)].next();
-        let rdma = self.groups[index(Block::SdpRdma)].next();
-        match sdp::run(&mut self.sdp, self.config, rdma, sdp, None, memory) {
-            Ok(done) => {
-                self.report(&done.status);
-                if reads {
-                    self.finish(Block::SdpRdma);
-                }
-                let group = self.finish(Block::Sdp);
-                self.glb.raise(Source::Sdp, group);
-                true
-            }
+        let pdp_waits = to_pdp && !self.ready(Block::Pdp).is_some_and(pdp_on_flying);
+        if pdp_waits || blocks.iter().any(|&(block, _)| self.ready(block).is_none()) {
+            return false;
+        }
+        match self.flow(on_flying, to_pdp, memory) {
+            Ok(status) => self.end(&blocks, &status),
             Err(stop) => self.halt(&blocks, stop),
         }
     }
 
-    /// Sets status registers of the groups that run.
-    fn report(&mut self, status: &[(Block, Register, u32)]) {
-        for &(block, register, value) in status {
-            self.groups[index(block)].report(register, value);
+    /// From the convolution or memory through SDP to memory or PDP; the answer is the status that stays behind.
+    fn flow(&mut self, on_flying: bool, to_pdp: bool, memory: &mut dyn Memory) -> Result<Status, Stop> {
+        let next = |block: Block| self.groups[index(block)].next();
+        let mut status = Status::new();
+        let mut sums = None;
+        if on_flying {
+            let blocks = conv::Blocks {
+                cdma: next(Block::Cdma),
+                csc: next(Block::Csc),
+                cmac_a: next(Block::CmacA),
+                cmac_b: next(Block::CmacB),
+                cacc: next(Block::Cacc),
+            };
+            let done = conv::run(&mut self.conv, self.config, &blocks, memory)?;
+            status.extend(done.status);
+            sums = Some(done.output);
         }
+        let (rdma, registers) = (next(Block::SdpRdma), next(Block::Sdp));
+        let done = sdp::run(&mut self.sdp, self.config, rdma, registers, sums.as_ref(), memory)?;
+        status.extend(done.status);
+        if to_pdp {
+            let output = done.output.ok_or_else(|| Stop::unsupported("PDP", "SDP has no output for it"))?;
+            let (rdma, registers) = (next(Block::PdpRdma), next(Block::Pdp));
+            let done = pdp::run(self.config, rdma, registers, Some(&output), memory)?;
+            status.extend(done.status);
+        }
+        Ok(status)
     }
 
     /// PDP from memory.
-    fn run_pdp(&mut self, _memory: &mut dyn Memory) -> bool {
-        let Some(_pdp) = self.ready(Block::Pdp).filter(|pdp| !pdp_on_flying(pdp)) else { return false };
-        let Some(_rdma) = self.ready(Block::PdpRdma) else { return false };
-        self.halt(&[Block::Pdp, Block::PdpRdma], Stop::unsupported("PDP", "this model has no PDP"))
+    fn run_pdp(&mut self, memory: &mut dyn Memory) -> bool {
+        let Some(registers) = self.ready(Block::Pdp).filter(|pdp| !pdp_on_flying(pdp)) else { return false };
+        let Some(rdma) = self.ready(Block::PdpRdma) else { return false };
+        let blocks: [(Block, &[Source]); 2] = [(Block::Pdp, &[Source::Pdp]), (Block::PdpRdma, &[])];
+        match pdp::run(self.config, rdma, registers, None, memory) {
+            Ok(done) => self.end(&blocks, &done.status),
+            Err(stop) => self.halt(&blocks, stop),
+        }
     }
 
     fn run_cdp(&mut self, _memory: &mut dyn Memory) -> bool {
         let (Some(_cdp), Some(_rdma)) = (self.ready(Block::Cdp), self.ready(Block::CdpRdma)) else { return false };
-        self.halt(&[Block::Cdp, Block::CdpRdma], Stop::unsupported("CDP", "this model has no CDP"))
+        self.halt(&[(Block::Cdp, &[]), (Block::CdpRdma, &[])], Stop::unsupported("CDP", "this model has no CDP"))
     }
 
     fn run_rubik(&mut self, _memory: &mut dyn Memory) -> bool {
         let Some(_rubik) = self.ready(Block::Rbk) else { return false };
-        self.halt(&[Block::Rbk], Stop::unsupported("Rubik", "this model has no Rubik"))
+        self.halt(&[(Block::Rbk, &[])], Stop::unsupported("Rubik", "this model has no Rubik"))
     }
 
     /// The block at `offset` of the window and the offset in it.
@@ -274,12 +294,27 @@ impl Model {
     }
 
     /// Keeps the blocks of a stopped operation busy. Answers false: nothing ran.
-    fn halt(&mut self, blocks: &[Block], stop: Stop) -> bool {
-        for &block in blocks {
+    fn halt(&mut self, blocks: &[(Block, &[Source])], stop: Stop) -> bool {
+        for &(block, _) in blocks {
             self.halted |= 1 << block as u32;
         }
         self.stops.push_back(stop);
         false
+    }
+
+    /// An operation has ended: its status registers take their values, its blocks turn to their other groups, and
+    /// their interrupts are raised. Answers true: something ran.
+    fn end(&mut self, blocks: &[(Block, &[Source])], status: &[(Block, Register, u32)]) -> bool {
+        for &(block, register, value) in status {
+            self.groups[index(block)].report(register, value);
+        }
+        for &(block, sources) in blocks {
+            let group = self.finish(block);
+            for &source in sources {
+                self.glb.raise(source, group);
+            }
+        }
+        true
     }
 
     /// The block's operation has ended; the answer is its group.
@@ -317,8 +352,8 @@ fn write_plain(registers: &mut Registers, family: Family, offset: u32, value: u3
 }
 
 fn pdp_on_flying(pdp: &Registers) -> bool {
-    let mode = pdp.get(pdp::D_OPERATION_MODE_CFG);
-    pdp::d_operation_mode_cfg::FLYING_MODE.get(mode) == Some(PdpFlyingMode::OnFlying)
+    let mode = pdp.get(reg_pdp::D_OPERATION_MODE_CFG);
+    reg_pdp::d_operation_mode_cfg::FLYING_MODE.get(mode) == Some(PdpFlyingMode::OnFlying)
 }
 
 /// Whether SDP takes its data or any operand from its read DMA.
@@ -357,31 +392,10 @@ mod tests {
     use nvdla_uapi::reg::{bdma, glb};
 
     use super::*;
-    use crate::memory::{Fault, Port};
-
-    /// 8 KiB of DRAM at 0x1000.
-    struct Bytes(Vec<u8>);
+    use crate::memory::Fault;
+    use crate::testing::Bytes;
 
     const BASE: u64 = 0x1000;
-
-    impl Bytes {
-        fn range(&self, port: Port, address: u64, length: usize) -> Option<std::ops::Range<usize>> {
-            let start = usize::try_from(address.checked_sub(BASE)?).ok()?;
-            let end = start.checked_add(length)?;
-            (port == Port::Primary && end <= self.0.len()).then_some(start..end)
-        }
-    }
-
-    impl Memory for Bytes {
-        fn read(&self, port: Port, address: u64, length: usize) -> Option<&[u8]> {
-            self.0.get(self.range(port, address, length)?)
-        }
-
-        fn write(&mut self, port: Port, address: u64, length: usize) -> Option<&mut [u8]> {
-            let range = self.range(port, address, length)?;
-            self.0.get_mut(range)
-        }
-    }
 
     fn write(model: &mut Model, block: Block, register: nvdla_uapi::reg::Register, value: u32) {
         let base = block.base(model.config().family).unwrap();
@@ -412,7 +426,7 @@ mod tests {
 
     #[test]
     fn a_copy_moves_its_lines_and_raises_its_group_s_interrupt() {
-        let mut memory = Bytes((0..8192u32).map(|byte| (byte / 32) as u8).collect());
+        let mut memory = Bytes { base: BASE, bytes: (0..8192u32).map(|byte| (byte / 32) as u8).collect() };
         let mut model = Model::new(&NV_FULL);
         copy(&mut model, BASE, BASE + 0x1000);
         assert!(!model.interrupt());
@@ -421,16 +435,16 @@ mod tests {
         assert!(model.interrupt());
         assert_eq!(read(&mut model, Block::Glb, glb::S_INTR_STATUS), 0x80);
         assert_eq!(read(&mut model, Block::Bdma, bdma::STATUS), 0x114);
-        assert_eq!(memory.0[0x1000], 0);
-        assert_eq!(memory.0[0x1020], 1);
-        assert_eq!(memory.0[0x1080], 2);
-        assert_eq!(memory.0[0x1040], 0x82);
+        assert_eq!(memory.bytes[0x1000], 0);
+        assert_eq!(memory.bytes[0x1020], 1);
+        assert_eq!(memory.bytes[0x1080], 2);
+        assert_eq!(memory.bytes[0x1040], 0x82);
         assert!(!model.run(&mut memory));
     }
 
     #[test]
     fn an_access_outside_stops_the_unit_until_reset() {
-        let mut memory = Bytes(vec![0; 8192]);
+        let mut memory = Bytes { base: BASE, bytes: vec![0; 8192] };
         let mut model = Model::new(&NV_FULL);
         copy(&mut model, BASE, BASE + 0x1fa0);
         assert!(!model.run(&mut memory));

@@ -14,6 +14,10 @@ pub mod groups;
 pub mod lut;
 pub mod memory;
 pub mod num;
+pub mod pdp;
 pub mod registers;
 pub mod sdp;
 pub mod stream;
+
+#[cfg(test)]
+mod testing;

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+use nvdla_uapi::config::{NV_FULL, NV_MEDIUM_512, NV_SMALL};
+use nvdla_uapi::reg::values::RamType;
+use proptest::prelude::*;
+
+use super::*;
+use crate::testing::{noise, set, Bytes};
+
+/// One direction of a random operation: input, kernel, stride, padding before and after.
+type Direction = (usize, usize, usize, usize, usize);
+
+fn direction() -> impl Strategy<Value = Direction> {
+    (1usize..=8, 1usize..=9, 0usize..8, 0usize..8, 1usize..=20).prop_map(|(kernel, stride, before, after, input)| {
+        (input, kernel, stride, before.min(kernel - 1), after.min(kernel - 1))
+    })
+}
+
+/// The number of windows, if every window has an element.
+fn windows((input, kernel, stride, before, after): Direction) -> Option<usize> {
+    let windows = (before + input + after).checked_sub(kernel)? / stride + 1;
+    ((windows - 1) * stride < before + input).then_some(windows)
+}
+
+#[derive(Clone, Debug)]
+struct Case {
+    config: &'static Config,
+    precision: Precision,
+    method: PoolingMethod,
+    horizontal: Direction,
+    vertical: Direction,
+    channels: usize,
+    values: [u32; 9],
+    flush: bool,
+    seed: u64,
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    let formats = prop::sample::select(vec![
+        (&NV_FULL, Precision::Int8),
+        (&NV_FULL, Precision::Int16),
+        (&NV_FULL, Precision::Fp16),
+        (&NV_SMALL, Precision::Int8),
+        (&NV_MEDIUM_512, Precision::Int8),
+    ]);
+    let method = prop::sample::select(PoolingMethod::ALL);
+    let values = prop::array::uniform9(0u32..0x8_0000);
+    (formats, method, direction(), direction(), 1usize..70, values, any::<bool>(), any::<u64>()).prop_map(
+        |((config, precision), method, horizontal, vertical, channels, values, flush, seed)| Case {
+            config,
+            precision,
+            method,
+            horizontal,
+            vertical,
+            channels,
+            values,
+            flush,
+            seed,
+        },
+    )
+}
+
+const SOURCE: u64 = 0x1000;
+
+/// The operation's registers and memory; `None` if it has no windows.
+fn program(case: &Case) -> Option<(Registers, Registers, Bytes)> {
+    use pdp::{
+        d_data_format as format, d_operation_mode_cfg as mode, d_pooling_kernel_cfg as kernel,
+        d_pooling_padding_cfg as pad,
+    };
+    let (width, kernel_width, stride_width, left, right) = case.horizontal;
+    let (height, kernel_height, stride_height, top, bottom) = case.vertical;
+    let (out_width, out_height) = (windows(case.horizontal)?, windows(case.vertical)?);
+    let atom = case.config.memory_atomic as usize;
+    let lanes = if case.precision == Precision::Int8 { atom } else { atom / 2 };
+    let surfaces = case.channels.div_ceil(lanes);
+    let destination = SOURCE as usize + surfaces * height * width * atom;
+    let bytes = surfaces * (height * width + out_height * out_width) * atom;
+    let less = |value: usize| value as u32 - 1;
+
+    let mut rdma = Registers::reset(Block::PdpRdma);
+    set(
+        &mut rdma,
+        &[
+            (pdp_rdma::D_DATA_CUBE_IN_WIDTH, less(width)),
+            (pdp_rdma::D_DATA_CUBE_IN_HEIGHT, less(height)),
+            (pdp_rdma::D_DATA_CUBE_IN_CHANNEL, less(case.channels)),
+            (pdp_rdma::D_SRC_BASE_ADDR_LOW, SOURCE as u32),
+            (pdp_rdma::D_SRC_LINE_STRIDE, (width * atom) as u32),
+            (pdp_rdma::D_SRC_SURFACE_STRIDE, (height * width * atom) as u32),
+            (pdp_rdma::D_SRC_RAM_CFG, pdp_rdma::d_src_ram_cfg::SRC_RAM_TYPE.put(RamType::Mcif)),
+            (pdp_rdma::D_DATA_FORMAT, pdp_rdma::d_data_format::INPUT_DATA.put(case.precision)),
+        ],
+    );
+    let mut registers = Registers::reset(Block::Pdp);
+    let mode = mode::POOLING_METHOD.put(case.method) | mode::FLYING_MODE.put(PdpFlyingMode::OffFlying);
+    let kernels = kernel::KERNEL_WIDTH.put(less(kernel_width))
+        | kernel::KERNEL_HEIGHT.put(less(kernel_height))
+        | kernel::KERNEL_STRIDE_WIDTH.put(less(stride_width))
+        | kernel::KERNEL_STRIDE_HEIGHT.put(less(stride_height));
+    let pads = pad::PAD_LEFT.put(left as u32)
+        | pad::PAD_RIGHT.put(right as u32)
+        | pad::PAD_TOP.put(top as u32)
+        | pad::PAD_BOTTOM.put(bottom as u32);
+    set(
+        &mut registers,
+        &[
+            (pdp::D_DATA_CUBE_IN_WIDTH, less(width)),
+            (pdp::D_DATA_CUBE_IN_HEIGHT, less(height)),
+            (pdp::D_DATA_CUBE_IN_CHANNEL, less(case.channels)),
+            (pdp::D_DATA_CUBE_OUT_WIDTH, less(out_width)),
+            (pdp::D_DATA_CUBE_OUT_HEIGHT, less(out_height)),
+            (pdp::D_OPERATION_MODE_CFG, mode),
+            (pdp::D_NAN_FLUSH_TO_ZERO, case.flush.into()),
+            (pdp::D_POOLING_KERNEL_CFG, kernels),
+            (pdp::D_POOLING_PADDING_CFG, pads),
+            (pdp::D_RECIP_KERNEL_WIDTH, case.values[7] & 0x1_ffff),
+            (pdp::D_RECIP_KERNEL_HEIGHT, case.values[8] & 0x1_ffff),
+            (pdp::D_DST_BASE_ADDR_LOW, destination as u32),
+            (pdp::D_DST_LINE_STRIDE, (out_width * atom) as u32),
+            (pdp::D_DST_SURFACE_STRIDE, (out_height * out_width * atom) as u32),
+            (pdp::D_DST_RAM_CFG, pdp::d_dst_ram_cfg::DST_RAM_TYPE.put(RamType::Mcif)),
+            (pdp::D_DATA_FORMAT, format::INPUT_DATA.put(case.precision)),
+        ],
+    );
+    let pad_values = [
+        pdp::D_POOLING_PADDING_VALUE_1_CFG,
+        pdp::D_POOLING_PADDING_VALUE_2_CFG,
+        pdp::D_POOLING_PADDING_VALUE_3_CFG,
+        pdp::D_POOLING_PADDING_VALUE_4_CFG,
+        pdp::D_POOLING_PADDING_VALUE_5_CFG,
+        pdp::D_POOLING_PADDING_VALUE_6_CFG,
+        pdp::D_POOLING_PADDING_VALUE_7_CFG,
+    ];
+    for (register, value) in pad_values.into_iter().zip(case.values) {
+        registers.set(register, value);
+    }
+    let memory = Bytes { base: SOURCE, bytes: noise(case.seed, bytes) };
+    Some((rdma, registers, memory))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn the_fast_implementation_gives_the_reference_s_bytes(case in case()) {
+        let Some((rdma, registers, mut memory)) = program(&case) else { return Ok(()) };
+        let mut expected = memory.clone();
+        let done = run(case.config, &rdma, &registers, None, &mut memory);
+        prop_assert_eq!(&done, &reference::run(case.config, &rdma, &registers, None, &mut expected));
+        prop_assert!(done.is_ok(), "{:?}", done);
+        prop_assert!(memory == expected);
+    }
+
+    #[test]
+    fn random_registers_never_reach_outside(seed in any::<u64>()) {
+        let noise = noise(seed, 512);
+        let mut words = noise.chunks_exact(4).map(|word| u32::from_le_bytes([word[0], word[1], word[2], word[3]]));
+        let mut random = |block: Block| {
+            let mut registers = Registers::reset(block);
+            for described in block.registers() {
+                // Small values, so that some operations run.
+                let value = words.next().unwrap_or(0);
+                registers.set(described.register, value & described.register.writable & (0x1_001f >> (value >> 30)));
+            }
+            registers
+        };
+        let (rdma, registers) = (random(Block::PdpRdma), random(Block::Pdp));
+        let mut memory = Bytes { base: 0, bytes: noise.clone() };
+        let _ = run(&NV_FULL, &rdma, &registers, None, &mut memory);
+        prop_assert_eq!(memory.bytes.len(), 512);
+    }
+}
+
+#[test]
+fn parts_give_what_the_whole_gives() {
+    let case = Case {
+        config: &NV_SMALL,
+        precision: Precision::Int8,
+        method: PoolingMethod::Average,
+        horizontal: (17, 3, 2, 1, 1),
+        vertical: (5, 2, 1, 1, 0),
+        channels: 11,
+        values: [3, 0, 0, 0, 0, 0, 0, 0x5555, 0x8000],
+        flush: false,
+        seed: 7,
+    };
+    let (mut rdma, mut registers, mut whole) = program(&case).unwrap();
+    let mut parts = whole.clone();
+    run(case.config, &rdma, &registers, None, &mut whole).unwrap();
+    // 9 outputs as 3, 2, 2, 2. The first part reads 6 columns; each later one 4 of its own and the one it shares.
+    use pdp::{d_operation_mode_cfg as mode, d_partial_width_in as input, d_partial_width_out as output};
+    let widths =
+        input::PARTIAL_WIDTH_IN_FIRST.put(5) | input::PARTIAL_WIDTH_IN_MID.put(3) | input::PARTIAL_WIDTH_IN_LAST.put(2);
+    let out = output::PARTIAL_WIDTH_OUT_FIRST.put(2)
+        | output::PARTIAL_WIDTH_OUT_MID.put(1)
+        | output::PARTIAL_WIDTH_OUT_LAST.put(1);
+    let method = registers.get(pdp::D_OPERATION_MODE_CFG);
+    set(
+        &mut registers,
+        &[
+            (pdp::D_PARTIAL_WIDTH_IN, widths),
+            (pdp::D_PARTIAL_WIDTH_OUT, out),
+            (pdp::D_OPERATION_MODE_CFG, method | mode::SPLIT_NUM.put(3)),
+        ],
+    );
+    set(
+        &mut rdma,
+        &[
+            (pdp_rdma::D_PARTIAL_WIDTH_IN, widths),
+            (pdp_rdma::D_OPERATION_MODE_CFG, 3),
+            (pdp_rdma::D_POOLING_KERNEL_CFG, 2 | 1 << 4),
+        ],
+    );
+    run(case.config, &rdma, &registers, None, &mut parts).unwrap();
+    assert_eq!(whole, parts);
+}
+
+#[test]
+fn what_cannot_be_is_refused_with_its_values() {
+    let case = Case {
+        config: &NV_SMALL,
+        precision: Precision::Int8,
+        method: PoolingMethod::Max,
+        horizontal: (4, 2, 2, 0, 0),
+        vertical: (4, 2, 2, 0, 0),
+        channels: 8,
+        values: [0; 9],
+        flush: false,
+        seed: 0,
+    };
+    let (rdma, mut registers, mut memory) = program(&case).unwrap();
+    registers.set(pdp::D_DATA_CUBE_OUT_WIDTH, 2);
+    let stop = run(case.config, &rdma, &registers, None, &mut memory).unwrap_err();
+    assert_eq!(stop.to_string(), "PDP: width: 4 elements with padding 0 and 0 give 2 windows of 2 at stride 2, not 3");
+    registers.set(pdp::D_DATA_CUBE_OUT_WIDTH, 1);
+    registers.set(pdp::D_DATA_FORMAT, pdp::d_data_format::INPUT_DATA.put(Precision::Fp16));
+    let stop = run(case.config, &rdma, &registers, None, &mut memory).unwrap_err();
+    assert_eq!(stop.to_string(), "PDP: nv_small has no Fp16");
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Memory for the units' tests.
+
+use std::ops::Range;
+
+use nvdla_uapi::reg::Register;
+
+use crate::memory::{Memory, Port};
+use crate::registers::Registers;
+
+/// Bytes of primary memory at an address; the secondary memory has none.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Bytes {
+    pub(crate) base: u64,
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Bytes {
+    fn range(&self, port: Port, address: u64, length: usize) -> Option<Range<usize>> {
+        let start = usize::try_from(address.checked_sub(self.base)?).ok()?;
+        let end = start.checked_add(length)?;
+        (port == Port::Primary && end <= self.bytes.len()).then_some(start..end)
+    }
+}
+
+impl Memory for Bytes {
+    fn read(&self, port: Port, address: u64, length: usize) -> Option<&[u8]> {
+        self.bytes.get(self.range(port, address, length)?)
+    }
+
+    fn write(&mut self, port: Port, address: u64, length: usize) -> Option<&mut [u8]> {
+        let range = self.range(port, address, length)?;
+        self.bytes.get_mut(range)
+    }
+}
+
+/// Pseudo-random bytes, the same for the same seed.
+pub(crate) fn noise(mut seed: u64, length: usize) -> Vec<u8> {
+    let mut byte = || {
+        seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (seed >> 56) as u8
+    };
+    (0..length).map(|_| byte()).collect()
+}
+
+/// Sets several registers.
+pub(crate) fn set(registers: &mut Registers, values: &[(Register, u32)]) {
+    for &(register, value) in values {
+        registers.set(register, value);
+    }
+}
