@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
 use nvdla_uapi::layout::weight::{Compressed, Direct, Geometry, Groups, Surfaces};
-use nvdla_uapi::layout::{Extents, Layout, Rule};
+use nvdla_uapi::layout::{Extents, Rule};
 use nvdla_uapi::reg::values::Precision;
 use proptest::prelude::*;
 
@@ -87,7 +87,7 @@ fn short_surfaces_and_wrong_group_sizes_are_refused() {
     let weights = Direct::new(Extents::new(64, 64, 1, 1), Geometry::documented(Precision::Int8)).unwrap();
     let mapped = vec![1u8; weights.size() as usize];
     let compressed = Compressed::new(weights);
-    let mut try_sizes = |data: usize, wmb: usize, wgs: usize| {
+    let try_sizes = |data: usize, wmb: usize, wgs: usize| {
         let (mut data, mut wmb, mut wgs) = (vec![0; data], vec![0; wmb], vec![0; wgs]);
         compressed
             .compress(&mapped, Surfaces { weights: &mut data, wmb: &mut wmb, wgs: &mut wgs })

@@ -6,10 +6,10 @@ use nvdla_uapi::layout::{Element, Extents, Index, Layout, Order};
 use std::collections::HashMap;
 
 /// Memory as a list of element-sized slots: which element each holds, or padding.
-pub type Slots = Vec<Option<Index>>;
+pub(crate) type Slots = Vec<Option<Index>>;
 
 /// Some values for the elements of a tensor, none of which is zero.
-pub fn values<T: Element>(count: u64) -> Vec<T> {
+pub(crate) fn values<T: Element>(count: u64) -> Vec<T> {
     (0..count)
         .map(|i| {
             let bits = (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 7) | 0x0101_0101_0101_0101;
@@ -19,7 +19,7 @@ pub fn values<T: Element>(count: u64) -> Vec<T> {
 }
 
 /// All indices of a tensor, in NCHW order.
-pub fn indices(extents: Extents) -> impl Iterator<Item = Index> {
+pub(crate) fn indices(extents: Extents) -> impl Iterator<Item = Index> {
     let Extents { n, c, h, w } = extents;
     (0..n).flat_map(move |n| {
         (0..c).flat_map(move |c| (0..h).flat_map(move |h| (0..w).map(move |w| Index::new(n, c, h, w))))
@@ -27,7 +27,7 @@ pub fn indices(extents: Extents) -> impl Iterator<Item = Index> {
 }
 
 /// The slots that a map from offsets to elements makes.
-pub fn slots_from(offsets: impl IntoIterator<Item = (u64, Index)>, element_bytes: u32, size: u64) -> Slots {
+pub(crate) fn slots_from(offsets: impl IntoIterator<Item = (u64, Index)>, element_bytes: u32, size: u64) -> Slots {
     let mut slots = vec![None; (size / u64::from(element_bytes)) as usize];
     for (offset, index) in offsets {
         assert_eq!(offset % u64::from(element_bytes), 0);
@@ -40,7 +40,7 @@ pub fn slots_from(offsets: impl IntoIterator<Item = (u64, Index)>, element_bytes
 
 /// Every element has one address, no two share one, all lie inside the size, in both directions and in order; packing
 /// puts each element's bytes there and zero elsewhere; unpacking gives the tensor back.
-pub fn check<L: Layout, T: Element + std::fmt::Debug>(layout: L, naive: &Slots) {
+pub(crate) fn check<L: Layout, T: Element + std::fmt::Debug>(layout: L, naive: &Slots) {
     let bytes = u64::from(layout.element_bytes());
     assert_eq!(layout.size(), naive.len() as u64 * bytes, "size");
     check_addresses(&layout, naive);
@@ -68,7 +68,7 @@ pub fn check<L: Layout, T: Element + std::fmt::Debug>(layout: L, naive: &Slots) 
 }
 
 /// The part of [`check`] about addresses.
-pub fn check_addresses<L: Layout>(layout: &L, naive: &Slots) {
+pub(crate) fn check_addresses<L: Layout>(layout: &L, naive: &Slots) {
     let bytes = u64::from(layout.element_bytes());
     let places: HashMap<Index, u64> =
         naive.iter().enumerate().filter_map(|(slot, index)| index.map(|index| (index, slot as u64 * bytes))).collect();
@@ -88,6 +88,6 @@ pub fn check_addresses<L: Layout>(layout: &L, naive: &Slots) {
 }
 
 /// `values` padded at the end to a multiple of `alignment` slots.
-pub fn pad(slots: &mut Slots, alignment: usize) {
+pub(crate) fn pad(slots: &mut Slots, alignment: usize) {
     slots.resize(slots.len().next_multiple_of(alignment), None);
 }
