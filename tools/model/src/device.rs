@@ -22,7 +22,7 @@ use crate::glb::{Glb, Source};
 use crate::groups::{describe, written, Groups};
 use crate::memory::{Memory, Stop};
 use crate::registers::Registers;
-use crate::{conv, pdp, sdp};
+use crate::{conv, pdp, rubik, sdp};
 
 /// Blocks with two register groups: all from CDMA on.
 const FIRST_GROUPED: usize = Block::Cdma as usize;
@@ -273,9 +273,13 @@ impl Model {
         self.halt(&[(Block::Cdp, &[]), (Block::CdpRdma, &[])], Stop::unsupported("CDP", "this model has no CDP"))
     }
 
-    fn run_rubik(&mut self, _memory: &mut dyn Memory) -> bool {
-        let Some(_rubik) = self.ready(Block::Rbk) else { return false };
-        self.halt(&[(Block::Rbk, &[])], Stop::unsupported("Rubik", "this model has no Rubik"))
+    fn run_rubik(&mut self, memory: &mut dyn Memory) -> bool {
+        let Some(registers) = self.ready(Block::Rbk) else { return false };
+        let blocks: [(Block, &[Source]); 1] = [(Block::Rbk, &[Source::Rubik])];
+        match rubik::run(self.config, registers, memory) {
+            Ok(done) => self.end(&blocks, &done.status),
+            Err(stop) => self.halt(&blocks, stop),
+        }
     }
 
     /// The block at `offset` of the window and the offset in it.

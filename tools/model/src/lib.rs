@@ -8,6 +8,7 @@
 pub mod bdma;
 pub mod cfgrom;
 pub mod conv;
+pub mod cube;
 pub mod device;
 pub mod glb;
 pub mod groups;
@@ -16,6 +17,7 @@ pub mod memory;
 pub mod num;
 pub mod pdp;
 pub mod registers;
+pub mod rubik;
 pub mod sdp;
 pub mod stream;
 
