@@ -15,6 +15,7 @@ use super::half::{is_infinite, is_nan};
 use super::operation::{Mode, Operation, Placement};
 use super::pixel;
 use crate::memory::{self, Memory, Stop};
+use crate::stream::Stream;
 
 /// What the convolution buffer holds between operations, and scratch memory that operations share.
 #[derive(Debug, Default)]
@@ -31,6 +32,8 @@ pub struct State {
     slices: Vec<u8>,
     /// Weights that are left, uncompressed.
     weights: Vec<u8>,
+    /// Buffers that operations share.
+    pub(super) scratch: super::fast::Scratch,
 }
 
 /// What two operations must agree on to read each other's slices.
@@ -95,6 +98,11 @@ impl State {
     /// The state after reset: nothing to reuse.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Takes a stream that [`super::run`] gave back when nothing needs it any more, for its memory.
+    pub fn recycle(&mut self, stream: Stream) {
+        self.scratch.recycle(stream);
     }
 
     /// What CSC reads for this operation.
