@@ -29,7 +29,6 @@ pub mod pixel;
 pub mod reference;
 pub mod winograd;
 
-use cbuf::Counters;
 pub use cbuf::State;
 pub use fast::Isa;
 use operation::Operation;
@@ -66,11 +65,11 @@ pub fn run_with(
     memory: &dyn Memory,
 ) -> Result<Done<Stream>, Stop> {
     let operation = Operation::new(config, blocks)?;
-    let mut counters = Counters::default();
-    let weights = state.weights(&operation, memory, &mut counters)?;
-    let input = state.input(&operation, memory, &mut counters)?;
+    let weights = state.weights(&operation, memory)?;
+    let input = state.input(&operation, memory)?;
     let (output, saturated) = fast::run(&mut state.scratch, isa, &operation, &input, &weights);
     state.release(&operation, input, weights);
+    let counters = state.counters;
     let status = vec![
         (Block::Cdma, cdma::D_NAN_INPUT_DATA_NUM, counters.nan_data),
         (Block::Cdma, cdma::D_NAN_INPUT_WEIGHT_NUM, counters.nan_weights),

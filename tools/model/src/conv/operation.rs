@@ -593,8 +593,14 @@ impl Operation {
             // Padding registers reach this far beyond the input.
             const BEYOND: usize = 63;
             let [(right, width), (bottom, height)] = [
-                ((output.width - 1) * self.stride[0] + (kernel.width - 1) * self.dilation[0], input.width + self.pad[0]),
-                ((output.height - 1) * self.stride[1] + (kernel.height - 1) * self.dilation[1], input.height + self.pad[1]),
+                (
+                    (output.width - 1) * self.stride[0] + (kernel.width - 1) * self.dilation[0],
+                    input.width + self.pad[0],
+                ),
+                (
+                    (output.height - 1) * self.stride[1] + (kernel.height - 1) * self.dilation[1],
+                    input.height + self.pad[1],
+                ),
             ];
             if self.placement.mode == Mode::Feature && right >= width + BEYOND || bottom >= height + BEYOND {
                 return unsupported(format!(

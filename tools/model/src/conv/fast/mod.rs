@@ -113,13 +113,7 @@ fn is_fast(operation: &Operation) -> bool {
 }
 
 /// The output cubes, and how many sums were limited to 32 bits.
-pub fn run(
-    scratch: &mut Scratch,
-    isa: Isa,
-    operation: &Operation,
-    input: &Input<'_>,
-    weights: &[u8],
-) -> (Stream, u32) {
+pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input<'_>, weights: &[u8]) -> (Stream, u32) {
     if !is_fast(operation) {
         return super::reference::run(operation, input, weights);
     }
