@@ -63,7 +63,7 @@ pub const fn shift_right<const BITS: u32>(value: i64, shift: u32) -> i64 {
 /// `value * 2^shift`, limited to `BITS` bits.
 #[inline(always)]
 pub const fn shift_left<const BITS: u32>(value: i64, shift: u32) -> i64 {
-    if shift < 64 && value >= (min::<BITS>() >> shift) && value <= (max::<BITS>() >> shift) {
+    if shift < BITS && value >= (min::<BITS>() >> shift) && value <= (max::<BITS>() >> shift) {
         value << shift
     } else if value > 0 {
         max::<BITS>()
@@ -134,6 +134,7 @@ mod tests {
         assert_eq!(shift_left::<32>(1, 30), 1 << 30);
         assert_eq!(shift_left::<32>(1, 31), i64::from(i32::MAX));
         assert_eq!(shift_left::<32>(-1, 31), i64::from(i32::MIN));
+        assert_eq!(shift_left::<32>(-1, 56), i64::from(i32::MIN));
         assert_eq!(shift_left::<32>(0, 200), 0);
         assert_eq!(shift_right_signed::<32>(3, -2), 12);
     }

@@ -14,6 +14,9 @@
 
 mod operation;
 pub mod reference;
+#[cfg(test)]
+mod tests;
+mod vector;
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::Precision;
@@ -31,6 +34,7 @@ use operation::{Destination, Operation};
 pub struct State {
     /// The lookup tables.
     pub tables: Tables,
+    scratch: Option<Box<vector::Scratch>>,
 }
 
 /// Performs the operation that the registers of SDP and its read DMA describe.
@@ -45,7 +49,7 @@ pub fn run(
     input: Option<&Stream>,
     memory: &mut dyn Memory,
 ) -> Result<Done<Option<Stream>>, Stop> {
-    reference::run(state, config, rdma, sdp, input, memory)
+    vector::run(vector::Instructions::detect(), state, config, rdma, sdp, input, memory)
 }
 
 /// What is counted while an operation runs.

@@ -1,0 +1,493 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The vector code against the reference, over random operations; and what is refused.
+
+use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_MEDIUM_512, NV_SMALL};
+use nvdla_uapi::reg::values::{Precision, RamType};
+use nvdla_uapi::reg::{sdp as reg, sdp_rdma as rdma_reg, Block, Register};
+use proptest::prelude::*;
+
+use super::vector::Instructions;
+use super::{reference, run, vector, State};
+use crate::memory::{Access, Fault, Port, Stop};
+use crate::registers::Registers;
+use crate::stream::{Samples, Stream};
+use crate::testing::{noise, set, Bytes};
+
+const BASE: u64 = 0x10_0000;
+const INPUT: u32 = 0x10_0000;
+const OPERANDS: [u32; 3] = [0x18_0000, 0x1c_0000, 0x20_0000];
+const OUTPUT: u32 = 0x28_0000;
+const SIZE: usize = 0x20_0000;
+
+/// A stream of random numbers.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u32 {
+        self.0 = self.0.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        (self.0 >> 32) as u32
+    }
+
+    fn below(&mut self, limit: u32) -> u32 {
+        self.next() % limit
+    }
+
+    /// True once in `times`.
+    fn once_in(&mut self, times: u32) -> bool {
+        self.below(times) == 0
+    }
+
+    /// One of the values.
+    fn pick<T: Copy>(&mut self, values: &[T]) -> T {
+        values[self.below(values.len() as u32) as usize]
+    }
+
+    /// Bits of any magnitude.
+    fn bits(&mut self) -> u32 {
+        let shift = self.below(32);
+        let bits = self.next() >> shift;
+        if self.once_in(2) {
+            bits
+        } else {
+            bits.wrapping_neg()
+        }
+    }
+
+    /// An fp32 that the data path may meet, specials included.
+    fn float(&mut self) -> u32 {
+        match self.below(40) {
+            0 => self.next(),
+            1 => 0x7f80_0000 | (self.next() & 0x8000_0000),
+            2 => self.next() & 0x8000_0000,
+            _ => (self.next() & 0x80ff_ffff) + 0x3e00_0000 + (self.below(8) << 24),
+        }
+    }
+}
+
+/// A random operation.
+#[derive(Clone)]
+struct Case {
+    config: &'static Config,
+    rdma: Registers,
+    sdp: Registers,
+    stream: Option<Stream>,
+    state: State,
+    memory: Bytes,
+}
+
+impl Case {
+    fn new(seed: u64) -> Self {
+        let mut random = Random(seed);
+        let random = &mut random;
+        let config = random.pick(&[&NV_FULL, &NV_FULL, &NV_FULL, &NV_LARGE, &NV_MEDIUM_512, &NV_SMALL]);
+        let full = config.name == "nv_full";
+        let on_flying = random.once_in(2);
+        let int8 = [Precision::Int8; 3];
+        let [input, processing, output] = if full {
+            use Precision::{Fp16, Int16, Int8};
+            random.pick(&[
+                int8,
+                int8,
+                [Int16, Int16, Int16],
+                [Fp16, Fp16, Fp16],
+                [Fp16, Fp16, Fp16],
+                [Int16, Int8, Int8],
+                [Int8, Int8, Int16],
+                [Int8, Int8, Fp16],
+                [Int16, Int16, Fp16],
+                [Fp16, Fp16, Int16],
+            ])
+        } else {
+            int8
+        };
+        let (width, height) = match random.below(4) {
+            0 => (1, 1),
+            1 => (1 + random.below(200), 1 + random.below(2)),
+            _ => (1 + random.below(20), 1 + random.below(9)),
+        };
+        let (width, height, winograd) = if full && on_flying && random.once_in(8) {
+            (width.next_multiple_of(2), height.next_multiple_of(4), true)
+        } else {
+            (width, height, false)
+        };
+        let channels = 1 + random.below(if width * height == 1 { 2000 } else { 70 });
+        let batch = if full && on_flying && !winograd && random.once_in(8) { 1 + random.below(3) } else { 1 };
+
+        let mut case = Self {
+            config,
+            rdma: Registers::reset(Block::SdpRdma),
+            sdp: Registers::reset(Block::Sdp),
+            stream: None,
+            state: State::default(),
+            memory: Bytes { base: BASE, bytes: noise(seed, SIZE) },
+        };
+        let atom = config.memory_atomic;
+        let lanes = if processing == Precision::Int8 { atom } else { atom / 2 };
+        let surfaces = channels.div_ceil(lanes);
+        let to_pdp = batch == 1 && !winograd && random.once_in(6);
+
+        for registers in [&mut case.rdma, &mut case.sdp] {
+            let (width_register, height_register, channel_register) = if registers.block() == Block::Sdp {
+                (reg::D_DATA_CUBE_WIDTH, reg::D_DATA_CUBE_HEIGHT, reg::D_DATA_CUBE_CHANNEL)
+            } else {
+                (rdma_reg::D_DATA_CUBE_WIDTH, rdma_reg::D_DATA_CUBE_HEIGHT, rdma_reg::D_DATA_CUBE_CHANNEL)
+            };
+            let extents =
+                [(width_register, width - 1), (height_register, height - 1), (channel_register, channels - 1)];
+            set(registers, &extents);
+        }
+        let mut stride = |atoms: u32, atom: u32| {
+            let gap = if random.once_in(2) { 0 } else { atom * random.below(3) };
+            atoms * atom + gap
+        };
+        let line = stride(width, atom);
+        let output_line = stride(width, atom);
+        let ram = RamType::Mcif as u32;
+        set(
+            &mut case.rdma,
+            &[
+                (rdma_reg::D_SRC_BASE_ADDR_LOW, INPUT),
+                (rdma_reg::D_SRC_LINE_STRIDE, line),
+                (rdma_reg::D_SRC_SURFACE_STRIDE, line * height),
+                (rdma_reg::D_SRC_DMA_CFG, ram),
+                (
+                    rdma_reg::D_FEATURE_MODE_CFG,
+                    u32::from(on_flying)
+                        | u32::from(winograd) << 1
+                        | (input as u32) << 2
+                        | (processing as u32) << 4
+                        | (output as u32) << 6
+                        | (batch - 1) << 8,
+                ),
+                (rdma_reg::D_PERF_ENABLE, 3),
+            ],
+        );
+        set(
+            &mut case.sdp,
+            &[
+                (reg::D_DST_BASE_ADDR_LOW, OUTPUT),
+                (reg::D_DST_LINE_STRIDE, output_line),
+                (reg::D_DST_SURFACE_STRIDE, output_line * height),
+                (reg::D_DST_BATCH_STRIDE, output_line * height * surfaces),
+                (reg::D_DST_DMA_CFG, ram),
+                (reg::D_DATA_FORMAT, processing as u32 | (output as u32) << 2),
+                (
+                    reg::D_FEATURE_MODE_CFG,
+                    u32::from(on_flying)
+                        | u32::from(to_pdp) << 1
+                        | u32::from(winograd) << 2
+                        | random.below(2) << 3
+                        | (batch - 1) << 8,
+                ),
+                (reg::D_CVT_OFFSET, if random.once_in(2) { 0 } else { random.bits() }),
+                (reg::D_CVT_SCALE, if random.once_in(3) { 1 } else { random.next() & 0xffff }),
+                (reg::D_CVT_SHIFT, if random.once_in(3) { 0 } else { random.below(64) }),
+                (reg::D_PERF_ENABLE, random.pick(&[0, 0xf])),
+            ],
+        );
+        case.sub_units(random, width, height, lanes);
+        case.tables(random);
+        if on_flying {
+            case.stream = Some(stream(random, processing, [width, height, channels, lanes, batch]));
+        }
+        case
+    }
+
+    fn sub_units(&mut self, random: &mut Random, width: u32, height: u32, lanes: u32) {
+        let float = self.sdp.get(reg::D_DATA_FORMAT) & 3 == Precision::Fp16 as u32;
+        let dma: [(Register, Register, Register, Register); 3] = [
+            (
+                rdma_reg::D_BRDMA_CFG,
+                rdma_reg::D_BS_BASE_ADDR_LOW,
+                rdma_reg::D_BS_LINE_STRIDE,
+                rdma_reg::D_BS_SURFACE_STRIDE,
+            ),
+            (
+                rdma_reg::D_NRDMA_CFG,
+                rdma_reg::D_BN_BASE_ADDR_LOW,
+                rdma_reg::D_BN_LINE_STRIDE,
+                rdma_reg::D_BN_SURFACE_STRIDE,
+            ),
+            (
+                rdma_reg::D_ERDMA_CFG,
+                rdma_reg::D_EW_BASE_ADDR_LOW,
+                rdma_reg::D_EW_LINE_STRIDE,
+                rdma_reg::D_EW_SURFACE_STRIDE,
+            ),
+        ];
+        for (unit, (cfg, base, line_stride, surface_stride)) in dma.into_iter().enumerate() {
+            let two_bytes = float || random.once_in(2);
+            let data_use = random.pick(&[0, 1, 2, 2]);
+            let per_element = random.below(2);
+            let components = if data_use == 2 { 2 } else { 1 };
+            let line = width * lanes * components * (1 + u32::from(two_bytes)) + 32 * random.pick(&[0, 0, 1]);
+            let values = [
+                (cfg, data_use << 1 | u32::from(two_bytes) << 3 | per_element << 4 | (RamType::Mcif as u32) << 5),
+                (base, OPERANDS[unit]),
+                (line_stride, line),
+                (surface_stride, line * height),
+            ];
+            set(&mut self.rdma, &values);
+            // The operands that this unit may take from memory.
+            let alu_memory = u32::from(data_use != 0 && !random.once_in(3));
+            let mul_memory = u32::from(data_use != 1 && !random.once_in(3));
+            let bypass = u32::from(random.once_in(3));
+            let algorithm = if unit == 2 && random.once_in(4) { 3 } else { random.below(3) };
+            let unit_cfg = bypass
+                | random.below(2) << 1
+                | algorithm << 2
+                | random.below(2) << 4
+                | random.below(2) << 5
+                | random.below(2) << 6;
+            let shift = if random.once_in(2) { 0 } else { random.below(64) };
+            let alu_shift = if random.once_in(2) { 0 } else { random.below(64) };
+            match unit {
+                0 | 1 => {
+                    let registers = if unit == 0 {
+                        [
+                            reg::D_DP_BS_CFG,
+                            reg::D_DP_BS_ALU_CFG,
+                            reg::D_DP_BS_ALU_SRC_VALUE,
+                            reg::D_DP_BS_MUL_CFG,
+                            reg::D_DP_BS_MUL_SRC_VALUE,
+                        ]
+                    } else {
+                        [
+                            reg::D_DP_BN_CFG,
+                            reg::D_DP_BN_ALU_CFG,
+                            reg::D_DP_BN_ALU_SRC_VALUE,
+                            reg::D_DP_BN_MUL_CFG,
+                            reg::D_DP_BN_MUL_SRC_VALUE,
+                        ]
+                    };
+                    let values = [
+                        unit_cfg,
+                        alu_memory | alu_shift << 8,
+                        random.bits() & 0xffff,
+                        mul_memory | shift << 8,
+                        random.bits() & 0xffff,
+                    ];
+                    for (register, value) in registers.into_iter().zip(values) {
+                        self.sdp.set(register, value);
+                    }
+                }
+                _ => {
+                    let value = |random: &mut Random| if float { random.float() } else { random.bits() };
+                    let values = [
+                        (reg::D_DP_EW_CFG, unit_cfg),
+                        (reg::D_DP_EW_ALU_CFG, alu_memory | random.below(2) << 1),
+                        (reg::D_DP_EW_ALU_SRC_VALUE, value(random)),
+                        (reg::D_DP_EW_ALU_CVT_OFFSET_VALUE, random.bits()),
+                        (reg::D_DP_EW_ALU_CVT_SCALE_VALUE, random.bits() & 0xffff),
+                        (reg::D_DP_EW_ALU_CVT_TRUNCATE_VALUE, random.below(64)),
+                        (reg::D_DP_EW_MUL_CFG, mul_memory | random.below(2) << 1),
+                        (reg::D_DP_EW_MUL_SRC_VALUE, value(random)),
+                        (reg::D_DP_EW_MUL_CVT_OFFSET_VALUE, random.bits()),
+                        (reg::D_DP_EW_MUL_CVT_SCALE_VALUE, random.bits() & 0xffff),
+                        (reg::D_DP_EW_MUL_CVT_TRUNCATE_VALUE, random.below(64)),
+                        (reg::D_DP_EW_TRUNCATE_VALUE, random.pick(&[0, 1, 8, 31, 61, 62, 63, 64, 1023])),
+                    ];
+                    set(&mut self.sdp, &values);
+                }
+            }
+        }
+    }
+
+    fn tables(&mut self, random: &mut Random) {
+        for (table, entries) in [(0, 65), (1, 257)] {
+            self.state.tables.write_access(1 << 17 | table << 16);
+            for _ in 0..entries {
+                self.state.tables.write_data(random.bits());
+            }
+        }
+        let float = self.sdp.get(reg::D_DATA_FORMAT) & 3 == Precision::Fp16 as u32;
+        let mut limit = || if float { random.float() } else { random.bits() };
+        let limits = [
+            (reg::S_LUT_LE_START, limit()),
+            (reg::S_LUT_LE_END, limit()),
+            (reg::S_LUT_LO_START, limit()),
+            (reg::S_LUT_LO_END, limit()),
+        ];
+        set(&mut self.sdp, &limits);
+        let small = |random: &mut Random| random.pick(&[0, 1, 2, 4, 8, 16, 33, 0xff, 0xf8, 0x80, 0x7f]);
+        let info = small(random) | small(random) << 8 | small(random) << 16;
+        let values = [
+            (reg::S_LUT_CFG, random.next() & 0x71),
+            (reg::S_LUT_INFO, info),
+            (reg::S_LUT_LE_SLOPE_SCALE, random.next()),
+            (reg::S_LUT_LE_SLOPE_SHIFT, random.next() & 0x3ff),
+            (reg::S_LUT_LO_SLOPE_SCALE, random.next()),
+            (reg::S_LUT_LO_SLOPE_SHIFT, random.next() & 0x3ff),
+        ];
+        set(&mut self.sdp, &values);
+    }
+}
+
+fn stream(random: &mut Random, processing: Precision, sizes: [u32; 5]) -> Stream {
+    let [width, height, channels, lanes, batch] = sizes.map(|size| size as usize);
+    let samples = batch * channels.div_ceil(lanes) * height * width * lanes;
+    let small = random.once_in(2);
+    Stream {
+        width,
+        height,
+        channels,
+        lanes,
+        batch,
+        samples: if processing == Precision::Fp16 {
+            Samples::Float((0..samples).map(|_| f32::from_bits(random.float())).collect())
+        } else {
+            Samples::Int(
+                (0..samples).map(|_| if small { random.bits() as i32 >> 10 } else { random.bits() as i32 }).collect(),
+            )
+        },
+    }
+}
+
+/// Samples as bits: NaNs are equal to themselves then.
+fn bits(stream: &Stream) -> Vec<u32> {
+    match &stream.samples {
+        Samples::Int(samples) => samples.iter().map(|&sample| sample as u32).collect(),
+        Samples::Float(samples) => samples.iter().map(|sample| sample.to_bits()).collect(),
+    }
+}
+
+/// Every instruction set that this machine has.
+fn instructions() -> Vec<Instructions> {
+    #[cfg(target_arch = "x86_64")]
+    let all = [Instructions::Portable, Instructions::Avx2, Instructions::Avx512];
+    #[cfg(not(target_arch = "x86_64"))]
+    let all = [Instructions::Portable];
+    all.into_iter().filter(|instructions| instructions.exist()).collect()
+}
+
+/// Runs the reference and the vector code; whether the operation was performed, not refused.
+fn compare(seed: u64) -> Result<bool, TestCaseError> {
+    let case = Case::new(seed);
+    let Case { config, rdma, sdp, stream, .. } = &case;
+    let mut plain = case.clone();
+    let expected = reference::run(&mut plain.state, config, rdma, sdp, stream.as_ref(), &mut plain.memory);
+    for instructions in instructions() {
+        let Case { mut state, mut memory, .. } = case.clone();
+        let given = vector::run(instructions, &mut state, config, rdma, sdp, stream.as_ref(), &mut memory);
+        match (&expected, given) {
+            (Ok(expected), Ok(given)) => {
+                prop_assert_eq!(&expected.status, &given.status);
+                prop_assert_eq!(expected.output.is_some(), given.output.is_some());
+                if let (Some(expected), Some(given)) = (&expected.output, &given.output) {
+                    prop_assert_eq!((expected.width, expected.lanes), (given.width, given.lanes));
+                    prop_assert_eq!(bits(expected), bits(given));
+                }
+                let differs = plain.memory.bytes.iter().zip(&memory.bytes).position(|(a, b)| a != b);
+                prop_assert_eq!(differs, None, "{}, {:?}: first byte that differs", config.name, instructions);
+            }
+            (Err(expected), Err(given)) => prop_assert_eq!(expected, &given),
+            (expected, given) => prop_assert_eq!(expected.is_ok(), given.is_ok()),
+        }
+    }
+    Ok(expected.is_ok())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn vector_code_agrees_with_the_reference(seed in any::<u64>()) {
+        compare(seed)?;
+    }
+}
+
+#[test]
+fn most_random_operations_are_performed() {
+    let performed = (0..100).filter(|&seed| compare(u64::wrapping_mul(seed, 0x9e37_79b9_7f4a_7c15)).unwrap()).count();
+    assert!(performed > 60, "{performed} of 100");
+}
+
+/// An operation of nv_small that copies a packed cube of 8 channels.
+fn copy(width: u32, height: u32) -> (Registers, Registers) {
+    let (mut rdma, mut sdp) = (Registers::reset(Block::SdpRdma), Registers::reset(Block::Sdp));
+    let ram = RamType::Mcif as u32;
+    set(
+        &mut rdma,
+        &[
+            (rdma_reg::D_DATA_CUBE_WIDTH, width - 1),
+            (rdma_reg::D_DATA_CUBE_HEIGHT, height - 1),
+            (rdma_reg::D_DATA_CUBE_CHANNEL, 7),
+            (rdma_reg::D_SRC_BASE_ADDR_LOW, INPUT),
+            (rdma_reg::D_SRC_LINE_STRIDE, width * 8),
+            (rdma_reg::D_SRC_SURFACE_STRIDE, width * height * 8),
+            (rdma_reg::D_SRC_DMA_CFG, ram),
+            (rdma_reg::D_FEATURE_MODE_CFG, 0),
+        ],
+    );
+    set(
+        &mut sdp,
+        &[
+            (reg::D_DATA_CUBE_WIDTH, width - 1),
+            (reg::D_DATA_CUBE_HEIGHT, height - 1),
+            (reg::D_DATA_CUBE_CHANNEL, 7),
+            (reg::D_DST_BASE_ADDR_LOW, INPUT + 0x1000),
+            (reg::D_DST_LINE_STRIDE, width * 8),
+            (reg::D_DST_SURFACE_STRIDE, width * height * 8),
+            (reg::D_DST_DMA_CFG, ram),
+            (reg::D_CVT_SCALE, 1),
+        ],
+    );
+    (rdma, sdp)
+}
+
+#[test]
+fn a_pass_through_copies_its_cube() {
+    let (rdma, sdp) = copy(5, 7);
+    let mut memory = Bytes { base: BASE, bytes: noise(1, 0x2000) };
+    let done = run(&mut State::default(), &NV_SMALL, &rdma, &sdp, None, &mut memory).unwrap();
+    assert_eq!(done.output, None);
+    assert_eq!(memory.bytes[..5 * 7 * 8], memory.bytes[0x1000..0x1000 + 5 * 7 * 8]);
+}
+
+#[test]
+fn an_access_outside_is_a_fault_of_its_unit() {
+    let (rdma, sdp) = copy(5, 7);
+    let mut state = State::default();
+    let mut memory = Bytes { base: BASE, bytes: vec![0; 0x1010] };
+    let fault = Fault { unit: "SDP", access: Access::Write, port: Port::Primary, address: 0x10_1000, length: 280 };
+    assert_eq!(run(&mut state, &NV_SMALL, &rdma, &sdp, None, &mut memory), Err(Stop::Fault(fault)));
+    memory.bytes.truncate(16);
+    let stop = run(&mut state, &NV_SMALL, &rdma, &sdp, None, &mut memory).unwrap_err();
+    assert!(stop.to_string().starts_with("SDP_RDMA reads 280 bytes at 0x100000 of primary memory"), "{stop}");
+}
+
+#[test]
+fn what_the_hardware_does_not_define_is_refused_by_name() {
+    let memory = Bytes { base: BASE, bytes: vec![0; 0x2000] };
+    let refusal = |config: &Config, rdma_set: &[(Register, u32)], sdp_set: &[(Register, u32)]| {
+        let (mut rdma, mut sdp) = copy(2, 2);
+        set(&mut rdma, rdma_set);
+        set(&mut sdp, sdp_set);
+        run(&mut State::default(), config, &rdma, &sdp, None, &mut memory.clone()).unwrap_err().to_string()
+    };
+    for (config, rdma_set, sdp_set, text) in [
+        (&NV_SMALL, &[][..], &[(reg::D_DATA_FORMAT, 0x5)][..], "PROC_PRECISION is Int16, which nv_small does not have"),
+        (&NV_FULL, &[], &[(reg::D_DATA_FORMAT, 0x2)], "OUT_PRECISION is Int8 with PROC_PRECISION Fp16"),
+        (&NV_FULL, &[(rdma_reg::D_FEATURE_MODE_CFG, 0x8)], &[], "IN_PRECISION is Fp16 with PROC_PRECISION Int8"),
+        (&NV_FULL, &[], &[(reg::D_DATA_FORMAT, 0xc)], "register 0xbc bits 2.. hold 3"),
+        (&NV_FULL, &[], &[(reg::D_DP_BS_CFG, 0x5c)], "BS_ALU_ALGO is 3"),
+        (&NV_FULL, &[], &[(reg::D_FEATURE_MODE_CFG, 0x1)], "FLYING_MODE is ON"),
+        (&NV_FULL, &[(rdma_reg::D_DATA_CUBE_WIDTH, 9)], &[], "D_DATA_CUBE_WIDTH is 9, SDP's is 1"),
+        (
+            &NV_FULL,
+            &[],
+            &[(reg::D_DP_BS_CFG, 0x58), (reg::D_DP_BS_ALU_CFG, 1)],
+            "BRDMA_DISABLE is YES, but SDP takes operands from memory",
+        ),
+        (
+            &NV_FULL,
+            &[(rdma_reg::D_BRDMA_CFG, 0x20)],
+            &[(reg::D_DP_BS_CFG, 0x58), (reg::D_DP_BS_ALU_CFG, 1)],
+            "BRDMA_DATA_USE is Mul, but SDP takes the Alu operand from memory",
+        ),
+    ] {
+        let stop = refusal(config, rdma_set, sdp_set);
+        assert!(stop.contains(text), "{stop}");
+    }
+}

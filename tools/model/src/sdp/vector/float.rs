@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Steps on fp32 values, with the machine's own arithmetic where it agrees with the hardware's.
+//!
+//! The machine rounds as the hardware does. Where the two differ (see [`crate::num::float`]) the machine's result shows
+//! it: zero, denormal, infinite or NaN; such results are replaced without a branch. Inputs that the hardware reads
+//! differently, infinities and denormals, come only from outside the data path: a chunk that has one is computed
+//! "strictly", with the bit-level functions.
+
+use super::{map, zip, Each};
+use crate::num::convert;
+use crate::num::Fp32;
+
+const SIGN: u32 = 0x8000_0000;
+const MAGNITUDE: u32 = 0x7fff_ffff;
+const INFINITE: u32 = 0x7f80_0000;
+const LARGEST: u32 = 0x7f7f_ffff;
+/// The smallest normal value.
+const SMALLEST: u32 = 0x0080_0000;
+
+#[inline(always)]
+const fn is_nan(bits: u32) -> bool {
+    bits & MAGNITUDE > INFINITE
+}
+
+/// Whether the machine reads these bits otherwise than the hardware: an infinity or a denormal.
+#[inline(always)]
+pub(super) const fn is_foreign(bits: u32) -> bool {
+    let magnitude = bits & MAGNITUDE;
+    magnitude == INFINITE || (magnitude != 0 && magnitude < SMALLEST)
+}
+
+/// NaN operands before all, the first one first.
+#[inline(always)]
+const fn propagate(a: u32, b: u32, result: u32) -> u32 {
+    if is_nan(a) {
+        a
+    } else if is_nan(b) {
+        b
+    } else {
+        result
+    }
+}
+
+/// `result` of finite operands, limited to the largest value, and zero with `zero`'s sign below the smallest.
+#[inline(always)]
+const fn limit(result: u32, zero: u32) -> u32 {
+    let (magnitude, sign) = (result & MAGNITUDE, result & SIGN);
+    if magnitude < SMALLEST {
+        zero & SIGN
+    } else if magnitude == INFINITE {
+        sign | LARGEST
+    } else {
+        result
+    }
+}
+
+#[inline(always)]
+fn sum(a: u32, b: u32) -> u32 {
+    let result = (f32::from_bits(a) + f32::from_bits(b)).to_bits();
+    // An exact zero has the first operand's sign, one by underflow the result's.
+    let zero = if result & MAGNITUDE == 0 { a } else { result };
+    propagate(a, b, limit(result, zero))
+}
+
+/// The product, and whether it lies where rounding at the edge of the normal range must be looked at.
+#[inline(always)]
+fn product(a: u32, b: u32) -> (u32, bool) {
+    let result = (f32::from_bits(a) * f32::from_bits(b)).to_bits();
+    (propagate(a, b, limit(result, result)), result & MAGNITUDE == SMALLEST)
+}
+
+/// Orders bit patterns as the hardware does: by sign and magnitude, with -0 below +0.
+#[inline(always)]
+const fn key(bits: u32) -> i32 {
+    (bits ^ (((bits as i32) >> 31) as u32 >> 1)) as i32
+}
+
+#[inline(always)]
+fn zip_bits(values: &mut [i32], operand: Each, f: impl Fn(u32, u32) -> u32) {
+    zip(values, operand, |value, operand| f(value as u32, operand as u32) as i32);
+}
+
+#[inline(always)]
+pub(super) fn add(values: &mut [i32], operand: Each, strict: bool) {
+    if strict {
+        zip_bits(values, operand, Fp32::add);
+    } else {
+        zip_bits(values, operand, sum);
+    }
+}
+
+#[inline(always)]
+pub(super) fn max(values: &mut [i32], operand: Each) {
+    zip_bits(values, operand, |a, b| propagate(a, b, if key(a) > key(b) { a } else { b }));
+}
+
+#[inline(always)]
+pub(super) fn min(values: &mut [i32], operand: Each) {
+    zip_bits(values, operand, |a, b| propagate(a, b, if key(a) > key(b) { b } else { a }));
+}
+
+/// The product; with `prelu`, what is not negative stays.
+#[inline(always)]
+pub(super) fn multiply(values: &mut [i32], operand: Each, prelu: bool, strict: bool) {
+    if strict {
+        multiply_strict(values, operand, prelu);
+    } else if prelu {
+        multiply_fast::<true>(values, operand);
+    } else {
+        multiply_fast::<false>(values, operand);
+    }
+}
+
+#[inline(always)]
+fn multiply_strict(values: &mut [i32], operand: Each, prelu: bool) {
+    zip_bits(values, operand, |a, b| if prelu && a & SIGN == 0 { a } else { Fp32::mul(a, b) });
+}
+
+/// Blocks whose products all lie away from the edge of the normal range need no second look; nearly all are such.
+#[inline(always)]
+fn multiply_fast<const PRELU: bool>(values: &mut [i32], operand: Each) {
+    const BLOCK: usize = 64;
+    let mut at = 0;
+    for block in values.chunks_mut(BLOCK) {
+        let operand = match operand {
+            Each::One(operand) => Each::One(operand),
+            Each::Many(operands) => Each::Many(&operands[at..at + block.len()]),
+        };
+        at += block.len();
+        let mut before = [0; BLOCK];
+        before[..block.len()].copy_from_slice(block);
+        let mut edge = false;
+        let mut each = |value: &mut i32, operand: i32| {
+            let a = *value as u32;
+            let (result, at_edge) = product(a, operand as u32);
+            edge |= at_edge;
+            *value = if PRELU && a & SIGN == 0 { a } else { result } as i32;
+        };
+        match operand {
+            Each::One(operand) => block.iter_mut().for_each(|value| each(value, operand)),
+            Each::Many(operands) => block.iter_mut().zip(operands).for_each(|(value, &operand)| each(value, operand)),
+        }
+        if edge {
+            block.copy_from_slice(&before[..block.len()]);
+            multiply_strict(block, operand, PRELU);
+        }
+    }
+}
+
+/// Zero for what is negative and no NaN.
+#[inline(always)]
+pub(super) fn relu(values: &mut [i32]) {
+    map(values, |value| if value < 0 && !is_nan(value as u32) { 0 } else { value });
+}
+
+/// Zero for NaNs.
+#[inline(always)]
+pub(super) fn flush_nan(values: &mut [i32]) {
+    map(values, |value| if is_nan(value as u32) { 0 } else { value });
+}
+
+/// [`convert::fp16_to_fp32`] without a branch.
+#[inline(always)]
+pub(super) const fn widen(bits: u16) -> u32 {
+    let (magnitude, sign) = (bits as u32 & 0x7fff, (bits as u32 & 0x8000) << 16);
+    let normal = (magnitude << 13) + (112 << 23);
+    // A denormal's mantissa becomes that of a normal value, whose leading one is then subtracted.
+    const ONE: u32 = 113 << 23;
+    let denormal = (f32::from_bits((magnitude << 13) | ONE) - f32::from_bits(ONE)).to_bits();
+    let result = if magnitude < 0x400 {
+        denormal
+    } else if magnitude < 0x7c00 {
+        normal
+    } else if magnitude == 0x7c00 {
+        LARGEST
+    } else {
+        INFINITE | (magnitude & 0x3ff)
+    };
+    sign | result
+}
+
+/// [`convert::fp32_to_fp16`] without a branch.
+#[inline(always)]
+pub(super) const fn narrow(bits: u32) -> u16 {
+    let (magnitude, sign) = (bits & MAGNITUDE, (bits & SIGN) >> 16);
+    let normal = (magnitude.wrapping_add(0xfff + ((magnitude >> 13) & 1)) >> 13).wrapping_sub(112 << 10);
+    // Adding one half leaves the mantissa of a denormal in the low bits, rounded by the addition.
+    const HALF: u32 = 0x3f00_0000;
+    let denormal = (f32::from_bits(magnitude) + f32::from_bits(HALF)).to_bits().wrapping_sub(HALF);
+    let result = if magnitude < 0x3880_0000 {
+        denormal
+    } else if magnitude < 0x477f_f000 {
+        normal
+    } else if magnitude <= INFINITE {
+        0x7bff
+    } else {
+        0x7c00 | (magnitude & 0x3ff)
+    };
+    (sign | result) as u16
+}
+
+/// fp32 to a 16-bit integer by way of fp16.
+#[inline(always)]
+pub(super) const fn to_i16(bits: u32) -> i16 {
+    convert::fp16_to_i16(narrow(bits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conversions_are_those_of_the_bit_level_functions() {
+        for bits in 0..=u16::MAX {
+            assert_eq!(widen(bits), convert::fp16_to_fp32(bits), "{bits:#x}");
+        }
+        for step in 0..=u32::MAX / 997 {
+            let bits = step.wrapping_mul(997);
+            assert_eq!(narrow(bits), convert::fp32_to_fp16(bits), "{bits:#x}");
+        }
+        for bits in (0x3300_0000..0x3900_0000).step_by(61).chain(0x477f_0000..0x4780_1000) {
+            assert_eq!(narrow(bits), convert::fp32_to_fp16(bits), "{bits:#x}");
+        }
+    }
+
+    #[test]
+    fn arithmetic_is_that_of_the_bit_level_functions() {
+        let mut state = 3u64;
+        let mut next = || {
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            (state >> 32) as u32
+        };
+        let mut interesting = || {
+            let bits = next();
+            let bits = match bits % 16 {
+                0 => bits & SIGN,
+                1 => (bits & SIGN) | INFINITE | 0x155,
+                2 => (bits & SIGN) | LARGEST,
+                3 => (bits & SIGN) | SMALLEST,
+                4 => (bits & (SIGN | 0x007f_ffff)) | SMALLEST,
+                5 => (bits & (SIGN | 0x007f_ffff)) | 0x7f00_0000,
+                6..=9 => (bits & (SIGN | 0x01ff_ffff)) + 0x3f00_0000,
+                _ => next(),
+            };
+            if is_foreign(bits) {
+                SMALLEST
+            } else {
+                bits
+            }
+        };
+        for _ in 0..500_000 {
+            let (a, b) = (interesting(), interesting());
+            let one = |f: &dyn Fn(&mut [i32], Each)| {
+                let mut values = [a as i32];
+                f(&mut values, Each::Many(&[b as i32]));
+                values[0] as u32
+            };
+            assert_eq!(one(&|values, b| add(values, b, false)), Fp32::add(a, b), "{a:#x} + {b:#x}");
+            assert_eq!(one(&|values, b| multiply(values, b, false, false)), Fp32::mul(a, b), "{a:#x} * {b:#x}");
+            assert_eq!(one(&max), Fp32::max(a, b), "max {a:#x} {b:#x}");
+            assert_eq!(one(&min), Fp32::min(a, b), "min {a:#x} {b:#x}");
+            let mut values = [a as i32];
+            relu(&mut values);
+            assert_eq!(values[0] as u32, Fp32::relu(a));
+        }
+    }
+
+    #[test]
+    fn products_at_the_edge_of_the_normal_range() {
+        for mant in (0..0x0080_0000u32).step_by(4099) {
+            for other in 0x1fff_fff0..0x2000_0010u32 {
+                let (a, b) = (0x2000_0000 | mant, other);
+                let mut values = [a as i32; 3];
+                multiply(&mut values, Each::One(b as i32), false, false);
+                assert_eq!(values[2] as u32, Fp32::mul(a, b), "{a:#x} * {b:#x}");
+            }
+        }
+    }
+}

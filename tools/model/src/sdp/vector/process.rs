@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A chunk's way through the steps, compiled once for each instruction set.
+
+use super::super::operation::Operation;
+use super::super::Tally;
+use super::load::{self, Data, Format};
+use super::plan::{Feed, Plan, Prepare, Step};
+use super::{float, int, store, Each, Lanes, Scratch, Slot, SLOTS};
+use crate::lut::sdp::Lookup;
+use crate::lut::Tables;
+
+/// What stays the same from chunk to chunk.
+#[derive(Clone, Copy)]
+pub(super) struct Job<'j> {
+    pub operation: &'j Operation,
+    pub plan: &'j Plan,
+    pub tables: &'j Tables,
+    pub instructions: Instructions,
+}
+
+/// The instruction set that a chunk is processed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Instructions {
+    /// What the program was compiled for.
+    Portable,
+    /// AVX2.
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
+    /// AVX-512 with its byte, word and quadword instructions.
+    #[cfg(target_arch = "x86_64")]
+    Avx512,
+}
+
+impl Instructions {
+    /// The widest that this machine has.
+    pub(in super::super) fn detect() -> Self {
+        #[cfg(target_arch = "x86_64")]
+        for instructions in [Self::Avx512, Self::Avx2] {
+            if instructions.exist() {
+                return instructions;
+            }
+        }
+        Self::Portable
+    }
+
+    /// Whether this machine has them.
+    pub(in super::super) fn exist(self) -> bool {
+        match self {
+            Self::Portable => true,
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => is_x86_feature_detected!("avx2"),
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx512 => {
+                is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512bw")
+                    && is_x86_feature_detected!("avx512dq")
+                    && is_x86_feature_detected!("avx512vl")
+            }
+        }
+    }
+}
+
+/// Declares a function that runs the body named `$body` with the instruction set of its first argument.
+macro_rules! dispatched {
+    ($(#[$attribute:meta])* fn $name:ident = $body:ident($($argument:ident: $kind:ty),*)) => {
+        $(#[$attribute])*
+        pub(super) fn $name(instructions: Instructions, $($argument: $kind),*) {
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2")]
+            unsafe fn avx2($($argument: $kind),*) {
+                $body($($argument),*);
+            }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,avx512f,avx512bw,avx512dq,avx512vl")]
+            unsafe fn avx512($($argument: $kind),*) {
+                $body($($argument),*);
+            }
+            match instructions {
+                Instructions::Portable => $body($($argument),*),
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: `Instructions::exist` has found these instructions on this machine.
+                Instructions::Avx2 => unsafe { avx2($($argument),*) },
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: `Instructions::exist` has found these instructions on this machine.
+                Instructions::Avx512 => unsafe { avx512($($argument),*) },
+            }
+        }
+    };
+}
+
+dispatched! {
+    /// Makes a slot's operands of the bytes in memory.
+    fn operand = operand_body(values: &mut [i32], bytes: &[u8], format: Format, prepare: Prepare, flush: bool)
+}
+
+#[inline(always)]
+fn operand_body(values: &mut [i32], bytes: &[u8], format: Format, prepare: Prepare, flush: bool) {
+    load::operand(values, bytes, format, prepare, flush);
+}
+
+dispatched! {
+    /// Loads the first `length` values of a chunk and takes them through every step and to the output precision.
+    fn process = process_body(job: &Job, scratch: &mut Scratch, data: Data, length: usize, tally: &mut Tally)
+}
+
+#[inline(always)]
+fn process_body(job: &Job, scratch: &mut Scratch, data: Data, length: usize, tally: &mut Tally) {
+    let Job { operation, plan, tables, .. } = *job;
+    let Scratch { values: Lanes(values), operands } = scratch;
+    let values = &mut values[..length];
+    load::data(values, data, operation.lanes);
+    if operation.nan_to_zero {
+        float::flush_nan(values);
+    }
+    let strict = plan.strict
+        || (matches!(data, Data::Floats(_))
+            && values.iter().fold(false, |any, &value| any | float::is_foreign(value as u32)));
+    let each = |slot: Slot| each(plan, operands, slot, length);
+    let lookup = operation.y.and_then(|y| y.lookup);
+    let converter = operation.converter;
+    let (offset, scale, shift) = (converter.offset, i32::from(converter.scale), converter.shift);
+    for step in plan.steps() {
+        match step {
+            Step::Max(slot) => int::max(values, each(slot)),
+            Step::Min(slot) => int::min(values, each(slot)),
+            Step::Add(slot) => int::add(values, each(slot)),
+            Step::AddSaturating(slot) => int::add_saturating(values, each(slot)),
+            Step::Differ(slot) => int::differ(values, each(slot)),
+            Step::MultiplyNarrow { operand, shift, prelu } => {
+                int::multiply_narrow(values, each(operand), shift, prelu);
+            }
+            Step::MultiplyWide { operand, shift, prelu } => int::multiply_wide(values, each(operand), shift, prelu),
+            Step::AddMultiplyWide { alu, mul, shift, prelu } => {
+                let mul = mul.map_or(Each::One(1), each);
+                int::add_multiply_wide(values, each(alu), mul, shift, prelu);
+            }
+            Step::ShiftNarrow(shift) => int::shift_narrow(values, shift),
+            Step::ShiftWide(shift) => int::shift_wide(values, shift),
+            Step::Relu => int::relu(values),
+            Step::Lookup => {
+                if let Some(lookup) = &lookup {
+                    look_up_int(values, lookup, tables, tally);
+                }
+            }
+            Step::CountSaturated => {
+                let saturated = int::count_saturated(values, offset, scale, shift);
+                tally.saturated = tally.saturated.wrapping_add(saturated);
+            }
+            Step::ConvertNarrow => int::convert_narrow(values, offset, scale, shift),
+            Step::ConvertWide { narrow_difference } => {
+                int::convert_wide(values, offset, scale, shift, narrow_difference);
+            }
+            Step::FloatMax(slot) => float::max(values, each(slot)),
+            Step::FloatMin(slot) => float::min(values, each(slot)),
+            Step::FloatAdd(slot) => float::add(values, each(slot), strict),
+            Step::FloatMultiply { operand, prelu } => float::multiply(values, each(operand), prelu, strict),
+            Step::FloatRelu => float::relu(values),
+            Step::FloatLookup => {
+                if let Some(lookup) = &lookup {
+                    look_up_float(values, lookup, tables, tally);
+                }
+            }
+        }
+    }
+    store::narrow(values, operation, tally);
+    if operation.compares() {
+        tally.unequal |= values.iter().any(|&value| value != 0);
+    }
+}
+
+/// A slot's operands for the first `length` values.
+#[inline(always)]
+fn each<'o>(plan: &Plan, operands: &'o [Lanes; SLOTS], slot: Slot, length: usize) -> Each<'o> {
+    match plan.feeds[slot as usize] {
+        Some(Feed::One(operand)) => Each::One(operand),
+        _ => Each::Many(&operands[slot as usize].0[..length]),
+    }
+}
+
+// Lookups are chains of branches: one copy of them for all instruction sets.
+#[inline(never)]
+fn look_up_int(values: &mut [i32], lookup: &Lookup, tables: &Tables, tally: &mut Tally) {
+    for value in values {
+        *value = lookup.int(tables, *value, &mut tally.lookups);
+    }
+}
+
+#[inline(never)]
+fn look_up_float(values: &mut [i32], lookup: &Lookup, tables: &Tables, tally: &mut Tally) {
+    for value in values {
+        *value = lookup.float(tables, *value as u32, &mut tally.lookups) as i32;
+    }
+}
+
+/// How a chunk's values lie in the destination.
+#[derive(Clone, Copy)]
+pub(super) enum Packing {
+    /// A byte each.
+    Bytes,
+    /// Two bytes each.
+    Pairs,
+    /// Two bytes each, for one half of the channels.
+    HalfPairs {
+        /// Values of an atom.
+        lanes: usize,
+        /// 0 or 1.
+        half: usize,
+    },
+}
+
+dispatched! {
+    /// Writes a chunk's values.
+    fn pack = pack_body(values: &[i32], packing: Packing, into: &mut [u8])
+}
+
+#[inline(always)]
+fn pack_body(values: &[i32], packing: Packing, into: &mut [u8]) {
+    match packing {
+        Packing::Bytes => store::bytes(values, into),
+        Packing::Pairs => store::pairs(values, into),
+        Packing::HalfPairs { lanes, half } => store::half_pairs(values, lanes, half, into),
+    }
+}

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The way through the cube: batches, surfaces, lines, and chunks of a line.
+//!
+//! Where no gap lies between the lines of anything that is read or written, a surface is walked as one line; a 1x1 cube,
+//! whose atoms lie one after another, is walked as one surface.
+
+use nvdla_uapi::config::Config;
+use nvdla_uapi::layout::operand::Component;
+use nvdla_uapi::reg::values::Precision;
+
+use super::super::operation::{Destination, OperandPlace, Operation, Place, Source};
+use super::super::{stream_for_pdp, State, Tally};
+use super::load::{self, Data, Format};
+use super::plan::{Feed, Plan};
+use super::process::{self, Instructions, Job, Packing};
+use super::{store, Lanes, Scratch, CHUNK};
+use crate::memory::{read, write, Fault, Memory, Stop};
+use crate::registers::Registers;
+use crate::stream::{Done, Samples, Stream};
+
+/// As [`crate::sdp::run`], with these instructions.
+pub(in super::super) fn run(
+    instructions: Instructions,
+    state: &mut State,
+    config: &Config,
+    rdma: &Registers,
+    sdp: &Registers,
+    input: Option<&Stream>,
+    memory: &mut dyn Memory,
+) -> Result<Done<Option<Stream>>, Stop> {
+    let operation = Operation::new(config, rdma, sdp, input)?;
+    let plan = Plan::new(&operation);
+    let mut output = stream_for_pdp(&operation)?;
+    let State { tables, scratch } = state;
+    let scratch = scratch.get_or_insert_with(Scratch::new);
+    let job = Job { operation: &operation, plan: &plan, tables, instructions };
+    let walk = Walk::new(&operation, &plan);
+    let mut tally = Tally::default();
+    for batch in 0..operation.batch {
+        for surface in 0..walk.surfaces {
+            walk.load_kernels(&job, scratch, surface, memory)?;
+            for line in 0..walk.lines {
+                let mut x = 0;
+                while x < walk.atoms {
+                    let atoms = walk.chunk.min(walk.atoms - x);
+                    let at = At { batch, surface, line, x, atoms };
+                    walk.chunk(&job, scratch, at, input, output.as_mut(), memory, &mut tally)?;
+                    x += atoms;
+                }
+            }
+        }
+    }
+    Ok(tally.finish(&operation, output))
+}
+
+/// The shape in which a cube is walked.
+struct Walk {
+    surfaces: usize,
+    lines: usize,
+    /// Atoms (elements of the width) a line.
+    atoms: usize,
+    /// Atoms a chunk.
+    chunk: usize,
+    /// A 1x1 cube, walked along its channels.
+    folded: bool,
+}
+
+/// A chunk's place.
+#[derive(Clone, Copy)]
+struct At {
+    batch: usize,
+    surface: usize,
+    line: usize,
+    x: usize,
+    atoms: usize,
+}
+
+impl Walk {
+    fn new(operation: &Operation, plan: &Plan) -> Self {
+        let Operation { width, height, surfaces, lanes, .. } = *operation;
+        let chunk = CHUNK / lanes;
+        let memory_feeds = || {
+            plan.feeds.iter().flatten().filter_map(|feed| match feed {
+                Feed::Memory { place, per_kernel, .. } => Some((place.layout, *per_kernel)),
+                Feed::One(_) => None,
+            })
+        };
+        let halves = halves_in(operation) || halves_out(operation);
+        // The atoms of a 1x1 feature cube follow one another; operands of kernels always do.
+        if width == 1
+            && height == 1
+            && !halves
+            && memory_feeds().all(|(layout, _)| layout.line_offset(1, 0) == u64::from(layout.bytes_per_atom()))
+        {
+            return Self { surfaces: 1, lines: 1, atoms: surfaces, chunk, folded: true };
+        }
+        let packed = |place: &Place| place.cube.is_line_packed();
+        let is_packed = (match &operation.source {
+            Source::Memory(place) => packed(place),
+            Source::Stream => true,
+        }) && (match &operation.destination {
+            Destination::Memory(place) => packed(place),
+            Destination::Pdp | Destination::Comparison => true,
+        }) && memory_feeds().all(|(layout, per_kernel)| {
+            per_kernel || layout.line_offset(0, 1) == u64::from(layout.bytes_per_atom()) * width as u64
+        });
+        let (lines, atoms) = if is_packed { (1, width * height) } else { (height, width) };
+        Self { surfaces, lines, atoms, chunk, folded: false }
+    }
+
+    /// Prepares the operands that vary by kernel for all chunks of a surface.
+    fn load_kernels(&self, job: &Job, scratch: &mut Scratch, surface: usize, memory: &dyn Memory) -> Result<(), Fault> {
+        if self.folded {
+            return Ok(());
+        }
+        let lanes = job.operation.lanes;
+        for (slot, feed) in job.plan.feeds.iter().enumerate() {
+            if let Some(Feed::Memory { place, component, prepare, per_kernel: true }) = feed {
+                let length = self.chunk.min(self.atoms) * lanes;
+                let values = &mut scratch.operands[slot].0[..length];
+                let bytes = operand_bytes(place, At { batch: 0, surface, line: 0, x: 0, atoms: 1 }, memory)?;
+                let format = format(place, *component);
+                let flush = job.operation.nan_to_zero;
+                process::operand(job.instructions, &mut values[..lanes], bytes, format, *prepare, flush);
+                load::repeat(values, lanes);
+            }
+        }
+        Ok(())
+    }
+
+    fn chunk(
+        &self,
+        job: &Job,
+        scratch: &mut Scratch,
+        at: At,
+        input: Option<&Stream>,
+        output: Option<&mut Stream>,
+        memory: &mut dyn Memory,
+        tally: &mut Tally,
+    ) -> Result<(), Fault> {
+        let Job { operation, plan, instructions, .. } = *job;
+        let length = at.atoms * operation.lanes;
+        for (slot, feed) in plan.feeds.iter().enumerate() {
+            if let Some(Feed::Memory { place, component, prepare, per_kernel }) = feed {
+                if !per_kernel || self.folded {
+                    let bytes = operand_bytes(place, at, memory)?;
+                    let values = &mut scratch.operands[slot].0[..length];
+                    let flush = operation.nan_to_zero;
+                    process::operand(instructions, values, bytes, format(place, *component), *prepare, flush);
+                }
+            }
+        }
+        let data = self.data(operation, at, input, memory)?;
+        if let (Data::Fp16(bytes), true) = (data, operation.count.nan_input) {
+            let (nan, infinite) = load::count_special(bytes);
+            tally.nan_input = tally.nan_input.wrapping_add(nan);
+            tally.infinite_input = tally.infinite_input.wrapping_add(infinite);
+        }
+        process::process(instructions, job, scratch, data, length, tally);
+        let Lanes(values) = &scratch.values;
+        let values = &values[..length];
+        match (&operation.destination, output) {
+            (Destination::Memory(place), _) if halves_out(operation) => {
+                for half in 0..2 {
+                    let into = feature_bytes_mut(place, At { surface: 2 * at.surface + half, ..at }, memory)?;
+                    process::pack(instructions, values, Packing::HalfPairs { lanes: operation.lanes, half }, into);
+                }
+            }
+            (Destination::Memory(place), _) => {
+                let packing = if operation.output == Precision::Int8 { Packing::Bytes } else { Packing::Pairs };
+                process::pack(instructions, values, packing, feature_bytes_mut(place, at, memory)?);
+            }
+            (Destination::Pdp, Some(stream)) => {
+                let first = self.sample(operation, at);
+                store::samples(values, &mut stream.samples, first);
+            }
+            (Destination::Pdp, None) | (Destination::Comparison, _) => {}
+        }
+        Ok(())
+    }
+
+    /// Where a chunk's samples start in a stream.
+    fn sample(&self, operation: &Operation, at: At) -> usize {
+        let line = (at.batch * self.surfaces + at.surface) * self.lines + at.line;
+        (line * self.atoms + at.x) * operation.lanes
+    }
+
+    fn data<'d>(
+        &self,
+        operation: &Operation,
+        at: At,
+        input: Option<&'d Stream>,
+        memory: &'d dyn Memory,
+    ) -> Result<Data<'d>, Fault> {
+        let place = match (operation.source, input) {
+            (Source::Memory(place), _) => place,
+            (Source::Stream, Some(stream)) => {
+                let first = self.sample(operation, at);
+                let range = first..first + at.atoms * operation.lanes;
+                return Ok(match &stream.samples {
+                    Samples::Int(samples) => Data::Ints(&samples[range]),
+                    Samples::Float(samples) => Data::Floats(&samples[range]),
+                });
+            }
+            (Source::Stream, None) => return Ok(Data::Ints(&[])),
+        };
+        if halves_in(operation) {
+            let half = |half| feature_bytes(&place, At { surface: 2 * at.surface + half, ..at }, memory);
+            return Ok(Data::Int16Halves(half(0)?, half(1)?));
+        }
+        let bytes = feature_bytes(&place, at, memory)?;
+        Ok(match place.cube.precision() {
+            Precision::Int8 => Data::Int8(bytes),
+            Precision::Int16 => Data::Int16(bytes),
+            Precision::Fp16 => Data::Fp16(bytes),
+        })
+    }
+}
+
+/// Whether two surfaces of int16 input make one of the data path.
+fn halves_in(operation: &Operation) -> bool {
+    operation.processing == Precision::Int8
+        && matches!(operation.source, Source::Memory(place) if place.cube.precision() != Precision::Int8)
+}
+
+/// Whether a surface of the data path makes two of 16-bit output.
+fn halves_out(operation: &Operation) -> bool {
+    operation.processing == Precision::Int8 && operation.output != Precision::Int8
+}
+
+/// Address and length of a chunk of a feature cube. On walks that join lines or surfaces `x` runs on past them: what it
+/// joins lies one after another.
+fn feature_range(place: &Place, at: At) -> (u64, usize) {
+    let cube = &place.cube;
+    let offset = (at.batch as u64).wrapping_mul(cube.cube_stride()).wrapping_add(cube.atom_offset(
+        at.surface as u32,
+        at.line as u32,
+        at.x as u32,
+    ));
+    (place.base.wrapping_add(offset), at.atoms * cube.atom() as usize)
+}
+
+fn feature_bytes<'m>(place: &Place, at: At, memory: &'m dyn Memory) -> Result<&'m [u8], Fault> {
+    let (address, length) = feature_range(place, at);
+    read(memory, "SDP_RDMA", place.port, address, length)
+}
+
+fn feature_bytes_mut<'m>(place: &Place, at: At, memory: &'m mut dyn Memory) -> Result<&'m mut [u8], Fault> {
+    let (address, length) = feature_range(place, at);
+    write(memory, "SDP", place.port, address, length)
+}
+
+/// The bytes of a chunk's operands; batches share them.
+fn operand_bytes<'m>(place: &OperandPlace, at: At, memory: &'m dyn Memory) -> Result<&'m [u8], Fault> {
+    let layout = &place.layout;
+    let atom = u64::from(layout.bytes_per_atom());
+    let offset = layout.line_offset(at.surface as u32, at.line as u32).wrapping_add(at.x as u64 * atom);
+    read(memory, "SDP_RDMA", place.port, place.base.wrapping_add(offset), at.atoms * atom as usize)
+}
+
+fn format(place: &OperandPlace, component: Component) -> Format {
+    let layout = &place.layout;
+    Format {
+        bytes: layout.component_bytes() as usize,
+        components: layout.components() as usize,
+        component: usize::from(layout.components() == 2 && component == Component::Mul),
+    }
+}
