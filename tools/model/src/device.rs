@@ -14,7 +14,9 @@ use std::collections::VecDeque;
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::{OperandSource, OutputDestination, PdpFlyingMode};
-use nvdla_uapi::reg::{cdma, pdp as reg_pdp, pdp_rdma, sdp as reg_sdp, sdp_rdma, Block, Family, Register};
+use nvdla_uapi::reg::{
+    cdma, cdp as reg_cdp, pdp as reg_pdp, pdp_rdma, sdp as reg_sdp, sdp_rdma, Block, Family, Register,
+};
 
 use crate::bdma::Bdma;
 use crate::cfgrom;
@@ -22,7 +24,7 @@ use crate::glb::{Glb, Source};
 use crate::groups::{describe, written, Groups};
 use crate::memory::{Memory, Stop};
 use crate::registers::Registers;
-use crate::{conv, pdp, sdp};
+use crate::{cdp, conv, pdp, rubik, sdp};
 
 /// Blocks with two register groups: all from CDMA on.
 const FIRST_GROUPED: usize = Block::Cdma as usize;
@@ -55,6 +57,7 @@ pub struct Model {
     groups: [Groups; GROUPED],
     conv: conv::State,
     sdp: sdp::State,
+    cdp: cdp::State,
     /// Blocks (by number) whose operation has stopped and will never end.
     halted: u32,
     stops: VecDeque<Stop>,
@@ -82,6 +85,7 @@ impl Model {
             groups: std::array::from_fn(|index| Groups::reset(Block::ALL[FIRST_GROUPED + index], config.family)),
             conv: conv::State::default(),
             sdp: sdp::State::default(),
+            cdp: cdp::State::default(),
             halted: 0,
             stops: VecDeque::new(),
             enabled: false,
@@ -109,7 +113,9 @@ impl Model {
             Block::Bdma => self.bdma.read(offset),
             Block::Cdma if offset == u32::from(cdma::S_CBUF_FLUSH_STATUS.offset) => 1,
             Block::Sdp if offset == u32::from(reg_sdp::S_LUT_ACCESS_CFG.offset) => self.sdp.tables.read_access(),
+            Block::Cdp if offset == u32::from(reg_cdp::S_LUT_ACCESS_CFG.offset) => self.cdp.tables.read_access(),
             Block::Sdp if offset == u32::from(reg_sdp::S_LUT_ACCESS_DATA.offset) => self.sdp.tables.read_data(),
+            Block::Cdp if offset == u32::from(reg_cdp::S_LUT_ACCESS_DATA.offset) => self.cdp.tables.read_data(),
             _ => self.groups[index(block)].read(offset),
         }
     }
@@ -125,7 +131,9 @@ impl Model {
             Block::Cvif => write_plain(&mut self.cvif, family, offset, value),
             Block::Bdma => self.enabled |= self.bdma.write(offset, value),
             Block::Sdp if offset == u32::from(reg_sdp::S_LUT_ACCESS_CFG.offset) => self.sdp.tables.write_access(value),
+            Block::Cdp if offset == u32::from(reg_cdp::S_LUT_ACCESS_CFG.offset) => self.cdp.tables.write_access(value),
             Block::Sdp if offset == u32::from(reg_sdp::S_LUT_ACCESS_DATA.offset) => self.sdp.tables.write_data(value),
+            Block::Cdp if offset == u32::from(reg_cdp::S_LUT_ACCESS_DATA.offset) => self.cdp.tables.write_data(value),
             _ => self.enabled |= self.groups[index(block)].write(offset, value),
         }
     }
@@ -268,14 +276,23 @@ impl Model {
         }
     }
 
-    fn run_cdp(&mut self, _memory: &mut dyn Memory) -> bool {
-        let (Some(_cdp), Some(_rdma)) = (self.ready(Block::Cdp), self.ready(Block::CdpRdma)) else { return false };
-        self.halt(&[(Block::Cdp, &[]), (Block::CdpRdma, &[])], Stop::unsupported("CDP", "this model has no CDP"))
+    fn run_cdp(&mut self, memory: &mut dyn Memory) -> bool {
+        let (Some(_), Some(_)) = (self.ready(Block::Cdp), self.ready(Block::CdpRdma)) else { return false };
+        let next = |block: Block| self.groups[index(block)].next();
+        let blocks: [(Block, &[Source]); 2] = [(Block::Cdp, &[Source::Cdp]), (Block::CdpRdma, &[])];
+        match cdp::run(&mut self.cdp, self.config, next(Block::CdpRdma), next(Block::Cdp), memory) {
+            Ok(done) => self.end(&blocks, &done.status),
+            Err(stop) => self.halt(&blocks, stop),
+        }
     }
 
-    fn run_rubik(&mut self, _memory: &mut dyn Memory) -> bool {
-        let Some(_rubik) = self.ready(Block::Rbk) else { return false };
-        self.halt(&[(Block::Rbk, &[])], Stop::unsupported("Rubik", "this model has no Rubik"))
+    fn run_rubik(&mut self, memory: &mut dyn Memory) -> bool {
+        let Some(registers) = self.ready(Block::Rbk) else { return false };
+        let blocks: [(Block, &[Source]); 1] = [(Block::Rbk, &[Source::Rubik])];
+        match rubik::run(self.config, registers, memory) {
+            Ok(done) => self.end(&blocks, &done.status),
+            Err(stop) => self.halt(&blocks, stop),
+        }
     }
 
     /// The block at `offset` of the window and the offset in it.

@@ -6,8 +6,10 @@
 //! between hardware configurations is the data of [`nvdla_uapi::config`].
 
 pub mod bdma;
+pub mod cdp;
 pub mod cfgrom;
 pub mod conv;
+pub mod cube;
 pub mod device;
 pub mod glb;
 pub mod groups;
@@ -16,6 +18,7 @@ pub mod memory;
 pub mod num;
 pub mod pdp;
 pub mod registers;
+pub mod rubik;
 pub mod sdp;
 pub mod stream;
 

@@ -12,7 +12,7 @@
 //! N, C, H, W as in a feature cube; [`Operands::component_offset`] addresses the two components.
 
 use super::super::reg::values::{OperandMode, OperandSize, OperandUse, Precision};
-use super::{bytes, multiply_add, Error, Extents, Index, Layout, Rule};
+use super::{bytes, multiply_add, round_up, Error, Extents, Index, Layout, Rule};
 
 /// A component of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -114,9 +114,10 @@ impl Format {
 }
 
 impl Operands {
-    /// Operands for an output cube of these extents, without gaps. Per kernel, width and height do not matter.
+    /// Operands for an output cube of these extents, without gaps but those that align lines (where an atom of operands
+    /// is smaller than a feature atom). Per kernel, width and height do not matter.
     pub const fn packed(extents: Extents, format: Format) -> Result<Self, Error> {
-        let line = extents.w as u64 * format.bytes_per_atom() as u64;
+        let line = round_up(extents.w as u64 * format.bytes_per_atom() as u64, format.atom as u64);
         Self::unpacked(extents, format, line, line.saturating_mul(extents.h as u64))
     }
 

@@ -403,7 +403,7 @@ mod tests {
                 let mut seen = 0u64;
                 for &(name, lsb, width) in described.fields {
                     let mask = ((1u64 << width) - 1) << lsb;
-                    assert!(mask <= u64::from(u32::MAX), "{} {name}", described.name);
+                    assert!(u32::try_from(mask).is_ok(), "{} {name}", described.name);
                     assert_eq!(seen & mask, 0, "{} {name}", described.name);
                     seen |= mask;
                 }

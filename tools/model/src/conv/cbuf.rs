@@ -15,6 +15,7 @@ use super::half::{is_infinite, is_nan};
 use super::operation::{Mode, Operation, Placement};
 use super::pixel;
 use crate::memory::{self, Memory, Stop};
+use crate::stream::Stream;
 
 /// What the convolution buffer holds between operations, and scratch memory that operations share.
 #[derive(Debug, Default)]
@@ -31,6 +32,10 @@ pub struct State {
     slices: Vec<u8>,
     /// Weights that are left, uncompressed.
     weights: Vec<u8>,
+    /// Counts of the last fetches: an operation that fetches nothing reports those before it.
+    pub(super) counters: Counters,
+    /// Buffers that operations share.
+    pub(super) scratch: super::fast::Scratch,
 }
 
 /// What two operations must agree on to read each other's slices.
@@ -97,13 +102,13 @@ impl State {
         Self::default()
     }
 
+    /// Takes a stream that [`super::run`] gave back when nothing needs it any more, for its memory.
+    pub fn recycle(&mut self, stream: Stream) {
+        self.scratch.recycle(stream);
+    }
+
     /// What CSC reads for this operation.
-    pub(super) fn input<'m>(
-        &mut self,
-        operation: &Operation,
-        memory: &'m dyn Memory,
-        counters: &mut Counters,
-    ) -> Result<Input<'m>, Stop> {
+    pub(super) fn input<'m>(&mut self, operation: &Operation, memory: &'m dyn Memory) -> Result<Input<'m>, Stop> {
         let placed = self.placement == Some(operation.placement);
         let [cdma, csc] = operation.data_reuse;
         let fetches = !(placed && self.kept_data[0] && cdma.reuse);
@@ -129,6 +134,10 @@ impl State {
                 format!("CSC takes {} slices, the buffer holds {kept} and CDMA fetches {fetched}", operation.slices),
             ));
         }
+        let counters = &mut self.counters;
+        if fetches {
+            (counters.nan_data, counters.infinite_data) = (0, 0);
+        }
         if kept == 0 {
             if let Some(input) = in_place(operation, memory) {
                 return Ok(input);
@@ -151,12 +160,7 @@ impl State {
     }
 
     /// The weights, uncompressed, in the order of the hardware's steps.
-    pub(super) fn weights<'m>(
-        &mut self,
-        operation: &Operation,
-        memory: &'m dyn Memory,
-        counters: &mut Counters,
-    ) -> Result<Cow<'m, [u8]>, Stop> {
+    pub(super) fn weights<'m>(&mut self, operation: &Operation, memory: &'m dyn Memory) -> Result<Cow<'m, [u8]>, Stop> {
         let placed = self.placement == Some(operation.placement);
         let [cdma, csc] = operation.weight_reuse;
         let fetches = !(placed && self.kept_weights[0] && cdma.reuse);
@@ -180,9 +184,10 @@ impl State {
         }
         let surface = &operation.weights;
         let stored = memory::read(memory, "CDMA", surface.port, surface.address, surface.bytes)?;
-        if operation.precision == Precision::Fp16 {
-            (counters.nan_weights, counters.infinite_weights) = count(stored);
-        }
+        (self.counters.nan_weights, self.counters.infinite_weights) = match operation.precision {
+            Precision::Fp16 => count(stored),
+            Precision::Int8 | Precision::Int16 => (0, 0),
+        };
         let Some((address, bytes)) = surface.mask else {
             return Ok(Cow::Borrowed(&stored[..needed]));
         };

@@ -7,13 +7,13 @@
 //! - [`cbuf`]: what CDMA fetches, and what stays in the convolution buffer for the next operation;
 //! - [`pixel`] and [`convert`]: pixel formats and the input converter;
 //! - [`reference`]: the steps of CSC, CMAC and CACC in plain code;
+//! - [`fast`]: the same with the machine's vector instructions;
 //! - [`half`] and [`winograd`]: the arithmetic of fp16 and of Winograd convolution.
 //!
 //! Source: "In-memory data formats" for what lies in memory; the reference model (`cmod/cdma`, `cmod/csc`, `cmod/cmac`,
 //! `cmod/cacc`) for order and arithmetic.
 
 use nvdla_uapi::config::Config;
-use nvdla_uapi::reg::values::Precision;
 use nvdla_uapi::reg::{cacc, cdma, Block};
 
 use crate::memory::{Memory, Stop};
@@ -22,14 +22,15 @@ use crate::stream::{Done, Samples, Stream};
 
 pub mod cbuf;
 pub mod convert;
+pub mod fast;
 pub mod half;
 pub mod operation;
 pub mod pixel;
 pub mod reference;
 pub mod winograd;
 
-use cbuf::Counters;
 pub use cbuf::State;
+pub use fast::Isa;
 use operation::Operation;
 
 /// The registers of the five blocks.
@@ -52,12 +53,23 @@ pub struct Blocks<'a> {
 /// The stream has as many lanes as an output surface has channels: those of a memory atom (32 for int8 and 16 for int16
 /// and fp16 on nv_full). Lanes without a kernel are zero.
 pub fn run(state: &mut State, config: &Config, blocks: &Blocks<'_>, memory: &dyn Memory) -> Result<Done<Stream>, Stop> {
+    run_with(Isa::best(), state, config, blocks, memory)
+}
+
+/// [`run`] with an instruction set that the machine has.
+pub fn run_with(
+    isa: Isa,
+    state: &mut State,
+    config: &Config,
+    blocks: &Blocks<'_>,
+    memory: &dyn Memory,
+) -> Result<Done<Stream>, Stop> {
     let operation = Operation::new(config, blocks)?;
-    let mut counters = Counters::default();
-    let weights = state.weights(&operation, memory, &mut counters)?;
-    let input = state.input(&operation, memory, &mut counters)?;
-    let (output, saturated) = reference::run(&operation, &input, &weights);
+    let weights = state.weights(&operation, memory)?;
+    let input = state.input(&operation, memory)?;
+    let (output, saturated) = fast::run(&mut state.scratch, isa, &operation, &input, &weights);
     state.release(&operation, input, weights);
+    let counters = state.counters;
     let status = vec![
         (Block::Cdma, cdma::D_NAN_INPUT_DATA_NUM, counters.nan_data),
         (Block::Cdma, cdma::D_NAN_INPUT_WEIGHT_NUM, counters.nan_weights),
@@ -68,13 +80,8 @@ pub fn run(state: &mut State, config: &Config, blocks: &Blocks<'_>, memory: &dyn
     Ok(Done { output, status })
 }
 
-/// The operation's output, all zero.
-fn empty(operation: &Operation) -> Stream {
+/// The operation's output.
+fn stream(operation: &Operation, samples: Samples) -> Stream {
     let Operation { output, batch, atomic_k, .. } = *operation;
-    let count = batch * output.channels.div_ceil(atomic_k) * output.height * output.width * atomic_k;
-    let samples = match operation.precision {
-        Precision::Fp16 => Samples::Float(vec![0.0; count]),
-        Precision::Int8 | Precision::Int16 => Samples::Int(vec![0; count]),
-    };
     Stream { width: output.width, height: output.height, channels: output.channels, lanes: atomic_k, batch, samples }
 }

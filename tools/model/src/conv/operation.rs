@@ -9,6 +9,8 @@
 //! Source: the register specification; the conditions are those that the reference model asserts
 //! (`cmod/cdma`, `cmod/csc`, `cmod/cacc`).
 
+use std::ops::Range;
+
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::{ConvMode, DataFormat, PixelFormat, Precision, RamType, WeightFormat};
 use nvdla_uapi::reg::{cacc, cdma, cmac_a, cmac_b, csc, Family};
@@ -21,7 +23,7 @@ use crate::memory::{Port, Stop};
 const MAX_SUMS: usize = 1 << 28;
 /// Largest number of multiplications of one operation: some hundred times those of the largest real layers, and a
 /// bound on the time that random registers can make the model spend.
-const MAX_MACS: usize = 1 << 40;
+const MAX_MACS: usize = 1 << 38;
 
 /// Bytes of one entry of nv_full's convolution buffer. Its configuration counts half entries.
 const NV_FULL_ENTRY: usize = 128;
@@ -527,6 +529,31 @@ impl Operation {
         }
     }
 
+    /// Where the weights of a kernel for one block of channels at one kernel position lie, as bytes of the uncompressed
+    /// weights: groups of kernels, blocks, steps, kernels, and where a step takes several lines of an image, lines.
+    pub fn weight_row(&self, kernel: usize, block: usize, tap: usize) -> Range<usize> {
+        let element = self.element();
+        let (group, in_group) = (kernel / self.atomic_k, kernel % self.atomic_k);
+        let kernels = (self.kernels - group * self.atomic_k).min(self.atomic_k);
+        let channels = (self.kernel.channels - block * self.atomic_c).min(self.atomic_c);
+        let extension = self.post_extension;
+        let (step, line) = (tap / extension, tap % extension);
+        let lines = match extension {
+            1 => 1,
+            _ => (self.kernel.height - step * extension).min(extension),
+        };
+        let before = block * self.atomic_c * self.taps_of_all_lines() * kernels
+            + (step * extension * kernels + in_group * lines + line) * channels;
+        let start = group * self.atomic_k * self.kernel_bytes() + before * element;
+        start..start + channels * element
+    }
+
+    /// Accumulators of the output, lanes without a kernel included.
+    pub fn sums(&self) -> usize {
+        let Size { width, height, channels } = self.output;
+        self.batch * channels.div_ceil(self.atomic_k) * self.atomic_k * height * width
+    }
+
     /// Bytes of a line of input in the convolution buffer, without what fills up its last entry.
     pub fn slice_bytes(&self) -> usize {
         match self.placement.mode {
@@ -561,6 +588,25 @@ impl Operation {
                 "an output of {}x{}x{} in a batch of {} is more than the {MAX_SUMS} sums that this model holds",
                 output.width, output.height, output.channels, self.batch
             ));
+        }
+        if self.placement.mode != Mode::Winograd {
+            // Padding registers reach this far beyond the input.
+            const BEYOND: usize = 63;
+            let [(right, width), (bottom, height)] = [
+                (
+                    (output.width - 1) * self.stride[0] + (kernel.width - 1) * self.dilation[0],
+                    input.width + self.pad[0],
+                ),
+                (
+                    (output.height - 1) * self.stride[1] + (kernel.height - 1) * self.dilation[1],
+                    input.height + self.pad[1],
+                ),
+            ];
+            if self.placement.mode == Mode::Feature && right >= width + BEYOND || bottom >= height + BEYOND {
+                return unsupported(format!(
+                    "the last kernel ends at column {right}, line {bottom} of a padded input of {width}x{height}"
+                ));
+            }
         }
         let macs = (sums * lanes).checked_mul(self.taps_of_all_lines() * kernel.channels);
         if macs.is_none_or(|macs| macs > MAX_MACS) {

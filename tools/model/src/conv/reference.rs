@@ -23,7 +23,7 @@ const WINOGRAD_LANES: usize = 4;
 
 /// The output cubes, and how many sums were limited to 32 bits.
 pub fn run(operation: &Operation, input: &Input<'_>, weights: &[u8]) -> (Stream, u32) {
-    let mut stream = super::empty(operation);
+    let mut stream = super::stream(operation, empty(operation));
     let mut saturated = 0;
     let walk = Walk { operation, input, weights };
     for batch in 0..operation.batch {
@@ -53,6 +53,14 @@ pub fn run(operation: &Operation, input: &Input<'_>, weights: &[u8]) -> (Stream,
         }
     }
     (stream, saturated)
+}
+
+/// Zeros.
+fn empty(operation: &Operation) -> Samples {
+    match operation.precision {
+        Precision::Fp16 => Samples::Float(vec![0.0; operation.sums()]),
+        Precision::Int8 | Precision::Int16 => Samples::Int(vec![0; operation.sums()]),
+    }
 }
 
 /// One accumulator.
@@ -140,20 +148,16 @@ impl Walk<'_> {
     /// The weights of one kernel in one step: groups of kernels, blocks of channels, positions, kernels, channels.
     fn weights_of(&self, kernel: usize, block: usize, tap: usize, lanes: &mut [u16; LANES]) {
         let operation = self.operation;
-        let element = operation.element();
-        let (group, in_group) = (kernel / operation.atomic_k, kernel % operation.atomic_k);
-        let kernels = (operation.kernels - group * operation.atomic_k).min(operation.atomic_k);
-        let channels = self.block_channels(block);
         let extension = operation.post_extension;
-        let lines = (operation.kernel.height - tap.min(operation.kernel.height) * extension).min(extension);
-        let lines = if extension == 1 { 1 } else { lines };
-        let before_block = block * operation.atomic_c * operation.taps() * kernels;
-        let at = group * operation.atomic_k * operation.kernel_bytes()
-            + (before_block + tap * channels * extension * kernels + in_group * channels * lines) * element;
-        for line in 0..lines {
-            for channel in 0..channels {
-                let at = at + (line * channels + channel) * element;
-                lanes[line * (operation.atomic_c / extension) + channel] = get(self.weights, at, element);
+        for line in 0..extension {
+            let position = tap * extension + line;
+            if line > 0 && position >= operation.kernel.height {
+                break;
+            }
+            let row = operation.weight_row(kernel, block, position);
+            let row = self.weights[row].chunks_exact(operation.element());
+            for (lane, weight) in lanes[line * (operation.atomic_c / extension)..].iter_mut().zip(row) {
+                *lane = get(weight, 0, operation.element());
             }
         }
     }

@@ -121,11 +121,11 @@ impl Image {
 
     /// Bytes of the plane's address to the first pixel.
     pub const fn first_pixel(&self, plane: u32) -> u64 {
-        let bytes = self.x_offset * self.format.bytes_per_pixel[(plane & 1) as usize];
+        let bytes = self.x_offset as u64 * self.format.bytes_per_pixel[(plane & 1) as usize] as u64;
         if plane == 0 {
-            bytes as u64
+            bytes
         } else {
-            (bytes % self.alignment) as u64
+            bytes % self.alignment as u64
         }
     }
 

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! One device's engine: it runs a task at a time.
+//!
+//! The caller serialises the calls, under whatever lock it has, and drives them: [`Engine::submit`] programs and starts
+//! the first operations; on each interrupt [`Engine::interrupt`] takes and clears the device's status, and
+//! [`Engine::process_events`], called until it has nothing more to tell, does what follows from it.
+
+use super::device::Device;
+use super::failure::{done, Cause, Failure, Running};
+use super::hardware::Hardware;
+use super::schedule::{Enabled, Executor, Group, Place, Schedule, GROUPS, UNITS};
+use super::slot::{operation, operation_mut, Operation, Region, Slot};
+use super::statistics;
+use super::task::Task;
+use crate::uapi::config::Config;
+use crate::uapi::desc::{Event, OpType, PROCESSORS};
+use crate::uapi::reg::glb;
+use core::fmt;
+
+use super::image::Program;
+
+/// Rounds of reading the interrupt status in one interrupt. A device that raises more is broken; what it raised comes
+/// with the next interrupt.
+const STATUS_ROUNDS: u32 = 16;
+
+/// What [`Engine::process_events`] tells.
+#[derive(Debug)]
+pub enum Progress<S> {
+    /// An operation has completed. Call again.
+    Completed {
+        /// The operation's index.
+        operation: u32,
+        /// Its region of interest.
+        roi: u32,
+        /// The unit that ran it.
+        unit: OpType,
+        /// Where its output lies.
+        output: Option<Region>,
+    },
+    /// The task has ended, all its operations complete. The engine is free.
+    Ended(Task<S>),
+    /// The task runs. When `poll` is set the device was not ready for an operation, and no interrupt will say when it is:
+    /// call again shortly.
+    Waiting {
+        /// Whether to call again without an interrupt.
+        poll: bool,
+    },
+    /// There is no task.
+    Idle,
+}
+
+/// Why a task is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SubmitError {
+    /// Another runs.
+    Busy,
+    /// The last one was ended while the device ran; [`Engine::reset`] or [`Engine::adopt`] has not been called since.
+    NeedsReset,
+    /// The task was validated for another hardware configuration.
+    WrongConfig {
+        /// The task's.
+        task: &'static str,
+        /// The device's.
+        device: &'static str,
+    },
+}
+
+impl fmt::Display for SubmitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Busy => f.write_str("another task runs"),
+            Self::NeedsReset => f.write_str("the device needs a reset"),
+            Self::WrongConfig { task, device } => write!(f, "the task is for {task}, the device is {device}"),
+        }
+    }
+}
+
+impl core::error::Error for SubmitError {}
+
+/// A task that was not taken, and why.
+#[derive(Debug)]
+pub struct Submission<S> {
+    /// Why.
+    pub error: SubmitError,
+    /// The task.
+    pub task: Task<S>,
+}
+
+/// The state of a device's scheduler.
+#[derive(Debug)]
+pub struct Engine<S> {
+    device: Device,
+    schedule: Schedule,
+    task: Option<Task<S>>,
+    deadline_ns: u64,
+    /// Interrupt status that was taken and not processed.
+    pending: u32,
+    last_status: u32,
+    interrupts: u32,
+    needs_reset: bool,
+}
+
+impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
+    /// The engine of a device of that configuration, which has just been reset.
+    pub fn new(config: &'static Config) -> Self {
+        Self {
+            device: Device::new(config),
+            schedule: Schedule::new([(0, 0); PROCESSORS]),
+            task: None,
+            deadline_ns: 0,
+            pending: 0,
+            last_status: 0,
+            interrupts: 0,
+            needs_reset: false,
+        }
+    }
+
+    /// The device's configuration.
+    pub fn config(&self) -> &'static Config {
+        self.device.config()
+    }
+
+    /// Whether a task runs.
+    pub fn is_busy(&self) -> bool {
+        self.task.is_some()
+    }
+
+    /// Whether the device must be reset before it takes a task.
+    pub fn needs_reset(&self) -> bool {
+        self.needs_reset
+    }
+
+    /// The device has been reset. A task that was running is handed back.
+    pub fn reset(&mut self) -> Option<Task<S>> {
+        self.device.reset();
+        self.schedule = Schedule::new([(0, 0); PROCESSORS]);
+        self.pending = 0;
+        self.needs_reset = false;
+        self.task.take()
+    }
+
+    /// Takes over a device that is idle but was not reset: another driver used it, or its power was kept. Brings its
+    /// registers to their values after reset. A task that was running is handed back.
+    pub fn adopt(&mut self, hw: &mut impl Hardware) -> Option<Task<S>> {
+        let pointers = self.device.adopt(hw);
+        self.schedule = Schedule::new(pointers);
+        self.pending = 0;
+        self.needs_reset = false;
+        self.task.take()
+    }
+
+    /// Starts a task, which must end before `deadline_ns` (in the clock of `now_ns`; `u64::MAX` for no deadline).
+    pub fn submit(
+        &mut self,
+        hw: &mut impl Hardware,
+        mut task: Task<S>,
+        now_ns: u64,
+        deadline_ns: u64,
+    ) -> Result<(), Submission<S>> {
+        let config = self.device.config();
+        let error = if self.task.is_some() {
+            Some(SubmitError::Busy)
+        } else if self.needs_reset {
+            Some(SubmitError::NeedsReset)
+        } else if task.config().name != config.name {
+            Some(SubmitError::WrongConfig { task: task.config().name, device: config.name })
+        } else {
+            None
+        };
+        if let Some(error) = error {
+            return Err(Submission { error, task });
+        }
+        self.deadline_ns = deadline_ns;
+        (self.pending, self.last_status, self.interrupts) = (0, 0, 0);
+        task.rewind();
+        self.device.set_mask(hw, task.waits_for_cdma());
+        self.schedule.start(task.heads(), task.operations());
+        self.task = Some(task);
+        self.advance(hw, now_ns);
+        Ok(())
+    }
+
+    /// Takes the device's interrupt status and clears it. False when the interrupt was not this device's.
+    ///
+    /// Reads until nothing is left, so that an interrupt that is signalled once for several causes is not lost.
+    pub fn interrupt(&mut self, hw: &mut impl Hardware) -> bool {
+        let mut taken = 0;
+        for _ in 0..STATUS_ROUNDS {
+            let status = self.device.status(hw);
+            if status == 0 {
+                break;
+            }
+            self.device.clear(hw, status);
+            taken |= status;
+        }
+        if taken == 0 {
+            return false;
+        }
+        self.pending |= taken;
+        self.last_status = taken;
+        self.interrupts = self.interrupts.saturating_add(1);
+        true
+    }
+
+    /// Does what follows from the interrupts taken so far, and tells of one step of it. Call it until the answer is
+    /// [`Progress::Waiting`], [`Progress::Ended`] or [`Progress::Idle`].
+    pub fn process_events(&mut self, hw: &mut impl Hardware, now_ns: u64) -> Progress<S> {
+        if self.task.is_none() {
+            self.pending = 0;
+            return Progress::Idle;
+        }
+        loop {
+            if let Some(completed) = self.next_event(hw, now_ns) {
+                return completed;
+            }
+            if self.pending != 0 {
+                continue;
+            }
+            if self.schedule.is_deferred() {
+                self.schedule.retry();
+                self.advance(hw, now_ns);
+            }
+            if self.schedule.is_complete() {
+                return self.task.take().map_or(Progress::Idle, Progress::Ended);
+            }
+            return Progress::Waiting { poll: self.schedule.is_deferred() };
+        }
+    }
+
+    /// Handles one pending event; tells of it when an operation completed.
+    fn next_event(&mut self, hw: &mut impl Hardware, now_ns: u64) -> Option<Progress<S>> {
+        let (unit, group, event) = match self.schedule.take_finished() {
+            Some((unit, group)) => (unit, group, Event::OpCompleted),
+            None => self.take_pending()?,
+        };
+        let slots = self.task.as_mut()?.slots_mut();
+        if event != Event::OpCompleted {
+            self.schedule.event(slots, unit, group, event);
+            self.advance(hw, now_ns);
+            return None;
+        }
+        let (_, rdma) = self.schedule.group(unit, group).holds()?;
+        // An interrupt of a group that runs nothing means nothing.
+        let index = self.schedule.complete(slots, unit, group)?;
+        let place = Place { group: group as u8, rdma };
+        self.count(hw, index, place, now_ns);
+        self.advance(hw, now_ns);
+        let operation = operation(self.task.as_mut()?.slots_mut(), index)?;
+        Some(Progress::Completed {
+            operation: operation.index,
+            roi: operation.roi,
+            unit: operation.op_type,
+            output: operation.output,
+        })
+    }
+
+    /// The next event in the pending interrupt status. What CDMA has fetched comes before completions, and a producer's
+    /// completion before its consumer's: the order in which they happened, when one interrupt tells of all.
+    fn take_pending(&mut self) -> Option<(usize, usize, Event)> {
+        use glb::s_intr_status as status;
+        const CDMA: [(u32, usize, Event); 4] = [
+            (status::CDMA_WT_DONE_STATUS0.mask(), 0, Event::CdmaWeightDone),
+            (status::CDMA_WT_DONE_STATUS1.mask(), 1, Event::CdmaWeightDone),
+            (status::CDMA_DAT_DONE_STATUS0.mask(), 0, Event::CdmaDataDone),
+            (status::CDMA_DAT_DONE_STATUS1.mask(), 1, Event::CdmaDataDone),
+        ];
+        for (bit, group, event) in CDMA {
+            if self.pending & bit != 0 {
+                self.pending &= !bit;
+                return Some((OpType::Conv as usize, group, event));
+            }
+        }
+        for (unit, op_type) in UNITS.into_iter().enumerate() {
+            // Both groups may have completed: the older operation's first.
+            let first = self.schedule.oldest(unit).unwrap_or(0);
+            for group in [first, 1 - first] {
+                let bit = done(op_type, group);
+                if self.pending & bit != 0 {
+                    self.pending &= !bit;
+                    return Some((unit, group, Event::OpCompleted));
+                }
+            }
+        }
+        self.pending = 0;
+        None
+    }
+
+    /// Reads what the unit counted, when the task asks for it.
+    fn count(&mut self, hw: &mut impl Hardware, index: u32, place: Place, now_ns: u64) {
+        let Some(task) = &mut self.task else { return };
+        if !task.is_counted() {
+            return;
+        }
+        if let Some(operation) = operation_mut(task.slots_mut(), index) {
+            let runtime = now_ns.saturating_sub(operation.started_ns) / 1000;
+            let runtime = u32::try_from(runtime).unwrap_or(u32::MAX);
+            let (unit, rdma) = (operation.op_type, operation.rdma);
+            operation.statistics = Some(statistics::read(&mut self.device, hw, unit, rdma, place, runtime));
+        }
+    }
+
+    fn advance(&mut self, hw: &mut impl Hardware, now_ns: u64) {
+        if let Some(task) = &mut self.task {
+            let counted = task.is_counted();
+            let mut driver = Driver { hw, device: &mut self.device, counted, now_ns };
+            self.schedule.advance(task.slots_mut(), &mut driver);
+        }
+    }
+
+    /// What is wrong when the running task's deadline has passed. The caller then calls [`Engine::abort`].
+    pub fn check_deadline(&mut self, hw: &mut impl Hardware, now_ns: u64) -> Option<Failure> {
+        if self.task.is_none() || now_ns < self.deadline_ns {
+            return None;
+        }
+        self.failure(hw, Cause::Deadline)
+    }
+
+    /// Ends the running task and hands it back with what it was doing. The device keeps running what it was given: reset
+    /// it, and then call [`Engine::reset`].
+    pub fn abort(&mut self, hw: &mut impl Hardware) -> Option<(Task<S>, Failure)> {
+        let failure = self.failure(hw, Cause::Aborted)?;
+        self.device.silence(hw);
+        self.needs_reset = true;
+        self.pending = 0;
+        self.task.take().map(|task| (task, failure))
+    }
+
+    /// What the task is doing.
+    fn failure(&mut self, hw: &mut impl Hardware, cause: Cause) -> Option<Failure> {
+        let status = self.device.status(hw);
+        let slots = self.task.as_mut()?.slots_mut();
+        let mut running = [None; PROCESSORS * GROUPS];
+        for (place, running) in running.iter_mut().enumerate() {
+            let (unit, group) = (place / GROUPS, place % GROUPS);
+            let held = self.schedule.group(unit, group);
+            let operation: Option<&Operation> = held.holds().and_then(|(index, _)| operation(slots, index));
+            *running = operation.map(|operation| Running {
+                operation: operation.index,
+                roi: operation.roi,
+                unit: operation.op_type,
+                group: group as u8,
+                enabled: matches!(held, Group::Enabled(..)),
+                waits: operation.left,
+                interrupt: (status | self.pending) & done(operation.op_type, group) != 0,
+            });
+        }
+        Some(Failure {
+            cause,
+            completed: self.schedule.completed(),
+            total: self.schedule.total(),
+            running,
+            status,
+            last_status: self.last_status,
+            interrupts: self.interrupts,
+        })
+    }
+}
+
+/// Carries out on the device what the schedule decides.
+struct Driver<'a, H> {
+    hw: &'a mut H,
+    device: &'a mut Device,
+    counted: bool,
+    now_ns: u64,
+}
+
+impl<H: Hardware> Executor for Driver<'_, H> {
+    fn program(&mut self, slots: &[Slot], index: u32, place: Place) {
+        let Some(operation) = operation(slots, index) else { return };
+        let table = operation.lut.and_then(|slot| slots.get(slot as usize)).and_then(Slot::table);
+        if let Some(table) = table {
+            self.device.load_table(self.hw, operation.op_type, table);
+        }
+        self.device.program(self.hw, &operation.program, place);
+    }
+
+    fn enable(&mut self, operation: &mut Operation, place: Place) -> Enabled {
+        if operation.op_type == OpType::Conv && !self.device.is_flushed(self.hw) {
+            return Enabled::NotYet;
+        }
+        if matches!(&operation.program, Program::Bdma(transfers) if transfers.count == 0) {
+            return Enabled::Complete;
+        }
+        operation.started_ns = self.now_ns;
+        self.device.enable(self.hw, operation.op_type, operation.rdma, place, self.counted);
+        Enabled::Yes
+    }
+}

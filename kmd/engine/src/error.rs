@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! Why a task is refused: the operation, the surface or field, and the values.
+
+use crate::uapi::desc::{self, Event, OpType};
+use crate::uapi::layout;
+use crate::uapi::reg::Block;
+use core::fmt;
+
+/// A refused task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Error {
+    /// The operation's index, where it is an operation that is refused.
+    pub operation: Option<u32>,
+    /// The operation's type, once that is known.
+    pub op_type: Option<OpType>,
+    /// The region of interest, in a task of several.
+    pub roi: Option<u32>,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// A field by its descriptor's name, below a surface or sub-unit where it lies in one (`src_data.width`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// The surface or sub-unit; empty where there is none.
+    pub part: &'static str,
+    /// The field.
+    pub field: &'static str,
+}
+
+impl Name {
+    /// A field of the descriptor itself.
+    pub const fn new(field: &'static str) -> Self {
+        Self { part: "", field }
+    }
+
+    /// A field of one of the descriptor's surfaces or sub-units.
+    pub const fn of(part: &'static str, field: &'static str) -> Self {
+        Self { part, field }
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.part.is_empty() {
+            f.write_str(self.field)
+        } else {
+            write!(f, "{}.{}", self.part, self.field)
+        }
+    }
+}
+
+/// Why a task, or one of its operations, is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Bytes are no descriptor of the interface.
+    Descriptor(desc::Error),
+    /// A list leaves the buffer that its address names.
+    List {
+        /// The list.
+        list: &'static str,
+        /// The list's address, a position in the address list.
+        address: i64,
+        /// Where the list would end, in bytes from that address.
+        end: u64,
+        /// Bytes of the buffer.
+        size: u64,
+    },
+    /// An index names nothing.
+    Index {
+        /// The field that holds it.
+        name: Name,
+        /// The index.
+        value: i64,
+        /// What it counts.
+        of: &'static str,
+        /// How many of these there are.
+        count: u64,
+    },
+    /// The task has more operations, regions included, than the engine takes.
+    TooMany {
+        /// The task's.
+        operations: u64,
+        /// The most that it takes.
+        limit: u64,
+    },
+    /// The caller handed in too few slots, or the task changed after they were counted.
+    Slots {
+        /// Slots that the task needs.
+        needed: u64,
+        /// Slots that there are.
+        available: u64,
+    },
+    /// A surface's bytes leave the buffer that its address names.
+    Surface {
+        /// The surface.
+        surface: &'static str,
+        /// Its address, a position in the address list.
+        address: i64,
+        /// Where it begins, in bytes from that address.
+        start: u64,
+        /// Where it ends.
+        end: u64,
+        /// Bytes of the buffer.
+        size: u64,
+    },
+    /// A surface's layout breaks a rule of the document.
+    Layout {
+        /// The surface.
+        surface: &'static str,
+        /// The rule and the values.
+        error: layout::Error,
+    },
+    /// A surface lies above the addresses that the device can reach.
+    Unreachable {
+        /// The surface.
+        surface: &'static str,
+        /// The address after its last byte.
+        end: u64,
+        /// Bits of the device's addresses.
+        bits: u32,
+    },
+    /// A value is not as aligned as the hardware needs it.
+    Alignment {
+        /// The field; `address` for the DMA address that a surface comes to.
+        name: Name,
+        /// The value.
+        value: u64,
+        /// What it must be a multiple of.
+        alignment: u64,
+    },
+    /// A value is outside what the field's register holds, or the hardware can do.
+    Range {
+        /// The field.
+        name: Name,
+        /// The value.
+        value: i64,
+        /// The smallest valid one.
+        minimum: i64,
+        /// The largest valid one.
+        maximum: i64,
+    },
+    /// A value does not fit its register.
+    Register {
+        /// The block.
+        block: Block,
+        /// The register.
+        register: &'static str,
+        /// The value.
+        value: u32,
+        /// The bits that the register has.
+        writable: u32,
+    },
+    /// Two values that must agree do not.
+    Mismatch {
+        /// One field.
+        name: Name,
+        /// Its value.
+        value: i64,
+        /// The other value's name.
+        other: &'static str,
+        /// The other value.
+        expected: i64,
+    },
+    /// A field holds a value that is known but does not apply here.
+    Invalid {
+        /// The field.
+        name: Name,
+        /// What is wrong.
+        why: &'static str,
+    },
+    /// The hardware configuration lacks something.
+    Unsupported {
+        /// What it lacks.
+        what: &'static str,
+        /// The configuration.
+        config: &'static str,
+    },
+    /// An operation's dependency count is not the number of edges that lead to it.
+    DependencyCount {
+        /// The count.
+        stated: u32,
+        /// The edges.
+        edges: u32,
+    },
+    /// The operation's data comes from, or goes to, another unit on the fly, and no operation of that unit is its
+    /// partner.
+    NoPartner {
+        /// The surface.
+        surface: &'static str,
+        /// The unit.
+        unit: OpType,
+    },
+    /// An operation is on its unit's list twice: the list is a circle.
+    ListCycle,
+    /// No list leads to the operation.
+    NotReached,
+    /// The graph never completes: the operation waits for an event that cannot happen.
+    Stuck {
+        /// The event.
+        event: Event,
+        /// The operation whose event it is.
+        of: u32,
+        /// Its type.
+        op_type: OpType,
+    },
+    /// The graph never completes: the operation waits for its unit, or for a partner that hands data over.
+    StuckBehind {
+        /// The operation that never completes or never starts.
+        of: u32,
+        /// Its type.
+        op_type: OpType,
+    },
+}
+
+impl From<Reason> for Error {
+    fn from(reason: Reason) -> Self {
+        Self { operation: None, op_type: None, roi: None, reason }
+    }
+}
+
+impl From<desc::Error> for Reason {
+    fn from(error: desc::Error) -> Self {
+        Self::Descriptor(error)
+    }
+}
+
+/// What has to happen for an event, in words.
+const fn happening(event: Event) -> &'static str {
+    match event {
+        Event::OpCompleted => "complete",
+        Event::OpProgrammed => "be programmed",
+        Event::OpEnabled => "be enabled",
+        Event::CdmaWeightDone => "have its weights",
+        Event::CdmaDataDone => "have its data",
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(operation) = self.operation {
+            write!(f, "operation {operation}")?;
+            if let Some(op_type) = self.op_type {
+                write!(f, " ({op_type})")?;
+            }
+            if let Some(roi) = self.roi {
+                write!(f, " of region {roi}")?;
+            }
+            f.write_str(": ")?;
+        }
+        self.reason.fmt(f)
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Descriptor(error) => error.fmt(f),
+            Self::List { list, address, end, size } => {
+                write!(f, "the {list} at address {address} ends at {end:#x}, its buffer at {size:#x}")
+            }
+            Self::Index { name, value, of, count } => {
+                write!(f, "{name} is {value}, and the task has {count} {of}")
+            }
+            Self::TooMany { operations, limit } => {
+                write!(f, "the task has {operations} operations, more than the {limit} that can run at once")
+            }
+            Self::Slots { needed, available } => {
+                write!(f, "the task needs {needed} slots, and {available} were handed in")
+            }
+            Self::Surface { surface, address, start, end, size } => write!(
+                f,
+                "{surface} begins at {start:#x} of address {address} and ends at {end:#x}, its buffer at {size:#x}"
+            ),
+            Self::Layout { surface, error } => write!(f, "{surface}: {error}"),
+            Self::Unreachable { surface, end, bits } => {
+                write!(f, "{surface} ends at DMA address {end:#x}, and the device's addresses have {bits} bits")
+            }
+            Self::Alignment { name, value, alignment } => {
+                write!(f, "{name} is {value:#x}, which is no multiple of {alignment}")
+            }
+            Self::Range { name, value, minimum, maximum } => {
+                write!(f, "{name} is {value}, outside {minimum}..={maximum}")
+            }
+            Self::Register { block, register, value, writable } => {
+                let name = block.name();
+                write!(f, "{name}.{register} would be {value:#x}, and it has the bits {writable:#x}")
+            }
+            Self::Mismatch { name, value, other, expected } => {
+                write!(f, "{name} is {value}, and {other} is {expected}")
+            }
+            Self::Invalid { name, why } => write!(f, "{name}: {why}"),
+            Self::Unsupported { what, config } => write!(f, "{config} has no {what}"),
+            Self::DependencyCount { stated, edges } => {
+                write!(f, "dependency_count is {stated}, and {edges} edges lead to the operation")
+            }
+            Self::NoPartner { surface, unit } => {
+                write!(f, "{surface} is handed over on the fly, and no {unit} operation is its partner")
+            }
+            Self::ListCycle => f.write_str("it is twice on its unit's list of operations"),
+            Self::NotReached => f.write_str("no list of operations leads to it"),
+            Self::Stuck { event, of, op_type } => {
+                write!(f, "it never starts, since operation {of} ({op_type}) can never {}", happening(event))
+            }
+            Self::StuckBehind { of, op_type } => {
+                write!(f, "it never completes, since operation {of} ({op_type}) does not")
+            }
+        }
+    }
+}
+
+impl core::error::Error for Error {}

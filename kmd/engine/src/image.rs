@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! An operation as register values: what remains of its descriptors after validation.
+
+use super::error::{Name, Reason};
+use crate::uapi::config::Config;
+use crate::uapi::desc::MAX_BDMA_TRANSFERS;
+use crate::uapi::reg::{Block, Family, Field, FieldValue, Register};
+
+/// Registers that the operation of a unit has at most (the convolution's).
+const REGISTERS: usize = 88;
+/// Blocks of a unit at most (the convolution's).
+const BLOCKS: usize = 5;
+
+/// The registers of one block in an [`Image`].
+#[derive(Clone, Copy, Debug)]
+struct Segment {
+    block: Block,
+    end: u8,
+}
+
+/// Register values, block by block.
+///
+/// Registers that an operation does not use are not in its image: they keep what they hold.
+#[derive(Clone, Debug)]
+pub(crate) struct Image {
+    segments: [Segment; BLOCKS],
+    blocks: u8,
+    count: u8,
+    /// Each register's word in its block.
+    places: [u8; REGISTERS],
+    values: [u32; REGISTERS],
+}
+
+impl Image {
+    pub(crate) const EMPTY: Self = Self {
+        segments: [Segment { block: Block::Cdma, end: 0 }; BLOCKS],
+        blocks: 0,
+        count: 0,
+        places: [0; REGISTERS],
+        values: [0; REGISTERS],
+    };
+
+    /// Each block with its registers' words and values.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = (Block, impl Iterator<Item = (usize, u32)> + '_)> + '_ {
+        let mut start = 0;
+        self.segments.iter().take(usize::from(self.blocks)).map(move |segment| {
+            let end = usize::from(segment.end).min(REGISTERS);
+            let range = start.min(end)..end;
+            start = end;
+            let places = &self.places[range.clone()];
+            let values = &self.values[range];
+            (segment.block, places.iter().zip(values).map(|(&place, &value)| (usize::from(place), value)))
+        })
+    }
+}
+
+/// BDMA's registers of one transfer, from `CFG_SRC_ADDR_LOW` to `CFG_DST_SURF`, in address order.
+pub(crate) const TRANSFER_WORDS: usize = 12;
+
+/// BDMA's transfers. The unit has no register groups: each transfer goes through the same registers into a queue.
+#[derive(Clone, Debug)]
+pub(crate) struct Transfers {
+    pub(crate) count: u8,
+    pub(crate) words: [[u32; TRANSFER_WORDS]; MAX_BDMA_TRANSFERS],
+}
+
+impl Transfers {
+    /// The transfers in use.
+    pub(crate) fn used(&self) -> &[[u32; TRANSFER_WORDS]] {
+        &self.words[..usize::from(self.count).min(MAX_BDMA_TRANSFERS)]
+    }
+}
+
+/// How an operation is programmed.
+#[derive(Clone, Debug)]
+#[allow(clippy::large_enum_variant)] // lies in a slot, which is as large
+pub(crate) enum Program {
+    /// Registers of a unit with register groups.
+    Blocks(Image),
+    /// BDMA's.
+    Bdma(Transfers),
+}
+
+/// Builds an [`Image`] and checks on the way that each value fits its field and register.
+pub(crate) struct Builder {
+    family: Family,
+    image: Image,
+}
+
+impl Builder {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self { family: config.family, image: Image::EMPTY }
+    }
+
+    /// The following registers are of `block`.
+    pub(crate) fn block(&mut self, block: Block) {
+        let end = self.image.count;
+        if let Some(segment) = self.image.segments.get_mut(usize::from(self.image.blocks)) {
+            *segment = Segment { block, end };
+            self.image.blocks += 1;
+        }
+    }
+
+    /// A register's value.
+    pub(crate) fn put(&mut self, register: Register, value: u32) -> Result<(), Reason> {
+        let last = usize::from(self.image.blocks).wrapping_sub(1);
+        let Some(segment) = self.image.segments.get_mut(last) else { return Ok(()) };
+        let writable = match self.family {
+            Family::NvFull => register.writable_nv_full,
+            Family::NvSmall => register.writable,
+        };
+        let count = usize::from(self.image.count);
+        if value & !writable != 0 || count >= REGISTERS {
+            let named = segment.block.registers().iter().find(|described| described.register == register);
+            let name = named.map_or("register", |described| described.name);
+            return Err(Reason::Register { block: segment.block, register: name, value, writable });
+        }
+        self.image.places[count] = (register.offset / 4) as u8;
+        self.image.values[count] = value;
+        self.image.count += 1;
+        segment.end = self.image.count;
+        Ok(())
+    }
+
+    /// A DMA address in its two registers.
+    pub(crate) fn address(&mut self, low: Register, high: Register, address: u64) -> Result<(), Reason> {
+        self.put(low, address as u32)?;
+        self.put(high, (address >> 32) as u32)
+    }
+
+    pub(crate) fn finish(self) -> Program {
+        Program::Blocks(self.image)
+    }
+}
+
+/// The bits of `field` that hold `value`, which must fit.
+pub(crate) fn fit(field: Field<u32>, name: Name, value: u32) -> Result<u32, Reason> {
+    if value > field.max() {
+        return Err(Reason::Range { name, value: i64::from(value), minimum: 0, maximum: i64::from(field.max()) });
+    }
+    Ok(field.put(value))
+}
+
+/// The bits of `field` that hold `value - 1`, as sizes and counts are kept.
+pub(crate) fn less_one(field: Field<u32>, name: Name, value: u32) -> Result<u32, Reason> {
+    match value.checked_sub(1) {
+        Some(less) if less <= field.max() => Ok(field.put(less)),
+        _ => {
+            let maximum = i64::from(field.max()) + 1;
+            Err(Reason::Range { name, value: i64::from(value), minimum: 1, maximum })
+        }
+    }
+}
+
+/// The bits of `field` that hold `value` in two's complement. Values that fit the field without a sign are taken too:
+/// compilers write half precision and unsigned numbers into signed fields.
+pub(crate) fn signed(field: Field<u32>, name: Name, value: i32) -> Result<u32, Reason> {
+    let maximum = i64::from(field.max());
+    let minimum = -(maximum + 1) / 2;
+    let wide = i64::from(value);
+    if wide < minimum || wide > maximum {
+        return Err(Reason::Range { name, value: wide, minimum, maximum });
+    }
+    Ok(field.put(value as u32 & field.max()))
+}
+
+/// The bits of an enumerated field.
+pub(crate) fn code<T: FieldValue>(field: Field<T>, value: T) -> u32 {
+    field.put(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::uapi::config::{NV_FULL, NV_SMALL};
+    use crate::uapi::reg::{cdma, sdp};
+
+    const NAME: Name = Name::new("field");
+
+    #[test]
+    fn fields_hold_what_fits() {
+        let width = cdma::d_datain_size_0::DATAIN_WIDTH;
+        assert_eq!(less_one(width, NAME, 8192), Ok(8191));
+        assert_eq!(less_one(width, NAME, 0), Err(Reason::Range { name: NAME, value: 0, minimum: 1, maximum: 8192 }));
+        assert!(less_one(width, NAME, 8193).is_err());
+        let scale = sdp::d_cvt_scale::CVT_SCALE;
+        assert_eq!(signed(scale, NAME, -1), Ok(0xffff));
+        assert_eq!(signed(scale, NAME, 0xffff), Ok(0xffff));
+        assert!(signed(scale, NAME, 0x10000).is_err());
+        assert!(signed(scale, NAME, -32769).is_err());
+    }
+
+    #[test]
+    fn a_register_keeps_only_its_familys_bits() {
+        let mut builder = Builder::new(&NV_FULL);
+        builder.block(Block::Cdma);
+        assert!(matches!(
+            builder.put(cdma::D_WEIGHT_BYTES, 8),
+            Err(Reason::Register { block: Block::Cdma, register: "D_WEIGHT_BYTES", value: 8, .. })
+        ));
+        let mut builder = Builder::new(&NV_SMALL);
+        builder.block(Block::Cdma);
+        builder.put(cdma::D_WEIGHT_BYTES, 8).unwrap();
+        builder.block(Block::Sdp);
+        builder.put(sdp::D_CVT_SCALE, 3).unwrap();
+        let Program::Blocks(image) = builder.finish() else { unreachable!() };
+        let blocks: Vec<_> = image.blocks().map(|(block, registers)| (block, registers.collect::<Vec<_>>())).collect();
+        assert_eq!(blocks, [(Block::Cdma, vec![(32, 8)]), (Block::Sdp, vec![(49, 3)])]);
+    }
+}

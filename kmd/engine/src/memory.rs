@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! What the engine needs of a task's memory: its address list.
+
+use core::fmt;
+
+/// What an entry of the address list stands for: bytes that the device may touch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Buffer {
+    /// The address at which the device sees the first byte.
+    pub address: u64,
+    /// Bytes, counted from there to the end of the memory that belongs to the task.
+    pub size: u64,
+}
+
+/// An access that leaves its buffer, or that names no buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutOfRange;
+
+impl fmt::Display for OutOfRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("outside the buffer")
+    }
+}
+
+impl core::error::Error for OutOfRange {}
+
+/// A task's address list, whose entries descriptors name by position.
+///
+/// Addresses and sizes must not change from [`super::Task::parse`] to the end of the task's last run: the register
+/// values hold them.
+pub trait TaskMemory {
+    /// Entries of the list.
+    fn count(&self) -> usize;
+    /// The buffer of an entry; `None` past the list's end.
+    fn buffer(&self, index: usize) -> Option<Buffer>;
+    /// Copies bytes out of an entry's buffer.
+    fn read(&self, index: usize, offset: u64, into: &mut [u8]) -> Result<(), OutOfRange>;
+    /// Copies bytes into an entry's buffer.
+    fn write(&mut self, index: usize, offset: u64, from: &[u8]) -> Result<(), OutOfRange>;
+}

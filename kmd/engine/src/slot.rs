@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! The storage of a task: one slot an operation of a region, and one a lookup table.
+
+use super::image::{Image, Program};
+use crate::uapi::desc::{Event, Lut, OpType, Stat, PROCESSORS};
+
+/// A place for a validated operation or a lookup table. The caller allocates as many as [`super::Task::slots`] says.
+#[derive(Clone, Debug, Default)]
+#[allow(clippy::large_enum_variant)] // an operation and a table are about as large
+pub enum Slot {
+    /// Nothing yet.
+    #[default]
+    Empty,
+    /// An operation.
+    Operation(Operation),
+    /// A lookup table.
+    Table(Table),
+}
+
+/// A lookup table as a task holds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    pub(crate) lut: Lut,
+    /// Its slopes are half precision.
+    pub(crate) half: bool,
+}
+
+impl Slot {
+    /// The operation in the slot.
+    pub fn operation(&self) -> Option<&Operation> {
+        match self {
+            Self::Operation(operation) => Some(operation),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn operation_mut(&mut self) -> Option<&mut Operation> {
+        match self {
+            Self::Operation(operation) => Some(operation),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn table(&self) -> Option<&Table> {
+        match self {
+            Self::Table(table) => Some(table),
+            _ => None,
+        }
+    }
+}
+
+/// Bytes of a task's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// Position in the address list.
+    pub address: u16,
+    /// Byte offset from that address.
+    pub offset: u64,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// An edge of the dependency graph, resolved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Edge {
+    /// The waiting operation's slot.
+    pub(crate) to: u32,
+    /// What it waits for.
+    pub(crate) event: Event,
+}
+
+/// A validated operation.
+#[derive(Clone, Debug)]
+pub struct Operation {
+    pub(crate) op_type: OpType,
+    pub(crate) index: u32,
+    pub(crate) roi: u32,
+    /// Events that it waits for: of the whole graph, and left in this run.
+    pub(crate) dependencies: u8,
+    pub(crate) left: u8,
+    /// Who waits for it: six consumers and the fused parent.
+    pub(crate) edges: [Option<Edge>; PROCESSORS + 1],
+    /// The next operation of the same unit, and this one's position in the unit's order once it is linked.
+    pub(crate) next: Option<u32>,
+    pub(crate) linked: bool,
+    pub(crate) order: u32,
+    /// The operation that hands its output over on the fly, and the one that takes this one's.
+    pub(crate) parent: Option<u32>,
+    pub(crate) child: Option<u32>,
+    /// The sizes (width, height, channels) of what it takes on the fly, and of what it hands over on the fly.
+    pub(crate) taken: Option<[u16; 3]>,
+    pub(crate) given: Option<[u16; 3]>,
+    /// The unit's read DMA is used.
+    pub(crate) rdma: bool,
+    /// The slot of the lookup table.
+    pub(crate) lut: Option<u32>,
+    pub(crate) output: Option<Region>,
+    pub(crate) program: Program,
+    pub(crate) started_ns: u64,
+    pub(crate) statistics: Option<Stat>,
+}
+
+impl Operation {
+    pub(crate) const fn new(op_type: OpType, index: u32, roi: u32) -> Self {
+        Self {
+            op_type,
+            index,
+            roi,
+            dependencies: 0,
+            left: 0,
+            edges: [None; PROCESSORS + 1],
+            next: None,
+            linked: false,
+            order: 0,
+            parent: None,
+            child: None,
+            taken: None,
+            given: None,
+            rdma: false,
+            lut: None,
+            output: None,
+            program: Program::Blocks(Image::EMPTY),
+            started_ns: 0,
+            statistics: None,
+        }
+    }
+
+    /// The unit that runs it.
+    pub fn op_type(&self) -> OpType {
+        self.op_type
+    }
+
+    /// Its position in the operation list.
+    pub fn index(&self) -> u32 {
+        self.index
+    }
+
+    /// Its region of interest.
+    pub fn roi(&self) -> u32 {
+        self.roi
+    }
+
+    /// Where its output lies, as its descriptor says: the cube's `size` bytes. `None` for an output that is handed over on
+    /// the fly, and for BDMA, which has no cube.
+    pub fn output(&self) -> Option<Region> {
+        self.output
+    }
+
+    /// What the unit counted, when the task asked for it and the operation has run.
+    pub fn statistics(&self) -> Option<&Stat> {
+        self.statistics.as_ref()
+    }
+}
+
+/// The operation in slot `index`.
+pub(crate) fn operation(slots: &[Slot], index: u32) -> Option<&Operation> {
+    slots.get(index as usize)?.operation()
+}
+
+/// The operation in slot `index`, to be changed.
+pub(crate) fn operation_mut(slots: &mut [Slot], index: u32) -> Option<&mut Operation> {
+    slots.get_mut(index as usize)?.operation_mut()
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! BDMA.
+//!
+//! Sources: the register manual for fields; `kmd/firmware/bdma.c` of the reference software for which field of the
+//! descriptor goes where, and for the limits.
+
+use super::super::error::{Name, Reason};
+use super::super::image::{code, fit, less_one, Program, Transfers, TRANSFER_WORDS};
+use super::super::memory::TaskMemory;
+use super::super::slot::Operation;
+use super::surface::{Bytes, Context};
+use crate::uapi::desc::{BdmaSurface, BdmaTransfer, MAX_BDMA_TRANSFERS};
+use crate::uapi::layout::align::Data;
+use crate::uapi::reg::bdma;
+
+/// Bytes that BDMA moves at least, to which everything is aligned.
+const UNIT: u32 = 32;
+/// Lines of a surface, and surfaces, at most.
+const MAX_REPEAT: i64 = 8192;
+
+pub(super) fn translate<M: TaskMemory + ?Sized>(
+    context: &Context<'_, M>,
+    surface: &BdmaSurface,
+    operation: &mut Operation,
+) -> Result<(), Reason> {
+    context.require(context.config.bdma, "BDMA")?;
+    // The operation's descriptor has a count as well, which the reference driver does not use either.
+    let count = usize::from(surface.num_transfers);
+    let Some(used) = surface.transfers.get(..count) else {
+        let (value, maximum) = (i64::from(surface.num_transfers), MAX_BDMA_TRANSFERS as i64);
+        return Err(Reason::Range { name: Name::new("num_transfers"), value, minimum: 0, maximum });
+    };
+    let mut words = [[0; TRANSFER_WORDS]; MAX_BDMA_TRANSFERS];
+    for (words, transfer) in words.iter_mut().zip(used) {
+        *words = one(context, surface, transfer)?;
+    }
+    operation.program = Program::Bdma(Transfers { count: count as u8, words });
+    Ok(())
+}
+
+/// One transfer's registers, in address order.
+fn one<M: TaskMemory + ?Sized>(
+    context: &Context<'_, M>,
+    surface: &BdmaSurface,
+    transfer: &BdmaTransfer,
+) -> Result<[u32; TRANSFER_WORDS], Reason> {
+    for (field, value) in [("line_repeat", transfer.line_repeat), ("surface_repeat", transfer.surface_repeat)] {
+        let value = i64::from(value);
+        if !(1..=MAX_REPEAT).contains(&value) {
+            let name = Name::of("transfers", field);
+            return Err(Reason::Range { name, value, minimum: 1, maximum: MAX_REPEAT });
+        }
+    }
+    for (field, value) in [
+        ("line_size", transfer.line_size),
+        ("source_line", transfer.source_line),
+        ("destination_line", transfer.destination_line),
+        ("source_surface", transfer.source_surface),
+        ("destination_surface", transfer.destination_surface),
+    ] {
+        aligned(Name::of("transfers", field), u64::from(value))?;
+    }
+    let source_type = context.ram(Name::new("source_type"), surface.source_type)?;
+    let destination_type = context.ram(Name::new("destination_type"), surface.destination_type)?;
+    let source = side(
+        context,
+        "transfers.source",
+        transfer.source_address,
+        transfer,
+        transfer.source_line,
+        transfer.source_surface,
+    )?;
+    let destination = side(
+        context,
+        "transfers.destination",
+        transfer.destination_address,
+        transfer,
+        transfer.destination_line,
+        transfer.destination_surface,
+    )?;
+    let name = |field| Name::of("transfers", field);
+    Ok([
+        source as u32,
+        (source >> 32) as u32,
+        destination as u32,
+        (destination >> 32) as u32,
+        less_one(bdma::cfg_line::SIZE, name("line_size / 32"), transfer.line_size / UNIT)?,
+        code(bdma::cfg_cmd::SRC_RAM_TYPE, source_type) | code(bdma::cfg_cmd::DST_RAM_TYPE, destination_type),
+        less_one(bdma::cfg_line_repeat::NUMBER, name("line_repeat"), transfer.line_repeat)?,
+        fit(bdma::cfg_src_line::STRIDE, name("source_line / 32"), transfer.source_line / UNIT)?,
+        fit(bdma::cfg_dst_line::STRIDE, name("destination_line / 32"), transfer.destination_line / UNIT)?,
+        less_one(bdma::cfg_surf_repeat::NUMBER, name("surface_repeat"), transfer.surface_repeat)?,
+        fit(bdma::cfg_src_surf::STRIDE, name("source_surface / 32"), transfer.source_surface / UNIT)?,
+        fit(bdma::cfg_dst_surf::STRIDE, name("destination_surface / 32"), transfer.destination_surface / UNIT)?,
+    ])
+}
+
+fn aligned(name: Name, value: u64) -> Result<(), Reason> {
+    if value % u64::from(UNIT) == 0 {
+        Ok(())
+    } else {
+        Err(Reason::Alignment { name, value, alignment: u64::from(UNIT) })
+    }
+}
+
+/// Where one side of a transfer lies.
+fn side<M: TaskMemory + ?Sized>(
+    context: &Context<'_, M>,
+    name: &'static str,
+    address: i16,
+    transfer: &BdmaTransfer,
+    line_stride: u32,
+    surface_stride: u32,
+) -> Result<u64, Reason> {
+    let before = u64::from(transfer.surface_repeat - 1) * u64::from(surface_stride)
+        + u64::from(transfer.line_repeat - 1) * u64::from(line_stride);
+    let span = before + u64::from(transfer.line_size);
+    context.place_at(name, address, 0, &Bytes::plain(Data::Feature, span))
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! CDP and its read DMA.
+//!
+//! Sources: the register manual for fields; `kmd/firmware/cdp.c` of the reference software for which field of the
+//! descriptor goes where.
+
+use super::super::error::{Name, Reason};
+use super::super::image::{code, fit, less_one, signed, Builder};
+use super::super::memory::TaskMemory;
+use super::super::slot::Operation;
+use super::surface::{Context, Named};
+use crate::uapi::desc::{CdpOp, CdpSurface};
+use crate::uapi::reg::values::NormalizationLength;
+use crate::uapi::reg::{cdp, cdp_rdma, Block};
+
+pub(super) fn translate<M: TaskMemory + ?Sized>(
+    context: &Context<'_, M>,
+    op: &CdpOp,
+    surface: &CdpSurface,
+    operation: &mut Operation,
+) -> Result<(), Reason> {
+    let src = Named { name: "src_data", cube: &surface.src_data };
+    let dst = Named { name: "dst_data", cube: &surface.dst_data };
+    context.require(context.config.cdp, "CDP")?;
+    context.require_precision(op.in_precision)?;
+    if op.in_precision != op.out_precision {
+        let why = "CDP's output has the precision of its input";
+        return Err(Reason::Invalid { name: Name::new("out_precision"), why });
+    }
+    for (field, value, expected) in [
+        ("width", surface.dst_data.width, surface.src_data.width),
+        ("height", surface.dst_data.height, surface.src_data.height),
+        ("channel", surface.dst_data.channel, surface.src_data.channel),
+    ] {
+        dst.same(field, value, "that of src_data", expected)?;
+    }
+    operation.rdma = true;
+    operation.output = dst.output();
+
+    let mut image = Builder::new(context.config);
+    reader(&mut image, context, op, src)?;
+    normalization(&mut image, op)?;
+    let ram = context.ram(dst.field("type"), surface.dst_data.mem_type)?;
+    let bytes = context.feature(dst, dst.extents(1), op.out_precision, 0)?;
+    let address = context.place(dst, &bytes)?;
+    image.address(cdp::D_DST_BASE_ADDR_LOW, cdp::D_DST_BASE_ADDR_HIGH, address)?;
+    image.put(cdp::D_DST_LINE_STRIDE, surface.dst_data.line_stride)?;
+    image.put(cdp::D_DST_SURFACE_STRIDE, surface.dst_data.surf_stride)?;
+    image.put(cdp::D_DST_DMA_CFG, code(cdp::d_dst_dma_cfg::DST_RAM_TYPE, ram))?;
+    image.put(cdp::D_DATA_FORMAT, code(cdp::d_data_format::INPUT_DATA_TYPE, op.in_precision))?;
+    let value = code(cdp::d_perf_enable::DMA_EN, context.counted) | code(cdp::d_perf_enable::LUT_EN, context.counted);
+    image.put(cdp::D_PERF_ENABLE, value)?;
+    operation.program = image.finish();
+    Ok(())
+}
+
+fn reader<M: TaskMemory + ?Sized>(
+    image: &mut Builder,
+    context: &Context<'_, M>,
+    op: &CdpOp,
+    src: Named<'_>,
+) -> Result<(), Reason> {
+    let ram = context.ram(src.field("type"), src.cube.mem_type)?;
+    let bytes = context.feature(src, src.extents(1), op.in_precision, 0)?;
+    let address = context.place_input(src, &bytes, 1)?;
+    image.block(Block::CdpRdma);
+    for (register, field, name, value) in [
+        (cdp_rdma::D_DATA_CUBE_WIDTH, cdp_rdma::d_data_cube_width::WIDTH, "width", src.cube.width),
+        (cdp_rdma::D_DATA_CUBE_HEIGHT, cdp_rdma::d_data_cube_height::HEIGHT, "height", src.cube.height),
+        (cdp_rdma::D_DATA_CUBE_CHANNEL, cdp_rdma::d_data_cube_channel::CHANNEL, "channel", src.cube.channel),
+    ] {
+        image.put(register, less_one(field, src.field(name), u32::from(value))?)?;
+    }
+    image.address(cdp_rdma::D_SRC_BASE_ADDR_LOW, cdp_rdma::D_SRC_BASE_ADDR_HIGH, address)?;
+    image.put(cdp_rdma::D_SRC_LINE_STRIDE, src.cube.line_stride)?;
+    image.put(cdp_rdma::D_SRC_SURFACE_STRIDE, src.cube.surf_stride)?;
+    image.put(cdp_rdma::D_SRC_DMA_CFG, code(cdp_rdma::d_src_dma_cfg::SRC_RAM_TYPE, ram))?;
+    image.put(cdp_rdma::D_DATA_FORMAT, code(cdp_rdma::d_data_format::INPUT_DATA, op.in_precision))?;
+    image.put(cdp_rdma::D_PERF_ENABLE, code(cdp_rdma::d_perf_enable::DMA_EN, context.counted))
+}
+
+fn normalization(image: &mut Builder, op: &CdpOp) -> Result<(), Reason> {
+    let length = match op.local_size {
+        3 => NormalizationLength::Len3,
+        5 => NormalizationLength::Len5,
+        7 => NormalizationLength::Len7,
+        9 => NormalizationLength::Len9,
+        size => {
+            let why =
+                if size > 9 { "the window has at most 9 channels" } else { "the window has 3, 5, 7 or 9 channels" };
+            return Err(Reason::Invalid { name: Name::new("local_size"), why });
+        }
+    };
+    image.block(Block::Cdp);
+    let value = code(cdp::d_func_bypass::SQSUM_BYPASS, op.bypass_sqsum)
+        | code(cdp::d_func_bypass::MUL_BYPASS, op.bypass_out_mul);
+    image.put(cdp::D_FUNC_BYPASS, value)?;
+    image.put(cdp::D_LRN_CFG, code(cdp::d_lrn_cfg::NORMALZ_LEN, length))?;
+    let name = Name::of("in_cvt", "offset");
+    image.put(cdp::D_DATIN_OFFSET, signed(cdp::d_datin_offset::DATIN_OFFSET, name, op.in_cvt.offset)?)?;
+    image.put(cdp::D_DATIN_SCALE, u32::from(op.in_cvt.scale as u16))?;
+    let (name, truncate) = (Name::of("in_cvt", "truncate"), u32::from(op.in_cvt.truncate));
+    image.put(cdp::D_DATIN_SHIFTER, fit(cdp::d_datin_shifter::DATIN_SHIFTER, name, truncate)?)?;
+    image.put(cdp::D_DATOUT_OFFSET, op.out_cvt.offset as u32)?;
+    image.put(cdp::D_DATOUT_SCALE, u32::from(op.out_cvt.scale as u16))?;
+    let (name, truncate) = (Name::of("out_cvt", "truncate"), u32::from(op.out_cvt.truncate));
+    image.put(cdp::D_DATOUT_SHIFTER, fit(cdp::d_datout_shifter::DATOUT_SHIFTER, name, truncate)?)
+}

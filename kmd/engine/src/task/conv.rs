@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! The convolution pipeline: CDMA, CSC, CMAC and CACC.
+//!
+//! Sources: the register manual for fields; `kmd/firmware/conv.c` of the reference software for which field of the
+//! descriptor goes where; the hardware's C-model for what it reads.
+
+use super::super::error::{Name, Reason};
+use super::super::image::{code, fit, less_one, signed, Builder};
+use super::super::memory::TaskMemory;
+use super::super::slot::Operation;
+use super::surface::{Bytes, Context, Named};
+use crate::uapi::desc::{ConvOp, ConvSurface, DataFormat};
+use crate::uapi::layout::align::{self, Data};
+use crate::uapi::layout::pixel::{self, Image};
+use crate::uapi::layout::{bytes, round_up, Error as LayoutError};
+use crate::uapi::reg::values::{ConvMode, DataFormat as InputFormat, RamType, WeightFormat};
+use crate::uapi::reg::{cacc, cdma, cmac_a, csc, Block};
+
+/// Bytes of an entry of the surface of weight group sizes.
+const WGS_ENTRY: u64 = 4;
+
+/// What the pipeline reads.
+struct Input {
+    address: u64,
+    /// The second plane of an image that has one.
+    chroma: Option<u64>,
+    ram: RamType,
+}
+
+/// Weights, and the surfaces that go with compressed ones.
+struct Weights {
+    address: u64,
+    wmb: Option<u64>,
+    wgs: Option<u64>,
+    ram: RamType,
+}
+
+pub(super) fn translate<M: TaskMemory + ?Sized>(
+    context: &Context<'_, M>,
+    op: &ConvOp,
+    surface: &ConvSurface,
+    operation: &mut Operation,
+) -> Result<(), Reason> {
+    supported(context, op)?;
+    let dst = Named { name: "dst_data", cube: &surface.dst_data };
+    if !dst.is_on_the_fly() {
+        let why = "a convolution's output is handed to SDP, not stored";
+        return Err(Reason::Invalid { name: dst.field("type"), why });
+    }
+    operation.given = Some([surface.dst_data.width, surface.dst_data.height, surface.dst_data.channel]);
+    let input = input(context, op, surface)?;
+    let weights = weights(context, op, surface)?;
+
+    let mut image = Builder::new(context.config);
+    accumulator(&mut image, context, op, surface)?;
+    for block in [Block::CmacA, Block::CmacB] {
+        image.block(block);
+        let value = code(cmac_a::d_misc_cfg::CONV_MODE, op.conv_mode)
+            | code(cmac_a::d_misc_cfg::PROC_PRECISION, op.out_precision);
+        image.put(cmac_a::D_MISC_CFG, value)?;
+    }
+    sequencer(&mut image, op, surface)?;
+    reader(&mut image, context, op, surface, &input, &weights)?;
+    operation.program = image.finish();
+    Ok(())
+}
+
+/// The configuration has what the operation asks for.
+fn supported<M: TaskMemory + ?Sized>(context: &Context<'_, M>, op: &ConvOp) -> Result<(), Reason> {
+    let config = context.config;
+    context.require_precision(op.out_precision)?;
+    context.require(config.weight_types.contains(&op.out_precision), "weights of that precision")?;
+    if op.data_format == DataFormat::Feature {
+        context.require_precision(op.in_precision)?;
+    }
+    context.require(op.conv_mode == ConvMode::Direct || config.winograd, "Winograd convolution")?;
+    let compressed = op.weight_format == WeightFormat::Compressed;
+    context.require(!compressed || config.weight_compression, "weight compression")?;
+    context.require(op.batch <= 1 || config.batch, "hardware batch")?;
+    if let (Some(most), true) = (config.max_batch, op.batch > 1) {
+        let (value, maximum) = (i64::from(op.batch), i64::from(most));
+        if value > maximum {
+            return Err(Reason::Range { name: Name::new("batch"), value, minimum: 1, maximum });
+        }
+    }
+    // Compressed weights keep their mask in the last bank.
+    let banks = i64::from(config.cbuf_banks) - i64::from(compressed);
+    let used = i64::from(op.data_bank) + i64::from(op.weight_bank);
+    if used > banks {
+        return Err(Reason::Range {
+            name: Name::new("data_bank + weight_bank"),
+            value: used,
+            minimum: 2,
+            maximum: banks,
+        });
+    }
+    // CACC clips and no more.
+    if op.out_cvt.scale != 1 {
+        let (name, value) = (Name::of("out_cvt", "scale"), i64::from(op.out_cvt.scale));
+        return Err(Reason::Range { name, value, minimum: 1, maximum: 1 });
+    }
+    if op.out_cvt.offset != 0 {
+        let (name, value) = (Name::of("out_cvt", "offset"), i64::from(op.out_cvt.offset));
+        return Err(Reason::Range { name, value, minimum: 0, maximum: 0 });
+    }
+    Ok(())
+}
+
+fn input<M: TaskMemory + ?Sized>(
+    context: &Context<'_, M>,
+    op: &ConvOp,
+    surface: &ConvSurface,
+) -> Result<Input, Reason> {
+    let src = Named { name: "src_data", cube: &surface.src_data };
+    let ram = context.ram(src.field("type"), surface.src_data.mem_type)?;
+    let DataFormat::Pixel(format) = op.data_format else {
+        let batch_stride = if op.batch > 1 { op.batch_stride } else { 0 };
+        let bytes = context.feature(src, src.extents(u32::from(op.batch.max(1))), op.in_precision, batch_stride)?;
+        let pixel = bytes_per_pixel(op);
+        return Ok(Input { address: context.place_input(src, &bytes, pixel)?, chroma: None, ram });
+    };
+    if op.batch > 1 {
+        return Err(Reason::Invalid { name: Name::new("batch"), why: "images cannot be batched" });
+    }
+    let (width, height) = (u32::from(surface.src_data.width), u32::from(surface.src_data.height));
+    let strides = [u64::from(surface.src_data.line_stride), u64::from(surface.in_line_uv_stride)];
+    let layout = |error: LayoutError| {
+        let chroma = error.value == strides[1] && error.value != strides[0];
+        Reason::Layout { surface: if chroma { "second plane of src_data" } else { "src_data" }, error }
+    };
+    let image = Image::unpacked(format, width, height, 0, context.config.memory_atomic, strides).map_err(layout)?;
+    src.same("channel", surface.src_data.channel, "channels of its pixel format", image.extents().c as u16)?;
+    let luma = Bytes { line_stride: Some(surface.src_data.line_stride), ..Bytes::plain(Data::Pixel, image.span(0)) };
+    let address = context.place_input(src, &luma, image.format().bytes_per_pixel[0])?;
+    if image.format().planes < 2 {
+        return Ok(Input { address, chroma: None, ram });
+    }
+    let chroma = Bytes { line_stride: Some(surface.in_line_uv_stride), ..Bytes::plain(Data::Pixel, image.span(1)) };
+    let name = "second plane of src_data";
+    let start = i128::from(surface.src_data.offset) + i128::from(surface.offset_u);
+    let Ok(start) = u64::try_from(start) else {
+        let (value, minimum) = (surface.offset_u, -i64::from(surface.src_data.offset));
+        return Err(Reason::Range { name: Name::new("offset_u"), value, minimum, maximum: i64::MAX });
+    };
+    if surface.offset_u.unsigned_abs() < if surface.offset_u < 0 { chroma.span } else { luma.span } {
+        let (value, minimum) = (surface.offset_u, i64::try_from(luma.span).unwrap_or(i64::MAX));
+        return Err(Reason::Range { name: Name::new("offset_u"), value, minimum, maximum: i64::MAX });
+    }
+    if context.region.is_some() {
+        return Err(Reason::Invalid { name: src.field("address"), why: "regions of interest have one plane" });
+    }
+    let chroma = context.place_at(name, surface.src_data.address, start, &chroma)?;
+    Ok(Input { address, chroma: Some(chroma), ram })
+}
+
+/// Bytes by which a region's left edge moves the input: a pixel, or two for features, as the reference driver has it.
+fn bytes_per_pixel(op: &ConvOp) -> u32 {
+    match op.data_format {
+        DataFormat::Pixel(format) => pixel::Format::new(format).bytes_per_pixel[0],
+        DataFormat::Feature => 2,
+    }
+}
+
+fn weights<M: TaskMemory + ?Sized>(
+    context: &Context<'_, M>,
+    op: &ConvOp,
+    surface: &ConvSurface,
+) -> Result<Weights, Reason> {
+    let data = Named { name: "weight_data", cube: &surface.weight_data };
+    let ram = context.ram(data.field("type"), surface.weight_data.mem_type)?;
+    let kernels = u64::from(surface.dst_data.channel);
+    let compressed = op.weight_format == WeightFormat::Compressed;
+    let size = surface.weight_data.size;
+    // What the kernels need, which a plain surface must hold; reading goes by whole units of the size's alignment.
+    let needed = u64::from(op.bytes_per_kernel) * kernels;
+    if !compressed && u64::from(size) < needed {
+        let (name, value) = (data.field("size"), i64::from(size));
+        return Err(Reason::Range { name, value, minimum: needed as i64, maximum: i64::from(u32::MAX) });
+    }
+    let unit = u64::from(align::weight_size(context.config));
+    let span = if compressed { u64::from(size) } else { u64::from(size).max(round_up(needed, unit)) };
+    let address = context.place(data, &Bytes { size: Some(size), ..Bytes::plain(Data::Weight, span) })?;
+    if !compressed {
+        return Ok(Weights { address, wmb: None, wgs: None, ram });
+    }
+
+    let mask = Named { name: "wmb_data", cube: &surface.wmb_data };
+    let bits = needed / u64::from(bytes(op.out_precision));
+    let size = surface.wmb_data.size;
+    if u64::from(size) * 8 < bits {
+        let (name, value) = (mask.field("size"), i64::from(size));
+        return Err(Reason::Range { name, value, minimum: bits.div_ceil(8) as i64, maximum: i64::from(u32::MAX) });
+    }
+    let spanned = Bytes { size: Some(size), ..Bytes::plain(Data::Wmb, u64::from(size)) };
+    let wmb = context.place(mask, &spanned)?;
+
+    let sizes = Named { name: "wgs_data", cube: &surface.wgs_data };
+    let group = u64::from((context.config.mac_atomic_k / bytes(op.out_precision)).max(1));
+    let span = round_up(kernels.div_ceil(group) * WGS_ENTRY, u64::from(context.config.memory_atomic));
+    let span = span.max(u64::from(surface.wgs_data.size));
+    let wgs = context.place(sizes, &Bytes::plain(Data::Wgs, span))?;
+    Ok(Weights { address, wmb: Some(wmb), wgs: Some(wgs), ram })
+}
+
+fn accumulator<M: TaskMemory + ?Sized>(
+    image: &mut Builder,
+    context: &Context<'_, M>,
+    op: &ConvOp,
+    surface: &ConvSurface,
+) -> Result<(), Reason> {
+    use cacc::{d_batch_number, d_clip_cfg, d_dataout_map, d_dataout_size_0, d_dataout_size_1, d_misc_cfg};
+    let dst = Named { name: "dst_data", cube: &surface.dst_data };
+    let (width, height) = (u32::from(surface.dst_data.width), u32::from(surface.dst_data.height));
+    image.block(Block::Cacc);
+    let value = code(d_misc_cfg::CONV_MODE, op.conv_mode) | code(d_misc_cfg::PROC_PRECISION, op.out_precision);
+    image.put(cacc::D_MISC_CFG, value)?;
+    let value = less_one(d_dataout_size_0::DATAOUT_WIDTH, dst.field("width"), width)?
+        | less_one(d_dataout_size_0::DATAOUT_HEIGHT, dst.field("height"), height)?;
+    image.put(cacc::D_DATAOUT_SIZE_0, value)?;
+    let channels = u32::from(surface.dst_data.channel);
+    image.put(cacc::D_DATAOUT_SIZE_1, less_one(d_dataout_size_1::DATAOUT_CHANNEL, dst.field("channel"), channels)?)?;
+    image.put(cacc::D_BATCH_NUMBER, less_one(d_batch_number::BATCHES, Name::new("batch"), u32::from(op.batch))?)?;
+    let strides = [
+        (cacc::D_LINE_STRIDE, cacc::d_line_stride::LINE_STRIDE, "line_stride", surface.dst_data.line_stride),
+        (cacc::D_SURF_STRIDE, cacc::d_surf_stride::SURF_STRIDE, "surf_stride", surface.dst_data.surf_stride),
+    ];
+    for (register, field, name, value) in strides {
+        image.put(register, fit(field, dst.field(name), value)?)?;
+    }
+    let packed = width == 1 && height == 1;
+    if packed && surface.dst_data.line_stride != context.config.memory_atomic {
+        let value = i64::from(surface.dst_data.line_stride);
+        let expected = i64::from(context.config.memory_atomic);
+        return Err(Reason::Mismatch {
+            name: dst.field("line_stride"),
+            value,
+            other: "the atom of a 1x1 cube",
+            expected,
+        });
+    }
+    let value = code(d_dataout_map::LINE_PACKED, packed) | code(d_dataout_map::SURF_PACKED, packed);
+    image.put(cacc::D_DATAOUT_MAP, value)?;
+    let truncate = u32::from(op.out_cvt.truncate);
+    image.put(cacc::D_CLIP_CFG, fit(d_clip_cfg::CLIP_TRUNCATE, Name::of("out_cvt", "truncate"), truncate)?)
+}
+
+/// The register's kind of input.
+fn input_format(op: &ConvOp) -> InputFormat {
+    match op.data_format {
+        DataFormat::Feature => InputFormat::Feature,
+        DataFormat::Pixel(_) => InputFormat::Pixel,
+    }
+}
+
+fn sequencer(image: &mut Builder, op: &ConvOp, surface: &ConvSurface) -> Result<(), Reason> {
+    let dst = Named { name: "dst_data", cube: &surface.dst_data };
+    let (width, height) = (u32::from(surface.dst_data.width), u32::from(surface.dst_data.height));
+    let kernels = u32::from(surface.dst_data.channel);
+    let wide = |value: u16| u32::from(value);
+    image.block(Block::Csc);
+
+    use csc::d_misc_cfg as misc;
+    let value = code(misc::CONV_MODE, op.conv_mode)
+        | code(misc::IN_PRECISION, op.out_precision)
+        | code(misc::PROC_PRECISION, op.out_precision)
+        | code(misc::DATA_REUSE, op.data_reuse)
+        | code(misc::WEIGHT_REUSE, op.weight_reuse)
+        | code(misc::SKIP_DATA_RLS, op.skip_data_rls)
+        | code(misc::SKIP_WEIGHT_RLS, op.skip_weight_rls);
+    image.put(csc::D_MISC_CFG, value)?;
+    image.put(csc::D_DATAIN_FORMAT, code(csc::d_datain_format::DATAIN_FORMAT, input_format(op)))?;
+
+    use csc::{d_datain_size_ext_0 as size_0, d_datain_size_ext_1 as size_1};
+    let value = less_one(size_0::DATAIN_WIDTH_EXT, Name::new("input_width_csc"), wide(op.input_width_csc))?
+        | less_one(size_0::DATAIN_HEIGHT_EXT, Name::new("input_height_csc"), wide(op.input_height_csc))?;
+    image.put(csc::D_DATAIN_SIZE_EXT_0, value)?;
+    let name = Name::new("input_channel_csc");
+    image.put(csc::D_DATAIN_SIZE_EXT_1, less_one(size_1::DATAIN_CHANNEL_EXT, name, wide(op.input_channel_csc))?)?;
+    let batches = less_one(csc::d_batch_number::BATCHES, Name::new("batch"), u32::from(op.batch))?;
+    image.put(csc::D_BATCH_NUMBER, batches)?;
+    if op.post_extension > 2 {
+        let value = i64::from(op.post_extension);
+        return Err(Reason::Range { name: Name::new("post_extension"), value, minimum: 0, maximum: 2 });
+    }
+    image.put(
+        csc::D_POST_Y_EXTENSION,
+        fit(csc::d_post_y_extension::Y_EXTENSION, Name::new("post_extension"), u32::from(op.post_extension))?,
+    )?;
+    let entries = less_one(csc::d_entry_per_slice::ENTRIES, Name::new("entry_per_slice"), wide(op.entry_per_slice))?;
+    image.put(csc::D_ENTRY_PER_SLICE, entries)?;
+    image.put(csc::D_WEIGHT_FORMAT, code(csc::d_weight_format::WEIGHT_FORMAT, op.weight_format))?;
+
+    use csc::{d_weight_size_ext_0 as kernel_0, d_weight_size_ext_1 as kernel_1};
+    let value = less_one(kernel_0::WEIGHT_WIDTH_EXT, Name::new("kernel_width_csc"), wide(op.kernel_width_csc))?
+        | less_one(kernel_0::WEIGHT_HEIGHT_EXT, Name::new("kernel_height_csc"), wide(op.kernel_height_csc))?;
+    image.put(csc::D_WEIGHT_SIZE_EXT_0, value)?;
+    let channels = wide(op.kernel_channel_csc);
+    let value = less_one(kernel_1::WEIGHT_CHANNEL_EXT, Name::new("kernel_channel_csc"), channels)?
+        | less_one(kernel_1::WEIGHT_KERNEL, dst.field("channel"), kernels)?;
+    image.put(csc::D_WEIGHT_SIZE_EXT_1, value)?;
+    image.put(csc::D_WEIGHT_BYTES, surface.weight_data.size)?;
+    if op.weight_format == WeightFormat::Compressed {
+        let size = surface.wmb_data.size;
+        image.put(csc::D_WMB_BYTES, fit(csc::d_wmb_bytes::WMB_BYTES, Name::of("wmb_data", "size"), size)?)?;
+    }
+
+    use csc::d_dataout_size_0 as out;
+    let value = less_one(out::DATAOUT_WIDTH, Name::new("input_width_cmac"), wide(op.input_width_cmac))?
+        | less_one(out::DATAOUT_HEIGHT, Name::new("input_height_cmac"), wide(op.input_height_cmac))?;
+    image.put(csc::D_DATAOUT_SIZE_0, value)?;
+    image
+        .put(csc::D_DATAOUT_SIZE_1, less_one(csc::d_dataout_size_1::DATAOUT_CHANNEL, dst.field("channel"), kernels)?)?;
+    let atomics = less_one(csc::d_atomics::ATOMICS, dst.field("width * height"), width * height)?;
+    image.put(csc::D_ATOMICS, atomics)?;
+    image.put(csc::D_RELEASE, less_one(csc::d_release::RLS_SLICES, Name::new("release"), wide(op.release))?)?;
+
+    // Winograd's input is already cut for its strides and padding.
+    let direct = op.conv_mode == ConvMode::Direct;
+    let (x, y) = if direct { (op.conv_stride_x, op.conv_stride_y) } else { (1, 1) };
+    let (left, top) = if direct { (op.pad_x_left, op.pad_y_top) } else { (0, 0) };
+    use csc::{d_conv_stride_ext as stride, d_dilation_ext as dilation, d_zero_padding as padding};
+    let value = less_one(stride::CONV_X_STRIDE_EXT, Name::new("conv_stride_x"), u32::from(x))?
+        | less_one(stride::CONV_Y_STRIDE_EXT, Name::new("conv_stride_y"), u32::from(y))?;
+    image.put(csc::D_CONV_STRIDE_EXT, value)?;
+    let value = less_one(dilation::X_DILATION_EXT, Name::new("dilation_x"), u32::from(op.dilation_x))?
+        | less_one(dilation::Y_DILATION_EXT, Name::new("dilation_y"), u32::from(op.dilation_y))?;
+    image.put(csc::D_DILATION_EXT, value)?;
+    let value = fit(padding::PAD_LEFT, Name::new("pad_x_left"), u32::from(left))?
+        | fit(padding::PAD_TOP, Name::new("pad_y_top"), u32::from(top))?;
+    image.put(csc::D_ZERO_PADDING, value)?;
+    image.put(csc::D_ZERO_PADDING_VALUE, u32::from(op.pad_val as u16))?;
+    image.put(csc::D_BANK, banks(op, csc::d_bank::DATA_BANK, csc::d_bank::WEIGHT_BANK)?)?;
+    let truncate = fit(csc::d_pra_cfg::PRA_TRUNCATE, Name::new("pra_truncate"), u32::from(op.pra_truncate))?;
+    image.put(csc::D_PRA_CFG, truncate)
+}
+
+fn banks(op: &ConvOp, data: crate::uapi::reg::Field<u32>, weight: crate::uapi::reg::Field<u32>) -> Result<u32, Reason> {
+    Ok(less_one(data, Name::new("data_bank"), u32::from(op.data_bank))?
+        | less_one(weight, Name::new("weight_bank"), u32::from(op.weight_bank))?)
+}
+
+fn reader<M: TaskMemory + ?Sized>(
+    image: &mut Builder,
+    context: &Context<'_, M>,
+    op: &ConvOp,
+    surface: &ConvSurface,
+    input: &Input,
+    weights: &Weights,
+) -> Result<(), Reason> {
+    let src = Named { name: "src_data", cube: &surface.src_data };
+    let (width, height) = (u32::from(surface.src_data.width), u32::from(surface.src_data.height));
+    let (line_stride, surf_stride) = (surface.src_data.line_stride, surface.src_data.surf_stride);
+    let kernels = u32::from(surface.dst_data.channel);
+    image.block(Block::Cdma);
+
+    use cdma::d_misc_cfg as misc;
+    let value = code(misc::CONV_MODE, op.conv_mode)
+        | code(misc::IN_PRECISION, op.in_precision)
+        | code(misc::PROC_PRECISION, op.out_precision)
+        | code(misc::DATA_REUSE, op.data_reuse)
+        | code(misc::WEIGHT_REUSE, op.weight_reuse)
+        | code(misc::SKIP_DATA_RLS, op.skip_data_rls)
+        | code(misc::SKIP_WEIGHT_RLS, op.skip_weight_rls);
+    image.put(cdma::D_MISC_CFG, value)?;
+
+    use cdma::d_datain_format as format;
+    let value = match op.data_format {
+        // The pixel fields mean nothing then: their values after reset.
+        DataFormat::Feature => cdma::D_DATAIN_FORMAT.reset & !format::DATAIN_FORMAT.mask(),
+        DataFormat::Pixel(pixel) => {
+            code(format::DATAIN_FORMAT, InputFormat::Pixel)
+                | code(format::PIXEL_FORMAT, pixel)
+                | code(format::PIXEL_MAPPING, op.pixel_mapping as u32)
+                | code(format::PIXEL_SIGN_OVERRIDE, op.pixel_override as u32)
+        }
+    };
+    image.put(cdma::D_DATAIN_FORMAT, value)?;
+
+    use cdma::{d_datain_size_0 as size_0, d_datain_size_1 as size_1, d_datain_size_ext_0 as size_ext};
+    let value = less_one(size_0::DATAIN_WIDTH, src.field("width"), width)?
+        | less_one(size_0::DATAIN_HEIGHT, src.field("height"), height)?;
+    image.put(cdma::D_DATAIN_SIZE_0, value)?;
+    let channels = u32::from(surface.src_data.channel);
+    image.put(cdma::D_DATAIN_SIZE_1, less_one(size_1::DATAIN_CHANNEL, src.field("channel"), channels)?)?;
+    let (csc_width, csc_height) = (u32::from(op.input_width_csc), u32::from(op.input_height_csc));
+    let value = less_one(size_ext::DATAIN_WIDTH_EXT, Name::new("input_width_csc"), csc_width)?
+        | less_one(size_ext::DATAIN_HEIGHT_EXT, Name::new("input_height_csc"), csc_height)?;
+    image.put(cdma::D_DATAIN_SIZE_EXT_0, value)?;
+
+    image.put(cdma::D_DAIN_RAM_TYPE, code(cdma::d_dain_ram_type::DATAIN_RAM_TYPE, input.ram))?;
+    image.address(cdma::D_DAIN_ADDR_LOW_0, cdma::D_DAIN_ADDR_HIGH_0, input.address)?;
+    image.put(cdma::D_LINE_STRIDE, line_stride)?;
+    if let Some(chroma) = input.chroma {
+        image.address(cdma::D_DAIN_ADDR_LOW_1, cdma::D_DAIN_ADDR_HIGH_1, chroma)?;
+        image.put(cdma::D_LINE_UV_STRIDE, surface.in_line_uv_stride)?;
+    }
+    if op.data_format == DataFormat::Feature {
+        let atom = u64::from(context.config.memory_atomic);
+        let line = u64::from(width) * atom;
+        image.put(cdma::D_SURF_STRIDE, surf_stride)?;
+        let value = code(cdma::d_dain_map::LINE_PACKED, u64::from(line_stride) == line)
+            | code(cdma::d_dain_map::SURF_PACKED, u64::from(surf_stride) == line * u64::from(height));
+        image.put(cdma::D_DAIN_MAP, value)?;
+    }
+    let batches = less_one(cdma::d_batch_number::BATCHES, Name::new("batch"), u32::from(op.batch))?;
+    image.put(cdma::D_BATCH_NUMBER, batches)?;
+    if op.batch > 1 {
+        image.put(cdma::D_BATCH_STRIDE, op.batch_stride)?;
+    }
+    let entries = u32::from(op.entry_per_slice);
+    image.put(
+        cdma::D_ENTRY_PER_SLICE,
+        less_one(cdma::d_entry_per_slice::ENTRIES, Name::new("entry_per_slice"), entries)?,
+    )?;
+    let grains = less_one(cdma::d_fetch_grain::GRAINS, Name::new("fetch_grain"), u32::from(op.fetch_grain))?;
+    image.put(cdma::D_FETCH_GRAIN, grains)?;
+
+    image.put(cdma::D_WEIGHT_FORMAT, code(cdma::d_weight_format::WEIGHT_FORMAT, op.weight_format))?;
+    let name = Name::new("bytes_per_kernel");
+    let bytes = less_one(cdma::d_weight_size_0::BYTE_PER_KERNEL, name, op.bytes_per_kernel)?;
+    image.put(cdma::D_WEIGHT_SIZE_0, bytes)?;
+    let name = Name::of("dst_data", "channel");
+    image.put(cdma::D_WEIGHT_SIZE_1, less_one(cdma::d_weight_size_1::WEIGHT_KERNEL, name, kernels)?)?;
+    image.put(cdma::D_WEIGHT_RAM_TYPE, code(cdma::d_weight_ram_type::WEIGHT_RAM_TYPE, weights.ram))?;
+    image.address(cdma::D_WEIGHT_ADDR_LOW, cdma::D_WEIGHT_ADDR_HIGH, weights.address)?;
+    image.put(cdma::D_WEIGHT_BYTES, surface.weight_data.size)?;
+    if let (Some(wmb), Some(wgs)) = (weights.wmb, weights.wgs) {
+        image.address(cdma::D_WGS_ADDR_LOW, cdma::D_WGS_ADDR_HIGH, wgs)?;
+        image.address(cdma::D_WMB_ADDR_LOW, cdma::D_WMB_ADDR_HIGH, wmb)?;
+        image.put(cdma::D_WMB_BYTES, surface.wmb_data.size)?;
+    }
+
+    image.put(cdma::D_MEAN_FORMAT, code(cdma::d_mean_format::MEAN_FORMAT, op.mean_format))?;
+    if op.mean_format {
+        let pair = |low: i16, high: i16| u32::from(low as u16) | u32::from(high as u16) << 16;
+        image.put(cdma::D_MEAN_GLOBAL_0, pair(op.mean_ry, op.mean_gu))?;
+        image.put(cdma::D_MEAN_GLOBAL_1, pair(op.mean_bv, op.mean_ax))?;
+    }
+    if op.in_cvt.enable == 0 {
+        image.put(cdma::D_CVT_CFG, code(cdma::d_cvt_cfg::CVT_EN, false))?;
+    } else {
+        let truncate = u32::from(op.in_cvt.truncate);
+        let value = code(cdma::d_cvt_cfg::CVT_EN, true)
+            | fit(cdma::d_cvt_cfg::CVT_TRUNCATE, Name::of("in_cvt", "truncate"), truncate)?;
+        image.put(cdma::D_CVT_CFG, value)?;
+        let name = Name::of("in_cvt", "offset");
+        image.put(cdma::D_CVT_OFFSET, signed(cdma::d_cvt_offset::CVT_OFFSET, name, op.in_cvt.offset)?)?;
+        image.put(cdma::D_CVT_SCALE, u32::from(op.in_cvt.scale as u16))?;
+    }
+
+    use cdma::{d_conv_stride as stride, d_zero_padding as padding};
+    let value = less_one(stride::CONV_X_STRIDE, Name::new("conv_stride_x"), u32::from(op.conv_stride_x))?
+        | less_one(stride::CONV_Y_STRIDE, Name::new("conv_stride_y"), u32::from(op.conv_stride_y))?;
+    image.put(cdma::D_CONV_STRIDE, value)?;
+    let value = fit(padding::PAD_LEFT, Name::new("pad_x_left"), u32::from(op.pad_x_left))?
+        | fit(padding::PAD_RIGHT, Name::new("pad_x_right"), u32::from(op.pad_x_right))?
+        | fit(padding::PAD_TOP, Name::new("pad_y_top"), u32::from(op.pad_y_top))?
+        | fit(padding::PAD_BOTTOM, Name::new("pad_y_bottom"), u32::from(op.pad_y_bottom))?;
+    image.put(cdma::D_ZERO_PADDING, value)?;
+    image.put(cdma::D_ZERO_PADDING_VALUE, u32::from(op.pad_val as u16))?;
+    image.put(cdma::D_BANK, banks(op, cdma::d_bank::DATA_BANK, cdma::d_bank::WEIGHT_BANK)?)?;
+    image.put(cdma::D_PERF_ENABLE, u32::from(context.counted))
+}

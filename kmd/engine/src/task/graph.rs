@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! The dependency graph: it can complete, and an operation that hands data over on the fly has its partner.
+
+use super::super::error::{Error, Name, Reason};
+use super::super::memory::TaskMemory;
+use super::super::schedule::{Enabled, Executor, Group, Place, Schedule, GROUPS, UNITS};
+use super::super::slot::{operation, operation_mut, Operation, Slot};
+use super::lists::Lists;
+use super::{pair, Task};
+use crate::uapi::desc::{Event, OpType, PROCESSORS};
+
+/// The unit that hands data to this one on the fly.
+const fn giver(unit: OpType) -> Option<OpType> {
+    match unit {
+        OpType::Sdp => Some(OpType::Conv),
+        OpType::Pdp => Some(OpType::Sdp),
+        OpType::Bdma | OpType::Conv | OpType::Cdp | OpType::Rubik => None,
+    }
+}
+
+/// Checks the graph and links each unit's operations in the order in which they run. Returns where each unit starts.
+pub(super) fn check<M: TaskMemory + ?Sized>(
+    lists: &Lists<'_, M>,
+    slots: &mut [Slot],
+) -> Result<[Option<u32>; PROCESSORS], Error> {
+    let count = slots.len() as u32;
+    for index in 0..count {
+        check_edges(slots, index).map_err(|reason| lists.locate_typed(index, reason, slots))?;
+    }
+    for index in 0..count {
+        check_partners(slots, index).map_err(|reason| lists.locate_typed(index, reason, slots))?;
+    }
+    check_counts(lists, slots)?;
+    link(lists, slots)
+}
+
+/// Consumers are of the unit in whose slot they are; a fused parent is of the unit that can hand data over.
+fn check_edges(slots: &mut [Slot], index: u32) -> Result<(), Reason> {
+    let Some(from) = operation(slots, index) else { return Ok(()) };
+    let (unit, edges) = (from.op_type, from.edges);
+    for (place, edge) in edges.into_iter().enumerate() {
+        let Some(to) = edge.and_then(|edge| operation(slots, edge.to)) else { continue };
+        let (name, expected) = match UNITS.get(place) {
+            Some(&expected) => ("consumers", Some(expected)),
+            None => ("fused_parent", giver(unit)),
+        };
+        if Some(to.op_type) != expected {
+            let why = match (name, expected) {
+                ("consumers", _) => "the consumer is not of the unit whose slot it is in",
+                (_, None) => "no unit can hand data over to this one",
+                _ => "the fused parent is not of the unit that hands data over to this one",
+            };
+            return Err(Reason::Invalid { name: Name::of(name, "index"), why });
+        }
+    }
+    if let Some(parent) = edges[PROCESSORS] {
+        let taken = operation(slots, parent.to).and_then(|parent| parent.child);
+        if taken.is_some() {
+            let why = "another operation takes this one's output already";
+            return Err(Reason::Invalid { name: Name::of("fused_parent", "index"), why });
+        }
+        pair(slots, parent.to, index);
+    }
+    Ok(())
+}
+
+/// Whoever hands data over on the fly has a taker, and whoever takes it has a giver.
+fn check_partners(slots: &[Slot], index: u32) -> Result<(), Reason> {
+    let Some(operation) = operation(slots, index) else { return Ok(()) };
+    let unit = operation.op_type;
+    let (takes, gives) = (operation.taken.is_some(), operation.given.is_some());
+    if takes != operation.parent.is_some() {
+        let unit = giver(unit).unwrap_or(unit);
+        if takes {
+            return Err(Reason::NoPartner { surface: "src_data", unit });
+        }
+        let why = "the operation reads its input from memory";
+        return Err(Reason::Invalid { name: Name::new("fused_parent"), why });
+    }
+    if gives != operation.child.is_some() {
+        if gives {
+            let unit = if unit == OpType::Conv { OpType::Sdp } else { OpType::Pdp };
+            return Err(Reason::NoPartner { surface: "dst_data", unit });
+        }
+        let why = "another operation takes this one's output on the fly, and it goes to memory";
+        return Err(Reason::Invalid { name: Name::new("dst_data"), why });
+    }
+    if let Some(child) = operation.child.and_then(|child| super::super::slot::operation(slots, child)) {
+        let sizes = operation.given.unwrap_or_default().into_iter().zip(child.taken.unwrap_or_default());
+        for (field, (given, taken)) in ["width", "height", "channel"].into_iter().zip(sizes) {
+            if given != taken {
+                return Err(Reason::Mismatch {
+                    name: Name::of("dst_data", field),
+                    value: i64::from(given),
+                    other: "that of the operation that takes it on the fly",
+                    expected: i64::from(taken),
+                });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Each operation waits for as many events as edges lead to it.
+fn check_counts<M: TaskMemory + ?Sized>(lists: &Lists<'_, M>, slots: &mut [Slot]) -> Result<(), Error> {
+    // `left` counts the edges here; each run sets it anew.
+    for index in 0..slots.len() as u32 {
+        let Some(from) = operation(slots, index) else { continue };
+        let edges = from.edges;
+        for edge in edges.into_iter().flatten() {
+            let Some(to) = operation_mut(slots, edge.to) else { continue };
+            let Some(left) = to.left.checked_add(1) else {
+                let (stated, edges) = (u32::from(to.dependencies), 256);
+                return Err(lists.locate_typed(edge.to, Reason::DependencyCount { stated, edges }, slots));
+            };
+            to.left = left;
+        }
+    }
+    for (index, operation) in slots.iter().enumerate().filter_map(|(index, slot)| Some((index, slot.operation()?))) {
+        if operation.left != operation.dependencies {
+            let (stated, edges) = (u32::from(operation.dependencies), u32::from(operation.left));
+            return Err(lists.locate_typed(index as u32, Reason::DependencyCount { stated, edges }, slots));
+        }
+    }
+    Ok(())
+}
+
+/// Links each unit's operations: from the network's head, along the consumer of the same unit; with several regions,
+/// each operation for all of them before the next one.
+fn link<M: TaskMemory + ?Sized>(lists: &Lists<'_, M>, slots: &mut [Slot]) -> Result<[Option<u32>; PROCESSORS], Error> {
+    let (stride, rois) = (lists.stride(), lists.rois());
+    let mut heads = [None; PROCESSORS];
+    if slots.is_empty() {
+        return Ok(heads);
+    }
+    for ((unit, op_type), head) in UNITS.into_iter().enumerate().zip(lists.heads()) {
+        let mut at = match head {
+            -1 => None,
+            head => {
+                let count = u64::from(stride);
+                let index = u32::try_from(head).ok().filter(|&index| index < stride);
+                Some(index.ok_or(Reason::Index {
+                    name: Name::new("op_head"),
+                    value: i64::from(head),
+                    of: "operations",
+                    count,
+                })?)
+            }
+        };
+        let mut last: Option<u32> = None;
+        let mut order = 0;
+        while let Some(index) = at {
+            for roi in 0..rois {
+                let slot = roi * stride + index;
+                let locate = |reason, slots: &[Slot]| lists.locate_typed(slot, reason, slots);
+                match operation(slots, slot) {
+                    Some(found) if found.op_type != op_type => {
+                        let why = "the network's list of this unit begins with another unit's operation";
+                        let name = Name::new("op_head");
+                        return Err(locate(Reason::Invalid { name, why }, slots));
+                    }
+                    Some(found) if found.linked => return Err(locate(Reason::ListCycle, slots)),
+                    _ => {}
+                }
+                if let Some(operation) = operation_mut(slots, slot) {
+                    operation.linked = true;
+                    operation.order = order;
+                    order += 1;
+                }
+                match last {
+                    Some(last) => {
+                        if let Some(operation) = operation_mut(slots, last) {
+                            operation.next = Some(slot);
+                        }
+                    }
+                    None => heads[unit] = Some(slot),
+                }
+                last = Some(slot);
+            }
+            // The first region's entry says what follows; the others' are copies of it.
+            at = operation(slots, index).and_then(|operation| operation.edges[unit]).map(|edge| edge.to % stride);
+        }
+    }
+    let lost = slots.iter().position(|slot| slot.operation().is_some_and(|operation| !operation.linked));
+    match lost {
+        Some(index) => Err(lists.locate_typed(index as u32, Reason::NotReached, slots)),
+        None => Ok(heads),
+    }
+}
+
+/// A device that does nothing.
+struct NoDevice;
+
+impl Executor for NoDevice {
+    fn program(&mut self, _: &[Slot], _: u32, _: Place) {}
+
+    fn enable(&mut self, _: &mut Operation, _: Place) -> Enabled {
+        Enabled::Yes
+    }
+}
+
+/// Runs the schedule on a device that completes whatever can complete, to see that everything does. The order in which
+/// units complete does not matter: an event never takes back what another made possible.
+pub(super) fn simulate<S: AsRef<[Slot]> + AsMut<[Slot]>>(task: &mut Task<S>) -> Result<(), (u32, Reason)> {
+    task.rewind();
+    let mut schedule = Schedule::new([(0, 0); PROCESSORS]);
+    schedule.start(task.heads, task.operations);
+    let slots = task.slots.as_mut();
+    schedule.advance(slots, &mut NoDevice);
+    while !schedule.is_complete() {
+        let before = schedule.completed();
+        for unit in 0..PROCESSORS {
+            let Some(group) = schedule.oldest(unit).filter(|_| can_complete(&schedule, slots, unit)) else { continue };
+            if unit == OpType::Conv as usize {
+                schedule.event(slots, unit, group, Event::CdmaWeightDone);
+                schedule.event(slots, unit, group, Event::CdmaDataDone);
+            }
+            schedule.complete(slots, unit, group);
+            schedule.advance(slots, &mut NoDevice);
+        }
+        if schedule.completed() == before {
+            return Err(blame(&schedule, slots));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a unit's oldest operation runs, has been given what it takes on the fly, and has takers that run for what it
+/// gives on the fly. A giver counts as complete before its taker: units are asked in the order of the data.
+fn can_complete(schedule: &Schedule, slots: &[Slot], unit: usize) -> bool {
+    let running = |unit: usize| {
+        let group = schedule.oldest(unit)?;
+        match schedule.group(unit, group) {
+            Group::Enabled(index, _) => Some((index, operation(slots, index)?)),
+            _ => None,
+        }
+    };
+    let Some((_, mut at)) = running(unit) else { return false };
+    if let Some(parent) = at.parent.and_then(|parent| operation(slots, parent)) {
+        if !schedule.has_left(parent.op_type as usize, parent.order) {
+            return false;
+        }
+    }
+    while let Some(child) = at.child {
+        let taker = operation(slots, child).and_then(|taker| running(taker.op_type as usize));
+        match taker {
+            Some((index, taker)) if index == child => at = taker,
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// The first operation that never completes, and what it waits for.
+fn blame(schedule: &Schedule, slots: &[Slot]) -> (u32, Reason) {
+    let mut behind = None;
+    for unit in 0..PROCESSORS {
+        let held = schedule.oldest(unit).map(|group| schedule.group(unit, group));
+        match held {
+            Some(Group::Programmed(index, _)) => {
+                if let Some(found) = unfinished(schedule, slots, index) {
+                    return (index, found);
+                }
+            }
+            Some(Group::Enabled(index, _)) => {
+                let partner = operation(slots, index).and_then(|operation| operation.parent.or(operation.child));
+                behind = behind.or(Some((index, partner.unwrap_or(index))));
+            }
+            _ => {
+                if let Some(index) = schedule.queued(unit) {
+                    behind = behind.or(Some((index, index)));
+                }
+            }
+        }
+    }
+    let (index, of) = behind.unwrap_or((0, 0));
+    let op_type = operation(slots, of).map_or(OpType::Bdma, Operation::op_type);
+    (index, Reason::StuckBehind { of, op_type })
+}
+
+/// An event that the operation in slot `index` waits for and that has not happened.
+fn unfinished(schedule: &Schedule, slots: &[Slot], index: u32) -> Option<Reason> {
+    for (of, from) in slots.iter().enumerate().filter_map(|(of, slot)| Some((of as u32, slot.operation()?))) {
+        for edge in from.edges.iter().flatten().filter(|edge| edge.to == index) {
+            if !happened(schedule, from, of, edge.event) {
+                return Some(Reason::Stuck { event: edge.event, of: from.index, op_type: from.op_type });
+            }
+        }
+    }
+    None
+}
+
+fn happened(schedule: &Schedule, from: &Operation, of: u32, event: Event) -> bool {
+    let unit = from.op_type as usize;
+    let held = (0..GROUPS)
+        .map(|group| schedule.group(unit, group))
+        .find(|group| group.holds().is_some_and(|(index, _)| index == of));
+    match (held, event) {
+        (Some(_), Event::OpProgrammed) | (Some(Group::Enabled(..)), Event::OpEnabled) => true,
+        (Some(_), _) => false,
+        (None, _) => schedule.has_left(unit, from.order),
+    }
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! The lists that a network descriptor points to. Each entry is read when it is asked for, and only then.
+
+use super::super::error::{Error, Name, Reason};
+use super::super::memory::TaskMemory;
+use super::super::slot::{operation, Edge, Operation, Slot};
+use super::surface::Region;
+use super::MAX_OPERATIONS;
+use crate::uapi::desc::{
+    self, CommonOp, Consumer, Descriptor, Lut, Network, OpType, Roi, RoiArray, Stat, Surface, Wire,
+};
+
+/// A task's lists.
+pub(super) struct Lists<'a, M: ?Sized> {
+    memory: &'a M,
+    network: Network,
+    /// Regions of interest that are there: with dynamic ones, as many as the array says.
+    rois: u32,
+}
+
+impl<'a, M: TaskMemory + ?Sized> Lists<'a, M> {
+    /// Reads the network descriptor, which the first address holds, and sees that each list lies in its buffer.
+    pub(super) fn read(memory: &'a M) -> Result<Self, Error> {
+        let mut bytes = [0; Network::SIZE];
+        read(memory, "network descriptor", 0, 0, &mut bytes)?;
+        let network = Network::parse(&bytes).map_err(Reason::from)?;
+        let mut lists = Self { memory, network, rois: u32::from(network.num_rois) };
+        if network.num_operations == 0 {
+            return Ok(lists);
+        }
+        if network.dynamic_roi != 0 {
+            let mut bytes = [0; RoiArray::SIZE];
+            read(memory, "ROI array", network.roi_array_index, 0, &mut bytes)?;
+            let length = RoiArray::parse(&bytes).map_err(Reason::from)?.array_length;
+            if length > lists.rois {
+                let (value, maximum) = (i64::from(length), i64::from(lists.rois));
+                let name = Name::new("array_length");
+                return Err(Reason::Range { name, value, minimum: 0, maximum }.into());
+            }
+            lists.rois = length;
+            let end = RoiArray::SIZE as u64 + u64::from(length) * Roi::SIZE as u64;
+            holds(memory, "ROI array", network.roi_array_index, end)?;
+        } else if lists.rois == 0 {
+            return Err(Reason::Range { name: Name::new("num_rois"), value: 0, minimum: 1, maximum: 0xffff }.into());
+        }
+        let operations = u64::from(lists.rois) * u64::from(network.num_operations);
+        if operations > MAX_OPERATIONS {
+            return Err(Reason::TooMany { operations, limit: MAX_OPERATIONS }.into());
+        }
+        for (list, address, size) in [
+            ("dependency graph", network.dependency_graph_index, CommonOp::SIZE),
+            ("operation list", network.operation_desc_index, desc::Operation::SIZE),
+            ("surface list", network.surface_desc_index, Surface::SIZE),
+        ] {
+            holds(memory, list, address, operations * size as u64)?;
+        }
+        Ok(lists)
+    }
+
+    /// Operations, regions counted apart.
+    pub(super) fn operations(&self) -> u32 {
+        self.rois * u32::from(self.network.num_operations)
+    }
+
+    /// Operations of one region; never 0.
+    pub(super) fn stride(&self) -> u32 {
+        u32::from(self.network.num_operations).max(1)
+    }
+
+    /// Regions.
+    pub(super) fn rois(&self) -> u32 {
+        self.rois
+    }
+
+    /// The first operation of each unit.
+    pub(super) fn heads(&self) -> [i16; desc::PROCESSORS] {
+        self.network.op_head
+    }
+
+    /// The reason with the place of operation `index`.
+    pub(super) fn locate(&self, index: u32, op_type: Option<OpType>, reason: Reason) -> Error {
+        let roi = (self.rois > 1).then(|| index / self.stride());
+        Error { operation: Some(index % self.stride()), op_type, roi, reason }
+    }
+
+    /// The reason with the place of operation `index`, whose type its slot has.
+    pub(super) fn locate_typed(&self, index: u32, reason: Reason, slots: &[Slot]) -> Error {
+        self.locate(index, operation(slots, index).map(Operation::op_type), reason)
+    }
+
+    /// Where statistics go, `None` when the task asks for none.
+    pub(super) fn statistics(&self) -> Result<Option<u16>, Error> {
+        if self.network.num_operations == 0 || self.network.stat_list_index == -1 {
+            return Ok(None);
+        }
+        let size = u64::from(self.operations()) * Stat::SIZE as u64;
+        let address = holds(self.memory, "statistics list", self.network.stat_list_index, size)?;
+        Ok(Some(address as u16))
+    }
+
+    /// The type of operation `index`.
+    pub(super) fn op_type(&self, index: u32) -> Result<OpType, Error> {
+        let mut bytes = [0; CommonOp::SIZE];
+        self.entry("dependency graph", self.network.dependency_graph_index, index, &mut bytes)?;
+        CommonOp::peek_op_type(&bytes).map_err(|error| self.locate(index, None, error.into()))
+    }
+
+    /// The entry of operation `index` in the dependency graph.
+    pub(super) fn graph_entry(&self, index: u32) -> Result<CommonOp, Error> {
+        let mut bytes = [0; CommonOp::SIZE];
+        self.entry("dependency graph", self.network.dependency_graph_index, index, &mut bytes)?;
+        CommonOp::parse(&bytes).map_err(|error| self.locate(index, None, error.into()))
+    }
+
+    /// The lookup table's index of operation `index`, which is SDP's or CDP's.
+    pub(super) fn lut_index(&self, index: u32) -> Result<i16, Error> {
+        const _: () = assert!(desc::sdp_op::lut_index == desc::cdp_op::lut_index);
+        let mut bytes = [0; desc::Operation::SIZE];
+        self.entry("operation list", self.network.operation_desc_index, index, &mut bytes)?;
+        let at = desc::sdp_op::lut_index;
+        Ok(i16::from_le_bytes([bytes[at], bytes[at + 1]]))
+    }
+
+    /// The operation descriptor of operation `index`.
+    pub(super) fn operation(&self, index: u32, op_type: OpType) -> Result<desc::Operation, Reason> {
+        let mut bytes = [0; desc::Operation::SIZE];
+        self.entry("operation list", self.network.operation_desc_index, index, &mut bytes)?;
+        Ok(desc::Operation::parse(op_type, &bytes)?)
+    }
+
+    /// The surface descriptor of operation `index`.
+    pub(super) fn surface(&self, index: u32, op_type: OpType) -> Result<Surface, Reason> {
+        let mut bytes = [0; Surface::SIZE];
+        self.entry("surface list", self.network.surface_desc_index, index, &mut bytes)?;
+        Ok(Surface::parse(op_type, &bytes)?)
+    }
+
+    /// Lookup table `index`. The network descriptor's `num_luts` is not asked: compilers leave it 0.
+    pub(super) fn table(&self, index: i16) -> Result<Lut, Reason> {
+        let size = Lut::SIZE as u64;
+        let offset = u64::try_from(index).ok().and_then(|index| index.checked_mul(size)).ok_or(Reason::Index {
+            name: Name::new("lut_index"),
+            value: i64::from(index),
+            of: "lookup tables",
+            count: u64::from(self.network.num_luts),
+        })?;
+        let mut bytes = [0; Lut::SIZE];
+        read(self.memory, "lookup table list", self.network.lut_data_index, offset, &mut bytes)?;
+        Ok(Lut::parse(&bytes)?)
+    }
+
+    /// The region that operation `index` reads its input from, when the task's regions are dynamic and it is the
+    /// operation that reads them.
+    pub(super) fn region(&self, index: u32) -> Result<Option<Region>, Reason> {
+        let network = &self.network;
+        if network.dynamic_roi == 0 || i64::from(network.input_layer) != i64::from(index % self.stride()) {
+            return Ok(None);
+        }
+        let mut bytes = [0; Roi::SIZE];
+        let offset = RoiArray::SIZE as u64 + u64::from(index / self.stride()) * Roi::SIZE as u64;
+        read(self.memory, "ROI array", network.roi_array_index, offset, &mut bytes)?;
+        Ok(Some(Region { address: network.surface_index, roi: Roi::parse(&bytes)? }))
+    }
+
+    fn entry(&self, list: &'static str, address: i16, index: u32, bytes: &mut [u8]) -> Result<(), Reason> {
+        read(self.memory, list, address, u64::from(index) * bytes.len() as u64, bytes)
+    }
+
+    /// Resolves the edges of an operation: each consumer is an operation of the same region, and of the unit whose slot
+    /// it is in.
+    pub(super) fn edges(&self, entry: &CommonOp, index: u32, operation: &mut Operation) -> Result<(), Reason> {
+        operation.dependencies = entry.dependency_count;
+        for (slot, consumer) in entry.consumers.iter().enumerate() {
+            operation.edges[slot] = self.edge("consumers", *consumer, index)?;
+        }
+        operation.edges[desc::PROCESSORS] = self.edge("fused_parent", entry.fused_parent, index)?;
+        Ok(())
+    }
+
+    fn edge(&self, list: &'static str, consumer: Option<Consumer>, index: u32) -> Result<Option<Edge>, Reason> {
+        let Some(Consumer { index: to, event }) = consumer else { return Ok(None) };
+        match u32::try_from(to) {
+            Ok(to) if to < self.stride() => Ok(Some(Edge { to: index - index % self.stride() + to, event })),
+            _ => Err(Reason::Index {
+                name: Name::of(list, "index"),
+                value: i64::from(to),
+                of: "operations",
+                count: u64::from(self.stride()),
+            }),
+        }
+    }
+}
+
+/// The buffer of an address in a list that must hold `end` bytes; its position.
+fn holds<M: TaskMemory + ?Sized>(memory: &M, list: &'static str, address: i16, end: u64) -> Result<usize, Reason> {
+    let count = memory.count();
+    let index = usize::try_from(address).ok().filter(|&index| index < count);
+    let Some((index, buffer)) = index.and_then(|index| Some((index, memory.buffer(index)?))) else {
+        let (name, value) = (Name::of(list, "address"), i64::from(address));
+        return Err(Reason::Index { name, value, of: "addresses", count: count as u64 });
+    };
+    if end > buffer.size {
+        return Err(Reason::List { list, address: i64::from(address), end, size: buffer.size });
+    }
+    Ok(index)
+}
+
+/// Reads bytes of a list.
+fn read<M: TaskMemory + ?Sized>(
+    memory: &M,
+    list: &'static str,
+    address: i16,
+    offset: u64,
+    bytes: &mut [u8],
+) -> Result<(), Reason> {
+    let end = offset.saturating_add(bytes.len() as u64);
+    let index = holds(memory, list, address, end)?;
+    memory.read(index, offset, bytes).map_err(|_| {
+        let size = memory.buffer(index).map_or(0, |buffer| buffer.size);
+        Reason::List { list, address: i64::from(address), end, size }
+    })
+}

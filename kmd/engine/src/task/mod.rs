@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! A task: what a user submitted, read once and validated.
+
+mod bdma;
+mod cdp;
+mod conv;
+mod graph;
+mod lists;
+mod pdp;
+mod rubik;
+mod sdp;
+mod surface;
+
+use self::lists::Lists;
+use self::surface::Context;
+use super::error::{Error, Name, Reason};
+use super::memory::{OutOfRange, TaskMemory};
+use super::slot::{operation_mut, Operation, Slot, Table};
+use crate::uapi::config::Config;
+use crate::uapi::desc::{self, Event, Lut, OpType, Stat, Surface, PROCESSORS};
+use crate::uapi::reg::sdp as sdp_registers;
+use crate::uapi::reg::values::Precision;
+
+/// Operations, regions counted apart, that a task has at most: what an index of the interface can name.
+pub(crate) const MAX_OPERATIONS: u64 = 1 << 15;
+
+/// A validated task, ready to run as often as the caller likes.
+#[derive(Debug)]
+pub struct Task<S> {
+    config: &'static Config,
+    slots: S,
+    operations: u32,
+    /// Operations of one region.
+    stride: u32,
+    heads: [Option<u32>; PROCESSORS],
+    /// Where statistics go: a position in the address list.
+    statistics: Option<u16>,
+    waits_for_cdma: bool,
+}
+
+impl Task<()> {
+    /// How many slots the task in `memory` needs: one an operation of a region, and one for each operation with a
+    /// lookup table.
+    pub fn slots<M: TaskMemory + ?Sized>(memory: &M) -> Result<usize, Error> {
+        let lists = Lists::read(memory)?;
+        let mut slots = lists.operations();
+        for index in 0..lists.operations() {
+            let op_type = lists.op_type(index)?;
+            if matches!(op_type, OpType::Sdp | OpType::Cdp) && lists.lut_index(index)? >= 0 {
+                slots += 1;
+            }
+        }
+        Ok(slots as usize)
+    }
+}
+
+impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Task<S> {
+    /// Reads and validates the task in `memory` into `slots`, of which there are as many as [`Task::slots`] says.
+    pub fn parse<M: TaskMemory + ?Sized>(config: &'static Config, memory: &M, mut slots: S) -> Result<Self, Error> {
+        let lists = Lists::read(memory)?;
+        let storage = slots.as_mut();
+        let operations = lists.operations();
+        if (storage.len() as u64) < u64::from(operations) {
+            return Err(Reason::Slots { needed: u64::from(operations), available: storage.len() as u64 }.into());
+        }
+        storage.fill(Slot::Empty);
+        let statistics = lists.statistics()?;
+        let (used, tables) = storage.split_at_mut(operations as usize);
+        let mut tables = Tables { slots: tables, first: operations, count: 0, last: [None; 2] };
+        for index in 0..operations {
+            let at = |reason| lists.locate(index, None, reason);
+            let entry = lists.graph_entry(index)?;
+            let mut operation = Operation::new(entry.op_type, index % lists.stride(), index / lists.stride());
+            let within = |reason| lists.locate(index, Some(entry.op_type), reason);
+            let context =
+                Context { config, memory, counted: statistics.is_some(), region: lists.region(index).map_err(within)? };
+            let descriptor = lists.operation(index, entry.op_type).map_err(within)?;
+            let surface = lists.surface(index, entry.op_type).map_err(within)?;
+            translate(&context, &lists, &mut tables, &mut operation, &descriptor, &surface).map_err(within)?;
+            lists.edges(&entry, index, &mut operation).map_err(within)?;
+            *used.get_mut(index as usize).ok_or_else(|| at(Reason::Slots { needed: 0, available: 0 }))? =
+                Slot::Operation(operation);
+        }
+        let heads = graph::check(&lists, used)?;
+        let waits_for_cdma = used.iter().filter_map(Slot::operation).any(|operation| {
+            let mut edges = operation.edges.iter().flatten();
+            edges.any(|edge| matches!(edge.event, Event::CdmaWeightDone | Event::CdmaDataDone))
+        });
+        let mut task = Self { config, slots, operations, stride: lists.stride(), heads, statistics, waits_for_cdma };
+        graph::simulate(&mut task).map_err(|(index, reason)| lists.locate_typed(index, reason, task.slots.as_ref()))?;
+        Ok(task)
+    }
+
+    /// The operations, region by region, in the order of the operation list.
+    pub fn iter(&self) -> impl Iterator<Item = &Operation> + '_ {
+        self.slots.as_ref().iter().take(self.operations as usize).filter_map(Slot::operation)
+    }
+
+    /// The slots, for another task.
+    pub fn into_slots(self) -> S {
+        self.slots
+    }
+
+    /// The configuration that the task was validated for.
+    pub fn config(&self) -> &'static Config {
+        self.config
+    }
+
+    /// How many operations there are, regions counted apart.
+    pub fn operations(&self) -> u32 {
+        self.operations
+    }
+
+    /// Writes what the units counted in the last run to the list that the task names. Does nothing for a task that asks
+    /// for no statistics.
+    pub fn write_statistics<M: TaskMemory + ?Sized>(&self, memory: &mut M) -> Result<(), OutOfRange> {
+        let Some(address) = self.statistics else { return Ok(()) };
+        for operation in self.iter() {
+            if let Some(statistics) = &operation.statistics {
+                let mut bytes = [0; Stat::SIZE];
+                statistics.write(&mut bytes).map_err(|_| OutOfRange)?;
+                let entry = u64::from(operation.roi) * u64::from(self.stride) + u64::from(operation.index);
+                memory.write(usize::from(address), entry * Stat::SIZE as u64, &bytes)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings the task to its state before a run.
+    pub(crate) fn rewind(&mut self) {
+        for slot in self.slots.as_mut().iter_mut().take(self.operations as usize) {
+            if let Slot::Operation(operation) = slot {
+                operation.left = operation.dependencies;
+                operation.statistics = None;
+            }
+        }
+    }
+
+    pub(crate) fn heads(&self) -> [Option<u32>; PROCESSORS] {
+        self.heads
+    }
+
+    pub(crate) fn is_counted(&self) -> bool {
+        self.statistics.is_some()
+    }
+
+    pub(crate) fn waits_for_cdma(&self) -> bool {
+        self.waits_for_cdma
+    }
+
+    pub(crate) fn slots_mut(&mut self) -> &mut [Slot] {
+        self.slots.as_mut()
+    }
+}
+
+/// Turns an operation's descriptors into register values.
+fn translate<M: TaskMemory + ?Sized>(
+    context: &Context<'_, M>,
+    lists: &Lists<'_, M>,
+    tables: &mut Tables<'_>,
+    operation: &mut Operation,
+    descriptor: &desc::Operation,
+    surface: &Surface,
+) -> Result<(), Reason> {
+    match (descriptor, surface) {
+        (desc::Operation::Bdma(_), Surface::Bdma(surface)) => bdma::translate(context, surface, operation),
+        (desc::Operation::Conv(op), Surface::Conv(surface)) => conv::translate(context, op, surface, operation),
+        (desc::Operation::Sdp(op), Surface::Sdp(surface)) => {
+            sdp::translate(context, op, surface, operation)?;
+            operation.lut = tables.take(lists, 0, op.lut_index, op.src_precision)?;
+            Ok(())
+        }
+        (desc::Operation::Pdp(op), Surface::Pdp(surface)) => pdp::translate(context, op, surface, operation),
+        (desc::Operation::Cdp(op), Surface::Cdp(surface)) => {
+            cdp::translate(context, op, surface, operation)?;
+            operation.lut = tables.take(lists, 1, op.lut_index, op.in_precision)?;
+            Ok(())
+        }
+        (desc::Operation::Rubik(op), Surface::Rubik(surface)) => rubik::translate(context, *op, surface, operation),
+        // Both were read as the same type.
+        _ => Err(Reason::Invalid { name: Name::new("op_type"), why: "the descriptors are of different units" }),
+    }
+}
+
+/// The slots behind the operations, for lookup tables.
+struct Tables<'a> {
+    slots: &'a mut [Slot],
+    /// The number of the first one.
+    first: u32,
+    count: usize,
+    /// The index in the task's list, whether slopes are half precision, and the slot: the last table of SDP and of CDP.
+    last: [Option<(i16, bool, u32)>; 2],
+}
+
+impl Tables<'_> {
+    /// The slot of table `index` of the task's list; `None` for -1. Operations that follow one another on a unit share
+    /// the slot of the same table.
+    fn take<M: TaskMemory + ?Sized>(
+        &mut self,
+        lists: &Lists<'_, M>,
+        unit: usize,
+        index: i16,
+        precision: Precision,
+    ) -> Result<Option<u32>, Reason> {
+        if index == -1 {
+            return Ok(None);
+        }
+        let half = precision == Precision::Fp16;
+        if let Some((_, _, slot)) = self.last[unit].filter(|last| (last.0, last.1) == (index, half)) {
+            return Ok(Some(slot));
+        }
+        let lut = lists.table(index)?;
+        if !half {
+            check_slopes(&lut)?;
+        }
+        let (count, available) = (self.count as u64, self.slots.len() as u64);
+        let slot = self.slots.get_mut(self.count).ok_or(Reason::Slots { needed: count + 1, available })?;
+        *slot = Slot::Table(Table { lut, half });
+        let number = self.first + self.count as u32;
+        self.count += 1;
+        self.last[unit] = Some((index, half, number));
+        Ok(Some(number))
+    }
+}
+
+/// The slopes' shifts are five bits in two's complement, in all four registers alike.
+fn check_slopes(lut: &Lut) -> Result<(), Reason> {
+    for (part, slope) in [
+        ("linear_exp_underflow_slope", lut.linear_exp_underflow_slope),
+        ("linear_exp_overflow_slope", lut.linear_exp_overflow_slope),
+        ("linear_only_underflow_slope", lut.linear_only_underflow_slope),
+        ("linear_only_overflow_slope", lut.linear_only_overflow_slope),
+    ] {
+        let field = sdp_registers::s_lut_le_slope_shift::LUT_LE_SLOPE_UFLOW_SHIFT;
+        super::image::signed(field, Name::of(part, "shifter"), i32::from(slope.shifter))?;
+    }
+    Ok(())
+}
+
+/// Gives `operation` in `slots` its partner on the fly.
+pub(crate) fn pair(slots: &mut [Slot], parent: u32, child: u32) {
+    if let Some(operation) = operation_mut(slots, parent) {
+        operation.child = Some(child);
+    }
+    if let Some(operation) = operation_mut(slots, child) {
+        operation.parent = Some(parent);
+    }
+}

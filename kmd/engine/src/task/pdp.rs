@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! PDP and its read DMA.
+//!
+//! Sources: the register manual for fields; `kmd/firmware/pdp.c` of the reference software for which field of the
+//! descriptor goes where.
+
+use super::super::error::{Name, Reason};
+use super::super::image::{code, fit, less_one, signed, Builder};
+use super::super::memory::TaskMemory;
+use super::super::slot::Operation;
+use super::surface::{Context, Named};
+use crate::uapi::desc::{PdpOp, PdpSurface, PDP_PADDING_VALUES};
+use crate::uapi::reg::values::{PdpFlyingMode, PoolingMethod, Precision, RamType};
+use crate::uapi::reg::{pdp, pdp_rdma, Block, Field, Register};
+
+/// The largest window, in each direction.
+const MAX_WINDOW: u32 = 8;
+
+/// The parts of a split width, minus one, in the places where both blocks have them.
+struct Parts {
+    first: u32,
+    last: u32,
+    mid: u32,
+}
+
+pub(super) fn translate<M: TaskMemory + ?Sized>(
+    context: &Context<'_, M>,
+    op: &PdpOp,
+    surface: &PdpSurface,
+    operation: &mut Operation,
+) -> Result<(), Reason> {
+    let src = Named { name: "src_data", cube: &surface.src_data };
+    let dst = Named { name: "dst_data", cube: &surface.dst_data };
+    context.require(context.config.pdp, "PDP")?;
+    context.require_precision(op.precision)?;
+    dst.same("channel", surface.dst_data.channel, "that of src_data", surface.src_data.channel)?;
+    window(op, surface)?;
+    operation.output = dst.output();
+    operation.rdma = !src.is_on_the_fly();
+    let (width, height, channel) = (surface.src_data.width, surface.src_data.height, surface.src_data.channel);
+    operation.taken = src.is_on_the_fly().then_some([width, height, channel]);
+    if src.is_on_the_fly() && op.split_num != 1 {
+        let (name, value) = (Name::new("split_num"), i64::from(op.split_num));
+        return Err(Reason::Range { name, value, minimum: 1, maximum: 1 });
+    }
+
+    let mut image = Builder::new(context.config);
+    if operation.rdma {
+        let ram = context.ram(src.field("type"), surface.src_data.mem_type)?;
+        let bytes = context.feature(src, src.extents(1), op.precision, 0)?;
+        let address = context.place_input(src, &bytes, 1)?;
+        image.block(Block::PdpRdma);
+        reader(&mut image, context, op, src, address, ram)?;
+    }
+    image.block(Block::Pdp);
+    pooling(&mut image, op, src, dst)?;
+    writer(&mut image, context, op, dst)?;
+    operation.program = image.finish();
+    Ok(())
+}
+
+/// The window is one that the hardware has, and the output is not larger than windows over the padded input make it.
+fn window(op: &PdpOp, surface: &PdpSurface) -> Result<(), Reason> {
+    for (field, value) in [("pool_width", op.pool_width), ("pool_height", op.pool_height)] {
+        if u32::from(value) >= MAX_WINDOW {
+            let (value, maximum) = (i64::from(value), i64::from(MAX_WINDOW) - 1);
+            return Err(Reason::Range { name: Name::new(field), value, minimum: 0, maximum });
+        }
+    }
+    let (src, dst) = (&surface.src_data, &surface.dst_data);
+    for (field, size, before, after, window, stride, out) in [
+        ("width", src.width, op.pad_left, op.pad_right, op.pool_width, op.stride_x, dst.width),
+        ("height", src.height, op.pad_top, op.pad_bottom, op.pool_height, op.stride_y, dst.height),
+    ] {
+        let padded = i64::from(size) + i64::from(before) + i64::from(after);
+        let most = (padded - i64::from(window) - 1).div_euclid(i64::from(stride).max(1)) + 1;
+        if i64::from(out) > most {
+            let (name, value) = (Name::of("dst_data", field), i64::from(out));
+            return Err(Reason::Range { name, value, minimum: 1, maximum: most });
+        }
+    }
+    Ok(())
+}
+
+/// A part's width minus one, 0 when there is none.
+fn part(field: Field<u32>, name: &'static str, width: u16) -> Result<u32, Reason> {
+    match width {
+        0 => Ok(0),
+        width => less_one(field, Name::new(name), u32::from(width)),
+    }
+}
+
+fn parts_in(op: &PdpOp) -> Result<Parts, Reason> {
+    use pdp::d_partial_width_in as field;
+    Ok(Parts {
+        first: part(field::PARTIAL_WIDTH_IN_FIRST, "partial_in_width_first", op.partial_in_width_first)?,
+        last: part(field::PARTIAL_WIDTH_IN_LAST, "partial_in_width_last", op.partial_in_width_last)?,
+        mid: part(field::PARTIAL_WIDTH_IN_MID, "partial_in_width_mid", op.partial_in_width_mid)?,
+    })
+}
+
+fn parts_out(op: &PdpOp) -> Result<Parts, Reason> {
+    use pdp::d_partial_width_out as field;
+    Ok(Parts {
+        first: part(field::PARTIAL_WIDTH_OUT_FIRST, "partial_width_first", op.partial_width_first)?,
+        last: part(field::PARTIAL_WIDTH_OUT_LAST, "partial_width_last", op.partial_width_last)?,
+        mid: part(field::PARTIAL_WIDTH_OUT_MID, "partial_width_mid", op.partial_width_mid)?,
+    })
+}
+
+impl Parts {
+    fn bits(&self) -> u32 {
+        self.first | self.last | self.mid
+    }
+}
+
+fn split(op: &PdpOp, field: Field<u32>) -> Result<u32, Reason> {
+    less_one(field, Name::new("split_num"), u32::from(op.split_num))
+}
+
+fn reader<M: TaskMemory + ?Sized>(
+    image: &mut Builder,
+    context: &Context<'_, M>,
+    op: &PdpOp,
+    src: Named<'_>,
+    address: u64,
+    ram: RamType,
+) -> Result<(), Reason> {
+    use pdp_rdma::{
+        d_data_cube_in_channel as channel, d_data_cube_in_height as height, d_data_cube_in_width as width,
+        d_pooling_kernel_cfg as kernel,
+    };
+    let sizes = [
+        (pdp_rdma::D_DATA_CUBE_IN_WIDTH, width::CUBE_IN_WIDTH, "width", src.cube.width),
+        (pdp_rdma::D_DATA_CUBE_IN_HEIGHT, height::CUBE_IN_HEIGHT, "height", src.cube.height),
+        (pdp_rdma::D_DATA_CUBE_IN_CHANNEL, channel::CUBE_IN_CHANNEL, "channel", src.cube.channel),
+    ];
+    put_sizes(image, src, sizes)?;
+    let mode = code(pdp_rdma::d_flying_mode::FLYING_MODE, PdpFlyingMode::OffFlying);
+    image.put(pdp_rdma::D_FLYING_MODE, mode)?;
+    image.address(pdp_rdma::D_SRC_BASE_ADDR_LOW, pdp_rdma::D_SRC_BASE_ADDR_HIGH, address)?;
+    image.put(pdp_rdma::D_SRC_LINE_STRIDE, src.cube.line_stride)?;
+    image.put(pdp_rdma::D_SRC_SURFACE_STRIDE, src.cube.surf_stride)?;
+    image.put(pdp_rdma::D_SRC_RAM_CFG, code(pdp_rdma::d_src_ram_cfg::SRC_RAM_TYPE, ram))?;
+    image.put(pdp_rdma::D_DATA_FORMAT, code(pdp_rdma::d_data_format::INPUT_DATA, op.precision))?;
+    image.put(pdp_rdma::D_OPERATION_MODE_CFG, split(op, pdp_rdma::d_operation_mode_cfg::SPLIT_NUM)?)?;
+    let value = fit(kernel::KERNEL_WIDTH, Name::new("pool_width"), u32::from(op.pool_width))?
+        | less_one(kernel::KERNEL_STRIDE_WIDTH, Name::new("stride_x"), u32::from(op.stride_x))?;
+    image.put(pdp_rdma::D_POOLING_KERNEL_CFG, value)?;
+    let padding = pdp_rdma::d_pooling_padding_cfg::PAD_WIDTH;
+    image.put(pdp_rdma::D_POOLING_PADDING_CFG, fit(padding, Name::new("pad_left"), u32::from(op.pad_left))?)?;
+    image.put(pdp_rdma::D_PARTIAL_WIDTH_IN, parts_in(op)?.bits())?;
+    image.put(pdp_rdma::D_PERF_ENABLE, code(pdp_rdma::d_perf_enable::DMA_EN, context.counted))
+}
+
+fn put_sizes(
+    image: &mut Builder,
+    surface: Named<'_>,
+    sizes: [(Register, Field<u32>, &'static str, u16); 3],
+) -> Result<(), Reason> {
+    for (register, field, name, value) in sizes {
+        image.put(register, less_one(field, surface.field(name), u32::from(value))?)?;
+    }
+    Ok(())
+}
+
+/// 1 / window as PDP multiplies by it: 16 bits behind the point, or half precision; rounded down.
+fn reciprocal(precision: Precision, window_less_one: u8) -> u32 {
+    const FIXED: [u32; MAX_WINDOW as usize] = [0x10000, 0x8000, 0x5555, 0x4000, 0x3333, 0x2aaa, 0x2492, 0x2000];
+    const HALF: [u32; MAX_WINDOW as usize] = [0x7c00, 0x7800, 0x7555, 0x7400, 0x7266, 0x7155, 0x7092, 0x7000];
+    let table = if precision == Precision::Fp16 { &HALF } else { &FIXED };
+    table.get(usize::from(window_less_one)).copied().unwrap_or(0)
+}
+
+fn pooling(image: &mut Builder, op: &PdpOp, src: Named<'_>, dst: Named<'_>) -> Result<(), Reason> {
+    use pdp::{
+        d_data_cube_in_channel, d_data_cube_in_height, d_data_cube_in_width, d_data_cube_out_channel,
+        d_data_cube_out_height, d_data_cube_out_width,
+    };
+    let sizes = [
+        (pdp::D_DATA_CUBE_IN_WIDTH, d_data_cube_in_width::CUBE_IN_WIDTH, "width", src.cube.width),
+        (pdp::D_DATA_CUBE_IN_HEIGHT, d_data_cube_in_height::CUBE_IN_HEIGHT, "height", src.cube.height),
+        (pdp::D_DATA_CUBE_IN_CHANNEL, d_data_cube_in_channel::CUBE_IN_CHANNEL, "channel", src.cube.channel),
+    ];
+    put_sizes(image, src, sizes)?;
+    let sizes = [
+        (pdp::D_DATA_CUBE_OUT_WIDTH, d_data_cube_out_width::CUBE_OUT_WIDTH, "width", dst.cube.width),
+        (pdp::D_DATA_CUBE_OUT_HEIGHT, d_data_cube_out_height::CUBE_OUT_HEIGHT, "height", dst.cube.height),
+        (pdp::D_DATA_CUBE_OUT_CHANNEL, d_data_cube_out_channel::CUBE_OUT_CHANNEL, "channel", dst.cube.channel),
+    ];
+    put_sizes(image, dst, sizes)?;
+
+    use pdp::{d_operation_mode_cfg as mode, d_pooling_kernel_cfg as kernel, d_pooling_padding_cfg as padding};
+    let flying = if src.is_on_the_fly() { PdpFlyingMode::OnFlying } else { PdpFlyingMode::OffFlying };
+    let value =
+        code(mode::POOLING_METHOD, op.pool_mode) | code(mode::FLYING_MODE, flying) | split(op, mode::SPLIT_NUM)?;
+    image.put(pdp::D_OPERATION_MODE_CFG, value)?;
+    image.put(pdp::D_PARTIAL_WIDTH_IN, parts_in(op)?.bits())?;
+    image.put(pdp::D_PARTIAL_WIDTH_OUT, parts_out(op)?.bits())?;
+    let value = fit(kernel::KERNEL_WIDTH, Name::new("pool_width"), u32::from(op.pool_width))?
+        | fit(kernel::KERNEL_HEIGHT, Name::new("pool_height"), u32::from(op.pool_height))?
+        | less_one(kernel::KERNEL_STRIDE_WIDTH, Name::new("stride_x"), u32::from(op.stride_x))?
+        | less_one(kernel::KERNEL_STRIDE_HEIGHT, Name::new("stride_y"), u32::from(op.stride_y))?;
+    image.put(pdp::D_POOLING_KERNEL_CFG, value)?;
+    let value = fit(padding::PAD_LEFT, Name::new("pad_left"), u32::from(op.pad_left))?
+        | fit(padding::PAD_RIGHT, Name::new("pad_right"), u32::from(op.pad_right))?
+        | fit(padding::PAD_TOP, Name::new("pad_top"), u32::from(op.pad_top))?
+        | fit(padding::PAD_BOTTOM, Name::new("pad_bottom"), u32::from(op.pad_bottom))?;
+    image.put(pdp::D_POOLING_PADDING_CFG, value)?;
+    // Only averages divide, and only they add padding.
+    if op.pool_mode != PoolingMethod::Average {
+        return Ok(());
+    }
+    image.put(pdp::D_RECIP_KERNEL_WIDTH, reciprocal(op.precision, op.pool_width))?;
+    image.put(pdp::D_RECIP_KERNEL_HEIGHT, reciprocal(op.precision, op.pool_height))?;
+    const VALUES: [Register; PDP_PADDING_VALUES] = [
+        pdp::D_POOLING_PADDING_VALUE_1_CFG,
+        pdp::D_POOLING_PADDING_VALUE_2_CFG,
+        pdp::D_POOLING_PADDING_VALUE_3_CFG,
+        pdp::D_POOLING_PADDING_VALUE_4_CFG,
+        pdp::D_POOLING_PADDING_VALUE_5_CFG,
+        pdp::D_POOLING_PADDING_VALUE_6_CFG,
+        pdp::D_POOLING_PADDING_VALUE_7_CFG,
+    ];
+    for (register, &value) in VALUES.into_iter().zip(&op.padding_value) {
+        let name = Name::new("padding_value");
+        if op.precision == Precision::Fp16 && value != 0 {
+            return Err(Reason::Range { name, value: i64::from(value), minimum: 0, maximum: 0 });
+        }
+        image.put(register, signed(pdp::d_pooling_padding_value_1_cfg::PAD_VALUE_1X, name, value)?)?;
+    }
+    Ok(())
+}
+
+fn writer<M: TaskMemory + ?Sized>(
+    image: &mut Builder,
+    context: &Context<'_, M>,
+    op: &PdpOp,
+    dst: Named<'_>,
+) -> Result<(), Reason> {
+    let ram = context.ram(dst.field("type"), dst.cube.mem_type)?;
+    let bytes = context.feature(dst, dst.extents(1), op.precision, 0)?;
+    let address = context.place(dst, &bytes)?;
+    image.address(pdp::D_DST_BASE_ADDR_LOW, pdp::D_DST_BASE_ADDR_HIGH, address)?;
+    image.put(pdp::D_DST_LINE_STRIDE, dst.cube.line_stride)?;
+    image.put(pdp::D_DST_SURFACE_STRIDE, dst.cube.surf_stride)?;
+    image.put(pdp::D_DST_RAM_CFG, code(pdp::d_dst_ram_cfg::DST_RAM_TYPE, ram))?;
+    image.put(pdp::D_DATA_FORMAT, code(pdp::d_data_format::INPUT_DATA, op.precision))?;
+    image.put(pdp::D_PERF_ENABLE, code(pdp::d_perf_enable::DMA_EN, context.counted))
+}

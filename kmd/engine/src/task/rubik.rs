@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! Rubik.
+//!
+//! Sources: the register manual for fields; `kmd/firmware/rubik.c` of the reference software for which field of the
+//! descriptor goes where; the hardware's C-model for which bytes are touched.
+
+use super::super::error::{Name, Reason};
+use super::super::image::{code, less_one, Builder};
+use super::super::memory::TaskMemory;
+use super::super::slot::Operation;
+use super::surface::{Bytes, Context, Named};
+use crate::uapi::desc::{RubikOp, RubikSurface};
+use crate::uapi::layout::align::Data;
+use crate::uapi::layout::{bytes, round_up, Extents};
+use crate::uapi::reg::values::RubikMode;
+use crate::uapi::reg::{rbk, Block};
+
+pub(super) fn translate<M: TaskMemory + ?Sized>(
+    context: &Context<'_, M>,
+    op: RubikOp,
+    surface: &RubikSurface,
+    operation: &mut Operation,
+) -> Result<(), Reason> {
+    let config = context.config;
+    context.require(config.rubik, "Rubik")?;
+    context.require(op.mode != RubikMode::Contract || config.rubik_contract, "contraction in Rubik")?;
+    context.require(op.mode == RubikMode::Contract || config.rubik_reshape, "split and merge in Rubik")?;
+    context.require_precision(op.precision)?;
+    let src = Named { name: "src_data", cube: &surface.src_data };
+    let dst = Named { name: "dst_data", cube: &surface.dst_data };
+    operation.output = dst.output();
+
+    let (width, height) = (u32::from(surface.src_data.width), u32::from(surface.src_data.height));
+    let out_channels = u32::from(surface.dst_data.channel);
+    let lanes = config.memory_atomic / bytes(op.precision);
+    let out_surfaces = out_channels.div_ceil(lanes);
+    let (x, y) = (u32::from(op.stride_x), u32::from(op.stride_y));
+    let (read, written) = match op.mode {
+        RubikMode::Contract => {
+            // Each output atom is made of one input surface for each of its x * y places.
+            let read = Extents { c: x * y * out_surfaces * lanes, ..src.extents(1) };
+            let written = Extents::new(1, out_channels, height * y, width * x);
+            (context.feature(src, read, op.precision, 0)?, context.feature(dst, written, op.precision, 0)?)
+        }
+        RubikMode::Split => {
+            src.same("channel", surface.src_data.channel, "that of dst_data", surface.dst_data.channel)?;
+            let planes = Extents::new(1, out_channels, height, width);
+            (context.feature(src, src.extents(1), op.precision, 0)?, planar(context, dst, planes, op))
+        }
+        RubikMode::Merge => {
+            src.same("channel", surface.src_data.channel, "that of dst_data", surface.dst_data.channel)?;
+            if surface.src_data.plane_stride == 0 {
+                let name = src.field("plane_stride");
+                return Err(Reason::Invalid { name, why: "planes that are merged lie at a stride" });
+            }
+            let written = Extents::new(1, out_channels, height, width);
+            (planar(context, src, src.extents(1), op), context.feature(dst, written, op.precision, 0)?)
+        }
+    };
+    let source = (context.place_input(src, &read, 1)?, context.ram(src.field("type"), surface.src_data.mem_type)?);
+    let target = (context.place(dst, &written)?, context.ram(dst.field("type"), surface.dst_data.mem_type)?);
+
+    let mut image = Builder::new(config);
+    image.block(Block::Rbk);
+    let value = code(rbk::d_misc_cfg::RUBIK_MODE, op.mode) | code(rbk::d_misc_cfg::IN_PRECISION, op.precision);
+    image.put(rbk::D_MISC_CFG, value)?;
+    image.put(rbk::D_DAIN_RAM_TYPE, code(rbk::d_dain_ram_type::DATAIN_RAM_TYPE, source.1))?;
+    let value = less_one(rbk::d_datain_size_0::DATAIN_WIDTH, src.field("width"), width)?
+        | less_one(rbk::d_datain_size_0::DATAIN_HEIGHT, src.field("height"), height)?;
+    image.put(rbk::D_DATAIN_SIZE_0, value)?;
+    let channels = u32::from(surface.src_data.channel);
+    image.put(rbk::D_DATAIN_SIZE_1, less_one(rbk::d_datain_size_1::DATAIN_CHANNEL, src.field("channel"), channels)?)?;
+    image.address(rbk::D_DAIN_ADDR_LOW, rbk::D_DAIN_ADDR_HIGH, source.0)?;
+    image.put(rbk::D_DAIN_LINE_STRIDE, surface.src_data.line_stride)?;
+    if op.mode == RubikMode::Merge {
+        image.put(rbk::D_DAIN_PLANAR_STRIDE, surface.src_data.plane_stride)?;
+    } else {
+        image.put(rbk::D_DAIN_SURF_STRIDE, surface.src_data.surf_stride)?;
+    }
+    image.put(rbk::D_DAOUT_RAM_TYPE, code(rbk::d_daout_ram_type::DATAOUT_RAM_TYPE, target.1))?;
+    image.put(
+        rbk::D_DATAOUT_SIZE_1,
+        less_one(rbk::d_dataout_size_1::DATAOUT_CHANNEL, dst.field("channel"), out_channels)?,
+    )?;
+    image.address(rbk::D_DAOUT_ADDR_LOW, rbk::D_DAOUT_ADDR_HIGH, target.0)?;
+    image.put(rbk::D_DAOUT_LINE_STRIDE, surface.dst_data.line_stride)?;
+    if op.mode == RubikMode::Split {
+        image.put(rbk::D_DAOUT_PLANAR_STRIDE, surface.dst_data.plane_stride)?;
+    } else {
+        image.put(rbk::D_DAOUT_SURF_STRIDE, surface.dst_data.surf_stride)?;
+    }
+    if op.mode == RubikMode::Contract {
+        let stride_0 = stride(src, u64::from(out_surfaces) * u64::from(surface.src_data.surf_stride))?;
+        image.put(rbk::D_CONTRACT_STRIDE_0, stride_0)?;
+        let stride_1 = stride(dst, u64::from(y) * u64::from(surface.dst_data.line_stride))?;
+        image.put(rbk::D_CONTRACT_STRIDE_1, stride_1)?;
+        use rbk::d_deconv_stride as field;
+        let value = less_one(field::DECONV_X_STRIDE, Name::new("stride_x"), x)?
+            | less_one(field::DECONV_Y_STRIDE, Name::new("stride_y"), y)?;
+        image.put(rbk::D_DECONV_STRIDE, value)?;
+    }
+    image.put(rbk::D_PERF_ENABLE, u32::from(context.counted))?;
+    operation.program = image.finish();
+    Ok(())
+}
+
+/// A product of strides, in the register's 32 bits.
+fn stride(surface: Named<'_>, value: u64) -> Result<u32, Reason> {
+    u32::try_from(value).map_err(|_| Reason::Range {
+        name: surface.field("stride of a contraction"),
+        value: i64::try_from(value).unwrap_or(i64::MAX),
+        minimum: 0,
+        maximum: i64::from(u32::MAX),
+    })
+}
+
+/// Planes of one channel each, whose lines are read and written in whole atoms.
+fn planar<M: TaskMemory + ?Sized>(
+    context: &Context<'_, M>,
+    surface: Named<'_>,
+    extents: Extents,
+    op: RubikOp,
+) -> Bytes {
+    let cube = surface.cube;
+    let line = round_up(u64::from(extents.w) * u64::from(bytes(op.precision)), u64::from(context.config.memory_atomic));
+    let before = u64::from(extents.c.saturating_sub(1)) * u64::from(cube.plane_stride)
+        + u64::from(extents.h.saturating_sub(1)) * u64::from(cube.line_stride);
+    Bytes {
+        data: Data::Feature,
+        span: before + line,
+        line_stride: Some(cube.line_stride),
+        surface_stride: None,
+        cube_stride: Some(cube.plane_stride),
+        size: None,
+    }
+}

@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! SDP and its read DMA.
+//!
+//! Sources: the register manual for fields; `kmd/firmware/sdp.c` of the reference software for which field of the
+//! descriptor goes where.
+
+use super::super::error::{Name, Reason};
+use super::super::image::{code, fit, less_one, signed, Builder};
+use super::super::memory::TaskMemory;
+use super::super::slot::Operation;
+use super::surface::{Bytes, Context, Named};
+use crate::uapi::desc::{Activation, CvtParam, DataCube, SdpOp, SdpOperandMode, SdpOperation, SdpSubUnit, SdpSurface};
+use crate::uapi::layout::align::Data;
+use crate::uapi::layout::operand::{Format, Operands};
+use crate::uapi::layout::{round_up, Extents};
+use crate::uapi::reg::values::{
+    AluAlgorithm, ConvMode, OperandMode, OperandSize, OperandSource, OperandUse, OutputDestination, Precision, RamType,
+};
+use crate::uapi::reg::{sdp, sdp_rdma, Block, Field, Register};
+
+/// The input of one of the read DMA's three operand channels.
+struct Operand {
+    address: u64,
+    ram: RamType,
+    format: Format,
+}
+
+pub(super) fn translate<M: TaskMemory + ?Sized>(
+    context: &Context<'_, M>,
+    op: &SdpOp,
+    surface: &SdpSurface,
+    operation: &mut Operation,
+) -> Result<(), Reason> {
+    let src = Named { name: "src_data", cube: &surface.src_data };
+    let dst = Named { name: "dst_data", cube: &surface.dst_data };
+    supported(context, op, src)?;
+    let processing = processing(op);
+    let sizes = [surface.src_data.width, surface.src_data.height, surface.src_data.channel];
+    for ((field, value), expected) in
+        [("width", surface.dst_data.width), ("height", surface.dst_data.height), ("channel", surface.dst_data.channel)]
+            .into_iter()
+            .zip(sizes)
+    {
+        dst.same(field, value, "that of src_data", expected)?;
+    }
+    operation.taken = src.is_on_the_fly().then_some(sizes);
+    operation.given = dst.is_on_the_fly().then_some(sizes);
+    operation.output = dst.output();
+
+    let extents = src.extents(u32::from(op.batch_num.max(1)));
+    let input = if src.is_on_the_fly() {
+        None
+    } else {
+        let ram = context.ram(src.field("type"), surface.src_data.mem_type)?;
+        let read = widened(context, extents, op.src_precision, op.dst_precision);
+        let bytes = context.feature(src, read, op.src_precision, 0)?;
+        Some((context.place_input(src, &bytes, 1)?, ram))
+    };
+    let x1 = operand(context, op.x1_op.as_ref(), "x1_data", &surface.x1_data, extents, processing)?;
+    let x2 = operand(context, op.x2_op.as_ref(), "x2_data", &surface.x2_data, extents, processing)?;
+    let y = operand(context, op.y_op.as_ref(), "y_data", &surface.y_data, extents, processing)?;
+    operation.rdma = input.is_some() || x1.is_some() || x2.is_some() || y.is_some();
+
+    let mut image = Builder::new(context.config);
+    if operation.rdma {
+        image.block(Block::SdpRdma);
+        reader(&mut image, context, op, src, input)?;
+        let channels =
+            [(&x1, &X1_RDMA, &surface.x1_data), (&x2, &X2_RDMA, &surface.x2_data), (&y, &Y_RDMA, &surface.y_data)];
+        for (operand, registers, cube) in channels {
+            operand_channel(&mut image, operand.as_ref(), registers, cube)?;
+        }
+    }
+    image.block(Block::Sdp);
+    writer(&mut image, context, op, src, dst)?;
+    sub_unit(&mut image, "x1_op", op.x1_op.as_ref(), &X1)?;
+    sub_unit(&mut image, "x2_op", op.x2_op.as_ref(), &X2)?;
+    element_wise(&mut image, op.y_op.as_ref())?;
+    operation.program = image.finish();
+    Ok(())
+}
+
+/// The configuration has what the operation asks for.
+fn supported<M: TaskMemory + ?Sized>(context: &Context<'_, M>, op: &SdpOp, src: Named<'_>) -> Result<(), Reason> {
+    let config = context.config;
+    context.require_precision(op.src_precision)?;
+    context.require_precision(op.dst_precision)?;
+    if (op.src_precision, op.dst_precision) == (Precision::Fp16, Precision::Int8) {
+        return Err(Reason::Invalid { name: Name::new("dst_precision"), why: "SDP cannot make int8 of fp16" });
+    }
+    context.require(op.x1_op.is_none() || config.sdp_bs, "SDP sub-unit X1")?;
+    context.require(op.x2_op.is_none() || config.sdp_bn, "SDP sub-unit X2")?;
+    context.require(op.y_op.is_none() || config.sdp_ew, "SDP sub-unit Y")?;
+    let looks_up = op.y_op.as_ref().is_some_and(|unit| unit.act == Activation::Lut);
+    context.require(config.sdp_lut || !(looks_up || op.lut_index >= 0), "SDP lookup table")?;
+    if looks_up && op.lut_index == -1 {
+        let why = "sub-unit Y looks up a table, and the operation has none";
+        return Err(Reason::Invalid { name: Name::new("lut_index"), why });
+    }
+    context.require(op.conv_mode == ConvMode::Direct || config.winograd, "Winograd convolution")?;
+    context.require(op.batch_num <= 1 || config.batch, "hardware batch")?;
+    if op.batch_num > 1 && !src.is_on_the_fly() {
+        let why = "only what a convolution hands over can be a batch";
+        return Err(Reason::Invalid { name: Name::new("batch_num"), why });
+    }
+    Ok(())
+}
+
+/// The precision that SDP computes in.
+fn processing(op: &SdpOp) -> Precision {
+    match (op.dst_precision, op.src_precision) {
+        (_, Precision::Fp16) => Precision::Fp16,
+        (Precision::Int8, _) | (_, Precision::Int8) => Precision::Int8,
+        (_, Precision::Int16) => Precision::Int16,
+    }
+}
+
+/// The cube as SDP touches it: when one side has 8 bits and the other 16, an atom of the 8-bit side is two of the other,
+/// and both are touched though the second may hold no channel.
+fn widened<M: TaskMemory + ?Sized>(
+    context: &Context<'_, M>,
+    extents: Extents,
+    precision: Precision,
+    other: Precision,
+) -> Extents {
+    if precision == Precision::Int8 || other != Precision::Int8 {
+        return extents;
+    }
+    Extents { c: round_up(u64::from(extents.c), u64::from(context.config.memory_atomic)) as u32, ..extents }
+}
+
+/// A sub-unit's operands in memory, `None` when it has none there.
+fn operand<M: TaskMemory + ?Sized>(
+    context: &Context<'_, M>,
+    unit: Option<&SdpSubUnit>,
+    name: &'static str,
+    cube: &DataCube,
+    extents: Extents,
+    processing: Precision,
+) -> Result<Option<Operand>, Reason> {
+    let Some(unit) = unit else { return Ok(None) };
+    let data_use = match unit.op_type {
+        SdpOperation::None => return Ok(None),
+        SdpOperation::Mul => OperandUse::Mul,
+        SdpOperation::Add => OperandUse::Alu,
+        SdpOperation::Both => OperandUse::Both,
+    };
+    let mode = match unit.mode {
+        SdpOperandMode::PerLayer => return Ok(None),
+        SdpOperandMode::PerKernel => OperandMode::PerKernel,
+        SdpOperandMode::PerPoint => OperandMode::PerElement,
+    };
+    let data_size = match unit.precision {
+        Precision::Int8 => OperandSize::OneByte,
+        Precision::Int16 | Precision::Fp16 => OperandSize::TwoByte,
+    };
+    let surface = Named { name, cube };
+    let ram = context.ram(surface.field("type"), cube.mem_type)?;
+    let format = Format { mode, data_use, data_size, processing, atom: context.config.memory_atomic };
+    let extents = Extents { n: 1, ..extents };
+    let (line_stride, surface_stride) = (cube.line_stride, cube.surf_stride);
+    let operands = Operands::as_programmed(extents, format, u64::from(line_stride), u64::from(surface_stride))
+        .map_err(|error| Reason::Layout { surface: name, error })?;
+    let strides = mode == OperandMode::PerElement;
+    let bytes = Bytes {
+        line_stride: strides.then_some(line_stride),
+        surface_stride: strides.then_some(surface_stride),
+        ..Bytes::plain(Data::Bias, operands.span())
+    };
+    Ok(Some(Operand { address: context.place(surface, &bytes)?, ram, format }))
+}
+
+fn reader<M: TaskMemory + ?Sized>(
+    image: &mut Builder,
+    context: &Context<'_, M>,
+    op: &SdpOp,
+    src: Named<'_>,
+    input: Option<(u64, RamType)>,
+) -> Result<(), Reason> {
+    use sdp_rdma::d_feature_mode_cfg as mode;
+    let value = code(mode::FLYING_MODE, input.is_none())
+        | code(mode::WINOGRAD, op.conv_mode == ConvMode::Winograd)
+        | code(mode::IN_PRECISION, op.src_precision)
+        | code(mode::PROC_PRECISION, processing(op))
+        | code(mode::OUT_PRECISION, op.dst_precision)
+        | less_one(mode::BATCH_NUMBER, Name::new("batch_num"), u32::from(op.batch_num))?;
+    image.put(sdp_rdma::D_FEATURE_MODE_CFG, value)?;
+    let DataCube { width, height, channel, line_stride, surf_stride, .. } = *src.cube;
+    image.put(
+        sdp_rdma::D_DATA_CUBE_WIDTH,
+        less_one(sdp_rdma::d_data_cube_width::WIDTH, src.field("width"), u32::from(width))?,
+    )?;
+    image.put(
+        sdp_rdma::D_DATA_CUBE_HEIGHT,
+        less_one(sdp_rdma::d_data_cube_height::HEIGHT, src.field("height"), u32::from(height))?,
+    )?;
+    image.put(
+        sdp_rdma::D_DATA_CUBE_CHANNEL,
+        less_one(sdp_rdma::d_data_cube_channel::CHANNEL, src.field("channel"), u32::from(channel))?,
+    )?;
+    if let Some((address, ram)) = input {
+        image.address(sdp_rdma::D_SRC_BASE_ADDR_LOW, sdp_rdma::D_SRC_BASE_ADDR_HIGH, address)?;
+        image.put(sdp_rdma::D_SRC_LINE_STRIDE, line_stride)?;
+        image.put(sdp_rdma::D_SRC_SURFACE_STRIDE, surf_stride)?;
+        image.put(sdp_rdma::D_SRC_DMA_CFG, code(sdp_rdma::d_src_dma_cfg::SRC_RAM_TYPE, ram))?;
+    }
+    use sdp_rdma::d_perf_enable as perf;
+    let value = code(perf::PERF_DMA_EN, context.counted) | code(perf::PERF_NAN_INF_COUNT_EN, context.counted);
+    image.put(sdp_rdma::D_PERF_ENABLE, value)
+}
+
+/// The registers of one of the read DMA's operand channels. All three have the same fields.
+struct OperandRegisters {
+    cfg: Register,
+    low: Register,
+    high: Register,
+    line_stride: Register,
+    surface_stride: Register,
+}
+
+const X1_RDMA: OperandRegisters = OperandRegisters {
+    cfg: sdp_rdma::D_BRDMA_CFG,
+    low: sdp_rdma::D_BS_BASE_ADDR_LOW,
+    high: sdp_rdma::D_BS_BASE_ADDR_HIGH,
+    line_stride: sdp_rdma::D_BS_LINE_STRIDE,
+    surface_stride: sdp_rdma::D_BS_SURFACE_STRIDE,
+};
+const X2_RDMA: OperandRegisters = OperandRegisters {
+    cfg: sdp_rdma::D_NRDMA_CFG,
+    low: sdp_rdma::D_BN_BASE_ADDR_LOW,
+    high: sdp_rdma::D_BN_BASE_ADDR_HIGH,
+    line_stride: sdp_rdma::D_BN_LINE_STRIDE,
+    surface_stride: sdp_rdma::D_BN_SURFACE_STRIDE,
+};
+const Y_RDMA: OperandRegisters = OperandRegisters {
+    cfg: sdp_rdma::D_ERDMA_CFG,
+    low: sdp_rdma::D_EW_BASE_ADDR_LOW,
+    high: sdp_rdma::D_EW_BASE_ADDR_HIGH,
+    line_stride: sdp_rdma::D_EW_LINE_STRIDE,
+    surface_stride: sdp_rdma::D_EW_SURFACE_STRIDE,
+};
+
+fn operand_channel(
+    image: &mut Builder,
+    operand: Option<&Operand>,
+    registers: &OperandRegisters,
+    cube: &DataCube,
+) -> Result<(), Reason> {
+    use sdp_rdma::d_brdma_cfg as cfg;
+    let Some(Operand { address, ram, format }) = operand else {
+        // Off, as after reset.
+        return image.put(registers.cfg, registers.cfg.reset);
+    };
+    let value = code(cfg::BRDMA_DISABLE, false)
+        | code(cfg::BRDMA_DATA_USE, format.data_use)
+        | code(cfg::BRDMA_DATA_SIZE, format.data_size)
+        | code(cfg::BRDMA_DATA_MODE, format.mode)
+        | code(cfg::BRDMA_RAM_TYPE, *ram);
+    image.put(registers.cfg, value)?;
+    image.address(registers.low, registers.high, *address)?;
+    // Operands of a kernel lie one after another: strides are for those of an element.
+    if format.mode == OperandMode::PerElement {
+        image.put(registers.line_stride, cube.line_stride)?;
+        image.put(registers.surface_stride, cube.surf_stride)?;
+    }
+    Ok(())
+}
+
+fn writer<M: TaskMemory + ?Sized>(
+    image: &mut Builder,
+    context: &Context<'_, M>,
+    op: &SdpOp,
+    src: Named<'_>,
+    dst: Named<'_>,
+) -> Result<(), Reason> {
+    let DataCube { width, height, channel, .. } = *src.cube;
+    let (width, height, channel) = (u32::from(width), u32::from(height), u32::from(channel));
+    image.put(sdp::D_DATA_CUBE_WIDTH, less_one(sdp::d_data_cube_width::WIDTH, src.field("width"), width)?)?;
+    image.put(sdp::D_DATA_CUBE_HEIGHT, less_one(sdp::d_data_cube_height::HEIGHT, src.field("height"), height)?)?;
+    image.put(sdp::D_DATA_CUBE_CHANNEL, less_one(sdp::d_data_cube_channel::CHANNEL, src.field("channel"), channel)?)?;
+
+    let destination = if dst.is_on_the_fly() { OutputDestination::Pdp } else { OutputDestination::Mem };
+    use sdp::d_feature_mode_cfg as mode;
+    let value = code(mode::FLYING_MODE, src.is_on_the_fly())
+        | code(mode::OUTPUT_DST, destination)
+        | code(mode::WINOGRAD, op.conv_mode == ConvMode::Winograd)
+        | less_one(mode::BATCH_NUMBER, Name::new("batch_num"), u32::from(op.batch_num))?;
+    image.put(sdp::D_FEATURE_MODE_CFG, value)?;
+    if !dst.is_on_the_fly() {
+        let ram = context.ram(dst.field("type"), dst.cube.mem_type)?;
+        let batches = u32::from(op.batch_num.max(1));
+        let stride = if batches > 1 { op.batch_stride } else { 0 };
+        // What SDP writes has the sizes of what it reads.
+        let written = widened(context, src.extents(batches), op.dst_precision, op.src_precision);
+        let bytes = context.feature(dst, written, op.dst_precision, stride)?;
+        let address = context.place(dst, &bytes)?;
+        image.address(sdp::D_DST_BASE_ADDR_LOW, sdp::D_DST_BASE_ADDR_HIGH, address)?;
+        image.put(sdp::D_DST_LINE_STRIDE, dst.cube.line_stride)?;
+        image.put(sdp::D_DST_SURFACE_STRIDE, dst.cube.surf_stride)?;
+        image.put(sdp::D_DST_DMA_CFG, code(sdp::d_dst_dma_cfg::DST_RAM_TYPE, ram))?;
+        if batches > 1 {
+            image.put(sdp::D_DST_BATCH_STRIDE, op.batch_stride)?;
+        }
+    }
+    let value = code(sdp::d_data_format::PROC_PRECISION, processing(op))
+        | code(sdp::d_data_format::OUT_PRECISION, op.dst_precision);
+    image.put(sdp::D_DATA_FORMAT, value)?;
+    image.put(sdp::D_CVT_OFFSET, op.out_cvt.offset as u32)?;
+    image.put(sdp::D_CVT_SCALE, u32::from(op.out_cvt.scale as u16))?;
+    let truncate = u32::from(op.out_cvt.truncate);
+    image.put(sdp::D_CVT_SHIFT, fit(sdp::d_cvt_shift::CVT_SHIFT, Name::of("out_cvt", "truncate"), truncate)?)?;
+    use sdp::d_perf_enable as perf;
+    let value = code(perf::PERF_DMA_EN, context.counted)
+        | code(perf::PERF_LUT_EN, context.counted)
+        | code(perf::PERF_SAT_EN, context.counted)
+        | code(perf::PERF_NAN_INF_COUNT_EN, context.counted);
+    image.put(sdp::D_PERF_ENABLE, value)
+}
+
+/// The registers of sub-unit X1 or X2. Both have the same fields.
+struct SubUnitRegisters {
+    cfg: Register,
+    alu_cfg: Register,
+    alu_operand: Register,
+    mul_cfg: Register,
+    mul_operand: Register,
+}
+
+const X1: SubUnitRegisters = SubUnitRegisters {
+    cfg: sdp::D_DP_BS_CFG,
+    alu_cfg: sdp::D_DP_BS_ALU_CFG,
+    alu_operand: sdp::D_DP_BS_ALU_SRC_VALUE,
+    mul_cfg: sdp::D_DP_BS_MUL_CFG,
+    mul_operand: sdp::D_DP_BS_MUL_SRC_VALUE,
+};
+const X2: SubUnitRegisters = SubUnitRegisters {
+    cfg: sdp::D_DP_BN_CFG,
+    alu_cfg: sdp::D_DP_BN_ALU_CFG,
+    alu_operand: sdp::D_DP_BN_ALU_SRC_VALUE,
+    mul_cfg: sdp::D_DP_BN_MUL_CFG,
+    mul_operand: sdp::D_DP_BN_MUL_SRC_VALUE,
+};
+
+/// Whether a sub-unit's ALU and multiplier work.
+const fn uses(op_type: SdpOperation) -> (bool, bool) {
+    match op_type {
+        SdpOperation::None => (false, false),
+        SdpOperation::Mul => (false, true),
+        SdpOperation::Add => (true, false),
+        SdpOperation::Both => (true, true),
+    }
+}
+
+fn sub_unit(
+    image: &mut Builder,
+    name: &'static str,
+    unit: Option<&SdpSubUnit>,
+    registers: &SubUnitRegisters,
+) -> Result<(), Reason> {
+    use sdp::{d_dp_bs_alu_cfg as alu_cfg, d_dp_bs_cfg as cfg, d_dp_bs_mul_cfg as mul_cfg};
+    let Some(unit) = unit else {
+        // Bypassed, as after reset.
+        return image.put(registers.cfg, registers.cfg.reset);
+    };
+    if unit.act == Activation::Lut {
+        return Err(Reason::Invalid { name: Name::of(name, "act"), why: "only sub-unit Y has lookup tables" });
+    }
+    let (alu, mul) = uses(unit.op_type);
+    if alu && unit.alu_type == AluAlgorithm::Eql {
+        return Err(Reason::Invalid { name: Name::of(name, "alu_type"), why: "only sub-unit Y compares" });
+    }
+    let value = code(cfg::BS_BYPASS, false)
+        | code(cfg::BS_ALU_BYPASS, !alu)
+        | code(cfg::BS_ALU_ALGO, unit.alu_type)
+        | code(cfg::BS_MUL_BYPASS, !mul)
+        | code(cfg::BS_MUL_PRELU, unit.act == Activation::Prelu)
+        | code(cfg::BS_RELU_BYPASS, unit.act != Activation::Relu);
+    image.put(registers.cfg, value)?;
+    let layer = unit.mode == SdpOperandMode::PerLayer;
+    let source = if layer { OperandSource::Reg } else { OperandSource::Mem };
+    if alu {
+        let shift = u32::from(unit.shift_value);
+        let value =
+            code(alu_cfg::BS_ALU_SRC, source) | fit(alu_cfg::BS_ALU_SHIFT_VALUE, Name::of(name, "shift_value"), shift)?;
+        image.put(registers.alu_cfg, value)?;
+    }
+    if layer && alu {
+        put_signed(image, registers.alu_operand, sdp::d_dp_bs_alu_src_value::BS_ALU_OPERAND, name, unit.alu_operand)?;
+    }
+    if layer && mul {
+        put_signed(image, registers.mul_operand, sdp::d_dp_bs_mul_src_value::BS_MUL_OPERAND, name, unit.mul_operand)?;
+    }
+    // The product's shift takes effect even when the multiplier is bypassed.
+    let truncate = u32::from(unit.truncate);
+    let value =
+        code(mul_cfg::BS_MUL_SRC, source) | fit(mul_cfg::BS_MUL_SHIFT_VALUE, Name::of(name, "truncate"), truncate)?;
+    image.put(registers.mul_cfg, value)
+}
+
+fn put_signed(
+    image: &mut Builder,
+    register: Register,
+    field: Field<u32>,
+    unit: &'static str,
+    value: i32,
+) -> Result<(), Reason> {
+    image.put(register, signed(field, Name::of(unit, "operand"), value)?)
+}
+
+/// Sub-unit Y, whose operands from memory go through converters of their own.
+fn element_wise(image: &mut Builder, unit: Option<&SdpSubUnit>) -> Result<(), Reason> {
+    const NAME: &str = "y_op";
+    use sdp::{d_dp_ew_alu_cfg as alu_cfg, d_dp_ew_cfg as cfg, d_dp_ew_mul_cfg as mul_cfg};
+    let Some(unit) = unit else {
+        return image.put(sdp::D_DP_EW_CFG, sdp::D_DP_EW_CFG.reset);
+    };
+    if unit.act == Activation::Relu {
+        return Err(Reason::Invalid { name: Name::of(NAME, "act"), why: "sub-unit Y has no ReLU" });
+    }
+    let (alu, mul) = uses(unit.op_type);
+    let value = code(cfg::EW_BYPASS, false)
+        | code(cfg::EW_ALU_BYPASS, !alu)
+        | code(cfg::EW_ALU_ALGO, unit.alu_type)
+        | code(cfg::EW_MUL_BYPASS, !mul)
+        | code(cfg::EW_MUL_PRELU, unit.act == Activation::Prelu)
+        | code(cfg::EW_LUT_BYPASS, unit.act != Activation::Lut);
+    image.put(sdp::D_DP_EW_CFG, value)?;
+    let layer = unit.mode == SdpOperandMode::PerLayer;
+    let source = if layer { OperandSource::Reg } else { OperandSource::Mem };
+    if alu {
+        let value = code(alu_cfg::EW_ALU_SRC, source) | code(alu_cfg::EW_ALU_CVT_BYPASS, unit.alu_cvt.enable == 0);
+        image.put(sdp::D_DP_EW_ALU_CFG, value)?;
+        if layer {
+            image.put(sdp::D_DP_EW_ALU_SRC_VALUE, unit.alu_operand as u32)?;
+        } else {
+            converter(image, "y_op.alu_cvt", unit.alu_cvt, &ALU_CONVERTER)?;
+        }
+    }
+    if mul {
+        let value = code(mul_cfg::EW_MUL_SRC, source) | code(mul_cfg::EW_MUL_CVT_BYPASS, unit.mul_cvt.enable == 0);
+        image.put(sdp::D_DP_EW_MUL_CFG, value)?;
+        if layer {
+            image.put(sdp::D_DP_EW_MUL_SRC_VALUE, unit.mul_operand as u32)?;
+        } else {
+            converter(image, "y_op.mul_cvt", unit.mul_cvt, &MUL_CONVERTER)?;
+        }
+    }
+    image.put(sdp::D_DP_EW_TRUNCATE_VALUE, u32::from(unit.truncate))
+}
+
+/// The registers of one of Y's operand converters.
+struct ConverterRegisters {
+    offset: Register,
+    scale: Register,
+    truncate: Register,
+}
+
+const ALU_CONVERTER: ConverterRegisters = ConverterRegisters {
+    offset: sdp::D_DP_EW_ALU_CVT_OFFSET_VALUE,
+    scale: sdp::D_DP_EW_ALU_CVT_SCALE_VALUE,
+    truncate: sdp::D_DP_EW_ALU_CVT_TRUNCATE_VALUE,
+};
+const MUL_CONVERTER: ConverterRegisters = ConverterRegisters {
+    offset: sdp::D_DP_EW_MUL_CVT_OFFSET_VALUE,
+    scale: sdp::D_DP_EW_MUL_CVT_SCALE_VALUE,
+    truncate: sdp::D_DP_EW_MUL_CVT_TRUNCATE_VALUE,
+};
+
+fn converter(
+    image: &mut Builder,
+    name: &'static str,
+    converter: CvtParam,
+    registers: &ConverterRegisters,
+) -> Result<(), Reason> {
+    if converter.enable == 0 {
+        return Ok(());
+    }
+    image.put(registers.offset, converter.offset as u32)?;
+    image.put(registers.scale, u32::from(converter.scale as u16))?;
+    let field = sdp::d_dp_ew_alu_cvt_truncate_value::EW_ALU_CVT_TRUNCATE;
+    image.put(registers.truncate, fit(field, Name::of(name, "truncate"), u32::from(converter.truncate))?)
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! Where surfaces lie: every byte that the device will touch is in the buffer that the surface's address names.
+
+use super::super::error::{Name, Reason};
+use super::super::memory::TaskMemory;
+use super::super::slot;
+use crate::uapi::config::Config;
+use crate::uapi::desc::{DataCube, MemoryType, Roi};
+use crate::uapi::layout::align::{self, Alignment, Data};
+use crate::uapi::layout::{feature, Extents};
+use crate::uapi::reg::values::{Precision, RamType};
+
+/// A region of interest, and the surface that it is cut from: a position in the address list.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Region {
+    pub(super) address: i16,
+    pub(super) roi: Roi,
+}
+
+/// What an operation's descriptors are held against.
+pub(super) struct Context<'a, M: ?Sized> {
+    pub(super) config: &'static Config,
+    pub(super) memory: &'a M,
+    /// Units count what they do.
+    pub(super) counted: bool,
+    /// Where the operation's input is, when it reads a region of interest.
+    pub(super) region: Option<Region>,
+}
+
+/// A cube's surface and the name it has in its descriptor.
+#[derive(Clone, Copy)]
+pub(super) struct Named<'a> {
+    pub(super) name: &'static str,
+    pub(super) cube: &'a DataCube,
+}
+
+impl Named<'_> {
+    /// The name of one of its fields.
+    pub(super) const fn field(&self, field: &'static str) -> Name {
+        Name::of(self.name, field)
+    }
+
+    /// The surface is handed over between units, and lies in no memory.
+    pub(super) fn is_on_the_fly(&self) -> bool {
+        self.cube.mem_type == MemoryType::Hw
+    }
+
+    /// Its sizes, with `n` batches.
+    pub(super) fn extents(&self, n: u32) -> Extents {
+        let DataCube { width, height, channel, .. } = *self.cube;
+        Extents::new(n, u32::from(channel), u32::from(height), u32::from(width))
+    }
+
+    /// One of its sizes must be another's.
+    pub(super) fn same(
+        &self,
+        field: &'static str,
+        value: u16,
+        other: &'static str,
+        expected: u16,
+    ) -> Result<(), Reason> {
+        if value == expected {
+            return Ok(());
+        }
+        let (value, expected) = (i64::from(value), i64::from(expected));
+        Err(Reason::Mismatch { name: self.field(field), value, other, expected })
+    }
+
+    /// Where it lies in the task's memory, as its descriptor says.
+    pub(super) fn output(&self) -> Option<slot::Region> {
+        let address = u16::try_from(self.cube.address).ok()?;
+        (!self.is_on_the_fly()).then(|| slot::Region {
+            address,
+            offset: u64::from(self.cube.offset),
+            size: u64::from(self.cube.size),
+        })
+    }
+}
+
+/// What a surface's bytes are, for the rules of alignment.
+#[derive(Clone, Copy)]
+pub(super) struct Bytes {
+    pub(super) data: Data,
+    /// From the first to the last byte that the device touches.
+    pub(super) span: u64,
+    pub(super) line_stride: Option<u32>,
+    pub(super) surface_stride: Option<u32>,
+    pub(super) cube_stride: Option<u32>,
+    pub(super) size: Option<u32>,
+}
+
+impl Bytes {
+    /// Bytes without strides.
+    pub(super) const fn plain(data: Data, span: u64) -> Self {
+        Self { data, span, line_stride: None, surface_stride: None, cube_stride: None, size: None }
+    }
+}
+
+impl<M: TaskMemory + ?Sized> Context<'_, M> {
+    /// The configuration must have it.
+    pub(super) fn require(&self, has: bool, what: &'static str) -> Result<(), Reason> {
+        if has {
+            Ok(())
+        } else {
+            Err(Reason::Unsupported { what, config: self.config.name })
+        }
+    }
+
+    /// The configuration must process that precision.
+    pub(super) fn require_precision(&self, precision: Precision) -> Result<(), Reason> {
+        let what = match precision {
+            Precision::Int8 => "int8",
+            Precision::Int16 => "int16",
+            Precision::Fp16 => "fp16",
+        };
+        self.require(self.config.has_feature_type(precision), what)
+    }
+
+    /// The interface of the memory that holds a surface.
+    pub(super) fn ram(&self, name: Name, memory: MemoryType) -> Result<RamType, Reason> {
+        self.require(memory != MemoryType::Cv || self.config.secondary_memif, "secondary memory interface")?;
+        memory.ram_type().ok_or(Reason::Invalid { name, why: "the unit cannot hand this surface over on the fly" })
+    }
+
+    /// The DMA address of a surface, whose bytes are all in its buffer and aligned as the hardware needs it.
+    pub(super) fn place(&self, surface: Named<'_>, bytes: &Bytes) -> Result<u64, Reason> {
+        self.place_at(surface.name, surface.cube.address, u64::from(surface.cube.offset), bytes)
+    }
+
+    /// The DMA address of an operation's input, which may be a region of interest. `pixel` is the bytes of a pixel.
+    pub(super) fn place_input(&self, surface: Named<'_>, bytes: &Bytes, pixel: u32) -> Result<u64, Reason> {
+        let Some(Region { address, roi }) = self.region else { return self.place(surface, bytes) };
+        if surface.cube.address != -1 {
+            let why = "the input of the operation that reads regions of interest has no address of its own";
+            return Err(Reason::Invalid { name: surface.field("address"), why });
+        }
+        let line = u64::from(roi.top) * u64::from(surface.cube.line_stride);
+        let offset = line.saturating_add(u64::from(roi.left) * u64::from(pixel));
+        self.place_at(surface.name, address, offset, bytes)
+    }
+
+    /// The DMA address of bytes at an offset of an entry of the address list.
+    pub(super) fn place_at(
+        &self,
+        surface: &'static str,
+        address: i16,
+        start: u64,
+        bytes: &Bytes,
+    ) -> Result<u64, Reason> {
+        let count = self.memory.count();
+        let index = usize::try_from(address).ok().filter(|&index| index < count);
+        let buffer = index.and_then(|index| self.memory.buffer(index)).ok_or(Reason::Index {
+            name: Name::of(surface, "address"),
+            value: i64::from(address),
+            of: "addresses",
+            count: count as u64,
+        })?;
+        let end = start.saturating_add(bytes.span);
+        if end > buffer.size {
+            return Err(Reason::Surface { surface, address: i64::from(address), start, end, size: buffer.size });
+        }
+        let bits = self.config.address_width.unwrap_or(u64::BITS).min(u64::BITS);
+        let last = buffer.address.checked_add(end).filter(|&last| bits == u64::BITS || last <= 1 << bits);
+        if last.is_none() {
+            return Err(Reason::Unreachable { surface, end: buffer.address.saturating_add(end), bits });
+        }
+        let dma = buffer.address + start;
+        let values = align::Surface {
+            address: dma,
+            line_stride: bytes.line_stride.map(u64::from),
+            surface_stride: bytes.surface_stride.map(u64::from),
+            cube_stride: bytes.cube_stride.map(u64::from),
+            size: bytes.size.map(u64::from),
+        };
+        Alignment::required(self.config, bytes.data)
+            .check(&values)
+            .map_err(|error| Reason::Layout { surface, error })?;
+        Ok(dma)
+    }
+
+    /// A feature cube as a unit of this configuration reads or writes it, with these sizes.
+    pub(super) fn feature(
+        &self,
+        surface: Named<'_>,
+        extents: Extents,
+        precision: Precision,
+        cube_stride: u32,
+    ) -> Result<Bytes, Reason> {
+        let DataCube { line_stride, surf_stride, .. } = *surface.cube;
+        let cube = feature::Cube::as_programmed(
+            extents,
+            precision,
+            self.config.memory_atomic,
+            u64::from(line_stride),
+            u64::from(surf_stride),
+            u64::from(cube_stride),
+        )
+        .map_err(|error| Reason::Layout { surface: surface.name, error })?;
+        Ok(Bytes {
+            data: Data::Feature,
+            span: cube.span(),
+            line_stride: Some(line_stride),
+            surface_stride: Some(surf_stride),
+            cube_stride: (extents.n > 1).then_some(cube_stride),
+            size: None,
+        })
+    }
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The inner loop for AVX-512 VNNI: `vpdpbusd`, 12 pixels by 32 kernels.
+//!
+//! The instruction multiplies unsigned with signed bytes and wraps at 32 bits. Data is 128 too high, so every kernel's
+//! sum starts at -128 times the sum of its weights.
+
+use std::arch::x86_64::*;
+
+use super::shape::Run;
+use super::Kernel;
+
+/// AVX-512 VNNI.
+#[derive(Debug)]
+pub struct Avx512;
+
+impl Kernel<32> for Avx512 {
+    type Data = u8;
+    type Weight = i8;
+    const GROUP: usize = 4;
+    const PIXELS: usize = 12;
+    const BIAS: i32 = 128;
+
+    unsafe fn tile(
+        pixels: usize,
+        data: &[u8],
+        step: usize,
+        runs: &[Run],
+        panel: &[i8],
+        start: &[i32; 32],
+        sums: &mut [[i32; 32]],
+    ) {
+        // SAFETY: the caller has AVX-512 VNNI, and `tile`'s conditions are the same.
+        unsafe {
+            match pixels {
+                1 => tile::<1>(data, step, runs, panel, start, sums),
+                2 => tile::<2>(data, step, runs, panel, start, sums),
+                3 => tile::<3>(data, step, runs, panel, start, sums),
+                4 => tile::<4>(data, step, runs, panel, start, sums),
+                5 => tile::<5>(data, step, runs, panel, start, sums),
+                6 => tile::<6>(data, step, runs, panel, start, sums),
+                7 => tile::<7>(data, step, runs, panel, start, sums),
+                8 => tile::<8>(data, step, runs, panel, start, sums),
+                9 => tile::<9>(data, step, runs, panel, start, sums),
+                10 => tile::<10>(data, step, runs, panel, start, sums),
+                11 => tile::<11>(data, step, runs, panel, start, sums),
+                _ => tile::<12>(data, step, runs, panel, start, sums),
+            }
+        }
+    }
+
+    unsafe fn pack(
+        operation: &super::Operation,
+        shape: &super::Shape,
+        weights: &[u8],
+        first: usize,
+        panel: &mut [i8],
+        start: &mut [i32; 32],
+    ) {
+        // SAFETY: the caller has AVX-512.
+        unsafe {
+            pack(operation, shape, weights, first, panel);
+            sum(panel, start);
+        }
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
+fn pack(operation: &super::Operation, shape: &super::Shape, weights: &[u8], first: usize, panel: &mut [i8]) {
+    super::panel::pack::<i8, 32, 4>(operation, shape, weights, first, panel);
+}
+
+/// -128 times the sum of each kernel's weights.
+#[target_feature(enable = "avx512f,avx512vnni")]
+fn sum(panel: &[i8], start: &mut [i32; 32]) {
+    let bias = _mm512_set1_epi8(-128);
+    let mut acc = [_mm512_setzero_si512(); 2];
+    for step in panel.chunks_exact(128) {
+        // SAFETY: a step has 128 weights. -128 is the unsigned byte 128.
+        unsafe {
+            let step = step.as_ptr().cast::<__m512i>();
+            acc[0] = _mm512_dpbusd_epi32(acc[0], bias, _mm512_loadu_si512(step));
+            acc[1] = _mm512_dpbusd_epi32(acc[1], bias, _mm512_loadu_si512(step.add(1)));
+        }
+    }
+    // SAFETY: `start` has 32 values.
+    unsafe {
+        let start = start.as_mut_ptr().cast::<__m512i>();
+        _mm512_storeu_si512(start, _mm512_sub_epi32(_mm512_setzero_si512(), acc[0]));
+        _mm512_storeu_si512(start.add(1), _mm512_sub_epi32(_mm512_setzero_si512(), acc[1]));
+    }
+}
+
+/// # Safety
+/// As [`Kernel::tile`] for `M` pixels.
+#[target_feature(enable = "avx512f,avx512vnni")]
+unsafe fn tile<const M: usize>(
+    data: &[u8],
+    step: usize,
+    runs: &[Run],
+    panel: &[i8],
+    start: &[i32; 32],
+    sums: &mut [[i32; 32]],
+) {
+    let data = data.as_ptr();
+    let mut weights = panel.as_ptr();
+    // SAFETY: `start` has 32 values.
+    let (low, high) = unsafe {
+        let start = start.as_ptr().cast::<__m512i>();
+        (_mm512_loadu_si512(start), _mm512_loadu_si512(start.add(1)))
+    };
+    let mut acc = [[low, high]; M];
+    for run in runs {
+        // SAFETY: the caller checked that every window's runs lie in `data`, and that the panel has 128 weights for
+        // every four elements of the runs.
+        unsafe {
+            let mut at = data.add(run.offset);
+            for _ in 0..run.length / 4 {
+                let w0 = _mm512_loadu_si512(weights.cast());
+                let w1 = _mm512_loadu_si512(weights.cast::<__m512i>().add(1));
+                for (m, acc) in acc.iter_mut().enumerate() {
+                    let four = _mm512_set1_epi32(at.add(m * step).cast::<i32>().read_unaligned());
+                    acc[0] = _mm512_dpbusd_epi32(acc[0], four, w0);
+                    acc[1] = _mm512_dpbusd_epi32(acc[1], four, w1);
+                }
+                at = at.add(4);
+                weights = weights.add(128);
+            }
+        }
+    }
+    for (sums, acc) in sums[..M].iter_mut().zip(&acc) {
+        // SAFETY: `sums` has 32 values.
+        unsafe {
+            let sums = sums.as_mut_ptr().cast::<__m512i>();
+            _mm512_storeu_si512(sums, acc[0]);
+            _mm512_storeu_si512(sums.add(1), acc[1]);
+        }
+    }
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Weights as the inner loops take them.
+//!
+//! A panel holds the weights of `N` kernels: for each step of `group` elements, the kernels one after another, each with
+//! its `group` weights. Absent kernels and channels are zero.
+
+use super::super::operation::Operation;
+use super::aligned::Plain;
+use super::shape::Shape;
+
+/// A weight of a panel, made from an int8.
+pub trait Weight: Plain + Default {
+    /// The weight of an int8.
+    fn of(byte: u8) -> Self;
+}
+
+impl Weight for i8 {
+    fn of(byte: u8) -> Self {
+        byte as i8
+    }
+}
+
+impl Weight for i16 {
+    fn of(byte: u8) -> Self {
+        Self::from(byte as i8)
+    }
+}
+
+/// Packs the kernels `first..first + N` (as many as there are).
+#[inline(always)]
+#[allow(clippy::inline_always)]
+pub fn pack<T: Weight, const N: usize, const GROUP: usize>(
+    operation: &Operation,
+    shape: &Shape,
+    weights: &[u8],
+    first: usize,
+    panel: &mut [T],
+) {
+    let count = operation.kernels.saturating_sub(first).min(N);
+    let channels = operation.kernel.channels;
+    if count < N || shape.channels != channels {
+        panel.fill(T::default());
+    }
+    for tap in 0..shape.taps {
+        for block in 0..channels.div_ceil(operation.atomic_c) {
+            let at = (tap * shape.channels + block * operation.atomic_c) * N;
+            for index in 0..count {
+                let row = operation.weight_row(first + index, block, tap);
+                let row = &weights[row];
+                let (groups, rest) = row.split_at(row.len() - row.len() % GROUP);
+                let to = &mut panel[at + index * GROUP..];
+                for (to, from) in to.chunks_mut(N * GROUP).zip(groups.chunks_exact(GROUP)) {
+                    let Some(to) = to.first_chunk_mut::<GROUP>() else { break };
+                    let Some(from) = from.first_chunk::<GROUP>() else { break };
+                    *to = from.map(T::of);
+                }
+                if !rest.is_empty() {
+                    for (to, &from) in to[groups.len() * N..].iter_mut().zip(rest) {
+                        *to = T::of(from);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The inner loop in plain code, which compilers turn into the vector instructions of any target.
+
+use super::shape::Run;
+use super::Kernel;
+
+/// Plain code over 16-bit elements.
+#[derive(Debug)]
+pub struct Portable;
+
+impl Kernel<16> for Portable {
+    type Data = i16;
+    type Weight = i16;
+    const GROUP: usize = 2;
+    const PIXELS: usize = 4;
+    const BIAS: i32 = 0;
+
+    unsafe fn tile(
+        pixels: usize,
+        data: &[i16],
+        step: usize,
+        runs: &[Run],
+        panel: &[i16],
+        start: &[i32; 16],
+        sums: &mut [[i32; 16]],
+    ) {
+        match pixels {
+            1 => tile::<1>(data, step, runs, panel, start, sums),
+            2 => tile::<2>(data, step, runs, panel, start, sums),
+            3 => tile::<3>(data, step, runs, panel, start, sums),
+            _ => tile::<4>(data, step, runs, panel, start, sums),
+        }
+    }
+
+    unsafe fn pack(
+        operation: &super::Operation,
+        shape: &super::Shape,
+        weights: &[u8],
+        first: usize,
+        panel: &mut [i16],
+        start: &mut [i32; 16],
+    ) {
+        super::panel::pack::<i16, 16, 2>(operation, shape, weights, first, panel);
+        *start = [0; 16];
+    }
+}
+
+fn tile<const M: usize>(
+    data: &[i16],
+    step: usize,
+    runs: &[Run],
+    panel: &[i16],
+    start: &[i32; 16],
+    sums: &mut [[i32; 16]],
+) {
+    let mut acc = [*start; M];
+    let mut weights = panel.chunks_exact(32);
+    for run in runs {
+        for at in (run.offset..run.offset + run.length).step_by(2) {
+            let Some(weights) = weights.next().and_then(|weights| weights.first_chunk::<32>()) else { return };
+            for (m, acc) in acc.iter_mut().enumerate() {
+                let at = at + m * step;
+                let (low, high) = (i32::from(data[at]), i32::from(data[at + 1]));
+                for (n, acc) in acc.iter_mut().enumerate() {
+                    let sum = low * i32::from(weights[2 * n]) + high * i32::from(weights[2 * n + 1]);
+                    *acc = acc.wrapping_add(sum);
+                }
+            }
+        }
+    }
+    sums[..M].copy_from_slice(&acc);
+}

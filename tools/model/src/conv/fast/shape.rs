@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A direct convolution as matrix products: how input is laid out for them, and which of its bytes each step reads.
+//!
+//! Input is copied once into lines of pixels, all channels of a pixel side by side and its padding around it, so that
+//! a kernel line is one run of elements, and the elements of an output line lie at one distance. An image is such a
+//! line already.
+
+use super::super::cbuf::Input;
+use super::super::operation::{Mode, Operation};
+
+/// A run of elements that one kernel line reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// First element, from that of the output element's window.
+    pub offset: usize,
+    /// Elements: a multiple of [`Shape::group`].
+    pub length: usize,
+}
+
+/// The copy of the input and the walk over it, in elements.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Elements that a step takes together; channels are padded to it.
+    pub group: usize,
+    /// Channels of a kernel position, padded.
+    pub channels: usize,
+    /// Elements of a line.
+    pub line: usize,
+    /// Lines of a cube.
+    pub lines: usize,
+    /// Elements from an output element's window to the next.
+    pub step_x: usize,
+    /// Elements from an output line's windows to the next line's.
+    pub step_y: usize,
+    /// Output elements of a line; those of the whole cube where lines follow one another without a gap.
+    pub width: usize,
+    /// Output lines.
+    pub height: usize,
+    /// What a window reads, in the order of the packed weights.
+    pub runs: Vec<Run>,
+    /// Kernel positions, in the same order.
+    pub taps: usize,
+}
+
+impl Shape {
+    /// The walk of a direct convolution, `group` elements a step.
+    pub fn new(operation: &Operation, group: usize) -> Self {
+        let Operation { kernel, output, stride, dilation, .. } = operation;
+        let [sx, sy] = *stride;
+        let channels = kernel.channels.next_multiple_of(group);
+        let [dx, dy] = *dilation;
+        let (line, lines, step_x, runs, taps);
+        if operation.placement.mode == Mode::Pixel {
+            // The last window's padding reads past the line's end.
+            line = ((output.width - 1) * sx * operation.input.channels + channels).next_multiple_of(group);
+            lines = (output.height - 1) * sy + kernel.height;
+            step_x = sx * operation.input.channels;
+            taps = kernel.height;
+            runs = (0..taps).map(|r| Run { offset: r * line, length: channels }).collect();
+        } else {
+            let columns = (output.width - 1) * sx + (kernel.width - 1) * dx + 1;
+            line = columns * channels;
+            lines = (output.height - 1) * sy + (kernel.height - 1) * dy + 1;
+            step_x = sx * channels;
+            taps = kernel.width * kernel.height;
+            runs = if dx == 1 {
+                let run = |r| Run { offset: r * dy * line, length: kernel.width * channels };
+                (0..kernel.height).map(run).collect()
+            } else {
+                let run = |tap| Run {
+                    offset: tap / kernel.width * dy * line + tap % kernel.width * dx * channels,
+                    length: channels,
+                };
+                (0..taps).map(run).collect()
+            };
+        }
+        let step_y = sy * line;
+        let mut shape = Self {
+            group,
+            channels,
+            line,
+            lines,
+            step_x,
+            step_y,
+            width: output.width,
+            height: output.height,
+            runs,
+            taps,
+        };
+        if shape.step_y == shape.width * shape.step_x {
+            shape.width *= shape.height;
+            shape.height = 1;
+        }
+        shape
+    }
+
+    /// Elements of a cube's copy, and what a last window may read past its lines.
+    pub fn cube(&self) -> usize {
+        self.line * self.lines
+    }
+
+    /// Elements of all cubes' copies.
+    pub fn elements(&self, operation: &Operation) -> usize {
+        self.cube() * operation.batch
+    }
+
+    /// Products of an output element, padding included.
+    pub fn depth(&self) -> usize {
+        self.taps * self.channels
+    }
+}
+
+/// An element of the copy, made from a byte of int8 input.
+pub trait Element: super::aligned::Plain {
+    /// The element of an int8.
+    fn of(byte: u8) -> Self;
+}
+
+/// VNNI multiplies unsigned with signed bytes: data is stored 128 higher.
+impl Element for u8 {
+    fn of(byte: u8) -> Self {
+        byte ^ 0x80
+    }
+}
+
+impl Element for i16 {
+    fn of(byte: u8) -> Self {
+        Self::from(byte as i8)
+    }
+}
+
+/// Copies int8 input, padding added.
+pub fn copy<T: Element>(operation: &Operation, shape: &Shape, input: &Input<'_>, to: &mut [T]) {
+    let pad = T::of(operation.pad_value[1] as u8);
+    for (batch, cube) in to.chunks_exact_mut(shape.cube()).take(operation.batch).enumerate() {
+        for (y, line) in cube.chunks_exact_mut(shape.line).enumerate() {
+            match y.checked_sub(operation.pad[1]).filter(|&y| y < operation.input.height) {
+                None => line.fill(pad),
+                Some(y) if operation.placement.mode == Mode::Pixel => {
+                    let from = &input.bytes[y * input.line..];
+                    let length = line.len().min(operation.slice_bytes());
+                    for (to, &from) in line[..length].iter_mut().zip(from) {
+                        *to = T::of(from);
+                    }
+                    line[length..].fill(pad);
+                }
+                Some(y) => copy_feature_line(operation, shape, input, batch, y, line, pad),
+            }
+        }
+    }
+}
+
+fn copy_feature_line<T: Element>(
+    operation: &Operation,
+    shape: &Shape,
+    input: &Input<'_>,
+    batch: usize,
+    y: usize,
+    line: &mut [T],
+    pad: T,
+) {
+    let channels = operation.kernel.channels;
+    let columns = line.len() / shape.channels;
+    let left = operation.pad[0].min(columns);
+    let inside = operation.input.width.min(columns - left);
+    line[..left * shape.channels].fill(pad);
+    line[(left + inside) * shape.channels..].fill(pad);
+    let line = &mut line[left * shape.channels..(left + inside) * shape.channels];
+    for (surface, first) in (0..channels).step_by(input.atom).enumerate() {
+        // Lanes past the last channel meet weights of zero.
+        let lanes = (shape.channels - first).min(input.atom);
+        let start = input.offset(batch, y, 0, surface * input.atom);
+        let from = &input.bytes[start..start + inside * input.atom];
+        match lanes {
+            32 => copy_atoms::<T, 32>(from, line, shape.channels, first, input.atom),
+            16 => copy_atoms::<T, 16>(from, line, shape.channels, first, input.atom),
+            8 => copy_atoms::<T, 8>(from, line, shape.channels, first, input.atom),
+            _ => {
+                for (from, to) in from.chunks_exact(input.atom).zip(line.chunks_exact_mut(shape.channels)) {
+                    for (to, &from) in to[first..first + lanes].iter_mut().zip(from) {
+                        *to = T::of(from);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[inline]
+fn copy_atoms<T: Element, const N: usize>(from: &[u8], to: &mut [T], channels: usize, first: usize, atom: usize) {
+    for (from, to) in from.chunks_exact(atom).zip(to.chunks_exact_mut(channels)) {
+        let (Some(from), Some(to)) = (from.first_chunk::<N>(), to[first..].first_chunk_mut::<N>()) else { return };
+        for (to, &from) in to.iter_mut().zip(from) {
+            *to = T::of(from);
+        }
+    }
+}
