@@ -1,3 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! (see the crate description)
+
+pub mod tasks;

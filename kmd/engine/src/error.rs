@@ -167,11 +167,15 @@ pub enum Reason {
     Invalid {
         /// The field.
         name: Name,
+        /// The value; of an enumerated field, its encoding.
+        value: i64,
         /// What is wrong.
         why: &'static str,
     },
     /// The hardware configuration lacks something.
     Unsupported {
+        /// The field that asks for it.
+        name: Name,
         /// What it lacks.
         what: &'static str,
         /// The configuration.
@@ -290,8 +294,10 @@ impl fmt::Display for Reason {
             Self::Mismatch { name, value, other, expected } => {
                 write!(f, "{name} is {value}, and {other} is {expected}")
             }
-            Self::Invalid { name, why } => write!(f, "{name}: {why}"),
-            Self::Unsupported { what, config } => write!(f, "{config} has no {what}"),
+            Self::Invalid { name, value, why } => write!(f, "{name} is {value}: {why}"),
+            Self::Unsupported { name, what, config } => {
+                write!(f, "{name} asks for {what}, which {config} does not have")
+            }
             Self::DependencyCount { stated, edges } => {
                 write!(f, "dependency_count is {stated}, and {edges} edges lead to the operation")
             }

@@ -24,7 +24,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     surface: &BdmaSurface,
     operation: &mut Operation,
 ) -> Result<(), Reason> {
-    context.require(context.config.bdma, "BDMA")?;
+    context.require(context.config.bdma, Name::new("op_type"), "BDMA")?;
     // The operation's descriptor has a count as well, which the reference driver does not use either.
     let count = usize::from(surface.num_transfers);
     let Some(used) = surface.transfers.get(..count) else {

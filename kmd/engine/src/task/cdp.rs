@@ -22,11 +22,11 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
 ) -> Result<(), Reason> {
     let src = Named { name: "src_data", cube: &surface.src_data };
     let dst = Named { name: "dst_data", cube: &surface.dst_data };
-    context.require(context.config.cdp, "CDP")?;
-    context.require_precision(op.in_precision)?;
+    context.require(context.config.cdp, Name::new("op_type"), "CDP")?;
+    context.require_precision(Name::new("in_precision"), op.in_precision)?;
     if op.in_precision != op.out_precision {
         let why = "CDP's output has the precision of its input";
-        return Err(Reason::Invalid { name: Name::new("out_precision"), why });
+        return Err(Reason::Invalid { name: Name::new("out_precision"), value: op.out_precision as i64, why });
     }
     for (field, value, expected) in [
         ("width", surface.dst_data.width, surface.src_data.width),
@@ -87,9 +87,8 @@ fn normalization(image: &mut Builder, op: &CdpOp) -> Result<(), Reason> {
         7 => NormalizationLength::Len7,
         9 => NormalizationLength::Len9,
         size => {
-            let why =
-                if size > 9 { "the window has at most 9 channels" } else { "the window has 3, 5, 7 or 9 channels" };
-            return Err(Reason::Invalid { name: Name::new("local_size"), why });
+            let (value, why) = (i64::from(size), "the window has 3, 5, 7 or 9 channels");
+            return Err(Reason::Invalid { name: Name::new("local_size"), value, why });
         }
     };
     image.block(Block::Cdp);

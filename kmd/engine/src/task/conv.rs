@@ -46,7 +46,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     let dst = Named { name: "dst_data", cube: &surface.dst_data };
     if !dst.is_on_the_fly() {
         let why = "a convolution's output is handed to SDP, not stored";
-        return Err(Reason::Invalid { name: dst.field("type"), why });
+        return Err(Reason::Invalid { name: dst.field("type"), value: surface.dst_data.mem_type as i64, why });
     }
     operation.given = Some([surface.dst_data.width, surface.dst_data.height, surface.dst_data.channel]);
     let input = input(context, op, surface)?;
@@ -69,15 +69,17 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
 /// The configuration has what the operation asks for.
 fn supported<M: TaskMemory + ?Sized>(context: &Context<'_, M>, op: &ConvOp) -> Result<(), Reason> {
     let config = context.config;
-    context.require_precision(op.out_precision)?;
-    context.require(config.weight_types.contains(&op.out_precision), "weights of that precision")?;
+    let name = Name::new("out_precision");
+    context.require_precision(name, op.out_precision)?;
+    context.require(config.weight_types.contains(&op.out_precision), name, "weights of that precision")?;
     if op.data_format == DataFormat::Feature {
-        context.require_precision(op.in_precision)?;
+        context.require_precision(Name::new("in_precision"), op.in_precision)?;
     }
-    context.require(op.conv_mode == ConvMode::Direct || config.winograd, "Winograd convolution")?;
+    let direct = op.conv_mode == ConvMode::Direct;
+    context.require(direct || config.winograd, Name::new("conv_mode"), "Winograd convolution")?;
     let compressed = op.weight_format == WeightFormat::Compressed;
-    context.require(!compressed || config.weight_compression, "weight compression")?;
-    context.require(op.batch <= 1 || config.batch, "hardware batch")?;
+    context.require(!compressed || config.weight_compression, Name::new("weight_format"), "weight compression")?;
+    context.require(op.batch <= 1 || config.batch, Name::new("batch"), "hardware batches")?;
     if let (Some(most), true) = (config.max_batch, op.batch > 1) {
         let (value, maximum) = (i64::from(op.batch), i64::from(most));
         if value > maximum {
@@ -121,7 +123,8 @@ fn input<M: TaskMemory + ?Sized>(
         return Ok(Input { address: context.place_input(src, &bytes, pixel)?, chroma: None, ram });
     };
     if op.batch > 1 {
-        return Err(Reason::Invalid { name: Name::new("batch"), why: "images cannot be batched" });
+        let (value, why) = (i64::from(op.batch), "images cannot be batched");
+        return Err(Reason::Invalid { name: Name::new("batch"), value, why });
     }
     let (width, height) = (u32::from(surface.src_data.width), u32::from(surface.src_data.height));
     let strides = [u64::from(surface.src_data.line_stride), u64::from(surface.in_line_uv_stride)];
@@ -148,7 +151,8 @@ fn input<M: TaskMemory + ?Sized>(
         return Err(Reason::Range { name: Name::new("offset_u"), value, minimum, maximum: i64::MAX });
     }
     if context.region.is_some() {
-        return Err(Reason::Invalid { name: src.field("address"), why: "regions of interest have one plane" });
+        let (value, why) = (i64::from(surface.src_data.address), "regions of interest have one plane");
+        return Err(Reason::Invalid { name: src.field("address"), value, why });
     }
     let chroma = context.place_at(name, surface.src_data.address, start, &chroma)?;
     Ok(Input { address, chroma: Some(chroma), ram })

@@ -51,14 +51,13 @@ fn check_edges(slots: &mut [Slot], index: u32) -> Result<(), Reason> {
                 (_, None) => "no unit can hand data over to this one",
                 _ => "the fused parent is not of the unit that hands data over to this one",
             };
-            return Err(Reason::Invalid { name: Name::of(name, "index"), why });
+            return Err(Reason::Invalid { name: Name::of(name, "index"), value: i64::from(to.index), why });
         }
     }
     if let Some(parent) = edges[PROCESSORS] {
-        let taken = operation(slots, parent.to).and_then(|parent| parent.child);
-        if taken.is_some() {
-            let why = "another operation takes this one's output already";
-            return Err(Reason::Invalid { name: Name::of("fused_parent", "index"), why });
+        if let Some(taken) = operation(slots, parent.to).filter(|parent| parent.child.is_some()) {
+            let (value, why) = (i64::from(taken.index), "another operation takes that one's output already");
+            return Err(Reason::Invalid { name: Name::of("fused_parent", "index"), value, why });
         }
         pair(slots, parent.to, index);
     }
@@ -75,16 +74,18 @@ fn check_partners(slots: &[Slot], index: u32) -> Result<(), Reason> {
         if takes {
             return Err(Reason::NoPartner { surface: "src_data", unit });
         }
+        let value = operation.parent.map_or(-1, i64::from);
         let why = "the operation reads its input from memory";
-        return Err(Reason::Invalid { name: Name::new("fused_parent"), why });
+        return Err(Reason::Invalid { name: Name::of("fused_parent", "index"), value, why });
     }
     if gives != operation.child.is_some() {
         if gives {
             let unit = if unit == OpType::Conv { OpType::Sdp } else { OpType::Pdp };
             return Err(Reason::NoPartner { surface: "dst_data", unit });
         }
-        let why = "another operation takes this one's output on the fly, and it goes to memory";
-        return Err(Reason::Invalid { name: Name::new("dst_data"), why });
+        let value = operation.child.map_or(-1, i64::from);
+        let why = "this operation takes the output on the fly, and it goes to memory";
+        return Err(Reason::Invalid { name: Name::new("the operation with this fused_parent"), value, why });
     }
     if let Some(child) = operation.child.and_then(|child| super::super::slot::operation(slots, child)) {
         let sizes = operation.given.unwrap_or_default().into_iter().zip(child.taken.unwrap_or_default());
@@ -156,9 +157,9 @@ fn link<M: TaskMemory + ?Sized>(lists: &Lists<'_, M>, slots: &mut [Slot]) -> Res
                 let locate = |reason, slots: &[Slot]| lists.locate_typed(slot, reason, slots);
                 match operation(slots, slot) {
                     Some(found) if found.op_type != op_type => {
-                        let why = "the network's list of this unit begins with another unit's operation";
-                        let name = Name::new("op_head");
-                        return Err(locate(Reason::Invalid { name, why }, slots));
+                        let why = "the network's list of a unit begins with this operation of another";
+                        let (name, value) = (Name::new("op_head"), i64::from(index));
+                        return Err(locate(Reason::Invalid { name, value, why }, slots));
                     }
                     Some(found) if found.linked => return Err(locate(Reason::ListCycle, slots)),
                     _ => {}

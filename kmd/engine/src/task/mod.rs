@@ -179,7 +179,10 @@ fn translate<M: TaskMemory + ?Sized>(
         }
         (desc::Operation::Rubik(op), Surface::Rubik(surface)) => rubik::translate(context, *op, surface, operation),
         // Both were read as the same type.
-        _ => Err(Reason::Invalid { name: Name::new("op_type"), why: "the descriptors are of different units" }),
+        _ => {
+            let (value, why) = (descriptor.op_type() as i64, "the surface descriptor is of another unit");
+            Err(Reason::Invalid { name: Name::new("op_type"), value, why })
+        }
     }
 }
 

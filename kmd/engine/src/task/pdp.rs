@@ -32,8 +32,8 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
 ) -> Result<(), Reason> {
     let src = Named { name: "src_data", cube: &surface.src_data };
     let dst = Named { name: "dst_data", cube: &surface.dst_data };
-    context.require(context.config.pdp, "PDP")?;
-    context.require_precision(op.precision)?;
+    context.require(context.config.pdp, Name::new("op_type"), "PDP")?;
+    context.require_precision(Name::new("precision"), op.precision)?;
     dst.same("channel", surface.dst_data.channel, "that of src_data", surface.src_data.channel)?;
     window(op, surface)?;
     operation.output = dst.output();
@@ -62,10 +62,13 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
 
 /// The window is one that the hardware has, and the output is not larger than windows over the padded input make it.
 fn window(op: &PdpOp, surface: &PdpSurface) -> Result<(), Reason> {
-    for (field, value) in [("pool_width", op.pool_width), ("pool_height", op.pool_height)] {
-        if u32::from(value) >= MAX_WINDOW {
-            let (value, maximum) = (i64::from(value), i64::from(MAX_WINDOW) - 1);
-            return Err(Reason::Range { name: Name::new(field), value, minimum: 0, maximum });
+    for (name, value) in [
+        ("pool_width + 1, the window's width,", op.pool_width),
+        ("pool_height + 1, the window's height,", op.pool_height),
+    ] {
+        let (value, maximum) = (i64::from(value) + 1, i64::from(MAX_WINDOW));
+        if value > maximum {
+            return Err(Reason::Range { name: Name::new(name), value, minimum: 1, maximum });
         }
     }
     let (src, dst) = (&surface.src_data, &surface.dst_data);

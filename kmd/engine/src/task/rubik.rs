@@ -23,10 +23,11 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     operation: &mut Operation,
 ) -> Result<(), Reason> {
     let config = context.config;
-    context.require(config.rubik, "Rubik")?;
-    context.require(op.mode != RubikMode::Contract || config.rubik_contract, "contraction in Rubik")?;
-    context.require(op.mode == RubikMode::Contract || config.rubik_reshape, "split and merge in Rubik")?;
-    context.require_precision(op.precision)?;
+    let contracts = op.mode == RubikMode::Contract;
+    context.require(config.rubik, Name::new("op_type"), "Rubik")?;
+    context.require(!contracts || config.rubik_contract, Name::new("mode"), "contraction in Rubik")?;
+    context.require(contracts || config.rubik_reshape, Name::new("mode"), "split and merge in Rubik")?;
+    context.require_precision(Name::new("precision"), op.precision)?;
     let src = Named { name: "src_data", cube: &surface.src_data };
     let dst = Named { name: "dst_data", cube: &surface.dst_data };
     operation.output = dst.output();
@@ -52,7 +53,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
             src.same("channel", surface.src_data.channel, "that of dst_data", surface.dst_data.channel)?;
             if surface.src_data.plane_stride == 0 {
                 let name = src.field("plane_stride");
-                return Err(Reason::Invalid { name, why: "planes that are merged lie at a stride" });
+                return Err(Reason::Invalid { name, value: 0, why: "planes that are merged lie at a stride" });
             }
             let written = Extents::new(1, out_channels, height, width);
             (planar(context, src, src.extents(1), op), context.feature(dst, written, op.precision, 0)?)

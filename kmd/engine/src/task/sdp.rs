@@ -84,25 +84,28 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
 /// The configuration has what the operation asks for.
 fn supported<M: TaskMemory + ?Sized>(context: &Context<'_, M>, op: &SdpOp, src: Named<'_>) -> Result<(), Reason> {
     let config = context.config;
-    context.require_precision(op.src_precision)?;
-    context.require_precision(op.dst_precision)?;
+    context.require_precision(Name::new("src_precision"), op.src_precision)?;
+    context.require_precision(Name::new("dst_precision"), op.dst_precision)?;
     if (op.src_precision, op.dst_precision) == (Precision::Fp16, Precision::Int8) {
-        return Err(Reason::Invalid { name: Name::new("dst_precision"), why: "SDP cannot make int8 of fp16" });
+        let (value, why) = (op.dst_precision as i64, "SDP cannot make int8 of fp16");
+        return Err(Reason::Invalid { name: Name::new("dst_precision"), value, why });
     }
-    context.require(op.x1_op.is_none() || config.sdp_bs, "SDP sub-unit X1")?;
-    context.require(op.x2_op.is_none() || config.sdp_bn, "SDP sub-unit X2")?;
-    context.require(op.y_op.is_none() || config.sdp_ew, "SDP sub-unit Y")?;
+    context.require(op.x1_op.is_none() || config.sdp_bs, Name::of("x1_op", "enable"), "SDP sub-unit X1")?;
+    context.require(op.x2_op.is_none() || config.sdp_bn, Name::of("x2_op", "enable"), "SDP sub-unit X2")?;
+    context.require(op.y_op.is_none() || config.sdp_ew, Name::of("y_op", "enable"), "SDP sub-unit Y")?;
     let looks_up = op.y_op.as_ref().is_some_and(|unit| unit.act == Activation::Lut);
-    context.require(config.sdp_lut || !(looks_up || op.lut_index >= 0), "SDP lookup table")?;
+    let without = !looks_up && op.lut_index == -1;
+    context.require(config.sdp_lut || without, Name::new("lut_index"), "SDP lookup tables")?;
     if looks_up && op.lut_index == -1 {
         let why = "sub-unit Y looks up a table, and the operation has none";
-        return Err(Reason::Invalid { name: Name::new("lut_index"), why });
+        return Err(Reason::Invalid { name: Name::new("lut_index"), value: -1, why });
     }
-    context.require(op.conv_mode == ConvMode::Direct || config.winograd, "Winograd convolution")?;
-    context.require(op.batch_num <= 1 || config.batch, "hardware batch")?;
+    let direct = op.conv_mode == ConvMode::Direct;
+    context.require(direct || config.winograd, Name::new("conv_mode"), "Winograd convolution")?;
+    context.require(op.batch_num <= 1 || config.batch, Name::new("batch_num"), "hardware batches")?;
     if op.batch_num > 1 && !src.is_on_the_fly() {
         let why = "only what a convolution hands over can be a batch";
-        return Err(Reason::Invalid { name: Name::new("batch_num"), why });
+        return Err(Reason::Invalid { name: Name::new("batch_num"), value: i64::from(op.batch_num), why });
     }
     Ok(())
 }
@@ -364,11 +367,13 @@ fn sub_unit(
         return image.put(registers.cfg, registers.cfg.reset);
     };
     if unit.act == Activation::Lut {
-        return Err(Reason::Invalid { name: Name::of(name, "act"), why: "only sub-unit Y has lookup tables" });
+        let (value, why) = (unit.act as i64, "only sub-unit Y has lookup tables");
+        return Err(Reason::Invalid { name: Name::of(name, "act"), value, why });
     }
     let (alu, mul) = uses(unit.op_type);
     if alu && unit.alu_type == AluAlgorithm::Eql {
-        return Err(Reason::Invalid { name: Name::of(name, "alu_type"), why: "only sub-unit Y compares" });
+        let (value, why) = (unit.alu_type as i64, "only sub-unit Y compares");
+        return Err(Reason::Invalid { name: Name::of(name, "alu_type"), value, why });
     }
     let value = code(cfg::BS_BYPASS, false)
         | code(cfg::BS_ALU_BYPASS, !alu)
@@ -416,7 +421,8 @@ fn element_wise(image: &mut Builder, unit: Option<&SdpSubUnit>) -> Result<(), Re
         return image.put(sdp::D_DP_EW_CFG, sdp::D_DP_EW_CFG.reset);
     };
     if unit.act == Activation::Relu {
-        return Err(Reason::Invalid { name: Name::of(NAME, "act"), why: "sub-unit Y has no ReLU" });
+        let (value, why) = (unit.act as i64, "sub-unit Y has no ReLU");
+        return Err(Reason::Invalid { name: Name::of(NAME, "act"), value, why });
     }
     let (alu, mul) = uses(unit.op_type);
     let value = code(cfg::EW_BYPASS, false)

@@ -99,28 +99,30 @@ impl Bytes {
 
 impl<M: TaskMemory + ?Sized> Context<'_, M> {
     /// The configuration must have it.
-    pub(super) fn require(&self, has: bool, what: &'static str) -> Result<(), Reason> {
+    pub(super) fn require(&self, has: bool, name: Name, what: &'static str) -> Result<(), Reason> {
         if has {
             Ok(())
         } else {
-            Err(Reason::Unsupported { what, config: self.config.name })
+            Err(Reason::Unsupported { name, what, config: self.config.name })
         }
     }
 
     /// The configuration must process that precision.
-    pub(super) fn require_precision(&self, precision: Precision) -> Result<(), Reason> {
+    pub(super) fn require_precision(&self, name: Name, precision: Precision) -> Result<(), Reason> {
         let what = match precision {
             Precision::Int8 => "int8",
             Precision::Int16 => "int16",
             Precision::Fp16 => "fp16",
         };
-        self.require(self.config.has_feature_type(precision), what)
+        self.require(self.config.has_feature_type(precision), name, what)
     }
 
     /// The interface of the memory that holds a surface.
     pub(super) fn ram(&self, name: Name, memory: MemoryType) -> Result<RamType, Reason> {
-        self.require(memory != MemoryType::Cv || self.config.secondary_memif, "secondary memory interface")?;
-        memory.ram_type().ok_or(Reason::Invalid { name, why: "the unit cannot hand this surface over on the fly" })
+        let has = memory != MemoryType::Cv || self.config.secondary_memif;
+        self.require(has, name, "a secondary memory interface")?;
+        let why = "this surface lies in memory and is not handed over on the fly";
+        memory.ram_type().ok_or(Reason::Invalid { name, value: memory as i64, why })
     }
 
     /// The DMA address of a surface, whose bytes are all in its buffer and aligned as the hardware needs it.
@@ -133,7 +135,8 @@ impl<M: TaskMemory + ?Sized> Context<'_, M> {
         let Some(Region { address, roi }) = self.region else { return self.place(surface, bytes) };
         if surface.cube.address != -1 {
             let why = "the input of the operation that reads regions of interest has no address of its own";
-            return Err(Reason::Invalid { name: surface.field("address"), why });
+            let value = i64::from(surface.cube.address);
+            return Err(Reason::Invalid { name: surface.field("address"), value, why });
         }
         let line = u64::from(roi.top) * u64::from(surface.cube.line_stride);
         let offset = line.saturating_add(u64::from(roi.left) * u64::from(pixel));

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A loadable's tasks as the engine sees them, without a device or a session: memories in host memory, each in whole pages
+//! on a 4096-byte boundary of a made-up DMA address space. Whole pages are what every device allocates, and what
+//! compilers rely on: units read whole atoms, past the end of operands that have memories of their own.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use nvdla_engine::{Buffer, Error, OutOfRange, Slot, Task, TaskMemory};
+use nvdla_runtime::loadable::{Interface, Loadable, MemoryFlags};
+use nvdla_uapi::config::Config;
+
+/// Where the first memory lies for the device.
+const FIRST_ADDRESS: u64 = 0x1000_0000;
+const PAGE: u64 = 4096;
+
+/// Bytes that the device sees at an address.
+#[derive(Debug)]
+struct Area {
+    address: u64,
+    bytes: Vec<u8>,
+}
+
+/// A task's address list in host memory.
+#[derive(Clone, Debug)]
+pub struct HostTask {
+    areas: Rc<RefCell<Vec<Area>>>,
+    /// Memory, offset and size of each entry.
+    entries: Vec<(usize, u64, u64)>,
+}
+
+impl HostTask {
+    /// The tasks for NVDLA of a loadable, in the order of its list. They share its memories.
+    pub fn all(loadable: &Loadable) -> Vec<Self> {
+        let mut areas = Vec::new();
+        let mut address = FIRST_ADDRESS;
+        for memory in loadable.memories().iter() {
+            let size = memory.size().next_multiple_of(PAGE).max(PAGE);
+            let mut bytes = vec![0; size as usize];
+            if memory.flags().has(MemoryFlags::SET) {
+                for (blob, offset) in loadable.contents(memory) {
+                    let data = blob.data();
+                    bytes[offset as usize..][..data.len()].copy_from_slice(data);
+                }
+            }
+            areas.push(Area { address, bytes });
+            address += size;
+        }
+        let areas = Rc::new(RefCell::new(areas));
+        let tasks = loadable.tasks().iter().filter(|task| task.interface() == Interface::Dla1);
+        tasks
+            .map(|task| {
+                let entry = |id: u16| {
+                    let entry = loadable.address(id).expect("the loader checked addresses");
+                    let memory = loadable.memory_position(entry.mem_id()).expect("the loader checked memories");
+                    let room = areas.borrow()[memory].bytes.len() as u64 - entry.offset();
+                    // A driver is told where an entry begins; it ends with its memory.
+                    (memory, entry.offset(), room)
+                };
+                Self { areas: Rc::clone(&areas), entries: task.address_list().iter().map(entry).collect() }
+            })
+            .collect()
+    }
+
+    /// Memory made by hand: one buffer an entry.
+    pub fn from_buffers(buffers: impl IntoIterator<Item = Vec<u8>>) -> Self {
+        let (mut areas, mut entries, mut address) = (Vec::new(), Vec::new(), FIRST_ADDRESS);
+        for (index, bytes) in buffers.into_iter().enumerate() {
+            let size = bytes.len() as u64;
+            entries.push((index, 0, size));
+            areas.push(Area { address, bytes });
+            address += size.next_multiple_of(PAGE).max(PAGE);
+        }
+        Self { areas: Rc::new(RefCell::new(areas)), entries }
+    }
+
+    /// Validates the task.
+    pub fn parse(&self, config: &'static Config) -> Result<Task<Vec<Slot>>, Error> {
+        let count = Task::slots(self)?;
+        Task::parse(config, self, vec![Slot::Empty; count])
+    }
+}
+
+impl TaskMemory for HostTask {
+    fn count(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn buffer(&self, index: usize) -> Option<Buffer> {
+        let (area, offset, size) = *self.entries.get(index)?;
+        Some(Buffer { address: self.areas.borrow()[area].address + offset, size })
+    }
+
+    fn read(&self, index: usize, offset: u64, into: &mut [u8]) -> Result<(), OutOfRange> {
+        let (area, start, size) = *self.entries.get(index).ok_or(OutOfRange)?;
+        let end = offset.checked_add(into.len() as u64).filter(|&end| end <= size).ok_or(OutOfRange)?;
+        let areas = self.areas.borrow();
+        into.copy_from_slice(&areas[area].bytes[(start + offset) as usize..(start + end) as usize]);
+        Ok(())
+    }
+
+    fn write(&mut self, index: usize, offset: u64, from: &[u8]) -> Result<(), OutOfRange> {
+        let (area, start, size) = *self.entries.get(index).ok_or(OutOfRange)?;
+        let end = offset.checked_add(from.len() as u64).filter(|&end| end <= size).ok_or(OutOfRange)?;
+        let mut areas = self.areas.borrow_mut();
+        areas[area].bytes[(start + offset) as usize..(start + end) as usize].copy_from_slice(from);
+        Ok(())
+    }
+}
