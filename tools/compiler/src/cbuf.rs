@@ -10,6 +10,16 @@
 //! the configuration's.
 
 use nvdla_uapi::config::Config;
+use nvdla_uapi::reg::Family;
+
+/// Bytes of an entry, and entries of a bank. The first release groups the same bytes in larger entries than the
+/// configuration files of the later ones, and thus its own, say.
+fn entries(config: &Config) -> (u32, u32) {
+    match config.family {
+        Family::NvFull => (128, config.cbuf_bank_bytes() / 128),
+        Family::NvSmall => (config.cbuf_bank_width, config.cbuf_bank_depth),
+    }
+}
 
 /// Banks of one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +44,7 @@ pub struct WeightSize {
 /// Whole entries' worth of atoms lie side by side, an entry a column; what remains is packed along the line. Three
 /// quarters of an entry cannot be packed and take an entry a column.
 pub fn feature_entries(config: &Config, channels: u32, width: u32) -> u32 {
-    let per_entry = config.cbuf_bank_width / config.memory_atomic;
+    let per_entry = entries(config).0 / config.memory_atomic;
     let atoms = channels.div_ceil(config.memory_atomic);
     let (whole, rest) = (atoms / per_entry, atoms % per_entry);
     let rest = if rest == 3 { width } else { (rest * width).div_ceil(per_entry) };
@@ -43,12 +53,17 @@ pub fn feature_entries(config: &Config, channels: u32, width: u32) -> u32 {
 
 /// Entries of a slice of an image: a line with its padding, `bytes` a pixel.
 pub fn image_entries(config: &Config, padded_width: u32, bytes: u32) -> u32 {
-    (padded_width * bytes).div_ceil(config.cbuf_bank_width)
+    (padded_width * bytes).div_ceil(entries(config).0)
+}
+
+/// Bytes of a slice.
+pub fn slice_bytes(config: &Config, entries_per_slice: u32) -> u64 {
+    u64::from(entries_per_slice) * u64::from(entries(config).0)
 }
 
 /// Banks that `lines` lines of data take.
 pub fn data_banks(config: &Config, entries_per_slice: u32, lines: u32) -> u32 {
-    (u64::from(entries_per_slice) * u64::from(lines)).div_ceil(u64::from(config.cbuf_bank_depth)) as u32
+    (u64::from(entries_per_slice) * u64::from(lines)).div_ceil(u64::from(entries(config).1)) as u32
 }
 
 /// Banks for weights beside `data` banks of data: for all of them, for two groups, or for one; `None` if not even one
@@ -64,7 +79,7 @@ pub fn weight_banks(config: &Config, weights: WeightSize, data: u32) -> Option<B
 pub fn most_lines(config: &Config, entries_per_slice: u32, weights: WeightSize) -> u32 {
     let group = weights.group.div_ceil(u64::from(config.cbuf_bank_bytes()));
     let free = u64::from(config.cbuf_banks).saturating_sub(group);
-    (free * u64::from(config.cbuf_bank_depth) / u64::from(entries_per_slice.max(1))) as u32
+    (free * u64::from(entries(config).1) / u64::from(entries_per_slice.max(1))) as u32
 }
 
 #[cfg(test)]
@@ -79,7 +94,8 @@ mod tests {
         // Two atoms an entry.
         assert_eq!(feature_entries(&NV_LARGE, 20, 12), 6);
         assert_eq!(feature_entries(&NV_LARGE, 64, 12), 12);
-        assert_eq!(feature_entries(&NV_FULL, 96, 5), 8);
+        assert_eq!(feature_entries(&NV_FULL, 96, 5), 5);
+        assert_eq!(feature_entries(&NV_FULL, 160, 5), 7);
         // Four atoms an entry, three of them used.
         assert_eq!(feature_entries(&NV_SMALL_256, 24, 10), 10);
         assert_eq!(feature_entries(&NV_SMALL_256, 16, 10), 5);

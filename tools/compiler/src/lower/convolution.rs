@@ -115,7 +115,7 @@ impl Lowering<'_> {
                  lines of {} bytes, but a line of output takes {}",
                 self.config.cbuf_banks,
                 packed.size.group,
-                entries * self.config.cbuf_bank_width,
+                cbuf::slice_bytes(self.config, entries),
                 dilated(op.window.y, op.dilation.y).min(input.shape.height)
             );
             Error::unsupported(&layer, reason)
