@@ -6,17 +6,37 @@
 //! in buffers, of which the first holds the network descriptor. Nothing else is known here of what a task means.
 
 mod kernel;
+mod model;
+mod recognise;
+mod select;
 
 use std::{fmt, io, path::PathBuf, time::Duration};
 
 use nvdla_uapi::config::Config;
 use thiserror::Error;
 
+use nvdla_uapi::desc::OpType;
+
 pub use kernel::{discover, KernelDevice};
+pub use model::ModelDevice;
+pub use recognise::{recognise, Recognised};
+pub use select::{open, Opened, Selection, UnknownConfiguration};
 
 /// A buffer of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Handle(pub(crate) u32);
+
+impl Handle {
+    /// The handle that a [`Device`] gives its buffer with that number.
+    pub const fn new(number: u32) -> Self {
+        Self(number)
+    }
+
+    /// The buffer's number on its device.
+    pub const fn number(self) -> u32 {
+        self.0
+    }
+}
 
 /// An entry of a task's address list: a place in a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,9 +86,21 @@ pub trait Buffers {
     fn bytes(&self, handle: Handle) -> &[u8];
 }
 
-/// Called when an operation of the running task has completed: with its position in the operation list, and the
-/// buffers as they are then.
-pub type Observer<'a> = &'a mut dyn FnMut(usize, &dyn Buffers);
+/// An operation of the running task that has completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completion {
+    /// Its position in the operation list.
+    pub operation: usize,
+    /// The region of interest that it worked on.
+    pub roi: usize,
+    /// The unit that executed it.
+    pub unit: OpType,
+    /// Where its output lies: position in the address list, bytes from there, and bytes. None when it went to no memory.
+    pub output: Option<(usize, u64, u64)>,
+}
+
+/// Called when an operation of the running task has completed, with the buffers as they are then.
+pub type Observer<'a> = &'a mut dyn FnMut(Completion, &dyn Buffers);
 
 /// What a device says about a task that has ended well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -202,6 +234,37 @@ pub enum Error {
         /// Position in the address list.
         position: usize,
     },
+    /// The task was refused before the device was started.
+    #[error("the task is refused: {0}")]
+    Refused(nvdla_engine::Error),
+    /// The task could not be started.
+    #[error("the task could not be started: {0}")]
+    NotTaken(nvdla_engine::SubmitError),
+    /// The model stopped: an access outside the task's memory, or something that the hardware does not have.
+    #[error("the device stopped: {stop}{}", detail(.failure.as_deref()))]
+    Stopped {
+        /// Why.
+        stop: nvdla_model::memory::Stop,
+        /// What was running.
+        failure: Option<Box<nvdla_engine::Failure>>,
+    },
+    /// The task did not end in time.
+    #[error("the task did not end within {timeout:?}: {failure}")]
+    Deadline {
+        /// The time that it had.
+        timeout: Duration,
+        /// What was running.
+        failure: Box<nvdla_engine::Failure>,
+    },
+    /// What the units counted could not be written where the task wants it.
+    #[error("the task's statistics list is outside its memory")]
+    Statistics,
+    /// The model has nothing left to do, and the task has not ended.
+    #[error("the device has nothing left to do, but the task has not ended{}", detail(.failure.as_deref()))]
+    Stuck {
+        /// What was running.
+        failure: Option<Box<nvdla_engine::Failure>>,
+    },
     /// A task has more addresses than the driver takes.
     #[error("the task has {count} addresses; the driver takes {limit}")]
     TooManyAddresses {
@@ -210,4 +273,8 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
+}
+
+fn detail(failure: Option<&nvdla_engine::Failure>) -> String {
+    failure.map(|failure| format!(" ({failure})")).unwrap_or_default()
 }

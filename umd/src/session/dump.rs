@@ -7,7 +7,7 @@ use std::{fs, io, path::PathBuf};
 use super::Completed;
 
 /// A function for [`super::RunOptions::on_operation`] that saves every operation's destination surface in a folder, as
-/// `op_t<task>_<operation, 3 digits>_<UNIT>.bin`. Operations that write to no memory leave no file.
+/// `op_t<task>_<operation, 3 digits>_<UNIT>.bin` (with `_roi<region>` from the second region of interest on). Operations that write to no memory leave no file.
 ///
 /// # Errors
 ///
@@ -24,6 +24,10 @@ pub fn dump_to(folder: impl Into<PathBuf>) -> io::Result<impl FnMut(Completed<'_
 impl Completed<'_> {
     /// The name under which the operation's destination is saved.
     pub fn file_name(&self) -> String {
-        format!("op_t{}_{:03}_{}.bin", self.task, self.operation, self.unit)
+        let Self { task, operation, roi, unit, .. } = self;
+        match roi {
+            0 => format!("op_t{task}_{operation:03}_{unit}.bin"),
+            _ => format!("op_t{task}_{operation:03}_{unit}_roi{roi}.bin"),
+        }
     }
 }

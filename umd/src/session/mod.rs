@@ -6,10 +6,11 @@
 //! order, those for NVDLA to the device, the emulated ones to [`crate::emulator`]. Between runs only the inputs change.
 //!
 //! ```no_run
-//! use nvdla_runtime::{device::KernelDevice, loadable::Loadable, session::Session};
+//! use nvdla_runtime::device::{self, Selection};
+//! use nvdla_runtime::{loadable::Loadable, session::Session};
 //!
 //! let loadable = Loadable::open("lenet.nvdla")?;
-//! let device = KernelDevice::open("/dev/dri/renderD128")?;
+//! let device = device::open(&Selection::Auto, &loadable)?.device;
 //! let mut session = Session::new(loadable, device)?;
 //! for image in [[0u8; 3584], [1u8; 3584]] {
 //!     session.set_input(0, &image)?;
@@ -22,7 +23,7 @@
 mod convert;
 mod dump;
 mod error;
-mod plan;
+pub(crate) mod plan;
 mod tensor;
 
 use std::{
@@ -31,10 +32,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nvdla_uapi::desc::{self, upgrade_surfaces, OpType};
+use nvdla_uapi::desc::{upgrade_surfaces, OpType};
 
 use crate::{
-    device::{AddressEntry, Buffers, Device, DeviceInfo, Handle},
+    device::{AddressEntry, Buffers, Completion, Device, DeviceInfo, Handle},
     emulator,
     loadable::{schema, Interface, Loadable, Memory, MemoryFlags},
 };
@@ -51,6 +52,8 @@ pub struct Completed<'a> {
     pub task: u16,
     /// Position in the task's operation list.
     pub operation: usize,
+    /// The region of interest that it worked on; 0 in nearly every task.
+    pub roi: usize,
     /// The unit that executed it.
     pub unit: OpType,
     /// The bytes of its destination, from the surface's address on; none when it writes to no memory.
@@ -200,7 +203,7 @@ impl<D: Device> Session<D> {
 
     /// How many operations of tasks for NVDLA a run has.
     pub fn operations(&self) -> usize {
-        self.tasks.iter().map(|task| task.destinations.len()).sum()
+        self.tasks.iter().map(|task| task.operations).sum()
     }
 
     /// The number of the input or output of that name. A decimal number names itself.
@@ -379,7 +382,7 @@ impl<D: Device> Session<D> {
             let (id, interface, operations) = match self.tasks.get(at) {
                 Some(task) if task.interface == Interface::Emu1 => (task.id, task.interface, self.run_emulated(at)?),
                 Some(task) => {
-                    let (id, interface, operations) = (task.id, task.interface, task.destinations.len());
+                    let (id, interface, operations) = (task.id, task.interface, task.operations);
                     self.run_on_device(at, &mut options)?;
                     (id, interface, operations)
                 }
@@ -474,7 +477,7 @@ impl<D: Device> Session<D> {
             }
             let version = plan::version(&loadable, &slots).unwrap_or_default();
             let supported = match task.interface() {
-                Interface::Dla1 => interface_version(version).is_supported(),
+                Interface::Dla1 => plan::interface_version(&loadable, &slots).is_supported(),
                 // 0.0.1 is all that exists, in two forms that the emulator tells apart.
                 _ => (version.major(), version.minor()) == (0, 0),
             };
@@ -482,7 +485,7 @@ impl<D: Device> Session<D> {
                 return Err(Error::Version { task: id, interface: task.interface(), version });
             }
             let interface = task.interface();
-            self.tasks.push(TaskPlan { id, interface, slots, destinations: Vec::new(), graph: None });
+            self.tasks.push(TaskPlan { id, interface, slots, operations: 0, graph: None });
         }
         Ok(())
     }
@@ -502,7 +505,7 @@ impl<D: Device> Session<D> {
             let units = plan::units(id, graph)?;
             let mut surfaces = lists.surfaces(&bytes)?.to_vec();
             let slot = usize::try_from(lists.surfaces).ok().and_then(|position| task.slots.get(position)).copied();
-            let version = interface_version(plan::version(&loadable, &task.slots).unwrap_or_default());
+            let version = plan::interface_version(&loadable, &task.slots);
             let upgrade = version.needs_upgrade() && slot.is_some_and(|slot| !upgraded.contains(&slot));
             if upgrade {
                 upgrade_surfaces(units.iter().copied(), &mut surfaces).map_err(|problem| Error::Descriptor {
@@ -518,7 +521,7 @@ impl<D: Device> Session<D> {
                 self.write_slot(at, lists.surfaces, &surfaces);
             }
             if let Some(task) = self.tasks.get_mut(at) {
-                task.destinations = plan::destinations(&units, &surfaces);
+                task.operations = units.len();
                 task.graph = graph;
             }
         }
@@ -605,13 +608,13 @@ impl<D: Device> Session<D> {
         let result = match &mut options.on_operation {
             None => self.device.submit(&addresses, options.timeout, None),
             Some(on_operation) => {
-                let mut observer = |operation: usize, buffers: &dyn Buffers| {
-                    let Some(destination) = task.destinations.get(operation) else { return };
-                    let surface = destination.surface.and_then(|(position, offset, size)| {
+                let mut observer = |completion: Completion, buffers: &dyn Buffers| {
+                    let Completion { operation, roi, unit, output } = completion;
+                    let surface = output.and_then(|(position, offset, size)| {
                         let address = addresses.get(position)?;
                         range(buffers.bytes(address.handle), address.offset.checked_add(offset)?, size)
                     });
-                    let completed = Completed { task: id, operation, unit: destination.unit, surface };
+                    let completed = Completed { task: id, operation, roi, unit, surface };
                     if let Err(error) = on_operation(completed) {
                         unsaved.get_or_insert((operation, error));
                     }
@@ -654,11 +657,6 @@ impl<D: Device> Drop for Session<D> {
 /// Part of a slice, with numbers of the descriptors' width.
 fn range(bytes: &[u8], offset: u64, size: u64) -> Option<&[u8]> {
     bytes.get(usize::try_from(offset).ok()?..)?.get(..usize::try_from(size).ok()?)
-}
-
-/// The engine's word for a version of the file.
-fn interface_version(version: schema::Version) -> desc::Version {
-    desc::Version { major: version.major(), minor: version.minor() }
 }
 
 /// An emulated task's view of its buffers.

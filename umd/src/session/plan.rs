@@ -2,46 +2,37 @@
 
 //! What a session finds out about a loadable's tasks before it runs them.
 
-use nvdla_uapi::desc::{self, CommonOp, Descriptor, Network, OpType, Surface, Wire};
+use nvdla_uapi::desc::{self, CommonOp, Descriptor, Network, OpType, Operation, Surface, Wire};
 
 use super::Error;
 use crate::loadable::{Interface, Loadable, Task, Version};
 
 /// An entry of a task's address list: a place in a memory of the loadable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Slot {
+pub(crate) struct Slot {
     /// Position in the memory list.
-    pub(super) memory: usize,
+    pub(crate) memory: usize,
     /// Bytes from the memory's start.
-    pub(super) offset: u64,
+    pub(crate) offset: u64,
     /// Bytes, clipped to the memory's end.
-    pub(super) size: u64,
-}
-
-/// Where an operation writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Destination {
-    /// The unit that executes the operation.
-    pub(super) unit: OpType,
-    /// Position in the address list, bytes from there, and bytes; none when it writes to no memory.
-    pub(super) surface: Option<(usize, u64, u64)>,
+    pub(crate) size: u64,
 }
 
 /// A task, ready to be submitted.
 #[derive(Debug)]
-pub(super) struct TaskPlan {
-    pub(super) id: u16,
-    pub(super) interface: Interface,
-    pub(super) slots: Vec<Slot>,
-    /// Of a task for NVDLA: where each operation writes.
-    pub(super) destinations: Vec<Destination>,
+pub(crate) struct TaskPlan {
+    pub(crate) id: u16,
+    pub(crate) interface: Interface,
+    pub(crate) slots: Vec<Slot>,
+    /// Of a task for NVDLA: its operations, in all regions of interest.
+    pub(crate) operations: usize,
     /// Of a task for NVDLA: the dependency graph's slot and bytes. The first driver counts down in them, so that they
     /// are put back before each run.
-    pub(super) graph: Option<(usize, Vec<u8>)>,
+    pub(crate) graph: Option<(usize, Vec<u8>)>,
 }
 
 /// The address list of a task, each entry clipped to its memory's end.
-pub(super) fn slots(loadable: &Loadable, task: Task<'_>) -> Vec<Slot> {
+pub(crate) fn slots(loadable: &Loadable, task: Task<'_>) -> Vec<Slot> {
     let slot = |id| {
         let address = loadable.address(id)?;
         let memory = loadable.memory_position(address.mem_id())?;
@@ -54,25 +45,32 @@ pub(super) fn slots(loadable: &Loadable, task: Task<'_>) -> Vec<Slot> {
 }
 
 /// The version of a task's descriptors: that of the blob that holds its network descriptor.
-pub(super) fn version(loadable: &Loadable, slots: &[Slot]) -> Option<Version> {
+pub(crate) fn version(loadable: &Loadable, slots: &[Slot]) -> Option<Version> {
     let slot = slots.first()?;
     let memory = loadable.memories().get(slot.memory)?;
     let mut contents = loadable.contents(memory);
     contents.find(|(blob, at)| (*at..at.saturating_add(blob.size())).contains(&slot.offset)).map(|(b, _)| b.version())
 }
 
+/// The same, in the terms of [`nvdla_uapi::desc`].
+pub(crate) fn interface_version(loadable: &Loadable, slots: &[Slot]) -> desc::Version {
+    let version = version(loadable, slots).unwrap_or_default();
+    desc::Version { major: version.major(), minor: version.minor() }
+}
+
 /// The lists of a task for NVDLA that a session looks at.
-pub(super) struct Lists {
+pub(crate) struct Lists {
     task: u16,
     /// Operations in all regions of interest.
-    pub(super) operations: usize,
-    pub(super) graph: i16,
-    pub(super) surfaces: i16,
+    pub(crate) operations: usize,
+    operation_list: i16,
+    pub(crate) graph: i16,
+    pub(crate) surfaces: i16,
 }
 
 impl Lists {
     /// Reads the network descriptor of a task whose address list `bytes` gives access to.
-    pub(super) fn new<'b>(task: u16, bytes: &impl Fn(usize) -> Option<&'b [u8]>) -> Result<Self, Error> {
+    pub(crate) fn new<'b>(task: u16, bytes: &impl Fn(usize) -> Option<&'b [u8]>) -> Result<Self, Error> {
         let descriptor = bytes(0).unwrap_or_default();
         let network = Network::parse(descriptor).map_err(|problem| Error::Descriptor {
             task,
@@ -84,13 +82,14 @@ impl Lists {
         Ok(Self {
             task,
             operations: usize::from(network.num_operations) * regions,
+            operation_list: network.operation_desc_index,
             graph: network.dependency_graph_index,
             surfaces: network.surface_desc_index,
         })
     }
 
     /// The bytes of a list of `operations` entries.
-    pub(super) fn list<'b>(
+    fn list<'b>(
         &self,
         (list, position, entry): (&'static str, i16, usize),
         bytes: &impl Fn(usize) -> Option<&'b [u8]>,
@@ -106,39 +105,24 @@ impl Lists {
         })
     }
 
-    pub(super) fn graph<'b>(&self, bytes: &impl Fn(usize) -> Option<&'b [u8]>) -> Result<&'b [u8], Error> {
+    pub(crate) fn graph<'b>(&self, bytes: &impl Fn(usize) -> Option<&'b [u8]>) -> Result<&'b [u8], Error> {
         self.list(("dependency graph", self.graph, CommonOp::SIZE), bytes)
     }
 
-    pub(super) fn surfaces<'b>(&self, bytes: &impl Fn(usize) -> Option<&'b [u8]>) -> Result<&'b [u8], Error> {
+    pub(crate) fn operation_list<'b>(&self, bytes: &impl Fn(usize) -> Option<&'b [u8]>) -> Result<&'b [u8], Error> {
+        self.list(("operation list", self.operation_list, Operation::SIZE), bytes)
+    }
+
+    pub(crate) fn surfaces<'b>(&self, bytes: &impl Fn(usize) -> Option<&'b [u8]>) -> Result<&'b [u8], Error> {
         self.list(("surface list", self.surfaces, Surface::SIZE), bytes)
     }
 }
 
 /// The unit of each operation of a dependency graph.
-pub(super) fn units(task: u16, graph: &[u8]) -> Result<Vec<OpType>, Error> {
+pub(crate) fn units(task: u16, graph: &[u8]) -> Result<Vec<OpType>, Error> {
     let unit = |(entry, bytes)| {
         let failed = |problem| Error::Descriptor { task, list: "dependency graph", entry, problem };
         CommonOp::peek_op_type(bytes).map_err(failed)
     };
     graph.chunks_exact(CommonOp::SIZE).enumerate().map(unit).collect()
-}
-
-/// Where each operation writes. A surface that cannot be read is the scheduler's to refuse, with all its context.
-pub(super) fn destinations(units: &[OpType], surfaces: &[u8]) -> Vec<Destination> {
-    let destination = |(&unit, bytes): (&OpType, &[u8])| {
-        let cube = match Surface::parse(unit, bytes) {
-            Ok(Surface::Sdp(surface)) => Some(surface.dst_data),
-            Ok(Surface::Pdp(surface)) => Some(surface.dst_data),
-            Ok(Surface::Cdp(surface)) => Some(surface.dst_data),
-            Ok(Surface::Rubik(surface)) => Some(surface.dst_data),
-            // A convolution hands its sums to SDP; BDMA copies lines and has no cube.
-            Ok(Surface::Conv(_) | Surface::Bdma(_)) | Err(_) => None,
-        };
-        let surface = cube
-            .filter(|cube| cube.mem_type != desc::MemoryType::Hw)
-            .and_then(|cube| Some((usize::try_from(cube.address).ok()?, cube.offset.into(), cube.size.into())));
-        Destination { unit, surface }
-    };
-    units.iter().zip(surfaces.chunks_exact(Surface::SIZE)).map(destination).collect()
 }

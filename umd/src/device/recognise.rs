@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! For which configuration a loadable was compiled.
+//!
+//! A loadable does not say. What its descriptors ask for does: the size of an atom, precisions and units that only
+//! nv_full has, and how many entries of the convolution buffer a line of input takes (nv_full's entries have 128 bytes,
+//! the later configurations' 64). Of configurations that differ in nothing of this, the smallest is named.
+
+use std::fmt;
+
+use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
+use nvdla_uapi::desc::{upgrade_surface, ConvOp, ConvSurface, DataCube, DataFormat, MemoryType, Operation, Surface};
+use nvdla_uapi::layout::pixel::Format;
+use nvdla_uapi::reg::values::{ConvMode, Precision, WeightFormat};
+
+use crate::loadable::{Loadable, PixelFormat};
+use crate::session::plan::{self, Lists, Slot};
+
+/// A configuration, and how it was recognised.
+#[derive(Clone, Debug)]
+pub struct Recognised {
+    /// The configuration.
+    pub config: &'static Config,
+    /// What in the loadable tells.
+    pub why: String,
+}
+
+impl fmt::Display for Recognised {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.config.name, self.why)
+    }
+}
+
+/// The configuration that a loadable was compiled for.
+///
+/// ```no_run
+/// use nvdla_runtime::{device, loadable::Loadable};
+///
+/// let loadable = Loadable::open("lenet.nvdla")?;
+/// // "nv_small (tensor "prob" is FEATURE_X8: atoms of 8 bytes)"
+/// println!("{}", device::recognise(&loadable));
+/// # Ok::<(), nvdla_runtime::loadable::Error>(())
+/// ```
+pub fn recognise(loadable: &Loadable) -> Recognised {
+    let is = |config, why| Recognised { config, why };
+    for memory in loadable.inputs().chain(loadable.outputs()) {
+        let Some(tensor) = loadable.tensor(memory.tensor_desc_id()) else { continue };
+        if tensor.pixel_format() == PixelFormat::FEATURE_X8 {
+            return is(&NV_SMALL, format!("tensor \"{}\" is FEATURE_X8: atoms of 8 bytes", tensor.name()));
+        }
+    }
+    let mut evidence = Evidence::default();
+    for task in loadable.tasks_in_order().filter(|task| task.interface() == crate::loadable::Interface::Dla1) {
+        look_at(loadable, task.id(), &plan::slots(loadable, task), &mut evidence);
+    }
+    let Evidence { small, full, large } = evidence;
+    match (small, full, large) {
+        (Some(why), _, _) => is(&NV_SMALL, why),
+        (None, Some(why), _) => is(&NV_FULL, why),
+        (None, None, Some(why)) => is(&NV_LARGE, why),
+        (None, None, None) => is(&NV_LARGE, "int8 in atoms of 32 bytes, nothing that only nv_full has".into()),
+    }
+}
+
+/// What speaks for a configuration: the first reason that was found.
+#[derive(Default)]
+struct Evidence {
+    small: Option<String>,
+    full: Option<String>,
+    large: Option<String>,
+}
+
+/// The bytes that a loadable puts into a slot of an address list.
+fn contents<'l>(loadable: &'l Loadable, slot: Slot) -> Option<&'l [u8]> {
+    let memory = loadable.memories().get(slot.memory)?;
+    loadable.contents(memory).find_map(|(blob, at)| {
+        let start = usize::try_from(slot.offset.checked_sub(at)?).ok()?;
+        blob.data().get(start..)
+    })
+}
+
+/// Collects what a task's descriptors tell. One that cannot be read tells nothing: whoever runs it will say what is wrong.
+fn look_at(loadable: &Loadable, task: u16, slots: &[Slot], evidence: &mut Evidence) {
+    let bytes = |position: usize| contents(loadable, *slots.get(position)?);
+    let Ok(lists) = Lists::new(task, &bytes) else { return };
+    let (Ok(graph), Ok(operations), Ok(surfaces)) =
+        (lists.graph(&bytes), lists.operation_list(&bytes), lists.surfaces(&bytes))
+    else {
+        return;
+    };
+    let Ok(units) = plan::units(task, graph) else { return };
+    let old = plan::interface_version(loadable, slots).needs_upgrade();
+    let entries = operations.chunks_exact(Operation::SIZE).zip(surfaces.chunks_exact(Surface::SIZE));
+    for (index, (&unit, (operation, surface))) in units.iter().zip(entries).enumerate() {
+        let mut upgraded = [0; Surface::SIZE];
+        let surface = match old {
+            true if upgrade_surface(unit, surface, &mut upgraded).is_ok() => &upgraded,
+            _ => surface,
+        };
+        let (Ok(operation), Ok(surface)) = (Operation::parse(unit, operation), Surface::parse(unit, surface)) else {
+            continue;
+        };
+        let at = |what: &str| format!("operation {index} ({unit}) {what}");
+        if let Some(what) = only_full(&operation) {
+            evidence.full.get_or_insert_with(|| at(what));
+        }
+        for cube in feature_cubes(&operation, &surface) {
+            if cube.mem_type != MemoryType::Hw && u32::from(cube.width) * 32 > cube.line_stride && cube.line_stride > 0
+            {
+                let what =
+                    format!("has lines of {} elements {} bytes apart: atoms of 8 bytes", cube.width, cube.line_stride);
+                evidence.small.get_or_insert_with(|| at(&what));
+            }
+        }
+        if let (Operation::Conv(operation), Surface::Conv(surface)) = (&operation, &surface) {
+            let line = line_bytes(operation, surface);
+            let entries = u32::from(operation.entry_per_slice);
+            if entries * 64 < line {
+                let what = format!("takes {entries} entries for a line of {line} bytes: entries of 128 bytes");
+                evidence.full.get_or_insert_with(|| at(&what));
+            } else if entries > line.div_ceil(128) {
+                let what = format!("takes {entries} entries for a line of {line} bytes: entries of 64 bytes");
+                evidence.large.get_or_insert_with(|| at(&what));
+            }
+        }
+    }
+}
+
+/// What only nv_full does.
+fn only_full(operation: &Operation) -> Option<&'static str> {
+    let precision = |precision: Precision| match precision {
+        Precision::Int8 => None,
+        Precision::Int16 => Some("is in int16"),
+        Precision::Fp16 => Some("is in fp16"),
+    };
+    match operation {
+        Operation::Bdma(_) => Some("needs BDMA"),
+        Operation::Rubik(_) => Some("needs Rubik"),
+        Operation::Conv(conv) if conv.conv_mode == ConvMode::Winograd => Some("is a Winograd convolution"),
+        Operation::Conv(conv) if conv.weight_format == WeightFormat::Compressed => Some("has compressed weights"),
+        Operation::Conv(conv) => precision(conv.in_precision).or(precision(conv.out_precision)),
+        Operation::Sdp(sdp) => precision(sdp.src_precision).or(precision(sdp.dst_precision)),
+        Operation::Pdp(pdp) => precision(pdp.precision),
+        Operation::Cdp(cdp) => precision(cdp.in_precision).or(precision(cdp.out_precision)),
+    }
+}
+
+/// The feature cubes among an operation's inputs and outputs.
+fn feature_cubes(operation: &Operation, surface: &Surface) -> Vec<DataCube> {
+    match (operation, surface) {
+        (Operation::Conv(conv), Surface::Conv(surface)) if conv.data_format == DataFormat::Feature => {
+            vec![surface.src_data]
+        }
+        (_, Surface::Sdp(surface)) => vec![surface.src_data, surface.dst_data],
+        (_, Surface::Pdp(surface)) => vec![surface.src_data, surface.dst_data],
+        (_, Surface::Cdp(surface)) => vec![surface.src_data, surface.dst_data],
+        _ => Vec::new(),
+    }
+}
+
+/// Bytes of a line of a convolution's input, all channels of it.
+fn line_bytes(operation: &ConvOp, surface: &ConvSurface) -> u32 {
+    let (width, channels) = (u32::from(surface.src_data.width), u32::from(surface.src_data.channel));
+    match operation.data_format {
+        DataFormat::Feature => width * channels.next_multiple_of(32),
+        DataFormat::Pixel(format) => width * Format::new(format).bytes_per_pixel[0],
+    }
+}

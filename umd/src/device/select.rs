@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Which device runs a loadable.
+
+use std::{convert::Infallible, fmt, path::PathBuf, str::FromStr};
+
+use nvdla_uapi::config::Config;
+use thiserror::Error as ThisError;
+
+use super::{discover, recognise, Device, Error, KernelDevice, ModelDevice};
+use crate::loadable::Loadable;
+
+/// What a user asks for: `auto`, `model`, `model:CONFIG`, or a device node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Selection {
+    /// The first NVDLA of this machine, else the model.
+    #[default]
+    Auto,
+    /// The model, of that configuration or of the one that the loadable was compiled for.
+    Model(Option<&'static Config>),
+    /// A device node.
+    Path(PathBuf),
+}
+
+/// A configuration that does not exist.
+#[derive(Clone, Debug, PartialEq, Eq, ThisError)]
+#[error("there is no configuration \"{name}\"; there are {}", Config::ALL.map(|config| config.name).join(", "))]
+pub struct UnknownConfiguration {
+    /// What was asked for.
+    pub name: String,
+}
+
+impl FromStr for Selection {
+    type Err = UnknownConfiguration;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            "model" => Ok(Self::Model(None)),
+            _ => match text.strip_prefix("model:") {
+                Some(name) => match Config::by_name(name) {
+                    Some(config) => Ok(Self::Model(Some(config))),
+                    None => Err(UnknownConfiguration { name: name.into() }),
+                },
+                None => Ok(Self::Path(match text.parse::<PathBuf>() {
+                    Ok(path) => path,
+                    Err::<_, Infallible>(never) => match never {},
+                })),
+            },
+        }
+    }
+}
+
+/// A device that was opened, and why this one.
+pub struct Opened {
+    /// The device.
+    pub device: Box<dyn Device>,
+    /// Why this one, for a person.
+    pub reason: String,
+}
+
+impl fmt::Debug for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Opened").field("device", &self.device.info()).field("reason", &self.reason).finish()
+    }
+}
+
+/// Opens the device that a user asks for, for a loadable.
+///
+/// # Errors
+///
+/// When a device node cannot be opened or is not NVDLA's.
+pub fn open(selection: &Selection, loadable: &Loadable) -> Result<Opened, Error> {
+    let model = |prefix: &str| {
+        let recognised = recognise(loadable);
+        let device: Box<dyn Device> = Box::new(ModelDevice::new(recognised.config));
+        Opened { device, reason: format!("{prefix}the loadable is for {recognised}") }
+    };
+    match selection {
+        Selection::Auto => match discover().into_iter().next() {
+            Some(path) => {
+                let reason = format!("{} is an NVDLA", path.display());
+                Ok(Opened { device: Box::new(KernelDevice::open(path)?), reason })
+            }
+            None => Ok(model("no NVDLA device was found; ")),
+        },
+        Selection::Model(None) => Ok(model("")),
+        Selection::Model(Some(config)) => {
+            Ok(Opened { device: Box::new(ModelDevice::new(config)), reason: "as asked for".into() })
+        }
+        Selection::Path(path) => {
+            Ok(Opened { device: Box::new(KernelDevice::open(path)?), reason: "as asked for".into() })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_user_may_ask_for() {
+        assert_eq!("auto".parse(), Ok(Selection::Auto));
+        assert_eq!("model".parse(), Ok(Selection::Model(None)));
+        assert!(matches!("model:nv_large".parse(), Ok(Selection::Model(Some(config))) if config.name == "nv_large"));
+        assert_eq!("/dev/dri/renderD128".parse(), Ok(Selection::Path("/dev/dri/renderD128".into())));
+        let error = "model:nv_tiny".parse::<Selection>().unwrap_err();
+        assert!(error.to_string().starts_with("there is no configuration \"nv_tiny\"; there are nv_full, nv_large,"));
+    }
+}
