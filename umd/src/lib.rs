@@ -4,10 +4,13 @@
 //!
 //! A [`loadable::Loadable`] is a compiled network.
 
+pub mod compare;
 pub mod device;
 pub mod dimg;
 pub mod emulator;
 pub mod half;
 pub mod image;
+pub mod labels;
 pub mod loadable;
+pub mod network;
 pub mod session;

@@ -9,6 +9,7 @@
 use super::sample::{luma, yuv, Store};
 use super::{Error, Picture};
 use crate::loadable::{DataType, PixelFormat, Tensor};
+use crate::session::TensorInfo;
 use nvdla_uapi::layout::feature::Cube;
 use nvdla_uapi::layout::pixel::{Format, Image, Kind};
 use nvdla_uapi::layout::Extents;
@@ -71,6 +72,23 @@ pub struct Target {
     pub line_stride: u32,
     /// Bytes from a surface to the next; of semi-planar formats, from luma to chroma (0: right behind it).
     pub surface_stride: u32,
+}
+
+impl From<&TensorInfo> for Target {
+    fn from(tensor: &TensorInfo) -> Self {
+        // Sizes that do not fit are refused as too large.
+        let size = |size: u32| i32::try_from(size).unwrap_or(i32::MAX);
+        Self {
+            name: tensor.name.clone(),
+            format: tensor.pixel_format,
+            data_type: tensor.data_type,
+            channels: size(tensor.c),
+            height: size(tensor.h),
+            width: size(tensor.w),
+            line_stride: tensor.line_stride(),
+            surface_stride: tensor.surface_stride(),
+        }
+    }
 }
 
 impl From<Tensor<'_>> for Target {
@@ -138,6 +156,7 @@ pub struct Encoder {
     height: u32,
     channels: u32,
     resize: bool,
+    is_bytes: bool,
     colour: Colour,
     planes: Vec<Plane>,
     /// Bytes that the planes span.
@@ -169,9 +188,12 @@ impl Encoder {
         let channels = size("channels", target.channels, MOST_CHANNELS)?;
 
         let builder = Builder { target, settings, width, height, channels };
-        let (planes, is_yuv) = match target.format {
-            PixelFormat::FEATURE => (builder.feature(32)?, false),
-            PixelFormat::FEATURE_X8 => (builder.feature(8)?, false),
+        let (planes, is_yuv, is_bytes) = match target.format {
+            PixelFormat::FEATURE => {
+                let atom = builder.atom();
+                (builder.feature(atom)?, false, target.data_type == DataType::Int8)
+            }
+            PixelFormat::FEATURE_X8 => (builder.feature(8)?, false, target.data_type == DataType::Int8),
             other => builder.pixels(other)?,
         };
         let colour = match (is_yuv, channels) {
@@ -181,7 +203,22 @@ impl Encoder {
         };
         let end = |plane: &Plane| plane.first + (height as usize - 1) * plane.line_stride + width as usize * plane.step;
         let span = planes.iter().map(end).max().unwrap_or(0);
-        Ok(Self { name: target.name.clone(), width, height, channels, resize: settings.resize, colour, planes, span })
+        Ok(Self {
+            name: target.name.clone(),
+            width,
+            height,
+            channels,
+            resize: settings.resize,
+            is_bytes,
+            colour,
+            planes,
+            span,
+        })
+    }
+
+    /// Whether samples become signed bytes, on which mean and normalize do not act.
+    pub fn is_bytes(&self) -> bool {
+        self.is_bytes
     }
 
     /// Fills `tensor`, every byte: what no sample reaches is zero.
@@ -302,6 +339,12 @@ impl Builder<'_> {
         }
     }
 
+    /// Bytes of an atom of FEATURE. Loadables made for interface 0.10 call nv_small's cubes so too; their lines tell.
+    fn atom(&self) -> u32 {
+        let fits = |atom: &u32| u64::from(self.target.line_stride) >= u64::from(self.width) * u64::from(*atom);
+        [32, 16, 8].into_iter().find(fits).unwrap_or(32)
+    }
+
     /// A feature cube: all channels of a picture lie in the first atom.
     fn feature(&self, atom: u32) -> Result<Vec<Plane>, Error> {
         let (precision, store) = match self.target.data_type {
@@ -321,8 +364,8 @@ impl Builder<'_> {
         Ok(vec![self.plane(0, cube.line_stride(), atom, 8, &components, false)])
     }
 
-    /// An image in one plane or two; whether it is Y, U, V.
-    fn pixels(&self, format: PixelFormat) -> Result<(Vec<Plane>, bool), Error> {
+    /// An image in one plane or two; whether it is Y, U, V; whether its samples are bytes.
+    fn pixels(&self, format: PixelFormat) -> Result<(Vec<Plane>, bool, bool), Error> {
         let number = u8::from(format);
         let value = values::PixelFormat::from_bits(number.into()).ok_or_else(|| self.unsupported())?;
         let parts = Format::new(value);
@@ -363,7 +406,7 @@ impl Builder<'_> {
             let step = parts.bytes_per_pixel[plane as usize];
             self.plane(first, image.line_stride(plane), step, step, &components, is_yuv)
         });
-        Ok((planes.collect(), is_yuv))
+        Ok((planes.collect(), is_yuv, parts.component_bytes() == 1))
     }
 
     fn plane(

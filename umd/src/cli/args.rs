@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The command line.
+
+use clap::{ArgAction, Parser, ValueEnum};
+use nvdla_runtime::device::Selection;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Runs an NVDLA loadable and shows what comes out
+#[derive(Parser, Debug)]
+#[command(name = "nvdla_runtime", version, max_term_width = 100)]
+pub(crate) struct Args {
+    /// The loadable: a network that was compiled for NVDLA
+    #[arg(long, value_name = "FILE")]
+    pub(crate) loadable: PathBuf,
+
+    /// An image (pgm, ppm, png or jpeg) for the first input; given again, for the next one of a batch
+    #[arg(long, value_name = "FILE")]
+    pub(crate) image: Vec<PathBuf>,
+
+    /// Divides each sample of the image, after the mean was taken off; acts on formats of more than 8 bits
+    #[arg(long, value_name = "NUMBER", default_value_t = 1.0, allow_negative_numbers = true)]
+    pub(crate) normalize: f32,
+
+    /// Taken off each sample of the image, one number a channel; acts on formats of more than 8 bits
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', allow_hyphen_values = true)]
+    pub(crate) mean: Vec<f32>,
+
+    /// Which colour of the image is channel 0
+    #[arg(long, value_name = "ORDER", value_enum, default_value_t = ChannelOrder::Bgr)]
+    pub(crate) channel_order: ChannelOrder,
+
+    /// Scale images of another size than the input's
+    #[arg(long)]
+    pub(crate) resize: bool,
+
+    /// Write output.dimg as text: the elements' values
+    #[arg(long)]
+    pub(crate) rawdump: bool,
+
+    /// What runs the loadable: "auto" (the first NVDLA device, else the model), "model" (of the configuration that the
+    /// loadable was made for), "model:CONFIGURATION", or a device node
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
+    pub(crate) device: Selection,
+
+    /// A file with an input tensor's bytes, as they lie in memory; the first input's without a name
+    #[arg(long, value_name = "[NAME=]FILE")]
+    pub(crate) input: Vec<String>,
+
+    /// Where to write an output tensor's bytes, as they lie in memory; the first output's without a name
+    #[arg(long, value_name = "[NAME=]FILE")]
+    pub(crate) output: Vec<String>,
+
+    /// Write the surface that each operation made to this folder, as op_t<task>_<operation>_<UNIT>.bin
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dump: Option<PathBuf>,
+
+    /// Compare the surface that each operation made with the files of this folder, and show the first that differs
+    #[arg(long, value_name = "DIR")]
+    pub(crate) compare: Option<PathBuf>,
+
+    /// How many of the best classes to show
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) top: usize,
+
+    /// A file with the classes' names, one a line
+    #[arg(long, value_name = "FILE")]
+    pub(crate) labels: Option<PathBuf>,
+
+    /// Run this often, and show the least, median and greatest time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) repeat: u32,
+
+    /// Milliseconds that each task has
+    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    pub(crate) timeout: Option<Duration>,
+
+    /// Show everything as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Say more about what is done; given again, even more
+    #[arg(short, long, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+/// See [`nvdla_runtime::image::Order`].
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum ChannelOrder {
+    /// Blue, green, red, as Caffe's networks have it
+    Bgr,
+    /// Red, green, blue
+    Rgb,
+}
+
+fn milliseconds(text: &str) -> Result<Duration, String> {
+    let number: u64 = text.parse().map_err(|error| format!("{error}"))?;
+    if number == 0 {
+        return Err("a task needs at least 1 ms".to_owned());
+    }
+    Ok(Duration::from_millis(number))
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Fills the input tensors from images and files.
+
+use super::args::ChannelOrder;
+use super::{cannot, problem, Args, Failure};
+use log::{info, warn};
+use nvdla_runtime::device::Device;
+use nvdla_runtime::image::{Encoder, Order, Picture, Settings, Target};
+use nvdla_runtime::session::{Direction, Session, TensorInfo};
+use std::path::Path;
+
+/// What an input got.
+pub(crate) struct Given {
+    /// The tensor.
+    pub(crate) tensor: TensorInfo,
+    /// The files, or none.
+    pub(crate) files: Vec<String>,
+}
+
+/// A tensor's name or number, and a file: "NAME=FILE", or "FILE" for the first one.
+pub(crate) fn named(argument: &str) -> (&str, &Path) {
+    match argument.split_once('=') {
+        Some((name, file)) => (name, Path::new(file)),
+        None => ("0", Path::new(argument)),
+    }
+}
+
+/// Fills every input. One that gets nothing is zero, as in NVIDIA's program.
+pub(crate) fn set<D: Device>(args: &Args, session: &mut Session<D>) -> Result<Vec<Given>, Failure> {
+    let mut given: Vec<_> =
+        session.inputs().map(|tensor| Given { tensor: tensor.clone(), files: Vec::new() }).collect();
+    for argument in &args.input {
+        let (name, file) = named(argument);
+        let index = session.find(Direction::Input, name)?;
+        let bytes = std::fs::read(file).map_err(cannot("read the input", file))?;
+        session.set_input(index, &bytes)?;
+        given[index].files.push(file.display().to_string());
+    }
+    if !args.image.is_empty() {
+        let Some(first) = given.first_mut() else {
+            return Err(problem("--image: the loadable has no input"));
+        };
+        if !first.files.is_empty() {
+            return Err(problem(format!("--image and --input both fill the input \"{}\"", first.tensor.name)));
+        }
+        images(args, &first.tensor, session.input_mut(0)?)?;
+        first.files.extend(args.image.iter().map(|file| file.display().to_string()));
+    }
+    for Given { tensor, files } in &given {
+        if files.is_empty() {
+            warn!("the input \"{}\" gets neither --image nor --input: it is all zero", tensor.name);
+        }
+    }
+    Ok(given)
+}
+
+/// Fills the first input with an image for each of its batch.
+fn images(args: &Args, tensor: &TensorInfo, bytes: &mut [u8]) -> Result<(), Failure> {
+    let batch = tensor.n.max(1) as usize;
+    if args.image.len() > batch {
+        return Err(problem(format!(
+            "--image was given {} times, and the input \"{}\" takes {batch}",
+            args.image.len(),
+            tensor.name
+        )));
+    }
+    if args.mean.len() > 4 {
+        return Err(problem(format!("--mean has {} numbers, and an image at most 4 channels", args.mean.len())));
+    }
+    let mut mean = [0.0; 4];
+    mean[..args.mean.len()].copy_from_slice(&args.mean);
+    if mean.iter().any(|mean| !mean.is_finite()) {
+        return Err(problem(format!("--mean has a value that is no number: {:?}", args.mean)));
+    }
+    let order = match args.channel_order {
+        ChannelOrder::Bgr => Order::Bgr,
+        ChannelOrder::Rgb => Order::Rgb,
+    };
+    let settings = Settings { mean, normalize: args.normalize, order, resize: args.resize };
+    let encoder = Encoder::new(&Target::from(tensor), &settings)?;
+    let changed = settings.mean != [0.0; 4] || settings.normalize.to_bits() != 1.0_f32.to_bits();
+    if encoder.is_bytes() && changed {
+        warn!(
+            "--mean and --normalize do not act on the input \"{}\": its 8 bits hold 0 to 127 for samples of 0 to 255",
+            tensor.name
+        );
+    }
+    if args.image.len() < batch {
+        warn!("the input \"{}\" takes {batch} images and gets {}: the rest is zero", tensor.name, args.image.len());
+    }
+    let one = bytes.len() / batch;
+    for (file, bytes) in args.image.iter().zip(bytes.chunks_exact_mut(one.max(1))) {
+        let picture = Picture::open(file)?;
+        info!(
+            "{}: {} x {} pixels of {} samples",
+            file.display(),
+            picture.width(),
+            picture.height(),
+            picture.channels()
+        );
+        encoder.encode(&picture, bytes).map_err(|error| super::Context::new(file, error))?;
+    }
+    Ok(())
+}

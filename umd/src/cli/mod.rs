@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What the program does with its options.
+
+mod args;
+mod inputs;
+mod outputs;
+mod progress;
+mod report;
+
+pub(crate) use args::Args;
+
+use log::info;
+use nvdla_runtime::compare::Comparison;
+use nvdla_runtime::device::{self, Kind};
+use nvdla_runtime::labels::Labels;
+use nvdla_runtime::loadable::Loadable;
+use nvdla_runtime::session::{dump_to, Completed, RunOptions, Session};
+use std::error::Error;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Any error, with its causes.
+pub(crate) type Failure = Box<dyn Error>;
+
+/// Something that went wrong with a file or an option.
+#[derive(Debug)]
+struct Problem {
+    sentence: String,
+    source: Option<io::Error>,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sentence)
+    }
+}
+
+impl Error for Problem {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_ref().map(|source| source as _)
+    }
+}
+
+fn problem(sentence: impl Into<String>) -> Failure {
+    Box::new(Problem { sentence: sentence.into(), source: None })
+}
+
+/// "cannot read FILE", and the reason.
+fn cannot(verb: &str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
+    let sentence = format!("cannot {verb} {}", path.display());
+    move |source| Box::new(Problem { sentence, source: Some(source) })
+}
+
+/// An error and its causes as one sentence.
+pub(crate) fn sentence(error: &dyn Error) -> String {
+    let mut sentence = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        sentence.push_str(": ");
+        sentence.push_str(&error.to_string());
+        cause = error.source();
+    }
+    sentence
+}
+
+/// Does it.
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    // What can be refused before anything runs is refused first.
+    let labels = args.labels.as_ref().map(Labels::open).transpose()?;
+    let loadable = Arc::new(Loadable::open(&args.loadable).map_err(|error| Context::new(&args.loadable, error))?);
+    info!("{}: {} bytes, version {}", args.loadable.display(), loadable.as_bytes().len(), loadable.version());
+    let opened = device::open(&args.device, &loadable)?;
+    let atom = opened.device.info().config.map_or(32, |config| config.memory_atomic);
+    let mut comparison = args.compare.as_ref().map(|folder| Comparison::new(folder, &loadable, atom)).transpose()?;
+    let dump_into = |folder: PathBuf| dump_to(folder.clone()).map_err(cannot("make the folder", &folder));
+    let mut dump = args.dump.clone().map(dump_into).transpose()?;
+
+    let mut session = Session::new(Arc::clone(&loadable), opened.device)?;
+    let outputs = outputs::Outputs::new(args, &session, labels)?;
+    let inputs = inputs::set(args, &mut session)?;
+
+    let mut report = report::Report::new(args, &session, opened.reason, inputs);
+    report.start()?;
+    let mut progress = progress::Progress::new(session.operations(), args.repeat);
+    // A device that does not tell of operations can still run without.
+    let observes = session.device().kind == Kind::Model;
+    for round in 0..args.repeat {
+        let last = round + 1 == args.repeat;
+        let mut observe = |completed: Completed<'_>| -> io::Result<()> {
+            progress.operation(&completed);
+            if let (Some(comparison), true) = (&mut comparison, last) {
+                comparison.look_at(&completed)?;
+            }
+            match (&mut dump, last) {
+                (Some(dump), true) => dump(completed),
+                _ => Ok(()),
+            }
+        };
+        let wanted = observes || args.dump.is_some() || args.compare.is_some();
+        let on_operation = wanted.then_some(&mut observe as _);
+        report.add(session.run_with(RunOptions { timeout: args.timeout, on_operation })?);
+    }
+    progress.finish();
+    outputs.write(args, &session, &mut report)?;
+    report.finish(&outputs, &session, comparison.as_ref())?;
+    match comparison {
+        Some(comparison) => comparison.verdict().map_err(Into::into),
+        None => Ok(()),
+    }
+}
+
+/// An error about a file, with the file's name in front.
+#[derive(Debug)]
+struct Context<E> {
+    path: String,
+    error: E,
+}
+
+impl<E> Context<E> {
+    fn new(path: &Path, error: E) -> Self {
+        Self { path: path.display().to_string(), error }
+    }
+}
+
+impl<E: fmt::Display> fmt::Display for Context<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Some errors name the file themselves.
+        let text = self.error.to_string();
+        if text.contains(&self.path) {
+            f.write_str(&text)
+        } else {
+            write!(f, "{}: {text}", self.path)
+        }
+    }
+}
+
+impl<E: Error> Error for Context<E> {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.error.source()
+    }
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The operations of a loadable, typed: what its tasks for NVDLA are made of, without running them.
+
+use nvdla_uapi::desc::{upgrade_surface, CommonOp, DataCube, Descriptor, MemoryType, OpType, Operation, Surface, Wire};
+use nvdla_uapi::layout::feature::Cube;
+use nvdla_uapi::layout::{Extents, Index, Layout};
+use nvdla_uapi::reg::values::Precision;
+
+use crate::loadable::{Interface, Loadable};
+use crate::session::plan::{self, Lists, Slot};
+use crate::session::Error;
+
+/// An operation of a task for NVDLA.
+#[derive(Clone, Debug)]
+pub struct NetworkOperation {
+    /// The task's id.
+    pub task: u16,
+    /// Position in the task's operation list.
+    pub index: usize,
+    /// The unit that executes it.
+    pub unit: OpType,
+    /// Its entry in the dependency graph.
+    pub common: CommonOp,
+    /// Its parameters.
+    pub operation: Operation,
+    /// Its surfaces, in the present form whatever form the loadable has.
+    pub surface: Surface,
+}
+
+/// Reads all operations of a loadable's tasks for NVDLA, in the order of tasks and lists.
+///
+/// # Errors
+///
+/// When a descriptor is missing or cannot be read.
+///
+/// ```no_run
+/// use nvdla_runtime::{loadable::Loadable, network};
+/// let loadable = Loadable::open("lenet.nvdla")?;
+/// for operation in network::operations(&loadable)? {
+///     println!("{} {}: {:?}", operation.index, operation.unit, operation.destination());
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn operations(loadable: &Loadable) -> Result<Vec<NetworkOperation>, Error> {
+    let mut all = Vec::new();
+    for task in loadable.tasks_in_order().filter(|task| task.interface() == Interface::Dla1) {
+        let id = task.id();
+        let slots = plan::slots(loadable, task);
+        let bytes = |position: usize| contents(loadable, *slots.get(position)?);
+        let lists = Lists::new(id, &bytes)?;
+        let (graph, operations, surfaces) =
+            (lists.graph(&bytes)?, lists.operation_list(&bytes)?, lists.surfaces(&bytes)?);
+        let old = plan::interface_version(loadable, &slots).needs_upgrade();
+        let entries = graph.chunks_exact(CommonOp::SIZE);
+        let entries = entries.zip(operations.chunks_exact(Operation::SIZE)).zip(surfaces.chunks_exact(Surface::SIZE));
+        for (index, ((common, operation), surface)) in entries.enumerate() {
+            let at = |list| move |problem| Error::Descriptor { task: id, list, entry: index, problem };
+            let common = CommonOp::parse(common).map_err(at("dependency graph"))?;
+            let unit = common.op_type;
+            let mut upgraded = [0; Surface::SIZE];
+            let surface = if old {
+                upgrade_surface(unit, surface, &mut upgraded).map_err(at("surface list"))?;
+                &upgraded
+            } else {
+                surface
+            };
+            let operation = Operation::parse(unit, operation).map_err(at("operation list"))?;
+            let surface = Surface::parse(unit, surface).map_err(at("surface list"))?;
+            all.push(NetworkOperation { task: id, index, unit, common, operation, surface });
+        }
+    }
+    Ok(all)
+}
+
+/// The bytes that a loadable puts into a slot of an address list.
+fn contents(loadable: &Loadable, slot: Slot) -> Option<&[u8]> {
+    let memory = loadable.memories().get(slot.memory)?;
+    loadable.contents(memory).find_map(|(blob, at)| {
+        let start = usize::try_from(slot.offset.checked_sub(at)?).ok()?;
+        blob.data().get(start..)
+    })
+}
+
+impl NetworkOperation {
+    /// The cube that it writes; none when it hands its data on, and for BDMA, which copies lines.
+    pub fn destination(&self) -> Option<&DataCube> {
+        let cube = match &self.surface {
+            Surface::Sdp(surface) => &surface.dst_data,
+            Surface::Pdp(surface) => &surface.dst_data,
+            Surface::Cdp(surface) => &surface.dst_data,
+            Surface::Rubik(surface) => &surface.dst_data,
+            Surface::Conv(_) | Surface::Bdma(_) => return None,
+        };
+        (cube.mem_type != MemoryType::Hw).then_some(cube)
+    }
+
+    /// The precision of what it writes.
+    pub fn precision(&self) -> Precision {
+        match &self.operation {
+            Operation::Conv(operation) => operation.out_precision,
+            Operation::Sdp(operation) => operation.dst_precision,
+            Operation::Pdp(operation) => operation.precision,
+            Operation::Cdp(operation) => operation.out_precision,
+            Operation::Rubik(operation) => operation.precision,
+            Operation::Bdma(_) => Precision::Int8,
+        }
+    }
+
+    /// Where in its destination the byte at `offset` is, for a device with atoms of that many bytes. None for padding.
+    pub fn position(&self, offset: u64, atom: u32) -> Option<Index> {
+        let cube = self.destination()?;
+        let extents = Extents::new(1, cube.channel.into(), cube.height.into(), cube.width.into());
+        let strides = (cube.line_stride.into(), cube.surf_stride.into());
+        Cube::as_programmed(extents, self.precision(), atom, strides.0, strides.1, 0).ok()?.at(offset)
+    }
+}

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The program as a user meets it: what it prints, what it writes, and one clear sentence for every mistake.
+#![cfg(feature = "cli")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::{fs, io};
+
+/// The project's own network.
+const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/lenet");
+
+/// A folder that goes when the test ends.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("nvdla_runtime-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_nvdla_runtime"))
+            .args(arguments)
+            .current_dir(&self.0)
+            .env_remove("RUST_LOG")
+            .output()
+            .unwrap()
+    }
+
+    /// A run that must succeed; its standard output.
+    fn succeed(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    }
+
+    /// A run that must fail with exit status 1 (or 2, from the command line's parser); its standard error.
+    fn fail(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments);
+        let error = text(&output.stderr);
+        assert!(matches!(output.status.code(), Some(1 | 2)), "{arguments:?}: {:?} {error}", output.status);
+        assert!(!error.contains("panicked"), "{error}");
+        error.lines().filter(|line| !line.starts_with("warning")).collect::<Vec<_>>().join("\n")
+    }
+
+    fn read(&self, name: &str) -> Vec<u8> {
+        fs::read(self.0.join(name)).unwrap()
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) {
+        fs::write(self.0.join(name), bytes).unwrap();
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn example(file: &str) -> String {
+    Path::new(EXAMPLE).join(file).to_string_lossy().into_owned()
+}
+
+fn lenet() -> String {
+    example("lenet.nv_small.nvdla")
+}
+
+fn seven() -> String {
+    example("images/seven.pgm")
+}
+
+#[test]
+fn an_image_is_classified() {
+    let folder = Folder::new("classify");
+    let output = folder.succeed(&["--loadable", &lenet(), "--image", &seven(), "--top", "3"]);
+    let model = "device: the built-in model of nv_small";
+    assert!(output.contains(model) || output.contains("device: /dev/dri/"), "{output}");
+    assert!(output.contains("task 0 (NVDLA, ") && output.contains(" ms\n"), "{output}");
+    assert!(output.contains("wrote output.dimg"), "{output}");
+    let classes: Vec<_> = output.lines().skip_while(|line| !line.starts_with("output \"")).skip(1).take(3).collect();
+    assert!(classes[0].trim_start().starts_with("7 "), "{output}");
+    assert_eq!(&folder.read("output.dimg")[..8], b"DIMG\0\0\0\0");
+}
+
+#[test]
+fn the_model_says_why_it_runs() {
+    let folder = Folder::new("why");
+    let output = folder.succeed(&["--loadable", &lenet(), "--image", &seven(), "--device", "model"]);
+    assert!(output.contains("device: the built-in model of nv_small: "), "{output}");
+    assert!(output.contains("the loadable is for nv_small ("), "{output}");
+    let large = example("lenet.nv_large.nvdla");
+    let output = folder.succeed(&["--loadable", &large, "--image", &seven(), "--device", "model:nv_large"]);
+    assert!(output.contains("device: the built-in model of nv_large: as asked for"), "{output}");
+}
+
+#[test]
+fn json_has_everything() {
+    let folder = Folder::new("json");
+    folder.write("labels.txt", b"zero\none\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\n");
+    let output = folder.succeed(&[
+        "--loadable",
+        &lenet(),
+        "--image",
+        &seven(),
+        "--labels",
+        "labels.txt",
+        "--json",
+        "--repeat",
+        "2",
+        "--device",
+        "model",
+    ]);
+    let object: serde_json::Value = serde_json::from_str(&output).unwrap();
+    assert_eq!(object["device"]["kind"], "model");
+    assert_eq!(object["device"]["configuration"], "nv_small");
+    assert_eq!(object["runs"], 2);
+    assert_eq!(object["tasks"].as_array().unwrap().len(), 2);
+    assert!(object["tasks"][0]["milliseconds"]["median"].as_f64().unwrap() > 0.0);
+    let best = &object["outputs"][0]["best"][0][0];
+    assert_eq!((&best["class"], &best["label"]), (&serde_json::json!(7), &serde_json::json!("seven")));
+    assert_eq!(object["wrote"][0], "output.dimg");
+}
+
+#[test]
+fn raw_tensors_go_in_and_out() {
+    let folder = Folder::new("raw");
+    // What an image makes, dumped and given again, comes out the same.
+    folder.succeed(&["--loadable", &lenet(), "--image", &seven(), "--output", "prob=prob.bin", "--dump", "surfaces"]);
+    let first = folder.read("prob.bin");
+    let image = fs::read(seven()).unwrap();
+    let mut input = Vec::new();
+    for line in image[image.len() - 784..].chunks(28) {
+        input.extend(line.iter().map(|&sample| ((u32::from(sample) * 254 + 255) / 510) as u8));
+        input.extend([0; 4]);
+    }
+    folder.write("in.bin", &input);
+    let arguments =
+        ["--loadable", &lenet(), "--input", "data=in.bin", "--output", "again.bin", "--compare", "surfaces"];
+    let output = folder.succeed(&arguments);
+    assert_eq!(folder.read("again.bin"), first);
+    assert!(output.contains(" surfaces: 0 differ, 0 have no file"), "{output}");
+}
+
+#[test]
+fn a_surface_that_differs_is_named() {
+    let folder = Folder::new("compare");
+    folder.succeed(&["--loadable", &lenet(), "--image", &seven(), "--dump", "surfaces"]);
+    let mut files: Vec<_> =
+        fs::read_dir(folder.0.join("surfaces")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let file = &files[0];
+    let mut surface = fs::read(file).unwrap();
+    let expected = surface[9].wrapping_add(1);
+    let got = surface[9] as i8;
+    surface[9] = expected;
+    fs::write(file, &surface).unwrap();
+    let error = folder.fail(&["--loadable", &lenet(), "--image", &seven(), "--compare", "surfaces"]);
+    let values = format!(
+        "at byte 0x9 (c 1, y 0, x 1): expected {}, got {got} (1 of {} bytes differ)",
+        expected as i8,
+        surface.len()
+    );
+    assert!(error.contains("1 of ") && error.contains("surfaces differ; the first: operation "), "{error}");
+    assert!(error.contains(&values), "{error}\n{values}");
+
+    fs::write(file, &surface[1..]).unwrap();
+    let error = folder.fail(&["--loadable", &lenet(), "--image", &seven(), "--compare", "surfaces"]);
+    assert!(error.contains(&format!("expected {} bytes", surface.len() - 1)), "{error}");
+    fs::create_dir(folder.0.join("empty")).unwrap();
+    let error = folder.fail(&["--loadable", &lenet(), "--image", &seven(), "--compare", "empty"]);
+    assert_eq!(error, "error: empty has no surface to compare with: no file op_t<task>_<operation>_<UNIT>.bin");
+}
+
+#[test]
+fn rawdump_is_text() {
+    let folder = Folder::new("rawdump");
+    folder.succeed(&["--loadable", &lenet(), "--image", &seven(), "--rawdump"]);
+    let dump = text(&folder.read("output.dimg"));
+    assert!(dump.ends_with(' '), "{dump}");
+    let values: Vec<i8> = dump.split_ascii_whitespace().map(|value| value.parse().unwrap()).collect();
+    assert_eq!(values.len(), 10);
+    assert_eq!(values.iter().max(), Some(&values[7]));
+}
+
+#[test]
+fn images_that_cannot_be_used() {
+    let folder = Folder::new("images");
+    let run = |file: &str| folder.fail(&["--loadable", &lenet(), "--image", file]);
+    assert_eq!(run("nowhere.pgm"), "error: cannot read the image nowhere.pgm: No such file or directory (os error 2)");
+    folder.write("text.png", b"this is no picture");
+    assert!(run("text.png").starts_with("error: text.png is no pgm, ppm, png or jpeg image that can be decoded: "));
+    folder.write("short.pgm", b"P5\n28 28\n255\nabc");
+    assert!(run("short.pgm").starts_with("error: short.pgm is no pgm"), "{}", run("short.pgm"));
+    folder.write("empty.jpg", b"");
+    assert!(run("empty.jpg").starts_with("error: empty.jpg is no pgm"));
+    assert!(run(".").starts_with("error: cannot read the image .: "), "{}", run("."));
+
+    let mut wide = b"P5\n56 28\n255\n".to_vec();
+    wide.extend([255; 56 * 28]);
+    folder.write("wide.pgm", &wide);
+    assert_eq!(
+        run("wide.pgm"),
+        "error: wide.pgm: the image has 56 x 28 pixels and the input tensor \"data\" 28 x 28; --resize scales it"
+    );
+    folder.succeed(&["--loadable", &lenet(), "--image", "wide.pgm", "--resize"]);
+    let twice = folder.fail(&["--loadable", &lenet(), "--image", &seven(), "--image", &seven()]);
+    assert_eq!(twice, "error: --image was given 2 times, and the input \"data\" takes 1");
+}
+
+#[test]
+fn options_that_cannot_be_used() {
+    let folder = Folder::new("options");
+    let lenet = lenet();
+    let seven = seven();
+    let run = |more: &[&str]| folder.fail(&[&["--loadable", &lenet, "--image", &seven], more].concat());
+    assert!(folder.fail(&[]).contains("--loadable"));
+    assert!(run(&["--no-such-option"]).contains("--no-such-option"));
+    assert!(run(&["--repeat", "0"]).contains("--repeat"));
+    assert!(run(&["--timeout", "0"]).contains("a task needs at least 1 ms"));
+    assert!(run(&["--normalize", "half"]).contains("--normalize"));
+    assert_eq!(run(&["--normalize", "0"]), "error: --normalize is 0, and samples are divided by it");
+    assert_eq!(run(&["--mean", "1,2,3,4,5"]), "error: --mean has 5 numbers, and an image at most 4 channels");
+    assert!(run(&["--mean", "nan"]).contains("no number"));
+    assert!(run(&["--device", "model:nv_huge"]).contains("there is no configuration \"nv_huge\"; there are nv_full"));
+    assert!(run(&["--device", "/dev/no-such-node"]).starts_with("error: cannot open /dev/no-such-node: No such file"));
+    assert!(run(&["--device", "/dev/null"]).starts_with("error: "));
+    assert!(run(&["--input", "other=x.bin"]).contains("there is no input other; the loadable has \"data\""));
+    assert!(run(&["--output", "other=x.bin"]).contains("there is no output other; the loadable has \"prob\""));
+    assert!(run(&["--input", "x.bin"]).starts_with("error: cannot read the input x.bin: No such file"));
+    folder.write("x.bin", &[0; 10]);
+    let error = run(&["--input", "x.bin"]);
+    assert!(error.contains("input 0 (\"data\"): it has 896 bytes, 10 were given"), "{error}");
+    folder.write("x.bin", &[0; 896]);
+    assert_eq!(run(&["--input", "x.bin"]), "error: --image and --input both fill the input \"data\"");
+    assert!(run(&["--labels", "none.txt"]).starts_with("error: cannot read the labels none.txt: No such file"));
+    folder.write("few.txt", b"a\nb\n");
+    assert_eq!(run(&["--labels", "few.txt"]), "error: few.txt has 2 labels, and the output \"prob\" has 10 classes");
+    assert!(run(&["--compare", "none"]).starts_with("error: cannot read none: No such file"));
+    assert!(run(&["--dump", "x.bin"]).starts_with("error: cannot make the folder x.bin: "));
+    assert!(run(&["--output", "no/such/folder.bin"]).starts_with("error: cannot write no/such/folder.bin: No such"));
+}
+
+#[test]
+fn loadables_that_cannot_be_used() {
+    let folder = Folder::new("loadables");
+    let run = |file: &str| folder.fail(&["--loadable", file]);
+    let missing = run("none.nvdla");
+    assert!(missing.starts_with("error: ") && missing.contains("none.nvdla"), "{missing}");
+    assert!(missing.contains("No such file"), "{missing}");
+    folder.write("empty.nvdla", b"");
+    assert!(run("empty.nvdla").starts_with("error: empty.nvdla: "), "{}", run("empty.nvdla"));
+    folder.write("text.nvdla", b"not a loadable at all, but long enough to be one");
+    assert!(run("text.nvdla").starts_with("error: text.nvdla: "), "{}", run("text.nvdla"));
+    let whole = fs::read(lenet()).unwrap();
+    folder.write("cut.nvdla", &whole[..whole.len() / 2]);
+    assert!(run("cut.nvdla").starts_with("error: cut.nvdla: "), "{}", run("cut.nvdla"));
+    assert!(run(".").starts_with("error: "));
+    assert!(!folder.0.join("output.dimg").exists(), "nothing is written when nothing ran");
+}
+
+#[test]
+fn a_task_that_takes_too_long_is_named() {
+    let folder = Folder::new("timeout");
+    // A fast machine may end in time.
+    let output = folder.run(&["--loadable", &lenet(), "--image", &seven(), "--timeout", "1"]);
+    if !output.status.success() {
+        let error = text(&output.stderr);
+        assert!(error.contains("task 0 failed: the task did not end within 1ms"), "{error}");
+    }
+}
+
+#[test]
+fn help_and_version() {
+    let folder = Folder::new("help");
+    for option in ["-h", "--help"] {
+        let help = folder.succeed(&[option]);
+        for name in [
+            "--loadable",
+            "--image",
+            "--normalize",
+            "--mean",
+            "--rawdump",
+            "--device",
+            "--input",
+            "--output",
+            "--dump",
+            "--compare",
+            "--top",
+            "--labels",
+            "--resize",
+            "--repeat",
+            "--timeout",
+            "--json",
+            "-v",
+        ] {
+            assert!(help.contains(name), "{name}");
+        }
+    }
+    assert!(folder.succeed(&["--version"]).starts_with("nvdla_runtime "));
+}
+
+#[test]
+fn a_closed_output_is_no_error() {
+    let folder = Folder::new("pipe");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_nvdla_runtime"))
+        .args(["--loadable", &lenet(), "--image", &seven()])
+        .current_dir(&folder.0)
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let mut error = String::new();
+    io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut error).unwrap();
+    assert!(child.wait().unwrap().success(), "{error}");
+    assert!(!error.contains("panicked"), "{error}");
+    assert!(!folder.read("output.dimg").is_empty());
+}
