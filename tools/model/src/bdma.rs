@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use nvdla_uapi::reg::bdma::*;
 use nvdla_uapi::reg::{Block, Family};
 
+use crate::cube::check_overlap;
 use crate::groups::{describe, written};
 use crate::memory::{read, write, Memory, Port, Stop};
 use crate::registers::Registers;
@@ -25,9 +26,6 @@ const SLOTS: usize = 20;
 const ATOM: u64 = 32;
 /// Bytes that move between the memories at once.
 const CHUNK: usize = 4096;
-/// More bytes than this in one copy are refused: they would keep the model busy for minutes, and no memory is so large.
-const LARGEST: u64 = 1 << 36;
-
 /// A launched group of copies.
 #[derive(Clone, Copy, Debug)]
 struct Launch {
@@ -156,10 +154,10 @@ fn copy(registers: &Registers, memory: &mut dyn Memory) -> Result<(), Stop> {
     let length = (u64::from(registers.get(CFG_LINE)) + 1) * ATOM;
     let lines = u64::from(registers.get(CFG_LINE_REPEAT)) + 1;
     let surfaces = u64::from(registers.get(CFG_SURF_REPEAT)) + 1;
-    if length.saturating_mul(lines).saturating_mul(surfaces) > LARGEST {
-        let what =
-            format!("a copy of {surfaces} surfaces of {lines} lines of {length} bytes is more than {LARGEST} bytes");
-        return Err(Stop::unsupported(UNIT, what));
+    for side in [&source, &destination] {
+        let far = |count: u64, stride: u64| (count - 1).saturating_mul(stride);
+        let span = far(lines, side.line_stride).saturating_add(far(surfaces, side.surface_stride));
+        check_overlap(UNIT, length.saturating_mul(lines).saturating_mul(surfaces), span.saturating_add(length))?;
     }
     for surface in 0..surfaces {
         for line in 0..lines {

@@ -9,6 +9,19 @@ use nvdla_uapi::reg::values::Precision;
 
 use crate::memory::{read, write, Fault, Memory, Port, Stop};
 
+/// Bytes that an operation may touch again and again at small strides.
+const SMALL: u64 = 64 << 20;
+
+/// Refuses lines that lie on one another: `bytes` in all, in a range of `span` bytes. Real strides leave lines apart;
+/// with a stride of zero, a few registers could keep the model busy for hours.
+pub(crate) fn check_overlap(unit: &'static str, bytes: u64, span: u64) -> Result<(), Stop> {
+    if bytes > SMALL && bytes / 16 > span {
+        let what = format!("lines of {bytes} bytes in all lie on one another in {span} bytes");
+        return Err(Stop::unsupported(unit, what));
+    }
+    Ok(())
+}
+
 /// A feature cube in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Placed {
@@ -36,6 +49,8 @@ impl Placed {
         let (line, surface) = (line_stride.into(), surface_stride.into());
         let cube = Cube::as_programmed(extents, precision, config.memory_atomic, line, surface, 0)
             .map_err(|error| Stop::unsupported(unit, error.to_string()))?;
+        let bytes = u64::from(cube.surfaces()) * height as u64 * cube.line_bytes();
+        check_overlap(unit, bytes, cube.span())?;
         Ok(Self { unit, port, address, cube })
     }
 

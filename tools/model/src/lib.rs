@@ -11,6 +11,7 @@ pub mod cfgrom;
 pub mod conv;
 pub mod cube;
 pub mod device;
+pub mod exercise;
 pub mod glb;
 pub mod groups;
 pub mod lut;

@@ -22,7 +22,8 @@ use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::{PdpFlyingMode, PoolingMethod, Precision};
 use nvdla_uapi::reg::{pdp, pdp_rdma, Block};
 
-use crate::memory::{read, write, Memory, Port, Stop};
+use crate::cube::Placed;
+use crate::memory::{Memory, Stop};
 use crate::num::convert::fp32_to_fp16;
 use crate::registers::Registers;
 use crate::stream::{Done, Samples, Stream};
@@ -106,28 +107,9 @@ struct Setup {
     flush_nan: bool,
 }
 
-/// A cube in memory.
-#[derive(Clone, Copy, Debug)]
-#[allow(clippy::struct_field_names)] // the registers' names
-struct Surface {
-    port: Port,
-    address: u64,
-    line_stride: u64,
-    surface_stride: u64,
-}
-
-impl Surface {
-    fn line(&self, atom: usize, surface: usize, y: usize, x: usize) -> u64 {
-        self.address
-            .wrapping_add((surface as u64).wrapping_mul(self.surface_stride))
-            .wrapping_add((y as u64).wrapping_mul(self.line_stride))
-            .wrapping_add((x * atom) as u64)
-    }
-}
-
 /// Where input lines come from.
 enum Source {
-    Memory(Surface),
+    Memory(Placed),
     /// SDP's output as a packed cube.
     Packed {
         bytes: Vec<u8>,
@@ -145,7 +127,7 @@ impl Source {
         [surface, y, x, width]: [usize; 4],
     ) -> Result<&'s [u8], Stop> {
         match self {
-            Self::Memory(cube) => Ok(read(memory, READER, cube.port, cube.line(atom, surface, y, x), width * atom)?),
+            Self::Memory(cube) => Ok(cube.read(memory, surface, [y, x], width)?),
             Self::Packed { bytes, width: stride, height } => {
                 let start = ((surface * height + y) * stride + x) * atom;
                 Ok(&bytes[start..start + width * atom])
@@ -182,24 +164,25 @@ fn perform(
 ) -> Result<Done<()>, Stop> {
     let setup = Setup::new(config, registers)?;
     let parts = Parts::new(registers);
+    let channels = registers.get(pdp::D_DATA_CUBE_IN_CHANNEL) as usize + 1;
     let source = match input {
         None => {
             check_reader(rdma, registers)?;
-            Source::Memory(Surface {
-                port: rdma.field(pdp_rdma::D_SRC_RAM_CFG, pdp_rdma::d_src_ram_cfg::SRC_RAM_TYPE)?.into(),
-                address: rdma.address(pdp_rdma::D_SRC_BASE_ADDR_HIGH, pdp_rdma::D_SRC_BASE_ADDR_LOW),
-                line_stride: rdma.get(pdp_rdma::D_SRC_LINE_STRIDE).into(),
-                surface_stride: rdma.get(pdp_rdma::D_SRC_SURFACE_STRIDE).into(),
-            })
+            let port = rdma.field(pdp_rdma::D_SRC_RAM_CFG, pdp_rdma::d_src_ram_cfg::SRC_RAM_TYPE)?.into();
+            let address = rdma.address(pdp_rdma::D_SRC_BASE_ADDR_HIGH, pdp_rdma::D_SRC_BASE_ADDR_LOW);
+            let strides = [rdma.get(pdp_rdma::D_SRC_LINE_STRIDE), rdma.get(pdp_rdma::D_SRC_SURFACE_STRIDE)];
+            let last = parts.part(parts.count - 1)?;
+            let size = [last.input + last.axis.input, setup.vertical.input, channels];
+            Source::Memory(Placed::new(READER, config, setup.precision, size, (port, address), strides)?)
         }
         Some(stream) => packed(&setup, &parts, stream)?,
     };
-    let destination = Surface {
-        port: registers.field(pdp::D_DST_RAM_CFG, pdp::d_dst_ram_cfg::DST_RAM_TYPE)?.into(),
-        address: registers.address(pdp::D_DST_BASE_ADDR_HIGH, pdp::D_DST_BASE_ADDR_LOW),
-        line_stride: registers.get(pdp::D_DST_LINE_STRIDE).into(),
-        surface_stride: registers.get(pdp::D_DST_SURFACE_STRIDE).into(),
-    };
+    let port = registers.field(pdp::D_DST_RAM_CFG, pdp::d_dst_ram_cfg::DST_RAM_TYPE)?.into();
+    let address = registers.address(pdp::D_DST_BASE_ADDR_HIGH, pdp::D_DST_BASE_ADDR_LOW);
+    let strides = [registers.get(pdp::D_DST_LINE_STRIDE), registers.get(pdp::D_DST_SURFACE_STRIDE)];
+    let last = parts.part(parts.count - 1)?;
+    let size = [last.output + last.axis.output, setup.vertical.output, channels];
+    let destination = Placed::new(UNIT, config, setup.precision, size, (port, address), strides)?;
     let mut nans = 0;
     for part in 0..parts.count {
         let part = parts.part(part)?;
@@ -207,9 +190,7 @@ fn perform(
             if setup.precision == Precision::Fp16 {
                 nans += line.chunks_exact(2).filter(|half| is_nan(u16::from_le_bytes([half[0], half[1]]))).count();
             }
-            let address = destination.line(setup.atom, surface, y, part.output);
-            write(memory, UNIT, destination.port, address, line.len())?.copy_from_slice(line);
-            Ok(())
+            Ok(destination.write(memory, surface, [y, part.output], line)?)
         })?;
     }
     // The input counters exist, but the hardware project's model clears them after the input has passed.

@@ -17,7 +17,7 @@ use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::{Precision, RubikMode};
 use nvdla_uapi::reg::{rbk, Block};
 
-use crate::cube::Placed;
+use crate::cube::{check_overlap, Placed};
 use crate::memory::{read, write, Fault, Memory, Port, Stop};
 use crate::registers::Registers;
 use crate::stream::Done;
@@ -69,6 +69,14 @@ struct Planes {
 }
 
 impl Planes {
+    /// Refuses planes that lie on one another.
+    fn check(&self, extent: &Extent) -> Result<(), Stop> {
+        let far = |count: usize, stride: u64| (count as u64 - 1).saturating_mul(stride);
+        let span = far(extent.channels, self.planar_stride).saturating_add(far(extent.height, self.line_stride));
+        let line = extent.line() as u64;
+        check_overlap(UNIT, line * (extent.channels * extent.height) as u64, span.saturating_add(line))
+    }
+
     fn at(&self, channel: usize, y: usize) -> u64 {
         let plane = self.address.wrapping_add((channel as u64).wrapping_mul(self.planar_stride));
         plane.wrapping_add((y as u64).wrapping_mul(self.line_stride))
@@ -147,8 +155,8 @@ impl Operation {
             atom: config.memory_atomic as usize,
         };
         let out_channels = get(rbk::D_DATAOUT_SIZE_1) as usize + 1;
-        let cube = |place, strides: [_; 2]| {
-            let size = [extent.width, extent.height, extent.channels];
+        let cube = |place, channels, strides: [_; 2]| {
+            let size = [extent.width, extent.height, channels];
             Placed::new(UNIT, config, precision, size, place, strides.map(get))
         };
         match mode {
@@ -157,11 +165,14 @@ impl Operation {
                     deconv::DECONV_X_STRIDE.value(get(rbk::D_DECONV_STRIDE)) as usize + 1,
                     deconv::DECONV_Y_STRIDE.value(get(rbk::D_DECONV_STRIDE)) as usize + 1,
                 ];
+                let surfaces = out_channels.div_ceil(extent.lanes());
+                // The input cubes' surfaces lie one after another, as if they were one cube's.
+                let channels = stride[0] * stride[1] * surfaces * extent.lanes();
                 Ok(Self::Contract(Contract {
-                    input: cube(source, [rbk::D_DAIN_LINE_STRIDE, rbk::D_DAIN_SURF_STRIDE])?,
+                    input: cube(source, channels, [rbk::D_DAIN_LINE_STRIDE, rbk::D_DAIN_SURF_STRIDE])?,
                     width: extent.width,
                     height: extent.height,
-                    surfaces: out_channels.div_ceil(extent.lanes()),
+                    surfaces,
                     stride,
                     port: target.0,
                     address: target.1,
@@ -184,7 +195,12 @@ impl Operation {
                     planar_stride: get(rbk::D_DAOUT_PLANAR_STRIDE).into(),
                 };
                 let extent = Extent { channels: out_channels, ..extent };
-                Ok(Self::Split(cube(source, [rbk::D_DAIN_LINE_STRIDE, rbk::D_DAIN_SURF_STRIDE])?, planes, extent))
+                planes.check(&extent)?;
+                Ok(Self::Split(
+                    cube(source, extent.channels, [rbk::D_DAIN_LINE_STRIDE, rbk::D_DAIN_SURF_STRIDE])?,
+                    planes,
+                    extent,
+                ))
             }
             RubikMode::Merge => {
                 let planes = Planes {
@@ -193,7 +209,12 @@ impl Operation {
                     line_stride: get(rbk::D_DAIN_LINE_STRIDE).into(),
                     planar_stride: get(rbk::D_DAIN_PLANAR_STRIDE).into(),
                 };
-                Ok(Self::Merge(planes, cube(target, [rbk::D_DAOUT_LINE_STRIDE, rbk::D_DAOUT_SURF_STRIDE])?, extent))
+                planes.check(&extent)?;
+                Ok(Self::Merge(
+                    planes,
+                    cube(target, extent.channels, [rbk::D_DAOUT_LINE_STRIDE, rbk::D_DAOUT_SURF_STRIDE])?,
+                    extent,
+                ))
             }
         }
     }
