@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! (see the crate description)
+//! What the tests that cross crates share: the reference data, its cases, and tasks without a runtime.
 
+pub mod case;
+pub mod reference;
 pub mod tasks;

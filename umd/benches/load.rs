@@ -5,6 +5,8 @@
 //! The loadable is one of our own making, about as large as SqueezeNet's: 5 MB of weights in 100 blobs. `open` maps and
 //! verifies it; `session` also allocates and fills its memories on a device of plain memory.
 
+#![allow(missing_docs)] // criterion's macros
+
 use std::{fs, hint::black_box, time::Instant};
 
 use criterion::{criterion_group, criterion_main, Criterion};

@@ -71,7 +71,24 @@ impl ModelDevice {
 /// A buffer: zeroed pages of this process, at an address of the model's memory.
 struct Buffer {
     address: u64,
-    bytes: MmapMut,
+    /// Bytes that were asked for.
+    size: u64,
+    /// Whole pages.
+    pages: MmapMut,
+}
+
+impl Buffer {
+    /// The bytes from `offset` on, `size` of them, that an address list gives access to.
+    ///
+    /// As with a kernel driver, whose buffers are whole pages, what reaches to the end of the buffer has the rest of its
+    /// last page too: the hardware reads operands in whole atoms, and compilers do not pad the memory for that.
+    fn reach(&self, entry: &AddressEntry) -> u64 {
+        if entry.offset + entry.size == self.size {
+            self.pages.len() as u64 - entry.offset
+        } else {
+            entry.size
+        }
+    }
 }
 
 /// The buffers of a device.
@@ -101,16 +118,17 @@ impl Store {
         let length = usize::try_from(size).ok().filter(|&length| length > 0).ok_or(io::ErrorKind::InvalidInput)?;
         let address = self.next_address;
         // A page of nothing after each buffer, so that running over its end is a fault.
-        let next = size.checked_next_multiple_of(PAGE).and_then(|size| address.checked_add(size)?.checked_add(PAGE));
+        let whole = size.checked_next_multiple_of(PAGE);
+        let next = whole.and_then(|whole| address.checked_add(whole)?.checked_add(PAGE));
         let next = next.filter(|&next| next <= self.end).ok_or(io::ErrorKind::OutOfMemory)?;
-        let bytes = MmapMut::map_anon(length)?;
+        let pages = MmapMut::map_anon(length.next_multiple_of(PAGE as usize))?;
         self.next_address = next;
         let free = self.buffers.iter().position(Option::is_none);
         let at = free.unwrap_or_else(|| {
             self.buffers.push(None);
             self.buffers.len() - 1
         });
-        self.buffers[at] = Some(Buffer { address, bytes });
+        self.buffers[at] = Some(Buffer { address, size, pages });
         Ok(Handle(at as u32))
     }
 
@@ -126,7 +144,7 @@ impl Store {
 
 impl Buffers for Store {
     fn bytes(&self, handle: Handle) -> &[u8] {
-        self.get(handle).map_or(&[], |buffer| &buffer.bytes)
+        self.get(handle).and_then(|buffer| buffer.pages.get(..buffer.size as usize)).unwrap_or_default()
     }
 }
 
@@ -140,7 +158,8 @@ impl AddressList<'_> {
     /// The buffer's handle and the bytes of it that `offset` and `length` in an entry stand for.
     fn place(&self, index: usize, offset: u64, length: usize) -> Option<(Handle, std::ops::Range<usize>)> {
         let entry = self.addresses.get(index)?;
-        let end = offset.checked_add(length as u64).filter(|&end| end <= entry.size)?;
+        let reach = self.store.get(entry.handle)?.reach(entry);
+        let end = offset.checked_add(length as u64).filter(|&end| end <= reach)?;
         let start = usize::try_from(entry.offset.checked_add(offset)?).ok()?;
         Some((entry.handle, start..usize::try_from(entry.offset.checked_add(end)?).ok()?))
     }
@@ -154,18 +173,19 @@ impl TaskMemory for AddressList<'_> {
     fn buffer(&self, index: usize) -> Option<nvdla_engine::Buffer> {
         let entry = self.addresses.get(index)?;
         let buffer = self.store.get(entry.handle)?;
-        Some(nvdla_engine::Buffer { address: buffer.address.checked_add(entry.offset)?, size: entry.size })
+        Some(nvdla_engine::Buffer { address: buffer.address.checked_add(entry.offset)?, size: buffer.reach(entry) })
     }
 
     fn read(&self, index: usize, offset: u64, into: &mut [u8]) -> Result<(), OutOfRange> {
         let (handle, range) = self.place(index, offset, into.len()).ok_or(OutOfRange)?;
-        into.copy_from_slice(self.store.bytes(handle).get(range).ok_or(OutOfRange)?);
+        let bytes = self.store.get(handle).and_then(|buffer| buffer.pages.get(range)).ok_or(OutOfRange)?;
+        into.copy_from_slice(bytes);
         Ok(())
     }
 
     fn write(&mut self, index: usize, offset: u64, from: &[u8]) -> Result<(), OutOfRange> {
         let (handle, range) = self.place(index, offset, from.len()).ok_or(OutOfRange)?;
-        let bytes = self.store.get_mut(handle).and_then(|buffer| buffer.bytes.get_mut(range)).ok_or(OutOfRange)?;
+        let bytes = self.store.get_mut(handle).and_then(|buffer| buffer.pages.get_mut(range)).ok_or(OutOfRange)?;
         bytes.copy_from_slice(from);
         Ok(())
     }
@@ -187,7 +207,7 @@ fn reach(store: &Store, addresses: &[AddressEntry]) -> Vec<Reach> {
     for entry in addresses {
         let Some(buffer) = store.get(entry.handle) else { continue };
         let start = buffer.address + entry.offset;
-        let end = start + entry.size;
+        let end = start + buffer.reach(entry);
         match all.iter_mut().find(|reach| reach.handle == entry.handle) {
             Some(reach) => {
                 reach.start = reach.start.min(start);
@@ -219,12 +239,12 @@ impl TaskView<'_> {
 impl Memory for TaskView<'_> {
     fn read(&self, _port: Port, address: u64, length: usize) -> Option<&[u8]> {
         let (handle, range) = self.place(address, length)?;
-        self.store.get(handle)?.bytes.get(range)
+        self.store.get(handle)?.pages.get(range)
     }
 
     fn write(&mut self, _port: Port, address: u64, length: usize) -> Option<&mut [u8]> {
         let (handle, range) = self.place(address, length)?;
-        self.store.get_mut(handle)?.bytes.get_mut(range)
+        self.store.get_mut(handle)?.pages.get_mut(range)
     }
 }
 
@@ -262,7 +282,8 @@ impl Device for ModelDevice {
     }
 
     fn bytes_mut(&mut self, handle: Handle) -> &mut [u8] {
-        self.store.get_mut(handle).map_or(&mut [], |buffer| &mut buffer.bytes)
+        let Some(buffer) = self.store.get_mut(handle) else { return &mut [] };
+        buffer.pages.get_mut(..buffer.size as usize).unwrap_or_default()
     }
 
     fn can_observe(&self) -> bool {
@@ -276,7 +297,7 @@ impl Device for ModelDevice {
         mut observer: Option<Observer<'_>>,
     ) -> Result<TaskReport, Error> {
         for (position, entry) in addresses.iter().enumerate() {
-            let size = self.store.get(entry.handle).map(|buffer| buffer.bytes.len() as u64);
+            let size = self.store.get(entry.handle).map(|buffer| buffer.size);
             let end = entry.offset.checked_add(entry.size);
             if !matches!((size, end), (Some(size), Some(end)) if end <= size) {
                 return Err(Error::Address { position });

@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The cases of the conformance suite: a loadable, its inputs, and what must come out.
+//!
+//! A case runs on any device: the model of its configuration, or a kernel driver's node that the environment variable
+//! `NVDLA_DEVICE` names (in the words of the runtime's `--device`).
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use nvdla_runtime::device::{self, Selection};
+use nvdla_runtime::dimg::{Dimg, SurfaceFormat, Tensor};
+use nvdla_runtime::loadable::{DataType, Loadable, PixelFormat};
+use nvdla_runtime::session::{Completed, RunOptions, Session, TensorInfo};
+use nvdla_uapi::config::Config;
+
+/// The time that a task has.
+const TIMEOUT: Duration = Duration::from_secs(600);
+
+/// What must come out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// Bytes of each output and of the surfaces that have a file, in the folder of the loadable.
+    Golden,
+    /// As `Golden`, but the bytes depend on how far reading runs ahead of writing: equal bytes are welcome, a run to the
+    /// end is required.
+    OrderDependent,
+    /// The elements of the `.dimg` file beside the loadable.
+    Dimg,
+    /// A refusal, for this reason, before the device is started.
+    Refused(String),
+}
+
+/// A case.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// Its name.
+    pub name: String,
+    /// The configuration that it is for.
+    pub config: &'static Config,
+    /// The loadable.
+    pub loadable: PathBuf,
+    /// Files of the inputs, with their bind ids.
+    pub inputs: Vec<(usize, PathBuf)>,
+    /// Files of the outputs, with their bind ids.
+    pub outputs: Vec<(usize, PathBuf)>,
+    /// What must come out.
+    pub expected: Expected,
+}
+
+/// What a case that passed has compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Compared {
+    /// Outputs whose bytes are equal.
+    pub outputs: usize,
+    /// Surfaces whose bytes are equal.
+    pub surfaces: usize,
+    /// Bytes that differ where they may.
+    pub may_differ: usize,
+}
+
+/// Every case in the reference data.
+///
+/// # Errors
+///
+/// When a manifest cannot be read or names what does not exist.
+pub fn all(reference: &Path) -> Result<Vec<Case>, String> {
+    let mut cases = regression(&reference.join("regression"))?;
+    cases.extend(manifest(&reference.join("loadables"))?);
+    cases.extend(manifest(&reference.join("loadables-bad"))?);
+    Ok(cases)
+}
+
+/// The regression set of the software project, whose names end in the configuration; nv_full's end in nothing.
+fn regression(folder: &Path) -> Result<Vec<Case>, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
+    let mut cases = Vec::new();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+        if !path.is_dir() {
+            continue;
+        }
+        let config = match name.rsplit('_').next() {
+            Some("small") => "nv_small",
+            Some("large") => "nv_large",
+            _ => "nv_full",
+        };
+        cases.push(Case {
+            name: format!("regression/{name}"),
+            config: Config::by_name(config).ok_or_else(|| format!("there is no {config}"))?,
+            loadable: path.join("loadable.nvdla"),
+            inputs: Vec::new(),
+            outputs: vec![(0, path.join("golden.dimg"))],
+            expected: Expected::Dimg,
+        });
+    }
+    cases.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(cases)
+}
+
+/// The cases that a `manifest.json` lists.
+fn manifest(folder: &Path) -> Result<Vec<Case>, String> {
+    let file = folder.join("manifest.json");
+    let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let json: serde_json::Value =
+        serde_json::from_str(&text).map_err(|error| format!("{}: {error}", file.display()))?;
+    let broken = |what: &str| format!("{}: {what}", file.display());
+    let kind = folder.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let mut cases = Vec::new();
+    for entry in json.as_array().ok_or_else(|| broken("not a list"))? {
+        let text = |field: &str| entry[field].as_str().map(str::to_owned);
+        let name = text("name").ok_or_else(|| broken("an entry without a name"))?;
+        let config = text("configuration").ok_or_else(|| broken(&format!("{name} has no configuration")))?;
+        let config = Config::by_name(&config).ok_or_else(|| broken(&format!("{name} is for {config}")))?;
+        let here = folder.join(&name);
+        let tensors = |list: &str, prefix: &str| -> Result<Vec<(usize, PathBuf)>, String> {
+            let tensors = entry[list].as_array().map(Vec::as_slice).unwrap_or_default();
+            let tensor = |tensor: &serde_json::Value| {
+                let file = tensor["file"].as_str()?;
+                let number = file.strip_prefix(prefix)?.strip_suffix(".bin")?.parse().ok()?;
+                Some((number, here.join(file)))
+            };
+            let found: Option<Vec<_>> = tensors.iter().map(tensor).collect();
+            found.ok_or_else(|| broken(&format!("{name} names a file of {list} in another way")))
+        };
+        let expected = match (text("why"), entry["order_dependent"].as_bool()) {
+            (Some(why), _) => Expected::Refused(why),
+            (None, Some(true)) => Expected::OrderDependent,
+            (None, _) => Expected::Golden,
+        };
+        cases.push(Case {
+            name: format!("{kind}/{name}"),
+            config,
+            loadable: here.join("net.nvdla"),
+            inputs: tensors("inputs", "in")?,
+            outputs: tensors("outputs", "out")?,
+            expected,
+        });
+    }
+    Ok(cases)
+}
+
+/// The message of an error and of everything behind it.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    text
+}
+
+impl Case {
+    /// Runs the case.
+    ///
+    /// # Errors
+    ///
+    /// When anything but what was expected came out; the text says what and where.
+    pub fn run(&self) -> Result<Compared, String> {
+        let loadable = Loadable::open(&self.loadable).map_err(|error| chain(&error))?;
+        let selection = match std::env::var("NVDLA_DEVICE") {
+            Ok(text) => text.parse().map_err(|error| format!("NVDLA_DEVICE: {error}"))?,
+            Err(_) => Selection::Model(Some(self.config)),
+        };
+        let device = device::open(&selection, &loadable).map_err(|error| chain(&error))?.device;
+        let observe = device.can_observe();
+        let mut session = match (Session::new(loadable, device), &self.expected) {
+            (Ok(session), _) => session,
+            (Err(error), Expected::Refused(_)) => return refusal(&chain(&error)),
+            (Err(error), _) => return Err(chain(&error)),
+        };
+        for (index, file) in &self.inputs {
+            let bytes = read(file)?;
+            session.set_input(*index, &bytes).map_err(|error| chain(&error))?;
+        }
+        let mut surfaces = Surfaces { folder: self.loadable.with_file_name("surfaces"), ..Surfaces::default() };
+        let mut on_operation = |completed: Completed<'_>| {
+            surfaces.compare(completed);
+            Ok(())
+        };
+        let result = session.run_with(RunOptions {
+            timeout: Some(TIMEOUT),
+            on_operation: if observe { Some(&mut on_operation) } else { None },
+        });
+        match (result, &self.expected) {
+            (Ok(_), Expected::Refused(why)) => return Err(format!("it ran, though {why}")),
+            (Ok(_), _) => {}
+            (Err(error), Expected::Refused(_)) => return refusal(&chain(&error)),
+            (Err(error), _) => return Err(chain(&error)),
+        }
+        let mut compared = Compared { surfaces: surfaces.equal, ..Compared::default() };
+        let mut wrong = surfaces.different;
+        if observe && self.expected != Expected::Dimg {
+            let files = fs::read_dir(&surfaces.folder).map_or(0, Iterator::count);
+            let seen = surfaces.equal + wrong.len();
+            if seen != files {
+                wrong.push(format!("{seen} surfaces were written, the reference has {files}"));
+            }
+        }
+        for (index, file) in &self.outputs {
+            let golden = read(file)?;
+            let output = session.output(*index).map_err(|error| chain(&error))?;
+            let difference = if self.expected == Expected::Dimg {
+                let info = session.outputs().nth(*index).ok_or("no such output")?;
+                compare_dimg(info, output, &golden)
+            } else {
+                difference(output, &golden)
+            };
+            match difference {
+                None => compared.outputs += 1,
+                Some(difference) => wrong.push(format!("output {index}: {difference}")),
+            }
+        }
+        if self.expected == Expected::OrderDependent {
+            compared.may_differ = wrong.len();
+            wrong.clear();
+        }
+        match wrong.split_first() {
+            None => Ok(compared),
+            Some((first, rest)) => {
+                let shown: Vec<_> = std::iter::once(first).chain(rest.iter().take(4)).map(String::as_str).collect();
+                let more = if rest.len() > 4 { format!("\n(and {} more)", rest.len() - 4) } else { String::new() };
+                Err(format!("{}{more}", shown.join("\n")))
+            }
+        }
+    }
+}
+
+/// A refusal must name an operation, a surface or a field, and values.
+fn refusal(message: &str) -> Result<Compared, String> {
+    let names = ["operation", "surface", "list", "address", "graph"].iter().any(|word| message.contains(word));
+    let values = message.chars().any(|character| character.is_ascii_digit());
+    let started = message.contains("the device stopped");
+    if names && values && !started {
+        println!("refused: {message}");
+        Ok(Compared::default())
+    } else {
+        Err(format!("refused, but not by what is wrong: {message}"))
+    }
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, String> {
+    fs::read(file).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+/// The surfaces of a run, against files.
+#[derive(Default)]
+struct Surfaces {
+    folder: PathBuf,
+    equal: usize,
+    different: Vec<String>,
+}
+
+impl Surfaces {
+    fn compare(&mut self, completed: Completed<'_>) {
+        let name = completed.file_name();
+        // Only small surfaces have a file.
+        let (Some(bytes), Ok(golden)) = (completed.surface, fs::read(self.folder.join(&name))) else { return };
+        match difference(bytes, &golden) {
+            None => self.equal += 1,
+            Some(difference) => self.different.push(format!("surface {name}: {difference}")),
+        }
+    }
+}
+
+/// How bytes differ from what they should be.
+fn difference(found: &[u8], golden: &[u8]) -> Option<String> {
+    if found == golden {
+        return None;
+    }
+    if found.len() != golden.len() {
+        return Some(format!("{} bytes, the reference has {}", found.len(), golden.len()));
+    }
+    let mut different = found.iter().zip(golden).enumerate().filter(|(_, (a, b))| a != b);
+    let (first, (a, b)) = different.next()?;
+    let count = different.count() + 1;
+    Some(format!("{count} of {} bytes differ, the first at {first:#x}: {a:#04x} instead of {b:#04x}", golden.len()))
+}
+
+/// How an output's elements differ from those of a `.dimg` file. Headers of the regression set number their formats in
+/// an older way, so that only the elements count.
+fn compare_dimg(info: &TensorInfo, bytes: &[u8], file: &[u8]) -> Option<String> {
+    // The program that wrote the files went by the tensor's format, and took nv_small's cubes of the regression set, which
+    // are called FEATURE, for atoms of 32 bytes.
+    let format = match (info.data_type, info.pixel_format) {
+        (DataType::Half, _) => SurfaceFormat::FeatureFp16,
+        (DataType::Int16, _) => SurfaceFormat::FeatureInt16,
+        (_, PixelFormat::FEATURE_X8) => SurfaceFormat::FeatureInt8x8,
+        _ => SurfaceFormat::FeatureInt8,
+    };
+    let tensor = Tensor {
+        format,
+        width: info.w,
+        height: info.h,
+        channels: info.c,
+        line_stride: info.line_stride(),
+        surface_stride: info.surface_stride(),
+        bytes,
+    };
+    let written = match tensor.to_dimg() {
+        Ok(written) => written,
+        Err(error) => return Some(chain(&error)),
+    };
+    match (Dimg::parse(&written), Dimg::parse(file)) {
+        (Ok(written), Ok(golden)) => difference(written.elements, golden.elements),
+        (Err(error), _) | (_, Err(error)) => Some(chain(&error)),
+    }
+}
