@@ -8,6 +8,7 @@
 //! - [`pixel`] and [`convert`]: pixel formats and the input converter;
 //! - [`reference`]: the steps of CSC, CMAC and CACC in plain code;
 //! - [`fast`]: the same with the machine's vector instructions;
+//! - [`program`]: registers from sizes, for tests and benchmarks;
 //! - [`half`] and [`winograd`]: the arithmetic of fp16 and of Winograd convolution.
 //!
 //! Source: "In-memory data formats" for what lies in memory; the reference model (`cmod/cdma`, `cmod/csc`, `cmod/cmac`,
@@ -26,7 +27,10 @@ pub mod fast;
 pub mod half;
 pub mod operation;
 pub mod pixel;
+pub mod program;
 pub mod reference;
+#[cfg(test)]
+mod tests;
 pub mod winograd;
 
 pub use cbuf::State;

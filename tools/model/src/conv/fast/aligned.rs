@@ -39,11 +39,4 @@ impl Aligned {
         // are a `T` (`Plain`). The borrow of `self` is the borrow of the slice.
         unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast::<T>(), count) }
     }
-
-    /// The first `count` elements.
-    pub fn view<T: Plain>(&self, count: usize) -> &[T] {
-        assert!(count * size_of::<T>() <= self.lines.len() * 64);
-        // SAFETY: as in `get`; the length was checked.
-        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast::<T>(), count) }
-    }
 }

@@ -4,6 +4,9 @@
 //!
 //! `vpmaddubsw` would take bytes as they are, but limits its sums to 16 bits: not exact.
 
+// Loads and stores are the unaligned ones.
+#![allow(clippy::cast_ptr_alignment)]
+
 use std::arch::x86_64::*;
 
 use super::shape::Run;

@@ -5,6 +5,9 @@
 //! The instruction multiplies unsigned with signed bytes and wraps at 32 bits. Data is 128 too high, so every kernel's
 //! sum starts at -128 times the sum of its weights.
 
+// Loads and stores are the unaligned ones.
+#![allow(clippy::cast_ptr_alignment)]
+
 use std::arch::x86_64::*;
 
 use super::shape::Run;

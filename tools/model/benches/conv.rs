@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Convolution: multiplications a second for layers of known networks, with each instruction set on one thread, beside
+//! the machine's own limit: a loop of nothing but the instruction that the inner loop is made of.
+
+use std::time::{Duration, Instant};
+
+use criterion::{criterion_group, Criterion, Throughput};
+use nvdla_model::conv::operation::Size;
+use nvdla_model::conv::program::{Program, Source};
+use nvdla_model::conv::{run_with, Isa, State};
+use nvdla_model::memory::{Memory, Port};
+use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
+use nvdla_uapi::reg::values::{PixelFormat, Precision};
+
+/// Input and weights.
+struct Surfaces([(u64, Vec<u8>); 2]);
+
+impl Memory for Surfaces {
+    fn read(&self, _port: Port, address: u64, length: usize) -> Option<&[u8]> {
+        let (base, bytes) = self.0.iter().rev().find(|(base, _)| address >= *base)?;
+        let start = (address - base) as usize;
+        bytes.get(start..start + length)
+    }
+
+    fn write(&mut self, _port: Port, _address: u64, _length: usize) -> Option<&mut [u8]> {
+        None
+    }
+}
+
+impl Surfaces {
+    fn new(program: &Program) -> Self {
+        let mut seed = 1u64;
+        let mut noise = |length: usize| -> Vec<u8> {
+            let mut bytes = Vec::with_capacity(length + 8);
+            while bytes.len() < length {
+                seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+                let mut value = seed >> 16;
+                if program.precision == Precision::Fp16 {
+                    // Values between 2^-6 and 2, as after a ReLU half of them zero.
+                    let mask = if seed >> 60 & 1 == 0 { 0 } else { 0x9fff_9fff };
+                    value = value & mask | (u64::from(mask != 0) * 0x2400_2400);
+                    bytes.extend_from_slice(&(value as u32).to_le_bytes());
+                } else {
+                    bytes.extend_from_slice(&(value as u32).to_le_bytes());
+                }
+            }
+            bytes.truncate(length);
+            bytes
+        };
+        let data = noise(program.input_bytes());
+        let weights = noise(program.weight_bytes());
+        Self([(program.data, data), (program.weights, weights)])
+    }
+}
+
+fn layer(
+    config: &'static Config,
+    precision: Precision,
+    side: usize,
+    channels: usize,
+    kernel: usize,
+    kernels: usize,
+) -> Program {
+    Program::feature(config, precision, Size { width: side, height: side, channels }, kernel, kernels)
+}
+
+fn layers() -> Vec<(&'static str, Program)> {
+    let int8 = |side, channels, kernel, kernels| layer(&NV_LARGE, Precision::Int8, side, channels, kernel, kernels);
+    let image = Size { width: 224, height: 230, channels: 4 };
+    let first = Program {
+        source: Source::Pixel(PixelFormat::A8B8G8R8, 1),
+        kernel: [7; 2],
+        stride: [2; 2],
+        pads: [3, 3, 0, 0],
+        ..Program::feature(&NV_LARGE, Precision::Int8, image, 7, 64)
+    };
+    vec![
+        ("int8 7x7x3/2, 64 kernels, 112x112 (image)", first),
+        ("int8 3x3x64, 64 kernels, 56x56", int8(56, 64, 3, 64)),
+        ("int8 1x1x64, 256 kernels, 56x56", int8(56, 64, 1, 256)),
+        ("int8 1x1x512, 128 kernels, 28x28", int8(28, 512, 1, 128)),
+        ("int8 3x3x256, 256 kernels, 14x14", int8(14, 256, 3, 256)),
+        ("int8 3x3x512, 512 kernels, 7x7", int8(7, 512, 3, 512)),
+        ("int8 1x1x2048, 1000 kernels, 1x1", int8(1, 2048, 1, 1000)),
+        ("int8 3x3x16, 16 kernels, 32x32 (nv_small)", layer(&NV_SMALL, Precision::Int8, 32, 16, 3, 16)),
+        ("int16 3x3x64, 64 kernels, 28x28", layer(&NV_FULL, Precision::Int16, 28, 64, 3, 64)),
+        ("fp16 3x3x64, 64 kernels, 28x28", layer(&NV_FULL, Precision::Fp16, 28, 64, 3, 64)),
+        ("fp16 1x1x256, 64 kernels, 14x14", layer(&NV_FULL, Precision::Fp16, 14, 256, 1, 64)),
+        (
+            "int8 Winograd 3x3x64, 64 kernels, 28x28",
+            Program { source: Source::Winograd, pads: [1, 3, 1, 3], ..layer(&NV_FULL, Precision::Int8, 28, 64, 1, 64) },
+        ),
+        (
+            "fp16 Winograd 3x3x64, 64 kernels, 28x28",
+            Program { source: Source::Winograd, pads: [1, 3, 1, 3], ..layer(&NV_FULL, Precision::Fp16, 28, 64, 1, 64) },
+        ),
+    ]
+}
+
+fn bench(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("conv");
+    group.sample_size(10).warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_millis(600));
+    for (name, program) in layers() {
+        let (Some(registers), Some(macs)) = (program.registers(), program.macs()) else { continue };
+        let memory = Surfaces::new(&program);
+        let mut state = State::new();
+        group.throughput(Throughput::Elements(macs as u64));
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                let done = run_with(Isa::best(), &mut state, program.config, &registers.blocks(), &memory);
+                state.recycle(done.expect("the layer runs").output);
+            });
+        });
+    }
+    group.finish();
+}
+
+/// The shortest of some runs.
+fn shortest(mut run: impl FnMut()) -> f64 {
+    let mut best = f64::MAX;
+    let start = Instant::now();
+    while best == f64::MAX || start.elapsed() < Duration::from_millis(300) {
+        let one = Instant::now();
+        run();
+        best = best.min(one.elapsed().as_secs_f64());
+    }
+    best
+}
+
+/// Multiplications a second of a loop of nothing but the instruction.
+fn peak(isa: Isa) -> Option<f64> {
+    const LOOPS: u64 = 100_000;
+    let macs = peak_macs(isa, 1)?;
+    let seconds = shortest(|| {
+        peak_macs(isa, LOOPS);
+    });
+    Some((macs * LOOPS) as f64 / seconds)
+}
+
+#[cfg(target_arch = "x86_64")]
+fn peak_macs(isa: Isa, loops: u64) -> Option<u64> {
+    use std::arch::asm;
+    match isa {
+        Isa::Portable => None,
+        Isa::Avx2 => {
+            // SAFETY: the instruction set is available; registers that change are listed.
+            unsafe {
+                asm!(
+                    "2:",
+                    "vpmaddwd ymm0, ymm14, ymm15", "vpaddd ymm1, ymm1, ymm0",
+                    "vpmaddwd ymm2, ymm14, ymm15", "vpaddd ymm3, ymm3, ymm2",
+                    "vpmaddwd ymm4, ymm14, ymm15", "vpaddd ymm5, ymm5, ymm4",
+                    "vpmaddwd ymm6, ymm14, ymm15", "vpaddd ymm7, ymm7, ymm6",
+                    "vpmaddwd ymm8, ymm14, ymm15", "vpaddd ymm9, ymm9, ymm8",
+                    "vpmaddwd ymm10, ymm14, ymm15", "vpaddd ymm11, ymm11, ymm10",
+                    "dec {0}", "jnz 2b", inout(reg) loops => _,
+                    out("ymm0") _, out("ymm1") _, out("ymm2") _, out("ymm3") _, out("ymm4") _, out("ymm5") _,
+                    out("ymm6") _, out("ymm7") _, out("ymm8") _, out("ymm9") _, out("ymm10") _, out("ymm11") _,
+                    options(nomem, nostack),
+                );
+            }
+            Some(6 * 16)
+        }
+        Isa::Avx512 => {
+            // SAFETY: as above.
+            unsafe {
+                asm!(
+                    "2:",
+                    "vpdpbusd zmm0, zmm14, zmm15", "vpdpbusd zmm1, zmm14, zmm15", "vpdpbusd zmm2, zmm14, zmm15",
+                    "vpdpbusd zmm3, zmm14, zmm15", "vpdpbusd zmm4, zmm14, zmm15", "vpdpbusd zmm5, zmm14, zmm15",
+                    "vpdpbusd zmm6, zmm14, zmm15", "vpdpbusd zmm7, zmm14, zmm15", "vpdpbusd zmm8, zmm14, zmm15",
+                    "vpdpbusd zmm9, zmm14, zmm15", "vpdpbusd zmm10, zmm14, zmm15", "vpdpbusd zmm11, zmm14, zmm15",
+                    "dec {0}", "jnz 2b", inout(reg) loops => _,
+                    out("zmm0") _, out("zmm1") _, out("zmm2") _, out("zmm3") _, out("zmm4") _, out("zmm5") _,
+                    out("zmm6") _, out("zmm7") _, out("zmm8") _, out("zmm9") _, out("zmm10") _, out("zmm11") _,
+                    options(nomem, nostack),
+                );
+            }
+            Some(12 * 64)
+        }
+    }
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn peak_macs(_isa: Isa, _loops: u64) -> Option<u64> {
+    None
+}
+
+/// A row a layer: each instruction set's rate, and for int8 its share of the peak.
+fn table() {
+    let sets = Isa::available();
+    let peaks: Vec<Option<f64>> = sets.iter().map(|&isa| peak(isa)).collect();
+    println!("\nGMAC/s on one thread, with the share of a loop of nothing but multiplications:");
+    for (isa, peak) in sets.iter().zip(&peaks) {
+        if let Some(peak) = peak {
+            println!("  peak of int8 with {}: {:.1} GMAC/s", isa.name(), peak / 1e9);
+        }
+    }
+    for (name, program) in layers() {
+        let (Some(registers), Some(macs)) = (program.registers(), program.macs()) else { continue };
+        let memory = Surfaces::new(&program);
+        let mut state = State::new();
+        print!("  {name:45}");
+        for (&isa, peak) in sets.iter().zip(&peaks) {
+            let seconds = shortest(|| {
+                let done = run_with(isa, &mut state, program.config, &registers.blocks(), &memory);
+                state.recycle(done.expect("the layer runs").output);
+            });
+            let rate = macs as f64 / seconds;
+            print!("{:>9} {:7.2}", isa.name(), rate / 1e9);
+            match peak {
+                Some(peak) if program.precision == Precision::Int8 => print!(" ({:3.0}%)", 100.0 * rate / peak),
+                _ => print!("       "),
+            }
+        }
+        println!();
+    }
+}
+
+criterion_group!(benches, bench);
+
+fn main() {
+    // The table first: it is for one thread, the benchmarks after it for all.
+    let one = rayon::ThreadPoolBuilder::new().num_threads(1).build().expect("a thread");
+    one.install(table);
+    benches();
+    Criterion::default().configure_from_args().final_summary();
+}

@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The registers of a convolution from its sizes: for tests and benchmarks, which start where a driver would.
+
+use nvdla_uapi::config::Config;
+use nvdla_uapi::reg::values::{ConvMode, DataFormat, PixelFormat, Precision, RamType, WeightFormat};
+use nvdla_uapi::reg::{cacc, cdma, cmac_a, cmac_b, csc, Block, Family, Register};
+
+use super::operation::{element_bytes, Size};
+use super::{pixel, Blocks};
+use crate::registers::Registers;
+
+/// What a convolution reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A packed feature cube.
+    Feature,
+    /// A packed feature cube, by Winograd convolution. Strides are those of the channel extension.
+    Winograd,
+    /// An image, and how many kernel lines a step takes (1, 2 or 4).
+    Pixel(PixelFormat, u32),
+}
+
+/// A convolution's sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Program {
+    /// The hardware.
+    pub config: &'static Config,
+    /// How CMAC computes.
+    pub precision: Precision,
+    /// What is read.
+    pub source: Source,
+    /// Input; channels of an image come from its format.
+    pub input: Size,
+    /// Kernel width and height; Winograd: 3 and 3 after extension.
+    pub kernel: [usize; 2],
+    /// Kernels.
+    pub kernels: usize,
+    /// Strides in x and y.
+    pub stride: [usize; 2],
+    /// Distances of kernel elements in x and y; 1 for images and Winograd.
+    pub dilation: [usize; 2],
+    /// Padding: left, right, top, bottom.
+    pub pads: [usize; 4],
+    /// Value of the padding.
+    pub pad_value: u16,
+    /// Cubes.
+    pub batch: usize,
+    /// Right shift of the sums.
+    pub truncate: u32,
+    /// Right shift of Winograd's data transform.
+    pub pra_truncate: u32,
+    /// Address of the input, in primary memory.
+    pub data: u64,
+    /// Address of the weights, in primary memory.
+    pub weights: u64,
+}
+
+/// The registers of the five blocks.
+#[derive(Clone, Debug)]
+pub struct Programmed {
+    blocks: [Registers; 5],
+}
+
+impl Programmed {
+    /// The registers, as [`super::run`] takes them.
+    pub fn blocks(&self) -> Blocks<'_> {
+        let [cdma, csc, cmac_a, cmac_b, cacc] = &self.blocks;
+        Blocks { cdma, csc, cmac_a, cmac_b, cacc }
+    }
+
+    /// Changes one register.
+    pub fn set(&mut self, block: Block, register: Register, value: u32) {
+        for registers in &mut self.blocks {
+            if registers.block() == block {
+                registers.set(register, value);
+            }
+        }
+    }
+}
+
+impl Program {
+    /// A direct convolution of a packed feature cube by square kernels, padded so that the output has the input's size
+    /// divided by the stride.
+    pub fn feature(config: &'static Config, precision: Precision, input: Size, kernel: usize, kernels: usize) -> Self {
+        Self {
+            config,
+            precision,
+            source: Source::Feature,
+            input,
+            kernel: [kernel; 2],
+            kernels,
+            stride: [1; 2],
+            dilation: [1; 2],
+            pads: [kernel / 2, (kernel - 1) / 2, kernel / 2, (kernel - 1) / 2],
+            pad_value: 0,
+            batch: 1,
+            truncate: 0,
+            pra_truncate: 0,
+            data: 0,
+            weights: 0x1_0000_0000,
+        }
+    }
+
+    fn element(&self) -> usize {
+        element_bytes(self.precision)
+    }
+
+    /// Channels of a memory atom.
+    fn lanes(&self) -> usize {
+        self.config.memory_atomic as usize / self.element()
+    }
+
+    /// The output's size; `None` where the kernel is larger than the padded input, or Winograd's tiles do not fit it.
+    pub fn output(&self) -> Option<Size> {
+        let [left, right, top, bottom] = self.pads;
+        let (width, height) = (left + self.input.width + right, top + self.input.height + bottom);
+        let [sx, sy] = self.stride;
+        if self.source == Source::Winograd {
+            let fits = width % (4 * sx) == 0 && height % (4 * sy) == 0 && width >= 8 * sx && height >= 8 * sy;
+            return fits.then(|| Size { width: width / sx - 4, height: height / sy - 4, channels: self.kernels });
+        }
+        let reach = |axis: usize| (self.kernel[axis] - 1) * self.dilation[axis] + 1;
+        Some(Size {
+            width: width.checked_sub(reach(0))? / sx + 1,
+            height: height.checked_sub(reach(1))? / sy + 1,
+            channels: self.kernels,
+        })
+    }
+
+    /// Bytes of the packed input. An image's lines are multiples of 32 bytes.
+    pub fn input_bytes(&self) -> usize {
+        match self.source {
+            Source::Pixel(..) => self.pixel_line() * self.input.height,
+            _ => {
+                let surfaces = self.input.channels.div_ceil(self.lanes());
+                self.input.width * self.input.height * surfaces * self.config.memory_atomic as usize * self.batch
+            }
+        }
+    }
+
+    fn pixel_line(&self) -> usize {
+        match self.source {
+            Source::Pixel(format, _) => (self.input.width * pixel::shape(format).pixel_bytes()[0]).next_multiple_of(32),
+            _ => 0,
+        }
+    }
+
+    /// Channels of a kernel as CSC sees it.
+    fn kernel_channels(&self) -> usize {
+        match self.source {
+            Source::Feature => self.input.channels,
+            Source::Winograd => self.input.channels.next_multiple_of(self.lanes()) * self.stride[0] * self.stride[1],
+            Source::Pixel(format, _) => pixel::components(format) * self.kernel[0],
+        }
+    }
+
+    /// Bytes of one kernel.
+    pub fn kernel_bytes(&self) -> usize {
+        let positions = match self.source {
+            Source::Feature => self.kernel[0] * self.kernel[1],
+            Source::Winograd => 16,
+            Source::Pixel(..) => self.kernel[1],
+        };
+        positions * self.kernel_channels() * self.element()
+    }
+
+    /// Bytes of all kernels, padded to 128.
+    pub fn weight_bytes(&self) -> usize {
+        (self.kernel_bytes() * self.kernels).next_multiple_of(128)
+    }
+
+    /// Multiplications.
+    pub fn macs(&self) -> Option<usize> {
+        let Size { width, height, .. } = self.output()?;
+        let positions = match self.source {
+            // 16 products make four output elements.
+            Source::Winograd => 4,
+            Source::Pixel(..) => self.kernel[1],
+            Source::Feature => self.kernel[0] * self.kernel[1],
+        };
+        Some(width * height * self.batch * self.kernels * positions * self.kernel_channels())
+    }
+
+    /// Entries of the convolution buffer that a line takes, and entries of a bank.
+    fn entries(&self) -> (usize, usize) {
+        let bank = self.config.cbuf_bank_bytes() as usize;
+        let entry = match self.config.family {
+            Family::NvFull => 128,
+            Family::NvSmall => self.config.cbuf_bank_width as usize,
+        };
+        let [sx, sy] = self.stride;
+        let entries = match self.source {
+            Source::Pixel(format, _) => {
+                let pixels = self.pads[0] + self.input.width + self.pads[1];
+                (pixels * pixel::components(format) * self.element()).div_ceil(entry)
+            }
+            Source::Winograd => {
+                let width = self.pads[0] + self.input.width + self.pads[1];
+                width / sx * self.input.channels.next_multiple_of(self.lanes()) * sx * sy * self.element() / entry
+            }
+            Source::Feature => {
+                let (atoms, per_entry) =
+                    (self.input.channels.div_ceil(self.lanes()), entry / self.config.memory_atomic as usize);
+                let whole = atoms / per_entry * self.input.width;
+                match atoms % per_entry {
+                    0 => whole,
+                    rest if 2 * rest > per_entry => whole + self.input.width,
+                    rest => whole + self.input.width.div_ceil(per_entry / rest),
+                }
+            }
+        };
+        (entries, bank / entry)
+    }
+
+    /// The registers; `None` where the output has no size or the input does not fit the convolution buffer.
+    pub fn registers(&self) -> Option<Programmed> {
+        let output = self.output()?;
+        let (entries, per_bank) = self.entries();
+        let [sx, sy] = self.stride;
+        let [left, right, top, bottom] = self.pads;
+        let slices = match self.source {
+            Source::Winograd => (top + self.input.height + bottom) / sy,
+            _ => self.input.height * self.batch,
+        };
+        let data_banks = (slices * entries).div_ceil(per_bank);
+        let banks = self.config.cbuf_banks as usize;
+        if data_banks >= banks {
+            return None;
+        }
+        let atom = self.config.memory_atomic as usize;
+        let (mode, format) = match self.source {
+            Source::Feature => (ConvMode::Direct, DataFormat::Feature),
+            Source::Winograd => (ConvMode::Winograd, DataFormat::Feature),
+            Source::Pixel(..) => (ConvMode::Direct, DataFormat::Pixel),
+        };
+        let (image, extension) = match self.source {
+            Source::Pixel(image, extension) => (image, extension.trailing_zeros()),
+            _ => (PixelFormat::R8, 0),
+        };
+        let in_precision = match self.source {
+            Source::Pixel(image, _) => pixel::precision(image),
+            _ => self.precision,
+        };
+        let channels = match self.source {
+            Source::Pixel(image, _) => pixel::components(image),
+            _ => self.input.channels,
+        };
+        let line = match self.source {
+            Source::Pixel(..) => self.pixel_line(),
+            _ => self.input.width * atom,
+        };
+        let surface = line * self.input.height;
+        let cube = surface * self.input.channels.div_ceil(self.lanes());
+        let put = |value: usize| value as u32;
+        let pair = |low: usize, high: usize| (low | high << 16) as u32;
+
+        let mut cdma_block = Registers::reset(Block::Cdma);
+        let misc = cdma::d_misc_cfg::CONV_MODE.put(mode)
+            | cdma::d_misc_cfg::IN_PRECISION.put(in_precision)
+            | cdma::d_misc_cfg::PROC_PRECISION.put(self.precision);
+        for (register, value) in [
+            (cdma::D_MISC_CFG, misc),
+            (
+                cdma::D_DATAIN_FORMAT,
+                cdma::d_datain_format::DATAIN_FORMAT.put(format) | cdma::d_datain_format::PIXEL_FORMAT.put(image),
+            ),
+            (cdma::D_DATAIN_SIZE_0, pair(self.input.width - 1, self.input.height - 1)),
+            (cdma::D_DATAIN_SIZE_1, put(channels - 1)),
+            (cdma::D_DAIN_RAM_TYPE, RamType::Mcif as u32),
+            (cdma::D_DAIN_ADDR_HIGH_0, (self.data >> 32) as u32),
+            (cdma::D_DAIN_ADDR_LOW_0, self.data as u32),
+            (cdma::D_LINE_STRIDE, put(line)),
+            (cdma::D_SURF_STRIDE, put(surface)),
+            (cdma::D_DAIN_MAP, cdma::d_dain_map::LINE_PACKED.mask() | cdma::d_dain_map::SURF_PACKED.mask()),
+            (cdma::D_BATCH_NUMBER, put(self.batch - 1)),
+            (cdma::D_BATCH_STRIDE, put(cube)),
+            (cdma::D_ENTRY_PER_SLICE, put(entries - 1)),
+            (cdma::D_WEIGHT_FORMAT, WeightFormat::Uncompressed as u32),
+            (cdma::D_WEIGHT_SIZE_0, put(self.kernel_bytes() - 1)),
+            (cdma::D_WEIGHT_SIZE_1, put(self.kernels - 1)),
+            (cdma::D_WEIGHT_RAM_TYPE, RamType::Mcif as u32),
+            (cdma::D_WEIGHT_ADDR_HIGH, (self.weights >> 32) as u32),
+            (cdma::D_WEIGHT_ADDR_LOW, self.weights as u32),
+            (cdma::D_WEIGHT_BYTES, put(self.weight_bytes())),
+            (cdma::D_CONV_STRIDE, pair(sx - 1, sy - 1)),
+            (cdma::D_ZERO_PADDING, put(left | right << 8 | top << 16 | bottom << 24)),
+            (cdma::D_ZERO_PADDING_VALUE, u32::from(self.pad_value)),
+            (cdma::D_BANK, pair(data_banks - 1, banks - data_banks - 1)),
+        ] {
+            cdma_block.set(register, value);
+        }
+
+        let mut csc_block = Registers::reset(Block::Csc);
+        let (width, height, stride, kernel) = match self.source {
+            Source::Winograd => ((left + self.input.width + right) / sx, slices, [1; 2], [4; 2]),
+            Source::Pixel(..) => (self.input.width, self.input.height, self.stride, [1, self.kernel[1]]),
+            Source::Feature => (self.input.width, self.input.height, self.stride, self.kernel),
+        };
+        let in_channels = if self.source == Source::Winograd { self.kernel_channels() } else { channels };
+        for (register, value) in [
+            (
+                csc::D_MISC_CFG,
+                csc::d_misc_cfg::CONV_MODE.put(mode)
+                    | csc::d_misc_cfg::IN_PRECISION.put(in_precision)
+                    | csc::d_misc_cfg::PROC_PRECISION.put(self.precision),
+            ),
+            (csc::D_DATAIN_FORMAT, format as u32),
+            (csc::D_DATAIN_SIZE_EXT_0, pair(width - 1, height - 1)),
+            (csc::D_DATAIN_SIZE_EXT_1, put(in_channels - 1)),
+            (csc::D_BATCH_NUMBER, put(self.batch - 1)),
+            (csc::D_POST_Y_EXTENSION, extension),
+            (csc::D_ENTRY_PER_SLICE, put(entries - 1)),
+            (csc::D_WEIGHT_SIZE_EXT_0, pair(kernel[0] - 1, kernel[1] - 1)),
+            (csc::D_WEIGHT_SIZE_EXT_1, pair(self.kernel_channels() - 1, self.kernels - 1)),
+            (csc::D_WEIGHT_BYTES, put(self.weight_bytes())),
+            (csc::D_DATAOUT_SIZE_0, pair(output.width - 1, output.height - 1)),
+            (csc::D_DATAOUT_SIZE_1, put(output.channels - 1)),
+            (csc::D_ATOMICS, put(output.width * output.height - 1)),
+            (csc::D_RELEASE, put(slices - 1)),
+            (csc::D_CONV_STRIDE_EXT, pair(stride[0] - 1, stride[1] - 1)),
+            (csc::D_DILATION_EXT, pair(self.dilation[0] - 1, self.dilation[1] - 1)),
+            (csc::D_ZERO_PADDING, pair(left, top)),
+            (csc::D_ZERO_PADDING_VALUE, u32::from(self.pad_value)),
+            (csc::D_BANK, pair(data_banks - 1, banks - data_banks - 1)),
+            (csc::D_PRA_CFG, self.pra_truncate),
+        ] {
+            csc_block.set(register, value);
+        }
+
+        let mut cmac_a_block = Registers::reset(Block::CmacA);
+        let mut cmac_b_block = Registers::reset(Block::CmacB);
+        let mut cacc_block = Registers::reset(Block::Cacc);
+        cmac_a_block.set(
+            cmac_a::D_MISC_CFG,
+            cmac_a::d_misc_cfg::CONV_MODE.put(mode) | cmac_a::d_misc_cfg::PROC_PRECISION.put(self.precision),
+        );
+        cmac_b_block.set(
+            cmac_b::D_MISC_CFG,
+            cmac_b::d_misc_cfg::CONV_MODE.put(mode) | cmac_b::d_misc_cfg::PROC_PRECISION.put(self.precision),
+        );
+        for (register, value) in [
+            (
+                cacc::D_MISC_CFG,
+                cacc::d_misc_cfg::CONV_MODE.put(mode) | cacc::d_misc_cfg::PROC_PRECISION.put(self.precision),
+            ),
+            (cacc::D_DATAOUT_SIZE_0, pair(output.width - 1, output.height - 1)),
+            (cacc::D_DATAOUT_SIZE_1, put(output.channels - 1)),
+            (cacc::D_BATCH_NUMBER, put(self.batch - 1)),
+            (cacc::D_CLIP_CFG, self.truncate),
+        ] {
+            cacc_block.set(register, value);
+        }
+        Some(Programmed { blocks: [cdma_block, csc_block, cmac_a_block, cmac_b_block, cacc_block] })
+    }
+}

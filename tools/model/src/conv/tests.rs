@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The fast implementation against the plain one, over random convolutions and each instruction set.
+
+use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
+use nvdla_uapi::reg::values::{PixelFormat, Precision};
+use nvdla_uapi::reg::{cdma, csc, Block};
+use proptest::prelude::*;
+
+use super::cbuf::Input;
+use super::operation::{Operation, Size};
+use super::program::{Program, Source};
+use super::{fast, reference, Isa, State};
+use crate::memory::{Memory, Port, Stop};
+use crate::stream::{Samples, Stream};
+use crate::testing::noise;
+
+/// Input and weights, each at its own address.
+struct Surfaces {
+    pieces: [(u64, Vec<u8>); 2],
+}
+
+impl Memory for Surfaces {
+    fn read(&self, port: Port, address: u64, length: usize) -> Option<&[u8]> {
+        let (base, bytes) = self.pieces.iter().rev().find(|(base, _)| address >= *base)?;
+        let start = usize::try_from(address - base).ok()?;
+        (port == Port::Primary).then(|| bytes.get(start..start.checked_add(length)?))?
+    }
+
+    fn write(&mut self, _port: Port, _address: u64, _length: usize) -> Option<&mut [u8]> {
+        None
+    }
+}
+
+fn surfaces(program: &Program, seed: u64) -> Surfaces {
+    let (data, mut weights) = (noise(seed, program.input_bytes()), noise(!seed, program.weight_bytes()));
+    let mut data = data;
+    if program.precision == Precision::Fp16 {
+        // Exponents near each other in most of the elements, some far away, and zeros.
+        for bytes in [&mut data, &mut weights] {
+            for (index, pair) in bytes.chunks_exact_mut(2).enumerate() {
+                match (index as u64 ^ seed) % 7 {
+                    0 => pair.fill(0),
+                    1 | 2 => pair[1] &= 0xbf,
+                    _ => pair[1] = pair[1] & 0x87 | 0x38,
+                }
+            }
+            for pair in bytes.chunks_exact_mut(2) {
+                if pair[1] & 0x7c == 0x7c && (seed & 3 != 0 || pair[0] & 0x3f != 0) {
+                    pair[1] &= 0xbf;
+                }
+            }
+        }
+    }
+    Surfaces { pieces: [(program.data, data), (program.weights, weights)] }
+}
+
+/// Streams as bits, so that NaN equals itself.
+fn bits(stream: &Stream) -> Vec<u32> {
+    match &stream.samples {
+        Samples::Int(samples) => samples.iter().map(|&sample| sample as u32).collect(),
+        Samples::Float(samples) => samples.iter().map(|sample| sample.to_bits()).collect(),
+    }
+}
+
+/// Multiplications that the plain implementation does in a moment.
+const MACS: usize = 400_000;
+
+/// The same, smaller.
+fn smaller(mut program: Program) -> Program {
+    while program.macs().is_some_and(|macs| macs > MACS) {
+        if program.kernels > 40 {
+            program.kernels -= 32;
+        } else if program.input.channels > 70 {
+            program.input.channels -= 64;
+        } else if program.source != Source::Winograd && program.input.height > program.kernel[1] * 2 {
+            program.input.height -= program.kernel[1];
+        } else if program.kernels > 8 {
+            program.kernels -= 8;
+        } else {
+            break;
+        }
+    }
+    program
+}
+
+/// Compares each instruction set with the plain implementation.
+fn compare(program: &Program, seed: u64) -> Result<(), TestCaseError> {
+    let program = &smaller(*program);
+    let Some(registers) = program.registers() else { return Ok(()) };
+    let memory = surfaces(program, seed);
+    let operation = Operation::new(program.config, &registers.blocks());
+    let operation = operation.map_err(|stop| TestCaseError::fail(format!("{program:?}: {stop}")))?;
+    let mut state = State::new();
+    let weights = state.weights(&operation, &memory).map_err(|stop| TestCaseError::fail(stop.to_string()))?;
+    let input: Input<'_> = state.input(&operation, &memory).map_err(|stop| TestCaseError::fail(stop.to_string()))?;
+    let (expected, limited) = reference::run(&operation, &input, &weights);
+    let mut scratch = fast::Scratch::default();
+    for isa in Isa::available() {
+        // Twice: the second finds the first's leavings in its buffers.
+        for _ in 0..2 {
+            let (got, got_limited) = fast::run(&mut scratch, isa, &operation, &input, &weights);
+            let difference = bits(&expected).iter().zip(bits(&got)).position(|(&a, b)| a != b);
+            prop_assert_eq!(difference, None, "{} {:?}", isa.name(), program);
+            prop_assert_eq!((got.width, got.height, got.lanes), (expected.width, expected.height, expected.lanes));
+            prop_assert_eq!(got_limited, limited);
+            scratch.recycle(got);
+        }
+    }
+    Ok(())
+}
+
+fn sizes(channels: usize) -> impl Strategy<Value = Size> {
+    (1..30usize, 1..14usize, 1..channels).prop_map(|(width, height, channels)| Size { width, height, channels })
+}
+
+prop_compose! {
+    fn feature(precision: Precision)(
+        config in proptest::sample::select(match precision {
+            Precision::Int8 => Config::ALL.to_vec(),
+            _ => vec![&NV_FULL],
+        }),
+        input in sizes(160),
+        kernel in [1..6usize, 1..5usize],
+        kernels in 1..70usize,
+        stride in [1..4usize, 1..4usize],
+        dilation in [1..3usize, 1..3usize],
+        pads in [0..4usize, 0..4usize, 0..4usize, 0..4usize],
+        pad_value in any::<u16>(),
+        batch in 1..4usize,
+        truncate in prop_oneof![Just(0), 0..32u32],
+    ) -> Program {
+        let batch = if config.batch { batch } else { 1 };
+        let pad_value = if precision == Precision::Fp16 { pad_value & 0x3fff } else { pad_value };
+        Program { stride, dilation, pads, pad_value, batch, truncate, kernel,
+            ..Program::feature(config, precision, input, 1, kernels) }
+    }
+}
+
+prop_compose! {
+    fn image()(
+        config in proptest::sample::select(Config::ALL.to_vec()),
+        format in proptest::sample::select(vec![PixelFormat::R8, PixelFormat::A8B8G8R8, PixelFormat::R8G8B8X8]),
+        input in sizes(2),
+        kernel in [1..8usize, 1..8usize],
+        kernels in 1..70usize,
+        stride in [1..4usize, 1..4usize],
+        pads in [0..4usize, 0..4usize, 0..4usize, 0..4usize],
+        pad_value in any::<u16>(),
+        extension in 0..3u32,
+    ) -> Program {
+        let channels = kernel[0] * if format == PixelFormat::R8 { 1 } else { 4 };
+        let fits = channels << extension <= config.mac_atomic_c as usize;
+        let extension = if fits { 1 << extension } else { 1 };
+        Program { source: Source::Pixel(format, extension), stride, pads, pad_value, kernel,
+            ..Program::feature(config, Precision::Int8, input, 1, kernels) }
+    }
+}
+
+prop_compose! {
+    fn winograd(precision: Precision)(
+        tiles in [2..6usize, 2..4usize],
+        channels in 1..70usize,
+        kernels in 1..50usize,
+        stride in [1..3usize, 1..3usize],
+        pads in [0..4usize, 0..4usize, 0..4usize, 0..4usize],
+        pad_value in any::<u16>(),
+        pra_truncate in 0..4u32,
+        truncate in prop_oneof![Just(0), 0..32u32],
+    ) -> Program {
+        let input = Size {
+            width: tiles[0] * 4 * stride[0] - pads[0] - pads[1],
+            height: tiles[1] * 4 * stride[1] - pads[2] - pads[3],
+            channels,
+        };
+        let pad_value = if precision == Precision::Fp16 { pad_value & 0x3fff } else { pad_value };
+        Program { source: Source::Winograd, stride, pads, pad_value, truncate, pra_truncate,
+            ..Program::feature(&NV_FULL, precision, input, 1, kernels) }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn int8_features(program in feature(Precision::Int8), seed in any::<u64>()) {
+        compare(&program, seed)?;
+    }
+
+    #[test]
+    fn images(program in image(), seed in any::<u64>()) {
+        compare(&program, seed)?;
+    }
+
+    #[test]
+    fn int16_features(program in feature(Precision::Int16), seed in any::<u64>()) {
+        compare(&program, seed)?;
+    }
+
+    #[test]
+    fn fp16_features(program in feature(Precision::Fp16), seed in any::<u64>()) {
+        compare(&program, seed)?;
+    }
+
+    #[test]
+    fn int8_winograd(program in winograd(Precision::Int8), seed in any::<u64>()) {
+        compare(&program, seed)?;
+    }
+
+    #[test]
+    fn int16_winograd(program in winograd(Precision::Int16), seed in any::<u64>()) {
+        compare(&program, seed)?;
+    }
+
+    #[test]
+    fn fp16_winograd(program in winograd(Precision::Fp16), seed in any::<u64>()) {
+        compare(&program, seed)?;
+    }
+
+    /// Registers of any value end in an output or in an error, soon, and never in a panic.
+    #[test]
+    fn random_registers(
+        program in feature(Precision::Int8),
+        changes in proptest::collection::vec((0..5usize, 4..0x3a_usize, any::<u32>()), 0..4),
+    ) {
+        let Some(mut registers) = program.registers() else { return Ok(()) };
+        for (block, word, value) in changes {
+            let block = [Block::Cdma, Block::Csc, Block::CmacA, Block::CmacB, Block::Cacc][block];
+            let described = block.registers().iter().find(|known| usize::from(known.register.offset) == 4 * word);
+            if let Some(described) = described {
+                registers.set(block, described.register, value & described.register.writable);
+            }
+        }
+        let memory = surfaces(&program, 1);
+        let _ = super::run(&mut State::new(), program.config, &registers.blocks(), &memory);
+    }
+}
+
+#[test]
+fn deep_kernels_do_not_wrap() {
+    // 2^17 products of -128 * -128 would be 2^31.
+    let input = Size { width: 4, height: 4, channels: 8192 };
+    let program = Program { pads: [0; 4], kernel: [4; 2], ..Program::feature(&NV_LARGE, Precision::Int8, input, 1, 2) };
+    let registers = program.registers().unwrap();
+    let pieces =
+        [(program.data, vec![0x80; program.input_bytes()]), (program.weights, vec![0x80; program.weight_bytes()])];
+    let done = super::run(&mut State::new(), program.config, &registers.blocks(), &Surfaces { pieces }).unwrap();
+    assert_eq!(bits(&done.output)[0], i32::MAX as u32);
+    assert!(done.status.iter().any(|&(block, _, value)| block == Block::Cacc && value == 2));
+}
+
+#[test]
+fn data_and_weights_serve_the_next_operation() {
+    let input = Size { width: 9, height: 6, channels: 40 };
+    let program = Program::feature(&NV_FULL, Precision::Int8, input, 3, 20);
+    let memory = surfaces(&program, 5);
+    let mut state = State::new();
+    let mut registers = program.registers().unwrap();
+    let all = super::run(&mut State::new(), program.config, &registers.blocks(), &memory).unwrap();
+
+    let keep = cdma::d_misc_cfg::SKIP_DATA_RLS.put(true) | cdma::d_misc_cfg::SKIP_WEIGHT_RLS.put(true);
+    let reuse = cdma::d_misc_cfg::DATA_REUSE.put(true) | cdma::d_misc_cfg::WEIGHT_REUSE.put(true);
+    let misc = [registers.blocks().cdma.get(cdma::D_MISC_CFG), registers.blocks().csc.get(csc::D_MISC_CFG)];
+    registers.set(Block::Cdma, cdma::D_MISC_CFG, misc[0] | keep);
+    registers.set(Block::Csc, csc::D_MISC_CFG, misc[1] | keep);
+    let first = super::run(&mut state, program.config, &registers.blocks(), &memory).unwrap();
+    assert_eq!(first.output, all.output);
+
+    // The second operation finds nothing in memory, and needs nothing.
+    registers.set(Block::Cdma, cdma::D_MISC_CFG, misc[0] | reuse);
+    registers.set(Block::Csc, csc::D_MISC_CFG, misc[1] | reuse);
+    let nothing = Surfaces { pieces: [(0, Vec::new()), (1, Vec::new())] };
+    let second = super::run(&mut state, program.config, &registers.blocks(), &nothing).unwrap();
+    assert_eq!(second.output, all.output);
+    let third = super::run(&mut state, program.config, &registers.blocks(), &nothing);
+    assert!(matches!(third, Err(Stop::Fault(fault)) if fault.unit == "CDMA"));
+}
+
+#[test]
+fn lines_of_the_last_operation_come_first() {
+    let whole = Size { width: 5, height: 8, channels: 8 };
+    let program = Program { pads: [0; 4], ..Program::feature(&NV_SMALL, Precision::Int8, whole, 3, 8) };
+    let memory = surfaces(&program, 9);
+    let registers = program.registers().unwrap();
+    let all = super::run(&mut State::new(), program.config, &registers.blocks(), &memory).unwrap().output;
+
+    // Lines 0 to 4, of which 3 and 4 stay; then lines 5 to 7.
+    let mut state = State::new();
+    let part = |height: usize| Program { input: Size { height, ..whole }, ..program }.registers().unwrap();
+    let mut first = part(5);
+    let surface = first.blocks().cdma.get(cdma::D_SURF_STRIDE) / 5 * 8;
+    first.set(Block::Cdma, cdma::D_SURF_STRIDE, surface);
+    first.set(Block::Csc, csc::D_RELEASE, 3 - 1);
+    let mut second = part(5);
+    second.set(Block::Cdma, cdma::D_SURF_STRIDE, surface);
+    second.set(Block::Cdma, cdma::D_DATAIN_SIZE_0, (whole.width as u32 - 1) | (3 - 1) << 16);
+    second.set(Block::Cdma, cdma::D_DAIN_ADDR_LOW_0, 5 * whole.width as u32 * 8);
+    for (block, register) in [(Block::Cdma, cdma::D_MISC_CFG), (Block::Csc, csc::D_MISC_CFG)] {
+        let blocks = second.blocks();
+        let old = if block == Block::Cdma { blocks.cdma.get(register) } else { blocks.csc.get(register) };
+        second.set(block, register, old | cdma::d_misc_cfg::DATA_REUSE.put(true));
+    }
+    let first = super::run(&mut state, program.config, &first.blocks(), &memory).unwrap().output;
+    let second = super::run(&mut state, program.config, &second.blocks(), &memory).unwrap().output;
+    let joined: Vec<u32> = bits(&first).into_iter().chain(bits(&second)).collect();
+    assert_eq!(joined, bits(&all));
+}
