@@ -21,7 +21,16 @@ pub struct Shape {
     pub width: u32,
 }
 
+/// The most elements that a tensor has, and the largest extent with padding: more is a mistake, not a network.
+const LARGEST: u64 = 1 << 31;
+
 impl Shape {
+    /// Whether the tensor has elements, and not too many to be counted.
+    fn is_sensible(self) -> bool {
+        let elements = u64::from(self.channels).checked_mul(u64::from(self.height) * u64::from(self.width));
+        elements.is_some_and(|elements| (1..=LARGEST).contains(&elements))
+    }
+
     /// Number of elements.
     pub fn elements(self) -> usize {
         self.channels as usize * self.height as usize * self.width as usize
@@ -179,8 +188,8 @@ impl Graph {
     /// Adds an input.
     pub fn input(&mut self, name: impl Into<String>, shape: Shape, image: Image) -> Result<NodeId, Error> {
         let name = name.into();
-        if shape.elements() == 0 {
-            return Err(refuse(&name, "input", format!("{shape} is empty")));
+        if !shape.is_sensible() {
+            return Err(refuse(&name, "input", format!("{shape} is empty, or too large")));
         }
         if !(image.divisor.is_finite() && image.divisor > 0.0 && (0.0..=255.0).contains(&image.mean)) {
             let reason = format!("mean {} must be in 0..=255, divisor {} positive", image.mean, image.divisor);
@@ -194,7 +203,8 @@ impl Graph {
         let name = name.into();
         let from = self.node(input).shape;
         let shape = match infer(&op, from) {
-            Ok(shape) => shape,
+            Ok(shape) if shape.is_sensible() => shape,
+            Ok(shape) => return Err(refuse(&name, op.kind(), format!("its output, {shape}, is too large"))),
             Err(reason) => return Err(refuse(&name, op.kind(), reason)),
         };
         self.push(Node { name, op, input: Some(input), shape })
@@ -261,6 +271,9 @@ fn windows(size: u32, before: u32, after: u32, window: u32, stride: u32, directi
         return Err(format!("window {window} and stride {stride} of the {direction} must not be zero"));
     }
     let whole = u64::from(size) + u64::from(before) + u64::from(after);
+    if whole > LARGEST {
+        return Err(format!("the {direction} with its padding, {whole}, is too large"));
+    }
     let Some(rest) = whole.checked_sub(u64::from(window)) else {
         return Err(format!(
             "a window of {direction} {window} does not fit {whole} (with {before} + {after} of padding)"
@@ -291,7 +304,9 @@ fn infer(op: &Op, from: Shape) -> Result<Shape, String> {
             if *kernels == 0 || dilation.x == 0 || dilation.y == 0 || window.x == 0 || window.y == 0 {
                 return Err("kernels, window and dilation must not be zero".to_owned());
             }
-            let expected = u64::from(*kernels) * u64::from(from.channels) * u64::from(window.y) * u64::from(window.x);
+            let expected = [kernels, &from.channels, &window.y, &window.x]
+                .into_iter()
+                .fold(1u64, |product, &size| product.saturating_mul(u64::from(size)));
             if weights.len() as u64 != expected {
                 return Err(format!(
                     "{} weights, but {kernels} kernels of {} channels of {} x {} have {expected}",

@@ -139,6 +139,7 @@ impl Lowering<'_> {
         let target = self.program.whole(target);
         let source = self.program.whole(source);
         for band in bands {
+            limits::operation(&layer, entries, kernel, band.lines * u32::from(target.width))?;
             let data = cbuf::data_banks(self.config, entries, band.input_lines);
             let banks = cbuf::weight_banks(self.config, packed.size, data)
                 .ok_or_else(|| Error::unsupported(&layer, format!("{data} banks of data leave none for weights")))?;

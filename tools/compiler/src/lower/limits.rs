@@ -62,6 +62,27 @@ pub(super) fn convolution(layer: &str, op: &Convolution) -> Result<(), Error> {
     )
 }
 
+/// What one operation of the convolution pipeline reads and makes: buffer entries a line of input, bytes of a kernel,
+/// pixels of output.
+pub(super) fn operation(layer: &str, entries_per_slice: u32, kernel: Shape, pixels: u32) -> Result<(), Error> {
+    check(
+        layer,
+        &[
+            Limit {
+                what: "number of convolution buffer entries a line",
+                value: entries_per_slice,
+                most: csc::d_entry_per_slice::ENTRIES.max() + 1,
+            },
+            Limit {
+                what: "number of bytes of a kernel",
+                value: kernel.elements() as u32,
+                most: cdma::d_weight_size_0::BYTE_PER_KERNEL.max() + 1,
+            },
+            Limit { what: "number of output pixels", value: pixels, most: csc::d_atomics::ATOMICS.max() + 1 },
+        ],
+    )
+}
+
 /// The largest side of a pooling window, of which [`pdp_line_buffer`] keeps partial results.
 const LARGEST_POOLING_WINDOW: u32 = 8;
 

@@ -98,6 +98,7 @@ impl Lowering<'_> {
     /// The surface of an input: an image where a convolution can read it so, else a feature cube.
     fn input(&mut self, id: NodeId, number: u16) -> Result<(), Error> {
         let node = self.graph.node(id);
+        limits::cube(&node.name, node.shape)?;
         let pixel = match node.shape.channels {
             1 => Some((PixelFormat::R8, 1)),
             3 | 4 => Some((PixelFormat::A8B8G8R8, 4)),
