@@ -7,6 +7,9 @@
 //! latter, paths within it start with `super::`, never with `crate::`.
 #![cfg_attr(not(MODULE), no_std)]
 
+#[cfg(feature = "bulk")]
+extern crate std;
+
 pub mod config;
 pub mod desc;
 pub mod emu;

@@ -290,4 +290,18 @@ impl Layout for Cube {
     fn following(&self, at: Index) -> Option<Index> {
         super::next_in_atoms(self.extents, self.atom_elements(), self.is_between(), at)
     }
+
+    #[cfg(feature = "bulk")]
+    fn pack<T: Element>(&self, order: Order, plain: &[T], memory: &mut [u8]) -> Result<(), Error> {
+        super::transfer::check(self, plain, memory.len())?;
+        super::bulk::pack_feature(self, order, plain, memory);
+        Ok(())
+    }
+
+    #[cfg(feature = "bulk")]
+    fn unpack<T: Element>(&self, order: Order, memory: &[u8], plain: &mut [T]) -> Result<(), Error> {
+        super::transfer::check(self, plain, memory.len())?;
+        super::bulk::unpack_feature(self, order, memory, plain);
+        Ok(())
+    }
 }

@@ -30,6 +30,8 @@
 //! ```
 
 pub mod align;
+#[cfg(feature = "bulk")]
+pub mod bulk;
 mod element;
 mod error;
 pub mod feature;

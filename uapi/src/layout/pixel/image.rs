@@ -227,4 +227,84 @@ impl Image {
         }
         Ok(())
     }
+
+    /// Writes 8-bit RGB (three bytes a pixel, red first) to the planes of a format with three or four channels, in
+    /// which R, G, B stand for the first three; the fourth gets `alpha`.
+    ///
+    /// Integers are widened by repeating their bits, so that 0 and 255 become 0 and the largest value; fp16 gets the
+    /// number 0 to 255.
+    pub fn pack_rgb(&self, rgb: &[u8], alpha: u8, planes: [&mut [u8]; 2]) -> Result<(), Error> {
+        if self.format.channels == 1 {
+            return Err(Error::new(Rule::PixelRgb, 1, 3));
+        }
+        let pixels = self.width as u64 * self.height as u64;
+        if rgb.len() as u64 != pixels.saturating_mul(3) {
+            return Err(Error::new(Rule::PlainLength, rgb.len() as u64, pixels.saturating_mul(3)));
+        }
+        let [first, second] = planes;
+        Error::unless_at_least(Rule::MemoryLength, first.len() as u64, self.span(0))?;
+        Error::unless_at_least(Rule::MemoryLength, second.len() as u64, self.span(1))?;
+        for (plane, memory) in [&mut *first, &mut *second].into_iter().enumerate() {
+            self.clear_gaps(plane as u32, memory);
+        }
+        #[cfg(feature = "bulk")]
+        let done = super::super::bulk::pack_rgb(self, rgb, alpha, [&mut *first, &mut *second]);
+        #[cfg(not(feature = "bulk"))]
+        let done = 0;
+        self.pack_rgb_from(done, rgb, alpha, [first, second]);
+        Ok(())
+    }
+
+    /// Whether widening an 8-bit value to the format's components repeats whole bytes.
+    #[cfg(feature = "bulk")]
+    pub(in super::super) fn widens_by_bytes(&self) -> bool {
+        let whole = |component: &Component| matches!((component.bits, component.stored), (8, 8) | (16, 16));
+        self.format.kind == super::Kind::Unsigned && self.format.components().iter().all(whole)
+    }
+
+    /// Converts the pixels of each line from `first` on.
+    fn pack_rgb_from(&self, first: u32, rgb: &[u8], alpha: u8, planes: [&mut [u8]; 2]) {
+        let [luma, chroma] = planes;
+        let widen = |value: u8, component: Component| match self.format.kind {
+            super::Kind::Float => super::super::half::from_fixed(i64::from(value), 0),
+            super::Kind::Unsigned | super::Kind::Signed => {
+                let repeated = u32::from(value) * 0x0101;
+                (repeated >> (16 - component.bits)) as u16
+            }
+        };
+        for h in 0..self.height {
+            for w in first..self.width {
+                let at = (h as usize * self.width as usize + w as usize) * 3;
+                let values = [rgb[at], rgb[at + 1], rgb[at + 2], alpha];
+                let mut pixels = [0; 2];
+                for (component, value) in self.format.components().iter().zip(values) {
+                    let pixel = &mut pixels[component.plane as usize];
+                    *pixel = component.insert(*pixel, widen(value, *component));
+                }
+                for (plane, memory) in [&mut *luma, &mut *chroma].into_iter().enumerate() {
+                    let bytes = self.format.bytes_per_pixel[plane] as usize;
+                    if bytes > 0 {
+                        let to = self.pixel_offset(plane as u32, h, w) as usize;
+                        memory[to..to + bytes].copy_from_slice(&pixels[plane].to_le_bytes()[..bytes]);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Clears the bytes of a plane that hold no pixel.
+    fn clear_gaps(&self, plane: u32, memory: &mut [u8]) {
+        let span = self.span(plane) as usize;
+        let pixels = self.width as usize * self.format.bytes_per_pixel[(plane & 1) as usize] as usize;
+        if pixels == 0 {
+            return;
+        }
+        let mut done = 0;
+        for h in 0..self.height {
+            let first = self.pixel_offset(plane, h, 0) as usize;
+            memory[done..first].fill(0);
+            done = first + pixels;
+        }
+        memory[done..span].fill(0);
+    }
 }

@@ -7,6 +7,8 @@
 //! Source: "In-memory data formats", section "Basic Weight for Direct Convolution".
 
 use super::super::{multiply_add, round_up, Error, Extents, Index, Layout, Rule};
+#[cfg(feature = "bulk")]
+use super::super::{Element, Order};
 use super::{Geometry, Groups};
 
 /// Direct weights.
@@ -157,6 +159,20 @@ impl Layout for Direct {
 
     fn following(&self, at: Index) -> Option<Index> {
         self.at(self.offset(at.n, at.c, at.h, at.w) + u64::from(self.element_bytes()))
+    }
+
+    #[cfg(feature = "bulk")]
+    fn pack<T: Element>(&self, order: Order, plain: &[T], memory: &mut [u8]) -> Result<(), Error> {
+        super::super::transfer::check(self, plain, memory.len())?;
+        super::super::bulk::pack_direct(self, order, plain, memory);
+        Ok(())
+    }
+
+    #[cfg(feature = "bulk")]
+    fn unpack<T: Element>(&self, order: Order, memory: &[u8], plain: &mut [T]) -> Result<(), Error> {
+        super::super::transfer::check(self, plain, memory.len())?;
+        super::super::bulk::unpack_direct(self, order, memory, plain);
+        Ok(())
     }
 }
 

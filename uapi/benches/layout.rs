@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! How fast layouts pack and unpack, beside a memory copy of the same bytes in the same run.
+//!
+//! `cargo bench -p nvdla-uapi --bench layout` prints a table: a line a conversion, a column a size, each cell GB/s of the
+//! plain tensor's bytes and its ratio to the copy of as many bytes, measured in turns. Then criterion measures each at
+//! 4 MB. `-- --quick-table` leaves the second part out.
+
+use criterion::{criterion_group, Criterion, Throughput};
+use nvdla_uapi::layout::feature::Cube;
+use nvdla_uapi::layout::pixel::Image;
+use nvdla_uapi::layout::weight::{Compressed, Direct, Geometry, Surfaces};
+use nvdla_uapi::layout::{Element, Extents, Layout, Order};
+use nvdla_uapi::reg::values::{PixelFormat, Precision};
+use std::time::{Duration, Instant};
+
+/// The sizes of the table, in KB.
+const SIZES: [usize; 6] = [64, 256, 1024, 4096, 16384, 65536];
+
+/// A conversion, ready to run.
+struct Case {
+    name: &'static str,
+    /// The ratio that it should reach, or GB/s where negative.
+    goal: f64,
+    /// Bytes that count: those of the larger side.
+    bytes: usize,
+    run: Box<dyn FnMut()>,
+}
+
+fn noise<T: Element>(count: usize) -> Vec<T> {
+    let mut state = 1u64;
+    (0..count)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            T::read(&(state >> 20).to_le_bytes())
+        })
+        .collect()
+}
+
+/// A cube of about `bytes` with 64 channels (or `channels`).
+fn cube(bytes: usize, channels: u32, precision: Precision, atom: u32) -> Cube {
+    let element = nvdla_uapi::layout::bytes(precision);
+    let pixels = bytes as u32 / channels / element;
+    // Not a power of two, as real images are.
+    let width = 56.min(pixels);
+    Cube::packed(Extents::new(1, channels, pixels / width, width), precision, atom).unwrap()
+}
+
+fn feature<T: Element>(
+    bytes: usize,
+    names: [&'static str; 2],
+    goal: f64,
+    order: Order,
+    precision: Precision,
+    atom: u32,
+) -> [Case; 2] {
+    let cube = cube(bytes, 64, precision, atom);
+    let plain = noise::<T>(cube.extents().elements() as usize);
+    let mut memory = vec![0u8; cube.size() as usize];
+    cube.pack(order, &plain, &mut memory).unwrap();
+    let (packed, mut back) = (memory.clone(), plain.clone());
+    let bytes = memory.len();
+    let pack = Box::new(move || cube.pack(order, &plain, &mut memory).unwrap());
+    let unpack = Box::new(move || cube.unpack(order, &packed, &mut back).unwrap());
+    [Case { name: names[0], goal, bytes, run: pack }, Case { name: names[1], goal, bytes, run: unpack }]
+}
+
+fn weights<T: Element>(
+    bytes: usize,
+    name: &'static str,
+    goal: f64,
+    order: Order,
+    precision: Precision,
+    side: u32,
+) -> Case {
+    let channels = 256;
+    let kernel = channels * side * side * nvdla_uapi::layout::bytes(precision);
+    let extents = Extents::new((bytes as u32 / kernel).max(1), channels, side, side);
+    let direct = Direct::new(extents, Geometry::documented(precision)).unwrap();
+    let plain = noise::<T>(extents.elements() as usize);
+    let mut memory = vec![0u8; direct.size() as usize];
+    let bytes = memory.len();
+    Case { name, goal, bytes, run: Box::new(move || direct.pack(order, &plain, &mut memory).unwrap()) }
+}
+
+fn pixels(bytes: usize, name: &'static str, goal: f64, format: PixelFormat) -> Case {
+    let pixel: u32 = nvdla_uapi::layout::pixel::Format::new(format).bytes_per_pixel.iter().sum();
+    let count = bytes as u32 / pixel;
+    let width = 224;
+    let image = Image::packed(format, width, (count / width).max(1), 0, 32).unwrap();
+    let rgb = noise::<u8>((width * image.extents().h * 3) as usize);
+    let (mut first, mut second) = (vec![0u8; image.span(0) as usize], vec![0u8; image.span(1) as usize]);
+    let bytes = first.len() + second.len();
+    Case { name, goal, bytes, run: Box::new(move || image.pack_rgb(&rgb, 255, [&mut first, &mut second]).unwrap()) }
+}
+
+fn compression(bytes: usize, names: [&'static str; 2], goal: f64, precision: Precision) -> [Case; 2] {
+    let element = nvdla_uapi::layout::bytes(precision);
+    let extents = Extents::new((bytes as u32 / (256 * element)).max(1), 256, 1, 1);
+    let direct = Direct::new(extents, Geometry::documented(precision)).unwrap();
+    let mut mapped = noise::<u8>(direct.size() as usize);
+    for (index, weight) in mapped.chunks_mut(element as usize).enumerate() {
+        if (index * 7919) % 10 < 6 {
+            weight.fill(0);
+        }
+    }
+    let compressed = Compressed::new(direct);
+    let sizes = [compressed.max_size(), compressed.wmb_size(), compressed.wgs_size()];
+    let [mut data, mut wmb, mut wgs] = sizes.map(|size| vec![0u8; size as usize]);
+    compressed.compress(&mapped, Surfaces { weights: &mut data, wmb: &mut wmb, wgs: &mut wgs }).unwrap();
+    let (from_data, from_wmb, from_wgs) = (data.clone(), wmb.clone(), wgs.clone());
+    let mut back = mapped.clone();
+    let bytes = mapped.len();
+    let compress = move || {
+        let surfaces = Surfaces { weights: &mut data[..], wmb: &mut wmb[..], wgs: &mut wgs[..] };
+        compressed.compress(&mapped, surfaces).unwrap();
+    };
+    let decompress = move || {
+        let surfaces = Surfaces { weights: &from_data[..], wmb: &from_wmb[..], wgs: &from_wgs[..] };
+        compressed.decompress(surfaces, &mut back).unwrap();
+    };
+    [
+        Case { name: names[0], goal, bytes, run: Box::new(compress) },
+        Case { name: names[1], goal, bytes, run: Box::new(decompress) },
+    ]
+}
+
+/// All conversions at about that size.
+fn cases(bytes: usize) -> Vec<Case> {
+    use Order::{Nchw, Nhwc};
+    use Precision::{Fp16, Int8};
+    let half = 0.5;
+    let mut cases = Vec::new();
+    cases.extend(feature::<i8>(bytes, ["feature int8 from NCHW", "feature int8 to NCHW"], half, Nchw, Int8, 32));
+    cases.extend(feature::<i8>(bytes, ["feature int8 from NHWC", "feature int8 to NHWC"], half, Nhwc, Int8, 32));
+    cases.extend(feature::<u16>(bytes, ["feature fp16 from NCHW", "feature fp16 to NCHW"], half, Nchw, Fp16, 32));
+    cases.extend(feature::<u16>(bytes, ["feature fp16 from NHWC", "feature fp16 to NHWC"], half, Nhwc, Fp16, 32));
+    let small = ["feature int8 from NCHW, 8-byte atoms", "feature int8 to NCHW, 8-byte atoms"];
+    cases.extend(feature::<i8>(bytes, small, half, Nchw, Int8, 8));
+    let small = ["feature int8 from NHWC, 8-byte atoms", "feature int8 to NHWC, 8-byte atoms"];
+    cases.extend(feature::<i8>(bytes, small, half, Nhwc, Int8, 8));
+    let third = 1.0 / 3.0;
+    cases.push(pixels(bytes, "RGB to A8B8G8R8", third, PixelFormat::A8B8G8R8));
+    cases.push(pixels(bytes, "RGB to R8G8B8A8", third, PixelFormat::R8G8B8A8));
+    cases.push(pixels(bytes, "RGB to Y8___U8V8_N444", third, PixelFormat::Y8_U8V8N444));
+    cases.push(pixels(bytes, "RGB to A16B16G16R16", third, PixelFormat::A16B16G16R16));
+    cases.push(pixels(bytes, "RGB to A2B10G10R10", third, PixelFormat::A2B10G10R10));
+    cases.push(pixels(bytes, "RGB to A16B16G16R16_F", third, PixelFormat::A16B16G16R16F));
+    cases.push(weights::<i8>(bytes, "direct 3x3 int8 from KCRS", third, Nchw, Int8, 3));
+    cases.push(weights::<i8>(bytes, "direct 3x3 int8 from KRSC", third, Nhwc, Int8, 3));
+    cases.push(weights::<i8>(bytes, "direct 1x1 int8 from KCRS", third, Nchw, Int8, 1));
+    cases.push(weights::<i8>(bytes, "direct 5x5 int8 from KCRS", third, Nchw, Int8, 5));
+    cases.push(weights::<u16>(bytes, "direct 3x3 fp16 from KCRS", third, Nchw, Fp16, 3));
+    cases.push(weights::<u16>(bytes, "direct 3x3 fp16 from KRSC", third, Nhwc, Fp16, 3));
+    cases.extend(compression(bytes, ["compress int8, 60 % zero", "decompress int8, 60 % zero"], -1.0, Int8));
+    cases.extend(compression(bytes, ["compress fp16, 60 % zero", "decompress fp16, 60 % zero"], -1.0, Fp16));
+    cases
+}
+
+/// The best times of `run` and of copying as many bytes, in turns.
+fn measure(case: &mut Case) -> (f64, f64) {
+    let source = vec![1u8; case.bytes];
+    let mut target = vec![2u8; case.bytes];
+    let (mut best, mut copy) = (Duration::MAX, Duration::MAX);
+    let started = Instant::now();
+    let mut rounds = 0;
+    while rounds < 5 || (started.elapsed() < Duration::from_millis(60) && rounds < 2000) {
+        let start = Instant::now();
+        (case.run)();
+        best = best.min(start.elapsed());
+        let start = Instant::now();
+        target.copy_from_slice(&source);
+        std::hint::black_box(&mut target);
+        copy = copy.min(start.elapsed());
+        rounds += 1;
+    }
+    (case.bytes as f64 / best.as_secs_f64() / 1e9, case.bytes as f64 / copy.as_secs_f64() / 1e9)
+}
+
+fn table() {
+    print!("{:40} {:>6}", "GB/s (ratio to memcpy)", "goal");
+    for size in SIZES {
+        print!(" {:>14}", format!("{size} KB"));
+    }
+    println!();
+    let mut lines: Vec<String> = Vec::new();
+    for size in SIZES {
+        for (index, mut case) in cases(size << 10).into_iter().enumerate() {
+            let (speed, copy) = measure(&mut case);
+            if lines.len() <= index {
+                let goal = if case.goal < 0.0 { format!("{} GB/s", -case.goal) } else { format!("{:.2}", case.goal) };
+                lines.push(format!("{:40} {goal:>6}", case.name));
+            }
+            lines[index] += &format!(" {:>14}", format!("{speed:.1} ({:.2})", speed / copy));
+        }
+    }
+    for line in lines {
+        println!("{line}");
+    }
+}
+
+fn criterion_benches(criterion: &mut Criterion) {
+    for mut case in cases(4 << 20) {
+        let mut group = criterion.benchmark_group("layout");
+        group.throughput(Throughput::Bytes(case.bytes as u64));
+        group.bench_function(case.name, |bencher| bencher.iter(|| (case.run)()));
+    }
+}
+
+criterion_group! {
+    name = benches;
+    config = Criterion::default()
+        .sample_size(20)
+        .warm_up_time(Duration::from_millis(200))
+        .measurement_time(Duration::from_millis(800));
+    targets = criterion_benches
+}
+
+fn main() {
+    // `cargo test --benches` only asks whether it runs.
+    if std::env::args().any(|argument| argument == "--test") {
+        return;
+    }
+    table();
+    if !std::env::args().any(|argument| argument == "--quick-table") {
+        benches();
+    }
+}

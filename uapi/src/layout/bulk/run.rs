@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! Transposing runs of pixels: `lanes` rows of elements (channel planes) to and from atoms.
+//!
+//! A run is cut into tiles of [`TILE`] bytes of each row. Vector code does whole tiles of whole atoms; a tile that is
+//! cut short by the end of the run or of the channels goes through a scratch tile.
+
+/// Bytes of a row in a tile.
+pub(super) const TILE: usize = 64;
+/// Rows of a tile at most: 32 int8 channels in a 32-byte atom.
+pub(super) const MAX_ROWS: usize = 32;
+
+/// Transposes `tiles` whole tiles: rows at `source`, `stride` bytes apart, to atoms at `target`.
+///
+/// # Safety
+/// Each row has `tiles` x `TILE` bytes; the target has as many bytes as all rows together.
+pub(super) type PackTiles = unsafe fn(source: *const u8, stride: usize, target: *mut u8, tiles: usize);
+
+/// The reverse: atoms at `source` to rows at `target`, `stride` bytes apart.
+///
+/// # Safety
+/// As for [`PackTiles`].
+pub(super) type UnpackTiles = unsafe fn(source: *const u8, target: *mut u8, stride: usize, tiles: usize);
+
+/// How runs of one shape are transposed on this machine.
+#[derive(Clone, Copy)]
+pub(super) struct Transpose {
+    /// Elements of an atom.
+    pub(super) rows: usize,
+    /// Bytes of an element.
+    pub(super) bytes: usize,
+    pub(super) pack: PackTiles,
+    pub(super) unpack: UnpackTiles,
+}
+
+impl Transpose {
+    /// The fastest code for atoms of that many elements of that many bytes.
+    pub(super) fn new(rows: usize, bytes: usize) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(transpose) = super::x86::transpose(rows, bytes) {
+            return transpose;
+        }
+        Self::portable(rows, bytes)
+    }
+
+    /// Plain code.
+    pub(super) fn portable(rows: usize, bytes: usize) -> Self {
+        let (pack, unpack): (PackTiles, UnpackTiles) = match (rows, bytes) {
+            (32, 1) => (pack_tiles::<32, 1>, unpack_tiles::<32, 1>),
+            (16, 1) => (pack_tiles::<16, 1>, unpack_tiles::<16, 1>),
+            (8, 1) => (pack_tiles::<8, 1>, unpack_tiles::<8, 1>),
+            (16, _) => (pack_tiles::<16, 2>, unpack_tiles::<16, 2>),
+            (8, _) => (pack_tiles::<8, 2>, unpack_tiles::<8, 2>),
+            _ => (pack_tiles::<4, 2>, unpack_tiles::<4, 2>),
+        };
+        Self { rows, bytes, pack, unpack }
+    }
+
+    /// Packs a run of `pixels`, of whose atoms only the first `channels` elements have a row; the rest becomes zero.
+    ///
+    /// # Safety
+    /// `source` has `channels` rows of `pixels` elements, `stride` bytes apart; `target` has `pixels` atoms.
+    pub(super) unsafe fn pack_run(
+        self,
+        source: *const u8,
+        stride: usize,
+        channels: usize,
+        target: *mut u8,
+        pixels: usize,
+    ) {
+        let row = pixels * self.bytes;
+        let whole = if channels == self.rows { row / TILE } else { 0 };
+        // SAFETY: whole tiles lie inside the rows and the target.
+        unsafe { (self.pack)(source, stride, target, whole) };
+        let mut done = whole * TILE;
+        while done < row {
+            let part = TILE.min(row - done);
+            let mut rows = [0u8; MAX_ROWS * TILE];
+            let mut atoms = [0u8; MAX_ROWS * TILE];
+            // SAFETY: `part` bytes from `done` lie inside each of the rows; both scratch tiles have room for all
+            // rows; `part` of the row's bytes make `part` x rows bytes of atoms, which lie inside the target.
+            unsafe {
+                for channel in 0..channels {
+                    let from = source.add(channel * stride + done);
+                    core::ptr::copy_nonoverlapping(from, rows.as_mut_ptr().add(channel * TILE), part);
+                }
+                (self.pack)(rows.as_ptr(), TILE, atoms.as_mut_ptr(), 1);
+                let to = target.add(done * self.rows);
+                core::ptr::copy_nonoverlapping(atoms.as_ptr(), to, part * self.rows);
+            }
+            done += part;
+        }
+    }
+
+    /// Unpacks a run of `pixels` into `channels` rows.
+    ///
+    /// # Safety
+    /// `source` has `pixels` atoms; `target` has `channels` rows of `pixels` elements, `stride` bytes apart.
+    pub(super) unsafe fn unpack_run(
+        self,
+        source: *const u8,
+        target: *mut u8,
+        stride: usize,
+        channels: usize,
+        pixels: usize,
+    ) {
+        let row = pixels * self.bytes;
+        let whole = if channels == self.rows { row / TILE } else { 0 };
+        // SAFETY: whole tiles lie inside the source and the rows.
+        unsafe { (self.unpack)(source, target, stride, whole) };
+        let mut done = whole * TILE;
+        while done < row {
+            let part = TILE.min(row - done);
+            let mut rows = [0u8; MAX_ROWS * TILE];
+            let mut atoms = [0u8; MAX_ROWS * TILE];
+            // SAFETY: as in `pack_run`, with source and target changed about.
+            unsafe {
+                let from = source.add(done * self.rows);
+                core::ptr::copy_nonoverlapping(from, atoms.as_mut_ptr(), part * self.rows);
+                (self.unpack)(atoms.as_ptr(), rows.as_mut_ptr(), TILE, 1);
+                for channel in 0..channels {
+                    let to = target.add(channel * stride + done);
+                    core::ptr::copy_nonoverlapping(rows.as_ptr().add(channel * TILE), to, part);
+                }
+            }
+            done += part;
+        }
+    }
+}
+
+unsafe fn pack_tiles<const L: usize, const B: usize>(source: *const u8, stride: usize, target: *mut u8, tiles: usize) {
+    for pixel in 0..tiles * TILE / B {
+        for row in 0..L {
+            // SAFETY: the caller's rows and target hold `tiles` tiles.
+            unsafe {
+                let from = source.add(row * stride + pixel * B);
+                core::ptr::copy_nonoverlapping(from, target.add((pixel * L + row) * B), B);
+            }
+        }
+    }
+}
+
+unsafe fn unpack_tiles<const L: usize, const B: usize>(
+    source: *const u8,
+    target: *mut u8,
+    stride: usize,
+    tiles: usize,
+) {
+    for pixel in 0..tiles * TILE / B {
+        for row in 0..L {
+            // SAFETY: the caller's source and rows hold `tiles` tiles.
+            unsafe {
+                let from = source.add((pixel * L + row) * B);
+                core::ptr::copy_nonoverlapping(from, target.add(row * stride + pixel * B), B);
+            }
+        }
+    }
+}
