@@ -21,6 +21,7 @@ impl Error {
     }
 
     /// `Ok` where `value` is a multiple of `divisor` (not zero).
+    #[allow(clippy::manual_is_multiple_of)] // the kernel's oldest compiler does not have it
     pub(super) const fn unless_multiple(rule: Rule, value: u64, divisor: u64) -> Result<(), Self> {
         if value % divisor == 0 {
             Ok(())

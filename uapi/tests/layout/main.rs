@@ -6,6 +6,7 @@
 //! `docs/layouts/rules.md` says which test holds which rule.
 
 mod align;
+mod bulk;
 mod compress;
 mod convert;
 mod feature;

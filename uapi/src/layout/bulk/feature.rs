@@ -11,6 +11,7 @@ use super::{bytes_of, bytes_of_mut, in_parallel, Destination};
 const BLOCK: usize = 16 << 10;
 
 /// A cube as runs of pixels that are contiguous both in a channel plane and in a surface.
+#[allow(clippy::struct_field_names)] // the number of runs is what it is
 struct Runs {
     extents: Extents,
     surfaces: usize,

@@ -54,35 +54,47 @@ impl Block {
     }
 }
 
-/// Converts with vector code as much of each line as possible: returns how many pixels of each line are done.
+/// Converts with vector code what is wide enough: returns how many pixels of each line are done, all or none.
 pub(in super::super) fn rgb(image: &Image, rgb: &[u8], alpha: u8, planes: [&mut [u8]; 2]) -> u32 {
     #[cfg(target_arch = "x86_64")]
     let shuffle = super::x86::shuffle();
     #[cfg(not(target_arch = "x86_64"))]
     let shuffle: Option<Shuffle> = None;
-    let Some(shuffle) = shuffle else { return 0 };
     let extents = image.extents();
     let (width, height) = (extents.w as usize, extents.h as usize);
+    let Some(shuffle) = shuffle.filter(|_| width >= PIXELS) else { return 0 };
     assert!(rgb.len() >= width * height * 3);
     let mut blocks = [None, None];
     for plane in 0..image.format().planes {
         let Some(block) = Block::new(image, plane) else { return 0 };
         blocks[plane as usize] = Some(block);
     }
-    // The last block reads 16 bytes past its pixels.
-    let whole = (width * 3).saturating_sub(16) / SOURCE;
     for (plane, memory) in planes.into_iter().enumerate() {
         let Some(block) = &blocks[plane] else { continue };
         assert!(memory.len() as u64 >= image.span(plane as u32));
         let target = Destination(memory.as_mut_ptr());
+        let pixel = block.len / PIXELS;
         in_parallel(height, memory.len(), |lines| {
             for line in lines {
                 let to = image.pixel_offset(plane as u32, line as u32, 0) as usize;
-                // SAFETY: the line's blocks and 16 bytes more lie in the source's line, and its pixels in the plane;
-                // parts write different lines.
+                // Of the last line, the last block would read past the source.
+                let readable = (rgb.len() - line * width * 3).saturating_sub(16) / SOURCE;
+                let whole = readable.min(width / PIXELS);
+                // SAFETY: the line's whole blocks and 16 bytes more lie in the source, and its pixels in the plane. Parts
+                // write different lines.
                 unsafe { shuffle(block, alpha, rgb.as_ptr().add(line * width * 3), target.at(to), whole) };
+                // What is left goes through a copy with 16 bytes more; the last block may overlap the one before.
+                let mut done = whole * PIXELS;
+                while done < width {
+                    let first = done.min(width - PIXELS);
+                    let mut copy = [0; SOURCE + 16];
+                    copy[..SOURCE].copy_from_slice(&rgb[(line * width + first) * 3..][..SOURCE]);
+                    // SAFETY: a block and 16 bytes more lie in the copy, and its pixels in the plane.
+                    unsafe { shuffle(block, alpha, copy.as_ptr(), target.at(to + first * pixel), 1) };
+                    done = first + PIXELS;
+                }
             }
         });
     }
-    (whole * PIXELS) as u32
+    width as u32
 }

@@ -156,3 +156,58 @@ unsafe fn unpack_tiles<const L: usize, const B: usize>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec;
+    use std::vec::Vec;
+
+    /// Every code that this machine can run, for a shape.
+    fn codes(rows: usize, bytes: usize) -> Vec<Transpose> {
+        let mut codes = vec![Transpose::portable(rows, bytes), Transpose::new(rows, bytes)];
+        #[cfg(target_arch = "x86_64")]
+        {
+            if std::is_x86_feature_detected!("avx2") {
+                codes.extend(super::super::x86::avx2_transpose(rows, bytes));
+            }
+            if std::is_x86_feature_detected!("avx512vbmi") && std::is_x86_feature_detected!("avx512vl") {
+                codes.extend(super::super::x86::avx512_transpose(rows, bytes));
+            }
+        }
+        codes
+    }
+
+    #[test]
+    fn all_codes_transpose_all_shapes() {
+        for (rows, bytes) in [(32, 1), (16, 1), (8, 1), (16, 2), (8, 2), (4, 2)] {
+            for code in codes(rows, bytes) {
+                for pixels in [1, 31, 32, 63, 64, 65, 128, 300] {
+                    for channels in [1, rows - 1, rows] {
+                        let stride = pixels * bytes + 5;
+                        let plain: Vec<u8> = (0..stride * channels).map(|i| (i * 7 + i / 251 + 1) as u8).collect();
+                        let mut atoms = vec![0xaa; pixels * rows * bytes];
+                        // SAFETY: rows and atoms have the sizes that the run asks for.
+                        unsafe { code.pack_run(plain.as_ptr(), stride, channels, atoms.as_mut_ptr(), pixels) };
+                        let mut back = plain.clone();
+                        for channel in 0..rows {
+                            for pixel in 0..pixels {
+                                let atom = &atoms[(pixel * rows + channel) * bytes..][..bytes];
+                                if channel < channels {
+                                    let at = channel * stride + pixel * bytes;
+                                    assert_eq!(atom, &plain[at..at + bytes], "{rows}x{bytes} {channel} {pixel}");
+                                    back[at..at + bytes].fill(0);
+                                } else {
+                                    assert!(atom.iter().all(|byte| *byte == 0));
+                                }
+                            }
+                        }
+                        // SAFETY: as above.
+                        unsafe { code.unpack_run(atoms.as_ptr(), back.as_mut_ptr(), stride, channels, pixels) };
+                        assert!(back == plain, "{rows}x{bytes} {channels} {pixels}");
+                    }
+                }
+            }
+        }
+    }
+}

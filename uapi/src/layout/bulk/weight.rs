@@ -9,7 +9,6 @@ use super::super::weight::Direct;
 use super::super::{Element, Layout, Order};
 use super::{bytes_of, bytes_of_mut, in_parallel, Destination};
 use core::ops::Range;
-use std::vec::Vec;
 
 /// Permutes the bytes of a block of registers; see [`Permutation`].
 ///
@@ -17,42 +16,54 @@ use std::vec::Vec;
 /// Both sides hold the permutation's registers, `from` and `to` bytes apart.
 pub(super) type Permute = unsafe fn(plan: &Permutation, source: *const u8, from: usize, target: *mut u8, to: usize);
 
+/// Registers at most.
+pub(super) const MAX_REGISTERS: usize = 32;
+
 /// A permutation of the elements of `count` registers of 64 bytes into as many others.
 pub(super) struct Permutation {
     /// Registers.
     pub(super) count: usize,
     /// For each target register, each byte's (or 16-bit element's) place within its pair of source registers.
-    pub(super) index: Vec<[u8; 64]>,
+    pub(super) index: [[u8; 64]; MAX_REGISTERS],
     /// For each target register and pair of source registers, which elements come from that pair.
-    pub(super) mask: Vec<u64>,
+    pub(super) mask: [[u64; MAX_REGISTERS / 2]; MAX_REGISTERS],
 }
 
 impl Permutation {
-    /// The permutation that takes element `at` of all from `source(at)`.
-    fn new(count: usize, bytes: usize, source: impl Fn(usize) -> usize) -> Self {
+    /// The transposition of channels x `positions` elements (or with `back` of positions x channels), where the
+    /// channels of `bytes` each fill a register.
+    const fn new(positions: usize, bytes: usize, back: bool) -> Self {
         let lanes = 64 / bytes;
-        let pairs = count.div_ceil(2);
-        let mut plan = Self { count, index: std::vec![[0; 64]; count], mask: std::vec![0; count * pairs] };
-        for at in 0..count * lanes {
-            let from = source(at);
+        let mut plan =
+            Self { count: positions, index: [[0; 64]; MAX_REGISTERS], mask: [[0; MAX_REGISTERS / 2]; MAX_REGISTERS] };
+        let mut at = 0;
+        while at < positions * lanes {
+            let from = if back { at % positions * lanes + at / positions } else { at % lanes * positions + at / lanes };
             let (register, lane) = (at / lanes, at % lanes);
-            let place = from % (2 * lanes);
-            plan.index[register][lane * bytes] = place as u8;
-            plan.mask[register * pairs + from / (2 * lanes)] |= 1 << lane;
+            plan.index[register][lane * bytes] = (from % (2 * lanes)) as u8;
+            plan.mask[register][from / (2 * lanes)] |= 1 << lane;
+            at += 1;
         }
         plan
     }
 
-    /// From channels x positions to positions x channels.
-    fn to_positions(positions: usize, bytes: usize) -> Self {
-        let channels = 64 / bytes;
-        Self::new(positions, bytes, |at| at % channels * positions + at / channels)
-    }
-
-    /// The reverse.
-    fn to_channels(positions: usize, bytes: usize) -> Self {
-        let channels = 64 / bytes;
-        Self::new(positions, bytes, |at| at % positions * channels + at / positions)
+    /// The tables of the usual kernels, 2x2, 3x3 and 5x5.
+    fn usual(positions: usize, bytes: usize, back: bool) -> Option<&'static Self> {
+        static TABLES: [[[Permutation; 2]; 2]; 3] = {
+            const fn both(positions: usize) -> [[Permutation; 2]; 2] {
+                let one = [Permutation::new(positions, 1, false), Permutation::new(positions, 1, true)];
+                let two = [Permutation::new(positions, 2, false), Permutation::new(positions, 2, true)];
+                [one, two]
+            }
+            [both(4), both(9), both(25)]
+        };
+        let which = match positions {
+            4 => 0,
+            9 => 1,
+            25 => 2,
+            _ => return None,
+        };
+        Some(&TABLES[which][bytes - 1][usize::from(back)])
     }
 }
 
@@ -103,18 +114,31 @@ impl Plan {
     }
 }
 
-/// The permutation code and table for blocks of this shape, where this machine has it and it pays.
-fn permutation(
-    positions: usize,
-    bytes: usize,
-    table: impl Fn(usize, usize) -> Permutation,
-) -> Option<(Permutation, Permute)> {
-    #[cfg(target_arch = "x86_64")]
-    if (2..=32).contains(&positions) {
-        return super::x86::permute(positions, bytes).map(|permute| (table(positions, bytes), permute));
+/// A permutation's code and table.
+struct Permuter {
+    code: Permute,
+    own: Option<std::boxed::Box<Permutation>>,
+    usual: Option<&'static Permutation>,
+}
+
+impl Permuter {
+    /// For blocks of this shape, where this machine has the code and it pays.
+    fn new(positions: usize, bytes: usize, back: bool) -> Option<Self> {
+        if !(2..=MAX_REGISTERS).contains(&positions) {
+            return None;
+        }
+        #[cfg(target_arch = "x86_64")]
+        let code = super::x86::permute(positions, bytes);
+        #[cfg(not(target_arch = "x86_64"))]
+        let code: Option<Permute> = None;
+        let usual = Permutation::usual(positions, bytes, back);
+        let own = || std::boxed::Box::new(Permutation::new(positions, bytes, back));
+        code.map(|code| Self { code, own: usual.is_none().then(own), usual })
     }
-    let _ = (positions, bytes, table);
-    None
+
+    fn table(&self) -> Option<&Permutation> {
+        self.usual.or(self.own.as_deref())
+    }
 }
 
 /// Packs; sizes were checked.
@@ -124,8 +148,9 @@ pub(in super::super) fn pack<T: Element>(direct: &Direct, order: Order, plain: &
     assert!(plain.len() == plan.len() && memory.len() as u64 >= direct.size());
     memory[plain.len()..direct.size() as usize].fill(0);
     let target = Destination(memory.as_mut_ptr());
-    let permutation = match order {
-        Order::Nchw => permutation(plan.positions, plan.bytes, Permutation::to_positions),
+    let order = if plan.positions == 1 { Order::Nhwc } else { order };
+    let permuter = match order {
+        Order::Nchw => Permuter::new(plan.positions, plan.bytes, false),
         Order::Nhwc => None,
     };
     in_parallel(plan.kernels, plain.len(), |part| {
@@ -142,10 +167,12 @@ pub(in super::super) fn pack<T: Element>(direct: &Direct, order: Order, plain: &
                     Order::Nchw => {
                         let from = plain.as_ptr().add((k * plan.channels + first) * plan.positions * plan.bytes);
                         let mut done = 0;
-                        if let Some((table, permute)) = &permutation {
+                        if let Some((code, table)) =
+                            permuter.as_ref().and_then(|it| it.table().map(|table| (it.code, table)))
+                        {
                             while done + plan.step() <= channels {
                                 let from = from.add(done * plan.positions * plan.bytes);
-                                permute(table, from, 64, target.at(at + done * plan.bytes), step);
+                                code(table, from, 64, target.at(at + done * plan.bytes), step);
                                 done += plan.step();
                             }
                         }
@@ -168,8 +195,9 @@ pub(in super::super) fn unpack<T: Element>(direct: &Direct, order: Order, memory
     assert!(plain.len() == plan.len() && memory.len() as u64 >= direct.size());
     let bytes = plain.len();
     let target = Destination(plain.as_mut_ptr());
-    let permutation = match order {
-        Order::Nchw => permutation(plan.positions, plan.bytes, Permutation::to_channels),
+    let order = if plan.positions == 1 { Order::Nhwc } else { order };
+    let permuter = match order {
+        Order::Nchw => Permuter::new(plan.positions, plan.bytes, true),
         Order::Nhwc => None,
     };
     in_parallel(plan.kernels, bytes, |part| {
@@ -186,9 +214,11 @@ pub(in super::super) fn unpack<T: Element>(direct: &Direct, order: Order, memory
                         let to =
                             |channel| target.at((k * plan.channels + first + channel) * plan.positions * plan.bytes);
                         let mut done = 0;
-                        if let Some((table, permute)) = &permutation {
+                        if let Some((code, table)) =
+                            permuter.as_ref().and_then(|it| it.table().map(|table| (it.code, table)))
+                        {
                             while done + plan.step() <= channels {
-                                permute(table, from.add(done * plan.bytes), step, to(done), 64);
+                                code(table, from.add(done * plan.bytes), step, to(done), 64);
                                 done += plan.step();
                             }
                         }

@@ -7,6 +7,8 @@
 //! the channel has bits turn rows into atoms, and as many as the pixel has bits turn atoms into rows. Interleaving
 //! instructions work within 128 bits, so each 128-bit lane holds its own pixels.
 
+#![allow(clippy::needless_range_loop)] // registers are numbered as the shuffles are
+
 use super::pixel::{Block, Shuffle};
 use super::run::{PackTiles, Transpose, UnpackTiles, TILE};
 use super::weight::{Permutation, Permute};
@@ -342,9 +344,11 @@ pub(super) fn permute(positions: usize, bytes: usize) -> Option<Permute> {
     Some(match (positions, bytes) {
         (4, 1) => avx512_permute::<4, 1>,
         (9, 1) => avx512_permute::<9, 1>,
+        (25, 1) => avx512_permute::<25, 1>,
         (_, 1) => avx512_permute::<0, 1>,
         (4, _) => avx512_permute::<4, 2>,
         (9, _) => avx512_permute::<9, 2>,
+        (25, _) => avx512_permute::<25, 2>,
         _ => avx512_permute::<0, 2>,
     })
 }
@@ -365,11 +369,11 @@ unsafe fn avx512_permute<const N: usize, const B: usize>(
         // SAFETY: the caller's source holds all registers.
         *register = unsafe { _mm512_loadu_si512(source.add(index * from).cast()) };
     }
-    for (out, (index, masks)) in plan.index[..count].iter().zip(plan.mask.chunks_exact(pairs)).enumerate() {
+    for (out, (index, masks)) in plan.index[..count].iter().zip(&plan.mask).enumerate() {
         // SAFETY: an index table has 64 bytes.
         let index = unsafe { _mm512_loadu_si512(index.as_ptr().cast()) };
         let mut sum = _mm512_setzero_si512();
-        for (pair, mask) in masks.iter().enumerate() {
+        for (pair, mask) in masks[..pairs].iter().enumerate() {
             let (a, b) = (registers[2 * pair], registers[(2 * pair + 1) % 32]);
             let part = if B == 1 {
                 _mm512_maskz_permutex2var_epi8(*mask, a, index, b)

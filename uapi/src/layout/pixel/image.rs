@@ -272,20 +272,35 @@ impl Image {
                 (repeated >> (16 - component.bits)) as u16
             }
         };
+        // What each value of each channel adds to its plane's pixel.
+        let mut tables = [[0u64; 256]; 4];
+        let mut in_plane = [0; 4];
+        for (channel, component) in self.format.components().iter().enumerate() {
+            in_plane[channel] = component.plane as usize;
+            for (value, bits) in tables[channel].iter_mut().enumerate() {
+                *bits = component.insert(0, widen(value as u8, *component));
+            }
+        }
+        let fixed = if self.format.channels == 4 { tables[3][alpha as usize] } else { 0 };
         for h in 0..self.height {
-            for w in first..self.width {
-                let at = (h as usize * self.width as usize + w as usize) * 3;
-                let values = [rgb[at], rgb[at + 1], rgb[at + 2], alpha];
-                let mut pixels = [0; 2];
-                for (component, value) in self.format.components().iter().zip(values) {
-                    let pixel = &mut pixels[component.plane as usize];
-                    *pixel = component.insert(*pixel, widen(value, *component));
-                }
-                for (plane, memory) in [&mut *luma, &mut *chroma].into_iter().enumerate() {
-                    let bytes = self.format.bytes_per_pixel[plane] as usize;
-                    if bytes > 0 {
-                        let to = self.pixel_offset(plane as u32, h, w) as usize;
-                        memory[to..to + bytes].copy_from_slice(&pixels[plane].to_le_bytes()[..bytes]);
+            let line = &rgb[h as usize * self.width as usize * 3..][..self.width as usize * 3];
+            for plane in 0..self.format.planes {
+                let memory = if plane == 0 { &mut *luma } else { &mut *chroma };
+                let bytes = self.format.bytes_per_pixel[plane as usize] as usize;
+                let start = self.pixel_offset(plane, h, first) as usize;
+                let pixels = memory[start..].chunks_exact_mut(bytes);
+                for (pixel, rgb) in pixels.zip(line[first as usize * 3..].chunks_exact(3)) {
+                    let mut bits = fixed;
+                    for channel in 0..3 {
+                        if in_plane[channel] == plane as usize {
+                            bits |= tables[channel][rgb[channel] as usize];
+                        }
+                    }
+                    match bytes {
+                        8 => pixel.copy_from_slice(&bits.to_le_bytes()),
+                        4 => pixel.copy_from_slice(&(bits as u32).to_le_bytes()),
+                        2 => pixel.copy_from_slice(&(bits as u16).to_le_bytes()),
+                        _ => pixel.copy_from_slice(&[bits as u8]),
                     }
                 }
             }

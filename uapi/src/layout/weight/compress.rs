@@ -137,6 +137,7 @@ fn count(mapped: &[u8], start: usize, bytes: usize) -> usize {
 
 /// Moves the elements of `source` that are not zero to the front of `room` and sets their bits in `wmb`, whose first
 /// bit for `source` is `bit`. Returns the bytes that remain, or `None` where `room` is too short.
+#[allow(clippy::manual_is_multiple_of)] // the kernel's oldest compiler does not have it
 fn compact<const B: usize>(source: &[u8], bit: usize, room: &mut [u8], wmb: &mut [u8]) -> Option<usize> {
     let mut kept = 0;
     let mut bit = bit;
