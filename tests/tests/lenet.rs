@@ -69,7 +69,7 @@ fn every_layer_is_exact() {
             let mut session = Session::new(Loadable::from_bytes(file).unwrap(), ModelDevice::new(config)).unwrap();
             for digit in DIGITS {
                 let pixels = pixels(&folder().join(format!("images/{digit}.pgm")));
-                let expected = plain::evaluate(&graph, &scales, granularity, &[pixels.clone()]);
+                let expected = plain::evaluate(&graph, &scales, granularity, std::slice::from_ref(&pixels));
                 session.set_input(0, &input(&pixels, config)).unwrap();
                 // The layers that leave a surface, in the order of the list's operations.
                 let mut layers = ["relu1", "pool1", "relu2", "pool2", "relu3", "ip2"].into_iter();
