@@ -11,6 +11,7 @@
 #![allow(clippy::inline_always)]
 
 mod float;
+mod fused;
 mod int;
 mod load;
 mod plan;
@@ -49,6 +50,8 @@ const SLOTS: usize = 6;
 pub(super) struct Scratch {
     values: Lanes,
     operands: [Lanes; SLOTS],
+    /// A chunk of int8 output.
+    bytes: [u8; CHUNK],
 }
 
 impl Scratch {
@@ -56,7 +59,7 @@ impl Scratch {
     #[allow(clippy::large_stack_arrays)] // once in a device's life
     pub(super) fn new() -> Box<Self> {
         const EMPTY: Lanes = Lanes([0; CHUNK]);
-        Box::new(Self { values: EMPTY, operands: [EMPTY; SLOTS] })
+        Box::new(Self { values: EMPTY, operands: [EMPTY; SLOTS], bytes: [0; CHUNK] })
     }
 }
 

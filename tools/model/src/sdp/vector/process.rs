@@ -4,6 +4,7 @@
 
 use super::super::operation::Operation;
 use super::super::Tally;
+use super::fused::{self, Fused};
 use super::load::{self, Data, Format};
 use super::plan::{Feed, Plan, Prepare, Step};
 use super::{float, int, store, Each, Lanes, Scratch, Slot, SLOTS};
@@ -15,6 +16,7 @@ use crate::lut::Tables;
 pub(super) struct Job<'j> {
     pub operation: &'j Operation,
     pub plan: &'j Plan,
+    pub fused: Option<&'j Fused>,
     pub tables: &'j Tables,
     pub instructions: Instructions,
 }
@@ -107,7 +109,7 @@ dispatched! {
 #[inline(always)]
 fn process_body(job: &Job, scratch: &mut Scratch, data: Data, length: usize, tally: &mut Tally) {
     let Job { operation, plan, tables, .. } = *job;
-    let Scratch { values: Lanes(values), operands } = scratch;
+    let Scratch { values: Lanes(values), operands, .. } = scratch;
     let values = &mut values[..length];
     load::data(values, data, operation.lanes);
     if operation.nan_to_zero {
@@ -190,6 +192,22 @@ fn look_up_int(values: &mut [i32], lookup: &Lookup, tables: &Tables, tally: &mut
 fn look_up_float(values: &mut [i32], lookup: &Lookup, tables: &Tables, tally: &mut Tally) {
     for value in values {
         *value = lookup.float(tables, *value as u32, &mut tally.lookups) as i32;
+    }
+}
+
+dispatched! {
+    /// Takes `length` values of a chunk through a fused loop into the chunk of bytes.
+    fn process_fused = fused_body(fused: &Fused, scratch: &mut Scratch, data: Data, length: usize)
+}
+
+#[inline(always)]
+fn fused_body(fused: &Fused, scratch: &mut Scratch, data: Data, length: usize) {
+    let Scratch { operands, bytes, .. } = scratch;
+    match data {
+        Data::Int8(data) => fused::run(fused, data, operands, &mut bytes[..length]),
+        Data::Ints(data) => fused::run(fused, data, operands, &mut bytes[..length]),
+        // Plans for other data are not fused.
+        Data::Int16(_) | Data::Int16Halves(..) | Data::Fp16(_) | Data::Floats(_) => {}
     }
 }
 

@@ -11,6 +11,7 @@ use nvdla_uapi::reg::values::Precision;
 
 use super::super::operation::{Destination, OperandPlace, Operation, Place, Source};
 use super::super::{stream_for_pdp, State, Tally};
+use super::fused::Fused;
 use super::load::{self, Data, Format};
 use super::plan::{Feed, Plan};
 use super::process::{self, Instructions, Job, Packing};
@@ -34,8 +35,16 @@ pub(in super::super) fn run(
     let mut output = stream_for_pdp(&operation)?;
     let State { tables, scratch } = state;
     let scratch = scratch.get_or_insert_with(Scratch::new);
-    let job = Job { operation: &operation, plan: &plan, tables, instructions };
     let walk = Walk::new(&operation, &plan);
+    let fused = Fused::new(&operation, &plan);
+    if let Some(fused) = &fused {
+        for slot in fused.slots() {
+            if let Some(Feed::One(operand)) = plan.feeds[slot as usize] {
+                scratch.operands[slot as usize].0.fill(operand);
+            }
+        }
+    }
+    let job = Job { operation: &operation, plan: &plan, tables, fused: fused.as_ref(), instructions };
     let mut tally = Tally::default();
     for batch in 0..operation.batch {
         for surface in 0..walk.surfaces {
@@ -156,6 +165,11 @@ impl Walk {
             let (nan, infinite) = load::count_special(bytes);
             tally.nan_input = tally.nan_input.wrapping_add(nan);
             tally.infinite_input = tally.infinite_input.wrapping_add(infinite);
+        }
+        if let (Some(fused), Destination::Memory(place)) = (job.fused, &operation.destination) {
+            process::process_fused(instructions, fused, scratch, data, length);
+            feature_bytes_mut(place, at, memory)?.copy_from_slice(&scratch.bytes[..length]);
+            return Ok(());
         }
         process::process(instructions, job, scratch, data, length, tally);
         let Lanes(values) = &scratch.values;
