@@ -341,6 +341,11 @@ fn gather_pixel(
     let Operation { surface, fetch, .. } = operation;
     let pad = operation.pad_value[0].to_le_bytes();
     let pad = &pad[..operation.element()];
+    // Bytes that the converter did not widen lie next to each other, and the rest of the line is zero.
+    let element_bytes = match (operation.converter, operation.in_precision) {
+        (None, Precision::Int8) => 1,
+        _ => operation.element(),
+    };
     // The second plane's address names the atom that holds its first pixel.
     let x_offset =
         [operation.pixel_x_offset * plane_bytes[0], operation.pixel_x_offset * plane_bytes[1] % operation.atom];
@@ -364,9 +369,11 @@ fn gather_pixel(
             let channels = shape.components_of(&joined);
             for (channel, &bits) in channels[..shape.components].iter().enumerate() {
                 let element = pixel_element(operation, shape, counters, bits, channel).to_le_bytes();
-                bytes.extend_from_slice(&element[..operation.element()]);
+                bytes.extend_from_slice(&element[..element_bytes]);
             }
         }
+        let narrow = operation.element() - element_bytes;
+        bytes.resize(bytes.len() + narrow * fetch.width * shape.components, 0);
         for _ in 0..operation.pads[1] * shape.components {
             bytes.extend_from_slice(pad);
         }

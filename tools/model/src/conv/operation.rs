@@ -360,7 +360,16 @@ impl Operation {
         if converter.is_some() && !converts && (in_precision == Precision::Fp16 || mode == Mode::Winograd) {
             return unsupported("CDMA", format!("CVT_EN with {in_precision:?} data in {mode:?} mode"));
         }
-        if in_precision != precision && (mode != Mode::Pixel || !converts || in_precision == Precision::Fp16) {
+        // Without the converter CDMA hands the fetched bits of a pixel on, whatever CMAC takes them for.
+        let padded = pads & (cdma::d_zero_padding::PAD_LEFT.mask() | cdma::d_zero_padding::PAD_RIGHT.mask()) != 0;
+        let as_they_are = mode == Mode::Pixel
+            && converter.is_none()
+            && (in_precision == Precision::Int16 || !padded)
+            && precision != Precision::Int8;
+        if in_precision != precision
+            && !as_they_are
+            && (mode != Mode::Pixel || !converts || in_precision == Precision::Fp16)
+        {
             return unsupported(
                 "CDMA",
                 format!("IN_PRECISION is {in_precision:?}, PROC_PRECISION {precision:?}, in {mode:?} mode, CVT_EN {converts}"),
