@@ -7,6 +7,7 @@ mod common;
 use std::fs;
 
 use common::{loadables, reference, small, Recorder};
+use nvdla_runtime::device::recognise;
 use nvdla_runtime::loadable::{write, Error, EventOp, Interface, Loadable, MemoryFlags, Version};
 use nvdla_runtime::session::Session;
 
@@ -248,4 +249,32 @@ fn files_with_flipped_bits_do_no_harm() {
     }
     eprintln!("{opened} of {tried} files with flipped bits still open");
     assert!(opened > 0 && opened < tried);
+}
+
+#[test]
+fn the_configuration_is_recognised() {
+    let Some(reference) = reference() else { return };
+    let mut wrong = Vec::new();
+    let (mut count, mut same) = (0, 0);
+    for folder in ["loadables", "regression"] {
+        for path in loadables(reference.join(folder)) {
+            let name = path.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
+            let config = match name.split('.').nth(1) {
+                Some(config) => config,
+                None if name.ends_with("_small") => "nv_small",
+                None if name.ends_with("_large") => "nv_large",
+                None => "nv_full",
+            };
+            let recognised = recognise(&Loadable::open(&path).unwrap());
+            count += 1;
+            // Without a convolution, int8 loadables for nv_full and nv_large are the same.
+            let undecided = recognised.why.contains("nothing that only nv_full has") && config == "nv_full";
+            same += usize::from(undecided);
+            if recognised.config.name != config && !undecided {
+                wrong.push(format!("{name}: {recognised}"));
+            }
+        }
+    }
+    eprintln!("{count} loadables, {} not recognised, {same} the same for nv_full and nv_large", wrong.len());
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

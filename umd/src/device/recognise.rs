@@ -58,9 +58,12 @@ pub fn recognise(loadable: &Loadable) -> Recognised {
         (Some(why), _, _) => is(&NV_SMALL, why),
         (None, Some(why), _) => is(&NV_FULL, why),
         (None, None, Some(why)) => is(&NV_LARGE, why),
-        (None, None, None) => is(&NV_LARGE, "int8 in atoms of 32 bytes, nothing that only nv_full has".into()),
+        (None, None, None) => is(&NV_LARGE, UNDECIDED.into()),
     }
 }
+
+/// Why nv_large is named where nothing speaks for or against nv_full.
+const UNDECIDED: &str = "int8 in atoms of 32 bytes, and nothing that only nv_full has";
 
 /// What speaks for a configuration: the first reason that was found.
 #[derive(Default)]
@@ -158,11 +161,14 @@ fn feature_cubes(operation: &Operation, surface: &Surface) -> Vec<DataCube> {
     }
 }
 
-/// Bytes of a line of a convolution's input, all channels of it.
+/// Bytes of a line of a convolution's input in the convolution buffer: all channels, and an image's padding.
 fn line_bytes(operation: &ConvOp, surface: &ConvSurface) -> u32 {
     let (width, channels) = (u32::from(surface.src_data.width), u32::from(surface.src_data.channel));
     match operation.data_format {
         DataFormat::Feature => width * channels.next_multiple_of(32),
-        DataFormat::Pixel(format) => width * Format::new(format).bytes_per_pixel[0],
+        DataFormat::Pixel(format) => {
+            let padding = u32::from(operation.pad_x_left) + u32::from(operation.pad_x_right);
+            (width + padding) * Format::new(format).bytes_per_pixel[0]
+        }
     }
 }
