@@ -218,7 +218,12 @@ fn table() {
     }
 }
 
-criterion_group!(benches, bench);
+#[allow(missing_docs)]
+mod group {
+    use super::*;
+    criterion_group!(benches, bench);
+}
+use group::benches;
 
 fn main() {
     // The table first: it is for one thread, the benchmarks after it for all.

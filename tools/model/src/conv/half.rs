@@ -14,7 +14,7 @@
 /// Width of CACC's mantissa.
 const MANTISSA: u32 = 40;
 /// Sum of the constants that keep a Booth multiplier's partial products positive.
-const BOOTH_OFFSET: u32 = 0x5555_0000;
+pub const BOOTH_OFFSET: u32 = 0x5555_0000;
 
 /// Whether an fp16 is a NaN.
 pub const fn is_nan(bits: u16) -> bool {
@@ -42,8 +42,24 @@ pub const fn split(bits: u16) -> (u32, u32) {
 }
 
 /// Sum and carry of three numbers.
+#[inline(always)]
+#[allow(clippy::inline_always)]
 const fn compress(a: u32, b: u32, c: u32) -> (u32, u32) {
     (a ^ b ^ c, ((a & b) | (b & c) | (a & c)) << 1)
+}
+
+/// Two trees of four partial products, each with the ones that complete the negations, and both together.
+#[inline(always)]
+#[allow(clippy::inline_always)]
+const fn add_partials(partial: &[u32; 8], minus: &[u32; 8]) -> (u32, u32) {
+    let low = compress(partial[0], partial[1] << 2 | minus[0], partial[2] << 4 | minus[1] << 2);
+    let low = compress(low.0, low.1, partial[3] << 6 | minus[2] << 4);
+    let low = compress(low.0, low.1, minus[3] << 6);
+    let high = compress(partial[4] << 8, partial[5] << 10 | minus[4] << 8, partial[6] << 12 | minus[5] << 10);
+    let high = compress(high.0, high.1, partial[7] << 14 | minus[6] << 12);
+    let high = compress(high.0, high.1, minus[7] << 14);
+    let both = compress(low.0, low.1, high.0);
+    compress(both.0, both.1, high.1)
 }
 
 /// The Booth multiplier's sum and carry: their sum is the product plus [`BOOTH_OFFSET`].
@@ -64,15 +80,30 @@ pub const fn booth(negative: bool, weight: u32, data: u32) -> (u32, u32) {
         minus[i] = negate as u32;
         i += 1;
     }
-    // Two trees of four partial products, each with the ones that complete the negations.
-    let low = compress(partial[0], partial[1] << 2 | minus[0], partial[2] << 4 | minus[1] << 2);
-    let low = compress(low.0, low.1, partial[3] << 6 | minus[2] << 4);
-    let low = compress(low.0, low.1, minus[3] << 6);
-    let high = compress(partial[4] << 8, partial[5] << 10 | minus[4] << 8, partial[6] << 12 | minus[5] << 10);
-    let high = compress(high.0, high.1, partial[7] << 14 | minus[6] << 12);
-    let high = compress(high.0, high.1, minus[7] << 14);
-    let both = compress(low.0, low.1, high.0);
-    compress(both.0, both.1, high.1)
+    add_partials(&partial, &minus)
+}
+
+/// [`booth`] without branches, for many lanes side by side.
+#[inline(always)]
+#[allow(clippy::inline_always)]
+pub const fn booth_lane(negative: bool, weight: u32, data: u32) -> (u32, u32) {
+    let recoded = (weight << 1) ^ (negative as u32).wrapping_neg();
+    let mut partial = [0; 8];
+    let mut minus = [0; 8];
+    let mut i = 0;
+    while i < 8 {
+        let digit = recoded >> (2 * i);
+        let (low, middle, high) = (digit & 1, digit >> 1 & 1, digit >> 2 & 1);
+        // Twice the datum where the low two bits are equal and the high one is not.
+        let once = (low ^ middle).wrapping_neg();
+        let twice = (!(low ^ middle) & (middle ^ high) & 1).wrapping_neg();
+        let negate = high & !(low & middle) & 1;
+        let multiple = (data & once) | (data << 1 & twice);
+        partial[i] = (multiple ^ negate.wrapping_neg() & 0xffff) | (negate ^ 1) << 16;
+        minus[i] = negate;
+        i += 1;
+    }
+    add_partials(&partial, &minus)
 }
 
 /// A product, shifted right as the hardware shifts it. `shift` is a multiple of 4.
@@ -251,6 +282,17 @@ mod tests {
                 for negative in [false, true] {
                     let plain = (weight * data) as i32;
                     assert_eq!(product(negative, weight, data, 0), if negative { -plain } else { plain });
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn booth_without_branches_is_the_same() {
+        for weight in (0..0x4000).step_by(7) {
+            for data in (0..0x4000).step_by(131) {
+                for negative in [false, true] {
+                    assert_eq!(booth_lane(negative, weight, data), booth(negative, weight, data));
                 }
             }
         }

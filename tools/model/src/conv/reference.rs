@@ -93,10 +93,15 @@ pub const fn deliver(sum: i64, truncate: u32) -> (i32, bool) {
     (limited as i32, limited != shifted)
 }
 
-struct Walk<'a> {
-    operation: &'a Operation,
-    input: &'a Input<'a>,
-    weights: &'a [u8],
+/// An operation and its operands.
+#[derive(Clone, Copy, Debug)]
+pub struct Walk<'a> {
+    /// The operation.
+    pub operation: &'a Operation,
+    /// What CSC reads.
+    pub input: &'a Input<'a>,
+    /// Uncompressed weights.
+    pub weights: &'a [u8],
 }
 
 impl Walk<'_> {
@@ -106,13 +111,7 @@ impl Walk<'_> {
         let mut sum = self.start();
         for block in 0..operation.kernel.channels.div_ceil(operation.atomic_c) {
             for tap in 0..operation.taps() {
-                let mut weights = [0; LANES];
-                let mut data = [0; LANES];
-                self.weights_of(kernel, block, tap, &mut weights);
-                match operation.placement.mode {
-                    Mode::Pixel => self.pixel_data(block, tap, y, x, &mut data),
-                    _ => self.feature_data(batch, block, tap, y, x, &mut data),
-                }
+                let (weights, data) = self.operands(batch, kernel, block, tap, y, x);
                 match &mut sum {
                     Sum::Integer(sum) => {
                         let step: i64 = weights.iter().zip(data).map(|(&w, d)| self.signed(w) * self.signed(d)).sum();
@@ -123,6 +122,26 @@ impl Walk<'_> {
             }
         }
         sum
+    }
+
+    /// The weights and data of one step of a direct convolution.
+    pub fn operands(
+        &self,
+        batch: usize,
+        kernel: usize,
+        block: usize,
+        tap: usize,
+        y: usize,
+        x: usize,
+    ) -> ([u16; LANES], [u16; LANES]) {
+        let mut weights = [0; LANES];
+        let mut data = [0; LANES];
+        self.weights_of(kernel, block, tap, &mut weights);
+        match self.operation.placement.mode {
+            Mode::Pixel => self.pixel_data(block, tap, y, x, &mut data),
+            _ => self.feature_data(batch, block, tap, y, x, &mut data),
+        }
+        (weights, data)
     }
 
     fn start(&self) -> Sum {

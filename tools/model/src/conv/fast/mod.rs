@@ -21,6 +21,7 @@ pub mod aligned;
 pub mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub mod avx512;
+pub mod half;
 pub mod isa;
 pub mod panel;
 pub mod portable;
@@ -41,16 +42,25 @@ const PARALLEL_MACS: usize = 2_000_000;
 pub struct Scratch {
     data: Aligned,
     spare: Vec<i32>,
+    spare_floats: Vec<f32>,
 }
 
 impl Scratch {
     /// Takes a finished operation's stream back, for its memory.
     pub fn recycle(&mut self, stream: Stream) {
-        if let Samples::Int(samples) = stream.samples {
-            if samples.capacity() > self.spare.capacity() {
-                self.spare = samples;
-            }
+        match stream.samples {
+            Samples::Int(samples) if samples.capacity() > self.spare.capacity() => self.spare = samples,
+            Samples::Float(samples) if samples.capacity() > self.spare_floats.capacity() => self.spare_floats = samples,
+            Samples::Int(_) | Samples::Float(_) => {}
         }
+    }
+
+    /// `count` floats, all to be overwritten.
+    fn floats(&mut self, count: usize) -> Vec<f32> {
+        let mut sums = std::mem::take(&mut self.spare_floats);
+        sums.truncate(count);
+        sums.resize(count, 0.0);
+        sums
     }
 
     /// `count` sums, all to be overwritten.
@@ -114,6 +124,9 @@ fn is_fast(operation: &Operation) -> bool {
 
 /// The output cubes, and how many sums were limited to 32 bits.
 pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input<'_>, weights: &[u8]) -> (Stream, u32) {
+    if half::is_fast(operation) {
+        return (half::run(scratch, isa, operation, input, weights), 0);
+    }
     if !is_fast(operation) {
         return super::reference::run(operation, input, weights);
     }
@@ -127,7 +140,7 @@ pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input
 }
 
 /// A panel's output lines, part of one cube.
-struct Part<'a> {
+struct Part<'a, T> {
     batch: usize,
     /// First kernel.
     kernel: usize,
@@ -136,7 +149,7 @@ struct Part<'a> {
     /// Lines.
     lines: usize,
     /// These lines of each surface that the panel covers.
-    surfaces: Vec<&'a mut [i32]>,
+    surfaces: Vec<&'a mut [T]>,
 }
 
 thread_local! {
@@ -159,8 +172,8 @@ fn direct<K: Kernel<N>, const N: usize>(
 
     let macs = count * shape.depth();
     let threads = if macs < PARALLEL_MACS { 1 } else { rayon::current_num_threads() };
-    let parts = cut::<N>(operation, &shape, &mut samples, threads);
-    let compute = |part: Part<'_>| part_sums::<K, N>(operation, &shape, data, weights, part);
+    let parts = cut::<i32, N>(operation, shape.width, shape.height, &mut samples, threads);
+    let compute = |part: Part<'_, i32>| part_sums::<K, N>(operation, &shape, data, weights, part);
     if threads == 1 {
         parts.into_iter().for_each(compute);
     } else {
@@ -170,29 +183,30 @@ fn direct<K: Kernel<N>, const N: usize>(
 }
 
 /// Cuts the output into parts: panels, and lines where panels are too few for all threads.
-fn cut<'a, const N: usize>(
+fn cut<'a, T, const N: usize>(
     operation: &Operation,
-    shape: &Shape,
-    samples: &'a mut [i32],
+    width: usize,
+    height: usize,
+    samples: &'a mut [T],
     threads: usize,
-) -> Vec<Part<'a>> {
+) -> Vec<Part<'a, T>> {
     let lanes = operation.atomic_k;
     let surfaces = operation.output.channels.div_ceil(lanes);
     let per_panel = (N / lanes).max(1);
     let panels = surfaces.div_ceil(per_panel) * operation.batch;
-    let pieces = if threads == 1 { 1 } else { (2 * threads).div_ceil(panels).min(shape.height) };
-    let line = shape.width * lanes;
-    let step = shape.height.div_ceil(pieces);
+    let pieces = if threads == 1 { 1 } else { (2 * threads).div_ceil(panels).min(height) };
+    let line = width * lanes;
+    let step = height.div_ceil(pieces);
     let mut parts = Vec::with_capacity(panels * pieces);
-    for (batch, cube) in samples.chunks_exact_mut(surfaces * shape.height * line).enumerate() {
-        for (panel, samples) in cube.chunks_mut(per_panel * shape.height * line).enumerate() {
+    for (batch, cube) in samples.chunks_exact_mut(surfaces * height * line).enumerate() {
+        for (panel, samples) in cube.chunks_mut(per_panel * height * line).enumerate() {
             let first = parts.len();
-            for at in (0..shape.height).step_by(step) {
-                let lines = step.min(shape.height - at);
+            for at in (0..height).step_by(step) {
+                let lines = step.min(height - at);
                 let kernel = panel * per_panel * lanes;
                 parts.push(Part { batch, kernel, line: at, lines, surfaces: Vec::with_capacity(per_panel) });
             }
-            for surface in samples.chunks_exact_mut(shape.height * line) {
+            for surface in samples.chunks_exact_mut(height * line) {
                 for (part, lines) in parts[first..].iter_mut().zip(surface.chunks_mut(step * line)) {
                     part.surfaces.push(lines);
                 }
@@ -208,7 +222,7 @@ fn part_sums<K: Kernel<N>, const N: usize>(
     shape: &Shape,
     data: &[K::Data],
     weights: &[u8],
-    mut part: Part<'_>,
+    mut part: Part<'_, i32>,
 ) {
     PANEL.with_borrow_mut(|panel| {
         let panel = panel.get::<K::Weight>(shape.depth() * N);
@@ -229,7 +243,7 @@ fn part_panel<K: Kernel<N>, const N: usize>(
     panel: &[K::Weight],
     start: &[i32; N],
     first: usize,
-    part: &mut Part<'_>,
+    part: &mut Part<'_, i32>,
 ) {
     let lanes = operation.atomic_k;
     let reach = shape.runs.iter().map(|run| run.offset + run.length).max().unwrap_or(0);

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The inner loops over fp16 for AVX-512: 64 kernels side by side.
+//!
+//! Exponents are bytes. Products are plain multiplications, shifted by their distance from the largest exponent; the
+//! tables say which of those shifted by 4 or 8 are one below. Products that lie further below, few in any real network,
+//! are taken one by one.
+
+#![allow(clippy::cast_ptr_alignment)]
+
+use std::arch::x86_64::*;
+
+use super::super::super::half;
+use super::panel::{Active, Lane, KERNELS};
+use super::tables::Tables;
+
+/// Products of 28 bits whose sum fits 32.
+const CHUNK: usize = 7;
+
+/// The largest exponent of each kernel's products.
+#[target_feature(enable = "avx512f,avx512bw")]
+pub fn largest(lanes: &[Lane], active: &[Active]) -> [i8; KERNELS] {
+    let mut largest = _mm512_setzero_si512();
+    for active in active {
+        let exponents = load(&lanes[active.lane as usize].exponent);
+        largest = _mm512_max_epi8(largest, _mm512_add_epi8(exponents, _mm512_set1_epi8(active.exponent)));
+    }
+    let mut out = [0; KERNELS];
+    // SAFETY: 64 bytes.
+    unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), largest) };
+    out
+}
+
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn load<T>(values: &[T; 64]) -> __m512i {
+    const { assert!(size_of::<T>() == 1) };
+    // SAFETY: 64 bytes.
+    unsafe { _mm512_loadu_si512(values.as_ptr().cast()) }
+}
+
+/// Each kernel's sum of products at its largest exponent, for the first `kernels` of them.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vbmi")]
+pub fn sum(lanes: &[Lane], active: &[Active], largest: &[i8; KERNELS], kernels: usize, sums: &mut [i64; KERNELS]) {
+    if kernels <= 16 {
+        quarters::<1>(lanes, active, largest, sums);
+    } else if kernels <= 32 {
+        quarters::<2>(lanes, active, largest, sums);
+    } else {
+        quarters::<4>(lanes, active, largest, sums);
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vbmi")]
+fn quarters<const Q: usize>(lanes: &[Lane], active: &[Active], largest: &[i8; KERNELS], sums: &mut [i64; KERNELS]) {
+    let tables = Tables::get();
+    *sums = [0; KERNELS];
+    let top = load(largest);
+    let one = _mm512_set1_epi32(1);
+    let wanted = if Q == 4 { u64::MAX } else { (1 << (16 * Q)) - 1 };
+    for chunk in active.chunks(CHUNK) {
+        let mut acc = [_mm512_setzero_si512(); Q];
+        for active in chunk {
+            let lane = &lanes[active.lane as usize];
+            let exponents = _mm512_add_epi8(load(&lane.exponent), _mm512_set1_epi8(active.exponent));
+            let distance = _mm512_sub_epi8(top, exponents);
+            let counts = _mm512_cmplt_epi8_mask(distance, _mm512_set1_epi8(8)) & wanted;
+            let far = _mm512_cmpgt_epi8_mask(distance, _mm512_set1_epi8(2)) & counts;
+            let by_4 = _mm512_cmpeq_epi8_mask(distance, _mm512_set1_epi8(1));
+            let by_8 = _mm512_cmpeq_epi8_mask(distance, _mm512_set1_epi8(2));
+            let (byte, bit) = (load(&lane.byte), load(&lane.bit));
+            let row_4 = load(&tables.by_4[active.row_4()].0);
+            let row_8 = load(&tables.by_8[active.row_8()].0);
+            let below_4 = _mm512_test_epi8_mask(_mm512_permutexvar_epi8(byte, row_4), bit);
+            let below_8 = _mm512_test_epi8_mask(_mm512_permutexvar_epi8(byte, row_8), bit);
+            let below = (by_4 & below_4 | by_8 & below_8) & wanted;
+            let shift = _mm512_slli_epi16(_mm512_and_si512(distance, _mm512_set1_epi8(7)), 2);
+            // The datum beside the weight's low half, zero beside its sign.
+            let datum = _mm512_set1_epi32(i32::from(active.significand as u16));
+            let shifts: [__m128i; 4] = [
+                _mm512_castsi512_si128(shift),
+                _mm512_extracti32x4_epi32(shift, 1),
+                _mm512_extracti32x4_epi32(shift, 2),
+                _mm512_extracti32x4_epi32(shift, 3),
+            ];
+            for q in 0..Q {
+                // SAFETY: 16 significands of 64.
+                let weights = unsafe { _mm256_loadu_si256(lane.significand.as_ptr().add(16 * q).cast()) };
+                let product = _mm512_madd_epi16(_mm512_cvtepi16_epi32(weights), datum);
+                let product = _mm512_srav_epi32(product, _mm512_cvtepu8_epi32(shifts[q]));
+                acc[q] = _mm512_mask_add_epi32(acc[q], (counts >> (16 * q)) as u16, acc[q], product);
+                acc[q] = _mm512_mask_sub_epi32(acc[q], (below >> (16 * q)) as u16, acc[q], one);
+            }
+            if far != 0 {
+                correct(lane, *active, largest, far, sums);
+            }
+        }
+        for (q, acc) in acc.iter().enumerate() {
+            let halves = [_mm512_castsi512_si256(*acc), _mm512_extracti64x4_epi64(*acc, 1)];
+            for (index, half) in halves.into_iter().enumerate() {
+                // SAFETY: 8 sums of 64.
+                unsafe {
+                    let to = sums.as_mut_ptr().add(16 * q + 8 * index).cast::<__m512i>();
+                    _mm512_storeu_si512(to, _mm512_add_epi64(_mm512_loadu_si512(to), _mm512_cvtepi32_epi64(half)));
+                }
+            }
+        }
+    }
+}
+
+/// The difference between the shifted products and what the hardware makes of them, for the kernels of a mask.
+#[cold]
+fn correct(lane: &Lane, active: Active, largest: &[i8; KERNELS], mut far: u64, sums: &mut [i64; KERNELS]) {
+    while far != 0 {
+        let kernel = far.trailing_zeros() as usize;
+        far &= far - 1;
+        let weight = lane.significand[kernel];
+        let shift = 4 * (largest[kernel] - lane.exponent[kernel] - active.exponent) as u32;
+        let floor = i32::from(weight) * i32::from(active.significand) >> shift;
+        let negative = (weight ^ active.significand) < 0;
+        let (weight, data) = (u32::from(weight.unsigned_abs()), u32::from(active.significand.unsigned_abs()));
+        sums[kernel] += i64::from(half::product(negative, weight, data, shift) - floor);
+    }
+}

@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Direct convolution of fp16, bit for bit, with many kernels side by side.
+//!
+//! For an output element and a step, the data that are not zero meet the weights of 64 kernels at once: first the
+//! largest exponent of each kernel's products is found, then the products are summed at it, then CACC adds the sum. The
+//! order in which a step's products are added does not matter, as their sum is exact; the order of steps does.
+
+use nvdla_uapi::reg::values::Precision;
+use rayon::prelude::*;
+
+use super::super::cbuf::Input;
+use super::super::half::{self, Accumulator, Partial};
+use super::super::operation::{Mode, Operation};
+use super::super::reference::Walk;
+use super::{cut, Isa, Part, Scratch, PARALLEL_MACS};
+use crate::stream::{Samples, Stream};
+
+#[cfg(target_arch = "x86_64")]
+pub mod avx512;
+pub mod panel;
+pub mod plain;
+pub mod tables;
+
+use panel::{Active, Datum, Lane, KERNELS};
+
+/// Output elements that are computed while a step's weights are near.
+const PIXELS: usize = 16;
+
+/// The two inner loops.
+#[derive(Clone, Copy)]
+struct Loops {
+    largest: fn(&[Lane], &[Active]) -> [i8; KERNELS],
+    sum: fn(&[Lane], &[Active], &[i8; KERNELS], usize, &mut [i64; KERNELS]),
+}
+
+impl Loops {
+    fn new(isa: Isa) -> Self {
+        match isa {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => Self {
+                // SAFETY: the caller of `run` says that the machine has AVX-512.
+                largest: |lanes, active| unsafe { avx512::largest(lanes, active) },
+                // SAFETY: as above.
+                sum: |lanes, active, largest, kernels, sums| unsafe {
+                    avx512::sum(lanes, active, largest, kernels, sums);
+                },
+            },
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx2 => Self {
+                // SAFETY: the caller of `run` says that the machine has AVX2.
+                largest: |lanes, active| unsafe { avx2_largest(lanes, active) },
+                // SAFETY: as above.
+                sum: |lanes, active, largest, kernels, sums| unsafe {
+                    avx2_sum(lanes, active, largest, kernels, sums);
+                },
+            },
+            _ => Self { largest: plain::largest, sum: plain::sum },
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn avx2_largest(lanes: &[Lane], active: &[Active]) -> [i8; KERNELS] {
+    plain::largest(lanes, active)
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn avx2_sum(lanes: &[Lane], active: &[Active], largest: &[i8; KERNELS], kernels: usize, sums: &mut [i64; KERNELS]) {
+    plain::sum(lanes, active, largest, kernels, sums);
+}
+
+/// A step: where its data lie from an output element's window, and the weights' place.
+struct Step {
+    block: usize,
+    tap: usize,
+    /// Elements of the copied input, one a lane.
+    offsets: Vec<usize>,
+}
+
+/// The walk over the copied input, in elements.
+struct Shape {
+    channels: usize,
+    line: usize,
+    lines: usize,
+    step_x: usize,
+    step_y: usize,
+    steps: Vec<Step>,
+}
+
+impl Shape {
+    fn new(operation: &Operation) -> Self {
+        let Operation { kernel, output, stride, dilation, atomic_c, .. } = operation;
+        let [sx, sy] = *stride;
+        let channels = kernel.channels;
+        let pixel = operation.placement.mode == Mode::Pixel;
+        let (line, lines, step_x);
+        if pixel {
+            step_x = sx * operation.input.channels;
+            line = (output.width - 1) * step_x + channels;
+            lines = (output.height - 1) * sy + kernel.height;
+        } else {
+            step_x = sx * channels;
+            line = ((output.width - 1) * sx + (kernel.width - 1) * dilation[0] + 1) * channels;
+            lines = (output.height - 1) * sy + (kernel.height - 1) * dilation[1] + 1;
+        }
+        let mut steps = Vec::new();
+        for block in 0..channels.div_ceil(*atomic_c) {
+            let lanes = block * atomic_c..channels.min((block + 1) * atomic_c);
+            for tap in 0..operation.taps() {
+                let offsets = if pixel {
+                    let first = tap * operation.post_extension;
+                    let last = kernel.height.min(first + operation.post_extension);
+                    (first..last).flat_map(|r| lanes.clone().map(move |lane| r * line + lane)).collect()
+                } else {
+                    let (r, s) = (tap / kernel.width, tap % kernel.width);
+                    let at = r * dilation[1] * line + s * dilation[0] * channels;
+                    lanes.clone().map(|lane| at + lane).collect()
+                };
+                steps.push(Step { block, tap, offsets });
+            }
+        }
+        Self { channels, line, lines, step_x, step_y: sy * line, steps }
+    }
+}
+
+/// Whether [`run`] has a way for the operation.
+pub fn is_fast(operation: &Operation) -> bool {
+    operation.precision == Precision::Fp16 && operation.placement.mode != Mode::Winograd
+}
+
+/// The output cubes.
+pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input<'_>, weights: &[u8]) -> Stream {
+    let shape = Shape::new(operation);
+    let data = copy(operation, &shape, input);
+    let mut samples = scratch.floats(operation.sums());
+    let macs = samples.len() * operation.kernel_bytes() / 2;
+    let threads = if macs * 16 < PARALLEL_MACS { 1 } else { rayon::current_num_threads() };
+    let output = operation.output;
+    let parts = cut::<f32, KERNELS>(operation, output.width, output.height, &mut samples, threads);
+    let work = Work { operation, shape: &shape, input, weights, data: &data, loops: Loops::new(isa) };
+    if threads == 1 {
+        parts.into_iter().for_each(|part| work.part(part));
+    } else {
+        parts.into_par_iter().with_max_len(1).for_each(|part| work.part(part));
+    }
+    super::super::stream(operation, Samples::Float(samples))
+}
+
+/// Copies the input, taken apart, with its padding.
+fn copy(operation: &Operation, shape: &Shape, input: &Input<'_>) -> Vec<Datum> {
+    let mut data = vec![Datum::new(operation.pad_value[1]); shape.line * shape.lines * operation.batch];
+    let halves = |bytes: &[u8], at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+    for (batch, cube) in data.chunks_exact_mut(shape.line * shape.lines).enumerate() {
+        for (y, line) in cube.chunks_exact_mut(shape.line).enumerate() {
+            let Some(y) = y.checked_sub(operation.pad[1]).filter(|&y| y < operation.input.height) else { continue };
+            if operation.placement.mode == Mode::Pixel {
+                for (index, to) in line.iter_mut().enumerate() {
+                    *to = Datum::new(halves(&input.bytes, y * input.line + 2 * index));
+                }
+                continue;
+            }
+            for (x, pixel) in line.chunks_exact_mut(shape.channels).enumerate() {
+                let Some(x) = x.checked_sub(operation.pad[0]).filter(|&x| x < operation.input.width) else { continue };
+                for (first, lanes) in pixel.chunks_mut(input.atom / 2).enumerate() {
+                    let at = input.offset(batch, y, x, first * input.atom);
+                    for (to, half) in lanes.iter_mut().zip(input.bytes[at..at + input.atom].chunks_exact(2)) {
+                        *to = Datum::new(halves(half, 0));
+                    }
+                }
+            }
+        }
+    }
+    data
+}
+
+struct Work<'a> {
+    operation: &'a Operation,
+    shape: &'a Shape,
+    input: &'a Input<'a>,
+    weights: &'a [u8],
+    data: &'a [Datum],
+    loops: Loops,
+}
+
+impl Work<'_> {
+    /// The weights of the kernels from `first` on: a lane for each datum of each step. And which steps hold a NaN.
+    fn panel(&self, first: usize) -> (Vec<Lane>, Vec<bool>) {
+        let operation = self.operation;
+        let count = operation.kernels.saturating_sub(first).min(KERNELS);
+        let depth = self.shape.steps.iter().map(|step| step.offsets.len()).sum();
+        let mut lanes = vec![Lane::EMPTY; depth];
+        let mut nan = vec![false; self.shape.steps.len()];
+        let mut start = 0;
+        for (step, nan) in self.shape.steps.iter().zip(&mut nan) {
+            for kernel in 0..count {
+                let mut at = start;
+                for line in 0..operation.post_extension {
+                    let position = step.tap * operation.post_extension + line;
+                    if at == start + step.offsets.len() {
+                        break;
+                    }
+                    let row = operation.weight_row(first + kernel, step.block, position);
+                    for pair in self.weights[row].chunks_exact(2) {
+                        let bits = u16::from_le_bytes([pair[0], pair[1]]);
+                        *nan |= half::is_nan(bits);
+                        lanes[at].set(kernel, bits);
+                        at += 1;
+                    }
+                }
+            }
+            start += step.offsets.len();
+        }
+        (lanes, nan)
+    }
+
+    fn part(&self, mut part: Part<'_, f32>) {
+        let (operation, shape) = (self.operation, self.shape);
+        let (lanes, nan) = self.panel(part.kernel);
+        let kernels = operation.kernels.saturating_sub(part.kernel).min(KERNELS);
+        let width = operation.output.width;
+        let elements = part.lines * width;
+        let mut sums = vec![[Accumulator::default(); KERNELS]; PIXELS];
+        let mut active = Vec::with_capacity(64);
+        for first in (0..elements).step_by(PIXELS) {
+            let count = PIXELS.min(elements - first);
+            sums.fill([Accumulator::default(); KERNELS]);
+            let mut start = 0;
+            for (step, &nan) in shape.steps.iter().zip(&nan) {
+                let lanes = &lanes[start..start + step.offsets.len()];
+                start += step.offsets.len();
+                for (index, sums) in sums[..count].iter_mut().enumerate() {
+                    let (y, x) = (part.line + (first + index) / width, (first + index) % width);
+                    let window = part.batch * shape.line * shape.lines + y * shape.step_y + x * shape.step_x;
+                    let any_nan = self.activate(step, window, &mut active);
+                    if nan || any_nan {
+                        self.plain_step(&part, kernels, step, y, x, sums);
+                        continue;
+                    }
+                    if active.is_empty() {
+                        continue;
+                    }
+                    let largest = (self.loops.largest)(lanes, &active);
+                    let mut mantissas = [0; KERNELS];
+                    (self.loops.sum)(lanes, &active, &largest, kernels, &mut mantissas);
+                    for ((sum, mantissa), largest) in sums[..kernels].iter_mut().zip(mantissas).zip(largest) {
+                        sum.add(Partial::Sum { exponent: 4 * largest as u32, mantissa });
+                    }
+                }
+            }
+            let lanes = operation.atomic_k;
+            for (index, sums) in sums[..count].iter().enumerate() {
+                let at = (first + index) * lanes;
+                for (surface, sums) in part.surfaces.iter_mut().zip(sums.chunks_exact(lanes)) {
+                    for (to, sum) in surface[at..at + lanes].iter_mut().zip(sums) {
+                        *to = f32::from_bits(sum.to_fp32());
+                    }
+                }
+            }
+        }
+    }
+
+    /// The step's data that are not zero; true if one is a NaN.
+    fn activate(&self, step: &Step, window: usize, active: &mut Vec<Active>) -> bool {
+        active.clear();
+        let mut nan = false;
+        for (lane, offset) in step.offsets.iter().enumerate() {
+            let Datum { significand, exponent, nan: is_nan } = self.data[window + offset];
+            nan |= is_nan;
+            if significand != 0 {
+                active.push(Active { lane: lane as u32, significand, exponent });
+            }
+        }
+        nan
+    }
+
+    /// A step with a NaN.
+    fn plain_step(
+        &self,
+        part: &Part<'_, f32>,
+        kernels: usize,
+        step: &Step,
+        y: usize,
+        x: usize,
+        sums: &mut [Accumulator; KERNELS],
+    ) {
+        let walk = Walk { operation: self.operation, input: self.input, weights: self.weights };
+        for (kernel, sum) in sums[..kernels].iter_mut().enumerate() {
+            let (weights, data) = walk.operands(part.batch, part.kernel + kernel, step.block, step.tap, y, x);
+            sum.add(half::step(&weights, &data));
+        }
+    }
+}
