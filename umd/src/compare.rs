@@ -37,7 +37,7 @@ pub enum Error {
     },
     /// The loadable's operations cannot be read.
     #[error(transparent)]
-    Network(#[from] session::Error),
+    Network(Box<session::Error>),
     /// Nothing was compared.
     #[error("none of the {files} surfaces in {path} belongs to an operation of this loadable", path = path.display())]
     Nothing {
@@ -54,7 +54,7 @@ pub enum Error {
         /// How many were compared.
         compared: usize,
         /// The first.
-        first: Difference,
+        first: Box<Difference>,
     },
 }
 
@@ -146,8 +146,10 @@ impl Comparison {
         if files == 0 {
             return Err(Error::Empty { path: folder.to_owned() });
         }
-        let operations =
-            network::operations(loadable)?.into_iter().map(|operation| ((operation.task, operation.index), operation));
+        let operations = network::operations(loadable)
+            .map_err(|error| Error::Network(Box::new(error)))?
+            .into_iter()
+            .map(|operation| ((operation.task, operation.index), operation));
         Ok(Self {
             folder: folder.to_owned(),
             files,
@@ -240,7 +242,10 @@ impl Comparison {
     /// When a surface differs, or none was compared.
     pub fn verdict(self) -> Result<(), Error> {
         match self.first {
-            Some(first) => Err(Error::Differs { differing: self.differing, compared: self.compared, first }),
+            Some(first) => {
+                let (differing, compared) = (self.differing, self.compared);
+                Err(Error::Differs { differing, compared, first: Box::new(first) })
+            }
             None if self.compared == 0 => Err(Error::Nothing { path: self.folder, files: self.files }),
             None => Ok(()),
         }

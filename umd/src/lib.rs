@@ -13,4 +13,5 @@ pub mod image;
 pub mod labels;
 pub mod loadable;
 pub mod network;
+pub mod profile;
 pub mod session;

@@ -5,10 +5,13 @@
 
 use std::{fs, path::PathBuf};
 
+use nvdla_runtime::device;
 use nvdla_runtime::dimg::{Dimg, SurfaceFormat, Tensor};
 use nvdla_runtime::emulator;
 use nvdla_runtime::image::{Encoder, Picture, Settings, Target};
 use nvdla_runtime::loadable::{DataType, Interface, Loadable, PixelFormat};
+use nvdla_runtime::network;
+use nvdla_runtime::profile::{Conditions, Profile};
 use nvdla_uapi::emu;
 
 /// The folder of reference data, or a word on why there is none.
@@ -199,4 +202,28 @@ fn emulated_tasks_compute_the_reference_outputs() {
     }
     eprintln!("{softmaxes} softmax and {powers} power tasks match");
     assert!(softmaxes > 10 && powers > 0);
+}
+
+#[test]
+fn every_network_has_an_estimate() {
+    let Some(reference) = reference() else { return };
+    let mut count = 0;
+    for folder in cases(&reference) {
+        let loadable = Loadable::open(folder.join("net.nvdla")).unwrap();
+        let config = device::recognise(&loadable).config;
+        let profile = Profile::new(&loadable, config, Conditions::default()).unwrap();
+        let operations = network::operations(&loadable).unwrap();
+        assert_eq!(profile.rows.len(), operations.len());
+        // Whatever takes its data from a neighbour stands behind it in the list: that is how groups are found.
+        for (row, operation) in profile.rows.iter().zip(&operations).filter(|(row, _)| row.fused) {
+            let parent = operation.common.fused_parent.map(|parent| parent.index);
+            if let Some(parent) = parent {
+                assert_eq!(usize::try_from(parent).unwrap() + 1, row.operation, "{}", folder.display());
+            }
+        }
+        assert!(profile.cycles() > 0 && profile.macs() > 0 || !folder.to_string_lossy().contains("lenet"));
+        assert!(profile.to_trace().contains("\"ph\":\"X\""));
+        count += profile.rows.len();
+    }
+    eprintln!("{count} operations estimated");
 }

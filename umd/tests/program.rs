@@ -278,6 +278,29 @@ fn a_task_that_takes_too_long_is_named() {
 }
 
 #[test]
+fn a_profile_has_a_row_an_operation() {
+    let folder = Folder::new("profile");
+    let arguments = ["--loadable", &lenet(), "--image", &seven(), "--device", "model", "--clock", "100"];
+    let output = folder.succeed(&[&arguments[..], &["--profile"]].concat());
+    assert!(output.contains("estimate for nv_small at 100 MHz, DRAM 10 GB/s"), "{output}");
+    assert!(output.contains("limited by") && output.contains("total: "), "{output}");
+    let operations = output.lines().filter(|line| line.contains(" CONV ") || line.contains(" SDP ")).count();
+    assert!(operations >= 8, "{output}");
+
+    folder.succeed(&[&arguments[..], &["--profile=trace.json"]].concat());
+    let trace: serde_json::Value = serde_json::from_slice(&folder.read("trace.json")).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    assert!(events.iter().filter(|event| event["ph"] == "X").count() >= operations);
+    assert!(events.iter().any(|event| event["args"]["name"] == "CONV"));
+
+    let output = folder.succeed(&[&arguments[..], &["--profile", "--json", "--bandwidth", "0.5"]].concat());
+    let object: serde_json::Value = serde_json::from_str(&output).unwrap();
+    assert!(object["profile"]["cycles"].as_u64().unwrap() > 0);
+    assert_eq!(object["profile"]["dram_gb_s"], 0.5);
+    assert!(folder.fail(&["--loadable", &lenet(), "--profile", "--clock", "0"]).contains("it must be above 0"));
+}
+
+#[test]
 fn help_and_version() {
     let folder = Folder::new("help");
     for option in ["-h", "--help"] {
@@ -299,6 +322,7 @@ fn help_and_version() {
             "--repeat",
             "--timeout",
             "--json",
+            "--profile",
             "-v",
         ] {
             assert!(help.contains(name), "{name}");

@@ -76,6 +76,26 @@ pub(crate) struct Args {
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub(crate) timeout: Option<Duration>,
 
+    /// Show how long each operation would take on hardware, by an estimate; with a file, write it as a trace for Perfetto
+    #[arg(long, value_name = "FILE.json", num_args = 0..=1, require_equals = true)]
+    pub(crate) profile: Option<Option<PathBuf>>,
+
+    /// The hardware's clock in MHz, for --profile
+    #[arg(long, value_name = "MHZ", default_value_t = 1000.0, value_parser = positive)]
+    pub(crate) clock: f64,
+
+    /// DRAM's bandwidth in GB/s, for --profile
+    #[arg(long, value_name = "GB/S", default_value_t = 10.0, value_parser = positive)]
+    pub(crate) bandwidth: f64,
+
+    /// SRAM's bandwidth in GB/s, for --profile
+    #[arg(long, value_name = "GB/S", default_value_t = 25.0, value_parser = positive)]
+    pub(crate) sram_bandwidth: f64,
+
+    /// Time of a register write in ns, for --profile
+    #[arg(long, value_name = "NS", default_value_t = 100.0, value_parser = positive)]
+    pub(crate) register_write: f64,
+
     /// Show everything as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -92,6 +112,14 @@ pub(crate) enum ChannelOrder {
     Bgr,
     /// Red, green, blue
     Rgb,
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
+        Ok(_) => Err("it must be above 0".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 fn milliseconds(text: &str) -> Result<Duration, String> {

@@ -79,7 +79,7 @@ fn images(args: &Args, tensor: &TensorInfo, bytes: &mut [u8]) -> Result<(), Fail
     };
     let settings = Settings { mean, normalize: args.normalize, order, resize: args.resize };
     let encoder = Encoder::new(&Target::from(tensor), &settings)?;
-    let changed = settings.mean != [0.0; 4] || settings.normalize.to_bits() != 1.0_f32.to_bits();
+    let changed = settings.mean.iter().any(|mean| *mean != 0.0) || settings.normalize.to_bits() != 1.0_f32.to_bits();
     if encoder.is_bytes() && changed {
         warn!(
             "--mean and --normalize do not act on the input \"{}\": its 8 bits hold 0 to 127 for samples of 0 to 255",

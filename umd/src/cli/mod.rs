@@ -15,6 +15,7 @@ use nvdla_runtime::compare::Comparison;
 use nvdla_runtime::device::{self, Kind};
 use nvdla_runtime::labels::Labels;
 use nvdla_runtime::loadable::Loadable;
+use nvdla_runtime::profile::{Conditions, Profile};
 use nvdla_runtime::session::{dump_to, Completed, RunOptions, Session};
 use std::error::Error;
 use std::fmt;
@@ -78,6 +79,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let dump_into = |folder: PathBuf| dump_to(folder.clone()).map_err(cannot("make the folder", &folder));
     let mut dump = args.dump.clone().map(dump_into).transpose()?;
 
+    let profile = match &args.profile {
+        Some(_) => {
+            let config = opened.device.info().config.unwrap_or_else(|| device::recognise(&loadable).config);
+            Some(Profile::new(&loadable, config, conditions(args))?)
+        }
+        None => None,
+    };
+
     let mut session = Session::new(Arc::clone(&loadable), opened.device)?;
     let outputs = outputs::Outputs::new(args, &session, labels)?;
     let inputs = inputs::set(args, &mut session)?;
@@ -105,10 +114,24 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     progress.finish();
     outputs.write(args, &session, &mut report)?;
-    report.finish(&outputs, &session, comparison.as_ref())?;
+    if let (Some(profile), Some(Some(path))) = (&profile, &args.profile) {
+        std::fs::write(path, profile.to_trace()).map_err(cannot("write", path))?;
+        report.wrote(path);
+    }
+    report.finish(&outputs, &session, comparison.as_ref(), profile.as_ref())?;
     match comparison {
         Some(comparison) => comparison.verdict().map_err(Into::into),
         None => Ok(()),
+    }
+}
+
+/// What the user says of the hardware.
+fn conditions(args: &Args) -> Conditions {
+    Conditions {
+        clock: args.clock,
+        dram: args.bandwidth,
+        sram: args.sram_bandwidth,
+        register_write: args.register_write,
     }
 }
 

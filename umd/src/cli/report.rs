@@ -8,6 +8,7 @@ use super::{Args, Failure};
 use nvdla_runtime::compare::Comparison;
 use nvdla_runtime::device::{Device, DeviceInfo, Kind};
 use nvdla_runtime::loadable::Interface;
+use nvdla_runtime::profile::{Profile, Row};
 use nvdla_runtime::session::{Session, TensorInfo};
 use serde_json::{json, Value};
 use std::io::{self, ErrorKind, StdoutLock, Write};
@@ -104,15 +105,16 @@ impl<'a> Report<'a> {
         outputs: &Outputs,
         session: &Session<D>,
         comparison: Option<&Comparison>,
+        profile: Option<&Profile>,
     ) -> Result<(), Failure> {
         let mut found = Vec::new();
         for tensor in session.outputs().filter(|tensor| tensor.is_feature()) {
             found.push((tensor, outputs.best(session, tensor)?));
         }
         if self.args.json {
-            self.as_json(&found, comparison)
+            self.as_json(&found, comparison, profile)
         } else {
-            self.as_text(&found, comparison)
+            self.as_text(&found, comparison, profile)
         }
     }
 
@@ -130,6 +132,7 @@ impl<'a> Report<'a> {
         &self,
         found: &[(&TensorInfo, Vec<Vec<Class>>)],
         comparison: Option<&Comparison>,
+        profile: Option<&Profile>,
     ) -> Result<(), Failure> {
         let mut out = Quiet(std::io::stdout().lock());
         let (tasks, all) = self.times();
@@ -191,6 +194,9 @@ impl<'a> Report<'a> {
                 writeln!(out, "first difference: {first}")?;
             }
         }
+        if let Some(profile) = profile {
+            writeln!(out, "{profile}")?;
+        }
         for path in &self.wrote {
             writeln!(out, "wrote {}", path.display())?;
         }
@@ -201,6 +207,7 @@ impl<'a> Report<'a> {
         &self,
         found: &[(&TensorInfo, Vec<Vec<Class>>)],
         comparison: Option<&Comparison>,
+        profile: Option<&Profile>,
     ) -> Result<(), Failure> {
         let (tasks, all) = self.times();
         let tasks: Vec<_> = self
@@ -264,11 +271,46 @@ impl<'a> Report<'a> {
                 "first": comparison.first().map(ToString::to_string),
             });
         }
+        if let Some(profile) = profile {
+            object["profile"] = estimate(profile);
+        }
         let mut out = Quiet(std::io::stdout().lock());
         serde_json::to_writer_pretty(&mut out, &object).map_err(std::io::Error::from)?;
         writeln!(out)?;
         Ok(out.flush()?)
     }
+}
+
+/// A profile's rows and totals.
+fn estimate(profile: &Profile) -> Value {
+    let row = |row: &Row| {
+        json!({
+            "task": row.task,
+            "operation": row.operation,
+            "unit": row.unit.name(),
+            "shape": row.shape,
+            "macs": row.macs,
+            "dram_bytes": row.bytes.dram,
+            "sram_bytes": row.bytes.sram,
+            "compute_cycles": row.compute,
+            "cycles": row.cycles,
+            "limit": row.limit.to_string(),
+            "fused": row.fused,
+            "start": row.start,
+        })
+    };
+    json!({
+        "configuration": profile.config.name,
+        "clock_mhz": profile.conditions.clock,
+        "dram_gb_s": profile.conditions.dram,
+        "sram_gb_s": profile.conditions.sram,
+        "register_write_ns": profile.conditions.register_write,
+        "operations": profile.rows.iter().map(row).collect::<Vec<_>>(),
+        "macs": profile.macs(),
+        "bytes": profile.bytes().total(),
+        "cycles": profile.cycles(),
+        "milliseconds": profile.milliseconds(),
+    })
 }
 
 fn interface(interface: Interface) -> &'static str {

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The estimate in the trace event format, which Perfetto and Chrome open: a track a unit, times in microseconds.
+
+use super::Profile;
+use nvdla_uapi::desc::OpType;
+use std::fmt::Write as _;
+
+/// Every track gets a name, in the order of the processors.
+pub(super) fn json(profile: &Profile) -> String {
+    let mut events = Vec::new();
+    for unit in OpType::ALL {
+        events.push(format!(
+            r#"{{"ph":"M","pid":1,"tid":{},"name":"thread_name","args":{{"name":"{unit}"}}}}"#,
+            *unit as u32 + 1
+        ));
+    }
+    events.push(format!(
+        r#"{{"ph":"M","pid":1,"name":"process_name","args":{{"name":"{} (estimate)"}}}}"#,
+        profile.config.name
+    ));
+    let microseconds = |cycles: u64| cycles as f64 / profile.conditions.clock;
+    for row in &profile.rows {
+        // Names and shapes hold nothing that JSON would want escaped.
+        let mut event = String::new();
+        let _ = write!(
+            event,
+            r#"{{"ph":"X","pid":1,"tid":{},"name":"{} {}","cat":"operation","ts":{:.3},"dur":{:.3},"#,
+            row.unit as u32 + 1,
+            row.unit,
+            row.operation,
+            microseconds(row.start),
+            microseconds(row.cycles)
+        );
+        let _ = write!(
+            event,
+            r#""args":{{"task":{},"shape":"{}","macs":{},"dram bytes":{},"sram bytes":{},"cycles":{},"compute cycles":{},"limited by":"{}"}}}}"#,
+            row.task, row.shape, row.macs, row.bytes.dram, row.bytes.sram, row.cycles, row.compute, row.limit
+        );
+        events.push(event);
+    }
+    format!("{{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n{}\n]}}\n", events.join(",\n"))
+}
