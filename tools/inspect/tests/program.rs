@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The program: text, JSON, and one sentence for what is no loadable.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_nvdla_inspect")).args(arguments).output().unwrap()
+}
+
+fn folder() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/lenet"))
+}
+
+#[test]
+fn text_and_json() {
+    let file = folder().join("lenet.nvdla");
+    let text = run(&[file.to_str().unwrap()]);
+    assert!(text.status.success());
+    let text = String::from_utf8(text.stdout).unwrap();
+    assert!(text.starts_with("loadable 0.7.0, "), "{text}");
+    let json = run(&["--json", file.to_str().unwrap()]);
+    assert!(json.status.success());
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json["inputs"][0]["name"], "data");
+    assert_eq!(json["tasks"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn not_a_loadable() {
+    for file in [folder().join("lenet.json"), folder().join("none"), folder().to_owned()] {
+        let output = run(&[file.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(1), "{}", file.display());
+        assert!(output.stdout.is_empty());
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(error.starts_with("nvdla_inspect: "), "{error}");
+        assert!(error.contains(file.to_str().unwrap()), "{error}");
+        assert_eq!(error.lines().count(), 1, "{error}");
+    }
+}
