@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Register accesses and starts of operations, on any configuration: the model never panics, hangs, or touches memory
+//! outside what it was given.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use nvdla_model::exercise::play;
+use nvdla_uapi::config::Config;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Some((&first, rest)) = bytes.split_first() {
+        play(Config::ALL[usize::from(first) % Config::ALL.len()], rest);
+    }
+});
