@@ -12,6 +12,7 @@
 //! Source: the register specification (CDP, CDP_RDMA), the hardware manual ("CDP"), and for the arithmetic the C-model
 //! (`cmod/cdp`, `cmod/hls/cdp_libs`, `cmod/hls_wrapper/cdp_hls_wrapper.cpp`).
 
+mod fast;
 pub mod reference;
 
 use nvdla_uapi::config::Config;
@@ -177,7 +178,7 @@ pub fn run(
     memory: &mut dyn Memory,
 ) -> Result<Done<()>, Stop> {
     let operation = Operation::new(config, rdma, registers)?;
-    let counts = reference::normalise(&operation, &state.tables, memory)?;
+    let counts = fast::normalise(&operation, &state.tables, memory)?;
     Ok(done(counts))
 }
 
@@ -197,3 +198,6 @@ fn done(counts: Counts) -> Done<()> {
     let status = status.map(|(register, value)| (Block::Cdp, register, value)).to_vec();
     Done { output: (), status }
 }
+
+#[cfg(test)]
+mod tests;

@@ -58,7 +58,7 @@ pub(super) fn normalise(operation: &Operation, tables: &Tables, memory: &mut dyn
 }
 
 /// What a window sees outside the cube's channels.
-fn outside(operation: &Operation) -> i32 {
+pub(super) fn outside(operation: &Operation) -> i32 {
     if operation.precision == Precision::Fp16 {
         0
     } else {
@@ -97,7 +97,7 @@ fn int<const INPUT: u32, const OUTPUT: u32>(
     result as u16
 }
 
-fn fp16(operation: &Operation, tables: &Tables, window: &[i32], counts: &mut Counts) -> u16 {
+pub(super) fn fp16(operation: &Operation, tables: &Tables, window: &[i32], counts: &mut Counts) -> u16 {
     let value = fp16_to_fp17(window[REACH] as u16);
     let single = |at: usize| fp17_to_fp32(fp16_to_fp17(window[at] as u16));
     let sum = match operation.reach {

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+use nvdla_uapi::config::{NV_FULL, NV_MEDIUM_512, NV_SMALL};
+use nvdla_uapi::reg::values::{LutFunction, NormalizationLength, RamType};
+use nvdla_uapi::reg::Register;
+use proptest::prelude::*;
+
+use super::*;
+use crate::testing::{noise, set, Bytes};
+
+const BASE: u64 = 0x1000;
+
+#[derive(Clone, Debug)]
+struct Case {
+    config: &'static Config,
+    precision: Precision,
+    size: (usize, usize, usize),
+    window: NormalizationLength,
+    bypass: u32,
+    flush: bool,
+    function: LutFunction,
+    /// `S_LUT_CFG`'s priorities.
+    priorities: u32,
+    info: u32,
+    limits: [u32; 8],
+    slopes: [u32; 4],
+    input: (u32, u32, u32),
+    output: (u32, u32, u32),
+    seed: u64,
+    /// Input bytes are masked with this: fp16 without NaN, small integers.
+    mask: u8,
+}
+
+fn case() -> impl Strategy<Value = Case> {
+    let formats = prop::sample::select(vec![
+        (&NV_FULL, Precision::Int8),
+        (&NV_FULL, Precision::Int16),
+        (&NV_FULL, Precision::Fp16),
+        (&NV_SMALL, Precision::Int8),
+        (&NV_MEDIUM_512, Precision::Int8),
+    ]);
+    let shape = (
+        formats,
+        (1usize..4, 1usize..3, 1usize..70),
+        prop::sample::select(NormalizationLength::ALL),
+        0u32..4,
+        any::<bool>(),
+        any::<u64>(),
+        prop::sample::select(vec![0xffu8, 0x3f, 0x0f, 0xb7]),
+    );
+    let table = (
+        prop::sample::select(LutFunction::ALL),
+        any::<u32>(),
+        prop_oneof![any::<u32>(), (0u32..20).prop_map(|select| select * 0x1_0101)],
+        prop_oneof![any::<[u32; 8]>(), Just([0; 8]), Just([100, 0, 70_000, 0, 5, 0, 9000, 0])],
+        any::<[u32; 4]>(),
+    );
+    let converters =
+        ((any::<u32>(), any::<u32>(), 0u32..32), (any::<u32>(), any::<u32>(), prop_oneof![0u32..24, 0u32..64]));
+    (shape, table, converters).prop_map(|(shape, table, (input, output))| {
+        let ((config, precision), size, window, bypass, flush, seed, mask) = shape;
+        let (function, priorities, info, limits, slopes) = table;
+        Case {
+            config,
+            precision,
+            size,
+            window,
+            bypass,
+            flush,
+            function,
+            priorities,
+            info,
+            limits,
+            slopes,
+            input,
+            output,
+            seed,
+            mask,
+        }
+    })
+}
+
+fn program(case: &Case) -> (State, Registers, Registers, Bytes) {
+    let (width, height, channels) = case.size;
+    let atom = case.config.memory_atomic as usize;
+    let bytes = if case.precision == Precision::Int8 { 1 } else { 2 };
+    let size = (channels * bytes).div_ceil(atom) * height * width * atom;
+    let (line, surface) = ((width * atom) as u32, (height * width * atom) as u32);
+    let ram = RamType::Mcif as u32;
+    let mut rdma = Registers::reset(Block::CdpRdma);
+    set(
+        &mut rdma,
+        &[
+            (cdp_rdma::D_DATA_CUBE_WIDTH, width as u32 - 1),
+            (cdp_rdma::D_DATA_CUBE_HEIGHT, height as u32 - 1),
+            (cdp_rdma::D_DATA_CUBE_CHANNEL, channels as u32 - 1),
+            (cdp_rdma::D_SRC_BASE_ADDR_LOW, BASE as u32),
+            (cdp_rdma::D_SRC_LINE_STRIDE, line),
+            (cdp_rdma::D_SRC_SURFACE_STRIDE, surface),
+            (cdp_rdma::D_SRC_DMA_CFG, ram),
+            (cdp_rdma::D_DATA_FORMAT, case.precision as u32),
+        ],
+    );
+    let mut registers = Registers::reset(Block::Cdp);
+    let masked = |register: Register, value: u32| (register, value & register.writable);
+    let [le_start, le_start_high, le_end, le_end_high, lo_start, lo_start_high, lo_end, lo_end_high] = case.limits;
+    set(
+        &mut registers,
+        &[
+            masked(cdp::S_LUT_CFG, (case.priorities & !1) | case.function as u32),
+            masked(cdp::S_LUT_INFO, case.info),
+            masked(cdp::S_LUT_LE_START_LOW, le_start),
+            masked(cdp::S_LUT_LE_START_HIGH, le_start_high),
+            masked(cdp::S_LUT_LE_END_LOW, le_end),
+            masked(cdp::S_LUT_LE_END_HIGH, le_end_high),
+            masked(cdp::S_LUT_LO_START_LOW, lo_start),
+            masked(cdp::S_LUT_LO_START_HIGH, lo_start_high),
+            masked(cdp::S_LUT_LO_END_LOW, lo_end),
+            masked(cdp::S_LUT_LO_END_HIGH, lo_end_high),
+            masked(cdp::S_LUT_LE_SLOPE_SCALE, case.slopes[0]),
+            masked(cdp::S_LUT_LE_SLOPE_SHIFT, case.slopes[1]),
+            masked(cdp::S_LUT_LO_SLOPE_SCALE, case.slopes[2]),
+            masked(cdp::S_LUT_LO_SLOPE_SHIFT, case.slopes[3]),
+            masked(cdp::D_FUNC_BYPASS, case.bypass),
+            (cdp::D_DST_BASE_ADDR_LOW, BASE as u32 + size as u32),
+            (cdp::D_DST_LINE_STRIDE, line),
+            (cdp::D_DST_SURFACE_STRIDE, surface),
+            (cdp::D_DST_DMA_CFG, ram),
+            (cdp::D_DATA_FORMAT, case.precision as u32),
+            (cdp::D_NAN_FLUSH_TO_ZERO, case.flush.into()),
+            (cdp::D_LRN_CFG, case.window as u32),
+            masked(cdp::D_DATIN_OFFSET, case.input.0),
+            masked(cdp::D_DATIN_SCALE, case.input.1),
+            masked(cdp::D_DATIN_SHIFTER, case.input.2),
+            masked(cdp::D_DATOUT_OFFSET, case.output.0),
+            masked(cdp::D_DATOUT_SCALE, case.output.1),
+            masked(cdp::D_DATOUT_SHIFTER, case.output.2),
+        ],
+    );
+    let mut state = State::default();
+    for (access, entries) in [(1 << 17, 65), (3 << 16, 257)] {
+        state.tables.write_access(access);
+        for entry in noise(case.seed ^ u64::from(access), 2 * entries).chunks_exact(2) {
+            state.tables.write_data(u16::from_le_bytes([entry[0], entry[1]]).into());
+        }
+    }
+    let bytes = noise(case.seed, 2 * size).into_iter().map(|byte| byte & case.mask).collect();
+    (state, rdma, registers, Bytes { base: BASE, bytes })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3000))]
+
+    #[test]
+    fn the_fast_implementation_gives_the_reference_s_bytes(case in case()) {
+        let (mut state, rdma, registers, mut memory) = program(&case);
+        let mut expected = memory.clone();
+        let done = run(&mut state, case.config, &rdma, &registers, &mut memory);
+        prop_assert!(done.is_ok(), "{:?}", done);
+        prop_assert_eq!(done, reference::run(&mut state, case.config, &rdma, &registers, &mut expected));
+        prop_assert!(memory == expected);
+    }
+}
