@@ -6,7 +6,7 @@ mod common;
 
 use std::fs;
 
-use common::{loadables, reference, small, Recorder};
+use common::{loadables, reference, small, Random, Recorder};
 use nvdla_runtime::device::recognise;
 use nvdla_runtime::loadable::{write, Error, EventOp, Interface, Loadable, MemoryFlags, Version};
 use nvdla_runtime::session::Session;
@@ -158,18 +158,6 @@ fn what_is_no_loadable_says_so() {
     let mut truncated = small().to_bytes().unwrap();
     truncated.truncate(truncated.len() / 2);
     assert!(matches!(Loadable::from_bytes(truncated), Err(Error::Malformed(_) | Error::NotALoadable { .. })));
-}
-
-/// A generator with a fixed seed (xorshift64*): the same broken files on every machine.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % limit
-    }
 }
 
 /// Opens a broken file and, where it still opens, looks at everything in it and runs it on a device that does nothing.
