@@ -12,6 +12,7 @@ use nvdla_runtime::image::{Encoder, Picture, Settings, Target};
 use nvdla_runtime::loadable::{DataType, Interface, Loadable, PixelFormat};
 use nvdla_runtime::network;
 use nvdla_runtime::profile::{Conditions, Profile};
+use nvdla_uapi::desc::OpType;
 use nvdla_uapi::emu;
 
 /// The folder of reference data, or a word on why there is none.
@@ -214,14 +215,17 @@ fn every_network_has_an_estimate() {
         let profile = Profile::new(&loadable, config, Conditions::default()).unwrap();
         let operations = network::operations(&loadable).unwrap();
         assert_eq!(profile.rows.len(), operations.len());
-        // Whatever takes its data from a neighbour stands behind it in the list: that is how groups are found.
-        for (row, operation) in profile.rows.iter().zip(&operations).filter(|(row, _)| row.fused) {
-            let parent = operation.common.fused_parent.map(|parent| parent.index);
-            if let Some(parent) = parent {
-                assert_eq!(usize::try_from(parent).unwrap() + 1, row.operation, "{}", folder.display());
-            }
+        // Groups follow one another, and members of a group start together.
+        let mut groups: Vec<_> = profile.rows.iter().map(|row| (row.start, row.group)).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        assert_eq!(groups.iter().map(|group| group.1).sum::<u64>(), profile.cycles(), "{}", folder.display());
+        for row in profile.rows.iter().filter(|row| row.unit == OpType::Conv) {
+            let fused = profile.rows.iter().find(|other| (other.task, other.source) == (row.task, Some(row.operation)));
+            let fused = fused.unwrap_or_else(|| panic!("{}: {} has no SDP", folder.display(), row.operation));
+            assert_eq!((fused.start, fused.unit), (row.start, OpType::Sdp), "{}", folder.display());
         }
-        assert!(profile.cycles() > 0 && profile.macs() > 0 || !folder.to_string_lossy().contains("lenet"));
+        assert!(profile.cycles() > 0);
         assert!(profile.to_trace().contains("\"ph\":\"X\""));
         count += profile.rows.len();
     }

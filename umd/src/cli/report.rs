@@ -295,7 +295,7 @@ fn estimate(profile: &Profile) -> Value {
             "compute_cycles": row.compute,
             "cycles": row.cycles,
             "limit": row.limit.to_string(),
-            "fused": row.fused,
+            "source": row.source,
             "start": row.start,
         })
     };

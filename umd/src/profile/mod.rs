@@ -103,8 +103,8 @@ pub struct Row {
     pub cycles: u64,
     /// What limits it.
     pub limit: Limit,
-    /// It runs together with the row before.
-    pub fused: bool,
+    /// The operation of the same task that hands its data over, and with which it runs together.
+    pub source: Option<usize>,
     /// When its group starts, in cycles.
     pub start: u64,
     /// How long its group takes, in cycles.
@@ -163,20 +163,25 @@ impl Profile {
 
     /// Lets operations that hand data over run together, and groups follow one another.
     fn group(&mut self) {
+        // The first member of each row's group: operations come behind those that hand data to them.
+        let mut leaders: Vec<usize> = Vec::with_capacity(self.rows.len());
+        for (at, row) in self.rows.iter().enumerate() {
+            let source = |other: &Row| other.task == row.task && Some(other.operation) == row.source;
+            let leader = self.rows[..at].iter().position(source).map(|source| leaders[source]);
+            leaders.push(leader.unwrap_or(at));
+        }
         let mut now = 0;
-        let mut from = 0;
-        while from < self.rows.len() {
-            let more = self.rows[from + 1..].iter().take_while(|row| row.fused).count();
-            let members = &mut self.rows[from..=from + more];
-            let bytes = members.iter().fold(Bytes::default(), |sum, row| sum + row.bytes);
+        for leader in 0..self.rows.len() {
+            let members: Vec<_> = (leader..self.rows.len()).filter(|&at| leaders[at] == leader).collect();
+            let bytes = members.iter().fold(Bytes::default(), |sum, &at| sum + self.rows[at].bytes);
             let memory = bytes.cycles(&self.conditions);
-            let longest = members.iter().map(|row| row.cycles).max().unwrap_or(0).max(memory.0.max(memory.1));
-            for row in members {
-                row.start = now;
-                row.group = longest;
+            let longest = members.iter().map(|&at| self.rows[at].cycles).max().unwrap_or(0);
+            let longest = if members.is_empty() { 0 } else { longest.max(memory.0).max(memory.1) };
+            for at in members {
+                self.rows[at].start = now;
+                self.rows[at].group = longest;
             }
             now += longest;
-            from += more + 1;
         }
     }
 }
@@ -212,7 +217,7 @@ fn shape(cube: &DataCube) -> String {
 
 fn row(operation: &NetworkOperation, config: &Config, conditions: &Conditions) -> Row {
     let mut macs = 0;
-    let mut fused = false;
+    let mut source = None;
     let mut limit = Limit::Throughput;
     let (shape, bytes, compute) = match (&operation.operation, &operation.surface) {
         (Operation::Conv(conv), Surface::Conv(surface)) => {
@@ -231,7 +236,7 @@ fn row(operation: &NetworkOperation, config: &Config, conditions: &Conditions) -
             (shape, bytes, convolution.cycles(config))
         }
         (Operation::Sdp(sdp), Surface::Sdp(surface)) => {
-            fused = surface.src_data.mem_type == MemoryType::Hw;
+            source = handed_over(operation, &surface.src_data);
             let mut bytes = cube(&surface.src_data, sdp.src_precision, config);
             bytes += cube(&surface.dst_data, sdp.dst_precision, config);
             let stream = elements(&surface.dst_data, sdp.dst_precision, config);
@@ -250,7 +255,7 @@ fn row(operation: &NetworkOperation, config: &Config, conditions: &Conditions) -
             (shape, bytes, stream.div_ceil(slowest.into()))
         }
         (Operation::Pdp(pdp), Surface::Pdp(surface)) => {
-            fused = surface.src_data.mem_type == MemoryType::Hw;
+            source = handed_over(operation, &surface.src_data);
             let mut bytes = cube(&surface.src_data, pdp.precision, config);
             bytes += cube(&surface.dst_data, pdp.precision, config);
             let (width, height) = (u16::from(pdp.pool_width) + 1, u16::from(pdp.pool_height) + 1);
@@ -308,10 +313,18 @@ fn row(operation: &NetworkOperation, config: &Config, conditions: &Conditions) -
         compute,
         cycles,
         limit,
-        fused,
+        source,
         start: 0,
         group: 0,
     }
+}
+
+/// The operation that hands over the data of one that reads no memory.
+fn handed_over(operation: &NetworkOperation, source: &DataCube) -> Option<usize> {
+    if source.mem_type != MemoryType::Hw {
+        return None;
+    }
+    operation.common.fused_parent.and_then(|parent| usize::try_from(parent.index).ok())
 }
 
 /// Bytes a cycle of the memory interface.
@@ -365,7 +378,7 @@ impl fmt::Display for Profile {
                 "{:>4} {:>5} {} {:5} {:width$} {:>12} {:>11} {:>10}  {}",
                 row.task,
                 row.operation,
-                if row.fused { '+' } else { ' ' },
+                if row.source.is_some() { '+' } else { ' ' },
                 row.unit.name(),
                 row.shape,
                 row.macs,
@@ -399,7 +412,7 @@ impl fmt::Display for Profile {
         };
         write!(
             f,
-            "time limited by MACs {:.0}%, throughput {:.0}%, memory {:.0}%, set-up {:.0}% (\"+\" runs with the row above)",
+            "time limited by MACs {:.0}%, throughput {:.0}%, memory {:.0}%, set-up {:.0}% (\"+\" runs with what hands it its data)",
             share(Limit::Macs),
             share(Limit::Throughput),
             100.0 - share(Limit::Macs) - share(Limit::Throughput) - share(Limit::SetUp),
