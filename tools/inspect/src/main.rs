@@ -4,30 +4,39 @@
 
 use std::error::Error;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 
+use nvdla_inspect::layout;
 use nvdla_inspect::report::Report;
 use nvdla_inspect::text::Text;
 use nvdla_runtime::loadable::Loadable;
 
 /// Shows what a loadable holds: tensors, tasks, operations in graph order, surfaces, memories.
 #[derive(Parser)]
-#[command(name = "nvdla_inspect", version)]
+#[command(name = "nvdla_inspect", version, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 struct Arguments {
     /// The loadable
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    #[arg(value_name = "FILE", required = true)]
+    file: Option<PathBuf>,
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
+    #[command(subcommand)]
+    command: Option<Command>,
 }
 
-fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
-    let report = Report::of(&Loadable::open(&arguments.file)?);
-    let text = if arguments.json { serde_json::to_string_pretty(&report)? + "\n" } else { Text(&report).to_string() };
+#[derive(Subcommand)]
+enum Command {
+    /// Draws a data layout for a shape, as text or SVG
+    Layout(layout::Arguments),
+}
+
+fn show(file: &Path, json: bool) -> Result<(), Box<dyn Error>> {
+    let report = Report::of(&Loadable::open(file)?);
+    let text = if json { serde_json::to_string_pretty(&report)? + "\n" } else { Text(&report).to_string() };
     match io::stdout().write_all(text.as_bytes()) {
         // Whoever reads it has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -37,10 +46,15 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    match run(&arguments) {
+    let (about, result) = match (&arguments.command, &arguments.file) {
+        (Some(Command::Layout(layout)), _) => ("layout".into(), layout::run(layout)),
+        (None, Some(file)) => (file.display().to_string(), show(file, arguments.json)),
+        (None, None) => return ExitCode::FAILURE, // clap has asked for the file
+    };
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprint!("nvdla_inspect: {}: {error}", arguments.file.display());
+            eprint!("nvdla_inspect: {about}: {error}");
             let mut cause = error.source();
             while let Some(inner) = cause {
                 eprint!(": {inner}");

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Drawings of data layouts: what lies where in memory, for a shape that the user gives.
+//!
+//! Every address comes from `nvdla_uapi::layout`; nothing is computed here but where to draw. A [`picture::Picture`] is
+//! rows of cells in memory order, drawn as text for a terminal or as an SVG.
+
+mod feature;
+mod operand;
+pub mod picture;
+mod pixel;
+mod svg;
+mod tpu;
+mod weight;
+
+use std::error::Error;
+use std::fs;
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use nvdla_uapi::reg::values::Precision;
+
+use picture::Picture;
+
+/// What `nvdla_inspect layout` takes.
+#[derive(Args, Debug)]
+pub struct Arguments {
+    /// The layout
+    #[command(subcommand)]
+    kind: Kind,
+    /// Write an SVG to this file (`-` for standard output) instead of printing text
+    #[arg(long, global = true, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+#[derive(Subcommand, Debug)]
+enum Kind {
+    /// A feature cube: atoms, lines, surfaces, strides
+    Feature(feature::Arguments),
+    /// An image's pixels and components
+    Pixel(pixel::Arguments),
+    /// Weights for direct convolution
+    Direct(weight::Direct),
+    /// Weights for image input, with pre- and post-extension
+    Image(weight::Image),
+    /// Weights for Winograd convolution
+    Winograd(weight::Winograd),
+    /// Weights for deconvolution, split into sets
+    Deconvolution(weight::Deconvolution),
+    /// Compressed weights: mask, group sizes, what remains
+    Compressed(weight::Compressed),
+    /// SDP operands: bias, PReLU, batch normalisation, element-wise
+    Operand(operand::Arguments),
+    /// Tensors in a TPU's local memory
+    Tpu {
+        /// The layout
+        #[command(subcommand)]
+        kind: tpu::Kind,
+    },
+}
+
+/// Precisions by name.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum PrecisionName {
+    /// 8-bit integers.
+    Int8,
+    /// 16-bit integers.
+    Int16,
+    /// Half precision.
+    Fp16,
+}
+
+impl From<PrecisionName> for Precision {
+    fn from(name: PrecisionName) -> Self {
+        match name {
+            PrecisionName::Int8 => Self::Int8,
+            PrecisionName::Int16 => Self::Int16,
+            PrecisionName::Fp16 => Self::Fp16,
+        }
+    }
+}
+
+/// Draws a layout, or says which rule the shape breaks.
+pub fn picture(arguments: &Arguments) -> Result<Picture, Box<dyn Error>> {
+    match &arguments.kind {
+        Kind::Feature(arguments) => feature::picture(arguments),
+        Kind::Pixel(arguments) => pixel::picture(arguments),
+        Kind::Direct(arguments) => weight::direct(arguments),
+        Kind::Image(arguments) => weight::image(arguments),
+        Kind::Winograd(arguments) => weight::winograd(arguments),
+        Kind::Deconvolution(arguments) => weight::deconvolution(arguments),
+        Kind::Compressed(arguments) => weight::compressed(arguments),
+        Kind::Operand(arguments) => operand::picture(arguments),
+        Kind::Tpu { kind } => tpu::picture(kind),
+    }
+}
+
+/// The SVG of a drawing.
+pub fn svg(picture: &Picture) -> String {
+    svg::Svg(picture).to_string()
+}
+
+/// Draws a layout to where the arguments say.
+pub fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    let picture = picture(arguments)?;
+    let result = match &arguments.svg {
+        None => {
+            let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+            io::stdout().write_all(picture.text(colour).as_bytes())
+        }
+        Some(path) if path.as_os_str() == "-" => io::stdout().write_all(svg(&picture).as_bytes()),
+        Some(path) => {
+            return fs::write(path, svg(&picture)).map_err(|error| format!("{}: {error}", path.display()).into())
+        }
+    };
+    match result {
+        // Whoever reads it has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        result => Ok(result?),
+    }
+}
