@@ -8,7 +8,7 @@ use std::fs;
 
 use common::{loadables, reference, small, Random, Recorder};
 use nvdla_runtime::device::recognise;
-use nvdla_runtime::loadable::{write, Error, EventOp, Interface, Loadable, MemoryFlags, Version};
+use nvdla_runtime::loadable::{write, Error, EventOp, Interface, Loadable, MemoryFlags, Task, Version};
 use nvdla_runtime::session::Session;
 
 #[test]
@@ -35,7 +35,7 @@ fn what_is_written_is_read_again() {
     let task = loadable.task(1).unwrap();
     assert_eq!(task.interface(), Interface::Emu1);
     assert_eq!(task.address_list().iter().collect::<Vec<_>>(), contents.tasks[1].address_list);
-    assert_eq!(loadable.tasks_in_order().map(|task| task.id()).collect::<Vec<_>>(), [0, 1]);
+    assert_eq!(loadable.tasks_in_order().map(Task::id).collect::<Vec<_>>(), [0, 1]);
     for blob in &contents.blobs {
         assert_eq!(loadable.blob(&blob.name).unwrap().data(), blob.data);
     }
@@ -56,7 +56,8 @@ fn refused(change: impl FnOnce(&mut write::Contents)) -> String {
 
 #[test]
 fn an_error_names_list_entry_field_and_values() {
-    let cases: [(&str, Box<dyn FnOnce(&mut write::Contents)>); 24] = [
+    type Change = Box<dyn FnOnce(&mut write::Contents)>;
+    let cases: [(&str, Change); 24] = [
         (
             "memory_list, entry 3, contents: there is no blob \"gone\"",
             Box::new(|c| c.memories[3].contents[0].0 = "gone".into()),

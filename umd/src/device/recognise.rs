@@ -74,7 +74,7 @@ struct Evidence {
 }
 
 /// The bytes that a loadable puts into a slot of an address list.
-fn contents<'l>(loadable: &'l Loadable, slot: Slot) -> Option<&'l [u8]> {
+fn contents(loadable: &Loadable, slot: Slot) -> Option<&[u8]> {
     let memory = loadable.memories().get(slot.memory)?;
     loadable.contents(memory).find_map(|(blob, at)| {
         let start = usize::try_from(slot.offset.checked_sub(at)?).ok()?;
@@ -96,10 +96,8 @@ fn look_at(loadable: &Loadable, task: u16, slots: &[Slot], evidence: &mut Eviden
     let entries = operations.chunks_exact(Operation::SIZE).zip(surfaces.chunks_exact(Surface::SIZE));
     for (index, (&unit, (operation, surface))) in units.iter().zip(entries).enumerate() {
         let mut upgraded = [0; Surface::SIZE];
-        let surface = match old {
-            true if upgrade_surface(unit, surface, &mut upgraded).is_ok() => &upgraded,
-            _ => surface,
-        };
+        let upgraded = (old && upgrade_surface(unit, surface, &mut upgraded).is_ok()).then_some(&upgraded[..]);
+        let surface = upgraded.unwrap_or(surface);
         let (Ok(operation), Ok(surface)) = (Operation::parse(unit, operation), Surface::parse(unit, surface)) else {
             continue;
         };
