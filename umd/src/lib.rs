@@ -2,7 +2,36 @@
 
 //! Runs NVDLA loadables: on the hardware through its kernel driver, or on the built-in model.
 //!
-//! A [`loadable::Loadable`] is a compiled network.
+//! A [`loadable::Loadable`] is a compiled network, a [`device::Device`] what runs it, and a [`session::Session`] the two
+//! together: memories allocated and filled, ready for any number of inputs.
+//!
+//! ```
+//! use nvdla_runtime::device::{self, Selection};
+//! use nvdla_runtime::image::{Encoder, Picture, Settings, Target};
+//! use nvdla_runtime::{loadable::Loadable, session::Session};
+//!
+//! let loadable = Loadable::open("../examples/lenet/lenet.nvdla")?;
+//! // The first NVDLA of this machine; here the model of the configuration that the loadable is for.
+//! let opened = device::open(&Selection::Model(None), &loadable)?;
+//! let mut session = Session::new(loadable, opened.device)?;
+//!
+//! let target = Target::from(session.inputs().next().ok_or("no input")?);
+//! let encoder = Encoder::new(&target, &Settings::default())?;
+//! for digit in ["seven", "three"] {
+//!     let picture = Picture::open(format!("../examples/lenet/images/{digit}.pgm"))?;
+//!     encoder.encode(&picture, session.input_mut(0)?)?;
+//!     session.run()?;
+//!     let scores = session.output_nchw(0, 1.0)?;
+//!     let best = scores.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
+//!     println!("{digit}: class {best:?}");
+//! #   let class = best.map(|(class, _)| class);
+//! #   assert_eq!(class, Some(if digit == "seven" { 7 } else { 3 }));
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The parts serve on their own, too: [`emulator`] computes the operations that NVDLA lacks, [`image`] turns pictures
+//! into tensors, [`dimg`] writes the existing program's result files, [`network`] reads a loadable's operations.
 
 pub mod compare;
 pub mod device;

@@ -9,12 +9,12 @@
 use std::fmt;
 
 use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
-use nvdla_uapi::desc::{upgrade_surface, ConvOp, ConvSurface, DataCube, DataFormat, MemoryType, Operation, Surface};
+use nvdla_uapi::desc::{ConvOp, ConvSurface, DataCube, DataFormat, MemoryType, Operation, Surface};
 use nvdla_uapi::layout::pixel::Format;
 use nvdla_uapi::reg::values::{ConvMode, Precision, WeightFormat};
 
 use crate::loadable::{Loadable, PixelFormat};
-use crate::session::plan::{self, Lists, Slot};
+use crate::network::{self, NetworkOperation};
 
 /// A configuration, and how it was recognised.
 #[derive(Clone, Debug)]
@@ -50,8 +50,9 @@ pub fn recognise(loadable: &Loadable) -> Recognised {
         }
     }
     let mut evidence = Evidence::default();
-    for task in loadable.tasks_in_order().filter(|task| task.interface() == crate::loadable::Interface::Dla1) {
-        look_at(loadable, task.id(), &plan::slots(loadable, task), &mut evidence);
+    // Descriptors that cannot be read tell nothing: whoever runs the loadable will say what is wrong with them.
+    for operation in network::operations(loadable).unwrap_or_default() {
+        look_at(&operation, &mut evidence);
     }
     let Evidence { small, full, large } = evidence;
     match (small, full, large) {
@@ -73,56 +74,29 @@ struct Evidence {
     large: Option<String>,
 }
 
-/// The bytes that a loadable puts into a slot of an address list.
-fn contents(loadable: &Loadable, slot: Slot) -> Option<&[u8]> {
-    let memory = loadable.memories().get(slot.memory)?;
-    loadable.contents(memory).find_map(|(blob, at)| {
-        let start = usize::try_from(slot.offset.checked_sub(at)?).ok()?;
-        blob.data().get(start..)
-    })
-}
-
-/// Collects what a task's descriptors tell. One that cannot be read tells nothing: whoever runs it will say what is wrong.
-fn look_at(loadable: &Loadable, task: u16, slots: &[Slot], evidence: &mut Evidence) {
-    let bytes = |position: usize| contents(loadable, *slots.get(position)?);
-    let Ok(lists) = Lists::new(task, &bytes) else { return };
-    let (Ok(graph), Ok(operations), Ok(surfaces)) =
-        (lists.graph(&bytes), lists.operation_list(&bytes), lists.surfaces(&bytes))
-    else {
-        return;
-    };
-    let Ok(units) = plan::units(task, graph) else { return };
-    let old = plan::interface_version(loadable, slots).needs_upgrade();
-    let entries = operations.chunks_exact(Operation::SIZE).zip(surfaces.chunks_exact(Surface::SIZE));
-    for (index, (&unit, (operation, surface))) in units.iter().zip(entries).enumerate() {
-        let mut upgraded = [0; Surface::SIZE];
-        let upgraded = (old && upgrade_surface(unit, surface, &mut upgraded).is_ok()).then_some(&upgraded[..]);
-        let surface = upgraded.unwrap_or(surface);
-        let (Ok(operation), Ok(surface)) = (Operation::parse(unit, operation), Surface::parse(unit, surface)) else {
-            continue;
-        };
-        let at = |what: &str| format!("operation {index} ({unit}) {what}");
-        if let Some(what) = only_full(&operation) {
-            evidence.full.get_or_insert_with(|| at(what));
+/// What an operation tells.
+fn look_at(operation: &NetworkOperation, evidence: &mut Evidence) {
+    let at = |what: &str| format!("operation {} ({}) {what}", operation.index, operation.unit);
+    let (surface, operation) = (&operation.surface, &operation.operation);
+    if let Some(what) = only_full(operation) {
+        evidence.full.get_or_insert_with(|| at(what));
+    }
+    for cube in feature_cubes(operation, surface) {
+        if cube.mem_type != MemoryType::Hw && u32::from(cube.width) * 32 > cube.line_stride && cube.line_stride > 0 {
+            let (width, stride) = (cube.width, cube.line_stride);
+            let what = format!("has lines of {width} elements {stride} bytes apart: atoms of 8 bytes");
+            evidence.small.get_or_insert_with(|| at(&what));
         }
-        for cube in feature_cubes(&operation, &surface) {
-            if cube.mem_type != MemoryType::Hw && u32::from(cube.width) * 32 > cube.line_stride && cube.line_stride > 0
-            {
-                let what =
-                    format!("has lines of {} elements {} bytes apart: atoms of 8 bytes", cube.width, cube.line_stride);
-                evidence.small.get_or_insert_with(|| at(&what));
-            }
-        }
-        if let (Operation::Conv(operation), Surface::Conv(surface)) = (&operation, &surface) {
-            let line = line_bytes(operation, surface);
-            let entries = u32::from(operation.entry_per_slice);
-            if entries * 64 < line {
-                let what = format!("takes {entries} entries for a line of {line} bytes: entries of 128 bytes");
-                evidence.full.get_or_insert_with(|| at(&what));
-            } else if entries > line.div_ceil(128) {
-                let what = format!("takes {entries} entries for a line of {line} bytes: entries of 64 bytes");
-                evidence.large.get_or_insert_with(|| at(&what));
-            }
+    }
+    if let (Operation::Conv(operation), Surface::Conv(surface)) = (operation, surface) {
+        let line = line_bytes(operation, surface);
+        let entries = u32::from(operation.entry_per_slice);
+        if entries * 64 < line {
+            let what = format!("takes {entries} entries for a line of {line} bytes: entries of 128 bytes");
+            evidence.full.get_or_insert_with(|| at(&what));
+        } else if entries > line.div_ceil(128) {
+            let what = format!("takes {entries} entries for a line of {line} bytes: entries of 64 bytes");
+            evidence.large.get_or_insert_with(|| at(&what));
         }
     }
 }
