@@ -40,8 +40,10 @@ fn pictures_are_what_their_commands_draw() {
     assert!(drawn.len() > 40, "{} commands", drawn.len());
     for entry in fs::read_dir(&docs).expect("the folder of pictures") {
         let name = entry.expect("an entry").file_name().into_string().expect("a name");
-        assert!(!name.ends_with(".svg") || drawn.contains(&name), "no command draws {name}");
-        assert!(!name.ends_with(".svg") || page.contains(&format!("({name})")), "the page does not show {name}");
+        if Path::new(&name).extension().is_some_and(|extension| extension == "svg") {
+            assert!(drawn.contains(&name), "no command draws {name}");
+            assert!(page.contains(&format!("({name})")), "the page does not show {name}");
+        }
     }
 }
 

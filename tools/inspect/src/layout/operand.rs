@@ -79,9 +79,12 @@ pub(super) fn picture(arguments: &Arguments) -> Result<Picture, Box<dyn Error>> 
                 let first = surface * operands.atom_elements();
                 let cells = (first..first + operands.atom_elements())
                     .flat_map(|c| {
-                        names.iter().map(move |name| match c < channels {
-                            true => Cell::new(format!("c{c} {name}"), c as usize),
-                            false => Cell::padding(""),
+                        names.iter().map(move |name| {
+                            if c < channels {
+                                Cell::new(format!("c{c} {name}"), c as usize)
+                            } else {
+                                Cell::padding("")
+                            }
                         })
                     })
                     .collect();

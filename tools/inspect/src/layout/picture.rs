@@ -59,6 +59,7 @@ impl Row {
     }
 
     /// The same row, set apart from the one above.
+    #[must_use]
     pub fn apart(self) -> Self {
         Self { separated: true, ..self }
     }

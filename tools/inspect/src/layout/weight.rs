@@ -125,7 +125,7 @@ fn rows<L: Layout, K: PartialEq>(
         let cell = Cell::new(text(first, last), first.n as usize);
         match rows.last_mut() {
             Some(row) if before.is_some_and(|before| first.n > before.n && !apart(before, first)) => {
-                row.cells.push(cell)
+                row.cells.push(cell);
             }
             _ => {
                 let row = Row::new(format!("{at:#07x} {}", label(first)), vec![cell]);
