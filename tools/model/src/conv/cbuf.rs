@@ -282,7 +282,7 @@ fn feature_line<'m>(
 }
 
 /// A line's element that CDMA writes to the buffer: NaN flushed, converted.
-fn adapt(operation: &Operation, line: &mut [u8]) {
+fn adapt(operation: &Operation, table: Option<&[u16; 256]>, line: &mut [u8]) {
     match (operation.in_precision, operation.converter) {
         (Precision::Fp16, _) if operation.flush_nan => {
             for pair in line.chunks_exact_mut(2) {
@@ -291,9 +291,11 @@ fn adapt(operation: &Operation, line: &mut [u8]) {
                 }
             }
         }
-        (Precision::Int8, Some(converter)) => {
-            for byte in line {
-                *byte = converter.convert(i32::from(*byte as i8), 0, Precision::Int8) as u8;
+        (Precision::Int8, Some(_)) => {
+            if let Some(table) = table {
+                for byte in line {
+                    *byte = table[usize::from(*byte)] as u8;
+                }
             }
         }
         (Precision::Int16, Some(converter)) => {
@@ -312,6 +314,7 @@ fn gather_feature(
     counters: &mut Counters,
     bytes: &mut Vec<u8>,
 ) -> Result<(), Stop> {
+    let table = operation.converter.map(|converter| converter.table(0, true, Precision::Int8));
     for y in 0..operation.fetch.height {
         for batch in 0..operation.batch {
             for surface in 0..operation.fetch_surfaces() {
@@ -323,7 +326,7 @@ fn gather_feature(
                 }
                 let start = bytes.len();
                 bytes.extend_from_slice(line);
-                adapt(operation, &mut bytes[start..]);
+                adapt(operation, table.as_ref(), &mut bytes[start..]);
             }
         }
     }
@@ -346,6 +349,14 @@ fn gather_pixel(
         (None, Precision::Int8) => 1,
         _ => operation.element(),
     };
+    let plain = shape.packing == pixel::Packing::Bytes && shape.planes == 1 && operation.element() == 1;
+    let tables: Option<Vec<[u16; 256]>> = plain.then(|| {
+        let table = |channel| match operation.converter {
+            Some(converter) => converter.table(channel, operation.pixel_signed, Precision::Int8),
+            None => std::array::from_fn(|byte| byte as u16),
+        };
+        (0..shape.components).map(table).collect()
+    });
     // The second plane's address names the atom that holds its first pixel.
     let x_offset =
         [operation.pixel_x_offset * plane_bytes[0], operation.pixel_x_offset * plane_bytes[1] % operation.atom];
@@ -361,8 +372,17 @@ fn gather_pixel(
         for _ in 0..operation.pads[0] * shape.components {
             bytes.extend_from_slice(pad);
         }
+        if let Some(tables) = &tables {
+            // One plane of bytes, which stay bytes.
+            let order = &shape.order[..shape.components];
+            for pixel in planes[0].chunks_exact(shape.components) {
+                bytes.extend(
+                    order.iter().zip(tables).map(|(&at, table)| table[usize::from(pixel[usize::from(at)])] as u8),
+                );
+            }
+        }
         let mut joined = [0; 8];
-        for x in 0..fetch.width {
+        for x in 0..if tables.is_some() { 0 } else { fetch.width } {
             let [p0, p1] = plane_bytes;
             joined[..p0].copy_from_slice(&planes[0][x * p0..][..p0]);
             joined[p0..p0 + p1].copy_from_slice(&planes[1][x * p1..][..p1]);
@@ -450,7 +470,7 @@ fn gather_winograd(
             let (nan, infinite) = count(slice);
             counters.nan_data += nan;
             counters.infinite_data += infinite;
-            adapt(operation, slice);
+            adapt(operation, None, slice);
         }
     }
     Ok(())

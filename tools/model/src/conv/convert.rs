@@ -12,6 +12,19 @@ use crate::num::convert::i17_to_fp16;
 use crate::num::fixed::{saturate, shift_right};
 
 impl Converter {
+    /// Whether every element of channel 0 keeps its value, in the same precision.
+    pub fn is_identity(&self) -> bool {
+        self.offsets[0] == 0 && self.truncate < 15 && self.scale == 1 << self.truncate
+    }
+
+    /// The new value of each byte of a channel.
+    pub fn table(&self, channel: usize, signed: bool, to: Precision) -> [u16; 256] {
+        std::array::from_fn(|byte| {
+            let value = if signed { i32::from(byte as u8 as i8) } else { byte as i32 };
+            self.convert(value, channel, to)
+        })
+    }
+
     /// Converts an element of channel `channel` (0 to 3); the result's low bits are the new element.
     pub fn convert(&self, value: i32, channel: usize, to: Precision) -> u16 {
         let scaled = (i64::from(value) - i64::from(self.offsets[channel])) * i64::from(self.scale);
@@ -36,5 +49,15 @@ mod tests {
         assert_eq!(converter.convert(255, 0, Precision::Int8), 127);
         assert_eq!(converter.convert(255, 0, Precision::Int16), 191);
         assert_eq!(converter.convert(2, 1, Precision::Fp16), 0x4200);
+    }
+
+    #[test]
+    fn knows_when_it_changes_nothing() {
+        for truncate in 0..20 {
+            let converter = Converter { offsets: [0; 4], scale: 1i16.checked_shl(truncate).unwrap_or(0), truncate };
+            let same = (-128..128).all(|value| converter.convert(value, 0, Precision::Int8) == value as u8 as u16);
+            assert!(!converter.is_identity() || same, "{truncate}");
+        }
+        assert!(Converter { offsets: [0; 4], scale: 4, truncate: 2 }.is_identity());
     }
 }

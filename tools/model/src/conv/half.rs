@@ -264,6 +264,86 @@ impl Accumulator {
     }
 }
 
+/// Accumulators side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Accumulators<const N: usize> {
+    exponents: [i64; N],
+    mantissas: [i64; N],
+}
+
+impl<const N: usize> Accumulators<N> {
+    /// Zeros.
+    pub const ZERO: Self = Self { exponents: [0; N], mantissas: [0; N] };
+
+    /// One of them.
+    pub const fn get(&self, index: usize) -> Accumulator {
+        Accumulator { exponent: self.exponents[index] as u32, mantissa: self.mantissas[index] }
+    }
+
+    /// Adds a step to one of them.
+    pub fn add(&mut self, index: usize, partial: Partial) {
+        let mut one = self.get(index);
+        one.add(partial);
+        (self.exponents[index], self.mantissas[index]) = (i64::from(one.exponent), one.mantissa);
+    }
+
+    /// Adds a step's sums, at these quarters of their exponents, to all of them.
+    #[inline(always)]
+    #[allow(clippy::inline_always)]
+    pub fn add_all(&mut self, quarters: &[i8; N], sums: &[i64; N]) {
+        for i in 0..N {
+            let exponent = 4 * i64::from(quarters[i]);
+            (self.exponents[i], self.mantissas[i]) = add_lane(self.exponents[i], self.mantissas[i], exponent, sums[i]);
+        }
+    }
+}
+
+/// [`Accumulator::add`] of a sum without branches, for many lanes side by side.
+#[inline(always)]
+#[allow(clippy::inline_always)]
+const fn add_lane(own_exponent: i64, own_mantissa: i64, exponent: i64, mantissa: i64) -> (i64, i64) {
+    const MASK: i64 = (1 << MANTISSA) - 1;
+    // Shift distances are masked where a lane's value is not used, so that every lane computes something.
+    let room = ((mantissa ^ (mantissa >> 63)) as u64).leading_zeros() as i64 - 27;
+    let mac = wrap(mantissa << ((room + 2) & 63));
+    let mac_exponent = exponent + 49 - room;
+    let accumulator_exponent = if own_mantissa == 0 { 0 } else { own_exponent };
+    let larger = if mac_exponent > accumulator_exponent { mac_exponent } else { accumulator_exponent };
+    // One of the two is at the larger exponent already.
+    let distance = (larger - mac_exponent) | (larger - accumulator_exponent);
+    let moves_mac = mac_exponent < larger;
+    let (stays, moves) = if moves_mac { (own_mantissa, mac) } else { (mac, own_mantissa) };
+    let near = distance <= 40;
+    let moved = if near { moves >> (distance & 63) } else { 0 };
+    let lost = if near && distance != 0 { ((moves as u64) << ((64 - distance) & 63) >> 24) as i64 } else { 0 };
+    let exact = stays + moved;
+    let fits = exact == wrap(exact);
+
+    let shift = ((exact ^ (exact >> 63)) as u64).leading_zeros() as i64 - 25;
+    let normal = wrap(exact << (shift & 63) | (lost as u64 >> ((40 - shift) & 63)) as i64);
+    let left = (lost << (shift & 63)) & MASK;
+    let (sum, guard, sticky, expo) = if fits {
+        (normal, left >> 39 != 0, left & (MASK >> 1) != 0, larger - shift)
+    } else {
+        (exact >> 1, exact & 1 != 0, lost != 0, larger + 1)
+    };
+    let up = guard & (sticky | (sum >= 0));
+    let rounded = sum + up as i64;
+    let carried = rounded != wrap(rounded) || (rounded < 0) != (sum < 0);
+    let sign = if sum < 0 { 1 << (MANTISSA - 1) } else { 0 };
+    let halved = wrap(sign | (rounded & MASK) >> 1);
+    let result = if carried { halved } else { rounded };
+    let expo = if carried { expo + 1 } else { expo } & 0xff;
+    let expo = if result == 0 { 0 } else { expo };
+    if mantissa == 0 {
+        (own_exponent, own_mantissa)
+    } else if own_exponent == 255 {
+        (own_exponent, own_mantissa & (-1 << (MANTISSA - 11)))
+    } else {
+        (expo, result)
+    }
+}
+
 /// Rounding carried into the sign: one more shift to the right.
 const fn overflow(sum: i64, rounded: i64, expo: i64) -> (i64, i64) {
     let wrapped = wrap(rounded) as u64 & ((1 << MANTISSA) - 1);
@@ -329,6 +409,35 @@ mod tests {
         accumulator.add(step(&weights.map(|bits| bits | 0x8000), &[one; 64]));
         accumulator.add(step(&weights.map(|bits| bits | 0x8000), &[one; 64]));
         assert_eq!(accumulator.to_fp32(), (-2080f32).to_bits());
+    }
+
+    #[test]
+    fn accumulators_side_by_side_are_the_same() {
+        let mut seed = 7u64;
+        let mut next = || {
+            seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            seed >> 20
+        };
+        for _ in 0..2000 {
+            let mut alone = [Accumulator::default(); 8];
+            let mut together = Accumulators::<8>::ZERO;
+            for _ in 0..12 {
+                let quarters: [i8; 8] = std::array::from_fn(|_| (next() % 15) as i8);
+                // All lengths, both signs, and sums that cancel.
+                let sums: [i64; 8] = std::array::from_fn(|i| match next() % 8 {
+                    0 => 0,
+                    1 => -(alone[i].mantissa >> 3),
+                    _ => (next() as i64 & 0xf_ffff_ffff) - 0x8_0000_0000 >> (next() % 36),
+                });
+                for (alone, (sum, quarter)) in alone.iter_mut().zip(sums.iter().zip(quarters)) {
+                    alone.add(Partial::Sum { exponent: 4 * quarter as u32, mantissa: *sum });
+                }
+                together.add_all(&quarters, &sums);
+                for (i, alone) in alone.iter().enumerate() {
+                    assert_eq!(together.get(i), *alone, "{quarters:?} {sums:?}");
+                }
+            }
+        }
     }
 
     #[test]

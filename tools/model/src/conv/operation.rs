@@ -438,7 +438,7 @@ impl Operation {
             pixel,
             pixel_x_offset: cdma::d_pixel_offset::PIXEL_X_OFFSET.value(d.get(cdma::D_PIXEL_OFFSET)) as usize,
             pixel_signed: cdma::d_datain_format::PIXEL_SIGN_OVERRIDE.value(datain) != 0,
-            converter: converter.filter(|_| converts),
+            converter: converter.filter(|converter| converts && !(mode == Mode::Feature && converter.is_identity())),
             flush_nan: cdma::d_nan_flush_to_zero::NAN_TO_ZERO.is_set(d.get(cdma::D_NAN_FLUSH_TO_ZERO)),
             batch,
             pads: [

@@ -70,7 +70,66 @@ impl Kernel<32> for Avx512 {
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
 fn pack(operation: &super::Operation, shape: &super::Shape, weights: &[u8], first: usize, panel: &mut [i8]) {
-    super::panel::pack::<i8, 32, 4>(operation, shape, weights, first, panel);
+    let count = operation.kernels.saturating_sub(first).min(32);
+    let channels = operation.kernel.channels;
+    if channels.min(operation.atomic_c) < 16 {
+        // Short rows: moving them step by step is less work than exchanging 64 bytes of each.
+        return super::panel::pack::<i8, 32, 4>(operation, shape, weights, first, panel);
+    }
+    if count < 32 || shape.channels != channels {
+        panel.fill(0);
+    }
+    for tap in 0..shape.taps {
+        for block in 0..channels.div_ceil(operation.atomic_c) {
+            let at = (tap * shape.channels + block * operation.atomic_c) * 32;
+            for half in (0..count).step_by(16) {
+                let mut rows = [_mm512_setzero_si512(); 16];
+                let mut length = 0;
+                for (index, to) in rows.iter_mut().enumerate().take(count - half) {
+                    let row = &weights[operation.weight_row(first + half + index, block, tap)];
+                    length = row.len();
+                    // SAFETY: the mask has a bit for each byte of the row.
+                    *to = unsafe { _mm512_maskz_loadu_epi8(u64::MAX >> (64 - length), row.as_ptr().cast()) };
+                }
+                transpose(&mut rows);
+                let steps = length.div_ceil(4);
+                for (step, row) in rows[..steps].iter().enumerate() {
+                    let to = &mut panel[at + step * 128 + half * 4..][..64];
+                    // SAFETY: 64 weights.
+                    unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), *row) };
+                }
+            }
+        }
+    }
+}
+
+/// Exchanges rows and columns of 16 by 16 groups of 4 bytes.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn transpose(rows: &mut [__m512i; 16]) {
+    let mut pairs = [_mm512_setzero_si512(); 16];
+    for i in (0..16).step_by(2) {
+        pairs[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
+        pairs[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
+    }
+    // In `fours[4 * i + c]`, rows 4i to 4i + 3 of column c of each 128 bits.
+    let mut fours = [_mm512_setzero_si512(); 16];
+    for i in (0..16).step_by(4) {
+        fours[i] = _mm512_unpacklo_epi64(pairs[i], pairs[i + 2]);
+        fours[i + 1] = _mm512_unpackhi_epi64(pairs[i], pairs[i + 2]);
+        fours[i + 2] = _mm512_unpacklo_epi64(pairs[i + 1], pairs[i + 3]);
+        fours[i + 3] = _mm512_unpackhi_epi64(pairs[i + 1], pairs[i + 3]);
+    }
+    for c in 0..4 {
+        let (a, b, d, e) = (fours[c], fours[4 + c], fours[8 + c], fours[12 + c]);
+        // The first and third, then the second and fourth 128 bits of two.
+        let (low0, low1) = (_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(d, e, 0x88));
+        let (high0, high1) = (_mm512_shuffle_i32x4(a, b, 0xdd), _mm512_shuffle_i32x4(d, e, 0xdd));
+        rows[c] = _mm512_shuffle_i32x4(low0, low1, 0x88);
+        rows[8 + c] = _mm512_shuffle_i32x4(low0, low1, 0xdd);
+        rows[4 + c] = _mm512_shuffle_i32x4(high0, high1, 0x88);
+        rows[12 + c] = _mm512_shuffle_i32x4(high0, high1, 0xdd);
+    }
 }
 
 /// -128 times the sum of each kernel's weights.

@@ -10,7 +10,7 @@
 
 use std::arch::x86_64::*;
 
-use super::super::super::half;
+use super::super::super::half::{self, Accumulators};
 use super::panel::{Active, Lane, KERNELS};
 use super::tables::Tables;
 
@@ -59,6 +59,7 @@ fn quarters<const Q: usize>(lanes: &[Lane], active: &[Active], largest: &[i8; KE
     let top = load(largest);
     let one = _mm512_set1_epi32(1);
     let wanted = if Q == 4 { u64::MAX } else { (1 << (16 * Q)) - 1 };
+    let mut later = Later::new();
     for chunk in active.chunks(CHUNK) {
         let mut acc = [_mm512_setzero_si512(); Q];
         for active in chunk {
@@ -93,7 +94,7 @@ fn quarters<const Q: usize>(lanes: &[Lane], active: &[Active], largest: &[i8; KE
                 acc[q] = _mm512_mask_sub_epi32(acc[q], (below >> (16 * q)) as u16, acc[q], one);
             }
             if far != 0 {
-                correct(lane, *active, largest, far, sums);
+                later.push(lane, *active, largest, far, sums);
             }
         }
         for (q, acc) in acc.iter().enumerate() {
@@ -107,19 +108,65 @@ fn quarters<const Q: usize>(lanes: &[Lane], active: &[Active], largest: &[i8; KE
             }
         }
     }
+    later.add(sums);
 }
 
-/// The difference between the shifted products and what the hardware makes of them, for the kernels of a mask.
-#[cold]
-fn correct(lane: &Lane, active: Active, largest: &[i8; KERNELS], mut far: u64, sums: &mut [i64; KERNELS]) {
-    while far != 0 {
-        let kernel = far.trailing_zeros() as usize;
-        far &= far - 1;
-        let weight = lane.significand[kernel];
-        let shift = 4 * (largest[kernel] - lane.exponent[kernel] - active.exponent) as u32;
-        let floor = i32::from(weight) * i32::from(active.significand) >> shift;
-        let negative = (weight ^ active.significand) < 0;
-        let (weight, data) = (u32::from(weight.unsigned_abs()), u32::from(active.significand.unsigned_abs()));
-        sums[kernel] += i64::from(half::product(negative, weight, data, shift) - floor);
+/// Products that lie further below than the tables say, 16 at a time.
+struct Later {
+    weights: [i16; BATCH],
+    data: [i16; BATCH],
+    shifts: [u32; BATCH],
+    kernels: [u8; BATCH],
+    count: usize,
+}
+
+/// Products taken together.
+const BATCH: usize = 16;
+
+impl Later {
+    const fn new() -> Self {
+        Self { weights: [0; BATCH], data: [0; BATCH], shifts: [0; BATCH], kernels: [0; BATCH], count: 0 }
     }
+
+    /// Takes the products of the kernels of a mask.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+    fn push(&mut self, lane: &Lane, active: Active, largest: &[i8; KERNELS], mut far: u64, sums: &mut [i64; KERNELS]) {
+        while far != 0 {
+            let kernel = far.trailing_zeros() as usize;
+            far &= far - 1;
+            let at = self.count;
+            self.weights[at] = lane.significand[kernel];
+            self.data[at] = active.significand;
+            self.shifts[at] = 4 * (largest[kernel] - lane.exponent[kernel] - active.exponent) as u32;
+            self.kernels[at] = kernel as u8;
+            self.count += 1;
+            if self.count == BATCH {
+                self.add(sums);
+            }
+        }
+    }
+
+    /// Adds the difference between the shifted products and what the hardware makes of them.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
+    fn add(&mut self, sums: &mut [i64; KERNELS]) {
+        let mut differences = [0i32; BATCH];
+        for (i, difference) in differences.iter_mut().enumerate() {
+            let (weight, data) = (i32::from(self.weights[i]), i32::from(self.data[i]));
+            let shift = self.shifts[i] & 31;
+            let (sum, carry) = half::booth_lane((weight ^ data) < 0, weight.unsigned_abs(), data.unsigned_abs());
+            let product = (sum >> shift).wrapping_add(carry >> shift).wrapping_sub(half::BOOTH_OFFSET >> shift);
+            *difference = product as i32 - ((weight * data) >> shift);
+        }
+        for (difference, kernel) in differences.iter().zip(self.kernels).take(self.count) {
+            sums[usize::from(kernel) % KERNELS] += i64::from(*difference);
+        }
+        self.count = 0;
+    }
+}
+
+/// Adds a step to the accumulators.
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512cd,avx512vl")]
+pub fn accumulate(accumulators: &mut Accumulators<KERNELS>, largest: &[i8; KERNELS], sums: &[i64; KERNELS]) {
+    accumulators.add_all(largest, sums);
 }

@@ -10,7 +10,7 @@ use nvdla_uapi::reg::values::Precision;
 use rayon::prelude::*;
 
 use super::super::cbuf::Input;
-use super::super::half::{self, Accumulator, Partial};
+use super::super::half::{self, Accumulators};
 use super::super::operation::{Mode, Operation};
 use super::super::reference::Walk;
 use super::{cut, Isa, Part, Scratch, PARALLEL_MACS};
@@ -27,11 +27,12 @@ use panel::{Active, Datum, Lane, KERNELS};
 /// Output elements that are computed while a step's weights are near.
 const PIXELS: usize = 16;
 
-/// The two inner loops.
+/// The inner loops.
 #[derive(Clone, Copy)]
 struct Loops {
     largest: fn(&[Lane], &[Active]) -> [i8; KERNELS],
     sum: fn(&[Lane], &[Active], &[i8; KERNELS], usize, &mut [i64; KERNELS]),
+    accumulate: fn(&mut Accumulators<KERNELS>, &[i8; KERNELS], &[i64; KERNELS]),
 }
 
 impl Loops {
@@ -45,6 +46,8 @@ impl Loops {
                 sum: |lanes, active, largest, kernels, sums| unsafe {
                     avx512::sum(lanes, active, largest, kernels, sums);
                 },
+                // SAFETY: as above.
+                accumulate: |accumulators, largest, sums| unsafe { avx512::accumulate(accumulators, largest, sums) },
             },
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 => Self {
@@ -54,8 +57,10 @@ impl Loops {
                 sum: |lanes, active, largest, kernels, sums| unsafe {
                     avx2_sum(lanes, active, largest, kernels, sums);
                 },
+                // SAFETY: as above.
+                accumulate: |accumulators, largest, sums| unsafe { avx2_accumulate(accumulators, largest, sums) },
             },
-            _ => Self { largest: plain::largest, sum: plain::sum },
+            _ => Self { largest: plain::largest, sum: plain::sum, accumulate: Accumulators::add_all },
         }
     }
 }
@@ -70,6 +75,12 @@ fn avx2_largest(lanes: &[Lane], active: &[Active]) -> [i8; KERNELS] {
 #[target_feature(enable = "avx2")]
 fn avx2_sum(lanes: &[Lane], active: &[Active], largest: &[i8; KERNELS], kernels: usize, sums: &mut [i64; KERNELS]) {
     plain::sum(lanes, active, largest, kernels, sums);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2,lzcnt")]
+fn avx2_accumulate(accumulators: &mut Accumulators<KERNELS>, largest: &[i8; KERNELS], sums: &[i64; KERNELS]) {
+    accumulators.add_all(largest, sums);
 }
 
 /// A step: where its data lie from an output element's window, and the weights' place.
@@ -222,11 +233,11 @@ impl Work<'_> {
         let kernels = operation.kernels.saturating_sub(part.kernel).min(KERNELS);
         let width = operation.output.width;
         let elements = part.lines * width;
-        let mut sums = vec![[Accumulator::default(); KERNELS]; PIXELS];
+        let mut sums = vec![Accumulators::<KERNELS>::ZERO; PIXELS];
         let mut active = Vec::with_capacity(64);
         for first in (0..elements).step_by(PIXELS) {
             let count = PIXELS.min(elements - first);
-            sums.fill([Accumulator::default(); KERNELS]);
+            sums.fill(Accumulators::ZERO);
             let mut start = 0;
             for (step, &nan) in shape.steps.iter().zip(&nan) {
                 let lanes = &lanes[start..start + step.offsets.len()];
@@ -245,17 +256,15 @@ impl Work<'_> {
                     let largest = (self.loops.largest)(lanes, &active);
                     let mut mantissas = [0; KERNELS];
                     (self.loops.sum)(lanes, &active, &largest, kernels, &mut mantissas);
-                    for ((sum, mantissa), largest) in sums[..kernels].iter_mut().zip(mantissas).zip(largest) {
-                        sum.add(Partial::Sum { exponent: 4 * largest as u32, mantissa });
-                    }
+                    (self.loops.accumulate)(sums, &largest, &mantissas);
                 }
             }
             let lanes = operation.atomic_k;
             for (index, sums) in sums[..count].iter().enumerate() {
                 let at = (first + index) * lanes;
-                for (surface, sums) in part.surfaces.iter_mut().zip(sums.chunks_exact(lanes)) {
-                    for (to, sum) in surface[at..at + lanes].iter_mut().zip(sums) {
-                        *to = f32::from_bits(sum.to_fp32());
+                for (index, surface) in part.surfaces.iter_mut().enumerate() {
+                    for (lane, to) in surface[at..at + lanes].iter_mut().enumerate() {
+                        *to = f32::from_bits(sums.get(index * lanes + lane).to_fp32());
                     }
                 }
             }
@@ -284,12 +293,12 @@ impl Work<'_> {
         step: &Step,
         y: usize,
         x: usize,
-        sums: &mut [Accumulator; KERNELS],
+        sums: &mut Accumulators<KERNELS>,
     ) {
         let walk = Walk { operation: self.operation, input: self.input, weights: self.weights };
-        for (kernel, sum) in sums[..kernels].iter_mut().enumerate() {
+        for kernel in 0..kernels {
             let (weights, data) = walk.operands(part.batch, part.kernel + kernel, step.block, step.tap, y, x);
-            sum.add(half::step(&weights, &data));
+            sums.add(kernel, half::step(&weights, &data));
         }
     }
 }
