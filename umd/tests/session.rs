@@ -41,6 +41,26 @@ fn tasks_run_in_order_and_an_input_gives_an_output() {
 }
 
 #[test]
+fn inputs_are_known_by_bind_id_and_name() {
+    let mut contents = small();
+    // A second input, which comes first in the memory list's order of bind ids: the softmax reads it.
+    contents.memories.push(write::Memory { id: 7, tensor_desc_id: 2, ..contents.memories[0].clone() });
+    contents.memories[0].bind_id = 1;
+    contents.tensors.push(write::Tensor { id: 2, name: "more".into(), mem_id: 7, ..contents.tensors[0].clone() });
+    contents.addresses.push(write::Address { id: 7, mem_id: 7, offset: 0, size: TENSOR });
+    contents.tasks[1].address_list[3] = 7;
+    let mut device = Recorder::new();
+    let mut session = Session::new(loadable(&contents), &mut device).unwrap();
+    assert_eq!(session.inputs().map(|tensor| tensor.name.as_str()).collect::<Vec<_>>(), ["more", "data"]);
+    assert_eq!(session.find(Direction::Input, "data").unwrap(), 1);
+    assert_eq!(session.find(Direction::Input, "0").unwrap(), 0);
+    session.set_input(1, &[9; 16]).unwrap();
+    session.set_input(0, &INPUT).unwrap();
+    session.run().unwrap();
+    assert_eq!(session.output(0).unwrap().iter().enumerate().max_by_key(|(_, &value)| value as i8).unwrap().0, 3);
+}
+
+#[test]
 fn an_address_that_passes_its_memory_s_end_is_clipped() {
     let mut device = Recorder::new();
     Session::new(loadable(&small()), &mut device).unwrap().run().unwrap();
