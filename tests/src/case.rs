@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use nvdla_runtime::device::{self, Selection};
+use nvdla_runtime::device::{self, Device, Selection};
 use nvdla_runtime::dimg::{Dimg, SurfaceFormat, Tensor};
 use nvdla_runtime::loadable::{DataType, Loadable, PixelFormat};
 use nvdla_runtime::session::{Completed, RunOptions, Session, TensorInfo};
@@ -202,9 +202,9 @@ impl Case {
                 wrong.push(format!("{seen} surfaces were written, the reference has {files}"));
             }
         }
-        for (index, file) in &self.outputs {
+        let first = self.outputs_of(&session)?;
+        for ((index, file), output) in self.outputs.iter().zip(&first) {
             let golden = read(file)?;
-            let output = session.output(*index).map_err(|error| chain(&error))?;
             let difference = if self.expected == Expected::Dimg {
                 let info = session.outputs().nth(*index).ok_or("no such output")?;
                 compare_dimg(info, output, &golden)
@@ -214,6 +214,20 @@ impl Case {
             match difference {
                 None => compared.outputs += 1,
                 Some(difference) => wrong.push(format!("output {index}: {difference}")),
+            }
+        }
+        // Once more without loading, other numbers in between: a session holds nothing back from one run to the next.
+        for (index, _) in &self.inputs {
+            session.input_mut(*index).map_err(|error| chain(&error))?.fill(0x55);
+        }
+        session.run().map_err(|error| chain(&error))?;
+        for (index, file) in &self.inputs {
+            session.set_input(*index, &read(file)?).map_err(|error| chain(&error))?;
+        }
+        session.run().map_err(|error| chain(&error))?;
+        for (at, (again, first)) in self.outputs_of(&session)?.iter().zip(&first).enumerate() {
+            if let Some(difference) = difference(again, first) {
+                wrong.push(format!("output {at} of another run: {difference}"));
             }
         }
         if self.expected == Expected::OrderDependent {
@@ -228,6 +242,14 @@ impl Case {
                 Err(format!("{}{more}", shown.join("\n")))
             }
         }
+    }
+}
+
+impl Case {
+    /// The bytes of the outputs that the case compares.
+    fn outputs_of<D: Device>(&self, session: &Session<D>) -> Result<Vec<Vec<u8>>, String> {
+        let bytes = |(index, _): &(usize, PathBuf)| session.output(*index).map(<[u8]>::to_vec);
+        self.outputs.iter().map(bytes).collect::<Result<_, _>>().map_err(|error| chain(&error))
     }
 }
 
