@@ -300,6 +300,29 @@ fn a_profile_has_a_row_an_operation() {
     assert!(folder.fail(&["--loadable", &lenet(), "--profile", "--clock", "0"]).contains("it must be above 0"));
 }
 
+/// The software project's own tests: no image, and the elements of the file that their runtime wrote.
+#[test]
+fn the_regression_set_has_its_elements() {
+    let path = std::env::var_os("NVDLA_REFERENCE")
+        .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/nvdla")), PathBuf::from)
+        .join("regression");
+    if !path.is_dir() {
+        assert!(std::env::var("CI").as_deref() != Ok("true"), "the reference data is missing: {}", path.display());
+        eprintln!("skipped: the reference data is not at {} (set NVDLA_REFERENCE)", path.display());
+        return;
+    }
+    let folder = Folder::new("regression");
+    let mut cases: Vec<_> = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
+    cases.sort();
+    for case in &cases {
+        folder.succeed(&["--loadable", &case.join("loadable.nvdla").to_string_lossy(), "--device", "model"]);
+        let golden = fs::read(case.join("golden.dimg")).unwrap();
+        assert!(folder.read("output.dimg")[36..] == golden[36..], "{}", case.display());
+    }
+    eprintln!("{} files match", cases.len());
+    assert_eq!(cases.len(), 11);
+}
+
 #[test]
 fn help_and_version() {
     let folder = Folder::new("help");

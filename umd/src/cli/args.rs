@@ -77,6 +77,7 @@ pub(crate) struct Args {
     pub(crate) timeout: Option<Duration>,
 
     /// Show how long each operation would take on hardware, by an estimate; with a file, write it as a trace for Perfetto
+    #[allow(clippy::option_option)] // the option without a value, and with one
     #[arg(long, value_name = "FILE.json", num_args = 0..=1, require_equals = true)]
     pub(crate) profile: Option<Option<PathBuf>>,
 

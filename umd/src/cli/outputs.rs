@@ -8,7 +8,7 @@ use super::{cannot, Args, Failure};
 use nvdla_runtime::device::Device;
 use nvdla_runtime::dimg::{SurfaceFormat, Tensor};
 use nvdla_runtime::labels::{best, Error as LabelsError, Labels};
-use nvdla_runtime::loadable::DataType;
+use nvdla_runtime::loadable::{DataType, PixelFormat};
 use nvdla_runtime::session::{Direction, Session, TensorInfo};
 use std::path::{Path, PathBuf};
 
@@ -109,9 +109,12 @@ pub(crate) fn is_classes(tensor: &TensorInfo) -> bool {
 }
 
 /// The first of an output's batch, as NVIDIA's program writes it.
+///
+/// Like that program, this goes by the tensor's format alone: FEATURE has atoms of 32 bytes. Loadables of interface 0.10
+/// for nv_small have FEATURE and atoms of 8, and their files elements in an order that is nobody's but the same as ever.
 fn dimg<'a>(tensor: &TensorInfo, bytes: &'a [u8]) -> Tensor<'a> {
-    let format = match (tensor.data_type, tensor.atom()) {
-        (DataType::Int8, Some(8)) => SurfaceFormat::FeatureInt8x8,
+    let format = match (tensor.data_type, tensor.pixel_format) {
+        (DataType::Int8, PixelFormat::FEATURE_X8) => SurfaceFormat::FeatureInt8x8,
         (DataType::Int8, _) => SurfaceFormat::FeatureInt8,
         (DataType::Int16, _) => SurfaceFormat::FeatureInt16,
         _ => SurfaceFormat::FeatureFp16,

@@ -121,6 +121,8 @@ struct Plane {
     word: usize,
     /// For grey pictures.
     grey: Box<Words>,
+    /// `grey` is [`press`].
+    is_pressed: bool,
     /// For coloured ones: red, green, blue, or Y, U, V.
     colour: Box<[Words; 3]>,
 }
@@ -298,7 +300,10 @@ impl Plane {
             r[usize::from(pixel[0])] | g[usize::from(pixel[1])] | b[usize::from(pixel[2])]
         };
         let put = |bytes: &mut [u8], word: u64| bytes[..WORD].copy_from_slice(&word.to_le_bytes()[..WORD]);
-        if self.step == WORD {
+        if WORD == 1 && self.step == 1 && grey && self.is_pressed {
+            // No table, so that it vectorises.
+            line.iter_mut().zip(samples).for_each(|(place, &sample)| *place = press(sample));
+        } else if self.step == WORD {
             let places = line.chunks_exact_mut(WORD);
             if grey {
                 places.zip(samples).for_each(|(place, &sample)| put(place, self.grey[usize::from(sample)]));
@@ -315,6 +320,11 @@ impl Plane {
             }
         }
     }
+}
+
+/// floor(sample * 127 / 255 + 0.5), in integers.
+fn press(sample: u8) -> u8 {
+    ((u16::from(sample) * 255 + 256) >> 9) as u8
 }
 
 /// What the planes are made from.
@@ -444,7 +454,9 @@ impl Builder<'_> {
                 }
             }
         }
+        let is_pressed = (0..=u8::MAX).all(|sample| grey[usize::from(sample)] == press(sample).into());
         Plane {
+            is_pressed,
             first: first as usize,
             line_stride: line_stride as usize,
             step: step as usize,

@@ -200,6 +200,7 @@ fn memory_and_set_up() {
     // At 10 ns and 500 MHz a write takes 5 cycles.
     for unit in OpType::ALL {
         let cycles = set_up(*unit, &conditions);
-        assert!(cycles % 5 == 0 && (5..1000).contains(&cycles), "{unit}: {cycles}");
+        assert_eq!(cycles % 5, 0, "{unit}");
+        assert!((5..1000).contains(&cycles), "{unit}: {cycles}");
     }
 }
