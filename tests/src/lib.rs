@@ -2,6 +2,9 @@
 
 //! What the tests that cross crates share: the reference data, its cases, and tasks without a runtime.
 
+pub mod build;
 pub mod case;
+pub mod drive;
+pub mod mock;
 pub mod reference;
 pub mod tasks;

@@ -9,6 +9,7 @@
 use super::device::Device;
 use super::failure::{done, Cause, Failure, Running};
 use super::hardware::Hardware;
+use super::image::Program;
 use super::schedule::{Enabled, Executor, Group, Place, Schedule, GROUPS, UNITS};
 use super::slot::{operation, operation_mut, Operation, Region, Slot};
 use super::statistics;
@@ -17,8 +18,6 @@ use crate::uapi::config::Config;
 use crate::uapi::desc::{Event, OpType, PROCESSORS};
 use crate::uapi::reg::glb;
 use core::fmt;
-
-use super::image::Program;
 
 /// Rounds of reading the interrupt status in one interrupt. A device that raises more is broken; what it raised comes
 /// with the next interrupt.
@@ -177,7 +176,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
         self.device.set_mask(hw, task.waits_for_cdma());
         self.schedule.start(task.heads(), task.operations());
         self.task = Some(task);
-        self.advance(hw, now_ns);
+        self.advance(hw, now_ns, true);
         Ok(())
     }
 
@@ -217,9 +216,10 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
             if self.pending != 0 {
                 continue;
             }
-            if self.schedule.is_deferred() {
-                self.schedule.retry();
-                self.advance(hw, now_ns);
+            self.schedule.retry();
+            self.advance(hw, now_ns, true);
+            if self.schedule.has_finished() {
+                continue;
             }
             if self.schedule.is_complete() {
                 return self.task.take().map_or(Progress::Idle, Progress::Ended);
@@ -237,7 +237,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
         let slots = self.task.as_mut()?.slots_mut();
         if event != Event::OpCompleted {
             self.schedule.event(slots, unit, group, event);
-            self.advance(hw, now_ns);
+            self.advance(hw, now_ns, false);
             return None;
         }
         let (_, rdma) = self.schedule.group(unit, group).holds()?;
@@ -245,7 +245,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
         let index = self.schedule.complete(slots, unit, group)?;
         let place = Place { group: group as u8, rdma };
         self.count(hw, index, place, now_ns);
-        self.advance(hw, now_ns);
+        self.advance(hw, now_ns, false);
         let operation = operation(self.task.as_mut()?.slots_mut(), index)?;
         Some(Progress::Completed {
             operation: operation.index,
@@ -300,11 +300,17 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
         }
     }
 
-    fn advance(&mut self, hw: &mut impl Hardware, now_ns: u64) {
+    /// Enables what can be enabled, and with `ahead` also programs what comes next: that waits until all that has happened
+    /// is known.
+    fn advance(&mut self, hw: &mut impl Hardware, now_ns: u64, ahead: bool) {
         if let Some(task) = &mut self.task {
             let counted = task.is_counted();
             let mut driver = Driver { hw, device: &mut self.device, counted, now_ns };
-            self.schedule.advance(task.slots_mut(), &mut driver);
+            if ahead {
+                self.schedule.advance(task.slots_mut(), &mut driver);
+            } else {
+                self.schedule.enable_ready(task.slots_mut(), &mut driver);
+            }
         }
     }
 

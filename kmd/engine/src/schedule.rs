@@ -2,9 +2,10 @@
 
 //! The order of a task's operations: six units with two register groups each, and the graph's events.
 //!
-//! A unit's operations are programmed in the order of its list, into its two register groups in turn, as soon as a
-//! group is free: so the next operation is programmed while one runs. An operation is enabled when it is programmed and
-//! nothing is left that it waits for. Programming, enabling and completion are events for which others wait.
+//! A unit's operations are programmed in the order of its list, into its two register groups in turn: the next one as
+//! soon as the one before it is enabled, so that it is ready when that one ends, and no pointer goes back and forth
+//! between a group that waits to be enabled and one that is programmed. An operation is enabled when it is programmed
+//! and nothing is left that it waits for. Programming, enabling and completion are events for which others wait.
 //!
 //! The schedule knows no registers; an [`Executor`] does. Validation runs it too, without a device, to see that the
 //! graph completes.
@@ -219,22 +220,44 @@ impl Schedule {
         }
     }
 
-    /// Programs and enables all that can be.
+    /// Enables all that can be enabled of what is programmed.
+    pub(crate) fn enable_ready(&mut self, slots: &mut [Slot], executor: &mut impl Executor) {
+        while self.ready != 0 {
+            let place = self.ready.trailing_zeros() as usize;
+            self.ready &= self.ready - 1;
+            self.enable(slots, executor, place / GROUPS, place % GROUPS);
+        }
+    }
+
+    /// Programs and enables all that can be. What can start goes before what is programmed ahead.
     pub(crate) fn advance(&mut self, slots: &mut [Slot], executor: &mut impl Executor) {
         loop {
-            if self.ready != 0 {
-                let place = self.ready.trailing_zeros() as usize;
-                self.ready &= self.ready - 1;
-                self.enable(slots, executor, place / GROUPS, place % GROUPS);
-            } else if self.refill != 0 {
-                let unit = self.refill.trailing_zeros() as usize;
-                if !self.fill(slots, executor, unit) {
-                    self.refill &= !(1 << unit);
-                }
-            } else {
-                return;
+            self.enable_ready(slots, executor);
+            let Some(unit) = self.next_to_fill() else { return };
+            if !self.fill(slots, executor, unit) {
+                self.refill &= !(1 << unit);
             }
         }
+    }
+
+    /// A unit that may take an operation: one that has none, if there is such.
+    fn next_to_fill(&self) -> Option<usize> {
+        let mut ahead = None;
+        let mut refill = self.refill;
+        while refill != 0 {
+            let unit = refill.trailing_zeros() as usize;
+            refill &= refill - 1;
+            if self.units[unit].groups == [Group::Free; GROUPS] {
+                return Some(unit);
+            }
+            ahead = ahead.or(Some(unit));
+        }
+        ahead
+    }
+
+    /// Whether an operation completed without the device.
+    pub(crate) const fn has_finished(&self) -> bool {
+        self.finished != 0
     }
 
     fn enable(&mut self, slots: &mut [Slot], executor: &mut impl Executor, unit: usize, group: usize) {
@@ -256,6 +279,10 @@ impl Schedule {
     /// Programs a unit's next operation; false when it has none or cannot take it.
     fn fill(&mut self, slots: &mut [Slot], executor: &mut impl Executor, unit: usize) -> bool {
         let state = &mut self.units[unit];
+        // BDMA's groups are not taken in turn: launching one says which.
+        if UNITS[unit] == OpType::Bdma && state.groups == [Group::Free; GROUPS] {
+            state.fill = 0;
+        }
         let group = usize::from(state.fill);
         let (Some(index), Group::Free) = (state.queue, state.groups[group]) else { return false };
         let Some(next) = operation(slots, index) else { return false };
@@ -279,16 +306,19 @@ impl Schedule {
     }
 }
 
-/// Whether an operation may be programmed while the unit's other group holds `other`.
+/// Whether an operation may be programmed while the unit's other group holds `other`, which must have been enabled.
 ///
-/// A lookup table is shared by both groups, and locked while the unit runs. BDMA's queue of transfers is shared as
-/// well: the other operation's must have been launched, and both must fit.
+/// A lookup table is shared by both groups, and locked while the unit runs. BDMA's queue of transfers is shared as well:
+/// both operations' must fit. One without transfers completes at once, so it waits for its turn.
 fn may_join(slots: &[Slot], next: &Operation, other: Group) -> bool {
-    let Some((index, _)) = other.holds() else { return true };
+    let index = match other {
+        Group::Free => return true,
+        Group::Programmed(..) => return false,
+        Group::Enabled(index, _) => index,
+    };
     let Some(held) = operation(slots, index) else { return true };
     if let (Program::Bdma(mine), Program::Bdma(its)) = (&next.program, &held.program) {
-        let transfers = usize::from(mine.count) + usize::from(its.count);
-        return matches!(other, Group::Enabled(..)) && transfers <= MAX_BDMA_TRANSFERS;
+        return mine.count != 0 && usize::from(mine.count) + usize::from(its.count) <= MAX_BDMA_TRANSFERS;
     }
     next.lut.is_none() || next.lut == held.lut
 }

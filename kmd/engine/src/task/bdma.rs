@@ -97,7 +97,7 @@ fn one<M: TaskMemory + ?Sized>(
 }
 
 fn aligned(name: Name, value: u64) -> Result<(), Reason> {
-    if value % u64::from(UNIT) == 0 {
+    if value.is_multiple_of(u64::from(UNIT)) {
         Ok(())
     } else {
         Err(Reason::Alignment { name, value, alignment: u64::from(UNIT) })
@@ -113,8 +113,17 @@ fn side<M: TaskMemory + ?Sized>(
     line_stride: u32,
     surface_stride: u32,
 ) -> Result<u64, Reason> {
-    let before = u64::from(transfer.surface_repeat - 1) * u64::from(surface_stride)
-        + u64::from(transfer.line_repeat - 1) * u64::from(line_stride);
-    let span = before + u64::from(transfer.line_size);
+    let line = u64::from(transfer.line_size);
+    let plane = u64::from(transfer.line_repeat - 1) * u64::from(line_stride) + line;
+    let span = u64::from(transfer.surface_repeat - 1) * u64::from(surface_stride) + plane;
+    for (field, repeat, stride, least) in [
+        ("line stride", transfer.line_repeat, line_stride, line),
+        ("surface stride", transfer.surface_repeat, surface_stride, plane),
+    ] {
+        if repeat > 1 && u64::from(stride) < least {
+            let (value, minimum) = (i64::from(stride), i64::try_from(least).unwrap_or(i64::MAX));
+            return Err(Reason::Range { name: Name::of(name, field), value, minimum, maximum: i64::from(u32::MAX) });
+        }
+    }
     context.place_at(name, address, 0, &Bytes::plain(Data::Feature, span))
 }

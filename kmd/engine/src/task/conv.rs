@@ -229,7 +229,8 @@ fn accumulator<M: TaskMemory + ?Sized>(
         (cacc::D_LINE_STRIDE, cacc::d_line_stride::LINE_STRIDE, "line_stride", surface.dst_data.line_stride),
         (cacc::D_SURF_STRIDE, cacc::d_surf_stride::SURF_STRIDE, "surf_stride", surface.dst_data.surf_stride),
     ];
-    for (register, field, name, value) in strides {
+    // CACC hands batches over in the order of addresses, and needs strides for that alone.
+    for (register, field, name, value) in strides.into_iter().filter(|_| op.batch > 1) {
         image.put(register, fit(field, dst.field(name), value)?)?;
     }
     let packed = width == 1 && height == 1;

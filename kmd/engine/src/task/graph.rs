@@ -88,7 +88,9 @@ fn check_partners(slots: &[Slot], index: u32) -> Result<(), Reason> {
         return Err(Reason::Invalid { name: Name::new("the operation with this fused_parent"), value, why });
     }
     if let Some(child) = operation.child.and_then(|child| super::super::slot::operation(slots, child)) {
-        let sizes = operation.given.unwrap_or_default().into_iter().zip(child.taken.unwrap_or_default());
+        // A child that reads memory is refused for that, in its turn.
+        let given = operation.given.unwrap_or_default();
+        let sizes = given.into_iter().zip(child.taken.unwrap_or(given));
         for (field, (given, taken)) in ["width", "height", "channel"].into_iter().zip(sizes) {
             if given != taken {
                 return Err(Reason::Mismatch {

@@ -182,7 +182,8 @@ impl<M: TaskMemory + ?Sized> Context<'_, M> {
         Ok(dma)
     }
 
-    /// A feature cube as a unit of this configuration reads or writes it, with these sizes.
+    /// A feature cube as a unit of this configuration reads or writes it, with these sizes: its lines and surfaces do not
+    /// lie on one another.
     pub(super) fn feature(
         &self,
         surface: Named<'_>,
@@ -191,15 +192,11 @@ impl<M: TaskMemory + ?Sized> Context<'_, M> {
         cube_stride: u32,
     ) -> Result<Bytes, Reason> {
         let DataCube { line_stride, surf_stride, .. } = *surface.cube;
-        let cube = feature::Cube::as_programmed(
-            extents,
-            precision,
-            self.config.memory_atomic,
-            u64::from(line_stride),
-            u64::from(surf_stride),
-            u64::from(cube_stride),
-        )
-        .map_err(|error| Reason::Layout { surface: surface.name, error })?;
+        let atom = self.config.memory_atomic;
+        let layout = |error| Reason::Layout { surface: surface.name, error };
+        let cube = feature::Cube::unpacked(extents, precision, atom, u64::from(line_stride), u64::from(surf_stride))
+            .and_then(|cube| if extents.n > 1 { cube.with_cube_stride(u64::from(cube_stride)) } else { Ok(cube) })
+            .map_err(layout)?;
         Ok(Bytes {
             data: Data::Feature,
             span: cube.span(),

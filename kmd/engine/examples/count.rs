@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! What the engine costs an operation: register accesses, and, under callgrind, instructions.
+//!
+//! ```text
+//! cargo run --release -p nvdla-engine --example count -- nv_small lenet.nvdla 1
+//! ```
+//!
+//! The last number is how often the task is run again, on a device that gives recorded answers; validation happens once,
+//! before. Callgrind counts the instructions of those runs alone, and lists the device's two functions apart:
+//!
+//! ```text
+//! cargo build --release -p nvdla-engine --example count
+//! valgrind --tool=callgrind --callgrind-out-file=count.out --toggle-collect='*Measure::run*' \
+//!     target/release/examples/count nv_small lenet.nvdla 100
+//! callgrind_annotate count.out
+//! ```
+//!
+//! Instructions an operation are "PROGRAM TOTALS" divided by 100 and by the number of operations. With
+//! `--toggle-collect='*HostTask*parse*'` it is validation that is counted.
+
+use nvdla_runtime::loadable::Loadable;
+use nvdla_tests::drive::Measure;
+use nvdla_tests::tasks::HostTask;
+use nvdla_uapi::config::Config;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [config, path, times] = arguments.as_slice() else {
+        return Err("usage: count CONFIG LOADABLE TIMES".into());
+    };
+    let config = Config::by_name(config).ok_or("no such configuration")?;
+    let times: u32 = times.parse()?;
+    let loadable = Loadable::open(path)?;
+    for (number, task) in HostTask::all(&loadable).iter().enumerate() {
+        let mut measure = Measure::new(config, task.parse(config)?);
+        println!("task {number}: {} operations, {} interrupts a run", measure.operations, measure.interrupts);
+        for (name, (writes, reads)) in ["first run", "later runs"].into_iter().zip(measure.accesses) {
+            let an_operation = |count: usize| count as f64 / f64::from(measure.operations);
+            let (w, r) = (an_operation(writes), an_operation(reads));
+            println!("{name}: {writes} writes and {reads} reads, {w:.1} and {r:.1} an operation");
+        }
+        for _ in 0..times {
+            measure.run();
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! Each rule of validation has a task that breaks it, and the words that an operator reads.
+
+use nvdla_tests::build::{address, table, Net, Shape};
+use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
+use nvdla_uapi::desc::{Activation, Consumer, DataFormat, Event, MemoryType, SdpOperandMode, SdpOperation, SdpSubUnit};
+use nvdla_uapi::reg::values::{AluAlgorithm, ConvMode, PixelFormat, Precision, RubikMode, WeightFormat};
+
+const SMALL: Shape = Shape { atom: 8, precision: Precision::Int8 };
+const LARGE: Shape = Shape { atom: 32, precision: Precision::Int8 };
+
+/// A convolution with SDP (0, 1), pooling (2), and SDP on its own (3); on nv_full also normalisation (4), a contraction
+/// (5) and BDMA (6).
+fn net(config: &Config) -> Net {
+    let shape = if config.memory_atomic == 8 { SMALL } else { LARGE };
+    let mut net = Net::new();
+    let (_, sdp) = net.convolution(shape, 0x2000);
+    let pool = net.pooling(shape, 0x4000);
+    net.edge(sdp, pool, Event::OpCompleted);
+    net.copy(shape, 0x5000);
+    if config.rubik {
+        net.tables = vec![table()];
+        net.normalisation(shape, 0x6000, 0);
+        net.contraction(shape, 0x8000);
+        net.transfers(2);
+    }
+    net
+}
+
+/// What is said of the task after `spoil`.
+fn refusal(config: &'static Config, spoil: impl FnOnce(&mut Net)) -> String {
+    let mut net = net(config);
+    spoil(&mut net);
+    match net.task().parse(config) {
+        Ok(_) => "taken".into(),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn full(spoil: impl FnOnce(&mut Net)) -> String {
+    refusal(&NV_FULL, spoil)
+}
+
+fn small(spoil: impl FnOnce(&mut Net)) -> String {
+    refusal(&NV_SMALL, spoil)
+}
+
+#[test]
+fn what_is_not_spoilt_is_taken() {
+    for config in [&NV_FULL, &NV_LARGE, &NV_SMALL] {
+        assert_eq!(refusal(config, |_| ()), "taken");
+    }
+}
+
+#[test]
+fn lists() {
+    assert_eq!(
+        small(|net| net.network.operation_desc_index = 8),
+        "operation list.address is 8, and the task has 8 addresses"
+    );
+    assert_eq!(
+        small(|net| net.network.surface_desc_index = -2),
+        "surface list.address is -2, and the task has 8 addresses"
+    );
+    assert_eq!(
+        small(|net| net.network.num_operations = 5),
+        "the dependency graph at address 1 ends at 0xb4, its buffer at 0x90"
+    );
+    assert_eq!(
+        full(|net| net.network.num_rois = 40_000),
+        "the task has 280000 operations, more than the 32768 that can run at once"
+    );
+    assert_eq!(small(|net| net.network.num_rois = 0), "num_rois is 0, outside 1..=65535");
+    assert_eq!(
+        full(|net| net.cdp(4).0.lut_index = 1),
+        "operation 4 (CDP): the lookup table list at address 4 ends at 0x578, its buffer at 0x2bc"
+    );
+    assert_eq!(
+        full(|net| net.cdp(4).0.lut_index = -7),
+        "operation 4 (CDP): lut_index is -7, and the task has 0 lookup tables"
+    );
+    assert_eq!(
+        full(|net| net.network.stat_list_index = address::NETWORK),
+        "the statistics list at address 0 ends at 0x134, its buffer at 0x28"
+    );
+}
+
+#[test]
+fn the_graph() {
+    let consumer = |index, event| Some(Consumer { index, event });
+    assert_eq!(
+        small(|net| net.ops[0].common.dependency_count = 3),
+        "operation 0 (CONV): dependency_count is 3, and 1 edges lead to the operation"
+    );
+    assert_eq!(
+        small(|net| net.ops[1].common.consumers[3] = consumer(4, Event::OpCompleted)),
+        "operation 1 (SDP): consumers.index is 4, and the task has 4 operations"
+    );
+    assert_eq!(
+        small(|net| net.ops[1].common.consumers[4] = consumer(2, Event::OpCompleted)),
+        "operation 1 (SDP): consumers.index is 2: the consumer is not of the unit whose slot it is in"
+    );
+    assert_eq!(small(|net| net.network.op_head[1] = -1), "operation 0 (CONV): no list of operations leads to it");
+    assert_eq!(
+        small(|net| net.network.op_head[1] = 1),
+        "operation 1 (SDP): op_head is 1: the network's list of a unit begins with this operation of another"
+    );
+    assert_eq!(small(|net| net.network.op_head[2] = 9), "op_head is 9, and the task has 4 operations");
+    assert_eq!(
+        small(|net| net.edge(3, 1, Event::OpProgrammed)),
+        "operation 1 (SDP): it is twice on its unit's list of operations"
+    );
+    // A convolution that waits for the pooling of its own output.
+    assert_eq!(
+        small(|net| net.edge(2, 0, Event::OpCompleted)),
+        "operation 0 (CONV): it never starts, since operation 2 (PDP) can never complete"
+    );
+    assert_eq!(
+        small(|net| {
+            net.ops[1].common.fused_parent = consumer(0, Event::OpCompleted);
+        }),
+        "operation 0 (CONV): it never starts, since operation 1 (SDP) can never complete"
+    );
+}
+
+#[test]
+fn partners() {
+    assert_eq!(
+        small(|net| {
+            net.ops[1].common.fused_parent = None;
+            net.ops[0].common.dependency_count -= 1;
+        }),
+        "operation 0 (CONV): dst_data is handed over on the fly, and no SDP operation is its partner"
+    );
+    assert_eq!(
+        small(|net| net.sdp(3).1.src_data = SMALL.flying(6, 6, 8)),
+        "operation 3 (SDP): src_data is handed over on the fly, and no CONV operation is its partner"
+    );
+    assert_eq!(
+        small(|net| net.sdp(1).1.src_data = SMALL.cube(0x2000, 6, 6, 8)),
+        "operation 1 (SDP): fused_parent.index is 0: the operation reads its input from memory"
+    );
+    assert_eq!(
+        small(|net| {
+            let (_, surface) = net.sdp(1);
+            surface.src_data.width = 5;
+            surface.dst_data.width = 5;
+        }),
+        "operation 0 (CONV): dst_data.width is 6, and that of the operation that takes it on the fly is 5"
+    );
+    assert_eq!(
+        small(|net| net.conv(0).1.dst_data.mem_type = MemoryType::Mc),
+        "operation 0 (CONV): dst_data.type is 0: a convolution's output is handed to SDP, not stored"
+    );
+    assert_eq!(
+        small(|net| net.pdp(2).1.dst_data.mem_type = MemoryType::Hw),
+        "operation 2 (PDP): dst_data.type is 2: this surface lies in memory and is not handed over on the fly"
+    );
+}
+
+#[test]
+fn surfaces_lie_in_their_buffers() {
+    // 6x6x8 int8 on nv_small: 288 bytes.
+    assert_eq!(
+        small(|net| net.sdp(1).1.dst_data.offset = 0xff00),
+        "operation 1 (SDP): dst_data begins at 0xff00 of address 7 and ends at 0x10020, its buffer at 0x10000"
+    );
+    assert_eq!(
+        small(|net| net.sdp(3).1.src_data.address = 99),
+        "operation 3 (SDP): src_data.address is 99, and the task has 8 addresses"
+    );
+    assert_eq!(
+        small(|net| net.pdp(2).1.src_data.line_stride = 0x4000),
+        "operation 2 (PDP): src_data begins at 0x2000 of address 7 and ends at 0x16030, its buffer at 0x10000"
+    );
+    assert_eq!(
+        small(|net| {
+            let (_, surface) = net.sdp(3);
+            for cube in [&mut surface.src_data, &mut surface.dst_data] {
+                cube.channel = 8192;
+            }
+        }),
+        "operation 3 (SDP): src_data begins at 0x2000 of address 7 and ends at 0x4a000, its buffer at 0x10000"
+    );
+    assert_eq!(
+        small(|net| net.conv(0).1.weight_data.size = 0x20000),
+        "operation 0 (CONV): weight_data begins at 0x0 of address 7 and ends at 0x20000, its buffer at 0x10000"
+    );
+    assert_eq!(
+        small(|net| net.conv(0).1.weight_data.size = 512),
+        "operation 0 (CONV): weight_data.size is 512, outside 576..=4294967295"
+    );
+    assert_eq!(
+        small(|net| net.sdp(1).1.x1_data.offset = 0xfff8),
+        "operation 1 (SDP): x1_data begins at 0xfff8 of address 7 and ends at 0x10008, its buffer at 0x10000"
+    );
+    assert_eq!(
+        full(|net| net.bdma(6).transfers[1].line_repeat = 8192),
+        "operation 6 (BDMA): transfers.source begins at 0x0 of address 7 and ends at 0x80000, its buffer at 0x10000"
+    );
+    assert_eq!(
+        full(|net| net.rubik(5).1.dst_data.offset = 0xf900),
+        "operation 5 (RUBIK): dst_data begins at 0xf900 of address 7 and ends at 0x10100, its buffer at 0x10000"
+    );
+    assert!(full(|net| net.rubik(5).1.dst_data.line_stride = 0xffff_ffe0).contains("operation 5 (RUBIK): dst_data"));
+}
+
+#[test]
+fn batches_and_compressed_weights() {
+    let batch = |net: &mut Net, stride| {
+        let (op, _) = net.conv(0);
+        (op.batch, op.batch_stride) = (2, stride);
+        let (op, _) = net.sdp(1);
+        (op.batch_num, op.batch_stride) = (2, 0x1000);
+    };
+    assert_eq!(full(|net| batch(net, 0x1000)), "taken");
+    assert_eq!(
+        full(|net| batch(net, 0xf000)),
+        "operation 0 (CONV): src_data begins at 0x1000 of address 7 and ends at 0x10800, its buffer at 0x10000"
+    );
+    assert_eq!(
+        small(|net| batch(net, 0x1000)),
+        "operation 0 (CONV): batch asks for hardware batches, which nv_small does not have"
+    );
+    assert_eq!(
+        full(|net| net.sdp(3).0.batch_num = 2),
+        "operation 3 (SDP): batch_num is 2: only what a convolution hands over can be a batch"
+    );
+
+    let compress = |net: &mut Net| {
+        net.conv(0).0.weight_format = WeightFormat::Compressed;
+        let (_, surface) = net.conv(0);
+        surface.wmb_data = LARGE.cube(0x9000, 1, 1, 1);
+        surface.wmb_data.size = 128;
+        surface.wgs_data = LARGE.cube(0xa000, 1, 1, 1);
+        surface.wgs_data.size = 4;
+    };
+    assert_eq!(full(compress), "taken");
+    assert_eq!(
+        small(compress),
+        "operation 0 (CONV): weight_format asks for weight compression, which nv_small does not have"
+    );
+    assert_eq!(
+        full(|net| {
+            compress(net);
+            net.conv(0).1.wgs_data.offset = 0xfff0;
+        }),
+        "operation 0 (CONV): wgs_data begins at 0xfff0 of address 7 and ends at 0x10010, its buffer at 0x10000"
+    );
+    assert_eq!(
+        full(|net| {
+            compress(net);
+            net.conv(0).1.wmb_data.size = 64;
+        }),
+        "operation 0 (CONV): wmb_data.size is 64, outside 72..=4294967295"
+    );
+}
+
+#[test]
+fn alignment() {
+    for (text, field) in [
+        (small(|net| net.sdp(3).1.dst_data.offset = 0x5004), "dst_data: "),
+        (small(|net| net.pdp(2).1.dst_data.line_stride = 28), "dst_data: "),
+        (small(|net| net.sdp(3).1.src_data.surf_stride = 300), "src_data: "),
+        (full(|net| net.sdp(1).1.x1_data.offset = 0x810), "x1_data: "),
+        (full(|net| net.conv(0).1.weight_data.size = 577), "weight_data: "),
+    ] {
+        assert!(text.contains(field) && text.contains("must be a multiple of"), "{text}");
+    }
+    assert_eq!(
+        full(|net| net.bdma(6).transfers[0].source_line = 72),
+        "operation 6 (BDMA): transfers.source_line is 0x48, which is no multiple of 32"
+    );
+}
+
+#[test]
+fn what_a_configuration_lacks() {
+    let sub_unit = SdpSubUnit { enable: true, ..SdpSubUnit::default() };
+    assert_eq!(
+        small(|net| net.conv(0).0.out_precision = Precision::Fp16),
+        "operation 0 (CONV): out_precision asks for fp16, which nv_small does not have"
+    );
+    assert_eq!(
+        small(|net| net.pdp(2).0.precision = Precision::Int16),
+        "operation 2 (PDP): precision asks for int16, which nv_small does not have"
+    );
+    assert_eq!(
+        small(|net| net.conv(0).0.conv_mode = ConvMode::Winograd),
+        "operation 0 (CONV): conv_mode asks for Winograd convolution, which nv_small does not have"
+    );
+    assert_eq!(
+        small(|net| net.sdp(3).0.y_op = Some(sub_unit)),
+        "operation 3 (SDP): y_op.enable asks for SDP sub-unit Y, which nv_small does not have"
+    );
+    assert_eq!(
+        small(|net| net.sdp(3).0.lut_index = 0),
+        "operation 3 (SDP): lut_index asks for SDP lookup tables, which nv_small does not have"
+    );
+    assert_eq!(
+        small(|net| net.sdp(3).1.dst_data.mem_type = MemoryType::Cv),
+        "operation 3 (SDP): dst_data.type asks for a secondary memory interface, which nv_small does not have"
+    );
+    assert_eq!(
+        refusal(&NV_LARGE, |net| _ = net.contraction(LARGE, 0x8000)),
+        "operation 4 (RUBIK): op_type asks for Rubik, which nv_large does not have"
+    );
+    assert_eq!(
+        refusal(&NV_LARGE, |net| _ = net.transfers(1)),
+        "operation 4 (BDMA): op_type asks for BDMA, which nv_large does not have"
+    );
+}
+
+#[test]
+fn what_the_units_cannot_do() {
+    let unit = SdpSubUnit { enable: true, mode: SdpOperandMode::PerLayer, ..SdpSubUnit::default() };
+    assert_eq!(
+        small(|net| net.pdp(2).0.pool_width = 13),
+        "operation 2 (PDP): pool_width + 1, the window's width, is 14, outside 1..=8"
+    );
+    assert_eq!(small(|net| net.pdp(2).1.dst_data.width = 4), "operation 2 (PDP): dst_data.width is 4, outside 1..=3");
+    assert_eq!(
+        small(|net| {
+            net.pdp(2).0.stride_x = 17;
+            net.pdp(2).1.dst_data.width = 1;
+        }),
+        "operation 2 (PDP): stride_x is 17, outside 1..=16"
+    );
+    assert_eq!(small(|net| net.pdp(2).0.pad_left = 8), "operation 2 (PDP): pad_left is 8, outside 0..=7");
+    assert_eq!(small(|net| net.pdp(2).0.split_num = 0), "operation 2 (PDP): split_num is 0, outside 1..=256");
+    assert_eq!(
+        small(|net| net.conv(0).0.data_bank = 31),
+        "operation 0 (CONV): data_bank + weight_bank is 33, outside 2..=32"
+    );
+    assert_eq!(small(|net| net.conv(0).0.fetch_grain = 0), "operation 0 (CONV): fetch_grain is 0, outside 1..=4096");
+    assert_eq!(
+        small(|net| net.conv(0).0.kernel_width_csc = 33),
+        "operation 0 (CONV): kernel_width_csc is 33, outside 1..=32"
+    );
+    assert_eq!(small(|net| net.conv(0).0.conv_stride_x = 9), "operation 0 (CONV): conv_stride_x is 9, outside 1..=8");
+    assert_eq!(small(|net| net.conv(0).0.post_extension = 3), "operation 0 (CONV): post_extension is 3, outside 0..=2");
+    assert_eq!(small(|net| net.conv(0).0.out_cvt.scale = 2), "operation 0 (CONV): out_cvt.scale is 2, outside 1..=1");
+    assert_eq!(
+        small(|net| net.sdp(3).0.out_cvt.truncate = 64),
+        "operation 3 (SDP): out_cvt.truncate is 64, outside 0..=63"
+    );
+    assert_eq!(
+        small(|net| net.sdp(3).0.x1_op = Some(SdpSubUnit { op_type: SdpOperation::Mul, mul_operand: 70_000, ..unit })),
+        "operation 3 (SDP): x1_op.operand is 70000, outside -32768..=65535"
+    );
+    assert_eq!(
+        small(|net| {
+            let eql = SdpSubUnit { op_type: SdpOperation::Add, alu_type: AluAlgorithm::Eql, ..unit };
+            net.sdp(3).0.x2_op = Some(eql);
+        }),
+        "operation 3 (SDP): x2_op.alu_type is 3: only sub-unit Y compares"
+    );
+    assert_eq!(
+        full(|net| net.sdp(3).0.y_op = Some(SdpSubUnit { act: Activation::Lut, ..unit })),
+        "operation 3 (SDP): lut_index is -1: sub-unit Y looks up a table, and the operation has none"
+    );
+    assert_eq!(
+        full(|net| net.sdp(3).0.src_precision = Precision::Fp16),
+        "operation 3 (SDP): dst_precision is 0: SDP cannot make int8 of fp16"
+    );
+    assert_eq!(
+        small(|net| net.sdp(3).1.dst_data.height = 5),
+        "operation 3 (SDP): dst_data.height is 5, and that of src_data is 6"
+    );
+    assert_eq!(
+        full(|net| net.cdp(4).0.local_size = 4),
+        "operation 4 (CDP): local_size is 4: the window has 3, 5, 7 or 9 channels"
+    );
+    assert_eq!(
+        full(|net| net.cdp(4).0.out_precision = Precision::Int16),
+        "operation 4 (CDP): out_precision is 1: CDP's output has the precision of its input"
+    );
+    assert_ne!(full(|net| net.rubik(5).0.stride_x = 0), "taken");
+    assert_eq!(
+        full(|net| net.rubik(5).0.mode = RubikMode::Merge),
+        "operation 5 (RUBIK): src_data.channel is 128, and that of dst_data is 32"
+    );
+    assert_eq!(full(|net| net.bdma(6).num_transfers = 21), "operation 6 (BDMA): num_transfers is 21, outside 0..=20");
+    assert_eq!(
+        full(|net| net.bdma(6).transfers[0].line_size = 0),
+        "operation 6 (BDMA): transfers.line_size / 32 is 0, outside 1..=8192"
+    );
+}
+
+#[test]
+fn images() {
+    let image = |net: &mut Net, format| {
+        let (op, surface) = net.conv(0);
+        op.data_format = DataFormat::Pixel(format);
+        surface.src_data.line_stride = 64;
+    };
+    assert_eq!(
+        small(|net| image(net, PixelFormat::A8B8G8R8)),
+        "operation 0 (CONV): src_data.channel is 8, and channels of its pixel format is 4"
+    );
+    assert_eq!(
+        small(|net| {
+            image(net, PixelFormat::Y8_U8V8N444);
+            let (_, surface) = net.conv(0);
+            (surface.src_data.channel, surface.in_line_uv_stride) = (3, 64);
+        }),
+        "operation 0 (CONV): offset_u is 0, outside 456..=9223372036854775807"
+    );
+    assert_eq!(
+        small(|net| {
+            image(net, PixelFormat::Y8_U8V8N444);
+            let (_, surface) = net.conv(0);
+            (surface.src_data.channel, surface.in_line_uv_stride, surface.offset_u) = (3, 64, 0xef00);
+        }),
+        "operation 0 (CONV): second plane of src_data begins at 0xff00 of address 7 and ends at 0x100d0, its buffer at 0x10000"
+    );
+}
+
+#[test]
+fn descriptors() {
+    // An encoding that the interface does not name, written where the value's byte is.
+    let net = net(&NV_SMALL);
+    let spoilt = |list: usize, at: usize, value: u8| {
+        let mut buffers = net.buffers();
+        buffers[list][at] = value;
+        let task = nvdla_tests::tasks::HostTask::from_buffers(buffers);
+        task.parse(&NV_SMALL).map_or_else(|error| error.to_string(), |_| "taken".into())
+    };
+    assert_eq!(spoilt(1, 3, 6), "operation 0: op_type is 6, which the interface does not name");
+    assert_eq!(spoilt(2, 8, 37), "operation 0 (CONV): data_format is 37, which the interface does not name");
+    assert_eq!(spoilt(3, 644 + 128, 3), "operation 1 (SDP): dst_data.mem_type is 3, which the interface does not name");
+}
+
+#[test]
+fn regions_of_interest() {
+    let region = |left: u32, top: u32| {
+        let mut bytes = vec![0; 24];
+        bytes[0] = 1;
+        bytes[8..12].copy_from_slice(&left.to_le_bytes());
+        bytes[12..16].copy_from_slice(&top.to_le_bytes());
+        bytes
+    };
+    let dynamic = |net: &mut Net, rois| {
+        net.rois = rois;
+        net.network.dynamic_roi = 1;
+        net.network.roi_array_index = address::ROIS;
+        net.network.surface_index = address::DATA;
+        net.network.input_layer = 0;
+        net.conv(0).1.src_data.address = -1;
+    };
+    assert_eq!(small(|net| dynamic(net, region(4, 16))), "taken");
+    assert_eq!(
+        small(|net| dynamic(net, region(0, 0x400))),
+        "operation 0 (CONV): src_data begins at 0x10000 of address 7 and ends at 0x10200, its buffer at 0x10000"
+    );
+    assert_eq!(
+        small(|net| {
+            dynamic(net, region(0, 0));
+            net.rois[0] = 2;
+        }),
+        "array_length is 2, outside 0..=1"
+    );
+    assert_eq!(
+        small(|net| {
+            dynamic(net, region(0, 0));
+            net.conv(0).1.src_data.address = address::DATA;
+        }),
+        "operation 0 (CONV): src_data.address is 7: the input of the operation that reads regions of interest has no address of its own"
+    );
+}
