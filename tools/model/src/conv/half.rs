@@ -300,7 +300,7 @@ impl<const N: usize> Accumulators<N> {
 
 /// [`Accumulator::add`] of a sum without branches, for many lanes side by side.
 #[inline(always)]
-#[allow(clippy::inline_always)]
+#[allow(clippy::inline_always, clippy::needless_bitwise_bool)]
 const fn add_lane(own_exponent: i64, own_mantissa: i64, exponent: i64, mantissa: i64) -> (i64, i64) {
     const MASK: i64 = (1 << MANTISSA) - 1;
     // Shift distances are masked where a lane's value is not used, so that every lane computes something.
@@ -427,7 +427,7 @@ mod tests {
                 let sums: [i64; 8] = std::array::from_fn(|i| match next() % 8 {
                     0 => 0,
                     1 => -(alone[i].mantissa >> 3),
-                    _ => (next() as i64 & 0xf_ffff_ffff) - 0x8_0000_0000 >> (next() % 36),
+                    _ => ((next() as i64 & 0xf_ffff_ffff) - 0x8_0000_0000) >> (next() % 36),
                 });
                 for (alone, (sum, quarter)) in alone.iter_mut().zip(sums.iter().zip(quarters)) {
                     alone.add(Partial::Sum { exponent: 4 * quarter as u32, mantissa: *sum });

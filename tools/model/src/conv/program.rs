@@ -130,13 +130,11 @@ impl Program {
 
     /// Bytes of the packed input. An image's lines are multiples of 32 bytes.
     pub fn input_bytes(&self) -> usize {
-        match self.source {
-            Source::Pixel(..) => self.pixel_line() * self.input.height,
-            _ => {
-                let surfaces = self.input.channels.div_ceil(self.lanes());
-                self.input.width * self.input.height * surfaces * self.config.memory_atomic as usize * self.batch
-            }
+        if let Source::Pixel(..) = self.source {
+            return self.pixel_line() * self.input.height;
         }
+        let surfaces = self.input.channels.div_ceil(self.lanes());
+        self.input.width * self.input.height * surfaces * self.config.memory_atomic as usize * self.batch
     }
 
     fn pixel_line(&self) -> usize {

@@ -152,7 +152,7 @@ impl Walk<'_> {
     }
 
     /// An integer operand.
-    fn signed(&self, bits: u16) -> i64 {
+    pub fn signed(&self, bits: u16) -> i64 {
         match self.operation.precision {
             Precision::Int8 => i64::from(bits as u8 as i8),
             _ => i64::from(bits as i16),
@@ -234,63 +234,74 @@ impl Walk<'_> {
 
     /// The four accumulators of a 2x2 tile of a Winograd convolution.
     fn tile(&self, kernel: usize, y: usize, x: usize) -> [Sum; 4] {
-        let operation = self.operation;
-        let element = operation.element();
         let mut sums = [self.start(); 4];
-        let (group, in_group) = (kernel / operation.atomic_k, kernel % operation.atomic_k);
-        let kernels = (operation.kernels - group * operation.atomic_k).min(operation.atomic_k);
-        for block in 0..operation.kernel.channels / WINOGRAD_LANES {
-            let at =
-                group * operation.atomic_k * operation.kernel_bytes() + (block * kernels + in_group) * LANES * element;
-            let weights: [u16; LANES] = std::array::from_fn(|lane| get(self.weights, at + lane * element, element));
-            let mut data = [0; LANES];
-            for channel in 0..WINOGRAD_LANES {
-                let tile: [u16; 16] = std::array::from_fn(|i| {
-                    let byte = (block * WINOGRAD_LANES + channel) * element;
-                    get(&self.input.bytes, self.input.offset(0, y + i / 4, x + i % 4, byte), element)
-                });
-                let transformed: [u16; 16] = match operation.precision {
-                    Precision::Fp16 => winograd::pra_half(&tile),
-                    precision => {
-                        let tile = tile.map(|bits| self.signed(bits) as i32);
-                        winograd::pra_integer(&tile, operation.pra_truncate, precision).map(|value| value as u16)
+        for block in 0..self.operation.kernel.channels / WINOGRAD_LANES {
+            let (weights, data) = (self.tile_weights(kernel, block), self.tile_data(block, y, x));
+            if self.operation.precision == Precision::Fp16 {
+                for (sum, partial) in sums.iter_mut().zip(self.tile_partials(&weights, &data)) {
+                    if let Sum::Half(sum) = sum {
+                        sum.add(partial);
                     }
-                };
-                for (i, value) in transformed.into_iter().enumerate() {
-                    data[i * WINOGRAD_LANES + channel] = value;
+                }
+                continue;
+            }
+            let products = std::array::from_fn(|lane| self.signed(weights[lane]) * self.signed(data[lane]));
+            for (sum, step) in sums.iter_mut().zip(winograd::poa(&sum_channels(&products))) {
+                if let Sum::Integer(sum) = sum {
+                    *sum = saturate::<48>(*sum + step);
                 }
             }
-            self.add_tile(&mut sums, &weights, &data);
         }
         sums
     }
 
-    fn add_tile(&self, sums: &mut [Sum; 4], weights: &[u16; LANES], data: &[u16; LANES]) {
-        let sum_channels = |products: [i64; LANES]| -> [i64; 16] {
-            std::array::from_fn(|i| products[i * WINOGRAD_LANES..(i + 1) * WINOGRAD_LANES].iter().sum())
-        };
-        if self.operation.precision == Precision::Fp16 {
-            let partials = if let Some(payload) = half::first_nan(weights, data) {
-                [Partial::Nan { payload }; 4]
-            } else {
-                let (exponent, products) = half::products(weights, data);
-                winograd::poa(&sum_channels(products.map(i64::from)))
-                    .map(|mantissa| Partial::Sum { exponent, mantissa })
-            };
-            for (sum, partial) in sums.iter_mut().zip(partials) {
-                if let Sum::Half(sum) = sum {
-                    sum.add(partial);
-                }
-            }
-            return;
-        }
-        let products = std::array::from_fn(|lane| self.signed(weights[lane]) * self.signed(data[lane]));
-        for (sum, step) in sums.iter_mut().zip(winograd::poa(&sum_channels(products))) {
-            if let Sum::Integer(sum) = sum {
-                *sum = saturate::<48>(*sum + step);
-            }
-        }
+    /// A kernel's weights of one step of a Winograd convolution: 16 positions of four channels.
+    pub fn tile_weights(&self, kernel: usize, block: usize) -> [u16; LANES] {
+        let operation = self.operation;
+        let element = operation.element();
+        let (group, in_group) = (kernel / operation.atomic_k, kernel % operation.atomic_k);
+        let kernels = (operation.kernels - group * operation.atomic_k).min(operation.atomic_k);
+        let at = group * operation.atomic_k * operation.kernel_bytes() + (block * kernels + in_group) * LANES * element;
+        std::array::from_fn(|lane| get(self.weights, at + lane * element, element))
     }
+
+    /// The transformed data of one step, for the output tile whose first element is (`y`, `x`).
+    pub fn tile_data(&self, block: usize, y: usize, x: usize) -> [u16; LANES] {
+        let operation = self.operation;
+        let element = operation.element();
+        let mut data = [0; LANES];
+        for channel in 0..WINOGRAD_LANES {
+            let tile: [u16; 16] = std::array::from_fn(|i| {
+                let byte = (block * WINOGRAD_LANES + channel) * element;
+                get(&self.input.bytes, self.input.offset(0, y + i / 4, x + i % 4, byte), element)
+            });
+            let transformed: [u16; 16] = match operation.precision {
+                Precision::Fp16 => winograd::pra_half(&tile),
+                precision => {
+                    let tile = tile.map(|bits| self.signed(bits) as i32);
+                    winograd::pra_integer(&tile, operation.pra_truncate, precision).map(|value| value as u16)
+                }
+            };
+            for (i, value) in transformed.into_iter().enumerate() {
+                data[i * WINOGRAD_LANES + channel] = value;
+            }
+        }
+        data
+    }
+
+    /// What a step of fp16 adds to each element of a tile.
+    pub fn tile_partials(&self, weights: &[u16; LANES], data: &[u16; LANES]) -> [Partial; 4] {
+        if let Some(payload) = half::first_nan(weights, data) {
+            return [Partial::Nan { payload }; 4];
+        }
+        let (exponent, products) = half::products(weights, data);
+        winograd::poa(&sum_channels(&products.map(i64::from))).map(|mantissa| Partial::Sum { exponent, mantissa })
+    }
+}
+
+/// The sums of four channels at each position of a tile.
+fn sum_channels(products: &[i64; LANES]) -> [i64; 16] {
+    std::array::from_fn(|i| products[i * WINOGRAD_LANES..(i + 1) * WINOGRAD_LANES].iter().sum())
 }
 
 /// The element at byte `at`.

@@ -132,7 +132,7 @@ prop_compose! {
     ) -> Program {
         let batch = if config.batch { batch } else { 1 };
         let pad_value = if precision == Precision::Fp16 { pad_value & 0x3fff } else { pad_value };
-        Program { stride, dilation, pads, pad_value, batch, truncate, kernel,
+        Program { kernel, stride, dilation, pads, pad_value, batch, truncate,
             ..Program::feature(config, precision, input, 1, kernels) }
     }
 }
@@ -180,7 +180,7 @@ prop_compose! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
     fn int8_features(program in feature(Precision::Int8), seed in any::<u64>()) {

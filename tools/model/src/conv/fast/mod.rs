@@ -26,6 +26,7 @@ pub mod isa;
 pub mod panel;
 pub mod portable;
 pub mod shape;
+pub mod wide;
 
 use aligned::Aligned;
 pub use isa::Isa;
@@ -126,6 +127,9 @@ fn is_fast(operation: &Operation) -> bool {
 pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input<'_>, weights: &[u8]) -> (Stream, u32) {
     if half::is_fast(operation) {
         return (half::run(scratch, isa, operation, input, weights), 0);
+    }
+    if wide::is_fast(operation) {
+        return wide::run(scratch, isa, operation, input, weights);
     }
     if !is_fast(operation) {
         return super::reference::run(operation, input, weights);
@@ -268,6 +272,10 @@ fn part_panel<K: Kernel<N>, const N: usize>(
                 }
             }
             let at = (y * shape.width + x) * lanes;
+            if lanes == N {
+                part.surfaces[0][at..at + pixels * lanes].copy_from_slice(sums[..pixels].as_flattened());
+                continue;
+            }
             for (index, surface) in part.surfaces.iter_mut().enumerate() {
                 for (to, sums) in surface[at..at + pixels * lanes].chunks_exact_mut(lanes).zip(&sums) {
                     if lanes > N {

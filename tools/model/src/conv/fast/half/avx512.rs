@@ -18,6 +18,9 @@ use super::tables::Tables;
 const CHUNK: usize = 7;
 
 /// The largest exponent of each kernel's products.
+///
+/// # Safety
+/// The machine has AVX-512 ([`super::super::Isa::Avx512`]).
 #[target_feature(enable = "avx512f,avx512bw")]
 pub fn largest(lanes: &[Lane], active: &[Active]) -> [i8; KERNELS] {
     let mut largest = _mm512_setzero_si512();
@@ -40,6 +43,9 @@ fn load<T>(values: &[T; 64]) -> __m512i {
 }
 
 /// Each kernel's sum of products at its largest exponent, for the first `kernels` of them.
+///
+/// # Safety
+/// The machine has AVX-512 ([`super::super::Isa::Avx512`]).
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vbmi")]
 pub fn sum(lanes: &[Lane], active: &[Active], largest: &[i8; KERNELS], kernels: usize, sums: &mut [i64; KERNELS]) {
     if kernels <= 16 {
@@ -166,6 +172,9 @@ impl Later {
 }
 
 /// Adds a step to the accumulators.
+///
+/// # Safety
+/// The machine has AVX-512 ([`super::super::Isa::Avx512`]).
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512cd,avx512vl")]
 pub fn accumulate(accumulators: &mut Accumulators<KERNELS>, largest: &[i8; KERNELS], sums: &[i64; KERNELS]) {
     accumulators.add_all(largest, sums);

@@ -21,17 +21,21 @@ pub mod avx512;
 pub mod panel;
 pub mod plain;
 pub mod tables;
+pub mod winograd;
 
 use panel::{Active, Datum, Lane, KERNELS};
 
 /// Output elements that are computed while a step's weights are near.
 const PIXELS: usize = 16;
 
+/// Sums the products of the first so many kernels at their largest exponents.
+type Sum = fn(&[Lane], &[Active], &[i8; KERNELS], usize, &mut [i64; KERNELS]);
+
 /// The inner loops.
 #[derive(Clone, Copy)]
 struct Loops {
     largest: fn(&[Lane], &[Active]) -> [i8; KERNELS],
-    sum: fn(&[Lane], &[Active], &[i8; KERNELS], usize, &mut [i64; KERNELS]),
+    sum: Sum,
     accumulate: fn(&mut Accumulators<KERNELS>, &[i8; KERNELS], &[i64; KERNELS]),
 }
 
@@ -139,13 +143,16 @@ impl Shape {
 
 /// Whether [`run`] has a way for the operation.
 pub fn is_fast(operation: &Operation) -> bool {
-    operation.precision == Precision::Fp16 && operation.placement.mode != Mode::Winograd
+    operation.precision == Precision::Fp16
 }
 
 /// The output cubes.
 pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input<'_>, weights: &[u8]) -> Stream {
+    if operation.placement.mode == Mode::Winograd {
+        return winograd::run(scratch, isa, operation, input, weights);
+    }
     let shape = Shape::new(operation);
-    let data = copy(operation, &shape, input);
+    let data = copy(operation, shape.line, shape.lines, shape.channels, input, Datum::new);
     let mut samples = scratch.floats(operation.sums());
     let macs = samples.len() * operation.kernel_bytes() / 2;
     let threads = if macs * 16 < PARALLEL_MACS { 1 } else { rayon::current_num_threads() };
@@ -153,32 +160,41 @@ pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input
     let parts = cut::<f32, KERNELS>(operation, output.width, output.height, &mut samples, threads);
     let work = Work { operation, shape: &shape, input, weights, data: &data, loops: Loops::new(isa) };
     if threads == 1 {
-        parts.into_iter().for_each(|part| work.part(part));
+        for part in parts {
+            work.part(part);
+        }
     } else {
         parts.into_par_iter().with_max_len(1).for_each(|part| work.part(part));
     }
     super::super::stream(operation, Samples::Float(samples))
 }
 
-/// Copies the input, taken apart, with its padding.
-fn copy(operation: &Operation, shape: &Shape, input: &Input<'_>) -> Vec<Datum> {
-    let mut data = vec![Datum::new(operation.pad_value[1]); shape.line * shape.lines * operation.batch];
+/// Copies input of 16-bit elements with its padding: lines of pixels, all channels of a pixel side by side.
+pub(super) fn copy<T: Copy>(
+    operation: &Operation,
+    line: usize,
+    lines: usize,
+    channels: usize,
+    input: &Input<'_>,
+    element: impl Fn(u16) -> T,
+) -> Vec<T> {
+    let mut data = vec![element(operation.pad_value[1]); line * lines * operation.batch];
     let halves = |bytes: &[u8], at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
-    for (batch, cube) in data.chunks_exact_mut(shape.line * shape.lines).enumerate() {
-        for (y, line) in cube.chunks_exact_mut(shape.line).enumerate() {
+    for (batch, cube) in data.chunks_exact_mut(line * lines).enumerate() {
+        for (y, line) in cube.chunks_exact_mut(line).enumerate() {
             let Some(y) = y.checked_sub(operation.pad[1]).filter(|&y| y < operation.input.height) else { continue };
             if operation.placement.mode == Mode::Pixel {
                 for (index, to) in line.iter_mut().enumerate() {
-                    *to = Datum::new(halves(&input.bytes, y * input.line + 2 * index));
+                    *to = element(halves(&input.bytes, y * input.line + 2 * index));
                 }
                 continue;
             }
-            for (x, pixel) in line.chunks_exact_mut(shape.channels).enumerate() {
+            for (x, pixel) in line.chunks_exact_mut(channels).enumerate() {
                 let Some(x) = x.checked_sub(operation.pad[0]).filter(|&x| x < operation.input.width) else { continue };
                 for (first, lanes) in pixel.chunks_mut(input.atom / 2).enumerate() {
                     let at = input.offset(batch, y, x, first * input.atom);
                     for (to, half) in lanes.iter_mut().zip(input.bytes[at..at + input.atom].chunks_exact(2)) {
-                        *to = Datum::new(halves(half, 0));
+                        *to = element(halves(half, 0));
                     }
                 }
             }

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Direct convolution of int16, and Winograd convolution of both integer precisions: sums of products of 16-bit numbers
+//! in 64 bits, in plain code that is compiled once for each instruction set.
+//!
+//! Winograd's last transform is linear, so that it can follow the sum over all channels. No sum reaches the 48 bits at
+//! which CACC saturates: a direct convolution has fewer than 2^17 products here, and Winograd's nine sums of at most
+//! 2^13 channels stay below 2^47.
+
+#![allow(clippy::inline_always)]
+
+use nvdla_uapi::reg::values::Precision;
+use rayon::prelude::*;
+
+use super::super::cbuf::Input;
+use super::super::operation::{Mode, Operation};
+use super::super::reference::{deliver, Walk};
+use super::super::winograd::poa;
+use super::shape::Shape;
+use super::{cut, Isa, Part, Scratch, MAX_DEPTH, PARALLEL_MACS};
+use crate::stream::{Samples, Stream};
+
+/// Positions of a Winograd tile.
+const TILE: usize = 16;
+/// Channels of a Winograd step.
+const STEP: usize = 4;
+
+/// Whether [`run`] has a way for the operation.
+pub fn is_fast(operation: &Operation) -> bool {
+    match (operation.placement.mode, operation.precision) {
+        (_, Precision::Fp16) => false,
+        (Mode::Winograd, _) => true,
+        (_, Precision::Int16) => operation.kernel_bytes() / 2 <= MAX_DEPTH,
+        (_, Precision::Int8) => false,
+    }
+}
+
+/// Rows of weights times columns of data: for each kernel and output element (or tile), as many sums as there are
+/// positions.
+struct Products<'a> {
+    /// Numbers of a row.
+    depth: usize,
+    /// The rows of 16 or 1 positions of each kernel of a part.
+    weights: &'a [i16],
+    data: &'a [i16],
+}
+
+#[inline(always)]
+fn dot(a: &[i16], b: &[i16]) -> i64 {
+    a.iter().zip(b).map(|(&a, &b)| i64::from(i32::from(a) * i32::from(b))).sum()
+}
+
+impl Products<'_> {
+    /// The 16 sums of a tile with one kernel.
+    #[inline(always)]
+    fn tile(&self, tile: usize, kernel: usize) -> [i64; TILE] {
+        std::array::from_fn(|position| {
+            let data = &self.data[(tile * TILE + position) * self.depth..][..self.depth];
+            let weights = &self.weights[(kernel * TILE + position) * self.depth..][..self.depth];
+            dot(weights, data)
+        })
+    }
+}
+
+/// The output cubes, and how many sums were limited to 32 bits.
+pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input<'_>, weights: &[u8]) -> (Stream, u32) {
+    let mut samples = scratch.sums(operation.sums());
+    let macs = samples.len() * operation.kernel_bytes() / operation.element();
+    let threads = if macs < PARALLEL_MACS { 1 } else { rayon::current_num_threads() };
+    let walk = Walk { operation, input, weights };
+    let limited = if operation.placement.mode == Mode::Winograd {
+        let data = transform(&walk);
+        each(cut_surfaces(operation, &mut samples, 1), threads, |part| with(isa, || winograd_part(&walk, &data, part)))
+    } else {
+        let shape = Shape::new(operation, 1);
+        let data = super::half::copy(operation, shape.line, shape.lines, shape.channels, input, |bits| bits as i16);
+        each(cut_surfaces(operation, &mut samples, threads), threads, |part| {
+            with(isa, || direct_part(&walk, &shape, &data, part))
+        })
+    };
+    (super::super::stream(operation, Samples::Int(samples)), limited)
+}
+
+/// One surface a part.
+fn cut_surfaces<'a>(operation: &Operation, samples: &'a mut [i32], threads: usize) -> Vec<Part<'a, i32>> {
+    cut::<i32, 1>(operation, operation.output.width, operation.output.height, samples, threads)
+}
+
+/// Computes the parts; the sum of their answers.
+fn each<'a>(parts: Vec<Part<'a, i32>>, threads: usize, compute: impl Fn(Part<'a, i32>) -> u32 + Sync + Send) -> u32 {
+    if threads == 1 {
+        parts.into_iter().map(compute).sum()
+    } else {
+        parts.into_par_iter().with_max_len(1).map(compute).sum()
+    }
+}
+
+/// Runs plain code with the vector instructions of the set.
+fn with<T>(isa: Isa, run: impl FnOnce() -> T) -> T {
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx2")]
+        fn avx2<T>(run: impl FnOnce() -> T) -> T {
+            run()
+        }
+        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+        fn avx512<T>(run: impl FnOnce() -> T) -> T {
+            run()
+        }
+        match isa {
+            // SAFETY: the caller chose an instruction set that the machine has.
+            Isa::Avx2 => return unsafe { avx2(run) },
+            // SAFETY: as above.
+            Isa::Avx512 => return unsafe { avx512(run) },
+            Isa::Portable => {}
+        }
+    }
+    let _ = isa;
+    run()
+}
+
+#[inline(always)]
+fn direct_part(walk: &Walk<'_>, shape: &Shape, data: &[i16], mut part: Part<'_, i32>) -> u32 {
+    let operation = walk.operation;
+    let (lanes, depth) = (operation.atomic_k, shape.depth());
+    let kernels = operation.kernels.saturating_sub(part.kernel).min(lanes);
+    let mut rows = vec![0; kernels * depth];
+    for (kernel, rows) in rows.chunks_exact_mut(depth).enumerate() {
+        for tap in 0..shape.taps {
+            for block in 0..operation.kernel.channels.div_ceil(operation.atomic_c) {
+                let row = &walk.weights[operation.weight_row(part.kernel + kernel, block, tap)];
+                let to = &mut rows[tap * shape.channels + block * operation.atomic_c..];
+                for (to, pair) in to.iter_mut().zip(row.chunks_exact(2)) {
+                    *to = i16::from_le_bytes([pair[0], pair[1]]);
+                }
+            }
+        }
+    }
+    let mut limited = 0;
+    let width = operation.output.width;
+    let Some(surface) = part.surfaces.first_mut() else { return 0 };
+    for (index, out) in surface.chunks_exact_mut(lanes).enumerate() {
+        let (y, x) = (part.line + index / width, index % width);
+        // The shape may have joined lines; the distances between elements are the same.
+        let window = part.batch * shape.cube() + y * shape.step_y + x * shape.step_x;
+        out.fill(0);
+        for (out, row) in out.iter_mut().zip(rows.chunks_exact(depth)) {
+            let mut sum = 0;
+            let mut at = 0;
+            for run in &shape.runs {
+                let data = &data[window + run.offset..][..run.length];
+                sum += dot(&row[at..at + run.length], data);
+                at += run.length;
+            }
+            let (value, limit) = deliver(sum, operation.clip_truncate);
+            *out = value;
+            limited += u32::from(limit);
+        }
+    }
+    limited
+}
+
+/// The transformed data of each tile: for each of its 16 positions, all channels.
+fn transform(walk: &Walk<'_>) -> Vec<i16> {
+    let operation = walk.operation;
+    let channels = operation.kernel.channels;
+    let (width, height) = (operation.output.width / 2, operation.output.height / 2);
+    let mut data = vec![0; width * height * TILE * channels];
+    for (tile, data) in data.chunks_exact_mut(TILE * channels).enumerate() {
+        let (y, x) = (tile / width * 2, tile % width * 2);
+        for block in 0..channels / STEP {
+            let step = walk.tile_data(block, y, x);
+            for (position, from) in step.chunks_exact(STEP).enumerate() {
+                let to = &mut data[position * channels + block * STEP..][..STEP];
+                for (to, &bits) in to.iter_mut().zip(from) {
+                    *to = walk.signed(bits) as i16;
+                }
+            }
+        }
+    }
+    data
+}
+
+#[inline(always)]
+fn winograd_part(walk: &Walk<'_>, data: &[i16], mut part: Part<'_, i32>) -> u32 {
+    let operation = walk.operation;
+    let (lanes, depth) = (operation.atomic_k, operation.kernel.channels);
+    let kernels = operation.kernels.saturating_sub(part.kernel).min(lanes);
+    let mut rows = vec![0; kernels * TILE * depth];
+    for (kernel, rows) in rows.chunks_exact_mut(TILE * depth).enumerate() {
+        for block in 0..depth / STEP {
+            let step = walk.tile_weights(part.kernel + kernel, block);
+            for (position, from) in step.chunks_exact(STEP).enumerate() {
+                for (to, &bits) in rows[position * depth + block * STEP..].iter_mut().zip(from) {
+                    *to = walk.signed(bits) as i16;
+                }
+            }
+        }
+    }
+    let products = Products { depth, weights: &rows, data };
+    let width = operation.output.width;
+    let mut limited = 0;
+    let Some(surface) = part.surfaces.first_mut() else { return 0 };
+    surface.fill(0);
+    for tile in 0..width / 2 * (operation.output.height / 2) {
+        let (y, x) = (tile / (width / 2) * 2, tile % (width / 2) * 2);
+        for kernel in 0..kernels {
+            for (index, sum) in poa(&products.tile(tile, kernel)).into_iter().enumerate() {
+                let (value, limit) = deliver(sum, operation.clip_truncate);
+                surface[((y + index / 2) * width + x + index % 2) * lanes + kernel] = value;
+                limited += u32::from(limit);
+            }
+        }
+    }
+    limited
+}
