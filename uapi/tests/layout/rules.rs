@@ -40,12 +40,11 @@ fn the_table_of_rules_names_what_exists() {
             code.contains(&format!("fn {name}(")) || code.contains(&format!("fn {name}<")),
             "no function {function}"
         );
-        let (text, name) = match test.split_once(": ") {
-            Some((file, name)) => (fs::read_to_string(here.join("..").join(file)).unwrap(), name),
-            None => {
-                let (module, name) = test.split_once("::").unwrap();
-                (fs::read_to_string(here.join(format!("tests/layout/{module}.rs"))).unwrap(), name)
-            }
+        let (text, name) = if let Some((file, name)) = test.split_once(": ") {
+            (fs::read_to_string(here.join("..").join(file)).unwrap(), name)
+        } else {
+            let (module, name) = test.split_once("::").unwrap();
+            (fs::read_to_string(here.join(format!("tests/layout/{module}.rs"))).unwrap(), name)
         };
         assert!(text.contains(&format!("fn {name}(")), "no test {test}");
         rows += 1;

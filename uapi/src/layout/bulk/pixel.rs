@@ -1,15 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! 8-bit RGB to pixel formats whose bytes are copies of the source's: 16 pixels at a time by one byte permutation for
-//! each 64 bytes of a plane.
+//! 8-bit RGB to pixel formats: 16 pixels at a time by one byte permutation for each 64 bytes of a plane, and a shift, a
+//! conversion or a joining of lanes where components are not whole bytes.
 
-use super::super::pixel::Image;
+use super::super::pixel::{Image, Kind};
 use super::{in_parallel, Destination};
 
 /// Pixels of a block.
 pub(super) const PIXELS: usize = 16;
 /// Bytes of a block's RGB.
 pub(super) const SOURCE: usize = PIXELS * 3;
+/// What makes components of permuted bytes, in which every source byte stands twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Finish {
+    /// Nothing.
+    Bytes,
+    /// 16-bit lanes are shifted right.
+    Shift(u32),
+    /// The low byte of 16-bit lanes becomes a number in fp16.
+    Half,
+    /// Four 16-bit lanes are shifted right each by its own, and joined to 32 bits: the second by its distance from the
+    /// first, the fourth from the third, the upper two by theirs.
+    Join {
+        /// Bits that each lane loses.
+        shift: [u16; 4],
+        /// What the lanes of each pair are multiplied by before they are added.
+        scale: [i16; 4],
+        /// How far the upper pair is moved right, out of the upper 32 bits.
+        back: u32,
+    },
+}
+
 /// Marks a byte that holds alpha's value instead of a source byte.
 const ALPHA: u8 = 0x40;
 
@@ -17,6 +38,8 @@ const ALPHA: u8 = 0x40;
 pub(super) struct Block {
     /// Bytes: 16, 32, 64 or 128.
     pub(super) len: usize,
+    /// What is done with them.
+    pub(super) finish: Finish,
     /// For each byte, the source byte.
     pub(super) index: [[u8; 64]; 2],
     /// Which bytes hold alpha.
@@ -30,45 +53,72 @@ pub(super) struct Block {
 pub(super) type Shuffle = unsafe fn(block: &Block, alpha: u8, source: *const u8, target: *mut u8, blocks: usize);
 
 impl Block {
-    /// A plane's block, or `None` where components are not made of source bytes.
-    fn new(image: &Image, plane: u32) -> Option<Self> {
+    /// A plane's block.
+    fn new(image: &Image, plane: u32) -> Self {
         let format = image.format();
+        let first = format.components()[0];
+        if format.is_packed() {
+            return Self::joined(image);
+        }
+        let finish = match (format.kind, first.stored - first.bits) {
+            (Kind::Float, _) => Finish::Half,
+            (_, 0) => Finish::Bytes,
+            (_, unused) => Finish::Shift(unused.into()),
+        };
         let pixel = format.bytes_per_pixel[plane as usize] as usize;
-        let mut block = Self { len: pixel * PIXELS, index: [[0; 64]; 2], alpha: [0; 2] };
+        let mut block = Self { len: pixel * PIXELS, finish, index: [[0; 64]; 2], alpha: [0; 2] };
         for (channel, component) in format.components().iter().enumerate() {
-            if u32::from(component.plane) != plane {
-                continue;
-            }
-            if !image.widens_by_bytes() {
-                return None;
-            }
-            for index in 0..PIXELS {
-                for byte in 0..usize::from(component.stored) / 8 {
-                    let at = index * pixel + usize::from(component.lsb) / 8 + byte;
-                    block.index[at / 64][at % 64] = if channel == 3 { ALPHA } else { (index * 3 + channel) as u8 };
-                    block.alpha[at / 64] |= u64::from(channel == 3) << (at % 64);
-                }
+            if u32::from(component.plane) == plane {
+                block.place(channel, pixel, usize::from(component.lsb) / 8, usize::from(component.stored) / 8);
             }
         }
-        Some(block)
+        block
+    }
+
+    /// A block of 10-bit components: 16-bit lanes from the lowest component up, to be joined.
+    fn joined(image: &Image) -> Self {
+        let components = image.format().components();
+        let mut order = [0, 1, 2, 3];
+        order.sort_unstable_by_key(|channel: &usize| components[*channel].lsb);
+        let bits = order.map(|channel| u32::from(components[channel].bits));
+        let finish = Finish::Join {
+            shift: bits.map(|bits| 16 - bits as u16),
+            scale: [1, 1 << bits[0], 1, 1 << bits[2]],
+            back: 32 - bits[0] - bits[1],
+        };
+        let mut block = Self { len: 4 * PIXELS, finish, index: [[0; 64]; 2], alpha: [0; 2] };
+        for (lane, channel) in order.into_iter().enumerate() {
+            block.place(channel, 8, lane * 2, 2);
+        }
+        block
+    }
+
+    /// Puts a channel's byte to `count` bytes from `first` on of each pixel.
+    fn place(&mut self, channel: usize, pixel: usize, first: usize, count: usize) {
+        for index in 0..PIXELS {
+            for byte in first..first + count {
+                let at = index * pixel + byte;
+                self.index[at / 64][at % 64] = if channel == 3 { ALPHA } else { (index * 3 + channel) as u8 };
+                self.alpha[at / 64] |= u64::from(channel == 3) << (at % 64);
+            }
+        }
     }
 }
 
 /// Converts with vector code what is wide enough: returns how many pixels of each line are done, all or none.
 pub(in super::super) fn rgb(image: &Image, rgb: &[u8], alpha: u8, planes: [&mut [u8]; 2]) -> u32 {
-    #[cfg(target_arch = "x86_64")]
-    let shuffle = super::x86::shuffle();
-    #[cfg(not(target_arch = "x86_64"))]
-    let shuffle: Option<Shuffle> = None;
     let extents = image.extents();
     let (width, height) = (extents.w as usize, extents.h as usize);
-    let Some(shuffle) = shuffle.filter(|_| width >= PIXELS) else { return 0 };
-    assert!(rgb.len() >= width * height * 3);
-    let mut blocks = [None, None];
-    for plane in 0..image.format().planes {
-        let Some(block) = Block::new(image, plane) else { return 0 };
-        blocks[plane as usize] = Some(block);
+    if width < PIXELS {
+        return 0;
     }
+    assert!(rgb.len() >= width * height * 3);
+    let blocks = [0, 1].map(|plane| (plane < image.format().planes).then(|| Block::new(image, plane)));
+    #[cfg(target_arch = "x86_64")]
+    let shuffle = blocks[0].as_ref().and_then(|block| super::x86::shuffle(block.finish));
+    #[cfg(not(target_arch = "x86_64"))]
+    let shuffle: Option<Shuffle> = None;
+    let Some(shuffle) = shuffle else { return 0 };
     for (plane, memory) in planes.into_iter().enumerate() {
         let Some(block) = &blocks[plane] else { continue };
         assert!(memory.len() as u64 >= image.span(plane as u32));

@@ -2,8 +2,9 @@
 
 //! Transposing runs of pixels: `lanes` rows of elements (channel planes) to and from atoms.
 //!
-//! A run is cut into tiles of [`TILE`] bytes of each row. Vector code does whole tiles of whole atoms; a tile that is
-//! cut short by the end of the run or of the channels goes through a scratch tile.
+//! A run is cut into tiles of [`TILE`] bytes of each row. Vector code does whole tiles of whole atoms. Where the last
+//! atom is not full, or rows crowd in the cache, a few tiles are staged in a buffer; the run's last, cut tile goes through
+//! one of its own.
 
 /// Bytes of a row in a tile.
 pub(super) const TILE: usize = 64;
@@ -69,12 +70,24 @@ impl Transpose {
         pixels: usize,
     ) {
         let row = pixels * self.bytes;
-        let whole = if channels == self.rows { row / TILE } else { 0 };
+        let whole = if channels == self.rows && !crowds(self.rows, stride) { row / TILE } else { 0 };
         // SAFETY: whole tiles lie inside the rows and the target.
         unsafe { (self.pack)(source, stride, target, whole) };
         let mut done = whole * TILE;
-        while done < row {
-            let part = TILE.min(row - done);
+        if row - done >= TILE {
+            let mut stage = Stage([0; MAX_ROWS * PITCH]);
+            while row - done >= TILE {
+                let tiles = ((row - done) / TILE).min(STAGE);
+                // SAFETY: the tiles lie inside the rows, the stage and the target.
+                unsafe {
+                    lines(source.add(done), stride, stage.0.as_mut_ptr(), PITCH, channels, tiles);
+                    (self.pack)(stage.0.as_ptr(), PITCH, target.add(done * self.rows), tiles);
+                }
+                done += tiles * TILE;
+            }
+        }
+        if done < row {
+            let part = row - done;
             let mut rows = [0u8; MAX_ROWS * TILE];
             let mut atoms = [0u8; MAX_ROWS * TILE];
             // SAFETY: `part` bytes from `done` lie inside each of the rows; both scratch tiles have room for all
@@ -88,7 +101,6 @@ impl Transpose {
                 let to = target.add(done * self.rows);
                 core::ptr::copy_nonoverlapping(atoms.as_ptr(), to, part * self.rows);
             }
-            done += part;
         }
     }
 
@@ -105,12 +117,24 @@ impl Transpose {
         pixels: usize,
     ) {
         let row = pixels * self.bytes;
-        let whole = if channels == self.rows { row / TILE } else { 0 };
+        let whole = if channels == self.rows && !crowds(self.rows, stride) { row / TILE } else { 0 };
         // SAFETY: whole tiles lie inside the source and the rows.
         unsafe { (self.unpack)(source, target, stride, whole) };
         let mut done = whole * TILE;
-        while done < row {
-            let part = TILE.min(row - done);
+        if row - done >= TILE {
+            let mut stage = Stage([0; MAX_ROWS * PITCH]);
+            while row - done >= TILE {
+                let tiles = ((row - done) / TILE).min(STAGE);
+                // SAFETY: the tiles lie inside the source, the stage and the rows.
+                unsafe {
+                    (self.unpack)(source.add(done * self.rows), stage.0.as_mut_ptr(), PITCH, tiles);
+                    lines(stage.0.as_ptr(), PITCH, target.add(done), stride, channels, tiles);
+                }
+                done += tiles * TILE;
+            }
+        }
+        if done < row {
+            let part = row - done;
             let mut rows = [0u8; MAX_ROWS * TILE];
             let mut atoms = [0u8; MAX_ROWS * TILE];
             // SAFETY: as in `pack_run`, with source and target changed about.
@@ -123,7 +147,48 @@ impl Transpose {
                     core::ptr::copy_nonoverlapping(rows.as_ptr().add(channel * TILE), to, part);
                 }
             }
-            done += part;
+        }
+    }
+}
+
+/// Tiles that are staged together.
+const STAGE: usize = 4;
+/// Bytes from one staged row to the next: a line more than the tiles, so that rows do not crowd here.
+const PITCH: usize = (STAGE + 1) * TILE;
+
+/// A few tiles' rows, where cache lines begin.
+#[repr(align(64))]
+struct Stage([u8; MAX_ROWS * PITCH]);
+
+/// Whether so many rows, `stride` bytes apart, meet in too few sets of a first-level cache of 64 sets of 64 bytes and 8
+/// ways: then a row's line is gone before its next 16 bytes are touched, and the rows are better staged.
+#[allow(clippy::manual_is_multiple_of)] // not in the oldest compiler supported
+fn crowds(rows: usize, stride: usize) -> bool {
+    let mut sets = [0u8; 64];
+    // A row that does not begin a line touches two.
+    let touched = if stride % TILE == 0 { 1 } else { 2 };
+    (0..rows * touched).any(|line| {
+        let set = &mut sets[(line / touched * stride / TILE + line % touched) % 64];
+        *set += 1;
+        *set > 8
+    })
+}
+
+/// Copies `tiles` tiles of each of `rows`.
+///
+/// # Safety
+/// Both sides hold the tiles at their strides.
+#[inline]
+unsafe fn lines(source: *const u8, from: usize, target: *mut u8, to: usize, rows: usize, tiles: usize) {
+    for row in 0..rows {
+        // SAFETY: the caller's promise; the usual length is known to the compiler.
+        unsafe {
+            let (source, target) = (source.add(row * from), target.add(row * to));
+            if tiles == STAGE {
+                core::ptr::copy_nonoverlapping(source, target, STAGE * TILE);
+            } else {
+                core::ptr::copy_nonoverlapping(source, target, tiles * TILE);
+            }
         }
     }
 }

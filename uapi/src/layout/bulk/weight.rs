@@ -92,26 +92,53 @@ impl Plan {
         self.kernels * self.channels * self.positions * self.bytes
     }
 
-    /// Calls `visit` for each kernel's blocks: kernel, first channel, channels, first byte of position 0 in memory,
-    /// bytes from one position to the next there.
-    fn each_block(&self, kernels: Range<usize>, visit: impl Fn(usize, usize, usize, usize, usize)) {
+    /// Calls `visit` for the blocks of small cubes of each group of kernels.
+    fn each_block(&self, groups: Range<usize>, visit: impl Fn(Block)) {
         let geometry = self.direct.geometry();
-        for k in kernels {
-            let group = k as u32 / geometry.group_kernels;
-            let in_group = self.direct.kernels_in(group) as usize;
+        for group in groups {
+            let kernels = self.direct.kernels_in(group as u32) as usize;
+            let first_kernel = group * geometry.group_kernels as usize;
             for block in 0..self.channels.div_ceil(geometry.cube_channels as usize) {
-                let channels = self.direct.channels_in(block as u32) as usize;
-                let at = self.direct.cube_offset(k as u32, block as u32, 0, 0) as usize;
-                let first = block * geometry.cube_channels as usize;
-                visit(k, first, channels, at, in_group * channels * self.bytes);
+                visit(Block {
+                    first_kernel,
+                    kernels,
+                    first_channel: block * geometry.cube_channels as usize,
+                    channels: self.direct.channels_in(block as u32) as usize,
+                    at: self.direct.cube_offset(first_kernel as u32, block as u32, 0, 0) as usize,
+                });
             }
         }
+    }
+
+    /// Kernel groups.
+    fn groups(&self) -> usize {
+        self.kernels.div_ceil(self.direct.geometry().group_kernels as usize)
+    }
+
+    /// The plain byte of a kernel's channel at position 0, in KCRS.
+    fn kcrs(&self, kernel: usize, channel: usize) -> usize {
+        (kernel * self.channels + channel) * self.positions * self.bytes
+    }
+
+    /// The plain byte of a kernel's channel at a position, in KRSC.
+    fn krsc(&self, kernel: usize, position: usize, channel: usize) -> usize {
+        ((kernel * self.positions + position) * self.channels + channel) * self.bytes
     }
 
     /// Channels that one permutation takes.
     fn step(&self) -> usize {
         64 / self.bytes
     }
+}
+
+/// The small cubes of one block of channels of a kernel group.
+struct Block {
+    first_kernel: usize,
+    kernels: usize,
+    first_channel: usize,
+    channels: usize,
+    /// The first byte in memory.
+    at: usize,
 }
 
 /// A permutation's code and table.
@@ -153,34 +180,38 @@ pub(in super::super) fn pack<T: Element>(direct: &Direct, order: Order, plain: &
         Order::Nchw => Permuter::new(plan.positions, plan.bytes, false),
         Order::Nhwc => None,
     };
-    in_parallel(plan.kernels, plain.len(), |part| {
-        plan.each_block(part, |k, first, channels, at, step| {
+    let table = permuter.as_ref().and_then(|it| it.table().map(|table| (it.code, table)));
+    in_parallel(plan.groups(), plain.len(), |part| {
+        plan.each_block(part, |block| {
+            let cube = block.channels * plan.bytes;
+            let step = block.kernels * cube;
             // SAFETY: offsets are those of the block's weights in both slices, whose sizes were asserted; parts write
-            // different kernels.
+            // different groups.
             unsafe {
-                match order {
-                    Order::Nhwc => {
-                        let from = plain.as_ptr().add((k * plan.positions * plan.channels + first) * plan.bytes);
-                        let (stride, len) = (plan.channels * plan.bytes, channels * plan.bytes);
-                        copies(from, stride, target.at(at), step, len, plan.positions);
+                if order == Order::Nhwc {
+                    let stride = plan.positions * plan.channels * plan.bytes;
+                    for position in 0..plan.positions {
+                        let from = plain.as_ptr().add(plan.krsc(block.first_kernel, position, block.first_channel));
+                        let to = target.at(block.at + position * step);
+                        copies(from, stride, to, cube, cube, block.kernels);
                     }
-                    Order::Nchw => {
-                        let from = plain.as_ptr().add((k * plan.channels + first) * plan.positions * plan.bytes);
-                        let mut done = 0;
-                        if let Some((code, table)) =
-                            permuter.as_ref().and_then(|it| it.table().map(|table| (it.code, table)))
-                        {
-                            while done + plan.step() <= channels {
-                                let from = from.add(done * plan.positions * plan.bytes);
-                                code(table, from, 64, target.at(at + done * plan.bytes), step);
-                                done += plan.step();
-                            }
+                    return;
+                }
+                for k in 0..block.kernels {
+                    let from = plain.as_ptr().add(plan.kcrs(block.first_kernel + k, block.first_channel));
+                    let to = block.at + k * cube;
+                    let mut done = 0;
+                    if let Some((code, table)) = table {
+                        while done + plan.step() <= block.channels {
+                            let from = from.add(done * plan.positions * plan.bytes);
+                            code(table, from, 64, target.at(to + done * plan.bytes), step);
+                            done += plan.step();
                         }
-                        for channel in done..channels {
-                            let from = from.add(channel * plan.positions * plan.bytes);
-                            let to = target.at(at + channel * plan.bytes);
-                            copies(from, plan.bytes, to, step, plan.bytes, plan.positions);
-                        }
+                    }
+                    for channel in done..block.channels {
+                        let from = from.add(channel * plan.positions * plan.bytes);
+                        let to = target.at(to + channel * plan.bytes);
+                        copies(from, plan.bytes, to, step, plan.bytes, plan.positions);
                     }
                 }
             }
@@ -200,32 +231,37 @@ pub(in super::super) fn unpack<T: Element>(direct: &Direct, order: Order, memory
         Order::Nchw => Permuter::new(plan.positions, plan.bytes, true),
         Order::Nhwc => None,
     };
-    in_parallel(plan.kernels, bytes, |part| {
-        plan.each_block(part, |k, first, channels, at, step| {
+    let table = permuter.as_ref().and_then(|it| it.table().map(|table| (it.code, table)));
+    in_parallel(plan.groups(), bytes, |part| {
+        plan.each_block(part, |block| {
+            let cube = block.channels * plan.bytes;
+            let step = block.kernels * cube;
             // SAFETY: as in `pack`, with the slices changed about.
             unsafe {
-                let from = memory.as_ptr().add(at);
-                match order {
-                    Order::Nhwc => {
-                        let to = target.at((k * plan.positions * plan.channels + first) * plan.bytes);
-                        copies(from, step, to, plan.channels * plan.bytes, channels * plan.bytes, plan.positions);
+                if order == Order::Nhwc {
+                    let stride = plan.positions * plan.channels * plan.bytes;
+                    for position in 0..plan.positions {
+                        let from = memory.as_ptr().add(block.at + position * step);
+                        let to = target.at(plan.krsc(block.first_kernel, position, block.first_channel));
+                        copies(from, cube, to, stride, cube, block.kernels);
                     }
-                    Order::Nchw => {
-                        let to =
-                            |channel| target.at((k * plan.channels + first + channel) * plan.positions * plan.bytes);
-                        let mut done = 0;
-                        if let Some((code, table)) =
-                            permuter.as_ref().and_then(|it| it.table().map(|table| (it.code, table)))
-                        {
-                            while done + plan.step() <= channels {
-                                code(table, from.add(done * plan.bytes), step, to(done), 64);
-                                done += plan.step();
-                            }
+                    return;
+                }
+                for k in 0..block.kernels {
+                    let from = memory.as_ptr().add(block.at + k * cube);
+                    let to = plan.kcrs(block.first_kernel + k, block.first_channel);
+                    let mut done = 0;
+                    if let Some((code, table)) = table {
+                        while done + plan.step() <= block.channels {
+                            let to = target.at(to + done * plan.positions * plan.bytes);
+                            code(table, from.add(done * plan.bytes), step, to, 64);
+                            done += plan.step();
                         }
-                        for channel in done..channels {
-                            let from = from.add(channel * plan.bytes);
-                            copies(from, step, to(channel), plan.bytes, plan.bytes, plan.positions);
-                        }
+                    }
+                    for channel in done..block.channels {
+                        let from = from.add(channel * plan.bytes);
+                        let to = target.at(to + channel * plan.positions * plan.bytes);
+                        copies(from, step, to, plan.bytes, plan.bytes, plan.positions);
                     }
                 }
             }
@@ -239,18 +275,29 @@ pub(in super::super) fn unpack<T: Element>(direct: &Direct, order: Order, memory
 /// Both sides hold the pieces at their strides.
 #[inline]
 unsafe fn copies(source: *const u8, from: usize, target: *mut u8, to: usize, len: usize, count: usize) {
+    // SAFETY: the caller's promise; the usual lengths are known to the compiler.
+    unsafe {
+        match len {
+            1 => pieces(source, from, target, to, 1, count),
+            2 => pieces(source, from, target, to, 2, count),
+            8 => pieces(source, from, target, to, 8, count),
+            32 => pieces(source, from, target, to, 32, count),
+            64 => pieces(source, from, target, to, 64, count),
+            128 => pieces(source, from, target, to, 128, count),
+            _ => pieces(source, from, target, to, len, count),
+        }
+    }
+}
+
+/// The same, for the compiler to make anew for each length.
+///
+/// # Safety
+/// As for [`copies`].
+#[inline(always)]
+#[allow(clippy::inline_always)]
+unsafe fn pieces(source: *const u8, from: usize, target: *mut u8, to: usize, len: usize, count: usize) {
     for index in 0..count {
         // SAFETY: the caller's promise.
-        unsafe {
-            let (source, target) = (source.add(index * from), target.add(index * to));
-            match len {
-                1 => *target = *source,
-                2 => core::ptr::copy_nonoverlapping(source, target, 2),
-                8 => core::ptr::copy_nonoverlapping(source, target, 8),
-                64 => core::ptr::copy_nonoverlapping(source, target, 64),
-                128 => core::ptr::copy_nonoverlapping(source, target, 128),
-                _ => core::ptr::copy_nonoverlapping(source, target, len),
-            }
-        }
+        unsafe { core::ptr::copy_nonoverlapping(source.add(index * from), target.add(index * to), len) };
     }
 }

@@ -9,7 +9,7 @@
 
 #![allow(clippy::needless_range_loop)] // registers are numbered as the shuffles are
 
-use super::pixel::{Block, Shuffle};
+use super::pixel::{Block, Finish, Shuffle};
 use super::run::{PackTiles, Transpose, UnpackTiles, TILE};
 use super::weight::{Permutation, Permute};
 use core::arch::x86_64::*;
@@ -388,36 +388,99 @@ unsafe fn avx512_permute<const N: usize, const B: usize>(
 }
 
 /// The code that shuffles RGB into planes.
-pub(super) fn shuffle() -> Option<Shuffle> {
+pub(super) fn shuffle(finish: Finish) -> Option<Shuffle> {
     if std::is_x86_feature_detected!("avx512vbmi") && std::is_x86_feature_detected!("avx512bw") {
-        return Some(avx512_shuffle);
+        return Some(match finish {
+            Finish::Bytes => avx512_shuffle::<0>,
+            Finish::Shift(_) => avx512_shuffle::<1>,
+            Finish::Half => avx512_shuffle::<2>,
+            Finish::Join { .. } => avx512_join,
+        });
     }
-    if std::is_x86_feature_detected!("ssse3") {
-        return Some(ssse3_shuffle);
+    let is_bytes = finish == Finish::Bytes && std::is_x86_feature_detected!("ssse3");
+    is_bytes.then_some(ssse3_shuffle as Shuffle)
+}
+
+/// 16-bit lanes of repeated bytes shifted right (1), or as fp16 numbers of the low byte (2).
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn finished<const FINISH: u32>(lanes: __m512i, shift: __m128i) -> __m512i {
+    match FINISH {
+        0 => lanes,
+        1 => _mm512_srl_epi16(lanes, shift),
+        _ => {
+            let numbers = _mm512_and_si512(lanes, _mm512_set1_epi16(0xff));
+            let half = |part: __m256i| {
+                let wide = _mm512_cvtepi32_ps(_mm512_cvtepu16_epi32(part));
+                _mm512_cvtps_ph::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(wide)
+            };
+            let low = half(_mm512_castsi512_si256(numbers));
+            let high = half(_mm512_extracti64x4_epi64::<1>(numbers));
+            _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
+        }
     }
-    None
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-unsafe fn avx512_shuffle(block: &Block, alpha: u8, source: *const u8, target: *mut u8, blocks: usize) {
+unsafe fn avx512_shuffle<const FINISH: u32>(
+    block: &Block,
+    alpha: u8,
+    source: *const u8,
+    target: *mut u8,
+    blocks: usize,
+) {
     let index = tables(&block.index);
     let alpha = _mm512_set1_epi8(alpha as i8);
+    let shift = match block.finish {
+        Finish::Shift(bits) => _mm_cvtsi32_si128(bits as i32),
+        Finish::Bytes | Finish::Half | Finish::Join { .. } => _mm_setzero_si128(),
+    };
     for number in 0..blocks {
         // SAFETY: the caller's source and target hold the blocks and the 16 bytes that the last one reads more.
         unsafe {
             let rgb = _mm512_loadu_si512(source.add(number * 48).cast());
             let to = target.add(number * block.len);
-            let first = _mm512_mask_mov_epi8(_mm512_permutexvar_epi8(index[0], rgb), block.alpha[0], alpha);
+            let part = |which: usize| {
+                let bytes = _mm512_permutexvar_epi8(index[which], rgb);
+                finished::<FINISH>(_mm512_mask_mov_epi8(bytes, block.alpha[which], alpha), shift)
+            };
             match block.len {
-                16 => _mm_storeu_si128(to.cast(), _mm512_castsi512_si128(first)),
-                32 => _mm256_storeu_si256(to.cast(), _mm512_castsi512_si256(first)),
+                16 => _mm_storeu_si128(to.cast(), _mm512_castsi512_si128(part(0))),
+                32 => _mm256_storeu_si256(to.cast(), _mm512_castsi512_si256(part(0))),
                 _ => {
-                    _mm512_storeu_si512(to.cast(), first);
+                    _mm512_storeu_si512(to.cast(), part(0));
                     if block.len == 128 {
-                        let second = _mm512_permutexvar_epi8(index[1], rgb);
-                        _mm512_storeu_si512(to.add(64).cast(), _mm512_mask_mov_epi8(second, block.alpha[1], alpha));
+                        _mm512_storeu_si512(to.add(64).cast(), part(1));
                     }
                 }
+            }
+        }
+    }
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+unsafe fn avx512_join(block: &Block, alpha: u8, source: *const u8, target: *mut u8, blocks: usize) {
+    let Finish::Join { shift, scale, back } = block.finish else { return };
+    let index = tables(&block.index);
+    let alpha = _mm512_set1_epi8(alpha as i8);
+    let four = |lanes: [u16; 4]| {
+        let bits = lanes.iter().rev().fold(0u64, |bits, lane| bits << 16 | u64::from(*lane));
+        _mm512_set1_epi64(bits as i64)
+    };
+    let (shift, scale) = (four(shift), four(scale.map(|scale| scale as u16)));
+    let back = _mm_cvtsi32_si128(back as i32);
+    for number in 0..blocks {
+        // SAFETY: the caller's source and target hold the blocks and the 16 bytes that the last one reads more.
+        unsafe {
+            let rgb = _mm512_loadu_si512(source.add(number * 48).cast());
+            for which in 0..2 {
+                let bytes = _mm512_permutexvar_epi8(index[which], rgb);
+                let bytes = _mm512_mask_mov_epi8(bytes, block.alpha[which], alpha);
+                let pairs = _mm512_madd_epi16(_mm512_srlv_epi16(bytes, shift), scale);
+                let upper = _mm512_srl_epi64(_mm512_maskz_mov_epi32(0xaaaa, pairs), back);
+                let joined = _mm512_or_si512(pairs, upper);
+                let to = target.add(number * block.len + which * 32);
+                _mm256_storeu_si256(to.cast(), _mm512_cvtepi64_epi32(joined));
             }
         }
     }

@@ -255,13 +255,6 @@ impl Image {
         Ok(())
     }
 
-    /// Whether widening an 8-bit value to the format's components repeats whole bytes.
-    #[cfg(feature = "bulk")]
-    pub(in super::super) fn widens_by_bytes(&self) -> bool {
-        let whole = |component: &Component| matches!((component.bits, component.stored), (8, 8) | (16, 16));
-        self.format.kind == super::Kind::Unsigned && self.format.components().iter().all(whole)
-    }
-
     /// Converts the pixels of each line from `first` on.
     fn pack_rgb_from(&self, first: u32, rgb: &[u8], alpha: u8, planes: [&mut [u8]; 2]) {
         let [luma, chroma] = planes;
