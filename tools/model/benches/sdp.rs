@@ -187,10 +187,15 @@ fn main() {
         *byte = (index as u32).wrapping_mul(0x9e37_79b1).to_be_bytes()[0] & 0x7b;
     }
     let mut state = State::default();
+    // Ratios of what criterion's filter chooses.
+    let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
     let mut ratios = Vec::new();
     for (place, size) in SIZES {
         let mut group = criterion.benchmark_group(format!("sdp/{place}"));
         for operation in operations(size) {
+            if !format!("sdp/{place}/{}", operation.name).contains(&filter) {
+                continue;
+            }
             group.throughput(Throughput::Bytes(operation.bytes));
             group.bench_function(BenchmarkId::from_parameter(operation.name), |bencher| {
                 bencher.iter(|| operation.run(&mut state, &mut memory));

@@ -21,32 +21,32 @@ const FRACTION_MASK: u64 = (1 << FRACTION) - 1;
 
 /// A slope beyond a table's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Slope {
-    scale: i16,
-    shift: i32,
+pub(crate) struct Slope {
+    pub(crate) scale: i16,
+    pub(crate) shift: i32,
 }
 
 /// One table's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Range {
+pub(crate) struct Range {
     /// Integer, or the bits of an fp32.
-    start: i32,
-    end: i32,
+    pub(crate) start: i32,
+    pub(crate) end: i32,
     /// log2 of the distance between entries of a linear table.
-    select: i32,
-    under: Slope,
-    over: Slope,
+    pub(crate) select: i32,
+    pub(crate) under: Slope,
+    pub(crate) over: Slope,
 }
 
 /// SDP's lookup registers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lookup {
-    function: LutFunction,
+    pub(crate) function: LutFunction,
     /// log2 of the first entry's distance from the start of an exponential LE table.
-    index_offset: i32,
-    le: Range,
-    lo: Range,
-    priorities: Priorities,
+    pub(crate) index_offset: i32,
+    pub(crate) le: Range,
+    pub(crate) lo: Range,
+    pub(crate) priorities: Priorities,
 }
 
 impl Lookup {

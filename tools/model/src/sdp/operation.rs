@@ -188,6 +188,13 @@ pub(super) struct Count {
     pub nan_input: bool,
 }
 
+impl Count {
+    /// Whether anything is counted.
+    pub(super) fn any(self) -> bool {
+        self.lookups || self.saturation || self.nan_output || self.nan_input
+    }
+}
+
 /// Refuses a register's value.
 fn refuse<T>(unit: &'static str, what: impl Into<String>) -> Result<T, Stop> {
     Err(Stop::unsupported(unit, what))
@@ -486,7 +493,7 @@ impl Reader<'_> {
                 return refuse("SDP", format!("D_FEATURE_MODE_CFG.WINOGRAD is 1; {name} has no Winograd"));
             }
             // Winograd results come in tiles of 4 lines and 2 elements.
-            if self.height % 4 != 0 || self.width % 2 != 0 {
+            if !self.height.is_multiple_of(4) || !self.width.is_multiple_of(2) {
                 return refuse(
                     "SDP",
                     format!(

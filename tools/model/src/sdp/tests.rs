@@ -83,6 +83,8 @@ impl Case {
         let config = random.pick(&[&NV_FULL, &NV_FULL, &NV_FULL, &NV_LARGE, &NV_MEDIUM_512, &NV_SMALL]);
         let full = config.name == "nv_full";
         let on_flying = random.once_in(2);
+        // What networks are made of: sums, products and ReLU, nothing counted.
+        let simple = random.once_in(2);
         let int8 = [Precision::Int8; 3];
         let [input, processing, output] = if full {
             use Precision::{Fp16, Int16, Int8};
@@ -160,7 +162,7 @@ impl Case {
                         | (output as u32) << 6
                         | (batch - 1) << 8,
                 ),
-                (rdma_reg::D_PERF_ENABLE, 3),
+                (rdma_reg::D_PERF_ENABLE, if simple { 0 } else { 3 }),
             ],
         );
         set(
@@ -183,10 +185,10 @@ impl Case {
                 (reg::D_CVT_OFFSET, if random.once_in(2) { 0 } else { random.bits() }),
                 (reg::D_CVT_SCALE, if random.once_in(3) { 1 } else { random.next() & 0xffff }),
                 (reg::D_CVT_SHIFT, if random.once_in(3) { 0 } else { random.below(64) }),
-                (reg::D_PERF_ENABLE, random.pick(&[0, 0xf])),
+                (reg::D_PERF_ENABLE, if simple { 0 } else { random.pick(&[0, 0xf]) }),
             ],
         );
-        case.sub_units(random, width, height, lanes);
+        case.sub_units(random, width, height, lanes, simple);
         case.tables(random);
         if on_flying {
             case.stream = Some(stream(random, processing, [width, height, channels, lanes, batch]));
@@ -194,7 +196,7 @@ impl Case {
         case
     }
 
-    fn sub_units(&mut self, random: &mut Random, width: u32, height: u32, lanes: u32) {
+    fn sub_units(&mut self, random: &mut Random, width: u32, height: u32, lanes: u32, simple: bool) {
         let float = self.sdp.get(reg::D_DATA_FORMAT) & 3 == Precision::Fp16 as u32;
         let dma: [(Register, Register, Register, Register); 3] = [
             (
@@ -233,15 +235,22 @@ impl Case {
             let alu_memory = u32::from(data_use != 0 && !random.once_in(3));
             let mul_memory = u32::from(data_use != 1 && !random.once_in(3));
             let bypass = u32::from(random.once_in(3));
-            let algorithm = if unit == 2 && random.once_in(4) { 3 } else { random.below(3) };
-            let unit_cfg = bypass
-                | random.below(2) << 1
-                | algorithm << 2
-                | random.below(2) << 4
-                | random.below(2) << 5
-                | random.below(2) << 6;
-            let shift = if random.once_in(2) { 0 } else { random.below(64) };
-            let alu_shift = if random.once_in(2) { 0 } else { random.below(64) };
+            let algorithm = if simple {
+                2
+            } else if unit == 2 && random.once_in(4) {
+                3
+            } else {
+                random.below(3)
+            };
+            let mul_bypass = u32::from(random.once_in(2) || (simple && random.once_in(2)));
+            let prelu = if simple && random.once_in(2) { 0 } else { random.below(2) };
+            // ReLU or, in Y, the lookup.
+            let last_bypass = u32::from(random.once_in(2) || (simple && unit == 2 && !random.once_in(4)));
+            let unit_cfg =
+                bypass | random.below(2) << 1 | algorithm << 2 | mul_bypass << 4 | prelu << 5 | last_bypass << 6;
+            let most = if simple { 12 } else { 64 };
+            let shift = if random.once_in(2) { 0 } else { random.below(most) };
+            let alu_shift = if random.once_in(2) { 0 } else { random.below(most) };
             match unit {
                 0 | 1 => {
                     let registers = if unit == 0 {

@@ -160,18 +160,23 @@ pub(super) fn flush_nan(values: &mut [i32]) {
     map(values, |value| if is_nan(value as u32) { 0 } else { value });
 }
 
-/// [`convert::fp16_to_fp32`] without a branch.
+/// [`convert::fp16_to_fp32`] of a finite value, without a branch.
 #[inline(always)]
-pub(super) const fn widen(bits: u16) -> u32 {
+pub(super) const fn widen_finite(bits: u16) -> u32 {
     let (magnitude, sign) = (bits as u32 & 0x7fff, (bits as u32 & 0x8000) << 16);
     let normal = (magnitude << 13) + (112 << 23);
     // A denormal's mantissa becomes that of a normal value, whose leading one is then subtracted.
     const ONE: u32 = 113 << 23;
     let denormal = (f32::from_bits((magnitude << 13) | ONE) - f32::from_bits(ONE)).to_bits();
-    let result = if magnitude < 0x400 {
-        denormal
-    } else if magnitude < 0x7c00 {
-        normal
+    sign | if magnitude < 0x400 { denormal } else { normal }
+}
+
+/// [`convert::fp16_to_fp32`] without a branch.
+#[inline(always)]
+pub(super) const fn widen(bits: u16) -> u32 {
+    let (magnitude, sign) = (bits as u32 & 0x7fff, (bits as u32 & 0x8000) << 16);
+    let result = if magnitude < 0x7c00 {
+        widen_finite(bits) & MAGNITUDE
     } else if magnitude == 0x7c00 {
         LARGEST
     } else {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The commonest int8 operations in one loop, from data to bytes without a store between steps.
+//! The commonest int8 operations in one loop, from data to bytes without a store between steps. ([`super::fused_float`]
+//! is the same for fp16.)
 //!
 //! These are: bias, batch normalisation, element-wise sums and ReLU in front of the output converter, that is steps
 //!

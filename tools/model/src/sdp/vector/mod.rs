@@ -12,8 +12,10 @@
 
 mod float;
 mod fused;
+mod fused_float;
 mod int;
 mod load;
+mod lookup;
 mod plan;
 mod process;
 mod store;
@@ -50,8 +52,8 @@ const SLOTS: usize = 6;
 pub(super) struct Scratch {
     values: Lanes,
     operands: [Lanes; SLOTS],
-    /// A chunk of int8 output.
-    bytes: [u8; CHUNK],
+    /// A chunk of output.
+    bytes: [u8; 2 * CHUNK],
 }
 
 impl Scratch {
@@ -59,7 +61,7 @@ impl Scratch {
     #[allow(clippy::large_stack_arrays)] // once in a device's life
     pub(super) fn new() -> Box<Self> {
         const EMPTY: Lanes = Lanes([0; CHUNK]);
-        Box::new(Self { values: EMPTY, operands: [EMPTY; SLOTS], bytes: [0; CHUNK] })
+        Box::new(Self { values: EMPTY, operands: [EMPTY; SLOTS], bytes: [0; 2 * CHUNK] })
     }
 }
 

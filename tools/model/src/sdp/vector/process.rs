@@ -5,7 +5,9 @@
 use super::super::operation::Operation;
 use super::super::Tally;
 use super::fused::{self, Fused};
+use super::fused_float::{self, FusedFloat};
 use super::load::{self, Data, Format};
+use super::lookup::Joint;
 use super::plan::{Feed, Plan, Prepare, Step};
 use super::{float, int, store, Each, Lanes, Scratch, Slot, SLOTS};
 use crate::lut::sdp::Lookup;
@@ -16,7 +18,8 @@ use crate::lut::Tables;
 pub(super) struct Job<'j> {
     pub operation: &'j Operation,
     pub plan: &'j Plan,
-    pub fused: Option<&'j Fused>,
+    pub short: Option<&'j Short>,
+    pub joint: Option<&'j Joint>,
     pub tables: &'j Tables,
     pub instructions: Instructions,
 }
@@ -56,6 +59,7 @@ impl Instructions {
             Self::Avx512 => {
                 is_x86_feature_detected!("avx512f")
                     && is_x86_feature_detected!("avx512bw")
+                    && is_x86_feature_detected!("avx512cd")
                     && is_x86_feature_detected!("avx512dq")
                     && is_x86_feature_detected!("avx512vl")
             }
@@ -74,7 +78,7 @@ macro_rules! dispatched {
                 $body($($argument),*);
             }
             #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx2,avx512f,avx512bw,avx512dq,avx512vl")]
+            #[target_feature(enable = "avx2,avx512f,avx512bw,avx512cd,avx512dq,avx512vl")]
             unsafe fn avx512($($argument: $kind),*) {
                 $body($($argument),*);
             }
@@ -140,11 +144,11 @@ fn process_body(job: &Job, scratch: &mut Scratch, data: Data, length: usize, tal
             Step::ShiftNarrow(shift) => int::shift_narrow(values, shift),
             Step::ShiftWide(shift) => int::shift_wide(values, shift),
             Step::Relu => int::relu(values),
-            Step::Lookup => {
-                if let Some(lookup) = &lookup {
-                    look_up_int(values, lookup, tables, tally);
-                }
-            }
+            Step::Lookup => match (job.joint, &lookup) {
+                (Some(joint), _) => joint.run(values),
+                (None, Some(lookup)) => look_up_int(values, lookup, tables, tally),
+                (None, None) => {}
+            },
             Step::CountSaturated => {
                 let saturated = int::count_saturated(values, offset, scale, shift);
                 tally.saturated = tally.saturated.wrapping_add(saturated);
@@ -180,7 +184,7 @@ fn each<'o>(plan: &Plan, operands: &'o [Lanes; SLOTS], slot: Slot, length: usize
     }
 }
 
-// Lookups are chains of branches: one copy of them for all instruction sets.
+// These lookups are chains of branches: one copy of them for all instruction sets.
 #[inline(never)]
 fn look_up_int(values: &mut [i32], lookup: &Lookup, tables: &Tables, tally: &mut Tally) {
     for value in values {
@@ -195,19 +199,43 @@ fn look_up_float(values: &mut [i32], lookup: &Lookup, tables: &Tables, tally: &m
     }
 }
 
+/// A chunk's way in one loop.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Short {
+    /// From int8 or sums to int8.
+    Int(Fused),
+    /// From fp16 or sums to fp16.
+    Float(FusedFloat),
+    /// From int8 to int8 by a table of all answers.
+    Table([u8; 256]),
+}
+
 dispatched! {
-    /// Takes `length` values of a chunk through a fused loop into the chunk of bytes.
-    fn process_fused = fused_body(fused: &Fused, scratch: &mut Scratch, data: Data, length: usize)
+    /// Takes `length` values of a chunk into the chunk of bytes.
+    fn process_short = short_body(short: &Short, scratch: &mut Scratch, data: Data, length: usize)
 }
 
 #[inline(always)]
-fn fused_body(fused: &Fused, scratch: &mut Scratch, data: Data, length: usize) {
+fn short_body(short: &Short, scratch: &mut Scratch, data: Data, length: usize) {
     let Scratch { operands, bytes, .. } = scratch;
-    match data {
-        Data::Int8(data) => fused::run(fused, data, operands, &mut bytes[..length]),
-        Data::Ints(data) => fused::run(fused, data, operands, &mut bytes[..length]),
-        // Plans for other data are not fused.
-        Data::Int16(_) | Data::Int16Halves(..) | Data::Fp16(_) | Data::Floats(_) => {}
+    match (short, data) {
+        (Short::Int(fused), Data::Int8(data)) => fused::run(fused, data, operands, &mut bytes[..length]),
+        (Short::Int(fused), Data::Ints(data)) => fused::run(fused, data, operands, &mut bytes[..length]),
+        (Short::Float(fused), Data::Fp16(data)) => {
+            let into = bytes.as_chunks_mut().0;
+            fused_float::run(fused, data.as_chunks().0, operands, &mut into[..length]);
+        }
+        (Short::Float(fused), Data::Floats(data)) => {
+            let into = bytes.as_chunks_mut().0;
+            fused_float::run(fused, data, operands, &mut into[..length]);
+        }
+        (Short::Table(table), Data::Int8(data)) => {
+            for (byte, &value) in bytes.iter_mut().zip(data) {
+                *byte = table[usize::from(value)];
+            }
+        }
+        // What data comes is what the way was made for.
+        _ => {}
     }
 }
 

@@ -12,10 +12,12 @@ use nvdla_uapi::reg::values::Precision;
 use super::super::operation::{Destination, OperandPlace, Operation, Place, Source};
 use super::super::{stream_for_pdp, State, Tally};
 use super::fused::Fused;
+use super::fused_float::FusedFloat;
 use super::load::{self, Data, Format};
+use super::lookup::Joint;
 use super::plan::{Feed, Plan};
-use super::process::{self, Instructions, Job, Packing};
-use super::{store, Lanes, Scratch, CHUNK};
+use super::process::{self, Instructions, Job, Packing, Short};
+use super::{store, Lanes, Scratch, Slot, CHUNK};
 use crate::memory::{read, write, Fault, Memory, Stop};
 use crate::registers::Registers;
 use crate::stream::{Done, Samples, Stream};
@@ -36,16 +38,15 @@ pub(in super::super) fn run(
     let State { tables, scratch } = state;
     let scratch = scratch.get_or_insert_with(Scratch::new);
     let walk = Walk::new(&operation, &plan);
-    let fused = Fused::new(&operation, &plan);
-    if let Some(fused) = &fused {
-        for slot in fused.slots() {
-            if let Some(Feed::One(operand)) = plan.feeds[slot as usize] {
-                scratch.operands[slot as usize].0.fill(operand);
-            }
-        }
-    }
-    let job = Job { operation: &operation, plan: &plan, tables, fused: fused.as_ref(), instructions };
+    let joint = operation
+        .y
+        .and_then(|y| y.lookup)
+        .filter(|_| operation.processing != Precision::Fp16 && !operation.count.lookups)
+        .and_then(|lookup| Joint::new(&lookup, tables));
+    let mut job = Job { operation: &operation, plan: &plan, tables, short: None, joint: joint.as_ref(), instructions };
     let mut tally = Tally::default();
+    let short = short(&job, scratch);
+    job.short = short.as_ref();
     for batch in 0..operation.batch {
         for surface in 0..walk.surfaces {
             walk.load_kernels(&job, scratch, surface, memory)?;
@@ -61,6 +62,42 @@ pub(in super::super) fn run(
         }
     }
     Ok(tally.finish(&operation, output))
+}
+
+/// The way in one loop, where the operation has one.
+fn short(job: &Job, scratch: &mut Scratch) -> Option<Short> {
+    let Job { operation, plan, instructions, .. } = *job;
+    let mut fill = |slots: &mut dyn Iterator<Item = Slot>| {
+        for slot in slots {
+            if let Some(Feed::One(operand)) = plan.feeds[slot as usize] {
+                scratch.operands[slot as usize].0.fill(operand);
+            }
+        }
+    };
+    if let Some(fused) = Fused::new(operation, plan) {
+        fill(&mut fused.slots());
+        return Some(Short::Int(fused));
+    }
+    if operation.count.nan_input {
+        return None;
+    }
+    if let Some(fused) = FusedFloat::new(operation, plan) {
+        fill(&mut fused.slots());
+        return Some(Short::Float(fused));
+    }
+    // All that is not the data is the same for the layer: 256 answers say everything.
+    let from_bytes = matches!(operation.source, Source::Memory(place) if place.cube.precision() == Precision::Int8);
+    let to_bytes = operation.output == Precision::Int8 && matches!(operation.destination, Destination::Memory(_));
+    let is_of_layer = plan.feeds.iter().flatten().all(|feed| matches!(feed, Feed::One(_)));
+    let elements = operation.width * operation.height * operation.channels;
+    if from_bytes && to_bytes && is_of_layer && elements > CHUNK && !operation.count.any() {
+        let all: [u8; 256] = std::array::from_fn(|value| value as u8);
+        process::process(instructions, job, scratch, Data::Int8(&all), all.len(), &mut Tally::default());
+        let mut table = [0; 256];
+        process::pack(instructions, &scratch.values.0[..all.len()], Packing::Bytes, &mut table);
+        return Some(Short::Table(table));
+    }
+    None
 }
 
 /// The shape in which a cube is walked.
@@ -166,9 +203,10 @@ impl Walk {
             tally.nan_input = tally.nan_input.wrapping_add(nan);
             tally.infinite_input = tally.infinite_input.wrapping_add(infinite);
         }
-        if let (Some(fused), Destination::Memory(place)) = (job.fused, &operation.destination) {
-            process::process_fused(instructions, fused, scratch, data, length);
-            feature_bytes_mut(place, at, memory)?.copy_from_slice(&scratch.bytes[..length]);
+        if let (Some(short), Destination::Memory(place)) = (job.short, &operation.destination) {
+            process::process_short(instructions, short, scratch, data, length);
+            let into = feature_bytes_mut(place, at, memory)?;
+            into.copy_from_slice(&scratch.bytes[..into.len()]);
             return Ok(());
         }
         process::process(instructions, job, scratch, data, length, tally);
