@@ -7,6 +7,7 @@
 //! order; the places come from [`nvdla_uapi::layout`].
 
 use super::sample::{luma, yuv, Store};
+use super::vector::{self, press, Sources};
 use super::{Error, Picture};
 use crate::loadable::{DataType, PixelFormat, Tensor};
 use crate::session::TensorInfo;
@@ -123,6 +124,8 @@ struct Plane {
     grey: Box<Words>,
     /// `grey` is [`press`].
     is_pressed: bool,
+    /// `colour` is [`press`] into these of the word's four bytes.
+    sources: Option<Sources>,
     /// For coloured ones: red, green, blue, or Y, U, V.
     colour: Box<[Words; 3]>,
 }
@@ -304,7 +307,12 @@ impl Plane {
             // No table, so that it vectorises.
             line.iter_mut().zip(samples).for_each(|(place, &sample)| *place = press(sample));
         } else if self.step == WORD {
-            let places = line.chunks_exact_mut(WORD);
+            let done = match self.sources {
+                Some(sources) if !grey => vector::pixels(sources, samples, line),
+                _ => 0,
+            };
+            let samples = &samples[if grey { 0 } else { 3 * done }..];
+            let places = line[WORD * done..].chunks_exact_mut(WORD);
             if grey {
                 places.zip(samples).for_each(|(place, &sample)| put(place, self.grey[usize::from(sample)]));
             } else {
@@ -322,9 +330,18 @@ impl Plane {
     }
 }
 
-/// floor(sample * 127 / 255 + 0.5), in integers.
-fn press(sample: u8) -> u8 {
-    ((u16::from(sample) * 255 + 256) >> 9) as u8
+/// The byte that each sample goes to, when tables say that all are bytes of pressed samples.
+fn sources(colour: &[Words; 3]) -> Option<Sources> {
+    let mut sources = Sources::default();
+    for (source, words) in colour.iter().enumerate() {
+        if words.iter().all(|&word| word == 0) {
+            continue;
+        }
+        let byte =
+            (0..4).find(|byte| (0..=u8::MAX).all(|s| words[usize::from(s)] == u64::from(press(s)) << (8 * byte)))?;
+        sources[byte] = Some(source as u8);
+    }
+    Some(sources)
 }
 
 /// What the planes are made from.
@@ -454,9 +471,11 @@ impl Builder<'_> {
                 }
             }
         }
+        let sources = if word == 4 && step == 4 { sources(&colour) } else { None };
         let is_pressed = (0..=u8::MAX).all(|sample| grey[usize::from(sample)] == press(sample).into());
         Plane {
             is_pressed,
+            sources,
             first: first as usize,
             line_stride: line_stride as usize,
             step: step as usize,

@@ -29,6 +29,7 @@
 mod encode;
 mod picture;
 mod sample;
+mod vector;
 
 pub use encode::{Encoder, Order, Settings, Target};
 pub use picture::Picture;

@@ -120,6 +120,34 @@ fn feature_formats() {
     }
 }
 
+/// Long lines go through vector instructions, where the machine has them.
+#[test]
+fn a_long_line_is_many_pixels() {
+    const LONG: u32 = 61;
+    let samples: Vec<u8> = (0..LONG * 3).map(|n| (n * 101 % 256) as u8).collect();
+    let picture = Picture::new(LONG, 1, samples.clone()).unwrap();
+    for number in 0..28_u8 {
+        let format = PixelFormat::from(number);
+        let parts = Format::new(values::PixelFormat::from_bits(number.into()).unwrap());
+        let (step, stride) = (parts.bytes_per_pixel[0], 512);
+        for order in [Order::Bgr, Order::Rgb] {
+            let settings = Settings { order, ..Settings::default() };
+            let encoder = |width| {
+                let target = target(format, DataType::Unknown, parts.channels as i32);
+                Encoder::new(&Target { width, height: 1, line_stride: stride, ..target }, &settings).unwrap()
+            };
+            let mut line = vec![0xee; stride as usize];
+            encoder(LONG as i32).encode(&picture, &mut line).unwrap();
+            let one = encoder(1);
+            for (x, sample) in samples.chunks(3).enumerate() {
+                let mut pixel = vec![0; step as usize];
+                one.encode(&Picture::new(1, 1, sample.to_vec()).unwrap(), &mut pixel).unwrap();
+                assert_eq!(line[x * step as usize..][..step as usize], pixel, "{format} {order:?} {x}");
+            }
+        }
+    }
+}
+
 #[test]
 fn mean_normalize_and_order() {
     let settings = Settings { mean: [104.25, 117.0, 123.5, 9.0], normalize: 0.5, order: Order::Rgb, resize: false };

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The commonest way into a tensor with vector instructions: three bytes a pixel into four, each pressed into 0..127.
+
+/// floor(sample * 127 / 255 + 0.5), in integers.
+pub(super) fn press(sample: u8) -> u8 {
+    ((u16::from(sample) * 255 + 256) >> 9) as u8
+}
+
+/// Which of a pixel's three samples each of its four bytes takes; none stays zero.
+pub(super) type Sources = [Option<u8>; 4];
+
+/// Writes as many pixels as the machine's vector instructions can, and gives their number: whole groups, and none
+/// without such instructions. The rest is the caller's.
+pub(super) fn pixels(sources: Sources, samples: &[u8], line: &mut [u8]) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: AVX2 is there.
+        return unsafe { avx2(sources, samples, line) };
+    }
+    let _ = (sources, samples, line);
+    0
+}
+
+/// Eight pixels at a time: 24 bytes in, of 28 that are read, and 32 out.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn avx2(sources: Sources, samples: &[u8], line: &mut [u8]) -> usize {
+    use std::arch::x86_64::{
+        __m128i, __m256i, _mm256_add_epi16, _mm256_loadu_si256, _mm256_mullo_epi16, _mm256_packus_epi16,
+        _mm256_set1_epi16, _mm256_set_m128i, _mm256_setzero_si256, _mm256_shuffle_epi8, _mm256_srli_epi16,
+        _mm256_storeu_si256, _mm256_unpackhi_epi8, _mm256_unpacklo_epi8, _mm_loadu_si128,
+    };
+
+    const PIXELS: usize = 8;
+    // Each half of a register takes four pixels; an index with its top bit set makes a zero.
+    let mut places = [0x80_u8; 32];
+    for (at, place) in places.iter_mut().enumerate() {
+        if let Some(source) = sources[at % 4] {
+            *place = 3 * (at as u8 % 16 / 4) + source;
+        }
+    }
+    // SAFETY: 32 bytes.
+    let places = unsafe { _mm256_loadu_si256(places.as_ptr().cast::<__m256i>()) };
+    let (zero, factor, half) = (_mm256_setzero_si256(), _mm256_set1_epi16(255), _mm256_set1_epi16(256));
+    let pressed = |wide| _mm256_srli_epi16::<9>(_mm256_add_epi16(_mm256_mullo_epi16(wide, factor), half));
+
+    let mut done = 0;
+    while samples.len() >= 3 * done + 28 && line.len() >= 4 * (done + PIXELS) {
+        let from = samples[3 * done..3 * done + 28].as_ptr();
+        // SAFETY: 28 bytes: 16 from the first on, and 16 from the twelfth on.
+        let (low, high) =
+            unsafe { (_mm_loadu_si128(from.cast::<__m128i>()), _mm_loadu_si128(from.add(12).cast::<__m128i>())) };
+        let bytes = _mm256_shuffle_epi8(_mm256_set_m128i(high, low), places);
+        let bytes =
+            _mm256_packus_epi16(pressed(_mm256_unpacklo_epi8(bytes, zero)), pressed(_mm256_unpackhi_epi8(bytes, zero)));
+        let into = line[4 * done..4 * (done + PIXELS)].as_mut_ptr();
+        // SAFETY: 32 bytes.
+        unsafe { _mm256_storeu_si256(into.cast::<__m256i>(), bytes) };
+        done += PIXELS;
+    }
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pressed_as_by_division() {
+        for sample in 0..=u8::MAX {
+            assert_eq!(press(sample), (f64::from(sample) * 127.0 / 255.0 + 0.5).floor() as u8);
+        }
+    }
+
+    #[test]
+    fn groups_are_as_pixel_by_pixel() {
+        for sources in
+            [[Some(2), Some(1), Some(0), None], [None, Some(0), Some(1), Some(2)], [None, None, Some(1), None]]
+        {
+            for width in 0..70_usize {
+                let samples: Vec<u8> = (0..3 * width).map(|n| (n * 101 % 256) as u8).collect();
+                let mut line = vec![0xee; 4 * width];
+                let done = pixels(sources, &samples, &mut line);
+                assert!(done <= width);
+                let pixel =
+                    |pixel: &[u8]| sources.map(|source| source.map_or(0, |source| press(pixel[source as usize])));
+                let mut expected: Vec<u8> = samples.chunks(3).take(done).flat_map(pixel).collect();
+                expected.resize(4 * width, 0xee);
+                assert_eq!(line, expected, "{width}");
+            }
+        }
+    }
+}
