@@ -9,12 +9,14 @@
 mod feature;
 mod pixel;
 mod run;
+mod sparse;
 mod weight;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
 pub(super) use feature::{pack as pack_feature, unpack as unpack_feature};
 pub(super) use pixel::rgb as pack_rgb;
+pub(super) use sparse::{compact, expand};
 pub(super) use weight::{pack as pack_direct, unpack as unpack_direct};
 
 use super::Element;

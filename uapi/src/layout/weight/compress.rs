@@ -63,7 +63,8 @@ impl<G: Groups> Compressed<G> {
         (element / 8, (element % 8) as u32)
     }
 
-    /// Compresses `mapped`. Returns the bytes of each surface, padding included; what lies behind them stays as it is.
+    /// Compresses `mapped`. Returns the bytes of each surface, padding included. Of a weight surface that is longer than
+    /// that, up to 64 bytes more may be overwritten.
     pub fn compress(&self, mapped: &[u8], surfaces: Surfaces<&mut [u8]>) -> Result<Surfaces<u64>, Error> {
         let Surfaces { weights, wmb, wgs } = surfaces;
         let (wmb_size, wgs_size) = self.check(mapped.len(), wmb.len(), wgs.len())?;
@@ -142,6 +143,13 @@ fn compact<const B: usize>(source: &[u8], bit: usize, room: &mut [u8], wmb: &mut
     let mut kept = 0;
     let mut bit = bit;
     let mut source = source;
+    #[cfg(feature = "bulk")]
+    if bit % 8 == 0 {
+        let done = super::super::bulk::compact::<B>(source, room, &mut wmb[bit / 8..]);
+        source = &source[done.elements * B..];
+        bit += done.elements;
+        kept = done.kept;
+    }
     // Whole bytes of the mask, without branches: each element is written, and overwritten by the next if it is zero.
     while bit % 8 == 0 && source.len() >= 8 * B && room.len() >= kept + 8 * B {
         let (eight, tail) = source.split_at(8 * B);
@@ -179,13 +187,22 @@ fn count_ones(wmb: &[u8], bit: usize, count: usize) -> usize {
 }
 
 /// Puts the elements of `source` where the mask's bits from `bit` on are set; `target` is zero.
+#[allow(clippy::manual_is_multiple_of)] // the kernel's oldest compiler does not have it
+#[cfg_attr(not(feature = "bulk"), allow(unused_mut))]
 fn expand<const B: usize>(source: &[u8], wmb: &[u8], bit: usize, target: &mut [u8]) {
-    let mut next = 0;
-    for (index, element) in target.chunks_exact_mut(B).enumerate() {
-        let place = bit + index;
-        if wmb[place / 8] >> (place % 8) & 1 == 1 {
+    let (mut bit, mut target, mut next) = (bit, target, 0);
+    #[cfg(feature = "bulk")]
+    if bit % 8 == 0 {
+        let done = super::super::bulk::expand::<B>(source, &wmb[bit / 8..], target);
+        target = &mut target[done.elements * B..];
+        bit += done.elements;
+        next = done.kept;
+    }
+    for element in target.chunks_exact_mut(B) {
+        if wmb[bit / 8] >> (bit % 8) & 1 == 1 {
             element.copy_from_slice(&source[next..next + B]);
             next += B;
         }
+        bit += 1;
     }
 }

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! Compressing and decompressing 64 bytes of weights at a time (AVX-512 VBMI2).
+
+/// Elements that were done, and bytes of what remains of them.
+pub(in super::super) struct Done {
+    pub(in super::super) elements: usize,
+    pub(in super::super) kept: usize,
+}
+
+/// Moves the elements of `source` that are not zero to `room` and writes their mask, as far as whole blocks go. Bytes of
+/// `room` behind what is kept may be overwritten.
+pub(in super::super) fn compact<const B: usize>(source: &[u8], room: &mut [u8], wmb: &mut [u8]) -> Done {
+    #[cfg(target_arch = "x86_64")]
+    if x86::is_available() {
+        // SAFETY: the machine has the instructions.
+        return unsafe { x86::compact::<B>(source, room, wmb) };
+    }
+    let _ = (source, room, wmb);
+    Done { elements: 0, kept: 0 }
+}
+
+/// Puts the elements of `source` where the mask's bits are set, as far as whole blocks go.
+pub(in super::super) fn expand<const B: usize>(source: &[u8], wmb: &[u8], target: &mut [u8]) -> Done {
+    #[cfg(target_arch = "x86_64")]
+    if x86::is_available() {
+        // SAFETY: the machine has the instructions.
+        return unsafe { x86::expand::<B>(source, wmb, target) };
+    }
+    let _ = (source, wmb, target);
+    Done { elements: 0, kept: 0 }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::Done;
+    use core::arch::x86_64::*;
+
+    /// Bytes of a block.
+    const BLOCK: usize = 64;
+
+    pub(super) fn is_available() -> bool {
+        std::is_x86_feature_detected!("avx512vbmi2") && std::is_x86_feature_detected!("avx512bw")
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2")]
+    pub(super) fn compact<const B: usize>(source: &[u8], room: &mut [u8], wmb: &mut [u8]) -> Done {
+        let mask_bytes = BLOCK / B / 8;
+        let mut kept = 0;
+        let mut blocks = 0;
+        for (block, mask) in source.chunks_exact(BLOCK).zip(wmb.chunks_exact_mut(mask_bytes)) {
+            let Some(room) = room.get_mut(kept..kept + BLOCK) else { break };
+            // SAFETY: the block has 64 bytes.
+            let elements = unsafe { _mm512_loadu_si512(block.as_ptr().cast()) };
+            let (bits, packed) = if B == 1 {
+                let bits = _mm512_test_epi8_mask(elements, elements);
+                (bits, _mm512_maskz_compress_epi8(bits, elements))
+            } else {
+                let bits = _mm512_test_epi16_mask(elements, elements);
+                (u64::from(bits), _mm512_maskz_compress_epi16(bits, elements))
+            };
+            // SAFETY: the room has 64 bytes.
+            unsafe { _mm512_storeu_si512(room.as_mut_ptr().cast(), packed) };
+            mask.copy_from_slice(&bits.to_le_bytes()[..mask_bytes]);
+            kept += bits.count_ones() as usize * B;
+            blocks += 1;
+        }
+        Done { elements: blocks * BLOCK / B, kept }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2")]
+    pub(super) fn expand<const B: usize>(source: &[u8], wmb: &[u8], target: &mut [u8]) -> Done {
+        let mask_bytes = BLOCK / B / 8;
+        let mut kept = 0;
+        let mut blocks = 0;
+        for (block, mask) in target.chunks_exact_mut(BLOCK).zip(wmb.chunks_exact(mask_bytes)) {
+            let Some(source) = source.get(kept..kept + BLOCK) else { break };
+            let mut bits = [0; 8];
+            bits[..mask_bytes].copy_from_slice(mask);
+            let bits = u64::from_le_bytes(bits);
+            // SAFETY: the source has 64 bytes.
+            let packed = unsafe { _mm512_loadu_si512(source.as_ptr().cast()) };
+            let elements = if B == 1 {
+                _mm512_maskz_expand_epi8(bits, packed)
+            } else {
+                _mm512_maskz_expand_epi16(bits as u32, packed)
+            };
+            // SAFETY: the block has 64 bytes.
+            unsafe { _mm512_storeu_si512(block.as_mut_ptr().cast(), elements) };
+            kept += bits.count_ones() as usize * B;
+            blocks += 1;
+        }
+        Done { elements: blocks * BLOCK / B, kept }
+    }
+}
