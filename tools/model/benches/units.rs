@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! PDP, CDP, Rubik and BDMA against memory bandwidth.
+//!
+//! Each operation's throughput counts every byte of its input and output once. After criterion's own figures a line an
+//! operation gives the ratio to a plain copy of the same number of bytes, half read and half written: 1.00 is as fast
+//! as `memcpy`.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use criterion::{BenchmarkId, Criterion, Throughput};
+use nvdla_model::bdma::Bdma;
+use nvdla_model::memory::{Memory, Port};
+use nvdla_model::registers::Registers;
+use nvdla_model::{cdp, pdp, rubik};
+use nvdla_uapi::config::NV_FULL;
+use nvdla_uapi::reg::{bdma as reg_bdma, cdp as reg_cdp, cdp_rdma, pdp as reg_pdp, pdp_rdma, rbk, Block, Register};
+
+const ATOM: u32 = 32;
+/// Elements of a line and lines of each cube.
+const SIZE: u32 = 224;
+/// Surfaces of each cube.
+const SURFACES: u32 = 4;
+const LINE: u32 = SIZE * ATOM;
+const SURFACE: u32 = SIZE * LINE;
+const CUBE: u32 = SURFACES * SURFACE;
+const RESULT: u32 = CUBE;
+
+const INT8: u32 = 0;
+const INT16: u32 = 1;
+const FP16: u32 = 2;
+
+struct Bytes(Vec<u8>);
+
+impl Memory for Bytes {
+    fn read(&self, _: Port, address: u64, length: usize) -> Option<&[u8]> {
+        self.0.get(usize::try_from(address).ok()?..)?.get(..length)
+    }
+
+    fn write(&mut self, _: Port, address: u64, length: usize) -> Option<&mut [u8]> {
+        self.0.get_mut(usize::try_from(address).ok()?..)?.get_mut(..length)
+    }
+}
+
+fn registers(block: Block, values: &[(Register, u32)]) -> Registers {
+    let mut registers = Registers::reset(block);
+    for &(register, value) in values {
+        registers.set(register, value);
+    }
+    registers
+}
+
+/// Channels minus one of the cube in that precision.
+fn channels(precision: u32) -> u32 {
+    SURFACES * ATOM / if precision == INT8 { 1 } else { 2 } - 1
+}
+
+type Run = Box<dyn FnMut(&mut Bytes)>;
+
+/// Pooling with padding so that the output is the input divided by the stride.
+fn pooling(precision: u32, method: u32, kernel: u32, stride: u32) -> (u64, Run) {
+    let out = SIZE / stride;
+    let pad = (kernel - 1) / 2;
+    let after = (out - 1) * stride + kernel - SIZE - pad;
+    let rdma = registers(
+        Block::PdpRdma,
+        &[
+            (pdp_rdma::D_DATA_CUBE_IN_WIDTH, SIZE - 1),
+            (pdp_rdma::D_DATA_CUBE_IN_HEIGHT, SIZE - 1),
+            (pdp_rdma::D_DATA_CUBE_IN_CHANNEL, channels(precision)),
+            (pdp_rdma::D_SRC_LINE_STRIDE, LINE),
+            (pdp_rdma::D_SRC_SURFACE_STRIDE, SURFACE),
+            (pdp_rdma::D_DATA_FORMAT, precision),
+        ],
+    );
+    let unit = registers(
+        Block::Pdp,
+        &[
+            (reg_pdp::D_DATA_CUBE_IN_WIDTH, SIZE - 1),
+            (reg_pdp::D_DATA_CUBE_IN_HEIGHT, SIZE - 1),
+            (reg_pdp::D_DATA_CUBE_IN_CHANNEL, channels(precision)),
+            (reg_pdp::D_DATA_CUBE_OUT_WIDTH, out - 1),
+            (reg_pdp::D_DATA_CUBE_OUT_HEIGHT, out - 1),
+            (reg_pdp::D_OPERATION_MODE_CFG, method | 1 << 4),
+            (reg_pdp::D_POOLING_KERNEL_CFG, (kernel - 1) * 0x101 | (stride - 1) * 0x11_0000),
+            (reg_pdp::D_POOLING_PADDING_CFG, pad * 0x11 | after * 0x1100),
+            (reg_pdp::D_RECIP_KERNEL_WIDTH, if precision == FP16 { 0x7555 } else { 65536 / kernel }),
+            (reg_pdp::D_RECIP_KERNEL_HEIGHT, if precision == FP16 { 0x7555 } else { 65536 / kernel }),
+            (reg_pdp::D_DST_BASE_ADDR_LOW, RESULT),
+            (reg_pdp::D_DST_LINE_STRIDE, out * ATOM),
+            (reg_pdp::D_DST_SURFACE_STRIDE, out * out * ATOM),
+            (reg_pdp::D_DATA_FORMAT, precision),
+        ],
+    );
+    let bytes = u64::from(CUBE) + u64::from(SURFACES * out * out * ATOM);
+    let run = move |memory: &mut Bytes| assert!(black_box(pdp::run(&NV_FULL, &rdma, &unit, None, memory)).is_ok());
+    (bytes, Box::new(run))
+}
+
+/// Local response normalisation over five channels.
+fn normalisation(precision: u32) -> (u64, Run) {
+    let rdma = registers(
+        Block::CdpRdma,
+        &[
+            (cdp_rdma::D_DATA_CUBE_WIDTH, SIZE - 1),
+            (cdp_rdma::D_DATA_CUBE_HEIGHT, SIZE - 1),
+            (cdp_rdma::D_DATA_CUBE_CHANNEL, channels(precision)),
+            (cdp_rdma::D_SRC_LINE_STRIDE, LINE),
+            (cdp_rdma::D_SRC_SURFACE_STRIDE, SURFACE),
+            (cdp_rdma::D_DATA_FORMAT, precision),
+        ],
+    );
+    let unit = registers(
+        Block::Cdp,
+        &[
+            (reg_cdp::S_LUT_INFO, 8 << 16),
+            (reg_cdp::S_LUT_LO_END_LOW, 1 << 16),
+            (reg_cdp::D_DST_BASE_ADDR_LOW, RESULT),
+            (reg_cdp::D_DST_LINE_STRIDE, LINE),
+            (reg_cdp::D_DST_SURFACE_STRIDE, SURFACE),
+            (reg_cdp::D_DATA_FORMAT, precision),
+            (reg_cdp::D_LRN_CFG, 1),
+            (reg_cdp::D_DATOUT_SHIFTER, 10),
+        ],
+    );
+    let mut state = cdp::State::default();
+    let run = move |memory: &mut Bytes| {
+        assert!(black_box(cdp::run(&mut state, &NV_FULL, &rdma, &unit, memory)).is_ok());
+    };
+    (2 * u64::from(CUBE), Box::new(run))
+}
+
+/// Contract by 2x2, split or merge.
+fn reshape(mode: u32, precision: u32) -> (u64, Run) {
+    let (width, height) = if mode == 0 { (SIZE / 2, SIZE / 2) } else { (SIZE, SIZE) };
+    let flat = SIZE * if precision == INT8 { 1 } else { 2 };
+    let merge = mode == 2;
+    let unit = registers(
+        Block::Rbk,
+        &[
+            (rbk::D_MISC_CFG, mode | precision << 8),
+            (rbk::D_DATAIN_SIZE_0, (width - 1) | (height - 1) << 16),
+            (rbk::D_DATAIN_SIZE_1, channels(precision)),
+            (rbk::D_DAIN_LINE_STRIDE, if merge { flat } else { width * ATOM }),
+            (rbk::D_DAIN_SURF_STRIDE, width * height * ATOM),
+            (rbk::D_DAIN_PLANAR_STRIDE, flat * SIZE),
+            (rbk::D_DATAOUT_SIZE_1, channels(precision)),
+            (rbk::D_DAOUT_ADDR_LOW, RESULT),
+            (rbk::D_DAOUT_LINE_STRIDE, if mode == 1 { flat } else { LINE }),
+            (rbk::D_CONTRACT_STRIDE_1, 2 * LINE),
+            (rbk::D_DAOUT_SURF_STRIDE, SURFACE),
+            (rbk::D_DAOUT_PLANAR_STRIDE, flat * SIZE),
+            (rbk::D_DECONV_STRIDE, 0x1_0001),
+        ],
+    );
+    let run = move |memory: &mut Bytes| assert!(black_box(rubik::run(&NV_FULL, &unit, memory)).is_ok());
+    (2 * u64::from(CUBE), Box::new(run))
+}
+
+fn copy() -> (u64, Run) {
+    let run = |memory: &mut Bytes| {
+        let mut bdma = Bdma::reset();
+        for (register, value) in [
+            (reg_bdma::CFG_DST_ADDR_LOW, RESULT),
+            (reg_bdma::CFG_LINE, LINE / 32 - 1),
+            (reg_bdma::CFG_LINE_REPEAT, SIZE - 1),
+            (reg_bdma::CFG_SRC_LINE, LINE),
+            (reg_bdma::CFG_DST_LINE, LINE),
+            (reg_bdma::CFG_SURF_REPEAT, SURFACES - 1),
+            (reg_bdma::CFG_SRC_SURF, SURFACE),
+            (reg_bdma::CFG_DST_SURF, SURFACE),
+            (reg_bdma::CFG_OP, 1),
+            (reg_bdma::CFG_LAUNCH0, 1),
+        ] {
+            bdma.write(register.offset.into(), value);
+        }
+        assert_eq!(black_box(bdma.run(memory)), Ok(Some(0)));
+    };
+    (2 * u64::from(CUBE), Box::new(run))
+}
+
+/// The shortest of several times.
+fn shortest(mut f: impl FnMut()) -> Duration {
+    (0..15)
+        .map(|_| {
+            let start = Instant::now();
+            f();
+            start.elapsed()
+        })
+        .min()
+        .unwrap_or_default()
+}
+
+fn main() {
+    let mut criterion = Criterion::default()
+        .sample_size(10)
+        .warm_up_time(Duration::from_millis(200))
+        .measurement_time(Duration::from_millis(800))
+        .configure_from_args();
+    let mut memory = Bytes(vec![0; 3 * CUBE as usize]);
+    for (index, byte) in memory.0.iter_mut().enumerate() {
+        *byte = (index as u32).wrapping_mul(0x9e37_79b1).to_be_bytes()[0] & 0x7b;
+    }
+    let operations = [
+        ("PDP int8 max 2x2/2", pooling(INT8, 1, 2, 2)),
+        ("PDP int8 max 3x3/2", pooling(INT8, 1, 3, 2)),
+        ("PDP int8 average 3x3/1", pooling(INT8, 0, 3, 1)),
+        ("PDP int8 average 7x7/1", pooling(INT8, 0, 7, 1)),
+        ("PDP int16 average 3x3/1", pooling(INT16, 0, 3, 1)),
+        ("PDP fp16 max 3x3/2", pooling(FP16, 1, 3, 2)),
+        ("PDP fp16 average 3x3/1", pooling(FP16, 0, 3, 1)),
+        ("CDP int8", normalisation(INT8)),
+        ("CDP int16", normalisation(INT16)),
+        ("CDP fp16", normalisation(FP16)),
+        ("Rubik int8 contract", reshape(0, INT8)),
+        ("Rubik int8 split", reshape(1, INT8)),
+        ("Rubik int8 merge", reshape(2, INT8)),
+        ("Rubik fp16 split", reshape(1, FP16)),
+        ("BDMA copy", copy()),
+    ];
+    let mut ratios = Vec::new();
+    let mut group = criterion.benchmark_group("units");
+    for (name, (bytes, mut run)) in operations {
+        group.throughput(Throughput::Bytes(bytes));
+        group.bench_function(BenchmarkId::from_parameter(name), |bencher| bencher.iter(|| run(&mut memory)));
+        let half = bytes as usize / 2;
+        let plain = shortest(|| {
+            let (from, to) = memory.0.split_at_mut(3 * CUBE as usize / 2);
+            to[..half].copy_from_slice(black_box(&from[..half]));
+        });
+        let own = shortest(|| run(&mut memory));
+        ratios.push((name, bytes as f64 / own.as_secs_f64() / 1e9, plain.as_secs_f64() / own.as_secs_f64()));
+    }
+    group.finish();
+    println!("{:<26}{:>8}  of memcpy", "operation", "GB/s");
+    for (name, speed, ratio) in ratios {
+        println!("{name:<26}{speed:>8.2}  {ratio:.2}");
+    }
+}
