@@ -19,7 +19,7 @@ use nvdla_uapi::reg::{bdma as reg_bdma, cdp as reg_cdp, cdp_rdma, pdp as reg_pdp
 
 const ATOM: u32 = 32;
 /// Elements of a line and lines of each cube.
-const SIZE: u32 = 224;
+const SIZE: u32 = 112;
 /// Surfaces of each cube.
 const SURFACES: u32 = 4;
 const LINE: u32 = SIZE * ATOM;
@@ -82,9 +82,9 @@ fn pooling(precision: u32, method: u32, kernel: u32, stride: u32) -> (u64, Run) 
             (reg_pdp::D_DATA_CUBE_IN_CHANNEL, channels(precision)),
             (reg_pdp::D_DATA_CUBE_OUT_WIDTH, out - 1),
             (reg_pdp::D_DATA_CUBE_OUT_HEIGHT, out - 1),
-            (reg_pdp::D_OPERATION_MODE_CFG, method | 1 << 4),
-            (reg_pdp::D_POOLING_KERNEL_CFG, (kernel - 1) * 0x101 | (stride - 1) * 0x11_0000),
-            (reg_pdp::D_POOLING_PADDING_CFG, pad * 0x11 | after * 0x1100),
+            (reg_pdp::D_OPERATION_MODE_CFG, method | (1 << 4)),
+            (reg_pdp::D_POOLING_KERNEL_CFG, ((kernel - 1) * 0x101) | ((stride - 1) * 0x11_0000)),
+            (reg_pdp::D_POOLING_PADDING_CFG, (pad * 0x11) | (after * 0x1100)),
             (reg_pdp::D_RECIP_KERNEL_WIDTH, if precision == FP16 { 0x7555 } else { 65536 / kernel }),
             (reg_pdp::D_RECIP_KERNEL_HEIGHT, if precision == FP16 { 0x7555 } else { 65536 / kernel }),
             (reg_pdp::D_DST_BASE_ADDR_LOW, RESULT),
@@ -139,8 +139,8 @@ fn reshape(mode: u32, precision: u32) -> (u64, Run) {
     let unit = registers(
         Block::Rbk,
         &[
-            (rbk::D_MISC_CFG, mode | precision << 8),
-            (rbk::D_DATAIN_SIZE_0, (width - 1) | (height - 1) << 16),
+            (rbk::D_MISC_CFG, mode | (precision << 8)),
+            (rbk::D_DATAIN_SIZE_0, (width - 1) | ((height - 1) << 16)),
             (rbk::D_DATAIN_SIZE_1, channels(precision)),
             (rbk::D_DAIN_LINE_STRIDE, if merge { flat } else { width * ATOM }),
             (rbk::D_DAIN_SURF_STRIDE, width * height * ATOM),

@@ -212,7 +212,7 @@ vectorised! {
         let mut count = 0u64;
         for value in values {
             let scaled = (*value).wrapping_sub(offset).wrapping_mul(scale);
-            count += u64::from((scaled < *low) | (scaled >= *high));
+            count += u64::from(scaled < *low || scaled >= *high);
             let rounded = (scaled.unsigned_abs().wrapping_add(half) >> shift) as i64;
             let rounded = if scaled < 0 { rounded.wrapping_neg() } else { rounded };
             *value = rounded.max(*minimum).min(*maximum);

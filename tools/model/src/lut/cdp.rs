@@ -220,10 +220,15 @@ fn interpolate_int(table: &[i16], index: usize, fraction: i64) -> Answer<i16> {
     Answer { position: Position::Hit { index, fraction: fraction as u64 }, value: round::<16>(low + rise, 0) as i16 }
 }
 
+/// `2^exponent`, for exponents of at most ten bits.
+fn power_of_two(exponent: i32) -> f64 {
+    f64::from_bits(((1023 + exponent) as u64) << 52)
+}
+
 /// `value / 2^shift` rounded half away from zero in double precision, limited to `BITS` bits.
 fn round<const BITS: u32>(value: i64, shift: i32) -> i64 {
     let real = value as f64;
-    let scaled = real / 2f64.powi(shift);
+    let scaled = real * power_of_two(-shift);
     // A magnitude of 2^63 and more saturates, in the cast as in the hardware.
     let rounded = if real > 0.0 { scaled + 0.5 } else { scaled - 0.5 } as i64;
     rounded.clamp(min::<BITS>(), max::<BITS>())
@@ -245,7 +250,7 @@ fn table_float(range: &Range, table: &[i16], sum: u32, exponent: Option<i32>) ->
             index => Position::Hit { index: index as usize, fraction: u64::from(distance >> 7) & 0xffff },
         }
     } else {
-        let shifted = (f64::from(real) / 2f64.powi(range.select)) as f32;
+        let shifted = (f64::from(real) * power_of_two(-range.select)) as f32;
         if shifted >= last as f32 {
             Position::Over
         } else {

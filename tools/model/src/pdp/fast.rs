@@ -9,12 +9,13 @@
 // A loop is compiled for an instruction set only with what is inlined into it.
 #![allow(clippy::inline_always)]
 
+use std::ops::Range;
+
 use nvdla_uapi::reg::values::{PoolingMethod, Precision};
 
 use super::reference::{self, KERNEL_WIDTHS};
-use super::{Axis, Emit, Part, Setup, Source};
+use super::{Axis, Emit, Part, Setup, Source, KERNEL_MAX};
 use crate::memory::{Memory, Stop};
-use crate::num::convert::{fp16_to_fp17, fp17_to_fp16};
 use crate::num::{Fp16, Fp17};
 
 /// Pools one part.
@@ -36,7 +37,7 @@ pub(super) fn pool(
         (Precision::Fp16, PoolingMethod::Max) => job.run::<_, 16>(&ExtremeHalf::<true> { flush: setup.flush_nan }),
         (Precision::Fp16, PoolingMethod::Min) => job.run::<_, 16>(&ExtremeHalf::<false> { flush: setup.flush_nan }),
         (Precision::Fp16, PoolingMethod::Average) => match AverageHalf::new(setup, part) {
-            Some(method) => job.run::<_, 16>(&method),
+            Some(method) => job.average_half(&method),
             None => reference::pool(setup, part, source, job.memory, job.emit),
         },
     }
@@ -57,6 +58,13 @@ trait Method {
     fn down(&self, sum: Self::Value, row: Self::Value) -> Self::Value;
     /// Ends a window of which `padded` rows lie outside.
     fn store(&self, sum: Self::Value, padded: usize, bytes: &mut [u8]);
+    /// As [`Self::store`], for an atom.
+    #[inline(always)]
+    fn store_atom(&self, sums: &[Self::Value], padded: usize, atom: &mut [u8]) {
+        for (&sum, bytes) in sums.iter().zip(atom.chunks_exact_mut(Self::BYTES)) {
+            self.store(sum, padded, bytes);
+        }
+    }
 }
 
 /// One part's work.
@@ -77,7 +85,30 @@ impl Job<'_, '_> {
         }
     }
 
+    /// Surfaces with a NaN go element by element.
+    fn average_half(&mut self, method: &AverageHalf) -> Result<(), Stop> {
+        for surface in 0..self.setup.surfaces {
+            let mut has_nan = false;
+            for row in 0..self.setup.vertical.input {
+                let at = [surface, row, self.part.input, self.part.axis.input];
+                let line = self.source.line(self.memory, self.setup.atom, at)?;
+                let nan = |half: &[u8]| u16::from_le_bytes([half[0], half[1]]) & 0x7fff > 0x7c00;
+                has_nan |= line.chunks_exact(2).fold(false, |found, half| found | nan(half));
+            }
+            if has_nan && !method.flush {
+                reference::pool_surface(self.setup, self.part, self.source, self.memory, self.emit, surface)?;
+            } else {
+                self.surfaces::<_, 16>(method, surface..surface + 1)?;
+            }
+        }
+        Ok(())
+    }
+
     fn run<M: Method, const LANES: usize>(&mut self, method: &M) -> Result<(), Stop> {
+        self.surfaces::<M, LANES>(method, 0..self.setup.surfaces)
+    }
+
+    fn surfaces<M: Method, const LANES: usize>(&mut self, method: &M, surfaces: Range<usize>) -> Result<(), Stop> {
         let Axis { input, output, kernel, .. } = self.setup.vertical;
         debug_assert_eq!(LANES, self.setup.lanes());
         let columns = self.part.axis.output;
@@ -85,7 +116,7 @@ impl Job<'_, '_> {
         let mut rows = vec![[M::Value::default(); LANES]; kernel.min(input) * columns];
         let slots = kernel.min(input);
         let mut line = vec![0; columns * self.setup.atom];
-        for surface in 0..self.setup.surfaces {
+        for surface in surfaces {
             let mut next = 0;
             for y in 0..output {
                 let (top, bottom) = self.setup.vertical.window(y);
@@ -124,7 +155,7 @@ macro_rules! widest {
 }
 
 widest!(along, along_body, <M: Method>, <const LANES>, (method: &M, axis: &Axis, line: &[u8], row: &mut [[M::Value; LANES]]));
-widest!(down, down_body, <M: Method>, <const LANES>, (method: &M, padded: usize, rows: &[[M::Value; LANES]], covered: std::ops::Range<usize>, slots: usize, line: &mut [u8]));
+widest!(down, down_body, <M: Method>, <const LANES>, (method: &M, padded: usize, rows: &[[M::Value; LANES]], covered: Range<usize>, slots: usize, line: &mut [u8]));
 
 /// Reduces an input line along its windows.
 #[inline(always)]
@@ -142,9 +173,12 @@ fn along_body<M: Method, const LANES: usize>(method: &M, axis: &Axis, line: &[u8
             }
         }
         let padded = axis.kernel - (right - left);
-        for lane in 0..LANES {
-            out[lane] = method.pad_row(value[lane], padded);
+        if padded != 0 {
+            for value in &mut value {
+                *value = method.pad_row(*value, padded);
+            }
         }
+        *out = value;
     }
 }
 
@@ -163,23 +197,27 @@ fn down_body<M: Method, const LANES: usize>(
     method: &M,
     padded: usize,
     rows: &[[M::Value; LANES]],
-    covered: std::ops::Range<usize>,
+    covered: Range<usize>,
     slots: usize,
     line: &mut [u8],
 ) {
     let columns = rows.len() / slots;
     let atom = LANES * M::BYTES;
+    let mut covering: [&[[M::Value; LANES]]; KERNEL_MAX] = [&[]; KERNEL_MAX];
+    let covering = &mut covering[..covered.len()];
+    for (slot, row) in covering.iter_mut().zip(covered) {
+        *slot = &rows[row % slots * columns..][..columns];
+    }
+    let Some((first, others)) = covering.split_first() else { return };
     for (x, out) in line.chunks_exact_mut(atom).enumerate() {
-        let mut sum = rows[covered.start % slots * columns + x];
-        for row in covered.start + 1..covered.end {
-            let row = &rows[row % slots * columns + x];
+        let mut sum = first[x];
+        for row in others {
+            let row = &row[x];
             for lane in 0..LANES {
                 sum[lane] = method.down(sum[lane], row[lane]);
             }
         }
-        for (&sum, bytes) in sum.iter().zip(out.chunks_exact_mut(M::BYTES)) {
-            method.store(sum, padded, bytes);
-        }
+        method.store_atom(&sum, padded, out);
     }
 }
 
@@ -333,15 +371,27 @@ impl Factors {
 /// The average of int8, summed in 16 bits.
 struct Average8 {
     factors: Factors,
-    /// Both factors are at most one: 32 bits hold the products.
-    narrow: bool,
+    /// Both factors, where they are at most one.
+    narrow: Option<[u32; 2]>,
 }
 
 impl Average8 {
     fn new(setup: &Setup, part: &Part) -> Self {
         let factors = Factors::new(setup, part);
-        let narrow = factors.width <= 1 << 16 && factors.height <= 1 << 16;
-        Self { factors, narrow }
+        let narrow = [factors.width, factors.height];
+        Self { narrow: narrow.iter().all(|&factor| factor <= 1 << 16).then_some(narrow), factors }
+    }
+}
+
+/// `value * factor / 2^16`, rounded half away from zero; the factor has 16 bits, and so does all that is computed.
+#[inline(always)]
+fn scale16(value: i16, factor: u16) -> i16 {
+    let product = u32::from(value.unsigned_abs()) * u32::from(factor);
+    let rounded = ((product >> 16) as u16).wrapping_add((product as u16) >> 15);
+    if value < 0 {
+        rounded.wrapping_neg() as i16
+    } else {
+        rounded as i16
     }
 }
 
@@ -368,19 +418,24 @@ impl Method for Average8 {
     #[inline(always)]
     fn store(&self, sum: i16, padded: usize, bytes: &mut [u8]) {
         let sum = i32::from(sum.wrapping_add(self.factors.lines[padded] as i16));
-        bytes[0] = if self.narrow {
-            let step = |value: i32, factor: u32| {
-                let rounded = (value.unsigned_abs().wrapping_mul(factor).wrapping_add(0x8000) >> 16) as i32;
-                if value < 0 {
-                    -rounded
-                } else {
-                    rounded
-                }
-            };
-            step(step(sum, self.factors.width), self.factors.height) as u8
-        } else {
-            self.factors.apply(sum) as u8
+        bytes[0] = self.factors.apply(sum) as u8;
+    }
+    #[inline(always)]
+    fn store_atom(&self, sums: &[i16], padded: usize, atom: &mut [u8]) {
+        let Some([width, height]) = self.narrow else {
+            return sums.iter().zip(atom).for_each(|(&sum, byte)| self.store(sum, padded, std::slice::from_mut(byte)));
         };
+        let lines = self.factors.lines[padded] as i16;
+        let mut values = [0i16; 32];
+        let values = &mut values[..sums.len()];
+        values.iter_mut().zip(sums).for_each(|(value, &sum)| *value = sum.wrapping_add(lines));
+        // A factor of one changes nothing; any other fits 16 bits.
+        for factor in [width, height].into_iter().filter_map(|factor| u16::try_from(factor).ok()) {
+            for value in values.iter_mut() {
+                *value = scale16(*value, factor);
+            }
+        }
+        atom.iter_mut().zip(values).for_each(|(byte, value)| *byte = *value as u8);
     }
 }
 
@@ -422,115 +477,120 @@ impl Method for Average16 {
     }
 }
 
-/// The average of fp16, summed in fp17.
+/// The average of fp16, summed in fp17; the input has no NaN.
 ///
 /// An fp17 has 11 significant bits and every sum or product of two is rounded once: single precision, which has more
 /// than twice as many, gives the same after rounding again.
 struct AverageHalf {
     flush: bool,
-    columns: [u32; 8],
-    lines: [u32; 8],
-    width: u32,
-    height: u32,
+    columns: [f32; 8],
+    lines: [f32; 8],
+    width: f32,
+    height: f32,
 }
 
 impl AverageHalf {
     /// `None` where a register holds a number that only [`Fp17`] knows (its exponent is all zeros or all ones).
     fn new(setup: &Setup, part: &Part) -> Option<Self> {
-        let columns = std::array::from_fn(|count| setup.pad_fp17(count));
-        let method = Self {
-            flush: setup.flush_nan,
-            columns,
-            lines: columns.map(|value| Fp17::mul(value, KERNEL_WIDTHS[part.axis.kernel])),
-            width: setup.recip_width & 0x1_ffff,
-            height: setup.recip_height & 0x1_ffff,
-        };
+        let columns: [u32; 8] = std::array::from_fn(|count| setup.pad_fp17(count));
+        let lines = columns.map(|value| Fp17::mul(value, KERNEL_WIDTHS[part.axis.kernel]));
+        let factors = [setup.recip_width & 0x1_ffff, setup.recip_height & 0x1_ffff];
         let ordinary =
             |&bits: &u32| Fp17::is_zero(bits) || (Fp17::expo(bits) != 0 && Fp17::expo(bits) != Fp17::EXPO_MAX);
-        let all = method.columns.iter().chain(&method.lines).chain([&method.width, &method.height]).all(ordinary);
-        all.then_some(method)
+        let all = columns.iter().chain(&lines).chain(&factors).all(ordinary);
+        all.then(|| Self {
+            flush: setup.flush_nan,
+            columns: columns.map(single),
+            lines: lines.map(single),
+            width: single(factors[0]),
+            height: single(factors[1]),
+        })
     }
 }
 
+/// The bits of fp17's largest and smallest normal numbers as singles.
+const LARGEST: u32 = (158 << 23) | (0x3ff << 13);
+const SMALLEST: u32 = 97 << 23;
+
 /// The fp17 as a single.
-#[inline(always)]
 fn single(bits: u32) -> f32 {
     let magnitude = bits & 0xffff;
     let wide = if magnitude == 0 { 0 } else { (magnitude << 13) + (96 << 23) };
     f32::from_bits(wide | (bits >> 16) << 31)
 }
 
-/// The single rounded to fp17; a result that is too small is zero with the sign of `zero`.
+/// The single with the bits of the result's magnitude rounded to fp17 and its sign.
 #[inline(always)]
-fn rounded(value: f32, zero: u32) -> u32 {
+fn rounded(value: f32) -> u32 {
     let bits = value.to_bits();
     let magnitude = bits & 0x7fff_ffff;
-    let magnitude = (magnitude + 0xfff + ((magnitude >> 13) & 1)) >> 13;
-    let sign = (bits >> 31) << 16;
-    if magnitude < (97 << 10) {
-        if magnitude == 0 {
-            zero & 0x1_0000
-        } else {
-            sign
-        }
-    } else {
-        sign | (magnitude - (96 << 10)).min(0xfbff)
-    }
+    let magnitude = (magnitude + 0xfff + ((magnitude >> 13) & 1)) & !0x1fff;
+    let magnitude = if magnitude > LARGEST { LARGEST } else { magnitude };
+    let magnitude = if magnitude < SMALLEST { 0 } else { magnitude };
+    magnitude | (bits & 0x8000_0000)
+}
+
+/// `a + b`; an exact sum of zero has the sign of `a`.
+#[inline(always)]
+fn add(a: f32, b: f32) -> f32 {
+    let sum = a + b;
+    let bits = rounded(sum);
+    f32::from_bits(if sum == 0.0 { a.to_bits() & 0x8000_0000 } else { bits })
 }
 
 #[inline(always)]
-fn nan(bits: u32) -> bool {
-    bits & 0xffff > 0xfc00
+fn multiply(a: f32, b: f32) -> f32 {
+    f32::from_bits(rounded(a * b))
 }
 
+/// An fp16 that is no NaN, infinity being the largest fp17.
 #[inline(always)]
-fn add(a: u32, b: u32) -> u32 {
-    let sum = rounded(single(a) + single(b), a);
-    if nan(a) {
-        a
-    } else if nan(b) {
-        b
-    } else {
-        sum
-    }
+fn widen(half: u16) -> f32 {
+    let magnitude = u32::from(half & 0x7fff);
+    // An exponent that is 112 too small, and denormals where there are any.
+    let value = f32::from_bits(magnitude << 13) * f32::from_bits((127 + 112) << 23);
+    let bits = if magnitude == 0x7c00 { LARGEST } else { value.to_bits() };
+    f32::from_bits(bits | u32::from(half >> 15) << 31)
 }
 
+/// To fp16, limited to its largest number; the value has no more significant bits than that.
 #[inline(always)]
-fn multiply(a: u32, b: u32) -> u32 {
-    let product = rounded(single(a) * single(b), a ^ b);
-    if nan(a) {
-        a
-    } else if nan(b) {
-        b
-    } else {
-        product
-    }
+fn narrow(value: f32) -> u16 {
+    let bits = value.to_bits();
+    let magnitude = bits & 0x7fff_ffff;
+    let normal = magnitude.wrapping_sub(112 << 23) >> 13;
+    // Adding one half leaves a denormal's rounded mantissa in the low bits.
+    let denormal = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0x3f00_0000);
+    let half = if magnitude < 113 << 23 { denormal } else { normal };
+    let half = if magnitude >= 143 << 23 { 0x7bff } else { half };
+    (half | (bits >> 31) << 15) as u16
 }
 
 impl Method for AverageHalf {
-    type Value = u32;
+    type Value = f32;
     const BYTES: usize = 2;
 
     #[inline(always)]
-    fn load(&self, bytes: &[u8]) -> u32 {
-        fp16_to_fp17(Fp16::flush_nan(u16::from_le_bytes([bytes[0], bytes[1]]).into(), self.flush) as u16)
+    fn load(&self, bytes: &[u8]) -> f32 {
+        let half = u16::from_le_bytes([bytes[0], bytes[1]]);
+        widen(if self.flush && half & 0x7fff > 0x7c00 { 0 } else { half })
     }
     #[inline(always)]
-    fn along(&self, row: u32, next: u32) -> u32 {
+    fn along(&self, row: f32, next: f32) -> f32 {
         add(row, next)
     }
     #[inline(always)]
-    fn pad_row(&self, row: u32, padded: usize) -> u32 {
+    fn pad_row(&self, row: f32, padded: usize) -> f32 {
         add(row, self.columns[padded])
     }
     #[inline(always)]
-    fn down(&self, sum: u32, row: u32) -> u32 {
+    fn down(&self, sum: f32, row: f32) -> f32 {
         add(row, sum)
     }
     #[inline(always)]
-    fn store(&self, sum: u32, padded: usize, bytes: &mut [u8]) {
+    fn store(&self, sum: f32, padded: usize, bytes: &mut [u8]) {
         let sum = add(sum, self.lines[padded]);
-        let result = fp17_to_fp16(multiply(multiply(sum, self.width), self.height));
+        let result = narrow(multiply(multiply(sum, self.width), self.height));
         bytes.copy_from_slice(&result.to_le_bytes());
     }
 }

@@ -31,24 +31,34 @@ pub(super) fn pool(
     memory: &mut dyn Memory,
     emit: &mut Emit,
 ) -> Result<(), Stop> {
+    (0..setup.surfaces).try_for_each(|surface| pool_surface(setup, part, source, memory, emit, surface))
+}
+
+/// One surface.
+pub(super) fn pool_surface(
+    setup: &Setup,
+    part: &Part,
+    source: &Source,
+    memory: &mut dyn Memory,
+    emit: &mut Emit,
+    surface: usize,
+) -> Result<(), Stop> {
     let width = setup.atom / setup.lanes();
-    for surface in 0..setup.surfaces {
-        for y in 0..setup.vertical.output {
-            let (top, bottom) = setup.vertical.window(y);
-            let mut rows = Vec::new();
-            for row in top..bottom {
-                let line = source.line(memory, setup.atom, [surface, row, part.input, part.axis.input])?;
-                rows.push(line.chunks_exact(width).map(|bytes| element(setup, bytes)).collect());
-            }
-            let mut line = Vec::with_capacity(part.axis.output * setup.atom);
-            for x in 0..part.axis.output {
-                for lane in 0..setup.lanes() {
-                    let result = window(setup, part, &rows, x, lane);
-                    line.extend_from_slice(&result.to_le_bytes()[..width]);
-                }
-            }
-            emit(memory, surface, y, &line)?;
+    for y in 0..setup.vertical.output {
+        let (top, bottom) = setup.vertical.window(y);
+        let mut rows = Vec::new();
+        for row in top..bottom {
+            let line = source.line(memory, setup.atom, [surface, row, part.input, part.axis.input])?;
+            rows.push(line.chunks_exact(width).map(|bytes| element(setup, bytes)).collect());
         }
+        let mut line = Vec::with_capacity(part.axis.output * setup.atom);
+        for x in 0..part.axis.output {
+            for lane in 0..setup.lanes() {
+                let result = window(setup, part, &rows, x, lane);
+                line.extend_from_slice(&result.to_le_bytes()[..width]);
+            }
+        }
+        emit(memory, surface, y, &line)?;
     }
     Ok(())
 }
