@@ -25,6 +25,7 @@ pub(super) fn pixels(sources: Sources, samples: &[u8], line: &mut [u8]) -> usize
 /// Eight pixels at a time: 24 bytes in, of 28 that are read, and 32 out.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
+#[allow(clippy::cast_ptr_alignment)] // loads and stores that need no alignment
 unsafe fn avx2(sources: Sources, samples: &[u8], line: &mut [u8]) -> usize {
     use std::arch::x86_64::{
         __m128i, __m256i, _mm256_add_epi16, _mm256_loadu_si256, _mm256_mullo_epi16, _mm256_packus_epi16,
