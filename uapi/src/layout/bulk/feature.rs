@@ -10,6 +10,9 @@ use super::{bytes_of, bytes_of_mut, in_parallel, Destination};
 /// Bytes of plain NHWC data that are moved to all surfaces before the next.
 const BLOCK: usize = 16 << 10;
 
+/// Pixels that are one piece of work: threads share pieces. Whole tiles of every element size.
+const PIECE: usize = 8192;
+
 /// A cube as runs of pixels that are contiguous both in a channel plane and in a surface.
 #[allow(clippy::struct_field_names)] // the number of runs is what it is
 struct Runs {
@@ -60,16 +63,22 @@ impl Runs {
         self.extents.elements() as usize * self.bytes
     }
 
-    /// Calls `visit` for each surface's runs: batch, surface, first byte of the run's plain plane rows (NCHW), and of
-    /// the run in memory.
-    fn each_surface_run(&self, units: core::ops::Range<usize>, visit: impl Fn(usize, usize, usize)) {
+    /// Pieces of a run.
+    fn pieces(&self) -> usize {
+        self.pixels.div_ceil(PIECE)
+    }
+
+    /// Calls `visit` for pieces of each surface's runs: channels, first byte of the piece's plain plane rows (NCHW), and
+    /// of the piece in memory, pixels.
+    fn each_surface_run(&self, units: core::ops::Range<usize>, visit: impl Fn(usize, usize, usize, usize)) {
         for unit in units {
+            let (first, unit) = (unit % self.pieces() * PIECE, unit / self.pieces());
             let (run, surface) = (unit % self.runs, unit / self.runs % self.surfaces);
             let n = unit / self.runs / self.surfaces;
             let channel = n * self.extents.c as usize + surface * self.lanes;
-            let plain = channel * self.plane() + run * self.pixels * self.bytes;
+            let plain = channel * self.plane() + (run * self.pixels + first) * self.bytes;
             let memory = n * self.cube_stride + surface * self.surface_stride + run * self.line_stride;
-            visit(self.channels(surface), plain, memory);
+            visit(self.channels(surface), plain, memory + first * self.atom, PIECE.min(self.pixels - first));
         }
     }
 
@@ -79,10 +88,11 @@ impl Runs {
         let pixel = self.extents.c as usize * self.bytes;
         let block = (BLOCK / pixel).max(1);
         for unit in units {
+            let (mut first, unit) = (unit % self.pieces() * PIECE, unit / self.pieces());
             let (n, run) = (unit / self.runs, unit % self.runs);
-            let mut first = 0;
-            while first < self.pixels {
-                let pixels = block.min(self.pixels - first);
+            let end = self.pixels.min(first + PIECE);
+            while first < end {
+                let pixels = block.min(end - first);
                 let plain = (unit * self.pixels + first) * pixel;
                 for surface in 0..self.surfaces {
                     let memory = n * self.cube_stride
@@ -115,26 +125,24 @@ pub(in super::super) fn pack<T: Element>(cube: &Cube, order: Order, plain: &[T],
     match order {
         Order::Nchw => {
             let transpose = Transpose::new(runs.lanes, runs.bytes);
-            let units = n * runs.surfaces * runs.runs;
-            // A surface of one run is cut further, so that threads have something to share.
-            in_parallel(units, plain.len(), |part| {
-                runs.each_surface_run(part, |channels, from, to| {
+            in_parallel(n * runs.surfaces * runs.runs * runs.pieces(), plain.len(), |part| {
+                runs.each_surface_run(part, |channels, from, to, pixels| {
                     // SAFETY: the offsets are those of a surface's run, inside both slices whose sizes were asserted;
-                    // parts write different runs.
+                    // parts write different pieces.
                     unsafe {
                         let (from, to) = (plain.as_ptr().add(from), target.at(to));
-                        transpose.pack_run(from, runs.plane(), channels, to, runs.pixels);
+                        transpose.pack_run(from, runs.plane(), channels, to, pixels);
                     }
                 });
             });
         }
         Order::Nhwc => {
             let pixel = runs.extents.c as usize * runs.bytes;
-            in_parallel(n * runs.runs, plain.len(), |part| {
+            in_parallel(n * runs.runs * runs.pieces(), plain.len(), |part| {
                 runs.each_block(part, |surface, from, to, pixels| {
                     let used = runs.channels(surface) * runs.bytes;
                     // SAFETY: the offsets are those of the block's pixels in this surface, inside both slices; parts
-                    // write different runs.
+                    // write different pieces.
                     unsafe { gather(plain.as_ptr().add(from), pixel, used, target.at(to), runs.atom, pixels) };
                 });
             });
@@ -153,19 +161,19 @@ pub(in super::super) fn unpack<T: Element>(cube: &Cube, order: Order, memory: &[
     match order {
         Order::Nchw => {
             let transpose = Transpose::new(runs.lanes, runs.bytes);
-            in_parallel(n * runs.surfaces * runs.runs, bytes, |part| {
-                runs.each_surface_run(part, |channels, to, from| {
+            in_parallel(n * runs.surfaces * runs.runs * runs.pieces(), bytes, |part| {
+                runs.each_surface_run(part, |channels, to, from, pixels| {
                     // SAFETY: as in `pack`, with the slices changed about.
                     unsafe {
                         let (from, to) = (memory.as_ptr().add(from), target.at(to));
-                        transpose.unpack_run(from, to, runs.plane(), channels, runs.pixels);
+                        transpose.unpack_run(from, to, runs.plane(), channels, pixels);
                     }
                 });
             });
         }
         Order::Nhwc => {
             let pixel = runs.extents.c as usize * runs.bytes;
-            in_parallel(n * runs.runs, bytes, |part| {
+            in_parallel(n * runs.runs * runs.pieces(), bytes, |part| {
                 runs.each_block(part, |surface, to, from, pixels| {
                     let used = runs.channels(surface) * runs.bytes;
                     // SAFETY: as in `pack`, with the slices changed about.
