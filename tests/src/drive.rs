@@ -147,7 +147,7 @@ impl Measure {
                     return;
                 }
                 Progress::Waiting { .. } | Progress::Idle => {
-                    assert!(self.engine.interrupt(hw), "the answers have ended")
+                    assert!(self.engine.interrupt(hw), "the answers have ended");
                 }
             }
         }

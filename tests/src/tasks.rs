@@ -32,6 +32,10 @@ pub struct HostTask {
 
 impl HostTask {
     /// The tasks for NVDLA of a loadable, in the order of its list. They share its memories.
+    ///
+    /// # Panics
+    ///
+    /// Never: loading has checked what entries say about one another.
     pub fn all(loadable: &Loadable) -> Vec<Self> {
         let mut areas = Vec::new();
         let mut address = FIRST_ADDRESS;

@@ -95,7 +95,7 @@ const _: () = {
 };
 
 /// The interrupt bits of CDMA: weights and data are in the convolution buffer.
-const CDMA_DONE: u32 = {
+pub(crate) const CDMA_DONE: u32 = {
     use glb::s_intr_mask as mask;
     mask::CDMA_DAT_DONE_MASK0.mask()
         | mask::CDMA_DAT_DONE_MASK1.mask()
@@ -276,9 +276,12 @@ impl Device {
             let base = self.bases[index];
             let shadow = &mut self.shadow[usize::from(group & 1)][STARTS[index]..STARTS[index + 1]];
             for (word, value) in registers {
-                if shadow[word] != value {
-                    shadow[word] = value;
-                    hw.write(base + word as u32 * 4, value);
+                match shadow.get_mut(word) {
+                    Some(known) if *known != value => {
+                        *known = value;
+                        hw.write(base + word as u32 * 4, value);
+                    }
+                    _ => {}
                 }
             }
         }

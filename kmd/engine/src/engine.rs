@@ -7,10 +7,11 @@
 //! [`Engine::process_events`], called until it has nothing more to tell, does what follows from it.
 
 use super::device::Device;
-use super::failure::{done, Cause, Failure, Running};
+use super::device::CDMA_DONE;
+use super::failure::{Cause, Failure, Running, DONE};
 use super::hardware::Hardware;
 use super::image::Program;
-use super::schedule::{Enabled, Executor, Group, Place, Schedule, GROUPS, UNITS};
+use super::schedule::{Enabled, Executor, Group, Place, Schedule, GROUPS};
 use super::slot::{operation, operation_mut, Operation, Region, Slot};
 use super::statistics;
 use super::task::Task;
@@ -22,6 +23,17 @@ use core::fmt;
 /// Rounds of reading the interrupt status in one interrupt. A device that raises more is broken; what it raised comes
 /// with the next interrupt.
 const STATUS_ROUNDS: u32 = 16;
+
+/// What CDMA's interrupt bits say, and of which group.
+const CDMA_EVENTS: [(u32, usize, Event); 4] = {
+    use glb::s_intr_status as status;
+    [
+        (status::CDMA_WT_DONE_STATUS0.mask(), 0, Event::CdmaWeightDone),
+        (status::CDMA_WT_DONE_STATUS1.mask(), 1, Event::CdmaWeightDone),
+        (status::CDMA_DAT_DONE_STATUS0.mask(), 0, Event::CdmaDataDone),
+        (status::CDMA_DAT_DONE_STATUS1.mask(), 1, Event::CdmaDataDone),
+    ]
+};
 
 /// What [`Engine::process_events`] tells.
 #[derive(Debug)]
@@ -95,6 +107,8 @@ pub struct Engine<S> {
     deadline_ns: u64,
     /// Interrupt status that was taken and not processed.
     pending: u32,
+    /// The interrupts that mean something to the task.
+    wanted: u32,
     last_status: u32,
     interrupts: u32,
     needs_reset: bool,
@@ -109,6 +123,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
             task: None,
             deadline_ns: 0,
             pending: 0,
+            wanted: 0,
             last_status: 0,
             interrupts: 0,
             needs_reset: false,
@@ -173,6 +188,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
         self.deadline_ns = deadline_ns;
         (self.pending, self.last_status, self.interrupts) = (0, 0, 0);
         task.rewind();
+        self.wanted = if task.waits_for_cdma() { u32::MAX } else { !CDMA_DONE };
         self.device.set_mask(hw, task.waits_for_cdma());
         self.schedule.start(task.heads(), task.operations());
         self.task = Some(task);
@@ -196,7 +212,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
         if taken == 0 {
             return false;
         }
-        self.pending |= taken;
+        self.pending |= taken & self.wanted;
         self.last_status = taken;
         self.interrupts = self.interrupts.saturating_add(1);
         true
@@ -258,29 +274,24 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
     /// The next event in the pending interrupt status. What CDMA has fetched comes before completions, and a producer's
     /// completion before its consumer's: the order in which they happened, when one interrupt tells of all.
     fn take_pending(&mut self) -> Option<(usize, usize, Event)> {
-        use glb::s_intr_status as status;
-        const CDMA: [(u32, usize, Event); 4] = [
-            (status::CDMA_WT_DONE_STATUS0.mask(), 0, Event::CdmaWeightDone),
-            (status::CDMA_WT_DONE_STATUS1.mask(), 1, Event::CdmaWeightDone),
-            (status::CDMA_DAT_DONE_STATUS0.mask(), 0, Event::CdmaDataDone),
-            (status::CDMA_DAT_DONE_STATUS1.mask(), 1, Event::CdmaDataDone),
-        ];
-        for (bit, group, event) in CDMA {
-            if self.pending & bit != 0 {
-                self.pending &= !bit;
-                return Some((OpType::Conv as usize, group, event));
-            }
-        }
-        for (unit, op_type) in UNITS.into_iter().enumerate() {
-            // Both groups may have completed: the older operation's first.
-            let first = self.schedule.oldest(unit).unwrap_or(0);
-            for group in [first, 1 - first] {
-                let bit = done(op_type, group);
+        if self.pending & CDMA_DONE != 0 {
+            for (bit, group, event) in CDMA_EVENTS {
                 if self.pending & bit != 0 {
                     self.pending &= !bit;
-                    return Some((unit, group, Event::OpCompleted));
+                    return Some((OpType::Conv as usize, group, event));
                 }
             }
+        }
+        for (unit, [first, second]) in DONE.into_iter().enumerate() {
+            let group = match (self.pending & first != 0, self.pending & second != 0) {
+                (false, false) => continue,
+                (true, false) => 0,
+                (false, true) => 1,
+                // The older operation's first.
+                (true, true) => self.schedule.oldest(unit).unwrap_or(0),
+            };
+            self.pending &= !DONE[unit][group];
+            return Some((unit, group, Event::OpCompleted));
         }
         self.pending = 0;
         None
@@ -348,7 +359,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
                 group: group as u8,
                 enabled: matches!(held, Group::Enabled(..)),
                 waits: operation.left,
-                interrupt: (status | self.pending) & done(operation.op_type, group) != 0,
+                interrupt: (status | self.pending) & DONE[unit][group] != 0,
             });
         }
         Some(Failure {

@@ -66,19 +66,18 @@ pub struct Failure {
     pub interrupts: u32,
 }
 
-/// The bit of the interrupt status with which a unit says that a group's operation is done.
-pub(crate) const fn done(unit: OpType, group: usize) -> u32 {
+/// The bits of the interrupt status with which units, by number, say that a group's operation is done.
+pub(crate) const DONE: [[u32; GROUPS]; PROCESSORS] = {
     use glb::s_intr_status as status;
-    let bits = match unit {
-        OpType::Bdma => [status::BDMA_DONE_STATUS0, status::BDMA_DONE_STATUS1],
-        OpType::Conv => [status::CACC_DONE_STATUS0, status::CACC_DONE_STATUS1],
-        OpType::Sdp => [status::SDP_DONE_STATUS0, status::SDP_DONE_STATUS1],
-        OpType::Pdp => [status::PDP_DONE_STATUS0, status::PDP_DONE_STATUS1],
-        OpType::Cdp => [status::CDP_DONE_STATUS0, status::CDP_DONE_STATUS1],
-        OpType::Rubik => [status::RUBIK_DONE_STATUS0, status::RUBIK_DONE_STATUS1],
-    };
-    bits[group & 1].mask()
-}
+    [
+        [status::BDMA_DONE_STATUS0.mask(), status::BDMA_DONE_STATUS1.mask()],
+        [status::CACC_DONE_STATUS0.mask(), status::CACC_DONE_STATUS1.mask()],
+        [status::SDP_DONE_STATUS0.mask(), status::SDP_DONE_STATUS1.mask()],
+        [status::PDP_DONE_STATUS0.mask(), status::PDP_DONE_STATUS1.mask()],
+        [status::CDP_DONE_STATUS0.mask(), status::CDP_DONE_STATUS1.mask()],
+        [status::RUBIK_DONE_STATUS0.mask(), status::RUBIK_DONE_STATUS1.mask()],
+    ]
+};
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
