@@ -10,6 +10,7 @@ use nvdla_model::conv::operation::Size;
 use nvdla_model::conv::program::{Program, Source};
 use nvdla_model::conv::{run_with, Isa, State};
 use nvdla_model::memory::{Memory, Port};
+use nvdla_model::num::convert::fp32_to_fp16;
 use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
 use nvdla_uapi::reg::values::{PixelFormat, Precision};
 
@@ -31,25 +32,29 @@ impl Memory for Surfaces {
 impl Surfaces {
     fn new(program: &Program) -> Self {
         let mut seed = 1u64;
-        let mut noise = |length: usize| -> Vec<u8> {
-            let mut bytes = Vec::with_capacity(length + 8);
+        let mut next = move || {
+            seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+            seed >> 32
+        };
+        let half = program.precision == Precision::Fp16;
+        // Half-precision operands as networks have them: bell-shaped weights, and data after a ReLU.
+        let mut noise = |length: usize, weights: bool| -> Vec<u8> {
+            let mut bell = || (0..6).map(|_| next() as f32 / 4_294_967_296.0).sum::<f32>() - 3.0;
+            let mut bytes = Vec::with_capacity(length + 2);
             while bytes.len() < length {
-                seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-                let mut value = seed >> 16;
-                if program.precision == Precision::Fp16 {
-                    // Values between 2^-6 and 2, as after a ReLU half of them zero.
-                    let mask = if seed >> 60 & 1 == 0 { 0 } else { 0x9fff_9fff };
-                    value = value & mask | (u64::from(mask != 0) * 0x2400_2400);
-                    bytes.extend_from_slice(&(value as u32).to_le_bytes());
+                let value = bell();
+                if half {
+                    let value = if weights { value * 0.05 } else { value.max(0.0) };
+                    bytes.extend_from_slice(&fp32_to_fp16(value.to_bits()).to_le_bytes());
                 } else {
-                    bytes.extend_from_slice(&(value as u32).to_le_bytes());
+                    bytes.extend_from_slice(&((value * 8000.0) as i16).to_le_bytes());
                 }
             }
             bytes.truncate(length);
             bytes
         };
-        let data = noise(program.input_bytes());
-        let weights = noise(program.weight_bytes());
+        let data = noise(program.input_bytes(), false);
+        let weights = noise(program.weight_bytes(), true);
         Self([(program.data, data), (program.weights, weights)])
     }
 }

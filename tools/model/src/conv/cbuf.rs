@@ -9,6 +9,8 @@
 
 use std::borrow::Cow;
 
+use nvdla_uapi::layout::feature::Cube;
+use nvdla_uapi::layout::pixel::{Format, Kind};
 use nvdla_uapi::reg::values::Precision;
 
 use super::half::{is_infinite, is_nan};
@@ -244,23 +246,14 @@ fn in_place<'m>(operation: &Operation, memory: &'m dyn Memory) -> Option<Input<'
     {
         return None;
     }
-    let line = fetch.width * operation.atom;
-    let steps = [
-        (operation.batch, surface.batch_stride),
-        (operation.fetch_surfaces(), surface.surface_stride),
-        (fetch.height, surface.line_stride[0]),
-    ];
-    let mut span = line as u64;
-    for (count, stride) in steps {
-        span = span.checked_add(stride.checked_mul(count as u64 - 1)?)?;
-    }
-    let bytes = memory.read(surface.port, surface.address[0], usize::try_from(span).ok()?)?;
-    let stride = |(count, stride): (usize, u64)| if count == 1 { Some(0) } else { usize::try_from(stride).ok() };
+    let cubes = operation.cubes().ok()?;
+    let bytes = memory.read(surface.port, surface.address[0], usize::try_from(cubes.span()).ok()?)?;
+    let stride = |count: usize, stride: u64| if count == 1 { Some(0) } else { usize::try_from(stride).ok() };
     Some(Input {
         bytes: Cow::Borrowed(bytes),
-        cube: stride(steps[0])?,
-        surface: stride(steps[1])?,
-        line: stride(steps[2])?,
+        cube: stride(operation.batch, cubes.cube_stride())?,
+        surface: stride(operation.fetch_surfaces(), cubes.surface_stride())?,
+        line: stride(fetch.height, cubes.line_stride())?,
         atom: operation.atom,
     })
 }
@@ -268,16 +261,15 @@ fn in_place<'m>(operation: &Operation, memory: &'m dyn Memory) -> Option<Input<'
 /// One line of a surface.
 fn feature_line<'m>(
     operation: &Operation,
+    cubes: &Cube,
     memory: &'m dyn Memory,
     batch: usize,
     surface: usize,
     y: usize,
 ) -> Result<&'m [u8], Stop> {
     let from = &operation.surface;
-    let address = from.address[0]
-        .wrapping_add((batch as u64).wrapping_mul(from.batch_stride))
-        .wrapping_add((surface as u64).wrapping_mul(from.surface_stride))
-        .wrapping_add((y as u64).wrapping_mul(from.line_stride[0]));
+    let cube = (batch as u64).wrapping_mul(cubes.cube_stride());
+    let address = from.address[0].wrapping_add(cube).wrapping_add(cubes.line_offset(surface as u32, y as u32));
     Ok(memory::read(memory, "CDMA", from.port, address, operation.fetch.width * operation.atom)?)
 }
 
@@ -314,11 +306,12 @@ fn gather_feature(
     counters: &mut Counters,
     bytes: &mut Vec<u8>,
 ) -> Result<(), Stop> {
+    let cubes = operation.cubes()?;
     let table = operation.converter.map(|converter| converter.table(0, true, Precision::Int8));
     for y in 0..operation.fetch.height {
         for batch in 0..operation.batch {
             for surface in 0..operation.fetch_surfaces() {
-                let line = feature_line(operation, memory, batch, surface, y)?;
+                let line = feature_line(operation, &cubes, memory, batch, surface, y)?;
                 if operation.precision == Precision::Fp16 {
                     let (nan, infinite) = count(line);
                     counters.nan_data += nan;
@@ -339,8 +332,9 @@ fn gather_pixel(
     counters: &mut Counters,
     bytes: &mut Vec<u8>,
 ) -> Result<(), Stop> {
-    let shape = pixel::shape(operation.pixel);
-    let plane_bytes = shape.pixel_bytes();
+    let format = Format::new(operation.pixel);
+    let plane_bytes = pixel::pixel_bytes(&format);
+    let components = format.channels as usize;
     let Operation { surface, fetch, .. } = operation;
     let pad = operation.pad_value[0].to_le_bytes();
     let pad = &pad[..operation.element()];
@@ -349,52 +343,52 @@ fn gather_pixel(
         (None, Precision::Int8) => 1,
         _ => operation.element(),
     };
-    let plain = shape.packing == pixel::Packing::Bytes && shape.planes == 1 && operation.element() == 1;
+    let plain = format.component_bytes() == 1 && format.planes == 1 && operation.element() == 1;
     let tables: Option<Vec<[u16; 256]>> = plain.then(|| {
         let table = |channel| match operation.converter {
             Some(converter) => converter.table(channel, operation.pixel_signed, Precision::Int8),
             None => std::array::from_fn(|byte| byte as u16),
         };
-        (0..shape.components).map(table).collect()
+        (0..components).map(table).collect()
     });
     // The second plane's address names the atom that holds its first pixel.
     let x_offset =
         [operation.pixel_x_offset * plane_bytes[0], operation.pixel_x_offset * plane_bytes[1] % operation.atom];
     for y in 0..fetch.height {
         let mut planes = [&[][..]; 2];
-        for (plane, line) in planes.iter_mut().enumerate().take(shape.planes) {
+        for (plane, line) in planes.iter_mut().enumerate().take(format.planes as usize) {
             let length = fetch.width * plane_bytes[plane];
             let address = surface.address[plane]
                 .wrapping_add((y as u64).wrapping_mul(surface.line_stride[plane]))
                 .wrapping_add(x_offset[plane] as u64);
             *line = memory::read(memory, "CDMA", surface.port, address, length)?;
         }
-        for _ in 0..operation.pads[0] * shape.components {
+        for _ in 0..operation.pads[0] * components {
             bytes.extend_from_slice(pad);
         }
         if let Some(tables) = &tables {
             // One plane of bytes, which stay bytes.
-            let order = &shape.order[..shape.components];
-            for pixel in planes[0].chunks_exact(shape.components) {
+            let order: Vec<u8> = format.components().iter().map(|component| component.lsb / 8).collect();
+            for pixel in planes[0].chunks_exact(components) {
                 bytes.extend(
                     order.iter().zip(tables).map(|(&at, table)| table[usize::from(pixel[usize::from(at)])] as u8),
                 );
             }
         }
-        let mut joined = [0; 8];
+        let mut joined = [0; pixel::MAX_BYTES];
         for x in 0..if tables.is_some() { 0 } else { fetch.width } {
             let [p0, p1] = plane_bytes;
             joined[..p0].copy_from_slice(&planes[0][x * p0..][..p0]);
             joined[p0..p0 + p1].copy_from_slice(&planes[1][x * p1..][..p1]);
-            let channels = shape.components_of(&joined);
-            for (channel, &bits) in channels[..shape.components].iter().enumerate() {
-                let element = pixel_element(operation, shape, counters, bits, channel).to_le_bytes();
+            let channels = pixel::channels(&format, &joined);
+            for (channel, &bits) in channels[..components].iter().enumerate() {
+                let element = pixel_element(operation, &format, counters, bits, channel).to_le_bytes();
                 bytes.extend_from_slice(&element[..element_bytes]);
             }
         }
         let narrow = operation.element() - element_bytes;
-        bytes.resize(bytes.len() + narrow * fetch.width * shape.components, 0);
-        for _ in 0..operation.pads[1] * shape.components {
+        bytes.resize(bytes.len() + narrow * fetch.width * components, 0);
+        for _ in 0..operation.pads[1] * components {
             bytes.extend_from_slice(pad);
         }
     }
@@ -402,14 +396,8 @@ fn gather_pixel(
 }
 
 /// A pixel's component in CMAC's precision.
-fn pixel_element(
-    operation: &Operation,
-    shape: pixel::Shape,
-    counters: &mut Counters,
-    bits: u16,
-    channel: usize,
-) -> u16 {
-    if shape.float {
+fn pixel_element(operation: &Operation, format: &Format, counters: &mut Counters, bits: u16, channel: usize) -> u16 {
+    if format.kind == Kind::Float {
         counters.infinite_data += u32::from(is_infinite(bits));
         if is_nan(bits) {
             counters.nan_data += 1;
@@ -440,6 +428,7 @@ fn gather_winograd(
     let [left, _, top, _] = operation.pads;
     let [stride_x, stride_y] = operation.extension;
     let surfaces = operation.fetch_surfaces();
+    let cubes = operation.cubes()?;
     let pad: Vec<u8> =
         operation.pad_value[0].to_le_bytes()[..operation.element()].iter().copied().cycle().take(*atom).collect();
     let start = bytes.len();
@@ -449,7 +438,7 @@ fn gather_winograd(
             let line_y = (y * stride_y + sy).checked_sub(top).filter(|&y| y < fetch.height);
             for surface in 0..surfaces {
                 let line = match line_y {
-                    Some(y) => Some(feature_line(operation, memory, 0, surface, y)?),
+                    Some(y) => Some(feature_line(operation, &cubes, memory, 0, surface, y)?),
                     None => None,
                 };
                 for x in 0..input.width {

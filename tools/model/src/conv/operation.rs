@@ -12,6 +12,8 @@
 use std::ops::Range;
 
 use nvdla_uapi::config::Config;
+use nvdla_uapi::layout::feature::Cube;
+use nvdla_uapi::layout::{weight, Extents};
 use nvdla_uapi::reg::values::{ConvMode, DataFormat, PixelFormat, Precision, RamType, WeightFormat};
 use nvdla_uapi::reg::{cacc, cdma, cmac_a, cmac_b, csc, Family};
 
@@ -100,6 +102,42 @@ pub struct WeightSurface {
     pub sizes: u64,
 }
 
+/// How weights lie in memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Mapping {
+    /// Those of a feature cube's convolution.
+    Direct(weight::Direct),
+    /// Those of an image, channels extended.
+    Image(weight::Image),
+    /// Those of Winograd convolution, transformed.
+    Winograd(weight::Winograd),
+}
+
+impl Mapping {
+    fn new(
+        config: &Config,
+        precision: Precision,
+        mode: Mode,
+        kernel: Size,
+        kernels: usize,
+        lines: usize,
+    ) -> Result<Self, Stop> {
+        let Size { width, height, channels } = kernel;
+        let extents =
+            |height: usize, width: usize| Extents::new(kernels as u32, channels as u32, height as u32, width as u32);
+        let geometry = weight::Geometry::of(config, precision);
+        match mode {
+            Mode::Feature => weight::Direct::new(extents(height, width), geometry).map(Self::Direct),
+            Mode::Pixel => weight::PostExtension::from_lines(lines as u32)
+                .and_then(|lines| weight::Image::new(extents(height, 1), geometry, lines))
+                .map(Self::Image),
+            // The transformed kernels are those of a 3x3 convolution without strides.
+            Mode::Winograd => weight::Winograd::new(extents(3, 3), 1, 1, geometry).map(Self::Winograd),
+        }
+        .map_err(|error| Stop::unsupported("CSC", error.to_string()))
+    }
+}
+
 /// A checked convolution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
@@ -149,6 +187,8 @@ pub struct Operation {
     pub post_extension: usize,
     /// Weights.
     pub weights: WeightSurface,
+    /// How they lie in memory.
+    pub mapping: Mapping,
     /// Data options of CDMA and of CSC.
     pub data_reuse: [Reuse; 2],
     /// Weight options of CDMA and of CSC.
@@ -469,6 +509,7 @@ impl Operation {
             ],
             post_extension,
             weights,
+            mapping: Mapping::new(config, precision, mode, kernel, kernels, post_extension)?,
             data_reuse: [
                 Reuse {
                     reuse: cdma::d_misc_cfg::DATA_REUSE.is_set(misc),
@@ -539,22 +580,34 @@ impl Operation {
     }
 
     /// Where the weights of a kernel for one block of channels at one kernel position lie, as bytes of the uncompressed
-    /// weights: groups of kernels, blocks, steps, kernels, and where a step takes several lines of an image, lines.
+    /// weights. An image's positions are lines.
     pub fn weight_row(&self, kernel: usize, block: usize, tap: usize) -> Range<usize> {
-        let element = self.element();
-        let (group, in_group) = (kernel / self.atomic_k, kernel % self.atomic_k);
-        let kernels = (self.kernels - group * self.atomic_k).min(self.atomic_k);
         let channels = (self.kernel.channels - block * self.atomic_c).min(self.atomic_c);
-        let extension = self.post_extension;
-        let (step, line) = (tap / extension, tap % extension);
-        let lines = match extension {
-            1 => 1,
-            _ => (self.kernel.height - step * extension).min(extension),
-        };
-        let before = block * self.atomic_c * self.taps_of_all_lines() * kernels
-            + (step * extension * kernels + in_group * lines + line) * channels;
-        let start = group * self.atomic_k * self.kernel_bytes() + before * element;
-        start..start + channels * element
+        let (k, channel) = (kernel as u32, (block * self.atomic_c) as u32);
+        let (r, s) = ((tap / self.kernel.width) as u32, (tap % self.kernel.width) as u32);
+        let start = match self.mapping {
+            Mapping::Direct(weights) => weights.cube_offset(k, block as u32, r, s),
+            Mapping::Image(weights) => weights.offset(k, channel, r, s),
+            Mapping::Winograd(weights) => weights.offset(k, channel, r, s),
+        } as usize;
+        start..start + channels * self.element()
+    }
+
+    /// Where the weights of a kernel for one step of four channels lie, in Winograd convolution.
+    pub fn winograd_step(&self, kernel: usize, step: usize) -> usize {
+        match self.mapping {
+            Mapping::Winograd(weights) => weights.offset(kernel as u32, 4 * step as u32, 0, 0) as usize,
+            Mapping::Direct(_) | Mapping::Image(_) => 0,
+        }
+    }
+
+    /// Where CDMA finds the feature cubes, from their address.
+    pub fn cubes(&self) -> Result<Cube, Stop> {
+        let Size { width, height, channels } = self.fetch;
+        let extents = Extents::new(self.batch as u32, channels as u32, height as u32, width as u32);
+        let Surface { line_stride, surface_stride, batch_stride, .. } = self.surface;
+        Cube::as_programmed(extents, self.in_precision, self.atom as u32, line_stride[0], surface_stride, batch_stride)
+            .map_err(|error| Stop::unsupported("CDMA", error.to_string()))
     }
 
     /// Accumulators of the output, lanes without a kernel included.

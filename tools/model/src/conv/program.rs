@@ -3,6 +3,7 @@
 //! The registers of a convolution from its sizes: for tests and benchmarks, which start where a driver would.
 
 use nvdla_uapi::config::Config;
+use nvdla_uapi::layout::pixel::Format;
 use nvdla_uapi::reg::values::{ConvMode, DataFormat, PixelFormat, Precision, RamType, WeightFormat};
 use nvdla_uapi::reg::{cacc, cdma, cmac_a, cmac_b, csc, Block, Family, Register};
 
@@ -139,7 +140,9 @@ impl Program {
 
     fn pixel_line(&self) -> usize {
         match self.source {
-            Source::Pixel(format, _) => (self.input.width * pixel::shape(format).pixel_bytes()[0]).next_multiple_of(32),
+            Source::Pixel(format, _) => {
+                (self.input.width * pixel::pixel_bytes(&Format::new(format))[0]).next_multiple_of(32)
+            }
             _ => 0,
         }
     }

@@ -259,9 +259,7 @@ impl Walk<'_> {
     pub fn tile_weights(&self, kernel: usize, block: usize) -> [u16; LANES] {
         let operation = self.operation;
         let element = operation.element();
-        let (group, in_group) = (kernel / operation.atomic_k, kernel % operation.atomic_k);
-        let kernels = (operation.kernels - group * operation.atomic_k).min(operation.atomic_k);
-        let at = group * operation.atomic_k * operation.kernel_bytes() + (block * kernels + in_group) * LANES * element;
+        let at = operation.winograd_step(kernel, block);
         std::array::from_fn(|lane| get(self.weights, at + lane * element, element))
     }
 

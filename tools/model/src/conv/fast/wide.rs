@@ -70,13 +70,11 @@ pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input
     let walk = Walk { operation, input, weights };
     let limited = if operation.placement.mode == Mode::Winograd {
         let data = transform(&walk);
-        each(cut_surfaces(operation, &mut samples, 1), threads, |part| with(isa, || winograd_part(&walk, &data, part)))
+        each(cut_surfaces(operation, &mut samples, 1), threads, |part| winograd(isa, &walk, &data, part))
     } else {
         let shape = Shape::new(operation, 1);
         let data = super::half::copy(operation, shape.line, shape.lines, shape.channels, input, |bits| bits as i16);
-        each(cut_surfaces(operation, &mut samples, threads), threads, |part| {
-            with(isa, || direct_part(&walk, &shape, &data, part))
-        })
+        each(cut_surfaces(operation, &mut samples, threads), threads, |part| direct(isa, &walk, &shape, &data, part))
     };
     (super::super::stream(operation, Samples::Int(samples)), limited)
 }
@@ -95,29 +93,35 @@ fn each<'a>(parts: Vec<Part<'a, i32>>, threads: usize, compute: impl Fn(Part<'a,
     }
 }
 
-/// Runs plain code with the vector instructions of the set.
-fn with<T>(isa: Isa, run: impl FnOnce() -> T) -> T {
-    #[cfg(target_arch = "x86_64")]
-    {
-        #[target_feature(enable = "avx2")]
-        fn avx2<T>(run: impl FnOnce() -> T) -> T {
-            run()
+/// Defines `$name`: `$plain`, compiled for each instruction set.
+macro_rules! for_each_set {
+    ($name:ident, $plain:ident, ($($argument:ident: $kind:ty),*)) => {
+        fn $name(isa: Isa, $($argument: $kind),*) -> u32 {
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx2")]
+                fn avx2($($argument: $kind),*) -> u32 {
+                    $plain($($argument),*)
+                }
+                #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+                fn avx512($($argument: $kind),*) -> u32 {
+                    $plain($($argument),*)
+                }
+                match isa {
+                    // SAFETY: the caller of `run` says that the machine has AVX2.
+                    Isa::Avx2 => return unsafe { avx2($($argument),*) },
+                    // SAFETY: the caller of `run` says that the machine has AVX-512.
+                    Isa::Avx512 => return unsafe { avx512($($argument),*) },
+                    Isa::Portable => {}
+                }
+            }
+            let _ = isa;
+            $plain($($argument),*)
         }
-        #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-        fn avx512<T>(run: impl FnOnce() -> T) -> T {
-            run()
-        }
-        match isa {
-            // SAFETY: the caller chose an instruction set that the machine has.
-            Isa::Avx2 => return unsafe { avx2(run) },
-            // SAFETY: as above.
-            Isa::Avx512 => return unsafe { avx512(run) },
-            Isa::Portable => {}
-        }
-    }
-    let _ = isa;
-    run()
+    };
 }
+for_each_set!(direct, direct_part, (walk: &Walk<'_>, shape: &Shape, data: &[i16], part: Part<'_, i32>));
+for_each_set!(winograd, winograd_part, (walk: &Walk<'_>, data: &[i16], part: Part<'_, i32>));
 
 #[inline(always)]
 fn direct_part(walk: &Walk<'_>, shape: &Shape, data: &[i16], mut part: Part<'_, i32>) -> u32 {

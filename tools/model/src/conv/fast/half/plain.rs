@@ -6,6 +6,7 @@
 
 use super::super::super::half;
 use super::panel::{Active, Lane, KERNELS};
+use super::tables::Tables;
 
 /// Kernels side by side.
 const WIDTH: usize = 16;
@@ -25,39 +26,40 @@ pub fn largest(lanes: &[Lane], active: &[Active]) -> [i8; KERNELS] {
 /// Each kernel's sum of products at its largest exponent, for the first `kernels` of them.
 #[inline(always)]
 pub fn sum(lanes: &[Lane], active: &[Active], largest: &[i8; KERNELS], kernels: usize, sums: &mut [i64; KERNELS]) {
+    let tables = Tables::get();
     *sums = [0; KERNELS];
     for active in active {
         let lane = &lanes[active.lane as usize];
+        let datum = i32::from(active.significand);
+        let (row_4, row_8) = (&tables.by_4[active.row_4()].0, &tables.by_8[active.row_8()].0);
         for first in (0..kernels).step_by(WIDTH) {
             let mut distance = [0i8; WIDTH];
-            let mut any = false;
+            let mut products = [0i32; WIDTH];
             for i in 0..WIDTH {
                 distance[i] = largest[first + i] - (lane.exponent[first + i] + active.exponent);
-                any |= distance[i] < 8;
+                let counts = distance[i] < 8;
+                let shift = if counts { 4 * distance[i] as u32 } else { 0 };
+                let product = (i32::from(lane.significand[first + i]) * datum) >> (shift & 31);
+                products[i] = if counts { product } else { 0 };
             }
-            if !any {
-                continue;
+            // What the hardware loses by shifting sums and carries apart.
+            for i in 0..WIDTH {
+                let place = usize::from(lane.byte[first + i]) & 63;
+                products[i] -= match distance[i] {
+                    1 => i32::from(row_4[place] & lane.bit[first + i] != 0),
+                    2 => i32::from(row_8[place] & lane.bit[first + i] != 0),
+                    far @ 3..=7 => {
+                        let weight = lane.significand[first + i];
+                        let negative = (weight ^ active.significand) < 0;
+                        let magnitudes = (weight.unsigned_abs().into(), active.significand.unsigned_abs().into());
+                        products[i] - half::product(negative, magnitudes.0, magnitudes.1, 4 * far as u32)
+                    }
+                    _ => 0,
+                };
             }
-            let products = products(&lane.significand[first..first + WIDTH], active.significand, &distance);
             for (sum, product) in sums[first..first + WIDTH].iter_mut().zip(products) {
                 *sum += i64::from(product);
             }
         }
     }
-}
-
-/// [`half::product`] of 16 weights with one datum; zero from a distance of 8 on.
-#[inline(always)]
-fn products(weights: &[i16], data: i16, distance: &[i8; WIDTH]) -> [i32; WIDTH] {
-    let mut out = [0; WIDTH];
-    let magnitude = u32::from(data.unsigned_abs());
-    for i in 0..WIDTH {
-        let negative = (weights[i] ^ data) < 0;
-        let (sum, carry) = half::booth_lane(negative, u32::from(weights[i].unsigned_abs()), magnitude);
-        let counts = distance[i] < 8;
-        let shift = if counts { 4 * distance[i] as u32 } else { 0 } & 31;
-        let product = (sum >> shift).wrapping_add(carry >> shift).wrapping_sub(half::BOOTH_OFFSET >> shift);
-        out[i] = if counts { product as i32 } else { 0 };
-    }
-    out
 }
