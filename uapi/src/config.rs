@@ -8,6 +8,11 @@
 use super::reg::values::Precision;
 use super::reg::Family;
 
+/// The version register (GLB `S_NVDLA_HW_VERSION`) of the first release.
+pub const NV_FULL_VERSION: u32 = 0x30_3031;
+/// The first word of the configuration ROM (`CFGROM_HW_VERSION`) of the later releases.
+pub const NV_SMALL_VERSION: u32 = 0x1_0001;
+
 /// A memory interface of a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryInterface {

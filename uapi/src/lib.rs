@@ -15,4 +15,5 @@ pub mod desc;
 pub mod emu;
 pub mod ioctl;
 pub mod layout;
+pub mod queue;
 pub mod reg;

@@ -140,6 +140,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
         self.task.is_some()
     }
 
+    /// When the running task, or the last one, must have ended.
+    pub fn deadline_ns(&self) -> u64 {
+        self.deadline_ns
+    }
+
     /// Whether the device must be reset before it takes a task.
     pub fn needs_reset(&self) -> bool {
         self.needs_reset

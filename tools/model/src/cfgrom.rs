@@ -7,14 +7,12 @@
 //! `vmod/nvdla/cfgrom/NV_NVDLA_CFGROM_rom.v`, which hold nv_small's words; every other configuration gets the same
 //! encoding of its own parameters. The capability bits' names are read off nv_small's values.
 
-use nvdla_uapi::config::{Config, NV_SMALL};
+use nvdla_uapi::config::{Config, NV_SMALL, NV_SMALL_VERSION};
 use nvdla_uapi::reg::cfgrom::CFGROM_END_OF_LIST;
 
 /// Words of the ROM.
 pub const WORDS: usize = CFGROM_END_OF_LIST.offset as usize / 4 + 1;
 
-/// Hardware version 1.1.
-const VERSION: u32 = 0x1_0001;
 /// Data types: int8.
 const INT8: u32 = 1 << 4;
 /// Packed pixel formats: bit of each `PixelFormat` below 28 (R8, and all with components of 8 or 10 bits).
@@ -107,7 +105,7 @@ pub fn words(config: &Config) -> [u32; WORDS] {
     ];
 
     let mut words = [0; WORDS];
-    words[0] = VERSION;
+    words[0] = NV_SMALL_VERSION;
     let mut next = 1;
     for (descriptor, parameters) in sections {
         words[next] = descriptor;
