@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `nvdla_vp`: the NVDLA model behind a virtual machine's PCI bus.
+//!
+//! It listens on a UNIX socket for QEMU's `vfio-user-pci` device and ends when the virtual machine does.
+
+mod device;
+mod faults;
+mod guest;
+mod pci;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Parser;
+use nvdla_model::device::Model;
+use nvdla_uapi::config::Config;
+use vfio_bindings::bindings::vfio::{
+    vfio_region_info, VFIO_IRQ_INFO_AUTOMASKED, VFIO_IRQ_INFO_EVENTFD, VFIO_IRQ_INFO_MASKABLE,
+    VFIO_PCI_BAR0_REGION_INDEX, VFIO_PCI_CONFIG_REGION_INDEX, VFIO_PCI_INTX_IRQ_INDEX, VFIO_PCI_MSI_IRQ_INDEX,
+    VFIO_PCI_NUM_IRQS, VFIO_PCI_NUM_REGIONS, VFIO_REGION_INFO_FLAG_READ, VFIO_REGION_INFO_FLAG_WRITE,
+};
+use vfio_user::{IrqInfo, Server, ServerRegion};
+
+/// Puts the NVDLA model on a virtual machine's PCI bus
+#[derive(Parser)]
+#[command(version)]
+struct Arguments {
+    /// The hardware configuration
+    #[arg(long, default_value = "nv_small")]
+    config: String,
+    /// The UNIX socket to listen on
+    #[arg(long)]
+    socket: PathBuf,
+    #[command(flatten)]
+    faults: faults::Faults,
+}
+
+fn main() -> ExitCode {
+    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("warn")).init();
+    match run(Arguments::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("nvdla_vp: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<(), String> {
+    let config = Config::by_name(&arguments.config).ok_or_else(|| {
+        let names: Vec<_> = Config::ALL.iter().map(|config| config.name).collect();
+        format!("no configuration is called {}; there are {}", arguments.config, names.join(", "))
+    })?;
+    let mut device = device::Device::new(Model::new(config), arguments.faults)
+        .map_err(|error| format!("the model's thread did not start: {error}"))?;
+    // A socket that an earlier run left behind would refuse the new one.
+    let _ = std::fs::remove_file(&arguments.socket);
+    let server = Server::new(&arguments.socket, true, interrupts(), regions())
+        .map_err(|error| format!("cannot listen on {}: {error}", arguments.socket.display()))?;
+    let ended = server.run(&mut device);
+    let (reads, writes, interrupts) = device.counts();
+    eprintln!("nvdla_vp: {reads} register reads, {writes} register writes, {interrupts} interrupts");
+    ended.map_err(|error| format!("the connection failed: {error}"))
+}
+
+fn regions() -> Vec<ServerRegion> {
+    (0..VFIO_PCI_NUM_REGIONS)
+        .map(|index| {
+            let size = match index {
+                VFIO_PCI_CONFIG_REGION_INDEX => pci::SIZE as u64,
+                VFIO_PCI_BAR0_REGION_INDEX => u64::from(pci::BAR_SIZE),
+                _ => 0,
+            };
+            let flags = if size > 0 { VFIO_REGION_INFO_FLAG_READ | VFIO_REGION_INFO_FLAG_WRITE } else { 0 };
+            ServerRegion {
+                region_info: vfio_region_info {
+                    argsz: size_of::<vfio_region_info>() as u32,
+                    index,
+                    size,
+                    flags,
+                    ..Default::default()
+                },
+                sparse_areas: Vec::new(),
+                mmap_fd: None,
+            }
+        })
+        .collect()
+}
+
+fn interrupts() -> Vec<IrqInfo> {
+    (0..VFIO_PCI_NUM_IRQS)
+        .map(|index| match index {
+            VFIO_PCI_INTX_IRQ_INDEX => IrqInfo {
+                index,
+                count: 1,
+                flags: VFIO_IRQ_INFO_EVENTFD | VFIO_IRQ_INFO_MASKABLE | VFIO_IRQ_INFO_AUTOMASKED,
+            },
+            VFIO_PCI_MSI_IRQ_INDEX => IrqInfo { index, count: 1, flags: VFIO_IRQ_INFO_EVENTFD },
+            _ => IrqInfo { index, count: 0, flags: 0 },
+        })
+        .collect()
+}

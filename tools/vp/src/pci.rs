@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The PCI configuration space of the virtual device: BAR 0, one INTx line, one MSI vector, function-level reset.
+//!
+//! Source: PCI Local Bus Specification 3.0, chapters 6.1 (header), 6.8.1 (MSI capability); the engineering change notice
+//! "Advanced Capabilities for Conventional PCI" (function-level reset).
+
+/// Bytes of the configuration space.
+pub(crate) const SIZE: usize = 256;
+/// Bytes of BAR 0: the register window, rounded up to a power of two.
+pub(crate) const BAR_SIZE: u32 = 0x2_0000;
+
+const VENDOR_NVIDIA: u16 = 0x10de;
+const DEVICE_NVDLA: u16 = 0x4e56;
+/// Class "processing accelerator".
+const CLASS: [u8; 3] = [0x00, 0x00, 0x12];
+/// Status bit: a capability list exists.
+const STATUS_CAPABILITIES: u16 = 1 << 4;
+/// Writable command bits: memory space, bus master, interrupt disable.
+const COMMAND_WRITABLE: u16 = 1 << 1 | 1 << 2 | 1 << 10;
+const COMMAND: usize = 0x04;
+const BAR0: usize = 0x10;
+const SUBSYSTEM: usize = 0x2c;
+const CAPABILITIES: usize = 0x34;
+const INTERRUPT_LINE: usize = 0x3c;
+const INTERRUPT_PIN: usize = 0x3d;
+const MSI: usize = 0x40;
+const CAPABILITY_MSI: u8 = 0x05;
+/// MSI control: addresses of 64 bits.
+const MSI_64: u16 = 1 << 7;
+/// MSI control: enable, and how many vectors.
+const MSI_WRITABLE: u8 = 0x71;
+
+const ADVANCED: usize = 0x60;
+const CAPABILITY_ADVANCED: u8 = 0x13;
+const ADVANCED_LENGTH: u8 = 6;
+/// Advanced features: transactions-pending bit, function-level reset.
+const ADVANCED_TP_FLR: u8 = 0x03;
+/// Where software asks for the reset.
+const ADVANCED_CONTROL: usize = ADVANCED + 4;
+
+/// The configuration space and which of its bits software may change.
+pub(crate) struct Configuration {
+    bytes: [u8; SIZE],
+    writable: [u8; SIZE],
+}
+
+impl Configuration {
+    pub(crate) fn new() -> Self {
+        let mut this = Self { bytes: [0; SIZE], writable: [0; SIZE] };
+        this.set(0x00, &VENDOR_NVIDIA.to_le_bytes());
+        this.set(0x02, &DEVICE_NVDLA.to_le_bytes());
+        this.set(0x06, &STATUS_CAPABILITIES.to_le_bytes());
+        this.set(0x08, &[1]);
+        this.set(0x09, &CLASS);
+        this.set(SUBSYSTEM, &VENDOR_NVIDIA.to_le_bytes());
+        this.set(CAPABILITIES, &[MSI as u8]);
+        this.set(INTERRUPT_PIN, &[1]);
+        this.set(MSI, &[CAPABILITY_MSI, ADVANCED as u8]);
+        this.set(ADVANCED, &[CAPABILITY_ADVANCED, 0, ADVANCED_LENGTH, ADVANCED_TP_FLR]);
+        this.set(MSI + 2, &MSI_64.to_le_bytes());
+        this.allow(COMMAND, &COMMAND_WRITABLE.to_le_bytes());
+        this.allow(BAR0, &(!(BAR_SIZE - 1)).to_le_bytes());
+        this.allow(INTERRUPT_LINE, &[0xff]);
+        this.allow(MSI + 2, &[MSI_WRITABLE]);
+        this.allow(MSI + 4, &[0xff; 10]);
+        this
+    }
+
+    /// The bytes at `offset`; `None` outside the space.
+    pub(crate) fn read(&self, offset: usize, length: usize) -> Option<&[u8]> {
+        self.bytes.get(offset..offset.checked_add(length)?)
+    }
+
+    /// Changes what is writable of the bytes at `offset`. What lies outside is ignored, as on a bus. True when software
+    /// asks for a reset of the function.
+    pub(crate) fn write(&mut self, offset: usize, data: &[u8]) -> bool {
+        let mut reset = false;
+        for (index, &byte) in data.iter().enumerate() {
+            let at = offset.saturating_add(index);
+            if let (Some(old), Some(&mask)) = (self.bytes.get_mut(at), self.writable.get(at)) {
+                *old = *old & !mask | byte & mask;
+            }
+            reset |= at == ADVANCED_CONTROL && byte & 1 != 0;
+        }
+        reset
+    }
+
+    fn set(&mut self, offset: usize, bytes: &[u8]) {
+        self.bytes[offset..offset + bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn allow(&mut self, offset: usize, mask: &[u8]) {
+        self.writable[offset..offset + mask.len()].copy_from_slice(mask);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bar_answers_its_size() {
+        let mut configuration = Configuration::new();
+        assert!(!configuration.write(BAR0, &[0xff; 4]));
+        assert_eq!(configuration.read(BAR0, 4), Some(&(!(BAR_SIZE - 1)).to_le_bytes()[..]));
+    }
+
+    #[test]
+    fn identity_cannot_be_written() {
+        let mut configuration = Configuration::new();
+        assert!(!configuration.write(0, &[0; 4]));
+        assert_eq!(configuration.read(0, 2), Some(&VENDOR_NVIDIA.to_le_bytes()[..]));
+        assert_eq!(configuration.read(SIZE - 1, 2), None);
+    }
+
+    #[test]
+    fn a_reset_is_asked_for_through_the_capability() {
+        let mut configuration = Configuration::new();
+        assert!(configuration.write(ADVANCED_CONTROL, &[1]));
+        assert!(!configuration.write(ADVANCED_CONTROL, &[0]));
+    }
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Where built kernels and downloads are kept: once a machine, outside the checkout.
+
+use std::env;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+/// The cache folder: `NVDLA_CACHE`, else `nvdla` in the user's cache folder.
+pub(crate) fn root() -> Result<PathBuf> {
+    let root = if let Some(folder) = env::var_os("NVDLA_CACHE") {
+        PathBuf::from(folder)
+    } else {
+        let base = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+        let base = base.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
+        base.context("neither NVDLA_CACHE nor HOME says where to keep what is built")?.join("nvdla")
+    };
+    fs::create_dir_all(&root).with_context(|| format!("cannot make {}", root.display()))?;
+    Ok(root)
+}
+
+/// Does `work` unless `name` is already in the cache, with a line that says what and how long. A step that fails or is
+/// interrupted leaves nothing that looks finished.
+pub(crate) fn step(name: &str, what: &str, work: impl FnOnce(&PathBuf) -> Result<()>) -> Result<PathBuf> {
+    let path = root()?.join(name);
+    let done = root()?.join(format!("{name}.done"));
+    if done.exists() {
+        return Ok(path);
+    }
+    eprintln!("vm: {what} …");
+    let start = Instant::now();
+    work(&path).with_context(|| what.to_string())?;
+    fs::write(&done, "").with_context(|| format!("cannot write {}", done.display()))?;
+    eprintln!("vm: {what}: {:.0} s", start.elapsed().as_secs_f64());
+    Ok(path)
+}

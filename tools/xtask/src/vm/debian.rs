@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What comes from Debian: tools, the kernel's and the Rust library's sources, QEMU.
+//!
+//! Packages of a newer suite are fetched through apt with a state of its own, so the machine's own sources stay as they
+//! are. The mirror is the one that the machine already uses.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{bail, Context, Result};
+
+use crate::cache;
+use crate::command;
+
+/// The suite that has a kernel and a QEMU new enough.
+const SUITE: &str = "trixie-backports";
+/// The release below that suite.
+const RELEASE: &str = "trixie";
+/// The kernel series that the module is written for.
+pub(super) const KERNEL: &str = "linux-source-7.3";
+
+/// Programs that the build needs, with the package that has each.
+const TOOLS: [(&str, &str); 10] = [
+    ("/usr/lib/llvm-19/bin/clang", "clang-19"),
+    ("/usr/lib/llvm-19/bin/ld.lld", "lld-19"),
+    ("/usr/lib/llvm-19/bin/llvm-ar", "llvm-19"),
+    ("/usr/bin/flex", "flex"),
+    ("/usr/bin/bison", "bison"),
+    ("/usr/bin/bc", "bc"),
+    ("/usr/bin/cpio", "cpio"),
+    ("/bin/busybox", "busybox-static"),
+    ("/usr/sbin/debootstrap", "debootstrap"),
+    ("/usr/bin/make", "make"),
+];
+/// Libraries that the build needs, by a file of each.
+const LIBRARIES: [(&str, &str); 3] = [
+    ("/usr/lib/llvm-19/lib/libclang-19.so.1", "libclang1-19"),
+    ("/usr/include/libelf.h", "libelf-dev"),
+    ("/usr/include/openssl/ssl.h", "libssl-dev"),
+];
+
+/// Installs what is missing, or says what to install.
+pub(super) fn require_tools() -> Result<()> {
+    let missing: Vec<_> = TOOLS
+        .iter()
+        .chain(&LIBRARIES)
+        .filter(|(file, _)| !Path::new(file).exists())
+        .map(|&(_, package)| package)
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    if command::output(Command::new("id").arg("-u"))?.trim() != "0" {
+        bail!("packages are missing; as root: apt-get install {}", missing.join(" "));
+    }
+    eprintln!("vm: installing {}", missing.join(", "));
+    command::run(Command::new("apt-get").arg("update"))?;
+    command::run(Command::new("apt-get").args(["install", "-y", "--no-install-recommends"]).args(missing))
+}
+
+/// The mirror that this machine's apt uses.
+fn mirror() -> Result<String> {
+    let sites = command::output(Command::new("apt-get").args(["indextargets", "--format", "$(CODENAME) $(SITE)"]))?;
+    let release = fs::read_to_string("/etc/os-release").context("this is no Debian machine")?;
+    let codename = release
+        .lines()
+        .find_map(|line| line.strip_prefix("VERSION_CODENAME="))
+        .context("/etc/os-release names no VERSION_CODENAME")?;
+    sites
+        .lines()
+        .find_map(|line| line.strip_prefix(codename)?.strip_prefix(' '))
+        .map(str::to_string)
+        .with_context(|| format!("apt has no source for {codename}; run apt-get update"))
+}
+
+/// Fetches a package of the suite and unpacks it into `into`.
+pub(super) fn unpack(package: &str, into: &Path) -> Result<()> {
+    let apt = cache::root()?.join("apt");
+    for folder in ["state/lists/partial", "cache/archives/partial"] {
+        fs::create_dir_all(apt.join(folder))?;
+    }
+    fs::write(apt.join("sources.list"), format!("deb {} {SUITE} main\n", mirror()?))?;
+    let apt_get = || {
+        let mut command = Command::new("apt-get");
+        for (key, value) in [
+            ("Dir::State", apt.join("state")),
+            ("Dir::State::status", PathBuf::from("/var/lib/dpkg/status")),
+            ("Dir::Cache", apt.join("cache")),
+            ("Dir::Etc::sourcelist", apt.join("sources.list")),
+            ("Dir::Etc::sourceparts", PathBuf::from("/dev/null")),
+            ("Dir::Etc::preferencesparts", PathBuf::from("/dev/null")),
+        ] {
+            command.arg("-o").arg(format!("{key}={}", value.display()));
+        }
+        command
+    };
+    command::run(apt_get().arg("update"))?;
+    let downloads = apt.join("downloads");
+    let _ = fs::remove_dir_all(&downloads);
+    fs::create_dir_all(&downloads)?;
+    command::run(apt_get().args(["-o", "APT::Sandbox::User=root", "download", package]).current_dir(&downloads))
+        .with_context(|| format!("{SUITE} has no {package}"))?;
+    for file in fs::read_dir(&downloads)? {
+        command::run(Command::new("dpkg").arg("-x").arg(file?.path()).arg(into))?;
+    }
+    fs::remove_dir_all(&downloads)?;
+    Ok(())
+}
+
+/// A folder whose root file system has a QEMU with `vfio-user-pci`.
+pub(super) fn qemu() -> Result<PathBuf> {
+    cache::step("qemu-root", "installing QEMU into a Debian folder of its own", |root| {
+        let _ = fs::remove_dir_all(root);
+        let mirror = mirror()?;
+        command::run(Command::new("debootstrap").args(["--variant=minbase", RELEASE]).arg(root).arg(&mirror))?;
+        fs::write(root.join("etc/apt/sources.list.d/backports.list"), format!("deb {mirror} {SUITE} main\n"))?;
+        command::run(Command::new("chroot").arg(root).args(["apt-get", "update"]))?;
+        command::run(Command::new("chroot").arg(root).args([
+            "apt-get",
+            "install",
+            "-y",
+            "--no-install-recommends",
+            "-t",
+            SUITE,
+            "qemu-system-x86",
+        ]))
+    })
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The guest's file system: busybox, the module, the programs of this checkout, and what the host shares.
+
+use std::fs;
+use std::os::unix::fs::{symlink, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use super::Arguments;
+use crate::command;
+
+/// Programs are linked statically: the guest has no libraries.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+/// What the guest gets.
+const PROGRAMS: [&str; 1] = ["nvdla_runtime"];
+
+/// What the first process does. The command's output goes to the second serial line, its status to the first.
+const INIT: &str = "#!/bin/busybox sh
+/bin/busybox mkdir -p /proc /sys /dev /tmp
+/bin/busybox mount -t proc proc /proc
+/bin/busybox mount -t sysfs sys /sys
+/bin/busybox mount -t devtmpfs dev /dev
+/bin/busybox mount -t debugfs debug /sys/kernel/debug
+/bin/busybox --install -s /bin
+export PATH=/bin HOME=/ CI=true
+stty -F /dev/ttyS1 raw -echo
+insmod /nvdla.ko $NVDLA_MODULE_OPTIONS || echo 'nvdla-exit: 125'
+cd \"$(cat /directory)\"
+if [ -e /interactive ]; then
+    stty -F /dev/ttyS1 sane
+    setsid sh -c 'exec sh -i </dev/ttyS1 >/dev/ttyS1 2>&1'
+else
+    sh /command </dev/null >/dev/ttyS1 2>&1
+fi
+echo \"nvdla-exit: $?\"
+poweroff -f
+";
+
+/// The programs of this checkout: statically linked for the guest, and the model's server for the host.
+pub(super) struct Programs {
+    guest: PathBuf,
+    /// The model's server.
+    pub(super) server: PathBuf,
+}
+
+/// Builds them.
+pub(super) fn programs(checkout: &Path) -> Result<Programs> {
+    let target = checkout.join("target");
+    let cargo = || {
+        let mut cargo = Command::new("cargo");
+        cargo.current_dir(checkout).args(["build", "--release", "--locked"]).env_remove("CARGO_TARGET_DIR");
+        cargo
+    };
+    command::run(cargo().args(["--bin", "nvdla_vp", "--target-dir"]).arg(&target))?;
+    let mut build = cargo();
+    build.args(["--target", TARGET, "--target-dir"]).arg(&target).env("RUSTFLAGS", "-C target-feature=+crt-static");
+    for program in PROGRAMS {
+        build.args(["--bin", program]);
+    }
+    command::run(&mut build)?;
+    Ok(Programs { guest: target.join(TARGET).join("release"), server: target.join("release/nvdla_vp") })
+}
+
+/// Packs the guest's first file system.
+pub(super) fn initramfs(module: &Path, programs: &Programs, checkout: &Path, arguments: &Arguments) -> Result<PathBuf> {
+    let work = checkout.join("target/vm");
+    let root = work.join("root");
+    let _ = fs::remove_dir_all(&root);
+    for folder in ["bin", "sys/kernel/debug"] {
+        fs::create_dir_all(root.join(folder))?;
+    }
+    fs::copy("/bin/busybox", root.join("bin/busybox")).context("busybox-static")?;
+    fs::copy(module, root.join("nvdla.ko")).with_context(|| module.display().to_string())?;
+    for program in PROGRAMS {
+        fs::copy(programs.guest.join(program), root.join("bin").join(program))?;
+    }
+    write(&root.join("init"), INIT)?;
+    write(&root.join("command"), &quoted(&arguments.command))?;
+    let here = std::env::current_dir()?;
+    write(&root.join("directory"), &here.to_string_lossy())?;
+    if arguments.shell {
+        write(&root.join("interactive"), "")?;
+    }
+    for share in arguments.shares.iter().map(PathBuf::as_path).chain([checkout.join("examples").as_path()]) {
+        let share = share.canonicalize().with_context(|| format!("--share {}", share.display()))?;
+        let inside = root.join(share.strip_prefix("/")?);
+        fs::create_dir_all(inside.parent().context("a share is not the root")?)?;
+        // cpio follows the link below, so nothing is copied twice.
+        symlink(&share, &inside)?;
+    }
+    fs::create_dir_all(root.join(here.strip_prefix("/")?))?;
+
+    let image = work.join("initramfs.cpio");
+    command::run(Command::new("sh").current_dir(&root).arg("-c").arg(format!(
+        "find -L . -print0 | cpio --quiet --null --create --dereference --format=newc --file='{}'",
+        image.display()
+    )))?;
+    Ok(image)
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| path.display().to_string())?;
+    Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o755))?)
+}
+
+/// The command as one line for a shell.
+fn quoted(words: &[String]) -> String {
+    let quoted: Vec<_> = words.iter().map(|word| format!("'{}'", word.replace('\'', r"'\''"))).collect();
+    quoted.join(" ")
+}

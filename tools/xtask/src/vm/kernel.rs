@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The kernel and the module.
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use super::debian;
+use crate::cache;
+use crate::command;
+
+/// bindgen's version: new enough for the kernel.
+const BINDGEN: &str = "0.73.2";
+/// Where Debian's LLVM lies.
+const LLVM: &str = "/usr/lib/llvm-19/bin";
+
+/// What every make of the kernel needs in its environment.
+pub(super) struct Toolchain {
+    path: OsString,
+    library: PathBuf,
+}
+
+impl Toolchain {
+    /// Finds or fetches bindgen and the library source of this machine's rustc.
+    pub(super) fn find() -> Result<Self> {
+        let version = command::output(Command::new("rustc").arg("--version"))?;
+        let version = version.split_whitespace().nth(1).context("rustc does not say its version")?.to_string();
+        let sources = cache::step(&format!("rust-src-{version}"), "fetching the Rust library's source", |path| {
+            debian::unpack(&format!("rust-src={version}*"), path)
+                .with_context(|| format!("the library source must match this machine's rustc {version}"))
+        })?;
+        let bindgen = cache::step(&format!("bindgen-{BINDGEN}"), "building bindgen", |path| {
+            command::run(
+                Command::new("cargo")
+                    .args(["install", "bindgen-cli", "--locked", "--version", BINDGEN, "--root"])
+                    .arg(path)
+                    .env_remove("CARGO_TARGET_DIR"),
+            )
+        })?;
+        let mut folders = vec![PathBuf::from(LLVM), bindgen.join("bin")];
+        folders.extend(env::split_paths(&env::var_os("PATH").unwrap_or_default()));
+        Ok(Self {
+            path: env::join_paths(folders)?,
+            library: sources.join(format!("usr/src/rustc-{version}/library")),
+        })
+    }
+
+    /// `make` in `folder`.
+    fn make(&self, folder: &Path) -> Command {
+        let mut make = Command::new("make");
+        make.arg("-C").arg(folder).arg("LLVM=1");
+        make.env("PATH", &self.path).env("RUST_LIB_SRC", &self.library);
+        // Cargo's settings for this program are not the kernel's.
+        for name in ["RUSTFLAGS", "CARGO_TARGET_DIR", "MAKEFLAGS"] {
+            make.env_remove(name);
+        }
+        make
+    }
+}
+
+/// Builds the kernel, once for each source and set of options.
+pub(super) fn build(toolchain: &Toolchain, source: Option<&Path>, checked: bool) -> Result<PathBuf> {
+    let source = match source {
+        Some(source) => source.to_path_buf(),
+        None => cache::step(debian::KERNEL, "fetching the kernel's source", |path| {
+            let package = path.with_extension("package");
+            debian::unpack(debian::KERNEL, &package)?;
+            let archive = package.join("usr/src").join(format!("{}.tar.xz", debian::KERNEL));
+            fs::create_dir_all(path)?;
+            command::run(Command::new("tar").arg("-xf").arg(archive).arg("-C").arg(path).arg("--strip-components=1"))?;
+            Ok(fs::remove_dir_all(package)?)
+        })?,
+    };
+    let mut options = String::from(include_str!("../../kernel.config"));
+    if checked {
+        options.push_str(include_str!("../../checked.config"));
+    }
+    // The name changes with what goes in, so a changed option builds a kernel anew.
+    let name = format!("kernel-{:016x}", fingerprint(&[source.to_string_lossy().as_bytes(), options.as_bytes()]));
+    cache::step(&name, "building the kernel", |build| {
+        fs::create_dir_all(build)?;
+        let make = |target: &[&str]| {
+            let mut command = toolchain.make(&source);
+            command.arg(format!("O={}", build.display())).args(target);
+            command::run(&mut command)
+        };
+        make(&["tinyconfig"])?;
+        let config = build.join(".config");
+        let tiny = fs::read_to_string(&config)?;
+        fs::write(&config, tiny + &options)?;
+        make(&["olddefconfig"])?;
+        make(&["rustavailable"])?;
+        let jobs = format!("-j{}", std::thread::available_parallelism()?);
+        make(&[&jobs, "bzImage", "modules"])
+    })
+}
+
+/// Builds the module of this checkout.
+pub(super) fn module(toolchain: &Toolchain, kernel: &Path, checkout: &Path) -> Result<PathBuf> {
+    let start = Instant::now();
+    let name = kernel.file_name().unwrap_or_default();
+    let output = checkout.join("target").join("module").join(name);
+    fs::create_dir_all(&output)?;
+    command::run(
+        toolchain
+            .make(kernel)
+            .arg(format!("M={}", checkout.display()))
+            .arg(format!("MO={}", output.display()))
+            .arg("modules"),
+    )
+    .context("building the module")?;
+    eprintln!("vm: building the module: {:.1} s", start.elapsed().as_secs_f64());
+    Ok(output.join("nvdla.ko"))
+}
+
+/// FNV-1a over the parts: enough to tell one set of options from another.
+fn fingerprint(parts: &[&[u8]]) -> u64 {
+    parts.iter().flat_map(|part| part.iter()).fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}

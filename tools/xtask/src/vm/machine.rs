@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The virtual machine: QEMU beside the model's server, until the guest powers off.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{bail, Context, Result};
+
+use super::guest::Programs;
+use super::Arguments;
+
+/// What the guest prints on its console when the command has ended.
+const EXIT: &str = "nvdla-exit: ";
+/// How long the server may take to listen.
+const SERVER_START: Duration = Duration::from_secs(10);
+
+/// A process that ends with this value.
+struct Process(Child);
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Runs the machine and gives the command's exit status.
+pub(super) fn run(qemu: &Path, kernel: &Path, image: &Path, programs: &Programs, arguments: &Arguments) -> Result<u8> {
+    let work = image.parent().context("the image lies in a folder")?;
+    let socket = work.join(format!("{}.socket", std::process::id()));
+    let console = work.join("console.log");
+    let start = Instant::now();
+    let _server = server(programs, &socket, arguments)?;
+    let mut machine = Process(
+        command(qemu, kernel, image, &socket, &console, arguments)
+            .stdin(if arguments.shell { Stdio::inherit() } else { Stdio::null() })
+            .stdout(Stdio::inherit())
+            .spawn()
+            .context("cannot start QEMU")?,
+    );
+    let limit = Duration::from_secs(arguments.timeout);
+    let ended = loop {
+        if let Some(status) = machine.0.try_wait()? {
+            break status;
+        }
+        if !arguments.shell && start.elapsed() > limit {
+            show(&console)?;
+            bail!("the machine did not end within {} s", arguments.timeout);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let _ = fs::remove_file(&socket);
+    if arguments.console {
+        show(&console)?;
+    }
+    eprintln!("vm: the machine ran for {:.1} s", start.elapsed().as_secs_f64());
+    let mut log = String::new();
+    BufReader::new(fs::File::open(&console)?).read_to_string(&mut log).context("the console is no text")?;
+    let status = log.lines().rev().find_map(|line| line.split_once(EXIT)?.1.trim().parse().ok());
+    if let Some(status) = status {
+        return Ok(status);
+    }
+    show(&console)?;
+    bail!("the guest ended before the command did (QEMU: {ended})")
+}
+
+/// Starts the model's server and waits until it listens.
+fn server(programs: &Programs, socket: &Path, arguments: &Arguments) -> Result<Process> {
+    let mut server = Process(
+        Command::new(&programs.server)
+            .args(["--config", &arguments.config, "--socket"])
+            .arg(socket)
+            .args(&arguments.server)
+            .stdin(Stdio::null())
+            .spawn()
+            .context("cannot start the model's server")?,
+    );
+    let start = Instant::now();
+    while !socket.exists() {
+        if let Some(status) = server.0.try_wait()? {
+            bail!("the model's server ended with {status}");
+        }
+        if start.elapsed() > SERVER_START {
+            bail!("the model's server does not listen");
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(server)
+}
+
+/// QEMU, run from its own Debian folder with that folder's libraries.
+fn command(
+    qemu: &Path,
+    kernel: &Path,
+    image: &Path,
+    socket: &Path,
+    console: &Path,
+    arguments: &Arguments,
+) -> Command {
+    let libraries = qemu.join("usr/lib/x86_64-linux-gnu");
+    let mut command = Command::new(qemu.join("usr/lib64/ld-linux-x86-64.so.2"));
+    command.arg("--library-path").arg(&libraries).arg(qemu.join("usr/bin/qemu-system-x86_64"));
+    command.env("QEMU_MODULE_DIR", libraries.join("qemu"));
+    command.arg("-L").arg(qemu.join("usr/share/qemu")).arg("-L").arg(qemu.join("usr/share/seabios"));
+    let mut pass = |words: &[&str]| {
+        command.args(words);
+    };
+    pass(&["-machine", "q35,memory-backend=mem", "-accel", "tcg,thread=multi", "-smp", "2"]);
+    pass(&["-cpu", "max", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
+    pass(&["-m", &format!("{}M", arguments.memory)]);
+    pass(&["-object", &format!("memory-backend-memfd,id=mem,size={}M,share=on", arguments.memory)]);
+    pass(&["-serial", &format!("file:{}", console.display()), "-serial", "stdio"]);
+    pass(&[
+        "-device",
+        &format!(
+            r#"{{"driver":"vfio-user-pci","socket":{{"type":"unix","path":"{}"}},"x-msg-timeout":600000}}"#,
+            socket.display()
+        ),
+    ]);
+    pass(&["-append", "console=ttyS0 panic=-1 oops=panic cma=256M quiet loglevel=6"]);
+    command.arg("-kernel").arg(kernel.join("arch/x86/boot/bzImage")).arg("-initrd").arg(image);
+    command
+}
+
+/// Shows what the guest's kernel said.
+fn show(console: &PathBuf) -> Result<()> {
+    let mut to = io::stderr().lock();
+    for line in BufReader::new(fs::File::open(console)?).lines() {
+        writeln!(to, "guest: {}", line?)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `cargo xtask vm`: the kernel module in a virtual machine.
+//!
+//! What it needs it finds or builds, each part once a machine: Debian's kernel source, the library source of this
+//! machine's rustc, bindgen, the kernel, QEMU. Then it builds the module and the programs of this checkout, starts the
+//! model's server and the machine, and runs the command there.
+
+mod debian;
+mod guest;
+mod kernel;
+mod machine;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+/// Options of `cargo xtask vm`.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The hardware configuration of the machine's NVDLA
+    #[arg(long, default_value = "nv_small")]
+    config: String,
+    /// A kernel source tree to build instead of Debian's
+    #[arg(long)]
+    kernel_source: Option<PathBuf>,
+    /// A folder of the host that the guest sees read-only under its own path
+    #[arg(long = "share")]
+    shares: Vec<PathBuf>,
+    /// Memory of the guest in MiB
+    #[arg(long, default_value_t = 1024)]
+    memory: u32,
+    /// Give a prompt instead of running a command
+    #[arg(long)]
+    shell: bool,
+    /// Show the kernel's messages while it runs
+    #[arg(long)]
+    console: bool,
+    /// Seconds after which the machine is ended
+    #[arg(long, default_value_t = 600)]
+    timeout: u64,
+    /// Build with KASAN, lockdep, kmemleak and the other checks
+    #[arg(long)]
+    checked: bool,
+    /// Options of the model's server (faults on purpose)
+    #[arg(long, allow_hyphen_values = true)]
+    server: Vec<String>,
+    /// The command and its arguments; files are looked for in the checkout and the shares
+    #[arg(last = true)]
+    command: Vec<String>,
+}
+
+/// Runs the command in the guest and gives its exit status.
+pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
+    let checkout = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .context("the checkout's root is two folders above this program's")?;
+    debian::require_tools()?;
+    let toolchain = kernel::Toolchain::find()?;
+    let kernel = kernel::build(&toolchain, arguments.kernel_source.as_deref(), arguments.checked)?;
+    let qemu = debian::qemu()?;
+    let module = kernel::module(&toolchain, &kernel, checkout)?;
+    let programs = guest::programs(checkout)?;
+    let image = guest::initramfs(&module, &programs, checkout, arguments)?;
+    machine::run(&qemu, &kernel, &image, &programs, arguments)
+}
