@@ -1,0 +1,523 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! One device: the engine, the queues of its clients, and who is told when a task ends.
+//!
+//! All state lies under one mutex, which nobody holds while waiting for the device. Tasks start and end in three places:
+//! the interrupt thread, the worker that is kicked when something may start, and the watchdog.
+//!
+//! A task runs alone. When one ends, the next client in turn gets the device for one task, so a client that queues
+//! a thousand tasks delays another's by one.
+
+use kernel::{
+    bindings,
+    device::{
+        self,
+        Bound, //
+    },
+    new_condvar,
+    new_mutex,
+    prelude::*,
+    sync::{
+        aref::ARef,
+        Arc,
+        CondVar,
+        CondVarTimeoutResult,
+        Mutex, //
+    },
+    time::msecs_to_jiffies, //
+};
+
+use super::{
+    engine::{
+        Engine,
+        Failure,
+        Hardware,
+        Progress, //
+    },
+    ffi::{
+        self,
+        Fence,
+        Reset,
+        Watch,
+        Worker, //
+    },
+    identity,
+    job::{
+        Deadline,
+        Job,
+        Place,
+        Places,
+        Slots, //
+    },
+    show::Show,
+    uapi::{
+        config::Config,
+        queue::MAX_QUEUED, //
+    },
+    window::{
+        Registers,
+        Window, //
+    },
+};
+
+/// How many of a client's ended tasks keep their status for a later wait.
+const REMEMBERED: usize = 64;
+
+/// A device.
+#[pin_data]
+pub(crate) struct Accelerator {
+    dev: ARef<device::Device>,
+    window: Window,
+    identity: identity::Identity,
+    fence_context: u64,
+    #[pin]
+    state: Mutex<State>,
+    /// Some task has ended, or the device has gone.
+    #[pin]
+    ended: CondVar,
+}
+
+struct State {
+    engine: Engine<Slots>,
+    reset: Reset,
+    /// The works; gone once the device stops.
+    worker: Option<Worker>,
+    running: Option<Running>,
+    clients: KVec<Queue>,
+    /// Where in `clients` the search for the next task begins.
+    turn: usize,
+    last_client: u64,
+    last_fence: u64,
+    /// The device did not come back from a reset: nothing runs any more.
+    dead: bool,
+    /// What the last task that was ended by the driver was doing.
+    last_failure: Option<Failure>,
+    completed: u64,
+    failed: u64,
+}
+
+/// The task on the device. Its buffers stay until it has ended.
+struct Running {
+    client: u64,
+    sequence: u64,
+    places: Places,
+    fence: Fence,
+    started_ns: u64,
+}
+
+/// A client's tasks.
+struct Queue {
+    client: u64,
+    jobs: KVec<Job>,
+    /// Sequence numbers: given out last, and ended last.
+    submitted: u64,
+    ended: u64,
+    /// How the last tasks ended, by sequence number modulo the length.
+    results: [Result; REMEMBERED],
+    busy_ns: u64,
+}
+
+/// The clock of all deadlines: `CLOCK_MONOTONIC`, in nanoseconds.
+fn now_ns() -> u64 {
+    // SAFETY: May be called in any context of this module.
+    unsafe { bindings::ktime_get() }.unsigned_abs()
+}
+
+impl Accelerator {
+    /// Takes a device over: finds out what it is and brings its registers to a known state.
+    pub(crate) fn new(
+        dev: &device::Device<Bound>,
+        window: Window,
+        config: Option<&'static Config>,
+        reset: Reset,
+    ) -> Result<Arc<Self>> {
+        let identity = identity::identify(dev, &mut Registers(&window), config)?;
+        let mut engine = Engine::new(identity.config);
+        // A loader or an earlier driver may have used the device.
+        engine.adopt(&mut Registers(&window));
+        let accelerator = Arc::pin_init(
+            try_pin_init!(Self {
+                dev: dev.into(),
+                window,
+                identity,
+                fence_context: ffi::fence_context(),
+                state <- new_mutex!(State {
+                    engine,
+                    reset,
+                    worker: None,
+                    running: None,
+                    clients: KVec::new(),
+                    turn: 0,
+                    last_client: 0,
+                    last_fence: 0,
+                    dead: false,
+                    last_failure: None,
+                    completed: 0,
+                    failed: 0,
+                }),
+                ended <- new_condvar!(),
+            }? Error),
+            GFP_KERNEL,
+        )?;
+        // SAFETY: `stop` drops the worker before the accelerator goes; whoever holds the registration calls it.
+        let worker = unsafe { Worker::new(core::ptr::from_ref(&*accelerator).cast())? };
+        accelerator.state.lock().worker = Some(worker);
+        Ok(accelerator)
+    }
+
+    pub(crate) fn config(&self) -> &'static Config {
+        self.identity.config
+    }
+
+    pub(crate) fn hardware_version(&self) -> u32 {
+        self.identity.version
+    }
+
+    pub(crate) fn is_model(&self) -> bool {
+        self.identity.model
+    }
+
+    /// Nanoseconds that a task without a deadline may run.
+    pub(crate) fn default_timeout_ns(&self) -> u64 {
+        u64::from(super::module_parameters::timeout_ms.value()) * 1_000_000
+    }
+
+    /// A new client's number.
+    pub(crate) fn add_client(&self) -> Result<u64> {
+        let mut state = self.state.lock();
+        let client = state.last_client + 1;
+        let queue =
+            Queue { client, jobs: KVec::new(), submitted: 0, ended: 0, results: [Ok(()); REMEMBERED], busy_ns: 0 };
+        state.clients.push(queue, GFP_KERNEL)?;
+        state.last_client = client;
+        Ok(client)
+    }
+
+    /// Forgets a client: cancels what it has queued and ends what it runs.
+    pub(crate) fn remove_client(&self, client: u64) {
+        let cancelled;
+        {
+            let mut state = self.state.lock();
+            if state.running.as_ref().is_some_and(|running| running.client == client) {
+                self.end_running(&mut state, ECANCELED);
+                state.kick();
+            }
+            let Some(position) = state.clients.iter().position(|queue| queue.client == client) else { return };
+            cancelled = state.clients.remove(position).ok();
+        }
+        // Fences of cancelled tasks signal here, outside the lock.
+        drop(cancelled);
+    }
+
+    /// Nanoseconds that the device has worked for the client.
+    pub(crate) fn busy_ns(&self, client: u64) -> u64 {
+        let mut state = self.state.lock();
+        let now = now_ns();
+        let current = match &state.running {
+            Some(running) if running.client == client => now.saturating_sub(running.started_ns),
+            _ => 0,
+        };
+        state.queue(client).map_or(0, |queue| queue.busy_ns) + current
+    }
+
+    /// Validates a task.
+    pub(crate) fn job(&self, places: KVVec<Place>, deadline: Deadline) -> Result<Job> {
+        let number = {
+            let mut state = self.state.lock();
+            state.last_fence += 1;
+            state.last_fence
+        };
+        let fence = Fence::new(self.fence_context, number)?;
+        Job::new(self.config(), Places::new(places), deadline, fence).map_err(|refusal| {
+            if let Some(reason) = refusal.reason {
+                // A program that keeps sending bad tasks shall not fill the log; the developer of one turns this on.
+                dev_dbg!(self.dev, "task refused: {}\n", Show(&reason));
+            }
+            refusal.error
+        })
+    }
+
+    /// A watch on the fence behind a sync_file descriptor.
+    pub(crate) fn watch(&self, fd: i32) -> Result<Watch> {
+        self.state.lock().worker.as_ref().ok_or(ENODEV)?.watch(fd)
+    }
+
+    /// Queues tasks in order and gives the sequence number of the last. Never waits for the device.
+    pub(crate) fn submit(&self, client: u64, jobs: KVVec<Job>) -> Result<u64> {
+        let mut state = self.state.lock();
+        if state.worker.is_none() {
+            return Err(ENODEV);
+        }
+        if state.dead {
+            return Err(EIO);
+        }
+        let queue = state.queue(client).ok_or(ENODEV)?;
+        if queue.jobs.len() + jobs.len() > MAX_QUEUED as usize {
+            return Err(EBUSY);
+        }
+        queue.jobs.reserve(jobs.len(), GFP_KERNEL)?;
+        for mut job in jobs {
+            queue.submitted += 1;
+            job.sequence = queue.submitted;
+            // The room was reserved.
+            queue.jobs.push(job, GFP_KERNEL)?;
+        }
+        let sequence = queue.submitted;
+        self.start_next(&mut state);
+        Ok(sequence)
+    }
+
+    /// Waits until a client's task has ended, and says how. Interrupted by signals.
+    pub(crate) fn wait(&self, client: u64, sequence: u64, deadline_ns: u64) -> Result<Result> {
+        let mut state = self.state.lock();
+        loop {
+            let gone = state.worker.is_none();
+            let queue = state.queue(client).ok_or(ENODEV)?;
+            if sequence == 0 || sequence > queue.submitted {
+                return Err(EINVAL);
+            }
+            if sequence <= queue.ended {
+                return Ok(queue.results[sequence as usize % REMEMBERED]);
+            }
+            if gone {
+                return Err(ENODEV);
+            }
+            let left = deadline_ns.saturating_sub(now_ns());
+            if left == 0 {
+                return Err(ETIMEDOUT);
+            }
+            // A long wait is made of short ones, so that no conversion can overflow.
+            let milliseconds = left.div_ceil(1_000_000).min(60_000);
+            let jiffies = msecs_to_jiffies(milliseconds as u32);
+            if let CondVarTimeoutResult::Signal { .. } = self.ended.wait_interruptible_timeout(&mut state, jiffies) {
+                return Err(ERESTARTSYS);
+            }
+        }
+    }
+
+    /// The interrupt thread. False when the interrupt was not this device's.
+    pub(crate) fn interrupt(&self) -> bool {
+        let mut state = self.state.lock();
+        if !state.engine.interrupt(&mut Registers(&self.window)) {
+            return false;
+        }
+        self.process(&mut state);
+        self.start_next(&mut state);
+        true
+    }
+
+    /// Something may be ready to start.
+    fn advance(&self) {
+        let mut state = self.state.lock();
+        self.process(&mut state);
+        self.start_next(&mut state);
+    }
+
+    /// The watchdog fired.
+    fn expired(&self) {
+        let mut state = self.state.lock();
+        let now = now_ns();
+        let Some(failure) = state.engine.check_deadline(&mut Registers(&self.window), now) else {
+            // The task that it was armed for has ended, or it fired a little early.
+            if let (true, Some(worker)) = (state.running.is_some(), &state.worker) {
+                worker.arm(state.engine.deadline_ns().saturating_sub(now));
+            }
+            return;
+        };
+        dev_err!(self.dev, "task ended by the driver: {}\n", Show(&failure));
+        state.last_failure = Some(failure);
+        self.end_running(&mut state, ETIMEDOUT);
+        self.start_next(&mut state);
+    }
+
+    /// Takes the device down: nothing starts any more, what runs is ended, who waits is told.
+    pub(crate) fn stop(&self) {
+        let (worker, cancelled) = {
+            let mut state = self.state.lock();
+            let worker = state.worker.take();
+            if state.running.is_some() {
+                self.end_running(&mut state, ENODEV);
+            }
+            let mut cancelled = KVec::new();
+            for queue in &mut state.clients {
+                let jobs = core::mem::replace(&mut queue.jobs, KVec::new());
+                for job in &jobs {
+                    queue.results[job.sequence as usize % REMEMBERED] = Err(ENODEV);
+                    queue.ended = job.sequence;
+                }
+                // Without memory the jobs go right here, which only means under the lock.
+                let _ = cancelled.push(jobs, GFP_KERNEL);
+            }
+            (worker, cancelled)
+        };
+        // Watches use the worker, so they go first; the works take the lock, so it must be free.
+        drop(cancelled);
+        drop(worker);
+        self.ended.notify_all();
+    }
+
+    /// Lets the engine do what the interrupts so far allow, to the end of the running task.
+    fn process(&self, state: &mut State) {
+        loop {
+            match state.engine.process_events(&mut Registers(&self.window), now_ns()) {
+                Progress::Completed { .. } => {}
+                Progress::Ended(task) => {
+                    if let Some(running) = &mut state.running {
+                        // The list was found inside its buffer when the task was validated.
+                        let _ = task.write_statistics(&mut running.places);
+                    }
+                    state.completed += 1;
+                    self.finish(state, Ok(()));
+                    return;
+                }
+                Progress::Waiting { poll } => {
+                    if poll {
+                        state.kick();
+                    }
+                    return;
+                }
+                Progress::Idle => return,
+            }
+        }
+    }
+
+    /// Gives the device to the next client in turn whose first task is ready.
+    fn start_next(&self, state: &mut State) {
+        while state.running.is_none() && !state.dead && state.worker.is_some() {
+            let count = state.clients.len();
+            let Some(position) =
+                (0..count).map(|step| (state.turn + step) % count).find(|&at| state.clients[at].is_ready())
+            else {
+                return;
+            };
+            state.turn = (position + 1) % count;
+            let queue = &mut state.clients[position];
+            let client = queue.client;
+            let Ok(mut job) = queue.jobs.remove(0) else { return };
+            let dependency = job.dependency();
+            let Some(task) = job.task.take() else { continue };
+            let now = now_ns();
+            let deadline = job.deadline.from(now, self.default_timeout_ns());
+            let Job { sequence, places, fence, .. } = job;
+            state.running = Some(Running { client, sequence, places, fence, started_ns: now });
+            if let Some(Err(error)) = dependency {
+                self.finish(state, Err(error));
+                continue;
+            }
+            if state.engine.submit(&mut Registers(&self.window), task, now, deadline).is_err() {
+                // The engine is idle, was reset, and the task is for its configuration.
+                self.finish(state, Err(EIO));
+                continue;
+            }
+            if let Some(worker) = &state.worker {
+                worker.arm(deadline.saturating_sub(now));
+            }
+            self.process(state);
+        }
+    }
+
+    /// Ends the running task for a reason of the driver's, and brings the device back.
+    fn end_running(&self, state: &mut State, error: Error) {
+        let hardware = &mut Registers(&self.window);
+        state.engine.abort(hardware);
+        if state.reset.perform(&self.dev).is_ok() {
+            state.engine.reset();
+            state.engine.adopt(hardware);
+        } else if is_idle(hardware, self.config()) {
+            // There is no way to reset it, but what it was given has ended.
+            state.engine.adopt(hardware);
+        } else {
+            dev_err!(self.dev, "the device neither ends its operation nor can be reset: it takes no more tasks\n");
+            state.dead = true;
+        }
+        state.failed += 1;
+        self.finish(state, Err(error));
+        if state.dead {
+            self.fail_queued(state);
+        }
+    }
+
+    /// Fails whatever is queued on a device that is dead.
+    fn fail_queued(&self, state: &mut State) {
+        for queue in &mut state.clients {
+            while let Ok(mut job) = queue.jobs.remove(0) {
+                queue.results[job.sequence as usize % REMEMBERED] = Err(EIO);
+                queue.ended = job.sequence;
+                job.fence.signal(Err(EIO));
+            }
+        }
+        self.ended.notify_all();
+    }
+
+    /// Tells everybody that the running task has ended.
+    fn finish(&self, state: &mut State, result: Result) {
+        let Some(mut running) = state.running.take() else { return };
+        if let Some(worker) = &state.worker {
+            worker.disarm();
+        }
+        let busy = now_ns().saturating_sub(running.started_ns);
+        if let Some(queue) = state.queue(running.client) {
+            queue.busy_ns += busy;
+            queue.ended = running.sequence;
+            queue.results[running.sequence as usize % REMEMBERED] = result;
+        }
+        running.fence.signal(result);
+        self.ended.notify_all();
+    }
+}
+
+impl State {
+    fn queue(&mut self, client: u64) -> Option<&mut Queue> {
+        self.clients.iter_mut().find(|queue| queue.client == client)
+    }
+
+    fn kick(&self) {
+        if let Some(worker) = &self.worker {
+            worker.kick();
+        }
+    }
+}
+
+impl Queue {
+    /// Whether the first task may run: what it waits for has happened.
+    fn is_ready(&self) -> bool {
+        self.jobs.first().is_some_and(|job| job.dependency().is_some())
+    }
+}
+
+/// Whether no register group runs anything.
+fn is_idle(hardware: &mut Registers<'_>, config: &Config) -> bool {
+    use super::uapi::reg::{
+        cdma,
+        Block, //
+    };
+    // Every block with groups has its status at the same offset.
+    let status = u32::from(cdma::S_STATUS.offset);
+    Block::ALL
+        .into_iter()
+        .skip_while(|block| *block != Block::Cdma)
+        .filter_map(|block| block.base(config.family))
+        .all(|base| hardware.read(base + status) == 0)
+}
+
+/// The worker was kicked.
+///
+/// # Safety
+///
+/// `core` must be the accelerator that the worker was made with.
+#[no_mangle]
+unsafe extern "C" fn nvdla_core_advance(core: *mut c_void) {
+    // SAFETY: By this function's condition.
+    unsafe { &*core.cast::<Accelerator>() }.advance();
+}
+
+/// The watchdog fired.
+///
+/// # Safety
+///
+/// As [`nvdla_core_advance`].
+#[no_mangle]
+unsafe extern "C" fn nvdla_core_expired(core: *mut c_void) {
+    // SAFETY: By this function's condition.
+    unsafe { &*core.cast::<Accelerator>() }.expired();
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The DRM driver, and the probe that both buses share.
+
+use kernel::{
+    bindings,
+    device::{
+        self,
+        Bound,
+        DeviceContext, //
+    },
+    drm,
+    irq,
+    prelude::*,
+    sync::Arc, //
+};
+
+use super::{
+    accelerator::Accelerator,
+    client::Client,
+    ffi::{
+        self,
+        Reset, //
+    },
+    gem,
+    ioctl,
+    uapi::config::Config,
+    window::Window, //
+};
+
+/// The DRM driver, the same for every bus.
+pub(crate) struct Driver;
+
+/// The device behind a DRM device: on a PCI or a platform bus, of which only the generic device matters here.
+#[repr(transparent)]
+pub(crate) struct Parent<Ctx: DeviceContext>(device::Device<Ctx>);
+
+impl<Ctx: DeviceContext> Parent<Ctx> {
+    fn new(dev: &device::Device<Ctx>) -> &Self {
+        // SAFETY: `Parent` is a transparent wrapper.
+        unsafe { &*core::ptr::from_ref(dev).cast() }
+    }
+}
+
+impl<Ctx: DeviceContext> AsRef<device::Device<Ctx>> for Parent<Ctx> {
+    fn as_ref(&self) -> &device::Device<Ctx> {
+        &self.0
+    }
+}
+
+// SAFETY: The generic device is at offset 0 of itself.
+unsafe impl<Ctx: DeviceContext> device::AsBusDevice<Ctx> for Parent<Ctx> {
+    const OFFSET: usize = 0;
+}
+
+/// What a registered device has. Dropped in order when the device goes: interrupts stop, then the accelerator.
+#[pin_data]
+pub(crate) struct Registered<'a> {
+    #[pin]
+    irq: irq::ThreadedRegistration<'a, Handler>,
+    pub(crate) accelerator: Stop,
+}
+
+/// The accelerator; stops when dropped.
+pub(crate) struct Stop(pub(crate) Arc<Accelerator>);
+
+impl Drop for Stop {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+/// The interrupt handler.
+pub(crate) struct Handler(Arc<Accelerator>);
+
+impl irq::ThreadedHandler for Handler {
+    fn handle_threaded(&self) -> irq::IrqReturn {
+        if self.0.interrupt() {
+            irq::IrqReturn::Handled
+        } else {
+            irq::IrqReturn::None
+        }
+    }
+}
+
+#[vtable]
+impl drm::Driver for Driver {
+    type Data = Arc<Accelerator>;
+    type RegistrationData<'a> = Registered<'a>;
+    type File = Client;
+    type Object = gem::Object;
+    type ParentDevice<Ctx: DeviceContext> = Parent<Ctx>;
+
+    const INFO: drm::DriverInfo =
+        drm::DriverInfo { major: 1, minor: 0, patchlevel: 0, name: c"nvdla", desc: c"NVDLA deep learning accelerator" };
+    const FEAT_RENDER: bool = true;
+    const IOCTLS: &'static [drm::ioctl::DrmIoctlDescriptor] = ioctl::TABLE;
+}
+
+/// The C device of a DRM device.
+pub(crate) fn drm_raw<C: drm::DeviceContext>(dev: &drm::Device<Driver, C>) -> *mut bindings::drm_device {
+    // The kernel crate's device is `repr(C)` and starts with the C device.
+    core::ptr::from_ref(dev).cast_mut().cast()
+}
+
+/// A device that is bound: dropping it takes it down.
+pub(crate) struct Device<'bound> {
+    _registration: drm::Registration<'bound, Driver>,
+}
+
+/// Brings a device up, whichever bus found it.
+///
+/// `config` is what the bus says the hardware is; `None` lets the hardware's own registers say it.
+pub(crate) fn probe<'bound>(
+    dev: &'bound device::Device<Bound>,
+    window: Window,
+    irq: irq::IrqRequest<'bound>,
+    config: Option<&'static Config>,
+    reset: Reset,
+) -> Result<Device<'bound>> {
+    let accelerator = Accelerator::new(dev, window, config, reset)?;
+    let config = accelerator.config();
+    dev_info!(dev, "{}, hardware version {:#x}\n", config.name, accelerator.hardware_version());
+
+    let data = accelerator.clone();
+    let drm = drm::UnregisteredDevice::<Driver>::new(Parent::new(dev), Ok(data))?;
+    // SAFETY: The device is not registered yet, so nobody uses its tables.
+    unsafe { ffi::nvdla_drm_extend(drm_raw(&*drm)) };
+
+    let handler = Handler(accelerator.clone());
+    let registered = try_pin_init!(Registered {
+        // SAFETY: The registration is part of the registration data, which is dropped and never forgotten.
+        irq <- unsafe {
+            irq::ThreadedRegistration::new(
+                irq,
+                irq::Flags::ONESHOT | irq::Flags::SHARED,
+                c"nvdla",
+                Ok::<_, Error>(handler),
+            )
+        },
+        accelerator: Stop(accelerator),
+    }? Error);
+    // SAFETY: Kept in the bus device's data, never forgotten.
+    let registration = unsafe { drm::Registration::new(dev, drm, registered, 0)? };
+    Ok(Device { _registration: registration })
+}

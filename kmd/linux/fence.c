@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Fences: one for each task, exported to user space as a sync_file, and foreign ones that a task waits for.
+ */
+
+#include <linux/dma-fence.h>
+#include <linux/fcntl.h>
+#include <linux/file.h>
+#include <linux/slab.h>
+#include <linux/sync_file.h>
+
+#include "helpers.h"
+
+static const char *nvdla_fence_driver(struct dma_fence *fence)
+{
+	return "nvdla";
+}
+
+static const char *nvdla_fence_timeline(struct dma_fence *fence)
+{
+	return "nvdla-task";
+}
+
+/* No release and no wait: the core lets go of this table when the fence signals, so that the module can unload. */
+static const struct dma_fence_ops nvdla_fence_ops = {
+	.get_driver_name = nvdla_fence_driver,
+	.get_timeline_name = nvdla_fence_timeline,
+};
+
+u64 nvdla_fence_context(void)
+{
+	return dma_fence_context_alloc(1);
+}
+
+struct dma_fence *nvdla_fence_create(u64 context, u64 seqno)
+{
+	struct dma_fence *fence = kzalloc(sizeof(*fence), GFP_KERNEL);
+
+	if (fence)
+		dma_fence_init64(fence, &nvdla_fence_ops, NULL, context, seqno);
+	return fence;
+}
+
+/* A descriptor that polls readable when the fence has signalled. */
+int nvdla_fence_export(struct dma_fence *fence)
+{
+	int fd = get_unused_fd_flags(O_CLOEXEC);
+	struct sync_file *sync;
+
+	if (fd < 0)
+		return fd;
+	sync = sync_file_create(fence);
+	if (!sync) {
+		put_unused_fd(fd);
+		return -ENOMEM;
+	}
+	fd_install(fd, sync->file);
+	return fd;
+}
+
+void nvdla_fence_put(struct dma_fence *fence)
+{
+	dma_fence_put(fence);
+}
+
+void nvdla_fence_signal(struct dma_fence *fence, int error)
+{
+	if (error)
+		dma_fence_set_error(fence, error);
+	dma_fence_signal(fence);
+}
+
+/* A task's wait for a foreign fence. */
+struct nvdla_watch {
+	struct dma_fence_cb callback;
+	struct dma_fence *fence;
+	struct nvdla_worker *worker;
+};
+
+static void nvdla_watch_signalled(struct dma_fence *fence, struct dma_fence_cb *callback)
+{
+	nvdla_worker_kick(container_of(callback, struct nvdla_watch, callback)->worker);
+}
+
+/*
+ * Watches the fence behind a sync_file descriptor: the worker is kicked when it signals. Returns an error pointer for a
+ * descriptor that is no sync_file, and when memory is short.
+ */
+struct nvdla_watch *nvdla_watch_create(int fd, struct nvdla_worker *worker)
+{
+	struct dma_fence *fence = sync_file_get_fence(fd);
+	struct nvdla_watch *watch;
+
+	if (!fence)
+		return ERR_PTR(-EBADF);
+	watch = kzalloc(sizeof(*watch), GFP_KERNEL);
+	if (!watch) {
+		dma_fence_put(fence);
+		return ERR_PTR(-ENOMEM);
+	}
+	watch->fence = fence;
+	watch->worker = worker;
+	/* Fails only when the fence has signalled, and then nobody needs to be told. */
+	if (dma_fence_add_callback(fence, &watch->callback, nvdla_watch_signalled))
+		INIT_LIST_HEAD(&watch->callback.node);
+	return watch;
+}
+
+/* After this the callback does not run any more. */
+void nvdla_watch_destroy(struct nvdla_watch *watch)
+{
+	dma_fence_remove_callback(watch->fence, &watch->callback);
+	dma_fence_put(watch->fence);
+	kfree(watch);
+}
+
+/* 0 while the fence is pending, 1 when it has signalled well, a negative error when it has failed. */
+int nvdla_watch_status(struct nvdla_watch *watch)
+{
+	return dma_fence_get_status(watch->fence);
+}

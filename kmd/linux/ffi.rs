@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The C helpers of this module (`helpers.h`), where the kernel crate has no abstraction. Only safe types elsewhere in
+//! the module call them.
+
+use kernel::{
+    bindings,
+    device::{
+        self,
+        Bound, //
+    },
+    error::to_result,
+    prelude::*, //
+};
+
+/// `struct nvdla_memory`: the memory behind a GEM object.
+#[repr(C)]
+pub(crate) struct Memory {
+    pub(crate) vaddr: *mut c_void,
+    pub(crate) dma_address: u64,
+    pub(crate) size: u64,
+    dev: *mut c_void,
+    imported: *mut c_void,
+    dma_buf: *mut c_void,
+}
+
+impl Memory {
+    pub(crate) const fn empty() -> Self {
+        Self {
+            vaddr: core::ptr::null_mut(),
+            dma_address: 0,
+            size: 0,
+            dev: core::ptr::null_mut(),
+            imported: core::ptr::null_mut(),
+            dma_buf: core::ptr::null_mut(),
+        }
+    }
+}
+
+// The kernel's structures are only passed on by pointer; some hold empty structures, which C and Rust both give no size.
+#[allow(improper_ctypes)]
+extern "C" {
+    pub(crate) fn nvdla_memory_alloc(drm: *mut bindings::drm_device, size: u64, memory: *mut Memory) -> c_int;
+    pub(crate) fn nvdla_memory_import(
+        attachment: *mut bindings::dma_buf_attachment,
+        table: *mut bindings::sg_table,
+        memory: *mut Memory,
+    ) -> c_int;
+    pub(crate) fn nvdla_memory_free(memory: *mut Memory);
+    pub(crate) fn nvdla_gem_extend(object: *mut bindings::drm_gem_object);
+    pub(crate) fn nvdla_gem_from_fd(
+        drm: *mut bindings::drm_device,
+        file: *mut bindings::drm_file,
+        fd: c_int,
+    ) -> *mut bindings::drm_gem_object;
+    pub(crate) fn nvdla_drm_extend(drm: *mut bindings::drm_device);
+    fn nvdla_platform_start(dev: *mut bindings::device) -> *mut c_void;
+    fn nvdla_reset(dev: *mut bindings::device, lines: *mut c_void) -> c_int;
+    fn nvdla_fence_context() -> u64;
+    fn nvdla_fence_create(context: u64, seqno: u64) -> *mut c_void;
+    fn nvdla_fence_export(fence: *mut c_void) -> c_int;
+    fn nvdla_fence_signal(fence: *mut c_void, error: c_int);
+    fn nvdla_fence_put(fence: *mut c_void);
+    fn nvdla_watch_create(fd: c_int, worker: *mut c_void) -> *mut c_void;
+    fn nvdla_watch_destroy(watch: *mut c_void);
+    fn nvdla_watch_status(watch: *mut c_void) -> c_int;
+    fn nvdla_worker_create(core: *mut c_void) -> *mut c_void;
+    fn nvdla_worker_destroy(worker: *mut c_void);
+    fn nvdla_worker_kick(worker: *mut c_void);
+    fn nvdla_worker_arm(worker: *mut c_void, ns: u64);
+    fn nvdla_worker_disarm(worker: *mut c_void);
+}
+
+/// A DMA fence context: fences of one signal in the order of their numbers.
+pub(crate) fn fence_context() -> u64 {
+    // SAFETY: No arguments, no conditions.
+    unsafe { nvdla_fence_context() }
+}
+
+/// A task's own fence. It is signalled once: by [`Fence::signal`], or with `-ECANCELED` when it is dropped before.
+pub(crate) struct Fence {
+    raw: *mut c_void,
+    signalled: bool,
+}
+
+// SAFETY: A DMA fence is reference-counted and may be used from any thread.
+unsafe impl Send for Fence {}
+// SAFETY: As above; every function here is one that the DMA fence core locks itself.
+unsafe impl Sync for Fence {}
+
+impl Fence {
+    pub(crate) fn new(context: u64, number: u64) -> Result<Self> {
+        // SAFETY: No conditions.
+        let raw = unsafe { nvdla_fence_create(context, number) };
+        if raw.is_null() {
+            return Err(ENOMEM);
+        }
+        Ok(Self { raw, signalled: false })
+    }
+
+    /// A file descriptor that polls readable once the fence has signalled.
+    pub(crate) fn export(&self) -> Result<i32> {
+        // SAFETY: `raw` is a fence with a reference of ours.
+        let fd = unsafe { nvdla_fence_export(self.raw) };
+        to_result(fd)?;
+        Ok(fd)
+    }
+
+    pub(crate) fn signal(&mut self, result: Result) {
+        if !core::mem::replace(&mut self.signalled, true) {
+            // SAFETY: `raw` is a fence with a reference of ours, not signalled yet.
+            unsafe { nvdla_fence_signal(self.raw, result.err().map_or(0, |e| e.to_errno())) };
+        }
+    }
+}
+
+impl Drop for Fence {
+    fn drop(&mut self) {
+        self.signal(Err(ECANCELED));
+        // SAFETY: Gives back the reference of `nvdla_fence_create`.
+        unsafe { nvdla_fence_put(self.raw) };
+    }
+}
+
+/// The works of a device: "look for the next task" and "the running task's time is up".
+pub(crate) struct Worker(*mut c_void);
+
+// SAFETY: Work items may be queued from any thread.
+unsafe impl Send for Worker {}
+// SAFETY: As above.
+unsafe impl Sync for Worker {}
+
+impl Worker {
+    /// # Safety
+    ///
+    /// `core` must be what `nvdla_core_advance` and `nvdla_core_expired` expect, and stay valid until the worker is
+    /// dropped.
+    pub(crate) unsafe fn new(core: *const c_void) -> Result<Self> {
+        // SAFETY: The caller keeps `core` valid.
+        let raw = unsafe { nvdla_worker_create(core.cast_mut()) };
+        if raw.is_null() {
+            return Err(ENOMEM);
+        }
+        Ok(Self(raw))
+    }
+
+    pub(crate) fn kick(&self) {
+        // SAFETY: The worker is valid until dropped.
+        unsafe { nvdla_worker_kick(self.0) };
+    }
+
+    /// Moves the deadline to `ns` nanoseconds from now.
+    pub(crate) fn arm(&self, ns: u64) {
+        // SAFETY: The worker is valid until dropped.
+        unsafe { nvdla_worker_arm(self.0, ns) };
+    }
+
+    pub(crate) fn disarm(&self) {
+        // SAFETY: The worker is valid until dropped.
+        unsafe { nvdla_worker_disarm(self.0) };
+    }
+
+    /// Watches the fence behind a sync_file descriptor.
+    ///
+    /// The watch must be dropped before the worker is.
+    pub(crate) fn watch(&self, fd: i32) -> Result<Watch> {
+        // SAFETY: The worker is valid; the helper checks the descriptor.
+        let raw = kernel::error::from_err_ptr(unsafe { nvdla_watch_create(fd, self.0) })?;
+        Ok(Watch(raw))
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // SAFETY: Nobody else has the pointer; the works are waited for.
+        unsafe { nvdla_worker_destroy(self.0) };
+    }
+}
+
+/// A foreign fence that a task waits for.
+pub(crate) struct Watch(*mut c_void);
+
+// SAFETY: A watch may be destroyed from any thread.
+unsafe impl Send for Watch {}
+// SAFETY: As above; its status is read under the fence's own lock.
+unsafe impl Sync for Watch {}
+
+impl Watch {
+    /// `None` while the fence is pending, then how it ended.
+    pub(crate) fn status(&self) -> Option<Result> {
+        // SAFETY: The watch holds its fence.
+        match unsafe { nvdla_watch_status(self.0) } {
+            0 => None,
+            status => Some(if status < 0 { Err(Error::from_errno(status)) } else { Ok(()) }),
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        // SAFETY: Nobody else has the pointer.
+        unsafe { nvdla_watch_destroy(self.0) };
+    }
+}
+
+/// The C device of a device.
+fn device_raw<C: device::DeviceContext>(dev: &device::Device<C>) -> *mut bindings::device {
+    // The kernel crate's device is a transparent wrapper.
+    core::ptr::from_ref(dev).cast_mut().cast()
+}
+
+/// How a device is brought back when it does not answer any more.
+pub(crate) struct Reset {
+    /// The device tree's reset lines; null where there are none.
+    lines: *mut c_void,
+}
+
+// SAFETY: Reset lines may be pulled from any thread; the caller's lock makes it one at a time.
+unsafe impl Send for Reset {}
+
+impl Reset {
+    /// The bus resets the device, if it can.
+    pub(crate) fn of_the_bus() -> Self {
+        Self { lines: core::ptr::null_mut() }
+    }
+
+    /// Turns on what the device tree names: reserved memory, clocks, resets. All of it is given back when the device is
+    /// unbound.
+    pub(crate) fn of_the_tree(dev: &device::Device<Bound>) -> Result<Self> {
+        // SAFETY: The device is bound.
+        let lines = kernel::error::from_err_ptr(unsafe { nvdla_platform_start(device_raw(dev)) })?;
+        Ok(Self { lines })
+    }
+
+    /// Resets the device.
+    pub(crate) fn perform(&self, dev: &device::Device) -> Result {
+        // SAFETY: The device exists; its reset lines are there as long as it is bound, and after that nobody calls this.
+        to_result(unsafe { nvdla_reset(device_raw(dev), self.lines) })
+    }
+}

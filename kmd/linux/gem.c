@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Memory of GEM objects. The kernel crate's plain GEM object has neither mmap nor a scatter table; this gives it both,
+ * on memory that is contiguous for the device.
+ */
+
+#include <linux/dma-buf.h>
+#include <linux/dma-mapping.h>
+#include <linux/iosys-map.h>
+#include <linux/module.h>
+#include <linux/slab.h>
+#include <drm/drm_device.h>
+#include <drm/drm_gem.h>
+#include <drm/drm_prime.h>
+
+#include "helpers.h"
+
+MODULE_IMPORT_NS("DMA_BUF");
+
+int nvdla_memory_alloc(struct drm_device *drm, u64 size, struct nvdla_memory *memory)
+{
+	struct device *dev = drm_dev_dma_dev(drm);
+	dma_addr_t address;
+
+	if (size != (size_t)size)
+		return -EINVAL;
+	memory->vaddr = dma_alloc_attrs(dev, size, &address, GFP_KERNEL | __GFP_NOWARN, DMA_ATTR_WRITE_COMBINE);
+	if (!memory->vaddr)
+		return -ENOMEM;
+	memory->dma_address = address;
+	memory->size = size;
+	/* The memory may outlive the driver's binding to the device, never the device. */
+	memory->dev = get_device(dev);
+	return 0;
+}
+
+int nvdla_memory_import(struct dma_buf_attachment *attachment, struct sg_table *table, struct nvdla_memory *memory)
+{
+	struct iosys_map map;
+	int ret;
+
+	/* The hardware has no scatter list. */
+	if (drm_prime_get_contiguous_size(table) < attachment->dmabuf->size)
+		return -EINVAL;
+	ret = dma_buf_vmap_unlocked(attachment->dmabuf, &map);
+	if (ret)
+		return ret;
+	if (map.is_iomem) {
+		dma_buf_vunmap_unlocked(attachment->dmabuf, &map);
+		return -EINVAL;
+	}
+	memory->vaddr = map.vaddr;
+	memory->dma_address = sg_dma_address(table->sgl);
+	memory->size = attachment->dmabuf->size;
+	memory->imported = table;
+	memory->dma_buf = attachment->dmabuf;
+	return 0;
+}
+
+/* Frees what nvdla_memory_alloc() took. Imported memory goes with its object, in nvdla_gem_free(). */
+void nvdla_memory_free(struct nvdla_memory *memory)
+{
+	if (!memory->dev)
+		return;
+	dma_free_attrs(memory->dev, memory->size, memory->vaddr, memory->dma_address, DMA_ATTR_WRITE_COMBINE);
+	put_device(memory->dev);
+	memory->dev = NULL;
+}
+
+static const struct drm_gem_object_funcs *plain_funcs;
+
+static void nvdla_gem_free(struct drm_gem_object *object)
+{
+	struct nvdla_memory *memory = nvdla_object_memory(object);
+
+	if (object->import_attach) {
+		struct iosys_map map = IOSYS_MAP_INIT_VADDR(memory->vaddr);
+
+		dma_buf_vunmap_unlocked(memory->dma_buf, &map);
+		drm_prime_gem_destroy(object, memory->imported);
+	}
+	plain_funcs->free(object);
+}
+
+static int nvdla_gem_open(struct drm_gem_object *object, struct drm_file *file)
+{
+	return plain_funcs->open(object, file);
+}
+
+static void nvdla_gem_close(struct drm_gem_object *object, struct drm_file *file)
+{
+	plain_funcs->close(object, file);
+}
+
+static struct sg_table *nvdla_gem_get_sg_table(struct drm_gem_object *object)
+{
+	struct nvdla_memory *memory = nvdla_object_memory(object);
+	struct sg_table *table;
+	int ret;
+
+	if (!memory->dev)
+		return ERR_PTR(-EINVAL);
+	table = kzalloc(sizeof(*table), GFP_KERNEL);
+	if (!table)
+		return ERR_PTR(-ENOMEM);
+	ret = dma_get_sgtable_attrs(memory->dev, table, memory->vaddr, memory->dma_address, memory->size,
+				    DMA_ATTR_WRITE_COMBINE);
+	if (ret) {
+		kfree(table);
+		return ERR_PTR(ret);
+	}
+	return table;
+}
+
+static int nvdla_gem_vmap(struct drm_gem_object *object, struct iosys_map *map)
+{
+	iosys_map_set_vaddr(map, nvdla_object_memory(object)->vaddr);
+	return 0;
+}
+
+static int nvdla_gem_mmap(struct drm_gem_object *object, struct vm_area_struct *vma)
+{
+	struct nvdla_memory *memory = nvdla_object_memory(object);
+
+	if (!memory->dev) {
+		int ret = dma_buf_mmap(memory->dma_buf, vma, 0);
+
+		/* dma_buf_mmap() made the mapping the exporter's; the reference that DRM took is not needed. */
+		if (!ret)
+			drm_gem_object_put(object);
+		return ret;
+	}
+	/* DRM's fake offset has served; the whole object is mapped from its start. */
+	vma->vm_pgoff -= drm_vma_node_start(&object->vma_node);
+	vm_flags_mod(vma, VM_DONTDUMP | VM_DONTEXPAND, VM_PFNMAP);
+	return dma_mmap_attrs(memory->dev, vma, memory->vaddr, memory->dma_address, vma->vm_end - vma->vm_start,
+			      DMA_ATTR_WRITE_COMBINE);
+}
+
+static const struct vm_operations_struct nvdla_vm_ops = {
+	.open = drm_gem_vm_open,
+	.close = drm_gem_vm_close,
+};
+
+static const struct drm_gem_object_funcs nvdla_gem_funcs = {
+	.free = nvdla_gem_free,
+	.open = nvdla_gem_open,
+	.close = nvdla_gem_close,
+	.get_sg_table = nvdla_gem_get_sg_table,
+	.vmap = nvdla_gem_vmap,
+	.mmap = nvdla_gem_mmap,
+	.vm_ops = &nvdla_vm_ops,
+};
+
+/*
+ * Replaces the kernel crate's function table by one that adds memory to it. The crate has one table for all objects of a
+ * type, so remembering it is the same for each.
+ */
+void nvdla_gem_extend(struct drm_gem_object *object)
+{
+	if (object->funcs == &nvdla_gem_funcs)
+		return;
+	WRITE_ONCE(plain_funcs, object->funcs);
+	object->funcs = &nvdla_gem_funcs;
+}
+
+/* The object behind a dma-buf descriptor, with a reference that the caller must put. */
+struct drm_gem_object *nvdla_gem_from_fd(struct drm_device *drm, struct drm_file *file, int fd)
+{
+	struct drm_gem_object *object;
+	struct dma_buf *buffer = dma_buf_get(fd);
+	u32 handle;
+	int ret;
+
+	if (IS_ERR(buffer))
+		return ERR_CAST(buffer);
+	if (drm_gem_is_prime_exported_dma_buf(drm, buffer)) {
+		/* One of our own: no handle is needed, and none is left behind in the client's table. */
+		object = buffer->priv;
+		drm_gem_object_get(object);
+		dma_buf_put(buffer);
+		return object;
+	}
+	dma_buf_put(buffer);
+	ret = drm_gem_prime_fd_to_handle(drm, file, fd, &handle);
+	if (ret)
+		return ERR_PTR(ret);
+	object = drm_gem_object_lookup(file, handle);
+	return object ?: ERR_PTR(-ENOENT);
+}

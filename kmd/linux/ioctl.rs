@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The ioctls: NVIDIA's four, as existing user space calls them, and the driver's own three.
+
+use kernel::{
+    bindings,
+    drm::{
+        self,
+        gem::BaseObject,
+        ioctl::{
+            self,
+            internal, //
+        }, //
+    },
+    prelude::*,
+    uaccess::{
+        UserPtr,
+        UserSlice, //
+    }, //
+};
+
+use super::{
+    client::Client,
+    driver::{
+        Driver,
+        Registered, //
+    },
+    gem,
+    job::{
+        Deadline,
+        Place, //
+    },
+    uapi::{
+        ioctl as first,
+        queue, //
+    },
+};
+
+type Device = drm::Device<Driver, drm::Registered>;
+type File = drm::File<Client>;
+
+/// `kernel::declare_drm_ioctls!` takes its types from the kernel's own uapi crate; this one takes any plain data.
+macro_rules! ioctls {
+    ($(($number:expr, $name:ident, $type:ty, $handler:expr)),* $(,)?) => {
+        /// The ioctl table, indexed by driver command.
+        pub(crate) const TABLE: &[ioctl::DrmIoctlDescriptor] = &[$(
+            internal::drm_ioctl_desc {
+                cmd: ioctl::IOWR::<$type>($number + bindings::DRM_COMMAND_BASE),
+                func: {
+                    #[allow(non_snake_case)]
+                    unsafe extern "C" fn $name(
+                        dev: *mut internal::drm_device,
+                        data: *mut c_void,
+                        file: *mut internal::drm_file,
+                    ) -> c_int {
+                        // SAFETY: DRM keeps the device alive for the call, and it is of this driver.
+                        let dev: &drm::Device<Driver, drm::Ioctl> = unsafe { drm::Device::from_raw(dev) };
+                        let Some(guard) = dev.registration_guard() else {
+                            return ENODEV.to_errno();
+                        };
+                        // SAFETY: `drm_ioctl` hands over a buffer of at least the size in the command; the type is
+                        // plain data, for which every bit pattern is valid.
+                        let data = unsafe { &mut *data.cast::<$type>() };
+                        // SAFETY: An open file of this driver.
+                        let file: &File = unsafe { drm::File::from_raw(file) };
+                        match guard.registration_data_with(|registered| $handler(&*guard, registered, data, file)) {
+                            Ok(()) => 0,
+                            Err(error) => error.to_errno(),
+                        }
+                    }
+                    Some($name)
+                },
+                flags: ioctl::RENDER_ALLOW,
+                name: kernel::str::as_char_ptr_in_const_context(kernel::c_str!(stringify!($name))),
+            }
+        ),*];
+    };
+}
+
+ioctls! {
+    (0x00, NVDLA_SUBMIT, first::SubmitArgs, submit_first),
+    (0x01, NVDLA_GEM_CREATE, first::GemCreateArgs, gem_create),
+    (0x02, NVDLA_GEM_MMAP, first::GemMapOffsetArgs, gem_map_offset),
+    (0x03, NVDLA_GEM_DESTROY, first::GemDestroyArgs, gem_destroy),
+    (queue::QUERY_COMMAND, NVDLA_QUERY, queue::Query, query),
+    (queue::SUBMIT_COMMAND, NVDLA_SUBMIT_TASKS, queue::Submit, submit),
+    (queue::WAIT_COMMAND, NVDLA_WAIT, queue::Wait, wait),
+}
+
+/// Copies an array of `count` fixed-size records from user memory.
+fn copy_records<const SIZE: usize>(pointer: u64, count: usize) -> Result<KVVec<[u8; SIZE]>> {
+    let bytes = count.checked_mul(SIZE).ok_or(EINVAL)?;
+    let mut reader = UserSlice::new(UserPtr::from_addr(usize::try_from(pointer)?), bytes).reader();
+    let mut records = KVVec::with_capacity(count, GFP_KERNEL)?;
+    for _ in 0..count {
+        let mut record = [0; SIZE];
+        reader.read_slice(&mut record)?;
+        records.push(record, GFP_KERNEL)?;
+    }
+    Ok(records)
+}
+
+fn gem_create(dev: &Device, _: &Registered<'_>, args: &mut first::GemCreateArgs, file: &File) -> Result {
+    if args.flags != 0 {
+        return Err(EINVAL);
+    }
+    let object = gem::create(dev, args.size)?;
+    args.handle = object.create_handle(file)?;
+    Ok(())
+}
+
+fn gem_map_offset(_: &Device, _: &Registered<'_>, args: &mut first::GemMapOffsetArgs, file: &File) -> Result {
+    args.offset = gem::Object::lookup_handle(file, args.handle)?.create_mmap_offset()?;
+    Ok(())
+}
+
+fn gem_destroy(_: &Device, _: &Registered<'_>, args: &mut first::GemDestroyArgs, file: &File) -> Result {
+    // SAFETY: The file is valid for the call; the helper checks the handle.
+    kernel::error::to_result(unsafe {
+        bindings::drm_gem_handle_delete(core::ptr::from_ref(file).cast_mut().cast(), args.handle)
+    })
+}
+
+/// NVIDIA's submission: a task whose addresses are dma-buf descriptors; returns when it has run.
+fn submit_first(dev: &Device, registered: &Registered<'_>, args: &mut first::SubmitArgs, file: &File) -> Result {
+    if args.num_tasks > first::MAX_TASKS_PER_SUBMIT {
+        return Err(EINVAL);
+    }
+    let accelerator = &registered.accelerator.0;
+    // Existing user space leaves `num_tasks` at one, and some of it at zero, and means one task by both.
+    for task in copy_records::<{ first::SubmitTask::SIZE }>(args.tasks, usize::from(args.num_tasks.max(1)))? {
+        let task = first::SubmitTask::from_bytes(&task);
+        if task.num_addresses == 0 || task.num_addresses > first::MAX_BUFFERS_PER_TASK {
+            return Err(EINVAL);
+        }
+        let addresses = copy_records::<{ first::MemHandle::SIZE }>(task.address_list, task.num_addresses as usize)?;
+        let mut places = KVVec::with_capacity(addresses.len(), GFP_KERNEL)?;
+        for address in addresses {
+            let address = first::MemHandle::from_bytes(&address);
+            let object = gem::from_fd(dev, file, i32::try_from(address.handle).map_err(|_| EBADF)?)?;
+            places.push(Place::new(object, address.offset)?, GFP_KERNEL)?;
+        }
+        let deadline = match task.timeout {
+            0 | first::NO_TIMEOUT => Deadline::Absolute(0),
+            milliseconds => Deadline::Relative(u64::from(milliseconds) * 1_000_000),
+        };
+        let mut jobs = KVVec::with_capacity(1, GFP_KERNEL)?;
+        jobs.push(accelerator.job(places, deadline)?, GFP_KERNEL)?;
+        let client = file.inner().id;
+        let sequence = accelerator.submit(client, jobs)?;
+        accelerator.wait(client, sequence, u64::MAX)??;
+    }
+    Ok(())
+}
+
+/// What the device is.
+fn query(_: &Device, registered: &Registered<'_>, args: &mut queue::Query, _: &File) -> Result {
+    if *args != queue::Query::default() {
+        return Err(EINVAL);
+    }
+    let accelerator = &registered.accelerator.0;
+    let name = accelerator.config().name.as_bytes();
+    for (to, from) in args.config.iter_mut().take(31).zip(name) {
+        *to = *from;
+    }
+    args.hardware_version = accelerator.hardware_version();
+    args.flags = if accelerator.is_model() { queue::QUERY_MODEL } else { 0 };
+    args.max_addresses = first::MAX_BUFFERS_PER_TASK;
+    args.max_tasks = queue::MAX_TASKS;
+    args.max_queued = queue::MAX_QUEUED;
+    args.max_in_fences = queue::MAX_IN_FENCES;
+    args.default_timeout_ns = accelerator.default_timeout_ns();
+    Ok(())
+}
+
+/// Queues tasks whose addresses are GEM handles. All are checked before the first is queued.
+fn submit(_: &Device, registered: &Registered<'_>, args: &mut queue::Submit, file: &File) -> Result {
+    let accelerator = &registered.accelerator.0;
+    let client = file.inner().id;
+    if args.reserved != 0
+        || args.sequence != 0
+        || args.out_fence != 0
+        || args.flags & !queue::SUBMIT_OUT_FENCE != 0
+        || args.num_tasks == 0
+        || args.num_tasks > queue::MAX_TASKS
+        || args.task_size as usize != core::mem::size_of::<queue::Task>()
+        || args.num_in_fences > queue::MAX_IN_FENCES
+    {
+        return Err(EINVAL);
+    }
+
+    let mut jobs = KVVec::with_capacity(args.num_tasks as usize, GFP_KERNEL)?;
+    for record in copy_records::<{ core::mem::size_of::<queue::Task>() }>(args.tasks, args.num_tasks as usize)? {
+        let task = queue::Task::from_bytes(&record);
+        if task.reserved != 0
+            || task.flags != 0
+            || task.num_addresses == 0
+            || task.num_addresses > first::MAX_BUFFERS_PER_TASK
+            || task.address_size as usize != core::mem::size_of::<queue::Address>()
+        {
+            return Err(EINVAL);
+        }
+        let addresses = copy_records::<{ core::mem::size_of::<queue::Address>() }>(
+            task.addresses,
+            task.num_addresses as usize,
+        )?;
+        let mut places = KVVec::with_capacity(addresses.len(), GFP_KERNEL)?;
+        for record in addresses {
+            let address = queue::Address::from_bytes(&record);
+            if address.reserved != 0 {
+                return Err(EINVAL);
+            }
+            let object = gem::Object::lookup_handle(file, address.handle)?;
+            places.push(Place::new(object, address.offset)?, GFP_KERNEL)?;
+        }
+        jobs.push(accelerator.job(places, Deadline::Absolute(args.deadline_ns))?, GFP_KERNEL)?;
+    }
+    if let Some(first) = jobs.first_mut() {
+        for record in copy_records::<4>(args.in_fences, args.num_in_fences as usize)? {
+            first.wait_for(accelerator.watch(i32::from_ne_bytes(record))?)?;
+        }
+    }
+    if args.flags & queue::SUBMIT_OUT_FENCE != 0 {
+        if let Some(last) = jobs.last_mut() {
+            args.out_fence = last.fence.export()?;
+        }
+    }
+    // A descriptor that was handed out stays valid when this fails: its fence then says so.
+    args.sequence = accelerator.submit(client, jobs)?;
+    Ok(())
+}
+
+/// Waits until a task of this client has ended.
+fn wait(_: &Device, registered: &Registered<'_>, args: &mut queue::Wait, file: &File) -> Result {
+    if args.reserved != 0 || args.status != 0 {
+        return Err(EINVAL);
+    }
+    let ended = registered.accelerator.0.wait(file.inner().id, args.sequence, args.deadline_ns)?;
+    args.status = ended.err().map_or(0, Error::to_errno);
+    Ok(())
+}

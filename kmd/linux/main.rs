@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The kernel module of NVDLA.
+//!
+//! It brings a device to user space as a DRM render node: buffers, tasks, fences. What a task means and how its
+//! operations reach the registers is the engine's business (`kmd/engine`), which is compiled in from the same files that
+//! user space uses; so is the shared language (`uapi`).
+
+// What user space alone needs of the two is unused here.
+#[allow(dead_code, unused_imports, unreachable_pub)]
+#[path = "../../uapi/src/lib.rs"]
+mod uapi;
+
+#[allow(dead_code, unused_imports, unreachable_pub)]
+#[path = "../engine/src/lib.rs"]
+mod engine;
+
+mod accelerator;
+mod client;
+mod driver;
+mod ffi;
+mod gem;
+mod identity;
+mod ioctl;
+mod job;
+mod pci;
+mod platform;
+mod show;
+mod window;
+
+use kernel::{
+    driver::Registration,
+    prelude::*, //
+};
+
+/// The module: a driver on each bus.
+#[pin_data]
+struct Module {
+    #[pin]
+    pci: Registration<kernel::pci::Adapter<pci::Driver>>,
+    #[pin]
+    platform: Registration<kernel::platform::Adapter<platform::Driver>>,
+}
+
+impl kernel::InPlaceModule for Module {
+    fn init(module: &'static ThisModule) -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            pci <- Registration::new(c"nvdla", module),
+            platform <- Registration::new(c"nvdla", module),
+        })
+    }
+}
+
+module! {
+    type: Module,
+    name: "nvdla",
+    authors: ["The NVDLA driver stack's authors"],
+    description: "NVDLA deep learning accelerator",
+    license: "GPL v2",
+    params: {
+        timeout_ms: u32 {
+            default: 10000,
+            description: "Milliseconds that a task may run when it names no deadline",
+        },
+    },
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * DRM's driver table. The kernel crate makes it a constant without import of foreign buffers and without usage figures;
+ * a device gets a copy that has both, before it is registered.
+ */
+
+#include <linux/fs.h>
+#include <linux/mutex.h>
+#include <drm/drm_drv.h>
+#include <drm/drm_file.h>
+#include <drm/drm_print.h>
+
+#include "helpers.h"
+
+static void nvdla_show_fdinfo(struct drm_printer *printer, struct drm_file *file)
+{
+	drm_printf(printer, "drm-engine-dla:\t%llu ns\n", nvdla_client_busy_ns(file));
+	drm_show_memory_stats(printer, file);
+}
+
+/* Both outlive every device and every open file: what is open holds the module. */
+static struct drm_driver nvdla_driver;
+static struct file_operations nvdla_fops;
+static DEFINE_MUTEX(nvdla_table_lock);
+
+void nvdla_drm_extend(struct drm_device *drm)
+{
+	guard(mutex)(&nvdla_table_lock);
+	/* The kernel crate has one table for all devices of a driver, so the first device's is every device's. */
+	if (!nvdla_driver.fops) {
+		nvdla_fops = *drm->driver->fops;
+		nvdla_fops.show_fdinfo = drm_show_fdinfo;
+		nvdla_driver = *drm->driver;
+		nvdla_driver.show_fdinfo = nvdla_show_fdinfo;
+		nvdla_driver.gem_prime_import_sg_table = nvdla_object_import;
+		nvdla_driver.fops = &nvdla_fops;
+	}
+	drm->driver = &nvdla_driver;
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The two works of a device: one that looks for the next task to start, one that fires when a task's time is up. The
+ * kernel crate can queue work but neither move a deadline nor wait for a work to end.
+ */
+
+#include <linux/slab.h>
+#include <linux/workqueue.h>
+
+#include "helpers.h"
+
+struct nvdla_worker {
+	struct work_struct kick;
+	struct delayed_work watchdog;
+	void *core;
+};
+
+static void nvdla_worker_run(struct work_struct *work)
+{
+	nvdla_core_advance(container_of(work, struct nvdla_worker, kick)->core);
+}
+
+static void nvdla_worker_expired(struct work_struct *work)
+{
+	nvdla_core_expired(container_of(to_delayed_work(work), struct nvdla_worker, watchdog)->core);
+}
+
+/* The core must outlive the worker. */
+struct nvdla_worker *nvdla_worker_create(void *core)
+{
+	struct nvdla_worker *worker = kzalloc(sizeof(*worker), GFP_KERNEL);
+
+	if (!worker)
+		return NULL;
+	INIT_WORK(&worker->kick, nvdla_worker_run);
+	INIT_DELAYED_WORK(&worker->watchdog, nvdla_worker_expired);
+	worker->core = core;
+	return worker;
+}
+
+/* Waits for both works; nothing may kick or arm the worker any more. */
+void nvdla_worker_destroy(struct nvdla_worker *worker)
+{
+	cancel_delayed_work_sync(&worker->watchdog);
+	cancel_work_sync(&worker->kick);
+	kfree(worker);
+}
+
+/* May be called in any context. */
+void nvdla_worker_kick(struct nvdla_worker *worker)
+{
+	queue_work(system_unbound_wq, &worker->kick);
+}
+
+/* Moves the deadline to `ns` nanoseconds from now. */
+void nvdla_worker_arm(struct nvdla_worker *worker, u64 ns)
+{
+	mod_delayed_work(system_unbound_wq, &worker->watchdog, nsecs_to_jiffies(ns) + 1);
+}
+
+void nvdla_worker_disarm(struct nvdla_worker *worker)
+{
+	cancel_delayed_work(&worker->watchdog);
+}
