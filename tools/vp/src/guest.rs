@@ -50,9 +50,8 @@ impl Guest {
         let offset = libc::off_t::try_from(offset).map_err(io::Error::other)?;
         let protection = libc::PROT_READ | if writable { libc::PROT_WRITE } else { 0 };
         // SAFETY: A new mapping at an address that the kernel chooses.
-        let start = unsafe {
-            libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_SHARED, file.as_raw_fd(), offset)
-        };
+        let start =
+            unsafe { libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_SHARED, file.as_raw_fd(), offset) };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }

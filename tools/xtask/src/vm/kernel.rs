@@ -45,10 +45,7 @@ impl Toolchain {
         })?;
         let mut folders = vec![PathBuf::from(LLVM), bindgen.join("bin")];
         folders.extend(env::split_paths(&env::var_os("PATH").unwrap_or_default()));
-        Ok(Self {
-            path: env::join_paths(folders)?,
-            library: sources.join(format!("usr/src/rustc-{version}/library")),
-        })
+        Ok(Self { path: env::join_paths(folders)?, library: sources.join(format!("usr/src/rustc-{version}/library")) })
     }
 
     /// `make` in `folder`.
@@ -121,7 +118,8 @@ pub(super) fn module(toolchain: &Toolchain, kernel: &Path, checkout: &Path) -> R
 
 /// FNV-1a over the parts: enough to tell one set of options from another.
 fn fingerprint(parts: &[&[u8]]) -> u64 {
-    parts.iter().flat_map(|part| part.iter()).fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    parts
+        .iter()
+        .flat_map(|part| part.iter())
+        .fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }

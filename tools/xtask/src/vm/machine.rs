@@ -93,14 +93,7 @@ fn server(programs: &Programs, socket: &Path, arguments: &Arguments) -> Result<P
 }
 
 /// QEMU, run from its own Debian folder with that folder's libraries.
-fn command(
-    qemu: &Path,
-    kernel: &Path,
-    image: &Path,
-    socket: &Path,
-    console: &Path,
-    arguments: &Arguments,
-) -> Command {
+fn command(qemu: &Path, kernel: &Path, image: &Path, socket: &Path, console: &Path, arguments: &Arguments) -> Command {
     let libraries = qemu.join("usr/lib/x86_64-linux-gnu");
     let mut command = Command::new(qemu.join("usr/lib64/ld-linux-x86-64.so.2"));
     command.arg("--library-path").arg(&libraries).arg(qemu.join("usr/bin/qemu-system-x86_64"));
