@@ -5,7 +5,7 @@
 //!
 //! These are: bias, batch normalisation, element-wise sums and ReLU in front of the output converter, that is steps
 //!
-//! `[Add] [MultiplyNarrow] [Relu] [Add [Relu]] [Convert]`
+//! `[Add] [Multiply] [Relu] [Add [Relu]] [Convert]`
 //!
 //! over int8 data or CACC's sums. What is not in an operation costs an instruction at most: a ReLU that is not there
 //! has the smallest integer as its floor, a shift by zero adds nothing before it.
@@ -23,6 +23,7 @@ pub(super) struct Fused {
     adds: [Option<Slot>; 2],
     /// Operand of the multiplier, between the sums.
     mul: Option<Slot>,
+    mul_width: MulWidth,
     mul_round: Round,
     /// Least value after the multiplier.
     first_floor: i32,
@@ -35,6 +36,17 @@ pub(super) struct Fused {
     wide: bool,
     /// A sum may leave 32 bits.
     saturating: bool,
+}
+
+/// How wide the multiplier computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MulWidth {
+    /// 32 bits.
+    Narrow,
+    /// A product of 64 bits.
+    Product,
+    /// The sum before it as well.
+    Sum,
 }
 
 /// A rounding right shift: half away from zero.
@@ -80,6 +92,7 @@ impl Fused {
         let mut fused = Self {
             adds: [None; 2],
             mul: None,
+            mul_width: MulWidth::Narrow,
             mul_round: Round::new(0),
             first_floor: i32::MIN,
             second_floor: i32::MIN,
@@ -93,10 +106,34 @@ impl Fused {
         if let Some(Step::Add(slot) | Step::AddSaturating(slot)) = steps.next_if(add) {
             fused.adds[0] = Some(slot);
         }
-        let multiply = |step: &Step| matches!(step, Step::MultiplyNarrow { prelu: false, .. });
-        if let Some(Step::MultiplyNarrow { operand, shift, .. }) = steps.next_if(multiply) {
-            fused.mul = Some(operand);
-            fused.mul_round = Round::new(shift);
+        let multiply = |step: &Step| {
+            matches!(
+                step,
+                Step::MultiplyNarrow { prelu: false, .. }
+                    | Step::MultiplyWide { prelu: false, shift: 0..62, .. }
+                    | Step::AddMultiplyWide { mul: Some(_), prelu: false, shift: 0..62, .. }
+            )
+        };
+        match steps.next_if(multiply) {
+            Some(Step::MultiplyNarrow { operand, shift, .. }) => {
+                fused.mul = Some(operand);
+                fused.mul_round = Round::new(shift);
+            }
+            Some(Step::MultiplyWide { operand, shift, .. }) => {
+                fused.mul = Some(operand);
+                fused.mul_width = MulWidth::Product;
+                fused.mul_round = Round::new(shift);
+            }
+            Some(Step::AddMultiplyWide { alu, mul, shift, .. }) => {
+                // Its sum is the first one.
+                if fused.adds[0].replace(alu).is_some() {
+                    return None;
+                }
+                fused.mul = mul;
+                fused.mul_width = MulWidth::Sum;
+                fused.mul_round = Round::new(shift);
+            }
+            _ => {}
         }
         if steps.next_if_eq(&Step::Relu).is_some() {
             fused.first_floor = 0;
@@ -156,19 +193,36 @@ pub(super) fn run<T: Element>(fused: &Fused, data: &[T], operands: &[Lanes; SLOT
     let length = into.len();
     let of = |slot: Option<Slot>| slot.map_or(&[][..], |slot| &operands[slot as usize].0[..length]);
     let (first, second, factor) = (of(fused.adds[0]), of(fused.adds[1]), of(fused.mul));
-    match (fused.adds[0].is_some(), fused.adds[1].is_some(), fused.mul.is_some()) {
-        (false, false, false) => by_width::<T, false, false, false>(fused, data, first, second, factor, into),
-        (true, false, false) => by_width::<T, true, false, false>(fused, data, first, second, factor, into),
-        (true, true, false) => by_width::<T, true, true, false>(fused, data, first, second, factor, into),
-        (true, false, true) => by_width::<T, true, false, true>(fused, data, first, second, factor, into),
-        (false, false, true) => by_width::<T, false, false, true>(fused, data, first, second, factor, into),
+    let mul = match (fused.mul, fused.mul_width) {
+        (None, _) => NONE,
+        (Some(_), MulWidth::Narrow) => NARROW,
+        (Some(_), MulWidth::Product) => PRODUCT,
+        (Some(_), MulWidth::Sum) => SUM,
+    };
+    match (fused.adds[0].is_some(), fused.adds[1].is_some(), mul) {
+        (false, false, NONE) => by_width::<T, false, false, NONE>(fused, data, first, second, factor, into),
+        (false, false, NARROW) => by_width::<T, false, false, NARROW>(fused, data, first, second, factor, into),
+        (false, false, _) => by_width::<T, false, false, PRODUCT>(fused, data, first, second, factor, into),
+        (true, false, NONE) => by_width::<T, true, false, NONE>(fused, data, first, second, factor, into),
+        (true, false, NARROW) => by_width::<T, true, false, NARROW>(fused, data, first, second, factor, into),
+        (true, false, PRODUCT) => by_width::<T, true, false, PRODUCT>(fused, data, first, second, factor, into),
+        (true, false, _) => by_width::<T, true, false, SUM>(fused, data, first, second, factor, into),
         // There is no second sum without a first one.
-        (_, true, _) => by_width::<T, true, true, true>(fused, data, first, second, factor, into),
+        (_, true, NONE) => by_width::<T, true, true, NONE>(fused, data, first, second, factor, into),
+        (_, true, NARROW) => by_width::<T, true, true, NARROW>(fused, data, first, second, factor, into),
+        (_, true, PRODUCT) => by_width::<T, true, true, PRODUCT>(fused, data, first, second, factor, into),
+        (_, true, _) => by_width::<T, true, true, SUM>(fused, data, first, second, factor, into),
     }
 }
 
+/// [`MulWidth`] as a parameter of the loop.
+const NONE: u8 = 0;
+const NARROW: u8 = 1;
+const PRODUCT: u8 = 2;
+const SUM: u8 = 3;
+
 #[inline(always)]
-fn by_width<T: Element, const FIRST: bool, const SECOND: bool, const MUL: bool>(
+fn by_width<T: Element, const FIRST: bool, const SECOND: bool, const MUL: u8>(
     fused: &Fused,
     data: &[T],
     first: &[i32],
@@ -185,14 +239,7 @@ fn by_width<T: Element, const FIRST: bool, const SECOND: bool, const MUL: bool>(
 }
 
 #[inline(always)]
-fn each<
-    T: Element,
-    const FIRST: bool,
-    const SECOND: bool,
-    const MUL: bool,
-    const WIDE: bool,
-    const SATURATING: bool,
->(
+fn each<T: Element, const FIRST: bool, const SECOND: bool, const MUL: u8, const WIDE: bool, const SATURATING: bool>(
     fused: &Fused,
     data: &[T],
     first: &[i32],
@@ -212,15 +259,18 @@ fn each<
     let data = &data[..length];
     let first = if FIRST { &first[..length] } else { first };
     let second = if SECOND { &second[..length] } else { second };
-    let factor = if MUL { &factor[..length] } else { factor };
+    let factor = if MUL == NONE { factor } else { &factor[..length] };
     let Fused { mul_round, first_floor, second_floor, offset, scale, round, .. } = *fused;
     for index in 0..length {
-        let mut value = data[index].widen();
-        if FIRST {
-            value = add(value, first[index]);
-        }
-        if MUL {
+        let given = data[index].widen();
+        let mut value = if FIRST && MUL != SUM { add(given, first[index]) } else { given };
+        if MUL == NARROW {
             value = mul_round.narrow(value.wrapping_mul(factor[index]));
+        } else if MUL == PRODUCT {
+            value = saturate(mul_round.wide(i64::from(value).wrapping_mul(factor[index].into())));
+        } else if MUL == SUM {
+            let sum = i64::from(given) + i64::from(first[index]);
+            value = saturate(mul_round.wide(sum.wrapping_mul(factor[index].into())));
         }
         value = value.max(first_floor);
         if SECOND {
@@ -233,4 +283,9 @@ fn each<
             round.narrow(difference.wrapping_mul(scale)).clamp(-128, 127) as u8
         };
     }
+}
+
+#[inline(always)]
+fn saturate(value: i64) -> i32 {
+    value.clamp(i32::MIN.into(), i32::MAX.into()) as i32
 }
