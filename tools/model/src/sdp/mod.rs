@@ -49,7 +49,7 @@ pub fn run(
     input: Option<&Stream>,
     memory: &mut dyn Memory,
 ) -> Result<Done<Option<Stream>>, Stop> {
-    vector::run(vector::Instructions::detect(), state, config, rdma, sdp, input, memory)
+    vector::run(vector::Settings::detect(), state, config, rdma, sdp, input, memory)
 }
 
 /// What is counted while an operation runs.
@@ -64,6 +64,16 @@ struct Tally {
 }
 
 impl Tally {
+    /// Adds what another part of the operation has counted.
+    fn add(&mut self, other: &Self) {
+        self.lookups += other.lookups;
+        self.saturated = self.saturated.wrapping_add(other.saturated);
+        self.nan_output = self.nan_output.wrapping_add(other.nan_output);
+        self.nan_input = self.nan_input.wrapping_add(other.nan_input);
+        self.infinite_input = self.infinite_input.wrapping_add(other.infinite_input);
+        self.unequal |= other.unequal;
+    }
+
     /// The operation's status registers.
     fn finish(&self, operation: &Operation, output: Option<Stream>) -> Done<Option<Stream>> {
         let mut status = Vec::new();

@@ -7,7 +7,7 @@ use nvdla_uapi::reg::values::{Precision, RamType};
 use nvdla_uapi::reg::{sdp as reg, sdp_rdma as rdma_reg, Block, Register};
 use proptest::prelude::*;
 
-use super::vector::Instructions;
+use super::vector::{Instructions, Settings};
 use super::{reference, run, vector, State};
 use crate::memory::{Access, Fault, Port, Stop};
 use crate::registers::Registers;
@@ -361,13 +361,16 @@ fn bits(stream: &Stream) -> Vec<u32> {
     }
 }
 
-/// Every instruction set that this machine has.
-fn instructions() -> Vec<Instructions> {
+/// Every instruction set that this machine has, and threads.
+fn settings() -> Vec<Settings> {
     #[cfg(target_arch = "x86_64")]
     let all = [Instructions::Portable, Instructions::Avx2, Instructions::Avx512];
     #[cfg(not(target_arch = "x86_64"))]
     let all = [Instructions::Portable];
-    all.into_iter().filter(|instructions| instructions.exist()).collect()
+    let one = |instructions: Instructions| Settings { instructions, threads_from: usize::MAX };
+    let mut settings: Vec<_> = all.into_iter().filter(|instructions| instructions.exist()).map(one).collect();
+    settings.push(Settings { threads_from: 0, ..Settings::detect() });
+    settings
 }
 
 /// Runs the reference and the vector code; whether the operation was performed, not refused.
@@ -376,9 +379,9 @@ fn compare(seed: u64) -> Result<bool, TestCaseError> {
     let Case { config, rdma, sdp, stream, .. } = &case;
     let mut plain = case.clone();
     let expected = reference::run(&mut plain.state, config, rdma, sdp, stream.as_ref(), &mut plain.memory);
-    for instructions in instructions() {
+    for settings in settings() {
         let Case { mut state, mut memory, .. } = case.clone();
-        let given = vector::run(instructions, &mut state, config, rdma, sdp, stream.as_ref(), &mut memory);
+        let given = vector::run(settings, &mut state, config, rdma, sdp, stream.as_ref(), &mut memory);
         match (&expected, given) {
             (Ok(expected), Ok(given)) => {
                 prop_assert_eq!(&expected.status, &given.status);
@@ -388,7 +391,7 @@ fn compare(seed: u64) -> Result<bool, TestCaseError> {
                     prop_assert_eq!(bits(expected), bits(given));
                 }
                 let differs = plain.memory.bytes.iter().zip(&memory.bytes).position(|(a, b)| a != b);
-                prop_assert_eq!(differs, None, "{}, {:?}: first byte that differs", config.name, instructions);
+                prop_assert_eq!(differs, None, "{}, {:?}: first byte that differs", config.name, settings);
             }
             (Err(expected), Err(given)) => prop_assert_eq!(expected, &given),
             (expected, given) => prop_assert_eq!(expected.is_ok(), given.is_ok()),
@@ -410,6 +413,33 @@ proptest! {
 fn most_random_operations_are_performed() {
     let performed = (0..100).filter(|&seed| compare(u64::wrapping_mul(seed, 0x9e37_79b9_7f4a_7c15)).unwrap()).count();
     assert!(performed > 60, "{performed} of 100");
+}
+
+#[test]
+fn threads_agree_with_one_thread_over_many_strips() {
+    let (mut rdma, mut sdp) = copy(300, 200);
+    set(&mut rdma, &[(rdma_reg::D_DATA_CUBE_CHANNEL, 15), (rdma_reg::D_BRDMA_CFG, 1 << 1 | 1 << 3 | 1 << 5)]);
+    set(&mut rdma, &[(rdma_reg::D_BS_BASE_ADDR_LOW, INPUT)]);
+    set(
+        &mut sdp,
+        &[
+            (reg::D_DATA_CUBE_CHANNEL, 15),
+            (reg::D_DST_BASE_ADDR_LOW, OUTPUT - 0x8_0000),
+            (reg::D_DP_BS_CFG, 0x18),
+            (reg::D_DP_BS_ALU_CFG, 1),
+            (reg::D_CVT_SHIFT, 3),
+        ],
+    );
+    let before = Bytes { base: BASE, bytes: noise(5, SIZE) };
+    let after = |threads_from| {
+        let mut memory = before.clone();
+        let settings = Settings { threads_from, ..Settings::detect() };
+        vector::run(settings, &mut State::default(), &NV_SMALL, &rdma, &sdp, None, &mut memory).unwrap();
+        memory
+    };
+    let one = after(usize::MAX);
+    assert_ne!(one, before);
+    assert!(one == after(0));
 }
 
 /// An operation of nv_small that copies a packed cube of 8 channels.

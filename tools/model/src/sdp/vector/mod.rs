@@ -5,7 +5,7 @@
 //! A [`plan`] lists the steps of an operation, each chosen as narrow as the range of its values allows (most products
 //! fit 32 bits). [`walk`] cuts the cube into chunks of [`CHUNK`] elements that stay in the first-level cache, [`load`]
 //! widens data and operands to 32 bits, [`int`] and [`float`] have the steps, [`store`] narrows the result. [`process`]
-//! is compiled once for each instruction set and chosen at run time.
+//! is compiled once for each instruction set and chosen at run time. [`strips`] gives large cubes to several threads.
 
 // The steps are compiled into one function for each instruction set: only code that is inlined there uses it.
 #![allow(clippy::inline_always)]
@@ -19,10 +19,12 @@ mod lookup;
 mod plan;
 mod process;
 mod store;
+mod strips;
 mod walk;
 
+#[cfg(test)]
 pub(super) use process::Instructions;
-pub(super) use walk::run;
+pub(super) use walk::{run, Settings};
 
 /// Elements of a chunk: a multiple of every atom, small enough for a few of them to stay in the first-level cache.
 const CHUNK: usize = 1024;

@@ -17,14 +17,30 @@ use super::load::{self, Data, Format};
 use super::lookup::Joint;
 use super::plan::{Feed, Plan};
 use super::process::{self, Instructions, Job, Packing, Short};
-use super::{store, Lanes, Scratch, Slot, CHUNK};
+use super::{store, strips, Lanes, Scratch, Slot, CHUNK};
 use crate::memory::{read, write, Fault, Memory, Stop};
 use crate::registers::Registers;
 use crate::stream::{Done, Samples, Stream};
 
-/// As [`crate::sdp::run`], with these instructions.
+/// How an operation is run.
+#[derive(Clone, Copy, Debug)]
+pub(in super::super) struct Settings {
+    /// With these instructions.
+    pub instructions: Instructions,
+    /// By several threads from this number of elements on.
+    pub threads_from: usize,
+}
+
+impl Settings {
+    /// What suits this machine.
+    pub(in super::super) fn detect() -> Self {
+        Self { instructions: Instructions::detect(), threads_from: 1 << 19 }
+    }
+}
+
+/// As [`crate::sdp::run`], with these settings.
 pub(in super::super) fn run(
-    instructions: Instructions,
+    settings: Settings,
     state: &mut State,
     config: &Config,
     rdma: &Registers,
@@ -43,10 +59,21 @@ pub(in super::super) fn run(
         .and_then(|y| y.lookup)
         .filter(|_| operation.processing != Precision::Fp16 && !operation.count.lookups)
         .and_then(|lookup| Joint::new(&lookup, tables));
-    let mut job = Job { operation: &operation, plan: &plan, tables, short: None, joint: joint.as_ref(), instructions };
+    let mut job = Job {
+        operation: &operation,
+        plan: &plan,
+        tables,
+        short: None,
+        joint: joint.as_ref(),
+        instructions: settings.instructions,
+    };
     let mut tally = Tally::default();
     let short = short(&job, scratch);
     job.short = short.as_ref();
+    if let Some(place) = walk.strips_suit(&operation, settings.threads_from) {
+        strips::run(&walk, &job, scratch, &place, input, memory, &mut tally)?;
+        return Ok(tally.finish(&operation, output));
+    }
     for batch in 0..operation.batch {
         for surface in 0..walk.surfaces {
             walk.load_kernels(&job, scratch, surface, memory)?;
@@ -101,25 +128,25 @@ fn short(job: &Job, scratch: &mut Scratch) -> Option<Short> {
 }
 
 /// The shape in which a cube is walked.
-struct Walk {
-    surfaces: usize,
-    lines: usize,
+pub(super) struct Walk {
+    pub surfaces: usize,
+    pub lines: usize,
     /// Atoms (elements of the width) a line.
-    atoms: usize,
+    pub atoms: usize,
     /// Atoms a chunk.
-    chunk: usize,
+    pub chunk: usize,
     /// A 1x1 cube, walked along its channels.
     folded: bool,
 }
 
 /// A chunk's place.
 #[derive(Clone, Copy)]
-struct At {
-    batch: usize,
-    surface: usize,
-    line: usize,
-    x: usize,
-    atoms: usize,
+pub(super) struct At {
+    pub batch: usize,
+    pub surface: usize,
+    pub line: usize,
+    pub x: usize,
+    pub atoms: usize,
 }
 
 impl Walk {
@@ -155,8 +182,29 @@ impl Walk {
         Self { surfaces, lines, atoms, chunk, folded: false }
     }
 
+    /// The destination, where the operation is large enough for threads and its lines are long enough for strips.
+    fn strips_suit(&self, operation: &Operation, threads_from: usize) -> Option<Place> {
+        let elements = operation.batch * self.surfaces * self.lines * self.atoms * operation.lanes;
+        match operation.destination {
+            Destination::Memory(place)
+                if elements >= threads_from
+                    && (self.lines == 1 || self.atoms >= 4 * self.chunk)
+                    && !halves_out(operation) =>
+            {
+                Some(place)
+            }
+            _ => None,
+        }
+    }
+
     /// Prepares the operands that vary by kernel for all chunks of a surface.
-    fn load_kernels(&self, job: &Job, scratch: &mut Scratch, surface: usize, memory: &dyn Memory) -> Result<(), Fault> {
+    pub(super) fn load_kernels(
+        &self,
+        job: &Job,
+        scratch: &mut Scratch,
+        surface: usize,
+        memory: &dyn Memory,
+    ) -> Result<(), Fault> {
         if self.folded {
             return Ok(());
         }
@@ -175,6 +223,7 @@ impl Walk {
         Ok(())
     }
 
+    /// Computes a chunk and writes it.
     fn chunk(
         &self,
         job: &Job,
@@ -183,6 +232,38 @@ impl Walk {
         input: Option<&Stream>,
         output: Option<&mut Stream>,
         memory: &mut dyn Memory,
+        tally: &mut Tally,
+    ) -> Result<(), Fault> {
+        let Job { operation, instructions, .. } = *job;
+        self.compute(job, scratch, at, input, memory, tally)?;
+        match (&operation.destination, output) {
+            (Destination::Memory(place), _) if halves_out(operation) => {
+                let Lanes(values) = &scratch.values;
+                let values = &values[..at.atoms * operation.lanes];
+                for half in 0..2 {
+                    let into = feature_bytes_mut(place, At { surface: 2 * at.surface + half, ..at }, memory)?;
+                    process::pack(instructions, values, Packing::HalfPairs { lanes: operation.lanes, half }, into);
+                }
+            }
+            (Destination::Memory(place), _) => emit(job, scratch, feature_bytes_mut(place, at, memory)?),
+            (Destination::Pdp, Some(stream)) => {
+                let Lanes(values) = &scratch.values;
+                let first = self.sample(operation, at);
+                store::samples(&values[..at.atoms * operation.lanes], &mut stream.samples, first);
+            }
+            (Destination::Pdp, None) | (Destination::Comparison, _) => {}
+        }
+        Ok(())
+    }
+
+    /// Computes a chunk: its values or, the short way, its bytes are in `scratch` then.
+    pub(super) fn compute(
+        &self,
+        job: &Job,
+        scratch: &mut Scratch,
+        at: At,
+        input: Option<&Stream>,
+        memory: &dyn Memory,
         tally: &mut Tally,
     ) -> Result<(), Fault> {
         let Job { operation, plan, instructions, .. } = *job;
@@ -203,31 +284,9 @@ impl Walk {
             tally.nan_input = tally.nan_input.wrapping_add(nan);
             tally.infinite_input = tally.infinite_input.wrapping_add(infinite);
         }
-        if let (Some(short), Destination::Memory(place)) = (job.short, &operation.destination) {
-            process::process_short(instructions, short, scratch, data, length);
-            let into = feature_bytes_mut(place, at, memory)?;
-            into.copy_from_slice(&scratch.bytes[..into.len()]);
-            return Ok(());
-        }
-        process::process(instructions, job, scratch, data, length, tally);
-        let Lanes(values) = &scratch.values;
-        let values = &values[..length];
-        match (&operation.destination, output) {
-            (Destination::Memory(place), _) if halves_out(operation) => {
-                for half in 0..2 {
-                    let into = feature_bytes_mut(place, At { surface: 2 * at.surface + half, ..at }, memory)?;
-                    process::pack(instructions, values, Packing::HalfPairs { lanes: operation.lanes, half }, into);
-                }
-            }
-            (Destination::Memory(place), _) => {
-                let packing = if operation.output == Precision::Int8 { Packing::Bytes } else { Packing::Pairs };
-                process::pack(instructions, values, packing, feature_bytes_mut(place, at, memory)?);
-            }
-            (Destination::Pdp, Some(stream)) => {
-                let first = self.sample(operation, at);
-                store::samples(values, &mut stream.samples, first);
-            }
-            (Destination::Pdp, None) | (Destination::Comparison, _) => {}
+        match job.short {
+            Some(short) => process::process_short(instructions, short, scratch, data, length),
+            None => process::process(instructions, job, scratch, data, length, tally),
         }
         Ok(())
     }
@@ -270,6 +329,19 @@ impl Walk {
     }
 }
 
+/// Writes the chunk in `scratch` where a feature cube has one surface for each of the data path's.
+pub(super) fn emit(job: &Job, scratch: &Scratch, into: &mut [u8]) {
+    if job.short.is_some() {
+        into.copy_from_slice(&scratch.bytes[..into.len()]);
+        return;
+    }
+    let (packing, length) = match job.operation.output {
+        Precision::Int8 => (Packing::Bytes, into.len()),
+        Precision::Int16 | Precision::Fp16 => (Packing::Pairs, into.len() / 2),
+    };
+    process::pack(job.instructions, &scratch.values.0[..length], packing, into);
+}
+
 /// Whether two surfaces of int16 input make one of the data path.
 fn halves_in(operation: &Operation) -> bool {
     operation.processing == Precision::Int8
@@ -298,7 +370,7 @@ fn feature_bytes<'m>(place: &Place, at: At, memory: &'m dyn Memory) -> Result<&'
     read(memory, "SDP_RDMA", place.port, address, length)
 }
 
-fn feature_bytes_mut<'m>(place: &Place, at: At, memory: &'m mut dyn Memory) -> Result<&'m mut [u8], Fault> {
+pub(super) fn feature_bytes_mut<'m>(place: &Place, at: At, memory: &'m mut dyn Memory) -> Result<&'m mut [u8], Fault> {
     let (address, length) = feature_range(place, at);
     write(memory, "SDP", place.port, address, length)
 }
