@@ -304,10 +304,9 @@ impl Device for KernelDevice {
         let result = unsafe { nvdla::submit(self.file.as_raw_fd(), &raw mut args) };
         match result {
             Ok(_) => Ok(TaskReport::default()),
-            Err(Errno::ETIMEDOUT | Errno::ETIME) => Err(Error::TimedOut {
-                timeout: timeout.unwrap_or(Duration::MAX),
-                device: self.path.display().to_string(),
-            }),
+            Err(Errno::ETIMEDOUT | Errno::ETIME) => {
+                Err(Error::TimedOut { timeout, device: self.path.display().to_string() })
+            }
             Err(error) => Err(self.failed("DRM_IOCTL_NVDLA_SUBMIT")(error.into())),
         }
     }

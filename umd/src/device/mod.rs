@@ -221,10 +221,10 @@ pub enum Error {
         source: io::Error,
     },
     /// The driver reported that the task did not end in time.
-    #[error("the task did not end within {timeout:?} on {device}")]
+    #[error("the task did not end within {} on {device}", .timeout.map_or("the driver's limit".into(), |limit| format!("{limit:?}")))]
     TimedOut {
-        /// The time that it had.
-        timeout: Duration,
+        /// The time that it had; none for the driver's own limit.
+        timeout: Option<Duration>,
         /// The device.
         device: String,
     },
