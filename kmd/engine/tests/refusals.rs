@@ -203,6 +203,30 @@ fn surfaces_lie_in_their_buffers() {
         full(|net| net.rubik(5).1.dst_data.offset = 0xf900),
         "operation 5 (RUBIK): dst_data begins at 0xf900 of address 7 and ends at 0x10100, its buffer at 0x10000"
     );
+    // The atoms of a 1x1 cube are touched one after another, whatever the strides say.
+    assert!(small(|net| {
+        let (_, surface) = net.sdp(3);
+        (surface.src_data, surface.dst_data) = (SMALL.cube(0x2000, 1, 1, 64), SMALL.cube(0xfff8, 1, 1, 64));
+        surface.dst_data.surf_stride = 0;
+    })
+    .contains("operation 3 (SDP): dst_data: the surface stride of feature data is 0"));
+    assert_eq!(
+        small(|net| {
+            let (op, surface) = net.sdp(3);
+            (surface.src_data, surface.dst_data) = (SMALL.cube(0x2000, 1, 1, 64), SMALL.cube(0x3000, 1, 1, 64));
+            (op.x1_op, surface.x1_data) = (
+                Some(SdpSubUnit {
+                    enable: true,
+                    op_type: SdpOperation::Add,
+                    mode: SdpOperandMode::PerPoint,
+                    ..SdpSubUnit::default()
+                }),
+                SMALL.cube(0xfff8, 1, 1, 64),
+            );
+            surface.x1_data.surf_stride = 0;
+        }),
+        "operation 3 (SDP): x1_data begins at 0xfff8 of address 7 and ends at 0x10038, its buffer at 0x10000"
+    );
     assert!(full(|net| net.rubik(5).1.dst_data.line_stride = 0xffff_ffe0).contains("operation 5 (RUBIK): dst_data"));
 }
 
@@ -370,6 +394,28 @@ fn what_the_units_cannot_do() {
     assert_eq!(
         full(|net| net.cdp(4).0.local_size = 4),
         "operation 4 (CDP): local_size is 4: the window has 3, 5, 7 or 9 channels"
+    );
+    assert_eq!(
+        full(|net| net.cdp(4).0.lut_index = -1),
+        "operation 4 (CDP): lut_index is -1: CDP always looks up, and without a table it would find another task's"
+    );
+    let planes = |net: &mut Net, mode, stride| {
+        net.rubik(5).0.mode = mode;
+        let (_, surface) = net.rubik(5);
+        (surface.src_data, surface.dst_data) = (LARGE.cube(0x2000, 4, 4, 32), LARGE.cube(0x8000, 4, 4, 32));
+        for cube in [&mut surface.src_data, &mut surface.dst_data] {
+            (cube.line_stride, cube.plane_stride) = (128, stride);
+        }
+    };
+    assert_eq!(full(|net| planes(net, RubikMode::Split, 512)), "taken");
+    assert_eq!(full(|net| planes(net, RubikMode::Merge, 512)), "taken");
+    assert_eq!(
+        full(|net| planes(net, RubikMode::Split, 0)),
+        "operation 5 (RUBIK): dst_data.plane_stride is 0, outside 416..=4294967295"
+    );
+    assert_eq!(
+        full(|net| planes(net, RubikMode::Merge, 0x1000)),
+        "operation 5 (RUBIK): src_data begins at 0x2000 of address 7 and ends at 0x211a0, its buffer at 0x10000"
     );
     assert_eq!(
         full(|net| net.cdp(4).0.out_precision = Precision::Int16),

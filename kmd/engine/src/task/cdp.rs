@@ -28,6 +28,10 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
         let why = "CDP's output has the precision of its input";
         return Err(Reason::Invalid { name: Name::new("out_precision"), value: op.out_precision as i64, why });
     }
+    if op.lut_index == -1 {
+        let why = "CDP always looks up, and without a table it would find another task's";
+        return Err(Reason::Invalid { name: Name::new("lut_index"), value: -1, why });
+    }
     for (field, value, expected) in [
         ("width", surface.dst_data.width, surface.src_data.width),
         ("height", surface.dst_data.height, surface.src_data.height),

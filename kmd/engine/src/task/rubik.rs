@@ -47,16 +47,12 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
         RubikMode::Split => {
             src.same("channel", surface.src_data.channel, "that of dst_data", surface.dst_data.channel)?;
             let planes = Extents::new(1, out_channels, height, width);
-            (context.feature(src, src.extents(1), op.precision, 0)?, planar(context, dst, planes, op))
+            (context.feature(src, src.extents(1), op.precision, 0)?, planar(context, dst, planes, op)?)
         }
         RubikMode::Merge => {
             src.same("channel", surface.src_data.channel, "that of dst_data", surface.dst_data.channel)?;
-            if surface.src_data.plane_stride == 0 {
-                let name = src.field("plane_stride");
-                return Err(Reason::Invalid { name, value: 0, why: "planes that are merged lie at a stride" });
-            }
             let written = Extents::new(1, out_channels, height, width);
-            (planar(context, src, src.extents(1), op), context.feature(dst, written, op.precision, 0)?)
+            (planar(context, src, src.extents(1), op)?, context.feature(dst, written, op.precision, 0)?)
         }
     };
     let source = (context.place_input(src, &read, 1)?, context.ram(src.field("type"), surface.src_data.mem_type)?);
@@ -116,23 +112,32 @@ fn stride(surface: Named<'_>, value: u64) -> Result<u32, Reason> {
     })
 }
 
-/// Planes of one channel each, whose lines are read and written in whole atoms.
+/// Planes of one channel each, whose lines are read and written in whole atoms; none lies on another.
 fn planar<M: TaskMemory + ?Sized>(
     context: &Context<'_, M>,
     surface: Named<'_>,
     extents: Extents,
     op: RubikOp,
-) -> Bytes {
-    let cube = surface.cube;
-    let line = round_up(u64::from(extents.w) * u64::from(bytes(op.precision)), u64::from(context.config.memory_atomic));
-    let before = u64::from(extents.c.saturating_sub(1)) * u64::from(cube.plane_stride)
-        + u64::from(extents.h.saturating_sub(1)) * u64::from(cube.line_stride);
-    Bytes {
-        data: Data::Feature,
-        span: before + line,
-        line_stride: Some(cube.line_stride),
-        surface_stride: None,
-        cube_stride: Some(cube.plane_stride),
-        size: None,
+) -> Result<Bytes, Reason> {
+    let (line_stride, plane_stride) = (surface.cube.line_stride, surface.cube.plane_stride);
+    let row = u64::from(extents.w) * u64::from(bytes(op.precision));
+    let line = round_up(row, u64::from(context.config.memory_atomic));
+    let plane = u64::from(extents.h.saturating_sub(1)) * u64::from(line_stride) + line;
+    for (field, count, stride, least) in
+        [("line_stride", extents.h, line_stride, line), ("plane_stride", extents.c, plane_stride, plane)]
+    {
+        if count > 1 && u64::from(stride) < least {
+            let (value, minimum) = (i64::from(stride), i64::try_from(least).unwrap_or(i64::MAX));
+            let name = surface.field(field);
+            return Err(Reason::Range { name, value, minimum, maximum: i64::from(u32::MAX) });
+        }
     }
+    Ok(Bytes {
+        data: Data::Feature,
+        span: u64::from(extents.c.saturating_sub(1)) * u64::from(plane_stride) + plane,
+        line_stride: Some(line_stride),
+        surface_stride: None,
+        cube_stride: Some(plane_stride),
+        size: None,
+    })
 }

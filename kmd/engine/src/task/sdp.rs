@@ -165,11 +165,17 @@ fn operand<M: TaskMemory + ?Sized>(
     let (line_stride, surface_stride) = (cube.line_stride, cube.surf_stride);
     let operands = Operands::as_programmed(extents, format, u64::from(line_stride), u64::from(surface_stride))
         .map_err(|error| Reason::Layout { surface: name, error })?;
+    let mut span = operands.span();
+    if extents.w == 1 && extents.h == 1 {
+        // The atoms of a 1x1 cube are read one after another, whatever the strides say.
+        let packed = Operands::packed(extents, format).map_err(|error| Reason::Layout { surface: name, error })?;
+        span = span.max(packed.span());
+    }
     let strides = mode == OperandMode::PerElement;
     let bytes = Bytes {
         line_stride: strides.then_some(line_stride),
         surface_stride: strides.then_some(surface_stride),
-        ..Bytes::plain(Data::Bias, operands.span())
+        ..Bytes::plain(Data::Bias, span)
     };
     Ok(Some(Operand { address: context.place(surface, &bytes)?, ram, format }))
 }
