@@ -16,4 +16,5 @@ mod pixel;
 mod precision;
 mod rules;
 mod tpu;
+mod traces;
 mod weight;
