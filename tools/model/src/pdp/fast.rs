@@ -14,7 +14,7 @@ use std::ops::Range;
 use nvdla_uapi::reg::values::{PoolingMethod, Precision};
 
 use super::reference::{self, KERNEL_WIDTHS};
-use super::{Axis, Emit, Part, Setup, Source, KERNEL_MAX};
+use super::{Axis, Emit, Part, Setup, Source};
 use crate::memory::{Memory, Stop};
 use crate::num::{Fp16, Fp17};
 
@@ -58,10 +58,10 @@ trait Method {
     fn down(&self, sum: Self::Value, row: Self::Value) -> Self::Value;
     /// Ends a window of which `padded` rows lie outside.
     fn store(&self, sum: Self::Value, padded: usize, bytes: &mut [u8]);
-    /// As [`Self::store`], for an atom.
+    /// As [`Self::store`], for a line.
     #[inline(always)]
-    fn store_atom(&self, sums: &[Self::Value], padded: usize, atom: &mut [u8]) {
-        for (&sum, bytes) in sums.iter().zip(atom.chunks_exact_mut(Self::BYTES)) {
+    fn store_line(&self, sums: &[Self::Value], padded: usize, line: &mut [u8]) {
+        for (&sum, bytes) in sums.iter().zip(line.chunks_exact_mut(Self::BYTES)) {
             self.store(sum, padded, bytes);
         }
     }
@@ -111,11 +111,13 @@ impl Job<'_, '_> {
     fn surfaces<M: Method, const LANES: usize>(&mut self, method: &M, surfaces: Range<usize>) -> Result<(), Stop> {
         let Axis { input, output, kernel, .. } = self.setup.vertical;
         debug_assert_eq!(LANES, self.setup.lanes());
-        let columns = self.part.axis.output;
+        let length = self.part.axis.output * LANES;
         // A row's result stays until the windows that cover it have passed: as many rows as a window has.
-        let mut rows = vec![[M::Value::default(); LANES]; kernel.min(input) * columns];
         let slots = kernel.min(input);
-        let mut line = vec![0; columns * self.setup.atom];
+        let mut rows = vec![M::Value::default(); slots * length];
+        let mut loaded = vec![M::Value::default(); self.part.axis.input * LANES];
+        let mut sums = vec![M::Value::default(); length];
+        let mut line = vec![0; length * M::BYTES];
         for surface in surfaces {
             let mut next = 0;
             for y in 0..output {
@@ -123,10 +125,15 @@ impl Job<'_, '_> {
                 for row in top.max(next)..bottom {
                     let at = [surface, row, self.part.input, self.part.axis.input];
                     let bytes = self.source.line(self.memory, self.setup.atom, at)?;
-                    along(method, &self.part.axis, bytes, &mut rows[row % slots * columns..][..columns]);
+                    let row = &mut rows[row % slots * length..][..length];
+                    along::<M, LANES>(method, &self.part.axis, bytes, &mut loaded, row);
                 }
                 next = bottom;
-                down(method, kernel - (bottom - top), &rows, top..bottom, slots, &mut line);
+                sums.copy_from_slice(&rows[top % slots * length..][..length]);
+                for row in top + 1..bottom {
+                    down(method, &rows[row % slots * length..][..length], &mut sums);
+                }
+                store(method, &sums, kernel - (bottom - top), &mut line);
                 (self.emit)(self.memory, surface, y, &line)?;
             }
         }
@@ -134,90 +141,99 @@ impl Job<'_, '_> {
     }
 }
 
-/// Calls `$body`, compiled for AVX2 where the processor has it.
-macro_rules! widest {
-    ($name:ident, $body:ident, <$($generic:ident $(: $bound:ident)?),*>, <const LANES>, ($($argument:ident: $type:ty),*)) => {
-        fn $name<$($generic $(: $bound)?),*, const LANES: usize>($($argument: $type),*) {
+/// Defines a function whose loops are compiled twice: for AVX2, used where the processor has it, and for what every
+/// processor of the target has.
+///
+/// The loops run over whole lines in memory. Sums in local arrays would be taken apart into single values, and never
+/// put together again to vectors.
+macro_rules! vectorised {
+    (
+        $(#[$attribute:meta])*
+        fn $name:ident<$method:ident: Method $(, const $lanes:ident: usize)?>($($argument:ident: $type:ty),* $(,)?) $body:block
+    ) => {
+        $(#[$attribute])*
+        fn $name<$method: Method $(, const $lanes: usize)?>($($argument: $type),*) {
+            #[inline(always)]
+            fn body<$method: Method $(, const $lanes: usize)?>($($argument: $type),*) $body
             #[cfg(target_arch = "x86_64")]
             {
                 #[target_feature(enable = "avx2")]
-                fn wide<$($generic $(: $bound)?),*, const LANES: usize>($($argument: $type),*) {
-                    $body::<$($generic),*, LANES>($($argument),*);
+                fn wide<$method: Method $(, const $lanes: usize)?>($($argument: $type),*) {
+                    body::<$method $(, $lanes)?>($($argument),*);
                 }
                 if std::arch::is_x86_feature_detected!("avx2") {
                     // SAFETY: the processor has AVX2.
-                    return unsafe { wide::<$($generic),*, LANES>($($argument),*) };
+                    unsafe { wide::<$method $(, $lanes)?>($($argument),*) };
+                    return;
                 }
             }
-            $body::<$($generic),*, LANES>($($argument),*);
+            body::<$method $(, $lanes)?>($($argument),*);
         }
     };
 }
 
-widest!(along, along_body, <M: Method>, <const LANES>, (method: &M, axis: &Axis, line: &[u8], row: &mut [[M::Value; LANES]]));
-widest!(down, down_body, <M: Method>, <const LANES>, (method: &M, padded: usize, rows: &[[M::Value; LANES]], covered: Range<usize>, slots: usize, line: &mut [u8]));
-
-/// Reduces an input line along its windows.
-#[inline(always)]
-fn along_body<M: Method, const LANES: usize>(method: &M, axis: &Axis, line: &[u8], row: &mut [[M::Value; LANES]]) {
-    let atom = LANES * M::BYTES;
-    for (x, out) in row.iter_mut().enumerate() {
-        let (left, right) = axis.window(x);
-        let mut atoms = line[left * atom..right * atom].chunks_exact(atom);
-        let Some(first) = atoms.next() else { continue };
-        let mut value: [M::Value; LANES] = load(method, first);
-        for next in atoms {
-            let next: [M::Value; LANES] = load(method, next);
-            for lane in 0..LANES {
-                value[lane] = method.along(value[lane], next[lane]);
+vectorised! {
+    /// Reduces an input line along its windows.
+    fn along<M: Method, const LANES: usize>(
+        method: &M,
+        axis: &Axis,
+        line: &[u8],
+        loaded: &mut [M::Value],
+        row: &mut [M::Value],
+    ) {
+        for (value, bytes) in loaded.iter_mut().zip(line.chunks_exact(M::BYTES)) {
+            *value = method.load(bytes);
+        }
+        let Axis { input, output, kernel, stride, pad } = *axis;
+        // Each window starts with its first element that is inside, and then takes the next ones.
+        for (x, out) in row.chunks_exact_mut(LANES).enumerate() {
+            out.copy_from_slice(&loaded[axis.window(x).0 * LANES..][..LANES]);
+        }
+        for step in 1..kernel {
+            // The windows of which this step is inside and not the first: 1 <= x * stride + step - pad < input.
+            let first = (pad + 1).saturating_sub(step).div_ceil(stride);
+            let last = (input + pad).saturating_sub(step).div_ceil(stride).min(output);
+            if first >= last {
+                continue;
+            }
+            let next = &loaded[(first * stride + step - pad) * LANES..];
+            let row = &mut row[first * LANES..last * LANES];
+            if stride == 1 {
+                for (value, &next) in row.iter_mut().zip(next) {
+                    *value = method.along(*value, next);
+                }
+            } else {
+                for (row, next) in row.chunks_exact_mut(LANES).zip(next.chunks(stride * LANES)) {
+                    for (value, &next) in row.iter_mut().zip(&next[..LANES]) {
+                        *value = method.along(*value, next);
+                    }
+                }
             }
         }
-        let padded = axis.kernel - (right - left);
-        if padded != 0 {
-            for value in &mut value {
-                *value = method.pad_row(*value, padded);
+        for (x, out) in row.chunks_exact_mut(LANES).enumerate() {
+            let (left, right) = axis.window(x);
+            if right - left != kernel {
+                for value in out {
+                    *value = method.pad_row(*value, kernel - (right - left));
+                }
             }
         }
-        *out = value;
     }
 }
 
-#[inline(always)]
-fn load<M: Method, const LANES: usize>(method: &M, atom: &[u8]) -> [M::Value; LANES] {
-    let mut values = [M::Value::default(); LANES];
-    for (value, bytes) in values.iter_mut().zip(atom.chunks_exact(M::BYTES)) {
-        *value = method.load(bytes);
+vectorised! {
+    /// Adds a row's results to those of the rows above it.
+    fn down<M: Method>(method: &M, row: &[M::Value], sums: &mut [M::Value]) {
+        for (sum, &row) in sums.iter_mut().zip(row) {
+            *sum = method.down(*sum, row);
+        }
     }
-    values
 }
 
-/// Combines the rows that an output line's windows cover.
-#[inline(always)]
-fn down_body<M: Method, const LANES: usize>(
-    method: &M,
-    padded: usize,
-    rows: &[[M::Value; LANES]],
-    covered: Range<usize>,
-    slots: usize,
-    line: &mut [u8],
-) {
-    let columns = rows.len() / slots;
-    let atom = LANES * M::BYTES;
-    let mut covering: [&[[M::Value; LANES]]; KERNEL_MAX] = [&[]; KERNEL_MAX];
-    let covering = &mut covering[..covered.len()];
-    for (slot, row) in covering.iter_mut().zip(covered) {
-        *slot = &rows[row % slots * columns..][..columns];
-    }
-    let Some((first, others)) = covering.split_first() else { return };
-    for (x, out) in line.chunks_exact_mut(atom).enumerate() {
-        let mut sum = first[x];
-        for row in others {
-            let row = &row[x];
-            for lane in 0..LANES {
-                sum[lane] = method.down(sum[lane], row[lane]);
-            }
-        }
-        method.store_atom(&sum, padded, out);
+vectorised! {
+    /// Ends the windows of an output line.
+    fn store<M: Method>(method: &M, sums: &[M::Value], padded: usize, line: &mut [u8]) {
+        method.store_line(sums, padded, line);
     }
 }
 
@@ -421,21 +437,26 @@ impl Method for Average8 {
         bytes[0] = self.factors.apply(sum) as u8;
     }
     #[inline(always)]
-    fn store_atom(&self, sums: &[i16], padded: usize, atom: &mut [u8]) {
-        let Some([width, height]) = self.narrow else {
-            return sums.iter().zip(atom).for_each(|(&sum, byte)| self.store(sum, padded, std::slice::from_mut(byte)));
-        };
+    fn store_line(&self, sums: &[i16], padded: usize, line: &mut [u8]) {
         let lines = self.factors.lines[padded] as i16;
-        let mut values = [0i16; 32];
-        let values = &mut values[..sums.len()];
-        values.iter_mut().zip(sums).for_each(|(value, &sum)| *value = sum.wrapping_add(lines));
-        // A factor of one changes nothing; any other fits 16 bits.
-        for factor in [width, height].into_iter().filter_map(|factor| u16::try_from(factor).ok()) {
-            for value in values.iter_mut() {
-                *value = scale16(*value, factor);
+        match self.narrow.map(|factors| factors.map(u16::try_from)) {
+            Some([Ok(width), Ok(height)]) => {
+                for (byte, &sum) in line.iter_mut().zip(sums) {
+                    *byte = scale16(scale16(sum.wrapping_add(lines), width), height) as u8;
+                }
+            }
+            // A factor of one.
+            Some([Ok(factor), _] | [_, Ok(factor)]) => {
+                for (byte, &sum) in line.iter_mut().zip(sums) {
+                    *byte = scale16(sum.wrapping_add(lines), factor) as u8;
+                }
+            }
+            _ => {
+                for (byte, &sum) in line.iter_mut().zip(sums) {
+                    *byte = self.factors.apply(i32::from(sum.wrapping_add(lines))) as u8;
+                }
             }
         }
-        atom.iter_mut().zip(values).for_each(|(byte, value)| *byte = *value as u8);
     }
 }
 
