@@ -152,7 +152,7 @@ impl Transpose {
 }
 
 /// Tiles that are staged together.
-const STAGE: usize = 8;
+const STAGE: usize = 6;
 /// Bytes from one staged row to the next: a line more than the tiles, so that rows do not crowd here.
 const PITCH: usize = (STAGE + 1) * TILE;
 
