@@ -53,7 +53,7 @@ fn value() -> impl Strategy<Value = u8> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(3000))]
+    #![proptest_config(ProptestConfig { cases: 3000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn changed_bytes(config in config(), changes in vec((0..5usize, any::<prop::sample::Index>(), value()), 1..6)) {
