@@ -20,9 +20,11 @@ use nvdla_uapi::reg::{cacc, cdma, cmac_a, cmac_b, csc, Family};
 use super::Blocks;
 use crate::memory::{Port, Stop};
 
-/// Largest number of accumulators of one operation (1 GiB of them): far above what any surface of a real network
+/// Largest number of accumulators of one operation (256 MiB of them): far above what any surface of a real network
 /// holds, and a bound on what random registers can make the model allocate.
-const MAX_SUMS: usize = 1 << 28;
+const MAX_SUMS: usize = 1 << 26;
+/// Largest number of elements of an input with its padding.
+const MAX_PADDED: usize = 1 << 26;
 /// Largest number of multiplications of one operation: some hundred times those of the largest real layers, and a
 /// bound on the time that random registers can make the model spend.
 const MAX_MACS: usize = 1 << 38;
@@ -547,8 +549,10 @@ impl Operation {
                 csc::d_entry_per_slice::ENTRIES.value(s.get(csc::D_ENTRY_PER_SLICE)) as usize + 1,
             ],
         )?;
-        operation
-            .check_weights(cdma::d_weight_size_0::BYTE_PER_KERNEL.value(d.get(cdma::D_WEIGHT_SIZE_0)) as usize + 1)?;
+        operation.check_weights(
+            cdma::d_weight_size_0::BYTE_PER_KERNEL.value(d.get(cdma::D_WEIGHT_SIZE_0)) as usize + 1,
+            config.cbuf_bank_bytes() as usize,
+        )?;
         Ok(operation)
     }
 
@@ -669,6 +673,10 @@ impl Operation {
                     "the last kernel ends at column {right}, line {bottom} of a padded input of {width}x{height}"
                 ));
             }
+            let padded = (right + 1) * (bottom + 1) * kernel.channels * self.batch;
+            if padded > MAX_PADDED {
+                return unsupported(format!("{padded} elements of padded input are more than {MAX_PADDED}"));
+            }
         }
         let macs = (sums * lanes).checked_mul(self.taps_of_all_lines() * kernel.channels);
         if macs.is_none_or(|macs| macs > MAX_MACS) {
@@ -772,7 +780,7 @@ impl Operation {
         Ok(())
     }
 
-    fn check_weights(&self, programmed: usize) -> Result<(), Stop> {
+    fn check_weights(&self, programmed: usize, bank: usize) -> Result<(), Stop> {
         let bytes = self.kernel_bytes();
         if programmed != bytes {
             return Err(Stop::unsupported(
@@ -789,6 +797,14 @@ impl Operation {
                     self.kernels,
                     bytes * self.kernels
                 ),
+            ));
+        }
+        let room = self.placement.weight_banks * bank;
+        let together = if self.weight_reuse[1].keep { self.kernels } else { self.kernels.min(self.atomic_k) };
+        if self.weights.mask.is_none() && bytes * together > room {
+            return Err(Stop::unsupported(
+                "CDMA",
+                format!("{together} kernels of {bytes} bytes do not fit the {room} bytes of the weight banks"),
             ));
         }
         Ok(())

@@ -214,7 +214,7 @@ impl Program {
         (entries, bank / entry)
     }
 
-    /// The registers; `None` where the output has no size or the input does not fit the convolution buffer.
+    /// The registers; `None` where the output has no size, or input and weights do not fit the convolution buffer.
     pub fn registers(&self) -> Option<Programmed> {
         let output = self.output()?;
         let (entries, per_bank) = self.entries();
@@ -226,7 +226,8 @@ impl Program {
         };
         let data_banks = (slices * entries).div_ceil(per_bank);
         let banks = self.config.cbuf_banks as usize;
-        if data_banks >= banks {
+        let group = self.kernels.min(self.config.mac_atomic_k as usize / self.element()) * self.kernel_bytes();
+        if data_banks >= banks || group > (banks - data_banks) * self.config.cbuf_bank_bytes() as usize {
             return None;
         }
         let atom = self.config.memory_atomic as usize;
