@@ -416,6 +416,66 @@ fn most_random_operations_are_performed() {
 }
 
 #[test]
+fn any_registers_give_an_answer() {
+    let mut memory = Bytes { base: 0, bytes: noise(3, 0x1_0000) };
+    let mut performed = 0;
+    for seed in 0..3000 {
+        let mut random = Random(seed);
+        let (mut rdma, mut sdp) = (Registers::reset(Block::SdpRdma), Registers::reset(Block::Sdp));
+        for registers in [&mut rdma, &mut sdp] {
+            for described in registers.block().registers() {
+                registers.set(described.register, random.next() & described.register.writable);
+            }
+        }
+        // Without these nearly all are refused or reach outside.
+        let small = |random: &mut Random, mask: u32| random.next() & mask;
+        let sizes = [small(&mut random, 0xf), small(&mut random, 0xf), small(&mut random, 0x3f)];
+        let strides = [small(&mut random, 0x1e0), small(&mut random, 0x1e0)];
+        for (registers, extents, address, lines) in [
+            (
+                &mut rdma,
+                [rdma_reg::D_DATA_CUBE_WIDTH, rdma_reg::D_DATA_CUBE_HEIGHT, rdma_reg::D_DATA_CUBE_CHANNEL],
+                [rdma_reg::D_SRC_BASE_ADDR_LOW, rdma_reg::D_SRC_BASE_ADDR_HIGH],
+                [rdma_reg::D_SRC_LINE_STRIDE, rdma_reg::D_SRC_SURFACE_STRIDE],
+            ),
+            (
+                &mut sdp,
+                [reg::D_DATA_CUBE_WIDTH, reg::D_DATA_CUBE_HEIGHT, reg::D_DATA_CUBE_CHANNEL],
+                [reg::D_DST_BASE_ADDR_LOW, reg::D_DST_BASE_ADDR_HIGH],
+                [reg::D_DST_LINE_STRIDE, reg::D_DST_SURFACE_STRIDE],
+            ),
+        ] {
+            for (register, value) in extents.into_iter().zip(sizes).chain(lines.into_iter().zip(strides)) {
+                registers.set(register, value);
+            }
+            for (register, value) in address.into_iter().zip([0x4000, 0]) {
+                registers.set(register, value);
+            }
+            let ram = if registers.block() == Block::Sdp { reg::D_DST_DMA_CFG } else { rdma_reg::D_SRC_DMA_CFG };
+            registers.set(ram, RamType::Mcif as u32);
+        }
+        let processing = random.below(3);
+        let flying = random.next() & 1;
+        rdma.set(rdma_reg::D_FEATURE_MODE_CFG, flying | processing << 2 | processing << 4);
+        sdp.set(reg::D_DATA_FORMAT, processing | random.below(3) << 2);
+        if random.once_in(2) {
+            for register in [reg::D_DP_BS_ALU_CFG, reg::D_DP_BS_MUL_CFG, reg::D_DP_BN_ALU_CFG, reg::D_DP_BN_MUL_CFG] {
+                sdp.set(register, sdp.get(register) & !1);
+            }
+            sdp.set(reg::D_FEATURE_MODE_CFG, flying | random.next() & 0xa);
+        }
+        let input = (flying == 1).then(|| {
+            let precision = [Precision::Int8, Precision::Int16, Precision::Fp16][processing as usize];
+            let lanes = if processing == 0 { 32 } else { 16 };
+            stream(&mut random, precision, [sizes[0] + 1, sizes[1] + 1, sizes[2] + 1, lanes, 1])
+        });
+        let done = run(&mut State::default(), &NV_FULL, &rdma, &sdp, input.as_ref(), &mut memory);
+        performed += u32::from(done.is_ok());
+    }
+    assert!(performed > 100, "{performed}");
+}
+
+#[test]
 fn threads_agree_with_one_thread_over_many_strips() {
     let (mut rdma, mut sdp) = copy(300, 200);
     set(&mut rdma, &[(rdma_reg::D_DATA_CUBE_CHANNEL, 15), (rdma_reg::D_BRDMA_CFG, 1 << 1 | 1 << 3 | 1 << 5)]);

@@ -19,7 +19,7 @@ use crate::stream::Stream;
 /// Chunks of a strip.
 const CHUNKS: usize = 32;
 /// Strips of a round, for each thread.
-const STRIPS: usize = 4;
+const STRIPS: usize = 8;
 
 /// Computes the whole cube. `scratch` is what each thread starts from.
 pub(super) fn run(
