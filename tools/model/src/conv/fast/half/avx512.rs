@@ -68,12 +68,14 @@ fn quarters<const Q: usize>(lanes: &[Lane], active: &[Active], largest: &[i8; KE
     let mut later = Later::new();
     for chunk in active.chunks(CHUNK) {
         let mut acc = [_mm512_setzero_si512(); Q];
-        for active in chunk {
+        // Far products wait until the accumulators have left the registers.
+        let mut fars = [0; CHUNK];
+        for (active, far_kernels) in chunk.iter().zip(&mut fars) {
             let lane = &lanes[active.lane as usize];
             let exponents = _mm512_add_epi8(load(&lane.exponent), _mm512_set1_epi8(active.exponent));
             let distance = _mm512_sub_epi8(top, exponents);
             let counts = _mm512_cmplt_epi8_mask(distance, _mm512_set1_epi8(8)) & wanted;
-            let far = _mm512_cmpgt_epi8_mask(distance, _mm512_set1_epi8(2)) & counts;
+            *far_kernels = _mm512_cmpgt_epi8_mask(distance, _mm512_set1_epi8(2)) & counts;
             let by_4 = _mm512_cmpeq_epi8_mask(distance, _mm512_set1_epi8(1));
             let by_8 = _mm512_cmpeq_epi8_mask(distance, _mm512_set1_epi8(2));
             let (byte, bit) = (load(&lane.byte), load(&lane.bit));
@@ -99,9 +101,6 @@ fn quarters<const Q: usize>(lanes: &[Lane], active: &[Active], largest: &[i8; KE
                 acc[q] = _mm512_mask_add_epi32(acc[q], (counts >> (16 * q)) as u16, acc[q], product);
                 acc[q] = _mm512_mask_sub_epi32(acc[q], (below >> (16 * q)) as u16, acc[q], one);
             }
-            if far != 0 {
-                later.push(lane, *active, largest, far, sums);
-            }
         }
         for (q, acc) in acc.iter().enumerate() {
             let halves = [_mm512_castsi512_si256(*acc), _mm512_extracti64x4_epi64(*acc, 1)];
@@ -111,6 +110,11 @@ fn quarters<const Q: usize>(lanes: &[Lane], active: &[Active], largest: &[i8; KE
                     let to = sums.as_mut_ptr().add(16 * q + 8 * index).cast::<__m512i>();
                     _mm512_storeu_si512(to, _mm512_add_epi64(_mm512_loadu_si512(to), _mm512_cvtepi32_epi64(half)));
                 }
+            }
+        }
+        for (active, far) in chunk.iter().zip(fars) {
+            if far != 0 {
+                later.push(&lanes[active.lane as usize], *active, largest, far, sums);
             }
         }
     }
