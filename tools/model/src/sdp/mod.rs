@@ -13,7 +13,9 @@
 //! C-model (`cmod/sdp`, `cmod/hls/sdp`).
 
 mod operation;
+mod read;
 pub mod reference;
+mod registers;
 #[cfg(test)]
 mod tests;
 mod vector;

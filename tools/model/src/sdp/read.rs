@@ -1,0 +1,516 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Reads an operation out of the registers of SDP and its read DMA, and refuses what the hardware does not define.
+//!
+//! Source: register manual (SDP, SDP_RDMA), "In-memory data formats" (operands, table 30).
+
+use nvdla_uapi::config::Config;
+use nvdla_uapi::layout::feature::Cube;
+use nvdla_uapi::layout::operand::{Component, Format, Operands};
+use nvdla_uapi::layout::Extents;
+use nvdla_uapi::reg::sdp as reg;
+use nvdla_uapi::reg::sdp_rdma as rdma_reg;
+use nvdla_uapi::reg::values::{AluAlgorithm, OperandMode, OperandSource, OutputDestination, Precision};
+use nvdla_uapi::reg::{Field, Register};
+
+use super::operation::{
+    Alu, Converter, Count, Destination, Multiplier, Operand, OperandPlace, Operation, Place, Source, X, Y,
+};
+use super::registers::{DmaRegisters, XRegisters, BRDMA, ERDMA, NRDMA, X1, X2};
+use crate::lut::sdp::Lookup;
+use crate::memory::Stop;
+use crate::registers::Registers;
+use crate::stream::{Samples, Stream};
+
+/// Refuses a register's value.
+fn refuse<T>(unit: &'static str, what: impl Into<String>) -> Result<T, Stop> {
+    Err(Stop::unsupported(unit, what))
+}
+
+/// What every part of the registers' reading needs.
+struct Reader<'r> {
+    config: &'r Config,
+    rdma: &'r Registers,
+    sdp: &'r Registers,
+    width: u32,
+    height: u32,
+    channels: u32,
+    processing: Precision,
+    winograd: bool,
+}
+
+impl Operation {
+    /// The operation that the registers describe. `stream` is what CACC gives, if anything.
+    pub(super) fn new(
+        config: &Config,
+        rdma: &Registers,
+        sdp: &Registers,
+        stream: Option<&Stream>,
+    ) -> Result<Self, Stop> {
+        use reg::d_feature_mode_cfg as mode;
+        let reader = Reader {
+            config,
+            rdma,
+            sdp,
+            width: reg::d_data_cube_width::WIDTH.value(sdp.get(reg::D_DATA_CUBE_WIDTH)) + 1,
+            height: reg::d_data_cube_height::HEIGHT.value(sdp.get(reg::D_DATA_CUBE_HEIGHT)) + 1,
+            channels: reg::d_data_cube_channel::CHANNEL.value(sdp.get(reg::D_DATA_CUBE_CHANNEL)) + 1,
+            processing: sdp.field(reg::D_DATA_FORMAT, reg::d_data_format::PROC_PRECISION)?,
+            winograd: mode::WINOGRAD.is_set(sdp.get(reg::D_FEATURE_MODE_CFG)),
+        };
+        let output = sdp.field(reg::D_DATA_FORMAT, reg::d_data_format::OUT_PRECISION)?;
+        let batch = mode::BATCH_NUMBER.value(sdp.get(reg::D_FEATURE_MODE_CFG)) + 1;
+        reader.check_precisions(output, batch)?;
+
+        let x1 = reader.x(&X1, &BRDMA)?;
+        let x2 = reader.x(&X2, &NRDMA)?;
+        let y = reader.y()?;
+        let source = reader.source(stream, batch)?;
+        let destination = reader.destination(output, batch, y.as_ref())?;
+
+        let lanes = reader.lanes();
+        let perf = sdp.get(reg::D_PERF_ENABLE);
+        let rdma_mode = rdma.get(rdma_reg::D_FEATURE_MODE_CFG);
+        let operation = Self {
+            width: reader.width as usize,
+            height: reader.height as usize,
+            surfaces: reader.channels.div_ceil(lanes) as usize,
+            lanes: lanes as usize,
+            channels: reader.channels as usize,
+            batch: batch as usize,
+            processing: reader.processing,
+            output,
+            source,
+            destination,
+            x1,
+            x2,
+            y,
+            converter: Converter {
+                offset: sdp.get(reg::D_CVT_OFFSET) as i32,
+                scale: sdp.get(reg::D_CVT_SCALE) as i16,
+                shift: reg::d_cvt_shift::CVT_SHIFT.value(sdp.get(reg::D_CVT_SHIFT)),
+            },
+            nan_to_zero: reader.processing == Precision::Fp16
+                && mode::NAN_TO_ZERO.is_set(sdp.get(reg::D_FEATURE_MODE_CFG)),
+            count: Count {
+                lookups: reg::d_perf_enable::PERF_LUT_EN.is_set(perf) && y.is_some_and(|y| y.lookup.is_some()),
+                saturation: reg::d_perf_enable::PERF_SAT_EN.is_set(perf),
+                nan_output: reg::d_perf_enable::PERF_NAN_INF_COUNT_EN.is_set(perf) && output == Precision::Fp16,
+                nan_input: matches!(source, Source::Memory(_))
+                    && rdma_reg::d_perf_enable::PERF_NAN_INF_COUNT_EN.is_set(rdma.get(rdma_reg::D_PERF_ENABLE))
+                    && rdma_reg::d_feature_mode_cfg::IN_PRECISION.get(rdma_mode) == Some(Precision::Fp16),
+            },
+        };
+        if let Some(stream) = stream {
+            operation.check_stream(stream)?;
+        }
+        Ok(operation)
+    }
+
+    /// The stream must be the cube that the registers describe.
+    fn check_stream(&self, stream: &Stream) -> Result<(), Stop> {
+        let expected = (self.width, self.height, self.surfaces, self.lanes, self.batch);
+        let given = (stream.width, stream.height, stream.surfaces(), stream.lanes, stream.batch);
+        if expected != given {
+            return refuse(
+                "SDP",
+                format!(
+                    "the registers describe {}x{} in {} surfaces of {} channels, batch {}; CACC gives {}x{} in {} of {}, batch {}",
+                    expected.0, expected.1, expected.2, expected.3, expected.4, given.0, given.1, given.2, given.3, given.4
+                ),
+            );
+        }
+        let is_float = matches!(stream.samples, Samples::Float(_));
+        if is_float != (self.processing == Precision::Fp16) {
+            return refuse(
+                "SDP",
+                format!(
+                    "D_DATA_FORMAT.PROC_PRECISION is {:?}, but CACC gives {}",
+                    self.processing,
+                    if is_float { "fp32" } else { "integers" }
+                ),
+            );
+        }
+        let length = match &stream.samples {
+            Samples::Int(samples) => samples.len(),
+            Samples::Float(samples) => samples.len(),
+        };
+        let needed = self.batch * self.surfaces * self.height * self.width * self.lanes;
+        if length != needed {
+            return refuse("SDP", format!("CACC gives {length} samples, the cube has {needed}"));
+        }
+        Ok(())
+    }
+}
+
+impl Reader<'_> {
+    /// Elements of the processing precision in an atom.
+    fn lanes(&self) -> u32 {
+        match self.processing {
+            Precision::Int8 => self.config.memory_atomic,
+            Precision::Int16 | Precision::Fp16 => self.config.memory_atomic / 2,
+        }
+    }
+
+    fn extents(&self) -> Extents {
+        Extents::new(1, self.channels, self.height, self.width)
+    }
+
+    /// Table 30, and what the hardware cannot combine.
+    ///
+    /// int8 to fp16, which the table calls invalid, is left in: the reference computes it as int8 to int16 with fp16
+    /// values.
+    fn check_precisions(&self, output: Precision, batch: u32) -> Result<(), Stop> {
+        let name = self.config.name;
+        for (field, precision) in [("PROC_PRECISION", self.processing), ("OUT_PRECISION", output)] {
+            if !self.config.has_feature_type(precision) {
+                return refuse("SDP", format!("D_DATA_FORMAT.{field} is {precision:?}, which {name} does not have"));
+            }
+        }
+        let widens = self.processing == Precision::Int8 && output != Precision::Int8;
+        if self.processing != Precision::Int8 && output == Precision::Int8 {
+            return refuse(
+                "SDP",
+                format!("D_DATA_FORMAT.OUT_PRECISION is Int8 with PROC_PRECISION {:?}", self.processing),
+            );
+        }
+        if batch > 1 && !self.config.batch {
+            return refuse(
+                "SDP",
+                format!("D_FEATURE_MODE_CFG.BATCH_NUMBER is {}; {name} has no hardware batch", batch - 1),
+            );
+        }
+        if self.winograd {
+            if !self.config.winograd {
+                return refuse("SDP", format!("D_FEATURE_MODE_CFG.WINOGRAD is 1; {name} has no Winograd"));
+            }
+            // Winograd results come in tiles of 4 lines and 2 elements.
+            if !self.height.is_multiple_of(4) || !self.width.is_multiple_of(2) {
+                return refuse(
+                    "SDP",
+                    format!(
+                        "D_FEATURE_MODE_CFG.WINOGRAD is 1 and the cube {}x{}: the width must be even and the height a multiple of 4",
+                        self.width, self.height
+                    ),
+                );
+            }
+        }
+        if widens && (self.winograd || batch > 1) {
+            return refuse(
+                "SDP",
+                format!(
+                    "D_DATA_FORMAT.OUT_PRECISION is {output:?} with PROC_PRECISION Int8, which neither Winograd nor a batch allows"
+                ),
+            );
+        }
+        Ok(())
+    }
+
+    fn source(&self, stream: Option<&Stream>, batch: u32) -> Result<Source, Stop> {
+        use reg::d_feature_mode_cfg::FLYING_MODE;
+        let mode = self.sdp.get(reg::D_FEATURE_MODE_CFG);
+        match (FLYING_MODE.is_set(mode), stream) {
+            (true, Some(_)) => return Ok(Source::Stream),
+            (true, None) => return refuse("SDP", "D_FEATURE_MODE_CFG.FLYING_MODE is ON, and CACC gives nothing"),
+            (false, Some(_)) => {
+                return refuse("SDP", "D_FEATURE_MODE_CFG.FLYING_MODE is OFF, and CACC gives a cube");
+            }
+            (false, None) => {}
+        }
+        if batch > 1 || self.winograd {
+            return refuse(
+                "SDP",
+                format!(
+                    "D_FEATURE_MODE_CFG.FLYING_MODE is OFF with BATCH_NUMBER {} and WINOGRAD {}: both need CACC's data",
+                    batch - 1,
+                    u32::from(self.winograd)
+                ),
+            );
+        }
+        let rdma_mode = self.rdma.get(rdma_reg::D_FEATURE_MODE_CFG);
+        if rdma_reg::d_feature_mode_cfg::FLYING_MODE.is_set(rdma_mode) {
+            return refuse("SDP_RDMA", "D_FEATURE_MODE_CFG.FLYING_MODE is ON, but SDP reads memory");
+        }
+        self.check_rdma()?;
+        let precision = self.rdma.field(rdma_reg::D_FEATURE_MODE_CFG, rdma_reg::d_feature_mode_cfg::IN_PRECISION)?;
+        if precision != self.processing && (precision, self.processing) != (Precision::Int16, Precision::Int8) {
+            return refuse(
+                "SDP_RDMA",
+                format!("D_FEATURE_MODE_CFG.IN_PRECISION is {precision:?} with PROC_PRECISION {:?}", self.processing),
+            );
+        }
+        if !self.config.has_feature_type(precision) {
+            return refuse(
+                "SDP_RDMA",
+                format!("D_FEATURE_MODE_CFG.IN_PRECISION is {precision:?}, which {} does not have", self.config.name),
+            );
+        }
+        let cube = self.cube(
+            "SDP_RDMA",
+            precision,
+            self.rdma.get(rdma_reg::D_SRC_LINE_STRIDE),
+            self.rdma.get(rdma_reg::D_SRC_SURFACE_STRIDE),
+            0,
+        )?;
+        Ok(Source::Memory(Place {
+            port: self.rdma.field(rdma_reg::D_SRC_DMA_CFG, rdma_reg::d_src_dma_cfg::SRC_RAM_TYPE)?.into(),
+            base: self.rdma.address(rdma_reg::D_SRC_BASE_ADDR_HIGH, rdma_reg::D_SRC_BASE_ADDR_LOW),
+            cube,
+        }))
+    }
+
+    fn destination(&self, output: Precision, batch: u32, y: Option<&Y>) -> Result<Destination, Stop> {
+        let destination = self.sdp.field(reg::D_FEATURE_MODE_CFG, reg::d_feature_mode_cfg::OUTPUT_DST)?;
+        if y.and_then(|y| y.alu).is_some_and(|alu| alu.algorithm == AluAlgorithm::Eql) {
+            if destination == OutputDestination::Pdp || batch > 1 || self.winograd {
+                return refuse(
+                    "SDP",
+                    format!(
+                        "D_DP_EW_CFG.EW_ALU_ALGO is EQL with OUTPUT_DST {destination:?}, BATCH_NUMBER {} and WINOGRAD {}",
+                        batch - 1,
+                        u32::from(self.winograd)
+                    ),
+                );
+            }
+            return Ok(Destination::Comparison);
+        }
+        if destination == OutputDestination::Pdp {
+            let widens = self.processing == Precision::Int8 && output != Precision::Int8;
+            if batch > 1 || self.winograd || widens {
+                return refuse(
+                    "SDP",
+                    format!(
+                        "D_FEATURE_MODE_CFG.OUTPUT_DST is PDP with BATCH_NUMBER {}, WINOGRAD {}, precisions {:?} to {output:?}",
+                        batch - 1,
+                        u32::from(self.winograd),
+                        self.processing
+                    ),
+                );
+            }
+            return Ok(Destination::Pdp);
+        }
+        let cube = self.cube(
+            "SDP",
+            output,
+            self.sdp.get(reg::D_DST_LINE_STRIDE),
+            self.sdp.get(reg::D_DST_SURFACE_STRIDE),
+            self.sdp.get(reg::D_DST_BATCH_STRIDE),
+        )?;
+        Ok(Destination::Memory(Place {
+            port: self.sdp.field(reg::D_DST_DMA_CFG, reg::d_dst_dma_cfg::DST_RAM_TYPE)?.into(),
+            base: self.sdp.address(reg::D_DST_BASE_ADDR_HIGH, reg::D_DST_BASE_ADDR_LOW),
+            cube,
+        }))
+    }
+
+    /// The feature cube with these strides. The atoms of a 1x1 cube lie one after another, whatever the strides say.
+    fn cube(
+        &self,
+        unit: &'static str,
+        precision: Precision,
+        line_stride: u32,
+        surface_stride: u32,
+        batch_stride: u32,
+    ) -> Result<Cube, Stop> {
+        let atom = self.config.memory_atomic;
+        let surface_stride = if self.width == 1 && self.height == 1 { atom } else { surface_stride };
+        Cube::as_programmed(
+            self.extents(),
+            precision,
+            atom,
+            line_stride.into(),
+            surface_stride.into(),
+            batch_stride.into(),
+        )
+        .or_else(|error| refuse(unit, error.to_string()))
+    }
+
+    /// SDP_RDMA must read the cube that SDP computes.
+    fn check_rdma(&self) -> Result<(), Stop> {
+        use rdma_reg::{d_data_cube_channel, d_data_cube_height, d_data_cube_width};
+        for (register, field, name, expected) in [
+            (rdma_reg::D_DATA_CUBE_WIDTH, d_data_cube_width::WIDTH, "D_DATA_CUBE_WIDTH", self.width),
+            (rdma_reg::D_DATA_CUBE_HEIGHT, d_data_cube_height::HEIGHT, "D_DATA_CUBE_HEIGHT", self.height),
+            (rdma_reg::D_DATA_CUBE_CHANNEL, d_data_cube_channel::CHANNEL, "D_DATA_CUBE_CHANNEL", self.channels),
+        ] {
+            let given = field.value(self.rdma.get(register)) + 1;
+            if given != expected {
+                return refuse("SDP_RDMA", format!("{name} is {}, SDP's is {}", given - 1, expected - 1));
+            }
+        }
+        let processing = self.rdma.field(rdma_reg::D_FEATURE_MODE_CFG, rdma_reg::d_feature_mode_cfg::PROC_PRECISION)?;
+        if processing != self.processing {
+            return refuse(
+                "SDP_RDMA",
+                format!("D_FEATURE_MODE_CFG.PROC_PRECISION is {processing:?}, SDP's is {:?}", self.processing),
+            );
+        }
+        Ok(())
+    }
+
+    /// The operand surface of a sub-unit that takes `components` from memory.
+    fn operands(&self, dma: &DmaRegisters, components: &[Component]) -> Result<Option<OperandPlace>, Stop> {
+        if components.is_empty() {
+            return Ok(None);
+        }
+        let name = dma.name;
+        if dma.disable.is_set(self.rdma.get(dma.cfg)) {
+            return refuse("SDP_RDMA", format!("{name}_DISABLE is YES, but SDP takes operands from memory"));
+        }
+        self.check_rdma()?;
+        let format = Format {
+            mode: self.rdma.field(dma.cfg, dma.data_mode)?,
+            data_use: self.rdma.field(dma.cfg, dma.data_use)?,
+            data_size: self.rdma.field(dma.cfg, dma.data_size)?,
+            processing: self.processing,
+            atom: self.config.memory_atomic,
+        };
+        let winograd = rdma_reg::d_feature_mode_cfg::WINOGRAD.is_set(self.rdma.get(rdma_reg::D_FEATURE_MODE_CFG));
+        if format.mode == OperandMode::PerElement && winograd != self.winograd {
+            return refuse(
+                "SDP_RDMA",
+                format!("D_FEATURE_MODE_CFG.WINOGRAD is {}, SDP's is {}", u8::from(winograd), u8::from(self.winograd)),
+            );
+        }
+        let layout = Operands::as_programmed(
+            self.extents(),
+            format,
+            self.rdma.get(dma.line_stride).into(),
+            self.rdma.get(dma.surface_stride).into(),
+        )
+        .or_else(|error| refuse("SDP_RDMA", format!("{name}: {error}")))?;
+        for &component in components {
+            if layout.component_offset(component, 0, 0, 0).is_none() {
+                return refuse(
+                    "SDP_RDMA",
+                    format!(
+                        "{name}_DATA_USE is {:?}, but SDP takes the {component:?} operand from memory",
+                        format.data_use
+                    ),
+                );
+            }
+        }
+        Ok(Some(OperandPlace {
+            port: self.rdma.field(dma.cfg, dma.ram_type)?.into(),
+            base: self.rdma.address(dma.base_high, dma.base_low),
+            layout,
+        }))
+    }
+
+    fn x(&self, registers: &XRegisters, dma: &DmaRegisters) -> Result<Option<X>, Stop> {
+        let sdp = self.sdp;
+        let cfg = sdp.get(registers.cfg);
+        if registers.bypass.is_set(cfg) {
+            return Ok(None);
+        }
+        let mut components = Vec::new();
+        let alu = if registers.alu_bypass.is_set(cfg) {
+            None
+        } else {
+            let algorithm = sdp.field(registers.cfg, registers.alu_algorithm)?;
+            if algorithm == AluAlgorithm::Eql {
+                let name = registers.name;
+                return refuse("SDP", format!("D_DP_{name}_CFG.{name}_ALU_ALGO is 3, which only EW has"));
+            }
+            let value = sdp.get(registers.alu_value) as i16;
+            Some(Alu {
+                algorithm,
+                operand: operand(sdp, registers.alu_cfg, registers.alu_source, value.into(), || {
+                    components.push(Component::Alu);
+                })?,
+            })
+        };
+        let multiplier = if registers.mul_bypass.is_set(cfg) {
+            None
+        } else {
+            let value = sdp.get(registers.mul_value) as i16;
+            Some(Multiplier {
+                operand: operand(sdp, registers.mul_cfg, registers.mul_source, value.into(), || {
+                    components.push(Component::Mul);
+                })?,
+                prelu: registers.mul_prelu.is_set(cfg),
+            })
+        };
+        Ok(Some(X {
+            alu,
+            alu_shift: registers.alu_shift.value(sdp.get(registers.alu_cfg)),
+            multiplier,
+            // The field has eight bits, the shifter six.
+            shift: registers.mul_shift.value(sdp.get(registers.mul_cfg)) & 0x3f,
+            relu: !registers.relu_bypass.is_set(cfg),
+            operands: self.operands(dma, &components)?,
+        }))
+    }
+
+    fn y(&self) -> Result<Option<Y>, Stop> {
+        use reg::{d_dp_ew_alu_cfg as alu_cfg, d_dp_ew_cfg as cfg, d_dp_ew_mul_cfg as mul_cfg};
+        let sdp = self.sdp;
+        let ew = sdp.get(reg::D_DP_EW_CFG);
+        if cfg::EW_BYPASS.is_set(ew) {
+            return Ok(None);
+        }
+        let mut components = Vec::new();
+        let multiplier = if cfg::EW_MUL_BYPASS.is_set(ew) {
+            None
+        } else {
+            let value = sdp.get(reg::D_DP_EW_MUL_SRC_VALUE) as i32;
+            Some(Multiplier {
+                operand: operand(sdp, reg::D_DP_EW_MUL_CFG, mul_cfg::EW_MUL_SRC, value, || {
+                    components.push(Component::Mul);
+                })?,
+                prelu: cfg::EW_MUL_PRELU.is_set(ew),
+            })
+        };
+        let alu = if cfg::EW_ALU_BYPASS.is_set(ew) {
+            None
+        } else {
+            let value = sdp.get(reg::D_DP_EW_ALU_SRC_VALUE) as i32;
+            Some(Alu {
+                algorithm: sdp.field(reg::D_DP_EW_CFG, cfg::EW_ALU_ALGO)?,
+                operand: operand(sdp, reg::D_DP_EW_ALU_CFG, alu_cfg::EW_ALU_SRC, value, || {
+                    components.push(Component::Alu);
+                })?,
+            })
+        };
+        let converter = |bypass: bool, offset: Register, scale: Register, shift: u32| {
+            (!bypass).then(|| Converter { offset: sdp.get(offset) as i32, scale: sdp.get(scale) as i16, shift })
+        };
+        let truncate = |register: Register, field: Field<u32>| field.value(sdp.get(register));
+        Ok(Some(Y {
+            multiplier,
+            multiplier_converter: converter(
+                mul_cfg::EW_MUL_CVT_BYPASS.is_set(sdp.get(reg::D_DP_EW_MUL_CFG)),
+                reg::D_DP_EW_MUL_CVT_OFFSET_VALUE,
+                reg::D_DP_EW_MUL_CVT_SCALE_VALUE,
+                truncate(reg::D_DP_EW_MUL_CVT_TRUNCATE_VALUE, reg::d_dp_ew_mul_cvt_truncate_value::EW_MUL_CVT_TRUNCATE),
+            ),
+            shift: truncate(reg::D_DP_EW_TRUNCATE_VALUE, reg::d_dp_ew_truncate_value::EW_TRUNCATE),
+            alu,
+            alu_converter: converter(
+                alu_cfg::EW_ALU_CVT_BYPASS.is_set(sdp.get(reg::D_DP_EW_ALU_CFG)),
+                reg::D_DP_EW_ALU_CVT_OFFSET_VALUE,
+                reg::D_DP_EW_ALU_CVT_SCALE_VALUE,
+                truncate(reg::D_DP_EW_ALU_CVT_TRUNCATE_VALUE, reg::d_dp_ew_alu_cvt_truncate_value::EW_ALU_CVT_TRUNCATE),
+            ),
+            lookup: if cfg::EW_LUT_BYPASS.is_set(ew) { None } else { Some(Lookup::new(sdp)?) },
+            operands: self.operands(&ERDMA, &components)?,
+        }))
+    }
+}
+
+/// Where an operand comes from; calls `from_memory` when it is memory.
+fn operand(
+    sdp: &Registers,
+    register: Register,
+    source: Field<OperandSource>,
+    value: i32,
+    from_memory: impl FnOnce(),
+) -> Result<Operand, Stop> {
+    Ok(match sdp.field(register, source)? {
+        OperandSource::Reg => Operand::Register(value),
+        OperandSource::Mem => {
+            from_memory();
+            Operand::Memory
+        }
+    })
+}
