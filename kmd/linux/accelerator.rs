@@ -78,7 +78,8 @@ pub(crate) struct Accelerator {
 }
 
 struct State {
-    engine: Engine<Slots>,
+    /// Behind a pointer, because its shadow of the registers is a good part of a kernel stack.
+    engine: KBox<Engine<Slots>>,
     reset: Reset,
     /// The works; gone once the device stops.
     worker: Option<Worker>,
@@ -132,7 +133,7 @@ impl Accelerator {
         reset: Reset,
     ) -> Result<Arc<Self>> {
         let identity = identity::identify(dev, &mut Registers(&window), config)?;
-        let mut engine = Engine::new(identity.config);
+        let mut engine = boxed_engine(identity.config)?;
         // A loader or an earlier driver may have used the device.
         engine.adopt(&mut Registers(&window));
         let accelerator = Arc::pin_init(
@@ -464,6 +465,13 @@ impl Accelerator {
         running.fence.signal(result);
         self.ended.notify_all();
     }
+}
+
+/// An engine in memory of its own. Apart from its caller, so that the copy on the stack is gone when the rest is built.
+#[inline(never)]
+fn boxed_engine(config: &'static Config) -> Result<KBox<Engine<Slots>>> {
+    let room = KBox::<Engine<Slots>>::new_uninit(GFP_KERNEL)?;
+    Ok(KBox::write(room, Engine::new(config)))
 }
 
 impl State {
