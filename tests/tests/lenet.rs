@@ -13,6 +13,7 @@ use nvdla_compiler::{calibration, compile, import};
 use nvdla_runtime::device::ModelDevice;
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::session::{Completed, RunOptions, Session};
+use nvdla_tests::reference::{self, Reference};
 use nvdla_uapi::config::{Config, NV_LARGE, NV_SMALL};
 
 const DIGITS: [&str; 10] = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
@@ -93,35 +94,41 @@ fn every_layer_is_exact() {
     }
 }
 
-/// The committed loadables, with these images of the folder, know the digit that gives each its name.
-fn knows(images: &Path, digits: &[&str]) {
+/// A loadable knows the digit that gives each image its name.
+fn knows(loadable: &Path, config: &'static Config, images: &Path, digits: &[&str]) {
+    let mut session = Session::new(Loadable::open(loadable).unwrap(), ModelDevice::new(config)).unwrap();
+    for digit in digits {
+        let pixels = pixels(&images.join(format!("{digit}.pgm")));
+        session.set_input(0, &input(&pixels, config)).unwrap();
+        session.run().unwrap();
+        let shape = Shape { channels: 10, height: 1, width: 1 };
+        let values = plain::unpack(session.output(0).unwrap(), shape, config.memory_atomic);
+        assert_eq!(DIGITS[class(&values)], *digit, "{values:?} of {}", loadable.display());
+    }
+}
+
+/// The committed loadables know these digits.
+fn ours_know(images: &Path, digits: &[&str]) {
     for config in [&NV_SMALL, &NV_LARGE] {
-        let loadable = Loadable::open(folder().join(format!("lenet.{}.nvdla", config.name))).unwrap();
-        let mut session = Session::new(loadable, ModelDevice::new(config)).unwrap();
-        for digit in digits {
-            let pixels = pixels(&images.join(format!("{digit}.pgm")));
-            session.set_input(0, &input(&pixels, config)).unwrap();
-            session.run().unwrap();
-            let shape = Shape { channels: 10, height: 1, width: 1 };
-            let values = plain::unpack(session.output(0).unwrap(), shape, config.memory_atomic);
-            assert_eq!(DIGITS[class(&values)], *digit, "{values:?} on {}", config.name);
-        }
+        knows(&folder().join(format!("lenet.{}.nvdla", config.name)), config, images, digits);
     }
 }
 
 #[test]
 fn our_digits() {
-    knows(&folder().join("images"), &DIGITS);
+    ours_know(&folder().join("images"), &DIGITS);
 }
 
+/// The reference data's digits, by our LeNet and by the one that NVIDIA's compiler made for nv_small.
 #[test]
 fn reference_digits() {
-    let reference = std::env::var_os("NVDLA_REFERENCE")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/nvdla"), PathBuf::from);
-    if !reference.is_dir() {
-        assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "no reference data in {}", reference.display());
-        println!("skipped: no reference data in {}", reference.display());
-        return;
-    }
-    knows(&reference.join("images/digits"), &["two", "three", "four", "seven", "eight"]);
+    let reference = match reference::find() {
+        Reference::Found(path) => path,
+        Reference::Skipped(why) => return println!("skipped: {why}"),
+        Reference::Missing(why) => panic!("{why}"),
+    };
+    let (images, digits) = (reference.join("images/digits"), ["two", "three", "four", "seven", "eight"]);
+    ours_know(&images, &digits);
+    let theirs = reference.join("loadables/lenet.nv_small.int8.in-R8/net.nvdla");
+    knows(&theirs, &NV_SMALL, &images, &digits);
 }
