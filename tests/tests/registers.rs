@@ -58,7 +58,7 @@ fn the_register_map_is_the_specification() {
             }
         }
     }
-    assert!(fields > 800, "only {fields} fields were compared");
+    assert!(fields > 700, "only {fields} fields were compared");
 }
 
 #[test]
