@@ -17,6 +17,16 @@ static void nvdla_release_memory(void *dev)
 	of_reserved_mem_device_release(dev);
 }
 
+/* Pulls the lines once, on a controller that can do so by itself or not. */
+static int nvdla_reset_lines(struct reset_control *lines)
+{
+	int ret = reset_control_reset(lines);
+
+	if (ret == -ENOTSUPP)
+		ret = reset_control_assert(lines) ?: reset_control_deassert(lines);
+	return ret;
+}
+
 /* Returns the reset lines, NULL where there are none, or an error pointer. */
 struct reset_control *nvdla_platform_start(struct device *dev)
 {
@@ -39,9 +49,7 @@ struct reset_control *nvdla_platform_start(struct device *dev)
 	reset = devm_reset_control_array_get_optional_exclusive(dev);
 	if (IS_ERR(reset))
 		return ERR_PTR(dev_err_probe(dev, PTR_ERR(reset), "resets\n"));
-	ret = reset_control_reset(reset);
-	if (ret == -ENOTSUPP)
-		ret = reset_control_assert(reset) ?: reset_control_deassert(reset);
+	ret = nvdla_reset_lines(reset);
 	if (ret)
 		return ERR_PTR(dev_err_probe(dev, ret, "resets\n"));
 	return reset;
@@ -50,14 +58,7 @@ struct reset_control *nvdla_platform_start(struct device *dev)
 /* Resets a device through its bus or its reset lines; -ENOTSUPP where it has neither. */
 int nvdla_reset(struct device *dev, struct reset_control *lines)
 {
-	int ret;
-
 	if (dev_is_pci(dev))
 		return pci_try_reset_function(to_pci_dev(dev));
-	if (!lines)
-		return -ENOTSUPP;
-	ret = reset_control_reset(lines);
-	if (ret == -ENOTSUPP)
-		ret = reset_control_assert(lines) ?: reset_control_deassert(lines);
-	return ret;
+	return lines ? nvdla_reset_lines(lines) : -ENOTSUPP;
 }

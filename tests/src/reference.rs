@@ -29,3 +29,19 @@ pub fn find() -> Reference {
         Reference::Skipped(why)
     }
 }
+
+/// The reference data's folder for a test; without it the test says that it is skipped, and why, and gives none.
+///
+/// # Panics
+///
+/// When the data is missing and must not be (`CI=true`).
+pub fn folder() -> Option<PathBuf> {
+    match find() {
+        Reference::Found(path) => Some(path),
+        Reference::Skipped(why) => {
+            println!("skipped: {why}");
+            None
+        }
+        Reference::Missing(why) => panic!("{why}"),
+    }
+}

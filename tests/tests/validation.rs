@@ -5,19 +5,9 @@
 use std::path::{Path, PathBuf};
 
 use nvdla_runtime::loadable::Loadable;
+use nvdla_tests::reference;
 use nvdla_tests::tasks::HostTask;
 use nvdla_uapi::config::Config;
-
-fn reference() -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/nvdla");
-    let path = std::env::var_os("NVDLA_REFERENCE").map_or(beside, PathBuf::from);
-    if path.is_dir() {
-        return Some(path);
-    }
-    assert!(std::env::var("CI").as_deref() != Ok("true"), "no reference data at {}", path.display());
-    println!("skipped: no reference data at {}", path.display());
-    None
-}
 
 /// The loadables of a folder with the configuration that each is for, which the name's second part says.
 fn loadables(folder: &Path) -> Vec<(String, &'static Config, PathBuf)> {
@@ -42,7 +32,7 @@ fn refusal(config: &'static Config, path: &Path) -> Option<String> {
 
 #[test]
 fn every_good_loadable_is_taken() {
-    let Some(reference) = reference() else { return };
+    let Some(reference) = reference::folder() else { return };
     let all = loadables(&reference.join("loadables"));
     let refused: Vec<_> =
         all.iter().filter_map(|(name, config, path)| Some(format!("{name}: {}", refusal(config, path)?))).collect();
@@ -53,7 +43,7 @@ fn every_good_loadable_is_taken() {
 
 #[test]
 fn every_bad_loadable_is_refused() {
-    let Some(reference) = reference() else { return };
+    let Some(reference) = reference::folder() else { return };
     let all = loadables(&reference.join("loadables-bad"));
     let mut taken = Vec::new();
     for (name, config, path) in &all {

@@ -15,18 +15,6 @@ use nvdla_runtime::profile::{Conditions, Profile};
 use nvdla_uapi::desc::OpType;
 use nvdla_uapi::emu;
 
-/// The folder of reference data, or a word on why there is none.
-fn reference() -> Option<PathBuf> {
-    let path = std::env::var_os("NVDLA_REFERENCE")
-        .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/nvdla")), PathBuf::from);
-    if path.is_dir() {
-        return Some(path);
-    }
-    assert!(std::env::var("CI").as_deref() != Ok("true"), "the reference data is missing: {}", path.display());
-    eprintln!("skipped: the reference data is not at {} (set NVDLA_REFERENCE)", path.display());
-    None
-}
-
 /// The folders of the reference's loadables, sorted.
 fn cases(reference: &std::path::Path) -> Vec<PathBuf> {
     let mut folders: Vec<_> = fs::read_dir(reference.join("loadables"))
@@ -40,7 +28,7 @@ fn cases(reference: &std::path::Path) -> Vec<PathBuf> {
 
 #[test]
 fn images_become_the_reference_inputs() {
-    let Some(reference) = reference() else { return };
+    let Some(reference) = nvdla_tests::reference::folder() else { return };
     let eight = Picture::open(reference.join("images/digits/eight.pgm")).unwrap();
     let mut formats = std::collections::BTreeMap::<String, u32>::new();
     for folder in cases(&reference) {
@@ -68,7 +56,7 @@ fn images_become_the_reference_inputs() {
 
 #[test]
 fn outputs_become_the_reference_files() {
-    let Some(reference) = reference() else { return };
+    let Some(reference) = nvdla_tests::reference::folder() else { return };
     let mut count = 0;
     for folder in cases(&reference) {
         let loadable = Loadable::open(folder.join("net.nvdla")).unwrap();
@@ -132,7 +120,7 @@ impl emulator::Memory for Memories {
 
 #[test]
 fn emulated_tasks_compute_the_reference_outputs() {
-    let Some(reference) = reference() else { return };
+    let Some(reference) = nvdla_tests::reference::folder() else { return };
     let (mut softmaxes, mut powers) = (0, 0);
     for folder in cases(&reference) {
         let loadable = Loadable::open(folder.join("net.nvdla")).unwrap();
@@ -207,7 +195,7 @@ fn emulated_tasks_compute_the_reference_outputs() {
 
 #[test]
 fn every_network_has_an_estimate() {
-    let Some(reference) = reference() else { return };
+    let Some(reference) = nvdla_tests::reference::folder() else { return };
     let mut count = 0;
     for folder in cases(&reference) {
         let loadable = Loadable::open(folder.join("net.nvdla")).unwrap();

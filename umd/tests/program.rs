@@ -303,14 +303,7 @@ fn a_profile_has_a_row_an_operation() {
 /// The software project's own tests: no image, and the elements of the file that their runtime wrote.
 #[test]
 fn the_regression_set_has_its_elements() {
-    let path = std::env::var_os("NVDLA_REFERENCE")
-        .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/nvdla")), PathBuf::from)
-        .join("regression");
-    if !path.is_dir() {
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "the reference data is missing: {}", path.display());
-        eprintln!("skipped: the reference data is not at {} (set NVDLA_REFERENCE)", path.display());
-        return;
-    }
+    let Some(path) = nvdla_tests::reference::folder().map(|folder| folder.join("regression")) else { return };
     let folder = Folder::new("regression");
     let mut cases: Vec<_> = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
     cases.sort();

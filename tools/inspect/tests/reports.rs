@@ -13,18 +13,6 @@ fn lenet(config: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../examples/lenet/lenet.{config}.nvdla"))
 }
 
-/// The reference data's folder, or a line that says why the test is skipped.
-fn reference() -> Option<PathBuf> {
-    let folder = std::env::var_os("NVDLA_REFERENCE")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/nvdla"), PathBuf::from);
-    if folder.is_dir() {
-        return Some(folder);
-    }
-    assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "no reference data in {}", folder.display());
-    println!("skipped: no reference data in {}", folder.display());
-    None
-}
-
 /// Everything of a report that says that something is wrong.
 fn problems(report: &Report) -> Vec<String> {
     let mut found = Vec::new();
@@ -126,7 +114,7 @@ fn damaged_descriptors() {
 /// those that name memory beyond a memory's end.
 #[test]
 fn reference_loadables() {
-    let Some(reference) = reference() else { return };
+    let Some(reference) = nvdla_tests::reference::folder() else { return };
     let mut seen = 0;
     let manifest = std::fs::read_to_string(reference.join("loadables/manifest.json")).unwrap();
     let manifest: Vec<serde_json::Value> = serde_json::from_str(&manifest).unwrap();

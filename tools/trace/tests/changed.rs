@@ -6,7 +6,6 @@
 //! Real programs reach further into the units than random ones. The reference data is found as in `traces.rs`.
 
 use std::ops::Range;
-use std::path::{Path, PathBuf};
 
 use nvdla_model::device::Model;
 use nvdla_model::memory::{Memory, Port};
@@ -120,24 +119,9 @@ fn play_changed(trace: &Trace, config: &'static Config, random: &mut Random, oft
     (runs, stops)
 }
 
-fn reference() -> Option<PathBuf> {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/nvdla");
-    let folder = std::env::var_os("NVDLA_REFERENCE").map_or_else(beside, PathBuf::from);
-    if folder.join("hw-traces").is_dir() {
-        return Some(folder);
-    }
-    assert!(
-        std::env::var_os("CI").is_none_or(|ci| ci != "true"),
-        "{} has no hardware traces (set NVDLA_REFERENCE)",
-        folder.display()
-    );
-    println!("skipped: {} has no hardware traces (set NVDLA_REFERENCE)", folder.display());
-    None
-}
-
 #[test]
 fn changed_traces_neither_panic_nor_reach_outside() {
-    let Some(reference) = reference() else { return };
+    let Some(reference) = nvdla_tests::reference::folder() else { return };
     // More rounds than one find more: `NVDLA_ROUNDS=100 cargo test -p nvdla-trace --test changed`.
     let rounds = std::env::var("NVDLA_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(1);
     let mut random = Random(1);

@@ -6,7 +6,7 @@
 //! it these tests say so and pass, unless `CI` is `true`.
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
@@ -17,21 +17,6 @@ use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
 /// own, and their counters are the read DMA's; the C-model stores them under SDP's group number, which differs after an
 /// operation that does not use the read DMA.
 const COUNTERS_OF_ANOTHER_GROUP: [&str; 2] = ["sequence_030", "sequence_068"];
-
-fn reference() -> Option<PathBuf> {
-    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/nvdla");
-    let folder = std::env::var_os("NVDLA_REFERENCE").map_or_else(beside, PathBuf::from);
-    if folder.join("hw-traces").is_dir() {
-        return Some(folder);
-    }
-    assert!(
-        std::env::var_os("CI").is_none_or(|ci| ci != "true"),
-        "{} has no hardware traces (set NVDLA_REFERENCE)",
-        folder.display()
-    );
-    println!("skipped: {} has no hardware traces (set NVDLA_REFERENCE)", folder.display());
-    None
-}
 
 /// Plays one trace; what is wrong with it, if anything.
 fn failure(folder: &Path, config: &'static Config) -> Option<String> {
@@ -54,7 +39,7 @@ fn failure(folder: &Path, config: &'static Config) -> Option<String> {
 
 /// Plays all traces of a set, of which there must be `count`.
 fn all_pass(set: &str, config: &'static Config, count: usize) {
-    let Some(reference) = reference() else { return };
+    let Some(reference) = nvdla_tests::reference::folder() else { return };
     let traces = find(&reference.join("hw-traces").join(set)).unwrap();
     let next = AtomicUsize::new(0);
     let worker = || {

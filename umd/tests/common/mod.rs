@@ -2,7 +2,7 @@
 
 //! What several tests of the runtime share: the reference data, a small loadable of our own, and a device that computes
 //! nothing.
-#![allow(dead_code, unreachable_pub)] // each test uses its part
+#![allow(dead_code, unreachable_pub, unused_imports)] // each test uses its part
 
 use std::{fs, path::PathBuf, time::Duration};
 
@@ -11,16 +11,7 @@ use nvdla_runtime::loadable::{write, DataFormat, DataType, EventOp, Interface, M
 use nvdla_uapi::emu;
 
 /// The folder of reference data; without it says so and gives none.
-pub fn reference() -> Option<PathBuf> {
-    let path = std::env::var_os("NVDLA_REFERENCE")
-        .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared/nvdla")), PathBuf::from);
-    if path.is_dir() {
-        return Some(path);
-    }
-    assert!(std::env::var("CI").as_deref() != Ok("true"), "the reference data is missing: {}", path.display());
-    eprintln!("skipped: the reference data is not at {} (set NVDLA_REFERENCE)", path.display());
-    None
-}
+pub use nvdla_tests::reference::folder as reference;
 
 /// Every loadable below a folder.
 pub fn loadables(folder: PathBuf) -> Vec<PathBuf> {
