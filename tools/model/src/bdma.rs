@@ -94,17 +94,32 @@ impl Bdma {
 
     /// Performs the oldest launched group; the answer is its number, `None` when nothing is launched.
     pub fn run(&mut self, memory: &mut dyn Memory) -> Result<Option<usize>, Stop> {
-        if let Some(stop) = self.refused.take() {
-            return Err(stop);
+        if !self.start()? {
+            return Ok(None);
         }
-        let Some(launch) = self.launches.front().copied() else { return Ok(None) };
-        for _ in 0..launch.copies {
-            if let Some(registers) = self.queue.pop_front() {
-                copy(&registers, memory)?;
-            }
+        let mut copies = Vec::new();
+        self.take(&mut copies);
+        for registers in &copies {
+            copy(registers, memory)?;
         }
-        self.launches.pop_front();
-        Ok(Some(launch.group))
+        Ok(Some(self.finish()))
+    }
+
+    /// Whether a launched group waits; an error if software filled the queue over its end.
+    pub(crate) fn start(&mut self) -> Result<bool, Stop> {
+        self.refused.take().map_or(Ok(!self.launches.is_empty()), Err)
+    }
+
+    /// Moves the copies of the oldest launched group from the queue to `copies`.
+    pub(crate) fn take(&mut self, copies: &mut Vec<Registers>) {
+        copies.clear();
+        let count = self.launches.front().map_or(0, |launch| launch.copies).min(self.queue.len());
+        copies.extend(self.queue.drain(..count));
+    }
+
+    /// The oldest launched group has ended; the answer is its number.
+    pub(crate) fn finish(&mut self) -> usize {
+        self.launches.pop_front().map_or(0, |launch| launch.group)
     }
 
     fn busy(&self, group: usize) -> bool {
@@ -138,7 +153,7 @@ impl Side {
 }
 
 /// Performs the copy that the registers describe.
-fn copy(registers: &Registers, memory: &mut dyn Memory) -> Result<(), Stop> {
+pub(crate) fn copy(registers: &Registers, memory: &mut dyn Memory) -> Result<(), Stop> {
     let source = Side {
         port: registers.field(CFG_CMD, cfg_cmd::SRC_RAM_TYPE)?.into(),
         address: registers.address(CFG_SRC_ADDR_HIGH, CFG_SRC_ADDR_LOW),

@@ -4,7 +4,8 @@
 //!
 //! Software writes registers and then calls [`Model::run`], which performs every operation that is enabled and whose
 //! inputs are ready, one after another, and raises their interrupts. Nothing happens between: the model is the
-//! hardware with all its delays at zero.
+//! hardware with all its delays at zero. Where registers must answer while an operation runs, as behind a bus,
+//! [`Model::start`] gives the operation away, and [`Model::finish`] takes it back.
 //!
 //! An operation uses several blocks, each with its own two register groups: a convolution needs CDMA, CSC, both CMACs
 //! and CACC, and gives its sums to SDP, which must be enabled "on flying"; SDP needs its read DMA where it reads
@@ -14,35 +15,19 @@ use std::collections::VecDeque;
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::{OperandSource, OutputDestination, PdpFlyingMode};
-use nvdla_uapi::reg::{
-    cdma, cdp as reg_cdp, pdp as reg_pdp, pdp_rdma, sdp as reg_sdp, sdp_rdma, Block, Family, Register,
-};
+use nvdla_uapi::reg::{cdma, cdp as reg_cdp, pdp as reg_pdp, pdp_rdma, sdp as reg_sdp, sdp_rdma, Block, Family};
 
 use crate::bdma::Bdma;
 use crate::cfgrom;
 use crate::glb::{Glb, Source};
 use crate::groups::{describe, written, Groups};
+use crate::lut::Tables;
 use crate::memory::{Memory, Stop};
 use crate::registers::Registers;
-use crate::{cdp, conv, pdp, rubik, sdp};
+use crate::work::{index, Finished, Job, Unit, Work, Workshop, FIRST_GROUPED, GROUPED};
 
-/// Blocks with two register groups: all from CDMA on.
-const FIRST_GROUPED: usize = Block::Cdma as usize;
-const GROUPED: usize = Block::ALL.len() - FIRST_GROUPED;
 /// Pages of the register window.
 const PAGES: usize = 0x12;
-/// The blocks of a convolution, besides SDP, and the interrupts that they raise.
-const CONVOLUTION: [(Block, &[Source]); 5] = [
-    (Block::Cdma, &[Source::CdmaData, Source::CdmaWeight]),
-    (Block::Csc, &[]),
-    (Block::CmacA, &[]),
-    (Block::CmacB, &[]),
-    (Block::Cacc, &[Source::Cacc]),
-];
-
-/// Status registers with their values.
-type Status = Vec<(Block, Register, u32)>;
-
 /// An NVDLA.
 #[derive(Debug)]
 pub struct Model {
@@ -55,9 +40,17 @@ pub struct Model {
     cvif: Registers,
     bdma: Bdma,
     groups: [Groups; GROUPED],
-    conv: conv::State,
-    sdp: sdp::State,
-    cdp: cdp::State,
+    sdp_tables: Tables,
+    cdp_tables: Tables,
+    /// Where operations are performed; gone while one is under way.
+    shop: Option<Box<Workshop>>,
+    /// Resets so far.
+    epoch: u64,
+    /// The unit, by number, that is tried next, and whether one ran since the first was tried.
+    turn: usize,
+    again: bool,
+    /// A read DMA with nothing to read ended since the last run.
+    skipped: bool,
     /// Blocks (by number) whose operation has stopped and will never end.
     halted: u32,
     stops: VecDeque<Stop>,
@@ -83,9 +76,13 @@ impl Model {
             cvif: Registers::reset(Block::Cvif),
             bdma: Bdma::reset(),
             groups: std::array::from_fn(|index| Groups::reset(Block::ALL[FIRST_GROUPED + index], config.family)),
-            conv: conv::State::default(),
-            sdp: sdp::State::default(),
-            cdp: cdp::State::default(),
+            sdp_tables: Tables::default(),
+            cdp_tables: Tables::default(),
+            shop: Some(Box::default()),
+            epoch: 0,
+            turn: 0,
+            again: false,
+            skipped: false,
             halted: 0,
             stops: VecDeque::new(),
             enabled: false,
@@ -99,7 +96,7 @@ impl Model {
 
     /// Brings the device back to its state after reset.
     pub fn reset(&mut self) {
-        *self = Self::new(self.config);
+        *self = Self { epoch: self.epoch.wrapping_add(1), ..Self::new(self.config) };
     }
 
     /// Reads the register at byte `offset` of the window; zero where there is none.
@@ -112,10 +109,10 @@ impl Model {
             Block::Cvif => plain(&self.cvif, offset),
             Block::Bdma => self.bdma.read(offset),
             Block::Cdma if offset == u32::from(cdma::S_CBUF_FLUSH_STATUS.offset) => 1,
-            Block::Sdp if offset == u32::from(reg_sdp::S_LUT_ACCESS_CFG.offset) => self.sdp.tables.read_access(),
-            Block::Cdp if offset == u32::from(reg_cdp::S_LUT_ACCESS_CFG.offset) => self.cdp.tables.read_access(),
-            Block::Sdp if offset == u32::from(reg_sdp::S_LUT_ACCESS_DATA.offset) => self.sdp.tables.read_data(),
-            Block::Cdp if offset == u32::from(reg_cdp::S_LUT_ACCESS_DATA.offset) => self.cdp.tables.read_data(),
+            Block::Sdp if offset == u32::from(reg_sdp::S_LUT_ACCESS_CFG.offset) => self.sdp_tables.read_access(),
+            Block::Cdp if offset == u32::from(reg_cdp::S_LUT_ACCESS_CFG.offset) => self.cdp_tables.read_access(),
+            Block::Sdp if offset == u32::from(reg_sdp::S_LUT_ACCESS_DATA.offset) => self.sdp_tables.read_data(),
+            Block::Cdp if offset == u32::from(reg_cdp::S_LUT_ACCESS_DATA.offset) => self.cdp_tables.read_data(),
             _ => self.groups[index(block)].read(offset),
         }
     }
@@ -130,10 +127,10 @@ impl Model {
             Block::Mcif => write_plain(&mut self.mcif, family, offset, value),
             Block::Cvif => write_plain(&mut self.cvif, family, offset, value),
             Block::Bdma => self.enabled |= self.bdma.write(offset, value),
-            Block::Sdp if offset == u32::from(reg_sdp::S_LUT_ACCESS_CFG.offset) => self.sdp.tables.write_access(value),
-            Block::Cdp if offset == u32::from(reg_cdp::S_LUT_ACCESS_CFG.offset) => self.cdp.tables.write_access(value),
-            Block::Sdp if offset == u32::from(reg_sdp::S_LUT_ACCESS_DATA.offset) => self.sdp.tables.write_data(value),
-            Block::Cdp if offset == u32::from(reg_cdp::S_LUT_ACCESS_DATA.offset) => self.cdp.tables.write_data(value),
+            Block::Sdp if offset == u32::from(reg_sdp::S_LUT_ACCESS_CFG.offset) => self.sdp_tables.write_access(value),
+            Block::Cdp if offset == u32::from(reg_cdp::S_LUT_ACCESS_CFG.offset) => self.cdp_tables.write_access(value),
+            Block::Sdp if offset == u32::from(reg_sdp::S_LUT_ACCESS_DATA.offset) => self.sdp_tables.write_data(value),
+            Block::Cdp if offset == u32::from(reg_cdp::S_LUT_ACCESS_DATA.offset) => self.cdp_tables.write_data(value),
             _ => self.enabled |= self.groups[index(block)].write(offset, value),
         }
     }
@@ -148,11 +145,65 @@ impl Model {
     /// An operation that cannot end ([`Model::take_stop`] says why) keeps its blocks busy until [`Model::reset`].
     pub fn run(&mut self, memory: &mut dyn Memory) -> bool {
         let mut ran = false;
-        while std::mem::take(&mut self.enabled) {
-            self.enabled = self.pass(memory);
-            ran |= self.enabled;
+        while let Some(work) = self.start() {
+            ran |= self.finish(work.run(memory));
         }
-        ran
+        ran | std::mem::take(&mut self.skipped)
+    }
+
+    /// Takes the next operation that is enabled and ready, for [`Work::run`] to perform and [`Model::finish`] to end.
+    ///
+    /// Until then software finds its blocks running, and may read and write registers as it likes. One operation is
+    /// under way at a time: `None` while one is, and when nothing is ready.
+    pub fn start(&mut self) -> Option<Work> {
+        if !self.enabled || self.shop.is_none() {
+            return None;
+        }
+        self.skip_idle_readers();
+        while self.turn < Unit::ALL.len() {
+            let unit = Unit::ALL[self.turn];
+            self.turn += 1;
+            let job = self.job(unit);
+            if let Some((job, shop)) = job.and_then(|job| Some((job, self.prepare(job)?))) {
+                self.again = true;
+                return Some(Work { epoch: self.epoch, config: self.config, job, shop });
+            }
+            if self.turn == Unit::ALL.len() && std::mem::take(&mut self.again) {
+                self.turn = 0;
+                self.skip_idle_readers();
+            }
+        }
+        (self.turn, self.enabled) = (0, false);
+        None
+    }
+
+    /// Ends an operation: its status registers take their values, its blocks turn to their other groups, and their
+    /// interrupts are raised. False if it stopped, or was started before a reset, which has forgotten it.
+    pub fn finish(&mut self, finished: Finished) -> bool {
+        let Finished { epoch, job, shop, result } = finished;
+        if epoch != self.epoch {
+            return false;
+        }
+        let ended = match result {
+            Ok(()) => {
+                for &(block, register, value) in &shop.status {
+                    self.groups[index(block)].report(register, value);
+                }
+                for block in job.blocks() {
+                    let group = if block == Block::Bdma { self.bdma.finish() } else { self.end(block) };
+                    for &source in interrupts(block) {
+                        self.glb.raise(source, group);
+                    }
+                }
+                true
+            }
+            Err(stop) => {
+                self.halt(job.blocks(), stop);
+                false
+            }
+        };
+        self.shop = Some(shop);
+        ended
     }
 
     /// The oldest reason, not yet taken, for which an operation stopped.
@@ -160,139 +211,82 @@ impl Model {
         self.stops.pop_front()
     }
 
-    /// Tries each unit once; true if any ran.
-    fn pass(&mut self, memory: &mut dyn Memory) -> bool {
-        let mut ran = self.run_bdma(memory);
-        ran |= self.skip_idle_readers();
-        ran |= self.run_sdp(memory);
-        ran |= self.run_pdp(memory);
-        ran |= self.run_cdp(memory);
-        ran |= self.run_rubik(memory);
-        ran
-    }
-
-    fn run_bdma(&mut self, memory: &mut dyn Memory) -> bool {
-        if self.is_halted(Block::Bdma) {
-            return false;
-        }
-        match self.bdma.run(memory) {
-            Ok(Some(group)) => {
-                self.glb.raise(Source::Bdma, group);
-                true
-            }
-            Ok(None) => false,
-            Err(stop) => self.halt(&[(Block::Bdma, &[])], stop),
-        }
-    }
-
     /// A read DMA that was enabled with nothing to read ends at once.
-    fn skip_idle_readers(&mut self) -> bool {
-        let mut ran = false;
+    fn skip_idle_readers(&mut self) {
+        let mut skipped = false;
         if self.ready(Block::SdpRdma).is_some_and(|rdma| {
             sdp_rdma::d_feature_mode_cfg::FLYING_MODE.is_set(rdma.get(sdp_rdma::D_FEATURE_MODE_CFG))
                 && sdp_rdma::d_brdma_cfg::BRDMA_DISABLE.is_set(rdma.get(sdp_rdma::D_BRDMA_CFG))
                 && sdp_rdma::d_nrdma_cfg::NRDMA_DISABLE.is_set(rdma.get(sdp_rdma::D_NRDMA_CFG))
                 && sdp_rdma::d_erdma_cfg::ERDMA_DISABLE.is_set(rdma.get(sdp_rdma::D_ERDMA_CFG))
         }) {
-            self.finish(Block::SdpRdma);
-            ran = true;
+            self.end(Block::SdpRdma);
+            skipped = true;
         }
         if self.ready(Block::PdpRdma).is_some_and(|rdma| {
             pdp_rdma::d_flying_mode::FLYING_MODE.get(rdma.get(pdp_rdma::D_FLYING_MODE)) == Some(PdpFlyingMode::OnFlying)
         }) {
-            self.finish(Block::PdpRdma);
-            ran = true;
+            self.end(Block::PdpRdma);
+            skipped = true;
         }
-        ran
+        self.skipped |= skipped;
+        self.again |= skipped;
     }
 
-    /// SDP, with the convolution before it and the pooling after it where it is set so.
-    fn run_sdp(&mut self, memory: &mut dyn Memory) -> bool {
-        let Some(sdp) = self.ready(Block::Sdp) else { return false };
-        let mode = sdp.get(reg_sdp::D_FEATURE_MODE_CFG);
-        let on_flying = reg_sdp::d_feature_mode_cfg::FLYING_MODE.is_set(mode);
-        let to_pdp = reg_sdp::d_feature_mode_cfg::OUTPUT_DST.get(mode) == Some(OutputDestination::Pdp);
-        let reads = sdp_reads_memory(sdp);
-
-        // Each block with the interrupts that its end raises.
-        let mut blocks: Vec<(Block, &[Source])> = Vec::with_capacity(8);
-        if on_flying {
-            blocks.extend(CONVOLUTION);
-        }
-        blocks.push((Block::Sdp, &[Source::Sdp]));
-        if reads {
-            blocks.push((Block::SdpRdma, &[]));
-        }
-        if to_pdp {
-            blocks.push((Block::Pdp, &[Source::Pdp]));
-        }
-        let pdp_waits = to_pdp && !self.ready(Block::Pdp).is_some_and(pdp_on_flying);
-        if pdp_waits || blocks.iter().any(|&(block, _)| self.ready(block).is_none()) {
-            return false;
-        }
-        match self.flow(on_flying, to_pdp, memory) {
-            Ok(status) => self.end(&blocks, &status),
-            Err(stop) => self.halt(&blocks, stop),
-        }
+    /// The unit's next operation, if all blocks that it uses are enabled.
+    fn job(&mut self, unit: Unit) -> Option<Job> {
+        let job = match unit {
+            Unit::Bdma => {
+                if self.is_halted(Block::Bdma) {
+                    return None;
+                }
+                return match self.bdma.start() {
+                    Ok(started) => started.then_some(Job::Copies),
+                    Err(stop) => {
+                        self.halt([Block::Bdma], stop);
+                        None
+                    }
+                };
+            }
+            Unit::Sdp => {
+                let sdp = self.ready(Block::Sdp)?;
+                let mode = sdp.get(reg_sdp::D_FEATURE_MODE_CFG);
+                let job = Job::Points {
+                    convolution: reg_sdp::d_feature_mode_cfg::FLYING_MODE.is_set(mode),
+                    reads: sdp_reads_memory(sdp),
+                    pooling: reg_sdp::d_feature_mode_cfg::OUTPUT_DST.get(mode) == Some(OutputDestination::Pdp),
+                };
+                if matches!(job, Job::Points { pooling: true, .. })
+                    && !self.ready(Block::Pdp).is_some_and(pdp_on_flying)
+                {
+                    return None;
+                }
+                job
+            }
+            Unit::Pdp => {
+                self.ready(Block::Pdp).filter(|pdp| !pdp_on_flying(pdp))?;
+                Job::Pooling
+            }
+            Unit::Cdp => Job::Normalisation,
+            Unit::Rubik => Job::Reshape,
+        };
+        job.blocks().all(|block| self.ready(block).is_some()).then_some(job)
     }
 
-    /// From the convolution or memory through SDP to memory or PDP; the answer is the status that stays behind.
-    fn flow(&mut self, on_flying: bool, to_pdp: bool, memory: &mut dyn Memory) -> Result<Status, Stop> {
-        let next = |block: Block| self.groups[index(block)].next();
-        let mut status = Status::new();
-        let mut sums = None;
-        if on_flying {
-            let blocks = conv::Blocks {
-                cdma: next(Block::Cdma),
-                csc: next(Block::Csc),
-                cmac_a: next(Block::CmacA),
-                cmac_b: next(Block::CmacB),
-                cacc: next(Block::Cacc),
-            };
-            let done = conv::run(&mut self.conv, self.config, &blocks, memory)?;
-            status.extend(done.status);
-            sums = Some(done.output);
+    /// The workshop with all that the job needs.
+    fn prepare(&mut self, job: Job) -> Option<Box<Workshop>> {
+        let mut shop = self.shop.take()?;
+        shop.status.clear();
+        for block in job.reads() {
+            shop.registers[index(block)].clone_from(self.groups[index(block)].next());
         }
-        let (rdma, registers) = (next(Block::SdpRdma), next(Block::Sdp));
-        let done = sdp::run(&mut self.sdp, self.config, rdma, registers, sums.as_ref(), memory)?;
-        status.extend(done.status);
-        if to_pdp {
-            let output = done.output.ok_or_else(|| Stop::unsupported("PDP", "SDP has no output for it"))?;
-            let (rdma, registers) = (next(Block::PdpRdma), next(Block::Pdp));
-            let done = pdp::run(self.config, rdma, registers, Some(&output), memory)?;
-            status.extend(done.status);
+        match job {
+            Job::Copies => self.bdma.take(&mut shop.copies),
+            Job::Points { .. } => shop.sdp.tables.clone_from(&self.sdp_tables),
+            Job::Normalisation => shop.cdp.tables.clone_from(&self.cdp_tables),
+            Job::Pooling | Job::Reshape => {}
         }
-        Ok(status)
-    }
-
-    /// PDP from memory.
-    fn run_pdp(&mut self, memory: &mut dyn Memory) -> bool {
-        let Some(registers) = self.ready(Block::Pdp).filter(|pdp| !pdp_on_flying(pdp)) else { return false };
-        let Some(rdma) = self.ready(Block::PdpRdma) else { return false };
-        let blocks: [(Block, &[Source]); 2] = [(Block::Pdp, &[Source::Pdp]), (Block::PdpRdma, &[])];
-        match pdp::run(self.config, rdma, registers, None, memory) {
-            Ok(done) => self.end(&blocks, &done.status),
-            Err(stop) => self.halt(&blocks, stop),
-        }
-    }
-
-    fn run_cdp(&mut self, memory: &mut dyn Memory) -> bool {
-        let (Some(_), Some(_)) = (self.ready(Block::Cdp), self.ready(Block::CdpRdma)) else { return false };
-        let next = |block: Block| self.groups[index(block)].next();
-        let blocks: [(Block, &[Source]); 2] = [(Block::Cdp, &[Source::Cdp]), (Block::CdpRdma, &[])];
-        match cdp::run(&mut self.cdp, self.config, next(Block::CdpRdma), next(Block::Cdp), memory) {
-            Ok(done) => self.end(&blocks, &done.status),
-            Err(stop) => self.halt(&blocks, stop),
-        }
-    }
-
-    fn run_rubik(&mut self, memory: &mut dyn Memory) -> bool {
-        let Some(registers) = self.ready(Block::Rbk) else { return false };
-        let blocks: [(Block, &[Source]); 1] = [(Block::Rbk, &[Source::Rubik])];
-        match rubik::run(self.config, registers, memory) {
-            Ok(done) => self.end(&blocks, &done.status),
-            Err(stop) => self.halt(&blocks, stop),
-        }
+        Some(shop)
     }
 
     /// The block at `offset` of the window and the offset in it.
@@ -310,39 +304,32 @@ impl Model {
         self.halted & (1 << block as u32) != 0
     }
 
-    /// Keeps the blocks of a stopped operation busy. Answers false: nothing ran.
-    fn halt(&mut self, blocks: &[(Block, &[Source])], stop: Stop) -> bool {
-        for &(block, _) in blocks {
+    /// Keeps the blocks of a stopped operation busy.
+    fn halt(&mut self, blocks: impl IntoIterator<Item = Block>, stop: Stop) {
+        for block in blocks {
             self.halted |= 1 << block as u32;
         }
         self.stops.push_back(stop);
-        false
-    }
-
-    /// An operation has ended: its status registers take their values, its blocks turn to their other groups, and
-    /// their interrupts are raised. Answers true: something ran.
-    fn end(&mut self, blocks: &[(Block, &[Source])], status: &[(Block, Register, u32)]) -> bool {
-        for &(block, register, value) in status {
-            self.groups[index(block)].report(register, value);
-        }
-        for &(block, sources) in blocks {
-            let group = self.finish(block);
-            for &source in sources {
-                self.glb.raise(source, group);
-            }
-        }
-        true
     }
 
     /// The block's operation has ended; the answer is its group.
-    fn finish(&mut self, block: Block) -> usize {
+    fn end(&mut self, block: Block) -> usize {
         self.groups[index(block)].finish()
     }
 }
 
-/// Where the block lies among those with groups.
-fn index(block: Block) -> usize {
-    block as usize - FIRST_GROUPED
+/// The interrupts that the end of a block's operation raises.
+fn interrupts(block: Block) -> &'static [Source] {
+    match block {
+        Block::Bdma => &[Source::Bdma],
+        Block::Cdma => &[Source::CdmaData, Source::CdmaWeight],
+        Block::Cacc => &[Source::Cacc],
+        Block::Sdp => &[Source::Sdp],
+        Block::Pdp => &[Source::Pdp],
+        Block::Cdp => &[Source::Cdp],
+        Block::Rbk => &[Source::Rubik],
+        _ => &[],
+    }
 }
 
 /// Whether the configuration has the block.
@@ -474,6 +461,34 @@ mod tests {
 
         model.reset();
         copy(&mut model, BASE, BASE);
+        assert!(model.run(&mut memory));
+    }
+
+    #[test]
+    fn registers_answer_while_an_operation_is_under_way() {
+        let mut memory = Bytes { base: BASE, bytes: (0..8192u32).map(|byte| (byte / 32) as u8).collect() };
+        let mut model = Model::new(&NV_FULL);
+        copy(&mut model, BASE, BASE + 0x1000);
+        let work = model.start().expect("a copy is ready");
+        assert_eq!(read(&mut model, Block::Bdma, bdma::STATUS), 0x414, "the slot is free and group 1 busy");
+        assert!(model.start().is_none(), "one at a time");
+        let finished = work.run(&mut memory);
+        assert!(!model.interrupt());
+        assert!(model.finish(finished));
+        assert!(model.interrupt());
+        assert_eq!(memory.bytes[0x1020], 1);
+    }
+
+    #[test]
+    fn a_reset_forgets_the_operation_under_way() {
+        let mut memory = Bytes { base: BASE, bytes: vec![0; 8192] };
+        let mut model = Model::new(&NV_FULL);
+        copy(&mut model, BASE, BASE + 0x1000);
+        let work = model.start().expect("a copy is ready");
+        model.reset();
+        assert!(!model.finish(work.run(&mut memory)));
+        assert!(!model.interrupt());
+        copy(&mut model, BASE, BASE + 0x1000);
         assert!(model.run(&mut memory));
     }
 

@@ -22,6 +22,7 @@ pub mod registers;
 pub mod rubik;
 pub mod sdp;
 pub mod stream;
+pub mod work;
 
 #[cfg(test)]
 mod testing;

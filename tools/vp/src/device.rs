@@ -30,7 +30,7 @@ struct Interrupts {
     delivered: u64,
 }
 
-/// What the server and the worker share. Locks are taken in the order of the fields.
+/// What the server and the worker share. Locks are taken in the order of the fields; an operation runs under the guest's.
 struct Shared {
     guest: Mutex<Guest>,
     model: Mutex<Model>,
@@ -63,6 +63,12 @@ impl Shared {
         }
     }
 
+    /// Resets the device, which touches no memory afterwards: an operation under way ends before.
+    fn reset(&self) {
+        let _quiet = lock(&self.guest);
+        lock(&self.model).reset();
+    }
+
     /// Performs operations until told to end.
     fn work(&self) {
         let mut operations = 0;
@@ -77,23 +83,29 @@ impl Shared {
             pending.0 = false;
             drop(pending);
 
-            let mut guest = lock(&self.guest);
-            let mut model = lock(&self.model);
-            operations += 1;
-            if self.faults.hangs(operations) {
-                log::warn!("start {operations} never ends, as asked");
-                continue;
-            }
-            guest.refuse = self.faults.refuses_memory(operations);
-            let before = model.interrupt();
-            let ran = model.run(&mut *guest);
-            while let Some(stop) = model.take_stop() {
-                log::error!("{stop}");
-            }
-            let rises = ran && !before && model.interrupt();
-            drop((model, guest));
-            if rises {
-                self.raise();
+            // Registers answer while an operation runs: only its start and its end take the model's lock.
+            loop {
+                let mut guest = lock(&self.guest);
+                let Some(work) = lock(&self.model).start() else { break };
+                operations += 1;
+                if self.faults.hangs(operations) {
+                    log::warn!("operation {operations} never ends, as asked");
+                    continue;
+                }
+                guest.refuse = self.faults.refuses_memory(operations);
+                let finished = work.run(&mut *guest);
+
+                let mut model = lock(&self.model);
+                let before = model.interrupt();
+                model.finish(finished);
+                while let Some(stop) = model.take_stop() {
+                    log::error!("{stop}");
+                }
+                let rises = !before && model.interrupt();
+                drop((model, guest));
+                if rises {
+                    self.raise();
+                }
             }
         }
     }
@@ -195,7 +207,7 @@ impl ServerBackend for Device {
             VFIO_PCI_CONFIG_REGION_INDEX => {
                 let reset = usize::try_from(offset).is_ok_and(|offset| self.configuration.write(offset, data));
                 if reset {
-                    lock(&self.shared.model).reset();
+                    self.shared.reset();
                 }
             }
             VFIO_PCI_BAR0_REGION_INDEX => match <[u8; 4]>::try_from(data) {
@@ -232,7 +244,7 @@ impl ServerBackend for Device {
     }
 
     fn reset(&mut self) -> io::Result<()> {
-        lock(&self.shared.model).reset();
+        self.shared.reset();
         Ok(())
     }
 

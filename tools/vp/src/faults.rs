@@ -8,10 +8,10 @@ pub(crate) struct Faults {
     /// Do not deliver these interrupts
     #[arg(long, value_name = "N", value_delimiter = ',')]
     lose_interrupt: Vec<u64>,
-    /// Never finish what these register writes start
+    /// Never finish these operations
     #[arg(long, value_name = "N", value_delimiter = ',')]
     hang: Vec<u64>,
-    /// Refuse every memory access of what these register writes start
+    /// Refuse every memory access of these operations
     #[arg(long, value_name = "N", value_delimiter = ',')]
     refuse_memory: Vec<u64>,
 }

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! An operation under way: copies of the registers that it was started with, and what the units keep between operations.
+//!
+//! It is apart from the device, so that registers can be read and written while it runs.
+
+use nvdla_uapi::config::Config;
+use nvdla_uapi::reg::{Block, Register};
+
+use crate::memory::{Memory, Stop};
+use crate::registers::Registers;
+use crate::{bdma, cdp, conv, pdp, rubik, sdp};
+
+/// Blocks with two register groups: all from CDMA on.
+pub(crate) const FIRST_GROUPED: usize = Block::Cdma as usize;
+pub(crate) const GROUPED: usize = Block::ALL.len() - FIRST_GROUPED;
+
+/// Where the block lies among those with groups.
+pub(crate) fn index(block: Block) -> usize {
+    block as usize - FIRST_GROUPED
+}
+
+/// What starts operations.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Unit {
+    Bdma,
+    Sdp,
+    Pdp,
+    Cdp,
+    Rubik,
+}
+
+impl Unit {
+    pub(crate) const ALL: [Self; 5] = [Self::Bdma, Self::Sdp, Self::Pdp, Self::Cdp, Self::Rubik];
+}
+
+/// What an operation does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Job {
+    /// A launched group of BDMA's copies.
+    Copies,
+    /// SDP, with the convolution before it, operands from memory, and the pooling after it where it is set so.
+    Points { convolution: bool, reads: bool, pooling: bool },
+    /// PDP from memory.
+    Pooling,
+    /// CDP.
+    Normalisation,
+    /// Rubik.
+    Reshape,
+}
+
+impl Job {
+    /// The blocks that the operation keeps busy.
+    pub(crate) fn blocks(self) -> impl Iterator<Item = Block> {
+        use Block::{Bdma, Cacc, Cdma, Cdp, CdpRdma, CmacA, CmacB, Csc, Pdp, PdpRdma, Rbk, Sdp, SdpRdma};
+        let (convolution, rest): (&[Block], &[Block]) = match self {
+            Self::Copies => (&[], &[Bdma]),
+            Self::Points { convolution, reads, pooling } => (
+                if convolution { &[Cdma, Csc, CmacA, CmacB, Cacc] } else { &[] },
+                match (reads, pooling) {
+                    (false, false) => &[Sdp],
+                    (true, false) => &[Sdp, SdpRdma],
+                    (false, true) => &[Sdp, Pdp],
+                    (true, true) => &[Sdp, SdpRdma, Pdp],
+                },
+            ),
+            Self::Pooling => (&[], &[Pdp, PdpRdma]),
+            Self::Normalisation => (&[], &[Cdp, CdpRdma]),
+            Self::Reshape => (&[], &[Rbk]),
+        };
+        convolution.iter().chain(rest).copied()
+    }
+
+    /// The blocks with groups whose registers the operation looks at: also those of a read DMA that has nothing to read.
+    pub(crate) fn reads(self) -> impl Iterator<Item = Block> {
+        let all = match self {
+            Self::Copies => Self::Copies,
+            Self::Points { convolution, .. } => Self::Points { convolution, reads: true, pooling: true },
+            other => other,
+        };
+        let rest = matches!(self, Self::Points { .. }).then_some(Block::PdpRdma);
+        all.blocks().filter(|&block| block != Block::Bdma).chain(rest)
+    }
+}
+
+/// What the units keep between operations, and the registers of the operation under way.
+#[derive(Debug)]
+pub(crate) struct Workshop {
+    pub(crate) conv: conv::State,
+    pub(crate) sdp: sdp::State,
+    pub(crate) cdp: cdp::State,
+    /// Registers of the blocks that the operation uses; the others are old.
+    pub(crate) registers: [Registers; GROUPED],
+    /// BDMA's copies.
+    pub(crate) copies: Vec<Registers>,
+    /// Status registers with the values that the operation leaves there.
+    pub(crate) status: Vec<(Block, Register, u32)>,
+}
+
+impl Default for Workshop {
+    fn default() -> Self {
+        Self {
+            conv: conv::State::default(),
+            sdp: sdp::State::default(),
+            cdp: cdp::State::default(),
+            registers: std::array::from_fn(|index| Registers::reset(Block::ALL[FIRST_GROUPED + index])),
+            copies: Vec::new(),
+            status: Vec::new(),
+        }
+    }
+}
+
+impl Workshop {
+    fn run(&mut self, job: Job, config: &Config, memory: &mut dyn Memory) -> Result<(), Stop> {
+        let Self { conv, sdp, cdp, registers, copies, status } = self;
+        let of = |block: Block| &registers[index(block)];
+        match job {
+            Job::Copies => copies.iter().try_for_each(|registers| bdma::copy(registers, memory))?,
+            Job::Points { convolution, pooling, .. } => {
+                let mut sums = None;
+                if convolution {
+                    let blocks = conv::Blocks {
+                        cdma: of(Block::Cdma),
+                        csc: of(Block::Csc),
+                        cmac_a: of(Block::CmacA),
+                        cmac_b: of(Block::CmacB),
+                        cacc: of(Block::Cacc),
+                    };
+                    let done = conv::run(conv, config, &blocks, memory)?;
+                    status.extend(done.status);
+                    sums = Some(done.output);
+                }
+                let done = sdp::run(sdp, config, of(Block::SdpRdma), of(Block::Sdp), sums.as_ref(), memory);
+                if let Some(sums) = sums {
+                    conv.recycle(sums);
+                }
+                let done = done?;
+                status.extend(done.status);
+                if pooling {
+                    let output = done.output.ok_or_else(|| Stop::unsupported("PDP", "SDP has no output for it"))?;
+                    let done = pdp::run(config, of(Block::PdpRdma), of(Block::Pdp), Some(&output), memory)?;
+                    status.extend(done.status);
+                }
+            }
+            Job::Pooling => {
+                status.extend(pdp::run(config, of(Block::PdpRdma), of(Block::Pdp), None, memory)?.status);
+            }
+            Job::Normalisation => {
+                status.extend(cdp::run(cdp, config, of(Block::CdpRdma), of(Block::Cdp), memory)?.status);
+            }
+            Job::Reshape => status.extend(rubik::run(config, of(Block::Rbk), memory)?.status),
+        }
+        Ok(())
+    }
+}
+
+/// An operation that has started: [`crate::device::Model::start`] gives it, [`Work::run`] performs it.
+#[derive(Debug)]
+#[must_use = "until the operation is performed and finished the device starts no other"]
+pub struct Work {
+    pub(crate) epoch: u64,
+    pub(crate) config: &'static Config,
+    pub(crate) job: Job,
+    pub(crate) shop: Box<Workshop>,
+}
+
+impl Work {
+    /// Performs the operation in `memory`. The device hears of its end by [`crate::device::Model::finish`].
+    pub fn run(self, memory: &mut dyn Memory) -> Finished {
+        let Self { epoch, config, job, mut shop } = self;
+        let result = shop.run(job, config, memory);
+        Finished { epoch, job, shop, result }
+    }
+}
+
+/// An operation that has ended or stopped, of which the device does not know yet.
+#[derive(Debug)]
+#[must_use = "the device must hear of the operation's end"]
+pub struct Finished {
+    pub(crate) epoch: u64,
+    pub(crate) job: Job,
+    pub(crate) shop: Box<Workshop>,
+    pub(crate) result: Result<(), Stop>,
+}
