@@ -12,10 +12,10 @@ use nvdla_runtime::device::ModelDevice;
 use nvdla_runtime::loadable::{Interface, Loadable, PixelFormat, Task};
 use nvdla_runtime::session::Session;
 use nvdla_uapi::config::{
-    Config, NV_LARGE, NV_MEDIUM_1024_FULL, NV_MEDIUM_512, NV_SMALL, NV_SMALL_256, NV_SMALL_256_FULL,
+    Config, NV_FULL, NV_LARGE, NV_MEDIUM_1024_FULL, NV_MEDIUM_512, NV_SMALL, NV_SMALL_256, NV_SMALL_256_FULL,
 };
 
-const CONFIGS: [&Config; 5] = [&NV_SMALL, &NV_LARGE, &NV_SMALL_256, &NV_SMALL_256_FULL, &NV_MEDIUM_1024_FULL];
+const CONFIGS: [&Config; 6] = [&NV_SMALL, &NV_LARGE, &NV_FULL, &NV_SMALL_256, &NV_SMALL_256_FULL, &NV_MEDIUM_1024_FULL];
 const GREY: Image = Image { mean: 0.0, divisor: 255.0 };
 
 /// The same numbers in every run (xorshift64).
@@ -202,6 +202,36 @@ fn branches() {
     let right = graph.add("right3", Op::Relu, right).unwrap();
     graph.output(left);
     graph.output(right);
+    check_all(&graph);
+}
+
+/// Sums: of two convolutions, of a tensor that is used before and after, of a pooling, with a ReLU and without.
+#[test]
+fn residual_blocks() {
+    let mut random = Random(12);
+    let mut graph = Graph::new("residual");
+    let input = graph.input("data", shape(3, 18, 15), GREY).unwrap();
+    let mut add = |graph: &mut Graph, name: &str, from, kernels, window: u32| {
+        let mut op = convolution(&mut random, graph.node(from).shape.channels, kernels, (window, window));
+        op.padding = around(window / 2);
+        graph.add(name, Op::Convolution(op), from).unwrap()
+    };
+    let stem = add(&mut graph, "stem", input, 37, 3);
+    let stem = graph.add("stem relu", Op::Relu, stem).unwrap();
+    let max = pooling(PoolingMode::Max, (3, 3), (1, 1), around(1));
+    let pool = graph.add("pool", max, stem).unwrap();
+    let first = add(&mut graph, "first", pool, 20, 1);
+    let first = graph.add("first relu", Op::Relu, first).unwrap();
+    let second = add(&mut graph, "second", first, 37, 3);
+    let block = graph.add("block", Op::Sum(pool), second).unwrap();
+    let block = graph.add("block relu", Op::Relu, block).unwrap();
+    let left = add(&mut graph, "left", block, 37, 1);
+    let right = add(&mut graph, "right", block, 37, 3);
+    let both = graph.add("both", Op::Sum(right), left).unwrap();
+    let again = graph.add("again", Op::Sum(block), both).unwrap();
+    let last = add(&mut graph, "last", again, 6, 3);
+    graph.output(again);
+    graph.output(last);
     check_all(&graph);
 }
 

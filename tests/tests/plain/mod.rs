@@ -39,8 +39,16 @@ pub(crate) fn evaluate(
                     let source = graph.node(from).input.unwrap();
                     convolution(graph, scales, granularity, (source, from, id), op, &values[&source])
                 }
+                Op::Sum(other) if relu_takes_it(graph, from) == Some(id) => {
+                    let source = graph.node(from).input.unwrap();
+                    sum(scales, (source, id), &values[&source], &values[other], true)
+                }
                 _ => relu(scales, from, id, &values[&from]),
             },
+            Op::Sum(other) if relu_takes_it(graph, id).is_none() => {
+                sum(scales, (from, id), &values[&from], &values[other], false)
+            }
+            Op::Sum(_) => continue,
             Op::Pooling(op) => pooling(op, &values[&from], shape, node.shape),
             Op::Softmax => softmax(scales, from, id, &values[&from], shape),
             Op::Input(_) => unreachable!(),
@@ -50,7 +58,7 @@ pub(crate) fn evaluate(
     values
 }
 
-/// The ReLU that is a convolution's only user.
+/// The ReLU that is a convolution's or a sum's only user.
 fn relu_takes_it(graph: &Graph, id: NodeId) -> Option<NodeId> {
     let users: Vec<NodeId> = graph.users(id).collect();
     match users[..] {
@@ -133,6 +141,15 @@ fn relu(scales: &Scales, from: NodeId, id: NodeId, input: &[i8]) -> Vec<i8> {
     let zero = scales.of(from).zero.round() as i64;
     let convert = |x: &i8| saturate8(shift((i64::from(*x) - zero).max(0) * i64::from(factor.scale), factor.truncate));
     input.iter().map(convert).collect()
+}
+
+/// SDP alone, with an operand an element.
+fn sum(scales: &Scales, (from, id): (NodeId, NodeId), a: &[i8], b: &[i8], relu: bool) -> Vec<i8> {
+    let factor = nvdla_compiler::quantize::Factor::nearest("", scales.of(from).scale / scales.of(id).scale).unwrap();
+    let least = if relu { 0 } else { i64::MIN };
+    let add = |(&a, &b): (&i8, &i8)| (i64::from(a) + i64::from(b)).max(least);
+    let convert = |sum| saturate8(shift(sum * i64::from(factor.scale), factor.truncate));
+    a.iter().zip(b).map(add).map(convert).collect()
 }
 
 fn pooling(op: &Pooling, input: &[i8], shape: Shape, into: Shape) -> Vec<i8> {

@@ -18,6 +18,7 @@ pub fn evaluate(graph: &Graph, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
             (Op::Pooling(op), Some((from, shape))) => pooling(op, from, shape, node.shape),
             (Op::Relu, Some((from, _))) => from.iter().map(|x| x.max(0.0)).collect(),
             (Op::Softmax, Some((from, shape))) => softmax(from, shape),
+            (Op::Sum(other), Some((from, _))) => from.iter().zip(&values[other.0]).map(|(a, b)| a + b).collect(),
             (Op::Input(_), _) | (_, None) => inputs.next().expect("a tensor for every input").clone(),
         };
         values.push(value);

@@ -138,6 +138,8 @@ pub enum Op {
     Relu,
     /// Softmax over the channels, of each pixel.
     Softmax,
+    /// The input and that node's value, element by element.
+    Sum(NodeId),
 }
 
 impl Op {
@@ -149,6 +151,7 @@ impl Op {
             Self::Pooling(_) => "pooling",
             Self::Relu => "relu",
             Self::Softmax => "softmax",
+            Self::Sum(_) => "sum",
         }
     }
 }
@@ -164,10 +167,18 @@ pub struct Node {
     pub name: String,
     /// What it computes.
     pub op: Op,
-    /// What it computes it from.
+    /// What it computes it from; a sum's other operand is in `op`.
     pub input: Option<NodeId>,
     /// Its output's shape.
     pub shape: Shape,
+}
+
+impl Node {
+    /// All nodes that it computes from.
+    pub fn inputs(&self) -> impl Iterator<Item = NodeId> {
+        let other = if let Op::Sum(other) = self.op { Some(other) } else { None };
+        self.input.into_iter().chain(other)
+    }
 }
 
 /// A network.
@@ -202,6 +213,12 @@ impl Graph {
     pub fn add(&mut self, name: impl Into<String>, op: Op, input: NodeId) -> Result<NodeId, Error> {
         let name = name.into();
         let from = self.node(input).shape;
+        if let Op::Sum(other) = op {
+            let other = self.node(other).shape;
+            if other != from {
+                return Err(refuse(&name, op.kind(), format!("its operands differ: {from}, and {other}")));
+            }
+        }
         let shape = match infer(&op, from) {
             Ok(shape) if shape.is_sensible() => shape,
             Ok(shape) => return Err(refuse(&name, op.kind(), format!("its output, {shape}, is too large"))),
@@ -249,7 +266,7 @@ impl Graph {
 
     /// The nodes that compute from `id`.
     pub fn users(&self, id: NodeId) -> impl Iterator<Item = NodeId> + '_ {
-        self.nodes().filter(move |(_, node)| node.input == Some(id)).map(|(user, _)| user)
+        self.nodes().filter(move |(_, node)| node.inputs().any(|input| input == id)).map(|(user, _)| user)
     }
 
     fn push(&mut self, node: Node) -> Result<NodeId, Error> {
@@ -298,7 +315,7 @@ fn infer(op: &Op, from: Shape) -> Result<Shape, String> {
     };
     match op {
         Op::Input(_) => Err("an input has no input".to_owned()),
-        Op::Relu | Op::Softmax => Ok(from),
+        Op::Relu | Op::Softmax | Op::Sum(_) => Ok(from),
         Op::Convolution(convolution) => {
             let Convolution { kernels, window, stride, dilation, padding, weights, bias } = convolution;
             if *kernels == 0 || dilation.x == 0 || dilation.y == 0 || window.x == 0 || window.y == 0 {
@@ -389,6 +406,9 @@ mod tests {
         assert_eq!(error, "layer \"conv\" (convolution): 499 weights, but 20 kernels of 1 channels of 5 x 5 have 500");
         let error = graph.add("conv", Op::Convolution(convolution(1, 29)), input).unwrap_err().to_string();
         assert!(error.contains("height 29 does not fit 28"), "{error}");
+        let small = graph.add("small", Op::Convolution(convolution(1, 5)), input).unwrap();
+        let error = graph.add("sum", Op::Sum(small), input).unwrap_err().to_string();
+        assert!(error.contains("1 channels of 28 x 28, and 1 channels of 24 x 24"), "{error}");
         graph.add("conv", Op::Relu, input).unwrap();
         let error = graph.add("conv", Op::Relu, input).unwrap_err().to_string();
         assert!(error.contains("another layer has this name"), "{error}");

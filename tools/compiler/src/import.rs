@@ -19,6 +19,8 @@
 //! }
 //! ```
 //!
+//! A sum of two layers is `{"name": "add", "op": "sum", "inputs": ["left", "right"]}`.
+//!
 //! A shape is channels, height, width; weights are kernels, channels, height, width; pairs are height and width; padding
 //! is top, left, bottom, right; `dilation` is `[1, 1]` where it is not given, `padding` zeros, `stride` `[1, 1]`. The numbers
 //! are little-endian f32, `offset` counts numbers.
@@ -30,7 +32,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::error::Error;
-use crate::graph::{Convolution, Extent, Graph, Image, Op, Padding, Pooling, PoolingMode, Shape};
+use crate::graph::{Convolution, Extent, Graph, Image, NodeId, Op, Padding, Pooling, PoolingMode, Shape};
 
 /// The format's name and version, as in the field `format`.
 pub const FORMAT: &str = "nvdla-model 1";
@@ -99,6 +101,10 @@ enum Layer {
     Softmax {
         name: String,
         input: String,
+    },
+    Sum {
+        name: String,
+        inputs: [String; 2],
     },
 }
 
@@ -196,6 +202,13 @@ pub fn read(path: &Path) -> Result<Graph, Error> {
     Ok(graph)
 }
 
+fn find(graph: &Graph, layer: &str, input: &str, path: &Path) -> Result<NodeId, Error> {
+    graph.find(input).ok_or_else(|| Error::Model {
+        path: path.to_owned(),
+        reason: format!("layer \"{layer}\" takes its input from \"{input}\", which no earlier layer is"),
+    })
+}
+
 fn add(graph: &mut Graph, layer: Layer, values: &Values, path: &Path) -> Result<(), Error> {
     let (name, input, op) = match layer {
         Layer::Convolution { name, input, weights, bias, stride, dilation, padding: around } => {
@@ -239,11 +252,12 @@ fn add(graph: &mut Graph, layer: Layer, values: &Values, path: &Path) -> Result<
         }
         Layer::Relu { name, input } => (name, input, Op::Relu),
         Layer::Softmax { name, input } => (name, input, Op::Softmax),
+        Layer::Sum { name, inputs: [input, other] } => {
+            let other = find(graph, &name, &other, path)?;
+            (name, input, Op::Sum(other))
+        }
     };
-    let from = graph.find(&input).ok_or_else(|| Error::Model {
-        path: path.to_owned(),
-        reason: format!("layer \"{name}\" takes its input from \"{input}\", which no earlier layer is"),
-    })?;
+    let from = find(graph, &name, &input, path)?;
     graph.add(name, op, from)?;
     Ok(())
 }

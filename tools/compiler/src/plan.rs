@@ -10,7 +10,7 @@
 use nvdla_uapi::layout::round_up;
 
 use crate::error::Error;
-use crate::program::{Base, Place, Program, SurfaceId, Task};
+use crate::program::{Base, Cube, Operation, Place, Program, Softmax, SurfaceId, Task};
 use crate::schedule;
 
 /// Constants start at multiples of this ("In-memory data formats", table 35: weights).
@@ -107,19 +107,21 @@ fn uses(program: &Program) -> Result<(Vec<Uses>, Vec<Vec<bool>>), Error> {
             row.resize(total, false);
             row
         };
-        let cubes: Vec<_> = match task {
+        let cubes: Vec<(Vec<SurfaceId>, Cube)> = match task {
             Task::Dla(operations) => {
                 before.extend(schedule::completed_before(operations).iter().map(|own| row(own)));
-                operations.iter().map(|operation| (*operation.kind.source(), *operation.kind.target())).collect()
+                let of = |operation: &Operation| (operation.kind.surfaces_read().collect(), *operation.kind.target());
+                operations.iter().map(of).collect()
             }
             Task::Emulated(operations) => {
                 // One after another.
                 before.extend((0..operations.len()).map(|done| row(&vec![true; done])));
-                operations.iter().map(|operation| (operation.source, operation.target)).collect()
+                let of = |softmax: &Softmax| (softmax.source.surface().into_iter().collect(), softmax.target);
+                operations.iter().map(of).collect()
             }
         };
-        for (position, (source, target)) in cubes.into_iter().enumerate() {
-            if let Base::Surface(SurfaceId(id)) = source.base {
+        for (position, (sources, target)) in cubes.into_iter().enumerate() {
+            for SurfaceId(id) in sources {
                 uses[id].readers.push(first + position);
             }
             if let Base::Surface(SurfaceId(id)) = target.base {
@@ -141,7 +143,7 @@ fn uses(program: &Program) -> Result<(Vec<Uses>, Vec<Vec<bool>>), Error> {
 mod tests {
     use super::*;
     use crate::graph::Shape;
-    use crate::program::{Constant, Format, Kind, Operation, Surface};
+    use crate::program::{Constant, Format, Kind, Surface};
     use nvdla_uapi::config::NV_SMALL;
     use nvdla_uapi::desc::PdpOp;
 

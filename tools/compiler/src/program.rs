@@ -117,7 +117,7 @@ pub enum Kind {
         op: Box<desc::SdpOp>,
         /// Its input, in memory or from the convolution before it.
         source: Cube,
-        /// Operands of X1.
+        /// Operands of X1: constants, or a surface that is added.
         operands: Option<Cube>,
         /// Its output.
         target: Cube,
@@ -148,6 +148,12 @@ impl Kind {
         match self {
             Self::Convolution { source, .. } | Self::Sdp { source, .. } | Self::Pdp { source, .. } => source,
         }
+    }
+
+    /// The surfaces that it reads.
+    pub fn surfaces_read(&self) -> impl Iterator<Item = SurfaceId> {
+        let operands = if let Self::Sdp { operands, .. } = self { *operands } else { None };
+        self.source().surface().into_iter().chain(operands.and_then(|cube| cube.surface()))
     }
 
     /// Its output.

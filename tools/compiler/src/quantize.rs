@@ -78,6 +78,34 @@ impl Scales {
                 *largest = values.iter().fold(*largest, |largest, &value| largest.max(f64::from(value.abs())));
             }
         }
+        Self::of_largest(graph, largest)
+    }
+
+    /// Scales for a network of which nothing is known but its shape: no value but an input's passes `largest`.
+    pub fn uniform(graph: &Graph, largest: f64) -> Self {
+        Self::of_largest(graph, vec![largest; graph.len()])
+    }
+
+    /// The scales of nodes whose values are not larger than these.
+    fn of_largest(graph: &Graph, mut largest: Vec<f64>) -> Self {
+        // SDP adds integers: what is added up has one scale, and so has what is pooled to or from it. A node's scale is
+        // handed on in both directions, so until nothing changes.
+        loop {
+            let mut changed = false;
+            for (id, node) in graph.nodes() {
+                let (a, b) = match (&node.op, node.input) {
+                    (Op::Sum(other), Some(from)) => (from.0, other.0),
+                    (Op::Pooling(_), Some(from)) => (from.0, id.0),
+                    _ => continue,
+                };
+                let most = largest[a].max(largest[b]);
+                changed |= largest[a] < most || largest[b] < most;
+                (largest[a], largest[b]) = (most, most);
+            }
+            if !changed {
+                break;
+            }
+        }
         let mut scales: Vec<Scale> = Vec::with_capacity(graph.len());
         for ((_, node), largest) in graph.nodes().zip(largest) {
             scales.push(match (&node.op, node.input) {

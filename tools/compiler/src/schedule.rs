@@ -72,12 +72,8 @@ pub fn completed_before(operations: &[Operation]) -> Vec<Vec<bool>> {
         if takes_on_the_fly(operation) {
             done.clone_from(&before[index - 1]);
         }
-        let Some(source) = operation.kind.source().surface() else {
-            before.push(done);
-            continue;
-        };
         for (earlier, other) in operations.iter().enumerate().take(index) {
-            if other.kind.target().surface() == Some(source) {
+            if reads(operation, other.kind.target().surface()) {
                 for (done, &before) in done.iter_mut().zip(&before[earlier]) {
                     *done |= before;
                 }
@@ -94,7 +90,7 @@ pub fn completed_before(operations: &[Operation]) -> Vec<Vec<bool>> {
 }
 
 fn reads(operation: &Operation, surface: Option<SurfaceId>) -> bool {
-    surface.is_some() && operation.kind.source().surface() == surface
+    operation.kind.surfaces_read().any(|read| Some(read) == surface)
 }
 
 fn takes_on_the_fly(operation: &Operation) -> bool {

@@ -2,14 +2,15 @@
 
 //! From the graph to operations of one configuration's hardware, a file a kind of operation.
 //!
-//! Every node that the outputs need becomes a surface and what writes it. A ReLU that is the only user of a convolution
-//! becomes part of it. What the configuration cannot do is an error here, with the layer's name and the numbers.
+//! Every node that the outputs need becomes a surface and what writes it. A ReLU that is the only user of a convolution or a
+//! sum becomes part of it. What the configuration cannot do is an error here, with the layer's name and the numbers.
 
 mod convolution;
 mod limits;
 mod pooling;
 mod relu;
 mod softmax;
+mod sum;
 
 use std::collections::HashMap;
 
@@ -78,6 +79,7 @@ impl Lowering<'_> {
                 Op::Pooling(op) => self.pooling(id, op)?,
                 Op::Relu => self.relu(id)?,
                 Op::Softmax => self.softmax(id)?,
+                Op::Sum(other) => self.sum(id, *other)?,
             }
         }
         Ok(())
@@ -89,7 +91,7 @@ impl Lowering<'_> {
         let mut open = self.graph.outputs().to_vec();
         while let Some(id) = open.pop() {
             if !std::mem::replace(&mut live[id.0], true) {
-                open.extend(self.graph.node(id).input);
+                open.extend(self.graph.node(id).inputs());
             }
         }
         live
@@ -177,8 +179,13 @@ impl Lowering<'_> {
     /// As [`Self::source`], a feature cube only.
     fn feature_source(&self, id: NodeId) -> Result<(NodeId, SurfaceId), Error> {
         let (from, surface) = self.source(id)?;
+        self.check_feature(id, surface)?;
+        Ok((from, surface))
+    }
+
+    fn check_feature(&self, id: NodeId, surface: SurfaceId) -> Result<(), Error> {
         match self.program.surface(surface).format {
-            Format::Feature => Ok((from, surface)),
+            Format::Feature => Ok(()),
             Format::Pixel(format) => {
                 let reason = format!("its input is an image ({format:?}), which only convolutions read");
                 Err(Error::unsupported(&self.graph.node(id).name, reason))
