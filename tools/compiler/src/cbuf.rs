@@ -10,16 +10,9 @@
 //! the configuration's.
 
 use nvdla_uapi::config::Config;
-use nvdla_uapi::reg::Family;
-
-/// Bytes of an entry, and entries of a bank. The first release groups the same bytes in larger entries than the
-/// configuration files of the later ones, and thus its own, say.
-fn entries(config: &Config) -> (u32, u32) {
-    match config.family {
-        Family::NvFull => (128, config.cbuf_bank_bytes() / 128),
-        Family::NvSmall => (config.cbuf_bank_width, config.cbuf_bank_depth),
-    }
-}
+use nvdla_uapi::layout::buffer::{self, bank_entries, entry_bytes};
+use nvdla_uapi::layout::feature::Atoms;
+use nvdla_uapi::reg::values::Precision;
 
 /// Banks of one operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,31 +32,25 @@ pub struct WeightSize {
     pub group: u64,
 }
 
-/// Entries of a slice of a feature cube: `width` times as many atoms as its channels have.
-///
-/// Whole entries' worth of atoms lie side by side, an entry a column; what remains is packed along the line. Three
-/// quarters of an entry cannot be packed and take an entry a column.
+/// Entries of a slice of an int8 feature cube.
 pub fn feature_entries(config: &Config, channels: u32, width: u32) -> u32 {
-    let per_entry = entries(config).0 / config.memory_atomic;
-    let atoms = channels.div_ceil(config.memory_atomic);
-    let (whole, rest) = (atoms / per_entry, atoms % per_entry);
-    let rest = if rest == 3 { width } else { (rest * width).div_ceil(per_entry) };
-    whole * width + rest
+    let surfaces = Atoms::of(config, Precision::Int8).surfaces(channels as usize);
+    buffer::feature_entries(config, surfaces as u32, width) as u32
 }
 
 /// Entries of a slice of an image: a line with its padding, `bytes` a pixel.
 pub fn image_entries(config: &Config, padded_width: u32, bytes: u32) -> u32 {
-    (padded_width * bytes).div_ceil(entries(config).0)
+    buffer::line_entries(config, u64::from(padded_width) * u64::from(bytes)) as u32
 }
 
 /// Bytes of a slice.
 pub fn slice_bytes(config: &Config, entries_per_slice: u32) -> u64 {
-    u64::from(entries_per_slice) * u64::from(entries(config).0)
+    u64::from(entries_per_slice) * u64::from(entry_bytes(config))
 }
 
 /// Banks that `lines` lines of data take.
 pub fn data_banks(config: &Config, entries_per_slice: u32, lines: u32) -> u32 {
-    (u64::from(entries_per_slice) * u64::from(lines)).div_ceil(u64::from(entries(config).1)) as u32
+    (u64::from(entries_per_slice) * u64::from(lines)).div_ceil(u64::from(bank_entries(config))) as u32
 }
 
 /// Banks for weights beside `data` banks of data: for all of them, for two groups, or for one; `None` if not even one
@@ -79,7 +66,7 @@ pub fn weight_banks(config: &Config, weights: WeightSize, data: u32) -> Option<B
 pub fn most_lines(config: &Config, entries_per_slice: u32, weights: WeightSize) -> u32 {
     let group = weights.group.div_ceil(u64::from(config.cbuf_bank_bytes()));
     let free = u64::from(config.cbuf_banks).saturating_sub(group);
-    (free * u64::from(entries(config).1) / u64::from(entries_per_slice.max(1))) as u32
+    (free * u64::from(bank_entries(config)) / u64::from(entries_per_slice.max(1))) as u32
 }
 
 #[cfg(test)]

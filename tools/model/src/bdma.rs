@@ -10,8 +10,9 @@
 
 use std::collections::VecDeque;
 
+use nvdla_uapi::layout::Nest;
 use nvdla_uapi::reg::bdma::*;
-use nvdla_uapi::reg::{Block, Family};
+use nvdla_uapi::reg::{Block, Family, Register};
 
 use crate::cube::check_overlap;
 use crate::groups::{describe, written};
@@ -141,38 +142,37 @@ impl Bdma {
 struct Side {
     port: Port,
     address: u64,
-    line_stride: u64,
-    surface_stride: u64,
+    /// Surfaces of lines.
+    lines: Nest<2>,
 }
 
 impl Side {
     fn line(&self, surface: u64, line: u64) -> u64 {
-        let surface = self.address.wrapping_add(surface.wrapping_mul(self.surface_stride));
-        surface.wrapping_add(line.wrapping_mul(self.line_stride))
+        self.address.wrapping_add(self.lines.offset([surface, line]))
     }
 }
 
 /// Performs the copy that the registers describe.
 pub(crate) fn copy(registers: &Registers, memory: &mut dyn Memory) -> Result<(), Stop> {
+    let length = (u64::from(registers.get(CFG_LINE)) + 1) * ATOM;
+    let surfaces = u64::from(registers.get(CFG_SURF_REPEAT)) + 1;
+    let lines = u64::from(registers.get(CFG_LINE_REPEAT)) + 1;
+    let nest = |strides: [Register; 2]| {
+        Nest::as_programmed(length, [surfaces, lines], strides.map(|stride| registers.get(stride).into()))
+            .map_err(|error| Stop::unsupported(UNIT, error.to_string()))
+    };
     let source = Side {
         port: registers.field(CFG_CMD, cfg_cmd::SRC_RAM_TYPE)?.into(),
         address: registers.address(CFG_SRC_ADDR_HIGH, CFG_SRC_ADDR_LOW),
-        line_stride: registers.get(CFG_SRC_LINE).into(),
-        surface_stride: registers.get(CFG_SRC_SURF).into(),
+        lines: nest([CFG_SRC_SURF, CFG_SRC_LINE])?,
     };
     let destination = Side {
         port: registers.field(CFG_CMD, cfg_cmd::DST_RAM_TYPE)?.into(),
         address: registers.address(CFG_DST_ADDR_HIGH, CFG_DST_ADDR_LOW),
-        line_stride: registers.get(CFG_DST_LINE).into(),
-        surface_stride: registers.get(CFG_DST_SURF).into(),
+        lines: nest([CFG_DST_SURF, CFG_DST_LINE])?,
     };
-    let length = (u64::from(registers.get(CFG_LINE)) + 1) * ATOM;
-    let lines = u64::from(registers.get(CFG_LINE_REPEAT)) + 1;
-    let surfaces = u64::from(registers.get(CFG_SURF_REPEAT)) + 1;
     for side in [&source, &destination] {
-        let far = |count: u64, stride: u64| (count - 1).saturating_mul(stride);
-        let span = far(lines, side.line_stride).saturating_add(far(surfaces, side.surface_stride));
-        check_overlap(UNIT, length.saturating_mul(lines).saturating_mul(surfaces), span.saturating_add(length))?;
+        check_overlap(UNIT, side.lines.volume(), side.lines.span())?;
     }
     for surface in 0..surfaces {
         for line in 0..lines {

@@ -49,8 +49,7 @@ impl Placed {
         let (line, surface) = (line_stride.into(), surface_stride.into());
         let cube = Cube::as_programmed(extents, precision, config.memory_atomic, line, surface, 0)
             .map_err(|error| Stop::unsupported(unit, error.to_string()))?;
-        let bytes = u64::from(cube.surfaces()) * height as u64 * cube.line_bytes();
-        check_overlap(unit, bytes, cube.span())?;
+        check_overlap(unit, cube.volume(), cube.span())?;
         Ok(Self { unit, port, address, cube })
     }
 
@@ -62,7 +61,7 @@ impl Placed {
         [y, x]: [usize; 2],
         atoms: usize,
     ) -> Result<&'m [u8], Fault> {
-        read(memory, self.unit, self.port, self.at(surface, y, x), atoms * self.cube.atom() as usize)
+        read(memory, self.unit, self.port, self.at(surface, y, x), self.cube.atoms().span(atoms))
     }
 
     /// Writes atoms to line `y` from column `x` on.

@@ -7,9 +7,11 @@
 //! accesses are near the memory's bounds, inside and outside.
 
 use nvdla_uapi::config::Config;
+use nvdla_uapi::layout::feature::Atoms;
+use nvdla_uapi::layout::{buffer, round_up};
+use nvdla_uapi::reg::values::Precision;
 use nvdla_uapi::reg::{
-    bdma, cacc, cdma, cdp, cdp_rdma, cmac_a, cmac_b, csc, glb, pdp, pdp_rdma, rbk, sdp, sdp_rdma, Block, Family,
-    Register,
+    bdma, cacc, cdma, cdp, cdp_rdma, cmac_a, cmac_b, csc, glb, pdp, pdp_rdma, rbk, sdp, sdp_rdma, Block, Register,
 };
 
 use crate::device::Model;
@@ -170,7 +172,9 @@ impl Driver<'_> {
     fn program(&mut self, unit: usize) {
         let config = self.model.config();
         let atom = config.memory_atomic;
-        let (line, surface) = (4 * atom, 16 * atom);
+        let atoms = Atoms::of(config, Precision::Int8);
+        let [line, surface] = atoms.packed_strides(4, 4).map(|stride| stride as u32);
+        let [half_line, quarter] = atoms.packed_strides(2, 2).map(|stride| stride as u32);
         let [source, weights, target] = [BASE as u32, BASE as u32 + 0x4000, BASE as u32 + 0x8000];
         let size = 3 | 3 << 16;
         let channels = atom - 1;
@@ -181,9 +185,8 @@ impl Driver<'_> {
         match unit {
             0 => {
                 let kernels = config.mac_atomic_k;
-                // nv_full counts entries of two of its buffer's words.
-                let entry = if config.family == Family::NvFull { 128 } else { config.cbuf_bank_width };
-                let bytes = (kernels * atom).next_multiple_of(128);
+                let entries = buffer::feature_entries(config, 1, 4) as u32;
+                let bytes = round_up(u64::from(kernels) * atoms.elements() as u64, 128) as u32;
                 put(
                     Block::Cdma,
                     &[
@@ -196,7 +199,7 @@ impl Driver<'_> {
                         (cdma::D_LINE_STRIDE, line),
                         (cdma::D_LINE_UV_STRIDE, line),
                         (cdma::D_SURF_STRIDE, surface),
-                        (cdma::D_ENTRY_PER_SLICE, (4 * atom).div_ceil(entry) - 1),
+                        (cdma::D_ENTRY_PER_SLICE, entries - 1),
                         (cdma::D_WEIGHT_SIZE_0, atom - 1),
                         (cdma::D_WEIGHT_SIZE_1, kernels - 1),
                         (cdma::D_WEIGHT_RAM_TYPE, 1),
@@ -211,7 +214,7 @@ impl Driver<'_> {
                         (csc::D_MISC_CFG, 0),
                         (csc::D_DATAIN_SIZE_EXT_0, size),
                         (csc::D_DATAIN_SIZE_EXT_1, channels),
-                        (csc::D_ENTRY_PER_SLICE, (4 * atom).div_ceil(entry) - 1),
+                        (csc::D_ENTRY_PER_SLICE, entries - 1),
                         (csc::D_WEIGHT_SIZE_EXT_1, channels | (kernels - 1) << 16),
                         (csc::D_WEIGHT_BYTES, bytes),
                         (csc::D_DATAOUT_SIZE_0, size),
@@ -342,8 +345,8 @@ impl Driver<'_> {
                     (pdp::D_RECIP_KERNEL_WIDTH, 0x8000),
                     (pdp::D_RECIP_KERNEL_HEIGHT, 0x8000),
                     (pdp::D_DST_BASE_ADDR_LOW, target),
-                    (pdp::D_DST_LINE_STRIDE, line / 2),
-                    (pdp::D_DST_SURFACE_STRIDE, surface / 4),
+                    (pdp::D_DST_LINE_STRIDE, half_line),
+                    (pdp::D_DST_SURFACE_STRIDE, quarter),
                     (pdp::D_DST_RAM_CFG, 1),
                 ],
             );

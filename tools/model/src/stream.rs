@@ -2,6 +2,7 @@
 
 //! What one unit hands to the next without memory between: CACC to SDP, SDP to PDP.
 
+use nvdla_uapi::layout::feature::View;
 use nvdla_uapi::reg::{Block, Register};
 
 /// A cube of samples, in the order of a packed feature cube: surface of `lanes` channels, line, column, lane.
@@ -38,10 +39,14 @@ impl Stream {
         self.channels.div_ceil(self.lanes)
     }
 
+    /// Channels for which there are samples: all lanes of all surfaces.
+    pub const fn available(&self) -> usize {
+        self.surfaces() * self.lanes
+    }
+
     /// Index in `samples` of the element, in cube `batch`.
     pub const fn index(&self, batch: usize, channel: usize, y: usize, x: usize) -> usize {
-        let surface = batch * self.surfaces() + channel / self.lanes;
-        ((surface * self.height + y) * self.width + x) * self.lanes + channel % self.lanes
+        View::packed(self.surfaces(), self.height, self.width, self.lanes).offset(batch, y, x, channel)
     }
 }
 

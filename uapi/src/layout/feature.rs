@@ -9,8 +9,197 @@
 //!
 //! Source: "In-memory data formats", section "Feature Data Format", table 35 for the strides.
 
+use super::super::config::Config;
 use super::super::reg::values::Precision;
 use super::{bytes, multiply_add, Element, Error, Extents, Index, Layout, Order, Rule};
+use core::ops::Range;
+
+/// The atoms that channels are cut into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Atoms {
+    bytes: usize,
+    elements: usize,
+}
+
+impl Atoms {
+    /// Atoms of so many bytes, of elements of that precision.
+    pub const fn new(bytes: u32, precision: Precision) -> Result<Self, Error> {
+        if !matches!(bytes, 8 | 16 | 32) {
+            return Err(Error::new(Rule::Atom, bytes as u64, 0));
+        }
+        Ok(Self::valid(bytes, precision))
+    }
+
+    /// Atoms as a configuration's units read and write them.
+    pub const fn of(config: &Config, precision: Precision) -> Self {
+        Self::valid(config.memory_atomic, precision)
+    }
+
+    /// The largest atoms of which `width` fit a line stride. Loadables made for interface 0.10 give all cubes one name,
+    /// and only their lines tell which atoms they have.
+    pub const fn of_line(width: u32, line_stride: u32, precision: Precision) -> Option<Self> {
+        let mut bytes = 32;
+        while bytes >= 8 {
+            if line_stride as u64 >= width as u64 * bytes as u64 {
+                return Some(Self::valid(bytes, precision));
+            }
+            bytes /= 2;
+        }
+        None
+    }
+
+    const fn valid(bytes: u32, precision: Precision) -> Self {
+        Self { bytes: bytes as usize, elements: (bytes / self::bytes(precision)) as usize }
+    }
+
+    /// Bytes of an atom.
+    pub const fn bytes(self) -> usize {
+        self.bytes
+    }
+
+    /// Elements of an atom: channels of a surface.
+    pub const fn elements(self) -> usize {
+        self.elements
+    }
+
+    /// Surfaces of so many channels.
+    pub const fn surfaces(self, channels: usize) -> usize {
+        channels.div_ceil(self.elements)
+    }
+
+    /// Channels that fill whole atoms, at least `channels`.
+    pub const fn filled(self, channels: usize) -> usize {
+        self.channels(self.surfaces(channels))
+    }
+
+    /// Channels of so many surfaces, which is also the first channel of the next one.
+    pub const fn channels(self, surfaces: usize) -> usize {
+        surfaces * self.elements
+    }
+
+    /// The channels of a surface, out of `channels`.
+    pub const fn channels_of(self, surface: usize, channels: usize) -> Range<usize> {
+        let (first, end) = (self.channels(surface), self.channels(surface + 1));
+        first..if end < channels { end } else { channels }
+    }
+
+    /// Line and surface stride of a cube without gaps.
+    pub const fn packed_strides(self, width: u32, height: u32) -> [u64; 2] {
+        let line = width as u64 * self.bytes as u64;
+        [line, line.saturating_mul(height as u64)]
+    }
+
+    /// Bytes of a plane's line of `width` elements, which is read and written in whole atoms (Rubik's planar data).
+    pub const fn planar_line(self, width: usize) -> usize {
+        (width * (self.bytes / self.elements)).next_multiple_of(self.bytes)
+    }
+
+    /// A channel's surface, and its place in the atom.
+    pub const fn place(self, channel: usize) -> (usize, usize) {
+        (channel / self.elements, channel % self.elements)
+    }
+
+    /// The channel at a place of a surface's atoms.
+    pub const fn channel(self, surface: usize, lane: usize) -> usize {
+        self.channels(surface) + lane
+    }
+
+    /// Bytes of so many atoms, which is where the next one starts.
+    #[inline]
+    pub const fn span(self, atoms: usize) -> usize {
+        atoms * self.bytes
+    }
+}
+
+/// Where the parts of a cube's lines lie in a buffer of the program's own, counted in bytes or in elements: the unit is
+/// that of `atom`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct View {
+    /// From batch to batch.
+    pub cube: usize,
+    /// From surface to surface.
+    pub surface: usize,
+    /// From line to line.
+    pub line: usize,
+    /// From column to column: what a column has of a surface.
+    pub atom: usize,
+}
+
+impl View {
+    /// Cubes without gaps, one after another.
+    pub const fn packed(surfaces: usize, height: usize, width: usize, atom: usize) -> Self {
+        let line = width * atom;
+        let surface = height * line;
+        Self { cube: surfaces * surface, surface, line, atom }
+    }
+
+    /// Lines in order, each with all batches, and each of those with all its surfaces.
+    pub const fn by_lines(batches: usize, surfaces: usize, width: usize, atom: usize) -> Self {
+        let surface = width * atom;
+        let cube = surfaces * surface;
+        Self { cube, surface, line: batches * cube, atom }
+    }
+
+    /// All of so many cubes that follow one another.
+    pub const fn span(&self, cubes: usize) -> usize {
+        cubes * self.cube
+    }
+
+    /// Where line `y` of the first surface starts.
+    #[inline]
+    pub const fn line_offset(&self, y: usize) -> usize {
+        y * self.line
+    }
+
+    /// Elements of so many bytes that a column has of a surface.
+    pub const fn elements(&self, bytes: usize) -> usize {
+        self.atom / bytes
+    }
+
+    /// Where part `part` of all that a column's surfaces hold lies (a byte of its channels, or a channel).
+    #[inline]
+    pub const fn offset(&self, batch: usize, y: usize, x: usize, part: usize) -> usize {
+        self.atom_offset(batch, part / self.atom, y, x) + part % self.atom
+    }
+
+    /// Where an atom starts.
+    #[inline]
+    pub const fn atom_offset(&self, batch: usize, surface: usize, y: usize, x: usize) -> usize {
+        batch * self.cube + surface * self.surface + y * self.line + x * self.atom
+    }
+
+    /// Where `atoms` atoms of a line lie, from column `x` on.
+    #[inline]
+    pub const fn atoms(&self, batch: usize, surface: usize, [y, x]: [usize; 2], atoms: usize) -> Range<usize> {
+        let start = self.atom_offset(batch, surface, y, x);
+        start..start + atoms * self.atom
+    }
+
+    /// Which surface, line and column atom number `atom` of packed cubes is.
+    #[inline]
+    pub const fn locate(&self, atom: usize) -> [usize; 3] {
+        let offset = atom * self.atom;
+        [offset / self.surface, offset % self.surface / self.line, offset % self.line / self.atom]
+    }
+}
+
+/// Cubes whose surfaces are those of one wider cube, one cube after another: what a deconvolution's kernel sets make, and
+/// what Winograd's channel extension for strides reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Cells {
+    /// Cubes along x.
+    pub stride_x: usize,
+    /// Surfaces of one cube.
+    pub surfaces: usize,
+}
+
+impl Cells {
+    /// The surface of the whole that surface `surface` of the cube at `(x, y)` inside each cell is.
+    #[inline]
+    pub const fn surface(self, surface: usize, [x, y]: [usize; 2]) -> usize {
+        (y * self.stride_x + x) * self.surfaces + surface
+    }
+}
 
 /// A feature cube, or a batch of them.
 #[allow(clippy::struct_field_names)] // "cube stride" is the document's name
@@ -52,11 +241,7 @@ impl Cube {
             Ok(()) => cube,
             Err(error) => return Err(error),
         };
-        let one = match multiply_add(cube.surfaces() as u64, surface_stride, 0) {
-            Some(size) if size > cube.plane_span() => size,
-            _ => cube.plane_span(),
-        };
-        cube.with_cube_stride(one)
+        cube.with_cube_stride(cube.footprint())
     }
 
     /// The cube that hardware would read or write when programmed with these strides: nothing is checked but that
@@ -139,6 +324,31 @@ impl Cube {
         self.atom / bytes(self.precision)
     }
 
+    /// The atoms that it is made of.
+    pub const fn atoms(&self) -> Atoms {
+        Atoms::valid(self.atom, self.precision)
+    }
+
+    /// Bytes of all atoms, without what lies between; saturates.
+    pub const fn volume(&self) -> u64 {
+        let lines = (self.extents.n as u64 * self.extents.h as u64).saturating_mul(self.surfaces() as u64);
+        lines.saturating_mul(self.line_bytes())
+    }
+
+    /// Bytes that a cube of the batch occupies with what lies behind its lines and surfaces, so that the next may follow.
+    pub const fn footprint(&self) -> u64 {
+        match multiply_add(self.surfaces() as u64, self.surface_stride, 0) {
+            Some(size) if size > self.plane_span() => size,
+            _ => self.plane_span(),
+        }
+    }
+
+    /// The channels of a surface.
+    pub const fn channels_of(&self, surface: u32) -> Range<u32> {
+        let channels = self.atoms().channels_of(surface as usize, self.extents.c as usize);
+        channels.start as u32..channels.end as u32
+    }
+
     /// Bytes of an atom.
     pub const fn atom(&self) -> u32 {
         self.atom
@@ -213,6 +423,11 @@ impl Cube {
     /// Offset of an element.
     pub const fn offset(&self, n: u32, c: u32, h: u32, w: u32) -> u64 {
         (n as u64).wrapping_mul(self.cube_stride).wrapping_add(self.element_offset(c, h, w))
+    }
+
+    /// Offset of an atom of any batch.
+    pub const fn atom_offset_of(&self, n: u32, surface: u32, h: u32, w: u32) -> u64 {
+        (n as u64).wrapping_mul(self.cube_stride).wrapping_add(self.atom_offset(surface, h, w))
     }
 
     /// Offset of the atom of surface `surface` at line `h`, position `w` of batch 0.

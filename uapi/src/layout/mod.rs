@@ -30,12 +30,14 @@
 //! ```
 
 pub mod align;
+pub mod buffer;
 #[cfg(feature = "bulk")]
 pub mod bulk;
 mod element;
 mod error;
 pub mod feature;
 pub mod half;
+mod nest;
 pub mod operand;
 pub mod pixel;
 pub mod precision;
@@ -45,6 +47,7 @@ pub mod weight;
 
 pub use element::Element;
 pub use error::{Document, Error, Relation, Rule};
+pub use nest::Nest;
 pub use transfer::{pack_portable, unpack_portable};
 
 use super::reg::values::Precision;

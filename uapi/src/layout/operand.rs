@@ -13,6 +13,7 @@
 
 use super::super::reg::values::{OperandMode, OperandSize, OperandUse, Precision};
 use super::{bytes, multiply_add, round_up, Error, Extents, Index, Layout, Rule};
+use core::ops::Range;
 
 /// A component of an operand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -272,6 +273,21 @@ impl Operands {
         (surface as u64).wrapping_mul(self.surface_stride).wrapping_add((h as u64).wrapping_mul(self.line_stride))
     }
 
+    /// Offset of the atom of a surface at line `h`, position `w`. Per kernel, `h` is ignored.
+    pub const fn atom_offset(&self, surface: u32, h: u32, w: u32) -> u64 {
+        self.line_offset(surface, h).wrapping_add(w as u64 * self.bytes_per_atom() as u64)
+    }
+
+    /// Bytes of so many atoms of a line.
+    pub const fn span_of(&self, atoms: usize) -> usize {
+        atoms * self.bytes_per_atom() as usize
+    }
+
+    /// The channels of a surface, those that fill its atoms included.
+    pub const fn lanes_of(&self, surface: u32) -> Range<u32> {
+        surface * self.atom_elements..(surface + 1) * self.atom_elements
+    }
+
     /// Offset of an element's first component. Per kernel, `h` and `w` are ignored.
     pub const fn element_offset(&self, c: u32, h: u32, w: u32) -> u64 {
         let w = match self.mode {
@@ -279,9 +295,7 @@ impl Operands {
             OperandMode::PerElement => w,
         };
         let lane = (c % self.atom_elements) as u64 * (self.components() * self.component_bytes()) as u64;
-        self.line_offset(c / self.atom_elements, h)
-            .wrapping_add(w as u64 * self.bytes_per_atom() as u64)
-            .wrapping_add(lane)
+        self.atom_offset(c / self.atom_elements, h, w).wrapping_add(lane)
     }
 
     /// Offset of one component of an element; `None` where the operands do not have it.

@@ -12,6 +12,7 @@ mod convert;
 mod feature;
 mod naive;
 mod operand;
+mod parts;
 mod pixel;
 mod precision;
 mod rules;

@@ -10,6 +10,7 @@ use std::fmt;
 
 use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
 use nvdla_uapi::desc::{ConvOp, ConvSurface, DataCube, DataFormat, MemoryType, Operation, Surface};
+use nvdla_uapi::layout::feature::Atoms;
 use nvdla_uapi::layout::pixel::Format;
 use nvdla_uapi::reg::values::{ConvMode, Precision, WeightFormat};
 
@@ -82,7 +83,7 @@ fn look_at(operation: &NetworkOperation, evidence: &mut Evidence) {
         evidence.full.get_or_insert_with(|| at(what));
     }
     for cube in feature_cubes(operation, surface) {
-        if cube.mem_type != MemoryType::Hw && u32::from(cube.width) * 32 > cube.line_stride && cube.line_stride > 0 {
+        if cube.mem_type != MemoryType::Hw && cube.line_stride > 0 && is_narrow(&cube) {
             let (width, stride) = (cube.width, cube.line_stride);
             let what = format!("has lines of {width} elements {stride} bytes apart: atoms of 8 bytes");
             evidence.small.get_or_insert_with(|| at(&what));
@@ -133,14 +134,20 @@ fn feature_cubes(operation: &Operation, surface: &Surface) -> Vec<DataCube> {
     }
 }
 
+/// Whether its lines are too short for atoms of 32 bytes.
+fn is_narrow(cube: &DataCube) -> bool {
+    Atoms::of_line(cube.width.into(), cube.line_stride, Precision::Int8).is_none_or(|atoms| atoms.bytes() < 32)
+}
+
 /// Bytes of a line of a convolution's input in the convolution buffer: all channels, and an image's padding.
 fn line_bytes(operation: &ConvOp, surface: &ConvSurface) -> u32 {
     let (width, channels) = (u32::from(surface.src_data.width), u32::from(surface.src_data.channel));
     match operation.data_format {
-        DataFormat::Feature => width * channels.next_multiple_of(32),
+        // The candidates have atoms of 32 bytes.
+        DataFormat::Feature => width * Atoms::of(&NV_FULL, Precision::Int8).filled(channels as usize) as u32,
         DataFormat::Pixel(format) => {
             let padding = u32::from(operation.pad_x_left) + u32::from(operation.pad_x_right);
-            (width + padding) * Format::new(format).bytes_per_pixel[0]
+            Format::new(format).bytes_of(width + padding) as u32
         }
     }
 }

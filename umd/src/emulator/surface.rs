@@ -6,7 +6,7 @@
 use super::{Error, Memory};
 use nvdla_uapi::emu::{Buffer, Format};
 use nvdla_uapi::layout::feature::Cube;
-use nvdla_uapi::layout::{self, Extents};
+use nvdla_uapi::layout::{self, Extents, Nest};
 use nvdla_uapi::reg::values::Precision;
 
 /// A surface that lies inside its memory.
@@ -43,21 +43,17 @@ impl Surface {
             return Err(Error::Empty { side, operation, name, width, height, channels });
         }
         // Lines that overlap would let a few bytes claim 2^48 elements, and hold the runtime for hours.
-        let line = u64::from(width) * u64::from(atom);
-        if height > 1 && u64::from(buffer.line_stride) < line {
-            let (field, value, least) = ("line stride", buffer.line_stride, line);
-            return Err(Error::Stride { side, operation, name, field, value, least });
-        }
-        let lines = u64::from(height - 1) * u64::from(buffer.line_stride) + line;
-        let many = u32::from(channels) > atom / layout::bytes(precision);
-        if many && u64::from(buffer.surface_stride) < lines {
-            let (field, value, least) = ("surface stride", buffer.surface_stride, lines);
-            return Err(Error::Stride { side, operation, name, field, value, least });
-        }
+        let refuse = |cause| Error::Layout { side, operation, name, cause };
         let extents = Extents::new(1, channels.into(), height.into(), width.into());
-        let strides = (buffer.line_stride.into(), buffer.surface_stride.into());
-        let cube = Cube::as_programmed(extents, precision, atom, strides.0, strides.1, 0)
-            .map_err(|cause| Error::Layout { side, operation, name, cause })?;
+        let strides = [buffer.surface_stride, buffer.line_stride].map(u64::from);
+        let cube = Cube::as_programmed(extents, precision, atom, strides[1], strides[0], 0).map_err(refuse)?;
+        let counts = [cube.surfaces(), height.into()].map(u64::from);
+        let lines = Nest::as_programmed(cube.line_bytes(), counts, strides).map_err(refuse)?;
+        if let Some((level, least)) = lines.overlap() {
+            let (field, value) =
+                [("surface stride", buffer.surface_stride), ("line stride", buffer.line_stride)][level];
+            return Err(Error::Stride { side, operation, name, field, value, least });
+        }
         let surface = Self { side, buffer, cube };
         // The last atom's unused channels need not exist.
         let last = cube.element_offset(u32::from(channels) - 1, u32::from(height) - 1, u32::from(width) - 1);
@@ -85,14 +81,13 @@ impl Surface {
 
     /// Bytes of the atoms of `surface` that hold channels; the last may have fewer.
     fn used(&self, surface: u32) -> usize {
-        let before = surface * self.cube.atom_elements();
-        let channels = (u32::from(self.buffer.channels) - before).min(self.cube.atom_elements());
-        channels as usize * self.element() as usize
+        let channels = self.cube.channels_of(surface).len();
+        channels * self.element() as usize
     }
 
     /// Bytes from the first to the last element of a line.
     fn line_bytes(&self, surface: u32) -> usize {
-        usize::from(self.buffer.width - 1) * self.atom_bytes() + self.used(surface)
+        self.cube.atoms().span(usize::from(self.buffer.width) - 1) + self.used(surface)
     }
 
     fn read<M: Memory + ?Sized>(&self, memory: &M, offset: u64, into: &mut [u8]) -> Result<(), Outside> {

@@ -11,9 +11,9 @@ use super::vector::{self, press, Sources};
 use super::{Error, Picture};
 use crate::loadable::{DataType, PixelFormat, Tensor};
 use crate::session::TensorInfo;
-use nvdla_uapi::layout::feature::Cube;
+use nvdla_uapi::layout::feature::{Atoms, Cube};
 use nvdla_uapi::layout::pixel::{Format, Image, Kind};
-use nvdla_uapi::layout::Extents;
+use nvdla_uapi::layout::{Extents, Nest};
 use nvdla_uapi::reg::values::{self, Precision};
 use nvdla_uapi::reg::FieldValue;
 use std::borrow::Cow;
@@ -114,8 +114,8 @@ type Words = [u64; 256];
 struct Plane {
     /// Offset of the first line.
     first: usize,
-    /// Bytes from a line to the next.
-    line_stride: usize,
+    /// Its lines.
+    lines: Nest<1>,
     /// Bytes from a pixel to the next.
     step: usize,
     /// Bytes of a pixel's word: 1, 2, 4 or 8, not more than `step`.
@@ -206,7 +206,7 @@ impl Encoder {
             (false, 1) => Colour::Grey,
             (false, _) => Colour::Rgb,
         };
-        let end = |plane: &Plane| plane.first + (height as usize - 1) * plane.line_stride + width as usize * plane.step;
+        let end = |plane: &Plane| plane.first + plane.lines.span() as usize;
         let span = planes.iter().map(end).max().unwrap_or(0);
         Ok(Self {
             name: target.name.clone(),
@@ -276,11 +276,11 @@ impl Encoder {
 
     /// Fills a plane's lines and what lies between them, and gives the offset of what follows.
     fn plane(&self, plane: &Plane, picture: &Picture, tensor: &mut [u8]) -> usize {
-        let line_bytes = self.width as usize * plane.step;
+        let line_bytes = plane.lines.bytes() as usize;
         let samples = self.width as usize * picture.channels();
         let mut end = plane.first;
         for (y, samples) in picture.samples().chunks_exact(samples).enumerate() {
-            let start = plane.first + y * plane.line_stride;
+            let start = plane.first + plane.lines.offset([y as u64]) as usize;
             tensor[end..start].fill(0);
             end = start + line_bytes;
             let line = &mut tensor[start..end];
@@ -368,8 +368,8 @@ impl Builder<'_> {
 
     /// Bytes of an atom of FEATURE. Loadables made for interface 0.10 call nv_small's cubes so too; their lines tell.
     fn atom(&self) -> u32 {
-        let fits = |atom: &u32| u64::from(self.target.line_stride) >= u64::from(self.width) * u64::from(*atom);
-        [32, 16, 8].into_iter().find(fits).unwrap_or(32)
+        let atoms = Atoms::of_line(self.width, self.target.line_stride, Precision::Int8);
+        atoms.map_or(32, |atoms| atoms.bytes() as u32)
     }
 
     /// A feature cube: all channels of a picture lie in the first atom.
@@ -388,7 +388,8 @@ impl Builder<'_> {
             .map(|c| Component { channel: c as usize, lsb: (8 * cube.element_offset(c, 0, 0)) as u8, store })
             .take(4)
             .collect();
-        Ok(vec![self.plane(0, cube.line_stride(), atom, 8, &components, false)])
+        let lines = self.lines(atom, cube.line_stride())?;
+        Ok(vec![self.plane(0, lines, [atom, 8], &components, false)])
     }
 
     /// An image in one plane or two; whether it is Y, U, V; whether its samples are bytes.
@@ -401,12 +402,13 @@ impl Builder<'_> {
             let (tensor, value) = (self.target.name.clone(), self.channels.into());
             return Err(Error::Shape { tensor, what: "channels", value, most });
         }
-        let line_strides = [u64::from(self.target.line_stride), 2 * u64::from(self.target.line_stride)];
+        // Both planes' lines, where a pixel of the second one has twice the bytes.
+        let line_strides = [1, 2].map(|planes| Nest::of_strides([self.target.line_stride.into()]).offset([planes]));
         let image = Image::unpacked(value, self.width, self.height, 0, ALIGNMENT, line_strides)
             .map_err(|cause| self.layout(cause))?;
         let is_yuv = parts.name.contains('Y');
         let second = match self.target.surface_stride {
-            0 => u64::from(self.height) * image.line_stride(0),
+            0 => image.line_offset(0, self.height),
             stride => stride.into(),
         };
         if parts.planes == 2 && second < image.pixel_offset(0, self.height - 1, self.width) {
@@ -431,17 +433,25 @@ impl Builder<'_> {
                 .collect();
             let first = if plane == 0 { 0 } else { second };
             let step = parts.bytes_per_pixel[plane as usize];
-            self.plane(first, image.line_stride(plane), step, step, &components, is_yuv)
+            let lines = self.lines(step, image.line_stride(plane))?;
+            Ok(self.plane(first, lines, [step; 2], &components, is_yuv))
         });
-        Ok((planes.collect(), is_yuv, parts.component_bytes() == 1))
+        Ok((planes.collect::<Result<_, _>>()?, is_yuv, parts.component_bytes() == 1))
     }
 
+    /// Lines of all pixels, `step` bytes each.
+    fn lines(&self, step: u32, line_stride: u64) -> Result<Nest<1>, Error> {
+        let pixels = Nest::of_strides([u64::from(step)]);
+        Nest::as_programmed(pixels.offset([self.width.into()]), [self.height.into()], [line_stride])
+            .map_err(|cause| self.layout(cause))
+    }
+
+    /// A plane whose pixels are `step` bytes apart, and written `word` bytes at a time.
     fn plane(
         &self,
         first: u64,
-        line_stride: u64,
-        step: u32,
-        word: u32,
+        lines: Nest<1>,
+        [step, word]: [u32; 2],
         components: &[Component],
         is_yuv: bool,
     ) -> Plane {
@@ -477,7 +487,7 @@ impl Builder<'_> {
             is_pressed,
             sources,
             first: first as usize,
-            line_stride: line_stride as usize,
+            lines,
             step: step as usize,
             word: word as usize,
             grey,

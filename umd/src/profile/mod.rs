@@ -27,7 +27,7 @@ use std::fmt;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{ConvSurface, OpType, Operation, SdpOperandMode, SdpSubUnit, Surface};
 use nvdla_uapi::desc::{DataCube, DataFormat, MemoryType};
-use nvdla_uapi::layout;
+use nvdla_uapi::layout::{self, Extents, Nest};
 use nvdla_uapi::reg::values::Precision;
 
 use crate::loadable::Loadable;
@@ -201,9 +201,9 @@ fn cube(cube: &DataCube, precision: Precision, config: &Config) -> Bytes {
 
 /// Bytes of a cube's atoms.
 fn volume(cube: &DataCube, precision: Precision, config: &Config) -> u64 {
-    let atom = config.memory_atomic;
-    let surfaces = (u32::from(cube.channel) * layout::bytes(precision)).div_ceil(atom);
-    u64::from(cube.width) * u64::from(cube.height) * u64::from(surfaces) * u64::from(atom)
+    let extents = Extents::new(1, cube.channel.into(), cube.height.into(), cube.width.into());
+    // A cube without elements has no layout, and no bytes.
+    layout::feature::Cube::packed(extents, precision, config.memory_atomic).map_or(0, |cube| cube.volume())
 }
 
 /// Elements of a cube with the channels that fill its atoms: what passes a unit.
@@ -338,7 +338,8 @@ fn input(format: DataFormat, surface: &ConvSurface, precision: Precision, config
     match format {
         DataFormat::Feature => cube(source, precision, config),
         DataFormat::Pixel(_) => {
-            moved(source, u64::from(source.line_stride + surface.in_line_uv_stride) * u64::from(source.height))
+            let planes = [source.line_stride, surface.in_line_uv_stride].map(u64::from);
+            moved(source, planes.map(|stride| Nest::of_strides([stride]).offset([source.height.into()])).iter().sum())
         }
     }
 }

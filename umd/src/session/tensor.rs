@@ -4,6 +4,9 @@
 
 use std::fmt;
 
+use nvdla_uapi::layout::feature::{Atoms, Cube};
+use nvdla_uapi::layout::{Extents, Nest};
+use nvdla_uapi::reg::values::Precision;
 use thiserror::Error;
 
 use crate::loadable::{self, DataCategory, DataFormat, DataType, PixelFormat};
@@ -157,10 +160,10 @@ impl TensorInfo {
     pub fn atom(&self) -> Option<u32> {
         match self.pixel_format {
             PixelFormat::FEATURE_X8 => Some(8),
-            PixelFormat::FEATURE => [32, 16]
-                .into_iter()
-                .find(|atom| u64::from(self.line_stride()) >= u64::from(self.w) * u64::from(*atom))
-                .or(Some(8)),
+            PixelFormat::FEATURE => {
+                let atoms = Atoms::of_line(self.w, self.line_stride(), Precision::Int8);
+                Some(atoms.map_or(8, |atoms| atoms.bytes() as u32))
+            }
             _ => None,
         }
     }
@@ -172,20 +175,21 @@ impl TensorInfo {
         let element = u64::from(self.strides[0].max(1));
         let (least, surfaces) = match self.atom() {
             Some(atom) => {
-                let atom = u64::from(atom);
-                let channels = (atom / element).max(1);
-                (u64::from(self.w) * atom, u64::from(self.c).div_ceil(channels))
+                let precision = if element == 1 { Precision::Int8 } else { Precision::Int16 };
+                let cube = Cube::packed(Extents::new(1, self.c, self.h, self.w), precision, atom);
+                let cube = cube.map_err(|error| refuse(error.to_string()).unwrap_err())?;
+                (cube.line_bytes(), u64::from(cube.surfaces()))
             }
             None => (u64::from(self.w) * u64::from(self.c) * element, 1),
         };
         if u64::from(line) < least.min(u64::from(self.line_stride())) {
             return refuse(format!("a line has {least} bytes"));
         }
-        let plane = u64::from(line) * u64::from(self.h);
+        let plane = Nest::of_strides([u64::from(line)]).offset([self.h.into()]);
         if surfaces > 1 && u64::from(surface) < plane {
             return refuse(format!("a surface has {plane} bytes"));
         }
-        let one = if surfaces > 1 { u64::from(surface) * surfaces } else { plane.max(surface.into()) };
+        let one = Nest::of_strides([u64::from(surface)]).offset([surfaces]).max(plane);
         let batches = u64::from(self.n);
         if batches > 1 && one > self.size / batches {
             // The addresses of the other batches are fixed in the loadable.

@@ -9,9 +9,10 @@ use super::super::error::{Name, Reason};
 use super::super::image::{code, fit, less_one, Program, Transfers, TRANSFER_WORDS};
 use super::super::memory::TaskMemory;
 use super::super::slot::Operation;
-use super::surface::{Bytes, Context};
+use super::surface::{apart, Bytes, Context};
 use crate::uapi::desc::{BdmaSurface, BdmaTransfer, MAX_BDMA_TRANSFERS};
 use crate::uapi::layout::align::Data;
+use crate::uapi::layout::Nest;
 use crate::uapi::reg::bdma;
 
 /// Bytes that BDMA moves at least, to which everything is aligned.
@@ -113,17 +114,10 @@ fn side<M: TaskMemory + ?Sized>(
     line_stride: u32,
     surface_stride: u32,
 ) -> Result<u64, Reason> {
-    let line = u64::from(transfer.line_size);
-    let plane = u64::from(transfer.line_repeat - 1) * u64::from(line_stride) + line;
-    let span = u64::from(transfer.surface_repeat - 1) * u64::from(surface_stride) + plane;
-    for (field, repeat, stride, least) in [
-        ("line stride", transfer.line_repeat, line_stride, line),
-        ("surface stride", transfer.surface_repeat, surface_stride, plane),
-    ] {
-        if repeat > 1 && u64::from(stride) < least {
-            let (value, minimum) = (i64::from(stride), i64::try_from(least).unwrap_or(i64::MAX));
-            return Err(Reason::Range { name: Name::of(name, field), value, minimum, maximum: i64::from(u32::MAX) });
-        }
-    }
-    context.place_at(name, address, 0, &Bytes::plain(Data::Feature, span))
+    let counts = [transfer.surface_repeat, transfer.line_repeat].map(u64::from);
+    let strides = [surface_stride, line_stride].map(u64::from);
+    let lines = Nest::as_programmed(transfer.line_size.into(), counts, strides)
+        .map_err(|error| Reason::Layout { surface: name, error })?;
+    apart(&lines, ["surface stride", "line stride"].map(|field| Name::of(name, field)), strides)?;
+    context.place_at(name, address, 0, &Bytes::plain(Data::Feature, lines.span()))
 }

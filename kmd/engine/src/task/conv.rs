@@ -12,13 +12,12 @@ use super::super::slot::Operation;
 use super::surface::{Bytes, Context, Named};
 use crate::uapi::desc::{ConvOp, ConvSurface, DataFormat};
 use crate::uapi::layout::align::{self, Data};
+use crate::uapi::layout::feature::Atoms;
 use crate::uapi::layout::pixel::{self, Image};
+use crate::uapi::layout::weight::Geometry;
 use crate::uapi::layout::{bytes, round_up, Error as LayoutError};
 use crate::uapi::reg::values::{ConvMode, DataFormat as InputFormat, RamType, WeightFormat};
 use crate::uapi::reg::{cacc, cdma, cmac_a, csc, Block};
-
-/// Bytes of an entry of the surface of weight group sizes.
-const WGS_ENTRY: u64 = 4;
 
 /// What the pipeline reads.
 struct Input {
@@ -200,9 +199,8 @@ fn weights<M: TaskMemory + ?Sized>(
     let wmb = context.place(mask, &spanned)?;
 
     let sizes = Named { name: "wgs_data", cube: &surface.wgs_data };
-    let group = u64::from((context.config.mac_atomic_k / bytes(op.out_precision)).max(1));
-    let span = round_up(kernels.div_ceil(group) * WGS_ENTRY, u64::from(context.config.memory_atomic));
-    let span = span.max(u64::from(surface.wgs_data.size));
+    let geometry = Geometry::of(context.config, op.out_precision);
+    let span = geometry.wgs_read(context.config, surface.dst_data.channel.into()).max(surface.wgs_data.size.into());
     let wgs = context.place(sizes, &Bytes::plain(Data::Wgs, span))?;
     Ok(Weights { address, wmb: Some(wmb), wgs: Some(wgs), ram })
 }
@@ -401,11 +399,11 @@ fn reader<M: TaskMemory + ?Sized>(
         image.put(cdma::D_LINE_UV_STRIDE, surface.in_line_uv_stride)?;
     }
     if op.data_format == DataFormat::Feature {
-        let atom = u64::from(context.config.memory_atomic);
-        let line = u64::from(width) * atom;
+        let strides = [line_stride, surf_stride].map(u64::from);
+        let packed = Atoms::of(context.config, op.in_precision).packed_strides(width, height);
         image.put(cdma::D_SURF_STRIDE, surf_stride)?;
-        let value = code(cdma::d_dain_map::LINE_PACKED, u64::from(line_stride) == line)
-            | code(cdma::d_dain_map::SURF_PACKED, u64::from(surf_stride) == line * u64::from(height));
+        let value = code(cdma::d_dain_map::LINE_PACKED, strides[0] == packed[0])
+            | code(cdma::d_dain_map::SURF_PACKED, strides[1] == packed[1]);
         image.put(cdma::D_DAIN_MAP, value)?;
     }
     let batches = less_one(cdma::d_batch_number::BATCHES, Name::new("batch"), u32::from(op.batch))?;

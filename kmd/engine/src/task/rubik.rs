@@ -9,10 +9,11 @@ use super::super::error::{Name, Reason};
 use super::super::image::{code, less_one, Builder};
 use super::super::memory::TaskMemory;
 use super::super::slot::Operation;
-use super::surface::{Bytes, Context, Named};
+use super::surface::{apart, Bytes, Context, Named};
 use crate::uapi::desc::{RubikOp, RubikSurface};
 use crate::uapi::layout::align::Data;
-use crate::uapi::layout::{bytes, round_up, Extents};
+use crate::uapi::layout::feature::Atoms;
+use crate::uapi::layout::{Extents, Nest};
 use crate::uapi::reg::values::RubikMode;
 use crate::uapi::reg::{rbk, Block};
 
@@ -34,13 +35,13 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
 
     let (width, height) = (u32::from(surface.src_data.width), u32::from(surface.src_data.height));
     let out_channels = u32::from(surface.dst_data.channel);
-    let lanes = config.memory_atomic / bytes(op.precision);
-    let out_surfaces = out_channels.div_ceil(lanes);
+    let atoms = Atoms::of(config, op.precision);
+    let out_surfaces = atoms.surfaces(out_channels as usize);
     let (x, y) = (u32::from(op.stride_x), u32::from(op.stride_y));
     let (read, written) = match op.mode {
         RubikMode::Contract => {
             // Each output atom is made of one input surface for each of its x * y places.
-            let read = Extents { c: x * y * out_surfaces * lanes, ..src.extents(1) };
+            let read = Extents { c: x * y * atoms.channels(out_surfaces) as u32, ..src.extents(1) };
             let written = Extents::new(1, out_channels, height * y, width * x);
             (context.feature(src, read, op.precision, 0)?, context.feature(dst, written, op.precision, 0)?)
         }
@@ -88,9 +89,12 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
         image.put(rbk::D_DAOUT_SURF_STRIDE, surface.dst_data.surf_stride)?;
     }
     if op.mode == RubikMode::Contract {
-        let stride_0 = stride(src, u64::from(out_surfaces) * u64::from(surface.src_data.surf_stride))?;
+        // From the surfaces of one place to those of the next, from the lines of one input line to those of the next.
+        let surfaces = Nest::of_strides([u64::from(surface.src_data.surf_stride)]);
+        let lines = Nest::of_strides([u64::from(surface.dst_data.line_stride)]);
+        let stride_0 = stride(src, surfaces.offset([out_surfaces as u64]))?;
         image.put(rbk::D_CONTRACT_STRIDE_0, stride_0)?;
-        let stride_1 = stride(dst, u64::from(y) * u64::from(surface.dst_data.line_stride))?;
+        let stride_1 = stride(dst, lines.offset([u64::from(y)]))?;
         image.put(rbk::D_CONTRACT_STRIDE_1, stride_1)?;
         use rbk::d_deconv_stride as field;
         let value = less_one(field::DECONV_X_STRIDE, Name::new("stride_x"), x)?
@@ -120,21 +124,14 @@ fn planar<M: TaskMemory + ?Sized>(
     op: RubikOp,
 ) -> Result<Bytes, Reason> {
     let (line_stride, plane_stride) = (surface.cube.line_stride, surface.cube.plane_stride);
-    let row = u64::from(extents.w) * u64::from(bytes(op.precision));
-    let line = round_up(row, u64::from(context.config.memory_atomic));
-    let plane = u64::from(extents.h.saturating_sub(1)) * u64::from(line_stride) + line;
-    for (field, count, stride, least) in
-        [("line_stride", extents.h, line_stride, line), ("plane_stride", extents.c, plane_stride, plane)]
-    {
-        if count > 1 && u64::from(stride) < least {
-            let (value, minimum) = (i64::from(stride), i64::try_from(least).unwrap_or(i64::MAX));
-            let name = surface.field(field);
-            return Err(Reason::Range { name, value, minimum, maximum: i64::from(u32::MAX) });
-        }
-    }
+    let strides = [plane_stride, line_stride].map(u64::from);
+    let layout = |error| Reason::Layout { surface: surface.name, error };
+    let line = Atoms::of(context.config, op.precision).planar_line(extents.w as usize) as u64;
+    let planes = Nest::as_programmed(line, [extents.c, extents.h].map(u64::from), strides).map_err(layout)?;
+    apart(&planes, ["plane_stride", "line_stride"].map(|field| surface.field(field)), strides)?;
     Ok(Bytes {
         data: Data::Feature,
-        span: u64::from(extents.c.saturating_sub(1)) * u64::from(plane_stride) + plane,
+        span: planes.span(),
         line_stride: Some(line_stride),
         surface_stride: None,
         cube_stride: Some(plane_stride),

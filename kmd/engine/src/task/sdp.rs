@@ -12,8 +12,9 @@ use super::super::slot::Operation;
 use super::surface::{Bytes, Context, Named};
 use crate::uapi::desc::{Activation, CvtParam, DataCube, SdpOp, SdpOperandMode, SdpOperation, SdpSubUnit, SdpSurface};
 use crate::uapi::layout::align::Data;
+use crate::uapi::layout::feature::Atoms;
 use crate::uapi::layout::operand::{Format, Operands};
-use crate::uapi::layout::{round_up, Extents};
+use crate::uapi::layout::Extents;
 use crate::uapi::reg::values::{
     AluAlgorithm, ConvMode, OperandMode, OperandSize, OperandSource, OperandUse, OutputDestination, Precision, RamType,
 };
@@ -130,7 +131,8 @@ fn widened<M: TaskMemory + ?Sized>(
     if precision == Precision::Int8 || other != Precision::Int8 {
         return extents;
     }
-    Extents { c: round_up(u64::from(extents.c), u64::from(context.config.memory_atomic)) as u32, ..extents }
+    let atoms = Atoms::of(context.config, Precision::Int8);
+    Extents { c: atoms.filled(extents.c as usize) as u32, ..extents }
 }
 
 /// A sub-unit's operands in memory, `None` when it has none there.

@@ -8,7 +8,7 @@ use super::super::slot;
 use crate::uapi::config::Config;
 use crate::uapi::desc::{DataCube, MemoryType, Roi};
 use crate::uapi::layout::align::{self, Alignment, Data};
-use crate::uapi::layout::{feature, Extents};
+use crate::uapi::layout::{feature, Extents, Nest};
 use crate::uapi::reg::values::{Precision, RamType};
 
 /// A region of interest, and the surface that it is cut from: a position in the address list.
@@ -97,6 +97,17 @@ impl Bytes {
     }
 }
 
+/// Refuses pieces that lie on one another: names and values of the strides are those of the nest's levels.
+pub(super) fn apart<const LEVELS: usize>(
+    pieces: &Nest<LEVELS>,
+    names: [Name; LEVELS],
+    strides: [u64; LEVELS],
+) -> Result<(), Reason> {
+    let Some((level, least)) = pieces.overlap() else { return Ok(()) };
+    let (value, minimum) = (strides[level] as i64, i64::try_from(least).unwrap_or(i64::MAX));
+    Err(Reason::Range { name: names[level], value, minimum, maximum: i64::from(u32::MAX) })
+}
+
 impl<M: TaskMemory + ?Sized> Context<'_, M> {
     /// The configuration must have it.
     pub(super) fn require(&self, has: bool, name: Name, what: &'static str) -> Result<(), Reason> {
@@ -138,9 +149,8 @@ impl<M: TaskMemory + ?Sized> Context<'_, M> {
             let value = i64::from(surface.cube.address);
             return Err(Reason::Invalid { name: surface.field("address"), value, why });
         }
-        let line = u64::from(roi.top) * u64::from(surface.cube.line_stride);
-        let offset = line.saturating_add(u64::from(roi.left) * u64::from(pixel));
-        self.place_at(surface.name, address, offset, bytes)
+        let pixels = Nest::of_strides([surface.cube.line_stride, pixel].map(u64::from));
+        self.place_at(surface.name, address, pixels.offset([roi.top, roi.left].map(u64::from)), bytes)
     }
 
     /// The DMA address of bytes at an offset of an entry of the address list.

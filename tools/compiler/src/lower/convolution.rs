@@ -7,7 +7,7 @@
 use nvdla_uapi::desc::{self, Activation, DataFormat, PixelOverride, SdpOperandMode, SdpOperation};
 use nvdla_uapi::layout::operand::{Component, Format as OperandFormat, Operands};
 use nvdla_uapi::layout::weight::{Direct, Geometry, Image, PostExtension};
-use nvdla_uapi::layout::Extents;
+use nvdla_uapi::layout::{Extents, Nest};
 use nvdla_uapi::reg::values::{AluAlgorithm, OperandMode, OperandSize, OperandUse, Precision};
 
 use super::{limits, Lowering};
@@ -259,7 +259,7 @@ impl Lowering<'_> {
             kernel = Shape { channels: input.channels, height: op.window.y, width: op.window.x };
         }
         limits::cube(layer, kernel)?;
-        let group = u64::from(geometry.group_kernels.min(op.kernels)) * kernel.elements() as u64;
+        let group = geometry.largest_group(op.kernels) * kernel.elements() as u64;
         let size = WeightSize { all: bytes.len() as u64, group };
         Ok(Packed { bytes, kernel, size })
     }
@@ -329,7 +329,7 @@ pub(super) fn converter(scale: i16, truncate: u8) -> desc::CvtParam {
 
 /// Some lines of a cube: what lies before them is left out, so that a feature cube's size is what remains.
 fn lines(cube: Cube, first: u32, lines: u32) -> Cube {
-    let offset = first * cube.line_stride;
+    let offset = Nest::of_strides([u64::from(cube.line_stride)]).offset([first.into()]) as u32;
     Cube { offset: cube.offset + offset, size: cube.size - offset, height: lines as u16, ..cube }
 }
 

@@ -15,17 +15,16 @@ mod sum;
 use std::collections::HashMap;
 
 use nvdla_uapi::config::Config;
+use nvdla_uapi::layout::align::{Alignment, Data};
 use nvdla_uapi::layout::feature;
-use nvdla_uapi::layout::{round_up, Extents};
+use nvdla_uapi::layout::pixel::Image;
+use nvdla_uapi::layout::Extents;
 use nvdla_uapi::reg::values::{PixelFormat, Precision};
 
 use crate::error::Error;
 use crate::graph::{Graph, NodeId, Op, Shape};
 use crate::program::{Format, Place, Program, Surface, SurfaceId};
 use crate::quantize::{Granularity, Scales};
-
-/// The line stride of images is a multiple of this ("In-memory data formats", table 35).
-const IMAGE_LINE_ALIGNMENT: u64 = 32;
 
 /// Lowers a graph.
 pub fn lower(
@@ -102,8 +101,8 @@ impl Lowering<'_> {
         let node = self.graph.node(id);
         limits::cube(&node.name, node.shape)?;
         let pixel = match node.shape.channels {
-            1 => Some((PixelFormat::R8, 1)),
-            3 | 4 => Some((PixelFormat::A8B8G8R8, 4)),
+            1 => Some(PixelFormat::R8),
+            3 | 4 => Some(PixelFormat::A8B8G8R8),
             _ => None,
         };
         let convolved = self
@@ -111,17 +110,17 @@ impl Lowering<'_> {
             .users(id)
             .all(|user| matches!(&self.graph.node(user).op, Op::Convolution(op) if convolution::reads_images(op)));
         let surface = match pixel {
-            Some((format, components)) if convolved => {
-                let line = u64::from(node.shape.width) * components;
-                let line_stride = round_up(line, IMAGE_LINE_ALIGNMENT);
-                let size = line_stride * u64::from(node.shape.height);
+            Some(format) if convolved => {
+                let alignment = Alignment::documented(Data::Pixel).start;
+                let image = Image::packed(format, node.shape.width, node.shape.height, 0, alignment)
+                    .map_err(|error| Error::unsupported(&node.name, error.to_string()))?;
                 Surface {
                     name: node.name.clone(),
-                    shape: Shape { channels: components as u32, ..node.shape },
+                    shape: Shape { channels: image.format().channels, ..node.shape },
                     format: Format::Pixel(format),
-                    line_stride: self.narrow(&node.name, line_stride)?,
+                    line_stride: self.narrow(&node.name, image.line_stride(0))?,
                     surface_stride: 0,
-                    size: self.narrow(&node.name, size)?,
+                    size: self.narrow(&node.name, image.span(0))?,
                     place: Place::Input(number),
                 }
             }
@@ -158,7 +157,7 @@ impl Lowering<'_> {
             format: Format::Feature,
             line_stride: self.narrow(name, cube.line_stride())?,
             surface_stride: self.narrow(name, cube.surface_stride())?,
-            size: self.narrow(name, cube.surface_stride() * u64::from(cube.surfaces()))?,
+            size: self.narrow(name, cube.footprint())?,
             place,
         })
     }

@@ -52,20 +52,22 @@ pub(super) fn picture(arguments: &Arguments) -> Result<Picture, Box<dyn Error>> 
     for n in 0..extents.n {
         for surface in 0..cube.surfaces() {
             for h in 0..extents.h {
-                lines.push((cube.offset(n, surface * cube.atom_elements(), h, 0), n, surface, h));
+                lines.push((cube.atom_offset_of(n, surface, h, 0), n, surface, h));
             }
         }
     }
     lines.sort_unstable();
     let mut rows = Vec::new();
     for (index, (at, n, surface, h)) in lines.iter().copied().enumerate() {
-        let first = surface * cube.atom_elements();
-        let last = extents.c.min(first + cube.atom_elements()) - 1;
+        let channels = cube.channels_of(surface);
+        let (first, last) = (channels.start, channels.end - 1);
+        // Atoms that hold other batches' or surfaces' channels have another colour.
+        let colour = n as usize * cube.surfaces() as usize + surface as usize;
         let whole = last + 1 - first == cube.atom_elements();
         let mut cells: Vec<Cell> = (0..extents.w)
             .map(|w| {
                 let text = format!("w{w} c{first}-{last}{}", if whole { "" } else { "+pad" });
-                Cell::new(text, (n * cube.surfaces() + surface) as usize)
+                Cell::new(text, colour)
             })
             .collect();
         let end = at + cube.line_bytes();

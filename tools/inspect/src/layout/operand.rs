@@ -76,8 +76,9 @@ pub(super) fn picture(arguments: &Arguments) -> Result<Picture, Box<dyn Error>> 
     for surface in 0..operands.surfaces() {
         for h in 0..lines {
             for w in 0..width {
-                let first = surface * operands.atom_elements();
-                let cells = (first..first + operands.atom_elements())
+                let lanes = operands.lanes_of(surface);
+                let first = lanes.start;
+                let cells = lanes
                     .flat_map(|c| {
                         names.iter().map(move |name| {
                             if c < channels {

@@ -155,18 +155,16 @@ fn sizes(geometry: Geometry, mapped: u64, size: u64) -> String {
 pub(super) fn direct(arguments: &Direct) -> Result<Picture, Box<dyn Error>> {
     let geometry = arguments.shape.geometry()?;
     let layout = weight::Direct::new(arguments.shape.extents(), geometry)?;
-    let group = |at: Index| at.n / geometry.group_kernels;
+    let group = |at: Index| geometry.group_of(at.n);
     let mut rows = rows(
         layout,
-        |at| (at.n, at.c / geometry.cube_channels, at.h, at.w),
+        |at| (at.n, geometry.cube_of(at.c), at.h, at.w),
         |first, _| format!("k{}", first.n),
         |first| {
             let last = layout.extents().c.min(first.c + geometry.cube_channels) - 1;
             format!("group {} c{} r{} s{}", group(first), range(first.c, last), first.h, first.w)
         },
-        |before, first| {
-            group(before) != group(first) || before.c / geometry.cube_channels != first.c / geometry.cube_channels
-        },
+        |before, first| group(before) != group(first) || geometry.cube_of(before.c) != geometry.cube_of(first.c),
     );
     end_padding(&mut rows, layout.mapped_bytes(), layout.size());
     Ok(Picture {
@@ -186,10 +184,10 @@ pub(super) fn image(arguments: &Image) -> Result<Picture, Box<dyn Error>> {
     let layout = weight::Image::new(arguments.shape.extents(), geometry, PostExtension::from_lines(lines)?)?;
     let extended = layout.pre_extended().extents();
     let channel = |at: Index| layout.extended_channel(at.c, at.w);
-    let group = |at: Index| at.n / geometry.group_kernels;
+    let group = |at: Index| geometry.group_of(at.n);
     let mut rows = rows(
         layout,
-        |at| (at.n, channel(at) / geometry.cube_channels, at.h),
+        |at| (at.n, geometry.cube_of(channel(at)), at.h),
         |first, last| {
             let columns = range(first.w, last.w);
             if lines == 1 {
@@ -241,7 +239,7 @@ pub(super) fn image(arguments: &Image) -> Result<Picture, Box<dyn Error>> {
 pub(super) fn winograd(arguments: &Winograd) -> Result<Picture, Box<dyn Error>> {
     let geometry = arguments.shape.geometry()?;
     let layout = weight::Winograd::new(arguments.shape.extents(), arguments.stride_x, arguments.stride_y, geometry)?;
-    let group = |at: Index| at.n / geometry.group_kernels;
+    let group = |at: Index| geometry.group_of(at.n);
     let mut rows = rows(
         layout,
         |at| (at.n, at.c / 4),
@@ -271,7 +269,7 @@ pub(super) fn winograd(arguments: &Winograd) -> Result<Picture, Box<dyn Error>> 
             format!("first 3x3 places of the extended channels come from: {}", sources.join("; ")),
             format!(
                 "a cell is a 4x4x4 cube of {} bytes (channel fastest, then column, row); order: K, C, group; {} bytes",
-                64 * layout.element_bytes(),
+                layout.cube_bytes(),
                 layout.size()
             ),
         ],
@@ -287,7 +285,7 @@ pub(super) fn deconvolution(arguments: &Deconvolution) -> Result<Picture, Box<dy
     let set = |at: Index| layout.split(at.h, at.w).0;
     let rows = rows(
         layout,
-        |at| (at.n, at.c / geometry.cube_channels, at.h, at.w),
+        |at| (at.n, geometry.cube_of(at.c), at.h, at.w),
         |first, _| format!("k{}", first.n),
         |first| {
             let (set, r, s) = layout.split(first.h, first.w);

@@ -8,6 +8,7 @@
 // A loop is compiled for an instruction set only with what is inlined into it.
 #![allow(clippy::inline_always)]
 
+use nvdla_uapi::layout::feature::View;
 use nvdla_uapi::reg::values::Precision;
 
 use super::reference::{self, outside};
@@ -35,10 +36,10 @@ trait Position {
 }
 
 fn line_by_line<P: Position>(position: &mut P, operation: &Operation, memory: &mut dyn Memory) -> Result<Counts, Stop> {
-    let atom = operation.source.cube.atom() as usize;
-    let length = operation.width * atom;
+    let atoms = operation.source.cube.atoms();
+    let (atom, length) = (atoms.bytes(), atoms.span(operation.width));
     debug_assert_eq!(atom, operation.lanes * P::BYTES);
-    let mut lines = vec![0; operation.surfaces * length];
+    let mut lines = vec![0; View::packed(operation.surfaces, 1, operation.width, atom).cube];
     for y in 0..operation.height {
         for (surface, line) in lines.chunks_exact_mut(length).enumerate() {
             line.copy_from_slice(operation.source.read(memory, surface, [y, 0], operation.width)?);
@@ -274,7 +275,7 @@ struct Int8<'o> {
 
 impl<'o> Int8<'o> {
     fn new(operation: &'o Operation, tables: &'o Tables) -> Self {
-        let count = operation.surfaces * operation.lanes;
+        let count = operation.elements;
         Self {
             operation,
             tables,
@@ -303,7 +304,7 @@ impl Position for Int8<'_> {
         convert8(&operation.input, &mut self.values);
         match operation.reach {
             Some(reach) => windows8(reach, &self.values, &mut self.squares, &mut self.sums),
-            None => self.sums.copy_from_slice(&self.values[REACH..REACH + operation.surfaces * lanes]),
+            None => self.sums.copy_from_slice(&self.values[REACH..REACH + operation.elements]),
         }
         for ((product, &sum), &value) in self.products.iter_mut().zip(&self.sums).zip(&self.values[REACH..]) {
             let factor = i64::from(self.cache.get(operation, self.tables, sum.into()));
@@ -334,7 +335,7 @@ struct Int16<'o> {
 
 impl<'o> Int16<'o> {
     fn new(operation: &'o Operation, tables: &'o Tables) -> Self {
-        let count = operation.surfaces * operation.lanes;
+        let count = operation.elements;
         Self {
             operation,
             tables,
@@ -365,7 +366,7 @@ impl Position for Int16<'_> {
         convert16(&operation.input, &mut self.values);
         match operation.reach {
             Some(reach) => windows16(reach, &self.values, &mut self.squares, &mut self.sums),
-            None => self.sums.copy_from_slice(&self.values[REACH..REACH + operation.surfaces * lanes]),
+            None => self.sums.copy_from_slice(&self.values[REACH..REACH + operation.elements]),
         }
         for ((product, &sum), &value) in self.products.iter_mut().zip(&self.sums).zip(&self.values[REACH..]) {
             let factor = i64::from(operation.lookup.int(self.tables, sum, &mut self.counters));
@@ -397,7 +398,7 @@ struct Half<'o> {
 
 impl<'o> Half<'o> {
     fn new(operation: &'o Operation, tables: &'o Tables) -> Self {
-        let count = operation.surfaces * operation.lanes;
+        let count = operation.elements;
         Self {
             operation,
             tables,
@@ -441,12 +442,12 @@ impl Position for Half<'_> {
             }
             match operation.reach {
                 Some(reach) => windows_half(reach, &self.values, &mut self.squares, &mut self.sums),
-                None => self.sums.copy_from_slice(&self.values[REACH..REACH + operation.surfaces * lanes]),
+                None => self.sums.copy_from_slice(&self.values[REACH..REACH + operation.elements]),
             }
         }
         for (surface, atom) in atoms.iter_mut().enumerate() {
             for (lane, bytes) in atom.chunks_exact_mut(2).enumerate() {
-                let channel = surface * lanes + lane;
+                let channel = operation.source.cube.atoms().channel(surface, lane);
                 let result = if has_nan {
                     let window = &self.raw[channel..][..=2 * REACH];
                     reference::fp16(operation, self.tables, window, &mut self.counts)

@@ -82,6 +82,8 @@ struct Operation {
     surfaces: usize,
     /// Elements of an atom.
     lanes: usize,
+    /// Elements of all surfaces of a position, those past the last channel included.
+    elements: usize,
     lookup: Lookup,
     /// Channels of the window on either side of its element; `None`: the table's argument is the element.
     reach: Option<usize>,
@@ -150,7 +152,8 @@ impl Operation {
             height,
             channels,
             surfaces: source.cube.surfaces() as usize,
-            lanes: source.cube.atom_elements() as usize,
+            lanes: source.cube.atoms().elements(),
+            elements: source.cube.atoms().filled(channels),
             lookup: Lookup::new(registers, precision)?,
             reach: (!cdp::d_func_bypass::SQSUM_BYPASS.is_set(bypass)).then_some(window as usize + 1),
             skip_multiply: cdp::d_func_bypass::MUL_BYPASS.is_set(bypass),

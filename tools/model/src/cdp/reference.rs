@@ -38,11 +38,11 @@ pub(super) fn normalise(operation: &Operation, tables: &Tables, memory: &mut dyn
                 channels.extend(atom.chunks_exact(bytes).map(|bytes| element(operation, bytes)));
             }
             channels.truncate(REACH + operation.channels);
-            channels.resize(operation.surfaces * operation.lanes + 2 * REACH, outside(operation));
+            channels.resize(operation.elements + 2 * REACH, outside(operation));
             for surface in 0..operation.surfaces {
                 let mut atom = Vec::new();
                 for lane in 0..operation.lanes {
-                    let window = &channels[surface * operation.lanes + lane..][..=2 * REACH];
+                    let window = &channels[operation.source.cube.atoms().channel(surface, lane)..][..=2 * REACH];
                     let result = match operation.precision {
                         Precision::Int8 => int::<9, 8>(operation, tables, window, &mut counts),
                         Precision::Int16 => int::<17, 16>(operation, tables, window, &mut counts),

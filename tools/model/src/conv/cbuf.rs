@@ -9,7 +9,7 @@
 
 use std::borrow::Cow;
 
-use nvdla_uapi::layout::feature::Cube;
+use nvdla_uapi::layout::feature::{Cells, Cube, View};
 use nvdla_uapi::layout::pixel::{Format, Kind};
 use nvdla_uapi::reg::values::Precision;
 
@@ -74,28 +74,12 @@ pub struct Counters {
 }
 
 /// CSC's input.
-///
-/// Byte `i` of the channels of element (cube `b`, line `y`, column `x`) lies at
-/// `b * cube + y * line + x * atom + i / atom * surface + i % atom`.
 #[derive(Clone, Debug)]
 pub struct Input<'m> {
     /// All bytes.
     pub bytes: Cow<'m, [u8]>,
-    /// Bytes from cube to cube.
-    pub cube: usize,
-    /// Bytes from line to line.
-    pub line: usize,
-    /// Bytes from surface to surface.
-    pub surface: usize,
-    /// Bytes from column to column, and of a surface's channels.
-    pub atom: usize,
-}
-
-impl Input<'_> {
-    /// Offset of a byte of an element's channels.
-    pub fn offset(&self, batch: usize, y: usize, x: usize, byte: usize) -> usize {
-        batch * self.cube + y * self.line + x * self.atom + byte / self.atom * self.surface + byte % self.atom
-    }
+    /// Where each byte of the channels of an element (cube, line, column) lies.
+    pub view: View,
 }
 
 impl State {
@@ -154,11 +138,12 @@ impl State {
                 Mode::Winograd => gather_winograd(operation, memory, counters, &mut bytes)?,
             }
         }
-        let (atom, surface) = match operation.placement.mode {
-            Mode::Feature => (operation.atom, operation.fetch.width * operation.atom),
-            Mode::Pixel | Mode::Winograd => (operation.input.channels * operation.element(), 0),
+        let (surfaces, width, atom) = match operation.placement.mode {
+            Mode::Feature => (operation.fetch_surfaces(), operation.fetch.width, operation.atoms.bytes()),
+            Mode::Pixel | Mode::Winograd => (1, 0, operation.input.channels * operation.element()),
         };
-        Ok(Input { bytes: Cow::Owned(bytes), cube: slice, line: slice * operation.batch, surface, atom })
+        let view = View { cube: slice, line: slice * operation.batch, ..View::by_lines(1, surfaces, width, atom) };
+        Ok(Input { bytes: Cow::Owned(bytes), view })
     }
 
     /// The weights, uncompressed, in the order of the hardware's steps.
@@ -215,12 +200,12 @@ impl State {
             }
             Cow::Borrowed(bytes) => {
                 let Operation { fetch, batch, .. } = operation;
+                let view = input.view;
                 let mut slices = Vec::with_capacity((operation.slices - released) * slice);
                 for index in released..operation.slices {
                     let (y, cube) = (index / batch, index % batch);
                     for surface in 0..operation.fetch_surfaces() {
-                        let at = cube * input.cube + y * input.line + surface * input.surface;
-                        slices.extend_from_slice(&bytes[at..at + fetch.width * operation.atom]);
+                        slices.extend_from_slice(&bytes[view.atoms(cube, surface, [y, 0], fetch.width)]);
                     }
                 }
                 slices
@@ -249,13 +234,13 @@ fn in_place<'m>(operation: &Operation, memory: &'m dyn Memory) -> Option<Input<'
     let cubes = operation.cubes().ok()?;
     let bytes = memory.read(surface.port, surface.address[0], usize::try_from(cubes.span()).ok()?)?;
     let stride = |count: usize, stride: u64| if count == 1 { Some(0) } else { usize::try_from(stride).ok() };
-    Some(Input {
-        bytes: Cow::Borrowed(bytes),
+    let view = View {
         cube: stride(operation.batch, cubes.cube_stride())?,
         surface: stride(operation.fetch_surfaces(), cubes.surface_stride())?,
         line: stride(fetch.height, cubes.line_stride())?,
-        atom: operation.atom,
-    })
+        atom: operation.atoms.bytes(),
+    };
+    Some(Input { bytes: Cow::Borrowed(bytes), view })
 }
 
 /// One line of a surface.
@@ -268,9 +253,8 @@ fn feature_line<'m>(
     y: usize,
 ) -> Result<&'m [u8], Stop> {
     let from = &operation.surface;
-    let cube = (batch as u64).wrapping_mul(cubes.cube_stride());
-    let address = from.address[0].wrapping_add(cube).wrapping_add(cubes.line_offset(surface as u32, y as u32));
-    Ok(memory::read(memory, "CDMA", from.port, address, operation.fetch.width * operation.atom)?)
+    let address = from.address[0].wrapping_add(cubes.atom_offset_of(batch as u32, surface as u32, y as u32, 0));
+    Ok(memory::read(memory, "CDMA", from.port, address, operation.atoms.span(operation.fetch.width))?)
 }
 
 /// A line's element that CDMA writes to the buffer: NaN flushed, converted.
@@ -351,16 +335,12 @@ fn gather_pixel(
         };
         (0..components).map(table).collect()
     });
-    // The second plane's address names the atom that holds its first pixel.
-    let x_offset =
-        [operation.pixel_x_offset * plane_bytes[0], operation.pixel_x_offset * plane_bytes[1] % operation.atom];
+    let image = operation.image()?;
     for y in 0..fetch.height {
         let mut planes = [&[][..]; 2];
         for (plane, line) in planes.iter_mut().enumerate().take(format.planes as usize) {
-            let length = fetch.width * plane_bytes[plane];
-            let address = surface.address[plane]
-                .wrapping_add((y as u64).wrapping_mul(surface.line_stride[plane]))
-                .wrapping_add(x_offset[plane] as u64);
+            let address = surface.address[plane].wrapping_add(image.pixel_offset(plane as u32, y as u32, 0));
+            let length = image.line_bytes(plane as u32) as usize;
             *line = memory::read(memory, "CDMA", surface.port, address, length)?;
         }
         for _ in 0..operation.pads[0] * components {
@@ -424,13 +404,19 @@ fn gather_winograd(
     counters: &mut Counters,
     bytes: &mut Vec<u8>,
 ) -> Result<(), Stop> {
-    let Operation { fetch, input, atom, .. } = operation;
+    let Operation { fetch, input, atoms, .. } = operation;
+    // A column of a slice has all its extended surfaces together.
+    let columns = View { surface: atoms.bytes(), atom: input.channels * operation.element(), ..View::default() };
     let [left, _, top, _] = operation.pads;
     let [stride_x, stride_y] = operation.extension;
     let surfaces = operation.fetch_surfaces();
     let cubes = operation.cubes()?;
-    let pad: Vec<u8> =
-        operation.pad_value[0].to_le_bytes()[..operation.element()].iter().copied().cycle().take(*atom).collect();
+    let pad: Vec<u8> = operation.pad_value[0].to_le_bytes()[..operation.element()]
+        .iter()
+        .copied()
+        .cycle()
+        .take(atoms.bytes())
+        .collect();
     let start = bytes.len();
     bytes.resize(start + operation.fetched_slices() * operation.slice_bytes(), 0);
     for (y, slice) in bytes[start..].chunks_exact_mut(operation.slice_bytes()).enumerate() {
@@ -445,12 +431,12 @@ fn gather_winograd(
                     for sx in 0..stride_x {
                         let line_x = (x * stride_x + sx).checked_sub(left).filter(|&x| x < fetch.width);
                         let from = match (line, line_x) {
-                            (Some(line), Some(x)) => &line[x * atom..(x + 1) * atom],
+                            (Some(line), Some(x)) => &line[atoms.span(x)..atoms.span(x + 1)],
                             _ => &pad,
                         };
-                        let extended = (sy * stride_x + sx) * surfaces + surface;
-                        let at = x * input.channels * operation.element() + extended * atom;
-                        slice[at..at + atom].copy_from_slice(from);
+                        let extended = Cells { stride_x, surfaces }.surface(surface, [sx, sy]);
+                        let at = columns.atom_offset(0, extended, 0, x);
+                        slice[at..at + atoms.bytes()].copy_from_slice(from);
                     }
                 }
             }

@@ -12,8 +12,9 @@
 use std::ops::Range;
 
 use nvdla_uapi::config::Config;
-use nvdla_uapi::layout::feature::Cube;
-use nvdla_uapi::layout::{weight, Extents};
+use nvdla_uapi::layout::feature::{Atoms, Cube};
+use nvdla_uapi::layout::pixel::Image;
+use nvdla_uapi::layout::{buffer, weight, Extents};
 use nvdla_uapi::reg::values::{ConvMode, DataFormat, PixelFormat, Precision, RamType, WeightFormat};
 use nvdla_uapi::reg::{cacc, cdma, cmac_a, cmac_b, csc, Family};
 
@@ -28,9 +29,6 @@ const MAX_PADDED: usize = 1 << 26;
 /// Largest number of multiplications of one operation: some hundred times those of the largest real layers, and a
 /// bound on the time that random registers can make the model spend.
 const MAX_MACS: usize = 1 << 38;
-
-/// Bytes of one entry of nv_full's convolution buffer. Its configuration counts half entries.
-const NV_FULL_ENTRY: usize = 128;
 
 /// What CSC walks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,8 +205,8 @@ pub struct Operation {
     pub atomic_c: usize,
     /// Kernels of a step in this precision, and channels of an output surface.
     pub atomic_k: usize,
-    /// Bytes of a memory atom.
-    pub atom: usize,
+    /// Atoms of the input in memory.
+    pub atoms: Atoms,
 }
 
 /// Width, height and channels.
@@ -338,7 +336,7 @@ impl Operation {
         same("DATAOUT_CHANNEL", output.channels as u64 - 1, c.get(cacc::D_DATAOUT_SIZE_1))?;
 
         let bytes = element_bytes(precision);
-        let atom = config.memory_atomic as usize;
+        let atoms = Atoms::of(config, in_precision);
         let atomic_c = config.mac_atomic_c as usize;
         let atomic_k = config.mac_atomic_k as usize / bytes;
         same(
@@ -347,12 +345,6 @@ impl Operation {
             kernels.div_ceil(atomic_k) as u64,
         )?;
 
-        let (entry, depth) = match config.family {
-            Family::NvFull => {
-                (NV_FULL_ENTRY, config.cbuf_bank_depth as usize * config.cbuf_bank_width as usize / NV_FULL_ENTRY)
-            }
-            Family::NvSmall => (config.cbuf_bank_width as usize, config.cbuf_bank_depth as usize),
-        };
         let post_extension = match csc::d_post_y_extension::Y_EXTENSION.value(s.get(csc::D_POST_Y_EXTENSION)) {
             0 => 1,
             1 if mode == Mode::Pixel && kernel.channels <= atomic_c / 2 => 2,
@@ -422,7 +414,8 @@ impl Operation {
         let map = d.get(cdma::D_DAIN_MAP);
         let line_packed = cdma::d_dain_map::LINE_PACKED.is_set(map);
         let surface_packed = cdma::d_dain_map::SURF_PACKED.is_set(map);
-        if mode != Mode::Pixel && line_packed && fetch.height > 1 && line_stride != (fetch.width * atom) as u64 {
+        let packed = atoms.packed_strides(fetch.width as u32, fetch.height as u32);
+        if mode != Mode::Pixel && line_packed && fetch.height > 1 && line_stride != packed[0] {
             return unsupported(
                 "CDMA",
                 format!("LINE_PACKED with a line stride of {line_stride:#x} bytes and {} atoms a line", fetch.width),
@@ -430,7 +423,7 @@ impl Operation {
         }
         let one = fetch.width == 1 && fetch.height == 1;
         let surface_stride = match mode {
-            Mode::Feature if one && line_packed && surface_packed => atom as u64,
+            Mode::Feature if one && line_packed && surface_packed => packed[1],
             _ => u64::from(d.get(cdma::D_SURF_STRIDE)),
         };
         let data_ram: RamType = d.field(cdma::D_DAIN_RAM_TYPE, cdma::d_dain_ram_type::DATAIN_RAM_TYPE)?;
@@ -538,12 +531,11 @@ impl Operation {
             clip_truncate: cacc::d_clip_cfg::CLIP_TRUNCATE.value(c.get(cacc::D_CLIP_CFG)),
             atomic_c,
             atomic_k,
-            atom,
+            atoms,
         };
         operation.check_shapes()?;
         operation.check_buffer(
-            entry,
-            depth,
+            config,
             [
                 cdma::d_entry_per_slice::ENTRIES.value(d.get(cdma::D_ENTRY_PER_SLICE)) as usize + 1,
                 csc::d_entry_per_slice::ENTRIES.value(s.get(csc::D_ENTRY_PER_SLICE)) as usize + 1,
@@ -610,7 +602,22 @@ impl Operation {
         let Size { width, height, channels } = self.fetch;
         let extents = Extents::new(self.batch as u32, channels as u32, height as u32, width as u32);
         let Surface { line_stride, surface_stride, batch_stride, .. } = self.surface;
-        Cube::as_programmed(extents, self.in_precision, self.atom as u32, line_stride[0], surface_stride, batch_stride)
+        Cube::as_programmed(
+            extents,
+            self.in_precision,
+            self.atoms.bytes() as u32,
+            line_stride[0],
+            surface_stride,
+            batch_stride,
+        )
+        .map_err(|error| Stop::unsupported("CDMA", error.to_string()))
+    }
+
+    /// Where CDMA finds the pixels, from their planes' addresses.
+    pub fn image(&self) -> Result<Image, Stop> {
+        let Size { width, height, .. } = self.fetch;
+        let (x_offset, atom) = (self.pixel_x_offset as u32, self.atoms.bytes() as u32);
+        Image::as_programmed(self.pixel, width as u32, height as u32, x_offset, atom, self.surface.line_stride)
             .map_err(|error| Stop::unsupported("CDMA", error.to_string()))
     }
 
@@ -623,7 +630,7 @@ impl Operation {
     /// Bytes of a line of input in the convolution buffer, without what fills up its last entry.
     pub fn slice_bytes(&self) -> usize {
         match self.placement.mode {
-            Mode::Feature => self.fetch.width * self.fetch_surfaces() * self.atom,
+            Mode::Feature => self.atoms.span(self.fetch.width * self.fetch_surfaces()),
             Mode::Pixel => {
                 (self.pads[0] + self.fetch.width + self.pads[1]) * super::pixel::components(self.pixel) * self.element()
             }
@@ -633,7 +640,7 @@ impl Operation {
 
     /// Surfaces of the input cube in memory.
     pub fn fetch_surfaces(&self) -> usize {
-        self.fetch.channels.div_ceil(self.atom / element_bytes(self.in_precision))
+        self.atoms.surfaces(self.fetch.channels)
     }
 
     /// Slices that CDMA writes to the convolution buffer.
@@ -719,7 +726,7 @@ impl Operation {
                 let [left, right, top, bottom] = self.pads;
                 let [sx, sy] = self.extension;
                 let (width, height) = (left + fetch.width + right, top + fetch.height + bottom);
-                let channels = self.fetch_surfaces() * (self.atom / self.element()) * sx * sy;
+                let channels = self.atoms.filled(fetch.channels) * sx * sy;
                 if width % (4 * sx) != 0
                     || height % (4 * sy) != 0
                     || (width / sx, channels) != (input.width, input.channels)
@@ -747,20 +754,14 @@ impl Operation {
     }
 
     /// The input must fit its banks: CSC waits for all of it.
-    fn check_buffer(&self, entry: usize, depth: usize, programmed: [usize; 2]) -> Result<(), Stop> {
+    fn check_buffer(&self, config: &Config, programmed: [usize; 2]) -> Result<(), Stop> {
+        let depth = buffer::bank_entries(config) as usize;
         let entries = match self.placement.mode {
             Mode::Feature => {
-                // What is left of the last entry of a position is shared with its neighbours in the line.
-                let (atoms, per_entry) = (self.fetch_surfaces(), entry / self.atom);
-                let whole = atoms / per_entry * self.fetch.width;
-                match atoms % per_entry {
-                    0 => whole,
-                    rest if rest * 2 > per_entry => whole + self.fetch.width,
-                    rest => whole + self.fetch.width.div_ceil(per_entry / rest),
-                }
+                buffer::feature_entries(config, self.fetch_surfaces() as u32, self.fetch.width as u32) as usize
             }
-            Mode::Pixel => self.slice_bytes().div_ceil(entry),
-            Mode::Winograd => self.slice_bytes() / entry,
+            Mode::Pixel => buffer::line_entries(config, self.slice_bytes() as u64) as usize,
+            Mode::Winograd => self.slice_bytes() / buffer::entry_bytes(config) as usize,
         };
         for (unit, programmed) in ["CDMA", "CSC"].into_iter().zip(programmed) {
             if programmed != entries {

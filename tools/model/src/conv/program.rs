@@ -3,9 +3,11 @@
 //! The registers of a convolution from its sizes: for tests and benchmarks, which start where a driver would.
 
 use nvdla_uapi::config::Config;
-use nvdla_uapi::layout::pixel::Format;
+use nvdla_uapi::layout::buffer;
+use nvdla_uapi::layout::feature::{Atoms, View};
+use nvdla_uapi::layout::pixel::Image;
 use nvdla_uapi::reg::values::{ConvMode, DataFormat, PixelFormat, Precision, RamType, WeightFormat};
-use nvdla_uapi::reg::{cacc, cdma, cmac_a, cmac_b, csc, Block, Family, Register};
+use nvdla_uapi::reg::{cacc, cdma, cmac_a, cmac_b, csc, Block, Register};
 
 use super::operation::{element_bytes, Size};
 use super::{pixel, Blocks};
@@ -107,9 +109,21 @@ impl Program {
         element_bytes(self.precision)
     }
 
-    /// Channels of a memory atom.
-    fn lanes(&self) -> usize {
-        self.config.memory_atomic as usize / self.element()
+    /// The atoms of the input.
+    fn atoms(&self) -> Atoms {
+        Atoms::of(self.config, self.precision)
+    }
+
+    /// The input's image, if it is one. Its lines are multiples of 32 bytes.
+    fn image(&self) -> Option<Image> {
+        let Source::Pixel(format, _) = self.source else { return None };
+        Image::packed(format, self.input.width as u32, self.input.height as u32, 0, 32).ok()
+    }
+
+    /// The input's packed cubes.
+    fn cubes(&self) -> View {
+        let Size { width, height, channels } = self.input;
+        View::packed(self.atoms().surfaces(channels), height, width, self.atoms().bytes())
     }
 
     /// The output's size; `None` where the kernel is larger than the padded input, or Winograd's tiles do not fit it.
@@ -129,21 +143,11 @@ impl Program {
         })
     }
 
-    /// Bytes of the packed input. An image's lines are multiples of 32 bytes.
+    /// Bytes of the packed input.
     pub fn input_bytes(&self) -> usize {
-        if let Source::Pixel(..) = self.source {
-            return self.pixel_line() * self.input.height;
-        }
-        let surfaces = self.input.channels.div_ceil(self.lanes());
-        self.input.width * self.input.height * surfaces * self.config.memory_atomic as usize * self.batch
-    }
-
-    fn pixel_line(&self) -> usize {
-        match self.source {
-            Source::Pixel(format, _) => {
-                (self.input.width * pixel::pixel_bytes(&Format::new(format))[0]).next_multiple_of(32)
-            }
-            _ => 0,
+        match self.image() {
+            Some(image) => image.span(0) as usize,
+            None => self.cubes().cube * self.batch,
         }
     }
 
@@ -151,7 +155,7 @@ impl Program {
     fn kernel_channels(&self) -> usize {
         match self.source {
             Source::Feature => self.input.channels,
-            Source::Winograd => self.input.channels.next_multiple_of(self.lanes()) * self.stride[0] * self.stride[1],
+            Source::Winograd => self.atoms().filled(self.input.channels) * self.stride[0] * self.stride[1],
             Source::Pixel(format, _) => pixel::components(format) * self.kernel[0],
         }
     }
@@ -185,33 +189,24 @@ impl Program {
 
     /// Entries of the convolution buffer that a line takes, and entries of a bank.
     fn entries(&self) -> (usize, usize) {
-        let bank = self.config.cbuf_bank_bytes() as usize;
-        let entry = match self.config.family {
-            Family::NvFull => 128,
-            Family::NvSmall => self.config.cbuf_bank_width as usize,
-        };
         let [sx, sy] = self.stride;
         let entries = match self.source {
             Source::Pixel(format, _) => {
                 let pixels = self.pads[0] + self.input.width + self.pads[1];
-                (pixels * pixel::components(format) * self.element()).div_ceil(entry)
+                let bytes = pixels * pixel::components(format) * self.element();
+                buffer::line_entries(self.config, bytes as u64) as usize
             }
             Source::Winograd => {
                 let width = self.pads[0] + self.input.width + self.pads[1];
-                width / sx * self.input.channels.next_multiple_of(self.lanes()) * sx * sy * self.element() / entry
+                let bytes = width / sx * self.atoms().filled(self.input.channels) * sx * sy * self.element();
+                bytes / buffer::entry_bytes(self.config) as usize
             }
             Source::Feature => {
-                let (atoms, per_entry) =
-                    (self.input.channels.div_ceil(self.lanes()), entry / self.config.memory_atomic as usize);
-                let whole = atoms / per_entry * self.input.width;
-                match atoms % per_entry {
-                    0 => whole,
-                    rest if 2 * rest > per_entry => whole + self.input.width,
-                    rest => whole + self.input.width.div_ceil(per_entry / rest),
-                }
+                let surfaces = self.atoms().surfaces(self.input.channels);
+                buffer::feature_entries(self.config, surfaces as u32, self.input.width as u32) as usize
             }
         };
-        (entries, bank / entry)
+        (entries, buffer::bank_entries(self.config) as usize)
     }
 
     /// The registers; `None` where the output has no size, or input and weights do not fit the convolution buffer.
@@ -230,7 +225,6 @@ impl Program {
         if data_banks >= banks || group > (banks - data_banks) * self.config.cbuf_bank_bytes() as usize {
             return None;
         }
-        let atom = self.config.memory_atomic as usize;
         let (mode, format) = match self.source {
             Source::Feature => (ConvMode::Direct, DataFormat::Feature),
             Source::Winograd => (ConvMode::Winograd, DataFormat::Feature),
@@ -248,12 +242,11 @@ impl Program {
             Source::Pixel(image, _) => pixel::components(image),
             _ => self.input.channels,
         };
-        let line = match self.source {
-            Source::Pixel(..) => self.pixel_line(),
-            _ => self.input.width * atom,
+        let View { cube, surface, line, .. } = match self.image() {
+            // An image has but one line stride.
+            Some(image) => View { line: image.line_stride(0) as usize, ..View::default() },
+            None => self.cubes(),
         };
-        let surface = line * self.input.height;
-        let cube = surface * self.input.channels.div_ceil(self.lanes());
         let put = |value: usize| value as u32;
         let pair = |low: usize, high: usize| (low | high << 16) as u32;
 

@@ -195,7 +195,7 @@ impl Walk<'_> {
             *lane = match inside {
                 Some((line, column)) => {
                     let byte = (block * operation.atomic_c + channel) * element;
-                    get(&self.input.bytes, self.input.offset(batch, line, column, byte), element)
+                    get(&self.input.bytes, self.input.view.offset(batch, line, column, byte), element)
                 }
                 None => self.pad(),
             };
@@ -225,7 +225,9 @@ impl Walk<'_> {
             let line = line.filter(|&line| line < operation.input.height);
             for channel in 0..channels {
                 lanes[sub * (operation.atomic_c / extension) + channel] = match line {
-                    Some(line) => get(&self.input.bytes, line * self.input.line + (first + channel) * element, element),
+                    Some(line) => {
+                        get(&self.input.bytes, self.input.view.line_offset(line) + (first + channel) * element, element)
+                    }
                     None => self.pad(),
                 };
             }
@@ -271,7 +273,7 @@ impl Walk<'_> {
         for channel in 0..WINOGRAD_LANES {
             let tile: [u16; 16] = std::array::from_fn(|i| {
                 let byte = (block * WINOGRAD_LANES + channel) * element;
-                get(&self.input.bytes, self.input.offset(0, y + i / 4, x + i % 4, byte), element)
+                get(&self.input.bytes, self.input.view.offset(0, y + i / 4, x + i % 4, byte), element)
             });
             let transformed: [u16; 16] = match operation.precision {
                 Precision::Fp16 => winograd::pra_half(&tile),

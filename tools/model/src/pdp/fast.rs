@@ -78,7 +78,7 @@ struct Job<'j, 'e> {
 
 impl Job<'_, '_> {
     fn int8<M: Method>(&mut self, method: &M) -> Result<(), Stop> {
-        match self.setup.atom {
+        match self.setup.atoms.bytes() {
             8 => self.run::<M, 8>(method),
             16 => self.run::<M, 16>(method),
             _ => self.run::<M, 32>(method),
@@ -91,7 +91,7 @@ impl Job<'_, '_> {
             let mut has_nan = false;
             for row in 0..self.setup.vertical.input {
                 let at = [surface, row, self.part.input, self.part.axis.input];
-                let line = self.source.line(self.memory, self.setup.atom, at)?;
+                let line = self.source.line(self.memory, at)?;
                 let nan = |half: &[u8]| u16::from_le_bytes([half[0], half[1]]) & 0x7fff > 0x7c00;
                 has_nan |= line.chunks_exact(2).fold(false, |found, half| found | nan(half));
             }
@@ -124,7 +124,7 @@ impl Job<'_, '_> {
                 let (top, bottom) = self.setup.vertical.window(y);
                 for row in top.max(next)..bottom {
                     let at = [surface, row, self.part.input, self.part.axis.input];
-                    let bytes = self.source.line(self.memory, self.setup.atom, at)?;
+                    let bytes = self.source.line(self.memory, at)?;
                     let row = &mut rows[row % slots * length..][..length];
                     along::<M, LANES>(method, &self.part.axis, bytes, &mut loaded, row);
                 }

@@ -19,6 +19,7 @@ mod fast;
 pub mod reference;
 
 use nvdla_uapi::config::Config;
+use nvdla_uapi::layout::feature::{Atoms, View};
 use nvdla_uapi::reg::values::{PdpFlyingMode, PoolingMethod, Precision};
 use nvdla_uapi::reg::{pdp, pdp_rdma, Block};
 
@@ -95,8 +96,7 @@ struct Part {
 struct Setup {
     precision: Precision,
     method: PoolingMethod,
-    /// Bytes of an atom.
-    atom: usize,
+    atoms: Atoms,
     surfaces: usize,
     vertical: Axis,
     /// `PAD_VALUE_1X` to `PAD_VALUE_7X`.
@@ -113,25 +113,16 @@ enum Source {
     /// SDP's output as a packed cube.
     Packed {
         bytes: Vec<u8>,
-        width: usize,
-        height: usize,
+        view: View,
     },
 }
 
 impl Source {
     /// `width` atoms of line `y` from column `x` on.
-    fn line<'s>(
-        &'s self,
-        memory: &'s dyn Memory,
-        atom: usize,
-        [surface, y, x, width]: [usize; 4],
-    ) -> Result<&'s [u8], Stop> {
+    fn line<'s>(&'s self, memory: &'s dyn Memory, [surface, y, x, width]: [usize; 4]) -> Result<&'s [u8], Stop> {
         match self {
             Self::Memory(cube) => Ok(cube.read(memory, surface, [y, x], width)?),
-            Self::Packed { bytes, width: stride, height } => {
-                let start = ((surface * height + y) * stride + x) * atom;
-                Ok(&bytes[start..start + width * atom])
-            }
+            Self::Packed { bytes, view } => Ok(&bytes[view.atoms(0, surface, [y, x], width)]),
         }
     }
 }
@@ -215,8 +206,7 @@ impl Setup {
         if !config.has_feature_type(precision) {
             return Err(Stop::unsupported(UNIT, format!("{} has no {precision:?}", config.name)));
         }
-        let atom = config.memory_atomic as usize;
-        let lanes = if precision == Precision::Int8 { atom } else { atom / 2 };
+        let atoms = Atoms::of(config, precision);
         let (kernel_cfg, pad_cfg) = (get(pdp::D_POOLING_KERNEL_CFG), get(pdp::D_POOLING_PADDING_CFG));
         let vertical = Axis {
             input: size(pdp::D_DATA_CUBE_IN_HEIGHT),
@@ -230,8 +220,8 @@ impl Setup {
         Ok(Self {
             precision,
             method: registers.field(pdp::D_OPERATION_MODE_CFG, mode::POOLING_METHOD)?,
-            atom,
-            surfaces: size(pdp::D_DATA_CUBE_IN_CHANNEL).div_ceil(lanes),
+            atoms,
+            surfaces: atoms.surfaces(size(pdp::D_DATA_CUBE_IN_CHANNEL)),
             vertical,
             pad_values: [
                 get(pdp::D_POOLING_PADDING_VALUE_1_CFG),
@@ -251,11 +241,7 @@ impl Setup {
 
     /// Elements of an atom.
     fn lanes(&self) -> usize {
-        if self.precision == Precision::Int8 {
-            self.atom
-        } else {
-            self.atom / 2
-        }
+        self.atoms.elements()
     }
 
     /// What `count` padded columns add to a row of an integer average: the register's value, its sign extended.
@@ -402,19 +388,19 @@ fn packed(setup: &Setup, parts: &Parts, stream: &Stream) -> Result<Source, Stop>
     if parts.count > 1 {
         return Err(Stop::unsupported(UNIT, format!("on flying in {} parts", parts.count)));
     }
-    let lanes = setup.lanes();
-    if stream.width != width || stream.height != height || stream.channels.div_ceil(lanes) != setup.surfaces {
+    if stream.width != width || stream.height != height || setup.atoms.surfaces(stream.channels) != setup.surfaces {
         let what = format!(
             "SDP gives {}x{}x{} elements, {width}x{height} in {} surfaces are wanted",
             stream.width, stream.height, stream.channels, setup.surfaces
         );
         return Err(Stop::unsupported(UNIT, what));
     }
-    let mut bytes = vec![0; setup.surfaces * height * width * setup.atom];
-    let available = stream.surfaces() * stream.lanes;
-    for (at, atom) in bytes.chunks_exact_mut(setup.atom).enumerate() {
-        let (x, y, surface) = (at % width, at / width % height, at / width / height);
-        let channels = (surface * lanes)..((surface + 1) * lanes).min(available);
+    let view = View::packed(setup.surfaces, height, width, setup.atoms.bytes());
+    let mut bytes = vec![0; view.cube];
+    let available = stream.available();
+    for (at, atom) in bytes.chunks_exact_mut(view.atom).enumerate() {
+        let [surface, y, x] = view.locate(at);
+        let channels = setup.atoms.channels_of(surface, available);
         match (&stream.samples, setup.precision) {
             (Samples::Int(samples), Precision::Int8) => {
                 for (byte, channel) in atom.iter_mut().zip(channels) {
@@ -438,7 +424,7 @@ fn packed(setup: &Setup, parts: &Parts, stream: &Stream) -> Result<Source, Stop>
             }
         }
     }
-    Ok(Source::Packed { bytes, width, height })
+    Ok(Source::Packed { bytes, view })
 }
 
 #[cfg(test)]

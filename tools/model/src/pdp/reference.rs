@@ -3,6 +3,7 @@
 //! PDP element by element: what the fast implementation is compared with.
 
 use nvdla_uapi::config::Config;
+use nvdla_uapi::layout;
 use nvdla_uapi::reg::values::{PoolingMethod, Precision};
 
 use super::{perform, Emit, Part, Setup, Source};
@@ -43,15 +44,15 @@ pub(super) fn pool_surface(
     emit: &mut Emit,
     surface: usize,
 ) -> Result<(), Stop> {
-    let width = setup.atom / setup.lanes();
+    let width = layout::bytes(setup.precision) as usize;
     for y in 0..setup.vertical.output {
         let (top, bottom) = setup.vertical.window(y);
         let mut rows = Vec::new();
         for row in top..bottom {
-            let line = source.line(memory, setup.atom, [surface, row, part.input, part.axis.input])?;
+            let line = source.line(memory, [surface, row, part.input, part.axis.input])?;
             rows.push(line.chunks_exact(width).map(|bytes| element(setup, bytes)).collect());
         }
-        let mut line = Vec::with_capacity(part.axis.output * setup.atom);
+        let mut line = Vec::with_capacity(setup.atoms.span(part.axis.output));
         for x in 0..part.axis.output {
             for lane in 0..setup.lanes() {
                 let result = window(setup, part, &rows, x, lane);

@@ -8,8 +8,9 @@ use crate::memory::{write, Memory, Stop};
 
 pub(super) fn contract(operation: &Contract, memory: &mut dyn Memory) -> Result<(), Stop> {
     let [stride_x, stride_y] = operation.stride;
-    let atom = operation.input.cube.atom() as usize;
-    let mut line = vec![0; operation.width * stride_x * atom];
+    let atoms = operation.input.cube.atoms();
+    let atom = atoms.bytes();
+    let mut line = vec![0; atoms.span(operation.width * stride_x)];
     for surface in 0..operation.surfaces {
         for y in 0..operation.height {
             for inner_y in 0..stride_y {
@@ -103,17 +104,17 @@ fn turn<T: Element>([rows, columns]: [usize; 2], from: &[u8], from_stride: usize
 }
 
 pub(super) fn split(cube: &Placed, planes: &Planes, extent: &Extent, memory: &mut dyn Memory) -> Result<(), Stop> {
-    let (lanes, line) = (extent.lanes(), extent.line());
+    let (lanes, line, atom) = (extent.atoms.elements(), extent.line(), extent.atoms.bytes());
     let mut lines = vec![0; lanes * line];
-    for surface in 0..extent.channels.div_ceil(lanes) {
+    for surface in 0..extent.atoms.surfaces(extent.channels) {
         for y in 0..extent.height {
             let atoms = cube.read(memory, surface, [y, 0], extent.width)?;
             let size = [extent.width, lanes];
             match extent.bytes {
-                1 => turn::<u8>(size, atoms, extent.atom, &mut lines, line),
-                _ => turn::<u16>(size, atoms, extent.atom, &mut lines, line),
+                1 => turn::<u8>(size, atoms, atom, &mut lines, line),
+                _ => turn::<u16>(size, atoms, atom, &mut lines, line),
             }
-            let channels = surface * lanes..extent.channels.min((surface + 1) * lanes);
+            let channels = extent.atoms.channels_of(surface, extent.channels);
             for (channel, line) in channels.zip(lines.chunks_exact(line)) {
                 planes.write(memory, channel, y, line)?;
             }
@@ -123,11 +124,11 @@ pub(super) fn split(cube: &Placed, planes: &Planes, extent: &Extent, memory: &mu
 }
 
 pub(super) fn merge(planes: &Planes, cube: &Placed, extent: &Extent, memory: &mut dyn Memory) -> Result<(), Stop> {
-    let (lanes, line) = (extent.lanes(), extent.line());
+    let (lanes, line, atom) = (extent.atoms.elements(), extent.line(), extent.atoms.bytes());
     let mut lines = vec![0; lanes * line];
-    let mut atoms = vec![0; extent.width * extent.atom];
-    for surface in 0..extent.channels.div_ceil(lanes) {
-        let channels = surface * lanes..extent.channels.min((surface + 1) * lanes);
+    let mut atoms = vec![0; extent.atoms.span(extent.width)];
+    for surface in 0..extent.atoms.surfaces(extent.channels) {
+        let channels = extent.atoms.channels_of(surface, extent.channels);
         lines[channels.len() * line..].fill(0);
         for y in 0..extent.height {
             for (channel, line) in channels.clone().zip(lines.chunks_exact_mut(line)) {
@@ -135,8 +136,8 @@ pub(super) fn merge(planes: &Planes, cube: &Placed, extent: &Extent, memory: &mu
             }
             let size = [lanes, extent.width];
             match extent.bytes {
-                1 => turn::<u8>(size, &lines, line, &mut atoms, extent.atom),
-                _ => turn::<u16>(size, &lines, line, &mut atoms, extent.atom),
+                1 => turn::<u8>(size, &lines, line, &mut atoms, atom),
+                _ => turn::<u16>(size, &lines, line, &mut atoms, atom),
             }
             cube.write(memory, surface, [y, 0], &atoms)?;
         }

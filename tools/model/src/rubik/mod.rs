@@ -14,6 +14,8 @@ mod fast;
 pub mod reference;
 
 use nvdla_uapi::config::Config;
+use nvdla_uapi::layout::feature::{Atoms, Cells};
+use nvdla_uapi::layout::Nest;
 use nvdla_uapi::reg::values::{Precision, RubikMode};
 use nvdla_uapi::reg::{rbk, Block};
 
@@ -43,19 +45,13 @@ struct Extent {
     channels: usize,
     /// Bytes of an element.
     bytes: usize,
-    /// Bytes of an atom.
-    atom: usize,
+    atoms: Atoms,
 }
 
 impl Extent {
-    /// Elements of an atom.
-    fn lanes(&self) -> usize {
-        self.atom / self.bytes
-    }
-
     /// Bytes of a plane's line.
     fn line(&self) -> usize {
-        (self.width * self.bytes).next_multiple_of(self.atom)
+        self.atoms.planar_line(self.width)
     }
 }
 
@@ -64,22 +60,22 @@ impl Extent {
 struct Planes {
     port: Port,
     address: u64,
-    line_stride: u64,
-    planar_stride: u64,
+    /// Planes of lines.
+    lines: Nest<2>,
 }
 
 impl Planes {
-    /// Refuses planes that lie on one another.
-    fn check(&self, extent: &Extent) -> Result<(), Stop> {
-        let far = |count: usize, stride: u64| (count as u64 - 1).saturating_mul(stride);
-        let span = far(extent.channels, self.planar_stride).saturating_add(far(extent.height, self.line_stride));
-        let line = extent.line() as u64;
-        check_overlap(UNIT, line * (extent.channels * extent.height) as u64, span.saturating_add(line))
+    /// Planes at these planar and line strides. Refuses planes that lie on one another.
+    fn new(extent: &Extent, (port, address): (Port, u64), strides: [u32; 2]) -> Result<Self, Stop> {
+        let counts = [extent.channels, extent.height].map(|count| count as u64);
+        let lines = Nest::as_programmed(extent.line() as u64, counts, strides.map(u64::from))
+            .map_err(|error| Stop::unsupported(UNIT, error.to_string()))?;
+        check_overlap(UNIT, lines.volume(), lines.span())?;
+        Ok(Self { port, address, lines })
     }
 
     fn at(&self, channel: usize, y: usize) -> u64 {
-        let plane = self.address.wrapping_add((channel as u64).wrapping_mul(self.planar_stride));
-        plane.wrapping_add((y as u64).wrapping_mul(self.line_stride))
+        self.address.wrapping_add(self.lines.offset([channel as u64, y as u64]))
     }
 
     fn read<'m>(&self, memory: &'m dyn Memory, channel: usize, y: usize, length: usize) -> Result<&'m [u8], Fault> {
@@ -107,25 +103,20 @@ struct Contract {
     stride: [usize; 2],
     port: Port,
     address: u64,
-    /// From one output line to the next of those that one input line becomes.
-    line_stride: u64,
-    /// From the output lines of one input line to those of the next.
-    group_stride: u64,
-    surface_stride: u64,
+    /// Output lines: from surface to surface, from the lines of one input line to those of the next, and among those that
+    /// one input line becomes.
+    lines: Nest<3>,
 }
 
 impl Contract {
     /// Surface of the input that becomes surface `surface` of the output at offset `(x, y)` inside each cell.
     fn input_surface(&self, surface: usize, [x, y]: [usize; 2]) -> usize {
-        (y * self.stride[0] + x) * self.surfaces + surface
+        Cells { stride_x: self.stride[0], surfaces: self.surfaces }.surface(surface, [x, y])
     }
 
     /// Address of the output line that line `y` of the input becomes at offset `inner` inside each cell.
     fn line(&self, surface: usize, y: usize, inner: usize) -> u64 {
-        self.address
-            .wrapping_add((surface as u64).wrapping_mul(self.surface_stride))
-            .wrapping_add((y as u64).wrapping_mul(self.group_stride))
-            .wrapping_add((inner as u64).wrapping_mul(self.line_stride))
+        self.address.wrapping_add(self.lines.offset([surface as u64, y as u64, inner as u64]))
     }
 }
 
@@ -152,7 +143,7 @@ impl Operation {
             height: size::DATAIN_HEIGHT.value(get(rbk::D_DATAIN_SIZE_0)) as usize + 1,
             channels: get(rbk::D_DATAIN_SIZE_1) as usize + 1,
             bytes,
-            atom: config.memory_atomic as usize,
+            atoms: Atoms::of(config, precision),
         };
         let out_channels = get(rbk::D_DATAOUT_SIZE_1) as usize + 1;
         let cube = |place, channels, strides: [_; 2]| {
@@ -165,9 +156,10 @@ impl Operation {
                     deconv::DECONV_X_STRIDE.value(get(rbk::D_DECONV_STRIDE)) as usize + 1,
                     deconv::DECONV_Y_STRIDE.value(get(rbk::D_DECONV_STRIDE)) as usize + 1,
                 ];
-                let surfaces = out_channels.div_ceil(extent.lanes());
+                let surfaces = extent.atoms.surfaces(out_channels);
                 // The input cubes' surfaces lie one after another, as if they were one cube's.
-                let channels = stride[0] * stride[1] * surfaces * extent.lanes();
+                let channels = stride[0] * stride[1] * extent.atoms.filled(out_channels);
+                let strides = [rbk::D_DAOUT_SURF_STRIDE, rbk::D_CONTRACT_STRIDE_1, rbk::D_DAOUT_LINE_STRIDE];
                 Ok(Self::Contract(Contract {
                     input: cube(source, channels, [rbk::D_DAIN_LINE_STRIDE, rbk::D_DAIN_SURF_STRIDE])?,
                     width: extent.width,
@@ -176,26 +168,18 @@ impl Operation {
                     stride,
                     port: target.0,
                     address: target.1,
-                    line_stride: get(rbk::D_DAOUT_LINE_STRIDE).into(),
-                    group_stride: get(rbk::D_CONTRACT_STRIDE_1).into(),
-                    surface_stride: get(rbk::D_DAOUT_SURF_STRIDE).into(),
+                    lines: Nest::of_strides(strides.map(|stride| get(stride).into())),
                 }))
             }
             RubikMode::Split => {
                 // The writer counts the output's channels, the reader the input's: they must agree on the surfaces.
-                let lanes = extent.lanes();
-                if out_channels.div_ceil(lanes) != extent.channels.div_ceil(lanes) {
+                if extent.atoms.surfaces(out_channels) != extent.atoms.surfaces(extent.channels) {
                     let what = format!("split of {} channels into {out_channels} planes", extent.channels);
                     return Err(Stop::unsupported(UNIT, what));
                 }
-                let planes = Planes {
-                    port: target.0,
-                    address: target.1,
-                    line_stride: get(rbk::D_DAOUT_LINE_STRIDE).into(),
-                    planar_stride: get(rbk::D_DAOUT_PLANAR_STRIDE).into(),
-                };
                 let extent = Extent { channels: out_channels, ..extent };
-                planes.check(&extent)?;
+                let strides = [rbk::D_DAOUT_PLANAR_STRIDE, rbk::D_DAOUT_LINE_STRIDE].map(get);
+                let planes = Planes::new(&extent, target, strides)?;
                 Ok(Self::Split(
                     cube(source, extent.channels, [rbk::D_DAIN_LINE_STRIDE, rbk::D_DAIN_SURF_STRIDE])?,
                     planes,
@@ -203,13 +187,8 @@ impl Operation {
                 ))
             }
             RubikMode::Merge => {
-                let planes = Planes {
-                    port: source.0,
-                    address: source.1,
-                    line_stride: get(rbk::D_DAIN_LINE_STRIDE).into(),
-                    planar_stride: get(rbk::D_DAIN_PLANAR_STRIDE).into(),
-                };
-                planes.check(&extent)?;
+                let strides = [rbk::D_DAIN_PLANAR_STRIDE, rbk::D_DAIN_LINE_STRIDE].map(get);
+                let planes = Planes::new(&extent, source, strides)?;
                 Ok(Self::Merge(
                     planes,
                     cube(target, extent.channels, [rbk::D_DAOUT_LINE_STRIDE, rbk::D_DAOUT_SURF_STRIDE])?,

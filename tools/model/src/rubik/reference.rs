@@ -29,7 +29,7 @@ fn contract(operation: &Contract, memory: &mut dyn Memory) -> Result<(), Stop> {
                     for inner_x in 0..stride_x {
                         let from = operation.input_surface(surface, [inner_x, inner_y]);
                         let atom = operation.input.read(memory, from, [y, x], 1)?.to_vec();
-                        let column = (x * stride_x + inner_x) * atom.len();
+                        let column = operation.input.cube.atoms().span(x * stride_x + inner_x);
                         let to = operation.line(surface, y, inner_y).wrapping_add(column as u64);
                         write(memory, UNIT, operation.port, to, atom.len())?.copy_from_slice(&atom);
                     }
@@ -41,13 +41,14 @@ fn contract(operation: &Contract, memory: &mut dyn Memory) -> Result<(), Stop> {
 }
 
 fn split(cube: &Placed, planes: &Planes, extent: &Extent, memory: &mut dyn Memory) -> Result<(), Stop> {
-    let (bytes, lanes) = (extent.bytes, extent.lanes());
+    let bytes = extent.bytes;
     for channel in 0..extent.channels {
+        let (surface, lane) = extent.atoms.place(channel);
         for y in 0..extent.height {
             let mut line = vec![0; extent.line()];
             for x in 0..extent.width {
-                let atom = cube.read(memory, channel / lanes, [y, x], 1)?;
-                line[x * bytes..][..bytes].copy_from_slice(&atom[channel % lanes * bytes..][..bytes]);
+                let atom = cube.read(memory, surface, [y, x], 1)?;
+                line[x * bytes..][..bytes].copy_from_slice(&atom[lane * bytes..][..bytes]);
             }
             planes.write(memory, channel, y, &line)?;
         }
@@ -56,12 +57,12 @@ fn split(cube: &Placed, planes: &Planes, extent: &Extent, memory: &mut dyn Memor
 }
 
 fn merge(planes: &Planes, cube: &Placed, extent: &Extent, memory: &mut dyn Memory) -> Result<(), Stop> {
-    let (bytes, lanes) = (extent.bytes, extent.lanes());
-    for surface in 0..extent.channels.div_ceil(lanes) {
+    let bytes = extent.bytes;
+    for surface in 0..extent.atoms.surfaces(extent.channels) {
         for y in 0..extent.height {
             for x in 0..extent.width {
-                let mut atom = vec![0; extent.atom];
-                for (lane, channel) in (surface * lanes..extent.channels.min((surface + 1) * lanes)).enumerate() {
+                let mut atom = vec![0; extent.atoms.bytes()];
+                for (lane, channel) in extent.atoms.channels_of(surface, extent.channels).enumerate() {
                     let line = planes.read(memory, channel, y, extent.line())?;
                     atom[lane * bytes..][..bytes].copy_from_slice(&line[x * bytes..][..bytes]);
                 }

@@ -112,7 +112,7 @@ fn stream_for_pdp(operation: &Operation) -> Result<Option<Stream>, Stop> {
     if !matches!(operation.destination, Destination::Pdp) {
         return Ok(None);
     }
-    let samples = operation.surfaces * operation.height * operation.width * operation.lanes;
+    let samples = operation.view().cube;
     if samples > LARGEST_STREAM {
         let Operation { width, height, channels, .. } = operation;
         return Err(Stop::unsupported(

@@ -6,7 +6,7 @@
 //! multiplier with an operand each: one for the layer, from a register, or one a kernel or element, from memory through
 //! SDP_RDMA. Source: register manual (SDP, SDP_RDMA), "In-memory data formats" (operands).
 
-use nvdla_uapi::layout::feature::Cube;
+use nvdla_uapi::layout::feature::{Atoms, Cube, View};
 use nvdla_uapi::layout::operand::Operands;
 use nvdla_uapi::reg::values::{AluAlgorithm, Precision};
 
@@ -24,6 +24,8 @@ pub(super) struct Operation {
     pub surfaces: usize,
     /// Channels of a surface: as many elements of the processing precision as an atom holds.
     pub lanes: usize,
+    /// Atoms of the processing precision.
+    pub atoms: Atoms,
     /// Channels.
     pub channels: usize,
     /// Cubes (a hardware batch).
@@ -187,6 +189,11 @@ impl Count {
 }
 
 impl Operation {
+    /// Where the elements of one cube lie in a stream.
+    pub(super) fn view(&self) -> View {
+        View::packed(self.surfaces, self.height, self.width, self.lanes)
+    }
+
     /// Whether the element-wise comparison is what this operation does.
     pub(super) fn compares(&self) -> bool {
         matches!(self.destination, Destination::Comparison)

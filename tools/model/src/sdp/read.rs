@@ -5,7 +5,7 @@
 //! Source: register manual (SDP, SDP_RDMA), "In-memory data formats" (operands, table 30).
 
 use nvdla_uapi::config::Config;
-use nvdla_uapi::layout::feature::Cube;
+use nvdla_uapi::layout::feature::{Atoms, Cube};
 use nvdla_uapi::layout::operand::{Component, Format, Operands};
 use nvdla_uapi::layout::Extents;
 use nvdla_uapi::reg::sdp as reg;
@@ -68,14 +68,15 @@ impl Operation {
         let source = reader.source(stream, batch)?;
         let destination = reader.destination(output, batch, y.as_ref())?;
 
-        let lanes = reader.lanes();
+        let atoms = Atoms::of(config, reader.processing);
         let perf = sdp.get(reg::D_PERF_ENABLE);
         let rdma_mode = rdma.get(rdma_reg::D_FEATURE_MODE_CFG);
         let operation = Self {
             width: reader.width as usize,
             height: reader.height as usize,
-            surfaces: reader.channels.div_ceil(lanes) as usize,
-            lanes: lanes as usize,
+            surfaces: atoms.surfaces(reader.channels as usize),
+            lanes: atoms.elements(),
+            atoms,
             channels: reader.channels as usize,
             batch: batch as usize,
             processing: reader.processing,
@@ -135,7 +136,7 @@ impl Operation {
             Samples::Int(samples) => samples.len(),
             Samples::Float(samples) => samples.len(),
         };
-        let needed = self.batch * self.surfaces * self.height * self.width * self.lanes;
+        let needed = self.view().span(self.batch);
         if length != needed {
             return refuse("SDP", format!("CACC gives {length} samples, the cube has {needed}"));
         }
@@ -144,14 +145,6 @@ impl Operation {
 }
 
 impl Reader<'_> {
-    /// Elements of the processing precision in an atom.
-    fn lanes(&self) -> u32 {
-        match self.processing {
-            Precision::Int8 => self.config.memory_atomic,
-            Precision::Int16 | Precision::Fp16 => self.config.memory_atomic / 2,
-        }
-    }
-
     fn extents(&self) -> Extents {
         Extents::new(1, self.channels, self.height, self.width)
     }

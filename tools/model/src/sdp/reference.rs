@@ -3,6 +3,7 @@
 //! SDP element by element, as plainly as it can be said: what the vector code is compared with.
 
 use nvdla_uapi::config::Config;
+use nvdla_uapi::layout::feature::Atoms;
 use nvdla_uapi::layout::operand::Component;
 use nvdla_uapi::reg::values::{AluAlgorithm, OperandMode, Precision};
 
@@ -60,9 +61,9 @@ struct At {
     lane: usize,
 }
 
-/// An element's address in a feature cube whose surfaces have `lanes` channels.
-fn address(place: &Place, at: At, lanes: usize) -> (u64, usize) {
-    let channel = at.surface * lanes + at.lane;
+/// An element's address in a feature cube; `atoms` are those of the data path, which may be wider than the cube's.
+fn address(place: &Place, at: At, atoms: Atoms) -> (u64, usize) {
+    let channel = atoms.channel(at.surface, at.lane);
     let offset = place.cube.offset(at.batch as u32, channel as u32, at.y as u32, at.x as u32);
     let bytes = if place.cube.precision() == Precision::Int8 { 1 } else { 2 };
     (place.base.wrapping_add(offset), bytes)
@@ -87,14 +88,14 @@ fn source(
 ) -> Result<i32, Fault> {
     let value = match (operation.source, stream) {
         (Source::Stream, Some(stream)) => {
-            let index = stream.index(at.batch, at.surface * operation.lanes + at.lane, at.y, at.x);
+            let index = stream.index(at.batch, operation.atoms.channel(at.surface, at.lane), at.y, at.x);
             match &stream.samples {
                 Samples::Int(samples) => samples[index],
                 Samples::Float(samples) => samples[index].to_bits() as i32,
             }
         }
         (Source::Memory(place), _) => {
-            let (address, bytes) = address(&place, at, operation.lanes);
+            let (address, bytes) = address(&place, at, operation.atoms);
             let value = load(read(memory, "SDP_RDMA", place.port, address, bytes)?);
             if operation.processing == Precision::Fp16 {
                 let bits = u32::from(value as u16);
@@ -120,7 +121,7 @@ fn operand(place: &OperandPlace, component: Component, at: At, memory: &dyn Memo
         OperandMode::PerKernel => (0, 0),
         OperandMode::PerElement => (at.y as u32, at.x as u32),
     };
-    let channel = at.surface as u32 * layout.atom_elements() + at.lane as u32;
+    let channel = layout.lanes_of(at.surface as u32).start + at.lane as u32;
     let offset = layout.component_offset(component, channel, y, x).unwrap_or(0);
     let address = place.base.wrapping_add(offset);
     Ok(load(read(memory, "SDP_RDMA", place.port, address, layout.component_bytes() as usize)?))
@@ -318,11 +319,11 @@ fn destination(
 ) -> Result<(), Fault> {
     match (&operation.destination, stream) {
         (Destination::Memory(place), _) => {
-            let (address, bytes) = address(place, at, operation.lanes);
+            let (address, bytes) = address(place, at, operation.atoms);
             write(memory, "SDP", place.port, address, bytes)?.copy_from_slice(&value.to_le_bytes()[..bytes]);
         }
         (Destination::Pdp, Some(stream)) => {
-            let index = stream.index(0, at.surface * operation.lanes + at.lane, at.y, at.x);
+            let index = stream.index(0, operation.atoms.channel(at.surface, at.lane), at.y, at.x);
             put_sample(&mut stream.samples, index, value);
         }
         (Destination::Pdp, None) => {}

@@ -56,6 +56,39 @@ impl Image {
         alignment: u32,
         line_strides: [u64; 2],
     ) -> Result<Self, Error> {
+        let image = match Self::as_programmed(format, width, height, x_offset, alignment, line_strides) {
+            Ok(image) => image,
+            Err(error) => return Err(error),
+        };
+        let max = image.max_x_offset() as u64;
+        if let Err(error) = Error::unless_at_most(Rule::PixelXOffset, x_offset as u64, max) {
+            return Err(error);
+        }
+        let mut plane = 0;
+        while plane < image.format.planes {
+            let stride = line_strides[plane as usize];
+            if let Err(error) = Error::unless_multiple(Rule::PixelLineStride, stride, alignment as u64) {
+                return Err(error);
+            }
+            if height > 1 {
+                if let Err(error) = Error::unless_at_least(Rule::PixelLineOverlap, stride, image.line_end(plane)) {
+                    return Err(error);
+                }
+            }
+            plane += 1;
+        }
+        Ok(image)
+    }
+
+    /// The image that hardware would read when programmed so: line strides may be anything whose offsets fit 64 bits.
+    pub const fn as_programmed(
+        format: PixelFormat,
+        width: u32,
+        height: u32,
+        x_offset: u32,
+        alignment: u32,
+        line_strides: [u64; 2],
+    ) -> Result<Self, Error> {
         let format = Format::new(format);
         if let Err(error) = Extents::new(1, format.channels, height, width).check() {
             return Err(error);
@@ -64,29 +97,21 @@ impl Image {
             return Err(Error::new(Rule::Atom, alignment as u64, 0));
         }
         let mut image = Self { format, width, height, x_offset, alignment, line_strides, spans: [0; 2] };
-        let max = image.max_x_offset() as u64;
-        if let Err(error) = Error::unless_at_most(Rule::PixelXOffset, x_offset as u64, max) {
-            return Err(error);
-        }
         let mut plane = 0;
         while plane < format.planes {
-            let stride = line_strides[plane as usize];
-            if let Err(error) = Error::unless_multiple(Rule::PixelLineStride, stride, alignment as u64) {
-                return Err(error);
-            }
-            let end = image.line_end(plane);
-            if height > 1 {
-                if let Err(error) = Error::unless_at_least(Rule::PixelLineOverlap, stride, end) {
-                    return Err(error);
-                }
-            }
-            match multiply_add(height as u64 - 1, stride, round_up(end, alignment as u64)) {
+            let line = round_up(image.line_end(plane), alignment as u64);
+            match multiply_add(height as u64 - 1, line_strides[plane as usize], line) {
                 Some(span) => image.spans[plane as usize] = span,
                 None => return Err(Error::new(Rule::Size, u64::MAX, u64::MAX)),
             }
             plane += 1;
         }
         Ok(image)
+    }
+
+    /// Bytes of a line's pixels in a plane.
+    pub const fn line_bytes(&self, plane: u32) -> u64 {
+        self.width as u64 * self.format.bytes_per_pixel[(plane & 1) as usize] as u64
     }
 
     /// What the pixels are made of.

@@ -9,7 +9,7 @@
 //! Source: "In-memory data formats", section "Sparse Compression option" and table 35.
 
 use super::super::{round_up, Error, Rule};
-use super::Groups;
+use super::{Groups, WGS_ENTRY};
 
 /// The bytes to which each surface is padded.
 const ALIGNMENT: u64 = 128;
@@ -49,7 +49,7 @@ impl<G: Groups> Compressed<G> {
 
     /// Bytes of the group-size surface.
     pub fn wgs_size(&self) -> u64 {
-        round_up(u64::from(self.weights.groups()) * 4, ALIGNMENT)
+        round_up(u64::from(self.weights.groups()) * WGS_ENTRY, ALIGNMENT)
     }
 
     /// Bytes of the weight surface where no weight is zero.

@@ -22,7 +22,10 @@ pub use winograd::{convert_plane, Scaling, Winograd};
 
 use super::super::config::Config;
 use super::super::reg::values::Precision;
-use super::{align, bytes, Error, Layout, Rule};
+use super::{align, bytes, round_up, Error, Layout, Rule};
+
+/// Bytes of an entry of the group-size surface (WGS).
+pub const WGS_ENTRY: u64 = 4;
 
 /// What weight mappings take from the hardware and the precision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,6 +54,31 @@ impl Geometry {
             group_kernels: config.mac_atomic_k / bytes(precision),
             alignment: align::weight_size(config),
         }
+    }
+
+    /// Kernels of the largest group.
+    pub const fn largest_group(self, kernels: u32) -> u64 {
+        (if kernels < self.group_kernels { kernels } else { self.group_kernels }) as u64
+    }
+
+    /// The group of a kernel.
+    pub const fn group_of(self, kernel: u32) -> u32 {
+        kernel / self.group_kernels
+    }
+
+    /// The small cube, along the channels, that holds a channel.
+    pub const fn cube_of(self, channel: u32) -> u32 {
+        channel / self.cube_channels
+    }
+
+    /// Groups of so many kernels.
+    pub const fn groups(self, kernels: u32) -> u32 {
+        kernels.div_ceil(if self.group_kernels == 0 { 1 } else { self.group_kernels })
+    }
+
+    /// Bytes that a configuration reads of the group sizes of so many compressed kernels: whole atoms.
+    pub const fn wgs_read(self, config: &Config, kernels: u32) -> u64 {
+        round_up(self.groups(kernels) as u64 * WGS_ENTRY, config.memory_atomic as u64)
     }
 
     /// Bytes of an element.

@@ -100,6 +100,11 @@ impl Winograd {
         }
     }
 
+    /// Bytes of a converted cube of 4x4x4 elements.
+    pub const fn cube_bytes(&self) -> u32 {
+        CUBE_CHANNELS * 16 * self.converted.geometry().element_bytes()
+    }
+
     /// Bytes of the weights with the padding at the end.
     pub const fn size(&self) -> u64 {
         self.converted.size()

@@ -138,7 +138,7 @@ pub fn copy<T: Element>(operation: &Operation, shape: &Shape, input: &Input<'_>,
             match y.checked_sub(operation.pad[1]).filter(|&y| y < operation.input.height) {
                 None => line.fill(pad),
                 Some(y) if operation.placement.mode == Mode::Pixel => {
-                    let from = &input.bytes[y * input.line..];
+                    let from = &input.bytes[input.view.line_offset(y)..];
                     let length = line.len().min(operation.slice_bytes());
                     for (to, &from) in line[..length].iter_mut().zip(from) {
                         *to = T::of(from);
@@ -167,17 +167,16 @@ fn copy_feature_line<T: Element>(
     line[..left * shape.channels].fill(pad);
     line[(left + inside) * shape.channels..].fill(pad);
     let line = &mut line[left * shape.channels..(left + inside) * shape.channels];
-    for (surface, first) in (0..channels).step_by(input.atom).enumerate() {
+    for (surface, first) in (0..channels).step_by(input.view.atom).enumerate() {
         // Lanes past the last channel meet weights of zero.
-        let lanes = (shape.channels - first).min(input.atom);
-        let start = input.offset(batch, y, 0, surface * input.atom);
-        let from = &input.bytes[start..start + inside * input.atom];
+        let lanes = (shape.channels - first).min(input.view.atom);
+        let from = &input.bytes[input.view.atoms(batch, surface, [y, 0], inside)];
         match lanes {
-            32 => copy_atoms::<T, 32>(from, line, shape.channels, first, input.atom),
-            16 => copy_atoms::<T, 16>(from, line, shape.channels, first, input.atom),
-            8 => copy_atoms::<T, 8>(from, line, shape.channels, first, input.atom),
+            32 => copy_atoms::<T, 32>(from, line, shape.channels, first, input.view.atom),
+            16 => copy_atoms::<T, 16>(from, line, shape.channels, first, input.view.atom),
+            8 => copy_atoms::<T, 8>(from, line, shape.channels, first, input.view.atom),
             _ => {
-                for (from, to) in from.chunks_exact(input.atom).zip(line.chunks_exact_mut(shape.channels)) {
+                for (from, to) in from.chunks_exact(input.view.atom).zip(line.chunks_exact_mut(shape.channels)) {
                     for (to, &from) in to[first..first + lanes].iter_mut().zip(from) {
                         *to = T::of(from);
                     }

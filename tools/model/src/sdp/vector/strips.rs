@@ -6,6 +6,7 @@
 //! which stays in the caches; then the strips are written in order. Every input of a round is read before its first
 //! output is written, as an operation in place needs it.
 
+use nvdla_uapi::layout::feature::Atoms;
 use rayon::prelude::*;
 
 use super::super::operation::Place;
@@ -31,10 +32,10 @@ pub(super) fn run(
     memory: &mut dyn Memory,
     tally: &mut Tally,
 ) -> Result<(), Fault> {
-    let atom = place.cube.atom() as usize;
+    let atoms = place.cube.atoms();
     let longest = CHUNKS * walk.chunk;
     let round = STRIPS * rayon::current_num_threads();
-    let mut bytes = vec![0; round * longest * atom];
+    let mut bytes = vec![0; atoms.span(round * longest)];
     let mut strips = strips(job.operation.batch, walk, longest);
     let mut batch = Vec::with_capacity(round);
     loop {
@@ -45,16 +46,16 @@ pub(super) fn run(
         }
         let shared: &dyn Memory = memory;
         let done: Vec<Result<Tally, Fault>> = bytes
-            .par_chunks_mut(longest * atom)
+            .par_chunks_mut(atoms.span(longest))
             .zip(batch.par_iter())
             .map_init(
                 || scratch.clone(),
-                |scratch, (into, &strip)| compute(walk, job, scratch, strip, input, shared, into, atom),
+                |scratch, (into, &strip)| compute(walk, job, scratch, strip, input, shared, into, atoms),
             )
             .collect();
-        for ((strip, done), bytes) in batch.iter().zip(done).zip(bytes.chunks(longest * atom)) {
+        for ((strip, done), bytes) in batch.iter().zip(done).zip(bytes.chunks(atoms.span(longest))) {
             tally.add(&done?);
-            feature_bytes_mut(place, *strip, memory)?.copy_from_slice(&bytes[..strip.atoms * atom]);
+            feature_bytes_mut(place, *strip, memory)?.copy_from_slice(&bytes[..atoms.span(strip.atoms)]);
         }
     }
 }
@@ -78,13 +79,14 @@ fn compute(
     input: Option<&Stream>,
     memory: &dyn Memory,
     into: &mut [u8],
-    atom: usize,
+    atoms: Atoms,
 ) -> Result<Tally, Fault> {
     let mut tally = Tally::default();
     walk.load_kernels(job, scratch, strip.surface, memory)?;
-    let strip_bytes = &mut into[..strip.atoms * atom];
-    for (number, into) in strip_bytes.chunks_mut(walk.chunk * atom).enumerate() {
-        let at = At { x: strip.x + number * walk.chunk, atoms: into.len() / atom, ..strip };
+    let strip_bytes = &mut into[..atoms.span(strip.atoms)];
+    for (number, into) in strip_bytes.chunks_mut(atoms.span(walk.chunk)).enumerate() {
+        let done = number * walk.chunk;
+        let at = At { x: strip.x + done, atoms: walk.chunk.min(strip.atoms - done), ..strip };
         walk.compute(job, scratch, at, input, memory, &mut tally)?;
         emit(job, scratch, into);
     }

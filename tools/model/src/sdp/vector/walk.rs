@@ -6,6 +6,7 @@
 //! whose atoms lie one after another, is walked as one surface.
 
 use nvdla_uapi::config::Config;
+use nvdla_uapi::layout::feature::View;
 use nvdla_uapi::layout::operand::Component;
 use nvdla_uapi::reg::values::Precision;
 
@@ -176,7 +177,7 @@ impl Walk {
             Destination::Memory(place) => packed(place),
             Destination::Pdp | Destination::Comparison => true,
         }) && memory_feeds().all(|(layout, per_kernel)| {
-            per_kernel || layout.line_offset(0, 1) == u64::from(layout.bytes_per_atom()) * width as u64
+            per_kernel || layout.line_offset(0, 1) == layout.atom_offset(0, 0, width as u32)
         });
         let (lines, atoms) = if is_packed { (1, width * height) } else { (height, width) };
         Self { surfaces, lines, atoms, chunk, folded: false }
@@ -184,7 +185,7 @@ impl Walk {
 
     /// The destination, where the operation is large enough for threads and its lines are long enough for strips.
     fn strips_suit(&self, operation: &Operation, threads_from: usize) -> Option<Place> {
-        let elements = operation.batch * self.surfaces * self.lines * self.atoms * operation.lanes;
+        let elements = operation.view().span(operation.batch);
         match operation.destination {
             Destination::Memory(place)
                 if elements >= threads_from
@@ -293,8 +294,8 @@ impl Walk {
 
     /// Where a chunk's samples start in a stream.
     fn sample(&self, operation: &Operation, at: At) -> usize {
-        let line = (at.batch * self.surfaces + at.surface) * self.lines + at.line;
-        (line * self.atoms + at.x) * operation.lanes
+        let view = View::packed(self.surfaces, self.lines, self.atoms, operation.lanes);
+        view.atom_offset(at.batch, at.surface, at.line, at.x)
     }
 
     fn data<'d>(
@@ -357,12 +358,8 @@ fn halves_out(operation: &Operation) -> bool {
 /// joins lies one after another.
 fn feature_range(place: &Place, at: At) -> (u64, usize) {
     let cube = &place.cube;
-    let offset = (at.batch as u64).wrapping_mul(cube.cube_stride()).wrapping_add(cube.atom_offset(
-        at.surface as u32,
-        at.line as u32,
-        at.x as u32,
-    ));
-    (place.base.wrapping_add(offset), at.atoms * cube.atom() as usize)
+    let offset = cube.atom_offset_of(at.batch as u32, at.surface as u32, at.line as u32, at.x as u32);
+    (place.base.wrapping_add(offset), cube.atoms().span(at.atoms))
 }
 
 fn feature_bytes<'m>(place: &Place, at: At, memory: &'m dyn Memory) -> Result<&'m [u8], Fault> {
@@ -378,9 +375,8 @@ pub(super) fn feature_bytes_mut<'m>(place: &Place, at: At, memory: &'m mut dyn M
 /// The bytes of a chunk's operands; batches share them.
 fn operand_bytes<'m>(place: &OperandPlace, at: At, memory: &'m dyn Memory) -> Result<&'m [u8], Fault> {
     let layout = &place.layout;
-    let atom = u64::from(layout.bytes_per_atom());
-    let offset = layout.line_offset(at.surface as u32, at.line as u32).wrapping_add(at.x as u64 * atom);
-    read(memory, "SDP_RDMA", place.port, place.base.wrapping_add(offset), at.atoms * atom as usize)
+    let offset = layout.atom_offset(at.surface as u32, at.line as u32, at.x as u32);
+    read(memory, "SDP_RDMA", place.port, place.base.wrapping_add(offset), layout.span_of(at.atoms))
 }
 
 fn format(place: &OperandPlace, component: Component) -> Format {

@@ -185,15 +185,15 @@ pub(super) fn copy<T: Copy>(
             let Some(y) = y.checked_sub(operation.pad[1]).filter(|&y| y < operation.input.height) else { continue };
             if operation.placement.mode == Mode::Pixel {
                 for (index, to) in line.iter_mut().enumerate() {
-                    *to = element(halves(&input.bytes, y * input.line + 2 * index));
+                    *to = element(halves(&input.bytes, input.view.line_offset(y) + 2 * index));
                 }
                 continue;
             }
             for (x, pixel) in line.chunks_exact_mut(channels).enumerate() {
                 let Some(x) = x.checked_sub(operation.pad[0]).filter(|&x| x < operation.input.width) else { continue };
-                for (first, lanes) in pixel.chunks_mut(input.atom / 2).enumerate() {
-                    let at = input.offset(batch, y, x, first * input.atom);
-                    for (to, half) in lanes.iter_mut().zip(input.bytes[at..at + input.atom].chunks_exact(2)) {
+                for (surface, lanes) in pixel.chunks_mut(input.view.elements(2)).enumerate() {
+                    let atom = &input.bytes[input.view.atoms(batch, surface, [y, x], 1)];
+                    for (to, half) in lanes.iter_mut().zip(atom.chunks_exact(2)) {
                         *to = element(halves(half, 0));
                     }
                 }

@@ -1,0 +1,363 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! No address arithmetic on layouts outside `uapi::layout`: a search through the sources.
+//!
+//! Looked at is each product, quotient, remainder, rounding and division with rounding, in all Rust sources that are no
+//! tests: of the engine, the module, the runtime, the model, the tools, and of `uapi` but for its layouts. One is found
+//! where an operand's names speak of a layout: a stride, an atom, a surface, a view, bytes of lines, planes, elements or
+//! pixels, a kernel group or a small cube; the number 32, the documents' atom; and in divisions, of lanes. What is found
+//! must stand in [`ALLOWED`], with the reason why it is no layout's formula, and what stands there must be found.
+//!
+//! Tests are left out: what they hold the layouts against is written a second time on purpose.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Folders that are searched.
+const FOLDERS: [&str; 12] = [
+    "uapi/src",
+    "kmd/engine/src",
+    "kmd/linux",
+    "umd/src",
+    "tools/model/src",
+    "tools/compiler/src",
+    "tools/inspect/src",
+    "tools/vp/src",
+    "tools/trace/src",
+    "tools/xtask/src",
+    "fuzz",
+    "examples",
+];
+
+/// Where layouts are.
+const LAYOUTS: &str = "uapi/src/layout";
+
+/// A file, a piece of code that is found there (as words with spaces between), and why it is no address formula.
+const ALLOWED: [(&str, &str, &str); 16] = [
+    ("tools/model/src/bdma.rs", "registers . get ( CFG_LINE )", "a register that counts a line's bytes in 32s"),
+    ("tools/model/src/conv/pixel.rs", "format . bytes_per_pixel [ 0 ]", "bits of a pixel in a register"),
+    ("tools/model/src/conv/fast/avx512.rs", "* 32", "index into a panel of weights that the model makes for itself"),
+    ("tools/model/src/conv/fast/half/winograd.rs", "surface * surface_lanes", "index into a block of sums"),
+    ("tools/model/src/conv/fast/mod.rs", "div_ceil ( lanes )", "shares out the sums of an output among threads"),
+    ("tools/model/src/conv/fast/mod.rs", "N / lanes", "the same"),
+    ("tools/model/src/conv/fast/mod.rs", "surfaces . div_ceil ( per_panel )", "the same"),
+    ("tools/model/src/conv/fast/mod.rs", "surfaces * height", "the same"),
+    ("tools/model/src/sdp/vector/load.rs", "lanes / 2", "half of a working vector"),
+    ("tools/model/src/sdp/vector/store.rs", "lanes / 2", "half of a working vector"),
+    ("tools/model/src/sdp/vector/strips.rs", "surfaces", "numbers the pieces that threads share"),
+    ("tools/model/src/sdp/vector/walk.rs", "CHUNK / lanes", "atoms of a working vector"),
+    ("tools/model/src/sdp/vector/walk.rs", "2 * at . surface", "which two surfaces make one of wider elements"),
+    ("tools/model/src/stream.rs", "lanes", "sizes of what CACC and SDP hand on, which never lies in memory"),
+    ("tools/inspect/src/layout/feature.rs", "n as usize * cube . surfaces ( )", "numbers colours"),
+    ("tools/inspect/src/layout/feature.rs", "/ atom", "how many atoms wide a gap is drawn"),
+];
+
+/// Names that speak of a layout, wherever they stand in a name.
+const PARTS: [&str; 20] = [
+    "line_stride",
+    "surf_stride",
+    "surface_stride",
+    "plane_stride",
+    "planar_stride",
+    "cube_stride",
+    "group_stride",
+    "uv_stride",
+    "line_bytes",
+    "surface_bytes",
+    "plane_bytes",
+    "atom",
+    "pitch",
+    "stride_bytes",
+    "view",
+    "bytes_per_pixel",
+    "pixel_bytes",
+    "element_bytes",
+    "cube_channels",
+    "group_kernels",
+];
+/// Whole names that do, in products and quotients.
+const NAMES: [&str; 3] = ["surface", "surfaces", "32"];
+/// Whole names that do where something is divided: channels into surfaces.
+const DIVISORS: [&str; 1] = ["lanes"];
+/// Names that hold one of [`PARTS`] and speak of something else: sizes of the multipliers, atomic operations.
+const OTHERS: [&str; 8] =
+    ["atoms", "Atoms", "atomic_c", "atomic_k", "mac_atomic_c", "mac_atomic_k", "AtomicU32", "AtomicU64"];
+/// Methods and functions that calculate.
+const CALCULATIONS: [&str; 12] = [
+    "div_ceil",
+    "next_multiple_of",
+    "checked_next_multiple_of",
+    "is_multiple_of",
+    "checked_mul",
+    "wrapping_mul",
+    "saturating_mul",
+    "checked_div",
+    "checked_rem",
+    "round_up",
+    "multiply_add",
+    "mul_add",
+];
+
+/// A word of code: a name, a number or a sign, and the line on which it stands.
+#[derive(Clone, Copy, Debug)]
+struct Word<'t> {
+    text: &'t str,
+    line: usize,
+}
+
+/// The words of a source, without comments and strings, up to its tests.
+fn words(source: &str) -> Vec<Word<'_>> {
+    let mut words = Vec::new();
+    let (mut rest, mut line) = (source, 1);
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    while let Some(first) = rest.chars().next() {
+        let length = if first == '\n' {
+            line += 1;
+            1
+        } else if rest.starts_with("//") {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if rest.starts_with("#[cfg(test)]\nmod ")
+            && !rest["#[cfg(test)]\nmod ".len()..].lines().next().unwrap().ends_with(';')
+        {
+            break;
+        } else if first == '"' {
+            let mut escaped = false;
+            let end = rest[1..].find(|c| {
+                let ends = c == '"' && !escaped;
+                escaped = c == '\\' && !escaped;
+                ends
+            });
+            let length = end.map_or(rest.len(), |end| end + 2);
+            line += rest[..length].matches('\n').count();
+            length
+        } else if is_name(first) {
+            let length = rest.find(|c| !is_name(c)).unwrap_or(rest.len());
+            words.push(Word { text: &rest[..length], line });
+            length
+        } else if first == '\'' && rest[1..].starts_with('\\') {
+            rest[3..].find('\'').map_or(rest.len(), |end| end + 4)
+        } else if first == '\'' && rest.chars().nth(2) == Some('\'') {
+            rest.char_indices().nth(3).map_or(rest.len(), |(at, _)| at)
+        } else {
+            let length = if ["->", "=>", "::", "..", "&&", "||"].iter().any(|sign| rest.starts_with(sign)) {
+                2
+            } else {
+                first.len_utf8()
+            };
+            if !first.is_whitespace() {
+                words.push(Word { text: &rest[..length], line });
+            }
+            length
+        };
+        rest = &rest[length..];
+    }
+    words
+}
+
+fn is_name(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_alphanumeric() || c == '_')
+}
+
+fn speaks_of_layouts(words: &[Word], divides: bool) -> bool {
+    words.iter().any(|Word { text, .. }| {
+        let lower = text.to_ascii_lowercase();
+        !OTHERS.contains(text)
+            && (PARTS.iter().any(|part| lower.contains(part))
+                || NAMES.contains(text)
+                || divides && DIVISORS.contains(text))
+    })
+}
+
+/// Where the operand that ends before `end` begins: a chain of names, calls and indices.
+fn operand_before(words: &[Word], end: usize) -> usize {
+    let mut at = end;
+    while at > 0 {
+        let word = words[at - 1].text;
+        if word == ")"
+            || word == "]"
+            || word == ">" && at > 2 && words[..at - 1].iter().rev().take(4).any(|w| w.text == "<")
+        {
+            let mut depth = 0;
+            while at > 0 {
+                at -= 1;
+                match words[at].text {
+                    ")" | "]" | ">" => depth += 1,
+                    "(" | "[" | "<" => depth -= 1,
+                    _ => {}
+                }
+                if depth == 0 {
+                    break;
+                }
+            }
+        } else if is_name(word) || word == "." || word == "::" || word == "?" {
+            if ["return", "let", "in", "if", "else", "match", "mut", "const"].contains(&word) {
+                break;
+            }
+            at -= 1;
+        } else {
+            break;
+        }
+        // A name directly before a name ends the operand, unless `as` stands between.
+        if at > 0
+            && at < end
+            && is_name(words[at].text)
+            && is_name(words[at - 1].text)
+            && words[at].text != "as"
+            && words[at - 1].text != "as"
+        {
+            break;
+        }
+    }
+    at
+}
+
+/// Where the operand that begins at `start` ends.
+fn operand_after(words: &[Word], start: usize) -> usize {
+    let mut at = start;
+    while at < words.len() {
+        let word = words[at].text;
+        if word == "(" || word == "[" {
+            let mut depth = 0;
+            while at < words.len() {
+                match words[at].text {
+                    "(" | "[" => depth += 1,
+                    ")" | "]" => depth -= 1,
+                    _ => {}
+                }
+                at += 1;
+                if depth == 0 {
+                    break;
+                }
+            }
+        } else if is_name(word)
+            || [".", "::", "?", "&", "-", "*"].contains(&word)
+                && (at == start || word != "-" && word != "*" && word != "&")
+        {
+            at += 1;
+        } else {
+            break;
+        }
+    }
+    at
+}
+
+/// The calculations of a source that speak of layouts: line and words.
+fn calculations(source: &str) -> Vec<(usize, String)> {
+    let words = words(source);
+    let mut found = Vec::new();
+    for at in 1..words.len() {
+        let word = words[at].text;
+        let before = words[at - 1].text;
+        let (start, end) = if ["*", "/", "%"].contains(&word)
+            && (is_name(before) && !["return", "in", "if", "else", "match", "mut", "=", "as", "let"].contains(&before)
+                || [")", "]", "?", ">"].contains(&before))
+        {
+            let after = if words.get(at + 1).is_some_and(|w| w.text == "=") { at + 2 } else { at + 1 };
+            (operand_before(&words, at), operand_after(&words, after))
+        } else if CALCULATIONS.contains(&word) && words.get(at + 1).is_some_and(|w| w.text == "(") {
+            let start = if before == "." { operand_before(&words, at - 1) } else { at };
+            if before == "fn" {
+                continue;
+            }
+            (start, operand_after(&words, at + 1))
+        } else {
+            continue;
+        };
+        if speaks_of_layouts(&words[start..end], word != "*" && !word.ends_with("mul")) {
+            let text: Vec<&str> = words[start..end].iter().map(|word| word.text).collect();
+            found.push((words[at].line, text.join(" ")));
+        }
+    }
+    found
+}
+
+/// The Rust sources under a folder that are no tests.
+fn sources(folder: &Path, into: &mut Vec<PathBuf>) {
+    let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    for path in paths {
+        let name = path.file_name().unwrap().to_str().unwrap();
+        if path.is_dir() {
+            if name != "tests" && name != "target" {
+                sources(&path, into);
+            }
+        } else if path.extension().is_some_and(|extension| extension == "rs") && name != "tests.rs" {
+            into.push(path);
+        }
+    }
+}
+
+/// What a source calculates, without the lines.
+fn found(source: &str) -> Vec<String> {
+    calculations(source).into_iter().map(|(_, code)| code).collect()
+}
+
+#[test]
+fn the_search_finds_address_arithmetic() {
+    for code in [
+        "let at = y * line_stride + x;",
+        "let at = u64::from(y) * u64::from(cube.line_stride);",
+        "let at = (surface as u64).wrapping_mul(self.surface_stride);",
+        "let at = y\n    * self\n        .line_stride;",
+        "let at = ((c / atom * height + y) * width + x) * atom + c % atom;",
+        "at += x * config.memory_atomic as usize;",
+        "let surfaces = channels.div_ceil(lanes);",
+        "let size = width * channels.next_multiple_of(32);",
+        "let surface = c / 32;",
+        "let line = round_up(width * 4, config.memory_atomic);",
+        "offset = y.checked_mul(plane_stride)?;",
+        "let group = k / geometry.group_kernels;",
+        "let x = Some(plane.line_stride).map(|stride| y * stride * ATOM_BYTES);",
+    ] {
+        assert!(!found(code).is_empty(), "not found: {code}");
+    }
+    assert_eq!(found("a = b * line_stride; // c * line_stride"), ["b * line_stride"]);
+    assert_eq!(found("f(a, height * surface_stride as u64, c)"), ["height * surface_stride as u64"]);
+}
+
+#[test]
+fn the_search_leaves_other_code_alone() {
+    for code in [
+        "let x = op.stride.x * y + op.pad;",
+        "let cycles = mac_atomic_c * mac_atomic_k;",
+        "// y * line_stride\nlet a = \"y * line_stride\";",
+        "let line_stride = *stride; f(&line_stride, *atom);",
+        "fn f(a: *const u8, line_stride: &'static str) -> *mut u8 { a }",
+        "#[cfg(test)]\nmod tests { fn f() { y * line_stride } }",
+        "let at = cube.line_offset(surface, y) + atoms.span(x);",
+    ] {
+        assert!(found(code).is_empty(), "found in {code}: {:?}", found(code));
+    }
+}
+
+#[test]
+fn addresses_come_from_the_layouts() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut paths = Vec::new();
+    for folder in FOLDERS {
+        sources(&root.join(folder), &mut paths);
+    }
+    let mut used = [false; ALLOWED.len()];
+    let mut others = Vec::new();
+    for path in paths {
+        let name = path.strip_prefix(&root).unwrap().to_str().unwrap().to_owned();
+        if name.starts_with(LAYOUTS) {
+            continue;
+        }
+        for (line, code) in calculations(&fs::read_to_string(&path).unwrap()) {
+            let mut is_allowed = false;
+            for (used, (file, text, _)) in used.iter_mut().zip(ALLOWED) {
+                let this = name == file && code.contains(text);
+                *used |= this;
+                is_allowed |= this;
+            }
+            if !is_allowed {
+                others.push(format!("{name}:{line}: {code}"));
+            }
+        }
+    }
+    assert!(others.is_empty(), "{} calculations outside of the layouts:\n{}", others.len(), others.join("\n"));
+    for (used, (file, text, why)) in used.into_iter().zip(ALLOWED) {
+        assert!(used && !why.is_empty(), "{file} has no `{text}` any more");
+    }
+}
