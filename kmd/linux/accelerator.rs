@@ -14,9 +14,12 @@ use kernel::{
         self,
         Bound, //
     },
+    drm,
     new_condvar,
     new_mutex,
     prelude::*,
+    seq_file::SeqFile,
+    seq_print,
     sync::{
         aref::ARef,
         Arc,
@@ -34,10 +37,13 @@ use super::{
         Hardware,
         Progress, //
     },
+    driver::{
+        Driver,
+        Found, //
+    },
     ffi::{
-        self,
         Fence,
-        Reset,
+        Power,
         Watch,
         Worker, //
     },
@@ -50,6 +56,7 @@ use super::{
         Slots, //
     },
     show::Show,
+    trace,
     uapi::{
         config::Config,
         queue::MAX_QUEUED, //
@@ -62,6 +69,8 @@ use super::{
 
 /// How many of a client's ended tasks keep their status for a later wait.
 const REMEMBERED: usize = 64;
+/// How long until a reset is tried again for which the bus had no time.
+const RESET_RETRY_NS: u64 = 20_000_000;
 
 /// A device.
 #[pin_data]
@@ -69,7 +78,8 @@ pub(crate) struct Accelerator {
     dev: ARef<device::Device>,
     window: Window,
     identity: identity::Identity,
-    fence_context: u64,
+    /// It is a model, not hardware.
+    model: bool,
     #[pin]
     state: Mutex<State>,
     /// Some task has ended, or the device has gone.
@@ -80,15 +90,18 @@ pub(crate) struct Accelerator {
 struct State {
     /// Behind a pointer, because its shadow of the registers is a good part of a kernel stack.
     engine: KBox<Engine<Slots>>,
-    reset: Reset,
+    power: Power,
     /// The works; gone once the device stops.
     worker: Option<Worker>,
     running: Option<Running>,
+    /// Why the running task was ended, while the device could not be reset yet.
+    ending: Option<Error>,
+    /// The machine sleeps: nothing starts.
+    suspended: bool,
     clients: KVec<Queue>,
     /// Where in `clients` the search for the next task begins.
     turn: usize,
     last_client: u64,
-    last_fence: u64,
     /// The device did not come back from a reset: nothing runs any more.
     dead: bool,
     /// What the last task that was ended by the driver was doing.
@@ -128,10 +141,10 @@ impl Accelerator {
     /// Takes a device over: finds out what it is and brings its registers to a known state.
     pub(crate) fn new(
         dev: &device::Device<Bound>,
-        window: Window,
-        config: Option<&'static Config>,
-        reset: Reset,
+        found: Found,
+        power: Power,
     ) -> Result<Arc<Self>> {
+        let Found { window, config, model } = found;
         let identity = identity::identify(dev, &mut Registers(&window), config)?;
         let mut engine = boxed_engine(identity.config)?;
         // A loader or an earlier driver may have used the device.
@@ -141,16 +154,17 @@ impl Accelerator {
                 dev: dev.into(),
                 window,
                 identity,
-                fence_context: ffi::fence_context(),
+                model,
                 state <- new_mutex!(State {
                     engine,
-                    reset,
+                    power,
                     worker: None,
                     running: None,
+                    ending: None,
+                    suspended: false,
                     clients: KVec::new(),
                     turn: 0,
                     last_client: 0,
-                    last_fence: 0,
                     dead: false,
                     last_failure: None,
                     completed: 0,
@@ -162,7 +176,12 @@ impl Accelerator {
         )?;
         // SAFETY: `stop` drops the worker before the accelerator goes; whoever holds the registration calls it.
         let worker = unsafe { Worker::new(core::ptr::from_ref(&*accelerator).cast())? };
-        accelerator.state.lock().worker = Some(worker);
+        {
+            let mut state = accelerator.state.lock();
+            state.worker = Some(worker);
+            // SAFETY: The bus device's data holds the accelerator until it is unbound.
+            unsafe { state.power.manage(core::ptr::from_ref(&*accelerator).cast()) };
+        }
         Ok(accelerator)
     }
 
@@ -175,7 +194,12 @@ impl Accelerator {
     }
 
     pub(crate) fn is_model(&self) -> bool {
-        self.identity.model
+        self.model
+    }
+
+    /// Tells who traces that a submission has come in.
+    pub(crate) fn trace_submit(&self, client: u64, tasks: u32) {
+        trace::submit(&self.dev, client, tasks);
     }
 
     /// Nanoseconds that a task without a deadline may run.
@@ -200,7 +224,7 @@ impl Accelerator {
         {
             let mut state = self.state.lock();
             if state.running.as_ref().is_some_and(|running| running.client == client) {
-                self.end_running(&mut state, ECANCELED);
+                self.end_running(&mut state, ECANCELED, false);
                 state.kick();
             }
             let Some(position) = state.clients.iter().position(|queue| queue.client == client) else { return };
@@ -223,13 +247,7 @@ impl Accelerator {
 
     /// Validates a task.
     pub(crate) fn job(&self, places: KVVec<Place>, deadline: Deadline) -> Result<Job> {
-        let number = {
-            let mut state = self.state.lock();
-            state.last_fence += 1;
-            state.last_fence
-        };
-        let fence = Fence::new(self.fence_context, number)?;
-        Job::new(self.config(), Places::new(places), deadline, fence).map_err(|refusal| {
+        Job::new(self.config(), Places::new(places), deadline, Fence::new()?).map_err(|refusal| {
             if let Some(reason) = refusal.reason {
                 // A program that keeps sending bad tasks shall not fill the log; the developer of one turns this on.
                 dev_dbg!(self.dev, "task refused: {}\n", Show(&reason));
@@ -296,12 +314,68 @@ impl Accelerator {
         }
     }
 
+    /// Waits until a client's task has ended, however long, and says how. A signal ends the wait and not the task.
+    ///
+    /// Unlike [`Self::wait`] it cannot be begun again after a signal, because its ioctl also submits; so it lets the
+    /// machine sleep meanwhile.
+    pub(crate) fn wait_for_end(&self, client: u64, sequence: u64) -> Result<Result> {
+        let mut state = self.state.lock();
+        loop {
+            let gone = state.worker.is_none();
+            let queue = state.queue(client).ok_or(ENODEV)?;
+            if sequence <= queue.ended {
+                return Ok(queue.results[sequence as usize % REMEMBERED]);
+            }
+            if gone {
+                return Err(ENODEV);
+            }
+            if self.ended.wait_interruptible_freezable(&mut state) {
+                return Err(EINTR);
+            }
+        }
+    }
+
+    /// The machine goes to sleep: nothing starts any more, and what runs ends first.
+    fn suspend(&self) -> Result {
+        let limit = now_ns().saturating_add(self.default_timeout_ns());
+        let mut state = self.state.lock();
+        state.suspended = true;
+        while state.running.is_some() {
+            let left = limit.saturating_sub(now_ns());
+            let jiffies = msecs_to_jiffies(left.div_ceil(1_000_000).min(60_000) as u32);
+            let signal = left != 0
+                && matches!(
+                    self.ended.wait_interruptible_timeout(&mut state, jiffies),
+                    CondVarTimeoutResult::Signal { .. }
+                );
+            if left == 0 || signal {
+                state.suspended = false;
+                self.start_next(&mut state);
+                return Err(if signal { EINTR } else { EBUSY });
+            }
+        }
+        Ok(())
+    }
+
+    /// The machine wakes up: the device may have lost its registers.
+    fn resume(&self) {
+        let hardware = &mut Registers(&self.window);
+        let mut state = self.state.lock();
+        state.engine.reset();
+        state.engine.adopt(hardware);
+        state.suspended = false;
+        // Its power was off, which ends whatever a reset could not.
+        state.dead &= !is_idle(hardware, self.config());
+        self.start_next(&mut state);
+    }
+
     /// The interrupt thread. False when the interrupt was not this device's.
     pub(crate) fn interrupt(&self) -> bool {
         let mut state = self.state.lock();
         if !state.engine.interrupt(&mut Registers(&self.window)) {
             return false;
         }
+        trace::interrupt(&self.dev);
         self.process(&mut state);
         self.start_next(&mut state);
         true
@@ -317,6 +391,11 @@ impl Accelerator {
     /// The watchdog fired.
     fn expired(&self) {
         let mut state = self.state.lock();
+        if let Some(error) = state.ending {
+            self.end_running(&mut state, error, false);
+            self.start_next(&mut state);
+            return;
+        }
         let now = now_ns();
         let Some(failure) = state.engine.check_deadline(&mut Registers(&self.window), now) else {
             // The task that it was armed for has ended, or it fired a little early.
@@ -327,7 +406,7 @@ impl Accelerator {
         };
         dev_err!(self.dev, "task ended by the driver: {}\n", Show(&failure));
         state.last_failure = Some(failure);
-        self.end_running(&mut state, ETIMEDOUT);
+        self.end_running(&mut state, ETIMEDOUT, false);
         self.start_next(&mut state);
     }
 
@@ -337,7 +416,7 @@ impl Accelerator {
             let mut state = self.state.lock();
             let worker = state.worker.take();
             if state.running.is_some() {
-                self.end_running(&mut state, ENODEV);
+                self.end_running(&mut state, ENODEV, true);
             }
             let mut cancelled = KVec::new();
             for queue in &mut state.clients {
@@ -351,7 +430,7 @@ impl Accelerator {
             }
             (worker, cancelled)
         };
-        // Watches use the worker, so they go first; the works take the lock, so it must be free.
+        // Fences signal here, and the works take the lock: it must be free.
         drop(cancelled);
         drop(worker);
         self.ended.notify_all();
@@ -361,7 +440,7 @@ impl Accelerator {
     fn process(&self, state: &mut State) {
         loop {
             match state.engine.process_events(&mut Registers(&self.window), now_ns()) {
-                Progress::Completed { .. } => {}
+                Progress::Completed { operation, unit, .. } => trace::operation_end(&self.dev, operation, unit as u8),
                 Progress::Ended(task) => {
                     if let Some(running) = &mut state.running {
                         // The list was found inside its buffer when the task was validated.
@@ -384,7 +463,7 @@ impl Accelerator {
 
     /// Gives the device to the next client in turn whose first task is ready.
     fn start_next(&self, state: &mut State) {
-        while state.running.is_none() && !state.dead && state.worker.is_some() {
+        while state.running.is_none() && !state.dead && !state.suspended && state.worker.is_some() {
             let count = state.clients.len();
             let Some(position) =
                 (0..count).map(|step| (state.turn + step) % count).find(|&at| state.clients[at].is_ready())
@@ -405,6 +484,7 @@ impl Accelerator {
                 self.finish(state, Err(error));
                 continue;
             }
+            trace::task_start(&self.dev, client, sequence);
             if state.engine.submit(&mut Registers(&self.window), task, now, deadline).is_err() {
                 // The engine is idle, was reset, and the task is for its configuration.
                 self.finish(state, Err(EIO));
@@ -418,20 +498,32 @@ impl Accelerator {
     }
 
     /// Ends the running task for a reason of the driver's, and brings the device back.
-    fn end_running(&self, state: &mut State, error: Error) {
+    ///
+    /// While the bus has no time for a reset the task stays where it is, and the watchdog tries again: its buffers are
+    /// what the device still writes. `unbinding` says that the caller is the unbinding of the device.
+    fn end_running(&self, state: &mut State, error: Error, unbinding: bool) {
         let hardware = &mut Registers(&self.window);
-        state.engine.abort(hardware);
-        if state.reset.perform(&self.dev).is_ok() {
+        if state.ending.is_none() {
+            state.engine.abort(hardware);
+            state.failed += 1;
+        }
+        let reset = state.power.reset(unbinding);
+        if reset.is_ok() {
             state.engine.reset();
             state.engine.adopt(hardware);
         } else if is_idle(hardware, self.config()) {
-            // There is no way to reset it, but what it was given has ended.
+            // Nothing resets it, but what it was given has ended.
             state.engine.adopt(hardware);
+        } else if let (Err(EAGAIN), false, Some(worker)) = (reset, unbinding, &state.worker) {
+            state.ending = Some(error);
+            worker.arm(RESET_RETRY_NS);
+            return;
         } else {
-            dev_err!(self.dev, "the device neither ends its operation nor can be reset: it takes no more tasks\n");
+            state.power.isolate();
             state.dead = true;
+            dev_err!(self.dev, "the device neither ends its operation nor can be reset: it takes no more tasks\n");
         }
-        state.failed += 1;
+        state.ending = None;
         self.finish(state, Err(error));
         if state.dead {
             self.fail_queued(state);
@@ -463,7 +555,56 @@ impl Accelerator {
             queue.results[running.sequence as usize % REMEMBERED] = result;
         }
         running.fence.signal(result);
+        trace::task_end(&self.dev, running.client, running.sequence, result, busy);
         self.ended.notify_all();
+    }
+}
+
+impl Accelerator {
+    /// What an operator looks at, a line a fact.
+    fn show(&self, to: &SeqFile) {
+        let mut state = self.state.lock();
+        seq_print!(to, "configuration: {}\n", self.config().name);
+        seq_print!(to, "hardware version: {:#x}\n", self.identity.version);
+        seq_print!(to, "device: {}\n", if self.model { "model" } else { "hardware" });
+        let condition = match (&state.worker, state.dead, state.suspended, &state.running) {
+            (None, ..) => "gone",
+            (_, true, ..) => "dead: it could not be reset",
+            (_, _, true, _) => "suspended",
+            (_, _, _, Some(_)) => "busy",
+            _ => "idle",
+        };
+        seq_print!(to, "state: {}\n", condition);
+        let now = now_ns();
+        if let Some(running) = &state.running {
+            seq_print!(
+                to,
+                "running: client {} task {} for {} us, {} us left\n",
+                running.client,
+                running.sequence,
+                now.saturating_sub(running.started_ns) / 1000,
+                state.engine.deadline_ns().saturating_sub(now) / 1000
+            );
+        }
+        if let Some(doing) = state.engine.observe(&mut Registers(&self.window)) {
+            seq_print!(to, "engine: {}\n", Show(&doing));
+        }
+        for queue in &state.clients {
+            seq_print!(
+                to,
+                "client {}: {} tasks queued, {} submitted, {} ended, busy for {} us\n",
+                queue.client,
+                queue.jobs.len(),
+                queue.submitted,
+                queue.ended,
+                queue.busy_ns / 1000
+            );
+        }
+        seq_print!(to, "tasks: {} completed, {} ended by the driver\n", state.completed, state.failed);
+        match &state.last_failure {
+            Some(failure) => seq_print!(to, "last failure: {}\n", Show(failure)),
+            None => seq_print!(to, "last failure: none\n"),
+        }
     }
 }
 
@@ -517,6 +658,42 @@ fn is_idle(hardware: &mut Registers<'_>, config: &Config) -> bool {
 unsafe extern "C" fn nvdla_core_advance(core: *mut c_void) {
     // SAFETY: By this function's condition.
     unsafe { &*core.cast::<Accelerator>() }.advance();
+}
+
+/// The machine goes to sleep.
+///
+/// # Safety
+///
+/// As [`nvdla_core_advance`].
+#[no_mangle]
+unsafe extern "C" fn nvdla_core_suspend(core: *mut c_void) -> c_int {
+    // SAFETY: By this function's condition.
+    unsafe { &*core.cast::<Accelerator>() }.suspend().map_or_else(Error::to_errno, |()| 0)
+}
+
+/// The machine wakes up.
+///
+/// # Safety
+///
+/// As [`nvdla_core_advance`].
+#[no_mangle]
+unsafe extern "C" fn nvdla_core_resume(core: *mut c_void) {
+    // SAFETY: By this function's condition.
+    unsafe { &*core.cast::<Accelerator>() }.resume();
+}
+
+/// Writes the device's state for an operator.
+///
+/// # Safety
+///
+/// `drm` must be a registered device of this driver, `file` one that is being read.
+#[no_mangle]
+#[allow(improper_ctypes_definitions)]
+unsafe extern "C" fn nvdla_core_show(drm: *mut bindings::drm_device, file: *mut bindings::seq_file) {
+    // SAFETY: By this function's condition.
+    let device: &drm::Device<Driver> = unsafe { drm::Device::from_raw(drm) };
+    // SAFETY: As above; the reader holds it.
+    (**device).show(unsafe { SeqFile::from_raw(file) });
 }
 
 /// The watchdog fired.

@@ -20,7 +20,7 @@ use super::{
     client::Client,
     ffi::{
         self,
-        Reset, //
+        Power, //
     },
     gem,
     ioctl,
@@ -53,16 +53,16 @@ unsafe impl<Ctx: DeviceContext> device::AsBusDevice<Ctx> for Parent<Ctx> {
     const OFFSET: usize = 0;
 }
 
-/// What a registered device has. Dropped in order when the device goes: interrupts stop, then the accelerator.
+/// What a registered device has.
 #[pin_data]
 pub(crate) struct Registered<'a> {
     #[pin]
     irq: irq::ThreadedRegistration<'a, Handler>,
-    pub(crate) accelerator: Stop,
+    pub(crate) accelerator: Arc<Accelerator>,
 }
 
 /// The accelerator; stops when dropped.
-pub(crate) struct Stop(pub(crate) Arc<Accelerator>);
+struct Stop(Arc<Accelerator>);
 
 impl Drop for Stop {
     fn drop(&mut self) {
@@ -103,22 +103,32 @@ pub(crate) fn drm_raw<C: drm::DeviceContext>(dev: &drm::Device<Driver, C>) -> *m
     core::ptr::from_ref(dev).cast_mut().cast()
 }
 
-/// A device that is bound: dropping it takes it down.
+/// A device that is bound. Dropped in order: the accelerator stops first, because taking the registration back waits for
+/// every ioctl, and some wait for a task.
 pub(crate) struct Device<'bound> {
+    _accelerator: Stop,
     _registration: drm::Registration<'bound, Driver>,
 }
 
+/// What a bus knows of a device.
+pub(crate) struct Found {
+    /// Its registers.
+    pub(crate) window: Window,
+    /// Its configuration; `None` lets the hardware's own registers say it.
+    pub(crate) config: Option<&'static Config>,
+    /// It is a model, not hardware.
+    pub(crate) model: bool,
+}
+
 /// Brings a device up, whichever bus found it.
-///
-/// `config` is what the bus says the hardware is; `None` lets the hardware's own registers say it.
 pub(crate) fn probe<'bound>(
     dev: &'bound device::Device<Bound>,
-    window: Window,
+    found: Found,
     irq: irq::IrqRequest<'bound>,
-    config: Option<&'static Config>,
-    reset: Reset,
 ) -> Result<Device<'bound>> {
-    let accelerator = Accelerator::new(dev, window, config, reset)?;
+    let power = Power::start(dev)?;
+    let accelerator = Accelerator::new(dev, found, power)?;
+    let stop = Stop(accelerator.clone());
     let config = accelerator.config();
     dev_info!(dev, "{}, hardware version {:#x}\n", config.name, accelerator.hardware_version());
 
@@ -138,9 +148,9 @@ pub(crate) fn probe<'bound>(
                 Ok::<_, Error>(handler),
             )
         },
-        accelerator: Stop(accelerator),
+        accelerator,
     }? Error);
     // SAFETY: Kept in the bus device's data, never forgotten.
     let registration = unsafe { drm::Registration::new(dev, drm, registered, 0)? };
-    Ok(Device { _registration: registration })
+    Ok(Device { _accelerator: stop, _registration: registration })
 }

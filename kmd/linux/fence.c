@@ -27,35 +27,46 @@ static const struct dma_fence_ops nvdla_fence_ops = {
 	.get_timeline_name = nvdla_fence_timeline,
 };
 
-u64 nvdla_fence_context(void)
-{
-	return dma_fence_context_alloc(1);
-}
-
-struct dma_fence *nvdla_fence_create(u64 context, u64 seqno)
+/*
+ * Each fence has a context of its own: fences of one context must signal in the order of their numbers, and tasks of
+ * different clients, or of two threads of one, end in any order.
+ */
+struct dma_fence *nvdla_fence_create(void)
 {
 	struct dma_fence *fence = kzalloc(sizeof(*fence), GFP_KERNEL);
 
 	if (fence)
-		dma_fence_init64(fence, &nvdla_fence_ops, NULL, context, seqno);
+		dma_fence_init64(fence, &nvdla_fence_ops, NULL, dma_fence_context_alloc(1), 1);
 	return fence;
 }
 
-/* A descriptor that polls readable when the fence has signalled. */
-int nvdla_fence_export(struct dma_fence *fence)
+/*
+ * Reserves a descriptor that polls readable when the fence has signalled. User space sees it only once it is installed;
+ * until then it can be abandoned. Returns the descriptor or an error.
+ */
+int nvdla_fence_reserve(struct dma_fence *fence, struct sync_file **sync)
 {
 	int fd = get_unused_fd_flags(O_CLOEXEC);
-	struct sync_file *sync;
 
 	if (fd < 0)
 		return fd;
-	sync = sync_file_create(fence);
-	if (!sync) {
+	*sync = sync_file_create(fence);
+	if (!*sync) {
 		put_unused_fd(fd);
 		return -ENOMEM;
 	}
-	fd_install(fd, sync->file);
 	return fd;
+}
+
+void nvdla_fence_install(int fd, struct sync_file *sync)
+{
+	fd_install(fd, sync->file);
+}
+
+void nvdla_fence_abandon(int fd, struct sync_file *sync)
+{
+	fput(sync->file);
+	put_unused_fd(fd);
 }
 
 void nvdla_fence_put(struct dma_fence *fence)
@@ -100,6 +111,7 @@ struct nvdla_watch *nvdla_watch_create(int fd, struct nvdla_worker *worker)
 	}
 	watch->fence = fence;
 	watch->worker = worker;
+	nvdla_worker_get(worker);
 	/* Fails only when the fence has signalled, and then nobody needs to be told. */
 	if (dma_fence_add_callback(fence, &watch->callback, nvdla_watch_signalled))
 		INIT_LIST_HEAD(&watch->callback.node);
@@ -111,6 +123,7 @@ void nvdla_watch_destroy(struct nvdla_watch *watch)
 {
 	dma_fence_remove_callback(watch->fence, &watch->callback);
 	dma_fence_put(watch->fence);
+	nvdla_worker_put(watch->worker);
 	kfree(watch);
 }
 

@@ -54,27 +54,25 @@ extern "C" {
         fd: c_int,
     ) -> *mut bindings::drm_gem_object;
     pub(crate) fn nvdla_drm_extend(drm: *mut bindings::drm_device);
-    fn nvdla_platform_start(dev: *mut bindings::device) -> *mut c_void;
-    fn nvdla_reset(dev: *mut bindings::device, lines: *mut c_void) -> c_int;
-    fn nvdla_fence_context() -> u64;
-    fn nvdla_fence_create(context: u64, seqno: u64) -> *mut c_void;
-    fn nvdla_fence_export(fence: *mut c_void) -> c_int;
+    fn nvdla_power_start(dev: *mut bindings::device) -> *mut c_void;
+    fn nvdla_power_reset(power: *mut c_void, unbinding: bool) -> c_int;
+    fn nvdla_power_isolate(power: *mut c_void);
+    fn nvdla_power_manage(power: *mut c_void, core: *mut c_void);
+    fn nvdla_fence_create() -> *mut c_void;
+    fn nvdla_fence_reserve(fence: *mut c_void, sync: *mut *mut c_void) -> c_int;
+    fn nvdla_fence_install(fd: c_int, sync: *mut c_void);
+    fn nvdla_fence_abandon(fd: c_int, sync: *mut c_void);
     fn nvdla_fence_signal(fence: *mut c_void, error: c_int);
     fn nvdla_fence_put(fence: *mut c_void);
     fn nvdla_watch_create(fd: c_int, worker: *mut c_void) -> *mut c_void;
     fn nvdla_watch_destroy(watch: *mut c_void);
     fn nvdla_watch_status(watch: *mut c_void) -> c_int;
     fn nvdla_worker_create(core: *mut c_void) -> *mut c_void;
-    fn nvdla_worker_destroy(worker: *mut c_void);
+    fn nvdla_worker_stop(worker: *mut c_void);
+    fn nvdla_worker_put(worker: *mut c_void);
     fn nvdla_worker_kick(worker: *mut c_void);
     fn nvdla_worker_arm(worker: *mut c_void, ns: u64);
     fn nvdla_worker_disarm(worker: *mut c_void);
-}
-
-/// A DMA fence context: fences of one signal in the order of their numbers.
-pub(crate) fn fence_context() -> u64 {
-    // SAFETY: No arguments, no conditions.
-    unsafe { nvdla_fence_context() }
 }
 
 /// A task's own fence. It is signalled once: by [`Fence::signal`], or with `-ECANCELED` when it is dropped before.
@@ -89,21 +87,24 @@ unsafe impl Send for Fence {}
 unsafe impl Sync for Fence {}
 
 impl Fence {
-    pub(crate) fn new(context: u64, number: u64) -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         // SAFETY: No conditions.
-        let raw = unsafe { nvdla_fence_create(context, number) };
+        let raw = unsafe { nvdla_fence_create() };
         if raw.is_null() {
             return Err(ENOMEM);
         }
         Ok(Self { raw, signalled: false })
     }
 
-    /// A file descriptor that polls readable once the fence has signalled.
-    pub(crate) fn export(&self) -> Result<i32> {
-        // SAFETY: `raw` is a fence with a reference of ours.
-        let fd = unsafe { nvdla_fence_export(self.raw) };
-        to_result(fd)?;
-        Ok(fd)
+    /// Reserves a file descriptor that polls readable once the fence has signalled.
+    pub(crate) fn reserve_descriptor(&self) -> Result<Descriptor> {
+        let mut sync = core::ptr::null_mut();
+        // SAFETY: `raw` is a fence with a reference of ours, `sync` is valid for a write.
+        let fd = unsafe { nvdla_fence_reserve(self.raw, &raw mut sync) };
+        if fd < 0 {
+            return Err(Error::from_errno(fd));
+        }
+        Ok(Descriptor { fd, sync })
     }
 
     pub(crate) fn signal(&mut self, result: Result) {
@@ -119,6 +120,29 @@ impl Drop for Fence {
         self.signal(Err(ECANCELED));
         // SAFETY: Gives back the reference of `nvdla_fence_create`.
         unsafe { nvdla_fence_put(self.raw) };
+    }
+}
+
+/// A descriptor of a fence that user space does not see yet; given back when it is dropped.
+pub(crate) struct Descriptor {
+    fd: c_int,
+    sync: *mut c_void,
+}
+
+impl Descriptor {
+    /// Lets user space see it.
+    pub(crate) fn install(self) -> i32 {
+        let this = core::mem::ManuallyDrop::new(self);
+        // SAFETY: Both were reserved together by this process, and neither is used after this.
+        unsafe { nvdla_fence_install(this.fd, this.sync) };
+        this.fd
+    }
+}
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        // SAFETY: As in `install`.
+        unsafe { nvdla_fence_abandon(self.fd, self.sync) };
     }
 }
 
@@ -161,8 +185,6 @@ impl Worker {
     }
 
     /// Watches the fence behind a sync_file descriptor.
-    ///
-    /// The watch must be dropped before the worker is.
     pub(crate) fn watch(&self, fd: i32) -> Result<Watch> {
         // SAFETY: The worker is valid; the helper checks the descriptor.
         let raw = kernel::error::from_err_ptr(unsafe { nvdla_watch_create(fd, self.0) })?;
@@ -172,8 +194,11 @@ impl Worker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // SAFETY: Nobody else has the pointer; the works are waited for.
-        unsafe { nvdla_worker_destroy(self.0) };
+        // SAFETY: The reference is ours; after the first call no work runs, whoever still has a reference.
+        unsafe {
+            nvdla_worker_stop(self.0);
+            nvdla_worker_put(self.0);
+        }
     }
 }
 
@@ -209,32 +234,44 @@ fn device_raw<C: device::DeviceContext>(dev: &device::Device<C>) -> *mut binding
     core::ptr::from_ref(dev).cast_mut().cast()
 }
 
-/// How a device is brought back when it does not answer any more.
-pub(crate) struct Reset {
-    /// The device tree's reset lines; null where there are none.
-    lines: *mut c_void,
-}
+/// How a device is brought up, back when it does not answer any more, and to sleep.
+///
+/// It lives as long as the device is bound, and nobody uses it after that.
+pub(crate) struct Power(*mut c_void);
 
-// SAFETY: Reset lines may be pulled from any thread; the caller's lock makes it one at a time.
-unsafe impl Send for Reset {}
+// SAFETY: The functions may be called from any thread; the caller's lock makes it one at a time.
+unsafe impl Send for Power {}
 
-impl Reset {
-    /// The bus resets the device, if it can.
-    pub(crate) fn of_the_bus() -> Self {
-        Self { lines: core::ptr::null_mut() }
-    }
-
-    /// Turns on what the device tree names: reserved memory, clocks, resets. All of it is given back when the device is
-    /// unbound.
-    pub(crate) fn of_the_tree(dev: &device::Device<Bound>) -> Result<Self> {
+impl Power {
+    /// Turns on what the device tree names, if there is one: reserved memory, clocks, resets. All of it is given back
+    /// when the device is unbound.
+    pub(crate) fn start(dev: &device::Device<Bound>) -> Result<Self> {
         // SAFETY: The device is bound.
-        let lines = kernel::error::from_err_ptr(unsafe { nvdla_platform_start(device_raw(dev)) })?;
-        Ok(Self { lines })
+        let raw = kernel::error::from_err_ptr(unsafe { nvdla_power_start(device_raw(dev)) })?;
+        Ok(Self(raw))
     }
 
-    /// Resets the device.
-    pub(crate) fn perform(&self, dev: &device::Device) -> Result {
-        // SAFETY: The device exists; its reset lines are there as long as it is bound, and after that nobody calls this.
-        to_result(unsafe { nvdla_reset(device_raw(dev), self.lines) })
+    /// Resets the device: `EAGAIN` while the bus is busy with it, `ENOTSUPP` where there is no way.
+    ///
+    /// `unbinding` says that the caller is the unbinding of the device.
+    pub(crate) fn reset(&self, unbinding: bool) -> Result {
+        // SAFETY: Valid as long as the device is bound.
+        to_result(unsafe { nvdla_power_reset(self.0, unbinding) })
+    }
+
+    /// Takes the bus away from a device that goes on working.
+    pub(crate) fn isolate(&self) {
+        // SAFETY: Valid as long as the device is bound.
+        unsafe { nvdla_power_isolate(self.0) };
+    }
+
+    /// Lets `nvdla_core_suspend` and `nvdla_core_resume` be called with `core`.
+    ///
+    /// # Safety
+    ///
+    /// `core` must be what those two expect, and stay valid until the device is unbound.
+    pub(crate) unsafe fn manage(&self, core: *const c_void) {
+        // SAFETY: By this function's condition.
+        unsafe { nvdla_power_manage(self.0, core.cast_mut()) };
     }
 }

@@ -11,14 +11,16 @@
 struct dma_buf_attachment;
 struct dma_fence;
 struct device;
+struct nvdla_power;
 struct nvdla_watch;
 struct nvdla_worker;
 struct drm_device;
 struct drm_file;
 struct drm_gem_object;
 struct drm_gem_object_funcs;
-struct reset_control;
+struct seq_file;
 struct sg_table;
+struct sync_file;
 
 /*
  * The memory behind a GEM object: contiguous in DMA addresses, because the hardware has no scatter list.
@@ -44,22 +46,34 @@ struct drm_gem_object *nvdla_gem_from_fd(struct drm_device *drm, struct drm_file
 void nvdla_drm_extend(struct drm_device *drm);
 
 /* fence.c */
-u64 nvdla_fence_context(void);
-struct dma_fence *nvdla_fence_create(u64 context, u64 seqno);
-int nvdla_fence_export(struct dma_fence *fence);
+struct dma_fence *nvdla_fence_create(void);
+int nvdla_fence_reserve(struct dma_fence *fence, struct sync_file **sync);
+void nvdla_fence_install(int fd, struct sync_file *sync);
+void nvdla_fence_abandon(int fd, struct sync_file *sync);
 void nvdla_fence_signal(struct dma_fence *fence, int error);
 void nvdla_fence_put(struct dma_fence *fence);
 struct nvdla_watch *nvdla_watch_create(int fd, struct nvdla_worker *worker);
 void nvdla_watch_destroy(struct nvdla_watch *watch);
 int nvdla_watch_status(struct nvdla_watch *watch);
 
-/* platform_helper.c */
-struct reset_control *nvdla_platform_start(struct device *dev);
-int nvdla_reset(struct device *dev, struct reset_control *lines);
+/* power.c */
+struct nvdla_power *nvdla_power_start(struct device *dev);
+int nvdla_power_reset(struct nvdla_power *power, bool unbinding);
+void nvdla_power_isolate(struct nvdla_power *power);
+void nvdla_power_manage(struct nvdla_power *power, void *core);
+
+/* trace.c */
+void nvdla_trace_submit(struct device *dev, u64 client, u32 tasks);
+void nvdla_trace_task_start(struct device *dev, u64 client, u64 task);
+void nvdla_trace_interrupt(struct device *dev);
+void nvdla_trace_operation_end(struct device *dev, u32 operation, u8 unit);
+void nvdla_trace_task_end(struct device *dev, u64 client, u64 task, int status, u64 busy_ns);
 
 /* worker.c */
 struct nvdla_worker *nvdla_worker_create(void *core);
-void nvdla_worker_destroy(struct nvdla_worker *worker);
+void nvdla_worker_stop(struct nvdla_worker *worker);
+void nvdla_worker_get(struct nvdla_worker *worker);
+void nvdla_worker_put(struct nvdla_worker *worker);
 void nvdla_worker_kick(struct nvdla_worker *worker);
 void nvdla_worker_arm(struct nvdla_worker *worker, u64 ns);
 void nvdla_worker_disarm(struct nvdla_worker *worker);
@@ -71,5 +85,8 @@ struct drm_gem_object *nvdla_object_import(struct drm_device *drm, struct dma_bu
 u64 nvdla_client_busy_ns(struct drm_file *file);
 void nvdla_core_advance(void *core);
 void nvdla_core_expired(void *core);
+int nvdla_core_suspend(void *core);
+void nvdla_core_resume(void *core);
+void nvdla_core_show(struct drm_device *drm, struct seq_file *file);
 
 #endif

@@ -34,8 +34,6 @@ pub(crate) struct Identity {
     pub(crate) config: &'static Config,
     /// Its version register.
     pub(crate) version: u32,
-    /// It is a model, not hardware.
-    pub(crate) model: bool,
 }
 
 /// Finds the configuration; with `expected`, checks that the registers agree with it.
@@ -62,7 +60,7 @@ pub(crate) fn identify(
         }
     };
     let version = read(registers, config.family, Block::Glb, glb::S_NVDLA_HW_VERSION);
-    Ok(Identity { config, version, model: false })
+    Ok(Identity { config, version })
 }
 
 fn read(registers: &mut Registers<'_>, family: Family, block: Block, register: Register) -> u32 {

@@ -126,7 +126,8 @@ fn submit_first(dev: &Device, registered: &Registered<'_>, args: &mut first::Sub
     if args.num_tasks > first::MAX_TASKS_PER_SUBMIT {
         return Err(EINVAL);
     }
-    let accelerator = &registered.accelerator.0;
+    let accelerator = &registered.accelerator;
+    accelerator.trace_submit(file.inner().id, u32::from(args.num_tasks.max(1)));
     // Existing user space leaves `num_tasks` at one, and some of it at zero, and means one task by both.
     for task in copy_records::<{ first::SubmitTask::SIZE }>(args.tasks, usize::from(args.num_tasks.max(1)))? {
         let task = first::SubmitTask::from_bytes(&task);
@@ -148,7 +149,7 @@ fn submit_first(dev: &Device, registered: &Registered<'_>, args: &mut first::Sub
         jobs.push(accelerator.job(places, deadline)?, GFP_KERNEL)?;
         let client = file.inner().id;
         let sequence = accelerator.submit(client, jobs)?;
-        accelerator.wait(client, sequence, u64::MAX)??;
+        accelerator.wait_for_end(client, sequence)??;
     }
     Ok(())
 }
@@ -158,7 +159,7 @@ fn query(_: &Device, registered: &Registered<'_>, args: &mut queue::Query, _: &F
     if *args != queue::Query::default() {
         return Err(EINVAL);
     }
-    let accelerator = &registered.accelerator.0;
+    let accelerator = &registered.accelerator;
     let name = accelerator.config().name.as_bytes();
     for (to, from) in args.config.iter_mut().take(31).zip(name) {
         *to = *from;
@@ -175,8 +176,9 @@ fn query(_: &Device, registered: &Registered<'_>, args: &mut queue::Query, _: &F
 
 /// Queues tasks whose addresses are GEM handles. All are checked before the first is queued.
 fn submit(_: &Device, registered: &Registered<'_>, args: &mut queue::Submit, file: &File) -> Result {
-    let accelerator = &registered.accelerator.0;
+    let accelerator = &registered.accelerator;
     let client = file.inner().id;
+    accelerator.trace_submit(client, args.num_tasks);
     if args.reserved != 0
         || args.sequence != 0
         || args.out_fence != 0
@@ -220,13 +222,14 @@ fn submit(_: &Device, registered: &Registered<'_>, args: &mut queue::Submit, fil
             first.wait_for(accelerator.watch(i32::from_ne_bytes(record))?)?;
         }
     }
-    if args.flags & queue::SUBMIT_OUT_FENCE != 0 {
-        if let Some(last) = jobs.last_mut() {
-            args.out_fence = last.fence.export()?;
-        }
-    }
-    // A descriptor that was handed out stays valid when this fails: its fence then says so.
+    let descriptor = match jobs.last() {
+        Some(last) if args.flags & queue::SUBMIT_OUT_FENCE != 0 => Some(last.fence.reserve_descriptor()?),
+        _ => None,
+    };
     args.sequence = accelerator.submit(client, jobs)?;
+    if let Some(descriptor) = descriptor {
+        args.out_fence = descriptor.install();
+    }
     Ok(())
 }
 
@@ -235,7 +238,7 @@ fn wait(_: &Device, registered: &Registered<'_>, args: &mut queue::Wait, file: &
     if args.reserved != 0 || args.status != 0 {
         return Err(EINVAL);
     }
-    let ended = registered.accelerator.0.wait(file.inner().id, args.sequence, args.deadline_ns)?;
+    let ended = registered.accelerator.wait(file.inner().id, args.sequence, args.deadline_ns)?;
     args.status = ended.err().map_or(0, Error::to_errno);
     Ok(())
 }

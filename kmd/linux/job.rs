@@ -100,6 +100,14 @@ impl Places {
 /// The storage of a validated task.
 pub(crate) struct Slots(KVVec<Slot>);
 
+impl Slots {
+    /// Room for a task. Apart from its caller, because an empty slot is a good part of a kernel stack.
+    #[inline(never)]
+    fn new(count: usize) -> Result<Self> {
+        Ok(Self(KVVec::from_elem(Slot::default(), count, GFP_KERNEL)?))
+    }
+}
+
 impl AsRef<[Slot]> for Slots {
     fn as_ref(&self) -> &[Slot] {
         &self.0
@@ -145,13 +153,9 @@ impl Job {
         fence: Fence,
     ) -> Result<Self, Refusal> {
         let refused = |reason| Refusal { error: EINVAL, reason: Some(reason) };
-        let no_memory = |_| Refusal { error: ENOMEM, reason: None };
         let count = Task::<()>::slots(&places).map_err(refused)?;
-        let mut slots = KVVec::with_capacity(count, GFP_KERNEL).map_err(no_memory)?;
-        for _ in 0..count {
-            slots.push(Slot::default(), GFP_KERNEL).map_err(no_memory)?;
-        }
-        let task = Task::parse(config, &places, Slots(slots)).map_err(refused)?;
+        let slots = Slots::new(count).map_err(|_| Refusal { error: ENOMEM, reason: None })?;
+        let task = Task::parse(config, &places, slots).map_err(refused)?;
         Ok(Self { sequence: 0, task: Some(task), places, deadline, fence, watches: KVec::new() })
     }
 

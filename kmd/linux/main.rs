@@ -26,6 +26,7 @@ mod job;
 mod pci;
 mod platform;
 mod show;
+mod trace;
 mod window;
 
 use kernel::{

@@ -16,8 +16,11 @@ use kernel::{
 };
 
 use super::{
-    driver,
-    ffi::Reset,
+    driver::{
+        self,
+        Found, //
+    },
+    uapi::queue::PCI_SUBSYSTEM_MODEL,
     window::Window, //
 };
 
@@ -58,7 +61,8 @@ impl pci::Driver for Driver {
         let vectors = KBox::new(bound.alloc_irq_vectors(1, 1, pci::IrqTypes::all())?, GFP_KERNEL)?;
         // SAFETY: The box lives in the device's data behind the handler that borrows it, and its content does not move.
         let borrowed: &'bound pci::IrqVectorRegistration<'bound> = unsafe { &*core::ptr::from_ref(&*vectors) };
-        let device = driver::probe(bound.as_ref(), window, borrowed.index(0)?.into(), None, Reset::of_the_bus())?;
+        let found = Found { window, config: None, model: pdev.subsystem_device_id() == PCI_SUBSYSTEM_MODEL };
+        let device = driver::probe(bound.as_ref(), found, borrowed.index(0)?.into())?;
         Ok(Data { _device: device, _vectors: vectors })
     }
 }

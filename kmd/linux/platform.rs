@@ -17,8 +17,10 @@ use kernel::{
 };
 
 use super::{
-    driver,
-    ffi::Reset,
+    driver::{
+        self,
+        Found, //
+    },
     uapi::config::{
         self,
         Config, //
@@ -61,11 +63,11 @@ impl platform::Driver for Driver {
         // SAFETY: Nothing has been mapped for DMA before.
         unsafe { pdev.dma_set_mask_and_coherent(DmaMask::new::<64>())? };
         let bound: &'bound platform::Device<Bound> = pdev;
-        let reset = Reset::of_the_tree(bound.as_ref())?;
         let request = bound.io_request_by_index(0).ok_or(ENODEV)?;
         let window = Window::Platform(request.iomap()?.into_devres()?);
         let irq = bound.irq_by_index(0)?;
-        let device = driver::probe(bound.as_ref(), window, irq, info.copied(), reset)?;
+        let found = Found { window, config: info.copied(), model: false };
+        let device = driver::probe(bound.as_ref(), found, irq)?;
         Ok(Data { _device: device })
     }
 }

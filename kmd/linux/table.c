@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * DRM's driver table. The kernel crate makes it a constant without import of foreign buffers and without usage figures;
- * a device gets a copy that has both, before it is registered.
+ * a device gets a copy that has both, and a debugfs file, before it is registered.
  */
 
 #include <linux/fs.h>
 #include <linux/mutex.h>
+#include <drm/drm_debugfs.h>
 #include <drm/drm_drv.h>
 #include <drm/drm_file.h>
 #include <drm/drm_print.h>
@@ -16,6 +17,14 @@ static void nvdla_show_fdinfo(struct drm_printer *printer, struct drm_file *file
 {
 	drm_printf(printer, "drm-engine-dla:\t%llu ns\n", nvdla_client_busy_ns(file));
 	drm_show_memory_stats(printer, file);
+}
+
+static int nvdla_state_show(struct seq_file *file, void *data)
+{
+	struct drm_debugfs_entry *entry = file->private;
+
+	nvdla_core_show(entry->dev, file);
+	return 0;
 }
 
 /* Both outlive every device and every open file: what is open holds the module. */
@@ -36,4 +45,5 @@ void nvdla_drm_extend(struct drm_device *drm)
 		nvdla_driver.fops = &nvdla_fops;
 	}
 	drm->driver = &nvdla_driver;
+	drm_debugfs_add_file(drm, "state", nvdla_state_show, NULL);
 }

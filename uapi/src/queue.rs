@@ -17,6 +17,8 @@ pub const SUBMIT_COMMAND: u32 = 0x05;
 /// DRM driver command of [`Wait`].
 pub const WAIT_COMMAND: u32 = 0x06;
 
+/// The PCI subsystem number with which a virtual device says that it is a model ("MO").
+pub const PCI_SUBSYSTEM_MODEL: u16 = 0x4d4f;
 /// [`Query::flags`]: the device is a model, not hardware.
 pub const QUERY_MODEL: u32 = 1 << 0;
 /// [`Submit::flags`]: return a sync_file in [`Submit::out_fence`].

@@ -338,6 +338,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
         self.failure(hw, Cause::Deadline)
     }
 
+    /// What the running task is doing; `None` without one. Changes nothing.
+    pub fn observe(&mut self, hw: &mut impl Hardware) -> Option<Failure> {
+        self.failure(hw, Cause::Observed)
+    }
+
     /// Ends the running task and hands it back with what it was doing. The device keeps running what it was given: reset
     /// it, and then call [`Engine::reset`].
     pub fn abort(&mut self, hw: &mut impl Hardware) -> Option<(Task<S>, Failure)> {

@@ -14,6 +14,8 @@ pub enum Cause {
     Deadline,
     /// The caller ended it.
     Aborted,
+    /// It was not: somebody looked.
+    Observed,
 }
 
 /// An operation that a register group held when the task was ended.
@@ -47,7 +49,7 @@ impl fmt::Display for Running {
     }
 }
 
-/// A task that did not end by itself.
+/// A task that did not end by itself, or that runs and was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// Why it was ended.
@@ -85,6 +87,7 @@ impl fmt::Display for Failure {
         let cause = match self.cause {
             Cause::Deadline => "the deadline passed",
             Cause::Aborted => "the task was aborted",
+            Cause::Observed => "the task runs",
         };
         write!(f, "{cause} after {completed} of {total} operations")?;
         // What runs says more than what waits for it.

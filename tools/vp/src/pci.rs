@@ -5,6 +5,8 @@
 //! Source: PCI Local Bus Specification 3.0, chapters 6.1 (header), 6.8.1 (MSI capability); the engineering change notice
 //! "Advanced Capabilities for Conventional PCI" (function-level reset).
 
+use nvdla_uapi::queue::PCI_SUBSYSTEM_MODEL;
+
 /// Bytes of the configuration space.
 pub(crate) const SIZE: usize = 256;
 /// Bytes of BAR 0: the register window, rounded up to a power of two.
@@ -54,6 +56,7 @@ impl Configuration {
         this.set(0x08, &[1]);
         this.set(0x09, &CLASS);
         this.set(SUBSYSTEM, &VENDOR_NVIDIA.to_le_bytes());
+        this.set(SUBSYSTEM + 2, &PCI_SUBSYSTEM_MODEL.to_le_bytes());
         this.set(CAPABILITIES, &[MSI as u8]);
         this.set(INTERRUPT_PIN, &[1]);
         this.set(MSI, &[CAPABILITY_MSI, ADVANCED as u8]);

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Bringing a device up, back, to sleep and awake. What a device tree may name beside registers and the interrupt:
+ * clocks, resets, reserved memory. All optional, all given back when the device is unbound.
+ */
+
+#include <linux/clk.h>
+#include <linux/device.h>
+#include <linux/of_reserved_mem.h>
+#include <linux/pci.h>
+#include <linux/pm.h>
+#include <linux/reset.h>
+
+#include "helpers.h"
+
+struct nvdla_power {
+	struct device *dev;
+	struct clk_bulk_data *clocks;
+	int num_clocks;
+	struct reset_control *lines;	/* NULL where there are none */
+	void *core;			/* who is told of suspend and resume */
+};
+
+static void nvdla_power_release(struct device *dev, void *power)
+{
+}
+
+static void nvdla_release_memory(void *dev)
+{
+	of_reserved_mem_device_release(dev);
+}
+
+/* Pulls the lines once, on a controller that can do so by itself or not. */
+static int nvdla_reset_lines(struct reset_control *lines)
+{
+	int ret = reset_control_reset(lines);
+
+	if (ret == -ENOTSUPP)
+		ret = reset_control_assert(lines) ?: reset_control_deassert(lines);
+	return ret;
+}
+
+static int nvdla_start_tree(struct nvdla_power *power)
+{
+	struct device *dev = power->dev;
+	int ret;
+
+	ret = of_reserved_mem_device_init(dev);
+	if (!ret)
+		ret = devm_add_action_or_reset(dev, nvdla_release_memory, dev);
+	else if (ret == -ENODEV)
+		ret = 0;
+	if (ret)
+		return dev_err_probe(dev, ret, "reserved memory\n");
+
+	power->num_clocks = devm_clk_bulk_get_all_enabled(dev, &power->clocks);
+	if (power->num_clocks < 0)
+		return dev_err_probe(dev, power->num_clocks, "clocks\n");
+
+	power->lines = devm_reset_control_array_get_optional_exclusive(dev);
+	if (IS_ERR(power->lines))
+		return dev_err_probe(dev, PTR_ERR(power->lines), "resets\n");
+	ret = nvdla_reset_lines(power->lines);
+	if (ret)
+		return dev_err_probe(dev, ret, "resets\n");
+	return 0;
+}
+
+/* Turns on what the device tree names, if the device is in one. The result lives as long as the device is bound. */
+struct nvdla_power *nvdla_power_start(struct device *dev)
+{
+	struct nvdla_power *power = devres_alloc(nvdla_power_release, sizeof(*power), GFP_KERNEL);
+	int ret;
+
+	if (!power)
+		return ERR_PTR(-ENOMEM);
+	power->dev = dev;
+	devres_add(dev, power);
+	ret = dev->of_node ? nvdla_start_tree(power) : 0;
+	return ret ? ERR_PTR(ret) : power;
+}
+
+/*
+ * Resets the device through its bus or its reset lines; -ENOTSUPP where it has neither, -EAGAIN while somebody else
+ * holds the device. `unbinding` says that the caller is the driver core's unbinding, which holds it for us.
+ */
+int nvdla_power_reset(struct nvdla_power *power, bool unbinding)
+{
+	if (dev_is_pci(power->dev)) {
+		struct pci_dev *pdev = to_pci_dev(power->dev);
+
+		return unbinding ? pci_reset_function_locked(pdev) : pci_try_reset_function(pdev);
+	}
+	return power->lines ? nvdla_reset_lines(power->lines) : -ENOTSUPP;
+}
+
+/* Takes the bus away from a device that cannot be stopped in another way. Only PCI has such a switch. */
+void nvdla_power_isolate(struct nvdla_power *power)
+{
+	if (dev_is_pci(power->dev))
+		pci_clear_master(to_pci_dev(power->dev));
+}
+
+static int nvdla_suspend(struct device *dev)
+{
+	struct nvdla_power *power = devres_find(dev, nvdla_power_release, NULL, NULL);
+	int ret = nvdla_core_suspend(power->core);
+
+	if (!ret)
+		clk_bulk_disable_unprepare(power->num_clocks, power->clocks);
+	return ret;
+}
+
+static int nvdla_resume(struct device *dev)
+{
+	struct nvdla_power *power = devres_find(dev, nvdla_power_release, NULL, NULL);
+	int ret = clk_bulk_prepare_enable(power->num_clocks, power->clocks);
+
+	if (ret)
+		return ret;
+	nvdla_core_resume(power->core);
+	return 0;
+}
+
+static DEFINE_SIMPLE_DEV_PM_OPS(nvdla_pm_ops, nvdla_suspend, nvdla_resume);
+
+/*
+ * Tells the core of suspend and resume from now on. The kernel crate's bus drivers have no such callbacks, so they are
+ * put into the C driver that it registered; it is the same for each of its devices.
+ */
+void nvdla_power_manage(struct nvdla_power *power, void *core)
+{
+	power->core = core;
+	WRITE_ONCE(power->dev->driver->pm, pm_sleep_ptr(&nvdla_pm_ops));
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The trace events as functions, because Rust cannot call what a macro makes inline.
+ */
+
+#define CREATE_TRACE_POINTS
+#include "trace.h"
+
+#include "helpers.h"
+
+void nvdla_trace_submit(struct device *dev, u64 client, u32 tasks)
+{
+	trace_nvdla_submit(dev, client, tasks);
+}
+
+void nvdla_trace_task_start(struct device *dev, u64 client, u64 task)
+{
+	trace_nvdla_task_start(dev, client, task);
+}
+
+void nvdla_trace_interrupt(struct device *dev)
+{
+	trace_nvdla_interrupt(dev);
+}
+
+void nvdla_trace_operation_end(struct device *dev, u32 operation, u8 unit)
+{
+	trace_nvdla_operation_end(dev, operation, unit);
+}
+
+void nvdla_trace_task_end(struct device *dev, u64 client, u64 task, int status, u64 busy_ns)
+{
+	trace_nvdla_task_end(dev, client, task, status, busy_ns);
+}
