@@ -22,6 +22,7 @@ pub(crate) struct Memory {
     dev: *mut c_void,
     imported: *mut c_void,
     dma_buf: *mut c_void,
+    pool: *mut c_void,
 }
 
 impl Memory {
@@ -33,6 +34,7 @@ impl Memory {
             dev: core::ptr::null_mut(),
             imported: core::ptr::null_mut(),
             dma_buf: core::ptr::null_mut(),
+            pool: core::ptr::null_mut(),
         }
     }
 }

@@ -29,8 +29,9 @@ int nvdla_memory_alloc(struct drm_device *drm, u64 size, struct nvdla_memory *me
 		return -ENOMEM;
 	memory->dma_address = address;
 	memory->size = size;
-	/* The memory may outlive the driver's binding to the device, never the device. */
+	/* The memory may outlive the driver's binding to the device, never the device, nor the pool that it comes from. */
 	memory->dev = get_device(dev);
+	memory->pool = nvdla_pool_get(dev);
 	return 0;
 }
 
@@ -63,6 +64,7 @@ void nvdla_memory_free(struct nvdla_memory *memory)
 	if (!memory->dev)
 		return;
 	dma_free_attrs(memory->dev, memory->size, memory->vaddr, memory->dma_address, DMA_ATTR_WRITE_COMBINE);
+	nvdla_pool_put(memory->pool);
 	put_device(memory->dev);
 	memory->dev = NULL;
 }

@@ -11,6 +11,7 @@
 struct dma_buf_attachment;
 struct dma_fence;
 struct device;
+struct nvdla_pool;
 struct nvdla_power;
 struct nvdla_watch;
 struct nvdla_worker;
@@ -33,6 +34,7 @@ struct nvdla_memory {
 	struct device *dev;	/* allocator; NULL for imported memory */
 	struct sg_table *imported;
 	struct dma_buf *dma_buf;
+	struct nvdla_pool *pool;	/* reserved memory that it comes from, or NULL */
 };
 
 /* gem.c */
@@ -58,6 +60,8 @@ int nvdla_watch_status(struct nvdla_watch *watch);
 
 /* power.c */
 struct nvdla_power *nvdla_power_start(struct device *dev);
+struct nvdla_pool *nvdla_pool_get(struct device *dev);
+void nvdla_pool_put(struct nvdla_pool *pool);
 int nvdla_power_reset(struct nvdla_power *power, bool unbinding);
 void nvdla_power_isolate(struct nvdla_power *power);
 void nvdla_power_manage(struct nvdla_power *power, void *core);

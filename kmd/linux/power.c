@@ -6,28 +6,79 @@
 
 #include <linux/clk.h>
 #include <linux/device.h>
+#include <linux/kref.h>
 #include <linux/of_reserved_mem.h>
 #include <linux/pci.h>
 #include <linux/pm.h>
 #include <linux/reset.h>
+#include <linux/slab.h>
 
 #include "helpers.h"
 
+/* The reserved memory that the tree names for the device. Buffers may outlive the binding, so they hold it. */
+struct nvdla_pool {
+	struct kref references;
+	struct device *dev;
+};
+
 struct nvdla_power {
 	struct device *dev;
+	struct nvdla_pool *pool;	/* NULL where there is none */
 	struct clk_bulk_data *clocks;
 	int num_clocks;
 	struct reset_control *lines;	/* NULL where there are none */
 	void *core;			/* who is told of suspend and resume */
 };
 
-static void nvdla_power_release(struct device *dev, void *power)
+static void nvdla_pool_release(struct kref *references)
 {
+	struct nvdla_pool *pool = container_of(references, struct nvdla_pool, references);
+
+	of_reserved_mem_device_release(pool->dev);
+	put_device(pool->dev);
+	kfree(pool);
 }
 
-static void nvdla_release_memory(void *dev)
+void nvdla_pool_put(struct nvdla_pool *pool)
 {
-	of_reserved_mem_device_release(dev);
+	if (pool)
+		kref_put(&pool->references, nvdla_pool_release);
+}
+
+static void nvdla_power_release(struct device *dev, void *resource)
+{
+	struct nvdla_power *power = resource;
+
+	nvdla_pool_put(power->pool);
+}
+
+/* The pool of a bound device with a reference for the caller, or NULL. */
+struct nvdla_pool *nvdla_pool_get(struct device *dev)
+{
+	struct nvdla_power *power = devres_find(dev, nvdla_power_release, NULL, NULL);
+
+	if (!power || !power->pool)
+		return NULL;
+	kref_get(&power->pool->references);
+	return power->pool;
+}
+
+static int nvdla_start_pool(struct nvdla_power *power)
+{
+	struct nvdla_pool *pool;
+	int ret = of_reserved_mem_device_init(power->dev);
+
+	if (ret)
+		return ret == -ENODEV ? 0 : ret;
+	pool = kzalloc(sizeof(*pool), GFP_KERNEL);
+	if (!pool) {
+		of_reserved_mem_device_release(power->dev);
+		return -ENOMEM;
+	}
+	kref_init(&pool->references);
+	pool->dev = get_device(power->dev);
+	power->pool = pool;
+	return 0;
 }
 
 /* Pulls the lines once, on a controller that can do so by itself or not. */
@@ -45,11 +96,8 @@ static int nvdla_start_tree(struct nvdla_power *power)
 	struct device *dev = power->dev;
 	int ret;
 
-	ret = of_reserved_mem_device_init(dev);
-	if (!ret)
-		ret = devm_add_action_or_reset(dev, nvdla_release_memory, dev);
-	else if (ret == -ENODEV)
-		ret = 0;
+	/* Busy while buffers of an earlier binding are still open. */
+	ret = nvdla_start_pool(power);
 	if (ret)
 		return dev_err_probe(dev, ret, "reserved memory\n");
 
