@@ -66,13 +66,13 @@ void nvdla_worker_put(struct nvdla_worker *worker)
 /* May be called in any context. */
 void nvdla_worker_kick(struct nvdla_worker *worker)
 {
-	queue_work(system_unbound_wq, &worker->kick);
+	queue_work(system_dfl_wq, &worker->kick);
 }
 
 /* Moves the deadline to `ns` nanoseconds from now. */
 void nvdla_worker_arm(struct nvdla_worker *worker, u64 ns)
 {
-	mod_delayed_work(system_unbound_wq, &worker->watchdog, nsecs_to_jiffies(ns) + 1);
+	mod_delayed_work(system_dfl_wq, &worker->watchdog, nsecs_to_jiffies(ns) + 1);
 }
 
 void nvdla_worker_disarm(struct nvdla_worker *worker)
