@@ -67,8 +67,8 @@ use super::{
     },
 };
 
-/// How many of a client's ended tasks keep their status for a later wait.
-const REMEMBERED: usize = 64;
+/// How many of a client's ended tasks keep their status for a later wait: all that it can have queued.
+const REMEMBERED: usize = MAX_QUEUED as usize;
 /// How long until a reset is tried again for which the bus had no time.
 const RESET_RETRY_NS: u64 = 20_000_000;
 
@@ -126,8 +126,8 @@ struct Queue {
     /// Sequence numbers: given out last, and ended last.
     submitted: u64,
     ended: u64,
-    /// How the last tasks ended, by sequence number modulo the length.
-    results: [Result; REMEMBERED],
+    /// How the last tasks ended, by sequence number modulo the length, which is [`REMEMBERED`].
+    results: KVec<Result>,
     busy_ns: u64,
 }
 
@@ -209,10 +209,10 @@ impl Accelerator {
 
     /// A new client's number.
     pub(crate) fn add_client(&self) -> Result<u64> {
+        let results = KVec::from_elem(Ok(()), REMEMBERED, GFP_KERNEL)?;
         let mut state = self.state.lock();
         let client = state.last_client + 1;
-        let queue =
-            Queue { client, jobs: KVec::new(), submitted: 0, ended: 0, results: [Ok(()); REMEMBERED], busy_ns: 0 };
+        let queue = Queue { client, jobs: KVec::new(), submitted: 0, ended: 0, results, busy_ns: 0 };
         state.clients.push(queue, GFP_KERNEL)?;
         state.last_client = client;
         Ok(client)
@@ -296,7 +296,7 @@ impl Accelerator {
                 return Err(EINVAL);
             }
             if sequence <= queue.ended {
-                return Ok(queue.results[sequence as usize % REMEMBERED]);
+                return queue.result(sequence).ok_or(ESTALE);
             }
             if gone {
                 return Err(ENODEV);
@@ -324,7 +324,7 @@ impl Accelerator {
             let gone = state.worker.is_none();
             let queue = state.queue(client).ok_or(ENODEV)?;
             if sequence <= queue.ended {
-                return Ok(queue.results[sequence as usize % REMEMBERED]);
+                return queue.result(sequence).ok_or(ESTALE);
             }
             if gone {
                 return Err(ENODEV);
@@ -422,8 +422,7 @@ impl Accelerator {
             for queue in &mut state.clients {
                 let jobs = core::mem::replace(&mut queue.jobs, KVec::new());
                 for job in &jobs {
-                    queue.results[job.sequence as usize % REMEMBERED] = Err(ENODEV);
-                    queue.ended = job.sequence;
+                    queue.end(job.sequence, Err(ENODEV));
                 }
                 // Without memory the jobs go right here, which only means under the lock.
                 let _ = cancelled.push(jobs, GFP_KERNEL);
@@ -480,7 +479,9 @@ impl Accelerator {
             let deadline = job.deadline.from(now, self.default_timeout_ns());
             let Job { sequence, places, fence, .. } = job;
             state.running = Some(Running { client, sequence, places, fence, started_ns: now });
-            if let Some(Err(error)) = dependency {
+            // A fence that failed, or a deadline that passed while it was queued: the device is not asked.
+            let refused = dependency.and_then(Result::err).or((deadline <= now).then_some(ETIMEDOUT));
+            if let Some(error) = refused {
                 self.finish(state, Err(error));
                 continue;
             }
@@ -534,8 +535,7 @@ impl Accelerator {
     fn fail_queued(&self, state: &mut State) {
         for queue in &mut state.clients {
             while let Ok(mut job) = queue.jobs.remove(0) {
-                queue.results[job.sequence as usize % REMEMBERED] = Err(EIO);
-                queue.ended = job.sequence;
+                queue.end(job.sequence, Err(EIO));
                 job.fence.signal(Err(EIO));
             }
         }
@@ -551,8 +551,7 @@ impl Accelerator {
         let busy = now_ns().saturating_sub(running.started_ns);
         if let Some(queue) = state.queue(running.client) {
             queue.busy_ns += busy;
-            queue.ended = running.sequence;
-            queue.results[running.sequence as usize % REMEMBERED] = result;
+            queue.end(running.sequence, result);
         }
         running.fence.signal(result);
         trace::task_end(&self.dev, running.client, running.sequence, result, busy);
@@ -628,6 +627,22 @@ impl State {
 }
 
 impl Queue {
+    /// A task has ended. A client's tasks end in the order of their numbers.
+    fn end(&mut self, sequence: u64, result: Result) {
+        self.ended = sequence;
+        if let Some(slot) = self.results.get_mut(sequence as usize % REMEMBERED) {
+            *slot = result;
+        }
+    }
+
+    /// How a task that has ended did; `None` once it is forgotten.
+    fn result(&self, sequence: u64) -> Option<Result> {
+        if sequence + REMEMBERED as u64 <= self.ended {
+            return None;
+        }
+        self.results.get(sequence as usize % REMEMBERED).copied()
+    }
+
     /// Whether the first task may run: what it waits for has happened.
     fn is_ready(&self) -> bool {
         self.jobs.first().is_some_and(|job| job.dependency().is_some())

@@ -109,6 +109,9 @@ pub struct Submit {
 }
 
 /// Waits for a task of this client.
+///
+/// Fails with `ETIMEDOUT` when the deadline passes first, `EINVAL` for a number that was not given out, `ESTALE` for one
+/// after which [`MAX_QUEUED`] others have ended, `ENODEV` when the device has gone. A signal interrupts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Wait {
