@@ -6,6 +6,7 @@ use super::super::feature::Cube;
 use super::super::{Element, Extents, Layout, Order};
 use super::run::Transpose;
 use super::{bytes_of, bytes_of_mut, in_parallel, Destination};
+use core::ops::Range;
 
 /// Bytes of plain NHWC data that are moved to all surfaces before the next.
 const BLOCK: usize = 16 << 10;
@@ -70,7 +71,7 @@ impl Runs {
 
     /// Calls `visit` for pieces of each surface's runs: channels, first byte of the piece's plain plane rows (NCHW), and
     /// of the piece in memory, pixels.
-    fn each_surface_run(&self, units: core::ops::Range<usize>, visit: impl Fn(usize, usize, usize, usize)) {
+    fn each_surface_run(&self, units: Range<usize>, visit: impl Fn(usize, usize, usize, usize)) {
         for unit in units {
             let (first, unit) = (unit % self.pieces() * PIECE, unit / self.pieces());
             let (run, surface) = (unit % self.runs, unit / self.runs % self.surfaces);
@@ -82,9 +83,10 @@ impl Runs {
         }
     }
 
-    /// Calls `visit` for blocks of pixels of all surfaces: surface, channels, first byte in plain NHWC data, first byte
-    /// in memory, pixels.
-    fn each_block(&self, units: core::ops::Range<usize>, visit: impl Fn(usize, usize, usize, usize)) {
+    /// Calls `visit` for blocks of pixels of all surfaces, `together` of them where so many are full: surfaces, first byte
+    /// in plain NHWC data, first byte in memory, pixels.
+    fn each_block(&self, units: Range<usize>, together: usize, visit: impl Fn(Range<usize>, usize, usize, usize)) {
+        let full = self.extents.c as usize / self.lanes;
         let pixel = self.extents.c as usize * self.bytes;
         let block = (BLOCK / pixel).max(1);
         for unit in units {
@@ -94,17 +96,55 @@ impl Runs {
             while first < end {
                 let pixels = block.min(end - first);
                 let plain = (unit * self.pixels + first) * pixel;
-                for surface in 0..self.surfaces {
+                let mut surface = 0;
+                while surface < self.surfaces {
+                    // Where some full surfaces are left over, a few go a second time with them.
+                    if together > 2 && full >= together && (full - together + 1..full).contains(&surface) {
+                        surface = full - together;
+                    }
+                    let next = surface + if surface + together <= full { together } else { 1 };
                     let memory = n * self.cube_stride
                         + surface * self.surface_stride
                         + run * self.line_stride
                         + first * self.atom;
-                    visit(surface, plain + surface * self.atom, memory, pixels);
+                    visit(surface..next, plain + surface * self.atom, memory, pixels);
+                    surface = next;
                 }
                 first += pixels;
             }
         }
     }
+}
+
+/// Blocks of K x K units of 64 / K bytes, transposed: rows `strides[0]` apart become rows `strides[1]` apart, and a block
+/// follows the last at `steps`.
+///
+/// # Safety
+/// Both sides hold 64 bytes in each of K rows of each of `blocks`.
+pub(super) type Squares =
+    unsafe fn(source: *const u8, target: *mut u8, strides: [usize; 2], steps: [usize; 2], blocks: usize);
+
+/// The code that moves pixels' atoms of several surfaces, and how many surfaces.
+fn squares(atom: usize) -> (Option<Squares>, usize) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(squares) = super::x86::squares(atom) {
+        return (Some(squares), 64 / atom);
+    }
+    (None, 1)
+}
+
+/// Copies chunks of an atom's size, `stride` apart, to `blocks` blocks of 64 bytes.
+///
+/// # Safety
+/// Both sides hold them.
+pub(super) type Collect = unsafe fn(source: *const u8, stride: usize, target: *mut u8, blocks: usize);
+
+/// The code that brings atoms together.
+fn collect(atom: usize) -> Option<Collect> {
+    #[cfg(target_arch = "x86_64")]
+    return super::x86::collect(atom);
+    #[cfg(not(target_arch = "x86_64"))]
+    return None;
 }
 
 /// Clears what no element or padding lane of a run will be written to.
@@ -138,12 +178,22 @@ pub(in super::super) fn pack<T: Element>(cube: &Cube, order: Order, plain: &[T],
         }
         Order::Nhwc => {
             let pixel = runs.extents.c as usize * runs.bytes;
+            let collect = collect(runs.atom);
             in_parallel(n * runs.runs * runs.pieces(), plain.len(), |part| {
-                runs.each_block(part, |surface, from, to, pixels| {
-                    let used = runs.channels(surface) * runs.bytes;
+                runs.each_block(part, 1, |surfaces, from, to, pixels| {
+                    let used = runs.channels(surfaces.start) * runs.bytes;
                     // SAFETY: the offsets are those of the block's pixels in this surface, inside both slices; parts
                     // write different pieces.
-                    unsafe { gather(plain.as_ptr().add(from), pixel, used, target.at(to), runs.atom, pixels) };
+                    unsafe {
+                        let (from, to) = (plain.as_ptr().add(from), target.at(to));
+                        let mut done = 0;
+                        if let (Some(collect), true) = (collect, used == runs.atom) {
+                            done = pixels * runs.atom / 64 * 64 / runs.atom;
+                            collect(from, pixel, to, done * runs.atom / 64);
+                        }
+                        let (from, to) = (from.add(done * pixel), to.add(done * runs.atom));
+                        gather(from, pixel, used, to, runs.atom, pixels - done);
+                    }
                 });
             });
         }
@@ -173,11 +223,25 @@ pub(in super::super) fn unpack<T: Element>(cube: &Cube, order: Order, memory: &[
         }
         Order::Nhwc => {
             let pixel = runs.extents.c as usize * runs.bytes;
+            let (squares, together) = squares(runs.atom);
             in_parallel(n * runs.runs * runs.pieces(), bytes, |part| {
-                runs.each_block(part, |surface, to, from, pixels| {
-                    let used = runs.channels(surface) * runs.bytes;
+                runs.each_block(part, together, |surfaces, to, from, pixels| {
                     // SAFETY: as in `pack`, with the slices changed about.
-                    unsafe { scatter(memory.as_ptr().add(from), runs.atom, used, target.at(to), pixel, pixels) };
+                    unsafe {
+                        let (from, to) = (memory.as_ptr().add(from), target.at(to));
+                        let mut done = 0;
+                        if let (Some(squares), true) = (squares, surfaces.len() > 1) {
+                            let steps = [together * runs.atom, together * pixel];
+                            squares(from, to, [runs.surface_stride, pixel], steps, pixels / together);
+                            done = pixels / together * together;
+                        }
+                        for (index, surface) in surfaces.enumerate() {
+                            let used = runs.channels(surface) * runs.bytes;
+                            let from = from.add(done * runs.atom + index * runs.surface_stride);
+                            let to = to.add(done * pixel + index * runs.atom);
+                            scatter(from, runs.atom, used, to, pixel, pixels - done);
+                        }
+                    }
                 });
             });
         }

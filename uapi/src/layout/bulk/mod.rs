@@ -6,6 +6,8 @@
 //! program runs (AVX-512 with VBMI, AVX2, else portable blocks); conversions of [`THREADS_FROM`] bytes or more are
 //! spread over the machine's cores.
 
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 mod feature;
 mod pixel;
 mod run;

@@ -8,6 +8,8 @@ use super::{in_parallel, Destination};
 
 /// Pixels of a block.
 pub(super) const PIXELS: usize = 16;
+/// Pixels of a line that are one piece of work.
+const PIECE: usize = 16 << 10;
 /// Bytes of a block's RGB.
 pub(super) const SOURCE: usize = PIXELS * 3;
 /// What makes components of permuted bytes, in which every source byte stands twice.
@@ -119,32 +121,47 @@ pub(in super::super) fn rgb(image: &Image, rgb: &[u8], alpha: u8, planes: [&mut 
     #[cfg(not(target_arch = "x86_64"))]
     let shuffle: Option<Shuffle> = None;
     let Some(shuffle) = shuffle else { return 0 };
+    // Where no line of any plane has padding, they are one line.
+    let is_packed = (0..image.format().planes).all(|plane| image.line_stride(plane) == image.line_bytes(plane));
+    let (width, height) = if is_packed { (width * height, 1) } else { (width, height) };
+    // A line's pieces are what threads share: whole blocks, but for the last.
+    let (pieces, width_of_line) = (width.div_ceil(PIECE), width);
     for (plane, memory) in planes.into_iter().enumerate() {
         let Some(block) = &blocks[plane] else { continue };
         assert!(memory.len() as u64 >= image.span(plane as u32));
         let target = Destination(memory.as_mut_ptr());
         let pixel = block.len / PIXELS;
-        in_parallel(height, memory.len(), |lines| {
-            for line in lines {
-                let to = image.pixel_offset(plane as u32, line as u32, 0) as usize;
+        in_parallel(height * pieces, memory.len(), |parts| {
+            for part in parts {
+                let (line, first) = (part / pieces, part % pieces * PIECE);
+                let width = PIECE.min(width - first);
+                let start = line * width_of_line + first;
+                let to = image.pixel_offset(plane as u32, line as u32, 0) as usize + first * pixel;
                 // Of the last line, the last block would read past the source.
-                let readable = (rgb.len() - line * width * 3).saturating_sub(16) / SOURCE;
+                let readable = (rgb.len() - start * 3).saturating_sub(16) / SOURCE;
                 let whole = readable.min(width / PIXELS);
-                // SAFETY: the line's whole blocks and 16 bytes more lie in the source, and its pixels in the plane. Parts
-                // write different lines.
-                unsafe { shuffle(block, alpha, rgb.as_ptr().add(line * width * 3), target.at(to), whole) };
+                // SAFETY: the piece's whole blocks and 16 bytes more lie in the source, and its pixels in the plane. Parts
+                // write different pieces.
+                unsafe { shuffle(block, alpha, rgb.as_ptr().add(start * 3), target.at(to), whole) };
                 // What is left goes through a copy with 16 bytes more; the last block may overlap the one before.
                 let mut done = whole * PIXELS;
                 while done < width {
-                    let first = done.min(width - PIXELS);
+                    let first = done.min(width.saturating_sub(PIXELS));
+                    let pixels = PIXELS.min(width);
                     let mut copy = [0; SOURCE + 16];
-                    copy[..SOURCE].copy_from_slice(&rgb[(line * width + first) * 3..][..SOURCE]);
-                    // SAFETY: a block and 16 bytes more lie in the copy, and its pixels in the plane.
-                    unsafe { shuffle(block, alpha, copy.as_ptr(), target.at(to + first * pixel), 1) };
-                    done = first + PIXELS;
+                    copy[..pixels * 3].copy_from_slice(&rgb[(start + first) * 3..][..pixels * 3]);
+                    let mut made = [0; 8 * PIXELS];
+                    // SAFETY: a block and 16 bytes more lie in the copy, and a block's bytes in what it makes; its pixels
+                    // lie in the plane.
+                    unsafe {
+                        shuffle(block, alpha, copy.as_ptr(), made.as_mut_ptr(), 1);
+                        let to = target.at(to + first * pixel);
+                        core::ptr::copy_nonoverlapping(made.as_ptr(), to, pixels * pixel);
+                    }
+                    done = first + pixels;
                 }
             }
         });
     }
-    width as u32
+    extents.w
 }

@@ -74,6 +74,13 @@ impl Transpose {
         // SAFETY: whole tiles lie inside the rows and the target.
         unsafe { (self.pack)(source, stride, target, whole) };
         let mut done = whole * TILE;
+        if whole > 0 && done < row {
+            // The last tile is a whole one too, and packs some pixels a second time.
+            let last = row - TILE;
+            // SAFETY: as above.
+            unsafe { (self.pack)(source.add(last), stride, target.add(last * self.rows), 1) };
+            return;
+        }
         if row - done >= TILE {
             let mut stage = Stage([0; MAX_ROWS * PITCH]);
             while row - done >= TILE {
@@ -121,6 +128,12 @@ impl Transpose {
         // SAFETY: whole tiles lie inside the source and the rows.
         unsafe { (self.unpack)(source, target, stride, whole) };
         let mut done = whole * TILE;
+        if whole > 0 && done < row {
+            let last = row - TILE;
+            // SAFETY: as above.
+            unsafe { (self.unpack)(source.add(last * self.rows), target.add(last), stride, 1) };
+            return;
+        }
         if row - done >= TILE {
             let mut stage = Stage([0; MAX_ROWS * PITCH]);
             while row - done >= TILE {
@@ -237,7 +250,7 @@ mod tests {
                 codes.extend(super::super::x86::avx2_transpose(rows, bytes));
             }
             if std::is_x86_feature_detected!("avx512vbmi") && std::is_x86_feature_detected!("avx512vl") {
-                codes.extend(super::super::x86::avx512_transpose(rows, bytes));
+                codes.extend(super::super::avx512::transpose(rows, bytes));
             }
         }
         codes

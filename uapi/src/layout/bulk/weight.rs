@@ -30,15 +30,14 @@ pub(super) struct Permutation {
 }
 
 impl Permutation {
-    /// The transposition of channels x `positions` elements (or with `back` of positions x channels), where the
-    /// channels of `bytes` each fill a register.
-    const fn new(positions: usize, bytes: usize, back: bool) -> Self {
+    /// The transposition of `positions` x channels elements, where the channels of `bytes` each fill a register.
+    const fn new(positions: usize, bytes: usize) -> Self {
         let lanes = 64 / bytes;
         let mut plan =
             Self { count: positions, index: [[0; 64]; MAX_REGISTERS], mask: [[0; MAX_REGISTERS / 2]; MAX_REGISTERS] };
         let mut at = 0;
         while at < positions * lanes {
-            let from = if back { at % positions * lanes + at / positions } else { at % lanes * positions + at / lanes };
+            let from = at % positions * lanes + at / positions;
             let (register, lane) = (at / lanes, at % lanes);
             plan.index[register][lane * bytes] = (from % (2 * lanes)) as u8;
             plan.mask[register][from / (2 * lanes)] |= 1 << lane;
@@ -48,12 +47,10 @@ impl Permutation {
     }
 
     /// The tables of the usual kernels, 2x2, 3x3 and 5x5.
-    fn usual(positions: usize, bytes: usize, back: bool) -> Option<&'static Self> {
-        static TABLES: [[[Permutation; 2]; 2]; 3] = {
-            const fn both(positions: usize) -> [[Permutation; 2]; 2] {
-                let one = [Permutation::new(positions, 1, false), Permutation::new(positions, 1, true)];
-                let two = [Permutation::new(positions, 2, false), Permutation::new(positions, 2, true)];
-                [one, two]
+    fn usual(positions: usize, bytes: usize) -> Option<&'static Self> {
+        static TABLES: [[Permutation; 2]; 3] = {
+            const fn both(positions: usize) -> [Permutation; 2] {
+                [Permutation::new(positions, 1), Permutation::new(positions, 2)]
             }
             [both(4), both(9), both(25)]
         };
@@ -63,9 +60,22 @@ impl Permutation {
             25 => 2,
             _ => return None,
         };
-        Some(&TABLES[which][bytes - 1][usize::from(back)])
+        Some(&TABLES[which][bytes - 1])
     }
 }
+
+/// Where 64 bytes of the elements of a position come from: element `i` of lane `l` of 16 bytes from the kernel's channel
+/// that starts at `lanes[l] + rows[i]`.
+pub(super) struct Rows {
+    pub(super) lanes: [usize; 4],
+    pub(super) rows: [usize; 16],
+}
+
+/// Copies positions `stored` of the 16 bytes that each channel of `rows` has at `source` to `target`, `to` bytes apart.
+///
+/// # Safety
+/// 16 bytes of each channel can be read, and 64 bytes of each stored position written.
+pub(super) type Positions = unsafe fn(rows: &Rows, source: *const u8, target: *mut u8, to: usize, stored: Range<usize>);
 
 /// What all conversions of some weights share.
 struct Plan {
@@ -125,6 +135,68 @@ impl Plan {
         ((kernel * self.positions + position) * self.channels + channel) * self.bytes
     }
 
+    /// Packs elements of a block, 64 bytes of all positions at a time, and returns how many are done.
+    ///
+    /// # Safety
+    /// `plain` and `target` have the sizes of the whole weights.
+    #[allow(clippy::manual_is_multiple_of)] // not in the oldest compiler supported
+    unsafe fn by_positions(&self, code: Positions, block: &Block, plain: &[u8], target: Destination) -> usize {
+        let Self { bytes, positions, .. } = *self;
+        let lane = 16 / bytes;
+        let together = block.channels % lane == 0;
+        if !together && lane % block.channels != 0 {
+            return 0;
+        }
+        let (channel, kernel) = (positions * bytes, self.channels * positions * bytes);
+        let at = |element: usize| element / block.channels * kernel + element % block.channels * channel;
+        let mut rows = Rows { lanes: [0; 4], rows: [0; 16] };
+        for (index, row) in rows.rows[..lane].iter_mut().enumerate() {
+            *row = if together { index * channel } else { at(index) };
+        }
+        let first = self.kcrs(block.first_kernel, block.first_channel);
+        let step = block.kernels * block.channels * bytes;
+        let mut done = 0;
+        let (mut k, mut c) = (0, 0);
+        while done + 4 * lane <= block.kernels * block.channels {
+            for place in &mut rows.lanes {
+                *place = k * kernel + c * channel;
+                c += lane;
+                while c >= block.channels {
+                    c -= block.channels;
+                    k += 1;
+                }
+            }
+            let (lowest, highest) = (first + rows.lanes[0], first + rows.lanes[3] + rows.rows[lane - 1]);
+            let mut position = 0;
+            while position < positions {
+                // The positions that are loaded: the last ones may begin before those that are missing, and what is loaded
+                // of few may begin or end outside of the channel, but not of the weights.
+                let mut from = position.min(positions.saturating_sub(lane)) as isize;
+                if highest + (from as usize + lane) * bytes > plain.len() {
+                    from -= (lane - positions.min(lane)) as isize;
+                }
+                let inside = |at: usize| at.checked_add_signed(from * bytes as isize);
+                match (inside(lowest), inside(highest)) {
+                    (Some(_), Some(last)) if last + 16 <= plain.len() => {}
+                    _ => return done,
+                }
+                let skipped = (position as isize - from) as usize;
+                let stored = skipped..lane.min(skipped + positions - position);
+                let next = position + stored.len();
+                // SAFETY: the lowest and the highest channel's bytes were checked to lie in the source; the positions'
+                // elements lie in the block.
+                unsafe {
+                    let source = plain.as_ptr().offset(first as isize + from * bytes as isize);
+                    let to = target.at(block.at + done * bytes + position * step);
+                    code(&rows, source, to, step, stored);
+                }
+                position = next;
+            }
+            done += 4 * lane;
+        }
+        done
+    }
+
     /// Channels that one permutation takes.
     fn step(&self) -> usize {
         64 / self.bytes
@@ -150,7 +222,7 @@ struct Permuter {
 
 impl Permuter {
     /// For blocks of this shape, where this machine has the code and it pays.
-    fn new(positions: usize, bytes: usize, back: bool) -> Option<Self> {
+    fn new(positions: usize, bytes: usize) -> Option<Self> {
         if !(2..=MAX_REGISTERS).contains(&positions) {
             return None;
         }
@@ -158,8 +230,8 @@ impl Permuter {
         let code = super::x86::permute(positions, bytes);
         #[cfg(not(target_arch = "x86_64"))]
         let code: Option<Permute> = None;
-        let usual = Permutation::usual(positions, bytes, back);
-        let own = || std::boxed::Box::new(Permutation::new(positions, bytes, back));
+        let usual = Permutation::usual(positions, bytes);
+        let own = || std::boxed::Box::new(Permutation::new(positions, bytes));
         code.map(|code| Self { code, own: usual.is_none().then(own), usual })
     }
 
@@ -176,11 +248,10 @@ pub(in super::super) fn pack<T: Element>(direct: &Direct, order: Order, plain: &
     memory[plain.len()..direct.size() as usize].fill(0);
     let target = Destination(memory.as_mut_ptr());
     let order = if plan.positions == 1 { Order::Nhwc } else { order };
-    let permuter = match order {
-        Order::Nchw => Permuter::new(plan.positions, plan.bytes, false),
-        Order::Nhwc => None,
-    };
-    let table = permuter.as_ref().and_then(|it| it.table().map(|table| (it.code, table)));
+    #[cfg(target_arch = "x86_64")]
+    let code = super::x86::positions(plan.bytes);
+    #[cfg(not(target_arch = "x86_64"))]
+    let code: Option<Positions> = None;
     in_parallel(plan.groups(), plain.len(), |part| {
         plan.each_block(part, |block| {
             let cube = block.channels * plan.bytes;
@@ -197,22 +268,12 @@ pub(in super::super) fn pack<T: Element>(direct: &Direct, order: Order, plain: &
                     }
                     return;
                 }
-                for k in 0..block.kernels {
-                    let from = plain.as_ptr().add(plan.kcrs(block.first_kernel + k, block.first_channel));
-                    let to = block.at + k * cube;
-                    let mut done = 0;
-                    if let Some((code, table)) = table {
-                        while done + plan.step() <= block.channels {
-                            let from = from.add(done * plan.positions * plan.bytes);
-                            code(table, from, 64, target.at(to + done * plan.bytes), step);
-                            done += plan.step();
-                        }
-                    }
-                    for channel in done..block.channels {
-                        let from = from.add(channel * plan.positions * plan.bytes);
-                        let to = target.at(to + channel * plan.bytes);
-                        copies(from, plan.bytes, to, step, plan.bytes, plan.positions);
-                    }
+                let done = code.map_or(0, |code| plan.by_positions(code, &block, plain, target));
+                for element in done..block.kernels * block.channels {
+                    let (k, channel) = (element / block.channels, element % block.channels);
+                    let from = plan.kcrs(block.first_kernel + k, block.first_channel + channel);
+                    let to = target.at(block.at + element * plan.bytes);
+                    copies(plain.as_ptr().add(from), plan.bytes, to, step, plan.bytes, plan.positions);
                 }
             }
         });
@@ -228,7 +289,7 @@ pub(in super::super) fn unpack<T: Element>(direct: &Direct, order: Order, memory
     let target = Destination(plain.as_mut_ptr());
     let order = if plan.positions == 1 { Order::Nhwc } else { order };
     let permuter = match order {
-        Order::Nchw => Permuter::new(plan.positions, plan.bytes, true),
+        Order::Nchw => Permuter::new(plan.positions, plan.bytes),
         Order::Nhwc => None,
     };
     let table = permuter.as_ref().and_then(|it| it.table().map(|table| (it.code, table)));

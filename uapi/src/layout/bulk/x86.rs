@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! Transposing tiles with AVX2 and AVX-512.
+//! Vector code for x86-64, and which of it this machine has.
 //!
-//! Both use a perfect shuffle. A tile's bytes are numbered (channel, pixel, byte of the element); interleaving the first
+//! Transposing tiles with AVX2 uses a perfect shuffle. A tile's bytes are numbered (channel, pixel, byte of the element); interleaving the first
 //! half of the registers with the second half by elements rotates the number's bits by one. As many interleavings as
 //! the channel has bits turn rows into atoms, and as many as the pixel has bits turn atoms into rows. Interleaving
 //! instructions work within 128 bits, so each 128-bit lane holds its own pixels.
 
 #![allow(clippy::needless_range_loop)] // registers are numbered as the shuffles are
 
+use super::feature::{Collect, Squares};
 use super::pixel::{Block, Finish, Shuffle};
 use super::run::{PackTiles, Transpose, UnpackTiles, TILE};
-use super::weight::{Permutation, Permute};
+use super::weight::{Permutation, Permute, Positions};
 use core::arch::x86_64::*;
 
 /// The fastest code for that shape that this machine has.
@@ -20,7 +21,7 @@ pub(super) fn transpose(rows: usize, bytes: usize) -> Option<Transpose> {
         && std::is_x86_feature_detected!("avx512bw")
         && std::is_x86_feature_detected!("avx512vl");
     if avx512 {
-        if let Some(transpose) = avx512_transpose(rows, bytes) {
+        if let Some(transpose) = super::avx512::transpose(rows, bytes) {
             return Some(transpose);
         }
     }
@@ -42,15 +43,6 @@ pub(super) fn avx2_transpose(rows: usize, bytes: usize) -> Option<Transpose> {
         _ => return None,
     };
     Some(Transpose { rows, bytes, pack, unpack })
-}
-
-/// AVX-512 code, for 32-byte atoms.
-pub(super) fn avx512_transpose(rows: usize, bytes: usize) -> Option<Transpose> {
-    match (rows, bytes) {
-        (32, 1) => Some(Transpose { rows, bytes, pack: avx512_pack_32x1, unpack: avx512_unpack_32x1 }),
-        (16, 2) => Some(Transpose { rows, bytes, pack: avx512_pack_16x2, unpack: avx512_unpack_16x2 }),
-        _ => None,
-    }
 }
 
 /// Interleaves the first half of `L` registers with the second half, `stages` times.
@@ -116,68 +108,6 @@ unsafe fn avx2_unpack<const L: usize, const B: usize>(source: *const u8, target:
     }
 }
 
-/// Index tables of the byte permutations: 4 rows of 16 pixels each from two registers, to 8 pixels of 8 rows.
-const fn rows_to_pixels(first_pixel: u8) -> [u8; 64] {
-    let mut index = [0; 64];
-    let mut at = 0;
-    while at < 64 {
-        let (pixel, row) = (at as u8 / 8 + first_pixel, at as u8 % 8);
-        index[at] = row / 4 * 64 + row % 4 * 16 + pixel;
-        at += 1;
-    }
-    index
-}
-
-/// Two registers of 8 pixels of 8 rows, to 4 rows of 16 pixels.
-const fn pixels_to_rows(first_row: u8) -> [u8; 64] {
-    let mut index = [0; 64];
-    let mut at = 0;
-    while at < 64 {
-        let (row, pixel) = (at as u8 / 16 + first_row, at as u8 % 16);
-        index[at] = pixel / 8 * 64 + pixel % 8 * 8 + row;
-        at += 1;
-    }
-    index
-}
-
-/// The same of 16-bit elements: 4 rows of 8 pixels each from two registers, to 4 pixels of 8 rows.
-const fn rows_to_pixels_16(first_pixel: u16) -> [u16; 32] {
-    let mut index = [0; 32];
-    let mut at = 0;
-    while at < 32 {
-        let (pixel, row) = (at as u16 / 8 + first_pixel, at as u16 % 8);
-        index[at] = row / 4 * 32 + row % 4 * 8 + pixel;
-        at += 1;
-    }
-    index
-}
-
-/// Two registers of 4 pixels of 8 rows, to 4 rows of 8 pixels.
-const fn pixels_to_rows_16(first_row: u16) -> [u16; 32] {
-    let mut index = [0; 32];
-    let mut at = 0;
-    while at < 32 {
-        let (row, pixel) = (at as u16 / 8 + first_row, at as u16 % 8);
-        index[at] = pixel / 4 * 32 + pixel % 4 * 8 + row;
-        at += 1;
-    }
-    index
-}
-
-static ROWS_TO_PIXELS: [[u8; 64]; 2] = [rows_to_pixels(0), rows_to_pixels(8)];
-static PIXELS_TO_ROWS: [[u8; 64]; 2] = [pixels_to_rows(0), pixels_to_rows(4)];
-static ROWS_TO_PIXELS_16: [[u16; 32]; 2] = [rows_to_pixels_16(0), rows_to_pixels_16(4)];
-static PIXELS_TO_ROWS_16: [[u16; 32]; 2] = [pixels_to_rows_16(0), pixels_to_rows_16(4)];
-
-/// Pixels of 8 bytes from two registers, alternating: the lower four of each, or the upper four.
-static ALTERNATE_8: [[u64; 8]; 2] = [[0, 8, 1, 9, 2, 10, 3, 11], [4, 12, 5, 13, 6, 14, 7, 15]];
-/// Pixels of 16 bytes from two registers, alternating: the lower two of each, or the upper two.
-static ALTERNATE_16: [[u64; 8]; 2] = [[0, 1, 8, 9, 2, 3, 10, 11], [4, 5, 12, 13, 6, 7, 14, 15]];
-/// The first or second 8 of each 16 bytes of two registers.
-static HALVES_8: [[u64; 8]; 2] = [[0, 2, 4, 6, 8, 10, 12, 14], [1, 3, 5, 7, 9, 11, 13, 15]];
-/// The first or second 16 of each 32 bytes of two registers.
-static HALVES_16: [[u64; 8]; 2] = [[0, 1, 4, 5, 8, 9, 12, 13], [2, 3, 6, 7, 10, 11, 14, 15]];
-
 /// A table as two registers.
 #[inline]
 #[target_feature(enable = "avx512f")]
@@ -185,154 +115,6 @@ fn tables<T>(tables: &[T; 2]) -> [__m512i; 2] {
     const { assert!(size_of::<T>() == 64) };
     // SAFETY: a table has 64 bytes.
     unsafe { [_mm512_loadu_si512((&raw const tables[0]).cast()), _mm512_loadu_si512((&raw const tables[1]).cast())] }
-}
-
-/// 16 bytes of each of four rows.
-///
-/// # Safety
-/// All of them can be read.
-#[inline]
-#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
-unsafe fn load_rows(source: *const u8, stride: usize) -> __m512i {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let first = _mm512_castsi128_si512(_mm_loadu_si128(source.cast()));
-        let rows = _mm512_mask_broadcast_i32x4(first, 0x00f0, _mm_loadu_si128(source.add(stride).cast()));
-        let rows = _mm512_mask_broadcast_i32x4(rows, 0x0f00, _mm_loadu_si128(source.add(2 * stride).cast()));
-        _mm512_mask_broadcast_i32x4(rows, 0xf000, _mm_loadu_si128(source.add(3 * stride).cast()))
-    }
-}
-
-/// The reverse.
-///
-/// # Safety
-/// All of them can be written.
-#[inline]
-#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
-unsafe fn store_rows(rows: __m512i, target: *mut u8, stride: usize) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        _mm_storeu_si128(target.cast(), _mm512_castsi512_si128(rows));
-        _mm_storeu_si128(target.add(stride).cast(), _mm512_extracti32x4_epi32::<1>(rows));
-        _mm_storeu_si128(target.add(2 * stride).cast(), _mm512_extracti32x4_epi32::<2>(rows));
-        _mm_storeu_si128(target.add(3 * stride).cast(), _mm512_extracti32x4_epi32::<3>(rows));
-    }
-}
-
-/// Both combinations of two registers.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn both(a: __m512i, b: __m512i, [low, high]: [__m512i; 2]) -> (__m512i, __m512i) {
-    (_mm512_permutex2var_epi64(a, low, b), _mm512_permutex2var_epi64(a, high, b))
-}
-
-#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512vbmi")]
-unsafe fn avx512_pack_32x1(source: *const u8, stride: usize, target: *mut u8, tiles: usize) {
-    let [low, high] = tables(&ROWS_TO_PIXELS);
-    let (eight, sixteen) = (tables(&ALTERNATE_8), tables(&ALTERNATE_16));
-    for quarter in 0..tiles * 4 {
-        let zero = _mm512_setzero_si512();
-        // Pixels 0..8 and 8..16 of rows 8q..8q + 8, then 4 pixels of 16 rows, then 2 pixels of 32 rows.
-        let mut pixels_8 = [[zero; 4]; 2];
-        for q in 0..4 {
-            // SAFETY: each row has `tiles` tiles of four quarters.
-            let (a, b) = unsafe {
-                let from = source.add(8 * q * stride + quarter * 16);
-                (load_rows(from, stride), load_rows(from.add(4 * stride), stride))
-            };
-            pixels_8[0][q] = _mm512_permutex2var_epi8(a, low, b);
-            pixels_8[1][q] = _mm512_permutex2var_epi8(a, high, b);
-        }
-        for (part, rows) in pixels_8.into_iter().enumerate() {
-            let (a0, a1) = both(rows[0], rows[1], eight);
-            let (b0, b1) = both(rows[2], rows[3], eight);
-            let (p0, p1) = both(a0, b0, sixteen);
-            let (p2, p3) = both(a1, b1, sixteen);
-            for (index, pixels) in [p0, p1, p2, p3].into_iter().enumerate() {
-                // SAFETY: a quarter makes 512 bytes of atoms.
-                unsafe {
-                    _mm512_storeu_si512(target.add(quarter * 512 + part * 256 + index * 64).cast(), pixels);
-                }
-            }
-        }
-    }
-}
-
-#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq,avx512vbmi")]
-unsafe fn avx512_unpack_32x1(source: *const u8, target: *mut u8, stride: usize, tiles: usize) {
-    let [low, high] = tables(&PIXELS_TO_ROWS);
-    let (eight, sixteen) = (tables(&HALVES_8), tables(&HALVES_16));
-    for quarter in 0..tiles * 4 {
-        let zero = _mm512_setzero_si512();
-        // Eight pixels of rows 8q..8q + 8, for both halves of the quarter.
-        let mut rows_8 = [[zero; 2]; 4];
-        for part in 0..2 {
-            // SAFETY: a quarter has 512 bytes of atoms.
-            let load = |index: usize| unsafe {
-                _mm512_loadu_si512(source.add(quarter * 512 + part * 256 + index * 64).cast())
-            };
-            let (a0, b0) = both(load(0), load(1), sixteen);
-            let (a1, b1) = both(load(2), load(3), sixteen);
-            (rows_8[0][part], rows_8[1][part]) = both(a0, a1, eight);
-            (rows_8[2][part], rows_8[3][part]) = both(b0, b1, eight);
-        }
-        for (q, [a, b]) in rows_8.into_iter().enumerate() {
-            // SAFETY: each row has `tiles` tiles of four quarters.
-            unsafe {
-                let to = target.add(8 * q * stride + quarter * 16);
-                store_rows(_mm512_permutex2var_epi8(a, low, b), to, stride);
-                store_rows(_mm512_permutex2var_epi8(a, high, b), to.add(4 * stride), stride);
-            }
-        }
-    }
-}
-
-#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
-unsafe fn avx512_pack_16x2(source: *const u8, stride: usize, target: *mut u8, tiles: usize) {
-    let [low, high] = tables(&ROWS_TO_PIXELS_16);
-    let sixteen = tables(&ALTERNATE_16);
-    for quarter in 0..tiles * 4 {
-        let zero = _mm512_setzero_si512();
-        let mut pixels_4 = [[zero; 2]; 2];
-        for q in 0..2 {
-            // SAFETY: each row has `tiles` tiles of four quarters.
-            let (a, b) = unsafe {
-                let from = source.add(8 * q * stride + quarter * 16);
-                (load_rows(from, stride), load_rows(from.add(4 * stride), stride))
-            };
-            pixels_4[0][q] = _mm512_permutex2var_epi16(a, low, b);
-            pixels_4[1][q] = _mm512_permutex2var_epi16(a, high, b);
-        }
-        for (part, [a, b]) in pixels_4.into_iter().enumerate() {
-            let (p0, p1) = both(a, b, sixteen);
-            // SAFETY: a quarter makes 256 bytes of atoms.
-            unsafe {
-                let to = target.add(quarter * 256 + part * 128);
-                _mm512_storeu_si512(to.cast(), p0);
-                _mm512_storeu_si512(to.add(64).cast(), p1);
-            }
-        }
-    }
-}
-
-#[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512dq")]
-unsafe fn avx512_unpack_16x2(source: *const u8, target: *mut u8, stride: usize, tiles: usize) {
-    let [low, high] = tables(&PIXELS_TO_ROWS_16);
-    let sixteen = tables(&HALVES_16);
-    for quarter in 0..tiles * 4 {
-        // SAFETY: a quarter has 256 bytes of atoms.
-        let load = |index: usize| unsafe { _mm512_loadu_si512(source.add(quarter * 256 + index * 64).cast()) };
-        let (a0, b0) = both(load(0), load(1), sixteen);
-        let (a1, b1) = both(load(2), load(3), sixteen);
-        for (q, (a, b)) in [(a0, a1), (b0, b1)].into_iter().enumerate() {
-            // SAFETY: each row has `tiles` tiles of four quarters.
-            unsafe {
-                let to = target.add(8 * q * stride + quarter * 16);
-                store_rows(_mm512_permutex2var_epi16(a, low, b), to, stride);
-                store_rows(_mm512_permutex2var_epi16(a, high, b), to.add(4 * stride), stride);
-            }
-        }
-    }
 }
 
 /// The code for [`Permutation`]s of `positions` registers.
@@ -384,6 +166,38 @@ unsafe fn avx512_permute<const N: usize, const B: usize>(
         }
         // SAFETY: the caller's target holds all registers.
         unsafe { _mm512_storeu_si512(target.add(out * to).cast(), sum) };
+    }
+}
+
+/// The code for [`Positions`] of elements of that size.
+pub(super) fn positions(bytes: usize) -> Option<Positions> {
+    let avx512 = std::is_x86_feature_detected!("avx512bw") && std::is_x86_feature_detected!("avx512vl");
+    avx512.then(|| super::avx512::positions(bytes))
+}
+
+/// The code for [`Collect`] of atoms of that many bytes.
+pub(super) fn collect(atom: usize) -> Option<Collect> {
+    if !std::is_x86_feature_detected!("avx512f") {
+        return None;
+    }
+    match atom {
+        32 => Some(super::avx512::collect_32),
+        16 => Some(super::avx512::collect_16),
+        8 => Some(super::avx512::collect_8),
+        _ => None,
+    }
+}
+
+/// The code for [`Squares`] of units of that many bytes.
+pub(super) fn squares(unit: usize) -> Option<Squares> {
+    if !std::is_x86_feature_detected!("avx512f") {
+        return None;
+    }
+    match unit {
+        32 => Some(super::avx512::squares::<2>),
+        16 => Some(super::avx512::squares::<4>),
+        8 => Some(super::avx512::squares::<8>),
+        _ => None,
     }
 }
 

@@ -276,7 +276,9 @@ impl Image {
         let done = super::super::bulk::pack_rgb(self, rgb, alpha, [&mut *first, &mut *second]);
         #[cfg(not(feature = "bulk"))]
         let done = 0;
-        self.pack_rgb_from(done, rgb, alpha, [first, second]);
+        if done < self.width {
+            self.pack_rgb_from(done, rgb, alpha, [first, second]);
+        }
         Ok(())
     }
 
