@@ -147,7 +147,10 @@ impl Accelerator {
         let Found { window, config, model } = found;
         let identity = identity::identify(dev, &mut Registers(&window), config)?;
         let mut engine = boxed_engine(identity.config)?;
-        // A loader or an earlier driver may have used the device.
+        // A loader or an earlier driver may have used the device, or left it hanging.
+        if !is_idle(&mut Registers(&window), identity.config) {
+            power.reset(true).inspect_err(|_| dev_err!(dev, "the device is busy and cannot be reset\n"))?;
+        }
         engine.adopt(&mut Registers(&window));
         let accelerator = Arc::pin_init(
             try_pin_init!(Self {
@@ -520,7 +523,10 @@ impl Accelerator {
             worker.arm(RESET_RETRY_NS);
             return;
         } else {
-            state.power.isolate();
+            if let (false, Some(running)) = (state.power.isolate(), &mut state.running) {
+                // The device may write these buffers at any time from now on: they are never given back.
+                core::mem::forget(core::mem::replace(&mut running.places, Places::new(KVVec::new())));
+            }
             state.dead = true;
             dev_err!(self.dev, "the device neither ends its operation nor can be reset: it takes no more tasks\n");
         }

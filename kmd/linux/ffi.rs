@@ -57,8 +57,8 @@ extern "C" {
     ) -> *mut bindings::drm_gem_object;
     pub(crate) fn nvdla_drm_extend(drm: *mut bindings::drm_device);
     fn nvdla_power_start(dev: *mut bindings::device) -> *mut c_void;
-    fn nvdla_power_reset(power: *mut c_void, unbinding: bool) -> c_int;
-    fn nvdla_power_isolate(power: *mut c_void);
+    fn nvdla_power_reset(power: *mut c_void, held: bool) -> c_int;
+    fn nvdla_power_isolate(power: *mut c_void) -> bool;
     fn nvdla_power_manage(power: *mut c_void, core: *mut c_void);
     fn nvdla_fence_create() -> *mut c_void;
     fn nvdla_fence_reserve(fence: *mut c_void, sync: *mut *mut c_void) -> c_int;
@@ -255,16 +255,17 @@ impl Power {
 
     /// Resets the device: `EAGAIN` while the bus is busy with it, `ENOTSUPP` where there is no way.
     ///
-    /// `unbinding` says that the caller is the unbinding of the device.
-    pub(crate) fn reset(&self, unbinding: bool) -> Result {
+    /// `held` says that the caller is a probe or the unbinding, for which the driver core holds the device.
+    pub(crate) fn reset(&self, held: bool) -> Result {
         // SAFETY: Valid as long as the device is bound.
-        to_result(unsafe { nvdla_power_reset(self.0, unbinding) })
+        to_result(unsafe { nvdla_power_reset(self.0, held) })
     }
 
-    /// Takes the bus away from a device that goes on working.
-    pub(crate) fn isolate(&self) {
+    /// Takes the bus away from a device that goes on working. False where there is no such switch.
+    #[must_use]
+    pub(crate) fn isolate(&self) -> bool {
         // SAFETY: Valid as long as the device is bound.
-        unsafe { nvdla_power_isolate(self.0) };
+        unsafe { nvdla_power_isolate(self.0) }
     }
 
     /// Lets `nvdla_core_suspend` and `nvdla_core_resume` be called with `core`.

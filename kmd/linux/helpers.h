@@ -62,8 +62,8 @@ int nvdla_watch_status(struct nvdla_watch *watch);
 struct nvdla_power *nvdla_power_start(struct device *dev);
 struct nvdla_pool *nvdla_pool_get(struct device *dev);
 void nvdla_pool_put(struct nvdla_pool *pool);
-int nvdla_power_reset(struct nvdla_power *power, bool unbinding);
-void nvdla_power_isolate(struct nvdla_power *power);
+int nvdla_power_reset(struct nvdla_power *power, bool held);
+bool nvdla_power_isolate(struct nvdla_power *power);
 void nvdla_power_manage(struct nvdla_power *power, void *core);
 
 /* trace.c */

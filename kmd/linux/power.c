@@ -130,23 +130,25 @@ struct nvdla_power *nvdla_power_start(struct device *dev)
 
 /*
  * Resets the device through its bus or its reset lines; -ENOTSUPP where it has neither, -EAGAIN while somebody else
- * holds the device. `unbinding` says that the caller is the driver core's unbinding, which holds it for us.
+ * holds the device. `held` says that the driver core holds it for us, as it does for a probe and an unbinding.
  */
-int nvdla_power_reset(struct nvdla_power *power, bool unbinding)
+int nvdla_power_reset(struct nvdla_power *power, bool held)
 {
 	if (dev_is_pci(power->dev)) {
 		struct pci_dev *pdev = to_pci_dev(power->dev);
 
-		return unbinding ? pci_reset_function_locked(pdev) : pci_try_reset_function(pdev);
+		return held ? pci_reset_function_locked(pdev) : pci_try_reset_function(pdev);
 	}
 	return power->lines ? nvdla_reset_lines(power->lines) : -ENOTSUPP;
 }
 
-/* Takes the bus away from a device that cannot be stopped in another way. Only PCI has such a switch. */
-void nvdla_power_isolate(struct nvdla_power *power)
+/* Takes the bus away from a device that cannot be stopped in another way. False where there is no such switch. */
+bool nvdla_power_isolate(struct nvdla_power *power)
 {
-	if (dev_is_pci(power->dev))
-		pci_clear_master(to_pci_dev(power->dev));
+	if (!dev_is_pci(power->dev))
+		return false;
+	pci_clear_master(to_pci_dev(power->dev));
+	return true;
 }
 
 static int nvdla_suspend(struct device *dev)
