@@ -523,9 +523,9 @@ impl Accelerator {
             worker.arm(RESET_RETRY_NS);
             return;
         } else {
-            if let (false, Some(running)) = (state.power.isolate(), &mut state.running) {
-                // The device may write these buffers at any time from now on: they are never given back.
-                core::mem::forget(core::mem::replace(&mut running.places, Places::new(KVVec::new())));
+            if let (false, Some(running)) = (state.power.isolate(), &state.running) {
+                // SAFETY: The state is locked.
+                unsafe { running.places.lose() };
             }
             state.dead = true;
             dev_err!(self.dev, "the device neither ends its operation nor can be reset: it takes no more tasks\n");

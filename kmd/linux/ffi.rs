@@ -23,6 +23,7 @@ pub(crate) struct Memory {
     imported: *mut c_void,
     dma_buf: *mut c_void,
     pool: *mut c_void,
+    lost: bool,
 }
 
 impl Memory {
@@ -35,6 +36,7 @@ impl Memory {
             imported: core::ptr::null_mut(),
             dma_buf: core::ptr::null_mut(),
             pool: core::ptr::null_mut(),
+            lost: false,
         }
     }
 }
@@ -49,6 +51,7 @@ extern "C" {
         memory: *mut Memory,
     ) -> c_int;
     pub(crate) fn nvdla_memory_free(memory: *mut Memory);
+    pub(crate) fn nvdla_memory_lose(memory: *mut Memory);
     pub(crate) fn nvdla_gem_extend(object: *mut bindings::drm_gem_object);
     pub(crate) fn nvdla_gem_from_fd(
         drm: *mut bindings::drm_device,

@@ -61,12 +61,22 @@ int nvdla_memory_import(struct dma_buf_attachment *attachment, struct sg_table *
 /* Frees what nvdla_memory_alloc() took. Imported memory goes with its object, in nvdla_gem_free(). */
 void nvdla_memory_free(struct nvdla_memory *memory)
 {
-	if (!memory->dev)
+	if (!memory->dev || memory->lost)
 		return;
 	dma_free_attrs(memory->dev, memory->size, memory->vaddr, memory->dma_address, DMA_ATTR_WRITE_COMBINE);
 	nvdla_pool_put(memory->pool);
 	put_device(memory->dev);
 	memory->dev = NULL;
+}
+
+/* The memory is never given back, whatever becomes of the object. Imported memory keeps its exporter's buffer. */
+void nvdla_memory_lose(struct nvdla_memory *memory)
+{
+	if (memory->lost)
+		return;
+	memory->lost = true;
+	if (!memory->dev)
+		get_dma_buf(memory->dma_buf);
 }
 
 static const struct drm_gem_object_funcs *plain_funcs;

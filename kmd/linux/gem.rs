@@ -159,6 +159,16 @@ impl Data {
         true
     }
 
+    /// The memory is never given back, because a device that nobody can stop may still write it.
+    ///
+    /// # Safety
+    ///
+    /// One caller at a time for all buffers of a device.
+    pub(crate) unsafe fn lose(&self) {
+        // SAFETY: Initialised; nobody else reads the mark before the object is dropped.
+        unsafe { ffi::nvdla_memory_lose(self.memory.get()) };
+    }
+
     fn holds(&self, offset: u64, length: usize) -> bool {
         offset.checked_add(length as u64).is_some_and(|end| end <= self.size())
     }

@@ -35,12 +35,14 @@ struct nvdla_memory {
 	struct sg_table *imported;
 	struct dma_buf *dma_buf;
 	struct nvdla_pool *pool;	/* reserved memory that it comes from, or NULL */
+	bool lost;		/* a device that nobody can stop may still write it: never freed */
 };
 
 /* gem.c */
 int nvdla_memory_alloc(struct drm_device *drm, u64 size, struct nvdla_memory *memory);
 int nvdla_memory_import(struct dma_buf_attachment *attachment, struct sg_table *table, struct nvdla_memory *memory);
 void nvdla_memory_free(struct nvdla_memory *memory);
+void nvdla_memory_lose(struct nvdla_memory *memory);
 void nvdla_gem_extend(struct drm_gem_object *object);
 struct drm_gem_object *nvdla_gem_from_fd(struct drm_device *drm, struct drm_file *file, int fd);
 

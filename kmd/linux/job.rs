@@ -95,6 +95,18 @@ impl Places {
     pub(crate) fn new(places: KVVec<Place>) -> Self {
         Self(places)
     }
+
+    /// The memory of the buffers is never given back.
+    ///
+    /// # Safety
+    ///
+    /// One caller at a time for all buffers of a device.
+    pub(crate) unsafe fn lose(&self) {
+        for place in &self.0 {
+            // SAFETY: By this function's condition.
+            unsafe { place.object.lose() };
+        }
+    }
 }
 
 /// The storage of a validated task.
