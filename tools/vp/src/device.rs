@@ -8,17 +8,19 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use nvdla_model::device::Model;
 use nvdla_uapi::reg::{glb, Block};
 use vfio_bindings::bindings::vfio::{
     VFIO_IRQ_SET_ACTION_TRIGGER, VFIO_IRQ_SET_ACTION_UNMASK, VFIO_IRQ_SET_DATA_EVENTFD, VFIO_PCI_BAR0_REGION_INDEX,
-    VFIO_PCI_CONFIG_REGION_INDEX, VFIO_PCI_INTX_IRQ_INDEX, VFIO_PCI_MSI_IRQ_INDEX,
+    VFIO_PCI_BAR2_REGION_INDEX, VFIO_PCI_CONFIG_REGION_INDEX, VFIO_PCI_INTX_IRQ_INDEX, VFIO_PCI_MSI_IRQ_INDEX,
 };
 use vfio_user::{DmaMapFlags, DmaUnmapFlags, ServerBackend};
 
-use crate::faults::Faults;
+use crate::control::{self, Action, Counts, Ranges, Search};
+use crate::faults::{Faults, Schedule};
 use crate::guest::Guest;
 use crate::pci::Configuration;
 
@@ -27,7 +29,6 @@ use crate::pci::Configuration;
 struct Interrupts {
     intx: Option<File>,
     msi: Option<File>,
-    delivered: u64,
 }
 
 /// What the server and the worker share. Locks are taken in the order of the fields; an operation runs under the guest's.
@@ -38,7 +39,7 @@ struct Shared {
     /// Software has written a register since the worker last looked; and whether the worker shall end.
     pending: Mutex<(bool, bool)>,
     wake: Condvar,
-    faults: Faults,
+    schedule: Mutex<Schedule>,
 }
 
 /// A lock whose holder panicked still guards plain data.
@@ -50,12 +51,10 @@ impl Shared {
     /// Tells the virtual machine that the line is up.
     fn raise(&self) {
         let mut interrupts = lock(&self.interrupts);
-        interrupts.delivered += 1;
-        if self.faults.loses_interrupt(interrupts.delivered) {
-            log::warn!("interrupt {} is lost, as asked", interrupts.delivered);
+        if !lock(&self.schedule).interrupt() {
             return;
         }
-        let Interrupts { intx, msi, .. } = &mut *interrupts;
+        let Interrupts { intx, msi } = &mut *interrupts;
         if let Some(event) = msi.as_mut().or(intx.as_mut()) {
             if let Err(error) = event.write_all(&1u64.to_ne_bytes()) {
                 log::error!("an interrupt was not delivered: {error}");
@@ -67,11 +66,11 @@ impl Shared {
     fn reset(&self) {
         let _quiet = lock(&self.guest);
         lock(&self.model).reset();
+        lock(&self.schedule).reset();
     }
 
     /// Performs operations until told to end.
     fn work(&self) {
-        let mut operations = 0;
         loop {
             let mut pending = lock(&self.pending);
             while !pending.0 && !pending.1 {
@@ -82,32 +81,52 @@ impl Shared {
             }
             pending.0 = false;
             drop(pending);
+            while self.perform() {}
+        }
+    }
 
-            // Registers answer while an operation runs: only its start and its end take the model's lock.
-            loop {
-                let mut guest = lock(&self.guest);
-                let Some(work) = lock(&self.model).start() else { break };
-                operations += 1;
-                if self.faults.hangs(operations) {
-                    log::warn!("operation {operations} never ends, as asked");
-                    continue;
-                }
-                guest.refuse = self.faults.refuses_memory(operations);
-                let finished = work.run(&mut *guest);
-
-                let mut model = lock(&self.model);
-                let before = model.interrupt();
-                model.finish(finished);
-                while let Some(stop) = model.take_stop() {
-                    log::error!("{stop}");
-                }
-                let rises = !before && model.interrupt();
-                drop((model, guest));
-                if rises {
-                    self.raise();
-                }
+    /// Performs the next operation, if there is one; whether there was.
+    ///
+    /// Registers answer meanwhile: only its start and its end take the model's lock.
+    fn perform(&self) -> bool {
+        let mut guest = lock(&self.guest);
+        let Some(work) = lock(&self.model).start() else { return false };
+        let plan = lock(&self.schedule).start();
+        if !plan.delay.is_zero() {
+            // Without the lock, so that a reset need not wait.
+            drop(guest);
+            std::thread::sleep(plan.delay);
+            guest = lock(&self.guest);
+            if lock(&self.schedule).resets() != plan.resets {
+                return true;
             }
         }
+        if plan.spurious {
+            self.raise();
+        }
+        if plan.hang {
+            log::info!("an operation never ends, as asked");
+            return true;
+        }
+        guest.refuse = plan.refuse;
+        let finished = work.run(&mut *guest);
+
+        let mut model = lock(&self.model);
+        let before = model.interrupt();
+        model.finish(finished);
+        while let Some(stop) = model.take_stop() {
+            if plan.refuse {
+                log::info!("{stop}, as asked");
+            } else {
+                log::error!("{stop}");
+            }
+        }
+        let rises = !before && model.interrupt();
+        drop((model, guest));
+        if rises {
+            self.raise();
+        }
+        true
     }
 }
 
@@ -117,12 +136,16 @@ pub(crate) struct Device {
     status: u64,
     shared: Arc<Shared>,
     worker: Option<std::thread::JoinHandle<()>>,
+    ranges: Ranges,
+    search: Search,
+    control: bool,
     reads: u64,
     writes: u64,
 }
 
 impl Device {
-    pub(crate) fn new(model: Model, faults: Faults) -> io::Result<Self> {
+    /// The device; with `control`, a window for tests in the guest beside it.
+    pub(crate) fn new(model: Model, faults: Faults, control: bool) -> io::Result<Self> {
         let config = model.config();
         let base = Block::Glb.base(config.family).unwrap_or(0);
         let shared = Arc::new(Shared {
@@ -131,30 +154,67 @@ impl Device {
             interrupts: Mutex::default(),
             pending: Mutex::default(),
             wake: Condvar::new(),
-            faults,
+            schedule: Mutex::new(Schedule::new(faults)),
         });
         let worker = {
             let shared = Arc::clone(&shared);
             std::thread::Builder::new().name("model".into()).spawn(move || shared.work())?
         };
         Ok(Self {
-            configuration: Configuration::new(),
+            configuration: Configuration::new(control),
             status: u64::from(base + u32::from(glb::S_INTR_STATUS.offset)),
             shared,
             worker: Some(worker),
+            ranges: Ranges::default(),
+            search: Search::default(),
+            control,
             reads: 0,
             writes: 0,
         })
     }
 
-    /// Register reads, register writes and interrupts so far.
-    pub(crate) fn counts(&self) -> (u64, u64, u64) {
-        (self.reads, self.writes, lock(&self.shared.interrupts).delivered)
+    /// Register reads, register writes, interrupts, accesses outside, and starts so far.
+    pub(crate) fn counts(&self) -> Counts {
+        let outside = lock(&self.shared.guest).outside.load(Ordering::Relaxed);
+        let (starts, interrupts) = lock(&self.shared.schedule).counts();
+        [self.reads, self.writes, interrupts, outside, starts]
+    }
+
+    fn read_register(&mut self, offset: u64) -> u32 {
+        self.reads += 1;
+        let Ok(register) = u32::try_from(offset) else { return 0 };
+        if lock(&self.shared.schedule).armed.mute {
+            return u32::MAX;
+        }
+        lock(&self.shared.model).read(register)
+    }
+
+    fn read_control(&mut self, offset: u64) -> u32 {
+        // The counts that are asked for are those before this access.
+        let counts = self.counts();
+        control::read(offset, &lock(&self.shared.schedule).armed, &counts, &mut self.ranges, &self.search)
+    }
+
+    fn write_control(&mut self, offset: u64, value: u32) {
+        let mut schedule = lock(&self.shared.schedule);
+        let action = control::write(offset, value, &mut schedule.armed, &mut self.ranges, &mut self.search);
+        drop(schedule);
+        match action {
+            Action::None => {}
+            Action::Interrupt => self.shared.raise(),
+            Action::Find => {
+                self.search.found = lock(&self.shared.guest).find_page(&self.search.mark()).unwrap_or(u64::MAX)
+            }
+            Action::Ranges => lock(&self.shared.guest).allowed = self.ranges.list(),
+        }
     }
 
     fn write_register(&mut self, offset: u64, value: u32) {
         self.writes += 1;
         let Ok(register) = u32::try_from(offset) else { return };
+        if lock(&self.shared.schedule).armed.mute {
+            return;
+        }
         let mut model = lock(&self.shared.model);
         let before = model.interrupt();
         model.write(register, value);
@@ -189,12 +249,11 @@ impl ServerBackend for Device {
                     data.copy_from_slice(bytes);
                 }
             }
-            VFIO_PCI_BAR0_REGION_INDEX => {
-                self.reads += 1;
-                if let (Ok(register), 4) = (u32::try_from(offset), data.len()) {
-                    let value = lock(&self.shared.model).read(register);
-                    data.copy_from_slice(&value.to_le_bytes());
-                }
+            VFIO_PCI_BAR0_REGION_INDEX if data.len() == 4 => {
+                data.copy_from_slice(&self.read_register(offset).to_le_bytes());
+            }
+            VFIO_PCI_BAR2_REGION_INDEX if data.len() == 4 && self.control => {
+                data.copy_from_slice(&self.read_control(offset).to_le_bytes());
             }
             _ => {}
         }
@@ -214,6 +273,11 @@ impl ServerBackend for Device {
                 Ok(bytes) => self.write_register(offset, u32::from_le_bytes(bytes)),
                 Err(_) => log::warn!("a write of {} bytes at {offset:#x} of BAR 0 is ignored", data.len()),
             },
+            VFIO_PCI_BAR2_REGION_INDEX if self.control => {
+                if let Ok(bytes) = data.try_into() {
+                    self.write_control(offset, u32::from_le_bytes(bytes));
+                }
+            }
             _ => {}
         }
         Ok(())

@@ -4,6 +4,7 @@
 //!
 //! It listens on a UNIX socket for QEMU's `vfio-user-pci` device and ends when the virtual machine does.
 
+mod control;
 mod device;
 mod faults;
 mod guest;
@@ -17,8 +18,9 @@ use nvdla_model::device::Model;
 use nvdla_uapi::config::Config;
 use vfio_bindings::bindings::vfio::{
     vfio_region_info, VFIO_IRQ_INFO_AUTOMASKED, VFIO_IRQ_INFO_EVENTFD, VFIO_IRQ_INFO_MASKABLE,
-    VFIO_PCI_BAR0_REGION_INDEX, VFIO_PCI_CONFIG_REGION_INDEX, VFIO_PCI_INTX_IRQ_INDEX, VFIO_PCI_MSI_IRQ_INDEX,
-    VFIO_PCI_NUM_IRQS, VFIO_PCI_NUM_REGIONS, VFIO_REGION_INFO_FLAG_READ, VFIO_REGION_INFO_FLAG_WRITE,
+    VFIO_PCI_BAR0_REGION_INDEX, VFIO_PCI_BAR2_REGION_INDEX, VFIO_PCI_CONFIG_REGION_INDEX, VFIO_PCI_INTX_IRQ_INDEX,
+    VFIO_PCI_MSI_IRQ_INDEX, VFIO_PCI_NUM_IRQS, VFIO_PCI_NUM_REGIONS, VFIO_REGION_INFO_FLAG_READ,
+    VFIO_REGION_INFO_FLAG_WRITE,
 };
 use vfio_user::{IrqInfo, Server, ServerRegion};
 
@@ -32,6 +34,9 @@ struct Arguments {
     /// The UNIX socket to listen on
     #[arg(long)]
     socket: PathBuf,
+    /// Give the guest a second window, through which its tests arrange faults
+    #[arg(long)]
+    control: bool,
     #[command(flatten)]
     faults: faults::Faults,
 }
@@ -52,24 +57,29 @@ fn run(arguments: Arguments) -> Result<(), String> {
         let names: Vec<_> = Config::ALL.iter().map(|config| config.name).collect();
         format!("no configuration is called {}; there are {}", arguments.config, names.join(", "))
     })?;
-    let mut device = device::Device::new(Model::new(config), arguments.faults)
+    let mut device = device::Device::new(Model::new(config), arguments.faults, arguments.control)
         .map_err(|error| format!("the model's thread did not start: {error}"))?;
     // A socket that an earlier run left behind would refuse the new one.
     let _ = std::fs::remove_file(&arguments.socket);
-    let server = Server::new(&arguments.socket, true, interrupts(), regions())
+    let server = Server::new(&arguments.socket, true, interrupts(), regions(arguments.control))
         .map_err(|error| format!("cannot listen on {}: {error}", arguments.socket.display()))?;
     let ended = server.run(&mut device);
-    let (reads, writes, interrupts) = device.counts();
-    eprintln!("nvdla_vp: {reads} register reads, {writes} register writes, {interrupts} interrupts");
+    let [reads, writes, interrupts, outside, _] = device.counts();
+    eprintln!(
+        "nvdla_vp: {}: {reads} register reads, {writes} register writes, {interrupts} interrupts, {outside} accesses \
+         outside",
+        config.name
+    );
     ended.map_err(|error| format!("the connection failed: {error}"))
 }
 
-fn regions() -> Vec<ServerRegion> {
+fn regions(control: bool) -> Vec<ServerRegion> {
     (0..VFIO_PCI_NUM_REGIONS)
         .map(|index| {
             let size = match index {
                 VFIO_PCI_CONFIG_REGION_INDEX => pci::SIZE as u64,
                 VFIO_PCI_BAR0_REGION_INDEX => u64::from(pci::BAR_SIZE),
+                VFIO_PCI_BAR2_REGION_INDEX if control => u64::from(pci::CONTROL_SIZE),
                 _ => 0,
             };
             let flags = if size > 0 { VFIO_REGION_INFO_FLAG_READ | VFIO_REGION_INFO_FLAG_WRITE } else { 0 };

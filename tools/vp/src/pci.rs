@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The PCI configuration space of the virtual device: BAR 0, one INTx line, one MSI vector, function-level reset.
+//! The PCI configuration space of the virtual device: BAR 0, one INTx line, one MSI vector, function-level reset; and
+//! BAR 2 where tests in the guest are given a control window.
 //!
 //! Source: PCI Local Bus Specification 3.0, chapters 6.1 (header), 6.8.1 (MSI capability); the engineering change notice
 //! "Advanced Capabilities for Conventional PCI" (function-level reset).
@@ -12,6 +13,9 @@ pub(crate) const SIZE: usize = 256;
 /// Bytes of BAR 0: the register window, rounded up to a power of two.
 pub(crate) const BAR_SIZE: u32 = 0x2_0000;
 
+/// Bytes of BAR 2: the control window ([`crate::control`]).
+pub(crate) const CONTROL_SIZE: u32 = 0x1000;
+
 const VENDOR_NVIDIA: u16 = 0x10de;
 const DEVICE_NVDLA: u16 = 0x4e56;
 /// Class "processing accelerator".
@@ -22,6 +26,7 @@ const STATUS_CAPABILITIES: u16 = 1 << 4;
 const COMMAND_WRITABLE: u16 = 1 << 1 | 1 << 2 | 1 << 10;
 const COMMAND: usize = 0x04;
 const BAR0: usize = 0x10;
+const BAR2: usize = 0x18;
 const SUBSYSTEM: usize = 0x2c;
 const CAPABILITIES: usize = 0x34;
 const INTERRUPT_LINE: usize = 0x3c;
@@ -48,7 +53,7 @@ pub(crate) struct Configuration {
 }
 
 impl Configuration {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(control: bool) -> Self {
         let mut this = Self { bytes: [0; SIZE], writable: [0; SIZE] };
         this.set(0x00, &VENDOR_NVIDIA.to_le_bytes());
         this.set(0x02, &DEVICE_NVDLA.to_le_bytes());
@@ -64,6 +69,9 @@ impl Configuration {
         this.set(MSI + 2, &MSI_64.to_le_bytes());
         this.allow(COMMAND, &COMMAND_WRITABLE.to_le_bytes());
         this.allow(BAR0, &(!(BAR_SIZE - 1)).to_le_bytes());
+        if control {
+            this.allow(BAR2, &(!(CONTROL_SIZE - 1)).to_le_bytes());
+        }
         this.allow(INTERRUPT_LINE, &[0xff]);
         this.allow(MSI + 2, &[MSI_WRITABLE]);
         this.allow(MSI + 4, &[0xff; 10]);
@@ -104,14 +112,23 @@ mod tests {
 
     #[test]
     fn the_bar_answers_its_size() {
-        let mut configuration = Configuration::new();
+        let mut configuration = Configuration::new(false);
         assert!(!configuration.write(BAR0, &[0xff; 4]));
         assert_eq!(configuration.read(BAR0, 4), Some(&(!(BAR_SIZE - 1)).to_le_bytes()[..]));
     }
 
     #[test]
+    fn the_control_window_is_there_only_when_asked_for() {
+        for (control, size) in [(false, 0), (true, !(CONTROL_SIZE - 1))] {
+            let mut configuration = Configuration::new(control);
+            assert!(!configuration.write(BAR2, &[0xff; 4]));
+            assert_eq!(configuration.read(BAR2, 4), Some(&size.to_le_bytes()[..]));
+        }
+    }
+
+    #[test]
     fn identity_cannot_be_written() {
-        let mut configuration = Configuration::new();
+        let mut configuration = Configuration::new(false);
         assert!(!configuration.write(0, &[0; 4]));
         assert_eq!(configuration.read(0, 2), Some(&VENDOR_NVIDIA.to_le_bytes()[..]));
         assert_eq!(configuration.read(SIZE - 1, 2), None);
@@ -119,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_reset_is_asked_for_through_the_capability() {
-        let mut configuration = Configuration::new();
+        let mut configuration = Configuration::new(false);
         assert!(configuration.write(ADVANCED_CONTROL, &[1]));
         assert!(!configuration.write(ADVANCED_CONTROL, &[0]));
     }

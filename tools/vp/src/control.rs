@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The control window: BAR 2, through which a test in the guest arranges faults and reads what the device has counted.
+//!
+//! Words of 32 bits. It is there only with `--control`; no hardware has one, and the driver does not know of it.
+//!
+//! | offset | what |
+//! | --- | --- |
+//! | 0x00 | [`MAGIC`] |
+//! | 0x04 | so many of the next starts never end |
+//! | 0x08 | so many of the next interrupts are lost |
+//! | 0x0c | so many of the next starts have every memory access refused |
+//! | 0x10 | each start takes at least so many microseconds |
+//! | 0x14 | a write raises an interrupt without a cause |
+//! | 0x18 | while not zero, registers read all ones and writes are lost |
+//! | 0x20 | register reads so far |
+//! | 0x24 | register writes so far |
+//! | 0x28 | interrupts so far |
+//! | 0x2c | accesses outside the memory that the device may reach |
+//! | 0x30 | starts so far |
+//! | 0x40 | 16 bytes to look for at the beginning of the guest's pages |
+//! | 0x50 | a write looks for them |
+//! | 0x54 | the page's address (64 bits); all ones when no page begins so, or several do |
+//! | 0x800 + 16 n | memory that the device may reach: address (64 bits), bytes (64 bits); all memory while no entry has bytes |
+
+use crate::faults::Armed;
+
+/// What the first word reads: "NVVP".
+pub(crate) const MAGIC: u32 = 0x5056_564e;
+const HANG: u64 = 0x04;
+const LOSE: u64 = 0x08;
+const REFUSE: u64 = 0x0c;
+const DELAY: u64 = 0x10;
+const SPURIOUS: u64 = 0x14;
+const MUTE: u64 = 0x18;
+const COUNTS: u64 = 0x20;
+const MARK: u64 = 0x40;
+const FIND: u64 = 0x50;
+const FOUND: u64 = 0x54;
+const RANGES: u64 = 0x800;
+/// Ranges that the window has room for.
+const RANGE_COUNT: usize = 128;
+
+/// What the device has counted, in the order of the window.
+pub(crate) type Counts = [u64; 5];
+
+/// What a write asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Nothing more.
+    None,
+    /// An interrupt without a cause.
+    Interrupt,
+    /// The list of memory has changed.
+    Ranges,
+    /// A page is looked for.
+    Find,
+}
+
+/// What the guest looks for, and where it was found.
+#[derive(Debug, Default)]
+pub(crate) struct Search {
+    mark: [u32; 4],
+    /// The page's address; all ones when there is none.
+    pub(crate) found: u64,
+}
+
+impl Search {
+    /// The first bytes of the page.
+    pub(crate) fn mark(&self) -> [u8; 16] {
+        let mut bytes = [0; 16];
+        for (to, word) in bytes.chunks_exact_mut(4).zip(self.mark) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+}
+
+/// The ranges as the guest wrote them.
+#[derive(Debug)]
+pub(crate) struct Ranges([u32; RANGE_COUNT * 4]);
+
+impl Default for Ranges {
+    fn default() -> Self {
+        Self([0; RANGE_COUNT * 4])
+    }
+}
+
+impl Ranges {
+    /// Start and length of each that is not empty.
+    pub(crate) fn list(&self) -> Vec<(u64, u64)> {
+        let long = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
+        let entries = self.0.chunks_exact(4).map(|entry| (long(entry[0], entry[1]), long(entry[2], entry[3])));
+        entries.filter(|&(_, length)| length > 0).collect()
+    }
+
+    fn word(&mut self, offset: u64) -> Option<&mut u32> {
+        let index = usize::try_from(offset.checked_sub(RANGES)? / 4).ok()?;
+        self.0.get_mut(index)
+    }
+}
+
+/// Reads a word.
+pub(crate) fn read(offset: u64, armed: &Armed, counts: &Counts, ranges: &mut Ranges, search: &Search) -> u32 {
+    match offset {
+        0 => MAGIC,
+        HANG => armed.hang,
+        LOSE => armed.lose,
+        REFUSE => armed.refuse,
+        DELAY => armed.delay,
+        MUTE => armed.mute.into(),
+        FOUND => search.found as u32,
+        _ if offset == FOUND + 4 => (search.found >> 32) as u32,
+        _ if offset >= RANGES => ranges.word(offset).map_or(0, |word| *word),
+        _ => {
+            let index = offset.checked_sub(COUNTS).and_then(|offset| usize::try_from(offset / 4).ok());
+            index.and_then(|index| counts.get(index)).map_or(0, |&count| count as u32)
+        }
+    }
+}
+
+/// Writes a word.
+pub(crate) fn write(offset: u64, value: u32, armed: &mut Armed, ranges: &mut Ranges, search: &mut Search) -> Action {
+    match offset {
+        HANG => armed.hang = value,
+        LOSE => armed.lose = value,
+        REFUSE => armed.refuse = value,
+        DELAY => armed.delay = value,
+        MUTE => armed.mute = value != 0,
+        SPURIOUS => return Action::Interrupt,
+        FIND => return Action::Find,
+        MARK..FIND => {
+            let word = ((offset - MARK) / 4) as usize;
+            search.mark[word] = value;
+        }
+        _ => {
+            if let Some(word) = ranges.word(offset) {
+                *word = value;
+                return Action::Ranges;
+            }
+        }
+    }
+    Action::None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_hold_what_is_written_and_counts_do_not() {
+        let (mut armed, mut ranges, mut search) = (Armed::default(), Ranges::default(), Search::default());
+        let mut put = |offset, value| write(offset, value, &mut armed, &mut ranges, &mut search);
+        assert_eq!(put(HANG, 7), Action::None);
+        assert_eq!(put(COUNTS, 9), Action::None);
+        assert_eq!(put(SPURIOUS, 1), Action::Interrupt);
+        assert_eq!(put(MARK + 12, 0x4433_2211), Action::None);
+        assert_eq!(put(FIND, 0), Action::Find);
+        assert_eq!(search.mark()[12..], [0x11, 0x22, 0x33, 0x44]);
+        search.found = 0x1_2345_6000;
+        let mut get = |offset| read(offset, &armed, &[1, 2, 3, 4, 5], &mut ranges, &search);
+        assert_eq!([get(0), get(HANG), get(COUNTS + 12), get(COUNTS + 20)], [MAGIC, 7, 4, 0]);
+        assert_eq!([get(FOUND), get(FOUND + 4)], [0x2345_6000, 1]);
+    }
+
+    #[test]
+    fn ranges_are_those_with_bytes() {
+        let (mut armed, mut ranges, mut search) = (Armed::default(), Ranges::default(), Search::default());
+        let mut put = |offset, value| write(offset, value, &mut armed, &mut ranges, &mut search);
+        for (index, value) in [0x1000, 1, 0x2000, 0].into_iter().enumerate() {
+            assert_eq!(put(RANGES + 16 * 3 + 4 * index as u64, value), Action::Ranges);
+        }
+        // Half of the last length, and what lies behind it.
+        assert_eq!(put(0xff8, 5), Action::Ranges);
+        assert_eq!(put(0x1000, 1), Action::None);
+        assert_eq!(ranges.list(), [(0x1_0000_1000, 0x2000), (0, 5)]);
+    }
+}
