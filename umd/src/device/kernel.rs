@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! NVDLA behind its kernel driver: a DRM render node, GEM buffers, PRIME descriptors, and the driver's four ioctls.
+//! NVDLA behind its kernel driver: a DRM render node, GEM buffers, PRIME descriptors, the four ioctls that every driver of
+//! NVDLA has, and the query that newer ones add.
 //!
-//! Source: [`nvdla_uapi::ioctl`] for the driver's own ioctls; the kernel's `include/uapi/drm/drm.h` for DRM's.
+//! Source: [`nvdla_uapi::ioctl`] and [`nvdla_uapi::queue`] for the driver's own ioctls; the kernel's `include/uapi/drm/drm.h` for DRM's.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -15,12 +16,15 @@ use std::{
 
 use memmap2::{MmapMut, MmapOptions};
 use nix::errno::Errno;
+use nvdla_uapi::config::Config;
 use nvdla_uapi::ioctl::{
     GemCreateArgs, GemDestroyArgs, GemMapOffsetArgs, MemHandle, SubmitArgs, SubmitTask, DRIVER_NAME,
     MAX_BUFFERS_PER_TASK, NO_TIMEOUT,
 };
 
-use super::{AddressEntry, Buffers, Device, DeviceInfo, Error, Handle, Kind, Observer, TaskReport};
+use nvdla_uapi::queue::Query;
+
+use super::{refusal, AddressEntry, Buffers, Device, DeviceInfo, Error, Handle, Kind, Observer, TaskReport};
 
 /// DRM's own structures and ioctls.
 mod drm {
@@ -55,11 +59,13 @@ mod drm {
 /// The driver's ioctls.
 mod nvdla {
     use nvdla_uapi::ioctl::{self, GemCreateArgs, GemDestroyArgs, GemMapOffsetArgs, SubmitArgs};
+    use nvdla_uapi::queue::{Query, QUERY_COMMAND};
 
     nix::ioctl_readwrite!(submit, b'd', 0x40, SubmitArgs);
     nix::ioctl_readwrite!(gem_create, b'd', 0x41, GemCreateArgs);
     nix::ioctl_readwrite!(gem_mmap, b'd', 0x42, GemMapOffsetArgs);
     nix::ioctl_readwrite!(gem_destroy, b'd', 0x43, GemDestroyArgs);
+    nix::ioctl_readwrite!(query, b'd', 0x40 + QUERY_COMMAND, Query);
 
     // The two ways to a number agree.
     #[allow(clippy::unnecessary_cast)]
@@ -112,13 +118,21 @@ struct Buffer {
     gem: u32,
     /// The buffer's dma-buf, by which a submission names it.
     dma_buf: OwnedFd,
+    /// Bytes that were asked for.
+    size: usize,
+    /// Whole pages.
     map: MmapMut,
 }
+
+/// What a driver's buffers are made of.
+const PAGE: usize = 4096;
 
 /// An NVDLA behind its kernel driver.
 pub struct KernelDevice {
     file: File,
     path: PathBuf,
+    /// What the driver says that the device is; the first driver cannot be asked.
+    config: Option<&'static Config>,
     buffers: Vec<Option<Buffer>>,
 }
 
@@ -158,7 +172,15 @@ impl KernelDevice {
         if driver != DRIVER_NAME {
             return Err(Error::OtherDriver { path: path.to_owned(), driver });
         }
-        Ok(Self { file, path: path.to_owned(), buffers: Vec::new() })
+        let config = configuration(file.as_raw_fd());
+        Ok(Self { file, path: path.to_owned(), config, buffers: Vec::new() })
+    }
+
+    /// Why the driver has refused the task, where the configuration is known.
+    fn refusal(&self, addresses: &[AddressEntry]) -> Option<nvdla_engine::Error> {
+        let entry =
+            |entry: &AddressEntry| Some((entry.handle.0 as usize, entry.offset, &*self.buffer(entry.handle)?.map));
+        refusal::of(self.config?, &addresses.iter().map(entry).collect::<Option<Vec<_>>>()?)
     }
 
     fn failed(&self, ioctl: &'static str) -> impl FnOnce(io::Error) -> Error + '_ {
@@ -182,11 +204,12 @@ impl KernelDevice {
         let mut place = GemMapOffsetArgs { handle: gem, ..Default::default() };
         // SAFETY: as above.
         retry(|| unsafe { nvdla::gem_mmap(fd, &raw mut place) }).map_err(self.failed("DRM_IOCTL_NVDLA_GEM_MMAP"))?;
+        let whole = length.next_multiple_of(PAGE);
         // SAFETY: the mapping is of a buffer that only this value's owner names. The device writes to it only while
         // `submit` holds the value exclusively, so no slice of it exists then.
-        let map = unsafe { MmapOptions::new().offset(place.offset).len(length).map_mut(&self.file) }
+        let map = unsafe { MmapOptions::new().offset(place.offset).len(whole).map_mut(&self.file) }
             .map_err(self.failed("mmap of a buffer"))?;
-        Ok(Buffer { gem, dma_buf, map })
+        Ok(Buffer { gem, dma_buf, size: length, map })
     }
 
     fn destroy(&self, gem: u32) {
@@ -197,6 +220,15 @@ impl KernelDevice {
             log::warn!("{}: DRM_IOCTL_NVDLA_GEM_DESTROY of handle {gem}: {error}", self.path.display());
         }
     }
+}
+
+/// What the driver says that its device is.
+fn configuration(fd: RawFd) -> Option<&'static Config> {
+    let mut query = Query::default();
+    // SAFETY: the argument is the structure that the ioctl names. A driver that does not know it says so.
+    retry(|| unsafe { nvdla::query(fd, &raw mut query) }).ok()?;
+    let length = query.config.iter().position(|&byte| byte == 0)?;
+    Config::by_name(std::str::from_utf8(query.config.get(..length)?).ok()?)
 }
 
 /// The name that the driver of an open node gives itself.
@@ -222,13 +254,13 @@ fn driver_name(fd: RawFd) -> io::Result<String> {
 
 impl Buffers for KernelDevice {
     fn bytes(&self, handle: Handle) -> &[u8] {
-        self.buffer(handle).map_or(&[], |buffer| &buffer.map)
+        self.buffer(handle).and_then(|buffer| buffer.map.get(..buffer.size)).unwrap_or_default()
     }
 }
 
 impl Device for KernelDevice {
     fn info(&self) -> DeviceInfo {
-        DeviceInfo { kind: Kind::Hardware, config: None, path: Some(self.path.clone()) }
+        DeviceInfo { kind: Kind::Hardware, config: self.config, path: Some(self.path.clone()) }
     }
 
     fn allocate(&mut self, size: u64) -> Result<Handle, Error> {
@@ -260,7 +292,7 @@ impl Device for KernelDevice {
 
     fn free(&mut self, handle: Handle) {
         if let Some(buffer) = self.buffers.get_mut(handle.0 as usize).and_then(Option::take) {
-            let Buffer { gem, dma_buf, map } = buffer;
+            let Buffer { gem, dma_buf, map, .. } = buffer;
             drop((map, dma_buf));
             self.destroy(gem);
         }
@@ -268,7 +300,7 @@ impl Device for KernelDevice {
 
     fn bytes_mut(&mut self, handle: Handle) -> &mut [u8] {
         match self.buffers.get_mut(handle.0 as usize) {
-            Some(Some(buffer)) => &mut buffer.map,
+            Some(Some(buffer)) => buffer.map.get_mut(..buffer.size).unwrap_or_default(),
             _ => &mut [],
         }
     }
@@ -307,7 +339,10 @@ impl Device for KernelDevice {
             Err(Errno::ETIMEDOUT | Errno::ETIME) => {
                 Err(Error::TimedOut { timeout, device: self.path.display().to_string() })
             }
-            Err(error) => Err(self.failed("DRM_IOCTL_NVDLA_SUBMIT")(error.into())),
+            Err(error) => {
+                let reason = if error == Errno::EINVAL { self.refusal(addresses) } else { None };
+                Err(reason.map_or_else(|| self.failed("DRM_IOCTL_NVDLA_SUBMIT")(error.into()), Error::Refused))
+            }
         }
     }
 }

@@ -8,6 +8,7 @@
 mod kernel;
 mod model;
 mod recognise;
+mod refusal;
 mod select;
 
 use std::{fmt, io, path::PathBuf, time::Duration};
@@ -63,7 +64,7 @@ pub enum Kind {
 pub struct DeviceInfo {
     /// Model or hardware.
     pub kind: Kind,
-    /// Its configuration, where that is known: the first kernel interface has no way to ask.
+    /// Its configuration, where that is known: the first kernel driver cannot be asked.
     pub config: Option<&'static Config>,
     /// Its node in the file system.
     pub path: Option<PathBuf>,

@@ -13,7 +13,8 @@ use crate::loadable::Loadable;
 /// What a user asks for: `auto`, `model`, `model:CONFIG`, or a device node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Selection {
-    /// The first NVDLA of this machine, else the model.
+    /// This machine's first NVDLA of the configuration that the loadable was compiled for, else its first NVDLA, else the
+    /// model.
     #[default]
     Auto,
     /// The model, of that configuration or of the one that the loadable was compiled for.
@@ -77,13 +78,24 @@ pub fn open(selection: &Selection, loadable: &Loadable) -> Result<Opened, Error>
         Opened { device, reason: format!("{prefix}the loadable is for {recognised}") }
     };
     match selection {
-        Selection::Auto => match discover().into_iter().next() {
-            Some(path) => {
-                let reason = format!("{} is an NVDLA", path.display());
-                Ok(Opened { device: Box::new(KernelDevice::open(path)?), reason })
+        Selection::Auto => {
+            let nodes = discover();
+            let Some(first) = nodes.first() else { return Ok(model("no NVDLA device was found; ")) };
+            if nodes.len() > 1 {
+                let recognised = recognise(loadable);
+                for node in &nodes {
+                    let device = KernelDevice::open(node)?;
+                    if device.info().config.is_some_and(|config| config.name == recognised.config.name) {
+                        return Ok(Opened {
+                            device: Box::new(device),
+                            reason: format!("the loadable is for {recognised}"),
+                        });
+                    }
+                }
             }
-            None => Ok(model("no NVDLA device was found; ")),
-        },
+            let reason = format!("{} is an NVDLA", first.display());
+            Ok(Opened { device: Box::new(KernelDevice::open(first)?), reason })
+        }
         Selection::Model(None) => Ok(model("")),
         Selection::Model(Some(config)) => {
             Ok(Opened { device: Box::new(ModelDevice::new(config)), reason: "as asked for".into() })

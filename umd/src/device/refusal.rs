@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Why a driver refuses a task. The driver has one error number for everything that may be wrong with one; its validation
+//! is [`nvdla_engine`]'s, which this library has too, so it is asked once more here, where its answer can be told.
+
+use nvdla_engine::{Buffer, OutOfRange, Slot, Task, TaskMemory};
+use nvdla_uapi::config::Config;
+
+/// Where the first buffer lies: which address the device sees changes nothing in the answer.
+const FIRST_ADDRESS: u64 = 0x1000_0000;
+/// Buffers are whole pages, with one of nothing between.
+const PAGE: u64 = 4096;
+
+/// A task's address list: the bytes of each entry, from its place to the end of its buffer.
+struct List<'a> {
+    entries: &'a [(usize, u64, &'a [u8])],
+    addresses: Vec<u64>,
+}
+
+impl List<'_> {
+    fn bytes(&self, index: usize, offset: u64, length: usize) -> Result<&[u8], OutOfRange> {
+        let &(_, start, bytes) = self.entries.get(index).ok_or(OutOfRange)?;
+        let start = usize::try_from(start.checked_add(offset).ok_or(OutOfRange)?).map_err(|_| OutOfRange)?;
+        bytes.get(start..).and_then(|bytes| bytes.get(..length)).ok_or(OutOfRange)
+    }
+}
+
+impl TaskMemory for List<'_> {
+    fn count(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn buffer(&self, index: usize) -> Option<Buffer> {
+        let &(buffer, offset, bytes) = self.entries.get(index)?;
+        Some(Buffer { address: self.addresses.get(buffer)? + offset, size: (bytes.len() as u64).checked_sub(offset)? })
+    }
+
+    fn read(&self, index: usize, offset: u64, into: &mut [u8]) -> Result<(), OutOfRange> {
+        into.copy_from_slice(self.bytes(index, offset, into.len())?);
+        Ok(())
+    }
+
+    fn write(&mut self, index: usize, offset: u64, from: &[u8]) -> Result<(), OutOfRange> {
+        // Validation writes nothing.
+        self.bytes(index, offset, from.len()).map(drop)
+    }
+}
+
+/// What is wrong with a task whose entries are buffer numbers, offsets and the buffers' whole pages; `None` when nothing
+/// is.
+pub(super) fn of(config: &'static Config, entries: &[(usize, u64, &[u8])]) -> Option<nvdla_engine::Error> {
+    let mut sizes = Vec::new();
+    for &(buffer, _, bytes) in entries {
+        if sizes.len() <= buffer {
+            sizes.resize(buffer + 1, 0);
+        }
+        sizes[buffer] = bytes.len() as u64;
+    }
+    let addresses = sizes.iter().scan(FIRST_ADDRESS, |next, &size| {
+        let address = *next;
+        *next += size.next_multiple_of(PAGE) + PAGE;
+        Some(address)
+    });
+    let list = List { entries, addresses: addresses.collect() };
+    let slots = match Task::<()>::slots(&list) {
+        Ok(slots) => slots,
+        Err(error) => return Some(error),
+    };
+    Task::parse(config, &list, vec![Slot::default(); slots]).err()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nvdla_uapi::config::NV_SMALL;
+
+    #[test]
+    fn a_task_of_nothing_is_refused() {
+        assert!(of(&NV_SMALL, &[]).is_some());
+        let error = of(&NV_SMALL, &[(0, 0, &[0xff; 4096])]).unwrap();
+        assert!(!error.to_string().is_empty());
+        // An offset behind the buffer's end is no reason to panic.
+        assert!(of(&NV_SMALL, &[(3, 5000, &[0; 4096])]).is_some());
+    }
+}
