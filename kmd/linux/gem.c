@@ -142,6 +142,9 @@ static int nvdla_gem_mmap(struct drm_gem_object *object, struct vm_area_struct *
 			drm_gem_object_put(object);
 		return ret;
 	}
+	/* The pages are the device's: a private copy of one would be nobody's. */
+	if (vma_is_cow_mapping(vma))
+		return -EINVAL;
 	/* DRM's fake offset has served; the whole object is mapped from its start. */
 	vma->vm_pgoff -= drm_vma_node_start(&object->vma_node);
 	vm_flags_mod(vma, VM_DONTDUMP | VM_DONTEXPAND, VM_PFNMAP);
@@ -149,7 +152,30 @@ static int nvdla_gem_mmap(struct drm_gem_object *object, struct vm_area_struct *
 			      DMA_ATTR_WRITE_COMBINE);
 }
 
+/*
+ * All pages were mapped at once. They are missing only after the device was unbound, when DRM takes all mappings away; the
+ * memory is still there, and a program that uses it need not die.
+ */
+static vm_fault_t nvdla_gem_fault(struct vm_fault *vmf)
+{
+	struct drm_gem_object *object = vmf->vma->vm_private_data;
+	struct sg_table *table = nvdla_gem_get_sg_table(object);
+	vm_fault_t ret = VM_FAULT_SIGBUS;
+	struct sg_page_iter page;
+
+	if (IS_ERR(table))
+		return ret;
+	for_each_sgtable_page(table, &page, vmf->pgoff) {
+		ret = vmf_insert_pfn(vmf->vma, vmf->address, page_to_pfn(sg_page_iter_page(&page)));
+		break;
+	}
+	sg_free_table(table);
+	kfree(table);
+	return ret;
+}
+
 static const struct vm_operations_struct nvdla_vm_ops = {
+	.fault = nvdla_gem_fault,
 	.open = drm_gem_vm_open,
 	.close = drm_gem_vm_close,
 };
