@@ -423,8 +423,9 @@ impl Accelerator {
             }
             let mut cancelled = KVec::new();
             for queue in &mut state.clients {
-                let jobs = core::mem::replace(&mut queue.jobs, KVec::new());
-                for job in &jobs {
+                let mut jobs = core::mem::replace(&mut queue.jobs, KVec::new());
+                for job in &mut jobs {
+                    job.fence.signal(Err(ENODEV));
                     queue.end(job.sequence, Err(ENODEV));
                 }
                 // Without memory the jobs go right here, which only means under the lock.
@@ -432,7 +433,7 @@ impl Accelerator {
             }
             (worker, cancelled)
         };
-        // Fences signal here, and the works take the lock: it must be free.
+        // The works take the lock: it must be free.
         drop(cancelled);
         drop(worker);
         self.ended.notify_all();
