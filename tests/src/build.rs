@@ -2,12 +2,13 @@
 
 //! Tasks made by hand, for tests of the engine: descriptors as values, which a test may spoil before they are written.
 
+use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{
     self, BdmaSurface, BdmaTransfer, CdpOp, CdpSurface, CommonOp, Consumer, ConvOp, ConvSurface, CvtParam, DataCube,
     DataFormat, Descriptor, Event, Lut, MemoryType, Network, OpType, PdpOp, PdpSurface, RubikOp, RubikSurface, SdpOp,
     SdpOperandMode, SdpOperation, SdpSubUnit, SdpSurface, Stat, Surface, Wire,
 };
-use nvdla_uapi::reg::values::{PoolingMethod, Precision, RubikMode};
+use nvdla_uapi::reg::values::{AluAlgorithm, PoolingMethod, Precision, RubikMode};
 
 use crate::tasks::HostTask;
 
@@ -414,6 +415,40 @@ impl Net {
     pub fn unit(&self, index: i16) -> OpType {
         self.ops[index as usize].common.op_type
     }
+}
+
+/// A task of one operation of each kind that the configuration has, each at the end of the buffer that it may use.
+pub fn every_unit(config: &Config, precision: Precision) -> Net {
+    let shape = Shape { atom: config.memory_atomic, precision };
+    let mut net = Net::new();
+    let (_, sdp) = net.convolution(shape, 0xf000);
+    let pool = net.pooling(shape, 0xf800);
+    net.edge(sdp, pool, Event::OpCompleted);
+    let copy = net.copy(shape, 0xf000);
+    let (op, surface) = net.sdp(copy);
+    op.x1_op = Some(SdpSubUnit {
+        enable: true,
+        op_type: SdpOperation::Both,
+        mode: SdpOperandMode::PerPoint,
+        alu_type: AluAlgorithm::Sum,
+        precision,
+        ..SdpSubUnit::default()
+    });
+    surface.x1_data = shape.cube(0x6000, 6, 6, 8);
+    surface.x1_data.line_stride *= 2;
+    surface.x1_data.surf_stride *= 2;
+    if config.rubik {
+        net.tables = vec![table()];
+        net.normalisation(shape, 0xf000, 0);
+        net.contraction(shape, 0x8000);
+        let split = net.contraction(shape, 0x8000);
+        let (op, surface) = net.rubik(split);
+        op.mode = RubikMode::Split;
+        (surface.src_data, surface.dst_data) = (shape.cube(0x2000, 4, 4, 32), shape.cube(0x8000, 4, 4, 32));
+        (surface.dst_data.line_stride, surface.dst_data.plane_stride) = (128, 512);
+        net.transfers(3);
+    }
+    net
 }
 
 impl Default for Net {

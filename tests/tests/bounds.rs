@@ -6,11 +6,10 @@
 use nvdla_engine::{Engine, Progress, Slot, Task, TaskMemory};
 use nvdla_model::device::Model;
 use nvdla_model::memory::{Memory, Port, Stop};
-use nvdla_tests::build::{table, Net, Shape};
+use nvdla_tests::build::every_unit;
 use nvdla_tests::tasks::HostTask;
 use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
-use nvdla_uapi::desc::{Event, SdpOperandMode, SdpOperation, SdpSubUnit};
-use nvdla_uapi::reg::values::{AluAlgorithm, Precision, RubikMode};
+use nvdla_uapi::reg::values::Precision;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -51,40 +50,6 @@ impl nvdla_engine::Hardware for Registers<'_> {
     fn write(&mut self, offset: u32, value: u32) {
         self.0.write(offset, value);
     }
-}
-
-/// One operation of each kind, each at the end of the buffer that it may use.
-fn base(config: &Config, precision: Precision) -> Net {
-    let shape = Shape { atom: config.memory_atomic, precision };
-    let mut net = Net::new();
-    let (_, sdp) = net.convolution(shape, 0xf000);
-    let pool = net.pooling(shape, 0xf800);
-    net.edge(sdp, pool, Event::OpCompleted);
-    let copy = net.copy(shape, 0xf000);
-    let (op, surface) = net.sdp(copy);
-    op.x1_op = Some(SdpSubUnit {
-        enable: true,
-        op_type: SdpOperation::Both,
-        mode: SdpOperandMode::PerPoint,
-        alu_type: AluAlgorithm::Sum,
-        precision,
-        ..SdpSubUnit::default()
-    });
-    surface.x1_data = shape.cube(0x6000, 6, 6, 8);
-    surface.x1_data.line_stride *= 2;
-    surface.x1_data.surf_stride *= 2;
-    if config.rubik {
-        net.tables = vec![table()];
-        net.normalisation(shape, 0xf000, 0);
-        net.contraction(shape, 0x8000);
-        let split = net.contraction(shape, 0x8000);
-        let (op, surface) = net.rubik(split);
-        op.mode = RubikMode::Split;
-        (surface.src_data, surface.dst_data) = (shape.cube(0x2000, 4, 4, 32), shape.cube(0x8000, 4, 4, 32));
-        (surface.dst_data.line_stride, surface.dst_data.plane_stride) = (128, 512);
-        net.transfers(3);
-    }
-    net
 }
 
 /// Runs a task that validation takes; whether it was taken.
@@ -130,7 +95,7 @@ fn config() -> impl Strategy<Value = (&'static Config, Precision)> {
 fn the_base_is_taken() {
     for (config, precision) in [(&NV_FULL, Precision::Int8), (&NV_FULL, Precision::Fp16), (&NV_SMALL, Precision::Int8)]
     {
-        assert!(check(config, &base(config, precision).task()), "{}", config.name);
+        assert!(check(config, &every_unit(config, precision).task()), "{}", config.name);
     }
 }
 
@@ -148,7 +113,7 @@ proptest! {
 
     #[test]
     fn nothing_is_touched_outside((config, precision) in config(), changes in changes()) {
-        let net = base(config, precision);
+        let net = every_unit(config, precision);
         let mut buffers = net.buffers();
         for (list, operation, half_word, value) in changes {
             let entry = [0, 0, 116, 644][list];

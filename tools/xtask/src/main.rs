@@ -25,7 +25,7 @@ enum Task {
 
 fn main() -> ExitCode {
     let Task::Vm(arguments) = Arguments::parse().task;
-    match vm::run(&arguments) {
+    match vm::run(arguments) {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             eprintln!("cargo xtask vm: {error:#}");

@@ -9,12 +9,13 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use super::test::Suite;
 use super::Arguments;
 use crate::command;
 
 /// Programs are linked statically: the guest has no libraries.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
-/// What the guest gets.
+/// What every guest gets.
 const PROGRAMS: [&str; 1] = ["nvdla_runtime"];
 
 /// What the first process does. The command's output goes to the second serial line, its status to the first.
@@ -25,6 +26,7 @@ const INIT: &str = "#!/bin/busybox sh
 /bin/busybox mount -t devtmpfs dev /dev
 /bin/busybox mount -t debugfs debug /sys/kernel/debug
 /bin/busybox --install -s /bin
+/bin/busybox mkdir -p /dev/shm
 export PATH=/bin HOME=/ CI=true
 stty -F /dev/ttyS1 raw -echo
 insmod /nvdla.ko $NVDLA_MODULE_OPTIONS || echo 'nvdla-exit: 125'
@@ -41,27 +43,37 @@ poweroff -f
 
 /// The programs of this checkout: statically linked for the guest, and the model's server for the host.
 pub(super) struct Programs {
-    guest: PathBuf,
+    guest: Vec<PathBuf>,
     /// The model's server.
     pub(super) server: PathBuf,
 }
 
-/// Builds them.
-pub(super) fn programs(checkout: &Path) -> Result<Programs> {
+/// Builds them, and what the suite needs.
+pub(super) fn programs(checkout: &Path, suite: Option<Suite>) -> Result<Programs> {
     let target = checkout.join("target");
-    let cargo = || {
+    let cargo = |what: &str| {
         let mut cargo = Command::new("cargo");
-        cargo.current_dir(checkout).args(["build", "--release", "--locked"]).env_remove("CARGO_TARGET_DIR");
+        cargo.current_dir(checkout).args([what, "--release", "--locked", "--target-dir"]).arg(&target);
+        cargo.env_remove("CARGO_TARGET_DIR");
         cargo
     };
-    command::run(cargo().args(["--bin", "nvdla_vp", "--target-dir"]).arg(&target))?;
-    let mut build = cargo();
-    build.args(["--target", TARGET, "--target-dir"]).arg(&target).env("RUSTFLAGS", "-C target-feature=+crt-static");
+    command::run(cargo("build").args(["--bin", "nvdla_vp"]))?;
+    let for_guest = |what: &str| {
+        let mut cargo = cargo(what);
+        cargo.args(["--target", TARGET]).env("RUSTFLAGS", "-C target-feature=+crt-static");
+        cargo
+    };
+    let mut build = for_guest("build");
     for program in PROGRAMS {
         build.args(["--bin", program]);
     }
     command::run(&mut build)?;
-    Ok(Programs { guest: target.join(TARGET).join("release"), server: target.join("release/nvdla_vp") })
+    let folder = target.join(TARGET).join("release");
+    let mut guest: Vec<_> = PROGRAMS.iter().map(|program| folder.join(program)).collect();
+    if let Some(suite) = suite {
+        guest.push(suite.build(for_guest)?);
+    }
+    Ok(Programs { guest, server: target.join("release/nvdla_vp") })
 }
 
 /// Packs the guest's first file system.
@@ -74,11 +86,13 @@ pub(super) fn initramfs(module: &Path, programs: &Programs, checkout: &Path, arg
     }
     fs::copy("/bin/busybox", root.join("bin/busybox")).context("busybox-static")?;
     fs::copy(module, root.join("nvdla.ko")).with_context(|| module.display().to_string())?;
-    for program in PROGRAMS {
-        fs::copy(programs.guest.join(program), root.join("bin").join(program))?;
+    for program in &programs.guest {
+        fs::copy(program, root.join("bin").join(name(program))).with_context(|| program.display().to_string())?;
     }
     write(&root.join("init"), INIT)?;
-    write(&root.join("command"), &quoted(&arguments.command))?;
+    let variables: Vec<_> =
+        arguments.environment.iter().map(|(name, value)| format!("export {name}='{value}'")).collect();
+    write(&root.join("command"), &format!("{}\n{}\n", variables.join("\n"), quoted(&arguments.command)))?;
     let here = std::env::current_dir()?;
     write(&root.join("directory"), &here.to_string_lossy())?;
     if arguments.shell {
@@ -99,6 +113,15 @@ pub(super) fn initramfs(module: &Path, programs: &Programs, checkout: &Path, arg
         image.display()
     )))?;
     Ok(image)
+}
+
+/// A program's name in the guest: without the number that Cargo gives test programs.
+fn name(program: &Path) -> String {
+    let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    match name.rsplit_once('-') {
+        Some((name, number)) if number.len() == 16 => name.to_string(),
+        _ => name,
+    }
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {

@@ -31,12 +31,17 @@ impl Drop for Process {
 /// Runs the machine and gives the command's exit status.
 pub(super) fn run(qemu: &Path, kernel: &Path, image: &Path, programs: &Programs, arguments: &Arguments) -> Result<u8> {
     let work = image.parent().context("the image lies in a folder")?;
-    let socket = work.join(format!("{}.socket", std::process::id()));
     let console = work.join("console.log");
     let start = Instant::now();
-    let _server = server(programs, &socket, arguments)?;
+    let mut sockets = Vec::new();
+    let mut servers = Vec::new();
+    for (number, config) in arguments.config.iter().enumerate() {
+        let socket = work.join(format!("{}.{number}.socket", std::process::id()));
+        servers.push(server(programs, config, &socket, arguments)?);
+        sockets.push(socket);
+    }
     let mut machine = Process(
-        command(qemu, kernel, image, &socket, &console, arguments)
+        command(qemu, kernel, image, &sockets, &console, arguments)
             .stdin(if arguments.shell { Stdio::inherit() } else { Stdio::null() })
             .stdout(Stdio::inherit())
             .spawn()
@@ -53,7 +58,9 @@ pub(super) fn run(qemu: &Path, kernel: &Path, image: &Path, programs: &Programs,
         }
         std::thread::sleep(Duration::from_millis(20));
     };
-    let _ = fs::remove_file(&socket);
+    for socket in sockets {
+        let _ = fs::remove_file(socket);
+    }
     if arguments.console {
         show(&console)?;
     }
@@ -69,10 +76,10 @@ pub(super) fn run(qemu: &Path, kernel: &Path, image: &Path, programs: &Programs,
 }
 
 /// Starts the model's server and waits until it listens.
-fn server(programs: &Programs, socket: &Path, arguments: &Arguments) -> Result<Process> {
+fn server(programs: &Programs, config: &str, socket: &Path, arguments: &Arguments) -> Result<Process> {
     let mut server = Process(
         Command::new(&programs.server)
-            .args(["--config", &arguments.config, "--socket"])
+            .args(["--config", config, "--socket"])
             .arg(socket)
             .args(&arguments.server)
             .stdin(Stdio::null())
@@ -93,7 +100,14 @@ fn server(programs: &Programs, socket: &Path, arguments: &Arguments) -> Result<P
 }
 
 /// QEMU, run from its own Debian folder with that folder's libraries.
-fn command(qemu: &Path, kernel: &Path, image: &Path, socket: &Path, console: &Path, arguments: &Arguments) -> Command {
+fn command(
+    qemu: &Path,
+    kernel: &Path,
+    image: &Path,
+    sockets: &[PathBuf],
+    console: &Path,
+    arguments: &Arguments,
+) -> Command {
     let libraries = qemu.join("usr/lib/x86_64-linux-gnu");
     let mut command = Command::new(qemu.join("usr/lib64/ld-linux-x86-64.so.2"));
     command.arg("--library-path").arg(&libraries).arg(qemu.join("usr/bin/qemu-system-x86_64"));
@@ -107,13 +121,15 @@ fn command(qemu: &Path, kernel: &Path, image: &Path, socket: &Path, console: &Pa
     pass(&["-m", &format!("{}M", arguments.memory)]);
     pass(&["-object", &format!("memory-backend-memfd,id=mem,size={}M,share=on", arguments.memory)]);
     pass(&["-serial", &format!("file:{}", console.display()), "-serial", "stdio"]);
-    pass(&[
-        "-device",
-        &format!(
-            r#"{{"driver":"vfio-user-pci","socket":{{"type":"unix","path":"{}"}},"x-msg-timeout":600000}}"#,
-            socket.display()
-        ),
-    ]);
+    for socket in sockets {
+        pass(&[
+            "-device",
+            &format!(
+                r#"{{"driver":"vfio-user-pci","socket":{{"type":"unix","path":"{}"}},"x-msg-timeout":600000}}"#,
+                socket.display()
+            ),
+        ]);
+    }
     pass(&["-append", "console=ttyS0 panic=-1 oops=panic cma=256M quiet loglevel=6"]);
     command.arg("-kernel").arg(kernel.join("arch/x86/boot/bzImage")).arg("-initrd").arg(image);
     command

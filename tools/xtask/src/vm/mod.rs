@@ -10,6 +10,7 @@ mod debian;
 mod guest;
 mod kernel;
 mod machine;
+mod test;
 
 use std::path::{Path, PathBuf};
 
@@ -18,9 +19,12 @@ use anyhow::{Context, Result};
 /// Options of `cargo xtask vm`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The hardware configuration of the machine's NVDLA
-    #[arg(long, default_value = "nv_small")]
-    config: String,
+    /// The hardware configuration of the machine's NVDLA; several for several devices
+    #[arg(long, default_value = "nv_small", value_delimiter = ',')]
+    config: Vec<String>,
+    /// Run tests of this checkout instead of a command; what follows `--` are their options
+    #[arg(long, value_enum)]
+    test: Option<test::Suite>,
     /// A kernel source tree to build instead of Debian's
     #[arg(long)]
     kernel_source: Option<PathBuf>,
@@ -45,23 +49,32 @@ pub(crate) struct Arguments {
     /// Options of the model's server (faults on purpose)
     #[arg(long, allow_hyphen_values = true)]
     server: Vec<String>,
+    /// Variables of the command's environment
+    #[arg(skip)]
+    environment: Vec<(String, String)>,
     /// The command and its arguments; files are looked for in the checkout and the shares
     #[arg(last = true)]
     command: Vec<String>,
 }
 
 /// Runs the command in the guest and gives its exit status.
-pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
+pub(crate) fn run(mut arguments: Arguments) -> Result<u8> {
     let checkout = Path::new(env!("CARGO_MANIFEST_DIR"))
         .ancestors()
         .nth(2)
         .context("the checkout's root is two folders above this program's")?;
+    if let Some(suite) = arguments.test {
+        if let Some(why) = suite.prepare(&mut arguments, checkout)? {
+            println!("skipped: {why}");
+            return Ok(0);
+        }
+    }
     debian::require_tools()?;
     let toolchain = kernel::Toolchain::find()?;
     let kernel = kernel::build(&toolchain, arguments.kernel_source.as_deref(), arguments.checked)?;
     let qemu = debian::qemu()?;
     let module = kernel::module(&toolchain, &kernel, checkout)?;
-    let programs = guest::programs(checkout)?;
-    let image = guest::initramfs(&module, &programs, checkout, arguments)?;
-    machine::run(&qemu, &kernel, &image, &programs, arguments)
+    let programs = guest::programs(checkout, arguments.test)?;
+    let image = guest::initramfs(&module, &programs, checkout, &arguments)?;
+    machine::run(&qemu, &kernel, &image, &programs, &arguments)
 }

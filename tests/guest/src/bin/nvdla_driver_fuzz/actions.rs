@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What a thread does, by chance.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use nvdla_guest::drm::{raw, read_write, GEM_CLOSE, PRIME_FD_TO_HANDLE, PRIME_HANDLE_TO_FD};
+use nvdla_guest::fence::{self, Timeline};
+use nvdla_guest::node::{now_ns, record, QUERY, SUBMIT, WAIT};
+use nvdla_uapi::ioctl::{self as first, MemHandle, SubmitArgs, SubmitTask};
+use nvdla_uapi::queue::{Address, Submit, Task, Wait, SUBMIT_OUT_FENCE};
+
+use crate::rng::Rng;
+use crate::tally::Count;
+use crate::worker::{Program, LISTS};
+
+/// Does one thing.
+pub(crate) fn one(program: &Program, rng: &mut Rng) {
+    match rng.below(20) {
+        0..=7 => {
+            descriptors(program, rng);
+            submit(program, rng);
+        }
+        8 | 9 => {
+            descriptors(program, rng);
+            submit_first(program, rng);
+        }
+        10 => mend(program),
+        11 | 12 => wait(program, rng),
+        13 => anything(program, rng),
+        14 => buffers(program, rng),
+        15 => share(program, rng),
+        16 => {
+            let _ = program.node.query();
+            let _ = program.node.fdinfo();
+        }
+        17 => fenced(program, rng),
+        _ => descriptors(program, rng),
+    }
+}
+
+/// Brings the descriptors back to those of the good task.
+fn mend(program: &Program) {
+    for (list, good) in program.lists.iter().zip(&program.good).take(LISTS + 1) {
+        list.write(0, good);
+    }
+}
+
+/// Spoils a few bytes of the descriptors, most often those that say where something lies and how long it is.
+fn descriptors(program: &Program, rng: &mut Rng) {
+    if rng.one_in(2) {
+        mend(program);
+    }
+    for _ in 0..rng.below(4) {
+        let list = rng.below(LISTS as u64 + 1) as usize;
+        let length = program.good[list].len() as u64;
+        if length == 0 {
+            continue;
+        }
+        let width = rng.pick(&[1, 2, 4, 8]);
+        let offset = rng.below(length) as usize / width * width;
+        let value = rng.number().to_le_bytes();
+        program.lists[list].write(offset, &value[..width]);
+    }
+}
+
+/// The addresses of a task, seldom right in all.
+fn addresses(program: &Program, rng: &mut Rng) -> Vec<Address> {
+    let mut addresses = program.addresses.clone();
+    if rng.one_in(4) {
+        let at = rng.below(addresses.len() as u64) as usize;
+        match rng.below(5) {
+            // Buffers that nobody told the device of must not be named: no handle that may become one is used.
+            0 => addresses[at].handle = rng.pick(&[0, u32::MAX, 1 << 20]),
+            1 => addresses[at].handle = rng.pick(&program.addresses).handle,
+            2 => addresses[at].offset = rng.number(),
+            3 => addresses[at].offset = rng.below(9) * 512,
+            _ => addresses[at].reserved = rng.number() as u32,
+        }
+    }
+    if rng.one_in(20) {
+        addresses.truncate(rng.below(addresses.len() as u64 + 1) as usize);
+    }
+    addresses
+}
+
+/// Counts a submission.
+fn taken<T, E>(program: &Program, result: &Result<T, E>) -> bool {
+    program.tally.add(Count::Calls);
+    program.tally.add(if result.is_ok() { Count::Taken } else { Count::Refused });
+    result.is_ok()
+}
+
+/// Counts a task's end.
+fn ended(program: &Program, status: i32) {
+    program.tally.add(if status == 0 { Count::Well } else { Count::Badly });
+}
+
+/// Calls an ioctl with plain data.
+fn call<T: Copy>(program: &Program, number: u64, argument: &mut T) -> nvdla_guest::drm::Result<i32> {
+    nvdla_guest::drm::call(program.node.fd(), number, argument)
+}
+
+fn submit(program: &Program, rng: &mut Rng) {
+    let lists: Vec<_> = (0..1 + rng.below(4)).map(|_| addresses(program, rng)).collect();
+    let mut tasks: Vec<Task> = lists.iter().map(|list| record(list)).collect();
+    if rng.one_in(10) {
+        let at = rng.below(tasks.len() as u64) as usize;
+        match rng.below(5) {
+            0 => tasks[at].addresses = rng.number(),
+            1 => tasks[at].num_addresses = rng.number() as u32,
+            2 => tasks[at].address_size = rng.number() as u32,
+            3 => tasks[at].flags = rng.number() as u32,
+            _ => tasks[at].reserved = rng.number() as u32,
+        }
+    }
+    let mut submit = Submit {
+        tasks: tasks.as_ptr() as u64,
+        num_tasks: tasks.len() as u32,
+        task_size: size_of::<Task>() as u32,
+        flags: if rng.one_in(3) { SUBMIT_OUT_FENCE } else { 0 },
+        deadline_ns: if rng.one_in(3) { now_ns() + rng.below(50_000_000) } else { 0 },
+        ..Submit::default()
+    };
+    if rng.one_in(10) {
+        match rng.below(8) {
+            0 => submit.tasks = rng.number(),
+            1 => submit.num_tasks = rng.number() as u32,
+            2 => submit.task_size = rng.number() as u32,
+            3 => submit.in_fences = rng.number(),
+            4 => submit.num_in_fences = rng.number() as u32,
+            5 => submit.flags = rng.number() as u32,
+            6 => submit.deadline_ns = rng.number(),
+            _ => submit.reserved = rng.number() as u32,
+        }
+    }
+    // A list that is longer than its vector is read on into the neighbours: the kernel faults or finds nonsense.
+    let asked = submit.flags & SUBMIT_OUT_FENCE != 0;
+    let result = call(program, SUBMIT, &mut submit);
+    if !taken(program, &result) {
+        return;
+    }
+    let fence = asked.then(|| own(submit.out_fence)).flatten();
+    if rng.one_in(2) {
+        let now = now_ns();
+        let deadline_ns = now + rng.below(400_000_000);
+        let mut wait = Wait { sequence: submit.sequence, deadline_ns, ..Wait::default() };
+        program.tally.add(Count::Calls);
+        if call(program, WAIT, &mut wait).is_ok() {
+            ended(program, wait.status);
+        }
+    }
+    if let Some(fence) = fence {
+        let _ = fence::poll_ms(fence.as_fd(), rng.below(20) as u16);
+        let _ = fence::info(fence.as_raw_fd());
+    }
+}
+
+/// A descriptor that the kernel gave.
+fn own(fd: i32) -> Option<OwnedFd> {
+    // SAFETY: the ioctl that gave it succeeded, so it is new and nobody else's.
+    (fd > 2).then(|| unsafe { std::os::fd::FromRawFd::from_raw_fd(fd) })
+}
+
+fn submit_first(program: &Program, rng: &mut Rng) {
+    let addresses = addresses(program, rng);
+    let mut fds = Vec::new();
+    let mut list = Vec::new();
+    for address in addresses {
+        // The same buffer by its descriptor.
+        let fd = program.node.export(address.handle).ok();
+        let handle = fd.as_ref().map_or(address.handle, |fd| fd.as_raw_fd() as u32);
+        list.push(MemHandle { handle, reserved: address.reserved, offset: address.offset });
+        fds.extend(fd);
+    }
+    if !list.is_empty() && rng.one_in(10) {
+        let at = rng.below(list.len() as u64) as usize;
+        list[at].handle = rng.pick(&[0, 1, u32::MAX, program.node.fd() as u32, 9999]);
+    }
+    let mut task = SubmitTask {
+        num_addresses: list.len() as u32,
+        timeout: rng.below(100) as u32,
+        address_list: list.as_ptr() as u64,
+    };
+    let mut args = SubmitArgs { num_tasks: 1, ..SubmitArgs::default() };
+    if rng.one_in(10) {
+        match rng.below(4) {
+            0 => task.num_addresses = rng.number() as u32,
+            1 => task.address_list = rng.number(),
+            2 => args.num_tasks = rng.number() as u16,
+            _ => args.flags = rng.number() as u16,
+        }
+    }
+    args.tasks = std::ptr::from_ref(&task) as u64;
+    if rng.one_in(50) {
+        args.tasks = rng.number();
+    }
+    let result = call(program, first::SUBMIT.into(), &mut args);
+    if taken(program, &result) {
+        ended(program, 0);
+    }
+}
+
+fn wait(program: &Program, rng: &mut Rng) {
+    let mut wait = Wait { sequence: rng.below(300), deadline_ns: now_ns() + rng.below(20_000_000), ..Wait::default() };
+    if rng.one_in(10) {
+        wait.sequence = rng.number();
+    }
+    program.tally.add(Count::Calls);
+    let _ = call(program, WAIT, &mut wait);
+}
+
+/// Any of the driver's ioctls, or one that it has not, with any bytes, or with none there.
+fn anything(program: &Program, rng: &mut Rng) {
+    let number = rng.pick(&[QUERY, SUBMIT, WAIT, first::SUBMIT.into(), first::GEM_MMAP.into(), 0, 0]);
+    let number =
+        if number == 0 { read_write(b'd', 0x40 + rng.below(32) as u32, rng.below(200) as usize) } else { number };
+    // What destroys or makes handles would do so behind the backs of the others.
+    let makes = [first::GEM_CREATE, first::GEM_DESTROY].map(|number| number & 0xff);
+    if makes.contains(&(number as u32 & 0xff)) {
+        return;
+    }
+    let mut bytes: [u64; 32] = std::array::from_fn(|_| if rng.one_in(2) { 0 } else { rng.number() });
+    program.tally.add(Count::Calls);
+    let pointer = match rng.below(8) {
+        0 => 0,
+        1 => u64::MAX - rng.below(64),
+        2 => 0xffff_8000_0000_0000 + rng.below(1 << 40),
+        _ => bytes.as_mut_ptr() as u64,
+    };
+    // SAFETY: the bytes are as many as any ioctl number here asks for; elsewhere nothing of this program's is mapped.
+    // What the driver's ioctls write beyond their argument is nothing.
+    let _ = unsafe { raw(program.node.fd(), number, pointer) };
+}
+
+/// Makes, maps and gives back a buffer that no task names, and asks for what is not there.
+fn buffers(program: &Program, rng: &mut Rng) {
+    let size = if rng.one_in(2) { rng.number() } else { 1 + rng.below(1 << 18) };
+    // Large ones that are there take the others' memory.
+    if !(1 << 22..1 << 31).contains(&size) {
+        program.tally.add(Count::Calls);
+        if let Ok(handle) = program.node.create(size) {
+            if let Ok(offset) = program.node.map_offset(handle) {
+                let length = if rng.one_in(4) { rng.below(1 << 20) as usize } else { 4096 };
+                let offset = if rng.one_in(8) { rng.below(1 << 36) & !4095 } else { offset };
+                if let Ok(mut map) = program.node.map(offset, length.max(1)) {
+                    if !map.is_empty() && rng.one_in(2) {
+                        map[0] = 1;
+                    }
+                    // Sometimes the handle goes first.
+                    if rng.one_in(2) {
+                        let _ = program.node.destroy(handle);
+                        return;
+                    }
+                }
+            }
+            let _ = program.node.destroy(handle);
+        }
+    }
+    let _ = program.node.map_offset(rng.number() as u32 | 1 << 20);
+    let _ = program.node.destroy(rng.number() as u32 | 1 << 20);
+    let mut close = [(rng.number() | 1 << 20) & 0xffff_ffff, 0];
+    let _ = call(program, GEM_CLOSE, &mut close);
+}
+
+/// Exports and imports, of what is there and what is not.
+fn share(program: &Program, rng: &mut Rng) {
+    program.tally.add(Count::Calls);
+    if let Ok(fd) = program.node.export(rng.pick(&program.addresses).handle) {
+        let _ = program.node.import(fd.as_raw_fd());
+    }
+    for number in [PRIME_HANDLE_TO_FD, PRIME_FD_TO_HANDLE] {
+        let mut prime = [(rng.number() | 1 << 20) as u32, rng.number() as u32, (rng.number() as i32 | 1 << 20) as u32];
+        let _ = call(program, number, &mut prime);
+    }
+}
+
+/// Tasks behind a fence that is signalled, or fails, or is a task's own.
+fn fenced(program: &Program, rng: &mut Rng) {
+    let Ok(timeline) = Timeline::new() else { return };
+    let Ok(gate) = timeline.fence(1) else { return };
+    let task = record(&program.addresses);
+    let fds = [gate.as_raw_fd(), if rng.one_in(8) { rng.number() as i32 } else { gate.as_raw_fd() }];
+    let mut submit = Submit {
+        tasks: std::ptr::from_ref(&task) as u64,
+        num_tasks: 1,
+        task_size: size_of::<Task>() as u32,
+        in_fences: fds.as_ptr() as u64,
+        num_in_fences: 1 + rng.below(2) as u32,
+        flags: SUBMIT_OUT_FENCE,
+        ..Submit::default()
+    };
+    let result = call(program, SUBMIT, &mut submit);
+    if !taken(program, &result) {
+        return;
+    }
+    let Some(fence) = own(submit.out_fence) else { return };
+    if rng.one_in(2) {
+        let _ = timeline.advance(1);
+    }
+    drop(timeline);
+    let _ = fence::poll_ms(fence.as_fd(), rng.below(30) as u16);
+}

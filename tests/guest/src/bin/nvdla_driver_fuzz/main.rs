@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `nvdla_driver_fuzz`: random ioctls and descriptors against the kernel driver, by several programs of several threads,
+//! of which one is killed now and then, on a device that fails now and then.
+//!
+//! It runs as root in the guest of `cargo xtask vm --test fuzz -- --seconds N --seed S`. Every buffer that a program makes
+//! is told to the virtual device before a task may name it; an access of the device elsewhere is counted there, and fails
+//! the run, as does a complaint of the kernel, and a good task at the end that is not answered well.
+
+mod actions;
+mod rng;
+mod tally;
+mod worker;
+
+use std::process::{Child, Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use clap::Parser;
+use nvdla_guest::control::{Control, Knob};
+use nvdla_guest::node::{nodes, Node};
+use nvdla_guest::system::{self, insert_module, remove_module, Messages};
+use nvdla_guest::work::Work;
+
+use rng::Rng;
+use tally::{Tally, NAMES};
+
+/// Random ioctls and descriptors against the kernel driver
+#[derive(Clone, Debug, Parser)]
+pub(crate) struct Arguments {
+    /// How long
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// Where the random numbers begin
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Programs at once
+    #[arg(long, default_value_t = 3)]
+    programs: usize,
+    /// Threads of each
+    #[arg(long, default_value_t = 2)]
+    threads: usize,
+    /// Be one of the programs
+    #[arg(long, hide = true)]
+    worker: Option<usize>,
+}
+
+/// Milliseconds that a task may run here: hung ones shall not take all the time.
+const TIMEOUT_MS: u32 = 300;
+/// Ranges of the control window that each program has for its buffers.
+pub(crate) const RANGES: usize = 16;
+
+/// What goes wrong, in words.
+type Outcome = Result<(), Box<dyn std::error::Error>>;
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let result = match arguments.worker {
+        Some(number) => worker::run(&arguments, number),
+        None => supervise(&arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("nvdla_driver_fuzz: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(arguments: &Arguments, number: usize, seed: u64) -> std::io::Result<Child> {
+    Command::new("/proc/self/exe")
+        .args(["--worker", &number.to_string(), "--seed", &seed.to_string()])
+        .args(["--threads", &arguments.threads.to_string(), "--seconds", &arguments.seconds.to_string()])
+        .spawn()
+}
+
+/// Starts the programs, kills one now and then, makes the device fail now and then, and looks at what is left.
+fn supervise(arguments: &Arguments) -> Outcome {
+    remove_module()?;
+    insert_module(&format!("timeout_ms={TIMEOUT_MS}"))?;
+    let node = nodes().into_iter().next().ok_or("there is no device")?;
+    let device = Node::open(&node)?.device()?;
+    let control = Control::open(&device)?;
+    let (before, memory) = (control.counts(), figures()?);
+    let mut messages = Messages::from_now()?;
+    let tally = Tally::create()?;
+    let mut rng = Rng::new(arguments.seed);
+    let mut programs = Vec::new();
+    for number in 0..arguments.programs {
+        programs.push(start(arguments, number, rng.next())?);
+    }
+    let begin = Instant::now();
+    let (mut kills, mut deaths, mut faults, mut shown) = (0, 0, 0, 0);
+    let mut complaints = Vec::new();
+    while begin.elapsed() < Duration::from_secs(arguments.seconds) && complaints.is_empty() {
+        std::thread::sleep(Duration::from_millis(200 + rng.below(800)));
+        if rng.one_in(3) {
+            let number = rng.below(programs.len() as u64) as usize;
+            programs[number].kill()?;
+            programs[number].wait()?;
+            programs[number] = start(arguments, number, rng.next())?;
+            kills += 1;
+        }
+        for (number, program) in programs.iter_mut().enumerate() {
+            if program.try_wait()?.is_some() {
+                *program = start(arguments, number, rng.next())?;
+                deaths += 1;
+            }
+        }
+        control.set(Knob::Delay, if rng.one_in(2) { 0 } else { rng.below(3000) as u32 });
+        if rng.one_in(4) {
+            let knobs = [Knob::Hang, Knob::Lose, Knob::Refuse, Knob::Spurious];
+            control.set(knobs[rng.below(4) as usize], 1);
+            faults += 1;
+        }
+        let said = messages.read()?;
+        complaints.extend(system::splats(&said).into_iter().cloned());
+        let elapsed = begin.elapsed().as_secs();
+        if elapsed / 30 > shown {
+            shown = elapsed / 30;
+            println!("{elapsed} s: {tally}, {kills} programs killed, {faults} faults");
+        }
+    }
+    for mut program in programs {
+        program.kill()?;
+        program.wait()?;
+    }
+    for entry in 0..arguments.programs * RANGES {
+        control.allow(entry, 0, 0);
+    }
+    for knob in [Knob::Hang, Knob::Lose, Knob::Refuse, Knob::Delay] {
+        control.set(knob, 0);
+    }
+    println!("{} s, seed {}: {tally}", begin.elapsed().as_secs(), arguments.seed);
+    println!("{kills} programs killed, {deaths} ended by themselves, {faults} faults of the device");
+    let counts = control.counts();
+    println!(
+        "the device: {} operations, {} interrupts, {} register writes, {} accesses outside the programs' buffers",
+        counts.starts.wrapping_sub(before.starts),
+        counts.interrupts.wrapping_sub(before.interrupts),
+        counts.writes.wrapping_sub(before.writes),
+        counts.outside.wrapping_sub(before.outside)
+    );
+    last_task(&node)?;
+    let after = figures()?;
+    println!("slab {} kB and then {}, CMA free {} kB and then {}", memory.0, after.0, memory.1, after.1);
+    complaints.extend(system::splats(&messages.read()?).into_iter().cloned());
+    if let Some(complaint) = complaints.first() {
+        return Err(format!("the kernel complained: {complaint}").into());
+    }
+    if counts.outside != before.outside {
+        return Err("the device reached outside the programs' buffers".into());
+    }
+    if NAMES.iter().zip(tally.values()).any(|(_, value)| value == 0) {
+        return Err("something was never reached: the run says nothing".into());
+    }
+    if after.1 + 1024 < memory.1 {
+        return Err("buffers were leaked".into());
+    }
+    match system::leaks() {
+        Some(found) if !found.trim().is_empty() => Err(format!("kmemleak:\n{found}").into()),
+        Some(_) => {
+            println!("kmemleak found nothing");
+            Ok(())
+        }
+        None => Ok(()),
+    }
+}
+
+/// Slab and free CMA memory in kB, once what is freed later is free.
+fn figures() -> std::io::Result<(u64, u64)> {
+    std::thread::sleep(Duration::from_millis(500));
+    let _ = std::fs::write("/proc/sys/vm/drop_caches", "3");
+    Ok((system::meminfo("Slab")?, system::meminfo("CmaFree")?))
+}
+
+/// After all that a good task is answered well.
+fn last_task(path: &std::path::Path) -> Outcome {
+    let node = Node::open(path)?;
+    let mut work = Work::copies(&node, 3)?;
+    work.fill(99);
+    let end = work.run(&node)?;
+    if end != 0 {
+        return Err(format!("a good task at the end gave {end}").into());
+    }
+    Ok(work.check(99)?)
+}

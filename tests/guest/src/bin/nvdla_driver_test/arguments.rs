@@ -1,0 +1,419 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Every ioctl with every kind of wrong argument: the right error, no task started, and a good call afterwards works.
+
+use std::os::fd::AsRawFd;
+
+use libtest_mimic::Failed;
+use nix::errno::Errno;
+use nvdla_guest::control::Control;
+use nvdla_guest::drm::{call, raw, read_write};
+use nvdla_guest::node::{record, Node, QUERY, SUBMIT, WAIT};
+use nvdla_guest::work::{copying, Work};
+use nvdla_uapi::ioctl::{
+    self as first_ioctl, GemCreateArgs, GemMapOffsetArgs, MemHandle, SubmitArgs, SubmitTask, MAX_BUFFERS_PER_TASK,
+};
+use nvdla_uapi::queue::{Address, Query, Submit, Task, Wait, MAX_IN_FENCES, MAX_TASKS};
+
+use crate::expect::{ensure, equal, first, refused};
+use crate::Test;
+
+pub(crate) const TESTS: &[Test] = &[
+    ("unknown_ioctls_are_refused", unknown),
+    ("pointers_that_lead_nowhere_give_efault", pointers),
+    ("gem_create_checks_size_and_flags", create),
+    ("gem_mmap_and_destroy_check_the_handle", handles),
+    ("query_checks_that_it_is_empty", query),
+    ("shorter_and_longer_structures_are_handled_as_drm_does", sizes),
+    ("nvidias_submit_checks_its_arguments", submit_first),
+    ("nvidias_submit_means_one_task_by_zero_and_ignores_flags", submit_first_lenient),
+    ("nvidias_submit_runs_several_tasks", submit_first_several),
+    ("submit_checks_its_arguments", submit),
+    ("submit_checks_each_task", submit_task),
+    ("submit_checks_each_address", submit_address),
+    ("submit_takes_all_tasks_or_none", all_or_none),
+    ("wait_checks_its_arguments", wait),
+    ("bad_descriptors_are_refused_before_a_register_is_written", descriptors),
+];
+
+/// An address in no mapping.
+const NOWHERE: u64 = 0x1000;
+/// An address of the kernel's.
+const KERNEL: u64 = 0xffff_8000_0000_0000;
+
+fn unknown() -> Result<(), Failed> {
+    let node = first()?;
+    for number in 0x47..0x60u32 {
+        let mut argument = [0u64; 8];
+        let result = call(node.fd(), read_write(b'd', number, 16), &mut argument);
+        ensure!(matches!(result, Err(Errno::EINVAL | Errno::ENOTTY)), "ioctl {number:#x}: {result:?}");
+    }
+    Ok(())
+}
+
+fn pointers() -> Result<(), Failed> {
+    let node = first()?;
+    let numbers =
+        [first_ioctl::SUBMIT, first_ioctl::GEM_CREATE, first_ioctl::GEM_MMAP, first_ioctl::GEM_DESTROY].map(u64::from);
+    for number in numbers.into_iter().chain([QUERY, SUBMIT, WAIT]) {
+        for pointer in [0, NOWHERE, KERNEL, u64::MAX] {
+            // SAFETY: nothing is mapped there.
+            let result = unsafe { raw(node.fd(), number, pointer) };
+            refused(&format!("ioctl {number:#x} with {pointer:#x}"), result, Errno::EFAULT)?;
+        }
+    }
+    Ok(())
+}
+
+fn create() -> Result<(), Failed> {
+    let node = first()?;
+    for size in [0, u64::MAX, u64::MAX - 4095, u64::MAX - 4096] {
+        let result = node.create(size);
+        ensure!(matches!(result, Err(Errno::EINVAL | Errno::ENOMEM)), "{size:#x} bytes: {result:?}");
+    }
+    // Sizes that a 32-bit or signed number would cut.
+    for size in [1 << 32, (1 << 32) + 4096, 1 << 40, 1 << 63, (1 << 63) + 4096, 0x7fff_f000] {
+        refused(&format!("{size:#x} bytes"), node.create(size), Errno::ENOMEM)?;
+    }
+    for flags in [1, 0x8000_0000] {
+        let mut args = GemCreateArgs { flags, size: 4096, ..Default::default() };
+        refused("flags", call(node.fd(), first_ioctl::GEM_CREATE.into(), &mut args), Errno::EINVAL)?;
+    }
+    // Odd sizes are rounded up to pages.
+    let buffer = node.buffer(1)?;
+    let whole = node.map(node.map_offset(buffer.handle)?, 4096)?;
+    ensure!(whole.iter().all(|&byte| byte == 0), "a new buffer is not empty");
+    Ok(())
+}
+
+fn handles() -> Result<(), Failed> {
+    let node = first()?;
+    for handle in [0, 7, u32::MAX] {
+        refused("mmap", node.map_offset(handle), Errno::ENOENT)?;
+        refused("destroy", node.destroy(handle), Errno::EINVAL)?;
+    }
+    let handle = node.create(4096)?;
+    // Another client's handle is not this one's.
+    refused("another client's", Node::open(node.path())?.map_offset(handle), Errno::ENOENT)?;
+    // Existing programs do not clear the padding.
+    let mut args = GemMapOffsetArgs { handle, reserved: 5, offset: 9 };
+    call(node.fd(), first_ioctl::GEM_MMAP.into(), &mut args)?;
+    node.destroy(handle)?;
+    refused("destroyed twice", node.destroy(handle), Errno::EINVAL)?;
+    refused("mmap after destroy", node.map_offset(handle), Errno::ENOENT)
+}
+
+fn query() -> Result<(), Failed> {
+    let node = first()?;
+    let empty = Query::default();
+    let mut config = empty;
+    config.config[31] = 1;
+    let wrong = [
+        config,
+        Query { hardware_version: 1, ..empty },
+        Query { flags: 1, ..empty },
+        Query { max_addresses: 1, ..empty },
+        Query { max_tasks: 1, ..empty },
+        Query { max_queued: 1, ..empty },
+        Query { max_in_fences: 1, ..empty },
+        Query { default_timeout_ns: 1, ..empty },
+    ];
+    for mut query in wrong {
+        refused(&format!("{query:?}"), call(node.fd(), QUERY, &mut query), Errno::EINVAL)?;
+    }
+    Ok(())
+}
+
+/// A program that was compiled with another version of a structure: what it lacks is zero, what it has more is ignored.
+fn sizes() -> Result<(), Failed> {
+    let node = first()?;
+    let mut short = [0u8; 36];
+    call(node.fd(), read_write(b'd', 0x44, 36), &mut short)?;
+    let name = node.config()?;
+    ensure!(short.starts_with(name.as_bytes()), "a short query gives {short:?}");
+    let mut long = [0u64; 12];
+    call(node.fd(), read_write(b'd', 0x44, 96), &mut long)?;
+    ensure!(long[0].to_le_bytes().starts_with(&name.as_bytes()[..4]), "a long query gives {long:x?}");
+    // A submission without its last fields has no tasks to run.
+    let mut empty = [0u8; 8];
+    refused("a short submission", call(node.fd(), read_write(b'd', 0x45, 8), &mut empty), Errno::EINVAL)
+}
+
+/// NVIDIA's submission of one task as it stands.
+fn call_first(node: &Node, task: &SubmitTask) -> Result<i32, Errno> {
+    let mut args = SubmitArgs { tasks: std::ptr::from_ref(task) as u64, num_tasks: 1, ..Default::default() };
+    call(node.fd(), first_ioctl::SUBMIT.into(), &mut args)
+}
+
+fn submit_first() -> Result<(), Failed> {
+    let node = first()?;
+    let mut work = Work::copies(&node, 1)?;
+    let (list, fds) = work.exported(&node)?;
+    let good = SubmitTask { num_addresses: list.len() as u32, timeout: 0, address_list: list.as_ptr() as u64 };
+
+    let mut args = SubmitArgs { tasks: std::ptr::from_ref(&good) as u64, num_tasks: 25, ..Default::default() };
+    refused("25 tasks", call(node.fd(), first_ioctl::SUBMIT.into(), &mut args), Errno::EINVAL)?;
+    for pointer in [0, NOWHERE, KERNEL, u64::MAX - 8] {
+        let mut args = SubmitArgs { tasks: pointer, num_tasks: 1, ..Default::default() };
+        let result = call(node.fd(), first_ioctl::SUBMIT.into(), &mut args);
+        refused(&format!("tasks at {pointer:#x}"), result, Errno::EFAULT)?;
+        let task = SubmitTask { address_list: pointer, ..good };
+        refused(&format!("addresses at {pointer:#x}"), call_first(&node, &task), Errno::EFAULT)?;
+    }
+    for count in [0, MAX_BUFFERS_PER_TASK + 1, u32::MAX] {
+        let task = SubmitTask { num_addresses: count, ..good };
+        refused(&format!("{count} addresses"), call_first(&node, &task), Errno::EINVAL)?;
+    }
+    let null = std::fs::File::open("/dev/null")?;
+    let spoiled = |at: usize, change: fn(&mut MemHandle, u32), value: u32| {
+        let mut list = list.clone();
+        change(&mut list[at], value);
+        let task = SubmitTask { address_list: list.as_ptr() as u64, ..good };
+        call_first(&node, &task)
+    };
+    let handle = |address: &mut MemHandle, value| address.handle = value;
+    for at in [0, 4, list.len() - 1] {
+        refused("a closed descriptor", spoiled(at, handle, 999), Errno::EBADF)?;
+        refused("descriptor -1", spoiled(at, handle, u32::MAX), Errno::EBADF)?;
+        refused("/dev/null", spoiled(at, handle, null.as_raw_fd() as u32), Errno::EINVAL)?;
+        refused("the node", spoiled(at, handle, node.fd() as u32), Errno::EINVAL)?;
+        for offset in [1u64 << 20, u64::MAX, u64::MAX - 4095, 1 << 32] {
+            let mut list = list.clone();
+            list[at].offset = offset;
+            let task = SubmitTask { address_list: list.as_ptr() as u64, ..good };
+            refused(&format!("address {at} at {offset:#x}"), call_first(&node, &task), Errno::EINVAL)?;
+        }
+    }
+    // The descriptors that the refusals looked at are still good.
+    work.fill(9);
+    node.submit_first(&list, 0)?;
+    work.check(9)?;
+    drop(fds);
+    Ok(())
+}
+
+fn submit_first_lenient() -> Result<(), Failed> {
+    let node = first()?;
+    let mut work = Work::copies(&node, 1)?;
+    let (list, _fds) = work.exported(&node)?;
+    for (seed, (num_tasks, flags, version, timeout)) in
+        [(0, 0, 0, 0), (1, 1, 0, 0), (1, 0xfffe, 7, u32::MAX), (0, 0, 0, 5000)].into_iter().enumerate()
+    {
+        work.fill(seed as u8);
+        let task = SubmitTask { num_addresses: list.len() as u32, timeout, address_list: list.as_ptr() as u64 };
+        let mut args = SubmitArgs { tasks: std::ptr::from_ref(&task) as u64, num_tasks, flags, version };
+        call(node.fd(), first_ioctl::SUBMIT.into(), &mut args)?;
+        work.check(seed as u8)?;
+    }
+    Ok(())
+}
+
+fn submit_first_several() -> Result<(), Failed> {
+    let node = first()?;
+    let mut works = Vec::new();
+    for seed in 0..24 {
+        let mut work = Work::copies(&node, 1)?;
+        work.fill(seed);
+        works.push(work);
+    }
+    let exported = works.iter().map(|work| work.exported(&node)).collect::<Result<Vec<_>, _>>()?;
+    let tasks: Vec<_> = exported
+        .iter()
+        .map(|(list, _)| SubmitTask {
+            num_addresses: list.len() as u32,
+            timeout: u32::MAX,
+            address_list: list.as_ptr() as u64,
+        })
+        .collect();
+    let mut args = SubmitArgs { tasks: tasks.as_ptr() as u64, num_tasks: 24, ..Default::default() };
+    call(node.fd(), first_ioctl::SUBMIT.into(), &mut args)?;
+    for (seed, work) in works.iter_mut().enumerate() {
+        work.check(seed as u8)?;
+    }
+    Ok(())
+}
+
+/// A submission of the one task.
+fn submission(tasks: &[Task]) -> Submit {
+    Submit {
+        tasks: tasks.as_ptr() as u64,
+        num_tasks: tasks.len() as u32,
+        task_size: size_of::<Task>() as u32,
+        ..Submit::default()
+    }
+}
+
+fn submit() -> Result<(), Failed> {
+    let node = first()?;
+    let mut work = Work::copies(&node, 1)?;
+    work.fill(1);
+    let tasks = [record(&work.addresses)];
+    let good = submission(&tasks);
+    let many = vec![tasks[0]; MAX_TASKS as usize + 1];
+    let fences = [-1i32; MAX_IN_FENCES as usize + 1];
+    let null = std::fs::File::open("/dev/null")?;
+    let fence = |fd: &i32| Submit { in_fences: std::ptr::from_ref(fd) as u64, num_in_fences: 1, ..good };
+    let wrong = [
+        ("reserved", Submit { reserved: 1, ..good }, Errno::EINVAL),
+        ("sequence", Submit { sequence: 1, ..good }, Errno::EINVAL),
+        ("out_fence", Submit { out_fence: -1, ..good }, Errno::EINVAL),
+        ("unknown flag", Submit { flags: 2, ..good }, Errno::EINVAL),
+        ("unknown flag beside a known one", Submit { flags: 0x8000_0001, ..good }, Errno::EINVAL),
+        ("no tasks", Submit { num_tasks: 0, ..good }, Errno::EINVAL),
+        ("65 tasks", submission(&many), Errno::EINVAL),
+        ("2^32 - 1 tasks", Submit { num_tasks: u32::MAX, ..good }, Errno::EINVAL),
+        ("task size 0", Submit { task_size: 0, ..good }, Errno::EINVAL),
+        ("task size 16", Submit { task_size: 16, ..good }, Errno::EINVAL),
+        ("task size 32", Submit { task_size: 32, ..good }, Errno::EINVAL),
+        ("tasks nowhere", Submit { tasks: NOWHERE, ..good }, Errno::EFAULT),
+        ("tasks in the kernel", Submit { tasks: KERNEL, ..good }, Errno::EFAULT),
+        ("tasks at the end", Submit { tasks: u64::MAX - 4, ..good }, Errno::EFAULT),
+        ("65 fences", Submit { in_fences: fences.as_ptr() as u64, num_in_fences: 65, ..good }, Errno::EINVAL),
+        ("fences nowhere", Submit { in_fences: NOWHERE, num_in_fences: 2, ..good }, Errno::EFAULT),
+        ("fence -1", fence(&-1), Errno::EBADF),
+        ("a closed fence", fence(&999), Errno::EBADF),
+    ];
+    for (what, mut submit, error) in wrong {
+        refused(what, call(node.fd(), SUBMIT, &mut submit), error)?;
+        ensure!(work.is_untouched(), "{what}: it ran");
+    }
+    for fd in [null.as_raw_fd(), node.fd()] {
+        let result = call(node.fd(), SUBMIT, &mut fence(&fd));
+        ensure!(matches!(result, Err(Errno::EBADF | Errno::EINVAL)), "a fence that is none: {result:?}");
+    }
+    // No descriptor left for the fence that is asked for.
+    let limit = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE)?;
+    nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE, 3, limit.1)?;
+    let result = call(node.fd(), SUBMIT, &mut Submit { flags: 1, ..good });
+    nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE, limit.0, limit.1)?;
+    refused("no descriptor is left", result, Errno::EMFILE)?;
+    ensure!(work.is_untouched(), "it ran");
+    equal("a good one", work.run(&node)?, 0)?;
+    Ok(work.check(1)?)
+}
+
+fn submit_task() -> Result<(), Failed> {
+    let node = first()?;
+    let mut work = Work::copies(&node, 1)?;
+    work.fill(1);
+    let good = record(&work.addresses);
+    let wrong = [
+        ("flags", Task { flags: 1, ..good }, Errno::EINVAL),
+        ("reserved", Task { reserved: 1, ..good }, Errno::EINVAL),
+        ("no addresses", Task { num_addresses: 0, ..good }, Errno::EINVAL),
+        ("6145 addresses", Task { num_addresses: MAX_BUFFERS_PER_TASK + 1, ..good }, Errno::EINVAL),
+        ("2^32 - 1 addresses", Task { num_addresses: u32::MAX, ..good }, Errno::EINVAL),
+        ("address size 0", Task { address_size: 0, ..good }, Errno::EINVAL),
+        ("address size 8", Task { address_size: 8, ..good }, Errno::EINVAL),
+        ("address size 24", Task { address_size: 24, ..good }, Errno::EINVAL),
+        ("addresses nowhere", Task { addresses: NOWHERE, ..good }, Errno::EFAULT),
+        ("addresses in the kernel", Task { addresses: KERNEL, ..good }, Errno::EFAULT),
+        ("fewer addresses than the network names", Task { num_addresses: 3, ..good }, Errno::EINVAL),
+    ];
+    for (what, task, error) in wrong {
+        refused(what, call(node.fd(), SUBMIT, &mut submission(&[task])), error)?;
+        ensure!(work.is_untouched(), "{what}: it ran");
+    }
+    Ok(())
+}
+
+fn submit_address() -> Result<(), Failed> {
+    let node = first()?;
+    let mut work = Work::copies(&node, 1)?;
+    work.fill(1);
+    for at in [0, 3, work.addresses.len() - 1] {
+        let good = work.addresses[at];
+        let wrong = [
+            ("reserved", Address { reserved: 1, ..good }, Errno::EINVAL),
+            ("handle 0", Address { handle: 0, ..good }, Errno::ENOENT),
+            ("a handle that is none", Address { handle: 999, ..good }, Errno::ENOENT),
+            ("an offset past the end", Address { offset: 1 << 20, ..good }, Errno::EINVAL),
+            ("an offset of 2^32", Address { offset: 1 << 32, ..good }, Errno::EINVAL),
+            ("an offset of 2^64 - 4096", Address { offset: u64::MAX - 4095, ..good }, Errno::EINVAL),
+            ("an offset of 2^64 - 1", Address { offset: u64::MAX, ..good }, Errno::EINVAL),
+        ];
+        for (what, address, error) in wrong {
+            let mut addresses = work.addresses.clone();
+            addresses[at] = address;
+            let result = call(node.fd(), SUBMIT, &mut submission(&[record(&addresses)]));
+            refused(&format!("address {at}: {what}"), result, error)?;
+            ensure!(work.is_untouched(), "{what}: it ran");
+        }
+    }
+    // The end of a buffer is a place; the list that should lie there does not.
+    for offset in [0x1000, 0x7ff8, 0x7fff] {
+        let mut addresses = work.addresses.clone();
+        if let Some(last) = addresses.last_mut() {
+            last.offset = offset;
+        }
+        let result = call(node.fd(), SUBMIT, &mut submission(&[record(&addresses)]));
+        ensure!(offset == 0x1000 || result == Err(Errno::EINVAL), "cubes at {offset:#x}: {result:?}");
+    }
+    Ok(())
+}
+
+fn all_or_none() -> Result<(), Failed> {
+    let node = first()?;
+    let mut works = [Work::copies(&node, 1)?, Work::copies(&node, 1)?];
+    works.iter_mut().for_each(|work| work.fill(1));
+    let mut bad = works[1].addresses.clone();
+    bad[0].handle = 0;
+    let tasks = [record(&works[0].addresses), record(&bad)];
+    refused("the second task", call(node.fd(), SUBMIT, &mut submission(&tasks)), Errno::ENOENT)?;
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    ensure!(works[0].is_untouched(), "the first task ran");
+    equal("sequence of the next", works[0].submit(&node, Default::default())?.sequence, 1)
+}
+
+fn wait() -> Result<(), Failed> {
+    let node = first()?;
+    let work = Work::copies(&node, 1)?;
+    let good = Wait { sequence: 1, ..Wait::default() };
+    refused("nothing was submitted", call(node.fd(), WAIT, &mut { good }), Errno::EINVAL)?;
+    equal("a task's end", work.run(&node)?, 0)?;
+    let wrong = [
+        ("reserved", Wait { reserved: 1, ..good }),
+        ("status", Wait { status: 1, ..good }),
+        ("sequence 0", Wait { sequence: 0, ..good }),
+        ("sequence 2", Wait { sequence: 2, ..good }),
+        ("sequence 2^64 - 1", Wait { sequence: u64::MAX, ..good }),
+    ];
+    for (what, mut wait) in wrong {
+        refused(what, call(node.fd(), WAIT, &mut wait), Errno::EINVAL)?;
+    }
+    // What has ended needs no time.
+    equal("the end once more", node.wait_until(1, 0)?, 0)?;
+    // Another client has no such task.
+    refused("another client's", Node::open(node.path())?.wait(1, 1), Errno::EINVAL)
+}
+
+/// Descriptors that cannot be meant: nothing reaches the device.
+fn descriptors() -> Result<(), Failed> {
+    let node = first()?;
+    let control = Control::open(&node.device()?)?;
+    let before = control.counts();
+    let (net, bytes) = copying(&node, 2)?;
+    let mut nets = Vec::new();
+    let mut spoil = |what: &'static str, change: fn(&mut nvdla_tests::build::Net)| {
+        let mut net = net.clone();
+        change(&mut net);
+        nets.push((what, net));
+    };
+    spoil("an operation list that is no address", |net| net.network.operation_desc_index = 99);
+    spoil("a graph that is no address", |net| net.network.dependency_graph_index = -1);
+    spoil("more operations than the list has", |net| net.network.num_operations = 2000);
+    spoil("a first operation that is none", |net| net.network.op_head[2] = 7);
+    spoil("an operation that waits for ever", |net| net.ops[0].common.dependency_count = 1);
+    spoil("a cube of another address", |net| net.sdp(0).1.src_data.address = 50);
+    spoil("a cube past the end", |net| net.sdp(0).1.dst_data.offset = 0x7fff_fff0);
+    spoil("a cube that wraps around", |net| net.sdp(0).1.dst_data.offset = 0xffff_ffe0);
+    spoil("a line stride without end", |net| net.sdp(0).1.src_data.line_stride = 0xffff_ffe0);
+    spoil("more channels than fit", |net| net.sdp(1).1.dst_data.channel = 8191);
+    spoil("a width of nothing", |net| net.sdp(0).1.src_data.width = 0);
+    for (what, net) in nets {
+        let work = Work::new(&node, &net, 2, bytes)?;
+        refused(what, work.submit(&node, Default::default()).map(|submitted| submitted.sequence), Errno::EINVAL)?;
+    }
+    let after = control.counts();
+    equal("register accesses", (after.reads, after.writes), (before.reads, before.writes))
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Buffers: their mappings, how long they live, what they hold.
+
+use libtest_mimic::Failed;
+use nix::errno::Errno;
+use nvdla_guest::control::Control;
+use nvdla_guest::fence::Timeline;
+use nvdla_guest::node::{Node, Options};
+use nvdla_guest::system::meminfo;
+use nvdla_guest::work::Work;
+use std::os::fd::AsRawFd;
+
+use crate::expect::{ensure, equal, first, refused};
+use crate::Test;
+
+pub(crate) const TESTS: &[Test] = &[
+    ("a_mapping_stays_within_its_buffer", mapping),
+    ("an_offset_serves_only_who_has_the_handle", offsets),
+    ("a_mapping_outlives_the_handle", outlives_handle),
+    ("a_mapping_outlives_the_file", outlives_file),
+    ("a_private_mapping_is_refused", private),
+    ("two_mappings_show_the_same_bytes", twice),
+    ("a_new_buffer_is_empty", empty),
+    ("large_buffers_are_contiguous", large),
+    ("more_memory_than_there_is_is_refused", too_much),
+    ("a_queued_task_keeps_its_buffers", queued),
+];
+
+fn mapping() -> Result<(), Failed> {
+    let node = first()?;
+    let handle = node.create(8192)?;
+    let offset = node.map_offset(handle)?;
+    equal("the offset once more", node.map_offset(handle)?, offset)?;
+    for (offset, length) in [(offset, 12288), (offset, 1 << 30), (offset + 8192, 4096), (0, 4096), (1 << 40, 4096)] {
+        ensure!(node.map(offset, length).is_err(), "{length:#x} bytes at {offset:#x} were mapped");
+    }
+    // A part of it, from the start or not.
+    let mut whole = node.map(offset, 8192)?;
+    whole[4096] = 77;
+    equal("the first page", node.map(offset, 4096)?.len(), 4096)?;
+    match node.map(offset + 4096, 4096) {
+        Ok(second) => equal("the second page begins with", second[0], 77),
+        // DRM maps objects from their start only.
+        Err(_) => Ok(()),
+    }
+}
+
+fn offsets() -> Result<(), Failed> {
+    let node = first()?;
+    let handle = node.create(4096)?;
+    let offset = node.map_offset(handle)?;
+    let other = Node::open(node.path())?;
+    ensure!(other.map(offset, 4096).is_err(), "another client mapped the buffer");
+    let fd = node.export(handle)?;
+    let handle = other.import(fd.as_raw_fd())?;
+    equal("the offset of the other's handle", other.map_offset(handle)?, offset)?;
+    other.map(offset, 4096)?;
+    other.destroy(handle)?;
+    ensure!(other.map(offset, 4096).is_err(), "the offset serves without a handle");
+    Ok(())
+}
+
+fn outlives_handle() -> Result<(), Failed> {
+    let node = first()?;
+    let mut buffer = node.buffer(1 << 20)?;
+    buffer.map.fill(5);
+    node.destroy(buffer.handle)?;
+    // Memory of the freed buffer's size, were it free, would go here.
+    let mut next = node.buffer(1 << 20)?;
+    next.map.fill(6);
+    ensure!(buffer.map.iter().all(|&byte| byte == 5), "the mapping changed");
+    Ok(())
+}
+
+fn outlives_file() -> Result<(), Failed> {
+    let node = first()?;
+    let mut buffer = node.buffer(1 << 20)?;
+    buffer.map.fill(5);
+    drop(node);
+    let node = first()?;
+    node.buffer(1 << 20)?.map.fill(6);
+    ensure!(buffer.map.iter().all(|&byte| byte == 5), "the mapping changed");
+    buffer.map[77] = 1;
+    Ok(())
+}
+
+fn private() -> Result<(), Failed> {
+    let node = first()?;
+    let offset = node.map_offset(node.create(4096)?)?;
+    // SAFETY: a new mapping, which is given back at once.
+    let copy = unsafe { memmap2::MmapOptions::new().offset(offset).len(4096).map_copy(node.as_file()) };
+    ensure!(copy.is_err(), "a copy was mapped");
+    Ok(())
+}
+
+fn twice() -> Result<(), Failed> {
+    let node = first()?;
+    let mut buffer = node.buffer(4096)?;
+    let other = node.map(node.map_offset(buffer.handle)?, 4096)?;
+    buffer.map[9] = 9;
+    equal("a byte", other[9], 9)
+}
+
+fn empty() -> Result<(), Failed> {
+    let node = first()?;
+    for size in [4096, 65536, 1 << 20] {
+        for _ in 0..4 {
+            let mut buffer = node.buffer(size)?;
+            ensure!(buffer.map.iter().all(|&byte| byte == 0), "{size} bytes are not empty");
+            buffer.map.fill(0xaa);
+            node.destroy(buffer.handle)?;
+        }
+    }
+    Ok(())
+}
+
+fn large() -> Result<(), Failed> {
+    let node = first()?;
+    let control = Control::open(&node.device()?)?;
+    let mut buffer = node.buffer(64 << 20)?;
+    let start = control.address(&mut buffer.map)?;
+    for page in [1, 100, 5000, 16383] {
+        let offset = page * 4096;
+        equal(&format!("page {page}"), control.address(&mut buffer.map[offset..])?, start + offset as u64)?;
+    }
+    Ok(())
+}
+
+fn too_much() -> Result<(), Failed> {
+    let node = first()?;
+    let before = meminfo("CmaFree")?;
+    let mut handles = Vec::new();
+    let error = loop {
+        match node.create(32 << 20) {
+            Ok(handle) => handles.push(handle),
+            Err(error) => break error,
+        }
+        ensure!(handles.len() < 1000, "memory has no end");
+    };
+    equal("the error", error, Errno::ENOMEM)?;
+    for handle in handles {
+        node.destroy(handle)?;
+    }
+    let after = meminfo("CmaFree")?;
+    ensure!(after + 4 >= before, "CMA had {before} kB free, and has {after}");
+    Ok(())
+}
+
+/// Its handles and mappings are gone before it starts.
+fn queued() -> Result<(), Failed> {
+    let node = first()?;
+    let timeline = Timeline::new()?;
+    let gate = timeline.fence(1)?;
+    let mut work = Work::copies(&node, 1)?;
+    work.fill(4);
+    let data = node.export(work.addresses.last().ok_or("no addresses")?.handle)?;
+    let submitted = work.submit(&node, Options { in_fences: &[gate.as_raw_fd()], ..Options::default() })?;
+    for address in &work.addresses {
+        node.destroy(address.handle)?;
+    }
+    refused("the handle", node.map_offset(work.addresses[0].handle), Errno::ENOENT)?;
+    work.buffers.drain(..work.buffers.len() - 1);
+    // Memory that was free would be taken and filled here.
+    let mut others = Vec::new();
+    for _ in 0..16 {
+        let mut other = node.buffer(8192)?;
+        other.map.fill(0xff);
+        others.push(other);
+    }
+    timeline.advance(1)?;
+    equal("the task's end", node.wait(submitted.sequence, 60)?, 0)?;
+    let handle = node.import(data.as_raw_fd())?;
+    let map = node.map(node.map_offset(handle)?, 0x8000)?;
+    equal("the first byte of the copy", map[0x4000], 4)
+}

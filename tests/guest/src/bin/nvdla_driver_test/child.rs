@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Other processes: this program again, with a part to play.
+
+use std::io::{IoSlice, IoSliceMut, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, Stdio};
+
+use libtest_mimic::Failed;
+use nix::sys::socket::{recvmsg, sendmsg, ControlMessage, ControlMessageOwned, MsgFlags};
+use nvdla_guest::node::{Node, Options};
+use nvdla_guest::work::Work;
+use nvdla_uapi::queue::Address;
+
+use crate::expect::equal;
+
+/// The first word of a child's command line.
+pub(crate) const FLAG: &str = "--child";
+
+/// Starts a child in a part, on a node.
+pub(crate) fn start(part: &str, node: &Node, input: Stdio) -> Result<Child, Failed> {
+    let mut command = Command::new("/proc/self/exe");
+    command.args([FLAG, part]).arg(node.path()).stdin(input).stdout(Stdio::piped());
+    Ok(command.spawn()?)
+}
+
+/// A child's main function.
+pub(crate) fn run(part: &str, arguments: &[String]) -> ExitCode {
+    let result = match (part, arguments) {
+        ("first", [node]) => first(Path::new(node)),
+        ("queue", [node]) => queue(Path::new(node)),
+        ("receive", [node]) => receive(Path::new(node)),
+        _ => Err(format!("no such part: {part} {arguments:?}").into()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failed) => {
+            eprintln!("{part}: {}", failed.message().unwrap_or("failed"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Says that the next call is the one that matters.
+fn ready() -> Result<(), Failed> {
+    println!("ready");
+    Ok(std::io::stdout().flush()?)
+}
+
+/// Runs a task through NVIDIA's ioctl, which returns when it has ended.
+fn first(node: &Path) -> Result<(), Failed> {
+    let node = Node::open(node)?;
+    let work = Work::copies(&node, 1)?;
+    let (list, _fds) = work.exported(&node)?;
+    ready()?;
+    Ok(node.submit_first(&list, 0)?)
+}
+
+/// Queues many tasks and waits for the last.
+fn queue(node: &Path) -> Result<(), Failed> {
+    let node = Node::open(node)?;
+    let work = Work::copies(&node, 1)?;
+    let mut last = 0;
+    for _ in 0..100 {
+        last = work.submit(&node, Options::default())?.sequence;
+    }
+    ready()?;
+    equal("the task's end", node.wait(last, 60)?, 0)
+}
+
+/// Runs a task in a buffer that it was handed.
+fn receive(node: &Path) -> Result<(), Failed> {
+    let node = Node::open(node)?;
+    let fd = receive_fd(0)?;
+    let handle = node.import(fd.as_raw_fd())?;
+    drop(fd);
+    let mut work = Work::copies(&node, 1)?;
+    // What this client has of its own stays unused: only the cubes' buffer is another's.
+    if let Some(last) = work.addresses.last_mut() {
+        *last = Address { handle, reserved: 0, offset: 0 };
+    }
+    equal("the task's end", work.run(&node)?, 0)
+}
+
+/// Hands a descriptor over.
+pub(crate) fn send_fd(socket: RawFd, fd: RawFd) -> Result<(), Failed> {
+    let fds = [fd];
+    sendmsg::<()>(socket, &[IoSlice::new(b"f")], &[ControlMessage::ScmRights(&fds)], MsgFlags::empty(), None)?;
+    Ok(())
+}
+
+fn receive_fd(socket: RawFd) -> Result<OwnedFd, Failed> {
+    let mut byte = [0];
+    let mut space = nix::cmsg_space!(RawFd);
+    let mut buffers = [IoSliceMut::new(&mut byte)];
+    let message = recvmsg::<()>(socket, &mut buffers, Some(&mut space), MsgFlags::empty())?;
+    for control in message.cmsgs()? {
+        if let ControlMessageOwned::ScmRights(fds) = control {
+            if let Some(&fd) = fds.first() {
+                // SAFETY: the message brought a new descriptor.
+                return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
+            }
+        }
+    }
+    Err("no descriptor came".into())
+}

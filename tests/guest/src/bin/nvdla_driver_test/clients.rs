@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Several clients: each gets its own answer and its share, and one that dies takes nobody along.
+
+use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Failed;
+use nvdla_guest::control::{Control, Knob};
+use nvdla_guest::fence::{self, Timeline};
+use nvdla_guest::node::{Node, Options};
+use nvdla_guest::work::Work;
+
+use crate::child::start;
+use crate::expect::{ensure, equal, first, second};
+use crate::Test;
+
+pub(crate) const TESTS: &[Test] = &[
+    ("each_of_many_clients_gets_its_own_answer", own_answers),
+    ("two_devices_work_at_once", devices_at_once),
+    ("the_device_is_shared_fairly", fair),
+    ("closing_a_file_cancels_what_it_queued", closing),
+    ("closing_a_file_ends_what_it_runs", closing_running),
+    ("kill_9_in_the_middle_of_a_task", killed),
+    ("kill_9_with_tasks_queued", killed_queue),
+    ("kill_9_while_an_operation_hangs", killed_hanging),
+];
+
+/// Runs `rounds` tasks on a client of its own and checks each.
+fn answers(node: &Node, seed: u8, rounds: u8) -> Result<(), String> {
+    let failed = |error: &dyn std::fmt::Display| error.to_string();
+    let node = Node::open(node.path()).map_err(|error| failed(&error))?;
+    let mut work = Work::copies(&node, 1 + usize::from(seed) % 3).map_err(|error| failed(&error))?;
+    for round in 0..rounds {
+        let pattern = seed.wrapping_mul(17).wrapping_add(round);
+        work.fill(pattern);
+        match work.run(&node) {
+            Ok(0) => work.check(pattern)?,
+            other => return Err(format!("client {seed}, round {round}: {other:?}")),
+        }
+    }
+    Ok(())
+}
+
+fn own_answers() -> Result<(), Failed> {
+    let node = first()?;
+    let results: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..6)
+            .map(|seed| {
+                scope.spawn({
+                    let node = &node;
+                    move || answers(node, seed, 25)
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err("a thread panicked".into()))).collect()
+    });
+    Ok(results.into_iter().collect::<Result<(), String>>()?)
+}
+
+fn devices_at_once() -> Result<(), Failed> {
+    let nodes = [first()?, second()?];
+    let results: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = nodes
+            .iter()
+            .flat_map(|node| (0..2).map(move |seed| (node, seed)))
+            .map(|(node, seed)| scope.spawn(move || answers(node, seed, 25)))
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap_or_else(|_| Err("a thread panicked".into()))).collect()
+    });
+    Ok(results.into_iter().collect::<Result<(), String>>()?)
+}
+
+/// Two clients queue as many tasks each, one after the other; then the device takes them in turn.
+fn fair() -> Result<(), Failed> {
+    const EACH: usize = 40;
+    let nodes = [first()?, first()?];
+    let control = Control::open(&nodes[0].device()?)?;
+    let works = [Work::copies(&nodes[0], 1)?, Work::copies(&nodes[1], 1)?];
+    control.set(Knob::Delay, 3000);
+    let timeline = Timeline::new()?;
+    let gate = timeline.fence(1)?;
+    let mut fences = Vec::new();
+    for client in 0..2 {
+        for _ in 0..EACH {
+            let options = Options { in_fences: &[gate.as_raw_fd()], out_fence: true, ..Options::default() };
+            let fence = works[client].submit(&nodes[client], options)?.fence.ok_or("no fence")?;
+            fences.push((client, fence));
+        }
+    }
+    timeline.advance(1)?;
+    let mut order = Vec::new();
+    for (client, fence) in &fences {
+        equal("a fence", fence::status(fence, 30_000)?, 1)?;
+        order.push((fence::info(fence.as_raw_fd())?.timestamp_ns, *client));
+    }
+    order.sort_unstable();
+    let clients: Vec<_> = order.iter().map(|&(_, client)| client).collect();
+    let changes = clients.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    let busy = [nodes[0].usage("drm-engine-dla")?, nodes[1].usage("drm-engine-dla")?];
+    println!(
+        "fairness: {changes} changes of client in {} tasks; {} and {} us of the device",
+        2 * EACH,
+        busy[0] / 1000,
+        busy[1] / 1000
+    );
+    equal("changes of client", changes, 2 * EACH - 1)?;
+    ensure!(busy[0] < 2 * busy[1] && busy[1] < 2 * busy[0], "the device worked {busy:?} ns for them");
+    Ok(())
+}
+
+fn closing() -> Result<(), Failed> {
+    let node = first()?;
+    let timeline = Timeline::new()?;
+    let gate = timeline.fence(1)?;
+    let work = Work::copies(&node, 1)?;
+    let options = Options { in_fences: &[gate.as_raw_fd()], out_fence: true, ..Options::default() };
+    let mut fences = Vec::new();
+    for _ in 0..10 {
+        fences.push(work.submit(&node, options)?.fence.ok_or("no fence")?);
+    }
+    drop((work, node));
+    for fence in &fences {
+        equal("a cancelled task's fence", fence::status(fence, 5000)?, -libc::ECANCELED)?;
+    }
+    timeline.advance(1)?;
+    let node = first()?;
+    equal("the next client's task", Work::copies(&node, 1)?.run(&node)?, 0)
+}
+
+fn closing_running() -> Result<(), Failed> {
+    let node = first()?;
+    let control = Control::open(&node.device()?)?;
+    let work = Work::copies(&node, 1)?;
+    control.set(Knob::Delay, 200_000);
+    let options = Options { out_fence: true, ..Options::default() };
+    let fences =
+        [work.submit(&node, options)?.fence.ok_or("no fence")?, work.submit(&node, options)?.fence.ok_or("no fence")?];
+    std::thread::sleep(Duration::from_millis(20));
+    drop((work, node));
+    let first_end = fence::status(&fences[0], 5000)?;
+    ensure!(first_end == 1 || first_end == -libc::ECANCELED, "the running task's fence: {first_end}");
+    equal("the queued task's fence", fence::status(&fences[1], 5000)?, -libc::ECANCELED)?;
+    control.set(Knob::Delay, 0);
+    let node = first()?;
+    let mut work = Work::copies(&node, 2)?;
+    work.fill(1);
+    equal("the next client's task", work.run(&node)?, 0)?;
+    Ok(work.check(1)?)
+}
+
+/// Starts a child in a part, kills it when it is in the middle, and sees that another client's task runs.
+fn kill(part: &str, arrange: impl FnOnce(&Control)) -> Result<(), Failed> {
+    let node = first()?;
+    let control = Control::open(&node.device()?)?;
+    arrange(&control);
+    let starts = control.counts().starts;
+    let mut child = start(part, &node, Stdio::null())?;
+    let mut ready = [0; 6];
+    child.stdout.as_mut().ok_or("no output")?.read_exact(&mut ready)?;
+    let begin = Instant::now();
+    while control.counts().starts == starts && begin.elapsed() < Duration::from_secs(10) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(Duration::from_millis(30));
+    ensure!(child.try_wait()?.is_none(), "the program ended by itself");
+    child.kill()?;
+    let begin = Instant::now();
+    child.wait()?;
+    ensure!(begin.elapsed() < Duration::from_secs(3), "the program took {:?} to die", begin.elapsed());
+    control.set(Knob::Delay, 0);
+    let mut work = Work::copies(&node, 2)?;
+    work.fill(77);
+    let begin = Instant::now();
+    equal("another client's task", work.run(&node)?, 0)?;
+    ensure!(begin.elapsed() < Duration::from_secs(5), "another client's task took {:?}", begin.elapsed());
+    Ok(work.check(77)?)
+}
+
+fn killed() -> Result<(), Failed> {
+    kill("first", |control| control.set(Knob::Delay, 1_000_000))
+}
+
+fn killed_queue() -> Result<(), Failed> {
+    kill("queue", |control| control.set(Knob::Delay, 100_000))
+}
+
+fn killed_hanging() -> Result<(), Failed> {
+    kill("first", |control| control.set(Knob::Hang, 1))
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What tests expect, and how they say that it was not so.
+
+use std::fmt::Debug;
+
+use libtest_mimic::Failed;
+use nix::errno::Errno;
+use nvdla_guest::node::{nodes, Node};
+
+/// Fails unless the condition holds.
+macro_rules! ensure {
+    ($condition:expr, $($message:tt)+) => {
+        if !$condition {
+            return Err(format!($($message)+).into());
+        }
+    };
+}
+pub(crate) use ensure;
+
+/// Fails unless the two are equal.
+pub(crate) fn equal<T: PartialEq + Debug>(what: &str, found: T, wanted: T) -> Result<(), Failed> {
+    ensure!(found == wanted, "{what}: {found:?} instead of {wanted:?}");
+    Ok(())
+}
+
+/// Fails unless the call was refused with this error.
+pub(crate) fn refused<T: Debug>(what: &str, found: Result<T, Errno>, wanted: Errno) -> Result<(), Failed> {
+    match found {
+        Err(error) if error == wanted => Ok(()),
+        Err(error) => Err(format!("{what}: {error} instead of {wanted}").into()),
+        Ok(value) => Err(format!("{what}: gave {value:?} instead of {wanted}").into()),
+    }
+}
+
+/// The first device, opened.
+pub(crate) fn first() -> Result<Node, Failed> {
+    nth(0)
+}
+
+/// The second device, opened.
+pub(crate) fn second() -> Result<Node, Failed> {
+    nth(1)
+}
+
+fn nth(number: usize) -> Result<Node, Failed> {
+    let nodes = nodes();
+    let path = nodes.get(number).ok_or_else(|| format!("the tests need {} devices: {nodes:?}", number + 1))?;
+    Ok(Node::open(path)?)
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A device that fails: the task gets an error, the operator one line that says what hung, the next task runs.
+
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Failed;
+use nix::errno::Errno;
+use nvdla_guest::control::{Control, Knob};
+use nvdla_guest::fence;
+use nvdla_guest::node::{now_ns, Node, Options};
+use nvdla_guest::system::{bind, node_of, unbind, Messages};
+use nvdla_guest::work::Work;
+
+use crate::expect::{ensure, equal, first, refused, second};
+use crate::Test;
+
+pub(crate) const TESTS: &[Test] = &[
+    ("a_hung_operation_is_named_and_the_next_task_runs", hung),
+    ("a_lost_interrupt_is_named_and_the_next_task_runs", lost),
+    ("refused_memory_ends_at_the_deadline", refused_memory),
+    ("nvidias_submit_has_a_deadline_too", first_deadline),
+    ("a_hang_among_clients_fails_one_task", among_clients),
+    ("a_hang_of_one_device_leaves_the_other_alone", other_device),
+    ("every_operation_hangs_once", often),
+    ("spurious_interrupts_change_nothing", spurious),
+    ("a_late_operation_is_not_taken_for_the_next_task", late),
+    ("a_device_that_does_not_answer_takes_no_tasks_until_it_is_bound_anew", dead),
+    ("a_device_that_does_not_answer_is_not_bound", no_device),
+];
+
+/// A deadline in so many milliseconds.
+fn within(milliseconds: u64) -> Options<'static> {
+    Options { deadline_ns: now_ns() + milliseconds * 1_000_000, out_fence: true, ..Options::default() }
+}
+
+/// The lines of the driver. PCI's own code tells of each reset with lines of its own.
+fn driver_lines(messages: &mut Messages) -> Result<Vec<String>, Failed> {
+    let lines = messages.read()?.into_iter().filter(|line| line.contains("nvdla"));
+    Ok(lines.filter(|line| !line.ends_with("resetting") && !line.ends_with("reset done")).collect())
+}
+
+/// Arms a fault, lets a task of two operations run into its deadline; what the kernel said of it.
+fn failing(node: &Node, knob: Knob) -> Result<String, Failed> {
+    let control = Control::open(&node.device()?)?;
+    let mut work = Work::copies(node, 2)?;
+    work.fill(1);
+    let mut messages = Messages::from_now()?;
+    control.set(knob, 1);
+    let start = Instant::now();
+    let submitted = work.submit(node, within(300))?;
+    equal("the task's end", node.wait(submitted.sequence, 20)?, -libc::ETIMEDOUT)?;
+    equal("its fence", fence::status(&submitted.fence.ok_or("no fence")?, 1000)?, -libc::ETIMEDOUT)?;
+    ensure!(start.elapsed() < Duration::from_secs(3), "its end took {:?}", start.elapsed());
+    equal("what is still armed", control.get(knob), 0)?;
+    work.fill(2);
+    equal("the next task's end", work.run(node)?, 0)?;
+    work.check(2)?;
+    let lines = driver_lines(&mut messages)?;
+    ensure!(lines.len() == 1, "the kernel said {lines:?}");
+    println!("{}", lines[0]);
+    Ok(lines[0].clone())
+}
+
+fn hung() -> Result<(), Failed> {
+    let line = failing(&first()?, Knob::Hang)?;
+    ensure!(line.contains("operation 0 (SDP"), "the operation has no name in: {line}");
+    ensure!(line.contains("its interrupt did not come"), "nothing of the interrupt in: {line}");
+    Ok(())
+}
+
+fn lost() -> Result<(), Failed> {
+    let node = first()?;
+    let control = Control::open(&node.device()?)?;
+    let work = Work::copies(&node, 1)?;
+    let mut messages = Messages::from_now()?;
+    control.set(Knob::Lose, 1);
+    let sequence = work.submit(&node, within(300))?.sequence;
+    equal("the task's end", node.wait(sequence, 20)?, -libc::ETIMEDOUT)?;
+    equal("the next task's end", work.run(&node)?, 0)?;
+    let lines = driver_lines(&mut messages)?;
+    ensure!(lines.len() == 1, "the kernel said {lines:?}");
+    println!("{}", lines[0]);
+    ensure!(lines[0].contains("operation 0 (SDP"), "the operation has no name in: {}", lines[0]);
+    ensure!(lines[0].contains("was not delivered"), "nothing of the interrupt in: {}", lines[0]);
+    Ok(())
+}
+
+fn refused_memory() -> Result<(), Failed> {
+    let line = failing(&first()?, Knob::Refuse)?;
+    ensure!(line.contains("operation 0 (SDP"), "the operation has no name in: {line}");
+    Ok(())
+}
+
+fn first_deadline() -> Result<(), Failed> {
+    let node = first()?;
+    let control = Control::open(&node.device()?)?;
+    let work = Work::copies(&node, 1)?;
+    let (list, _fds) = work.exported(&node)?;
+    control.set(Knob::Hang, 1);
+    let start = Instant::now();
+    refused("the submission", node.submit_first(&list, 200), Errno::ETIMEDOUT)?;
+    ensure!(start.elapsed() > Duration::from_millis(190), "it took {:?}", start.elapsed());
+    Ok(node.submit_first(&list, 200)?)
+}
+
+fn among_clients() -> Result<(), Failed> {
+    let nodes = [first()?, first()?, first()?];
+    let control = Control::open(&nodes[0].device()?)?;
+    let works = nodes.iter().map(|node| Work::copies(node, 1)).collect::<Result<Vec<_>, _>>()?;
+    control.set(Knob::Delay, 5000);
+    control.set(Knob::Hang, 1);
+    let mut last = [0; 3];
+    for _ in 0..10 {
+        for ((node, work), last) in nodes.iter().zip(&works).zip(&mut last) {
+            *last = work.submit(node, within(3000))?.sequence;
+        }
+    }
+    let mut failures = 0;
+    for (node, last) in nodes.iter().zip(last) {
+        for sequence in 1..=last {
+            match node.wait(sequence, 60)? {
+                0 => {}
+                error if error == -libc::ETIMEDOUT => failures += 1,
+                other => return Err(format!("a task ended with {other}").into()),
+            }
+        }
+    }
+    // The hung task, and those whose deadline passed while it hung.
+    ensure!(failures >= 1, "no task failed");
+    for node in &nodes {
+        equal("a task's end", Work::copies(node, 1)?.run(node)?, 0)?;
+    }
+    Ok(())
+}
+
+fn other_device() -> Result<(), Failed> {
+    let (node, other) = (first()?, second()?);
+    let control = Control::open(&node.device()?)?;
+    let work = Work::copies(&node, 1)?;
+    control.set(Knob::Hang, 1);
+    let sequence = work.submit(&node, within(1000))?.sequence;
+    let mut work = Work::copies(&other, 1)?;
+    let start = Instant::now();
+    for seed in 0..10 {
+        work.fill(seed);
+        equal("the other device's task", work.run(&other)?, 0)?;
+        work.check(seed)?;
+    }
+    ensure!(start.elapsed() < Duration::from_millis(900), "ten tasks took {:?}", start.elapsed());
+    equal("the task's end", node.wait(sequence, 20)?, -libc::ETIMEDOUT)
+}
+
+fn often() -> Result<(), Failed> {
+    let node = first()?;
+    let control = Control::open(&node.device()?)?;
+    let mut work = Work::copies(&node, 2)?;
+    for round in 0..20 {
+        control.set([Knob::Hang, Knob::Lose, Knob::Refuse][round % 3], 1);
+        let sequence = work.submit(&node, within(60))?.sequence;
+        let end = node.wait(sequence, 20)?;
+        // One lost interrupt of two may be made up for by the other.
+        ensure!(end == -libc::ETIMEDOUT || end == 0 && round % 3 == 1, "round {round}: {end}");
+        work.fill(round as u8);
+        equal("the next task's end", work.run(&node)?, 0)?;
+        work.check(round as u8)?;
+    }
+    Ok(())
+}
+
+fn spurious() -> Result<(), Failed> {
+    let node = first()?;
+    let control = Control::open(&node.device()?)?;
+    for _ in 0..200 {
+        control.set(Knob::Spurious, 1);
+    }
+    let mut work = Work::copies(&node, 2)?;
+    control.set(Knob::Delay, 20_000);
+    for seed in 0..3 {
+        work.fill(seed);
+        let sequence = work.submit(&node, Options::default())?.sequence;
+        for _ in 0..20 {
+            control.set(Knob::Spurious, 1);
+        }
+        equal("the task's end", node.wait(sequence, 20)?, 0)?;
+        work.check(seed)?;
+    }
+    Ok(())
+}
+
+/// The operation ends after its task's deadline, in the time of the next task.
+fn late() -> Result<(), Failed> {
+    let node = first()?;
+    let control = Control::open(&node.device()?)?;
+    let mut work = Work::copies(&node, 1)?;
+    control.set(Knob::Delay, 150_000);
+    let sequence = work.submit(&node, within(50))?.sequence;
+    equal("the task's end", node.wait(sequence, 20)?, -libc::ETIMEDOUT)?;
+    for seed in 0..3 {
+        work.fill(seed);
+        equal("the next task's end", work.run(&node)?, 0)?;
+        work.check(seed)?;
+    }
+    Ok(())
+}
+
+fn dead() -> Result<(), Failed> {
+    let node = first()?;
+    let device = node.device()?;
+    let control = Control::open(&device)?;
+    let work = Work::copies(&node, 1)?;
+    control.set(Knob::Hang, 1);
+    let submitted = [work.submit(&node, within(300))?, work.submit(&node, within(400))?];
+    std::thread::sleep(Duration::from_millis(20));
+    control.set(Knob::Mute, 1);
+    let ends = [node.wait(submitted[0].sequence, 20)?, node.wait(submitted[1].sequence, 20)?];
+    ensure!(ends.iter().all(|&end| end < 0), "the tasks ended with {ends:?}");
+    // Whatever the driver thinks of it now, once the device answers again and is bound anew it works.
+    control.set(Knob::Mute, 0);
+    drop((work, node));
+    unbind(&device)?;
+    bind(&device)?;
+    let node = Node::open(&node_of(&device)?)?;
+    equal("a task's end", Work::copies(&node, 1)?.run(&node)?, 0)
+}
+
+fn no_device() -> Result<(), Failed> {
+    let device = first()?.device()?;
+    let control = Control::open(&device)?;
+    unbind(&device)?;
+    control.set(Knob::Mute, 1);
+    let mut messages = Messages::from_now()?;
+    ensure!(bind(&device).is_err(), "a device that does not answer was bound");
+    let lines = messages.read()?;
+    ensure!(lines.iter().any(|line| line.contains("register 0 reads")), "the kernel said {lines:?}");
+    ensure!(node_of(&device).is_err(), "it has a node");
+    control.set(Knob::Mute, 0);
+    bind(&device)?;
+    let node = Node::open(&node_of(&device)?)?;
+    equal("a task's end", Work::copies(&node, 1)?.run(&node)?, 0)
+}

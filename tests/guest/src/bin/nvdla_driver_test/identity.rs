@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Which device a node is.
+
+use std::fs;
+
+use libtest_mimic::Failed;
+use nvdla_guest::node::nodes;
+use nvdla_guest::system::bus_name;
+use nvdla_guest::work::Work;
+use nvdla_uapi::config::Config;
+use nvdla_uapi::ioctl::{DRIVER_NAME, MAX_BUFFERS_PER_TASK};
+use nvdla_uapi::queue;
+
+use crate::expect::{ensure, equal, first, second};
+use crate::Test;
+
+pub(crate) const TESTS: &[Test] = &[
+    ("each_device_has_its_own_configuration", each_device),
+    ("limits_are_those_of_the_interface", limits),
+    ("the_user_space_library_finds_every_device", library),
+    ("usage_figures_of_a_client", usage),
+];
+
+fn each_device() -> Result<(), Failed> {
+    let (one, two) = (first()?, second()?);
+    ensure!(one.config()? != two.config()?, "both are {}", one.config()?);
+    for node in [one, two] {
+        let name = node.config()?;
+        ensure!(Config::by_name(&name).is_some(), "no configuration is called {name}");
+        let mut work = Work::copies(&node, 2)?;
+        work.fill(3);
+        equal("a task's end", work.run(&node)?, 0)?;
+        work.check(3)?;
+    }
+    Ok(())
+}
+
+fn limits() -> Result<(), Failed> {
+    let query = first()?.query()?;
+    equal("addresses", query.max_addresses, MAX_BUFFERS_PER_TASK)?;
+    equal("tasks", query.max_tasks, queue::MAX_TASKS)?;
+    equal("queued tasks", query.max_queued, queue::MAX_QUEUED)?;
+    equal("fences", query.max_in_fences, queue::MAX_IN_FENCES)?;
+    ensure!(query.default_timeout_ns > 0, "tasks have no time");
+    ensure!(query.hardware_version > 0, "no version");
+    Ok(())
+}
+
+fn library() -> Result<(), Failed> {
+    equal("devices", nvdla_runtime::device::discover(), nodes())
+}
+
+/// fdinfo counts the device's time and the client's memory, and names the driver and the device.
+fn usage() -> Result<(), Failed> {
+    let node = first()?;
+    let text = node.fdinfo()?;
+    let device = bus_name(&node.device()?);
+    ensure!(text.contains(&format!("drm-driver:\t{DRIVER_NAME}")), "no driver in:\n{text}");
+    ensure!(text.contains(&device), "no {device} in:\n{text}");
+    equal("time before", node.usage("drm-engine-dla")?, 0)?;
+    let memory = text.lines().find_map(|line| line.strip_prefix("drm-total-")?.split_once(':')).map(|(name, _)| name);
+    let key = format!("drm-total-{}", memory.ok_or("no drm-total- in fdinfo")?);
+    equal("memory before", node.usage(&key)?, 0)?;
+    let work = Work::copies(&node, 4)?;
+    equal("a task's end", work.run(&node)?, 0)?;
+    let text = node.fdinfo()?;
+    ensure!(node.usage("drm-engine-dla")? > 0, "no time was counted:\n{text}");
+    ensure!(node.usage(&key)? > 0, "no memory was counted:\n{text}");
+    println!("{}", fs::read_to_string(format!("/proc/self/fdinfo/{}", node.fd()))?);
+    Ok(())
+}

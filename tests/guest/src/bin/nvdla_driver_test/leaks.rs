@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Nothing stays behind: figures of the kernel's memory before and after.
+
+use std::fs;
+
+use libtest_mimic::Failed;
+use nvdla_guest::node::{Node, Options};
+use nvdla_guest::system::{leaks, meminfo, slabs};
+use nvdla_guest::work::Work;
+use std::os::fd::AsRawFd;
+
+use crate::expect::{ensure, equal, first, second};
+use crate::Test;
+
+pub(crate) const TESTS: &[Test] = &[
+    ("a_thousand_submissions", submissions),
+    ("a_thousand_of_nvidias_submissions", submissions_first),
+    ("a_thousand_buffers", buffers),
+    ("a_thousand_clients", clients),
+    ("a_thousand_imports", imports),
+    ("a_thousand_refusals", refusals),
+];
+
+/// Times that each thing is done.
+const TIMES: usize = 1000;
+/// kB that slabs may grow by: caches of the kernel's own (dentries of descriptors, files) breathe.
+const SLAB_ROOM: u64 = 400;
+
+/// Does something once to warm up, then a thousand times, and compares.
+fn repeat(what: &str, mut once: impl FnMut() -> Result<(), Failed>) -> Result<(), Failed> {
+    for _ in 0..50 {
+        once()?;
+    }
+    let figures = || -> Result<_, Failed> {
+        settle();
+        Ok((meminfo("Slab")?, meminfo("CmaFree")?, slabs()?))
+    };
+    let before = figures()?;
+    for _ in 0..TIMES {
+        once()?;
+    }
+    let after = figures()?;
+    println!("{what}: slab {} kB and then {}, CMA free {} kB and then {}", before.0, after.0, before.1, after.1);
+    // One object a time is a leak, whatever cache it is of.
+    for (name, count) in &after.2 {
+        let earlier = before.2.iter().find(|(other, _)| other == name).map_or(0, |(_, count)| *count);
+        ensure!(
+            count.saturating_sub(earlier) < TIMES as u64 * 9 / 10,
+            "the cache {name} had {earlier} objects and has {count}"
+        );
+    }
+    ensure!(after.0 <= before.0 + SLAB_ROOM, "slabs had {} kB and have {}", before.0, after.0);
+    ensure!(after.1 + 64 >= before.1, "CMA had {} kB free and has {}", before.1, after.1);
+    Ok(())
+}
+
+/// Lets what is freed later be freed, and lets caches go.
+fn settle() {
+    let _ = fs::write("/proc/sys/vm/drop_caches", "3");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+}
+
+fn submissions() -> Result<(), Failed> {
+    let node = first()?;
+    let mut work = Work::copies(&node, 1)?;
+    let mut seed = 0;
+    repeat("submissions", || {
+        seed = (seed + 1) % 100;
+        work.fill(seed);
+        let submitted = work.submit(&node, Options { out_fence: true, ..Options::default() })?;
+        equal("a task's end", node.wait(submitted.sequence, 60)?, 0)?;
+        Ok(work.check(seed)?)
+    })
+}
+
+fn submissions_first() -> Result<(), Failed> {
+    let node = first()?;
+    let work = Work::copies(&node, 1)?;
+    let (list, _fds) = work.exported(&node)?;
+    repeat("NVIDIA's submissions", || Ok(node.submit_first(&list, 0)?))
+}
+
+fn buffers() -> Result<(), Failed> {
+    let node = first()?;
+    repeat("buffers", || {
+        let mut buffer = node.buffer(1 << 16)?;
+        buffer.map[0] = 1;
+        let fd = node.export(buffer.handle)?;
+        drop(fd);
+        Ok(node.destroy(buffer.handle)?)
+    })
+}
+
+fn clients() -> Result<(), Failed> {
+    let path = first()?.path().to_owned();
+    repeat("clients", || {
+        let node = Node::open(&path)?;
+        // What it leaves open goes with it.
+        node.create(8192)?;
+        Ok(())
+    })
+}
+
+fn imports() -> Result<(), Failed> {
+    let (node, owner) = (first()?, second()?);
+    let fd = owner.export(owner.create(1 << 16)?)?;
+    repeat("imports", || {
+        let handle = node.import(fd.as_raw_fd())?;
+        Ok(node.destroy(handle)?)
+    })
+}
+
+fn refusals() -> Result<(), Failed> {
+    let node = first()?;
+    let mut work = Work::copies(&node, 1)?;
+    // The descriptors lead nowhere; everything before them is in order.
+    work.buffers[0].map.fill(0xee);
+    repeat("refusals", || {
+        ensure!(work.submit(&node, Options { out_fence: true, ..Options::default() }).is_err(), "it was taken");
+        Ok(())
+    })
+}
+
+/// On a kernel with kmemleak: it has found nothing.
+pub(crate) fn no_leak() -> Result<(), Failed> {
+    match leaks() {
+        None => println!("this kernel has no kmemleak"),
+        Some(found) if found.trim().is_empty() => println!("kmemleak found nothing"),
+        Some(found) => return Err(format!("kmemleak:\n{found}").into()),
+    }
+    Ok(())
+}

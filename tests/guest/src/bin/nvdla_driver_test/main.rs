@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `nvdla_driver_test`: the tests of the kernel driver, one after another, named and counted as Cargo's.
+//!
+//! They run as root in the guest of `cargo xtask vm --test driver`, on two virtual devices with control windows. After
+//! each test the kernel's messages are read: a warning of the kernel's own fails the test in which it came.
+
+mod arguments;
+mod buffers;
+mod child;
+mod clients;
+mod expect;
+mod faults;
+mod fences;
+mod identity;
+mod leaks;
+mod queue;
+mod removal;
+mod sharing;
+
+use std::process::ExitCode;
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use nvdla_guest::control::Control;
+use nvdla_guest::node::{nodes, Node};
+use nvdla_guest::system::{self, Messages};
+
+/// A test: its name and what it does.
+type Test = (&'static str, fn() -> Result<(), Failed>);
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().collect();
+    if let [_, flag, name, rest @ ..] = words.as_slice() {
+        if flag == child::FLAG {
+            return child::run(name, rest);
+        }
+    }
+    let mut arguments = Arguments::from_args();
+    // The tests look at the whole machine: its messages, its memory, its module.
+    arguments.test_threads = Some(1);
+    // The output goes through a serial line, and may be kept.
+    arguments.color.get_or_insert(libtest_mimic::ColorSetting::Never);
+    let groups: [(&str, &[Test]); 11] = [
+        ("identity", identity::TESTS),
+        ("arguments", arguments::TESTS),
+        ("buffers", buffers::TESTS),
+        ("sharing", sharing::TESTS),
+        ("queue", queue::TESTS),
+        ("fences", fences::TESTS),
+        ("clients", clients::TESTS),
+        ("faults", faults::TESTS),
+        ("leaks", leaks::TESTS),
+        ("removal", removal::TESTS),
+        ("end", &[("kernel_has_no_complaint", kernel_has_no_complaint), ("no_memory_is_leaked", leaks::no_leak)]),
+    ];
+    let trials = groups
+        .into_iter()
+        .flat_map(|(group, tests)| tests.iter().map(move |&(name, test)| (format!("{group}::{name}"), test)))
+        .map(|(name, test)| {
+            // The line that says why a test failed comes at once: a later one may take the program down.
+            let shown = name.clone();
+            Trial::test(name, move || {
+                watched(test).inspect_err(|failed| println!("{shown}: {}", failed.message().unwrap_or("failed")))
+            })
+        })
+        .collect();
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// Runs a test and looks at what the kernel said, and where the devices reached, meanwhile.
+fn watched(test: fn() -> Result<(), Failed>) -> Result<(), Failed> {
+    // A test that failed may have left a device without its driver.
+    system::bind_all()?;
+    let mut messages = Messages::from_now()?;
+    let before = outside()?;
+    let result = test();
+    let messages = messages.read()?;
+    if let Some(splat) = system::splats(&messages).first() {
+        return Err(format!("the kernel complained: {splat}").into());
+    }
+    result?;
+    let after = outside()?;
+    if after != before {
+        return Err(format!("the devices reached outside memory: {before:?} and then {after:?} times").into());
+    }
+    Ok(())
+}
+
+/// How often each device reached outside its memory.
+fn outside() -> Result<Vec<u32>, Failed> {
+    nodes().iter().map(|path| Ok(Control::open(&Node::open(path)?.device()?)?.counts().outside)).collect()
+}
+
+/// Since the machine started, its kernel has not complained.
+fn kernel_has_no_complaint() -> Result<(), Failed> {
+    let messages = Messages::from_start()?.read()?;
+    match system::splats(&messages).first() {
+        Some(splat) => Err(format!("the kernel complained: {splat}").into()),
+        None => Ok(()),
+    }
+}

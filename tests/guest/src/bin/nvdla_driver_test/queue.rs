@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The queue of a client: order, limits, deadlines, waiting.
+
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Failed;
+use nix::errno::Errno;
+use nix::sys::pthread::{pthread_kill, pthread_self};
+use nix::sys::signal::{sigaction, SaFlags, SigAction, SigHandler, SigSet, Signal};
+use nvdla_guest::control::{Control, Knob};
+use nvdla_guest::fence::{self, Timeline};
+use nvdla_guest::node::{now_ns, Options};
+use nvdla_guest::work::{copying, Work};
+use nvdla_uapi::queue::{MAX_QUEUED, MAX_TASKS};
+
+use crate::expect::{ensure, equal, first, refused};
+use crate::Test;
+
+pub(crate) const TESTS: &[Test] = &[
+    ("a_task_of_no_operations", empty),
+    ("tasks_run_in_order", order),
+    ("submit_does_not_wait_for_the_device", asynchronous),
+    ("a_full_queue_refuses_and_recovers", full),
+    ("a_deadline_in_the_past_ends_the_task_and_no_other", past),
+    ("wait_gives_up_at_its_deadline", wait_deadline),
+    ("a_signal_interrupts_a_wait", signal),
+    ("a_signal_interrupts_nvidias_submit", signal_first),
+    ("how_tasks_ended_is_remembered", remembered),
+    ("statistics_are_written_when_asked_for", statistics),
+];
+
+fn empty() -> Result<(), Failed> {
+    let node = first()?;
+    let (net, bytes) = copying(&node, 0)?;
+    let work = Work::new(&node, &net, 0, bytes)?;
+    let result = work.run(&node);
+    ensure!(matches!(result, Ok(0) | Err(Errno::EINVAL)), "it gave {result:?}");
+    Ok(())
+}
+
+fn order() -> Result<(), Failed> {
+    let node = first()?;
+    let mut works = Vec::new();
+    let mut fences = Vec::new();
+    for seed in 0..40 {
+        let mut work = Work::copies(&node, 1 + usize::from(seed) % 3)?;
+        work.fill(seed);
+        let submitted = work.submit(&node, Options { out_fence: true, ..Options::default() })?;
+        equal("sequence", submitted.sequence, u64::from(seed) + 1)?;
+        fences.push(submitted.fence.ok_or("no fence")?);
+        works.push(work);
+    }
+    equal("the last task's end", node.wait(40, 60)?, 0)?;
+    let mut last = 0;
+    for (seed, (work, fence)) in works.iter_mut().zip(&fences).enumerate() {
+        work.check(seed as u8)?;
+        let info = fence::info(fence.as_raw_fd())?;
+        equal("a fence's status", info.status, 1)?;
+        ensure!(info.timestamp_ns >= last, "task {} ended before the one before", seed + 1);
+        last = info.timestamp_ns;
+    }
+    Ok(())
+}
+
+fn asynchronous() -> Result<(), Failed> {
+    let node = first()?;
+    let control = Control::open(&node.device()?)?;
+    control.set(Knob::Delay, 300_000);
+    let work = Work::copies(&node, 1)?;
+    let start = Instant::now();
+    for _ in 0..3 {
+        work.submit(&node, Options::default())?;
+    }
+    let queued = start.elapsed();
+    ensure!(queued < Duration::from_millis(250), "three submissions took {queued:?}");
+    equal("the last task's end", node.wait(3, 60)?, 0)?;
+    ensure!(start.elapsed() > Duration::from_millis(900), "the device was not slow");
+    Ok(())
+}
+
+fn full() -> Result<(), Failed> {
+    let node = first()?;
+    let timeline = Timeline::new()?;
+    let gate = timeline.fence(1)?;
+    let work = Work::copies(&node, 1)?;
+    let gated = Options { in_fences: &[gate.as_raw_fd()], ..Options::default() };
+    let many: Vec<_> = (0..MAX_TASKS).map(|_| work.addresses.as_slice()).collect();
+    for _ in 0..MAX_QUEUED / MAX_TASKS {
+        node.submit(&many, gated)?;
+    }
+    refused("one more", work.submit(&node, gated).map(|submitted| submitted.sequence), Errno::EBUSY)?;
+    let out = work.submit(&node, Options { out_fence: true, ..gated }).map(|submitted| submitted.sequence);
+    refused("one more with a fence", out, Errno::EBUSY)?;
+    timeline.advance(1)?;
+    equal("the last task's end", node.wait(MAX_QUEUED.into(), 200)?, 0)?;
+    equal("sequence of the next", work.submit(&node, Options::default())?.sequence, u64::from(MAX_QUEUED) + 1)?;
+    equal("its end", node.wait(u64::from(MAX_QUEUED) + 1, 60)?, 0)
+}
+
+fn past() -> Result<(), Failed> {
+    let node = first()?;
+    let mut work = Work::copies(&node, 1)?;
+    work.fill(1);
+    let submitted = work.submit(&node, Options { deadline_ns: 1, out_fence: true, ..Options::default() })?;
+    equal("the task's end", node.wait(submitted.sequence, 60)?, -libc::ETIMEDOUT)?;
+    equal("its fence", fence::status(&submitted.fence.ok_or("no fence")?, 1000)?, -libc::ETIMEDOUT)?;
+    work.fill(2);
+    equal("the next task's end", work.run(&node)?, 0)?;
+    Ok(work.check(2)?)
+}
+
+fn wait_deadline() -> Result<(), Failed> {
+    let node = first()?;
+    let timeline = Timeline::new()?;
+    let gate = timeline.fence(1)?;
+    let work = Work::copies(&node, 1)?;
+    let sequence = work.submit(&node, Options { in_fences: &[gate.as_raw_fd()], ..Options::default() })?.sequence;
+    for deadline in [0, 1, now_ns()] {
+        refused("a wait for no time", node.wait_until(sequence, deadline), Errno::ETIMEDOUT)?;
+    }
+    let start = Instant::now();
+    refused("a wait", node.wait_until(sequence, now_ns() + 200_000_000), Errno::ETIMEDOUT)?;
+    let waited = start.elapsed();
+    ensure!(waited >= Duration::from_millis(200) && waited < Duration::from_secs(2), "it waited {waited:?}");
+    timeline.advance(1)?;
+    equal("the task's end", node.wait_until(sequence, u64::MAX)?, 0)
+}
+
+extern "C" fn nothing(_: libc::c_int) {}
+
+/// Sends a signal to this thread in a while, again and again until told to stop.
+fn interrupted<T>(flags: SaFlags, call: impl FnOnce() -> T) -> Result<T, Failed> {
+    let action = SigAction::new(SigHandler::Handler(nothing), flags, SigSet::empty());
+    // SAFETY: the handler does nothing.
+    unsafe { sigaction(Signal::SIGUSR1, &action)? };
+    let stop = AtomicBool::new(false);
+    let thread = pthread_self();
+    Ok(std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                std::thread::sleep(Duration::from_millis(100));
+                let _ = pthread_kill(thread, Signal::SIGUSR1);
+            }
+        });
+        let result = call();
+        stop.store(true, Ordering::Relaxed);
+        result
+    }))
+}
+
+fn signal() -> Result<(), Failed> {
+    let node = first()?;
+    let timeline = Timeline::new()?;
+    let gate = timeline.fence(1)?;
+    let work = Work::copies(&node, 1)?;
+    let sequence = work.submit(&node, Options { in_fences: &[gate.as_raw_fd()], ..Options::default() })?.sequence;
+    let start = Instant::now();
+    let result = interrupted(SaFlags::empty(), || node.wait(sequence, 20))?;
+    refused("the wait", result, Errno::EINTR)?;
+    ensure!(start.elapsed() < Duration::from_secs(10), "the wait took {:?}", start.elapsed());
+    timeline.advance(1)?;
+    equal("the task's end", node.wait(sequence, 60)?, 0)
+}
+
+/// Nor is the task run twice, by a call that begins again after the signal.
+fn signal_first() -> Result<(), Failed> {
+    let node = first()?;
+    let control = Control::open(&node.device()?)?;
+    let mut work = Work::copies(&node, 1)?;
+    work.fill(5);
+    let (list, _fds) = work.exported(&node)?;
+    let starts = control.counts().starts;
+    control.set(Knob::Delay, 500_000);
+    let result = interrupted(SaFlags::SA_RESTART, || node.submit_first(&list, 0))?;
+    refused("the submission", result, Errno::EINTR)?;
+    // The task goes on, and the queue with it.
+    control.set(Knob::Delay, 0);
+    equal("the next task's end", work.run(&node)?, 0)?;
+    equal("operations", control.counts().starts - starts, 2)?;
+    Ok(work.check(5)?)
+}
+
+/// Each of as many tasks as a queue takes, one of them with an end of its own.
+fn remembered() -> Result<(), Failed> {
+    let node = first()?;
+    let work = Work::copies(&node, 1)?;
+    for number in 1..=200u64 {
+        let deadline_ns = u64::from(number == 7);
+        work.submit(&node, Options { deadline_ns, ..Options::default() })?;
+    }
+    equal("the last task's end", node.wait(200, 100)?, 0)?;
+    for number in 1..=200 {
+        let wanted = if number == 7 { -libc::ETIMEDOUT } else { 0 };
+        equal(&format!("task {number}"), node.wait_until(number, 0)?, wanted)?;
+    }
+    Ok(())
+}
+
+fn statistics() -> Result<(), Failed> {
+    let node = first()?;
+    let mut work = Work::copies(&node, 2)?;
+    equal("a task's end", work.run(&node)?, 0)?;
+    ensure!(work.statistics(0).is_some_and(|bytes| bytes.iter().all(|&byte| byte == 0)), "nobody asked for statistics");
+    work = Work::counted(&node, 2)?;
+    equal("a task's end", work.run(&node)?, 0)?;
+    for operation in 0..2 {
+        let bytes = work.statistics(operation).ok_or("no room for statistics")?;
+        ensure!(bytes.iter().any(|&byte| byte != 0), "operation {operation} has no statistics");
+    }
+    Ok(())
+}

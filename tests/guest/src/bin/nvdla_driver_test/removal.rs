@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The device or the driver goes while it is used: who waits is told, what is open stays harmless, and all comes back.
+
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Failed;
+use nix::errno::Errno;
+use nvdla_guest::control::{Control, Knob};
+use nvdla_guest::fence::{self, Timeline};
+use nvdla_guest::node::{nodes, Node, Options};
+use nvdla_guest::system::{bind, insert_module, node_of, remove_module, unbind};
+use nvdla_guest::work::Work;
+
+use crate::expect::{ensure, equal, first, refused, second};
+use crate::Test;
+
+pub(crate) const TESTS: &[Test] = &[
+    ("rmmod_is_refused_while_the_node_is_open", module_in_use),
+    ("rmmod_and_insmod", module),
+    ("unbinding_an_idle_device_with_the_node_open", idle),
+    ("unbinding_with_tasks_running_and_queued", busy),
+    ("unbinding_wakes_who_waits", waiting),
+    ("unbinding_a_hung_device", hung),
+    ("unbinding_with_a_task_that_waits_for_a_fence", gated),
+    ("buffers_outlive_the_binding", buffers),
+    ("an_import_outlives_the_binding_of_its_exporter", import),
+    ("removing_the_device_from_the_bus_and_finding_it_again", bus),
+    ("binding_again_and_again", again),
+];
+
+/// After it a task must run.
+fn works(node: &Node) -> Result<(), Failed> {
+    let mut work = Work::copies(node, 2)?;
+    work.fill(42);
+    equal("a task's end", work.run(node)?, 0)?;
+    Ok(work.check(42)?)
+}
+
+fn module_in_use() -> Result<(), Failed> {
+    let node = first()?;
+    let result = remove_module();
+    ensure!(matches!(result, Err(Errno::EAGAIN | Errno::EBUSY)), "rmmod: {result:?}");
+    works(&node)
+}
+
+/// Waits for the last open file's release, which may come a moment after its close.
+fn remove() -> Result<(), Failed> {
+    let start = Instant::now();
+    loop {
+        match remove_module() {
+            Ok(()) => return Ok(()),
+            Err(error) if start.elapsed() > Duration::from_secs(5) => return Err(error.into()),
+            Err(_) => std::thread::sleep(Duration::from_millis(20)),
+        }
+    }
+}
+
+fn module() -> Result<(), Failed> {
+    let before = nodes();
+    for round in 0..3 {
+        remove()?;
+        equal("nodes without the module", nodes(), Vec::new())?;
+        insert_module(if round == 1 { "timeout_ms=1234" } else { "" })?;
+        let start = Instant::now();
+        while nodes().len() < before.len() && start.elapsed() < Duration::from_secs(10) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let node = first()?;
+        let timeout = node.query()?.default_timeout_ns;
+        equal("the time of a task", timeout, if round == 1 { 1_234_000_000 } else { 10_000_000_000 })?;
+        works(&node)?;
+        works(&second()?)?;
+    }
+    Ok(())
+}
+
+/// What an open file says once its device has gone.
+fn gone(node: &Node, work: &Work) -> Result<(), Failed> {
+    refused("query", node.query(), Errno::ENODEV)?;
+    refused("create", node.create(4096), Errno::ENODEV)?;
+    refused("map", node.map_offset(work.addresses[0].handle), Errno::ENODEV)?;
+    refused("submit", work.submit(node, Options::default()).map(|submitted| submitted.sequence), Errno::ENODEV)?;
+    refused("wait", node.wait(1, 1), Errno::ENODEV)?;
+    refused("destroy", node.destroy(work.addresses[0].handle), Errno::ENODEV)
+}
+
+/// Binds the device and runs a task on it.
+fn back(device: &std::path::Path) -> Result<(), Failed> {
+    bind(device)?;
+    works(&Node::open(&node_of(device)?)?)
+}
+
+fn idle() -> Result<(), Failed> {
+    let node = first()?;
+    let device = node.device()?;
+    let mut work = Work::copies(&node, 1)?;
+    equal("a task's end", work.run(&node)?, 0)?;
+    unbind(&device)?;
+    gone(&node, &work)?;
+    work.fill(3);
+    back(&device)?;
+    gone(&node, &work)?;
+    // The old file goes after the new one came.
+    drop((node, work));
+    works(&first()?)
+}
+
+fn busy() -> Result<(), Failed> {
+    let node = first()?;
+    let device = node.device()?;
+    let control = Control::open(&device)?;
+    let work = Work::copies(&node, 1)?;
+    control.set(Knob::Delay, 100_000);
+    let mut fences = Vec::new();
+    for _ in 0..20 {
+        let options = Options { out_fence: true, ..Options::default() };
+        fences.push(work.submit(&node, options)?.fence.ok_or("no fence")?);
+    }
+    let start = Instant::now();
+    unbind(&device)?;
+    ensure!(start.elapsed() < Duration::from_secs(2), "unbinding took {:?}", start.elapsed());
+    let ends = fences.iter().map(|fence| fence::status(fence, 3000)).collect::<Result<Vec<_>, _>>()?;
+    ensure!(ends.iter().all(|&end| end == 1 || end < 0), "fences: {ends:?}");
+    equal("the last one's fence", ends.last().copied(), Some(-libc::ENODEV))?;
+    gone(&node, &work)?;
+    control.set(Knob::Delay, 0);
+    drop((node, work));
+    back(&device)
+}
+
+fn waiting() -> Result<(), Failed> {
+    let node = first()?;
+    let device = node.device()?;
+    let timeline = Timeline::new()?;
+    let gate = timeline.fence(1)?;
+    let work = Work::copies(&node, 1)?;
+    let sequence = work.submit(&node, Options { in_fences: &[gate.as_raw_fd()], ..Options::default() })?.sequence;
+    let result = std::thread::scope(|scope| -> Result<_, Failed> {
+        let waiter = scope.spawn(|| node.wait(sequence, 15));
+        std::thread::sleep(Duration::from_millis(200));
+        let start = Instant::now();
+        unbind(&device)?;
+        ensure!(start.elapsed() < Duration::from_secs(3), "unbinding took {:?}", start.elapsed());
+        Ok(waiter.join().map_err(|_| "the waiter panicked")?)
+    });
+    back(&device)?;
+    match result? {
+        Ok(status) if status == -libc::ENODEV => Ok(()),
+        Err(Errno::ENODEV) => Ok(()),
+        other => Err(format!("the wait gave {other:?}").into()),
+    }
+}
+
+fn hung() -> Result<(), Failed> {
+    let node = first()?;
+    let device = node.device()?;
+    let control = Control::open(&device)?;
+    let work = Work::copies(&node, 1)?;
+    control.set(Knob::Hang, 1);
+    let fence = work.submit(&node, Options { out_fence: true, ..Options::default() })?.fence.ok_or("no fence")?;
+    std::thread::sleep(Duration::from_millis(50));
+    let start = Instant::now();
+    unbind(&device)?;
+    ensure!(start.elapsed() < Duration::from_secs(3), "unbinding took {:?}", start.elapsed());
+    equal("the task's fence", fence::status(&fence, 1000)?, -libc::ENODEV)?;
+    drop((node, work));
+    back(&device)
+}
+
+fn gated() -> Result<(), Failed> {
+    let node = first()?;
+    let device = node.device()?;
+    let timeline = Timeline::new()?;
+    let gate = timeline.fence(1)?;
+    let work = Work::copies(&node, 1)?;
+    let options = Options { in_fences: &[gate.as_raw_fd()], out_fence: true, ..Options::default() };
+    let fence = work.submit(&node, options)?.fence.ok_or("no fence")?;
+    unbind(&device)?;
+    equal("the task's fence", fence::status(&fence, 1000)?, -libc::ENODEV)?;
+    // The fence that it waited for signals when nobody is there any more.
+    timeline.advance(1)?;
+    drop((node, work));
+    back(&device)
+}
+
+fn buffers() -> Result<(), Failed> {
+    let node = first()?;
+    let device = node.device()?;
+    let mut buffer = node.buffer(1 << 20)?;
+    let fd = node.export(buffer.handle)?;
+    buffer.map.fill(7);
+    unbind(&device)?;
+    buffer.map[5] = 8;
+    back(&device)?;
+    // A client of the new binding maps the old buffer, and its device may use it.
+    let fresh = Node::open(&node_of(&device)?)?;
+    let handle = fresh.import(fd.as_raw_fd())?;
+    let map = fresh.map(fresh.map_offset(handle)?, 1 << 20)?;
+    equal("bytes", (map[5], map[6]), (8, 7))?;
+    drop(node);
+    equal("a byte", buffer.map[6], 7)?;
+    drop((buffer, fd));
+    equal("a byte", map[6], 7)
+}
+
+fn import() -> Result<(), Failed> {
+    let (node, owner) = (first()?, second()?);
+    let device = owner.device()?;
+    let mut foreign = owner.buffer(0x8000)?;
+    foreign.map[0x2000..0x3000].fill(3);
+    let fd = owner.export(foreign.handle)?;
+    let handle = node.import(fd.as_raw_fd())?;
+    unbind(&device)?;
+    let mut work = Work::copies(&node, 1)?;
+    if let Some(last) = work.addresses.last_mut() {
+        last.handle = handle;
+    }
+    equal("a task's end", work.run(&node)?, 0)?;
+    equal("the copy's first byte", foreign.map[0x4000], 3)?;
+    node.destroy(handle)?;
+    drop((owner, foreign, fd));
+    back(&device)
+}
+
+fn bus() -> Result<(), Failed> {
+    let node = first()?;
+    let device = node.device()?;
+    let work = Work::copies(&node, 1)?;
+    let fence = work.submit(&node, Options { out_fence: true, ..Options::default() })?.fence.ok_or("no fence")?;
+    fs::write(device.join("remove"), "1")?;
+    let end = fence::status(&fence, 1000)?;
+    ensure!(end == 1 || end == -libc::ENODEV, "the task's fence: {end}");
+    gone(&node, &work)?;
+    fs::write("/sys/bus/pci/rescan", "1")?;
+    works(&Node::open(&node_of(&device)?)?)?;
+    drop((node, work));
+    works(&first()?)
+}
+
+fn again() -> Result<(), Failed> {
+    let device = first()?.device()?;
+    for _ in 0..30 {
+        let node = Node::open(&node_of(&device)?)?;
+        let work = Work::copies(&node, 1)?;
+        work.submit(&node, Options::default())?;
+        unbind(&device)?;
+        drop((work, node));
+        bind(&device)?;
+    }
+    works(&Node::open(&node_of(&device)?)?)
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Buffers that cross programs, clients, devices and drivers.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::process::Stdio;
+
+use libtest_mimic::Failed;
+use nix::errno::Errno;
+use nix::sys::memfd::{memfd_create, MFdFlags};
+use nix::sys::socket::{socketpair, AddressFamily, SockFlag, SockType};
+use nvdla_guest::drm::udmabuf;
+use nvdla_guest::node::{Node, Options};
+use nvdla_guest::work::Work;
+use nvdla_uapi::ioctl::MemHandle;
+use nvdla_uapi::queue::Address;
+
+use crate::child::{send_fd, start};
+use crate::expect::{ensure, equal, first, refused, second};
+use crate::Test;
+
+pub(crate) const TESTS: &[Test] = &[
+    ("a_buffer_comes_back_as_its_own_handle", round_trip),
+    ("a_descriptor_passed_to_another_program_is_its_buffer", passed),
+    ("a_buffer_of_another_device_is_imported", other_device),
+    ("an_import_outlives_its_exporter", exporter_gone),
+    ("a_scattered_buffer_is_refused", scattered),
+    ("a_contiguous_buffer_of_another_driver_is_imported", one_page),
+    ("a_mapping_of_a_dma_buf", dma_buf_mapping),
+];
+
+fn round_trip() -> Result<(), Failed> {
+    let node = first()?;
+    let handle = node.create(4096)?;
+    let fd = node.export(handle)?;
+    equal("the handle", node.import(fd.as_raw_fd())?, handle)?;
+    let other = Node::open(node.path())?;
+    let imported = other.import(fd.as_raw_fd())?;
+    equal("the other's handle once more", other.import(fd.as_raw_fd())?, imported)?;
+    refused("a closed descriptor", node.import(999), Errno::EBADF)?;
+    refused("no dma-buf", node.import(node.fd()), Errno::EINVAL)?;
+    refused("export of no handle", node.export(999), Errno::ENOENT)
+}
+
+fn passed() -> Result<(), Failed> {
+    let node = first()?;
+    let mut work = Work::copies(&node, 1)?;
+    work.fill(6);
+    let data = node.export(work.addresses.last().ok_or("no addresses")?.handle)?;
+    let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC)?;
+    let mut child = start("receive", &node, Stdio::from(theirs))?;
+    send_fd(ours.as_raw_fd(), data.as_raw_fd())?;
+    ensure!(child.wait()?.success(), "the other program failed");
+    Ok(work.check(6)?)
+}
+
+/// Runs a task of `node` on cubes in a buffer that lies behind `fd`.
+fn run_on(node: &Node, fd: &OwnedFd) -> Result<(), Failed> {
+    let mut work = Work::copies(node, 1)?;
+    let handle = node.import(fd.as_raw_fd())?;
+    *work.addresses.last_mut().ok_or("no addresses")? = Address { handle, reserved: 0, offset: 0 };
+    equal("the task's end", work.run(node)?, 0)
+}
+
+fn other_device() -> Result<(), Failed> {
+    for (node, owner) in [(first()?, second()?), (second()?, first()?)] {
+        // Cubes of the device that runs, in memory of the other.
+        let mut work = Work::copies(&node, 1)?;
+        let mut foreign = owner.buffer(work.data().len())?;
+        work.fill(11);
+        foreign.map.copy_from_slice(work.data());
+        let fd = owner.export(foreign.handle)?;
+        run_on(&node, &fd)?;
+        work.data().copy_from_slice(&foreign.map);
+        work.check(11)?;
+        // The same through NVIDIA's submission.
+        work.fill(12);
+        foreign.map.copy_from_slice(work.data());
+        let (mut list, _fds) = work.exported(&node)?;
+        *list.last_mut().ok_or("no addresses")? = MemHandle { handle: fd.as_raw_fd() as u32, reserved: 0, offset: 0 };
+        node.submit_first(&list, 0)?;
+        work.data().copy_from_slice(&foreign.map);
+        work.check(12)?;
+    }
+    Ok(())
+}
+
+fn exporter_gone() -> Result<(), Failed> {
+    let (node, owner) = (first()?, second()?);
+    let size = 0x8000;
+    let fd = owner.export(owner.create(size)?)?;
+    let handle = node.import(fd.as_raw_fd())?;
+    drop((owner, fd));
+    let mut map = node.map(node.map_offset(handle)?, size as usize)?;
+    map[0x2000..0x3000].fill(3);
+    let mut work = Work::copies(&node, 1)?;
+    *work.addresses.last_mut().ok_or("no addresses")? = Address { handle, reserved: 0, offset: 0 };
+    let submitted = work.submit(&node, Options::default())?;
+    node.destroy(handle)?;
+    equal("the task's end", node.wait(submitted.sequence, 60)?, 0)?;
+    equal("the copy's first byte", map[0x4000], 3)
+}
+
+/// A buffer of pages of this program's memory.
+fn of_pages(size: u64) -> Result<(OwnedFd, OwnedFd), Failed> {
+    let memory = memfd_create(c"pages", MFdFlags::MFD_ALLOW_SEALING)?;
+    nix::unistd::ftruncate(memory.as_fd(), size as i64)?;
+    nix::fcntl::fcntl(memory.as_fd(), nix::fcntl::FcntlArg::F_ADD_SEALS(nix::fcntl::SealFlag::F_SEAL_SHRINK))?;
+    let buffer = udmabuf(memory.as_raw_fd(), size)?;
+    Ok((memory, buffer))
+}
+
+fn scattered() -> Result<(), Failed> {
+    let node = first()?;
+    // Some run of pages may happen to be contiguous; 64 are not.
+    let (_memory, buffer) = of_pages(64 * 4096)?;
+    refused("import", node.import(buffer.as_raw_fd()), Errno::EINVAL)?;
+    let list = vec![MemHandle { handle: buffer.as_raw_fd() as u32, reserved: 0, offset: 0 }; 8];
+    refused("NVIDIA's submission", node.submit_first(&list, 0), Errno::EINVAL)
+}
+
+fn one_page() -> Result<(), Failed> {
+    let node = first()?;
+    let (_memory, buffer) = of_pages(4096)?;
+    let handle = node.import(buffer.as_raw_fd())?;
+    let mut map = node.map(node.map_offset(handle)?, 4096)?;
+    map[5] = 5;
+    equal("a byte", map[5], 5)?;
+    // As the network descriptor: the driver reads it, and finds nothing that could be one.
+    map.fill(0xee);
+    let addresses = [Address { handle, reserved: 0, offset: 0 }];
+    refused("a task", node.submit(&[&addresses], Options::default()).map(|_| ()), Errno::EINVAL)
+}
+
+fn dma_buf_mapping() -> Result<(), Failed> {
+    let node = first()?;
+    let mut buffer = node.buffer(8192)?;
+    let fd = node.export(buffer.handle)?;
+    let file = std::fs::File::from(fd);
+    // SAFETY: plain bytes.
+    let mut map = unsafe { memmap2::MmapOptions::new().len(8192).map_mut(&file)? };
+    buffer.map[5000] = 50;
+    equal("a byte", map[5000], 50)?;
+    map[1] = 1;
+    equal("a byte", buffer.map[1], 1)?;
+    // SAFETY: plain bytes.
+    let longer = unsafe { memmap2::MmapOptions::new().len(12288).map_mut(&file) };
+    ensure!(longer.is_err(), "more than the buffer was mapped");
+    drop((node, file));
+    map[2] = 2;
+    equal("a byte", buffer.map[2], 2)
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The virtual device's control window (`tools/vp/src/control.rs` has its table).
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+use memmap2::{MmapOptions, MmapRaw};
+
+const MAGIC: u32 = 0x5056_564e;
+const SIZE: usize = 0x1000;
+
+/// A word that can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Knob {
+    /// So many of the next starts never end.
+    Hang = 0x04,
+    /// So many of the next interrupts are lost.
+    Lose = 0x08,
+    /// So many of the next starts have their memory refused.
+    Refuse = 0x0c,
+    /// Microseconds that each start takes at least.
+    Delay = 0x10,
+    /// An interrupt without a cause.
+    Spurious = 0x14,
+    /// Registers read all ones.
+    Mute = 0x18,
+}
+
+/// What the device has counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counts {
+    /// Register reads.
+    pub reads: u32,
+    /// Register writes.
+    pub writes: u32,
+    /// Interrupts.
+    pub interrupts: u32,
+    /// Accesses outside the memory that the device may reach.
+    pub outside: u32,
+    /// Starts of operations.
+    pub starts: u32,
+}
+
+/// The window. Dropping it disarms everything.
+#[derive(Debug)]
+pub struct Control(MmapRaw);
+
+impl Control {
+    /// Maps the window of a device in `/sys`.
+    pub fn open(device: &Path) -> io::Result<Self> {
+        let file = File::options().read(true).write(true).open(device.join("resource2"))?;
+        let control = Self(MmapOptions::new().len(SIZE).map_raw(&file)?);
+        match control.read(0) {
+            MAGIC => Ok(control),
+            other => Err(io::Error::other(format!("the control window begins with {other:#x}"))),
+        }
+    }
+
+    fn word(&self, offset: usize) -> *mut u32 {
+        assert!(offset < SIZE, "{offset:#x} is outside the control window");
+        self.0.as_mut_ptr().wrapping_add(offset).cast()
+    }
+
+    fn read(&self, offset: usize) -> u32 {
+        // SAFETY: the word lies in the mapping.
+        unsafe { self.word(offset).read_volatile() }
+    }
+
+    fn write(&self, offset: usize, value: u32) {
+        // SAFETY: as above.
+        unsafe { self.word(offset).write_volatile(value) }
+    }
+
+    /// Turns a knob.
+    pub fn set(&self, knob: Knob, value: u32) {
+        self.write(knob as usize, value);
+        // Writes are posted: reading back waits for them.
+        self.read(0);
+    }
+
+    /// Where a knob stands.
+    pub fn get(&self, knob: Knob) -> u32 {
+        self.read(knob as usize)
+    }
+
+    /// What the device has counted.
+    pub fn counts(&self) -> Counts {
+        let [reads, writes, interrupts, outside, starts] = std::array::from_fn(|word| self.read(0x20 + 4 * word));
+        Counts { reads, writes, interrupts, outside, starts }
+    }
+
+    /// The address that the device has for a page of memory, of which this is the beginning.
+    ///
+    /// The page gets a mark for a moment, which the device looks for in the whole of the guest's memory: mappings of
+    /// device memory have no entry in `/proc/self/pagemap`.
+    pub fn address(&self, page: &mut [u8]) -> io::Result<u64> {
+        let mark: [u32; 4] = std::array::from_fn(|word| {
+            let now = crate::node::now_ns().wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17 * word as u32);
+            (now >> 32) as u32 ^ std::process::id().rotate_left(9 * word as u32)
+        });
+        let beginning = page.get_mut(..16).ok_or_else(|| io::Error::other("the page is short"))?;
+        let mut before = [0; 16];
+        before.copy_from_slice(beginning);
+        for (index, word) in mark.into_iter().enumerate() {
+            for (at, byte) in word.to_le_bytes().into_iter().enumerate() {
+                // SAFETY: the byte lies in the slice. Volatile, because only the device will look at it.
+                unsafe { std::ptr::from_mut(&mut beginning[4 * index + at]).write_volatile(byte) };
+            }
+            self.write(0x40 + 4 * index, word);
+        }
+        self.write(0x50, 1);
+        let found = u64::from(self.read(0x54)) | u64::from(self.read(0x58)) << 32;
+        beginning.copy_from_slice(&before);
+        match found {
+            u64::MAX => Err(io::Error::other("the device does not find the page")),
+            address => Ok(address),
+        }
+    }
+
+    /// Sets an entry of the list of memory that the device may reach.
+    pub fn allow(&self, entry: usize, address: u64, bytes: u64) {
+        let words = [address as u32, (address >> 32) as u32, bytes as u32, (bytes >> 32) as u32];
+        for (index, word) in words.into_iter().enumerate() {
+            self.write(0x800 + 16 * entry + 4 * index, word);
+        }
+        self.read(0);
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        for knob in [Knob::Hang, Knob::Lose, Knob::Refuse, Knob::Delay, Knob::Mute] {
+            self.set(knob, 0);
+        }
+    }
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! ioctls as bytes: any number, any size, any pointer.
+//!
+//! Source: the kernel's `include/uapi/drm/drm.h`, `include/uapi/linux/udmabuf.h`, `include/uapi/linux/dma-heap.h`.
+
+use std::os::fd::RawFd;
+
+use nix::errno::Errno;
+
+/// The result of an ioctl.
+pub type Result<T = ()> = std::result::Result<T, Errno>;
+
+/// The number of an ioctl that reads and writes `size` bytes.
+pub const fn read_write(kind: u8, number: u32, size: usize) -> u64 {
+    3 << 30 | (size as u64) << 16 | (kind as u64) << 8 | number as u64
+}
+
+/// DRM's own: gives a GEM handle back.
+pub const GEM_CLOSE: u64 = 1 << 30 | 8 << 16 | (b'd' as u64) << 8 | 0x09;
+/// DRM's own: a dma-buf of a handle.
+pub const PRIME_HANDLE_TO_FD: u64 = read_write(b'd', 0x2d, 12);
+/// DRM's own: a handle of a dma-buf.
+pub const PRIME_FD_TO_HANDLE: u64 = read_write(b'd', 0x2e, 12);
+
+/// `struct drm_prime_handle`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Prime {
+    /// The GEM handle.
+    pub handle: u32,
+    /// `O_CLOEXEC`, `O_RDWR`.
+    pub flags: u32,
+    /// The dma-buf's descriptor.
+    pub fd: i32,
+}
+
+/// Calls an ioctl with whatever stands at `argument`, once; the kernel checks the pointer.
+///
+/// # Safety
+///
+/// What the ioctl may write through `argument` must be the caller's to give, or not mapped.
+pub unsafe fn raw(fd: RawFd, number: u64, argument: u64) -> Result<i32> {
+    // SAFETY: by this function's condition.
+    Errno::result(unsafe { libc::ioctl(fd, number as _, argument) })
+}
+
+/// Calls an ioctl with a structure, once.
+pub fn call<T: Copy>(fd: RawFd, number: u64, argument: &mut T) -> Result<i32> {
+    // The kernel may write as many bytes as the number says.
+    assert!((number >> 16 & 0x3fff) as usize <= size_of::<T>(), "the number asks for more than the structure has");
+    // SAFETY: the structure is plain data of at least the size in the number.
+    unsafe { raw(fd, number, std::ptr::from_mut(argument) as u64) }
+}
+
+/// A buffer of pages that lie anywhere, as another driver's.
+pub fn udmabuf(memory: RawFd, size: u64) -> std::io::Result<std::os::fd::OwnedFd> {
+    /// `struct udmabuf_create`.
+    #[derive(Clone, Copy)]
+    #[repr(C)]
+    struct Create {
+        memory: u32,
+        flags: u32,
+        offset: u64,
+        size: u64,
+    }
+    let device = std::fs::File::options().read(true).write(true).open("/dev/udmabuf")?;
+    let mut create = Create { memory: memory as u32, flags: 1, offset: 0, size };
+    let number = 1 << 30 | (size_of::<Create>() as u64) << 16 | (b'u' as u64) << 8 | 0x42;
+    let fd = call(std::os::fd::AsRawFd::as_raw_fd(&device), number, &mut create)?;
+    // SAFETY: the ioctl gave a new descriptor.
+    Ok(unsafe { std::os::fd::FromRawFd::from_raw_fd(fd) })
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! sync_files, and a timeline whose fences a test signals.
+//!
+//! Source: the kernel's `include/uapi/linux/sync_file.h`; `drivers/dma-buf/sw_sync.c` and `sync_debug.h` (debugfs).
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+
+use crate::drm::{call, read_write, Result};
+
+/// `struct sync_fence_info`.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+struct FenceInfo {
+    name: [u8; 32],
+    driver: [u8; 32],
+    status: i32,
+    flags: u32,
+    timestamp_ns: u64,
+}
+
+/// `struct sync_file_info`.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+struct FileInfo {
+    name: [u8; 32],
+    status: i32,
+    flags: u32,
+    num_fences: u32,
+    pad: u32,
+    fences: u64,
+}
+
+/// What a sync_file says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Info {
+    /// 0 while pending, 1 when it has signalled well, else the error.
+    pub status: i32,
+    /// When it signalled, nanoseconds.
+    pub timestamp_ns: u64,
+    /// The driver that made it.
+    pub driver: String,
+}
+
+/// What the sync_file says.
+pub fn info(fd: RawFd) -> Result<Info> {
+    let mut fence = FenceInfo::default();
+    let mut file = FileInfo { num_fences: 1, fences: std::ptr::from_mut(&mut fence) as u64, ..FileInfo::default() };
+    call(fd, read_write(b'>', 4, size_of::<FileInfo>()), &mut file)?;
+    let length = fence.driver.iter().position(|&byte| byte == 0).unwrap_or(32);
+    Ok(Info {
+        status: file.status,
+        timestamp_ns: fence.timestamp_ns,
+        driver: String::from_utf8_lossy(&fence.driver[..length]).into_owned(),
+    })
+}
+
+/// Whether the fence has signalled, after at most so long.
+pub fn poll_ms(fd: BorrowedFd<'_>, milliseconds: u16) -> Result<bool> {
+    let mut list = [PollFd::new(fd, PollFlags::POLLIN)];
+    Ok(poll(&mut list, PollTimeout::from(milliseconds))? == 1)
+}
+
+/// Waits for the fence, at most so long, and gives its status.
+pub fn status(fd: &OwnedFd, milliseconds: u16) -> Result<i32> {
+    poll_ms(fd.as_fd(), milliseconds)?;
+    Ok(info(fd.as_raw_fd())?.status)
+}
+
+/// A timeline that counts when the test says so. What is pending when it is dropped fails.
+#[derive(Debug)]
+pub struct Timeline(File);
+
+impl Timeline {
+    /// A new timeline, at 0.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self(File::options().read(true).write(true).open("/sys/kernel/debug/sync/sw_sync")?))
+    }
+
+    /// A fence that signals when the timeline reaches `value`.
+    pub fn fence(&self, value: u32) -> Result<OwnedFd> {
+        /// `struct sw_sync_create_fence_data`.
+        #[derive(Clone, Copy)]
+        #[repr(C)]
+        struct Create {
+            value: u32,
+            name: [u8; 32],
+            fence: i32,
+        }
+        let mut create = Create { value, name: [0; 32], fence: -1 };
+        call(self.0.as_raw_fd(), read_write(b'W', 0, size_of::<Create>()), &mut create)?;
+        // SAFETY: the ioctl gave a new descriptor.
+        Ok(unsafe { OwnedFd::from_raw_fd(create.fence) })
+    }
+
+    /// Counts on.
+    pub fn advance(&self, by: u32) -> Result {
+        let mut by = by;
+        call(self.0.as_raw_fd(), 1 << 30 | 4 << 16 | (b'W' as u64) << 8 | 1, &mut by).map(drop)
+    }
+}

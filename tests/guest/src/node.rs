@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! An open node of the driver, and its buffers.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
+
+use memmap2::{MmapMut, MmapOptions};
+use nvdla_uapi::ioctl::{
+    self as first, GemCreateArgs, GemDestroyArgs, GemMapOffsetArgs, MemHandle, SubmitArgs, SubmitTask,
+};
+use nvdla_uapi::queue::{self, Address, Query, Submit, Task, Wait};
+
+use crate::drm::{call, read_write, Prime, Result, PRIME_FD_TO_HANDLE, PRIME_HANDLE_TO_FD};
+
+/// First ioctl number that DRM leaves to drivers.
+const BASE: u32 = 0x40;
+/// [`Query`]'s ioctl.
+pub const QUERY: u64 = read_write(b'd', BASE + queue::QUERY_COMMAND, size_of::<Query>());
+/// [`Submit`]'s ioctl.
+pub const SUBMIT: u64 = read_write(b'd', BASE + queue::SUBMIT_COMMAND, size_of::<Submit>());
+/// [`Wait`]'s ioctl.
+pub const WAIT: u64 = read_write(b'd', BASE + queue::WAIT_COMMAND, size_of::<Wait>());
+
+/// Now, on the clock of all deadlines, in nanoseconds.
+pub fn now_ns() -> u64 {
+    let now =
+        nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).unwrap_or(nix::sys::time::TimeSpec::new(0, 0));
+    now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64
+}
+
+/// The nodes of NVDLA devices, in order.
+pub fn nodes() -> Vec<PathBuf> {
+    let mut nodes: Vec<PathBuf> = fs::read_dir("/dev/dri")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("renderD")))
+        .filter(|path| Node::open(path).is_ok_and(|node| node.query().is_ok()))
+        .collect();
+    nodes.sort();
+    nodes
+}
+
+/// An open node.
+#[derive(Debug)]
+pub struct Node {
+    file: File,
+    path: PathBuf,
+}
+
+impl Node {
+    /// Opens a node.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self { file: File::options().read(true).write(true).open(path)?, path: path.to_owned() })
+    }
+
+    /// The descriptor.
+    pub fn fd(&self) -> RawFd {
+        self.file.as_raw_fd()
+    }
+
+    /// The open file.
+    pub fn as_file(&self) -> &File {
+        &self.file
+    }
+
+    /// The node.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The device behind it, in `/sys`.
+    pub fn device(&self) -> io::Result<PathBuf> {
+        fs::canonicalize(Path::new("/sys/class/drm").join(self.path.file_name().unwrap_or_default()).join("device"))
+    }
+
+    /// What the device is.
+    pub fn query(&self) -> Result<Query> {
+        let mut query = Query::default();
+        call(self.fd(), QUERY, &mut query)?;
+        Ok(query)
+    }
+
+    /// The configuration's name.
+    pub fn config(&self) -> Result<String> {
+        let name = self.query()?.config;
+        let length = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
+        Ok(String::from_utf8_lossy(&name[..length]).into_owned())
+    }
+
+    /// Makes a buffer; its handle.
+    pub fn create(&self, size: u64) -> Result<u32> {
+        let mut args = GemCreateArgs { size, ..Default::default() };
+        call(self.fd(), first::GEM_CREATE.into(), &mut args)?;
+        Ok(args.handle)
+    }
+
+    /// Where to map a buffer.
+    pub fn map_offset(&self, handle: u32) -> Result<u64> {
+        let mut args = GemMapOffsetArgs { handle, ..Default::default() };
+        call(self.fd(), first::GEM_MMAP.into(), &mut args)?;
+        Ok(args.offset)
+    }
+
+    /// Gives a handle back.
+    pub fn destroy(&self, handle: u32) -> Result {
+        call(self.fd(), first::GEM_DESTROY.into(), &mut GemDestroyArgs { handle }).map(drop)
+    }
+
+    /// Maps the file at an offset.
+    pub fn map(&self, offset: u64, length: usize) -> io::Result<MmapMut> {
+        // SAFETY: the tests read and write plain bytes, and the device's writes are waited for before bytes are looked at.
+        unsafe { MmapOptions::new().offset(offset).len(length).map_mut(&self.file) }
+    }
+
+    /// A buffer with its mapping.
+    pub fn buffer(&self, size: usize) -> io::Result<Buffer> {
+        let handle = self.create(size as u64)?;
+        let map = self.map(self.map_offset(handle)?, size)?;
+        Ok(Buffer { handle, map })
+    }
+
+    /// A dma-buf of a handle.
+    pub fn export(&self, handle: u32) -> Result<OwnedFd> {
+        let mut prime = Prime { handle, flags: (libc::O_CLOEXEC | libc::O_RDWR) as u32, fd: -1 };
+        call(self.fd(), PRIME_HANDLE_TO_FD, &mut prime)?;
+        // SAFETY: the ioctl gave a new descriptor.
+        Ok(unsafe { OwnedFd::from_raw_fd(prime.fd) })
+    }
+
+    /// A handle of a dma-buf.
+    pub fn import(&self, fd: RawFd) -> Result<u32> {
+        let mut prime = Prime { handle: 0, flags: 0, fd };
+        call(self.fd(), PRIME_FD_TO_HANDLE, &mut prime)?;
+        Ok(prime.handle)
+    }
+
+    /// NVIDIA's submission of one task: dma-buf descriptors and offsets.
+    pub fn submit_first(&self, addresses: &[MemHandle], timeout: u32) -> Result {
+        let task =
+            SubmitTask { num_addresses: addresses.len() as u32, timeout, address_list: addresses.as_ptr() as u64 };
+        let mut args = SubmitArgs { tasks: std::ptr::from_ref(&task) as u64, num_tasks: 1, flags: 0, version: 0 };
+        call(self.fd(), first::SUBMIT.into(), &mut args).map(drop)
+    }
+
+    /// Submits tasks, as GEM handles and offsets.
+    pub fn submit(&self, tasks: &[&[Address]], options: Options<'_>) -> Result<Submitted> {
+        let records: Vec<_> = tasks.iter().map(|addresses| record(addresses)).collect();
+        let mut submit = Submit {
+            tasks: records.as_ptr() as u64,
+            num_tasks: records.len() as u32,
+            task_size: size_of::<Task>() as u32,
+            in_fences: options.in_fences.as_ptr() as u64,
+            num_in_fences: options.in_fences.len() as u32,
+            flags: if options.out_fence { queue::SUBMIT_OUT_FENCE } else { 0 },
+            deadline_ns: options.deadline_ns,
+            ..Submit::default()
+        };
+        call(self.fd(), SUBMIT, &mut submit)?;
+        // SAFETY: with this flag the ioctl gave a new descriptor.
+        let fence = options.out_fence.then(|| unsafe { OwnedFd::from_raw_fd(submit.out_fence) });
+        Ok(Submitted { sequence: submit.sequence, fence })
+    }
+
+    /// Waits for a task until then: how it ended.
+    pub fn wait_until(&self, sequence: u64, deadline_ns: u64) -> Result<i32> {
+        let mut wait = Wait { sequence, deadline_ns, ..Wait::default() };
+        call(self.fd(), WAIT, &mut wait)?;
+        Ok(wait.status)
+    }
+
+    /// Waits for a task for so many seconds: how it ended.
+    pub fn wait(&self, sequence: u64, seconds: u64) -> Result<i32> {
+        self.wait_until(sequence, now_ns() + seconds * 1_000_000_000)
+    }
+
+    /// What the kernel tells of the open file.
+    pub fn fdinfo(&self) -> io::Result<String> {
+        fs::read_to_string(format!("/proc/self/fdinfo/{}", self.fd()))
+    }
+
+    /// A number of fdinfo.
+    pub fn usage(&self, key: &str) -> io::Result<u64> {
+        let text = self.fdinfo()?;
+        let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')?.split_whitespace().next());
+        value
+            .and_then(|value| value.parse().ok())
+            .ok_or_else(|| io::Error::other(format!("fdinfo has no {key}:\n{text}")))
+    }
+}
+
+/// A task's record for [`Submit`].
+pub fn record(addresses: &[Address]) -> Task {
+    Task {
+        addresses: addresses.as_ptr() as u64,
+        num_addresses: addresses.len() as u32,
+        address_size: size_of::<Address>() as u32,
+        ..Task::default()
+    }
+}
+
+/// Options of a submission.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Options<'a> {
+    /// Descriptors of fences to wait for.
+    pub in_fences: &'a [i32],
+    /// Ask for a fence.
+    pub out_fence: bool,
+    /// When each task must have ended; 0 for the default.
+    pub deadline_ns: u64,
+}
+
+/// A submission that was taken.
+#[derive(Debug)]
+pub struct Submitted {
+    /// The last task's number.
+    pub sequence: u64,
+    /// Its fence.
+    pub fence: Option<OwnedFd>,
+}
+
+/// A mapped buffer. Its handle goes with its node.
+#[derive(Debug)]
+pub struct Buffer {
+    /// The GEM handle.
+    pub handle: u32,
+    /// Its bytes.
+    pub map: MmapMut,
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What the kernel says of itself: its messages, its memory, its devices and modules.
+
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Words in a kernel message that mean that something is broken.
+const SPLATS: [&str; 16] = [
+    "BUG:",
+    "WARNING:",
+    "Oops",
+    "KASAN",
+    "UBSAN",
+    "possible circular locking",
+    "possible recursive locking",
+    "possible irq lock inversion",
+    "inconsistent lock state",
+    "suspicious RCU",
+    "blocked for more than",
+    "scheduling while atomic",
+    "sleeping function called",
+    "nobody cared",
+    "refcount_t",
+    "rust_kernel: panicked",
+];
+
+/// The kernel's messages, from some point on.
+#[derive(Debug)]
+pub struct Messages(File);
+
+impl Messages {
+    /// Messages from now on.
+    pub fn from_now() -> io::Result<Self> {
+        let mut messages = Self::from_start()?;
+        messages.read()?;
+        Ok(messages)
+    }
+
+    /// All messages since the start.
+    pub fn from_start() -> io::Result<Self> {
+        Ok(Self(File::options().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg")?))
+    }
+
+    /// What has come since the last call, a message a line.
+    pub fn read(&mut self) -> io::Result<Vec<String>> {
+        let mut messages = Vec::new();
+        let mut record = [0; 8192];
+        loop {
+            match self.0.read(&mut record) {
+                Ok(length) => {
+                    let text = String::from_utf8_lossy(&record[..length]);
+                    // The prefix ends at the first semicolon; what follows the first line are its properties.
+                    let line = text.split_once(';').map_or(&*text, |(_, message)| message).lines().next();
+                    messages.push(line.unwrap_or_default().to_owned());
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(messages),
+                // Older messages were overwritten; what is left follows.
+                Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Those of the messages that mean that something is broken.
+pub fn splats(messages: &[String]) -> Vec<&String> {
+    messages.iter().filter(|message| SPLATS.iter().any(|splat| message.contains(splat))).collect()
+}
+
+/// A figure of `/proc/meminfo` in kB.
+pub fn meminfo(key: &str) -> io::Result<u64> {
+    let text = fs::read_to_string("/proc/meminfo")?;
+    let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')?.split_whitespace().next());
+    value.and_then(|value| value.parse().ok()).ok_or_else(|| io::Error::other(format!("meminfo has no {key}")))
+}
+
+/// Active objects of slab caches: name and count.
+pub fn slabs() -> io::Result<Vec<(String, u64)>> {
+    let text = fs::read_to_string("/proc/slabinfo")?;
+    let lines = text.lines().skip(2).filter_map(|line| {
+        let mut words = line.split_whitespace();
+        Some((words.next()?.to_owned(), words.next()?.parse().ok()?))
+    });
+    Ok(lines.collect())
+}
+
+/// Asks kmemleak for what it has found; `None` on a kernel without it.
+pub fn leaks() -> Option<String> {
+    let file = Path::new("/sys/kernel/debug/kmemleak");
+    // An object counts once it has been unreferenced in two scans and is older than five seconds.
+    for _ in 0..2 {
+        fs::write(file, "scan").ok()?;
+        sleep(Duration::from_secs(6));
+    }
+    fs::read_to_string(file).ok()
+}
+
+/// The bus's name of a device in `/sys`.
+pub fn bus_name(device: &Path) -> String {
+    device.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// A file of the PCI driver.
+pub fn driver_file(name: &str) -> PathBuf {
+    Path::new("/sys/bus/pci/drivers/nvdla").join(name)
+}
+
+/// Takes the driver from a device.
+pub fn unbind(device: &Path) -> io::Result<()> {
+    fs::write(driver_file("unbind"), bus_name(device))
+}
+
+/// Gives a device to the driver.
+pub fn bind(device: &Path) -> io::Result<()> {
+    fs::write(driver_file("bind"), bus_name(device))
+}
+
+/// The render node of a device in `/sys`, once it is there.
+pub fn node_of(device: &Path) -> io::Result<PathBuf> {
+    let start = Instant::now();
+    loop {
+        let entries = fs::read_dir(device.join("drm")).into_iter().flatten().flatten();
+        let name = entries.map(|entry| entry.file_name()).find(|name| name.to_string_lossy().starts_with("renderD"));
+        if let Some(node) = name.map(|name| Path::new("/dev/dri").join(name)).filter(|node| node.exists()) {
+            return Ok(node);
+        }
+        if start.elapsed() > Duration::from_secs(10) {
+            return Err(io::Error::other(format!("{} has no node", device.display())));
+        }
+        sleep(Duration::from_millis(5));
+    }
+}
+
+/// Removes the module.
+pub fn remove_module() -> nix::Result<()> {
+    nix::kmod::delete_module(&name(), nix::kmod::DeleteModuleFlags::O_NONBLOCK)
+}
+
+/// Inserts the module with these parameters.
+pub fn insert_module(parameters: &str) -> io::Result<()> {
+    let file = File::open("/nvdla.ko")?;
+    let parameters = CString::new(parameters).map_err(io::Error::other)?;
+    Ok(nix::kmod::finit_module(&file, &parameters, nix::kmod::ModuleInitFlags::empty())?)
+}
+
+fn name() -> CString {
+    c"nvdla".to_owned()
+}
+
+/// Gives every NVDLA that has no driver to the driver.
+pub fn bind_all() -> io::Result<()> {
+    for entry in fs::read_dir("/sys/bus/pci/devices")? {
+        let device = entry?.path();
+        let is = |file: &str, text: &str| fs::read_to_string(device.join(file)).is_ok_and(|found| found.trim() == text);
+        if is("vendor", "0x10de") && is("device", "0x4e56") && !device.join("driver").exists() {
+            bind(&device)?;
+            node_of(&device)?;
+        }
+    }
+    Ok(())
+}

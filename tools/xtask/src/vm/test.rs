@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The tests that run in the guest: which programs they are, which devices and options the machine gets for them.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{bail, Context, Result};
+
+use super::Arguments;
+use crate::command;
+
+/// A set of tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Suite {
+    /// The driver's interface: wrong arguments, several clients, faults, removal, leaks
+    Driver,
+    /// The loadables of the reference data, as on the model
+    Conformance,
+    /// Random ioctls and descriptors
+    Fuzz,
+}
+
+/// The nodes' first name.
+const NODE: &str = "/dev/dri/renderD128";
+
+impl Suite {
+    /// The program's name in the guest.
+    fn program(self) -> &'static str {
+        match self {
+            Self::Driver => "nvdla_driver_test",
+            Self::Conformance => "conformance",
+            Self::Fuzz => "nvdla_driver_fuzz",
+        }
+    }
+
+    /// Builds the program with `cargo build`'s options; gives its file.
+    pub(super) fn build(self, cargo: impl Fn(&str) -> Command) -> Result<PathBuf> {
+        let mut build = match self {
+            Self::Driver | Self::Fuzz => {
+                let mut build = cargo("build");
+                build.args(["--package", "nvdla-guest", "--bin", self.program()]);
+                build
+            }
+            Self::Conformance => {
+                let mut build = cargo("test");
+                build.args(["--no-run", "--package", "nvdla-tests", "--test", self.program()]);
+                build
+            }
+        };
+        let messages = command::output(build.arg("--message-format=json-render-diagnostics"))?;
+        let executable = messages.lines().rev().find_map(|line| {
+            let message: serde_json::Value = serde_json::from_str(line).ok()?;
+            message["executable"].as_str().map(PathBuf::from)
+        });
+        executable.with_context(|| format!("cargo built no {}", self.program()))
+    }
+
+    /// Fills in what the tests need of the machine; why they are skipped, where they may be.
+    pub(super) fn prepare(self, arguments: &mut Arguments, checkout: &Path) -> Result<Option<String>> {
+        let mut command = vec![self.program().to_string()];
+        match self {
+            Self::Driver => {
+                // Two devices: buffers wander between them, and each finds its own.
+                if let [one] = arguments.config.as_slice() {
+                    let other = if one == "nv_large" { "nv_small" } else { "nv_large" };
+                    arguments.config.push(other.to_string());
+                }
+                arguments.server.push("--control".to_string());
+            }
+            Self::Fuzz => arguments.server.push("--control".to_string()),
+            Self::Conformance => {
+                let [config] = arguments.config.as_slice() else { bail!("conformance runs on one device") };
+                let reference = reference(checkout);
+                if !reference.is_dir() {
+                    let why = format!("the reference data is not at {} (set NVDLA_REFERENCE)", reference.display());
+                    if std::env::var("CI").as_deref() == Ok("true") {
+                        bail!(why);
+                    }
+                    return Ok(Some(why));
+                }
+                let reference = reference.canonicalize()?;
+                command.push(format!("{config}::"));
+                arguments.environment.push(("NVDLA_DEVICE".into(), NODE.into()));
+                arguments.environment.push(("NVDLA_REFERENCE".into(), reference.display().to_string()));
+                for folder in ["loadables", "loadables-bad", "regression"] {
+                    arguments.shares.push(reference.join(folder));
+                }
+            }
+        }
+        command.append(&mut arguments.command);
+        arguments.command = command;
+        Ok(None)
+    }
+}
+
+/// Where the reference data is.
+fn reference(checkout: &Path) -> PathBuf {
+    std::env::var_os("NVDLA_REFERENCE").map_or_else(|| checkout.join("../shared/nvdla"), PathBuf::from)
+}
