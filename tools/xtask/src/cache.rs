@@ -30,6 +30,15 @@ pub(crate) fn step(name: &str, what: &str, work: impl FnOnce(&PathBuf) -> Result
     if done.exists() {
         return Ok(path);
     }
+    // One at a time: another run may be doing the same step, or one that shares apt's folders with it.
+    let lock = fs::File::create(root()?.join("lock")).context("cannot make the cache's lock")?;
+    if lock.try_lock().is_err() {
+        eprintln!("vm: {what}: another run works in the cache …");
+        lock.lock().context("cannot lock the cache")?;
+    }
+    if done.exists() {
+        return Ok(path);
+    }
     eprintln!("vm: {what} …");
     let start = Instant::now();
     work(&path).with_context(|| what.to_string())?;

@@ -21,14 +21,19 @@ struct Arguments {
 enum Task {
     /// Starts a virtual machine whose PCI bus holds the model, inserts the kernel module and runs a command
     Vm(vm::Arguments),
+    /// Compiles the kernel module for another architecture
+    Module(vm::ModuleArguments),
 }
 
 fn main() -> ExitCode {
-    let Task::Vm(arguments) = Arguments::parse().task;
-    match vm::run(arguments) {
+    let done = match Arguments::parse().task {
+        Task::Vm(arguments) => vm::run(arguments),
+        Task::Module(arguments) => vm::module(&arguments),
+    };
+    match done {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("cargo xtask vm: {error:#}");
+            eprintln!("cargo xtask: {error:#}");
             ExitCode::FAILURE
         }
     }

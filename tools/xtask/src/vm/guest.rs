@@ -29,6 +29,7 @@ const INIT: &str = "#!/bin/busybox sh
 /bin/busybox mkdir -p /dev/shm
 export PATH=/bin HOME=/ CI=true
 stty -F /dev/ttyS1 raw -echo
+[ ! -e /nvdla_bridge.ko ] || insmod /nvdla_bridge.ko
 insmod /nvdla.ko $NVDLA_MODULE_OPTIONS || echo 'nvdla-exit: 125'
 cd \"$(cat /directory)\"
 if [ -e /interactive ]; then
@@ -77,7 +78,12 @@ pub(super) fn programs(checkout: &Path, suite: Option<Suite>) -> Result<Programs
 }
 
 /// Packs the guest's first file system.
-pub(super) fn initramfs(module: &Path, programs: &Programs, checkout: &Path, arguments: &Arguments) -> Result<PathBuf> {
+pub(super) fn initramfs(
+    modules: &[PathBuf],
+    programs: &Programs,
+    checkout: &Path,
+    arguments: &Arguments,
+) -> Result<PathBuf> {
     let work = checkout.join("target/vm");
     let root = work.join("root");
     let _ = fs::remove_dir_all(&root);
@@ -85,7 +91,10 @@ pub(super) fn initramfs(module: &Path, programs: &Programs, checkout: &Path, arg
         fs::create_dir_all(root.join(folder))?;
     }
     fs::copy("/bin/busybox", root.join("bin/busybox")).context("busybox-static")?;
-    fs::copy(module, root.join("nvdla.ko")).with_context(|| module.display().to_string())?;
+    for module in modules {
+        fs::copy(module, root.join(module.file_name().unwrap_or_default()))
+            .with_context(|| module.display().to_string())?;
+    }
     for program in &programs.guest {
         fs::copy(program, root.join("bin").join(name(program))).with_context(|| program.display().to_string())?;
     }

@@ -61,8 +61,27 @@ impl Toolchain {
     }
 }
 
-/// Builds the kernel, once for each source and set of options.
+/// The options of every kernel here.
+const OPTIONS: &str = include_str!("../../kernel.config");
+
+/// Builds the virtual machine's kernel, once for each source and set of options.
 pub(super) fn build(toolchain: &Toolchain, source: Option<&Path>, checked: bool) -> Result<PathBuf> {
+    let checks = if checked { include_str!("../../checked.config") } else { "" };
+    make(toolchain, source, None, &format!("{OPTIONS}{checks}"), &["bzImage", "modules"])
+}
+
+/// Makes the kernel of another architecture ready for a module to be compiled for it, which needs no whole kernel.
+pub(super) fn prepare(toolchain: &Toolchain, source: Option<&Path>, arch: Arch) -> Result<PathBuf> {
+    make(toolchain, source, Some(arch), &format!("{OPTIONS}{}", arch.options()), &["modules_prepare"])
+}
+
+fn make(
+    toolchain: &Toolchain,
+    source: Option<&Path>,
+    arch: Option<Arch>,
+    options: &str,
+    targets: &[&str],
+) -> Result<PathBuf> {
     let source = match source {
         Some(source) => source.to_path_buf(),
         None => cache::step(debian::KERNEL, "fetching the kernel's source", |path| {
@@ -74,46 +93,80 @@ pub(super) fn build(toolchain: &Toolchain, source: Option<&Path>, checked: bool)
             Ok(fs::remove_dir_all(package)?)
         })?,
     };
-    let mut options = String::from(include_str!("../../kernel.config"));
-    if checked {
-        options.push_str(include_str!("../../checked.config"));
-    }
+    let other = arch.map_or("", Arch::name);
     // The name changes with what goes in, so a changed option builds a kernel anew.
-    let name = format!("kernel-{:016x}", fingerprint(&[source.to_string_lossy().as_bytes(), options.as_bytes()]));
+    let place = source.to_string_lossy();
+    let name = format!("kernel-{:016x}", fingerprint(&[place.as_bytes(), options.as_bytes(), other.as_bytes()]));
     cache::step(&name, "building the kernel", |build| {
         fs::create_dir_all(build)?;
         let make = |target: &[&str]| {
             let mut command = toolchain.make(&source);
             command.arg(format!("O={}", build.display())).args(target);
+            command.args(arch.map(|arch| format!("ARCH={}", arch.name())));
             command::run(&mut command)
         };
         make(&["tinyconfig"])?;
         let config = build.join(".config");
         let tiny = fs::read_to_string(&config)?;
-        fs::write(&config, tiny + &options)?;
+        fs::write(&config, tiny + options)?;
         make(&["olddefconfig"])?;
         make(&["rustavailable"])?;
         let jobs = format!("-j{}", std::thread::available_parallelism()?);
-        make(&[&jobs, "bzImage", "modules"])
+        let mut all = vec![jobs.as_str()];
+        all.extend(targets);
+        make(&all)
     })
 }
 
-/// Builds the module of this checkout.
-pub(super) fn module(toolchain: &Toolchain, kernel: &Path, checkout: &Path) -> Result<PathBuf> {
+/// An architecture that the module is compiled for beside the virtual machine's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Arch {
+    /// 64-bit Arm
+    Arm64,
+    /// 64-bit RISC-V
+    Riscv,
+}
+
+impl Arch {
+    /// Its name in the kernel.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Arm64 => "arm64",
+            Self::Riscv => "riscv",
+        }
+    }
+
+    /// What its kernel needs beside the common options.
+    fn options(self) -> &'static str {
+        match self {
+            Self::Arm64 => "CONFIG_PCI_HOST_GENERIC=y\n",
+            Self::Riscv => "CONFIG_ARCH_RV64I=y\nCONFIG_PCI_HOST_GENERIC=y\n",
+        }
+    }
+}
+
+/// Builds the module in `folder` of the checkout, whose name is given without its ending.
+///
+/// For another architecture there is no whole kernel, so what the module calls is not looked up.
+pub(super) fn module(
+    toolchain: &Toolchain,
+    kernel: &Path,
+    checkout: &Path,
+    folder: &str,
+    name: &str,
+    arch: Option<Arch>,
+) -> Result<PathBuf> {
     let start = Instant::now();
-    let name = kernel.file_name().unwrap_or_default();
-    let output = checkout.join("target").join("module").join(name);
+    let output = checkout.join("target").join(name).join(kernel.file_name().unwrap_or_default());
     fs::create_dir_all(&output)?;
-    command::run(
-        toolchain
-            .make(kernel)
-            .arg(format!("M={}", checkout.display()))
-            .arg(format!("MO={}", output.display()))
-            .arg("modules"),
-    )
-    .context("building the module")?;
-    eprintln!("vm: building the module: {:.1} s", start.elapsed().as_secs_f64());
-    Ok(output.join("nvdla.ko"))
+    let mut make = toolchain.make(kernel);
+    make.arg(format!("M={}", checkout.join(folder).display())).arg(format!("MO={}", output.display())).arg("modules");
+    if let Some(arch) = arch {
+        make.arg(format!("ARCH={}", arch.name())).arg("KBUILD_MODPOST_WARN=1");
+    }
+    command::run(&mut make).with_context(|| format!("building {name}.ko"))?;
+    eprintln!("vm: building {name}.ko: {:.1} s", start.elapsed().as_secs_f64());
+    Ok(output.join(name).with_extension("ko"))
 }
 
 /// FNV-1a over the parts: enough to tell one set of options from another.

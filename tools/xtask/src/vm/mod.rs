@@ -43,6 +43,9 @@ pub(crate) struct Arguments {
     /// Seconds after which the machine is ended
     #[arg(long, default_value_t = 600)]
     timeout: u64,
+    /// Make a platform device of the NVDLA on PCI, through the bridge in tests/bridge
+    #[arg(long)]
+    platform: bool,
     /// Build with KASAN, lockdep, kmemleak and the other checks
     #[arg(long)]
     checked: bool,
@@ -57,12 +60,37 @@ pub(crate) struct Arguments {
     command: Vec<String>,
 }
 
-/// Runs the command in the guest and gives its exit status.
-pub(crate) fn run(mut arguments: Arguments) -> Result<u8> {
-    let checkout = Path::new(env!("CARGO_MANIFEST_DIR"))
+/// Options of `cargo xtask module`.
+#[derive(clap::Args)]
+pub(crate) struct ModuleArguments {
+    /// The architecture
+    #[arg(long, value_enum)]
+    arch: kernel::Arch,
+    /// A kernel source tree to prepare instead of Debian's
+    #[arg(long)]
+    kernel_source: Option<PathBuf>,
+}
+
+fn checkout() -> Result<&'static Path> {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
         .ancestors()
         .nth(2)
-        .context("the checkout's root is two folders above this program's")?;
+        .context("the checkout's root is two folders above this program's")
+}
+
+/// Compiles the module for another architecture and says where it is.
+pub(crate) fn module(arguments: &ModuleArguments) -> Result<u8> {
+    debian::require_tools()?;
+    let toolchain = kernel::Toolchain::find()?;
+    let kernel = kernel::prepare(&toolchain, arguments.kernel_source.as_deref(), arguments.arch)?;
+    let module = kernel::module(&toolchain, &kernel, checkout()?, "", "nvdla", Some(arguments.arch))?;
+    println!("{}", module.display());
+    Ok(0)
+}
+
+/// Runs the command in the guest and gives its exit status.
+pub(crate) fn run(mut arguments: Arguments) -> Result<u8> {
+    let checkout = checkout()?;
     if let Some(suite) = arguments.test {
         if let Some(why) = suite.prepare(&mut arguments, checkout)? {
             println!("skipped: {why}");
@@ -73,8 +101,11 @@ pub(crate) fn run(mut arguments: Arguments) -> Result<u8> {
     let toolchain = kernel::Toolchain::find()?;
     let kernel = kernel::build(&toolchain, arguments.kernel_source.as_deref(), arguments.checked)?;
     let qemu = debian::qemu()?;
-    let module = kernel::module(&toolchain, &kernel, checkout)?;
+    let mut modules = vec![kernel::module(&toolchain, &kernel, checkout, "", "nvdla", None)?];
+    if arguments.platform {
+        modules.push(kernel::module(&toolchain, &kernel, checkout, "tests/bridge", "nvdla_bridge", None)?);
+    }
     let programs = guest::programs(checkout, arguments.test)?;
-    let image = guest::initramfs(&module, &programs, checkout, &arguments)?;
+    let image = guest::initramfs(&modules, &programs, checkout, &arguments)?;
     machine::run(&qemu, &kernel, &image, &programs, &arguments)
 }
