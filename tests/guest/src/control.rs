@@ -7,6 +7,7 @@ use std::io;
 use std::path::Path;
 
 use memmap2::{MmapOptions, MmapRaw};
+use nix::fcntl::{Flock, FlockArg};
 
 const MAGIC: u32 = 0x5056_564e;
 const SIZE: usize = 0x1000;
@@ -96,6 +97,9 @@ impl Control {
     /// The page gets a mark for a moment, which the device looks for in the whole of the guest's memory: mappings of
     /// device memory have no entry in `/proc/self/pagemap`.
     pub fn address(&self, page: &mut [u8]) -> io::Result<u64> {
+        // Programs share the words through which a page is looked for.
+        let file = File::options().write(true).create(true).truncate(false).open("/tmp/nvdla-control.lock")?;
+        let _alone = Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, error)| error)?;
         let mark: [u32; 4] = std::array::from_fn(|word| {
             let now = crate::node::now_ns().wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17 * word as u32);
             (now >> 32) as u32 ^ std::process::id().rotate_left(9 * word as u32)

@@ -12,6 +12,7 @@ mod clients;
 mod expect;
 mod faults;
 mod fences;
+mod figures;
 mod identity;
 mod leaks;
 mod queue;
@@ -40,7 +41,7 @@ fn main() -> ExitCode {
     arguments.test_threads = Some(1);
     // The output goes through a serial line, and may be kept.
     arguments.color.get_or_insert(libtest_mimic::ColorSetting::Never);
-    let groups: [(&str, &[Test]); 11] = [
+    let groups: [(&str, &[Test]); 12] = [
         ("identity", identity::TESTS),
         ("arguments", arguments::TESTS),
         ("buffers", buffers::TESTS),
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         ("fences", fences::TESTS),
         ("clients", clients::TESTS),
         ("faults", faults::TESTS),
+        ("figures", figures::TESTS),
         ("leaks", leaks::TESTS),
         ("removal", removal::TESTS),
         ("end", &[("kernel_has_no_complaint", kernel_has_no_complaint), ("no_memory_is_leaked", leaks::no_leak)]),

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What the driver costs: times of calls and tasks, where in a task they go, and register accesses an operation.
+//!
+//! Times are those of the virtual machine, in which a register read leaves the guest and comes back; accesses are counted
+//! by the device.
+
+use std::fs;
+use std::path::Path;
+use std::time::Instant;
+
+use libtest_mimic::Failed;
+use nvdla_guest::control::Control;
+use nvdla_guest::node::Node;
+use nvdla_guest::work::Work;
+
+use crate::expect::{ensure, equal, first};
+use crate::Test;
+
+pub(crate) const TESTS: &[Test] = &[
+    ("register_accesses_of_an_operation", accesses),
+    ("times_of_calls_and_tasks", times),
+    ("times_within_a_task", within),
+];
+
+/// The driver's trace events.
+const EVENTS: &str = "events/nvdla/enable";
+/// Where tracing's files may be.
+const TRACING: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+
+/// Register reads and writes of a task.
+fn task(node: &Node, control: &Control, copies: usize) -> Result<(u32, u32), Failed> {
+    let work = Work::copies(node, copies)?;
+    let before = control.counts();
+    equal("a task's end", work.run(node)?, 0)?;
+    let after = control.counts();
+    Ok((after.reads - before.reads, after.writes - before.writes))
+}
+
+fn accesses() -> Result<(), Failed> {
+    const MANY: usize = 17;
+    let node = first()?;
+    let control = Control::open(&node.device()?)?;
+    // The first task leaves the registers in a state that the next one knows.
+    task(&node, &control, 1)?;
+    let (one, many) = (task(&node, &control, 1)?, task(&node, &control, MANY)?);
+    let each = |many: u32, one: u32| f64::from(many - one) / (MANY - 1) as f64;
+    let (reads, writes) = (each(many.0, one.0), each(many.1, one.1));
+    println!(
+        "a task of one SDP operation: {} register reads, {} writes; each further operation: {reads:.1} reads, {writes:.1} \
+         writes",
+        one.0, one.1
+    );
+    ensure!(reads < 7.0 && writes < 57.0, "more than the first NVDLA driver: 7 reads and 57 writes");
+    Ok(())
+}
+
+/// The median of times that a call takes, in microseconds.
+fn median(mut call: impl FnMut() -> Result<(), Failed>) -> Result<f64, Failed> {
+    let mut times = Vec::new();
+    for _ in 0..201 {
+        let start = Instant::now();
+        call()?;
+        times.push(start.elapsed().as_nanos() as u64);
+    }
+    times.sort_unstable();
+    Ok(times[times.len() / 2] as f64 / 1000.0)
+}
+
+fn times() -> Result<(), Failed> {
+    let node = first()?;
+    let query = median(|| Ok(node.query().map(drop)?))?;
+    println!("QUERY: {query:.0} us");
+    let mut before = 0.0;
+    for copies in [0, 1, 2] {
+        let work = Work::copies(&node, copies)?;
+        let time = median(|| equal("a task's end", work.run(&node)?, 0))?;
+        let (list, _fds) = work.exported(&node)?;
+        let first = median(|| Ok(node.submit_first(&list, 0)?))?;
+        println!("a task of {copies} operations, from SUBMIT to the end of WAIT: {time:.0} us; NVIDIA's SUBMIT: {first:.0} us");
+        ensure!(copies == 0 || time > before, "{copies} operations take no longer than fewer");
+        before = time;
+    }
+    Ok(())
+}
+
+/// An event of the trace: its time in microseconds and its name.
+fn event(line: &str) -> Option<(f64, &str)> {
+    let (head, _) = line.split_once(": nvdla_")?;
+    let time = head.split_whitespace().next_back()?.parse::<f64>().ok()?;
+    let name = line.split_once(": nvdla_")?.1.split(':').next()?;
+    Some((time * 1e6, name))
+}
+
+fn within() -> Result<(), Failed> {
+    let _ = fs::create_dir_all(TRACING[0]);
+    let _ = std::process::Command::new("mount").args(["-t", "tracefs", "trace", TRACING[0]]).status();
+    let tracing = TRACING.iter().map(Path::new).find(|path| path.join(EVENTS).exists());
+    let tracing = tracing.ok_or("the kernel has no trace events of the driver")?;
+    let node = first()?;
+    let work = Work::copies(&node, 1)?;
+    fs::write(tracing.join("trace"), "")?;
+    fs::write(tracing.join(EVENTS), "1")?;
+    for _ in 0..100 {
+        equal("a task's end", work.run(&node)?, 0)?;
+    }
+    fs::write(tracing.join(EVENTS), "0")?;
+    let text = fs::read_to_string(tracing.join("trace"))?;
+    let events: Vec<_> = text.lines().filter_map(event).collect();
+    let mut spans = [
+        ("submit", "task_start", Vec::new()),
+        ("task_start", "interrupt", Vec::new()),
+        ("interrupt", "task_end", Vec::new()),
+    ];
+    // An operation's end lies between the interrupt and the task's.
+    let events: Vec<_> = events.into_iter().filter(|(_, name)| *name != "operation_end").collect();
+    for pair in events.windows(2) {
+        for (from, to, times) in &mut spans {
+            if (pair[0].1, pair[1].1) == (*from, *to) {
+                times.push(pair[1].0 - pair[0].0);
+            }
+        }
+    }
+    for (from, to, times) in &mut spans {
+        ensure!(
+            !times.is_empty(),
+            "no {to} follows a {from}:\n{}",
+            text.lines().take(40).collect::<Vec<_>>().join("\n")
+        );
+        times.sort_by(f64::total_cmp);
+        println!("from {from} to {to}: {:.0} us", times[times.len() / 2]);
+    }
+    Ok(())
+}
