@@ -4,10 +4,12 @@
 
 use std::fs::File;
 use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::Path;
+use std::time::Duration;
 
 use memmap2::{MmapOptions, MmapRaw};
-use nix::fcntl::{Flock, FlockArg};
 
 const MAGIC: u32 = 0x5056_564e;
 const SIZE: usize = 0x1000;
@@ -42,6 +44,18 @@ pub struct Counts {
     pub outside: u32,
     /// Starts of operations.
     pub starts: u32,
+}
+
+/// Keeps other programs away from the words through which a page is looked for. A socket's name is held by one program,
+/// and is free once that is dead.
+fn alone() -> io::Result<UnixListener> {
+    let name = SocketAddr::from_abstract_name(b"nvdla-control")?;
+    loop {
+        match UnixListener::bind_addr(&name) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => std::thread::sleep(Duration::from_millis(2)),
+            other => return other,
+        }
+    }
 }
 
 /// The window. Dropping it disarms everything.
@@ -97,9 +111,7 @@ impl Control {
     /// The page gets a mark for a moment, which the device looks for in the whole of the guest's memory: mappings of
     /// device memory have no entry in `/proc/self/pagemap`.
     pub fn address(&self, page: &mut [u8]) -> io::Result<u64> {
-        // Programs share the words through which a page is looked for.
-        let file = File::options().write(true).create(true).truncate(false).open("/tmp/nvdla-control.lock")?;
-        let _alone = Flock::lock(file, FlockArg::LockExclusive).map_err(|(_, error)| error)?;
+        let _alone = alone()?;
         let mark: [u32; 4] = std::array::from_fn(|word| {
             let now = crate::node::now_ns().wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(17 * word as u32);
             (now >> 32) as u32 ^ std::process::id().rotate_left(9 * word as u32)

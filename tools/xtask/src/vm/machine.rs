@@ -117,7 +117,8 @@ fn command(
         command.args(words);
     };
     pass(&["-machine", "q35,memory-backend=mem", "-accel", "tcg,thread=multi", "-smp", "2"]);
-    pass(&["-cpu", "max", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
+    // Without MONITOR an idle processor halts; with it QEMU lets it spin, and takes the host's time from the model.
+    pass(&["-cpu", "max,monitor=off", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
     pass(&["-m", &format!("{}M", arguments.memory)]);
     pass(&["-object", &format!("memory-backend-memfd,id=mem,size={}M,share=on", arguments.memory)]);
     pass(&["-serial", &format!("file:{}", console.display()), "-serial", "stdio"]);
