@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR MIT */
+/*
+ * The NVDLA driver's own ioctls, for programs in C: query, asynchronous submission, wait. The four ioctls of NVIDIA's
+ * driver, which this one has too, are those of its own header.
+ *
+ * uapi/src/queue.rs says the same for programs in Rust; a test holds the two together.
+ */
+#ifndef NVDLA_DRM_H
+#define NVDLA_DRM_H
+
+#include <linux/types.h>
+#ifdef __KERNEL__
+#include <drm/drm.h>
+#else
+#include <linux/ioctl.h>
+#ifndef DRM_IOCTL_BASE
+#define DRM_IOCTL_BASE 'd'
+#define DRM_COMMAND_BASE 0x40
+#define DRM_IOWR(number, type) _IOWR(DRM_IOCTL_BASE, number, type)
+#endif
+#endif
+
+#if defined(__cplusplus)
+extern "C" {
+#endif
+
+#define DRM_NVDLA_QUERY		0x04
+#define DRM_NVDLA_SUBMIT_TASKS	0x05
+#define DRM_NVDLA_WAIT		0x06
+
+/* Most tasks in one submission. */
+#define NVDLA_MAX_TASKS		64
+/* Most fences that one submission may wait for. */
+#define NVDLA_MAX_IN_FENCES	64
+/* Most tasks of one client that are queued or running. */
+#define NVDLA_MAX_QUEUED	1024
+
+/* drm_nvdla_query.flags: the device is a model, not hardware. */
+#define NVDLA_QUERY_MODEL	(1 << 0)
+/* drm_nvdla_submit.flags: return a sync_file in out_fence. */
+#define NVDLA_SUBMIT_OUT_FENCE	(1 << 0)
+
+/**
+ * struct drm_nvdla_query - what the device is
+ * @config: the hardware configuration's name, ended by a zero byte (out)
+ * @hardware_version: the hardware version register (out)
+ * @flags: %NVDLA_QUERY_MODEL (out)
+ * @max_addresses: most addresses of a task (out)
+ * @max_tasks: most tasks of a submission (out)
+ * @max_queued: most tasks of a client that are queued or running (out)
+ * @max_in_fences: most fences that a submission may wait for (out)
+ * @default_timeout_ns: nanoseconds that a task may run when it names no deadline (out)
+ *
+ * All fields must be zero when passed in; the ioctl fails with %EINVAL otherwise.
+ */
+struct drm_nvdla_query {
+	__u8 config[32];
+	__u32 hardware_version;
+	__u32 flags;
+	__u32 max_addresses;
+	__u32 max_tasks;
+	__u32 max_queued;
+	__u32 max_in_fences;
+	__u64 default_timeout_ns;
+};
+
+/**
+ * struct drm_nvdla_address - a place in a buffer
+ * @handle: GEM handle
+ * @reserved: zero
+ * @offset: bytes from the buffer's start
+ */
+struct drm_nvdla_address {
+	__u32 handle;
+	__u32 reserved;
+	__u64 offset;
+};
+
+/**
+ * struct drm_nvdla_task - one task of a submission
+ * @addresses: user pointer to an array of &struct drm_nvdla_address; the first is the network descriptor, in which all
+ *	others are named by position
+ * @num_addresses: entries of it, at least 1
+ * @address_size: bytes of an entry
+ * @flags: zero
+ * @reserved: zero
+ *
+ * The statistics of its operations are written when its network descriptor names a list for them.
+ */
+struct drm_nvdla_task {
+	__u64 addresses;
+	__u32 num_addresses;
+	__u32 address_size;
+	__u32 flags;
+	__u32 reserved;
+};
+
+/**
+ * struct drm_nvdla_submit - queues tasks and returns before they run
+ * @tasks: user pointer to an array of &struct drm_nvdla_task
+ * @num_tasks: entries of it, 1 to %NVDLA_MAX_TASKS
+ * @task_size: bytes of an entry
+ * @in_fences: user pointer to an array of sync_file descriptors (__s32) that the tasks wait for
+ * @num_in_fences: entries of it, at most %NVDLA_MAX_IN_FENCES
+ * @flags: %NVDLA_SUBMIT_OUT_FENCE
+ * @deadline_ns: absolute nanoseconds of CLOCK_MONOTONIC by which each task must have ended once it runs; 0 for the
+ *	driver's default
+ * @sequence: number of the last task, for &struct drm_nvdla_wait (out)
+ * @out_fence: a sync_file of the last task, if asked for (out)
+ * @reserved: zero
+ *
+ * All tasks are copied and checked before the first is queued: after a failure none is. A client's tasks run in order,
+ * clients take turns. Fails with %EINVAL for what is wrong with an argument or a task, %ENOENT for a handle that is
+ * none, %EBADF for a descriptor that is no sync_file, %EBUSY when more than %NVDLA_MAX_QUEUED tasks would be queued,
+ * %EIO when the device has failed for good, %ENODEV when it has gone.
+ */
+struct drm_nvdla_submit {
+	__u64 tasks;
+	__u32 num_tasks;
+	__u32 task_size;
+	__u64 in_fences;
+	__u32 num_in_fences;
+	__u32 flags;
+	__u64 deadline_ns;
+	__u64 sequence;
+	__s32 out_fence;
+	__u32 reserved;
+};
+
+/**
+ * struct drm_nvdla_wait - waits for a task of this client
+ * @sequence: the task's number
+ * @deadline_ns: absolute nanoseconds of CLOCK_MONOTONIC to give up at
+ * @status: how the task ended: 0 or a negative error number; -%ETIMEDOUT when the driver ended it at its deadline (out)
+ * @reserved: zero
+ *
+ * Fails with %ETIMEDOUT when the deadline passes first, %EINVAL for a number that was not given out, %ESTALE for one
+ * after which %NVDLA_MAX_QUEUED others have ended, %ENODEV when the device has gone. A signal interrupts it.
+ */
+struct drm_nvdla_wait {
+	__u64 sequence;
+	__u64 deadline_ns;
+	__s32 status;
+	__u32 reserved;
+};
+
+#define DRM_IOCTL_NVDLA_QUERY \
+	DRM_IOWR(DRM_COMMAND_BASE + DRM_NVDLA_QUERY, struct drm_nvdla_query)
+#define DRM_IOCTL_NVDLA_SUBMIT_TASKS \
+	DRM_IOWR(DRM_COMMAND_BASE + DRM_NVDLA_SUBMIT_TASKS, struct drm_nvdla_submit)
+#define DRM_IOCTL_NVDLA_WAIT \
+	DRM_IOWR(DRM_COMMAND_BASE + DRM_NVDLA_WAIT, struct drm_nvdla_wait)
+
+#if defined(__cplusplus)
+}
+#endif
+
+#endif
