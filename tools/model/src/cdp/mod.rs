@@ -39,6 +39,8 @@ const REACH: usize = 4;
 pub struct State {
     /// The lookup tables.
     pub tables: Tables,
+    /// Answers of the last lookup of int8.
+    cache: fast::int8::Cache,
 }
 
 /// `(value - offset) * scale / 2^shift`, rounded and limited.
@@ -100,6 +102,14 @@ struct Counts {
     lut: Counters,
     saturated: u32,
     nans: u32,
+}
+
+impl std::ops::AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.lut += other.lut;
+        self.saturated = self.saturated.wrapping_add(other.saturated);
+        self.nans = self.nans.wrapping_add(other.nans);
+    }
 }
 
 impl Operation {
@@ -181,7 +191,7 @@ pub fn run(
     memory: &mut dyn Memory,
 ) -> Result<Done<()>, Stop> {
     let operation = Operation::new(config, rdma, registers)?;
-    let counts = fast::normalise(&operation, &state.tables, memory)?;
+    let counts = fast::normalise(&operation, state, memory)?;
     Ok(done(counts))
 }
 

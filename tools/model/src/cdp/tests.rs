@@ -41,7 +41,7 @@ fn case() -> impl Strategy<Value = Case> {
     ]);
     let shape = (
         formats,
-        (1usize..4, 1usize..3, 1usize..70),
+        (1usize..4, 1usize..12, 1usize..70),
         prop::sample::select(NormalizationLength::ALL),
         0u32..4,
         any::<bool>(),

@@ -7,6 +7,8 @@
 //! sums, a fraction of 16 bits, results in fp17.
 //! Source: register manual (CDP `S_LUT_*`), the hardware project's C-model (`cmod/cdp`, `cmod/hls_wrapper`).
 
+pub(crate) mod vector;
+
 use nvdla_uapi::reg::cdp as reg;
 use nvdla_uapi::reg::values::{LutFunction, LutTable, Precision};
 

@@ -12,5 +12,6 @@
 pub mod convert;
 pub mod fixed;
 pub mod float;
+pub(crate) mod plain;
 
 pub use float::{Float, Fp16, Fp17, Fp32};

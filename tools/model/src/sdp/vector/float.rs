@@ -8,8 +8,8 @@
 //! "strictly", with the bit-level functions.
 
 use super::{map, zip, Each};
-use crate::num::convert;
-use crate::num::Fp32;
+pub(super) use crate::num::plain::{narrow, widen, widen_finite};
+use crate::num::{convert, Fp32};
 
 const SIGN: u32 = 0x8000_0000;
 const MAGNITUDE: u32 = 0x7fff_ffff;
@@ -160,51 +160,6 @@ pub(super) fn flush_nan(values: &mut [i32]) {
     map(values, |value| if is_nan(value as u32) { 0 } else { value });
 }
 
-/// [`convert::fp16_to_fp32`] of a finite value, without a branch.
-#[inline(always)]
-pub(super) const fn widen_finite(bits: u16) -> u32 {
-    let (magnitude, sign) = (bits as u32 & 0x7fff, (bits as u32 & 0x8000) << 16);
-    let normal = (magnitude << 13) + (112 << 23);
-    // A denormal's mantissa becomes that of a normal value, whose leading one is then subtracted.
-    const ONE: u32 = 113 << 23;
-    let denormal = (f32::from_bits((magnitude << 13) | ONE) - f32::from_bits(ONE)).to_bits();
-    sign | if magnitude < 0x400 { denormal } else { normal }
-}
-
-/// [`convert::fp16_to_fp32`] without a branch.
-#[inline(always)]
-pub(super) const fn widen(bits: u16) -> u32 {
-    let (magnitude, sign) = (bits as u32 & 0x7fff, (bits as u32 & 0x8000) << 16);
-    let result = if magnitude < 0x7c00 {
-        widen_finite(bits) & MAGNITUDE
-    } else if magnitude == 0x7c00 {
-        LARGEST
-    } else {
-        INFINITE | (magnitude & 0x3ff)
-    };
-    sign | result
-}
-
-/// [`convert::fp32_to_fp16`] without a branch.
-#[inline(always)]
-pub(super) const fn narrow(bits: u32) -> u16 {
-    let (magnitude, sign) = (bits & MAGNITUDE, (bits & SIGN) >> 16);
-    let normal = (magnitude.wrapping_add(0xfff + ((magnitude >> 13) & 1)) >> 13).wrapping_sub(112 << 10);
-    // Adding one half leaves the mantissa of a denormal in the low bits, rounded by the addition.
-    const HALF: u32 = 0x3f00_0000;
-    let denormal = (f32::from_bits(magnitude) + f32::from_bits(HALF)).to_bits().wrapping_sub(HALF);
-    let result = if magnitude < 0x3880_0000 {
-        denormal
-    } else if magnitude < 0x477f_f000 {
-        normal
-    } else if magnitude <= INFINITE {
-        0x7bff
-    } else {
-        0x7c00 | (magnitude & 0x3ff)
-    };
-    (sign | result) as u16
-}
-
 /// fp32 to a 16-bit integer by way of fp16.
 #[inline(always)]
 pub(super) const fn to_i16(bits: u32) -> i16 {
@@ -214,20 +169,6 @@ pub(super) const fn to_i16(bits: u32) -> i16 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn conversions_are_those_of_the_bit_level_functions() {
-        for bits in 0..=u16::MAX {
-            assert_eq!(widen(bits), convert::fp16_to_fp32(bits), "{bits:#x}");
-        }
-        for step in 0..=u32::MAX / 997 {
-            let bits = step.wrapping_mul(997);
-            assert_eq!(narrow(bits), convert::fp32_to_fp16(bits), "{bits:#x}");
-        }
-        for bits in (0x3300_0000..0x3900_0000).step_by(61).chain(0x477f_0000..0x4780_1000) {
-            assert_eq!(narrow(bits), convert::fp32_to_fp16(bits), "{bits:#x}");
-        }
-    }
 
     #[test]
     fn arithmetic_is_that_of_the_bit_level_functions() {
