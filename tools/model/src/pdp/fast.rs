@@ -12,9 +12,11 @@
 use std::ops::Range;
 
 use nvdla_uapi::reg::values::{PoolingMethod, Precision};
+use rayon::prelude::*;
 
 use super::reference::{self, KERNEL_WIDTHS};
 use super::{Axis, Emit, Part, Setup, Source};
+use crate::conv::Isa;
 use crate::memory::{Memory, Stop};
 use crate::num::{Fp16, Fp17};
 
@@ -44,9 +46,9 @@ pub(super) fn pool(
 }
 
 /// A pooling method on one element.
-trait Method {
+trait Method: Sync {
     /// An element on its way through the window.
-    type Value: Copy + Default;
+    type Value: Copy + Default + Send;
     /// Bytes of an element in memory.
     const BYTES: usize;
     fn load(&self, bytes: &[u8]) -> Self::Value;
@@ -87,6 +89,7 @@ impl Job<'_, '_> {
 
     /// Surfaces with a NaN go element by element.
     fn average_half(&mut self, method: &AverageHalf) -> Result<(), Stop> {
+        let mut nans = Vec::with_capacity(self.setup.surfaces);
         for surface in 0..self.setup.surfaces {
             let mut has_nan = false;
             for row in 0..self.setup.vertical.input {
@@ -95,11 +98,19 @@ impl Job<'_, '_> {
                 let nan = |half: &[u8]| u16::from_le_bytes([half[0], half[1]]) & 0x7fff > 0x7c00;
                 has_nan |= line.chunks_exact(2).fold(false, |found, half| found | nan(half));
             }
-            if has_nan && !method.flush {
-                reference::pool_surface(self.setup, self.part, self.source, self.memory, self.emit, surface)?;
+            nans.push(has_nan && !method.flush);
+        }
+        let mut surface = 0;
+        while let Some(&has_nan) = nans.get(surface) {
+            let end = surface + nans[surface..].iter().take_while(|&&other| other == has_nan).count();
+            if has_nan {
+                for surface in surface..end {
+                    reference::pool_surface(self.setup, self.part, self.source, self.memory, self.emit, surface)?;
+                }
             } else {
-                self.surfaces::<_, 16>(method, surface..surface + 1)?;
+                self.surfaces::<_, 16>(method, surface..end)?;
             }
+            surface = end;
         }
         Ok(())
     }
@@ -109,39 +120,117 @@ impl Job<'_, '_> {
     }
 
     fn surfaces<M: Method, const LANES: usize>(&mut self, method: &M, surfaces: Range<usize>) -> Result<(), Stop> {
-        let Axis { input, output, kernel, .. } = self.setup.vertical;
+        let Axis { input, output, .. } = self.setup.vertical;
         debug_assert_eq!(LANES, self.setup.lanes());
-        let length = self.part.axis.output * LANES;
-        // A row's result stays until the windows that cover it have passed: as many rows as a window has.
-        let slots = kernel.min(input);
-        let mut rows = vec![M::Value::default(); slots * length];
-        let mut loaded = vec![M::Value::default(); self.part.axis.input * LANES];
-        let mut sums = vec![M::Value::default(); length];
-        let mut line = vec![0; length * M::BYTES];
-        for surface in surfaces {
-            let mut next = 0;
-            for y in 0..output {
-                let (top, bottom) = self.setup.vertical.window(y);
-                for row in top.max(next)..bottom {
-                    let at = [surface, row, self.part.input, self.part.axis.input];
-                    let bytes = self.source.line(self.memory, at)?;
-                    let row = &mut rows[row % slots * length..][..length];
-                    along::<M, LANES>(method, &self.part.axis, bytes, &mut loaded, row);
+        let line = self.part.axis.output * LANES * M::BYTES;
+        let threads = rayon::current_num_threads();
+        let count = surfaces.len();
+        let small = self.part.axis.input * input * LANES * count < PARALLEL;
+        let this = Shared { setup: self.setup, part: self.part, source: self.source };
+        if threads == 1 || small || output * line > ROUND {
+            let (mut rows, mut bytes) = (Rows::new::<LANES>(self.setup, self.part), vec![0; line]);
+            for surface in surfaces {
+                for y in 0..output {
+                    rows.line::<M, LANES>(method, this, self.memory, [surface, y], y > 0, &mut bytes)?;
+                    (self.emit)(self.memory, surface, y, &bytes)?;
                 }
-                next = bottom;
-                sums.copy_from_slice(&rows[top % slots * length..][..length]);
-                for row in top + 1..bottom {
-                    down(method, &rows[row % slots * length..][..length], &mut sums);
+            }
+            return Ok(());
+        }
+        // Bands of lines of as many surfaces as fit; the rows where bands meet are reduced twice.
+        let round = (ROUND / (output * line)).clamp(1, surfaces.len());
+        let bands = (2 * threads).div_ceil(round).min(output);
+        let band = output.div_ceil(bands);
+        let mut bytes = vec![0; round * output * line];
+        for first in surfaces.clone().step_by(round) {
+            let count = round.min(surfaces.end - first);
+            let bytes = &mut bytes[..count * output * line];
+            let shared: &dyn Memory = self.memory;
+            let parts = bytes.chunks_mut(output * line).enumerate().flat_map(|(surface, bytes)| {
+                bytes.chunks_mut(band * line).enumerate().map(move |part| (surface, part))
+            });
+            let parts: Vec<_> = parts.collect();
+            parts.into_par_iter().with_max_len(1).try_for_each(|(surface, (number, bytes))| {
+                let mut rows = Rows::new::<LANES>(this.setup, this.part);
+                for (y, line) in bytes.chunks_exact_mut(line).enumerate() {
+                    let at = [first + surface, number * band + y];
+                    rows.line::<M, LANES>(method, this, shared, at, y > 0, line)?;
                 }
-                store(method, &sums, kernel - (bottom - top), &mut line);
-                (self.emit)(self.memory, surface, y, &line)?;
+                Ok::<(), Stop>(())
+            })?;
+            for (at, line) in bytes.chunks_exact(line).enumerate() {
+                (self.emit)(self.memory, first + at / output, at % output, line)?;
             }
         }
         Ok(())
     }
 }
 
-/// Defines a function whose loops are compiled twice: for AVX2, used where the processor has it, and for what every
+/// What threads share of a [`Job`].
+#[derive(Clone, Copy)]
+struct Shared<'j> {
+    setup: &'j Setup,
+    part: &'j Part,
+    source: &'j Source,
+}
+
+/// Rows' results, which stay until the windows that cover them have passed: as many rows as a window has.
+struct Rows<V> {
+    rows: Vec<V>,
+    loaded: Vec<V>,
+    sums: Vec<V>,
+    /// The first row that no window has covered.
+    next: usize,
+}
+
+impl<V: Copy + Default> Rows<V> {
+    fn new<const LANES: usize>(setup: &Setup, part: &Part) -> Self {
+        let Axis { input, kernel, .. } = setup.vertical;
+        let length = part.axis.output * LANES;
+        Self {
+            rows: vec![V::default(); kernel.min(input) * length],
+            loaded: vec![V::default(); part.axis.input * LANES],
+            sums: vec![V::default(); length],
+            next: 0,
+        }
+    }
+
+    /// Makes line `y` of the output; `follows` says that the line before was the one above.
+    fn line<M: Method<Value = V>, const LANES: usize>(
+        &mut self,
+        method: &M,
+        job: Shared<'_>,
+        memory: &dyn Memory,
+        [surface, y]: [usize; 2],
+        follows: bool,
+        line: &mut [u8],
+    ) -> Result<(), Stop> {
+        let Self { rows, loaded, sums, next } = self;
+        let Axis { input, kernel, .. } = job.setup.vertical;
+        let (length, slots) = (sums.len(), kernel.min(input));
+        let (top, bottom) = job.setup.vertical.window(y);
+        for row in if follows { top.max(*next) } else { top }..bottom {
+            let at = [surface, row, job.part.input, job.part.axis.input];
+            let bytes = job.source.line(memory, at)?;
+            let row = &mut rows[row % slots * length..][..length];
+            along::<M, LANES>(method, &job.part.axis, bytes, loaded, row);
+        }
+        *next = bottom;
+        sums.copy_from_slice(&rows[top % slots * length..][..length]);
+        for row in top + 1..bottom {
+            down(method, &rows[row % slots * length..][..length], sums);
+        }
+        store(method, sums, kernel - (bottom - top), line);
+        Ok(())
+    }
+}
+
+/// Elements from which a second thread pays.
+const PARALLEL: usize = if cfg!(test) { 1 << 8 } else { 1 << 15 };
+/// Bytes of results that wait for others.
+const ROUND: usize = 8 << 20;
+
+/// Defines a function whose loops are compiled for AVX-512 and AVX2, used where the processor has them, and for what every
 /// processor of the target has.
 ///
 /// The loops run over whole lines in memory. Sums in local arrays would be taken apart into single values, and never
@@ -157,9 +246,18 @@ macro_rules! vectorised {
             fn body<$method: Method $(, const $lanes: usize)?>($($argument: $type),*) $body
             #[cfg(target_arch = "x86_64")]
             {
+                #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+                fn widest<$method: Method $(, const $lanes: usize)?>($($argument: $type),*) {
+                    body::<$method $(, $lanes)?>($($argument),*);
+                }
                 #[target_feature(enable = "avx2")]
                 fn wide<$method: Method $(, const $lanes: usize)?>($($argument: $type),*) {
                     body::<$method $(, $lanes)?>($($argument),*);
+                }
+                if Isa::best() == Isa::Avx512 {
+                    // SAFETY: the processor has what `Isa::Avx512` stands for.
+                    unsafe { widest::<$method $(, $lanes)?>($($argument),*) };
+                    return;
                 }
                 if std::arch::is_x86_feature_detected!("avx2") {
                     // SAFETY: the processor has AVX2.
@@ -402,8 +500,10 @@ impl Average8 {
 /// `value * factor / 2^16`, rounded half away from zero; the factor has 16 bits, and so does all that is computed.
 #[inline(always)]
 fn scale16(value: i16, factor: u16) -> i16 {
-    let product = u32::from(value.unsigned_abs()) * u32::from(factor);
-    let rounded = ((product >> 16) as u16).wrapping_add((product as u16) >> 15);
+    // High and low half apart, as vector instructions give them.
+    let magnitude = value.unsigned_abs();
+    let high = ((u32::from(magnitude) * u32::from(factor)) >> 16) as u16;
+    let rounded = high.wrapping_add(magnitude.wrapping_mul(factor) >> 15);
     if value < 0 {
         rounded.wrapping_neg() as i16
     } else {
