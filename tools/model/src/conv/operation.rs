@@ -589,6 +589,15 @@ impl Operation {
         start..start + channels * self.element()
     }
 
+    /// The bytes from a kernel's [`Self::weight_row`] to the next one's, where they are as far apart from each of `count`
+    /// kernels to the next.
+    pub fn weight_stride(&self, kernel: usize, count: usize, block: usize, tap: usize) -> Option<usize> {
+        let first = self.weight_row(kernel, block, tap);
+        let last = self.weight_row(kernel + count.saturating_sub(1), block, tap);
+        // Groups lie at least as far apart as their kernels' rows, so only rows in line have this distance.
+        (last.start.checked_sub(first.start)? == count.saturating_sub(1) * first.len()).then_some(first.len())
+    }
+
     /// Where the weights of a kernel for one step of four channels lie, in Winograd convolution.
     pub fn winograd_step(&self, kernel: usize, step: usize) -> usize {
         match self.mapping {

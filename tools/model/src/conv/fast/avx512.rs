@@ -85,8 +85,15 @@ fn pack(operation: &super::Operation, shape: &super::Shape, weights: &[u8], firs
             for half in (0..count).step_by(16) {
                 let mut rows = [_mm512_setzero_si512(); 16];
                 let mut length = 0;
-                for (index, to) in rows.iter_mut().enumerate().take(count - half) {
-                    let row = &weights[operation.weight_row(first + half + index, block, tap)];
+                let kernels = (count - half).min(16);
+                let start = operation.weight_row(first + half, block, tap).start;
+                let stride = operation.weight_stride(first + half, kernels, block, tap);
+                for (index, to) in rows.iter_mut().enumerate().take(kernels) {
+                    let row = match stride {
+                        Some(stride) => start + index * stride..start + (index + 1) * stride,
+                        None => operation.weight_row(first + half + index, block, tap),
+                    };
+                    let row = &weights[row];
                     length = row.len();
                     // SAFETY: the mask has a bit for each byte of the row.
                     *to = unsafe { _mm512_maskz_loadu_epi8(u64::MAX >> (64 - length), row.as_ptr().cast()) };

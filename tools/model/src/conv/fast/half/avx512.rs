@@ -175,6 +175,15 @@ impl Later {
     }
 }
 
+/// Takes a lane's weights apart.
+///
+/// # Safety
+/// The machine has AVX-512 ([`super::super::Isa::Avx512`]).
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+pub fn fill(lane: &mut Lane, weights: &[u16; KERNELS]) {
+    lane.set_all(weights);
+}
+
 /// Adds a step to the accumulators.
 ///
 /// # Safety

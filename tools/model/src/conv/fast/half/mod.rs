@@ -23,7 +23,7 @@ pub mod plain;
 pub mod tables;
 pub mod winograd;
 
-use panel::{Active, Datum, Lane, KERNELS};
+use panel::{Active, Datum, Lane, Lists, KERNELS};
 
 /// Output elements that are computed while a step's weights are near.
 const PIXELS: usize = 16;
@@ -37,6 +37,7 @@ struct Loops {
     largest: fn(&[Lane], &[Active]) -> [i8; KERNELS],
     sum: Sum,
     accumulate: fn(&mut Accumulators<KERNELS>, &[i8; KERNELS], &[i64; KERNELS]),
+    fill: fn(&mut Lane, &[u16; KERNELS]),
 }
 
 impl Loops {
@@ -52,6 +53,8 @@ impl Loops {
                 },
                 // SAFETY: as above.
                 accumulate: |accumulators, largest, sums| unsafe { avx512::accumulate(accumulators, largest, sums) },
+                // SAFETY: as above.
+                fill: |lane, weights| unsafe { avx512::fill(lane, weights) },
             },
             #[cfg(target_arch = "x86_64")]
             Isa::Avx2 => Self {
@@ -63,8 +66,15 @@ impl Loops {
                 },
                 // SAFETY: as above.
                 accumulate: |accumulators, largest, sums| unsafe { avx2_accumulate(accumulators, largest, sums) },
+                // SAFETY: as above.
+                fill: |lane, weights| unsafe { avx2_fill(lane, weights) },
             },
-            _ => Self { largest: plain::largest, sum: plain::sum, accumulate: Accumulators::add_all },
+            _ => Self {
+                largest: plain::largest,
+                sum: plain::sum,
+                accumulate: Accumulators::add_all,
+                fill: Lane::set_all,
+            },
         }
     }
 }
@@ -87,12 +97,20 @@ fn avx2_accumulate(accumulators: &mut Accumulators<KERNELS>, largest: &[i8; KERN
     accumulators.add_all(largest, sums);
 }
 
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn avx2_fill(lane: &mut Lane, weights: &[u16; KERNELS]) {
+    lane.set_all(weights);
+}
+
 /// A step: where its data lie from an output element's window, and the weights' place.
 struct Step {
     block: usize,
     tap: usize,
     /// Elements of the copied input, one a lane.
     offsets: Vec<usize>,
+    /// The pixel that they are of, where they are of one.
+    pixel: usize,
 }
 
 /// The walk over the copied input, in elements.
@@ -125,7 +143,7 @@ impl Shape {
         for block in 0..channels.div_ceil(*atomic_c) {
             let lanes = block * atomic_c..channels.min((block + 1) * atomic_c);
             for tap in 0..operation.taps() {
-                let offsets = if pixel {
+                let offsets: Vec<usize> = if pixel {
                     let first = tap * operation.post_extension;
                     let last = kernel.height.min(first + operation.post_extension);
                     (first..last).flat_map(|r| lanes.clone().map(move |lane| r * line + lane)).collect()
@@ -134,7 +152,7 @@ impl Shape {
                     let at = r * dilation[1] * line + s * dilation[0] * channels;
                     lanes.clone().map(|lane| at + lane).collect()
                 };
-                steps.push(Step { block, tap, offsets });
+                steps.push(Step { block, tap, pixel: offsets.first().map_or(0, |first| first / channels), offsets });
             }
         }
         Self { channels, line, lines, step_x, step_y: sy * line, steps }
@@ -158,7 +176,9 @@ pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input
     let threads = if macs * 16 < PARALLEL_MACS { 1 } else { rayon::current_num_threads() };
     let output = operation.output;
     let parts = cut::<f32, KERNELS>(operation, output.width, output.height, &mut samples, threads);
-    let work = Work { operation, shape: &shape, input, weights, data: &data, loops: Loops::new(isa) };
+    let feature = operation.placement.mode != Mode::Pixel;
+    let lists = feature.then(|| Lists::new(&data, shape.channels, operation.atomic_c));
+    let work = Work { operation, shape: &shape, input, weights, data: &data, lists, loops: Loops::new(isa) };
     if threads == 1 {
         for part in parts {
             work.part(part);
@@ -209,6 +229,8 @@ struct Work<'a> {
     input: &'a Input<'a>,
     weights: &'a [u8],
     data: &'a [Datum],
+    /// What of the data is not zero, of features; an image's steps take more than a pixel.
+    lists: Option<Lists>,
     loops: Loops,
 }
 
@@ -221,24 +243,34 @@ impl Work<'_> {
         let mut lanes = vec![Lane::EMPTY; depth];
         let mut nan = vec![false; self.shape.steps.len()];
         let mut start = 0;
+        // A step's weights, kernel by kernel, as they lie in memory.
+        let mut tile = Vec::new();
         for (step, nan) in self.shape.steps.iter().zip(&mut nan) {
+            let depth = step.offsets.len();
+            tile.clear();
+            tile.resize(KERNELS * depth, 0);
             for kernel in 0..count {
-                let mut at = start;
+                let tile = &mut tile[kernel * depth..][..depth];
+                let mut at = 0;
                 for line in 0..operation.post_extension {
                     let position = step.tap * operation.post_extension + line;
-                    if at == start + step.offsets.len() {
+                    if at == depth {
                         break;
                     }
                     let row = operation.weight_row(first + kernel, step.block, position);
-                    for pair in self.weights[row].chunks_exact(2) {
-                        let bits = u16::from_le_bytes([pair[0], pair[1]]);
-                        *nan |= half::is_nan(bits);
-                        lanes[at].set(kernel, bits);
-                        at += 1;
+                    let row = self.weights[row].as_chunks::<2>().0;
+                    for (to, &pair) in tile[at..].iter_mut().zip(row) {
+                        *to = u16::from_le_bytes(pair);
                     }
+                    at += row.len();
                 }
             }
-            start += step.offsets.len();
+            *nan = tile.iter().fold(false, |found, &bits| found | half::is_nan(bits));
+            for (lane, to) in lanes[start..start + depth].iter_mut().enumerate() {
+                let weights = std::array::from_fn(|kernel| tile[kernel * depth + lane]);
+                (self.loops.fill)(to, &weights);
+            }
+            start += depth;
         }
         (lanes, nan)
     }
@@ -250,28 +282,41 @@ impl Work<'_> {
         let width = operation.output.width;
         let elements = part.lines * width;
         let mut sums = vec![Accumulators::<KERNELS>::ZERO; PIXELS];
-        let mut active = Vec::with_capacity(64);
+        let mut own = Vec::with_capacity(64);
+        let mut windows = [0; PIXELS];
         for first in (0..elements).step_by(PIXELS) {
             let count = PIXELS.min(elements - first);
             sums.fill(Accumulators::ZERO);
+            for (index, window) in windows[..count].iter_mut().enumerate() {
+                let (y, x) = (part.line + (first + index) / width, (first + index) % width);
+                *window = part.batch * shape.line * shape.lines + y * shape.step_y + x * shape.step_x;
+                if self.lists.is_some() {
+                    *window /= shape.channels;
+                }
+            }
             let mut start = 0;
             for (step, &nan) in shape.steps.iter().zip(&nan) {
                 let lanes = &lanes[start..start + step.offsets.len()];
                 start += step.offsets.len();
                 for (index, sums) in sums[..count].iter_mut().enumerate() {
-                    let (y, x) = (part.line + (first + index) / width, (first + index) % width);
-                    let window = part.batch * shape.line * shape.lines + y * shape.step_y + x * shape.step_x;
-                    let any_nan = self.activate(step, window, &mut active);
+                    let (active, any_nan) = match &self.lists {
+                        Some(lists) => lists.get(windows[index] + step.pixel, step.block),
+                        None => {
+                            let any_nan = self.activate(step, windows[index], &mut own);
+                            (&own[..], any_nan)
+                        }
+                    };
                     if nan || any_nan {
+                        let (y, x) = (part.line + (first + index) / width, (first + index) % width);
                         self.plain_step(&part, kernels, step, y, x, sums);
                         continue;
                     }
                     if active.is_empty() {
                         continue;
                     }
-                    let largest = (self.loops.largest)(lanes, &active);
+                    let largest = (self.loops.largest)(lanes, active);
                     let mut mantissas = [0; KERNELS];
-                    (self.loops.sum)(lanes, &active, &largest, kernels, &mut mantissas);
+                    (self.loops.sum)(lanes, active, &largest, kernels, &mut mantissas);
                     (self.loops.accumulate)(sums, &largest, &mantissas);
                 }
             }

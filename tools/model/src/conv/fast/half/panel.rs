@@ -2,6 +2,9 @@
 
 //! fp16 operands as the inner loops take them: taken apart into significand and exponent once.
 
+// A loop is compiled for an instruction set only with what is inlined into it.
+#![allow(clippy::inline_always)]
+
 use super::super::super::half;
 use super::tables::place;
 
@@ -28,6 +31,21 @@ impl Lane {
     /// No kernel has a weight here.
     pub const EMPTY: Self =
         Self { significand: [0; KERNELS], exponent: [ZERO; KERNELS], byte: [0; KERNELS], bit: [1; KERNELS] };
+
+    /// Sets all kernels' weights, without a branch.
+    #[inline(always)]
+    pub fn set_all(&mut self, weights: &[u16; KERNELS]) {
+        for (kernel, &bits) in weights.iter().enumerate() {
+            let (expo, fraction) = (bits >> 10 & 0x1f, bits & 0x3ff);
+            let normal = (fraction | 0x400) << (expo & 3);
+            let significand = if expo == 0 { fraction << 1 } else { normal };
+            let signed = if bits >> 15 == 0 { significand as i16 } else { (significand as i16).wrapping_neg() };
+            self.significand[kernel] = signed;
+            self.exponent[kernel] = if significand == 0 { ZERO } else { (expo >> 2) as i8 };
+            self.byte[kernel] = (significand >> 3 & 31) as u8 | ((signed < 0) as u8) << 5;
+            self.bit[kernel] = (1u16 << (significand & 7)) as u8;
+        }
+    }
 
     /// Sets a kernel's weight.
     pub fn set(&mut self, kernel: usize, bits: u16) {
@@ -67,6 +85,50 @@ impl Datum {
     }
 }
 
+/// Of every pixel and block of channels the data that are not zero: what all kernels and taps that meet them take.
+#[derive(Debug)]
+pub struct Lists {
+    active: Vec<Active>,
+    /// Where each list starts, pixel by pixel, and where the last one ends.
+    starts: Vec<usize>,
+    /// Whether it has a NaN.
+    nan: Vec<bool>,
+    blocks: usize,
+}
+
+impl Lists {
+    /// The lists of pixels of that many channels, in blocks of `block`.
+    pub fn new(data: &[Datum], channels: usize, block: usize) -> Self {
+        let blocks = channels.div_ceil(block);
+        let lists = data.len() / channels * blocks;
+        let mut active = vec![Active { lane: 0, significand: 0, exponent: 0 }; data.len() + 1];
+        let (mut starts, mut nan) = (Vec::with_capacity(lists + 1), Vec::with_capacity(lists));
+        let mut count = 0;
+        starts.push(count);
+        for pixel in data.chunks_exact(channels) {
+            for block in pixel.chunks(block) {
+                let mut any_nan = false;
+                for (lane, &Datum { significand, exponent, nan }) in block.iter().enumerate() {
+                    any_nan |= nan;
+                    // Written in any case, kept where it is not zero.
+                    active[count] = Active { lane: lane as u32, significand, exponent };
+                    count += usize::from(significand != 0);
+                }
+                starts.push(count);
+                nan.push(any_nan);
+            }
+        }
+        Self { active, starts, nan, blocks }
+    }
+
+    /// A pixel's data of a block, and whether one is a NaN.
+    #[inline]
+    pub fn get(&self, pixel: usize, block: usize) -> (&[Active], bool) {
+        let at = pixel * self.blocks + block;
+        (&self.active[self.starts[at]..self.starts[at + 1]], self.nan[at])
+    }
+}
+
 /// A datum that is not zero, and the lane of the panel that it meets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Active {
@@ -87,5 +149,24 @@ impl Active {
     /// Row of the tables for a shift by 8.
     pub const fn row_8(self) -> usize {
         (self.significand.unsigned_abs() & 255) as usize | ((self.significand < 0) as usize) << 8
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_weights_at_once_are_each_weight() {
+        for first in (0..=u16::MAX).step_by(KERNELS) {
+            let weights: [u16; KERNELS] = std::array::from_fn(|kernel| first + kernel as u16);
+            let (mut all, mut each) = (Lane::EMPTY, Lane::EMPTY);
+            all.set_all(&weights);
+            for (kernel, &bits) in weights.iter().enumerate() {
+                each.set(kernel, bits);
+            }
+            assert_eq!((all.significand, all.exponent), (each.significand, each.exponent), "{first:#x}");
+            assert_eq!((all.byte, all.bit), (each.byte, each.bit), "{first:#x}");
+        }
     }
 }
