@@ -15,7 +15,7 @@ use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
 
 /// Traces whose counters the reference model counts in the wrong register group: SDP's read DMA has two groups of its
 /// own, and their counters are the read DMA's; the C-model stores them under SDP's group number, which differs after an
-/// operation that does not use the read DMA.
+/// operation that does not use the read DMA. See `tools/model/DISAGREEMENTS.md`.
 const COUNTERS_OF_ANOTHER_GROUP: [&str; 2] = ["sequence_030", "sequence_068"];
 
 /// Plays one trace; what is wrong with it, if anything.
