@@ -7,4 +7,5 @@ pub mod case;
 pub mod drive;
 pub mod mock;
 pub mod reference;
+pub mod resnet;
 pub mod tasks;

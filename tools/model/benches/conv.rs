@@ -3,7 +3,7 @@
 //! Convolution: multiplications a second for layers of known networks, with each instruction set on one thread, beside
 //! the machine's own limit: a loop of nothing but the instruction that the inner loop is made of.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use criterion::{criterion_group, Criterion, Throughput};
 use nvdla_model::conv::operation::Size;
@@ -13,6 +13,10 @@ use nvdla_model::memory::{Memory, Port};
 use nvdla_model::num::convert::fp32_to_fp16;
 use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
 use nvdla_uapi::reg::values::{PixelFormat, Precision};
+
+mod peak;
+
+use peak::{peak, shortest};
 
 /// Input and weights.
 struct Surfaces([(u64, Vec<u8>); 2]);
@@ -119,79 +123,6 @@ fn bench(criterion: &mut Criterion) {
         });
     }
     group.finish();
-}
-
-/// The shortest of some runs.
-fn shortest(mut run: impl FnMut()) -> f64 {
-    let mut best = f64::MAX;
-    let start = Instant::now();
-    loop {
-        let one = Instant::now();
-        run();
-        best = best.min(one.elapsed().as_secs_f64());
-        if start.elapsed() > Duration::from_millis(300) {
-            return best;
-        }
-    }
-}
-
-/// Multiplications a second of a loop of nothing but the instruction.
-fn peak(isa: Isa) -> Option<f64> {
-    const LOOPS: u64 = 100_000;
-    let macs = peak_macs(isa, 1)?;
-    let seconds = shortest(|| {
-        peak_macs(isa, LOOPS);
-    });
-    Some((macs * LOOPS) as f64 / seconds)
-}
-
-#[cfg(target_arch = "x86_64")]
-fn peak_macs(isa: Isa, loops: u64) -> Option<u64> {
-    use std::arch::asm;
-    match isa {
-        Isa::Portable => None,
-        Isa::Avx2 => {
-            // SAFETY: the instruction set is available; registers that change are listed.
-            unsafe {
-                asm!(
-                    "2:",
-                    "vpmaddwd ymm0, ymm14, ymm15", "vpaddd ymm1, ymm1, ymm0",
-                    "vpmaddwd ymm2, ymm14, ymm15", "vpaddd ymm3, ymm3, ymm2",
-                    "vpmaddwd ymm4, ymm14, ymm15", "vpaddd ymm5, ymm5, ymm4",
-                    "vpmaddwd ymm6, ymm14, ymm15", "vpaddd ymm7, ymm7, ymm6",
-                    "vpmaddwd ymm8, ymm14, ymm15", "vpaddd ymm9, ymm9, ymm8",
-                    "vpmaddwd ymm10, ymm14, ymm15", "vpaddd ymm11, ymm11, ymm10",
-                    "dec {0}", "jnz 2b", inout(reg) loops => _,
-                    out("ymm0") _, out("ymm1") _, out("ymm2") _, out("ymm3") _, out("ymm4") _, out("ymm5") _,
-                    out("ymm6") _, out("ymm7") _, out("ymm8") _, out("ymm9") _, out("ymm10") _, out("ymm11") _,
-                    options(nomem, nostack),
-                );
-            }
-            Some(6 * 16)
-        }
-        Isa::Avx512 => {
-            // SAFETY: as above.
-            unsafe {
-                asm!(
-                    "2:",
-                    "vpdpbusd zmm0, zmm14, zmm15", "vpdpbusd zmm1, zmm14, zmm15", "vpdpbusd zmm2, zmm14, zmm15",
-                    "vpdpbusd zmm3, zmm14, zmm15", "vpdpbusd zmm4, zmm14, zmm15", "vpdpbusd zmm5, zmm14, zmm15",
-                    "vpdpbusd zmm6, zmm14, zmm15", "vpdpbusd zmm7, zmm14, zmm15", "vpdpbusd zmm8, zmm14, zmm15",
-                    "vpdpbusd zmm9, zmm14, zmm15", "vpdpbusd zmm10, zmm14, zmm15", "vpdpbusd zmm11, zmm14, zmm15",
-                    "dec {0}", "jnz 2b", inout(reg) loops => _,
-                    out("zmm0") _, out("zmm1") _, out("zmm2") _, out("zmm3") _, out("zmm4") _, out("zmm5") _,
-                    out("zmm6") _, out("zmm7") _, out("zmm8") _, out("zmm9") _, out("zmm10") _, out("zmm11") _,
-                    options(nomem, nostack),
-                );
-            }
-            Some(12 * 64)
-        }
-    }
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-fn peak_macs(_isa: Isa, _loops: u64) -> Option<u64> {
-    None
 }
 
 /// A row a layer: each instruction set's rate, and for int8 its share of the peak.
