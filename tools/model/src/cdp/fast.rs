@@ -5,6 +5,8 @@
 
 // A loop is compiled for an instruction set only with what is inlined into it.
 #![allow(clippy::inline_always)]
+// A lazy operator is a branch, which vectors do not have.
+#![allow(clippy::needless_bitwise_bool)]
 
 use nvdla_uapi::layout::feature::View;
 use nvdla_uapi::reg::values::Precision;
@@ -70,11 +72,11 @@ pub(super) fn normalise(operation: &Operation, state: &mut State, memory: &mut d
         }
         Precision::Int16 => {
             let lookup = int16::lookup(operation, tables);
-            line_by_line(|| int16::Int16::new(operation, tables, &lookup), operation, memory)
+            line_by_line(|| int16::Int16::new(operation, tables, lookup.as_ref()), operation, memory)
         }
         Precision::Fp16 => {
             let lookup = half::lookup(operation, tables);
-            line_by_line(|| half::Half::new(operation, tables, &lookup), operation, memory)
+            line_by_line(|| half::Half::new(operation, tables, lookup.as_ref()), operation, memory)
         }
     }
 }

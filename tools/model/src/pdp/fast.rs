@@ -176,7 +176,7 @@ struct Shared<'j> {
 
 /// Rows' results, which stay until the windows that cover them have passed: as many rows as a window has.
 struct Rows<V> {
-    rows: Vec<V>,
+    reduced: Vec<V>,
     loaded: Vec<V>,
     sums: Vec<V>,
     /// The first row that no window has covered.
@@ -188,7 +188,7 @@ impl<V: Copy + Default> Rows<V> {
         let Axis { input, kernel, .. } = setup.vertical;
         let length = part.axis.output * LANES;
         Self {
-            rows: vec![V::default(); kernel.min(input) * length],
+            reduced: vec![V::default(); kernel.min(input) * length],
             loaded: vec![V::default(); part.axis.input * LANES],
             sums: vec![V::default(); length],
             next: 0,
@@ -205,7 +205,7 @@ impl<V: Copy + Default> Rows<V> {
         follows: bool,
         line: &mut [u8],
     ) -> Result<(), Stop> {
-        let Self { rows, loaded, sums, next } = self;
+        let Self { reduced: rows, loaded, sums, next } = self;
         let Axis { input, kernel, .. } = job.setup.vertical;
         let (length, slots) = (sums.len(), kernel.min(input));
         let (top, bottom) = job.setup.vertical.window(y);

@@ -124,12 +124,12 @@ pub(super) struct Half<'o> {
 }
 
 impl<'o> Half<'o> {
-    pub(super) fn new(operation: &'o Operation, tables: &'o Tables, lookup: &'o Option<(Box<Floats>, bool)>) -> Self {
+    pub(super) fn new(operation: &'o Operation, tables: &'o Tables, lookup: Option<&'o (Box<Floats>, bool)>) -> Self {
         let count = operation.elements;
         Self {
             operation,
             tables,
-            lookup: lookup.as_ref(),
+            lookup,
             raw: vec![outside(operation); count + 2 * REACH],
             values: vec![0.0; count + 2 * REACH],
             squares: vec![0.0; count + 2 * REACH],

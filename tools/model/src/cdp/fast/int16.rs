@@ -92,12 +92,12 @@ pub(super) struct Int16<'o> {
 }
 
 impl<'o> Int16<'o> {
-    pub(super) fn new(operation: &'o Operation, tables: &'o Tables, lookup: &'o Option<(Box<Ints>, bool)>) -> Self {
+    pub(super) fn new(operation: &'o Operation, tables: &'o Tables, lookup: Option<&'o (Box<Ints>, bool)>) -> Self {
         let count = operation.elements;
         Self {
             operation,
             tables,
-            lookup: lookup.as_ref(),
+            lookup,
             counters: Counters::default(),
             classes: [0; CLASSES],
             values: vec![0; count + 2 * REACH],

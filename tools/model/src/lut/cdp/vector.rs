@@ -10,6 +10,8 @@
 
 // Loops are compiled for an instruction set only with what is inlined into them.
 #![allow(clippy::inline_always)]
+// A lazy operator is a branch, which vectors do not have.
+#![allow(clippy::needless_bitwise_bool)]
 
 use nvdla_uapi::reg::values::{LutFunction, LutTable};
 
@@ -139,7 +141,7 @@ impl FloatTable {
             rise[at] = f32::from_bits(fp17_to_fp32(fp32_to_fp17(Fp32::sub(to, from))));
         }
         low[entries] = f32::from_bits(fp16_to_fp32(table[entries] as u16));
-        let flat = |scale: i16, end: f32| scale & 0x7fff == 0 && end != 0.0;
+        let flat = |scale: i16, end: f32| scale << 1 == 0 && end != 0.0;
         let flat = [flat(range.under.scale, low[0]), flat(range.over.scale, low[entries])];
         let steps = 2f32.powi(-range.select);
         Some(Self { start: f32::from_bits(start), steps, entries, offset, low, rise, flat })
@@ -297,7 +299,7 @@ impl IntTable {
             part.odd[i] = (under & !self.flat[0]) | (over & !self.flat[1]);
             let value = if under { ends[0] } else { value };
             let value = if over { ends[1] } else { value };
-            part.values[i] = value.max(-0x8000).min(0x7fff);
+            part.values[i] = value.clamp(-0x8000, 0x7fff);
         }
         part
     }

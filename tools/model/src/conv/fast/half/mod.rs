@@ -299,12 +299,11 @@ impl Work<'_> {
                 let lanes = &lanes[start..start + step.offsets.len()];
                 start += step.offsets.len();
                 for (index, sums) in sums[..count].iter_mut().enumerate() {
-                    let (active, any_nan) = match &self.lists {
-                        Some(lists) => lists.get(windows[index] + step.pixel, step.block),
-                        None => {
-                            let any_nan = self.activate(step, windows[index], &mut own);
-                            (&own[..], any_nan)
-                        }
+                    let (active, any_nan) = if let Some(lists) = &self.lists {
+                        lists.get(windows[index] + step.pixel, step.block)
+                    } else {
+                        let any_nan = self.activate(step, windows[index], &mut own);
+                        (&own[..], any_nan)
                     };
                     if nan || any_nan {
                         let (y, x) = (part.line + (first + index) / width, (first + index) % width);
