@@ -4,8 +4,13 @@
 //!
 //! `cargo bench -p nvdla-uapi --bench layout` prints a table: a line a conversion, a column a size, each cell GB/s of the
 //! plain tensor's bytes and its ratio to the copy of as many bytes, measured in turns; laid-out memory and the copy's
-//! target begin a page. Then criterion measures each at
-//! 4 MB. `-- --quick-table` leaves the second part out.
+//! target begin a page. Then criterion measures each at 4 MB, unless one of these asks for a table alone:
+//!
+//! - `-- --quick-table`: nothing else,
+//! - `-- --limits` prints below each conversion between channel planes and atoms what a loop reaches that loads and stores
+//!   as many bytes in the same order and shuffles nothing: once with 64 bytes where each row's tile lies, once with whole
+//!   lines of the cache,
+//! - `-- --only TEXT` keeps the conversions whose name has the text, and `-- --up-to KB` the sizes up to that one.
 
 use criterion::{Criterion, Throughput};
 use nvdla_uapi::layout::feature::Cube;
@@ -21,9 +26,9 @@ const SIZES: [usize; 6] = [64, 256, 1024, 4096, 16384, 65536];
 
 /// A conversion, ready to run.
 struct Case {
-    name: &'static str,
-    /// The ratio that it should reach, or GB/s where negative.
-    goal: f64,
+    name: String,
+    /// The ratio that it should reach, or GB/s where negative; none for a limit.
+    goal: Option<f64>,
     /// Bytes that count: those of the larger side.
     bytes: usize,
     run: Box<dyn FnMut()>,
@@ -91,16 +96,92 @@ fn feature<T: Element>(
     precision: Precision,
     atom: u32,
     channels: u32,
-) -> [Case; 2] {
+) -> Vec<Case> {
     let cube = cube(bytes, channels, precision, atom);
     let plain = noise::<T>(cube.extents().elements() as usize);
     let mut memory = Pages::new(cube.size() as usize);
     cube.pack(order, &plain, &mut memory).unwrap();
     let (packed, mut back) = (Pages::of(&memory), plain.clone());
     let bytes = memory.len();
-    let pack = Box::new(move || cube.pack(order, &plain, &mut memory).unwrap());
-    let unpack = Box::new(move || cube.unpack(order, &packed, &mut back).unwrap());
-    [Case { name: names[0], goal, bytes, run: pack }, Case { name: names[1], goal, bytes, run: unpack }]
+    let pack: Box<dyn FnMut()> = Box::new(move || cube.pack(order, &plain, &mut memory).unwrap());
+    let unpack: Box<dyn FnMut()> = Box::new(move || cube.unpack(order, &packed, &mut back).unwrap());
+    let mut cases = Vec::new();
+    for (name, run, way) in [(names[0], pack, Way::Pack), (names[1], unpack, Way::Unpack)] {
+        cases.push(Case { name: name.to_string(), goal: Some(goal), bytes, run });
+        if order == Order::Nchw {
+            cases.extend(limits(&cube, way));
+        }
+    }
+    cases
+}
+
+/// From channel planes to atoms, or back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    Pack,
+    Unpack,
+}
+
+/// What the machine can do at most for a packed cube's channel planes: loads and stores in the order of the conversion,
+/// tile by tile of all rows of a surface, with nothing between them.
+#[cfg(target_arch = "x86_64")]
+fn limits(cube: &Cube, way: Way) -> Vec<Case> {
+    if !std::is_x86_feature_detected!("avx512f") {
+        return Vec::new();
+    }
+    let extents = cube.extents();
+    let plane = (extents.h * extents.w * cube.element_bytes()) as usize;
+    let rows = cube.atom_elements() as usize;
+    let bytes = extents.c as usize * plane;
+    [("  limit: 64 bytes of each row", false), ("  limit: whole lines of each row", true)]
+        .into_iter()
+        .map(|(name, whole_lines)| {
+            let (mut planes, mut atoms) = (vec![1u8; bytes], Pages::new(bytes));
+            let run = move || {
+                for (planes, atoms) in planes.chunks_exact_mut(rows * plane).zip(atoms.chunks_exact_mut(rows * plane)) {
+                    // SAFETY: the instructions were asked for.
+                    unsafe { limit(planes, atoms, plane, way, whole_lines) };
+                }
+                std::hint::black_box((&mut planes, &mut atoms.bytes));
+            };
+            Case { name: name.to_string(), goal: None, bytes, run: Box::new(run) }
+        })
+        .collect()
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn limits(_: &Cube, _: Way) -> Vec<Case> {
+    Vec::new()
+}
+
+/// Moves whole tiles of rows of `plane` bytes to or from as many contiguous bytes. With `whole_lines` each row's tile is moved
+/// to where its line of the cache begins.
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f")]
+unsafe fn limit(planes: &mut [u8], atoms: &mut [u8], plane: usize, way: Way, whole_lines: bool) {
+    use std::arch::x86_64::{_mm512_loadu_si512, _mm512_storeu_si512};
+    const TILE: usize = 64;
+    let rows = planes.len() / plane;
+    assert!(atoms.len() >= rows * plane);
+    for tile in 0..plane / TILE {
+        for row in 0..rows {
+            // SAFETY: a tile lies inside its row, and the end of a line where a tile begins does not lie behind it; all
+            // tiles of all rows are as many bytes as the contiguous side has at least.
+            unsafe {
+                let mut at = planes.as_mut_ptr().add(row * plane + tile * TILE);
+                if whole_lines {
+                    let off = at.addr() % TILE;
+                    // The first line of all would begin before the planes.
+                    at = if off > row * plane + tile * TILE { at.add(TILE - off) } else { at.sub(off) };
+                }
+                let contiguous = atoms.as_mut_ptr().add((tile * rows + row) * TILE);
+                match way {
+                    Way::Pack => _mm512_storeu_si512(contiguous.cast(), _mm512_loadu_si512(at.cast())),
+                    Way::Unpack => _mm512_storeu_si512(at.cast(), _mm512_loadu_si512(contiguous.cast())),
+                }
+            }
+        }
+    }
 }
 
 fn weights<T: Element>(
@@ -110,15 +191,23 @@ fn weights<T: Element>(
     order: Order,
     precision: Precision,
     side: u32,
-) -> Case {
+) -> [Case; 2] {
     let channels = 256;
     let kernel = channels * side * side * nvdla_uapi::layout::bytes(precision);
     let extents = Extents::new((bytes as u32 / kernel).max(1), channels, side, side);
     let direct = Direct::new(extents, Geometry::documented(precision)).unwrap();
     let plain = noise::<T>(extents.elements() as usize);
     let mut memory = Pages::new(direct.size() as usize);
+    direct.pack(order, &plain, &mut memory).unwrap();
+    let (packed, mut back) = (Pages::of(&memory), plain.clone());
     let bytes = memory.len();
-    Case { name, goal, bytes, run: Box::new(move || direct.pack(order, &plain, &mut memory).unwrap()) }
+    let pack = Box::new(move || direct.pack(order, &plain, &mut memory).unwrap());
+    let unpack = Box::new(move || direct.unpack(order, &packed, &mut back).unwrap());
+    let plain = if order == Order::Nchw { "KCRS" } else { "KRSC" };
+    [
+        Case { name: format!("{name} from {plain}"), goal: Some(goal), bytes, run: pack },
+        Case { name: format!("{name} to {plain}"), goal: Some(goal), bytes, run: unpack },
+    ]
 }
 
 fn pixels(bytes: usize, name: &'static str, goal: f64, format: PixelFormat) -> Case {
@@ -129,7 +218,13 @@ fn pixels(bytes: usize, name: &'static str, goal: f64, format: PixelFormat) -> C
     let rgb = noise::<u8>((width * image.extents().h * 3) as usize);
     let (mut first, mut second) = (Pages::new(image.span(0) as usize), Pages::new(image.span(1) as usize));
     let bytes = first.len() + second.len();
-    Case { name, goal, bytes, run: Box::new(move || image.pack_rgb(&rgb, 255, [&mut first, &mut second]).unwrap()) }
+    let name = name.to_string();
+    Case {
+        name,
+        goal: Some(goal),
+        bytes,
+        run: Box::new(move || image.pack_rgb(&rgb, 255, [&mut first, &mut second]).unwrap()),
+    }
 }
 
 fn compression(bytes: usize, names: [&'static str; 2], goal: f64, precision: Precision) -> [Case; 2] {
@@ -158,8 +253,8 @@ fn compression(bytes: usize, names: [&'static str; 2], goal: f64, precision: Pre
         compressed.decompress(surfaces, &mut back).unwrap();
     };
     [
-        Case { name: names[0], goal, bytes, run: Box::new(compress) },
-        Case { name: names[1], goal, bytes, run: Box::new(decompress) },
+        Case { name: names[0].to_string(), goal: Some(goal), bytes, run: Box::new(compress) },
+        Case { name: names[1].to_string(), goal: Some(goal), bytes, run: Box::new(decompress) },
     ]
 }
 
@@ -186,13 +281,14 @@ fn cases(bytes: usize) -> Vec<Case> {
     cases.push(pixels(bytes, "RGB to A16B16G16R16", third, PixelFormat::A16B16G16R16));
     cases.push(pixels(bytes, "RGB to A2B10G10R10", third, PixelFormat::A2B10G10R10));
     cases.push(pixels(bytes, "RGB to A16B16G16R16_F", third, PixelFormat::A16B16G16R16F));
-    cases.push(weights::<i8>(bytes, "direct 3x3 int8 from KCRS", third, Nchw, Int8, 3));
-    cases.push(weights::<i8>(bytes, "direct 3x3 int8 from KRSC", third, Nhwc, Int8, 3));
-    cases.push(weights::<i8>(bytes, "direct 1x1 int8 from KCRS", third, Nchw, Int8, 1));
-    cases.push(weights::<i8>(bytes, "direct 5x5 int8 from KCRS", third, Nchw, Int8, 5));
-    cases.push(weights::<u16>(bytes, "direct 5x5 fp16 from KCRS", third, Nchw, Fp16, 5));
-    cases.push(weights::<u16>(bytes, "direct 3x3 fp16 from KCRS", third, Nchw, Fp16, 3));
-    cases.push(weights::<u16>(bytes, "direct 3x3 fp16 from KRSC", third, Nhwc, Fp16, 3));
+    cases.extend(weights::<i8>(bytes, "direct 3x3 int8", third, Nchw, Int8, 3));
+    cases.extend(weights::<i8>(bytes, "direct 3x3 int8", third, Nhwc, Int8, 3));
+    cases.extend(weights::<i8>(bytes, "direct 2x2 int8", third, Nchw, Int8, 2));
+    cases.extend(weights::<i8>(bytes, "direct 1x1 int8", third, Nchw, Int8, 1));
+    cases.extend(weights::<i8>(bytes, "direct 5x5 int8", third, Nchw, Int8, 5));
+    cases.extend(weights::<u16>(bytes, "direct 5x5 fp16", third, Nchw, Fp16, 5));
+    cases.extend(weights::<u16>(bytes, "direct 3x3 fp16", third, Nchw, Fp16, 3));
+    cases.extend(weights::<u16>(bytes, "direct 3x3 fp16", third, Nhwc, Fp16, 3));
     cases.extend(compression(bytes, ["compress int8, 60 % zero", "decompress int8, 60 % zero"], -1.0, Int8));
     cases.extend(compression(bytes, ["compress fp16, 60 % zero", "decompress fp16, 60 % zero"], -1.0, Fp16));
     cases
@@ -220,18 +316,59 @@ fn measure(case: &mut Case) -> (f64, f64) {
     (case.bytes as f64 / best.as_secs_f64() / 1e9, case.bytes as f64 / copy.as_secs_f64() / 1e9)
 }
 
+/// What the command line asks for.
+struct Options {
+    only: Option<String>,
+    limits: bool,
+    /// In KB.
+    up_to: usize,
+}
+
+impl Options {
+    fn new() -> Self {
+        let arguments: Vec<String> = std::env::args().collect();
+        let after = |name: &str| {
+            let at = arguments.iter().position(|argument| argument == name)?;
+            arguments.get(at + 1).cloned()
+        };
+        let up_to = after("--up-to").map_or(usize::MAX, |size| size.parse().expect("--up-to takes a number of KB"));
+        Self { only: after("--only"), limits: arguments.iter().any(|argument| argument == "--limits"), up_to }
+    }
+
+    /// Those of the conversions that are asked for; a limit belongs to the conversion before it.
+    fn select(&self, cases: Vec<Case>) -> Vec<Case> {
+        let mut named = true;
+        let mut selected = Vec::new();
+        for case in cases {
+            if case.goal.is_some() {
+                named = self.only.as_ref().is_none_or(|text| case.name.contains(text.as_str()));
+            }
+            if named && (case.goal.is_some() || self.limits) {
+                selected.push(case);
+            }
+        }
+        selected
+    }
+}
+
 fn table() {
+    let options = Options::new();
+    let sizes: Vec<usize> = SIZES.into_iter().filter(|size| *size <= options.up_to).collect();
     print!("{:40} {:>6}", "GB/s (ratio to memcpy)", "goal");
-    for size in SIZES {
+    for size in &sizes {
         print!(" {:>14}", format!("{size} KB"));
     }
     println!();
     let mut lines: Vec<String> = Vec::new();
-    for size in SIZES {
-        for (index, mut case) in cases(size << 10).into_iter().enumerate() {
+    for size in sizes {
+        for (index, mut case) in options.select(cases(size << 10)).into_iter().enumerate() {
             let (speed, copy) = measure(&mut case);
             if lines.len() <= index {
-                let goal = if case.goal < 0.0 { format!("{} GB/s", -case.goal) } else { format!("{:.2}", case.goal) };
+                let goal = match case.goal {
+                    None => String::new(),
+                    Some(goal) if goal < 0.0 => format!("{} GB/s", -goal),
+                    Some(goal) => format!("{goal:.2}"),
+                };
                 lines.push(format!("{:40} {goal:>6}", case.name));
             }
             let cell = format!("{speed:.1} ({:.2})", speed / copy);
@@ -244,10 +381,10 @@ fn table() {
 }
 
 fn criterion_benches(criterion: &mut Criterion) {
-    for mut case in cases(4 << 20) {
+    for mut case in Options::new().select(cases(4 << 20)) {
         let mut group = criterion.benchmark_group("layout");
         group.throughput(Throughput::Bytes(case.bytes as u64));
-        group.bench_function(case.name, |bencher| bencher.iter(|| (case.run)()));
+        group.bench_function(&case.name, |bencher| bencher.iter(|| (case.run)()));
     }
 }
 
@@ -272,7 +409,8 @@ fn main() {
         return;
     }
     table();
-    if !std::env::args().any(|argument| argument == "--quick-table") {
+    let alone = ["--quick-table", "--limits", "--only", "--up-to"];
+    if !std::env::args().any(|argument| alone.contains(&argument.as_str())) {
         group::benches();
     }
 }

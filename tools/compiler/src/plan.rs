@@ -7,16 +7,18 @@
 //! operation that writes the new one can start; that follows from the dependency graph, not from the order of the list,
 //! because processors run beside one another. Each surface goes to the lowest place that is free.
 
+use nvdla_uapi::layout::align::{Alignment, Data};
 use nvdla_uapi::layout::round_up;
 
 use crate::error::Error;
 use crate::program::{Base, Cube, Operation, Place, Program, Softmax, SurfaceId, Task};
 use crate::schedule;
 
-/// Constants start at multiples of this ("In-memory data formats", table 35: weights).
-const CONSTANT_ALIGNMENT: u64 = 256;
+/// Constants start at multiples of this: weights need the most.
+const CONSTANT_ALIGNMENT: u64 = Alignment::documented(Data::Weight).start as u64;
 /// Surfaces start at multiples of this: the widest bus, so that no two surfaces share a beat.
 const SURFACE_ALIGNMENT: u64 = 64;
+const _: () = assert!(SURFACE_ALIGNMENT.is_multiple_of(Alignment::documented(Data::Feature).start as u64));
 
 /// The plan.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::layout::feature::Atoms;
-use nvdla_uapi::layout::{buffer, round_up};
+use nvdla_uapi::layout::{align::weight_size, buffer, round_up};
 use nvdla_uapi::reg::values::Precision;
 use nvdla_uapi::reg::{
     bdma, cacc, cdma, cdp, cdp_rdma, cmac_a, cmac_b, csc, glb, pdp, pdp_rdma, rbk, sdp, sdp_rdma, Block, Register,
@@ -186,7 +186,8 @@ impl Driver<'_> {
             0 => {
                 let kernels = config.mac_atomic_k;
                 let entries = buffer::feature_entries(config, 1, 4) as u32;
-                let bytes = round_up(u64::from(kernels) * atoms.elements() as u64, 128) as u32;
+                let size = weight_size(config).into();
+                let bytes = round_up(u64::from(kernels) * atoms.elements() as u64, size) as u32;
                 put(
                     Block::Cdma,
                     &[

@@ -5,6 +5,12 @@
 //! [`Alignment::documented`] is the document's table, which is written for 32-byte atoms and is what software should
 //! produce. [`Alignment::required`] is what a configuration's hardware needs, which is what a validator refuses by:
 //! 32 bytes become the configuration's atom, and weights need no more than their address register keeps.
+//! [`Alignment::of_all`] is what holds for every configuration, for readers of loadables that do not say which one they are
+//! for.
+//!
+//! Who asks: the small compiler lays its memories out by `documented`, the engine refuses by `required`, the runtime's
+//! tensors and pictures are held against `of_all`. The model refuses nothing here: it keeps of a register what the hardware
+//! keeps (nv_full's registers of addresses and strides have no bits below 32), and reads where the register says.
 //!
 //! Source: "In-memory data formats", table 35 ("Requirements of alignment"); the register specification for the low
 //! bits that address registers do not implement.
@@ -109,6 +115,32 @@ impl Alignment {
             surface_stride: if table.surface_stride.is_some() { Some(atom) } else { None },
             cube_stride: if table.cube_stride.is_some() { Some(atom) } else { None },
             size,
+        }
+    }
+
+    /// What no configuration's hardware goes without: what breaks this is refused by all of them.
+    pub const fn of_all(data: Data) -> Self {
+        let mut least = Self::required(Config::ALL[0], data);
+        let mut at = 1;
+        while at < Config::ALL.len() {
+            let other = Self::required(Config::ALL[at], data);
+            least = Self {
+                start: if other.start < least.start { other.start } else { least.start },
+                line_stride: Self::lesser(least.line_stride, other.line_stride),
+                surface_stride: Self::lesser(least.surface_stride, other.surface_stride),
+                cube_stride: Self::lesser(least.cube_stride, other.cube_stride),
+                size: Self::lesser(least.size, other.size),
+            };
+            at += 1;
+        }
+        least
+    }
+
+    /// The lesser alignment, of which one may not exist.
+    const fn lesser(a: Option<u32>, b: Option<u32>) -> Option<u32> {
+        match (a, b) {
+            (Some(a), Some(b)) => Some(if a < b { a } else { b }),
+            _ => None,
         }
     }
 

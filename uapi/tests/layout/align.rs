@@ -74,3 +74,24 @@ fn a_configuration_needs_its_own_atom() {
     let of = |name| weight_size(Config::by_name(name).unwrap());
     assert_eq!((of("nv_full"), of("nv_large"), of("nv_small")), (128, 64, 8));
 }
+
+#[test]
+fn what_holds_for_all_configurations_is_the_least() {
+    for data in Data::ALL {
+        let of_all = Alignment::of_all(*data);
+        let surface = |it: &Alignment| Surface {
+            address: u64::from(it.start),
+            line_stride: it.line_stride.map(u64::from),
+            surface_stride: it.surface_stride.map(u64::from),
+            cube_stride: it.cube_stride.map(u64::from),
+            size: it.size.map(u64::from),
+        };
+        let required: Vec<Alignment> = Config::ALL.iter().map(|config| Alignment::required(config, *data)).collect();
+        for one in &required {
+            assert_eq!(of_all.check(&surface(one)), Ok(()), "{data:?}");
+        }
+        assert!(required.iter().any(|one| one.check(&surface(&of_all)).is_ok()), "{data:?}: {of_all:?}");
+    }
+    let pixel = Alignment::of_all(Data::Pixel);
+    assert_eq!((pixel.start, pixel.line_stride), (8, Some(8)));
+}

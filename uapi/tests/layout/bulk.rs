@@ -55,6 +55,11 @@ fn weights_of_many_shapes() {
         let extents = Extents::new(kernels, channels, side, side);
         check::<_, i8>(Direct::new(extents, Geometry::documented(Precision::Int8)).unwrap());
         check::<_, u16>(Direct::new(extents, Geometry::documented(Precision::Fp16)).unwrap());
+        for cube_channels in [16, 80] {
+            let other = Geometry { cube_channels, group_kernels: 5, alignment: 8, precision: Precision::Int8 };
+            check::<_, i8>(Direct::new(extents, other).unwrap());
+            check::<_, u16>(Direct::new(extents, Geometry { precision: Precision::Fp16, ..other }).unwrap());
+        }
         let small = Geometry { cube_channels: 8, group_kernels: 8, alignment: 8, precision: Precision::Int8 };
         check::<_, i8>(Direct::new(extents, small).unwrap());
     }

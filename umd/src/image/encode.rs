@@ -11,6 +11,7 @@ use super::vector::{self, press, Sources};
 use super::{Error, Picture};
 use crate::loadable::{DataType, PixelFormat, Tensor};
 use crate::session::TensorInfo;
+use nvdla_uapi::layout::align::{Alignment, Data};
 use nvdla_uapi::layout::feature::{Atoms, Cube};
 use nvdla_uapi::layout::pixel::{Format, Image, Kind};
 use nvdla_uapi::layout::{Extents, Nest};
@@ -22,8 +23,8 @@ use std::borrow::Cow;
 const MOST_CHANNELS: u32 = 16;
 /// Hardware sizes have 13 bits.
 const MOST_PIXELS: u32 = 8192;
-/// The smallest alignment of lines that any configuration has.
-const ALIGNMENT: u32 = 8;
+/// The alignment of lines in every configuration.
+const ALIGNMENT: u32 = Alignment::of_all(Data::Pixel).start;
 
 /// Which colour is channel 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

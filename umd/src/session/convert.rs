@@ -7,6 +7,7 @@
 //! elements lie is [`nvdla_uapi::layout`]'s; values that fill up atoms or lines become zero.
 
 use nvdla_uapi::layout::{
+    align::{Alignment, Data},
     feature::Cube,
     pixel::{Format, Image, Kind},
     Element, Extents, Layout, Order,
@@ -111,9 +112,10 @@ impl Plan {
                 (Kind::Unsigned, Some(component)) => Number::Unsigned(component.bits),
                 (Kind::Unsigned, None) => return Err(format_error()),
             };
-            // 8 divides the strides of every configuration.
+            // The loadable does not say for which configuration it is.
+            let alignment = Alignment::of_all(Data::Pixel).start;
             let strides = [info.line_stride().into(), 0];
-            let image = Image::unpacked(pixel, info.w, info.h, 0, 8, strides).map_err(layout_error)?;
+            let image = Image::unpacked(pixel, info.w, info.h, 0, alignment, strides).map_err(layout_error)?;
             (number, Place::Pixels(image))
         };
         let needed = match &place {

@@ -3,6 +3,7 @@
 //! The registers of a convolution from its sizes: for tests and benchmarks, which start where a driver would.
 
 use nvdla_uapi::config::Config;
+use nvdla_uapi::layout::align::weight_size;
 use nvdla_uapi::layout::buffer;
 use nvdla_uapi::layout::feature::{Atoms, View};
 use nvdla_uapi::layout::pixel::Image;
@@ -170,9 +171,9 @@ impl Program {
         positions * self.kernel_channels() * self.element()
     }
 
-    /// Bytes of all kernels, padded to 128.
+    /// Bytes of all kernels, padded as the configuration pads them.
     pub fn weight_bytes(&self) -> usize {
-        (self.kernel_bytes() * self.kernels).next_multiple_of(128)
+        (self.kernel_bytes() * self.kernels).next_multiple_of(weight_size(self.config) as usize)
     }
 
     /// Multiplications.

@@ -11,7 +11,7 @@
 #![allow(clippy::needless_range_loop)] // registers are numbered as the shuffles are
 
 use super::run::{PackTiles, Transpose, UnpackTiles};
-use super::weight::{Positions, Rows};
+use super::weight::{Channels, Positions, Rows};
 use core::arch::x86_64::*;
 
 /// A loop over the numbers of registers, short enough for the compiler to write it out: then the registers are never put
@@ -33,18 +33,26 @@ pub(super) fn positions(bytes: usize) -> Positions {
     }
 }
 
+/// The code for [`Channels`] of elements of that size.
+pub(super) fn channels(bytes: usize) -> Channels {
+    match bytes {
+        1 => self::bytes::channels,
+        _ => halves::channels,
+    }
+}
+
 /// The code for tiles of that shape.
 pub(super) fn transpose(rows: usize, bytes: usize) -> Option<Transpose> {
-    let (pack, unpack): (PackTiles, UnpackTiles) = match (rows, bytes) {
-        (32, 1) => (bytes::pack_32, bytes::unpack::<2>),
-        (16, 1) => (bytes::pack_16, bytes::unpack::<1>),
-        (8, 1) => (pack_8::<8, 1>, unpack_8::<8, 1>),
-        (16, 2) => (halves::pack_32, halves::unpack::<2>),
-        (8, 2) => (halves::pack_16, halves::unpack::<1>),
-        (4, 2) => (pack_8::<4, 2>, unpack_8::<4, 2>),
+    let (pack, unpack, lines): (PackTiles, UnpackTiles, UnpackTiles) = match (rows, bytes) {
+        (32, 1) => (bytes::pack_32, bytes::unpack::<2, false>, bytes::unpack::<2, true>),
+        (16, 1) => (bytes::pack_16, bytes::unpack::<1, false>, bytes::unpack::<1, true>),
+        (8, 1) => (pack_8::<8, 1>, unpack_8::<8, 1, false>, unpack_8::<8, 1, true>),
+        (16, 2) => (halves::pack_32, halves::unpack::<2, false>, halves::unpack::<2, true>),
+        (8, 2) => (halves::pack_16, halves::unpack::<1, false>, halves::unpack::<1, true>),
+        (4, 2) => (pack_8::<4, 2>, unpack_8::<4, 2, false>, unpack_8::<4, 2, true>),
         _ => return None,
     };
-    Some(Transpose { rows, bytes, pack, unpack })
+    Some(Transpose { rows, bytes, pack, unpack, unpack_lines: Some(lines) })
 }
 
 /// Units of 64 / K bytes of K registers from two of them, alternating: those of the lower halves, or of the upper.
@@ -129,6 +137,73 @@ unsafe fn store_rows(rows: __m512i, target: *mut u8, stride: usize) {
         _mm_storeu_si128(target.add(2 * stride).cast(), _mm512_extracti32x4_epi32::<2>(rows));
         _mm_storeu_si128(target.add(3 * stride).cast(), _mm512_extracti32x4_epi32::<3>(rows));
     }
+}
+
+/// One of a register's four lanes.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn lane<const LANE: i32>(register: __m512i) -> __m128i {
+    if LANE == 0 {
+        _mm512_castsi512_si128(register)
+    } else {
+        _mm512_extracti32x4_epi32::<LANE>(register)
+    }
+}
+
+/// Words of 4 bytes from `n` on, of two registers, have these numbers.
+static COUNT: [u32; 32] = {
+    let mut count = [0; 32];
+    let mut at = 0;
+    while at < 32 {
+        count[at] = at as u32;
+        at += 1;
+    }
+    count
+};
+
+/// The words of two registers that lie in the line before which a tile of a row at `at` begins.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn line_of(at: *mut u8, previous: __m512i, tile: __m512i) -> __m512i {
+    let words = 16 - at.addr() % 64 / 4;
+    // SAFETY: 16 numbers follow each of the first 17.
+    let numbers = unsafe { _mm512_loadu_si512(COUNT.as_ptr().add(words).cast()) };
+    _mm512_permutex2var_epi32(previous, numbers, tile)
+}
+
+/// Stores the line in which a row's tile at `at` begins, after the row's previous tile; of the row's first tile, what lies
+/// in that line. `at` is a multiple of 4 bytes.
+///
+/// # Safety
+/// The tile can be written, and where it is not the first, the one before it.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn store_line(is_first: bool, at: *mut u8, previous: &mut __m512i, tile: __m512i) {
+    let off = at.addr() % 64;
+    let line = line_of(at, *previous, tile);
+    let begin = at.wrapping_sub(off);
+    // SAFETY: the caller's promise; what lies before a row's first tile is masked.
+    unsafe {
+        if is_first {
+            _mm512_mask_storeu_epi32(begin.cast(), u16::MAX << (off / 4), line);
+        } else {
+            _mm512_store_si512(begin.cast(), line);
+        }
+    }
+    *previous = tile;
+}
+
+/// Stores what is left of a row's last tile: it lies in the line in which `end` lies, where the row's tiles end.
+///
+/// # Safety
+/// The tile can be written.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn store_rest(end: *mut u8, last: __m512i) {
+    let off = end.addr() % 64;
+    let line = line_of(end, last, last);
+    // SAFETY: the caller's promise; what lies behind the tile is masked.
+    unsafe { _mm512_mask_storeu_epi32(end.wrapping_sub(off).cast(), (1 << (off / 4)) - 1, line) };
 }
 
 /// Interleaves the first half of the registers with the second half by units of 64 / K bytes.
@@ -230,14 +305,16 @@ macro_rules! lanes {
                 }
             }
 
-            /// Atoms of `PARTS` x 16 bytes to as many times N rows, 64 bytes of a row at once.
+            /// Atoms of `PARTS` x 16 bytes to as many times N rows, 64 bytes of a row at once: where they lie, or in whole
+            /// `LINES`.
             #[target_feature(enable = "avx512f,avx512vl,avx512bw")]
-            pub(super) unsafe fn unpack<const PARTS: usize>(
+            pub(super) unsafe fn unpack<const PARTS: usize, const LINES: bool>(
                 source: *const u8,
                 target: *mut u8,
                 stride: usize,
                 tiles: usize,
             ) {
+                let mut previous = [[_mm512_setzero_si512(); N]; PARTS];
                 for part in 0..tiles * PARTS {
                     let (tile, part) = (part / PARTS, part % PARTS);
                     // SAFETY: a tile has 4 x N atoms.
@@ -248,8 +325,56 @@ macro_rules! lanes {
                     // SAFETY: each row has `tiles` tiles of 64 bytes.
                     unsafe {
                         let to = target.add(part * N * stride + tile * 64);
-                        $(_mm512_storeu_si512(to.add($i * stride).cast(), pixels[$i]);)*
+                        if !LINES {
+                            $(_mm512_storeu_si512(to.add($i * stride).cast(), pixels[$i]);)*
+                        } else if tile == 0 {
+                            $(store_line(true, to.add($i * stride), &mut previous[part][$i], pixels[$i]);)*
+                        } else {
+                            $(store_line(false, to.add($i * stride), &mut previous[part][$i], pixels[$i]);)*
+                        }
                     }
+                }
+                if LINES && tiles > 0 {
+                    for (row, last) in previous.as_flattened().iter().enumerate() {
+                        // SAFETY: as above.
+                        unsafe { store_rest(target.add(row * stride + tiles * 64), *last) };
+                    }
+                }
+            }
+
+            /// The code for [`super::super::weight::Channels`]: N positions.
+            ///
+            /// # Safety
+            /// As there.
+            #[target_feature(enable = "avx512f,avx512vl,avx512bw")]
+            pub(in super::super) unsafe fn channels(
+                rows: &Rows,
+                source: *const u8,
+                step: usize,
+                count: usize,
+                target: *mut u8,
+                alone: bool,
+            ) {
+                // SAFETY: the caller's promise; positions that are not there are the last one again.
+                let load = |position: usize| unsafe {
+                    _mm512_loadu_si512(source.add(position.min(count - 1) * step).cast())
+                };
+                let channels = transpose([$(load($i)),*]);
+                let mask = (u32::MAX >> (32 - count * (16 / N))) as u16;
+                let [a, b, c, d] = rows.lanes;
+                // SAFETY: the caller's promise; what does not belong to the channel is masked, or stored before it is
+                // overwritten.
+                unsafe {
+                    if alone {
+                        $(_mm_mask_storeu_epi8(target.add(rows.rows[$i] + a).cast(), mask, lane::<0>(channels[$i]));)*
+                        $(_mm_mask_storeu_epi8(target.add(rows.rows[$i] + b).cast(), mask, lane::<1>(channels[$i]));)*
+                        $(_mm_mask_storeu_epi8(target.add(rows.rows[$i] + c).cast(), mask, lane::<2>(channels[$i]));)*
+                    } else {
+                        $(_mm_storeu_si128(target.add(rows.rows[$i] + a).cast(), lane::<0>(channels[$i]));)*
+                        $(_mm_storeu_si128(target.add(rows.rows[$i] + b).cast(), lane::<1>(channels[$i]));)*
+                        $(_mm_storeu_si128(target.add(rows.rows[$i] + c).cast(), lane::<2>(channels[$i]));)*
+                    }
+                    $(_mm_mask_storeu_epi8(target.add(rows.rows[$i] + d).cast(), mask, lane::<3>(channels[$i]));)*
                 }
             }
 
@@ -316,10 +441,16 @@ unsafe fn pack_8<const K: usize, const B: usize>(source: *const u8, stride: usiz
     }
 }
 
-/// The reverse.
+/// The reverse, in whole `LINES` or where they lie.
 #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512vbmi")]
-unsafe fn unpack_8<const K: usize, const B: usize>(source: *const u8, target: *mut u8, stride: usize, tiles: usize) {
+unsafe fn unpack_8<const K: usize, const B: usize, const LINES: bool>(
+    source: *const u8,
+    target: *mut u8,
+    stride: usize,
+    tiles: usize,
+) {
     let index = table(&WITHIN[B - 1][1]);
+    let mut previous = [_mm512_setzero_si512(); K];
     for tile in 0..tiles {
         let mut registers = [_mm512_setzero_si512(); K];
         each_register!(K, |part| {
@@ -331,7 +462,20 @@ unsafe fn unpack_8<const K: usize, const B: usize>(source: *const u8, target: *m
         each_register!(K, |row| {
             let pixels = registers[row];
             // SAFETY: each row has `tiles` tiles of 64 bytes.
-            unsafe { _mm512_storeu_si512(target.add(row * stride + tile * 64).cast(), pixels) };
+            unsafe {
+                let to = target.add(row * stride + tile * 64);
+                if LINES {
+                    store_line(tile == 0, to, &mut previous[row], pixels);
+                } else {
+                    _mm512_storeu_si512(to.cast(), pixels);
+                }
+            }
+        });
+    }
+    if LINES && tiles > 0 {
+        each_register!(K, |row| {
+            // SAFETY: as above.
+            unsafe { store_rest(target.add(row * stride + tiles * 64), previous[row]) };
         });
     }
 }

@@ -11,6 +11,8 @@ mod avx512;
 mod feature;
 mod pixel;
 mod run;
+#[cfg(target_arch = "x86_64")]
+mod small;
 mod sparse;
 mod weight;
 #[cfg(target_arch = "x86_64")]

@@ -8,6 +8,8 @@
 
 /// Bytes of a row in a tile.
 pub(super) const TILE: usize = 64;
+/// Bytes by which rows may be off a line for code that stores whole lines.
+const WORD: usize = 4;
 /// Rows of a tile at most: 32 int8 channels in a 32-byte atom.
 pub(super) const MAX_ROWS: usize = 32;
 
@@ -32,6 +34,8 @@ pub(super) struct Transpose {
     pub(super) bytes: usize,
     pub(super) pack: PackTiles,
     pub(super) unpack: UnpackTiles,
+    /// The same as `unpack` in whole lines of the cache, where each row begins at a multiple of [`WORD`] bytes.
+    pub(super) unpack_lines: Option<UnpackTiles>,
 }
 
 impl Transpose {
@@ -54,7 +58,7 @@ impl Transpose {
             (8, _) => (pack_tiles::<8, 2>, unpack_tiles::<8, 2>),
             _ => (pack_tiles::<4, 2>, unpack_tiles::<4, 2>),
         };
-        Self { rows, bytes, pack, unpack }
+        Self { rows, bytes, pack, unpack, unpack_lines: None }
     }
 
     /// Packs a run of `pixels`, of whose atoms only the first `channels` elements have a row; the rest becomes zero.
@@ -115,6 +119,7 @@ impl Transpose {
     ///
     /// # Safety
     /// `source` has `pixels` atoms; `target` has `channels` rows of `pixels` elements, `stride` bytes apart.
+    #[allow(clippy::manual_is_multiple_of)] // not in the oldest compiler supported
     pub(super) unsafe fn unpack_run(
         self,
         source: *const u8,
@@ -124,9 +129,14 @@ impl Transpose {
         pixels: usize,
     ) {
         let row = pixels * self.bytes;
-        let whole = if channels == self.rows && !crowds(self.rows, stride) { row / TILE } else { 0 };
-        // SAFETY: whole tiles lie inside the source and the rows.
-        unsafe { (self.unpack)(source, target, stride, whole) };
+        let off = stride | target.addr();
+        // Whole lines are written once, so that it does not matter how soon the cache gives them up.
+        let by_lines = self.unpack_lines.filter(|_| off % WORD == 0);
+        let in_place = channels == self.rows && (by_lines.is_some() || !crowds(self.rows, stride));
+        let whole = if in_place { row / TILE } else { 0 };
+        let unpack = by_lines.filter(|_| off % TILE != 0).unwrap_or(self.unpack);
+        // SAFETY: whole tiles lie inside the source and the rows, which begin as asked for.
+        unsafe { unpack(source, target, stride, whole) };
         let mut done = whole * TILE;
         if whole > 0 && done < row {
             let last = row - TILE;
@@ -261,18 +271,23 @@ mod tests {
         for (rows, bytes) in [(32, 1), (16, 1), (8, 1), (16, 2), (8, 2), (4, 2)] {
             for code in codes(rows, bytes) {
                 for pixels in [1, 31, 32, 63, 64, 65, 128, 300] {
-                    for channels in [1, rows - 1, rows] {
-                        let stride = pixels * bytes + 5;
-                        let plain: Vec<u8> = (0..stride * channels).map(|i| (i * 7 + i / 251 + 1) as u8).collect();
+                    for (channels, gap) in [(1, 5), (rows - 1, 4), (rows, 5), (rows, 4), (rows, 64), (rows, 20)] {
+                        // What lies between the rows and around them stays; rows begin at each place of a line.
+                        let stride = (pixels * bytes).next_multiple_of(4) + gap;
+                        let before = 64 + gap;
+                        let plain: Vec<u8> =
+                            (0..before + stride * channels + 64).map(|i| (i * 7 + i / 251 + 1) as u8).collect();
                         let mut atoms = vec![0xaa; pixels * rows * bytes];
                         // SAFETY: rows and atoms have the sizes that the run asks for.
-                        unsafe { code.pack_run(plain.as_ptr(), stride, channels, atoms.as_mut_ptr(), pixels) };
+                        unsafe {
+                            code.pack_run(plain.as_ptr().add(before), stride, channels, atoms.as_mut_ptr(), pixels);
+                        };
                         let mut back = plain.clone();
                         for channel in 0..rows {
                             for pixel in 0..pixels {
                                 let atom = &atoms[(pixel * rows + channel) * bytes..][..bytes];
                                 if channel < channels {
-                                    let at = channel * stride + pixel * bytes;
+                                    let at = before + channel * stride + pixel * bytes;
                                     assert_eq!(atom, &plain[at..at + bytes], "{rows}x{bytes} {channel} {pixel}");
                                     back[at..at + bytes].fill(0);
                                 } else {
@@ -281,7 +296,9 @@ mod tests {
                             }
                         }
                         // SAFETY: as above.
-                        unsafe { code.unpack_run(atoms.as_ptr(), back.as_mut_ptr(), stride, channels, pixels) };
+                        unsafe {
+                            code.unpack_run(atoms.as_ptr(), back.as_mut_ptr().add(before), stride, channels, pixels);
+                        };
                         assert!(back == plain, "{rows}x{bytes} {channels} {pixels}");
                     }
                 }

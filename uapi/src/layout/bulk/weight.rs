@@ -10,59 +10,12 @@ use super::super::{Element, Layout, Order};
 use super::{bytes_of, bytes_of_mut, in_parallel, Destination};
 use core::ops::Range;
 
-/// Permutes the bytes of a block of registers; see [`Permutation`].
+/// Copies 64 bytes of channels of all positions, which are `step` bytes apart at `source`, to the channels' positions at
+/// `target`, one channel after another. The number of positions is the code's.
 ///
 /// # Safety
-/// Both sides hold the permutation's registers, `from` and `to` bytes apart.
-pub(super) type Permute = unsafe fn(plan: &Permutation, source: *const u8, from: usize, target: *mut u8, to: usize);
-
-/// Registers at most.
-pub(super) const MAX_REGISTERS: usize = 32;
-
-/// A permutation of the elements of `count` registers of 64 bytes into as many others.
-pub(super) struct Permutation {
-    /// Registers.
-    pub(super) count: usize,
-    /// For each target register, each byte's (or 16-bit element's) place within its pair of source registers.
-    pub(super) index: [[u8; 64]; MAX_REGISTERS],
-    /// For each target register and pair of source registers, which elements come from that pair.
-    pub(super) mask: [[u64; MAX_REGISTERS / 2]; MAX_REGISTERS],
-}
-
-impl Permutation {
-    /// The transposition of `positions` x channels elements, where the channels of `bytes` each fill a register.
-    const fn new(positions: usize, bytes: usize) -> Self {
-        let lanes = 64 / bytes;
-        let mut plan =
-            Self { count: positions, index: [[0; 64]; MAX_REGISTERS], mask: [[0; MAX_REGISTERS / 2]; MAX_REGISTERS] };
-        let mut at = 0;
-        while at < positions * lanes {
-            let from = at % positions * lanes + at / positions;
-            let (register, lane) = (at / lanes, at % lanes);
-            plan.index[register][lane * bytes] = (from % (2 * lanes)) as u8;
-            plan.mask[register][from / (2 * lanes)] |= 1 << lane;
-            at += 1;
-        }
-        plan
-    }
-
-    /// The tables of the usual kernels, 2x2, 3x3 and 5x5.
-    fn usual(positions: usize, bytes: usize) -> Option<&'static Self> {
-        static TABLES: [[Permutation; 2]; 3] = {
-            const fn both(positions: usize) -> [Permutation; 2] {
-                [Permutation::new(positions, 1), Permutation::new(positions, 2)]
-            }
-            [both(4), both(9), both(25)]
-        };
-        let which = match positions {
-            4 => 0,
-            9 => 1,
-            25 => 2,
-            _ => return None,
-        };
-        Some(&TABLES[which][bytes - 1])
-    }
-}
+/// 64 bytes of each position can be read, and as many written.
+pub(super) type Permute = unsafe fn(source: *const u8, step: usize, target: *mut u8);
 
 /// Where 64 bytes of the elements of a position come from: element `i` of lane `l` of 16 bytes from the kernel's channel
 /// that starts at `lanes[l] + rows[i]`.
@@ -76,6 +29,16 @@ pub(super) struct Rows {
 /// # Safety
 /// 16 bytes of each channel can be read, and 64 bytes of each stored position written.
 pub(super) type Positions = unsafe fn(rows: &Rows, source: *const u8, target: *mut u8, to: usize, stored: Range<usize>);
+
+/// The reverse: copies the elements of `count` positions, whose 64 bytes are `step` bytes apart at `source`, to as many
+/// elements of each channel of `rows` at `target`, in the order of lanes and rows. Unless each channel stands `alone`, 16 bytes
+/// are stored for those of the first three lanes, so that what follows a channel is written after it.
+///
+/// # Safety
+/// 64 bytes of each position can be read; `count` elements of each channel can be written, of which there are 1 to 16
+/// bytes, and 16 bytes of those that do not stand alone.
+pub(super) type Channels =
+    unsafe fn(rows: &Rows, source: *const u8, step: usize, count: usize, target: *mut u8, alone: bool);
 
 /// What all conversions of some weights share.
 struct Plan {
@@ -135,37 +98,112 @@ impl Plan {
         ((kernel * self.positions + position) * self.channels + channel) * self.bytes
     }
 
-    /// Packs elements of a block, 64 bytes of all positions at a time, and returns how many are done.
-    ///
-    /// # Safety
-    /// `plain` and `target` have the sizes of the whole weights.
+    /// Where a block's first elements lie in KCRS, if they lie in the same way in all that follow.
     #[allow(clippy::manual_is_multiple_of)] // not in the oldest compiler supported
-    unsafe fn by_positions(&self, code: Positions, block: &Block, plain: &[u8], target: Destination) -> usize {
-        let Self { bytes, positions, .. } = *self;
-        let lane = 16 / bytes;
-        let together = block.channels % lane == 0;
-        if !together && lane % block.channels != 0 {
-            return 0;
+    fn rows(&self, block: &Block) -> Option<Rows> {
+        let lane = 16 / self.bytes;
+        if block.channels % lane != 0 && lane % block.channels != 0 {
+            return None;
         }
-        let (channel, kernel) = (positions * bytes, self.channels * positions * bytes);
-        let at = |element: usize| element / block.channels * kernel + element % block.channels * channel;
         let mut rows = Rows { lanes: [0; 4], rows: [0; 16] };
+        let place = |element| self.kcrs(element / block.channels, element % block.channels);
         for (index, row) in rows.rows[..lane].iter_mut().enumerate() {
-            *row = if together { index * channel } else { at(index) };
+            *row = place(index);
         }
-        let first = self.kcrs(block.first_kernel, block.first_channel);
-        let step = block.kernels * block.channels * bytes;
-        let mut done = 0;
-        let (mut k, mut c) = (0, 0);
+        Some(rows)
+    }
+
+    /// Calls `visit` with the number of every 64 bytes' first element and where their lanes lie, until it says no; returns
+    /// how many elements it said yes to.
+    fn each_lanes(&self, block: &Block, mut visit: impl FnMut(usize, [usize; 4]) -> bool) -> usize {
+        let lane = 16 / self.bytes;
+        let (mut done, mut k, mut c) = (0, 0, 0);
         while done + 4 * lane <= block.kernels * block.channels {
-            for place in &mut rows.lanes {
-                *place = k * kernel + c * channel;
+            let mut lanes = [0; 4];
+            for place in &mut lanes {
+                *place = self.kcrs(k, c);
                 c += lane;
                 while c >= block.channels {
                     c -= block.channels;
                     k += 1;
                 }
             }
+            if !visit(done, lanes) {
+                break;
+            }
+            done += 4 * lane;
+        }
+        done
+    }
+
+    /// Unpacks elements of a block, 64 bytes of all positions of a kernel at a time, and returns how many are done.
+    ///
+    /// # Safety
+    /// `memory` and `target` have the sizes of the whole weights.
+    #[allow(clippy::manual_is_multiple_of)] // not in the oldest compiler supported
+    unsafe fn by_permutation(&self, code: Permute, block: &Block, memory: &[u8], target: Destination) -> usize {
+        let together = 64 / self.bytes;
+        if block.channels % together != 0 {
+            return 0;
+        }
+        let elements = block.kernels * block.channels;
+        for element in (0..elements).step_by(together) {
+            let (k, channel) = (element / block.channels, element % block.channels);
+            let to = self.kcrs(block.first_kernel + k, block.first_channel + channel);
+            // SAFETY: the block has as many elements at each position, and these channels' positions follow one another.
+            unsafe {
+                let source = memory.as_ptr().add(block.at + element * self.bytes);
+                code(source, elements * self.bytes, target.at(to));
+            }
+        }
+        elements
+    }
+
+    /// Unpacks elements of a block, 64 bytes of all positions at a time, and returns how many are done.
+    ///
+    /// # Safety
+    /// `memory` and `target` have the sizes of the whole weights.
+    #[allow(clippy::manual_is_multiple_of)] // not in the oldest compiler supported
+    unsafe fn by_channels(&self, code: Channels, block: &Block, memory: &[u8], target: Destination) -> usize {
+        let Self { bytes, positions, .. } = *self;
+        let lane = 16 / bytes;
+        let Some(mut rows) = self.rows(block) else { return 0 };
+        let first = self.kcrs(block.first_kernel, block.first_channel);
+        let step = block.kernels * block.channels * bytes;
+        // Channels of one kernel follow one another, and the last of them are in the last lane, which is stored exactly. Else
+        // what follows a channel may have been written before.
+        let alone = positions < lane && block.channels % (4 * lane) != 0;
+        self.each_lanes(block, |done, lanes| {
+            rows.lanes = lanes;
+            let mut position = 0;
+            while position < positions {
+                // The last positions are as many as fit, of which some are there already.
+                let from = position.min(positions.saturating_sub(lane));
+                let count = lane.min(positions);
+                // SAFETY: the block has as many elements at each position, and each of them its positions in the target;
+                // the last lane's lie behind the others'.
+                unsafe {
+                    let source = memory.as_ptr().add(block.at + done * bytes + from * step);
+                    code(&rows, source, step, count, target.at(first + from * bytes), alone);
+                }
+                position = from + count;
+            }
+            true
+        })
+    }
+
+    /// Packs elements of a block, 64 bytes of all positions at a time, and returns how many are done.
+    ///
+    /// # Safety
+    /// `plain` and `target` have the sizes of the whole weights.
+    unsafe fn by_positions(&self, code: Positions, block: &Block, plain: &[u8], target: Destination) -> usize {
+        let Self { bytes, positions, .. } = *self;
+        let lane = 16 / bytes;
+        let Some(mut rows) = self.rows(block) else { return 0 };
+        let first = self.kcrs(block.first_kernel, block.first_channel);
+        let step = block.kernels * block.channels * bytes;
+        self.each_lanes(block, |done, lanes| {
+            rows.lanes = lanes;
             let (lowest, highest) = (first + rows.lanes[0], first + rows.lanes[3] + rows.rows[lane - 1]);
             let mut position = 0;
             while position < positions {
@@ -178,7 +216,7 @@ impl Plan {
                 let inside = |at: usize| at.checked_add_signed(from * bytes as isize);
                 match (inside(lowest), inside(highest)) {
                     (Some(_), Some(last)) if last + 16 <= plain.len() => {}
-                    _ => return done,
+                    _ => return false,
                 }
                 let skipped = (position as isize - from) as usize;
                 let stored = skipped..lane.min(skipped + positions - position);
@@ -192,14 +230,8 @@ impl Plan {
                 }
                 position = next;
             }
-            done += 4 * lane;
-        }
-        done
-    }
-
-    /// Channels that one permutation takes.
-    fn step(&self) -> usize {
-        64 / self.bytes
+            true
+        })
     }
 }
 
@@ -211,33 +243,6 @@ struct Block {
     channels: usize,
     /// The first byte in memory.
     at: usize,
-}
-
-/// A permutation's code and table.
-struct Permuter {
-    code: Permute,
-    own: Option<std::boxed::Box<Permutation>>,
-    usual: Option<&'static Permutation>,
-}
-
-impl Permuter {
-    /// For blocks of this shape, where this machine has the code and it pays.
-    fn new(positions: usize, bytes: usize) -> Option<Self> {
-        if !(2..=MAX_REGISTERS).contains(&positions) {
-            return None;
-        }
-        #[cfg(target_arch = "x86_64")]
-        let code = super::x86::permute(positions, bytes);
-        #[cfg(not(target_arch = "x86_64"))]
-        let code: Option<Permute> = None;
-        let usual = Permutation::usual(positions, bytes);
-        let own = || std::boxed::Box::new(Permutation::new(positions, bytes));
-        code.map(|code| Self { code, own: usual.is_none().then(own), usual })
-    }
-
-    fn table(&self) -> Option<&Permutation> {
-        self.usual.or(self.own.as_deref())
-    }
 }
 
 /// Packs; sizes were checked.
@@ -288,11 +293,10 @@ pub(in super::super) fn unpack<T: Element>(direct: &Direct, order: Order, memory
     let bytes = plain.len();
     let target = Destination(plain.as_mut_ptr());
     let order = if plan.positions == 1 { Order::Nhwc } else { order };
-    let permuter = match order {
-        Order::Nchw => Permuter::new(plan.positions, plan.bytes),
-        Order::Nhwc => None,
-    };
-    let table = permuter.as_ref().and_then(|it| it.table().map(|table| (it.code, table)));
+    #[cfg(target_arch = "x86_64")]
+    let (code, permute) = (super::x86::channels(plan.bytes), super::x86::permute(plan.positions, plan.bytes));
+    #[cfg(not(target_arch = "x86_64"))]
+    let (code, permute): (Option<Channels>, Option<Permute>) = (None, None);
     in_parallel(plan.groups(), bytes, |part| {
         plan.each_block(part, |block| {
             let cube = block.channels * plan.bytes;
@@ -308,22 +312,15 @@ pub(in super::super) fn unpack<T: Element>(direct: &Direct, order: Order, memory
                     }
                     return;
                 }
-                for k in 0..block.kernels {
-                    let from = memory.as_ptr().add(block.at + k * cube);
-                    let to = plan.kcrs(block.first_kernel + k, block.first_channel);
-                    let mut done = 0;
-                    if let Some((code, table)) = table {
-                        while done + plan.step() <= block.channels {
-                            let to = target.at(to + done * plan.positions * plan.bytes);
-                            code(table, from.add(done * plan.bytes), step, to, 64);
-                            done += plan.step();
-                        }
-                    }
-                    for channel in done..block.channels {
-                        let from = from.add(channel * plan.bytes);
-                        let to = target.at(to + channel * plan.positions * plan.bytes);
-                        copies(from, step, to, plan.bytes, plan.bytes, plan.positions);
-                    }
+                let mut done = permute.map_or(0, |code| plan.by_permutation(code, &block, memory, target));
+                if let (Some(code), 0) = (code, done) {
+                    done = plan.by_channels(code, &block, memory, target);
+                }
+                for element in done..block.kernels * block.channels {
+                    let (k, channel) = (element / block.channels, element % block.channels);
+                    let from = memory.as_ptr().add(block.at + element * plan.bytes);
+                    let to = target.at(plan.kcrs(block.first_kernel + k, block.first_channel + channel));
+                    copies(from, step, to, plan.bytes, plan.bytes, plan.positions);
                 }
             }
         });

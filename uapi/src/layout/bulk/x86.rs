@@ -12,7 +12,7 @@
 use super::feature::{Collect, Squares};
 use super::pixel::{Block, Finish, Shuffle};
 use super::run::{PackTiles, Transpose, UnpackTiles, TILE};
-use super::weight::{Permutation, Permute, Positions};
+use super::weight::{Channels, Permute, Positions};
 use core::arch::x86_64::*;
 
 /// The fastest code for that shape that this machine has.
@@ -42,7 +42,7 @@ pub(super) fn avx2_transpose(rows: usize, bytes: usize) -> Option<Transpose> {
         (4, 2) => (avx2_pack::<4, 2>, avx2_unpack::<4, 2>),
         _ => return None,
     };
-    Some(Transpose { rows, bytes, pack, unpack })
+    Some(Transpose { rows, bytes, pack, unpack, unpack_lines: None })
 }
 
 /// Interleaves the first half of `L` registers with the second half, `stages` times.
@@ -117,62 +117,25 @@ fn tables<T>(tables: &[T; 2]) -> [__m512i; 2] {
     unsafe { [_mm512_loadu_si512((&raw const tables[0]).cast()), _mm512_loadu_si512((&raw const tables[1]).cast())] }
 }
 
-/// The code for [`Permutation`]s of `positions` registers.
+/// The code for kernels of few positions, which are permuted whole.
 pub(super) fn permute(positions: usize, bytes: usize) -> Option<Permute> {
     let avx512 = std::is_x86_feature_detected!("avx512vbmi") && std::is_x86_feature_detected!("avx512bw");
     if !avx512 {
         return None;
     }
-    Some(match (positions, bytes) {
-        (4, 1) => avx512_permute::<4, 1>,
-        (9, 1) => avx512_permute::<9, 1>,
-        (25, 1) => avx512_permute::<25, 1>,
-        (_, 1) => avx512_permute::<0, 1>,
-        (4, _) => avx512_permute::<4, 2>,
-        (9, _) => avx512_permute::<9, 2>,
-        (25, _) => avx512_permute::<25, 2>,
-        _ => avx512_permute::<0, 2>,
-    })
-}
-
-/// `N` registers of the permutation, or as many as it says for 0.
-#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-unsafe fn avx512_permute<const N: usize, const B: usize>(
-    plan: &Permutation,
-    source: *const u8,
-    from: usize,
-    target: *mut u8,
-    to: usize,
-) {
-    let count = if N == 0 { plan.count } else { N };
-    let pairs = count.div_ceil(2);
-    let mut registers = [_mm512_setzero_si512(); 32];
-    for (index, register) in registers[..count].iter_mut().enumerate() {
-        // SAFETY: the caller's source holds all registers.
-        *register = unsafe { _mm512_loadu_si512(source.add(index * from).cast()) };
-    }
-    for (out, (index, masks)) in plan.index[..count].iter().zip(&plan.mask).enumerate() {
-        // SAFETY: an index table has 64 bytes.
-        let index = unsafe { _mm512_loadu_si512(index.as_ptr().cast()) };
-        let mut sum = _mm512_setzero_si512();
-        for (pair, mask) in masks[..pairs].iter().enumerate() {
-            let (a, b) = (registers[2 * pair], registers[(2 * pair + 1) % 32]);
-            let part = if B == 1 {
-                _mm512_maskz_permutex2var_epi8(*mask, a, index, b)
-            } else {
-                _mm512_maskz_permutex2var_epi16(*mask as u32, a, index, b)
-            };
-            sum = _mm512_or_si512(sum, part);
-        }
-        // SAFETY: the caller's target holds all registers.
-        unsafe { _mm512_storeu_si512(target.add(out * to).cast(), sum) };
-    }
+    super::small::permute(positions, bytes)
 }
 
 /// The code for [`Positions`] of elements of that size.
 pub(super) fn positions(bytes: usize) -> Option<Positions> {
     let avx512 = std::is_x86_feature_detected!("avx512bw") && std::is_x86_feature_detected!("avx512vl");
     avx512.then(|| super::avx512::positions(bytes))
+}
+
+/// The code for [`Channels`] of elements of that size.
+pub(super) fn channels(bytes: usize) -> Option<Channels> {
+    let avx512 = std::is_x86_feature_detected!("avx512bw") && std::is_x86_feature_detected!("avx512vl");
+    avx512.then(|| super::avx512::channels(bytes))
 }
 
 /// The code for [`Collect`] of atoms of that many bytes.
