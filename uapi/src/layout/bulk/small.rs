@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! AVX-512 code that turns channels of positions into positions of channels, for kernels of so few positions that all of them
-//! stay in registers.
+//! AVX-512 code that turns channels of positions into positions of channels, and some of it back, for kernels of so few
+//! positions that all of them stay in registers.
 //!
 //! 2, 3 and 4 positions are one permutation of all bytes: each target register takes from one or two pairs of source
 //! registers. Of 9 positions the first 8 are transposed as powers of two are, and the ninth is put between them.
@@ -11,17 +11,30 @@
 use super::weight::Permute;
 use core::arch::x86_64::*;
 
-/// The code for that number of positions and size of elements.
-pub(super) fn permute(positions: usize, bytes: usize) -> Option<Permute> {
+/// The code for that number of positions and size of elements: to positions of channels.
+pub(super) fn to_channels(positions: usize, bytes: usize) -> Option<Permute> {
     match (positions, bytes) {
-        (2, 1) => Some(pairs::<2, 1>),
-        (3, 1) => Some(pairs::<3, 1>),
-        (4, 1) => Some(pairs::<4, 1>),
+        (2, 1) => Some(pairs::<2, 1, false>),
+        (3, 1) => Some(pairs::<3, 1, false>),
+        (4, 1) => Some(pairs::<4, 1, false>),
         (9, 1) => Some(nine::<1>),
-        (2, 2) => Some(pairs::<2, 2>),
-        (3, 2) => Some(pairs::<3, 2>),
-        (4, 2) => Some(pairs::<4, 2>),
+        (2, 2) => Some(pairs::<2, 2, false>),
+        (3, 2) => Some(pairs::<3, 2, false>),
+        (4, 2) => Some(pairs::<4, 2, false>),
         (9, 2) => Some(nine::<2>),
+        _ => None,
+    }
+}
+
+/// To channels of positions, where it is faster than [`super::weight::Positions`].
+pub(super) fn to_positions(positions: usize, bytes: usize) -> Option<Permute> {
+    match (positions, bytes) {
+        (2, 1) => Some(pairs::<2, 1, true>),
+        (3, 1) => Some(pairs::<3, 1, true>),
+        (4, 1) => Some(pairs::<4, 1, true>),
+        (2, 2) => Some(pairs::<2, 2, true>),
+        (3, 2) => Some(pairs::<3, 2, true>),
+        (4, 2) => Some(pairs::<4, 2, true>),
         _ => None,
     }
 }
@@ -29,21 +42,21 @@ pub(super) fn permute(positions: usize, bytes: usize) -> Option<Permute> {
 /// Registers of [`pairs`] at most.
 const MAX: usize = 4;
 
-/// Where the elements of `N` registers come from, `B` bytes each.
-struct Pairs<const N: usize, const B: usize> {
+/// Where the elements of `N` registers come from, `B` bytes each: from the positions' channels, or back.
+struct Pairs<const N: usize, const B: usize, const BACK: bool> {
     /// For each target register, each element's place within its pair of source registers.
     index: [[u8; 64]; MAX],
     /// For each target register and pair of source registers, which elements come from that pair.
     mask: [[u64; MAX / 2]; MAX],
 }
 
-impl<const N: usize, const B: usize> Pairs<N, B> {
+impl<const N: usize, const B: usize, const BACK: bool> Pairs<N, B, BACK> {
     const TABLE: Self = {
         let lanes = 64 / B;
         let mut table = Self { index: [[0; 64]; MAX], mask: [[0; MAX / 2]; MAX] };
         let mut at = 0;
         while at < N * lanes {
-            let from = at % N * lanes + at / N;
+            let from = if BACK { at % lanes * N + at / lanes } else { at % N * lanes + at / N };
             let (register, lane) = (at / lanes, at % lanes);
             table.index[register][lane * B] = (from % (2 * lanes)) as u8;
             table.mask[register][from / (2 * lanes)] |= 1 << lane;
@@ -63,12 +76,17 @@ fn load(table: &[u8; 64]) -> __m512i {
 
 /// `N` positions.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-unsafe fn pairs<const N: usize, const B: usize>(source: *const u8, step: usize, target: *mut u8) {
-    let table = &Pairs::<N, B>::TABLE;
+unsafe fn pairs<const N: usize, const B: usize, const BACK: bool>(
+    source: *const u8,
+    from: usize,
+    target: *mut u8,
+    to: usize,
+) {
+    let table = &Pairs::<N, B, BACK>::TABLE;
     let mut registers = [_mm512_setzero_si512(); MAX];
     for position in 0..N {
         // SAFETY: the caller's source holds all positions.
-        registers[position] = unsafe { _mm512_loadu_si512(source.add(position * step).cast()) };
+        registers[position] = unsafe { _mm512_loadu_si512(source.add(position * from).cast()) };
     }
     for out in 0..N {
         let index = load(&table.index[out]);
@@ -83,7 +101,7 @@ unsafe fn pairs<const N: usize, const B: usize>(source: *const u8, step: usize, 
             sum = _mm512_or_si512(sum, part);
         }
         // SAFETY: the caller's target holds all registers.
-        unsafe { _mm512_storeu_si512(target.add(out * 64).cast(), sum) };
+        unsafe { _mm512_storeu_si512(target.add(out * to).cast(), sum) };
     }
 }
 
@@ -138,8 +156,8 @@ static FOURTHS: [u16; 32] = {
 /// Interleaves the first half of the registers with the second half by elements of `B` bytes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn interleave<const B: usize>(before: [__m512i; 8]) -> [__m512i; 8] {
-    let mut registers = before;
+fn interleave<const B: usize>(before: &[__m512i; 8]) -> [__m512i; 8] {
+    let mut registers = *before;
     for i in 0..4 {
         let (a, b) = (before[i], before[i + 4]);
         (registers[2 * i], registers[2 * i + 1]) = if B == 1 {
@@ -153,25 +171,25 @@ fn interleave<const B: usize>(before: [__m512i; 8]) -> [__m512i; 8] {
 
 /// 9 positions.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-unsafe fn nine<const B: usize>(source: *const u8, step: usize, target: *mut u8) {
+unsafe fn nine<const B: usize>(source: *const u8, from: usize, target: *mut u8, to: usize) {
     let table = &Nine::<B>::TABLE;
     // SAFETY: the table has 64 bytes; the caller's source holds all positions.
     let (fourths, ninth) =
-        unsafe { (_mm512_loadu_si512(FOURTHS.as_ptr().cast()), _mm512_loadu_si512(source.add(8 * step).cast())) };
+        unsafe { (_mm512_loadu_si512(FOURTHS.as_ptr().cast()), _mm512_loadu_si512(source.add(8 * from).cast())) };
     let mut registers = [_mm512_setzero_si512(); 8];
     for position in 0..8 {
         // SAFETY: as above.
-        let channels = unsafe { _mm512_loadu_si512(source.add(position * step).cast()) };
+        let channels = unsafe { _mm512_loadu_si512(source.add(position * from).cast()) };
         // Each lane gets what it keeps in each group.
         registers[position] = _mm512_permutexvar_epi16(fourths, channels);
     }
-    let groups = interleave::<B>(interleave::<B>(interleave::<B>(registers)));
+    let groups = interleave::<B>(&interleave::<B>(&interleave::<B>(&registers)));
     for out in 0..9 {
         let (index, group) = (load(&table.index[out]), table.group[out]);
         let bytes = _mm512_permutexvar_epi8(index, groups[group]);
         let bytes = _mm512_mask_permutexvar_epi8(bytes, table.next[out], index, groups[(group + 1) % 8]);
         let bytes = _mm512_mask_permutexvar_epi8(bytes, table.ninth[out], index, ninth);
         // SAFETY: the caller's target holds all registers.
-        unsafe { _mm512_storeu_si512(target.add(out * 64).cast(), bytes) };
+        unsafe { _mm512_storeu_si512(target.add(out * to).cast(), bytes) };
     }
 }

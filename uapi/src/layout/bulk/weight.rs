@@ -10,12 +10,13 @@ use super::super::{Element, Layout, Order};
 use super::{bytes_of, bytes_of_mut, in_parallel, Destination};
 use core::ops::Range;
 
-/// Copies 64 bytes of channels of all positions, which are `step` bytes apart at `source`, to the channels' positions at
-/// `target`, one channel after another. The number of positions is the code's.
+/// Permutes as many registers of 64 bytes as a kernel has positions: the same channels of each position become these channels'
+/// positions, one channel after another, or back. The number of positions is the code's. Registers are `from` and `to` bytes
+/// apart.
 ///
 /// # Safety
-/// 64 bytes of each position can be read, and as many written.
-pub(super) type Permute = unsafe fn(source: *const u8, step: usize, target: *mut u8);
+/// The source's registers can be read, and the target's written.
+pub(super) type Permute = unsafe fn(source: *const u8, from: usize, target: *mut u8, to: usize);
 
 /// Where 64 bytes of the elements of a position come from: element `i` of lane `l` of 16 bytes from the kernel's channel
 /// that starts at `lanes[l] + rows[i]`.
@@ -136,24 +137,20 @@ impl Plan {
         done
     }
 
-    /// Unpacks elements of a block, 64 bytes of all positions of a kernel at a time, and returns how many are done.
-    ///
-    /// # Safety
-    /// `memory` and `target` have the sizes of the whole weights.
+    /// Calls `visit` for 64 bytes of a block's channels after the other, with their first byte in KCRS, in memory, and from a
+    /// position to the next in memory; returns how many elements there were, none where channels are left over.
     #[allow(clippy::manual_is_multiple_of)] // not in the oldest compiler supported
-    unsafe fn by_permutation(&self, code: Permute, block: &Block, memory: &[u8], target: Destination) -> usize {
+    fn each_register(&self, block: &Block, visit: impl Fn(usize, usize, usize)) -> usize {
         let together = 64 / self.bytes;
         if block.channels % together != 0 {
             return 0;
         }
         let elements = block.kernels * block.channels;
-        for element in (0..elements).step_by(together) {
-            let (k, channel) = (element / block.channels, element % block.channels);
-            let to = self.kcrs(block.first_kernel + k, block.first_channel + channel);
-            // SAFETY: the block has as many elements at each position, and these channels' positions follow one another.
-            unsafe {
-                let source = memory.as_ptr().add(block.at + element * self.bytes);
-                code(source, elements * self.bytes, target.at(to));
+        for k in 0..block.kernels {
+            for channel in (0..block.channels).step_by(together) {
+                let plain = self.kcrs(block.first_kernel + k, block.first_channel + channel);
+                let memory = block.at + (k * block.channels + channel) * self.bytes;
+                visit(plain, memory, elements * self.bytes);
             }
         }
         elements
@@ -254,9 +251,9 @@ pub(in super::super) fn pack<T: Element>(direct: &Direct, order: Order, plain: &
     let target = Destination(memory.as_mut_ptr());
     let order = if plan.positions == 1 { Order::Nhwc } else { order };
     #[cfg(target_arch = "x86_64")]
-    let code = super::x86::positions(plan.bytes);
+    let (code, [_, permute]) = (super::x86::positions(plan.bytes), super::x86::permute(plan.positions, plan.bytes));
     #[cfg(not(target_arch = "x86_64"))]
-    let code: Option<Positions> = None;
+    let (code, permute): (Option<Positions>, Option<Permute>) = (None, None);
     in_parallel(plan.groups(), plain.len(), |part| {
         plan.each_block(part, |block| {
             let cube = block.channels * plan.bytes;
@@ -273,7 +270,14 @@ pub(in super::super) fn pack<T: Element>(direct: &Direct, order: Order, plain: &
                     }
                     return;
                 }
-                let done = code.map_or(0, |code| plan.by_positions(code, &block, plain, target));
+                let mut done = permute.map_or(0, |code| {
+                    plan.each_register(&block, |from, to, step| {
+                        code(plain.as_ptr().add(from), 64, target.at(to), step);
+                    })
+                });
+                if let (Some(code), 0) = (code, done) {
+                    done = plan.by_positions(code, &block, plain, target);
+                }
                 for element in done..block.kernels * block.channels {
                     let (k, channel) = (element / block.channels, element % block.channels);
                     let from = plan.kcrs(block.first_kernel + k, block.first_channel + channel);
@@ -294,7 +298,7 @@ pub(in super::super) fn unpack<T: Element>(direct: &Direct, order: Order, memory
     let target = Destination(plain.as_mut_ptr());
     let order = if plan.positions == 1 { Order::Nhwc } else { order };
     #[cfg(target_arch = "x86_64")]
-    let (code, permute) = (super::x86::channels(plan.bytes), super::x86::permute(plan.positions, plan.bytes));
+    let (code, [permute, _]) = (super::x86::channels(plan.bytes), super::x86::permute(plan.positions, plan.bytes));
     #[cfg(not(target_arch = "x86_64"))]
     let (code, permute): (Option<Channels>, Option<Permute>) = (None, None);
     in_parallel(plan.groups(), bytes, |part| {
@@ -312,7 +316,11 @@ pub(in super::super) fn unpack<T: Element>(direct: &Direct, order: Order, memory
                     }
                     return;
                 }
-                let mut done = permute.map_or(0, |code| plan.by_permutation(code, &block, memory, target));
+                let mut done = permute.map_or(0, |code| {
+                    plan.each_register(&block, |to, from, step| {
+                        code(memory.as_ptr().add(from), step, target.at(to), 64);
+                    })
+                });
                 if let (Some(code), 0) = (code, done) {
                     done = plan.by_channels(code, &block, memory, target);
                 }

@@ -117,13 +117,13 @@ fn tables<T>(tables: &[T; 2]) -> [__m512i; 2] {
     unsafe { [_mm512_loadu_si512((&raw const tables[0]).cast()), _mm512_loadu_si512((&raw const tables[1]).cast())] }
 }
 
-/// The code for kernels of few positions, which are permuted whole.
-pub(super) fn permute(positions: usize, bytes: usize) -> Option<Permute> {
+/// The code for kernels of few positions, which are permuted whole: to positions of channels, and back.
+pub(super) fn permute(positions: usize, bytes: usize) -> [Option<Permute>; 2] {
     let avx512 = std::is_x86_feature_detected!("avx512vbmi") && std::is_x86_feature_detected!("avx512bw");
     if !avx512 {
-        return None;
+        return [None; 2];
     }
-    super::small::permute(positions, bytes)
+    [super::small::to_channels(positions, bytes), super::small::to_positions(positions, bytes)]
 }
 
 /// The code for [`Positions`] of elements of that size.
