@@ -186,8 +186,8 @@ impl Driver<'_> {
             0 => {
                 let kernels = config.mac_atomic_k;
                 let entries = buffer::feature_entries(config, 1, 4) as u32;
-                let size = weight_size(config).into();
-                let bytes = round_up(u64::from(kernels) * atoms.elements() as u64, size) as u32;
+                let padding = weight_size(config).into();
+                let bytes = round_up(u64::from(kernels) * atoms.elements() as u64, padding) as u32;
                 put(
                     Block::Cdma,
                     &[
