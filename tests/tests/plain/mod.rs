@@ -32,8 +32,6 @@ pub(crate) fn evaluate(
             Op::Convolution(op) if relu_takes_it(graph, id).is_none() => {
                 convolution(graph, scales, granularity, (from, id, id), op, &values[&from])
             }
-            // Its ReLU stands for both.
-            Op::Convolution(_) => continue,
             Op::Relu => match &graph.node(from).op {
                 Op::Convolution(op) if relu_takes_it(graph, from) == Some(id) => {
                     let source = graph.node(from).input.unwrap();
@@ -48,7 +46,8 @@ pub(crate) fn evaluate(
             Op::Sum(other) if relu_takes_it(graph, id).is_none() => {
                 sum(scales, (from, id), &values[&from], &values[other], false)
             }
-            Op::Sum(_) => continue,
+            // Their ReLU stands for both.
+            Op::Convolution(_) | Op::Sum(_) => continue,
             Op::Pooling(op) => pooling(op, &values[&from], shape, node.shape),
             Op::Softmax => softmax(scales, from, id, &values[&from], shape),
             Op::Input(_) => unreachable!(),
