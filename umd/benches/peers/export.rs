@@ -229,7 +229,7 @@ impl Export {
         layer["output"] = json!(name);
         finish(&mut layer);
         self.layers.push(layer);
-        let surfaces = if surface == 0 { 1 } else { u64::from(cube.size) / surface };
+        let surfaces = u64::from(cube.size).checked_div(surface).unwrap_or(1);
         let size = u64::from(cube.size).max(surfaces * surface);
         let region = Region { name, memory, start, shape: shape(cube), line, surface, size };
         self.regions.retain(|old| old.memory != memory || old.end() <= start || old.start >= region.end());
