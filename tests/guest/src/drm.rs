@@ -46,6 +46,10 @@ pub unsafe fn raw(fd: RawFd, number: u64, argument: u64) -> Result<i32> {
 }
 
 /// Calls an ioctl with a structure, once.
+///
+/// # Panics
+///
+/// When the number asks for more bytes than the structure has.
 pub fn call<T: Copy>(fd: RawFd, number: u64, argument: &mut T) -> Result<i32> {
     // The kernel may write as many bytes as the number says.
     assert!((number >> 16 & 0x3fff) as usize <= size_of::<T>(), "the number asks for more than the structure has");

@@ -90,9 +90,17 @@ pub fn slabs() -> io::Result<Vec<(String, u64)>> {
     Ok(lines.collect())
 }
 
+/// kmemleak's file.
+const KMEMLEAK: &str = "/sys/kernel/debug/kmemleak";
+
+/// Whether the kernel looks for leaks.
+pub fn has_kmemleak() -> bool {
+    Path::new(KMEMLEAK).exists()
+}
+
 /// Asks kmemleak for what it has found; `None` on a kernel without it.
 pub fn leaks() -> Option<String> {
-    let file = Path::new("/sys/kernel/debug/kmemleak");
+    let file = Path::new(KMEMLEAK);
     // An object counts once it has been unreferenced in two scans and is older than five seconds.
     for _ in 0..2 {
         fs::write(file, "scan").ok()?;

@@ -203,7 +203,7 @@ impl Device {
             Action::None => {}
             Action::Interrupt => self.shared.raise(),
             Action::Find => {
-                self.search.found = lock(&self.shared.guest).find_page(&self.search.mark()).unwrap_or(u64::MAX)
+                self.search.found = lock(&self.shared.guest).find_page(&self.search.mark()).unwrap_or(u64::MAX);
             }
             Action::Ranges => lock(&self.shared.guest).allowed = self.ranges.list(),
         }

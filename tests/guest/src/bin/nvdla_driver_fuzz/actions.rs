@@ -102,7 +102,7 @@ fn call<T: Copy>(program: &Program, number: u64, argument: &mut T) -> nvdla_gues
 }
 
 fn submit(program: &Program, rng: &mut Rng) {
-    let lists: Vec<_> = (0..1 + rng.below(4)).map(|_| addresses(program, rng)).collect();
+    let lists: Vec<_> = (0..=rng.below(4)).map(|_| addresses(program, rng)).collect();
     let mut tasks: Vec<Task> = lists.iter().map(|list| record(list)).collect();
     if rng.one_in(10) {
         let at = rng.below(tasks.len() as u64) as usize;

@@ -51,8 +51,11 @@ impl Tally {
     }
 
     fn word(&self, index: usize) -> &AtomicU64 {
-        // SAFETY: the mapping has a page, begins on one, and is only used through atomics of this size.
-        unsafe { AtomicU64::from_ptr(self.0.as_mut_ptr().cast::<u64>().add(index)) }
+        // A page is aligned for anything.
+        #[allow(clippy::cast_ptr_alignment)]
+        let words = self.0.as_mut_ptr().cast::<u64>();
+        // SAFETY: the mapping has a page, and is only used through atomics of this size.
+        unsafe { AtomicU64::from_ptr(words.add(index)) }
     }
 
     pub(crate) fn add(&self, count: Count) {

@@ -8,7 +8,7 @@ use libtest_mimic::Failed;
 use nix::errno::Errno;
 use nvdla_guest::control::Control;
 use nvdla_guest::drm::{call, raw, read_write};
-use nvdla_guest::node::{record, Node, QUERY, SUBMIT, WAIT};
+use nvdla_guest::node::{record, Node, Options, QUERY, SUBMIT, WAIT};
 use nvdla_guest::work::{copying, Work};
 use nvdla_uapi::ioctl::{
     self as first_ioctl, GemCreateArgs, GemMapOffsetArgs, MemHandle, SubmitArgs, SubmitTask, MAX_BUFFERS_PER_TASK,
@@ -355,14 +355,16 @@ fn submit_address() -> Result<(), Failed> {
 fn all_or_none() -> Result<(), Failed> {
     let node = first()?;
     let mut works = [Work::copies(&node, 1)?, Work::copies(&node, 1)?];
-    works.iter_mut().for_each(|work| work.fill(1));
+    for work in &mut works {
+        work.fill(1);
+    }
     let mut bad = works[1].addresses.clone();
     bad[0].handle = 0;
     let tasks = [record(&works[0].addresses), record(&bad)];
     refused("the second task", call(node.fd(), SUBMIT, &mut submission(&tasks)), Errno::ENOENT)?;
     std::thread::sleep(std::time::Duration::from_millis(20));
     ensure!(works[0].is_untouched(), "the first task ran");
-    equal("sequence of the next", works[0].submit(&node, Default::default())?.sequence, 1)
+    equal("sequence of the next", works[0].submit(&node, Options::default())?.sequence, 1)
 }
 
 fn wait() -> Result<(), Failed> {
@@ -412,7 +414,7 @@ fn descriptors() -> Result<(), Failed> {
     spoil("a width of nothing", |net| net.sdp(0).1.src_data.width = 0);
     for (what, net) in nets {
         let work = Work::new(&node, &net, 2, bytes)?;
-        refused(what, work.submit(&node, Default::default()).map(|submitted| submitted.sequence), Errno::EINVAL)?;
+        refused(what, work.submit(&node, Options::default()).map(|submitted| submitted.sequence), Errno::EINVAL)?;
     }
     let after = control.counts();
     equal("register accesses", (after.reads, after.writes), (before.reads, before.writes))

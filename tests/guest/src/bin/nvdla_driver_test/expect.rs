@@ -19,12 +19,15 @@ macro_rules! ensure {
 pub(crate) use ensure;
 
 /// Fails unless the two are equal.
+// By value, so that a test reads as a sentence.
+#[allow(clippy::needless_pass_by_value)]
 pub(crate) fn equal<T: PartialEq + Debug>(what: &str, found: T, wanted: T) -> Result<(), Failed> {
     ensure!(found == wanted, "{what}: {found:?} instead of {wanted:?}");
     Ok(())
 }
 
 /// Fails unless the call was refused with this error.
+#[allow(clippy::needless_pass_by_value)]
 pub(crate) fn refused<T: Debug>(what: &str, found: Result<T, Errno>, wanted: Errno) -> Result<(), Failed> {
     match found {
         Err(error) if error == wanted => Ok(()),

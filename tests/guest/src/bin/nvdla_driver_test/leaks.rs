@@ -6,7 +6,7 @@ use std::fs;
 
 use libtest_mimic::Failed;
 use nvdla_guest::node::{Node, Options};
-use nvdla_guest::system::{leaks, meminfo, slabs};
+use nvdla_guest::system::{has_kmemleak, leaks, meminfo, slabs};
 use nvdla_guest::work::Work;
 use std::os::fd::AsRawFd;
 
@@ -42,6 +42,11 @@ fn repeat(what: &str, mut once: impl FnMut() -> Result<(), Failed>) -> Result<()
     }
     let after = figures()?;
     println!("{what}: slab {} kB and then {}, CMA free {} kB and then {}", before.0, after.0, before.1, after.1);
+    ensure!(after.1 + 64 >= before.1, "CMA had {} kB free and has {}", before.1, after.1);
+    if has_kmemleak() {
+        // That kernel's checks keep what is freed for a while, and books of their own; it says itself what is leaked.
+        return Ok(());
+    }
     // One object a time is a leak, whatever cache it is of.
     for (name, count) in &after.2 {
         let earlier = before.2.iter().find(|(other, _)| other == name).map_or(0, |(_, count)| *count);
@@ -51,7 +56,6 @@ fn repeat(what: &str, mut once: impl FnMut() -> Result<(), Failed>) -> Result<()
         );
     }
     ensure!(after.0 <= before.0 + SLAB_ROOM, "slabs had {} kB and have {}", before.0, after.0);
-    ensure!(after.1 + 64 >= before.1, "CMA had {} kB free and has {}", before.1, after.1);
     Ok(())
 }
 
