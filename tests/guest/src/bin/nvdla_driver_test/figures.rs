@@ -71,15 +71,13 @@ fn times() -> Result<(), Failed> {
     let node = first()?;
     let query = median(|| Ok(node.query().map(drop)?))?;
     println!("QUERY: {query:.0} us");
-    let mut before = 0.0;
     for copies in [0, 1, 2] {
         let work = Work::copies(&node, copies)?;
         let time = median(|| equal("a task's end", work.run(&node)?, 0))?;
         let (list, _fds) = work.exported(&node)?;
         let first = median(|| Ok(node.submit_first(&list, 0)?))?;
         println!("a task of {copies} operations, from SUBMIT to the end of WAIT: {time:.0} us; NVIDIA's SUBMIT: {first:.0} us");
-        ensure!(copies == 0 || time > before, "{copies} operations take no longer than fewer");
-        before = time;
+        ensure!(query < time, "a task takes no longer than a question");
     }
     Ok(())
 }
