@@ -84,7 +84,8 @@ pub(super) fn initramfs(
     checkout: &Path,
     arguments: &Arguments,
 ) -> Result<PathBuf> {
-    let work = checkout.join("target/vm");
+    // Machines of one checkout may run side by side.
+    let work = checkout.join("target/vm").join(std::process::id().to_string());
     let root = work.join("root");
     let _ = fs::remove_dir_all(&root);
     for folder in ["bin", "sys/kernel/debug"] {

@@ -18,6 +18,9 @@ const EXIT: &str = "nvdla-exit: ";
 /// How long the server may take to listen.
 const SERVER_START: Duration = Duration::from_secs(10);
 
+/// How long the servers may take to end after the machine has.
+const SERVER_END: Duration = Duration::from_secs(2);
+
 /// A process that ends with this value.
 struct Process(Child);
 
@@ -60,6 +63,13 @@ pub(super) fn run(qemu: &Path, kernel: &Path, image: &Path, programs: &Programs,
     };
     for socket in sockets {
         let _ = fs::remove_file(socket);
+    }
+    // The servers end with the machine, and say what they have counted.
+    let end = Instant::now() + SERVER_END;
+    for server in &mut servers {
+        while server.0.try_wait()?.is_none() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(5));
+        }
     }
     if arguments.console {
         show(&console)?;

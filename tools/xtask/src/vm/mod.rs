@@ -107,5 +107,10 @@ pub(crate) fn run(mut arguments: Arguments) -> Result<u8> {
     }
     let programs = guest::programs(checkout, arguments.test)?;
     let image = guest::initramfs(&modules, &programs, checkout, &arguments)?;
-    machine::run(&qemu, &kernel, &image, &programs, &arguments)
+    let status = machine::run(&qemu, &kernel, &image, &programs, &arguments);
+    // With the reference's loadables in it the image is large.
+    if let Some(work) = image.parent() {
+        let _ = std::fs::remove_dir_all(work);
+    }
+    status
 }
