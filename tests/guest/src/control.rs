@@ -46,6 +46,18 @@ pub struct Counts {
     pub starts: u32,
 }
 
+/// Tries until it is so, or half a second has passed; whether it is. While the driver resets the device the window is not
+/// there: its reads say nothing and its writes are lost.
+fn until(mut so: impl FnMut() -> bool) -> bool {
+    for _ in 0..500 {
+        if so() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    false
+}
+
 /// Keeps other programs away from the words through which a page is looked for. A socket's name is held by one program,
 /// and is free once that is dead.
 fn alone() -> io::Result<UnixListener> {
@@ -67,9 +79,10 @@ impl Control {
     pub fn open(device: &Path) -> io::Result<Self> {
         let file = File::options().read(true).write(true).open(device.join("resource2"))?;
         let control = Self(MmapOptions::new().len(SIZE).map_raw(&file)?);
-        match control.read(0) {
-            MAGIC => Ok(control),
-            other => Err(io::Error::other(format!("the control window begins with {other:#x}"))),
+        if until(|| control.read(0) == MAGIC) {
+            Ok(control)
+        } else {
+            Err(io::Error::other(format!("the control window begins with {:#x}", control.read(0))))
         }
     }
 
@@ -88,10 +101,18 @@ impl Control {
         unsafe { self.word(offset).write_volatile(value) }
     }
 
+    /// Writes a word that reads as it was written.
+    fn put(&self, offset: usize, value: u32) {
+        until(|| {
+            self.write(offset, value);
+            self.read(offset) == value
+        });
+    }
+
     /// Turns a knob.
     pub fn set(&self, knob: Knob, value: u32) {
         self.write(knob as usize, value);
-        // Writes are posted: reading back waits for them.
+        // Writes are posted: reading waits for them.
         self.read(0);
     }
 
@@ -124,24 +145,28 @@ impl Control {
                 // SAFETY: the byte lies in the slice. Volatile, because only the device will look at it.
                 unsafe { std::ptr::from_mut(&mut beginning[4 * index + at]).write_volatile(byte) };
             }
-            self.write(0x40 + 4 * index, word);
+            self.put(0x40 + 4 * index, word);
         }
-        self.write(0x50, 1);
-        let found = u64::from(self.read(0x54)) | u64::from(self.read(0x58)) << 32;
+        let mut found = u64::MAX;
+        until(|| {
+            self.write(0x50, 1);
+            found = u64::from(self.read(0x54)) | u64::from(self.read(0x58)) << 32;
+            // During a reset the window reads all ones or zeros, and it may begin or end between any two.
+            found != 0 && found as u32 != u32::MAX && found >> 40 == 0 && self.read(0) == MAGIC
+        });
         beginning.copy_from_slice(&before);
-        match found {
-            u64::MAX => Err(io::Error::other("the device does not find the page")),
-            address => Ok(address),
+        if found >> 40 != 0 || found == 0 {
+            return Err(io::Error::other("the device does not find the page"));
         }
+        Ok(found)
     }
 
     /// Sets an entry of the list of memory that the device may reach.
     pub fn allow(&self, entry: usize, address: u64, bytes: u64) {
         let words = [address as u32, (address >> 32) as u32, bytes as u32, (bytes >> 32) as u32];
         for (index, word) in words.into_iter().enumerate() {
-            self.write(0x800 + 16 * entry + 4 * index, word);
+            self.put(0x800 + 16 * entry + 4 * index, word);
         }
-        self.read(0);
     }
 }
 

@@ -109,6 +109,7 @@ pub(crate) fn read(offset: u64, armed: &Armed, counts: &Counts, ranges: &mut Ran
         REFUSE => armed.refuse,
         DELAY => armed.delay,
         MUTE => armed.mute.into(),
+        MARK..FIND => search.mark[((offset - MARK) / 4) as usize],
         FOUND => search.found as u32,
         _ if offset == FOUND + 4 => (search.found >> 32) as u32,
         _ if offset >= RANGES => ranges.word(offset).map_or(0, |word| *word),
@@ -130,8 +131,9 @@ pub(crate) fn write(offset: u64, value: u32, armed: &mut Armed, ranges: &mut Ran
         SPURIOUS => return Action::Interrupt,
         FIND => return Action::Find,
         MARK..FIND => {
-            let word = ((offset - MARK) / 4) as usize;
-            search.mark[word] = value;
+            search.mark[((offset - MARK) / 4) as usize] = value;
+            // What was found before was another page.
+            search.found = u64::MAX;
         }
         _ => {
             if let Some(word) = ranges.word(offset) {
@@ -156,11 +158,11 @@ mod tests {
         assert_eq!(put(SPURIOUS, 1), Action::Interrupt);
         assert_eq!(put(MARK + 12, 0x4433_2211), Action::None);
         assert_eq!(put(FIND, 0), Action::Find);
-        assert_eq!(search.mark()[12..], [0x11, 0x22, 0x33, 0x44]);
+        assert_eq!((&search.mark()[12..], search.found), (&[0x11, 0x22, 0x33, 0x44][..], u64::MAX));
         search.found = 0x1_2345_6000;
         let mut get = |offset| read(offset, &armed, &[1, 2, 3, 4, 5], &mut ranges, &search);
         assert_eq!([get(0), get(HANG), get(COUNTS + 12), get(COUNTS + 20)], [MAGIC, 7, 4, 0]);
-        assert_eq!([get(FOUND), get(FOUND + 4)], [0x2345_6000, 1]);
+        assert_eq!([get(FOUND), get(FOUND + 4), get(MARK + 12)], [0x2345_6000, 1, 0x4433_2211]);
     }
 
     #[test]
