@@ -160,21 +160,24 @@ impl Model {
             return None;
         }
         self.skip_idle_readers();
-        while self.turn < Unit::ALL.len() {
-            let unit = Unit::ALL[self.turn];
-            self.turn += 1;
-            let job = self.job(unit);
-            if let Some((job, shop)) = job.and_then(|job| Some((job, self.prepare(job)?))) {
-                self.again = true;
-                return Some(Work { epoch: self.epoch, config: self.config, job, shop });
+        loop {
+            while self.turn < Unit::ALL.len() {
+                let unit = Unit::ALL[self.turn];
+                self.turn += 1;
+                let job = self.job(unit);
+                if let Some((job, shop)) = job.and_then(|job| Some((job, self.prepare(job)?))) {
+                    self.again = true;
+                    return Some(Work { epoch: self.epoch, config: self.config, job, shop });
+                }
             }
-            if self.turn == Unit::ALL.len() && std::mem::take(&mut self.again) {
-                self.turn = 0;
-                self.skip_idle_readers();
+            self.turn = 0;
+            // What ran, and what software enabled meanwhile, may have made units ready that had their turn before.
+            if !std::mem::take(&mut self.again) {
+                self.enabled = false;
+                return None;
             }
+            self.skip_idle_readers();
         }
-        (self.turn, self.enabled) = (0, false);
-        None
     }
 
     /// Ends an operation: its status registers take their values, its blocks turn to their other groups, and their
@@ -393,7 +396,7 @@ fn sdp_reads_memory(registers: &Registers) -> bool {
 mod tests {
     use nvdla_uapi::config::{NV_FULL, NV_SMALL};
     use nvdla_uapi::reg::values::RamType;
-    use nvdla_uapi::reg::{bdma, glb};
+    use nvdla_uapi::reg::{bdma, glb, rbk};
 
     use super::*;
     use crate::memory::Fault;
@@ -477,6 +480,18 @@ mod tests {
         assert!(model.finish(finished));
         assert!(model.interrupt());
         assert_eq!(memory.bytes[0x1020], 1);
+    }
+
+    #[test]
+    fn what_is_enabled_while_the_last_unit_runs_has_its_turn() {
+        let mut memory = Bytes { base: BASE, bytes: vec![0; 8192] };
+        let mut model = Model::new(&NV_FULL);
+        write(&mut model, Block::Rbk, rbk::D_OP_ENABLE, 1);
+        let work = model.start().expect("Rubik is ready");
+        copy(&mut model, BASE, BASE + 0x1000);
+        let finished = work.run(&mut memory);
+        model.finish(finished);
+        assert!(model.start().is_some(), "the copy is ready");
     }
 
     #[test]
