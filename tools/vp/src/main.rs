@@ -65,11 +65,13 @@ fn run(arguments: Arguments) -> Result<(), String> {
         .map_err(|error| format!("cannot listen on {}: {error}", arguments.socket.display()))?;
     let ended = server.run(&mut device);
     let [reads, writes, interrupts, outside, _] = device.counts();
-    eprintln!(
+    // One write, because several servers share the terminal.
+    let counts = format!(
         "nvdla_vp: {}: {reads} register reads, {writes} register writes, {interrupts} interrupts, {outside} accesses \
-         outside",
+         outside\n",
         config.name
     );
+    eprint!("{counts}");
     ended.map_err(|error| format!("the connection failed: {error}"))
 }
 
