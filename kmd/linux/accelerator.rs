@@ -27,7 +27,10 @@ use kernel::{
         CondVarTimeoutResult,
         Mutex, //
     },
-    time::msecs_to_jiffies, //
+    time::{
+        msecs_to_jiffies,
+        Jiffies, //
+    },
 };
 
 use super::{
@@ -135,6 +138,13 @@ struct Queue {
 fn now_ns() -> u64 {
     // SAFETY: May be called in any context of this module.
     unsafe { bindings::ktime_get() }.unsigned_abs()
+}
+
+/// How long to wait at once for a deadline; `None` once it has passed. A long wait is made of short ones, so that no
+/// conversion can overflow.
+fn jiffies_until(deadline_ns: u64) -> Option<Jiffies> {
+    let left = deadline_ns.saturating_sub(now_ns());
+    (left != 0).then(|| msecs_to_jiffies(left.div_ceil(1_000_000).min(60_000) as u32))
 }
 
 impl Accelerator {
@@ -293,24 +303,10 @@ impl Accelerator {
     pub(crate) fn wait(&self, client: u64, sequence: u64, deadline_ns: u64) -> Result<Result> {
         let mut state = self.state.lock();
         loop {
-            let gone = state.worker.is_none();
-            let queue = state.queue(client).ok_or(ENODEV)?;
-            if sequence == 0 || sequence > queue.submitted {
-                return Err(EINVAL);
+            if let Some(result) = state.outcome(client, sequence)? {
+                return Ok(result);
             }
-            if sequence <= queue.ended {
-                return queue.result(sequence).ok_or(ESTALE);
-            }
-            if gone {
-                return Err(ENODEV);
-            }
-            let left = deadline_ns.saturating_sub(now_ns());
-            if left == 0 {
-                return Err(ETIMEDOUT);
-            }
-            // A long wait is made of short ones, so that no conversion can overflow.
-            let milliseconds = left.div_ceil(1_000_000).min(60_000);
-            let jiffies = msecs_to_jiffies(milliseconds as u32);
+            let jiffies = jiffies_until(deadline_ns).ok_or(ETIMEDOUT)?;
             if let CondVarTimeoutResult::Signal { .. } = self.ended.wait_interruptible_timeout(&mut state, jiffies) {
                 return Err(ERESTARTSYS);
             }
@@ -324,13 +320,8 @@ impl Accelerator {
     pub(crate) fn wait_for_end(&self, client: u64, sequence: u64) -> Result<Result> {
         let mut state = self.state.lock();
         loop {
-            let gone = state.worker.is_none();
-            let queue = state.queue(client).ok_or(ENODEV)?;
-            if sequence <= queue.ended {
-                return queue.result(sequence).ok_or(ESTALE);
-            }
-            if gone {
-                return Err(ENODEV);
+            if let Some(result) = state.outcome(client, sequence)? {
+                return Ok(result);
             }
             if self.ended.wait_interruptible_freezable(&mut state) {
                 return Err(EINTR);
@@ -344,18 +335,16 @@ impl Accelerator {
         let mut state = self.state.lock();
         state.suspended = true;
         while state.running.is_some() {
-            let left = limit.saturating_sub(now_ns());
-            let jiffies = msecs_to_jiffies(left.div_ceil(1_000_000).min(60_000) as u32);
-            let signal = left != 0
-                && matches!(
-                    self.ended.wait_interruptible_timeout(&mut state, jiffies),
-                    CondVarTimeoutResult::Signal { .. }
-                );
-            if left == 0 || signal {
-                state.suspended = false;
-                self.start_next(&mut state);
-                return Err(if signal { EINTR } else { EBUSY });
-            }
+            let called_off = match jiffies_until(limit) {
+                None => EBUSY,
+                Some(jiffies) => match self.ended.wait_interruptible_timeout(&mut state, jiffies) {
+                    CondVarTimeoutResult::Signal { .. } => EINTR,
+                    _ => continue,
+                },
+            };
+            state.suspended = false;
+            self.start_next(&mut state);
+            return Err(called_off);
         }
         Ok(())
     }
@@ -622,6 +611,19 @@ fn boxed_engine(config: &'static Config) -> Result<KBox<Engine<Slots>>> {
 }
 
 impl State {
+    /// How a client's task has ended; `None` while it has not.
+    fn outcome(&mut self, client: u64, sequence: u64) -> Result<Option<Result>> {
+        let gone = self.worker.is_none();
+        let queue = self.queue(client).ok_or(ENODEV)?;
+        if sequence == 0 || sequence > queue.submitted {
+            return Err(EINVAL);
+        }
+        if sequence <= queue.ended {
+            return queue.result(sequence).ok_or(ESTALE).map(Some);
+        }
+        if gone { Err(ENODEV) } else { Ok(None) }
+    }
+
     fn queue(&mut self, client: u64) -> Option<&mut Queue> {
         self.clients.iter_mut().find(|queue| queue.client == client)
     }
