@@ -6,8 +6,10 @@
 //! criterion's own figures a line an operation gives the ratio to a plain copy of the same number of bytes, half read
 //! and half written: 1.00 is as fast as `memcpy`.
 
+mod shortest;
+
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput};
 use nvdla_model::memory::{Memory, Port};
@@ -16,6 +18,8 @@ use nvdla_model::sdp::{run, State};
 use nvdla_model::stream::{Samples, Stream};
 use nvdla_uapi::config::NV_FULL;
 use nvdla_uapi::reg::{sdp as reg, sdp_rdma as rdma_reg, Block, Register};
+
+use shortest::shortest;
 
 /// Width and height of a cube that the second-level cache holds, and of one that no cache holds.
 const SIZES: [(&str, u32); 2] = [("cache", 28), ("memory", 448)];
@@ -162,20 +166,6 @@ fn operations(size: u32) -> Vec<Operation> {
         Operation::new("fp16 element-wise add", size, FP16, false, &elementwise_set, &elementwise(FP16)),
         Operation::new("fp16 sums, bias relu", size, FP16, true, &BIAS_RELU, &BIAS_RDMA),
     ]
-}
-
-/// The shortest of several times: of so many that one is likely to have had the machine for itself.
-fn shortest(mut f: impl FnMut()) -> Duration {
-    let (begin, mut shortest) = (Instant::now(), Duration::MAX);
-    for run in 0.. {
-        if run >= 15 && begin.elapsed() > Duration::from_millis(300) {
-            break;
-        }
-        let start = Instant::now();
-        f();
-        shortest = shortest.min(start.elapsed());
-    }
-    shortest
 }
 
 fn main() {

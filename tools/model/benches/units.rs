@@ -6,8 +6,10 @@
 //! operation gives the ratio to a plain copy of the same number of bytes, half read and half written: 1.00 is as fast
 //! as `memcpy`.
 
+mod shortest;
+
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use criterion::{BenchmarkId, Criterion, Throughput};
 use nvdla_model::bdma::Bdma;
@@ -17,6 +19,8 @@ use nvdla_model::registers::Registers;
 use nvdla_model::{cdp, pdp, rubik};
 use nvdla_uapi::config::NV_FULL;
 use nvdla_uapi::reg::{bdma as reg_bdma, cdp as reg_cdp, cdp_rdma, pdp as reg_pdp, pdp_rdma, rbk, Block, Register};
+
+use shortest::shortest;
 
 const ATOM: u32 = 32;
 /// Elements of a line and lines of each cube.
@@ -188,20 +192,6 @@ fn copy() -> (u64, Run) {
         assert_eq!(black_box(bdma.run(memory)), Ok(Some(0)));
     };
     (2 * u64::from(CUBE), Box::new(run))
-}
-
-/// The shortest of several times: of so many that one is likely to have had the machine for itself.
-fn shortest(mut f: impl FnMut()) -> Duration {
-    let (begin, mut shortest) = (Instant::now(), Duration::MAX);
-    for run in 0.. {
-        if run >= 15 && begin.elapsed() > Duration::from_millis(300) {
-            break;
-        }
-        let start = Instant::now();
-        f();
-        shortest = shortest.min(start.elapsed());
-    }
-    shortest
 }
 
 fn main() {
