@@ -24,6 +24,25 @@ pub struct Stream {
     pub samples: Samples,
 }
 
+/// The shape of a [`Stream`], whose samples may never be held together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// Elements a line.
+    pub width: usize,
+    /// Lines.
+    pub height: usize,
+    /// Channels.
+    pub channels: usize,
+    /// Channels of a surface.
+    pub lanes: usize,
+    /// Cubes.
+    pub batch: usize,
+    /// The samples are fp32 values.
+    pub is_float: bool,
+    /// No integer sample is larger in magnitude.
+    pub largest: u32,
+}
+
 /// The samples of a [`Stream`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Samples {
@@ -37,6 +56,20 @@ impl Stream {
     /// Surfaces of a cube.
     pub const fn surfaces(&self) -> usize {
         self.channels.div_ceil(self.lanes)
+    }
+
+    /// The stream's shape.
+    pub const fn form(&self) -> Form {
+        let Self { width, height, channels, lanes, batch, .. } = *self;
+        Form {
+            width,
+            height,
+            channels,
+            lanes,
+            batch,
+            is_float: matches!(self.samples, Samples::Float(_)),
+            largest: 1 << 31,
+        }
     }
 
     /// Channels for which there are samples: all lanes of all surfaces.

@@ -126,6 +126,18 @@ impl Workshop {
                         cmac_b: of(Block::CmacB),
                         cacc: of(Block::Cacc),
                     };
+                    // Where both can, SDP takes the sums as they come. What it refuses is refused after the convolution.
+                    if let Some((operation, form)) = conv::int8_sums(config, &blocks) {
+                        let (rdma, points) = (of(Block::SdpRdma), of(Block::Sdp));
+                        if let Ok(Some(flying)) = sdp::OnFlying::new(sdp, config, rdma, points, form) {
+                            let shared: &dyn Memory = memory;
+                            let sink = flying.sink(shared);
+                            let bytes = conv::run_into(conv, &operation, shared, &sink, status)?;
+                            let found = sink.found();
+                            status.extend(flying.finish(&found, bytes, memory)?.status);
+                            return Ok(());
+                        }
+                    }
                     let done = conv::run(conv, config, &blocks, memory)?;
                     status.extend(done.status);
                     sums = Some(done.output);

@@ -15,11 +15,11 @@
 //! `cmod/cacc`) for order and arithmetic.
 
 use nvdla_uapi::config::Config;
-use nvdla_uapi::reg::{cacc, cdma, Block};
+use nvdla_uapi::reg::{cacc, cdma, Block, Register};
 
 use crate::memory::{Memory, Stop};
 use crate::registers::Registers;
-use crate::stream::{Done, Samples, Stream};
+use crate::stream::{Done, Form, Samples, Stream};
 
 pub mod cbuf;
 pub mod convert;
@@ -34,8 +34,9 @@ mod tests;
 pub mod winograd;
 
 pub use cbuf::State;
+use fast::sink::Sink;
 pub use fast::Isa;
-use operation::Operation;
+use operation::{Operation, Size};
 
 /// The registers of the five blocks.
 #[derive(Clone, Copy, Debug)]
@@ -73,15 +74,48 @@ pub fn run_with(
     let input = state.input(&operation, memory)?;
     let (output, saturated) = fast::run(&mut state.scratch, isa, &operation, &input, &weights);
     state.release(&operation, input, weights);
+    let mut status = Vec::new();
+    report(state, saturated, &mut status);
+    Ok(Done { output, status })
+}
+
+/// A convolution whose sums [`run_into`] can give away one by one, and the shape of their cube.
+pub(crate) fn int8_sums(config: &Config, blocks: &Blocks<'_>) -> Option<(Operation, Form)> {
+    let operation = Operation::new(config, blocks).ok().filter(fast::is_fast)?;
+    let Operation { output, batch, atomic_k: lanes, .. } = operation;
+    let Size { width, height, channels } = output;
+    // Products of two bytes have 14 bits and a sign.
+    let largest = (operation.kernel_bytes() << 14).min(1 << 31) as u32;
+    Some((operation, Form { width, height, channels, lanes, batch, is_float: false, largest }))
+}
+
+/// Performs an operation of [`int8_sums`]: `sink` takes the sums and makes bytes of them, which come back in the order of
+/// a packed cube.
+pub(crate) fn run_into<'s>(
+    state: &'s mut State,
+    operation: &Operation,
+    memory: &dyn Memory,
+    sink: &impl Sink<Out = u8>,
+    status: &mut Vec<(Block, Register, u32)>,
+) -> Result<&'s [u8], Stop> {
+    let weights = state.weights(operation, memory)?;
+    let input = state.input(operation, memory)?;
+    fast::bytes(&mut state.scratch, Isa::best(), operation, &input, &weights, sink);
+    state.release(operation, input, weights);
+    report(state, 0, status);
+    Ok(state.scratch.bytes(operation))
+}
+
+/// The status registers' new values.
+fn report(state: &State, saturated: u32, status: &mut Vec<(Block, Register, u32)>) {
     let counters = state.counters;
-    let status = vec![
+    status.extend([
         (Block::Cdma, cdma::D_NAN_INPUT_DATA_NUM, counters.nan_data),
         (Block::Cdma, cdma::D_NAN_INPUT_WEIGHT_NUM, counters.nan_weights),
         (Block::Cdma, cdma::D_INF_INPUT_DATA_NUM, counters.infinite_data),
         (Block::Cdma, cdma::D_INF_INPUT_WEIGHT_NUM, counters.infinite_weights),
         (Block::Cacc, cacc::D_OUT_SATURATION, saturated),
-    ];
-    Ok(Done { output, status })
+    ]);
 }
 
 /// The operation's output.

@@ -30,6 +30,7 @@ use crate::num::convert::fp16_to_fp32;
 use crate::registers::Registers;
 use crate::stream::{Done, Samples, Stream};
 use operation::{Destination, Operation};
+pub(crate) use vector::OnFlying;
 
 /// What SDP keeps from one operation to the next.
 #[derive(Clone, Debug, Default)]

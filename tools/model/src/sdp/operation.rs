@@ -68,8 +68,8 @@ pub(super) struct Place {
 pub(super) enum Source {
     /// A feature cube.
     Memory(Place),
-    /// CACC.
-    Stream,
+    /// CACC, which gives no integer of larger magnitude.
+    Stream { largest: u32 },
 }
 
 /// Where data goes.

@@ -20,7 +20,7 @@ use super::registers::{DmaRegisters, XRegisters, BRDMA, ERDMA, NRDMA, X1, X2};
 use crate::lut::sdp::Lookup;
 use crate::memory::Stop;
 use crate::registers::Registers;
-use crate::stream::{Samples, Stream};
+use crate::stream::{Form, Samples, Stream};
 
 /// Refuses a register's value.
 fn refuse<T>(unit: &'static str, what: impl Into<String>) -> Result<T, Stop> {
@@ -47,6 +47,22 @@ impl Operation {
         sdp: &Registers,
         stream: Option<&Stream>,
     ) -> Result<Self, Stop> {
+        let operation = Self::of(config, rdma, sdp, stream.map(Stream::form))?;
+        if let Some(stream) = stream {
+            let length = match &stream.samples {
+                Samples::Int(samples) => samples.len(),
+                Samples::Float(samples) => samples.len(),
+            };
+            let needed = operation.view().span(operation.batch);
+            if length != needed {
+                return refuse("SDP", format!("CACC gives {length} samples, the cube has {needed}"));
+            }
+        }
+        Ok(operation)
+    }
+
+    /// [`Self::new`] of what CACC gives in this form, if anything.
+    pub(super) fn of(config: &Config, rdma: &Registers, sdp: &Registers, stream: Option<Form>) -> Result<Self, Stop> {
         use reg::d_feature_mode_cfg as mode;
         let reader = Reader {
             config,
@@ -109,9 +125,9 @@ impl Operation {
     }
 
     /// The stream must be the cube that the registers describe.
-    fn check_stream(&self, stream: &Stream) -> Result<(), Stop> {
+    fn check_stream(&self, stream: Form) -> Result<(), Stop> {
         let expected = (self.width, self.height, self.surfaces, self.lanes, self.batch);
-        let given = (stream.width, stream.height, stream.surfaces(), stream.lanes, stream.batch);
+        let given = (stream.width, stream.height, stream.channels.div_ceil(stream.lanes), stream.lanes, stream.batch);
         if expected != given {
             return refuse(
                 "SDP",
@@ -121,24 +137,15 @@ impl Operation {
                 ),
             );
         }
-        let is_float = matches!(stream.samples, Samples::Float(_));
-        if is_float != (self.processing == Precision::Fp16) {
+        if stream.is_float != (self.processing == Precision::Fp16) {
             return refuse(
                 "SDP",
                 format!(
                     "D_DATA_FORMAT.PROC_PRECISION is {:?}, but CACC gives {}",
                     self.processing,
-                    if is_float { "fp32" } else { "integers" }
+                    if stream.is_float { "fp32" } else { "integers" }
                 ),
             );
-        }
-        let length = match &stream.samples {
-            Samples::Int(samples) => samples.len(),
-            Samples::Float(samples) => samples.len(),
-        };
-        let needed = self.view().span(self.batch);
-        if length != needed {
-            return refuse("SDP", format!("CACC gives {length} samples, the cube has {needed}"));
         }
         Ok(())
     }
@@ -199,11 +206,11 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn source(&self, stream: Option<&Stream>, batch: u32) -> Result<Source, Stop> {
+    fn source(&self, stream: Option<Form>, batch: u32) -> Result<Source, Stop> {
         use reg::d_feature_mode_cfg::FLYING_MODE;
         let mode = self.sdp.get(reg::D_FEATURE_MODE_CFG);
         match (FLYING_MODE.is_set(mode), stream) {
-            (true, Some(_)) => return Ok(Source::Stream),
+            (true, Some(stream)) => return Ok(Source::Stream { largest: stream.largest }),
             (true, None) => return refuse("SDP", "D_FEATURE_MODE_CFG.FLYING_MODE is ON, and CACC gives nothing"),
             (false, Some(_)) => {
                 return refuse("SDP", "D_FEATURE_MODE_CFG.FLYING_MODE is OFF, and CACC gives a cube");

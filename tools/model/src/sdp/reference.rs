@@ -87,7 +87,7 @@ fn source(
     tally: &mut Tally,
 ) -> Result<i32, Fault> {
     let value = match (operation.source, stream) {
-        (Source::Stream, Some(stream)) => {
+        (Source::Stream { .. }, Some(stream)) => {
             let index = stream.index(at.batch, operation.atoms.channel(at.surface, at.lane), at.y, at.x);
             match &stream.samples {
                 Samples::Int(samples) => samples[index],
@@ -106,7 +106,7 @@ fn source(
                 value.into()
             }
         }
-        (Source::Stream, None) => 0,
+        (Source::Stream { .. }, None) => 0,
     };
     Ok(match operation.processing {
         Precision::Fp16 => Fp32::flush_nan(value as u32, operation.nan_to_zero) as i32,

@@ -7,11 +7,12 @@ use nvdla_uapi::reg::values::{Precision, RamType};
 use nvdla_uapi::reg::{sdp as reg, sdp_rdma as rdma_reg, Block, Register};
 use proptest::prelude::*;
 
-use super::vector::{Instructions, Settings};
+use super::vector::{Instructions, OnFlying, Settings};
 use super::{reference, run, vector, State};
+use crate::conv::fast::sink::{Place, Sink};
 use crate::memory::{Access, Fault, Port, Stop};
 use crate::registers::Registers;
-use crate::stream::{Samples, Stream};
+use crate::stream::{Done, Form, Samples, Stream};
 use crate::testing::{noise, set, Bytes};
 
 const BASE: u64 = 0x10_0000;
@@ -373,6 +374,36 @@ fn settings() -> Vec<Settings> {
     settings
 }
 
+/// Gives the case's sums to SDP some at a time, where it takes them so.
+fn fly(settings: Settings, case: &mut Case, seed: u64) -> Option<Result<Done<Option<Stream>>, Stop>> {
+    let Case { config, rdma, sdp, stream, state, memory, .. } = case;
+    let stream = stream.as_ref()?;
+    let Samples::Int(samples) = &stream.samples else { return None };
+    let largest = samples.iter().map(|sample| sample.unsigned_abs()).max().unwrap_or(0);
+    let form = Form { largest, ..stream.form() };
+    let flying = match OnFlying::with(settings, state, config, rdma, sdp, form) {
+        Ok(flying) => flying?,
+        Err(stop) => return Some(Err(stop)),
+    };
+    let mut bytes = vec![0; samples.len()];
+    let sink = flying.sink(memory);
+    let plane = stream.width * stream.height * stream.lanes;
+    let mut random = Random(seed | 1);
+    for (number, (sums, bytes)) in samples.chunks(plane).zip(bytes.chunks_mut(plane)).enumerate() {
+        let (batch, surface) = (number / stream.surfaces(), number % stream.surfaces());
+        let place = |at: usize| Place { batch, surface, first: at / stream.lanes, index: number % 3 };
+        sink.begin(place(0));
+        let mut at = 0;
+        while at < plane {
+            let end = plane.min(at + (1 + random.next() as usize % 40) * stream.lanes);
+            sink.take(place(at), &sums[at..end], &mut bytes[at..end]);
+            at = end;
+        }
+    }
+    let found = sink.found();
+    Some(flying.finish(&found, &bytes, memory))
+}
+
 /// Runs the reference and the vector code; whether the operation was performed, not refused.
 fn compare(seed: u64) -> Result<bool, TestCaseError> {
     let case = Case::new(seed);
@@ -395,6 +426,16 @@ fn compare(seed: u64) -> Result<bool, TestCaseError> {
             }
             (Err(expected), Err(given)) => prop_assert_eq!(expected, &given),
             (expected, given) => prop_assert_eq!(expected.is_ok(), given.is_ok()),
+        }
+        let mut flown = case.clone();
+        match (&expected, fly(settings, &mut flown, seed)) {
+            (_, None) => {}
+            (Ok(expected), Some(Ok(given))) => {
+                prop_assert_eq!(&expected.status, &given.status);
+                let differs = plain.memory.bytes.iter().zip(&flown.memory.bytes).position(|(a, b)| a != b);
+                prop_assert_eq!(differs, None, "{}, {:?}: first byte that differs, flying", config.name, settings);
+            }
+            (expected, Some(given)) => prop_assert_eq!(expected.is_ok(), given.is_ok()),
         }
     }
     Ok(expected.is_ok())

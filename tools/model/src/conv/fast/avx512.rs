@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The inner loop for AVX-512 VNNI: `vpdpbusd`, 12 pixels by 32 kernels.
+//! The inner loop for AVX-512 VNNI: `vpdpbusd`, 14 pixels by 32 kernels.
 //!
 //! The instruction multiplies unsigned with signed bytes and wraps at 32 bits. Data is 128 too high, so every kernel's
 //! sum starts at -128 times the sum of its weights.
@@ -10,8 +10,12 @@
 
 use std::arch::x86_64::*;
 
+use super::super::operation::Mapping;
 use super::shape::Run;
 use super::Kernel;
+
+/// Bytes of weights that are fetched ahead.
+const AHEAD: usize = 4096;
 
 /// AVX-512 VNNI.
 #[derive(Debug)]
@@ -21,7 +25,7 @@ impl Kernel<32> for Avx512 {
     type Data = u8;
     type Weight = i8;
     const GROUP: usize = 4;
-    const PIXELS: usize = 12;
+    const PIXELS: usize = 14;
     const BIAS: i32 = 128;
 
     unsafe fn tile(
@@ -47,7 +51,9 @@ impl Kernel<32> for Avx512 {
                 9 => tile::<9>(data, step, runs, panel, start, sums),
                 10 => tile::<10>(data, step, runs, panel, start, sums),
                 11 => tile::<11>(data, step, runs, panel, start, sums),
-                _ => tile::<12>(data, step, runs, panel, start, sums),
+                12 => tile::<12>(data, step, runs, panel, start, sums),
+                13 => tile::<13>(data, step, runs, panel, start, sums),
+                _ => tile::<14>(data, step, runs, panel, start, sums),
             }
         }
     }
@@ -79,29 +85,44 @@ fn pack(operation: &super::Operation, shape: &super::Shape, weights: &[u8], firs
     if count < 32 || shape.channels != channels {
         panel.fill(0);
     }
-    for tap in 0..shape.taps {
-        for block in 0..channels.div_ceil(operation.atomic_c) {
-            let at = (tap * shape.channels + block * operation.atomic_c) * 32;
-            for half in (0..count).step_by(16) {
+    for block in 0..channels.div_ceil(operation.atomic_c) {
+        for half in (0..count).step_by(16) {
+            let kernels = (count - half).min(16);
+            let row = |tap| operation.weight_row(first + half, block, tap);
+            let std::ops::Range { start, end } = row(0);
+            let length = end - start;
+            // Direct weights' positions lie at one distance, as do the kernels: nothing else has to be looked up.
+            let direct = matches!(operation.mapping, Mapping::Direct(_));
+            let first_stride = operation.weight_stride(first + half, kernels, block, 0);
+            let step = if direct && shape.taps > 1 { row(1).start - start } else { 0 };
+            for tap in 0..shape.taps {
+                let at = (tap * shape.channels + block * operation.atomic_c) * 32 + half * 4;
                 let mut rows = [_mm512_setzero_si512(); 16];
-                let mut length = 0;
-                let kernels = (count - half).min(16);
-                let start = operation.weight_row(first + half, block, tap).start;
-                let stride = operation.weight_stride(first + half, kernels, block, tap);
-                for (index, to) in rows.iter_mut().enumerate().take(kernels) {
-                    let row = match stride {
-                        Some(stride) => start + index * stride..start + (index + 1) * stride,
-                        None => operation.weight_row(first + half + index, block, tap),
-                    };
-                    let row = &weights[row];
-                    length = row.len();
-                    // SAFETY: the mask has a bit for each byte of the row.
-                    *to = unsafe { _mm512_maskz_loadu_epi8(u64::MAX >> (64 - length), row.as_ptr().cast()) };
+                let mask = u64::MAX >> (64 - length);
+                let stride =
+                    if direct { first_stride } else { operation.weight_stride(first + half, kernels, block, tap) };
+                match stride {
+                    Some(stride) => {
+                        let start = if direct { start + tap * step } else { row(tap).start };
+                        let from = &weights[start..start + kernels * stride];
+                        for (to, from) in rows.iter_mut().zip(from.chunks_exact(stride)) {
+                            // SAFETY: the mask has a bit for each byte of the row.
+                            *to = unsafe { _mm512_maskz_loadu_epi8(mask, from.as_ptr().cast()) };
+                            // A group's rows follow one another; what lies past the weights is not read, only fetched.
+                            _mm_prefetch::<_MM_HINT_T0>(from.as_ptr().wrapping_add(AHEAD).cast());
+                        }
+                    }
+                    None => {
+                        for (index, to) in rows.iter_mut().enumerate().take(kernels) {
+                            let row = &weights[operation.weight_row(first + half + index, block, tap)];
+                            // SAFETY: the mask has a bit for each byte of the row.
+                            *to = unsafe { _mm512_maskz_loadu_epi8(mask, row.as_ptr().cast()) };
+                        }
+                    }
                 }
                 transpose(&mut rows);
-                let steps = length.div_ceil(4);
-                for (step, row) in rows[..steps].iter().enumerate() {
-                    let to = &mut panel[at + step * 128 + half * 4..][..64];
+                for (step, row) in rows[..length.div_ceil(4)].iter().enumerate() {
+                    let to = &mut panel[at + step * 128..][..64];
                     // SAFETY: 64 weights.
                     unsafe { _mm512_storeu_si512(to.as_mut_ptr().cast(), *row) };
                 }

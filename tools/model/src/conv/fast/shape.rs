@@ -6,6 +6,8 @@
 //! a kernel line is one run of elements, and the elements of an output line lie at one distance. An image is such a
 //! line already.
 
+use rayon::prelude::*;
+
 use super::super::cbuf::Input;
 use super::super::operation::{Mode, Operation};
 
@@ -29,6 +31,9 @@ pub struct Shape {
     pub line: usize,
     /// Lines of a cube.
     pub lines: usize,
+    /// Elements and lines of the input from one that is copied to the next: more than one where a kernel of one position
+    /// strides over those between.
+    pub every: [usize; 2],
     /// Elements from an output element's window to the next.
     pub step_x: usize,
     /// Elements from an output line's windows to the next line's.
@@ -44,10 +49,20 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The walk of a direct convolution, `group` elements a step.
+    /// The walk of a direct convolution over a [`copy`], `group` elements a step.
     pub fn new(operation: &Operation, group: usize) -> Self {
+        Self::of(operation, group, true)
+    }
+
+    /// The walk over all of the input's elements, also those that no kernel reads.
+    pub fn of_all(operation: &Operation, group: usize) -> Self {
+        Self::of(operation, group, false)
+    }
+
+    fn of(operation: &Operation, group: usize, sparse: bool) -> Self {
         let Operation { kernel, output, stride, dilation, .. } = operation;
-        let [sx, sy] = *stride;
+        let [mut sx, mut sy] = *stride;
+        let mut every = [1; 2];
         let channels = kernel.channels.next_multiple_of(group);
         let [dx, dy] = *dilation;
         let (line, lines, step_x, runs, taps);
@@ -59,6 +74,12 @@ impl Shape {
             taps = kernel.height;
             runs = (0..taps).map(|r| Run { offset: r * line, length: channels }).collect();
         } else {
+            if sparse && kernel.width == 1 {
+                std::mem::swap(&mut sx, &mut every[0]);
+            }
+            if sparse && kernel.height == 1 {
+                std::mem::swap(&mut sy, &mut every[1]);
+            }
             let columns = (output.width - 1) * sx + (kernel.width - 1) * dx + 1;
             line = columns * channels;
             lines = (output.height - 1) * sy + (kernel.height - 1) * dy + 1;
@@ -81,6 +102,7 @@ impl Shape {
             channels,
             line,
             lines,
+            every,
             step_x,
             step_y,
             width: output.width,
@@ -105,6 +127,11 @@ impl Shape {
         self.cube() * operation.batch
     }
 
+    /// Elements from the first that a window reads to the end of the last.
+    pub fn reach(&self) -> usize {
+        self.runs.iter().map(|run| run.offset + run.length).max().unwrap_or(0)
+    }
+
     /// Products of an output element, padding included.
     pub fn depth(&self) -> usize {
         self.taps * self.channels
@@ -112,7 +139,7 @@ impl Shape {
 }
 
 /// An element of the copy, made from a byte of int8 input.
-pub trait Element: super::aligned::Plain {
+pub trait Element: super::aligned::Plain + Send {
     /// The element of an int8.
     fn of(byte: u8) -> Self;
 }
@@ -130,24 +157,31 @@ impl Element for i16 {
     }
 }
 
-/// Copies int8 input, padding added.
-pub fn copy<T: Element>(operation: &Operation, shape: &Shape, input: &Input<'_>, to: &mut [T]) {
+/// Copies int8 input, padding added, by several threads where there are.
+pub fn copy<T: Element>(operation: &Operation, shape: &Shape, input: &Input<'_>, to: &mut [T], threads: usize) {
+    let copy = |(number, line): (usize, &mut [T])| copy_line(operation, shape, input, number, line);
+    if threads == 1 {
+        to.chunks_exact_mut(shape.line).enumerate().for_each(copy);
+    } else {
+        to.par_chunks_exact_mut(shape.line).enumerate().for_each(copy);
+    }
+}
+
+/// Copies a line of all cubes' lines.
+fn copy_line<T: Element>(operation: &Operation, shape: &Shape, input: &Input<'_>, number: usize, line: &mut [T]) {
     let pad = T::of(operation.pad_value[1] as u8);
-    for (batch, cube) in to.chunks_exact_mut(shape.cube()).take(operation.batch).enumerate() {
-        for (y, line) in cube.chunks_exact_mut(shape.line).enumerate() {
-            match y.checked_sub(operation.pad[1]).filter(|&y| y < operation.input.height) {
-                None => line.fill(pad),
-                Some(y) if operation.placement.mode == Mode::Pixel => {
-                    let from = &input.bytes[input.view.line_offset(y)..];
-                    let length = line.len().min(operation.slice_bytes());
-                    for (to, &from) in line[..length].iter_mut().zip(from) {
-                        *to = T::of(from);
-                    }
-                    line[length..].fill(pad);
-                }
-                Some(y) => copy_feature_line(operation, shape, input, batch, y, line, pad),
+    let (batch, y) = (number / shape.lines, number % shape.lines * shape.every[1]);
+    match y.checked_sub(operation.pad[1]).filter(|&y| y < operation.input.height) {
+        None => line.fill(pad),
+        Some(y) if operation.placement.mode == Mode::Pixel => {
+            let from = &input.bytes[input.view.line_offset(y)..];
+            let length = line.len().min(operation.slice_bytes());
+            for (to, &from) in line[..length].iter_mut().zip(from) {
+                *to = T::of(from);
             }
+            line[length..].fill(pad);
         }
+        Some(y) => copy_feature_line(operation, shape, input, batch, y, line, pad),
     }
 }
 
@@ -162,22 +196,29 @@ fn copy_feature_line<T: Element>(
 ) {
     let channels = operation.kernel.channels;
     let columns = line.len() / shape.channels;
-    let left = operation.pad[0].min(columns);
-    let inside = operation.input.width.min(columns - left);
+    let every = shape.every[0];
+    // The first column that lies in the input, and how many do.
+    let left = operation.pad[0].div_ceil(every).min(columns);
+    let first = left * every - operation.pad[0].min(left * every);
+    let inside = operation.input.width.saturating_sub(first).div_ceil(every).min(columns - left);
     line[..left * shape.channels].fill(pad);
     line[(left + inside) * shape.channels..].fill(pad);
+    if inside == 0 {
+        return;
+    }
     let line = &mut line[left * shape.channels..(left + inside) * shape.channels];
-    for (surface, first) in (0..channels).step_by(input.view.atom).enumerate() {
+    let (atom, next) = (input.view.atom, input.view.surface);
+    for (surface, lane) in (0..channels).step_by(atom).enumerate() {
         // Lanes past the last channel meet weights of zero.
-        let lanes = (shape.channels - first).min(input.view.atom);
-        let from = &input.bytes[input.view.atoms(batch, surface, [y, 0], inside)];
+        let lanes = (shape.channels - lane).min(atom);
+        let from = &input.bytes[input.view.atoms(batch, surface, [y, first], (inside - 1) * every + 1)];
         match lanes {
-            32 => copy_atoms::<T, 32>(from, line, shape.channels, first, input.view.atom),
-            16 => copy_atoms::<T, 16>(from, line, shape.channels, first, input.view.atom),
-            8 => copy_atoms::<T, 8>(from, line, shape.channels, first, input.view.atom),
+            32 => copy_atoms::<T, 32>(from, next, line, shape.channels, lane, every * atom),
+            16 => copy_atoms::<T, 16>(from, next, line, shape.channels, lane, every * atom),
+            8 => copy_atoms::<T, 8>(from, next, line, shape.channels, lane, every * atom),
             _ => {
-                for (from, to) in from.chunks_exact(input.view.atom).zip(line.chunks_exact_mut(shape.channels)) {
-                    for (to, &from) in to[first..first + lanes].iter_mut().zip(from) {
+                for (from, to) in from.chunks(every * atom).zip(line.chunks_exact_mut(shape.channels)) {
+                    for (to, &from) in to[lane..lane + lanes].iter_mut().zip(from) {
                         *to = T::of(from);
                     }
                 }
@@ -187,11 +228,30 @@ fn copy_feature_line<T: Element>(
 }
 
 #[inline]
-fn copy_atoms<T: Element, const N: usize>(from: &[u8], to: &mut [T], channels: usize, first: usize, atom: usize) {
-    for (from, to) in from.chunks_exact(atom).zip(to.chunks_exact_mut(channels)) {
+fn copy_atoms<T: Element, const N: usize>(
+    from: &[u8],
+    next: usize,
+    to: &mut [T],
+    channels: usize,
+    first: usize,
+    step: usize,
+) {
+    for (from, to) in from.chunks(step).zip(to.chunks_exact_mut(channels)) {
         let (Some(from), Some(to)) = (from.first_chunk::<N>(), to[first..].first_chunk_mut::<N>()) else { return };
-        for (to, &from) in to.iter_mut().zip(from) {
-            *to = T::of(from);
-        }
+        fetch(from.as_ptr().wrapping_add(next));
+        *to = from.map(T::of);
     }
+}
+
+/// Brings what lies there near, if anything: lines of the next surface are too far apart for the machine to see them
+/// coming.
+#[inline]
+fn fetch(at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 has the instruction, which reads nothing.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
 }

@@ -9,15 +9,17 @@
 
 #![allow(clippy::inline_always)]
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 use nvdla_uapi::reg::values::Precision;
-use rayon::prelude::*;
 
 use super::super::cbuf::Input;
 use super::super::operation::{Mode, Operation};
 use super::super::reference::{deliver, Walk};
 use super::super::winograd::poa;
+use super::parts::{self, Part};
 use super::shape::Shape;
-use super::{cut, Isa, Part, Scratch, MAX_DEPTH, PARALLEL_MACS};
+use super::{Isa, Scratch, MAX_DEPTH, PARALLEL_MACS};
 use crate::stream::{Samples, Stream};
 
 /// Positions of a Winograd tile.
@@ -70,27 +72,31 @@ pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input
     let walk = Walk { operation, input, weights };
     let limited = if operation.placement.mode == Mode::Winograd {
         let data = transform(&walk);
-        each(cut_surfaces(operation, &mut samples, 1), threads, |part| winograd(isa, &walk, &data, part))
+        each(operation, &mut samples, threads, false, |part| winograd(isa, &walk, &data, part))
     } else {
-        let shape = Shape::new(operation, 1);
+        let shape = Shape::of_all(operation, 1);
         let data = super::half::copy(operation, shape.line, shape.lines, shape.channels, input, |bits| bits as i16);
-        each(cut_surfaces(operation, &mut samples, threads), threads, |part| direct(isa, &walk, &shape, &data, part))
+        each(operation, &mut samples, threads, true, |part| direct(isa, &walk, &shape, &data, part))
     };
     (super::super::stream(operation, Samples::Int(samples)), limited)
 }
 
-/// One surface a part.
-fn cut_surfaces<'a>(operation: &Operation, samples: &'a mut [i32], threads: usize) -> Vec<Part<'a, i32>> {
-    cut::<i32, 1>(operation, operation.output.width, operation.output.height, samples, threads)
-}
-
-/// Computes the parts; the sum of their answers.
-fn each<'a>(parts: Vec<Part<'a, i32>>, threads: usize, compute: impl Fn(Part<'a, i32>) -> u32 + Sync + Send) -> u32 {
-    if threads == 1 {
-        parts.into_iter().map(compute).sum()
-    } else {
-        parts.into_par_iter().with_max_len(1).map(compute).sum()
-    }
+/// Computes the output, a surface or a piece of one at a time; the sum of the answers.
+fn each(
+    operation: &Operation,
+    samples: &mut [i32],
+    threads: usize,
+    pieces: bool,
+    compute: impl Fn(Part<'_, i32>) -> u32 + Sync,
+) -> u32 {
+    let limited = AtomicU32::new(0);
+    let output = operation.output;
+    // What cannot be cut into lines is given as one.
+    let (width, height) = if pieces { (output.width, output.height) } else { (output.width * output.height, 1) };
+    parts::each::<i32, 1>(operation, width, height, samples, threads, &|part| {
+        limited.fetch_add(compute(part), Ordering::Relaxed);
+    });
+    limited.into_inner()
 }
 
 /// Defines `$name`: `$plain`, compiled for each instruction set.
@@ -142,11 +148,12 @@ fn direct_part(walk: &Walk<'_>, shape: &Shape, data: &[i16], mut part: Part<'_, 
     }
     let mut limited = 0;
     let width = operation.output.width;
-    let Some(surface) = part.surfaces.first_mut() else { return 0 };
+    let (batch, line) = (part.batch, part.line);
+    let Some(surface) = part.surfaces().first_mut() else { return 0 };
     for (index, out) in surface.chunks_exact_mut(lanes).enumerate() {
-        let (y, x) = (part.line + index / width, index % width);
+        let (y, x) = (line + index / width, index % width);
         // The shape may have joined lines; the distances between elements are the same.
-        let window = part.batch * shape.cube() + y * shape.step_y + x * shape.step_x;
+        let window = batch * shape.cube() + y * shape.step_y + x * shape.step_x;
         out.fill(0);
         for (out, row) in out.iter_mut().zip(rows.chunks_exact(depth)) {
             let mut sum = 0;
@@ -204,7 +211,7 @@ fn winograd_part(walk: &Walk<'_>, data: &[i16], mut part: Part<'_, i32>) -> u32 
     let products = Products { depth, weights: &rows, data };
     let width = operation.output.width;
     let mut limited = 0;
-    let Some(surface) = part.surfaces.first_mut() else { return 0 };
+    let Some(surface) = part.surfaces().first_mut() else { return 0 };
     surface.fill(0);
     for tile in 0..width / 2 * (operation.output.height / 2) {
         let (y, x) = (tile / (width / 2) * 2, tile % (width / 2) * 2);

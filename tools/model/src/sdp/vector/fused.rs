@@ -13,34 +13,39 @@
 use nvdla_uapi::reg::values::Precision;
 
 use super::super::operation::{Destination, Operation, Source};
-use super::plan::{Plan, Step};
+use super::plan::{Feed, Plan, Step};
 use super::{Lanes, Slot, SLOTS};
 
 /// The parameters of a fused loop.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fused {
     /// Operands of the sums.
-    adds: [Option<Slot>; 2],
+    pub(super) adds: [Option<Slot>; 2],
     /// Operand of the multiplier, between the sums.
-    mul: Option<Slot>,
-    mul_width: MulWidth,
-    mul_round: Round,
+    pub(super) mul: Option<Slot>,
+    pub(super) mul_width: MulWidth,
+    pub(super) mul_round: Round,
     /// Least value after the multiplier.
-    first_floor: i32,
+    pub(super) first_floor: i32,
     /// Least value after the second sum.
-    second_floor: i32,
-    offset: i32,
-    scale: i32,
-    round: Round,
+    pub(super) second_floor: i32,
+    pub(super) offset: i32,
+    pub(super) scale: i32,
+    pub(super) round: Round,
     /// The converter's product needs 64 bits.
-    wide: bool,
+    pub(super) wide: bool,
+    /// The shifted product fits 32 bits: of the multiplier, of the converter.
+    pub(super) mul_fits: bool,
+    pub(super) fits: bool,
     /// A sum may leave 32 bits.
-    saturating: bool,
+    pub(super) saturating: bool,
+    /// Slots whose operands differ from element to element; others repeat after an atom or sooner.
+    pub(super) each: [bool; SLOTS],
 }
 
 /// How wide the multiplier computes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum MulWidth {
+pub(super) enum MulWidth {
     /// 32 bits.
     Narrow,
     /// A product of 64 bits.
@@ -51,11 +56,11 @@ enum MulWidth {
 
 /// A rounding right shift: half away from zero.
 #[derive(Clone, Copy, Debug)]
-struct Round {
-    shift: u32,
-    half: i64,
+pub(super) struct Round {
+    pub(super) shift: u32,
+    pub(super) half: i64,
     /// All ones where a negative value is lowered by one before the shift.
-    sign: i64,
+    pub(super) sign: i64,
 }
 
 impl Round {
@@ -100,7 +105,10 @@ impl Fused {
             scale: 1,
             round: Round::new(0),
             wide: false,
+            mul_fits: false,
+            fits: true,
             saturating: false,
+            each: plan.feeds.map(|feed| matches!(feed, Some(Feed::Memory { per_kernel: false, .. }))),
         };
         let add = |step: &Step| matches!(step, Step::Add(_) | Step::AddSaturating(_));
         if let Some(Step::Add(slot) | Step::AddSaturating(slot)) = steps.next_if(add) {
@@ -119,9 +127,10 @@ impl Fused {
                 fused.mul = Some(operand);
                 fused.mul_round = Round::new(shift);
             }
-            Some(Step::MultiplyWide { operand, shift, .. }) => {
+            Some(Step::MultiplyWide { operand, shift, fits, .. }) => {
                 fused.mul = Some(operand);
                 fused.mul_width = MulWidth::Product;
+                fused.mul_fits = fits;
                 fused.mul_round = Round::new(shift);
             }
             Some(Step::AddMultiplyWide { alu, mul, shift, .. }) => {
@@ -144,7 +153,8 @@ impl Fused {
                 fused.second_floor = 0;
             }
         }
-        let convert = |step: &Step| matches!(step, Step::ConvertNarrow | Step::ConvertWide { narrow_difference: true });
+        let convert =
+            |step: &Step| matches!(step, Step::ConvertNarrow | Step::ConvertWide { narrow_difference: true, .. });
         if let Some(step) = steps.next_if(convert) {
             if operation.converter.shift >= 62 {
                 return None;
@@ -153,6 +163,7 @@ impl Fused {
             fused.scale = operation.converter.scale.into();
             fused.round = Round::new(operation.converter.shift);
             fused.wide = step != Step::ConvertNarrow;
+            fused.fits = !matches!(step, Step::ConvertWide { fits: false, .. });
         }
         if fused.adds[0].is_none() && fused.adds[1].is_some() {
             return None;

@@ -11,7 +11,10 @@
 #![allow(clippy::inline_always)]
 
 mod float;
+mod flying;
 mod fused;
+#[cfg(target_arch = "x86_64")]
+mod fused_avx512;
 mod fused_float;
 mod int;
 mod load;
@@ -22,6 +25,7 @@ mod store;
 mod strips;
 mod walk;
 
+pub(crate) use flying::OnFlying;
 #[cfg(test)]
 pub(super) use process::Instructions;
 pub(super) use walk::{run, Settings};

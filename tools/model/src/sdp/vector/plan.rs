@@ -32,6 +32,8 @@ pub(super) enum Step {
         operand: Slot,
         shift: u32,
         prelu: bool,
+        /// What the shift leaves is known to fit 32 bits.
+        fits: bool,
     },
     /// The slot of the multiplier's operand is `None` where there is no multiplier.
     AddMultiplyWide {
@@ -48,6 +50,8 @@ pub(super) enum Step {
     ConvertNarrow,
     ConvertWide {
         narrow_difference: bool,
+        /// What the shift leaves is known to fit 32 bits.
+        fits: bool,
     },
     FloatMax(Slot),
     FloatMin(Slot),
@@ -142,6 +146,11 @@ impl Range {
         shift < 31 && self.low > Self::I32.low && self.high + half <= Self::I32.high && half <= Self::I32.high
     }
 
+    /// Whether a rounding shift leaves 32 bits without saturation.
+    fn fits_shifted(self, shift: u32) -> bool {
+        self.map(|value| crate::num::fixed::round_shift_right(value, shift)).fits_i32()
+    }
+
     /// After a rounding shift and saturation.
     fn shifted(self, shift: u32) -> Self {
         self.map(|value| crate::num::fixed::round_shift_right(value, shift)).saturated()
@@ -198,7 +207,7 @@ impl Plan {
 
     fn integers(&mut self, operation: &Operation) {
         let mut range = match (operation.source, operation.processing) {
-            (Source::Stream, _) => Range::I32,
+            (Source::Stream { largest }, _) => Range { low: -i64::from(largest), high: i64::from(largest) }.saturated(),
             (Source::Memory(place), _) if place.cube.precision() == Precision::Int8 => Range::of(8),
             (Source::Memory(_), _) => Range::of(16),
         };
@@ -281,7 +290,7 @@ impl Plan {
         self.push(if product.shifts_narrow(shift) {
             Step::MultiplyNarrow { operand, shift, prelu }
         } else {
-            Step::MultiplyWide { operand, shift, prelu }
+            Step::MultiplyWide { operand, shift, prelu, fits: product.fits_shifted(shift) }
         });
         let shifted = product.shifted(shift);
         if prelu {
@@ -349,7 +358,7 @@ impl Plan {
         self.push(if narrow_difference && product.shifts_narrow(converter.shift) {
             Step::ConvertNarrow
         } else {
-            Step::ConvertWide { narrow_difference }
+            Step::ConvertWide { narrow_difference, fits: product.fits_shifted(converter.shift) }
         });
     }
 

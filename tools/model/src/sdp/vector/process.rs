@@ -5,6 +5,8 @@
 use super::super::operation::Operation;
 use super::super::Tally;
 use super::fused::{self, Fused};
+#[cfg(target_arch = "x86_64")]
+use super::fused_avx512;
 use super::fused_float::{self, FusedFloat};
 use super::load::{self, Data, Format};
 use super::lookup::Joint;
@@ -136,7 +138,7 @@ fn process_body(job: &Job, scratch: &mut Scratch, data: Data, length: usize, tal
             Step::MultiplyNarrow { operand, shift, prelu } => {
                 int::multiply_narrow(values, each(operand), shift, prelu);
             }
-            Step::MultiplyWide { operand, shift, prelu } => int::multiply_wide(values, each(operand), shift, prelu),
+            Step::MultiplyWide { operand, shift, prelu, .. } => int::multiply_wide(values, each(operand), shift, prelu),
             Step::AddMultiplyWide { alu, mul, shift, prelu } => {
                 let mul = mul.map_or(Each::One(1), each);
                 int::add_multiply_wide(values, each(alu), mul, shift, prelu);
@@ -154,7 +156,7 @@ fn process_body(job: &Job, scratch: &mut Scratch, data: Data, length: usize, tal
                 tally.saturated = tally.saturated.wrapping_add(saturated);
             }
             Step::ConvertNarrow => int::convert_narrow(values, offset, scale, shift),
-            Step::ConvertWide { narrow_difference } => {
+            Step::ConvertWide { narrow_difference, .. } => {
                 int::convert_wide(values, offset, scale, shift, narrow_difference);
             }
             Step::FloatMax(slot) => float::max(values, each(slot)),
@@ -210,27 +212,56 @@ pub(super) enum Short {
     Table([u8; 256]),
 }
 
+impl Short {
+    /// Bytes of so many values.
+    pub(super) fn bytes_of(&self, values: usize) -> usize {
+        match self {
+            Self::Int(_) | Self::Table(_) => values,
+            Self::Float(_) => 2 * values,
+        }
+    }
+}
+
+/// Takes the values of a chunk to bytes: as many as `into` holds.
+pub(super) fn process_short(
+    instructions: Instructions,
+    short: &Short,
+    operands: &[Lanes; SLOTS],
+    data: Data,
+    into: &mut [u8],
+) {
+    #[cfg(target_arch = "x86_64")]
+    if let (Instructions::Avx512, Short::Int(fused)) = (instructions, short) {
+        if fused_avx512::suits(fused) {
+            match data {
+                // SAFETY: `Instructions::exist` has found these instructions on this machine.
+                Data::Ints(data) => return unsafe { fused_avx512::run(fused, data, operands, into) },
+                // SAFETY: as above.
+                Data::Int8(data) => return unsafe { fused_avx512::run(fused, data, operands, into) },
+                _ => {}
+            }
+        }
+    }
+    by_set(instructions, short, operands, data, into);
+}
+
 dispatched! {
-    /// Takes `length` values of a chunk into the chunk of bytes.
-    fn process_short = short_body(short: &Short, scratch: &mut Scratch, data: Data, length: usize)
+    fn by_set = short_body(short: &Short, operands: &[Lanes; SLOTS], data: Data, into: &mut [u8])
 }
 
 #[inline(always)]
-fn short_body(short: &Short, scratch: &mut Scratch, data: Data, length: usize) {
-    let Scratch { operands, bytes, .. } = scratch;
+fn short_body(short: &Short, operands: &[Lanes; SLOTS], data: Data, into: &mut [u8]) {
     match (short, data) {
-        (Short::Int(fused), Data::Int8(data)) => fused::run(fused, data, operands, &mut bytes[..length]),
-        (Short::Int(fused), Data::Ints(data)) => fused::run(fused, data, operands, &mut bytes[..length]),
+        (Short::Int(fused), Data::Int8(data)) => fused::run(fused, data, operands, into),
+        (Short::Int(fused), Data::Ints(data)) => fused::run(fused, data, operands, into),
         (Short::Float(fused), Data::Fp16(data)) => {
-            let into = bytes.as_chunks_mut().0;
-            fused_float::run(fused, data.as_chunks().0, operands, &mut into[..length]);
+            fused_float::run(fused, data.as_chunks().0, operands, into.as_chunks_mut().0);
         }
         (Short::Float(fused), Data::Floats(data)) => {
-            let into = bytes.as_chunks_mut().0;
-            fused_float::run(fused, data, operands, &mut into[..length]);
+            fused_float::run(fused, data, operands, into.as_chunks_mut().0);
         }
         (Short::Table(table), Data::Int8(data)) => {
-            for (byte, &value) in bytes.iter_mut().zip(data) {
+            for (byte, &value) in into.iter_mut().zip(data) {
                 *byte = table[usize::from(value)];
             }
         }

@@ -19,6 +19,7 @@ use super::lookup::Joint;
 use super::plan::{Feed, Plan};
 use super::process::{self, Instructions, Job, Packing, Short};
 use super::{store, strips, Lanes, Scratch, Slot, CHUNK};
+use crate::lut::Tables;
 use crate::memory::{read, write, Fault, Memory, Stop};
 use crate::registers::Registers;
 use crate::stream::{Done, Samples, Stream};
@@ -55,11 +56,7 @@ pub(in super::super) fn run(
     let State { tables, scratch } = state;
     let scratch = scratch.get_or_insert_with(Scratch::new);
     let walk = Walk::new(&operation, &plan);
-    let joint = operation
-        .y
-        .and_then(|y| y.lookup)
-        .filter(|_| operation.processing != Precision::Fp16 && !operation.count.lookups)
-        .and_then(|lookup| Joint::new(&lookup, tables));
+    let joint = joint(&operation, tables);
     let mut job = Job {
         operation: &operation,
         plan: &plan,
@@ -69,7 +66,7 @@ pub(in super::super) fn run(
         instructions: settings.instructions,
     };
     let mut tally = Tally::default();
-    let short = short(&job, scratch);
+    let short = short(&walk, &job, scratch);
     job.short = short.as_ref();
     if let Some(place) = walk.strips_suit(&operation, settings.threads_from) {
         strips::run(&walk, &job, scratch, &place, input, memory, &mut tally)?;
@@ -92,8 +89,15 @@ pub(in super::super) fn run(
     Ok(tally.finish(&operation, output))
 }
 
+/// The lookup without branches, where the operation has one.
+pub(super) fn joint(operation: &Operation, tables: &Tables) -> Option<Joint> {
+    let lookup = operation.y.and_then(|y| y.lookup)?;
+    let suits = operation.processing != Precision::Fp16 && !operation.count.lookups;
+    suits.then(|| Joint::new(&lookup, tables)).flatten()
+}
+
 /// The way in one loop, where the operation has one.
-fn short(job: &Job, scratch: &mut Scratch) -> Option<Short> {
+pub(super) fn short(walk: &Walk, job: &Job, scratch: &mut Scratch) -> Option<Short> {
     let Job { operation, plan, instructions, .. } = *job;
     let mut fill = |slots: &mut dyn Iterator<Item = Slot>| {
         for slot in slots {
@@ -102,7 +106,11 @@ fn short(job: &Job, scratch: &mut Scratch) -> Option<Short> {
             }
         }
     };
-    if let Some(fused) = Fused::new(operation, plan) {
+    if let Some(mut fused) = Fused::new(operation, plan) {
+        if walk.folded {
+            // Operands of kernels follow one another, as do the kernels.
+            fused.each = plan.feeds.map(|feed| matches!(feed, Some(Feed::Memory { .. })));
+        }
         fill(&mut fused.slots());
         return Some(Short::Int(fused));
     }
@@ -151,7 +159,7 @@ pub(super) struct At {
 }
 
 impl Walk {
-    fn new(operation: &Operation, plan: &Plan) -> Self {
+    pub(super) fn new(operation: &Operation, plan: &Plan) -> Self {
         let Operation { width, height, surfaces, lanes, .. } = *operation;
         let chunk = CHUNK / lanes;
         let memory_feeds = || {
@@ -172,7 +180,7 @@ impl Walk {
         let packed = |place: &Place| place.cube.is_line_packed();
         let is_packed = (match &operation.source {
             Source::Memory(place) => packed(place),
-            Source::Stream => true,
+            Source::Stream { .. } => true,
         }) && (match &operation.destination {
             Destination::Memory(place) => packed(place),
             Destination::Pdp | Destination::Comparison => true,
@@ -267,6 +275,45 @@ impl Walk {
         memory: &dyn Memory,
         tally: &mut Tally,
     ) -> Result<(), Fault> {
+        let Job { operation, instructions, .. } = *job;
+        self.load_elements(job, scratch, at, memory)?;
+        let data = self.data(operation, at, input, memory)?;
+        if let (Data::Fp16(bytes), true) = (data, operation.count.nan_input) {
+            let (nan, infinite) = load::count_special(bytes);
+            tally.nan_input = tally.nan_input.wrapping_add(nan);
+            tally.infinite_input = tally.infinite_input.wrapping_add(infinite);
+        }
+        let length = at.atoms * operation.lanes;
+        match job.short {
+            Some(short) => {
+                let Scratch { operands, bytes, .. } = scratch;
+                process::process_short(instructions, short, operands, data, &mut bytes[..short.bytes_of(length)]);
+            }
+            None => process::process(instructions, job, scratch, data, length, tally),
+        }
+        Ok(())
+    }
+
+    /// The chunk of a cube's walk that begins at element `first` of a surface, lines joined, and its elements: `count` or
+    /// those to the end of a line.
+    pub(super) fn at(&self, batch: usize, surface: usize, first: usize, count: usize) -> (At, usize) {
+        if self.folded {
+            // Its one element stands in a line of surfaces.
+            return (At { batch, surface: 0, line: 0, x: surface, atoms: 1 }, 1);
+        }
+        let (line, x) = (first / self.atoms, first % self.atoms);
+        let atoms = count.min(self.atoms - x).min(self.chunk);
+        (At { batch, surface, line, x, atoms }, atoms)
+    }
+
+    /// Prepares the operands that vary by element.
+    pub(super) fn load_elements(
+        &self,
+        job: &Job,
+        scratch: &mut Scratch,
+        at: At,
+        memory: &dyn Memory,
+    ) -> Result<(), Fault> {
         let Job { operation, plan, instructions, .. } = *job;
         let length = at.atoms * operation.lanes;
         for (slot, feed) in plan.feeds.iter().enumerate() {
@@ -278,16 +325,6 @@ impl Walk {
                     process::operand(instructions, values, bytes, format(place, *component), *prepare, flush);
                 }
             }
-        }
-        let data = self.data(operation, at, input, memory)?;
-        if let (Data::Fp16(bytes), true) = (data, operation.count.nan_input) {
-            let (nan, infinite) = load::count_special(bytes);
-            tally.nan_input = tally.nan_input.wrapping_add(nan);
-            tally.infinite_input = tally.infinite_input.wrapping_add(infinite);
-        }
-        match job.short {
-            Some(short) => process::process_short(instructions, short, scratch, data, length),
-            None => process::process(instructions, job, scratch, data, length, tally),
         }
         Ok(())
     }
@@ -307,7 +344,7 @@ impl Walk {
     ) -> Result<Data<'d>, Fault> {
         let place = match (operation.source, input) {
             (Source::Memory(place), _) => place,
-            (Source::Stream, Some(stream)) => {
+            (Source::Stream { .. }, Some(stream)) => {
                 let first = self.sample(operation, at);
                 let range = first..first + at.atoms * operation.lanes;
                 return Ok(match &stream.samples {
@@ -315,7 +352,7 @@ impl Walk {
                     Samples::Float(samples) => Data::Floats(&samples[range]),
                 });
             }
-            (Source::Stream, None) => return Ok(Data::Ints(&[])),
+            (Source::Stream { .. }, None) => return Ok(Data::Ints(&[])),
         };
         if halves_in(operation) {
             let half = |half| feature_bytes(&place, At { surface: 2 * at.surface + half, ..at }, memory);

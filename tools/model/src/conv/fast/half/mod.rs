@@ -7,13 +7,13 @@
 //! order in which a step's products are added does not matter, as their sum is exact; the order of steps does.
 
 use nvdla_uapi::reg::values::Precision;
-use rayon::prelude::*;
 
 use super::super::cbuf::Input;
 use super::super::half::{self, Accumulators};
 use super::super::operation::{Mode, Operation};
 use super::super::reference::Walk;
-use super::{cut, Isa, Part, Scratch, PARALLEL_MACS};
+use super::parts::{self, Part};
+use super::{Isa, Scratch, PARALLEL_MACS};
 use crate::stream::{Samples, Stream};
 
 #[cfg(target_arch = "x86_64")]
@@ -175,17 +175,10 @@ pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input
     let macs = samples.len() * operation.kernel_bytes() / 2;
     let threads = if macs * 16 < PARALLEL_MACS { 1 } else { rayon::current_num_threads() };
     let output = operation.output;
-    let parts = cut::<f32, KERNELS>(operation, output.width, output.height, &mut samples, threads);
     let feature = operation.placement.mode != Mode::Pixel;
     let lists = feature.then(|| Lists::new(&data, shape.channels, operation.atomic_c));
     let work = Work { operation, shape: &shape, input, weights, data: &data, lists, loops: Loops::new(isa) };
-    if threads == 1 {
-        for part in parts {
-            work.part(part);
-        }
-    } else {
-        parts.into_par_iter().with_max_len(1).for_each(|part| work.part(part));
-    }
+    parts::each::<f32, KERNELS>(operation, output.width, output.height, &mut samples, threads, &|part| work.part(part));
     super::super::stream(operation, Samples::Float(samples))
 }
 
@@ -322,7 +315,7 @@ impl Work<'_> {
             let lanes = operation.atomic_k;
             for (index, sums) in sums[..count].iter().enumerate() {
                 let at = (first + index) * lanes;
-                for (index, surface) in part.surfaces.iter_mut().enumerate() {
+                for (index, surface) in part.surfaces().iter_mut().enumerate() {
                     for (lane, to) in surface[at..at + lanes].iter_mut().enumerate() {
                         *to = f32::from_bits(sums.get(index * lanes + lane).to_fp32());
                     }

@@ -7,7 +7,8 @@ use super::super::super::cbuf::Input;
 use super::super::super::half::Accumulators;
 use super::super::super::operation::Operation;
 use super::super::super::reference::Walk;
-use super::super::{cut, Isa, Part, Scratch, PARALLEL_MACS};
+use super::super::parts::{self, Part};
+use super::super::{Isa, Scratch, PARALLEL_MACS};
 use super::panel::{Active, Datum, Lane, KERNELS};
 use super::Loops;
 use crate::stream::{Samples, Stream};
@@ -32,18 +33,15 @@ pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input
             walk.tile_data(block, tile / width * 2, tile % width * 2).map(Datum::new)
         })
         .collect();
+    // Its tiles are two lines high: parts have all lines.
+    let elements = operation.output.width * operation.output.height;
     let mut samples = scratch.floats(operation.sums());
     let macs = samples.len() * operation.kernel_bytes() / 2;
     let threads = if macs * 4 < PARALLEL_MACS { 1 } else { rayon::current_num_threads() };
-    let parts = cut::<f32, KERNELS>(operation, operation.output.width, operation.output.height, &mut samples, 1);
     let loops = Loops::new(isa);
-    if threads == 1 {
-        for part in parts {
-            compute(&walk, &data, loops, part);
-        }
-    } else {
-        parts.into_par_iter().with_max_len(1).for_each(|part| compute(&walk, &data, loops, part));
-    }
+    parts::each::<f32, KERNELS>(operation, elements, 1, &mut samples, threads, &|part| {
+        compute(&walk, &data, loops, part);
+    });
     super::super::super::stream(operation, Samples::Float(samples))
 }
 
@@ -88,7 +86,7 @@ fn compute(walk: &Walk<'_>, data: &[Datum], loops: Loops, mut part: Part<'_, f32
         let surface_lanes = operation.atomic_k;
         for (index, sums) in sums.iter().enumerate() {
             let at = ((y + index / 2) * width + x + index % 2) * surface_lanes;
-            for (surface, to) in part.surfaces.iter_mut().enumerate() {
+            for (surface, to) in part.surfaces().iter_mut().enumerate() {
                 for (lane, to) in to[at..at + surface_lanes].iter_mut().enumerate() {
                     *to = f32::from_bits(sums.get(surface * surface_lanes + lane).to_fp32());
                 }

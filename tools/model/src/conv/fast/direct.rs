@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Direct convolution of int8: panels of kernels times tiles of pixels, a strip of tiles at a time.
+//!
+//! A strip's sums stay in the first-level cache until a [`Sink`] has taken them.
+
+use std::cell::RefCell;
+
+use super::super::cbuf::Input;
+use super::super::operation::Operation;
+use super::super::reference::deliver;
+use super::aligned::Aligned;
+use super::parts::{self, Part};
+use super::shape::{self, Shape};
+use super::sink::{Place, Sink};
+use super::{Kernel, PARALLEL_MACS};
+
+/// Sums of a surface that a sink takes at a time.
+const CHUNK: usize = 1024;
+/// Most pixels of a tile.
+const TILE: usize = 14;
+/// Most panels that one surface has.
+const PANELS: usize = 2;
+
+/// What a thread needs for a part.
+#[derive(Default)]
+struct Room {
+    panel: Aligned,
+    strip: Aligned,
+    surface: Aligned,
+}
+
+thread_local! {
+    static ROOM: RefCell<Room> = RefCell::new(Room::default());
+}
+
+/// Computes the sums and gives them to `sink`; `out` has an element for each of the operation's sums.
+pub(super) fn run<K: Kernel<N>, const N: usize, S: Sink>(
+    data: &mut Aligned,
+    operation: &Operation,
+    input: &Input<'_>,
+    weights: &[u8],
+    sink: &S,
+    out: &mut [S::Out],
+) {
+    let shape = Shape::new(operation, K::GROUP);
+    let macs = out.len() * shape.depth();
+    let threads = if macs < PARALLEL_MACS { 1 } else { rayon::current_num_threads() };
+    let data = data.get::<K::Data>(shape.elements(operation));
+    shape::copy(operation, &shape, input, data, threads);
+    let data = &*data;
+    // Joined lines can be cut anywhere.
+    let joined = shape.height == 1;
+    let (width, height) = if joined { (1, shape.width) } else { (shape.width, shape.height) };
+    parts::each::<S::Out, N>(operation, width, height, out, threads, &|part| {
+        ROOM.with_borrow_mut(|room| Work { operation, shape: &shape, data, sink }.part::<K, N>(room, weights, part));
+    });
+}
+
+struct Work<'a, D, S> {
+    operation: &'a Operation,
+    shape: &'a Shape,
+    data: &'a [D],
+    sink: &'a S,
+}
+
+impl<D, S: Sink> Work<'_, D, S> {
+    /// Computes a part of the output.
+    fn part<K: Kernel<N, Data = D>, const N: usize>(
+        &self,
+        room: &mut Room,
+        weights: &[u8],
+        mut part: Part<'_, S::Out>,
+    ) {
+        let Self { operation, shape, .. } = *self;
+        let lanes = operation.atomic_k;
+        // Wide surfaces have the kernels of several panels.
+        let panels = (lanes / N).clamp(1, PANELS);
+        let depth = shape.depth();
+        let packed = room.panel.get::<K::Weight>(depth * N * panels);
+        let mut starts = [[0; N]; PANELS];
+        for (panel, (packed, start)) in packed.chunks_exact_mut(depth * N).zip(&mut starts).enumerate() {
+            // SAFETY: `run` chose an instruction set that the machine has.
+            unsafe { K::pack(operation, shape, weights, part.kernel + panel * N, packed, start) };
+        }
+        let packed = &*packed;
+        let (batch, kernel) = (part.batch, part.kernel);
+        let place = |index: usize, first: usize| Place { batch, surface: kernel / lanes + index, first, index };
+        for index in 0..part.surfaces().len() {
+            self.sink.begin(place(index, 0));
+        }
+
+        // Tiles of nearly one size: none is left so small that it does not fill the pipeline.
+        let joined = shape.height == 1;
+        let (rows, width) = if joined { (1, part.lines) } else { (part.lines, shape.width) };
+        let tiles = width.div_ceil(K::PIXELS);
+        let per_strip = (CHUNK / lanes / K::PIXELS).max(1);
+        let strip = room.strip.get::<i32>(per_strip * K::PIXELS * N * panels);
+        let surface_sums = room.surface.get::<i32>(per_strip * K::PIXELS * lanes);
+        for y in 0..rows {
+            let (line, before) = if joined { (0, part.line) } else { (part.line + y, 0) };
+            let from = batch * shape.cube() + line * shape.step_y + before * shape.step_x;
+            for first_tile in (0..tiles).step_by(per_strip) {
+                let edge = |tile: usize| width * tile / tiles;
+                let last_tile = tiles.min(first_tile + per_strip);
+                let (x, end) = (edge(first_tile), edge(last_tile));
+                let strip = &mut strip[..(end - x) * N * panels];
+                for (panel, sums) in strip.chunks_exact_mut((end - x) * N).enumerate() {
+                    let packed = &packed[panel * depth * N..][..depth * N];
+                    let sums = sums.as_chunks_mut::<N>().0;
+                    for tile in first_tile..last_tile {
+                        let (at, end) = (edge(tile), edge(tile + 1));
+                        let sums = &mut sums[at - x..end - x];
+                        self.tile::<K, N>(&self.data[from + at * shape.step_x..], packed, &starts[panel], sums);
+                    }
+                }
+                if operation.clip_truncate != 0 {
+                    for sum in &mut *strip {
+                        *sum = deliver(i64::from(*sum), operation.clip_truncate).0;
+                    }
+                }
+                let strip = &*strip;
+                let (own, pixels) = (y * width + x, end - x);
+                let element = (line * shape.width) + before + x;
+                for (index, surface) in part.surfaces().iter_mut().enumerate() {
+                    let out = &mut surface[own * lanes..][..pixels * lanes];
+                    let sums = match lanes {
+                        _ if lanes == N => strip,
+                        _ => {
+                            let gathered = &mut surface_sums[..pixels * lanes];
+                            gather::<N>(strip, pixels, lanes, index, gathered);
+                            gathered
+                        }
+                    };
+                    self.sink.take(place(index, element), sums, out);
+                }
+            }
+        }
+    }
+
+    /// Computes a tile: as many pixels as `sums` has.
+    #[inline]
+    fn tile<K: Kernel<N, Data = D>, const N: usize>(
+        &self,
+        data: &[D],
+        packed: &[K::Weight],
+        start: &[i32; N],
+        sums: &mut [[i32; N]],
+    ) {
+        const { assert!(K::PIXELS <= TILE) };
+        let Shape { step_x, ref runs, .. } = *self.shape;
+        assert!(data.len() >= (sums.len() - 1) * step_x + self.shape.reach());
+        assert!(packed.len() >= self.shape.depth() * N);
+        // SAFETY: `run` chose an instruction set that the machine has; lengths were checked just now; tiles have at
+        // least one and at most `PIXELS` pixels; runs have lengths of whole groups.
+        unsafe { K::tile(sums.len(), data, step_x, runs, packed, start, sums) };
+    }
+}
+
+/// A surface's sums of a strip whose panels have more or fewer kernels than the surface.
+fn gather<const N: usize>(strip: &[i32], pixels: usize, lanes: usize, index: usize, to: &mut [i32]) {
+    if lanes < N {
+        for (to, sums) in to.chunks_exact_mut(lanes).zip(strip.chunks_exact(N)) {
+            to.copy_from_slice(&sums[index * lanes..][..lanes]);
+        }
+        return;
+    }
+    for (panel, sums) in strip.chunks_exact(pixels * N).enumerate() {
+        for (to, sums) in to.chunks_exact_mut(lanes).zip(sums.chunks_exact(N)) {
+            to[panel * N..][..N].copy_from_slice(sums);
+        }
+    }
+}

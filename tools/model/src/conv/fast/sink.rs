@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What takes a convolution's sums: a stream that keeps them, or SDP while they are still in the first-level cache.
+
+/// Some elements of a surface, one after another, lines joined.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// The cube.
+    pub batch: usize,
+    /// The surface.
+    pub surface: usize,
+    /// Number of the first element in its surface.
+    pub first: usize,
+    /// The surface's number in its part.
+    pub index: usize,
+}
+
+/// What takes sums.
+pub trait Sink: Sync {
+    /// What becomes of a sum.
+    type Out: Copy + Default + Send;
+
+    /// A thread is about to give this surface's elements, some at a time.
+    fn begin(&self, place: Place);
+
+    /// Takes the sums of some elements, all lanes of each, and writes what becomes of them.
+    fn take(&self, place: Place, sums: &[i32], out: &mut [Self::Out]);
+}
+
+/// Keeps sums as they are.
+#[derive(Debug)]
+pub struct Keep;
+
+impl Sink for Keep {
+    type Out = i32;
+
+    fn begin(&self, _: Place) {}
+
+    fn take(&self, _: Place, sums: &[i32], out: &mut [i32]) {
+        out.copy_from_slice(sums);
+    }
+}

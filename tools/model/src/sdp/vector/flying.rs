@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! SDP behind a convolution: takes sums some elements at a time, while they are in the first-level cache.
+//!
+//! Its bytes are written to memory when all are computed: neither the convolution nor SDP reads what the operation has
+//! written, also where input or operands lie where the output goes.
+
+use std::cell::RefCell;
+use std::sync::Mutex;
+
+use nvdla_uapi::config::Config;
+use nvdla_uapi::reg::values::Precision;
+
+use super::super::operation::{Destination, Operation, Place};
+use super::super::{State, Tally};
+use super::load::Data;
+use super::lookup::Joint;
+use super::plan::{Feed, Plan};
+use super::process::{self, Job, Short};
+use super::walk::{emit, feature_bytes_mut, joint, short, At, Settings, Walk};
+use super::Scratch;
+use crate::conv::fast::sink;
+use crate::lut::Tables;
+use crate::memory::{Fault, Memory, Stop};
+use crate::registers::Registers;
+use crate::stream::{Done, Form, Stream};
+
+thread_local! {
+    /// A thread's rooms, one for each surface of the part that it computes.
+    static ROOMS: RefCell<Vec<Box<Scratch>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// An operation on int8 sums that come a few at a time.
+pub(crate) struct OnFlying<'s> {
+    operation: Operation,
+    plan: Plan,
+    tables: &'s Tables,
+    joint: Option<Joint>,
+    short: Option<Short>,
+    walk: Walk,
+    place: Place,
+    settings: Settings,
+}
+
+impl<'s> OnFlying<'s> {
+    /// The operation, where it is one whose int8 output goes to memory.
+    pub(crate) fn new(
+        state: &'s mut State,
+        config: &Config,
+        rdma: &Registers,
+        sdp: &Registers,
+        form: Form,
+    ) -> Result<Option<Self>, Stop> {
+        Self::with(Settings::detect(), state, config, rdma, sdp, form)
+    }
+
+    /// [`Self::new`] with these settings.
+    pub(in super::super) fn with(
+        settings: Settings,
+        state: &'s mut State,
+        config: &Config,
+        rdma: &Registers,
+        sdp: &Registers,
+        form: Form,
+    ) -> Result<Option<Self>, Stop> {
+        let operation = Operation::of(config, rdma, sdp, Some(form))?;
+        let Destination::Memory(place) = operation.destination else { return Ok(None) };
+        if operation.processing != Precision::Int8 || operation.output != Precision::Int8 {
+            return Ok(None);
+        }
+        let plan = Plan::new(&operation);
+        let walk = Walk::new(&operation, &plan);
+        let State { tables, scratch } = state;
+        let scratch = scratch.get_or_insert_with(Scratch::new);
+        let joint = joint(&operation, tables);
+        let mut flying = Self { operation, plan, tables, joint, short: None, walk, place, settings };
+        let short = short(&flying.walk, &flying.job(), scratch);
+        flying.short = short;
+        Ok(Some(flying))
+    }
+
+    fn job(&self) -> Job<'_> {
+        Job {
+            operation: &self.operation,
+            plan: &self.plan,
+            short: self.short.as_ref(),
+            joint: self.joint.as_ref(),
+            tables: self.tables,
+            instructions: self.settings.instructions,
+        }
+    }
+
+    /// What takes a convolution's sums, reading operands from `memory`.
+    pub(crate) fn sink<'o>(&'o self, memory: &'o dyn Memory) -> Sink<'o> {
+        Sink { flying: self, job: self.job(), memory, found: Mutex::default() }
+    }
+
+    /// Writes the output, and says what was counted.
+    pub(crate) fn finish(
+        &self,
+        found: &Found,
+        bytes: &[u8],
+        memory: &mut dyn Memory,
+    ) -> Result<Done<Option<Stream>>, Stop> {
+        if let Some((_, fault)) = found.fault {
+            return Err(fault.into());
+        }
+        let Walk { surfaces, lines, atoms, .. } = self.walk;
+        let line_bytes = self.place.cube.atoms().span(atoms);
+        for (number, bytes) in bytes.chunks_exact(line_bytes).enumerate() {
+            let (line, surface) = (number % lines, number / lines % surfaces);
+            let at = At { batch: number / lines / surfaces, surface, line, x: 0, atoms };
+            feature_bytes_mut(&self.place, at, memory)?.copy_from_slice(bytes);
+        }
+        Ok(found.tally.finish(&self.operation, None))
+    }
+}
+
+/// What was found while sums were taken.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    tally: Tally,
+    /// The first element of the output whose operands lie outside memory, and how.
+    fault: Option<((usize, usize, usize), Fault)>,
+}
+
+/// Takes sums.
+pub(crate) struct Sink<'o> {
+    flying: &'o OnFlying<'o>,
+    job: Job<'o>,
+    memory: &'o dyn Memory,
+    found: Mutex<Found>,
+}
+
+impl Sink<'_> {
+    /// What was found.
+    pub(crate) fn found(self) -> Found {
+        self.found.into_inner().unwrap_or_default()
+    }
+
+    fn fail(&self, place: sink::Place, fault: Fault) {
+        let Ok(mut found) = self.found.lock() else { return };
+        let key = (place.batch, place.surface, place.first);
+        if found.fault.is_none_or(|(first, _)| key < first) {
+            found.fault = Some((key, fault));
+        }
+    }
+}
+
+impl sink::Sink for Sink<'_> {
+    type Out = u8;
+
+    fn begin(&self, place: sink::Place) {
+        let result = ROOMS.with_borrow_mut(|rooms| {
+            while rooms.len() <= place.index {
+                rooms.push(Scratch::new());
+            }
+            let Self { flying, job, memory, .. } = self;
+            let scratch = &mut rooms[place.index];
+            if let Some(Short::Int(fused)) = job.short {
+                let length = flying.walk.chunk.min(flying.walk.atoms) * job.operation.lanes;
+                for slot in fused.slots() {
+                    if let Some(Feed::One(operand)) = job.plan.feeds[slot as usize] {
+                        scratch.operands[slot as usize].0[..length].fill(operand);
+                    }
+                }
+            }
+            flying.walk.load_kernels(job, scratch, place.surface, *memory)
+        });
+        if let Err(fault) = result {
+            self.fail(place, fault);
+        }
+    }
+
+    fn take(&self, place: sink::Place, sums: &[i32], out: &mut [u8]) {
+        let Self { flying, job, memory, .. } = self;
+        let (lanes, walk) = (job.operation.lanes, &flying.walk);
+        let mut tally = Tally::default();
+        ROOMS.with_borrow_mut(|rooms| {
+            let scratch = &mut rooms[place.index];
+            let (mut done, count) = (0, sums.len() / lanes);
+            while done < count {
+                let (at, atoms) = walk.at(place.batch, place.surface, place.first + done, count - done);
+                let range = done * lanes..(done + atoms) * lanes;
+                let data = Data::Ints(&sums[range.clone()]);
+                if let Err(fault) = walk.load_elements(job, scratch, at, *memory) {
+                    return self.fail(sink::Place { first: place.first + done, ..place }, fault);
+                }
+                let out = &mut out[range];
+                if let Some(short) = job.short {
+                    process::process_short(job.instructions, short, &scratch.operands, data, out);
+                } else {
+                    process::process(job.instructions, job, scratch, data, atoms * lanes, &mut tally);
+                    emit(job, scratch, out);
+                }
+                done += atoms;
+            }
+        });
+        if tally != Tally::default() {
+            if let Ok(mut found) = self.found.lock() {
+                found.tally.add(&tally);
+            }
+        }
+    }
+}
