@@ -287,15 +287,44 @@ impl<const N: usize> Accumulators<N> {
         (self.exponents[index], self.mantissas[index]) = (i64::from(one.exponent), one.mantissa);
     }
 
-    /// Adds a step's sums, at these quarters of their exponents, to all of them.
+    /// Adds a step's sums, at these quarters of their exponents, to the first `count` of them and some more.
     #[inline(always)]
     #[allow(clippy::inline_always)]
-    pub fn add_all(&mut self, quarters: &[i8; N], sums: &[i64; N]) {
-        for i in 0..N {
-            let exponent = 4 * i64::from(quarters[i]);
-            (self.exponents[i], self.mantissas[i]) = add_lane(self.exponents[i], self.mantissas[i], exponent, sums[i]);
+    pub fn add_first(&mut self, quarters: &[i8; N], sums: &[i64; N], count: usize) {
+        const TOGETHER: usize = 16;
+        for first in (0..count.min(N)).step_by(TOGETHER) {
+            for i in first..N.min(first + TOGETHER) {
+                let (exponent, own, sum) = (4 * i64::from(quarters[i]), self.mantissas[i], sums[i]);
+                (self.exponents[i], self.mantissas[i]) = add_lane(self.exponents[i], own, exponent, sum);
+            }
         }
     }
+
+    /// [`Accumulator::to_fp32`] of all of them.
+    #[inline(always)]
+    #[allow(clippy::inline_always)]
+    pub fn to_fp32(&self) -> [u32; N] {
+        let mut out = [0; N];
+        for (out, (&exponent, &mantissa)) in out.iter_mut().zip(self.exponents.iter().zip(&self.mantissas)) {
+            *out = fp32_lane(exponent, mantissa);
+        }
+        out
+    }
+}
+
+/// [`Accumulator::to_fp32`] without branches, for many lanes side by side.
+#[inline(always)]
+#[allow(clippy::inline_always)]
+const fn fp32_lane(exponent: i64, mantissa: i64) -> u32 {
+    let magnitude = mantissa.unsigned_abs();
+    let fraction = (magnitude >> 15) + (magnitude >> 14 & 1);
+    // The smallest mantissa has one bit more than its negative, as one has that was rounded up to it.
+    let carry = fraction >> 24;
+    let expo = if magnitude == 0 { 0 } else { exponent as u64 + 64 };
+    let number = ((expo + carry) & 0xff) << 23 | (fraction >> carry) & 0x7f_ffff;
+    let nan = 0xff << 23 | (mantissa >> (MANTISSA - 11)) as u64 & 0x3ff;
+    let sign = (mantissa as u64) >> 63 << 31;
+    (sign | if exponent == 255 { nan } else { number }) as u32
 }
 
 /// [`Accumulator::add`] of a sum without branches, for many lanes side by side.
@@ -432,11 +461,23 @@ mod tests {
                 for (alone, (sum, quarter)) in alone.iter_mut().zip(sums.iter().zip(quarters)) {
                     alone.add(Partial::Sum { exponent: 4 * quarter as u32, mantissa: *sum });
                 }
-                together.add_all(&quarters, &sums);
+                together.add_first(&quarters, &sums, 8);
                 for (i, alone) in alone.iter().enumerate() {
                     assert_eq!(together.get(i), *alone, "{quarters:?} {sums:?}");
                 }
+                assert_eq!(together.to_fp32(), alone.map(Accumulator::to_fp32));
             }
+        }
+    }
+
+    #[test]
+    fn the_edges_are_delivered_alike() {
+        let mantissas =
+            [0, 1, -1, (1 << 39) - 1, -1 << 39, 1 - (1 << 39), (1 << 39) - (1 << 14), (1 << 38) + (1 << 14)];
+        for exponent in [0, 1, 190, 191, 254, 255] {
+            let all = Accumulators::<8> { exponents: [exponent; 8], mantissas };
+            let each = mantissas.map(|mantissa| Accumulator { exponent: exponent as u32, mantissa }.to_fp32());
+            assert_eq!(all.to_fp32(), each, "{exponent}");
         }
     }
 

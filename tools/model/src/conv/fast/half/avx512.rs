@@ -16,6 +16,10 @@ use super::tables::Tables;
 
 /// Products of 28 bits whose sum fits 32.
 const CHUNK: usize = 7;
+/// Chunks whose products a byte can count.
+const CHUNKS: usize = 36;
+/// The largest shift of the sums, in quarters: what lies further below is taken one by one.
+const FARTHEST: u32 = 7;
 
 /// The largest exponent of each kernel's products.
 ///
@@ -63,62 +67,85 @@ fn quarters<const Q: usize>(lanes: &[Lane], active: &[Active], largest: &[i8; KE
     let tables = Tables::get();
     *sums = [0; KERNELS];
     let top = load(largest);
-    let one = _mm512_set1_epi32(1);
     let wanted = if Q == 4 { u64::MAX } else { (1 << (16 * Q)) - 1 };
     let mut later = Later::new();
-    for chunk in active.chunks(CHUNK) {
-        let mut acc = [_mm512_setzero_si512(); Q];
-        // Far products wait until the accumulators have left the registers.
-        let mut fars = [0; CHUNK];
-        for (active, far_kernels) in chunk.iter().zip(&mut fars) {
-            let lane = &lanes[active.lane as usize];
-            let exponents = _mm512_add_epi8(load(&lane.exponent), _mm512_set1_epi8(active.exponent));
-            let distance = _mm512_sub_epi8(top, exponents);
-            let counts = _mm512_cmplt_epi8_mask(distance, _mm512_set1_epi8(8)) & wanted;
-            *far_kernels = _mm512_cmpgt_epi8_mask(distance, _mm512_set1_epi8(2)) & counts;
-            let by_4 = _mm512_cmpeq_epi8_mask(distance, _mm512_set1_epi8(1));
-            let by_8 = _mm512_cmpeq_epi8_mask(distance, _mm512_set1_epi8(2));
-            let (byte, bit) = (load(&lane.byte), load(&lane.bit));
-            let row_4 = load(&tables.by_4[active.row_4()].0);
-            let row_8 = load(&tables.by_8[active.row_8()].0);
-            let below_4 = _mm512_test_epi8_mask(_mm512_permutexvar_epi8(byte, row_4), bit);
-            let below_8 = _mm512_test_epi8_mask(_mm512_permutexvar_epi8(byte, row_8), bit);
-            let below = (by_4 & below_4 | by_8 & below_8) & wanted;
-            let shift = _mm512_slli_epi16(_mm512_and_si512(distance, _mm512_set1_epi8(7)), 2);
-            // The datum beside the weight's low half, zero beside its sign.
-            let datum = _mm512_set1_epi32(i32::from(active.significand as u16));
-            let shifts: [__m128i; 4] = [
-                _mm512_castsi512_si128(shift),
-                _mm512_extracti32x4_epi32(shift, 1),
-                _mm512_extracti32x4_epi32(shift, 2),
-                _mm512_extracti32x4_epi32(shift, 3),
-            ];
-            for q in 0..Q {
-                // SAFETY: 16 significands of 64.
-                let weights = unsafe { _mm256_loadu_si256(lane.significand.as_ptr().add(16 * q).cast()) };
-                let product = _mm512_madd_epi16(_mm512_cvtepi16_epi32(weights), datum);
-                let product = _mm512_srav_epi32(product, _mm512_cvtepu8_epi32(shifts[q]));
-                acc[q] = _mm512_mask_add_epi32(acc[q], (counts >> (16 * q)) as u16, acc[q], product);
-                acc[q] = _mm512_mask_sub_epi32(acc[q], (below >> (16 * q)) as u16, acc[q], one);
+    let mut wide = [[_mm512_setzero_si512(); 2]; Q];
+    for active in active.chunks(CHUNK * CHUNKS) {
+        // How many of each kernel's products are one below, in bytes.
+        let mut below = _mm512_setzero_si512();
+        for chunk in active.chunks(CHUNK) {
+            let mut acc = [_mm512_setzero_si512(); Q];
+            // Far products wait until the accumulators have left the registers.
+            let mut fars = [0; CHUNK];
+            for (active, far_kernels) in chunk.iter().zip(&mut fars) {
+                let lane = &lanes[active.lane as usize];
+                let exponents = _mm512_add_epi8(load(&lane.exponent), _mm512_set1_epi8(active.exponent));
+                let distance = _mm512_sub_epi8(top, exponents);
+                // A zero's distance is larger than any other.
+                let far = _mm512_cmpgt_epi8_mask(distance, _mm512_set1_epi8(2));
+                *far_kernels = _mm512_mask_cmplt_epi8_mask(far & wanted, distance, _mm512_set1_epi8(32));
+                let by_4 = _mm512_cmpeq_epi8_mask(distance, _mm512_set1_epi8(1));
+                let by_8 = _mm512_cmpeq_epi8_mask(distance, _mm512_set1_epi8(2));
+                let (byte, bit) = (load(&lane.byte), load(&lane.bit));
+                let row_4 = load(&tables.by_4[active.row_4()].0);
+                let row_8 = load(&tables.by_8[active.row_8()].0);
+                let below_4 = _mm512_mask_test_epi8_mask(by_4, _mm512_permutexvar_epi8(byte, row_4), bit);
+                let below_8 = _mm512_mask_test_epi8_mask(by_8, _mm512_permutexvar_epi8(byte, row_8), bit);
+                below = _mm512_mask_sub_epi8(below, below_4 | below_8, below, _mm512_set1_epi8(-1));
+                let shift = _mm512_slli_epi16(_mm512_min_epu8(distance, _mm512_set1_epi8(FARTHEST as i8)), 2);
+                let shifts = Bytes::of(shift);
+                // The datum beside the weight's low half, zero beside its sign.
+                let datum = _mm512_set1_epi32(i32::from(active.significand as u16));
+                for (q, acc) in acc.iter_mut().enumerate() {
+                    // SAFETY: 16 significands of 64, and 16 bytes of 64.
+                    let (weights, shift) = unsafe {
+                        let weights = lane.significand.as_ptr().add(16 * q);
+                        (_mm256_loadu_si256(weights.cast()), _mm_load_si128(shifts.0.as_ptr().add(16 * q).cast()))
+                    };
+                    let product = _mm512_madd_epi16(_mm512_cvtepi16_epi32(weights), datum);
+                    *acc = _mm512_add_epi32(*acc, _mm512_srav_epi32(product, _mm512_cvtepu8_epi32(shift)));
+                }
             }
-        }
-        for (q, acc) in acc.iter().enumerate() {
-            let halves = [_mm512_castsi512_si256(*acc), _mm512_extracti64x4_epi64(*acc, 1)];
-            for (index, half) in halves.into_iter().enumerate() {
-                // SAFETY: 8 sums of 64.
-                unsafe {
-                    let to = sums.as_mut_ptr().add(16 * q + 8 * index).cast::<__m512i>();
-                    _mm512_storeu_si512(to, _mm512_add_epi64(_mm512_loadu_si512(to), _mm512_cvtepi32_epi64(half)));
+            for (wide, acc) in wide.iter_mut().zip(&acc) {
+                wide[0] = _mm512_add_epi64(wide[0], _mm512_cvtepi32_epi64(_mm512_castsi512_si256(*acc)));
+                wide[1] = _mm512_add_epi64(wide[1], _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(*acc, 1)));
+            }
+            for (active, far) in chunk.iter().zip(fars) {
+                if far != 0 {
+                    later.push(&lanes[active.lane as usize], *active, largest, far, sums);
                 }
             }
         }
-        for (active, far) in chunk.iter().zip(fars) {
-            if far != 0 {
-                later.push(&lanes[active.lane as usize], *active, largest, far, sums);
-            }
+        let below = Bytes::of(below);
+        for (index, wide) in wide.as_flattened_mut().iter_mut().enumerate() {
+            // SAFETY: 8 bytes of 64.
+            let below = unsafe { _mm_loadl_epi64(below.0.as_ptr().add(8 * index).cast()) };
+            *wide = _mm512_sub_epi64(*wide, _mm512_cvtepu8_epi64(below));
         }
     }
     later.add(sums);
+    for (index, wide) in wide.as_flattened().iter().enumerate() {
+        // SAFETY: 8 sums of 64.
+        unsafe {
+            let to = sums.as_mut_ptr().add(8 * index).cast::<__m512i>();
+            _mm512_storeu_si512(to, _mm512_add_epi64(_mm512_loadu_si512(to), *wide));
+        }
+    }
+}
+
+/// A vector's bytes in memory.
+#[repr(align(64))]
+struct Bytes([u8; KERNELS]);
+
+impl Bytes {
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    fn of(vector: __m512i) -> Self {
+        let mut bytes = Self([0; KERNELS]);
+        // SAFETY: 64 bytes.
+        unsafe { _mm512_store_si512(bytes.0.as_mut_ptr().cast(), vector) };
+        bytes
+    }
 }
 
 /// Products that lie further below than the tables say, 16 at a time.
@@ -163,10 +190,13 @@ impl Later {
         let mut differences = [0i32; BATCH];
         for (i, difference) in differences.iter_mut().enumerate() {
             let (weight, data) = (i32::from(self.weights[i]), i32::from(self.data[i]));
-            let shift = self.shifts[i] & 31;
+            let shift = self.shifts[i];
             let (sum, carry) = half::booth_lane((weight ^ data) < 0, weight.unsigned_abs(), data.unsigned_abs());
-            let product = (sum >> shift).wrapping_add(carry >> shift).wrapping_sub(half::BOOTH_OFFSET >> shift);
-            *difference = product as i32 - ((weight * data) >> shift);
+            let by = shift & 31;
+            let product = (sum >> by).wrapping_add(carry >> by).wrapping_sub(half::BOOTH_OFFSET >> by);
+            // A shift by 32 and more leaves nothing.
+            let product = if shift < 32 { product as i32 } else { 0 };
+            *difference = product - ((weight * data) >> shift.min(4 * FARTHEST));
         }
         for (difference, kernel) in differences.iter().zip(self.kernels).take(self.count) {
             sums[usize::from(kernel) % KERNELS] += i64::from(*difference);
@@ -184,11 +214,25 @@ pub fn fill(lane: &mut Lane, weights: &[u16; KERNELS]) {
     lane.set_all(weights);
 }
 
-/// Adds a step to the accumulators.
+/// Adds a step to the accumulators of the first `kernels`.
 ///
 /// # Safety
 /// The machine has AVX-512 ([`super::super::Isa::Avx512`]).
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512cd,avx512vl")]
-pub fn accumulate(accumulators: &mut Accumulators<KERNELS>, largest: &[i8; KERNELS], sums: &[i64; KERNELS]) {
-    accumulators.add_all(largest, sums);
+pub fn accumulate(
+    accumulators: &mut Accumulators<KERNELS>,
+    largest: &[i8; KERNELS],
+    sums: &[i64; KERNELS],
+    kernels: usize,
+) {
+    accumulators.add_first(largest, sums, kernels);
+}
+
+/// What the accumulators deliver.
+///
+/// # Safety
+/// The machine has AVX-512 ([`super::super::Isa::Avx512`]).
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+pub fn deliver(accumulators: &Accumulators<KERNELS>) -> [u32; KERNELS] {
+    accumulators.to_fp32()
 }

@@ -36,7 +36,8 @@ type Sum = fn(&[Lane], &[Active], &[i8; KERNELS], usize, &mut [i64; KERNELS]);
 struct Loops {
     largest: fn(&[Lane], &[Active]) -> [i8; KERNELS],
     sum: Sum,
-    accumulate: fn(&mut Accumulators<KERNELS>, &[i8; KERNELS], &[i64; KERNELS]),
+    accumulate: fn(&mut Accumulators<KERNELS>, &[i8; KERNELS], &[i64; KERNELS], usize),
+    deliver: fn(&Accumulators<KERNELS>) -> [u32; KERNELS],
     fill: fn(&mut Lane, &[u16; KERNELS]),
 }
 
@@ -52,7 +53,11 @@ impl Loops {
                     avx512::sum(lanes, active, largest, kernels, sums);
                 },
                 // SAFETY: as above.
-                accumulate: |accumulators, largest, sums| unsafe { avx512::accumulate(accumulators, largest, sums) },
+                accumulate: |accumulators, largest, sums, kernels| unsafe {
+                    avx512::accumulate(accumulators, largest, sums, kernels);
+                },
+                // SAFETY: as above.
+                deliver: |accumulators| unsafe { avx512::deliver(accumulators) },
                 // SAFETY: as above.
                 fill: |lane, weights| unsafe { avx512::fill(lane, weights) },
             },
@@ -65,14 +70,19 @@ impl Loops {
                     avx2_sum(lanes, active, largest, kernels, sums);
                 },
                 // SAFETY: as above.
-                accumulate: |accumulators, largest, sums| unsafe { avx2_accumulate(accumulators, largest, sums) },
+                accumulate: |accumulators, largest, sums, kernels| unsafe {
+                    avx2_accumulate(accumulators, largest, sums, kernels);
+                },
+                // SAFETY: as above.
+                deliver: |accumulators| unsafe { avx2_deliver(accumulators) },
                 // SAFETY: as above.
                 fill: |lane, weights| unsafe { avx2_fill(lane, weights) },
             },
             _ => Self {
                 largest: plain::largest,
                 sum: plain::sum,
-                accumulate: Accumulators::add_all,
+                accumulate: Accumulators::add_first,
+                deliver: Accumulators::to_fp32,
                 fill: Lane::set_all,
             },
         }
@@ -93,8 +103,19 @@ fn avx2_sum(lanes: &[Lane], active: &[Active], largest: &[i8; KERNELS], kernels:
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,lzcnt")]
-fn avx2_accumulate(accumulators: &mut Accumulators<KERNELS>, largest: &[i8; KERNELS], sums: &[i64; KERNELS]) {
-    accumulators.add_all(largest, sums);
+fn avx2_accumulate(
+    accumulators: &mut Accumulators<KERNELS>,
+    largest: &[i8; KERNELS],
+    sums: &[i64; KERNELS],
+    kernels: usize,
+) {
+    accumulators.add_first(largest, sums, kernels);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn avx2_deliver(accumulators: &Accumulators<KERNELS>) -> [u32; KERNELS] {
+    accumulators.to_fp32()
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -309,15 +330,16 @@ impl Work<'_> {
                     let largest = (self.loops.largest)(lanes, active);
                     let mut mantissas = [0; KERNELS];
                     (self.loops.sum)(lanes, active, &largest, kernels, &mut mantissas);
-                    (self.loops.accumulate)(sums, &largest, &mantissas);
+                    (self.loops.accumulate)(sums, &largest, &mantissas, kernels);
                 }
             }
             let lanes = operation.atomic_k;
             for (index, sums) in sums[..count].iter().enumerate() {
                 let at = (first + index) * lanes;
-                for (index, surface) in part.surfaces().iter_mut().enumerate() {
-                    for (lane, to) in surface[at..at + lanes].iter_mut().enumerate() {
-                        *to = f32::from_bits(sums.get(index * lanes + lane).to_fp32());
+                let delivered = (self.loops.deliver)(sums);
+                for (surface, from) in part.surfaces().iter_mut().zip(delivered.chunks_exact(lanes)) {
+                    for (to, &bits) in surface[at..at + lanes].iter_mut().zip(from) {
+                        *to = f32::from_bits(bits);
                     }
                 }
             }

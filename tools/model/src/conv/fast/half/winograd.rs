@@ -130,6 +130,6 @@ fn add_step(loops: Loops, lanes: &[Lane], step: &[Datum], kernels: usize, sums: 
         }
     }
     for (sums, out) in sums.iter_mut().zip(&out) {
-        (loops.accumulate)(sums, &largest, out);
+        (loops.accumulate)(sums, &largest, out, kernels);
     }
 }
