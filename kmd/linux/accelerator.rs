@@ -217,7 +217,15 @@ impl Accelerator {
 
     /// Nanoseconds that a task without a deadline may run.
     pub(crate) fn default_timeout_ns(&self) -> u64 {
-        u64::from(super::module_parameters::timeout_ms.value()) * 1_000_000
+        self.max_timeout_ns().min(u64::from(super::module_parameters::timeout_ms.value()) * 1_000_000)
+    }
+
+    /// Nanoseconds that a task may run whatever its deadline: a client cannot keep the device from the others for longer.
+    pub(crate) fn max_timeout_ns(&self) -> u64 {
+        match super::module_parameters::max_timeout_ms.value() {
+            0 => u64::MAX,
+            milliseconds => u64::from(milliseconds) * 1_000_000,
+        }
     }
 
     /// A new client's number.
@@ -470,6 +478,7 @@ impl Accelerator {
             let Some(task) = job.task.take() else { continue };
             let now = now_ns();
             let deadline = job.deadline.from(now, self.default_timeout_ns());
+            let deadline = deadline.min(now.saturating_add(self.max_timeout_ns()));
             let Job { sequence, places, fence, .. } = job;
             state.running = Some(Running { client, sequence, places, fence, started_ns: now });
             // A fence that failed, or a deadline that passed while it was queued: the device is not asked.

@@ -171,6 +171,7 @@ fn query(_: &Device, registered: &Registered<'_>, args: &mut queue::Query, _: &F
     args.max_queued = queue::MAX_QUEUED;
     args.max_in_fences = queue::MAX_IN_FENCES;
     args.default_timeout_ns = accelerator.default_timeout_ns();
+    args.max_timeout_ns = accelerator.max_timeout_ns();
     Ok(())
 }
 

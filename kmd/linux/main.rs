@@ -63,5 +63,9 @@ module! {
             default: 10000,
             description: "Milliseconds that a task may run when it names no deadline",
         },
+        max_timeout_ms: u32 {
+            default: 60000,
+            description: "Milliseconds that a task may run whatever its deadline, 0 for no limit",
+        },
     },
 }

@@ -29,7 +29,7 @@ fn expected() -> BTreeMap<String, u64> {
         };
     }
     structure!(Query, "drm_nvdla_query", config hardware_version flags max_addresses max_tasks max_queued max_in_fences
-        default_timeout_ns);
+        default_timeout_ns max_timeout_ns);
     structure!(Address, "drm_nvdla_address", handle reserved offset);
     structure!(Task, "drm_nvdla_task", addresses num_addresses address_size flags reserved);
     structure!(Submit, "drm_nvdla_submit", tasks num_tasks task_size in_fences num_in_fences flags deadline_ns sequence

@@ -50,6 +50,8 @@ extern "C" {
  * @max_queued: most tasks of a client that are queued or running (out)
  * @max_in_fences: most fences that a submission may wait for (out)
  * @default_timeout_ns: nanoseconds that a task may run when it names no deadline (out)
+ * @max_timeout_ns: nanoseconds that a task may run whatever its deadline; all ones where the operator has set no limit
+ *	(out)
  *
  * All fields must be zero when passed in; the ioctl fails with %EINVAL otherwise.
  */
@@ -62,6 +64,7 @@ struct drm_nvdla_query {
 	__u32 max_queued;
 	__u32 max_in_fences;
 	__u64 default_timeout_ns;
+	__u64 max_timeout_ns;
 };
 
 /**
@@ -104,7 +107,7 @@ struct drm_nvdla_task {
  * @num_in_fences: entries of it, at most %NVDLA_MAX_IN_FENCES
  * @flags: %NVDLA_SUBMIT_OUT_FENCE
  * @deadline_ns: absolute nanoseconds of CLOCK_MONOTONIC by which each task must have ended once it runs; 0 for the
- *	driver's default
+ *	driver's default. No task runs for longer than &drm_nvdla_query.max_timeout_ns
  * @sequence: number of the last task, for &struct drm_nvdla_wait (out)
  * @out_fence: a sync_file of the last task, if asked for (out)
  * @reserved: zero

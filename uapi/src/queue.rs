@@ -53,6 +53,8 @@ pub struct Query {
     pub max_in_fences: u32,
     /// Nanoseconds that a task may run when it names no deadline.
     pub default_timeout_ns: u64,
+    /// Nanoseconds that a task may run whatever its deadline; `u64::MAX` where the operator has set no limit.
+    pub max_timeout_ns: u64,
 }
 
 /// A place in a buffer.
@@ -100,7 +102,8 @@ pub struct Submit {
     pub num_in_fences: u32,
     /// [`SUBMIT_OUT_FENCE`].
     pub flags: u32,
-    /// Absolute nanoseconds of `CLOCK_MONOTONIC` by which each task must have ended once it runs; 0 for the default.
+    /// Absolute nanoseconds of `CLOCK_MONOTONIC` by which each task must have ended once it runs; 0 for the default. No
+    /// task runs for longer than [`Query::max_timeout_ns`].
     pub deadline_ns: u64,
     /// Sequence number of the last task, for [`Wait`] (out).
     pub sequence: u64,
@@ -165,7 +168,7 @@ impl Task {
     }
 }
 
-const _: () = assert!(size_of::<Query>() == 64 && offset_of!(Query, default_timeout_ns) == 56);
+const _: () = assert!(size_of::<Query>() == 72 && offset_of!(Query, max_timeout_ns) == 64);
 const _: () = assert!(size_of::<Address>() == 16 && offset_of!(Address, offset) == 8);
 const _: () = assert!(size_of::<Task>() == 24 && offset_of!(Task, flags) == 16);
 const _: () = assert!(size_of::<Submit>() == 56 && offset_of!(Submit, out_fence) == 48);

@@ -129,7 +129,8 @@ impl<'a, M: TaskMemory + ?Sized> Lists<'a, M> {
         Ok(desc::Operation::parse(op_type, &bytes)?)
     }
 
-    /// The surface descriptor of operation `index`.
+    /// The surface descriptor of operation `index`. Apart from its caller, so that the record's bytes leave the stack again.
+    #[inline(never)]
     pub(super) fn surface(&self, index: u32, op_type: OpType) -> Result<Surface, Reason> {
         let mut bytes = [0; Surface::SIZE];
         self.entry("surface list", self.network.surface_desc_index, index, &mut bytes)?;

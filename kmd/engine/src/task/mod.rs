@@ -68,19 +68,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Task<S> {
         let statistics = lists.statistics()?;
         let (used, tables) = storage.split_at_mut(operations as usize);
         let mut tables = Tables { slots: tables, first: operations, count: 0, last: [None; 2] };
-        for index in 0..operations {
-            let at = |reason| lists.locate(index, None, reason);
-            let entry = lists.graph_entry(index)?;
-            let mut operation = Operation::new(entry.op_type, index % lists.stride(), index / lists.stride());
-            let within = |reason| lists.locate(index, Some(entry.op_type), reason);
-            let context =
-                Context { config, memory, counted: statistics.is_some(), region: lists.region(index).map_err(within)? };
-            let descriptor = lists.operation(index, entry.op_type).map_err(within)?;
-            let surface = lists.surface(index, entry.op_type).map_err(within)?;
-            translate(&context, &lists, &mut tables, &mut operation, &descriptor, &surface).map_err(within)?;
-            lists.edges(&entry, index, &mut operation).map_err(within)?;
-            *used.get_mut(index as usize).ok_or_else(|| at(Reason::Slots { needed: 0, available: 0 }))? =
-                Slot::Operation(operation);
+        let context = Context { config, memory, counted: statistics.is_some(), region: None };
+        for (index, slot) in (0..operations).zip(used.iter_mut()) {
+            take(&context, &lists, &mut tables, index, slot)?;
         }
         let heads = graph::check(&lists, used)?;
         let waits_for_cdma = used.iter().filter_map(Slot::operation).any(|operation| {
@@ -152,6 +142,28 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Task<S> {
     pub(crate) fn slots_mut(&mut self) -> &mut [Slot] {
         self.slots.as_mut()
     }
+}
+
+/// Reads and validates an operation into its slot. Apart from its caller: in a kernel the stack is small, and what this
+/// needs is free again when the graph is looked at.
+#[inline(never)]
+fn take<M: TaskMemory + ?Sized>(
+    task: &Context<'_, M>,
+    lists: &Lists<'_, M>,
+    tables: &mut Tables<'_>,
+    index: u32,
+    slot: &mut Slot,
+) -> Result<(), Error> {
+    let entry = lists.graph_entry(index)?;
+    let within = |reason| lists.locate(index, Some(entry.op_type), reason);
+    let context = Context { region: lists.region(index).map_err(within)?, ..*task };
+    *slot = Slot::Operation(Operation::new(entry.op_type, index % lists.stride(), index / lists.stride()));
+    // What was just put there is there.
+    let Some(operation) = slot.operation_mut() else { return Ok(()) };
+    let descriptor = lists.operation(index, entry.op_type).map_err(within)?;
+    let surface = lists.surface(index, entry.op_type).map_err(within)?;
+    translate(&context, lists, tables, operation, &descriptor, &surface).map_err(within)?;
+    lists.edges(&entry, index, operation).map_err(within)
 }
 
 /// Turns an operation's descriptors into register values.

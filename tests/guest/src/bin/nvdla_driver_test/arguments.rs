@@ -117,6 +117,7 @@ fn query() -> Result<(), Failed> {
         Query { max_queued: 1, ..empty },
         Query { max_in_fences: 1, ..empty },
         Query { default_timeout_ns: 1, ..empty },
+        Query { max_timeout_ns: 1, ..empty },
     ];
     for mut query in wrong {
         refused(&format!("{query:?}"), call(node.fd(), QUERY, &mut query), Errno::EINVAL)?;

@@ -12,7 +12,9 @@ use std::time::Instant;
 use libtest_mimic::Failed;
 use nvdla_guest::control::Control;
 use nvdla_guest::node::Node;
-use nvdla_guest::work::Work;
+use nvdla_guest::work::{copying, Work};
+use nvdla_tests::drive::Measure;
+use nvdla_uapi::config::Config;
 
 use crate::expect::{ensure, equal, first};
 use crate::Test;
@@ -21,6 +23,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("register_accesses_of_an_operation", accesses),
     ("times_of_calls_and_tasks", times),
     ("times_within_a_task", within),
+    ("times_of_the_engine_alone", alone),
 ];
 
 /// The driver's trace events.
@@ -129,6 +132,30 @@ fn within() -> Result<(), Failed> {
         );
         times.sort_by(f64::total_cmp);
         println!("from {from} to {to}: {:.0} us", times[times.len() / 2]);
+    }
+    Ok(())
+}
+
+/// The mean time of a call, in microseconds.
+fn mean(mut call: impl FnMut()) -> f64 {
+    const CALLS: u32 = 2000;
+    let start = Instant::now();
+    for _ in 0..CALLS {
+        call();
+    }
+    start.elapsed().as_secs_f64() * 1e6 / f64::from(CALLS)
+}
+
+/// What remains of those times without a kernel: the same tasks, in this program, on a device that answers at once.
+fn alone() -> Result<(), Failed> {
+    let node = first()?;
+    let name = node.config()?;
+    let config = Config::by_name(&name).ok_or_else(|| format!("there is no {name}"))?;
+    for copies in [0, 1, 2] {
+        let task = copying(&node, copies)?.0.task();
+        let mut engine = Measure::new(config, task.parse(config)?);
+        let (validation, run) = (mean(|| drop(task.parse(config))), mean(|| engine.run()));
+        println!("the engine alone, a task of {copies} operations: {validation:.1} us to validate, {run:.1} us to run");
     }
     Ok(())
 }

@@ -43,6 +43,12 @@ fn limits() -> Result<(), Failed> {
     equal("queued tasks", query.max_queued, queue::MAX_QUEUED)?;
     equal("fences", query.max_in_fences, queue::MAX_IN_FENCES)?;
     ensure!(query.default_timeout_ns > 0, "tasks have no time");
+    ensure!(
+        query.max_timeout_ns >= query.default_timeout_ns,
+        "a task may run for {} ns at most, without a deadline for {} ns",
+        query.max_timeout_ns,
+        query.default_timeout_ns
+    );
     ensure!(query.hardware_version > 0, "no version");
     Ok(())
 }

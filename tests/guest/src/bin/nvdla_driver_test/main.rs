@@ -18,6 +18,7 @@ mod leaks;
 mod queue;
 mod removal;
 mod sharing;
+mod sleep;
 
 use std::process::ExitCode;
 
@@ -41,7 +42,7 @@ fn main() -> ExitCode {
     arguments.test_threads = Some(1);
     // The output goes through a serial line, and may be kept.
     arguments.color.get_or_insert(libtest_mimic::ColorSetting::Never);
-    let groups: [(&str, &[Test]); 12] = [
+    let groups: [(&str, &[Test]); 13] = [
         ("identity", identity::TESTS),
         ("arguments", arguments::TESTS),
         ("buffers", buffers::TESTS),
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         ("figures", figures::TESTS),
         ("leaks", leaks::TESTS),
         ("removal", removal::TESTS),
+        ("sleep", sleep::TESTS),
         ("end", &[("kernel_has_no_complaint", kernel_has_no_complaint), ("no_memory_is_leaked", leaks::no_leak)]),
     ];
     let trials = groups

@@ -20,6 +20,7 @@ use crate::Test;
 pub(crate) const TESTS: &[Test] = &[
     ("rmmod_is_refused_while_the_node_is_open", module_in_use),
     ("rmmod_and_insmod", module),
+    ("no_task_runs_for_longer_than_the_operator_allows", longest),
     ("unbinding_an_idle_device_with_the_node_open", idle),
     ("unbinding_with_tasks_running_and_queued", busy),
     ("unbinding_wakes_who_waits", waiting),
@@ -58,16 +59,22 @@ fn remove() -> Result<(), Failed> {
     }
 }
 
-fn module() -> Result<(), Failed> {
+/// Takes the module out and puts it in again with these parameters; waits for its nodes.
+pub(crate) fn insert(parameters: &str) -> Result<(), Failed> {
     let before = nodes();
+    remove()?;
+    equal("nodes without the module", nodes(), Vec::new())?;
+    insert_module(parameters)?;
+    let start = Instant::now();
+    while nodes().len() < before.len() && start.elapsed() < Duration::from_secs(10) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    Ok(())
+}
+
+fn module() -> Result<(), Failed> {
     for round in 0..3 {
-        remove()?;
-        equal("nodes without the module", nodes(), Vec::new())?;
-        insert_module(if round == 1 { "timeout_ms=1234" } else { "" })?;
-        let start = Instant::now();
-        while nodes().len() < before.len() && start.elapsed() < Duration::from_secs(10) {
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        insert(if round == 1 { "timeout_ms=1234" } else { "" })?;
         let node = first()?;
         let timeout = node.query()?.default_timeout_ns;
         equal("the time of a task", timeout, if round == 1 { 1_234_000_000 } else { 10_000_000_000 })?;
@@ -75,6 +82,37 @@ fn module() -> Result<(), Failed> {
         works(&second()?)?;
     }
     Ok(())
+}
+
+/// The limit holds for a task with a long deadline and for one without; with no limit a task has the time that it asks for.
+fn longest() -> Result<(), Failed> {
+    const FOREVER: Options<'static> = Options { deadline_ns: u64::MAX, in_fences: &[], out_fence: false };
+    insert("max_timeout_ms=400")?;
+    {
+        let node = first()?;
+        let query = node.query()?;
+        equal("the times of a task", (query.default_timeout_ns, query.max_timeout_ns), (400_000_000, 400_000_000))?;
+        let control = Control::open(&node.device()?)?;
+        let work = Work::copies(&node, 1)?;
+        for options in [FOREVER, Options::default()] {
+            control.set(Knob::Hang, 1);
+            let start = Instant::now();
+            let sequence = work.submit(&node, options)?.sequence;
+            equal("the task's end", node.wait(sequence, 20)?, -libc::ETIMEDOUT)?;
+            let time = start.elapsed();
+            ensure!(time >= Duration::from_millis(400) && time < Duration::from_secs(5), "it ran for {time:?}");
+        }
+    }
+    insert("timeout_ms=100 max_timeout_ms=0")?;
+    {
+        let node = first()?;
+        equal("the longest time of a task", node.query()?.max_timeout_ns, u64::MAX)?;
+        let control = Control::open(&node.device()?)?;
+        let work = Work::copies(&node, 1)?;
+        control.set(Knob::Delay, 500_000);
+        equal("a slow task's end", node.wait(work.submit(&node, FOREVER)?.sequence, 20)?, 0)?;
+    }
+    insert("")
 }
 
 /// What an open file says once its device has gone.

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The machine sleeps while the device is used: what runs ends first, what is queued goes on afterwards, who waits is not
+//! told of it.
+//!
+//! The kernel's own test of sleep is used (`/sys/power/pm_test`): all programs are frozen and all devices suspended, and
+//! a second later they come back. A virtual machine has nothing that would wake it otherwise.
+
+use std::fs;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Failed;
+use nvdla_guest::control::{Control, Knob};
+use nvdla_guest::fence;
+use nvdla_guest::node::{now_ns, Options};
+use nvdla_guest::work::Work;
+
+use crate::expect::{ensure, equal, first, second};
+use crate::removal::insert;
+use crate::Test;
+
+pub(crate) const TESTS: &[Test] = &[
+    ("an_idle_device_sleeps_and_works_after_it", idle),
+    ("queued_tasks_go_on_after_the_sleep", queued),
+    ("who_waits_is_answered_after_the_sleep", waiting),
+    ("a_task_that_hangs_is_ended_before_the_sleep", hung),
+    ("the_sleep_is_called_off_while_a_task_runs_on", called_off),
+];
+
+/// Seconds of a sleep.
+const SECONDS: u64 = 1;
+
+/// Sends the machine to sleep, and comes back once it is awake.
+fn sleep() -> io::Result<()> {
+    fs::write("/sys/module/suspend/parameters/pm_test_delay", SECONDS.to_string())?;
+    let power = Path::new("/sys/power");
+    fs::write(power.join("pm_test"), "devices")?;
+    let result = fs::write(power.join("state"), "freeze");
+    fs::write(power.join("pm_test"), "none")?;
+    result
+}
+
+/// After a sleep both devices answer as before.
+fn both_work() -> Result<(), Failed> {
+    for node in [first()?, second()?] {
+        let mut work = Work::copies(&node, 2)?;
+        work.fill(17);
+        equal("a task's end", work.run(&node)?, 0)?;
+        work.check(17)?;
+    }
+    Ok(())
+}
+
+fn idle() -> Result<(), Failed> {
+    both_work()?;
+    for _ in 0..2 {
+        sleep()?;
+        both_work()?;
+    }
+    Ok(())
+}
+
+fn queued() -> Result<(), Failed> {
+    let node = first()?;
+    let control = Control::open(&node.device()?)?;
+    control.set(Knob::Delay, 300_000);
+    let mut works = Vec::new();
+    let mut fences = Vec::new();
+    for seed in 0..3 {
+        let mut work = Work::copies(&node, 1)?;
+        work.fill(seed);
+        let options = Options { out_fence: true, ..Options::default() };
+        fences.push(work.submit(&node, options)?.fence.ok_or("no fence")?);
+        works.push(work);
+    }
+    let start = now_ns();
+    sleep()?;
+    equal("the last task's end", node.wait(3, 20)?, 0)?;
+    let mut ends = Vec::new();
+    for (seed, (work, fence)) in works.iter_mut().zip(&fences).enumerate() {
+        work.check(seed as u8)?;
+        equal("a fence", fence::status(fence, 0)?, 1)?;
+        ends.push(fence::info(fence.as_raw_fd())?.timestamp_ns.saturating_sub(start));
+    }
+    // The task that was running ended first, and no other ran until the machine was awake.
+    let asleep = SECONDS * 1_000_000_000;
+    ensure!(ends[0] < asleep, "the running task was not waited for: the ends are {ends:?} ns after the start");
+    ensure!(ends[1] > ends[0] + asleep, "a task ran while the machine slept: the ends are {ends:?} ns after the start");
+    both_work()
+}
+
+fn waiting() -> Result<(), Failed> {
+    let node = first()?;
+    let control = Control::open(&node.device()?)?;
+    let work = Work::copies(&node, 1)?;
+    let (list, _fds) = work.exported(&node)?;
+    control.set(Knob::Delay, 500_000);
+    let last = (0..2).map(|_| work.submit(&node, Options::default())).last().ok_or("nothing submitted")??.sequence;
+    std::thread::scope(|scope| -> Result<(), Failed> {
+        let waiter = scope.spawn(|| node.wait(last, 20));
+        let other = scope.spawn(|| node.submit_first(&list, 0));
+        // Both are in the driver by now.
+        std::thread::sleep(Duration::from_millis(100));
+        sleep()?;
+        equal("the wait's answer", waiter.join().map_err(|_| "the waiter panicked")??, 0)?;
+        Ok(other.join().map_err(|_| "the submitter panicked")??)
+    })?;
+    drop(control);
+    both_work()
+}
+
+fn hung() -> Result<(), Failed> {
+    let node = first()?;
+    let control = Control::open(&node.device()?)?;
+    let work = Work::copies(&node, 1)?;
+    control.set(Knob::Hang, 1);
+    let options = Options { deadline_ns: now_ns() + 400_000_000, ..Options::default() };
+    let sequence = work.submit(&node, options)?.sequence;
+    sleep()?;
+    equal("the task's end", node.wait(sequence, 0)?, -libc::ETIMEDOUT)?;
+    both_work()
+}
+
+/// It waits no longer than a task without a deadline may run.
+fn called_off() -> Result<(), Failed> {
+    insert("timeout_ms=300")?;
+    let result = (|| {
+        let node = first()?;
+        let control = Control::open(&node.device()?)?;
+        let work = Work::copies(&node, 1)?;
+        control.set(Knob::Delay, 2_000_000);
+        let options = Options { deadline_ns: now_ns() + 20_000_000_000, ..Options::default() };
+        let sequence = work.submit(&node, options)?.sequence;
+        let start = Instant::now();
+        let result = sleep();
+        let error = result.as_ref().err().and_then(io::Error::raw_os_error);
+        ensure!(error == Some(libc::EBUSY), "going to sleep gave {result:?}");
+        ensure!(start.elapsed() < Duration::from_secs(2), "it was called off after {:?}", start.elapsed());
+        equal("the task's end", node.wait(sequence, 20)?, 0)
+    })();
+    insert("")?;
+    result?;
+    both_work()
+}
