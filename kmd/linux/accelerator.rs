@@ -343,6 +343,10 @@ impl Accelerator {
         let mut state = self.state.lock();
         state.suspended = true;
         while state.running.is_some() {
+            if let Some(error) = state.ending {
+                self.end_running(&mut state, error, true);
+                continue;
+            }
             let called_off = match jiffies_until(limit) {
                 None => EBUSY,
                 Some(jiffies) => match self.ended.wait_interruptible_timeout(&mut state, jiffies) {
@@ -503,23 +507,26 @@ impl Accelerator {
     /// Ends the running task for a reason of the driver's, and brings the device back.
     ///
     /// While the bus has no time for a reset the task stays where it is, and the watchdog tries again: its buffers are
-    /// what the device still writes. `unbinding` says that the caller is the unbinding of the device.
-    fn end_running(&self, state: &mut State, error: Error, unbinding: bool) {
+    /// what the device still writes. `held` says that the driver core holds the device for the caller, as
+    /// it does for an unbinding and a suspend.
+    fn end_running(&self, state: &mut State, error: Error, held: bool) {
         let hardware = &mut Registers(&self.window);
         if state.ending.is_none() {
             state.engine.abort(hardware);
             state.failed += 1;
         }
-        let reset = state.power.reset(unbinding);
+        let reset = state.power.reset(held);
         if reset.is_ok() {
             state.engine.reset();
             state.engine.adopt(hardware);
         } else if is_idle(hardware, self.config()) {
             // Nothing resets it, but what it was given has ended.
             state.engine.adopt(hardware);
-        } else if let (Err(EAGAIN), false, Some(worker)) = (reset, unbinding, &state.worker) {
+        } else if let (Err(EAGAIN), false, Some(worker)) = (reset, held, &state.worker) {
             state.ending = Some(error);
             worker.arm(RESET_RETRY_NS);
+            // If it is the suspend that holds the device, it can do what we could not.
+            self.ended.notify_all();
             return;
         } else {
             if let (false, Some(running)) = (state.power.isolate(), &state.running) {

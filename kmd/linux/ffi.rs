@@ -258,7 +258,7 @@ impl Power {
 
     /// Resets the device: `EAGAIN` while the bus is busy with it, `ENOTSUPP` where there is no way.
     ///
-    /// `held` says that the caller is a probe or the unbinding, for which the driver core holds the device.
+    /// `held` says that the caller is a probe, the unbinding or a suspend, for which the driver core holds the device.
     pub(crate) fn reset(&self, held: bool) -> Result {
         // SAFETY: Valid as long as the device is bound.
         to_result(unsafe { nvdla_power_reset(self.0, held) })

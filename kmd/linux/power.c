@@ -130,7 +130,8 @@ struct nvdla_power *nvdla_power_start(struct device *dev)
 
 /*
  * Resets the device through its bus or its reset lines; -ENOTSUPP where it has neither, -EAGAIN while somebody else
- * holds the device. `held` says that the driver core holds it for us, as it does for a probe and an unbinding.
+ * holds the device. `held` says that the driver core holds it for us, as it does for a probe, an unbinding and a
+ * suspend.
  */
 int nvdla_power_reset(struct nvdla_power *power, bool held)
 {
