@@ -37,6 +37,13 @@ impl drm::file::DriverFile for Client {
     }
 }
 
+impl Client {
+    /// Waits until a task of the client has ended, and says how. The device may go meanwhile.
+    pub(crate) fn wait_for_end(&self, sequence: u64) -> Result<Result> {
+        self.accelerator.wait_for_end(self.id, sequence)
+    }
+}
+
 impl Drop for Client {
     fn drop(&mut self) {
         self.accelerator.remove_client(self.id);

@@ -37,11 +37,25 @@ use super::{
 };
 
 type Device = drm::Device<Driver, drm::Registered>;
+type Unguarded = drm::Device<Driver, drm::Ioctl>;
 type File = drm::File<Client>;
 
-/// `kernel::declare_drm_ioctls!` takes its types from the kernel's own uapi crate; this one takes any plain data.
+/// Calls `handler` while the device cannot be unbound; `ENODEV` when it has been.
+fn guarded<R>(dev: &Unguarded, handler: impl FnOnce(&Device, &Registered<'_>) -> Result<R>) -> Result<R> {
+    let guard = dev.registration_guard().ok_or(ENODEV)?;
+    guard.registration_data_with(|registered| handler(&*guard, registered))
+}
+
+/// `kernel::declare_drm_ioctls!` takes its types from the kernel's own uapi crate; this one takes any plain data. A
+/// `guarded` handler runs while the device stays; a `free` one says itself what it needs the device for.
 macro_rules! ioctls {
-    ($(($number:expr, $name:ident, $type:ty, $handler:expr)),* $(,)?) => {
+    (@call guarded $handler:ident, $dev:ident, $data:ident, $file:ident) => {
+        guarded($dev, |dev, registered| $handler(dev, registered, $data, $file))
+    };
+    (@call free $handler:ident, $dev:ident, $data:ident, $file:ident) => {
+        $handler($dev, $data, $file)
+    };
+    ($(($number:expr, $name:ident, $type:ty, $how:ident $handler:ident)),* $(,)?) => {
         /// The ioctl table, indexed by driver command.
         pub(crate) const TABLE: &[ioctl::DrmIoctlDescriptor] = &[$(
             internal::drm_ioctl_desc {
@@ -54,16 +68,13 @@ macro_rules! ioctls {
                         file: *mut internal::drm_file,
                     ) -> c_int {
                         // SAFETY: DRM keeps the device alive for the call, and it is of this driver.
-                        let dev: &drm::Device<Driver, drm::Ioctl> = unsafe { drm::Device::from_raw(dev) };
-                        let Some(guard) = dev.registration_guard() else {
-                            return ENODEV.to_errno();
-                        };
+                        let dev: &Unguarded = unsafe { drm::Device::from_raw(dev) };
                         // SAFETY: `drm_ioctl` hands over a buffer of at least the size in the command; the type is
                         // plain data, for which every bit pattern is valid.
                         let data = unsafe { &mut *data.cast::<$type>() };
                         // SAFETY: An open file of this driver.
                         let file: &File = unsafe { drm::File::from_raw(file) };
-                        match guard.registration_data_with(|registered| $handler(&*guard, registered, data, file)) {
+                        match ioctls!(@call $how $handler, dev, data, file) {
                             Ok(()) => 0,
                             Err(error) => error.to_errno(),
                         }
@@ -78,13 +89,13 @@ macro_rules! ioctls {
 }
 
 ioctls! {
-    (0x00, NVDLA_SUBMIT, first::SubmitArgs, submit_first),
-    (0x01, NVDLA_GEM_CREATE, first::GemCreateArgs, gem_create),
-    (0x02, NVDLA_GEM_MMAP, first::GemMapOffsetArgs, gem_map_offset),
-    (0x03, NVDLA_GEM_DESTROY, first::GemDestroyArgs, gem_destroy),
-    (queue::QUERY_COMMAND, NVDLA_QUERY, queue::Query, query),
-    (queue::SUBMIT_COMMAND, NVDLA_SUBMIT_TASKS, queue::Submit, submit),
-    (queue::WAIT_COMMAND, NVDLA_WAIT, queue::Wait, wait),
+    (0x00, NVDLA_SUBMIT, first::SubmitArgs, free submit_first),
+    (0x01, NVDLA_GEM_CREATE, first::GemCreateArgs, guarded gem_create),
+    (0x02, NVDLA_GEM_MMAP, first::GemMapOffsetArgs, guarded gem_map_offset),
+    (0x03, NVDLA_GEM_DESTROY, first::GemDestroyArgs, guarded gem_destroy),
+    (queue::QUERY_COMMAND, NVDLA_QUERY, queue::Query, guarded query),
+    (queue::SUBMIT_COMMAND, NVDLA_SUBMIT_TASKS, queue::Submit, guarded submit),
+    (queue::WAIT_COMMAND, NVDLA_WAIT, queue::Wait, guarded wait),
 }
 
 /// Copies an array of `count` fixed-size records from user memory.
@@ -121,37 +132,47 @@ fn gem_destroy(_: &Device, _: &Registered<'_>, args: &mut first::GemDestroyArgs,
     })
 }
 
-/// NVIDIA's submission: a task whose addresses are dma-buf descriptors; returns when it has run.
-fn submit_first(dev: &Device, registered: &Registered<'_>, args: &mut first::SubmitArgs, file: &File) -> Result {
+/// NVIDIA's submission: tasks one after another; returns when the last has run.
+///
+/// Nothing is held while it waits: the machine may sleep meanwhile, and the device go.
+fn submit_first(dev: &Unguarded, args: &mut first::SubmitArgs, file: &File) -> Result {
     if args.num_tasks > first::MAX_TASKS_PER_SUBMIT {
         return Err(EINVAL);
     }
-    let accelerator = &registered.accelerator;
-    accelerator.trace_submit(file.inner().id, u32::from(args.num_tasks.max(1)));
+    let client = file.inner();
     // Existing user space leaves `num_tasks` at one, and some of it at zero, and means one task by both.
-    for task in copy_records::<{ first::SubmitTask::SIZE }>(args.tasks, usize::from(args.num_tasks.max(1)))? {
+    let count = args.num_tasks.max(1);
+    guarded(dev, |_, registered| {
+        registered.accelerator.trace_submit(client.id, u32::from(count));
+        Ok(())
+    })?;
+    for task in copy_records::<{ first::SubmitTask::SIZE }>(args.tasks, usize::from(count))? {
         let task = first::SubmitTask::from_bytes(&task);
-        if task.num_addresses == 0 || task.num_addresses > first::MAX_BUFFERS_PER_TASK {
-            return Err(EINVAL);
-        }
-        let addresses = copy_records::<{ first::MemHandle::SIZE }>(task.address_list, task.num_addresses as usize)?;
-        let mut places = KVVec::with_capacity(addresses.len(), GFP_KERNEL)?;
-        for address in addresses {
-            let address = first::MemHandle::from_bytes(&address);
-            let object = gem::from_fd(dev, file, i32::try_from(address.handle).map_err(|_| EBADF)?)?;
-            places.push(Place::new(object, address.offset)?, GFP_KERNEL)?;
-        }
-        let deadline = match task.timeout {
-            0 | first::NO_TIMEOUT => Deadline::Absolute(0),
-            milliseconds => Deadline::Relative(u64::from(milliseconds) * 1_000_000),
-        };
-        let mut jobs = KVVec::with_capacity(1, GFP_KERNEL)?;
-        jobs.push(accelerator.job(places, deadline)?, GFP_KERNEL)?;
-        let client = file.inner().id;
-        let sequence = accelerator.submit(client, jobs)?;
-        accelerator.wait_for_end(client, sequence)??;
+        let sequence = guarded(dev, |dev, registered| queue_first(dev, registered, &task, file))?;
+        client.wait_for_end(sequence)??;
     }
     Ok(())
+}
+
+/// Queues a task whose addresses are dma-buf descriptors; its sequence number.
+fn queue_first(dev: &Device, registered: &Registered<'_>, task: &first::SubmitTask, file: &File) -> Result<u64> {
+    if task.num_addresses == 0 || task.num_addresses > first::MAX_BUFFERS_PER_TASK {
+        return Err(EINVAL);
+    }
+    let addresses = copy_records::<{ first::MemHandle::SIZE }>(task.address_list, task.num_addresses as usize)?;
+    let mut places = KVVec::with_capacity(addresses.len(), GFP_KERNEL)?;
+    for address in addresses {
+        let address = first::MemHandle::from_bytes(&address);
+        let object = gem::from_fd(dev, file, i32::try_from(address.handle).map_err(|_| EBADF)?)?;
+        places.push(Place::new(object, address.offset)?, GFP_KERNEL)?;
+    }
+    let deadline = match task.timeout {
+        0 | first::NO_TIMEOUT => Deadline::Absolute(0),
+        milliseconds => Deadline::Relative(u64::from(milliseconds) * 1_000_000),
+    };
+    let mut jobs = KVVec::with_capacity(1, GFP_KERNEL)?;
+    jobs.push(registered.accelerator.job(places, deadline)?, GFP_KERNEL)?;
+    registered.accelerator.submit(file.inner().id, jobs)
 }
 
 /// What the device is.
