@@ -5,8 +5,11 @@
  */
 
 #include <linux/clk.h>
+#include <linux/delay.h>
 #include <linux/device.h>
 #include <linux/kref.h>
+#include <linux/list.h>
+#include <linux/mutex.h>
 #include <linux/of_reserved_mem.h>
 #include <linux/pci.h>
 #include <linux/pm.h>
@@ -15,11 +18,21 @@
 
 #include "helpers.h"
 
-/* The reserved memory that the tree names for the device. Buffers may outlive the binding, so they hold it. */
+/* Microseconds that reset lines are held: some cycles of a slow clock too. */
+#define NVDLA_RESET_US 10
+
+/*
+ * The reserved memory that the tree names for the device. Buffers may outlive the binding, so they hold it; the next
+ * binding finds it here and shares it, because a device is given its memory once.
+ */
 struct nvdla_pool {
 	struct kref references;
 	struct device *dev;
+	struct list_head entry;
 };
+
+static LIST_HEAD(nvdla_pools);
+static DEFINE_MUTEX(nvdla_pools_lock);
 
 struct nvdla_power {
 	struct device *dev;
@@ -34,7 +47,9 @@ static void nvdla_pool_release(struct kref *references)
 {
 	struct nvdla_pool *pool = container_of(references, struct nvdla_pool, references);
 
+	list_del(&pool->entry);
 	of_reserved_mem_device_release(pool->dev);
+	mutex_unlock(&nvdla_pools_lock);
 	put_device(pool->dev);
 	kfree(pool);
 }
@@ -42,7 +57,7 @@ static void nvdla_pool_release(struct kref *references)
 void nvdla_pool_put(struct nvdla_pool *pool)
 {
 	if (pool)
-		kref_put(&pool->references, nvdla_pool_release);
+		kref_put_mutex(&pool->references, nvdla_pool_release, &nvdla_pools_lock);
 }
 
 static void nvdla_power_release(struct device *dev, void *resource)
@@ -66,8 +81,17 @@ struct nvdla_pool *nvdla_pool_get(struct device *dev)
 static int nvdla_start_pool(struct nvdla_power *power)
 {
 	struct nvdla_pool *pool;
-	int ret = of_reserved_mem_device_init(power->dev);
+	int ret;
 
+	guard(mutex)(&nvdla_pools_lock);
+	list_for_each_entry(pool, &nvdla_pools, entry) {
+		if (pool->dev == power->dev) {
+			kref_get(&pool->references);
+			power->pool = pool;
+			return 0;
+		}
+	}
+	ret = of_reserved_mem_device_init(power->dev);
 	if (ret)
 		return ret == -ENODEV ? 0 : ret;
 	pool = kzalloc(sizeof(*pool), GFP_KERNEL);
@@ -77,6 +101,7 @@ static int nvdla_start_pool(struct nvdla_power *power)
 	}
 	kref_init(&pool->references);
 	pool->dev = get_device(power->dev);
+	list_add(&pool->entry, &nvdla_pools);
 	power->pool = pool;
 	return 0;
 }
@@ -86,9 +111,13 @@ static int nvdla_reset_lines(struct reset_control *lines)
 {
 	int ret = reset_control_reset(lines);
 
-	if (ret == -ENOTSUPP)
-		ret = reset_control_assert(lines) ?: reset_control_deassert(lines);
-	return ret;
+	if (ret != -ENOTSUPP)
+		return ret;
+	ret = reset_control_assert(lines);
+	if (ret)
+		return ret;
+	fsleep(NVDLA_RESET_US);
+	return reset_control_deassert(lines);
 }
 
 static int nvdla_start_tree(struct nvdla_power *power)
@@ -96,7 +125,6 @@ static int nvdla_start_tree(struct nvdla_power *power)
 	struct device *dev = power->dev;
 	int ret;
 
-	/* Busy while buffers of an earlier binding are still open. */
 	ret = nvdla_start_pool(power);
 	if (ret)
 		return dev_err_probe(dev, ret, "reserved memory\n");

@@ -44,6 +44,21 @@ pub struct Counts {
     pub outside: u32,
     /// Starts of operations.
     pub starts: u32,
+    /// Resets.
+    pub resets: u32,
+    /// Register accesses without a clock or during a reset.
+    pub dark: u32,
+    /// Times that the clock has stopped.
+    pub stops: u32,
+}
+
+/// The lines of a device whose board has some.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lines {
+    /// The clock runs.
+    pub clock: bool,
+    /// The reset line is held.
+    pub reset: bool,
 }
 
 /// Tries until it is so, or half a second has passed; whether it is. While the driver resets the device the window is not
@@ -77,7 +92,8 @@ pub struct Control(MmapRaw);
 impl Control {
     /// Maps the window of a device in `/sys`.
     pub fn open(device: &Path) -> io::Result<Self> {
-        let file = File::options().read(true).write(true).open(device.join("resource2"))?;
+        let function = crate::system::pci_function(device)?;
+        let file = File::options().read(true).write(true).open(function.join("resource2"))?;
         let control = Self(MmapOptions::new().len(SIZE).map_raw(&file)?);
         if until(|| control.read(0) == MAGIC) {
             Ok(control)
@@ -123,8 +139,14 @@ impl Control {
 
     /// What the device has counted.
     pub fn counts(&self) -> Counts {
-        let [reads, writes, interrupts, outside, starts] = std::array::from_fn(|word| self.read(0x20 + 4 * word));
-        Counts { reads, writes, interrupts, outside, starts }
+        let [reads, writes, interrupts, outside, starts, resets, dark, stops] =
+            std::array::from_fn(|word| self.read(0x20 + 4 * word));
+        Counts { reads, writes, interrupts, outside, starts, resets, dark, stops }
+    }
+
+    /// How the lines stand.
+    pub fn lines(&self) -> Lines {
+        Lines { clock: self.read(0x60) != 0, reset: self.read(0x64) != 0 }
     }
 
     /// The address that the device has for a page of memory, of which this is the beginning.

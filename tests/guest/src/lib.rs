@@ -10,4 +10,5 @@ pub mod drm;
 pub mod fence;
 pub mod node;
 pub mod system;
+pub mod tree;
 pub mod work;

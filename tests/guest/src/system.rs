@@ -114,19 +114,43 @@ pub fn bus_name(device: &Path) -> String {
     device.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// A file of the PCI driver.
-pub fn driver_file(name: &str) -> PathBuf {
-    Path::new("/sys/bus/pci/drivers/nvdla").join(name)
+/// Whether the device tree gave the device to the platform driver.
+pub fn is_platform(device: &Path) -> bool {
+    fs::read_link(device.join("subsystem")).is_ok_and(|bus| bus.ends_with("platform"))
+}
+
+/// The PCI function that a device is: itself, or the one whose first window the device tree names as its registers.
+pub fn pci_function(device: &Path) -> io::Result<PathBuf> {
+    if !is_platform(device) {
+        return Ok(device.to_owned());
+    }
+    let registers = fs::read(device.join("of_node/reg"))?;
+    let start = registers.first_chunk().map(|start| u64::from_be_bytes(*start));
+    for entry in fs::read_dir("/sys/bus/pci/devices")? {
+        let function = entry?.path();
+        let windows = fs::read_to_string(function.join("resource"))?;
+        let first = windows.split_whitespace().next().and_then(|first| first.strip_prefix("0x"));
+        if start.is_some() && first.and_then(|first| u64::from_str_radix(first, 16).ok()) == start {
+            return Ok(function);
+        }
+    }
+    Err(io::Error::other(format!("no PCI function has its window at {start:x?}, where {} is", device.display())))
+}
+
+/// A file of the driver on the device's bus.
+fn driver_file(device: &Path, name: &str) -> PathBuf {
+    let bus = if is_platform(device) { "platform" } else { "pci" };
+    Path::new("/sys/bus").join(bus).join("drivers/nvdla").join(name)
 }
 
 /// Takes the driver from a device.
 pub fn unbind(device: &Path) -> io::Result<()> {
-    fs::write(driver_file("unbind"), bus_name(device))
+    fs::write(driver_file(device, "unbind"), bus_name(device))
 }
 
 /// Gives a device to the driver.
 pub fn bind(device: &Path) -> io::Result<()> {
-    fs::write(driver_file("bind"), bus_name(device))
+    fs::write(driver_file(device, "bind"), bus_name(device))
 }
 
 /// The render node of a device in `/sys`, once it is there.
@@ -163,13 +187,22 @@ fn name() -> CString {
 
 /// Gives every NVDLA that has no driver to the driver.
 pub fn bind_all() -> io::Result<()> {
-    for entry in fs::read_dir("/sys/bus/pci/devices")? {
-        let device = entry?.path();
-        let is = |file: &str, text: &str| fs::read_to_string(device.join(file)).is_ok_and(|found| found.trim() == text);
-        if is("vendor", "0x10de") && is("device", "0x4e56") && !device.join("driver").exists() {
-            bind(&device)?;
-            node_of(&device)?;
+    for bus in ["pci", "platform"] {
+        for entry in fs::read_dir(Path::new("/sys/bus").join(bus).join("devices"))? {
+            let device = fs::canonicalize(entry?.path())?;
+            if is_nvdla(&device) && !device.join("driver").exists() {
+                bind(&device)?;
+                node_of(&device)?;
+            }
         }
     }
     Ok(())
+}
+
+/// Whether a device is one for the driver. A PCI function that the device tree gives to the platform driver is not.
+fn is_nvdla(device: &Path) -> bool {
+    let read = |file: &str| fs::read_to_string(device.join(file)).unwrap_or_default();
+    let is = |file: &str, text: &str| read(file).trim() == text;
+    read("of_node/compatible").starts_with("nvidia,nv")
+        || is("vendor", "0x10de") && is("device", "0x4e56") && is("driver_override", "(null)")
 }

@@ -2,7 +2,9 @@
 
 //! The control window: BAR 2, through which a test in the guest arranges faults and reads what the device has counted.
 //!
-//! Words of 32 bits. It is there only with `--control`; no hardware has one, and the driver does not know of it.
+//! Words of 32 bits. It is there only with `--control` or `--lines`; no hardware has one, and the driver does not know of
+//! it. Two of the words are what a board has around an NVDLA: a clock gate and a reset line. A device tree gives each to a
+//! driver of the kernel's (a GPIO and a reset controller of one register).
 //!
 //! | offset | what |
 //! | --- | --- |
@@ -18,12 +20,17 @@
 //! | 0x28 | interrupts so far |
 //! | 0x2c | accesses outside the memory that the device may reach |
 //! | 0x30 | starts so far |
+//! | 0x34 | resets so far |
+//! | 0x38 | register accesses without a clock or during a reset |
+//! | 0x3c | times that the clock has stopped |
 //! | 0x40 | 16 bytes to look for at the beginning of the guest's pages |
 //! | 0x50 | a write looks for them |
 //! | 0x54 | the page's address (64 bits); all ones when no page begins so, or several do |
+//! | 0x60 | bit 0: the clock runs |
+//! | 0x64 | bit 0: the reset line is held |
 //! | 0x800 + 16 n | memory that the device may reach: address (64 bits), bytes (64 bits); all memory while no entry has bytes |
 
-use crate::faults::Armed;
+use crate::faults::{Armed, Lines};
 
 /// What the first word reads: "NVVP".
 pub(crate) const MAGIC: u32 = 0x5056_564e;
@@ -37,12 +44,14 @@ const COUNTS: u64 = 0x20;
 const MARK: u64 = 0x40;
 const FIND: u64 = 0x50;
 const FOUND: u64 = 0x54;
+const CLOCK: u64 = 0x60;
+const RESET: u64 = 0x64;
 const RANGES: u64 = 0x800;
 /// Ranges that the window has room for.
 const RANGE_COUNT: usize = 128;
 
 /// What the device has counted, in the order of the window.
-pub(crate) type Counts = [u64; 5];
+pub(crate) type Counts = [u64; 8];
 
 /// What a write asks for.
 #[derive(Debug, PartialEq, Eq)]
@@ -55,6 +64,8 @@ pub(crate) enum Action {
     Ranges,
     /// A page is looked for.
     Find,
+    /// The clock or the reset line has changed.
+    Lines(Lines),
 }
 
 /// What the guest looks for, and where it was found.
@@ -101,9 +112,18 @@ impl Ranges {
 }
 
 /// Reads a word.
-pub(crate) fn read(offset: u64, armed: &Armed, counts: &Counts, ranges: &mut Ranges, search: &Search) -> u32 {
+pub(crate) fn read(
+    offset: u64,
+    armed: &Armed,
+    lines: Lines,
+    counts: &Counts,
+    ranges: &mut Ranges,
+    search: &Search,
+) -> u32 {
     match offset {
         0 => MAGIC,
+        CLOCK => lines.clock.into(),
+        RESET => lines.reset.into(),
         HANG => armed.hang,
         LOSE => armed.lose,
         REFUSE => armed.refuse,
@@ -121,8 +141,17 @@ pub(crate) fn read(offset: u64, armed: &Armed, counts: &Counts, ranges: &mut Ran
 }
 
 /// Writes a word.
-pub(crate) fn write(offset: u64, value: u32, armed: &mut Armed, ranges: &mut Ranges, search: &mut Search) -> Action {
+pub(crate) fn write(
+    offset: u64,
+    value: u32,
+    armed: &mut Armed,
+    lines: Lines,
+    ranges: &mut Ranges,
+    search: &mut Search,
+) -> Action {
     match offset {
+        CLOCK => return Action::Lines(Lines { clock: value & 1 != 0, ..lines }),
+        RESET => return Action::Lines(Lines { reset: value & 1 != 0, ..lines }),
         HANG => armed.hang = value,
         LOSE => armed.lose = value,
         REFUSE => armed.refuse = value,
@@ -152,7 +181,8 @@ mod tests {
     #[test]
     fn words_hold_what_is_written_and_counts_do_not() {
         let (mut armed, mut ranges, mut search) = (Armed::default(), Ranges::default(), Search::default());
-        let mut put = |offset, value| write(offset, value, &mut armed, &mut ranges, &mut search);
+        let lines = Lines::default();
+        let mut put = |offset, value| write(offset, value, &mut armed, lines, &mut ranges, &mut search);
         assert_eq!(put(HANG, 7), Action::None);
         assert_eq!(put(COUNTS, 9), Action::None);
         assert_eq!(put(SPURIOUS, 1), Action::Interrupt);
@@ -160,15 +190,29 @@ mod tests {
         assert_eq!(put(FIND, 0), Action::Find);
         assert_eq!((&search.mark()[12..], search.found), (&[0x11, 0x22, 0x33, 0x44][..], u64::MAX));
         search.found = 0x1_2345_6000;
-        let mut get = |offset| read(offset, &armed, &[1, 2, 3, 4, 5], &mut ranges, &search);
-        assert_eq!([get(0), get(HANG), get(COUNTS + 12), get(COUNTS + 20)], [MAGIC, 7, 4, 0]);
+        let mut get = |offset| read(offset, &armed, lines, &[1, 2, 3, 4, 5, 6, 7, 8], &mut ranges, &search);
+        assert_eq!([get(0), get(HANG), get(COUNTS + 12), get(COUNTS + 28)], [MAGIC, 7, 4, 8]);
         assert_eq!([get(FOUND), get(FOUND + 4), get(MARK + 12)], [0x2345_6000, 1, 0x4433_2211]);
+    }
+
+    #[test]
+    fn each_line_has_a_word_of_its_own() {
+        let (mut armed, mut ranges, mut search) = (Armed::default(), Ranges::default(), Search::default());
+        let lines = Lines { clock: false, reset: true };
+        let get =
+            |offset, ranges: &mut Ranges| read(offset, &Armed::default(), lines, &[0; 8], ranges, &Search::default());
+        assert_eq!((get(CLOCK, &mut ranges), get(RESET, &mut ranges)), (0, 1));
+        let mut put = |offset, value| write(offset, value, &mut armed, lines, &mut ranges, &mut search);
+        // Only the first bit is a line.
+        assert_eq!(put(CLOCK, 3), Action::Lines(Lines { clock: true, reset: true }));
+        assert_eq!(put(RESET, 2), Action::Lines(Lines { clock: false, reset: false }));
     }
 
     #[test]
     fn ranges_are_those_with_bytes() {
         let (mut armed, mut ranges, mut search) = (Armed::default(), Ranges::default(), Search::default());
-        let mut put = |offset, value| write(offset, value, &mut armed, &mut ranges, &mut search);
+        let lines = Lines::default();
+        let mut put = |offset, value| write(offset, value, &mut armed, lines, &mut ranges, &mut search);
         for (index, value) in [0x1000, 1, 0x2000, 0].into_iter().enumerate() {
             assert_eq!(put(RANGES + 16 * 3 + 4 * index as u64, value), Action::Ranges);
         }

@@ -20,7 +20,7 @@ use vfio_bindings::bindings::vfio::{
 use vfio_user::{DmaMapFlags, DmaUnmapFlags, ServerBackend};
 
 use crate::control::{self, Action, Counts, Ranges, Search};
-use crate::faults::{Faults, Schedule};
+use crate::faults::{Faults, Lines, Schedule};
 use crate::guest::Guest;
 use crate::pci::Configuration;
 
@@ -69,6 +69,23 @@ impl Shared {
         lock(&self.schedule).reset();
     }
 
+    /// The board turns the clock on or off, or pulls or lets go the reset line.
+    fn set_lines(&self, lines: Lines) {
+        let before = lock(&self.schedule).set_lines(lines);
+        if lines.reset && !before.reset {
+            self.reset();
+        }
+        if lines.is_up() {
+            self.kick();
+        }
+    }
+
+    /// Lets the worker look for something to do.
+    fn kick(&self) {
+        lock(&self.pending).0 = true;
+        self.wake.notify_one();
+    }
+
     /// Performs operations until told to end.
     fn work(&self) {
         loop {
@@ -90,6 +107,9 @@ impl Shared {
     /// Registers answer meanwhile: only its start and its end take the model's lock.
     fn perform(&self) -> bool {
         let mut guest = lock(&self.guest);
+        if !lock(&self.schedule).lines.is_up() {
+            return false;
+        }
         let Some(work) = lock(&self.model).start() else { return false };
         let plan = lock(&self.schedule).start();
         if !plan.delay.is_zero() {
@@ -145,16 +165,16 @@ pub(crate) struct Device {
 
 impl Device {
     /// The device; with `control`, a window for tests in the guest beside it.
-    pub(crate) fn new(model: Model, faults: Faults, control: bool) -> io::Result<Self> {
+    pub(crate) fn new(model: Model, faults: Faults, lines: Lines, control: bool) -> io::Result<Self> {
         let config = model.config();
         let base = Block::Glb.base(config.family).unwrap_or(0);
         let shared = Arc::new(Shared {
-            guest: Mutex::default(),
+            guest: Mutex::new(Guest::new()?),
             model: Mutex::new(model),
             interrupts: Mutex::default(),
             pending: Mutex::default(),
             wake: Condvar::new(),
-            schedule: Mutex::new(Schedule::new(faults)),
+            schedule: Mutex::new(Schedule::new(faults, lines)),
         });
         let worker = {
             let shared = Arc::clone(&shared);
@@ -173,17 +193,19 @@ impl Device {
         })
     }
 
-    /// Register reads, register writes, interrupts, accesses outside, and starts so far.
+    /// Register reads, register writes, interrupts, accesses outside, starts, resets, register accesses without a clock
+    /// or during a reset, and stops of the clock so far.
     pub(crate) fn counts(&self) -> Counts {
         let outside = lock(&self.shared.guest).outside.load(Ordering::Relaxed);
-        let (starts, interrupts) = lock(&self.shared.schedule).counts();
-        [self.reads, self.writes, interrupts, outside, starts]
+        let schedule = lock(&self.shared.schedule);
+        let (starts, interrupts, dark) = schedule.counts();
+        [self.reads, self.writes, interrupts, outside, starts, schedule.resets(), dark, schedule.stops()]
     }
 
     fn read_register(&mut self, offset: u64) -> u32 {
         self.reads += 1;
         let Ok(register) = u32::try_from(offset) else { return 0 };
-        if lock(&self.shared.schedule).armed.mute {
+        if !lock(&self.shared.schedule).answers() {
             return u32::MAX;
         }
         lock(&self.shared.model).read(register)
@@ -192,12 +214,14 @@ impl Device {
     fn read_control(&mut self, offset: u64) -> u32 {
         // The counts that are asked for are those before this access.
         let counts = self.counts();
-        control::read(offset, &lock(&self.shared.schedule).armed, &counts, &mut self.ranges, &self.search)
+        let schedule = lock(&self.shared.schedule);
+        control::read(offset, &schedule.armed, schedule.lines, &counts, &mut self.ranges, &self.search)
     }
 
     fn write_control(&mut self, offset: u64, value: u32) {
         let mut schedule = lock(&self.shared.schedule);
-        let action = control::write(offset, value, &mut schedule.armed, &mut self.ranges, &mut self.search);
+        let lines = schedule.lines;
+        let action = control::write(offset, value, &mut schedule.armed, lines, &mut self.ranges, &mut self.search);
         drop(schedule);
         match action {
             Action::None => {}
@@ -206,13 +230,14 @@ impl Device {
                 self.search.found = lock(&self.shared.guest).find_page(&self.search.mark()).unwrap_or(u64::MAX);
             }
             Action::Ranges => lock(&self.shared.guest).allowed = self.ranges.list(),
+            Action::Lines(now) => self.shared.set_lines(now),
         }
     }
 
     fn write_register(&mut self, offset: u64, value: u32) {
         self.writes += 1;
         let Ok(register) = u32::try_from(offset) else { return };
-        if lock(&self.shared.schedule).armed.mute {
+        if !lock(&self.shared.schedule).answers() {
             return;
         }
         let mut model = lock(&self.shared.model);
@@ -223,8 +248,7 @@ impl Device {
         if after && (!before || offset == self.status) {
             self.shared.raise();
         }
-        lock(&self.shared.pending).0 = true;
-        self.shared.wake.notify_one();
+        self.shared.kick();
     }
 }
 
@@ -300,11 +324,10 @@ impl ServerBackend for Device {
     fn dma_unmap(&mut self, flags: DmaUnmapFlags, address: u64, size: u64) -> io::Result<()> {
         let mut guest = lock(&self.shared.guest);
         if flags.contains(DmaUnmapFlags::UNMAP_ALL) {
-            guest.clear();
+            guest.clear()
         } else {
-            guest.unmap(address, size);
+            guest.unmap(address, size)
         }
-        Ok(())
     }
 
     fn reset(&mut self) -> io::Result<()> {

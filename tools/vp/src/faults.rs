@@ -45,7 +45,38 @@ pub(crate) struct Schedule {
     /// How many of the next starts hang, how many have their memory refused, how many interrupts are lost: armed by the
     /// guest.
     pub(crate) armed: Armed,
+    pub(crate) lines: Lines,
+    /// Times that the clock has stopped.
+    stops: u64,
     resets: u64,
+    /// Register accesses that no device could answer.
+    dark: u64,
+}
+
+/// What a board has around the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lines {
+    /// The clock runs. Without it no register answers and nothing starts; an operation under way ends.
+    pub(crate) clock: bool,
+    /// The reset line is held.
+    pub(crate) reset: bool,
+}
+
+impl Default for Lines {
+    /// A device whose lines nobody has.
+    fn default() -> Self {
+        Self { clock: true, reset: false }
+    }
+}
+
+impl Lines {
+    /// Before a driver has asked for anything.
+    pub(crate) const OFF: Self = Self { clock: false, reset: true };
+
+    /// Whether the device works.
+    pub(crate) fn is_up(self) -> bool {
+        self.clock && !self.reset
+    }
 }
 
 /// What a guest has asked for.
@@ -68,9 +99,26 @@ fn take(armed: &mut u32) -> bool {
 }
 
 impl Schedule {
-    pub(crate) fn new(chosen: Faults) -> Self {
+    pub(crate) fn new(chosen: Faults, lines: Lines) -> Self {
         let armed = Armed { delay: chosen.delay, ..Armed::default() };
-        Self { chosen, armed, ..Self::default() }
+        Self { chosen, armed, lines, ..Self::default() }
+    }
+
+    /// The board changes its lines; how they were.
+    pub(crate) fn set_lines(&mut self, lines: Lines) -> Lines {
+        self.stops += u64::from(self.lines.clock && !lines.clock);
+        std::mem::replace(&mut self.lines, lines)
+    }
+
+    /// Times that the clock has stopped.
+    pub(crate) fn stops(&self) -> u64 {
+        self.stops
+    }
+
+    /// A register access. Counts those that come while the device has no clock or is held in reset; whether it answers.
+    pub(crate) fn answers(&mut self) -> bool {
+        self.dark += u64::from(!self.lines.is_up());
+        self.lines.is_up() && !self.armed.mute
     }
 
     /// A start. Counts it.
@@ -106,9 +154,9 @@ impl Schedule {
         self.resets
     }
 
-    /// Starts and interrupts so far.
-    pub(crate) fn counts(&self) -> (u64, u64) {
-        (self.starts, self.interrupts)
+    /// Starts, interrupts and register accesses without an answer so far.
+    pub(crate) fn counts(&self) -> (u64, u64, u64) {
+        (self.starts, self.interrupts, self.dark)
     }
 }
 
@@ -118,23 +166,38 @@ mod tests {
 
     #[test]
     fn starts_hang_by_number_or_when_armed() {
-        let mut schedule = Schedule::new(Faults { hang: vec![2], ..Faults::default() });
+        let mut schedule = Schedule::new(Faults { hang: vec![2], ..Faults::default() }, Lines::default());
         assert!(!schedule.start().hang);
         assert!(schedule.start().hang);
         schedule.armed.hang = 1;
         assert!(schedule.start().hang);
         assert!(!schedule.start().hang);
         schedule.reset();
-        assert_eq!((schedule.start().resets, schedule.counts()), (1, (5, 0)));
+        assert_eq!((schedule.start().resets, schedule.counts()), (1, (5, 0, 0)));
     }
 
     #[test]
     fn interrupts_are_lost_by_number_or_when_armed() {
-        let mut schedule = Schedule::new(Faults { lose_interrupt: vec![1], ..Faults::default() });
+        let mut schedule = Schedule::new(Faults { lose_interrupt: vec![1], ..Faults::default() }, Lines::default());
         assert!(!schedule.interrupt());
         schedule.armed.lose = 1;
         assert!(!schedule.interrupt());
         assert!(schedule.interrupt());
-        assert_eq!(schedule.counts(), (0, 3));
+        assert_eq!(schedule.counts(), (0, 3, 0));
+    }
+
+    #[test]
+    fn a_device_answers_with_its_clock_and_out_of_reset() {
+        let mut schedule = Schedule::new(Faults::default(), Lines::OFF);
+        assert!(!schedule.answers());
+        assert_eq!(schedule.set_lines(Lines { clock: true, reset: true }), Lines::OFF);
+        assert!(!schedule.answers());
+        schedule.set_lines(Lines::default());
+        assert!(schedule.answers());
+        // One that is mute on purpose is not in the dark.
+        schedule.armed.mute = true;
+        assert!(!schedule.answers());
+        schedule.set_lines(Lines { clock: false, reset: false });
+        assert_eq!((schedule.counts().2, schedule.stops()), (2, 1));
     }
 }

@@ -1,37 +1,84 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The guest's memory, mapped piece by piece as the virtual machine announces it.
+//! The guest's memory, mapped piece by piece as the virtual machine announces it: a few large ones, or, behind an IOMMU, a
+//! page each time the guest maps one. Pieces that follow each other for the device do so here, too.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, RawFd};
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nvdla_model::memory::{Memory, Port};
 
-/// A mapped piece of guest memory.
-struct Piece {
-    start: *mut u8,
-    length: usize,
-    writable: bool,
-}
+/// Bytes of addresses that are kept free for the guest's memory: more than a guest here has, or its IOMMU gives out.
+const ROOM: usize = 1 << 40;
+
+/// The addresses at which the guest's memory is mapped: the device's address, counted from a start.
+struct Room(NonNull<u8>);
 
 // SAFETY: The mapping is shared memory that the guest may change at any time from any thread anyway.
-unsafe impl Send for Piece {}
+unsafe impl Send for Room {}
 // SAFETY: As above.
-unsafe impl Sync for Piece {}
+unsafe impl Sync for Room {}
 
-impl Drop for Piece {
-    fn drop(&mut self) {
-        // SAFETY: The range was mapped by `Guest::map` and nothing borrows it any more.
-        unsafe { libc::munmap(self.start.cast(), self.length) };
+impl Room {
+    fn new() -> io::Result<Self> {
+        // SAFETY: A new mapping at an address that the kernel chooses; nothing lies behind it.
+        let start = unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+            libc::mmap(std::ptr::null_mut(), ROOM, libc::PROT_NONE, flags, -1, 0)
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        NonNull::new(start.cast()).map(Self).ok_or_else(|| io::Error::other("mapped at 0"))
+    }
+
+    /// The byte at a device's address that is inside.
+    fn at(&self, address: u64) -> *mut u8 {
+        self.0.as_ptr().wrapping_add(address as usize)
+    }
+
+    /// Puts a part of a file there, or nothing.
+    fn put(&self, address: u64, length: u64, file: Option<(RawFd, u64)>, protection: i32) -> io::Result<()> {
+        if address.checked_add(length).is_none_or(|end| end > ROOM as u64) {
+            return Err(io::Error::other(format!("{length:#x} bytes at {address:#x} are beyond what is kept free")));
+        }
+        let (fd, offset, flags) = match file {
+            Some((fd, offset)) => (fd, libc::off_t::try_from(offset).map_err(io::Error::other)?, libc::MAP_SHARED),
+            None => (-1, 0, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE),
+        };
+        // SAFETY: It replaces a part of this room's own mapping, which nobody borrows: the caller has it exclusively.
+        let at = unsafe {
+            libc::mmap(self.at(address).cast(), length as usize, protection, flags | libc::MAP_FIXED, fd, offset)
+        };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(())
     }
 }
 
+impl Drop for Room {
+    fn drop(&mut self) {
+        // SAFETY: The range was mapped by `Room::new` and nothing borrows it any more.
+        unsafe { libc::munmap(self.0.as_ptr().cast(), ROOM) };
+    }
+}
+
+/// Mapped addresses that follow each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Piece {
+    end: u64,
+    writable: bool,
+}
+
 /// The memory that the device may reach.
-#[derive(Default)]
 pub(crate) struct Guest {
+    room: Room,
+    /// By the first address.
     pieces: BTreeMap<u64, Piece>,
     /// Report every access as outside, to see what a driver does then.
     pub(crate) refuse: bool,
@@ -43,6 +90,16 @@ pub(crate) struct Guest {
 }
 
 impl Guest {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self {
+            room: Room::new()?,
+            pieces: BTreeMap::new(),
+            refuse: false,
+            allowed: Vec::new(),
+            outside: AtomicU64::new(0),
+        })
+    }
+
     /// Maps `length` bytes of `file` from `offset` at the guest's `address`.
     pub(crate) fn map(
         &mut self,
@@ -52,28 +109,50 @@ impl Guest {
         offset: u64,
         writable: bool,
     ) -> io::Result<()> {
-        let length = usize::try_from(length).map_err(io::Error::other)?;
-        let offset = libc::off_t::try_from(offset).map_err(io::Error::other)?;
         let protection = libc::PROT_READ | if writable { libc::PROT_WRITE } else { 0 };
-        // SAFETY: A new mapping at an address that the kernel chooses.
-        let start =
-            unsafe { libc::mmap(std::ptr::null_mut(), length, protection, libc::MAP_SHARED, file.as_raw_fd(), offset) };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
+        self.room.put(address, length, Some((file.as_raw_fd(), offset)), protection)?;
+        self.forget(address, address + length);
+        let (mut start, mut piece) = (address, Piece { end: address + length, writable });
+        if let Some((&before, &other)) = self.pieces.range(..address).next_back() {
+            if other.end == address && other.writable == writable {
+                start = before;
+            }
         }
-        self.pieces.insert(address, Piece { start: start.cast(), length, writable });
+        if let Some(&other) = self.pieces.get(&piece.end).filter(|other| other.writable == writable) {
+            self.pieces.remove(&piece.end);
+            piece.end = other.end;
+        }
+        self.pieces.insert(start, piece);
         Ok(())
     }
 
-    /// Unmaps what starts in the range.
-    pub(crate) fn unmap(&mut self, address: u64, length: u64) {
-        let end = address.saturating_add(length);
-        self.pieces.retain(|&start, _| start < address || start >= end);
+    /// Unmaps the range.
+    pub(crate) fn unmap(&mut self, address: u64, length: u64) -> io::Result<()> {
+        let end = address.saturating_add(length).min(ROOM as u64);
+        if end <= address {
+            return Ok(());
+        }
+        self.forget(address, end);
+        self.room.put(address, end - address, None, libc::PROT_NONE)
     }
 
     /// Unmaps everything.
-    pub(crate) fn clear(&mut self) {
-        self.pieces.clear();
+    pub(crate) fn clear(&mut self) -> io::Result<()> {
+        self.unmap(0, ROOM as u64)
+    }
+
+    /// Takes a range out of the pieces.
+    fn forget(&mut self, start: u64, end: u64) {
+        if let Some((&first, &piece)) = self.pieces.range(..start).next_back().filter(|(_, piece)| piece.end > start) {
+            self.pieces.insert(first, Piece { end: start, ..piece });
+            self.pieces.insert(start, piece);
+        }
+        while let Some((&first, &piece)) = self.pieces.range(start..end).next() {
+            self.pieces.remove(&first);
+            if piece.end > end {
+                self.pieces.insert(end, piece);
+            }
+        }
     }
 
     /// The address of the one page that begins with these bytes.
@@ -81,8 +160,8 @@ impl Guest {
         const PAGE: usize = 4096;
         let mut found = None;
         for (&start, piece) in &self.pieces {
-            // SAFETY: The whole of the mapping; as for `read`, the guest may change it meanwhile.
-            let bytes = unsafe { std::slice::from_raw_parts(piece.start, piece.length) };
+            // SAFETY: The whole of the piece; as for `read`, the guest may change it meanwhile.
+            let bytes = unsafe { std::slice::from_raw_parts(self.room.at(start), (piece.end - start) as usize) };
             for (number, _) in bytes.chunks(PAGE).enumerate().filter(|(_, page)| page.starts_with(mark)) {
                 let address = start + (number * PAGE) as u64;
                 if found.replace(address).is_some() {
@@ -93,18 +172,19 @@ impl Guest {
         found
     }
 
-    fn find(&self, address: u64, length: usize) -> Option<(&Piece, usize)> {
+    /// The first byte of a range that the device may reach.
+    fn find(&self, address: u64, length: usize, write: bool) -> Option<*mut u8> {
         if self.refuse {
             return None;
         }
-        let found = self.lookup(address, length);
+        let found = self.lookup(address, length, write);
         if found.is_none() {
             self.outside.fetch_add(1, Ordering::Relaxed);
         }
         found
     }
 
-    fn lookup(&self, address: u64, length: usize) -> Option<(&Piece, usize)> {
+    fn lookup(&self, address: u64, length: usize, write: bool) -> Option<*mut u8> {
         let inside = |&(start, size): &(u64, u64)| {
             address
                 .checked_sub(start)
@@ -114,38 +194,74 @@ impl Guest {
         if !self.allowed.is_empty() && !self.allowed.iter().any(inside) {
             return None;
         }
-        let (&start, piece) = self.pieces.range(..=address).next_back()?;
-        let offset = usize::try_from(address - start).ok()?;
-        (offset.checked_add(length)? <= piece.length).then_some((piece, offset))
+        let end = address.checked_add(length as u64)?;
+        let (_, piece) = self.pieces.range(..=address).next_back()?;
+        (end <= piece.end && (piece.writable || !write)).then(|| self.room.at(address))
     }
 }
 
 impl Memory for Guest {
     fn read(&self, _port: Port, address: u64, length: usize) -> Option<&[u8]> {
-        let (piece, offset) = self.find(address, length)?;
+        let start = self.find(address, length, false)?;
         // SAFETY: The range lies in the mapping. The guest may change it meanwhile, as on a real bus: the model only
         // copies bytes and computes with them, any value is acceptable.
-        Some(unsafe { std::slice::from_raw_parts(piece.start.add(offset), length) })
+        Some(unsafe { std::slice::from_raw_parts(start, length) })
     }
 
     fn write(&mut self, _port: Port, address: u64, length: usize) -> Option<&mut [u8]> {
-        let (piece, offset) = self.find(address, length).filter(|(piece, _)| piece.writable)?;
+        let start = self.find(address, length, true)?;
         // SAFETY: As above, and `&mut self` keeps other accesses of this process out.
-        Some(unsafe { std::slice::from_raw_parts_mut(piece.start.add(offset), length) })
+        Some(unsafe { std::slice::from_raw_parts_mut(start, length) })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
+
     use super::*;
+
+    /// A file of so many pages, each of which begins with its number from 1.
+    fn pages(name: &str, count: u8) -> File {
+        let path = std::env::temp_dir().join(format!("nvdla-vp-{name}-{}", std::process::id()));
+        let mut file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        for page in 1..=count {
+            let mut bytes = [0; 4096];
+            bytes[0] = page;
+            file.write_all(&bytes).unwrap();
+        }
+        file
+    }
+
+    #[test]
+    fn pages_that_follow_each_other_are_one_piece() {
+        let file = pages("pages", 4);
+        let mut guest = Guest::new().unwrap();
+        // Backwards in the file, and not in order.
+        guest.map(0xf000_1000, 0x1000, &file, 0x2000, true).unwrap();
+        guest.map(0xf000_3000, 0x1000, &file, 0, true).unwrap();
+        assert!(guest.read(Port::Primary, 0xf000_1000, 0x1001).is_none());
+        guest.map(0xf000_2000, 0x1000, &file, 0x1000, true).unwrap();
+        guest.map(0xf000_0000, 0x1000, &file, 0x3000, false).unwrap();
+        let bytes = guest.read(Port::Primary, 0xf000_1000, 0x3000).unwrap();
+        assert_eq!([bytes[0], bytes[0x1000], bytes[0x2000]], [3, 2, 1]);
+        // What is read-only is a piece of its own.
+        assert!(guest.write(Port::Primary, 0xf000_0000, 1).is_none());
+        assert!(guest.read(Port::Primary, 0xf000_0fff, 2).is_none());
+        guest.unmap(0xf000_2000, 0x1000).unwrap();
+        assert!(guest.read(Port::Primary, 0xf000_2000, 1).is_none());
+        assert!(guest.read(Port::Primary, 0xf000_1000, 0x1000).is_some());
+        assert!(guest.write(Port::Primary, 0xf000_3000, 0x1000).is_some());
+        guest.clear().unwrap();
+        assert!(guest.read(Port::Primary, 0xf000_1000, 1).is_none());
+        assert!(guest.map(ROOM as u64, 0x1000, &file, 0, true).is_err());
+    }
 
     #[test]
     fn what_the_guest_does_not_allow_is_outside() {
-        let path = std::env::temp_dir().join(format!("nvdla-vp-guest-{}", std::process::id()));
-        let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
-        std::fs::remove_file(&path).unwrap();
-        file.set_len(0x4000).unwrap();
-        let mut guest = Guest::default();
+        let file = pages("guest", 4);
+        let mut guest = Guest::new().unwrap();
         guest.map(0x1000, 0x4000, &file, 0, true).unwrap();
         assert!(guest.read(Port::Primary, 0x1000, 0x4000).is_some());
         assert!(guest.read(Port::Primary, 0x1000, 0x4001).is_none());

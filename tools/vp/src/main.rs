@@ -37,6 +37,9 @@ struct Arguments {
     /// Give the guest a second window, through which its tests arrange faults
     #[arg(long)]
     control: bool,
+    /// Give the guest the clock and the reset line too, through that window: off and held at first
+    #[arg(long)]
+    lines: bool,
     #[command(flatten)]
     faults: faults::Faults,
 }
@@ -57,14 +60,16 @@ fn run(arguments: Arguments) -> Result<(), String> {
         let names: Vec<_> = Config::ALL.iter().map(|config| config.name).collect();
         format!("no configuration is called {}; there are {}", arguments.config, names.join(", "))
     })?;
-    let mut device = device::Device::new(Model::new(config), arguments.faults, arguments.control)
+    let control = arguments.control || arguments.lines;
+    let lines = if arguments.lines { faults::Lines::OFF } else { faults::Lines::default() };
+    let mut device = device::Device::new(Model::new(config), arguments.faults, lines, control)
         .map_err(|error| format!("the model's thread did not start: {error}"))?;
     // A socket that an earlier run left behind would refuse the new one.
     let _ = std::fs::remove_file(&arguments.socket);
-    let server = Server::new(&arguments.socket, true, interrupts(), regions(arguments.control))
+    let server = Server::new(&arguments.socket, true, interrupts(), regions(control))
         .map_err(|error| format!("cannot listen on {}: {error}", arguments.socket.display()))?;
     let ended = server.run(&mut device);
-    let [reads, writes, interrupts, outside, _] = device.counts();
+    let [reads, writes, interrupts, outside, ..] = device.counts();
     // One write, because several servers share the terminal.
     let counts = format!(
         "nvdla_vp: {}: {reads} register reads, {writes} register writes, {interrupts} interrupts, {outside} accesses \

@@ -11,6 +11,7 @@ use std::process::Command;
 
 use anyhow::{bail, Context, Result};
 
+use super::arch::Arch;
 use crate::cache;
 use crate::command;
 
@@ -41,11 +42,20 @@ const LIBRARIES: [(&str, &str); 3] = [
     ("/usr/include/openssl/ssl.h", "libssl-dev"),
 ];
 
+/// What an Arm machine needs beside them: its device tree's compiler, and a linker and a C library for its programs.
+const ARM_TOOLS: [(&str, &str); 3] = [
+    ("/usr/bin/dtc", "device-tree-compiler"),
+    ("/usr/bin/aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
+    ("/usr/aarch64-linux-gnu/lib/libc.a", "libc6-dev-arm64-cross"),
+];
+
 /// Installs what is missing, or says what to install.
-pub(super) fn require_tools() -> Result<()> {
+pub(super) fn require_tools(machine: Option<Arch>) -> Result<()> {
+    let arm: &[_] = if machine == Some(Arch::Arm64) { &ARM_TOOLS } else { &[] };
     let missing: Vec<_> = TOOLS
         .iter()
         .chain(&LIBRARIES)
+        .chain(arm)
         .filter(|(file, _)| !Path::new(file).exists())
         .map(|&(_, package)| package)
         .collect();
@@ -75,13 +85,30 @@ fn mirror() -> Result<String> {
         .with_context(|| format!("apt has no source for {codename}; run apt-get update"))
 }
 
-/// Fetches a package of the suite and unpacks it into `into`.
+/// Fetches a package of the newer suite and unpacks it into `into`.
 pub(super) fn unpack(package: &str, into: &Path) -> Result<()> {
+    fetch(SUITE, package, into)
+}
+
+/// A busybox for that machine.
+pub(super) fn busybox(arch: Arch) -> Result<PathBuf> {
+    let folder = match arch {
+        Arch::Arm64 => cache::step("busybox-arm64", "fetching busybox for arm64", |path| {
+            fetch(RELEASE, "busybox-static:arm64", path)
+        })?,
+        _ => PathBuf::from("/"),
+    };
+    let places = ["usr/bin/busybox", "bin/busybox"].map(|place| folder.join(place));
+    places.into_iter().find(|place| place.exists()).context("busybox-static has no busybox")
+}
+
+/// Fetches a package of a suite and unpacks it into `into`.
+fn fetch(suite: &str, package: &str, into: &Path) -> Result<()> {
     let apt = cache::root()?.join("apt");
     for folder in ["state/lists/partial", "cache/archives/partial"] {
         fs::create_dir_all(apt.join(folder))?;
     }
-    fs::write(apt.join("sources.list"), format!("deb {} {SUITE} main\n", mirror()?))?;
+    fs::write(apt.join("sources.list"), format!("deb {} {suite} main\n", mirror()?))?;
     let apt_get = || {
         let mut command = Command::new("apt-get");
         for (key, value) in [
@@ -94,6 +121,10 @@ pub(super) fn unpack(package: &str, into: &Path) -> Result<()> {
         ] {
             command.arg("-o").arg(format!("{key}={}", value.display()));
         }
+        // A package of another architecture is named with it.
+        if let Some((_, arch)) = package.split_once(':') {
+            command.arg("-o").arg(format!("APT::Architectures::={arch}"));
+        }
         command
     };
     command::run(apt_get().arg("update"))?;
@@ -101,7 +132,7 @@ pub(super) fn unpack(package: &str, into: &Path) -> Result<()> {
     let _ = fs::remove_dir_all(&downloads);
     fs::create_dir_all(&downloads)?;
     command::run(apt_get().args(["-o", "APT::Sandbox::User=root", "download", package]).current_dir(&downloads))
-        .with_context(|| format!("{SUITE} has no {package}"))?;
+        .with_context(|| format!("{suite} has no {package}"))?;
     for file in fs::read_dir(&downloads)? {
         command::run(Command::new("dpkg").arg("-x").arg(file?.path()).arg(into))?;
     }
@@ -109,22 +140,24 @@ pub(super) fn unpack(package: &str, into: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A folder whose root file system has a QEMU with `vfio-user-pci`.
-pub(super) fn qemu() -> Result<PathBuf> {
-    cache::step("qemu-root", "installing QEMU into a Debian folder of its own", |root| {
+/// A folder whose root file system has a QEMU with `vfio-user-pci` for that machine.
+pub(super) fn qemu(arch: Arch) -> Result<PathBuf> {
+    let root = cache::step("qemu-root", "installing QEMU into a Debian folder of its own", |root| {
         let _ = fs::remove_dir_all(root);
         let mirror = mirror()?;
         command::run(Command::new("debootstrap").args(["--variant=minbase", RELEASE]).arg(root).arg(&mirror))?;
         fs::write(root.join("etc/apt/sources.list.d/backports.list"), format!("deb {mirror} {SUITE} main\n"))?;
-        command::run(Command::new("chroot").arg(root).args(["apt-get", "update"]))?;
-        command::run(Command::new("chroot").arg(root).args([
-            "apt-get",
-            "install",
-            "-y",
-            "--no-install-recommends",
-            "-t",
-            SUITE,
-            "qemu-system-x86",
-        ]))
-    })
+        install(root, "qemu-system-x86")
+    })?;
+    if arch == Arch::Arm64 {
+        cache::step("qemu-root-arm", "installing QEMU for Arm beside it", |_| install(&root, "qemu-system-arm"))?;
+    }
+    Ok(root)
+}
+
+/// Installs a package of the newer suite into a Debian folder.
+fn install(root: &Path, package: &str) -> Result<()> {
+    let apt_get = |words: &[&str]| command::run(Command::new("chroot").arg(root).arg("apt-get").args(words));
+    apt_get(&["update"])?;
+    apt_get(&["install", "-y", "--no-install-recommends", "-t", SUITE, package])
 }

@@ -9,17 +9,17 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use super::arch::Arch;
+use super::kernel::Toolchain;
 use super::test::Suite;
 use super::Arguments;
 use crate::command;
 
-/// Programs are linked statically: the guest has no libraries.
-const TARGET: &str = "x86_64-unknown-linux-gnu";
 /// What every guest gets.
 const PROGRAMS: [&str; 1] = ["nvdla_runtime"];
 
 /// What the first process does. The command's output goes to the second serial line, its status to the first.
-const INIT: &str = "#!/bin/busybox sh
+const INIT: &str = r#"#!/bin/busybox sh
 /bin/busybox mkdir -p /proc /sys /dev /tmp
 /bin/busybox mount -t proc proc /proc
 /bin/busybox mount -t sysfs sys /sys
@@ -28,19 +28,36 @@ const INIT: &str = "#!/bin/busybox sh
 /bin/busybox --install -s /bin
 /bin/busybox mkdir -p /dev/shm
 export PATH=/bin HOME=/ CI=true
-stty -F /dev/ttyS1 raw -echo
+read line </line
+stty -F $line raw -echo
+[ ! -e /board ] || . /board
 [ ! -e /nvdla_bridge.ko ] || insmod /nvdla_bridge.ko
 insmod /nvdla.ko $NVDLA_MODULE_OPTIONS || echo 'nvdla-exit: 125'
-cd \"$(cat /directory)\"
+# A device whose clock has only just come is tried again.
+read devices </devices
+while [ $(ls /dev/dri | grep -c renderD) -lt $devices ] && [ $((waited += 1)) -lt 100 ]; do sleep 0.05; done
+cd "$(cat /directory)"
 if [ -e /interactive ]; then
-    stty -F /dev/ttyS1 sane
-    setsid sh -c 'exec sh -i </dev/ttyS1 >/dev/ttyS1 2>&1'
+    stty -F $line sane
+    setsid sh -c "exec sh -i <$line >$line 2>&1"
 else
-    sh /command </dev/null >/dev/ttyS1 2>&1
+    sh /command </dev/null >$line 2>&1
 fi
-echo \"nvdla-exit: $?\"
+echo "nvdla-exit: $?"
 poweroff -f
-";
+"#;
+
+/// What comes before on a machine whose device tree gives the devices to the platform driver: PCI only brings their
+/// windows up, as a board's firmware would, and what their clocks hang on follows.
+const BOARD: &str = r#"for device in /sys/bus/pci/devices/*; do
+    read vendor <$device/vendor
+    read number <$device/device
+    [ $vendor = 0x10de ] && [ $number = 0x4e56 ] || continue
+    echo the-tree >$device/driver_override
+    echo 1 >$device/enable
+done
+insmod /gpio-generic.ko
+"#;
 
 /// The programs of this checkout: statically linked for the guest, and the model's server for the host.
 pub(super) struct Programs {
@@ -50,7 +67,7 @@ pub(super) struct Programs {
 }
 
 /// Builds them, and what the suite needs.
-pub(super) fn programs(checkout: &Path, suite: Option<Suite>) -> Result<Programs> {
+pub(super) fn programs(toolchain: &Toolchain, checkout: &Path, arch: Arch, suite: Option<Suite>) -> Result<Programs> {
     let target = checkout.join("target");
     let cargo = |what: &str| {
         let mut cargo = Command::new("cargo");
@@ -61,19 +78,28 @@ pub(super) fn programs(checkout: &Path, suite: Option<Suite>) -> Result<Programs
     command::run(cargo("build").args(["--bin", "nvdla_vp"]))?;
     let for_guest = |what: &str| {
         let mut cargo = cargo(what);
-        cargo.args(["--target", TARGET]).env("RUSTFLAGS", "-C target-feature=+crt-static");
+        // Linked statically: the guest has no libraries.
+        cargo.args(["--target", arch.triple()]).env("RUSTFLAGS", "-C target-feature=+crt-static");
+        if arch == Arch::Arm64 {
+            // This machine's Rust has no library for it: it is built from the source that the kernel is built with.
+            cargo.args(["-Z", "build-std=std,panic_abort"]).env("RUSTC_BOOTSTRAP", "1");
+            cargo.env("__CARGO_TESTS_ONLY_SRC_ROOT", toolchain.library());
+            cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc");
+        }
         cargo
     };
+    let start = std::time::Instant::now();
     let mut build = for_guest("build");
     for program in PROGRAMS {
         build.args(["--bin", program]);
     }
     command::run(&mut build)?;
-    let folder = target.join(TARGET).join("release");
+    let folder = target.join(arch.triple()).join("release");
     let mut guest: Vec<_> = PROGRAMS.iter().map(|program| folder.join(program)).collect();
     if let Some(suite) = suite {
         guest.push(suite.build(for_guest)?);
     }
+    eprintln!("vm: building the programs: {:.1} s", start.elapsed().as_secs_f64());
     Ok(Programs { guest, server: target.join("release/nvdla_vp") })
 }
 
@@ -81,6 +107,7 @@ pub(super) fn programs(checkout: &Path, suite: Option<Suite>) -> Result<Programs
 pub(super) fn initramfs(
     modules: &[PathBuf],
     programs: &Programs,
+    busybox: &Path,
     checkout: &Path,
     arguments: &Arguments,
 ) -> Result<PathBuf> {
@@ -91,7 +118,7 @@ pub(super) fn initramfs(
     for folder in ["bin", "sys/kernel/debug"] {
         fs::create_dir_all(root.join(folder))?;
     }
-    fs::copy("/bin/busybox", root.join("bin/busybox")).context("busybox-static")?;
+    fs::copy(busybox, root.join("bin/busybox")).context("busybox-static")?;
     for module in modules {
         fs::copy(module, root.join(module.file_name().unwrap_or_default()))
             .with_context(|| module.display().to_string())?;
@@ -100,6 +127,11 @@ pub(super) fn initramfs(
         fs::copy(program, root.join("bin").join(name(program))).with_context(|| program.display().to_string())?;
     }
     write(&root.join("init"), INIT)?;
+    write(&root.join("line"), &format!("/dev/{}1\n", arguments.arch.serial()))?;
+    write(&root.join("devices"), &format!("{}\n", arguments.config.len()))?;
+    if arguments.arch == Arch::Arm64 {
+        write(&root.join("board"), BOARD)?;
+    }
     let variables: Vec<_> =
         arguments.environment.iter().map(|(name, value)| format!("export {name}='{value}'")).collect();
     write(&root.join("command"), &format!("{}\n{}\n", variables.join("\n"), quoted(&arguments.command)))?;

@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
+use super::arch::Arch;
 use super::debian;
 use crate::cache;
 use crate::command;
@@ -48,10 +49,15 @@ impl Toolchain {
         Ok(Self { path: env::join_paths(folders)?, library: sources.join(format!("usr/src/rustc-{version}/library")) })
     }
 
+    /// The library's source.
+    pub(super) fn library(&self) -> &Path {
+        &self.library
+    }
+
     /// `make` in `folder`.
-    fn make(&self, folder: &Path) -> Command {
+    fn make(&self, folder: &Path, arch: Arch) -> Command {
         let mut make = Command::new("make");
-        make.arg("-C").arg(folder).arg("LLVM=1");
+        make.arg("-C").arg(folder).arg("LLVM=1").arg(format!("ARCH={}", arch.name()));
         make.env("PATH", &self.path).env("RUST_LIB_SRC", &self.library);
         // Cargo's settings for this program are not the kernel's.
         for name in ["RUSTFLAGS", "CARGO_TARGET_DIR", "MAKEFLAGS"] {
@@ -65,20 +71,22 @@ impl Toolchain {
 const OPTIONS: &str = include_str!("../../kernel.config");
 
 /// Builds the virtual machine's kernel, once for each source and set of options.
-pub(super) fn build(toolchain: &Toolchain, source: Option<&Path>, checked: bool) -> Result<PathBuf> {
+pub(super) fn build(toolchain: &Toolchain, source: Option<&Path>, arch: Arch, checked: bool) -> Result<PathBuf> {
     let checks = if checked { include_str!("../../checked.config") } else { "" };
-    make(toolchain, source, None, &format!("{OPTIONS}{checks}"), &["bzImage", "modules"])
+    let options = format!("{OPTIONS}{}{checks}", arch.options());
+    make(toolchain, source, arch, "kernel", &options, &[arch.image().0, "modules"])
 }
 
 /// Makes the kernel of another architecture ready for a module to be compiled for it, which needs no whole kernel.
 pub(super) fn prepare(toolchain: &Toolchain, source: Option<&Path>, arch: Arch) -> Result<PathBuf> {
-    make(toolchain, source, Some(arch), &format!("{OPTIONS}{}", arch.options()), &["modules_prepare"])
+    make(toolchain, source, arch, "prepared", &format!("{OPTIONS}{}", arch.options()), &["modules_prepare"])
 }
 
 fn make(
     toolchain: &Toolchain,
     source: Option<&Path>,
-    arch: Option<Arch>,
+    arch: Arch,
+    kind: &str,
     options: &str,
     targets: &[&str],
 ) -> Result<PathBuf> {
@@ -93,17 +101,14 @@ fn make(
             Ok(fs::remove_dir_all(package)?)
         })?,
     };
-    let other = arch.map_or("", Arch::name);
+    let other = if arch == Arch::X86 { "" } else { arch.name() };
     // The name changes with what goes in, so a changed option builds a kernel anew.
     let place = source.to_string_lossy();
-    let name = format!("kernel-{:016x}", fingerprint(&[place.as_bytes(), options.as_bytes(), other.as_bytes()]));
+    let name = format!("{kind}-{:016x}", fingerprint(&[place.as_bytes(), options.as_bytes(), other.as_bytes()]));
     cache::step(&name, "building the kernel", |build| {
         fs::create_dir_all(build)?;
         let make = |target: &[&str]| {
-            let mut command = toolchain.make(&source);
-            command.arg(format!("O={}", build.display())).args(target);
-            command.args(arch.map(|arch| format!("ARCH={}", arch.name())));
-            command::run(&mut command)
+            command::run(toolchain.make(&source, arch).arg(format!("O={}", build.display())).args(target))
         };
         make(&["tinyconfig"])?;
         let config = build.join(".config");
@@ -118,51 +123,25 @@ fn make(
     })
 }
 
-/// An architecture that the module is compiled for beside the virtual machine's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Arch {
-    /// 64-bit Arm
-    Arm64,
-    /// 64-bit RISC-V
-    Riscv,
-}
-
-impl Arch {
-    /// Its name in the kernel.
-    fn name(self) -> &'static str {
-        match self {
-            Self::Arm64 => "arm64",
-            Self::Riscv => "riscv",
-        }
-    }
-
-    /// What its kernel needs beside the common options.
-    fn options(self) -> &'static str {
-        match self {
-            Self::Arm64 => "CONFIG_PCI_HOST_GENERIC=y\n",
-            Self::Riscv => "CONFIG_ARCH_RV64I=y\nCONFIG_PCI_HOST_GENERIC=y\n",
-        }
-    }
-}
-
 /// Builds the module in `folder` of the checkout, whose name is given without its ending.
 ///
-/// For another architecture there is no whole kernel, so what the module calls is not looked up.
+/// Without a `whole` kernel what the module calls is not looked up.
 pub(super) fn module(
     toolchain: &Toolchain,
     kernel: &Path,
     checkout: &Path,
     folder: &str,
     name: &str,
-    arch: Option<Arch>,
+    arch: Arch,
+    whole: bool,
 ) -> Result<PathBuf> {
     let start = Instant::now();
     let output = checkout.join("target").join(name).join(kernel.file_name().unwrap_or_default());
     fs::create_dir_all(&output)?;
-    let mut make = toolchain.make(kernel);
+    let mut make = toolchain.make(kernel, arch);
     make.arg(format!("M={}", checkout.join(folder).display())).arg(format!("MO={}", output.display())).arg("modules");
-    if let Some(arch) = arch {
-        make.arg(format!("ARCH={}", arch.name())).arg("KBUILD_MODPOST_WARN=1");
+    if !whole {
+        make.arg("KBUILD_MODPOST_WARN=1");
     }
     command::run(&mut make).with_context(|| format!("building {name}.ko"))?;
     eprintln!("vm: building {name}.ko: {:.1} s", start.elapsed().as_secs_f64());

@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{bail, Context, Result};
 
+use super::arch::Arch;
 use super::guest::Programs;
-use super::Arguments;
+use super::{tree, Arguments};
+use crate::command;
 
 /// What the guest prints on its console when the command has ended.
 const EXIT: &str = "nvdla-exit: ";
@@ -43,8 +45,8 @@ pub(super) fn run(qemu: &Path, kernel: &Path, image: &Path, programs: &Programs,
         servers.push(server(programs, config, &socket, arguments)?);
         sockets.push(socket);
     }
-    let mut machine = Process(
-        command(qemu, kernel, image, &sockets, &console, arguments)
+    let mut running = Process(
+        machine(qemu, kernel, image, &sockets, &console, arguments)?
             .stdin(if arguments.shell { Stdio::inherit() } else { Stdio::null() })
             .stdout(Stdio::inherit())
             .spawn()
@@ -52,7 +54,7 @@ pub(super) fn run(qemu: &Path, kernel: &Path, image: &Path, programs: &Programs,
     );
     let limit = Duration::from_secs(arguments.timeout);
     let ended = loop {
-        if let Some(status) = machine.0.try_wait()? {
+        if let Some(status) = running.0.try_wait()? {
             break status;
         }
         if !arguments.shell && start.elapsed() > limit {
@@ -91,6 +93,7 @@ fn server(programs: &Programs, config: &str, socket: &Path, arguments: &Argument
         Command::new(&programs.server)
             .args(["--config", config, "--socket"])
             .arg(socket)
+            .args((arguments.arch == Arch::Arm64).then_some("--lines"))
             .args(&arguments.server)
             .stdin(Stdio::null())
             .spawn()
@@ -109,41 +112,63 @@ fn server(programs: &Programs, config: &str, socket: &Path, arguments: &Argument
     Ok(server)
 }
 
-/// QEMU, run from its own Debian folder with that folder's libraries.
-fn command(
+/// QEMU, run from its own Debian folder with that folder's libraries; as it is without devices.
+///
+/// `options` are the machine's own beside the ones here, `serial` what its two lines are.
+fn emulator(qemu: &Path, arguments: &Arguments, options: &str, serial: [&str; 2]) -> Command {
+    let libraries = qemu.join("usr/lib/x86_64-linux-gnu");
+    let mut command = Command::new(qemu.join("usr/lib64/ld-linux-x86-64.so.2"));
+    let (program, machine, processor) = match arguments.arch {
+        Arch::Arm64 => ("qemu-system-aarch64", "virt", "cortex-a72"),
+        // Without MONITOR an idle processor halts; with it QEMU lets it spin, and takes the host's time from the model.
+        _ => ("qemu-system-x86_64", "q35", "max,monitor=off"),
+    };
+    command.arg("--library-path").arg(&libraries).arg(qemu.join("usr/bin").join(program));
+    command.env("QEMU_MODULE_DIR", libraries.join("qemu"));
+    command.arg("-L").arg(qemu.join("usr/share/qemu")).arg("-L").arg(qemu.join("usr/share/seabios"));
+    command.args(["-machine", &format!("{machine},memory-backend=mem{options}"), "-cpu", processor]);
+    command.args(["-accel", "tcg,thread=multi", "-smp", "2"]);
+    command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
+    command.args(["-m", &format!("{}M", arguments.memory)]);
+    command.args(["-object", &format!("memory-backend-memfd,id=mem,size={}M,share=on", arguments.memory)]);
+    command.args(["-serial", serial[0], "-serial", serial[1]]);
+    command
+}
+
+/// The device tree of the Arm machine.
+fn device_tree(qemu: &Path, work: &Path, arguments: &Arguments) -> Result<PathBuf> {
+    let plain = work.join("qemu.dtb");
+    let dump = format!(",dumpdtb={}", plain.display());
+    command::run(&mut emulator(qemu, arguments, &dump, ["null", "null"]))?;
+    tree::complete(&plain, &arguments.config, arguments.memory)
+}
+
+/// The whole machine.
+fn machine(
     qemu: &Path,
     kernel: &Path,
     image: &Path,
     sockets: &[PathBuf],
     console: &Path,
     arguments: &Arguments,
-) -> Command {
-    let libraries = qemu.join("usr/lib/x86_64-linux-gnu");
-    let mut command = Command::new(qemu.join("usr/lib64/ld-linux-x86-64.so.2"));
-    command.arg("--library-path").arg(&libraries).arg(qemu.join("usr/bin/qemu-system-x86_64"));
-    command.env("QEMU_MODULE_DIR", libraries.join("qemu"));
-    command.arg("-L").arg(qemu.join("usr/share/qemu")).arg("-L").arg(qemu.join("usr/share/seabios"));
-    let mut pass = |words: &[&str]| {
-        command.args(words);
-    };
-    pass(&["-machine", "q35,memory-backend=mem", "-accel", "tcg,thread=multi", "-smp", "2"]);
-    // Without MONITOR an idle processor halts; with it QEMU lets it spin, and takes the host's time from the model.
-    pass(&["-cpu", "max,monitor=off", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
-    pass(&["-m", &format!("{}M", arguments.memory)]);
-    pass(&["-object", &format!("memory-backend-memfd,id=mem,size={}M,share=on", arguments.memory)]);
-    pass(&["-serial", &format!("file:{}", console.display()), "-serial", "stdio"]);
-    for socket in sockets {
-        pass(&[
-            "-device",
-            &format!(
-                r#"{{"driver":"vfio-user-pci","socket":{{"type":"unix","path":"{}"}},"x-msg-timeout":600000}}"#,
-                socket.display()
-            ),
-        ]);
+) -> Result<Command> {
+    let log = format!("file:{}", console.display());
+    let mut command = emulator(qemu, arguments, "", [&log, "stdio"]);
+    if arguments.arch == Arch::Arm64 {
+        let work = image.parent().context("the image lies in a folder")?;
+        command.arg("-dtb").arg(device_tree(qemu, work, arguments)?);
     }
-    pass(&["-append", "console=ttyS0 panic=-1 oops=panic cma=256M quiet loglevel=6"]);
-    command.arg("-kernel").arg(kernel.join("arch/x86/boot/bzImage")).arg("-initrd").arg(image);
-    command
+    for (device, socket) in sockets.iter().enumerate() {
+        command.arg("-device").arg(format!(
+            r#"{{"driver":"vfio-user-pci","addr":"{:x}","socket":{{"type":"unix","path":"{}"}},"x-msg-timeout":600000}}"#,
+            tree::slot(device),
+            socket.display()
+        ));
+    }
+    let line = arguments.arch.serial();
+    command.arg("-append").arg(format!("console={line}0 panic=-1 oops=panic cma=256M quiet loglevel=6"));
+    command.arg("-kernel").arg(kernel.join(arguments.arch.image().1)).arg("-initrd").arg(image);
+    Ok(command)
 }
 
 /// Shows what the guest's kernel said.

@@ -6,19 +6,26 @@
 //! machine's rustc, bindgen, the kernel, QEMU. Then it builds the module and the programs of this checkout, starts the
 //! model's server and the machine, and runs the command there.
 
+mod arch;
 mod debian;
 mod guest;
 mod kernel;
 mod machine;
 mod test;
+mod tree;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{bail, ensure, Context, Result};
+
+use arch::Arch;
 
 /// Options of `cargo xtask vm`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
+    /// The machine; on an Arm one the device tree gives the NVDLA a clock, a reset line and reserved memory
+    #[arg(long, value_enum, default_value = "x86-64")]
+    arch: Arch,
     /// The hardware configuration of the machine's NVDLA; several for several devices
     #[arg(long, default_value = "nv_small", value_delimiter = ',')]
     config: Vec<String>,
@@ -65,7 +72,7 @@ pub(crate) struct Arguments {
 pub(crate) struct ModuleArguments {
     /// The architecture
     #[arg(long, value_enum)]
-    arch: kernel::Arch,
+    arch: Arch,
     /// A kernel source tree to prepare instead of Debian's
     #[arg(long)]
     kernel_source: Option<PathBuf>,
@@ -80,10 +87,10 @@ fn checkout() -> Result<&'static Path> {
 
 /// Compiles the module for another architecture and says where it is.
 pub(crate) fn module(arguments: &ModuleArguments) -> Result<u8> {
-    debian::require_tools()?;
+    debian::require_tools(None)?;
     let toolchain = kernel::Toolchain::find()?;
     let kernel = kernel::prepare(&toolchain, arguments.kernel_source.as_deref(), arguments.arch)?;
-    let module = kernel::module(&toolchain, &kernel, checkout()?, "", "nvdla", Some(arguments.arch))?;
+    let module = kernel::module(&toolchain, &kernel, checkout()?, "", "nvdla", arguments.arch, false)?;
     println!("{}", module.display());
     Ok(0)
 }
@@ -91,22 +98,29 @@ pub(crate) fn module(arguments: &ModuleArguments) -> Result<u8> {
 /// Runs the command in the guest and gives its exit status.
 pub(crate) fn run(mut arguments: Arguments) -> Result<u8> {
     let checkout = checkout()?;
+    let arch = arguments.arch;
+    if arch == Arch::Riscv {
+        bail!("there is no RISC-V machine; `cargo xtask module` compiles the module for it");
+    }
+    ensure!(arch == Arch::X86 || !arguments.platform, "--platform is for a machine without a device tree");
     if let Some(suite) = arguments.test {
         if let Some(why) = suite.prepare(&mut arguments, checkout)? {
             println!("skipped: {why}");
             return Ok(0);
         }
     }
-    debian::require_tools()?;
+    debian::require_tools(Some(arch))?;
     let toolchain = kernel::Toolchain::find()?;
-    let kernel = kernel::build(&toolchain, arguments.kernel_source.as_deref(), arguments.checked)?;
-    let qemu = debian::qemu()?;
-    let mut modules = vec![kernel::module(&toolchain, &kernel, checkout, "", "nvdla", None)?];
+    let kernel = kernel::build(&toolchain, arguments.kernel_source.as_deref(), arch, arguments.checked)?;
+    let qemu = debian::qemu(arch)?;
+    let busybox = debian::busybox(arch)?;
+    let mut modules = vec![kernel::module(&toolchain, &kernel, checkout, "", "nvdla", arch, true)?];
+    modules.extend(arch.modules().iter().map(|module| kernel.join(module)));
     if arguments.platform {
-        modules.push(kernel::module(&toolchain, &kernel, checkout, "tests/bridge", "nvdla_bridge", None)?);
+        modules.push(kernel::module(&toolchain, &kernel, checkout, "tests/bridge", "nvdla_bridge", arch, true)?);
     }
-    let programs = guest::programs(checkout, arguments.test)?;
-    let image = guest::initramfs(&modules, &programs, checkout, &arguments)?;
+    let programs = guest::programs(&toolchain, checkout, arch, arguments.test)?;
+    let image = guest::initramfs(&modules, &programs, &busybox, checkout, &arguments)?;
     let status = machine::run(&qemu, &kernel, &image, &programs, &arguments);
     // With the reference's loadables in it the image is large.
     if let Some(work) = image.parent() {

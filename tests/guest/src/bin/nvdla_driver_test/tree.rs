@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What a device tree names beside registers and an interrupt: the clock runs while it is needed and no longer, the reset
+//! line is pulled when it should be, buffers lie in the reserved memory and leave it again. The device counts accesses to
+//! its registers without a clock or during a reset; every test here and elsewhere fails on one.
+
+use std::fs;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use libtest_mimic::Failed;
+use nix::errno::Errno;
+use nvdla_guest::control::{Control, Knob, Lines};
+use nvdla_guest::node::{now_ns, Buffer, Node, Options};
+use nvdla_guest::system::{bind, is_platform, node_of, unbind};
+use nvdla_guest::tree::{clock_enables, names, reserved};
+use nvdla_guest::work::Work;
+
+use crate::expect::{ensure, equal, first, second};
+use crate::Test;
+
+const CLOCK: &[Test] = &[
+    ("the_clock_runs_while_the_driver_is_bound", clock),
+    ("a_probe_that_fails_stops_the_clock", failed_probe),
+    ("the_clock_rests_while_the_machine_sleeps", sleep),
+];
+const RESET: &[Test] = &[
+    ("a_probe_resets_the_device", probe),
+    ("a_hang_resets_the_device", hang),
+    ("unbinding_resets_a_hung_device", hung),
+];
+const MEMORY: &[Test] = &[
+    ("buffers_lie_in_the_reserved_memory", inside),
+    ("buffers_go_back_to_the_reserved_memory", given_back),
+    ("reserved_memory_that_is_used_up_is_said_so", used_up),
+    ("a_new_binding_has_the_memory_that_old_buffers_hold", outlived),
+];
+
+/// The tests of what both devices' nodes name; none for devices on PCI.
+pub(crate) fn tests() -> Vec<Test> {
+    let devices: Vec<PathBuf> =
+        [first(), second()].into_iter().flatten().filter_map(|node| node.device().ok()).collect();
+    let all =
+        |property| !devices.is_empty() && devices.iter().all(|device| is_platform(device) && names(device, property));
+    let groups = [("clocks", CLOCK), ("resets", RESET), ("memory-region", MEMORY)];
+    groups.into_iter().filter(|(property, _)| all(property)).flat_map(|(_, tests)| tests.iter().copied()).collect()
+}
+
+/// Both devices, opened.
+fn both() -> Result<[Node; 2], Failed> {
+    Ok([first()?, second()?])
+}
+
+/// A device that is bound and runs, or one that nobody uses.
+const RUNS: Lines = Lines { clock: true, reset: false };
+const RESTS: Lines = Lines { clock: false, reset: false };
+
+/// After it a task must run.
+fn works(node: &Node) -> Result<(), Failed> {
+    equal("a task's end", Work::copies(node, 1)?.run(node)?, 0)
+}
+
+fn clock() -> Result<(), Failed> {
+    for node in both()? {
+        let device = node.device()?;
+        let control = Control::open(&device)?;
+        equal("the lines of a bound device", control.lines(), RUNS)?;
+        equal("the kernel's count", clock_enables(&device)?, 1)?;
+        unbind(&device)?;
+        equal("the lines of a device without a driver", control.lines(), RESTS)?;
+        equal("the kernel's count", clock_enables(&device)?, 0)?;
+        bind(&device)?;
+        equal("the lines of a device that is bound anew", control.lines(), RUNS)?;
+        works(&Node::open(&node_of(&device)?)?)?;
+    }
+    println!("{}", fs::read_to_string("/sys/kernel/debug/gpio")?);
+    Ok(())
+}
+
+fn failed_probe() -> Result<(), Failed> {
+    let device = first()?.device()?;
+    let control = Control::open(&device)?;
+    unbind(&device)?;
+    control.set(Knob::Mute, 1);
+    ensure!(bind(&device).is_err(), "a device that does not answer was bound");
+    equal("the lines after it", control.lines(), RESTS)?;
+    control.set(Knob::Mute, 0);
+    bind(&device)?;
+    works(&Node::open(&node_of(&device)?)?)
+}
+
+fn sleep() -> Result<(), Failed> {
+    let nodes = both()?;
+    let controls = nodes.iter().map(|node| Control::open(&node.device()?)).collect::<Result<Vec<_>, _>>()?;
+    let before: Vec<_> = controls.iter().map(|control| control.counts().stops).collect();
+    // Devices go to sleep and wake up; the machine itself stays awake.
+    fs::write("/sys/module/suspend/parameters/pm_test_delay", "1")?;
+    fs::write("/sys/power/pm_test", "devices")?;
+    let slept = fs::write("/sys/power/state", "freeze");
+    fs::write("/sys/power/pm_test", "none")?;
+    slept?;
+    for ((node, control), before) in nodes.iter().zip(&controls).zip(before) {
+        equal("times that the clock has stopped", control.counts().stops - before, 1)?;
+        equal("the lines after it", control.lines(), RUNS)?;
+        works(node)?;
+    }
+    Ok(())
+}
+
+fn probe() -> Result<(), Failed> {
+    for node in both()? {
+        let device = node.device()?;
+        let control = Control::open(&device)?;
+        unbind(&device)?;
+        let before = control.counts().resets;
+        bind(&device)?;
+        equal("resets of a probe", control.counts().resets - before, 1)?;
+        equal("the lines after it", control.lines(), RUNS)?;
+    }
+    Ok(())
+}
+
+fn hang() -> Result<(), Failed> {
+    for node in both()? {
+        let control = Control::open(&node.device()?)?;
+        let before = control.counts().resets;
+        control.set(Knob::Hang, 1);
+        let options = Options { deadline_ns: now_ns() + 200_000_000, ..Options::default() };
+        let sequence = Work::copies(&node, 1)?.submit(&node, options)?.sequence;
+        equal("the task's end", node.wait(sequence, 20)?, -libc::ETIMEDOUT)?;
+        works(&node)?;
+        equal("resets of a hang", control.counts().resets - before, 1)?;
+    }
+    Ok(())
+}
+
+fn hung() -> Result<(), Failed> {
+    let node = first()?;
+    let device = node.device()?;
+    let control = Control::open(&device)?;
+    control.set(Knob::Hang, 1);
+    let work = Work::copies(&node, 1)?;
+    work.submit(&node, Options::default())?;
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    let before = control.counts().resets;
+    unbind(&device)?;
+    equal("resets of a device that hangs while it is unbound", control.counts().resets - before, 1)?;
+    equal("the lines after it", control.lines(), RESTS)?;
+    drop((work, node));
+    bind(&device)?;
+    works(&Node::open(&node_of(&device)?)?)
+}
+
+/// Where a buffer lies.
+fn place(control: &Control, buffer: &mut Buffer) -> Result<Range<u64>, Failed> {
+    let start = control.address(&mut buffer.map)?;
+    Ok(start..start + buffer.map.len() as u64)
+}
+
+fn is_inside(buffer: &Range<u64>, memory: &Range<u64>) -> bool {
+    memory.start <= buffer.start && buffer.end <= memory.end
+}
+
+fn inside() -> Result<(), Failed> {
+    for node in both()? {
+        let device = node.device()?;
+        let (control, memory) = (Control::open(&device)?, reserved(&device)?);
+        let mut places = Vec::new();
+        let mut buffers = Vec::new();
+        for size in [1 << 12, 1 << 16, 3 << 12, 1 << 20, 9 << 20] {
+            let mut buffer = node.buffer(size)?;
+            places.push(place(&control, &mut buffer)?);
+            buffers.push(buffer);
+        }
+        println!("{}: memory {:x?}, buffers {places:x?}", device.display(), memory.range);
+        for (index, one) in places.iter().enumerate() {
+            ensure!(is_inside(one, &memory.range), "the buffer at {one:x?} is not inside {:x?}", memory.range);
+            let apart = |other: &Range<u64>| one.end <= other.start || other.end <= one.start;
+            ensure!(places[..index].iter().all(apart), "buffers overlap: {places:x?}");
+        }
+        works(&node)?;
+    }
+    Ok(())
+}
+
+/// How many buffers of a size the node gets before there is no more memory, at most `limit`.
+fn count(node: &Node, size: u64, limit: usize) -> Result<usize, Failed> {
+    for number in 0..limit {
+        match node.create(size) {
+            Ok(_) => {}
+            Err(Errno::ENOMEM) => return Ok(number),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(limit)
+}
+
+fn given_back() -> Result<(), Failed> {
+    const SIZE: u64 = 1 << 20;
+    for node in both()? {
+        let memory = reserved(&node.device()?)?;
+        let path = node.path().to_owned();
+        drop(node);
+        let whole = ((memory.range.end - memory.range.start) / SIZE) as usize;
+        let before = memory.available().transpose()?;
+        for _ in 0..3 {
+            // The last client's buffers go a moment after its file is closed.
+            std::thread::sleep(std::time::Duration::from_millis(50));
+            let node = Node::open(&path)?;
+            if let Some(before) = before {
+                equal("pages that nobody uses", memory.available().transpose()?, Some(before))?;
+                equal("buffers", count(&node, SIZE, 16)?, 16)?;
+                equal("pages of 16 MiB", memory.available().transpose()?, Some(before - 4096))?;
+            } else {
+                equal("buffers of 1 MiB", count(&node, SIZE, 2 * whole)?, whole)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn used_up() -> Result<(), Failed> {
+    for node in both()? {
+        let memory = reserved(&node.device()?)?;
+        let whole = memory.range.end - memory.range.start;
+        equal("a buffer larger than all of it", node.create(2 * whole), Err(Errno::ENOMEM))?;
+        works(&node)?;
+    }
+    Ok(())
+}
+
+fn outlived() -> Result<(), Failed> {
+    for node in both()? {
+        let device = node.device()?;
+        let (control, memory) = (Control::open(&device)?, reserved(&device)?);
+        let mut old = node.buffer(1 << 20)?;
+        old.map.fill(7);
+        let old_place = place(&control, &mut old)?;
+        unbind(&device)?;
+        bind(&device)?;
+        let fresh = Node::open(&node_of(&device)?)?;
+        let mut new = fresh.buffer(1 << 20)?;
+        let new_place = place(&control, &mut new)?;
+        ensure!(
+            is_inside(&new_place, &memory.range),
+            "the new buffer at {new_place:x?} is not inside {:x?}",
+            memory.range
+        );
+        ensure!(
+            new_place.end <= old_place.start || old_place.end <= new_place.start,
+            "the new buffer {new_place:x?} lies in the old {old_place:x?}"
+        );
+        equal("a byte of the old buffer", old.map[9], 7)?;
+        // The old binding's last buffer goes; what comes afterwards still has the memory.
+        drop((old, node));
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        let mut last = fresh.buffer(1 << 20)?;
+        let last_place = place(&control, &mut last)?;
+        ensure!(
+            is_inside(&last_place, &memory.range),
+            "the last buffer at {last_place:x?} is not inside {:x?}",
+            memory.range
+        );
+        works(&fresh)?;
+    }
+    Ok(())
+}

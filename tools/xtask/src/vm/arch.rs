@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What differs between processor architectures, in one place.
+
+/// An architecture that the module is built for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Arch {
+    /// A PC: the device is found on PCI
+    #[value(name = "x86-64")]
+    X86,
+    /// 64-bit Arm: the device tree gives the device to the platform driver
+    Arm64,
+    /// 64-bit RISC-V: the module is compiled, no machine is started
+    Riscv,
+}
+
+impl Arch {
+    /// Its name in the kernel.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::X86 => "x86_64",
+            Self::Arm64 => "arm64",
+            Self::Riscv => "riscv",
+        }
+    }
+
+    /// What its kernel needs beside the common options.
+    pub(super) fn options(self) -> &'static str {
+        match self {
+            Self::X86 => "",
+            Self::Arm64 => include_str!("../../arm64.config"),
+            Self::Riscv => "CONFIG_ARCH_RV64I=y\nCONFIG_PCI_HOST_GENERIC=y\n",
+        }
+    }
+
+    /// What the kernel is started from: the make target, and the file under `arch/`.
+    pub(super) fn image(self) -> (&'static str, &'static str) {
+        match self {
+            Self::X86 => ("bzImage", "arch/x86/boot/bzImage"),
+            Self::Arm64 => ("Image", "arch/arm64/boot/Image"),
+            Self::Riscv => ("Image", "arch/riscv/boot/Image"),
+        }
+    }
+
+    /// The kernel's own modules that a machine needs, as files of its build.
+    pub(super) fn modules(self) -> &'static [&'static str] {
+        match self {
+            // Its registers answer only once the PCI function around them has been enabled, so it comes later.
+            Self::Arm64 => &["drivers/gpio/gpio-generic.ko"],
+            _ => &[],
+        }
+    }
+
+    /// The first part of the serial lines' names.
+    pub(super) fn serial(self) -> &'static str {
+        match self {
+            Self::Arm64 => "ttyAMA",
+            _ => "ttyS",
+        }
+    }
+
+    /// Rust's name for programs of the machine.
+    pub(super) fn triple(self) -> &'static str {
+        match self {
+            Self::X86 => "x86_64-unknown-linux-gnu",
+            Self::Arm64 => "aarch64-unknown-linux-gnu",
+            Self::Riscv => "riscv64gc-unknown-linux-gnu",
+        }
+    }
+}

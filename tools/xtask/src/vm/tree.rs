@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The device tree of the Arm machine: QEMU's own, with a node for each NVDLA and for what its board has around it.
+//!
+//! The device lies on PCI for QEMU, and in the tree for the guest: its registers where the guest's kernel puts the
+//! function's window, its interrupt where QEMU's bridge brings the function's pin. Clock and reset line are words of the
+//! control window (`tools/vp/src/control.rs`), driven by the kernel's own drivers. The bindings are `nvidia,nvdla.yaml`
+//! in `kmd/Documentation`, and `gpio-mmio`, `gpio-gate-clock`, `reserved-memory` and `snps,dw-reset` of the kernel.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{ensure, Context, Result};
+
+use crate::command;
+
+/// Where QEMU's `virt` machine has memory.
+const MEMORY: u64 = 0x4000_0000;
+/// Where it has the window of 32-bit PCI memory (`VIRT_PCIE_MMIO` in QEMU's `hw/arm/virt.c`), in which Linux gives out
+/// addresses, large pieces first.
+const WINDOW: u64 = 0x1000_0000;
+/// The register window's bytes, and the control window's (`tools/vp/src/pci.rs`).
+const REGISTERS: u64 = 0x2_0000;
+const CONTROL: u64 = 0x1000;
+/// The words of the control window that are the clock and the reset line.
+const CLOCK: u64 = 0x60;
+const RESET: u64 = 0x64;
+/// The first shared interrupt of the PCI bridge; a function in slot n raises the one n behind it, modulo 4.
+const INTERRUPT: usize = 3;
+/// The reserved memory of each device.
+const POOL: u64 = 128 << 20;
+
+/// The PCI slot of a device. The host bridge has slot 0.
+pub(super) fn slot(device: usize) -> usize {
+    device + 1
+}
+
+/// Completes the tree that QEMU wrote into `from`.
+pub(super) fn complete(from: &Path, config: &[String], memory_mib: u32) -> Result<PathBuf> {
+    let end = MEMORY + (u64::from(memory_mib) << 20);
+    ensure!(
+        MEMORY + 2 * POOL * config.len() as u64 <= end,
+        "{} devices with {} MiB of reserved memory each need more than --memory {memory_mib}",
+        config.len(),
+        POOL >> 20
+    );
+    let plain = command::output(Command::new("dtc").args(["-q", "-I", "dtb", "-O", "dts"]).arg(from))?;
+    let source = from.with_extension("dts");
+    fs::write(&source, plain + &nodes(config, end)).with_context(|| source.display().to_string())?;
+    let tree = from.with_file_name("complete.dtb");
+    command::run(Command::new("dtc").args(["-q", "-I", "dts", "-O", "dtb", "-o"]).arg(&tree).arg(&source))?;
+    Ok(tree)
+}
+
+/// The nodes of the devices on a machine whose memory ends there.
+///
+/// The first has reserved memory that is nobody else's, the second some that the kernel uses meanwhile, and so on in turn.
+fn nodes(configs: &[String], end: u64) -> String {
+    let (mut board, mut pools) = (String::new(), String::new());
+    let controls = WINDOW + configs.len() as u64 * REGISTERS;
+    for (number, config) in configs.iter().enumerate() {
+        let index = number as u64;
+        let (registers, control) = (WINDOW + index * REGISTERS, controls + index * CONTROL);
+        let (clock, reset, pool) = (control + CLOCK, control + RESET, end - (index + 1) * POOL);
+        let interrupt = INTERRUPT + slot(number) % 4;
+        let kind = if number % 2 == 0 { "no-map" } else { "reusable" };
+        let _ = write!(
+            board,
+            r#"
+    nvdla_gpio{number}: gpio@{clock:x} {{
+        compatible = "opencores,gpio";
+        reg = <0x0 {clock:#x} 0x0 0x4>;
+        reg-names = "dat";
+        ngpios = <1>;
+        gpio-controller;
+        #gpio-cells = <2>;
+    }};
+
+    nvdla_clock{number}: nvdla-clock{number} {{
+        compatible = "gpio-gate-clock";
+        clocks = <&nvdla_oscillator>;
+        #clock-cells = <0>;
+        enable-gpios = <&nvdla_gpio{number} 0 0>;
+    }};
+
+    nvdla_reset{number}: reset-controller@{reset:x} {{
+        compatible = "snps,dw-high-reset";
+        reg = <0x0 {reset:#x} 0x0 0x4>;
+        #reset-cells = <1>;
+    }};
+
+    npu@{registers:x} {{
+        compatible = "nvidia,{config}";
+        reg = <0x0 {registers:#x} 0x0 {REGISTERS:#x}>;
+        interrupts = <0 {interrupt} 4>;
+        clocks = <&nvdla_clock{number}>;
+        clock-names = "core";
+        resets = <&nvdla_reset{number} 0>;
+        reset-names = "core";
+        memory-region = <&nvdla_memory{number}>;
+    }};
+"#
+        );
+        let _ = write!(
+            pools,
+            r#"
+        nvdla_memory{number}: nvdla-memory@{pool:x} {{
+            compatible = "shared-dma-pool";
+            reg = <0x0 {pool:#x} 0x0 {POOL:#x}>;
+            {kind};
+        }};
+"#
+        );
+    }
+    format!(
+        r#"
+/ {{
+    reserved-memory {{
+        #address-cells = <2>;
+        #size-cells = <2>;
+        ranges;
+{pools}    }};
+
+    nvdla_oscillator: nvdla-oscillator {{
+        compatible = "fixed-clock";
+        #clock-cells = <0>;
+        clock-frequency = <1000000000>;
+    }};
+{board}}};
+"#
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_device_has_its_own_windows_interrupt_and_memory() {
+        let text = nodes(&["nv_small".to_string(), "nv_large".to_string()], 0x8000_0000);
+        for line in [
+            "compatible = \"nvidia,nv_small\";",
+            "reg = <0x0 0x10000000 0x0 0x20000>;",
+            "interrupts = <0 4 4>;",
+            "reg = <0x0 0x10040060 0x0 0x4>;",
+            "reg = <0x0 0x78000000 0x0 0x8000000>;",
+            "compatible = \"nvidia,nv_large\";",
+            "reg = <0x0 0x10020000 0x0 0x20000>;",
+            "interrupts = <0 5 4>;",
+            "reg = <0x0 0x10041064 0x0 0x4>;",
+            "reg = <0x0 0x70000000 0x0 0x8000000>;",
+        ] {
+            assert_eq!(text.matches(line).count(), 1, "{line} in:\n{text}");
+        }
+        assert!(text.find("no-map").unwrap() < text.find("reusable").unwrap());
+    }
+}
