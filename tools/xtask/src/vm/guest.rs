@@ -49,7 +49,7 @@ poweroff -f
 
 /// What comes before on a machine whose device tree gives the devices to the platform driver: PCI only brings their
 /// windows up, as a board's firmware would, and what their clocks hang on follows.
-const BOARD: &str = r#"for device in /sys/bus/pci/devices/*; do
+const BOARD: &str = r"for device in /sys/bus/pci/devices/*; do
     read vendor <$device/vendor
     read number <$device/device
     [ $vendor = 0x10de ] && [ $number = 0x4e56 ] || continue
@@ -57,7 +57,7 @@ const BOARD: &str = r#"for device in /sys/bus/pci/devices/*; do
     echo 1 >$device/enable
 done
 insmod /gpio-generic.ko
-"#;
+";
 
 /// The programs of this checkout: statically linked for the guest, and the model's server for the host.
 pub(super) struct Programs {
