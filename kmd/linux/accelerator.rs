@@ -376,6 +376,10 @@ impl Accelerator {
     /// The interrupt thread. False when the interrupt was not this device's.
     pub(crate) fn interrupt(&self) -> bool {
         let mut state = self.state.lock();
+        // While it sleeps it has no clock, and no register may be asked: a shared line's interrupt is another's.
+        if state.suspended && state.running.is_none() {
+            return false;
+        }
         if !state.engine.interrupt(&mut Registers(&self.window)) {
             return false;
         }

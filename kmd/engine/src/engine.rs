@@ -338,8 +338,10 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
         self.failure(hw, Cause::Deadline)
     }
 
-    /// What the running task is doing; `None` without one. Changes nothing.
+    /// What the running task is doing; `None` without one, and then no register is read: the device may sleep. Changes
+    /// nothing.
     pub fn observe(&mut self, hw: &mut impl Hardware) -> Option<Failure> {
+        self.task.as_ref()?;
         self.failure(hw, Cause::Observed)
     }
 

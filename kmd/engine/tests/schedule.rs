@@ -225,6 +225,16 @@ fn a_convolution_waits_for_its_buffer_to_be_cleared() {
 }
 
 #[test]
+fn an_engine_without_a_task_leaves_the_registers_alone_when_it_is_looked_at() {
+    let (mut engine, mut mock) = (Engine::new(&NV_SMALL), Mock::new(&NV_SMALL));
+    assert!(engine.observe(&mut mock).is_none());
+    assert!(engine.check_deadline(&mut mock, u64::MAX).is_none());
+    assert_eq!(mock.log, []);
+    engine.submit(&mut mock, parse(&NV_SMALL, &chain()), 0, u64::MAX).unwrap();
+    assert_eq!(engine.observe(&mut mock).unwrap().cause, Cause::Observed);
+}
+
+#[test]
 fn a_unit_that_hangs_is_named_and_the_next_task_runs() {
     let (mut engine, mut mock) = (Engine::new(&NV_SMALL), Mock::new(&NV_SMALL));
     mock.hung = vec![OpType::Pdp];
