@@ -34,7 +34,7 @@ pub(crate) const TESTS: &[Test] = &[
 const SECONDS: u64 = 1;
 
 /// Sends the machine to sleep, and comes back once it is awake.
-fn sleep() -> io::Result<()> {
+pub(crate) fn sleep() -> io::Result<()> {
     fs::write("/sys/module/suspend/parameters/pm_test_delay", SECONDS.to_string())?;
     let power = Path::new("/sys/power");
     fs::write(power.join("pm_test"), "devices")?;

@@ -22,7 +22,7 @@ use crate::Test;
 const CLOCK: &[Test] = &[
     ("the_clock_runs_while_the_driver_is_bound", clock),
     ("a_probe_that_fails_stops_the_clock", failed_probe),
-    ("the_clock_rests_while_the_machine_sleeps", sleep),
+    ("the_clock_rests_while_the_machine_sleeps", asleep),
 ];
 const RESET: &[Test] = &[
     ("a_probe_resets_the_device", probe),
@@ -89,16 +89,11 @@ fn failed_probe() -> Result<(), Failed> {
     works(&Node::open(&node_of(&device)?)?)
 }
 
-fn sleep() -> Result<(), Failed> {
+fn asleep() -> Result<(), Failed> {
     let nodes = both()?;
     let controls = nodes.iter().map(|node| Control::open(&node.device()?)).collect::<Result<Vec<_>, _>>()?;
     let before: Vec<_> = controls.iter().map(|control| control.counts().stops).collect();
-    // Devices go to sleep and wake up; the machine itself stays awake.
-    fs::write("/sys/module/suspend/parameters/pm_test_delay", "1")?;
-    fs::write("/sys/power/pm_test", "devices")?;
-    let slept = fs::write("/sys/power/state", "freeze");
-    fs::write("/sys/power/pm_test", "none")?;
-    slept?;
+    crate::sleep::sleep()?;
     for ((node, control), before) in nodes.iter().zip(&controls).zip(before) {
         equal("times that the clock has stopped", control.counts().stops - before, 1)?;
         equal("the lines after it", control.lines(), RUNS)?;
