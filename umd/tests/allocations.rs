@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How often a run allocates memory: a few small lists a task and an operation, and nothing that grows with the tensors.
+//! How often a run allocates memory: a few lists a task, and nothing an operation.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
@@ -61,9 +61,10 @@ fn a_run_allocates_little() {
     for (name, path) in networks {
         let (count, bytes, operations) = run(Loadable::open(path).unwrap());
         println!("{name}: {count} allocations of {bytes} bytes in all, {operations} operations");
-        assert!(count <= MOST_AN_OPERATION * operations, "{name}: {count} allocations in {operations} operations");
+        assert!(count <= MOST_A_RUN, "{name}: {count} allocations in {operations} operations");
     }
 }
 
-/// Allocations an operation: those of the task's lists are among them.
-const MOST_AN_OPERATION: usize = 16;
+/// Allocations of a run, whatever its operations: the lists of its tasks, the emulator's, and the threads' queue, which
+/// grows by a block now and then.
+const MOST_A_RUN: usize = 32;

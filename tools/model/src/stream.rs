@@ -90,5 +90,56 @@ pub struct Done<T> {
     pub output: T,
     /// Status registers (saturation, NaN and lookup-table counters) with their block and value: they become the
     /// values of the register group that the operation ran from.
-    pub status: Vec<(Block, Register, u32)>,
+    pub status: Status,
+}
+
+/// A status register's new value.
+pub type Report = (Block, Register, u32);
+
+/// Most status registers that an operation sets.
+const REPORTS: usize = 12;
+
+/// Status registers' new values, in no memory of their own: an operation allocates nothing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Status {
+    reports: [Option<Report>; REPORTS],
+    count: usize,
+}
+
+impl Status {
+    /// No register is set.
+    pub const EMPTY: Self = Self { reports: [None; REPORTS], count: 0 };
+
+    /// Sets a register.
+    pub fn push(&mut self, report: Report) {
+        debug_assert!(self.count < REPORTS, "an operation sets {REPORTS} status registers at most");
+        if let Some(place) = self.reports.get_mut(self.count) {
+            *place = Some(report);
+            self.count += 1;
+        }
+    }
+
+    /// The registers in the order in which they were set.
+    pub fn iter(&self) -> impl Iterator<Item = &Report> {
+        self.reports.iter().flatten()
+    }
+}
+
+impl<const N: usize> From<[Report; N]> for Status {
+    fn from(reports: [Report; N]) -> Self {
+        let mut status = Self::EMPTY;
+        for report in reports {
+            status.push(report);
+        }
+        status
+    }
+}
+
+impl IntoIterator for Status {
+    type Item = Report;
+    type IntoIter = std::iter::Flatten<std::array::IntoIter<Option<Report>, REPORTS>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.reports.into_iter().flatten()
+    }
 }

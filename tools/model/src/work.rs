@@ -132,9 +132,10 @@ impl Workshop {
                         if let Ok(Some(flying)) = sdp::OnFlying::new(sdp, config, rdma, points, form) {
                             let shared: &dyn Memory = memory;
                             let sink = flying.sink(shared);
-                            let bytes = conv::run_into(conv, &operation, shared, &sink, status)?;
+                            let done = conv::run_into(conv, &operation, shared, &sink)?;
+                            status.extend(done.status);
                             let found = sink.found();
-                            status.extend(flying.finish(&found, bytes, memory)?.status);
+                            status.extend(flying.finish(&found, done.output, memory)?.status);
                             return Ok(());
                         }
                     }

@@ -208,8 +208,7 @@ fn done(counts: Counts) -> Done<()> {
         (cdp::D_PERF_LUT_LE_HIT, counts.lut.le_hit),
         (cdp::D_PERF_LUT_LO_HIT, counts.lut.lo_hit),
     ];
-    let status = status.map(|(register, value)| (Block::Cdp, register, value)).to_vec();
-    Done { output: (), status }
+    Done { output: (), status: status.map(|(register, value)| (Block::Cdp, register, value)).into() }
 }
 
 #[cfg(test)]

@@ -193,7 +193,15 @@ impl State {
         let slice = operation.slice_bytes();
         let released = if self.kept_data[1] { 0 } else { operation.release.min(operation.slices) };
         self.slices = match input.bytes {
-            _ if released == operation.slices => Vec::new(),
+            // Its memory serves the next operation.
+            Cow::Owned(mut bytes) if released == operation.slices => {
+                bytes.clear();
+                bytes
+            }
+            Cow::Borrowed(_) if released == operation.slices => {
+                self.slices.clear();
+                std::mem::take(&mut self.slices)
+            }
             Cow::Owned(mut bytes) => {
                 bytes.drain(..released * slice);
                 bytes
@@ -328,13 +336,18 @@ fn gather_pixel(
         _ => operation.element(),
     };
     let plain = format.component_bytes() == 1 && format.planes == 1 && operation.element() == 1;
-    let tables: Option<Vec<[u16; 256]>> = plain.then(|| {
+    let tables: Option<[[u16; 256]; 4]> = plain.then(|| {
         let table = |channel| match operation.converter {
             Some(converter) => converter.table(channel, operation.pixel_signed, Precision::Int8),
             None => std::array::from_fn(|byte| byte as u16),
         };
-        (0..components).map(table).collect()
+        std::array::from_fn(table)
     });
+    let mut order = [0; 4];
+    for (byte, component) in order.iter_mut().zip(format.components()) {
+        *byte = component.lsb / 8;
+    }
+    let order = &order[..components];
     let image = operation.image()?;
     for y in 0..fetch.height {
         let mut planes = [&[][..]; 2];
@@ -348,7 +361,6 @@ fn gather_pixel(
         }
         if let Some(tables) = &tables {
             // One plane of bytes, which stay bytes.
-            let order: Vec<u8> = format.components().iter().map(|component| component.lsb / 8).collect();
             for pixel in planes[0].chunks_exact(components) {
                 bytes.extend(
                     order.iter().zip(tables).map(|(&at, table)| table[usize::from(pixel[usize::from(at)])] as u8),

@@ -15,11 +15,11 @@
 //! `cmod/cacc`) for order and arithmetic.
 
 use nvdla_uapi::config::Config;
-use nvdla_uapi::reg::{cacc, cdma, Block, Register};
+use nvdla_uapi::reg::{cacc, cdma, Block};
 
 use crate::memory::{Memory, Stop};
 use crate::registers::Registers;
-use crate::stream::{Done, Form, Samples, Stream};
+use crate::stream::{Done, Form, Samples, Status, Stream};
 
 pub mod cbuf;
 pub mod convert;
@@ -74,9 +74,7 @@ pub fn run_with(
     let input = state.input(&operation, memory)?;
     let (output, saturated) = fast::run(&mut state.scratch, isa, &operation, &input, &weights);
     state.release(&operation, input, weights);
-    let mut status = Vec::new();
-    report(state, saturated, &mut status);
-    Ok(Done { output, status })
+    Ok(Done { output, status: report(state, saturated) })
 }
 
 /// A convolution whose sums [`run_into`] can give away one by one, and the shape of their cube.
@@ -96,26 +94,26 @@ pub(crate) fn run_into<'s>(
     operation: &Operation,
     memory: &dyn Memory,
     sink: &impl Sink<Out = u8>,
-    status: &mut Vec<(Block, Register, u32)>,
-) -> Result<&'s [u8], Stop> {
+) -> Result<Done<&'s [u8]>, Stop> {
     let weights = state.weights(operation, memory)?;
     let input = state.input(operation, memory)?;
     fast::bytes(&mut state.scratch, Isa::best(), operation, &input, &weights, sink);
     state.release(operation, input, weights);
-    report(state, 0, status);
-    Ok(state.scratch.bytes(operation))
+    let status = report(state, 0);
+    Ok(Done { output: state.scratch.bytes(operation), status })
 }
 
 /// The status registers' new values.
-fn report(state: &State, saturated: u32, status: &mut Vec<(Block, Register, u32)>) {
+fn report(state: &State, saturated: u32) -> Status {
     let counters = state.counters;
-    status.extend([
+    [
         (Block::Cdma, cdma::D_NAN_INPUT_DATA_NUM, counters.nan_data),
         (Block::Cdma, cdma::D_NAN_INPUT_WEIGHT_NUM, counters.nan_weights),
         (Block::Cdma, cdma::D_INF_INPUT_DATA_NUM, counters.infinite_data),
         (Block::Cdma, cdma::D_INF_INPUT_WEIGHT_NUM, counters.infinite_weights),
         (Block::Cacc, cacc::D_OUT_SATURATION, saturated),
-    ]);
+    ]
+    .into()
 }
 
 /// The operation's output.

@@ -9,13 +9,17 @@
 // A loop is compiled for an instruction set only with what is inlined into it.
 #![allow(clippy::inline_always)]
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use nvdla_uapi::reg::values::{PoolingMethod, Precision};
 use rayon::prelude::*;
 
+#[cfg(target_arch = "x86_64")]
+use super::average8;
 use super::reference::{self, KERNEL_WIDTHS};
 use super::{Axis, Emit, Part, Setup, Source};
+use crate::conv::fast::aligned::{Aligned, Plain};
 use crate::conv::Isa;
 use crate::memory::{Memory, Stop};
 use crate::num::{Fp16, Fp17};
@@ -36,8 +40,8 @@ pub(super) fn pool(
         (Precision::Int16, PoolingMethod::Max) => job.run::<_, 16>(&Extreme16::<true>),
         (Precision::Int16, PoolingMethod::Min) => job.run::<_, 16>(&Extreme16::<false>),
         (Precision::Int16, PoolingMethod::Average) => job.run::<_, 16>(&Average16::new(setup, part)),
-        (Precision::Fp16, PoolingMethod::Max) => job.run::<_, 16>(&ExtremeHalf::<true> { flush: setup.flush_nan }),
-        (Precision::Fp16, PoolingMethod::Min) => job.run::<_, 16>(&ExtremeHalf::<false> { flush: setup.flush_nan }),
+        (Precision::Fp16, PoolingMethod::Max) => job.extreme_half::<true>(),
+        (Precision::Fp16, PoolingMethod::Min) => job.extreme_half::<false>(),
         (Precision::Fp16, PoolingMethod::Average) => match AverageHalf::new(setup, part) {
             Some(method) => job.average_half(&method),
             None => reference::pool(setup, part, source, job.memory, job.emit),
@@ -45,12 +49,25 @@ pub(super) fn pool(
     }
 }
 
+/// Whether an fp16 is a NaN.
+fn has_nan(line: &[u8]) -> bool {
+    let nan = |half: &[u8]| u16::from_le_bytes([half[0], half[1]]) & 0x7fff > 0x7c00;
+    line.chunks_exact(2).fold(false, |found, half| found | nan(half))
+}
+
 /// A pooling method on one element.
 trait Method: Sync {
     /// An element on its way through the window.
-    type Value: Copy + Default + Send;
+    type Value: Plain;
     /// Bytes of an element in memory.
     const BYTES: usize;
+    /// Elements may be taken in any order: columns of a window first, which are then shared by the windows beside it.
+    const ANY_ORDER: bool = false;
+    /// What [`super::average8`] needs, where it is the method's way.
+    #[cfg(target_arch = "x86_64")]
+    fn average8(&self) -> Option<(&Factors, [u16; 2])> {
+        None
+    }
     fn load(&self, bytes: &[u8]) -> Self::Value;
     /// Adds the next element of a row.
     fn along(&self, row: Self::Value, next: Self::Value) -> Self::Value;
@@ -87,28 +104,57 @@ impl Job<'_, '_> {
         }
     }
 
+    /// Surfaces with a NaN take the elements in order.
+    fn extreme_half<const MAX: bool>(&mut self) -> Result<(), Stop> {
+        let flush = self.setup.flush_nan;
+        self.by_nan(
+            flush,
+            |job, surfaces| job.surfaces::<_, 16>(&OrderedHalf::<MAX> { flush }, surfaces),
+            |job, surfaces| job.surfaces::<_, 16>(&ExtremeHalf::<MAX> { flush }, surfaces),
+        )
+    }
+
     /// Surfaces with a NaN go element by element.
     fn average_half(&mut self, method: &AverageHalf) -> Result<(), Stop> {
+        self.by_nan(
+            method.flush,
+            |job, surfaces| job.surfaces::<_, 16>(method, surfaces),
+            |job, surfaces| {
+                for surface in surfaces {
+                    reference::pool_surface(job.setup, job.part, job.source, job.memory, job.emit, surface)?;
+                }
+                Ok(())
+            },
+        )
+    }
+
+    /// Pools fp16 surfaces without a NaN in one way, and those with one that is not flushed in another.
+    fn by_nan(
+        &mut self,
+        flush: bool,
+        without: impl Fn(&mut Self, Range<usize>) -> Result<(), Stop>,
+        with: impl Fn(&mut Self, Range<usize>) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        if flush {
+            return without(self, 0..self.setup.surfaces);
+        }
         let mut nans = Vec::with_capacity(self.setup.surfaces);
         for surface in 0..self.setup.surfaces {
-            let mut has_nan = false;
+            let mut found = false;
             for row in 0..self.setup.vertical.input {
                 let at = [surface, row, self.part.input, self.part.axis.input];
                 let line = self.source.line(self.memory, at)?;
-                let nan = |half: &[u8]| u16::from_le_bytes([half[0], half[1]]) & 0x7fff > 0x7c00;
-                has_nan |= line.chunks_exact(2).fold(false, |found, half| found | nan(half));
+                found |= has_nan(line);
             }
-            nans.push(has_nan && !method.flush);
+            nans.push(found);
         }
         let mut surface = 0;
-        while let Some(&has_nan) = nans.get(surface) {
-            let end = surface + nans[surface..].iter().take_while(|&&other| other == has_nan).count();
-            if has_nan {
-                for surface in surface..end {
-                    reference::pool_surface(self.setup, self.part, self.source, self.memory, self.emit, surface)?;
-                }
+        while let Some(&found) = nans.get(surface) {
+            let end = surface + nans[surface..].iter().take_while(|&&other| other == found).count();
+            if found {
+                with(self, surface..end)?;
             } else {
-                self.surfaces::<_, 16>(method, surface..end)?;
+                without(self, surface..end)?;
             }
             surface = end;
         }
@@ -126,37 +172,68 @@ impl Job<'_, '_> {
         let threads = rayon::current_num_threads();
         let count = surfaces.len();
         let small = self.part.axis.input * input * LANES * count < PARALLEL;
+        // Taken, not borrowed: while this thread waits for others it may pool for another device.
+        let mut room = RESULTS.take();
+        let bytes =
+            room.get::<u8>(if threads == 1 || small { line } else { ROUND.min(count * output * line).max(line) });
+        let result = if threads == 1 || small || output * line > ROUND {
+            self.alone::<M, LANES>(method, surfaces, &mut bytes[..line])
+        } else {
+            self.together::<M, LANES>(method, surfaces, threads, bytes)
+        };
+        RESULTS.set(room);
+        result
+    }
+
+    /// Pools surfaces line by line.
+    fn alone<M: Method, const LANES: usize>(
+        &mut self,
+        method: &M,
+        surfaces: Range<usize>,
+        line: &mut [u8],
+    ) -> Result<(), Stop> {
         let this = Shared { setup: self.setup, part: self.part, source: self.source };
-        if threads == 1 || small || output * line > ROUND {
-            let (mut rows, mut bytes) = (Rows::new::<LANES>(self.setup, self.part), vec![0; line]);
+        with_rows::<M::Value, LANES, _>(this, |rows| {
             for surface in surfaces {
-                for y in 0..output {
-                    rows.line::<M, LANES>(method, this, self.memory, [surface, y], y > 0, &mut bytes)?;
-                    (self.emit)(self.memory, surface, y, &bytes)?;
+                for y in 0..self.setup.vertical.output {
+                    rows.line::<M, LANES>(method, this, self.memory, [surface, y], y > 0, line)?;
+                    (self.emit)(self.memory, surface, y, line)?;
                 }
             }
-            return Ok(());
-        }
+            Ok(())
+        })
+    }
+
+    /// Pools surfaces by several threads, a round of results in `bytes` at a time.
+    fn together<M: Method, const LANES: usize>(
+        &mut self,
+        method: &M,
+        surfaces: Range<usize>,
+        threads: usize,
+        bytes: &mut [u8],
+    ) -> Result<(), Stop> {
+        let output = self.setup.vertical.output;
+        let line = self.part.axis.output * LANES * M::BYTES;
+        let this = Shared { setup: self.setup, part: self.part, source: self.source };
         // Bands of lines of as many surfaces as fit; the rows where bands meet are reduced twice.
         let round = (ROUND / (output * line)).clamp(1, surfaces.len());
         let bands = (2 * threads).div_ceil(round).min(output);
         let band = output.div_ceil(bands);
-        let mut bytes = vec![0; round * output * line];
         for first in surfaces.clone().step_by(round) {
             let count = round.min(surfaces.end - first);
             let bytes = &mut bytes[..count * output * line];
             let shared: &dyn Memory = self.memory;
-            let parts = bytes.chunks_mut(output * line).enumerate().flat_map(|(surface, bytes)| {
-                bytes.chunks_mut(band * line).enumerate().map(move |part| (surface, part))
+            let parts = bytes.par_chunks_mut(output * line).enumerate().flat_map(|(surface, bytes)| {
+                bytes.par_chunks_mut(band * line).enumerate().map(move |part| (surface, part))
             });
-            let parts: Vec<_> = parts.collect();
-            parts.into_par_iter().with_max_len(1).try_for_each(|(surface, (number, bytes))| {
-                let mut rows = Rows::new::<LANES>(this.setup, this.part);
-                for (y, line) in bytes.chunks_exact_mut(line).enumerate() {
-                    let at = [first + surface, number * band + y];
-                    rows.line::<M, LANES>(method, this, shared, at, y > 0, line)?;
-                }
-                Ok::<(), Stop>(())
+            parts.try_for_each(|(surface, (number, bytes))| {
+                with_rows::<M::Value, LANES, _>(this, |rows| {
+                    for (y, line) in bytes.chunks_exact_mut(line).enumerate() {
+                        let at = [first + surface, number * band + y];
+                        rows.line::<M, LANES>(method, this, shared, at, y > 0, line)?;
+                    }
+                    Ok::<(), Stop>(())
+                })
             })?;
             for (at, line) in bytes.chunks_exact(line).enumerate() {
                 (self.emit)(self.memory, first + at / output, at % output, line)?;
@@ -174,27 +251,54 @@ struct Shared<'j> {
     source: &'j Source,
 }
 
-/// Rows' results, which stay until the windows that cover them have passed: as many rows as a window has.
-struct Rows<V> {
-    reduced: Vec<V>,
-    loaded: Vec<V>,
-    sums: Vec<V>,
-    /// The first row that no window has covered.
-    next: usize,
+/// Room for [`Rows`].
+#[derive(Default)]
+struct Room {
+    reduced: Aligned,
+    loaded: Aligned,
+    sums: Aligned,
+    columns: Aligned,
 }
 
-impl<V: Copy + Default> Rows<V> {
-    fn new<const LANES: usize>(setup: &Setup, part: &Part) -> Self {
-        let Axis { input, kernel, .. } = setup.vertical;
-        let length = part.axis.output * LANES;
-        Self {
-            reduced: vec![V::default(); kernel.min(input) * length],
-            loaded: vec![V::default(); part.axis.input * LANES],
-            sums: vec![V::default(); length],
-            next: 0,
-        }
-    }
+thread_local! {
+    /// A thread's rooms.
+    static ROWS: Cell<Room> = Cell::default();
+    static RESULTS: Cell<Aligned> = Cell::default();
+}
 
+/// Calls `f` with this thread's rows.
+fn with_rows<V: Plain, const LANES: usize, R>(job: Shared<'_>, f: impl FnOnce(&mut Rows<'_, V>) -> R) -> R {
+    let mut room = ROWS.take();
+    let Axis { input, kernel, .. } = job.setup.vertical;
+    let length = job.part.axis.output * LANES;
+    let mut rows = Rows {
+        reduced: room.reduced.get(kernel.min(input) * length),
+        loaded: room.loaded.get(job.part.axis.input * LANES),
+        sums: room.sums.get(length),
+        next: 0,
+        columns: room.columns.get(job.part.axis.input * LANES),
+        summed: 0..0,
+    };
+    let result = f(&mut rows);
+    ROWS.set(room);
+    result
+}
+
+/// Rows' results, which stay until the windows that cover them have passed: as many rows as a window has.
+struct Rows<'r, V> {
+    reduced: &'r mut [V],
+    loaded: &'r mut [V],
+    sums: &'r mut [V],
+    /// The first row that no window has covered.
+    next: usize,
+    /// Columns' sums ([`super::average8`]) of the rows of a range.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+    columns: &'r mut [i16],
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+    summed: Range<usize>,
+}
+
+impl<V: Plain> Rows<'_, V> {
     /// Makes line `y` of the output; `follows` says that the line before was the one above.
     fn line<M: Method<Value = V>, const LANES: usize>(
         &mut self,
@@ -205,15 +309,34 @@ impl<V: Copy + Default> Rows<V> {
         follows: bool,
         line: &mut [u8],
     ) -> Result<(), Stop> {
-        let Self { reduced: rows, loaded, sums, next } = self;
+        #[cfg(target_arch = "x86_64")]
+        if let (average8::LANES, Isa::Avx512, Some((factors, by))) = (LANES, Isa::best(), method.average8()) {
+            return self.average8(factors, by, job, memory, [surface, y], follows, line);
+        }
+        let Self { reduced: rows, loaded, sums, next, .. } = self;
         let Axis { input, kernel, .. } = job.setup.vertical;
         let (length, slots) = (sums.len(), kernel.min(input));
         let (top, bottom) = job.setup.vertical.window(y);
+        if M::ANY_ORDER {
+            for row in top..bottom {
+                let at = [surface, row, job.part.input, job.part.axis.input];
+                let bytes = job.source.line(memory, at)?;
+                if row == top {
+                    load(method, bytes, loaded);
+                } else {
+                    load_along(method, bytes, loaded);
+                }
+            }
+            across::<M, LANES>(method, &job.part.axis, loaded, sums);
+            store(method, sums, kernel - (bottom - top), line);
+            return Ok(());
+        }
         for row in if follows { top.max(*next) } else { top }..bottom {
             let at = [surface, row, job.part.input, job.part.axis.input];
             let bytes = job.source.line(memory, at)?;
             let row = &mut rows[row % slots * length..][..length];
-            along::<M, LANES>(method, &job.part.axis, bytes, loaded, row);
+            load(method, bytes, loaded);
+            across::<M, LANES>(method, &job.part.axis, loaded, row);
         }
         *next = bottom;
         sums.copy_from_slice(&rows[top % slots * length..][..length]);
@@ -221,6 +344,44 @@ impl<V: Copy + Default> Rows<V> {
             down(method, &rows[row % slots * length..][..length], sums);
         }
         store(method, sums, kernel - (bottom - top), line);
+        Ok(())
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+impl<V> Rows<'_, V> {
+    /// [`Self::line`] for int8 averages on a machine with AVX-512.
+    fn average8(
+        &mut self,
+        factors: &Factors,
+        by: [u16; 2],
+        job: Shared<'_>,
+        memory: &dyn Memory,
+        [surface, y]: [usize; 2],
+        follows: bool,
+        line: &mut [u8],
+    ) -> Result<(), Stop> {
+        let Self { columns, summed: rows, .. } = self;
+        let row = |row| job.source.line(memory, [surface, row, job.part.input, job.part.axis.input]);
+        let (top, bottom) = job.setup.vertical.window(y);
+        if !follows || top >= rows.end {
+            columns.fill(0);
+            *rows = top..top;
+        }
+        for leaving in rows.start..top {
+            // SAFETY: the caller has found AVX-512.
+            unsafe { average8::follow::<false>(row(leaving)?, columns) };
+        }
+        for entering in rows.end..bottom {
+            // SAFETY: as above.
+            unsafe { average8::follow::<true>(row(entering)?, columns) };
+        }
+        *rows = top..bottom;
+        let inside = bottom - top;
+        let lines = factors.lines[job.setup.vertical.kernel - inside];
+        let ending = average8::Ending { columns: &factors.columns, lines, inside, factors: by };
+        // SAFETY: as above.
+        unsafe { average8::finish(&job.part.axis, ending, columns, line) };
         Ok(())
     }
 }
@@ -271,17 +432,31 @@ macro_rules! vectorised {
 }
 
 vectorised! {
-    /// Reduces an input line along its windows.
-    fn along<M: Method, const LANES: usize>(
-        method: &M,
-        axis: &Axis,
-        line: &[u8],
-        loaded: &mut [M::Value],
-        row: &mut [M::Value],
-    ) {
+    /// Loads an input line.
+    fn load<M: Method>(method: &M, line: &[u8], loaded: &mut [M::Value]) {
         for (value, bytes) in loaded.iter_mut().zip(line.chunks_exact(M::BYTES)) {
             *value = method.load(bytes);
         }
+    }
+}
+
+vectorised! {
+    /// Adds an input line to others, element by element.
+    fn load_along<M: Method>(method: &M, line: &[u8], loaded: &mut [M::Value]) {
+        for (value, bytes) in loaded.iter_mut().zip(line.chunks_exact(M::BYTES)) {
+            *value = method.along(*value, method.load(bytes));
+        }
+    }
+}
+
+vectorised! {
+    /// Reduces a line along its windows.
+    fn across<M: Method, const LANES: usize>(
+        method: &M,
+        axis: &Axis,
+        loaded: &mut [M::Value],
+        row: &mut [M::Value],
+    ) {
         let Axis { input, output, kernel, stride, pad } = *axis;
         // Each window starts with its first element that is inside, and then takes the next ones.
         for (x, out) in row.chunks_exact_mut(LANES).enumerate() {
@@ -341,6 +516,7 @@ struct Extreme8<const MAX: bool>;
 impl<const MAX: bool> Method for Extreme8<MAX> {
     type Value = i8;
     const BYTES: usize = 1;
+    const ANY_ORDER: bool = true;
 
     #[inline(always)]
     fn load(&self, bytes: &[u8]) -> i8 {
@@ -374,6 +550,7 @@ struct Extreme16<const MAX: bool>;
 impl<const MAX: bool> Method for Extreme16<MAX> {
     type Value = i16;
     const BYTES: usize = 2;
+    const ANY_ORDER: bool = true;
 
     #[inline(always)]
     fn load(&self, bytes: &[u8]) -> i16 {
@@ -401,6 +578,45 @@ impl<const MAX: bool> Method for Extreme16<MAX> {
     }
 }
 
+/// An fp16 that is no NaN as an integer that is ordered like the numbers, and back.
+#[inline(always)]
+const fn ordered(bits: u16) -> i16 {
+    (bits ^ (((bits as i16) >> 15) as u16 & 0x7fff)) as i16
+}
+
+/// The largest (or smallest) fp16, where there is no NaN.
+struct OrderedHalf<const MAX: bool> {
+    flush: bool,
+}
+
+impl<const MAX: bool> Method for OrderedHalf<MAX> {
+    type Value = i16;
+    const BYTES: usize = 2;
+    const ANY_ORDER: bool = true;
+
+    #[inline(always)]
+    fn load(&self, bytes: &[u8]) -> i16 {
+        let bits = u16::from_le_bytes([bytes[0], bytes[1]]);
+        ordered(if self.flush && bits & 0x7fff > 0x7c00 { 0 } else { bits })
+    }
+    #[inline(always)]
+    fn along(&self, row: i16, next: i16) -> i16 {
+        Extreme16::<MAX>.along(row, next)
+    }
+    #[inline(always)]
+    fn pad_row(&self, row: i16, _: usize) -> i16 {
+        row
+    }
+    #[inline(always)]
+    fn down(&self, sum: i16, row: i16) -> i16 {
+        self.along(sum, row)
+    }
+    #[inline(always)]
+    fn store(&self, sum: i16, _: usize, bytes: &mut [u8]) {
+        bytes.copy_from_slice(&(ordered(sum as u16) as u16).to_le_bytes());
+    }
+}
+
 /// The largest (or smallest) fp16.
 struct ExtremeHalf<const MAX: bool> {
     flush: bool,
@@ -410,10 +626,8 @@ impl<const MAX: bool> ExtremeHalf<MAX> {
     /// The better of the two; a NaN is better than any number, and the first better than the second.
     #[inline(always)]
     fn better(a: u16, b: u16) -> u16 {
-        // As integers that are ordered like the numbers.
-        let order = |bits: u16| (bits ^ (((bits as i16) >> 15) as u16 & 0x7fff)) as i16;
         let nan = |bits: u16| bits & 0x7fff > 0x7c00;
-        let second = if MAX { order(b) > order(a) } else { order(b) < order(a) };
+        let second = if MAX { ordered(b) > ordered(a) } else { ordered(b) < ordered(a) };
         if !nan(a) & (nan(b) | second) {
             b
         } else {
@@ -514,6 +728,12 @@ fn scale16(value: i16, factor: u16) -> i16 {
 impl Method for Average8 {
     type Value = i16;
     const BYTES: usize = 1;
+
+    #[cfg(target_arch = "x86_64")]
+    fn average8(&self) -> Option<(&Factors, [u16; 2])> {
+        let [width, height] = self.narrow?.map(|factor| u16::try_from(factor).ok());
+        Some((&self.factors, [width?, height?]))
+    }
 
     #[inline(always)]
     fn load(&self, bytes: &[u8]) -> i16 {

@@ -15,6 +15,8 @@
 //! Source: the register specification (PDP, PDP_RDMA), the hardware manual ("PDP"), and for the arithmetic the C-model
 //! (`cmod/pdp`, `cmod/hls_wrapper/pdp_hls_wrapper.cpp`).
 
+#[cfg(target_arch = "x86_64")]
+mod average8;
 mod fast;
 pub mod reference;
 
@@ -185,12 +187,12 @@ fn perform(
         })?;
     }
     // The input counters exist, but the hardware project's model clears them after the input has passed.
-    let status = vec![
+    let status = [
         (Block::Pdp, pdp::D_INF_INPUT_NUM, 0),
         (Block::Pdp, pdp::D_NAN_INPUT_NUM, 0),
         (Block::Pdp, pdp::D_NAN_OUTPUT_NUM, nans as u32),
     ];
-    Ok(Done { output: (), status })
+    Ok(Done { output: (), status: status.into() })
 }
 
 fn is_nan(half: u16) -> bool {
@@ -357,11 +359,10 @@ fn check_reader(rdma: &Registers, registers: &Registers) -> Result<(), Stop> {
     let rdma_split = d_operation_mode_cfg::SPLIT_NUM.value(rdma.get(pdp_rdma::D_OPERATION_MODE_CFG));
     let rdma_kernel = rdma.get(pdp_rdma::D_POOLING_KERNEL_CFG);
     let same = |name, reader: u32, unit: u32| {
-        let what = format!("{name} is {unit} in PDP and {reader} in its read DMA");
         if reader == unit {
             Ok(())
         } else {
-            Err(Stop::unsupported(UNIT, what))
+            Err(Stop::unsupported(UNIT, format!("{name} is {unit} in PDP and {reader} in its read DMA")))
         }
     };
     same("SPLIT_NUM", rdma_split, split)?;

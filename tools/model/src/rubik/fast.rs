@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Rubik by lines: contract moves atoms, split and merge transpose squares of elements.
+//! Rubik by lines: contract moves atoms, split and merge transpose squares of elements ([`super::turn`]).
+//!
+//! Split and merge take blocks of lines, as many as stay in the cache: where a plane's lines follow one another, those of
+//! a block are moved at once.
 
+use super::turn::turn;
 use super::{Contract, Extent, Planes, UNIT};
 use crate::cube::Placed;
-use crate::memory::{write, Memory, Stop};
+use crate::memory::{read, write, Memory, Stop};
 
 pub(super) fn contract(operation: &Contract, memory: &mut dyn Memory) -> Result<(), Stop> {
     let [stride_x, stride_y] = operation.stride;
@@ -28,95 +32,54 @@ pub(super) fn contract(operation: &Contract, memory: &mut dyn Memory) -> Result<
     Ok(())
 }
 
-/// Elements of the squares that are transposed at once.
-const SQUARE: usize = 16;
+/// Bytes of a block of lines, about.
+const BLOCK: usize = if cfg!(test) { 4096 } else { 128 << 10 };
 
-/// Transposes a square of elements of `BYTES` bytes: element `column` of row `row` becomes element `row` of row
-/// `column`.
-///
-/// Rows that are interleaved with the rows half the square further down come out with their index rotated by one bit,
-/// through the columns' bits: after four rounds rows and columns have changed places.
-fn transpose<T: Copy + Default>(mut square: [[T; SQUARE]; SQUARE]) -> [[T; SQUARE]; SQUARE] {
-    for _ in 0..SQUARE.ilog2() {
-        let mut next = [[T::default(); SQUARE]; SQUARE];
-        for row in 0..SQUARE / 2 {
-            let (upper, lower) = (square[row], square[row + SQUARE / 2]);
-            for column in 0..SQUARE / 2 {
-                next[2 * row][2 * column] = upper[column];
-                next[2 * row][2 * column + 1] = lower[column];
-                next[2 * row + 1][2 * column] = upper[column + SQUARE / 2];
-                next[2 * row + 1][2 * column + 1] = lower[column + SQUARE / 2];
-            }
-        }
-        square = next;
-    }
-    square
+/// Lines of all lanes' planes that are moved together.
+fn block(extent: &Extent) -> usize {
+    (BLOCK / (extent.atoms.elements() * extent.line())).clamp(1, extent.height)
 }
 
-/// An element that is moved about.
-trait Element: Copy + Default {
-    const BYTES: usize;
-    fn load(bytes: &[u8]) -> Self;
-    fn store(self, bytes: &mut [u8]);
+/// At least as many bytes, so that lines at this distance do not all lie in the same places of the cache.
+const fn spread(bytes: usize) -> usize {
+    bytes.next_multiple_of(64) | 64
 }
 
-impl Element for u8 {
-    const BYTES: usize = 1;
-    fn load(bytes: &[u8]) -> Self {
-        bytes[0]
-    }
-    fn store(self, bytes: &mut [u8]) {
-        bytes[0] = self;
-    }
-}
-
-impl Element for u16 {
-    const BYTES: usize = 2;
-    fn load(bytes: &[u8]) -> Self {
-        Self::from_le_bytes([bytes[0], bytes[1]])
-    }
-    fn store(self, bytes: &mut [u8]) {
-        bytes.copy_from_slice(&self.to_le_bytes());
-    }
-}
-
-/// Transposes `rows` rows of `columns` elements, a row every `from_stride` bytes, into rows every `to_stride` bytes.
-fn turn<T: Element>([rows, columns]: [usize; 2], from: &[u8], from_stride: usize, to: &mut [u8], to_stride: usize) {
-    for row in (0..rows).step_by(SQUARE) {
-        for column in (0..columns).step_by(SQUARE) {
-            let (high, wide) = ((rows - row).min(SQUARE), (columns - column).min(SQUARE));
-            let mut square = [[T::default(); SQUARE]; SQUARE];
-            for (at, square) in square.iter_mut().take(high).enumerate() {
-                let bytes = &from[(row + at) * from_stride + column * T::BYTES..][..wide * T::BYTES];
-                for (to, from) in square.iter_mut().zip(bytes.chunks_exact(T::BYTES)) {
-                    *to = T::load(from);
-                }
-            }
-            let square = transpose(square);
-            for (at, square) in square.iter().take(wide).enumerate() {
-                let bytes = &mut to[(column + at) * to_stride + row * T::BYTES..][..high * T::BYTES];
-                for (to, from) in bytes.chunks_exact_mut(T::BYTES).zip(square) {
-                    from.store(to);
-                }
-            }
-        }
-    }
+/// Whether a plane's lines follow one another.
+fn is_packed(planes: &Planes, extent: &Extent) -> bool {
+    planes.lines.offset([0, 1]) == extent.line() as u64
 }
 
 pub(super) fn split(cube: &Placed, planes: &Planes, extent: &Extent, memory: &mut dyn Memory) -> Result<(), Stop> {
     let (lanes, line, atom) = (extent.atoms.elements(), extent.line(), extent.atoms.bytes());
-    let mut lines = vec![0; lanes * line];
+    let block = block(extent);
+    let packed = is_packed(planes, extent);
+    // What is left of a line stays zero.
+    let stride = spread(block * line);
+    let mut lines = vec![0; lanes * stride];
     for surface in 0..extent.atoms.surfaces(extent.channels) {
-        for y in 0..extent.height {
-            let atoms = cube.read(memory, surface, [y, 0], extent.width)?;
-            let size = [extent.width, lanes];
-            match extent.bytes {
-                1 => turn::<u8>(size, atoms, atom, &mut lines, line),
-                _ => turn::<u16>(size, atoms, atom, &mut lines, line),
+        for first in (0..extent.height).step_by(block) {
+            let count = block.min(extent.height - first);
+            let plane = count * line;
+            for y in 0..count {
+                let atoms = cube.read(memory, surface, [first + y, 0], extent.width)?;
+                let (size, to) = ([extent.width, lanes], &mut lines[y * line..]);
+                match extent.bytes {
+                    1 => turn::<u8>(size, atoms, atom, to, stride),
+                    _ => turn::<u16>(size, atoms, atom, to, stride),
+                }
             }
             let channels = extent.atoms.channels_of(surface, extent.channels);
-            for (channel, line) in channels.zip(lines.chunks_exact(line)) {
-                planes.write(memory, channel, y, line)?;
+            for (channel, lines) in channels.zip(lines.chunks_exact(stride)) {
+                let lines = &lines[..plane];
+                if packed {
+                    let address = planes.at(channel, first);
+                    write(memory, UNIT, planes.port, address, plane)?.copy_from_slice(lines);
+                    continue;
+                }
+                for (y, line) in lines.chunks_exact(line).enumerate() {
+                    planes.write(memory, channel, first + y, line)?;
+                }
             }
         }
     }
@@ -125,21 +88,37 @@ pub(super) fn split(cube: &Placed, planes: &Planes, extent: &Extent, memory: &mu
 
 pub(super) fn merge(planes: &Planes, cube: &Placed, extent: &Extent, memory: &mut dyn Memory) -> Result<(), Stop> {
     let (lanes, line, atom) = (extent.atoms.elements(), extent.line(), extent.atoms.bytes());
-    let mut lines = vec![0; lanes * line];
+    let block = block(extent);
+    let packed = is_packed(planes, extent);
+    // What is left of a line stays zero.
+    let stride = spread(block * line);
+    let mut lines = vec![0; lanes * stride];
     let mut atoms = vec![0; extent.atoms.span(extent.width)];
     for surface in 0..extent.atoms.surfaces(extent.channels) {
         let channels = extent.atoms.channels_of(surface, extent.channels);
-        lines[channels.len() * line..].fill(0);
-        for y in 0..extent.height {
-            for (channel, line) in channels.clone().zip(lines.chunks_exact_mut(line)) {
-                line.copy_from_slice(planes.read(memory, channel, y, line.len())?);
+        for first in (0..extent.height).step_by(block) {
+            let count = block.min(extent.height - first);
+            let plane = count * line;
+            lines[channels.len() * stride..].fill(0);
+            for (channel, lines) in channels.clone().zip(lines.chunks_exact_mut(stride)) {
+                let lines = &mut lines[..plane];
+                if packed {
+                    let address = planes.at(channel, first);
+                    lines.copy_from_slice(read(memory, UNIT, planes.port, address, plane)?);
+                    continue;
+                }
+                for (y, line) in lines.chunks_exact_mut(line).enumerate() {
+                    line.copy_from_slice(planes.read(memory, channel, first + y, line.len())?);
+                }
             }
-            let size = [lanes, extent.width];
-            match extent.bytes {
-                1 => turn::<u8>(size, &lines, line, &mut atoms, atom),
-                _ => turn::<u16>(size, &lines, line, &mut atoms, atom),
+            for y in 0..count {
+                let (size, from) = ([lanes, extent.width], &lines[y * line..]);
+                match extent.bytes {
+                    1 => turn::<u8>(size, from, stride, &mut atoms, atom),
+                    _ => turn::<u16>(size, from, stride, &mut atoms, atom),
+                }
+                cube.write(memory, surface, [first + y, 0], &atoms)?;
             }
-            cube.write(memory, surface, [y, 0], &atoms)?;
         }
     }
     Ok(())

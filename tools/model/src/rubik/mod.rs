@@ -12,6 +12,7 @@
 
 mod fast;
 pub mod reference;
+mod turn;
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::layout::feature::{Atoms, Cells};
@@ -211,7 +212,8 @@ pub fn run(config: &Config, registers: &Registers, memory: &mut dyn Memory) -> R
 
 /// The stall counters count nothing: the model has no stalls.
 fn done() -> Done<()> {
-    Done { output: (), status: vec![(Block::Rbk, rbk::D_PERF_READ_STALL, 0), (Block::Rbk, rbk::D_PERF_WRITE_STALL, 0)] }
+    let status = [(Block::Rbk, rbk::D_PERF_READ_STALL, 0), (Block::Rbk, rbk::D_PERF_WRITE_STALL, 0)];
+    Done { output: (), status: status.into() }
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ use crate::lut::{Counters, Tables};
 use crate::memory::{Memory, Stop};
 use crate::num::convert::fp16_to_fp32;
 use crate::registers::Registers;
-use crate::stream::{Done, Samples, Stream};
+use crate::stream::{Done, Samples, Status, Stream};
 use operation::{Destination, Operation};
 pub(crate) use vector::OnFlying;
 
@@ -79,7 +79,7 @@ impl Tally {
 
     /// The operation's status registers.
     fn finish(&self, operation: &Operation, output: Option<Stream>) -> Done<Option<Stream>> {
-        let mut status = Vec::new();
+        let mut status = Status::EMPTY;
         let mut set = |block, register, value| status.push((block, register, value));
         if operation.compares() {
             set(Block::Sdp, reg::D_STATUS, u32::from(self.unequal));

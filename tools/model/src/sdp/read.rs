@@ -349,8 +349,8 @@ impl Reader<'_> {
     }
 
     /// The operand surface of a sub-unit that takes `components` from memory.
-    fn operands(&self, dma: &DmaRegisters, components: &[Component]) -> Result<Option<OperandPlace>, Stop> {
-        if components.is_empty() {
+    fn operands(&self, dma: &DmaRegisters, components: [Option<Component>; 2]) -> Result<Option<OperandPlace>, Stop> {
+        if components == [None; 2] {
             return Ok(None);
         }
         let name = dma.name;
@@ -379,7 +379,7 @@ impl Reader<'_> {
             self.rdma.get(dma.surface_stride).into(),
         )
         .or_else(|error| refuse("SDP_RDMA", format!("{name}: {error}")))?;
-        for &component in components {
+        for component in components.into_iter().flatten() {
             if layout.component_offset(component, 0, 0, 0).is_none() {
                 return refuse(
                     "SDP_RDMA",
@@ -403,7 +403,7 @@ impl Reader<'_> {
         if registers.bypass.is_set(cfg) {
             return Ok(None);
         }
-        let mut components = Vec::new();
+        let mut components = [None; 2];
         let alu = if registers.alu_bypass.is_set(cfg) {
             None
         } else {
@@ -416,7 +416,7 @@ impl Reader<'_> {
             Some(Alu {
                 algorithm,
                 operand: operand(sdp, registers.alu_cfg, registers.alu_source, value.into(), || {
-                    components.push(Component::Alu);
+                    components[0] = Some(Component::Alu);
                 })?,
             })
         };
@@ -426,7 +426,7 @@ impl Reader<'_> {
             let value = sdp.get(registers.mul_value) as i16;
             Some(Multiplier {
                 operand: operand(sdp, registers.mul_cfg, registers.mul_source, value.into(), || {
-                    components.push(Component::Mul);
+                    components[1] = Some(Component::Mul);
                 })?,
                 prelu: registers.mul_prelu.is_set(cfg),
             })
@@ -438,7 +438,7 @@ impl Reader<'_> {
             // The field has eight bits, the shifter six.
             shift: registers.mul_shift.value(sdp.get(registers.mul_cfg)) & 0x3f,
             relu: !registers.relu_bypass.is_set(cfg),
-            operands: self.operands(dma, &components)?,
+            operands: self.operands(dma, components)?,
         }))
     }
 
@@ -449,14 +449,14 @@ impl Reader<'_> {
         if cfg::EW_BYPASS.is_set(ew) {
             return Ok(None);
         }
-        let mut components = Vec::new();
+        let mut components = [None; 2];
         let multiplier = if cfg::EW_MUL_BYPASS.is_set(ew) {
             None
         } else {
             let value = sdp.get(reg::D_DP_EW_MUL_SRC_VALUE) as i32;
             Some(Multiplier {
                 operand: operand(sdp, reg::D_DP_EW_MUL_CFG, mul_cfg::EW_MUL_SRC, value, || {
-                    components.push(Component::Mul);
+                    components[0] = Some(Component::Mul);
                 })?,
                 prelu: cfg::EW_MUL_PRELU.is_set(ew),
             })
@@ -468,7 +468,7 @@ impl Reader<'_> {
             Some(Alu {
                 algorithm: sdp.field(reg::D_DP_EW_CFG, cfg::EW_ALU_ALGO)?,
                 operand: operand(sdp, reg::D_DP_EW_ALU_CFG, alu_cfg::EW_ALU_SRC, value, || {
-                    components.push(Component::Alu);
+                    components[1] = Some(Component::Alu);
                 })?,
             })
         };
@@ -493,7 +493,7 @@ impl Reader<'_> {
                 truncate(reg::D_DP_EW_ALU_CVT_TRUNCATE_VALUE, reg::d_dp_ew_alu_cvt_truncate_value::EW_ALU_CVT_TRUNCATE),
             ),
             lookup: if cfg::EW_LUT_BYPASS.is_set(ew) { None } else { Some(Lookup::new(sdp)?) },
-            operands: self.operands(&ERDMA, &components)?,
+            operands: self.operands(&ERDMA, components)?,
         }))
     }
 }

@@ -11,7 +11,7 @@ use super::super::operation::Operation;
 use super::super::reference::deliver;
 use super::aligned::Aligned;
 use super::parts::{self, Part};
-use super::shape::{self, Shape};
+use super::shape::{self, Run, Shape};
 use super::sink::{Place, Sink};
 use super::{Kernel, PARALLEL_MACS};
 
@@ -21,6 +21,13 @@ const CHUNK: usize = 1024;
 const TILE: usize = 14;
 /// Most panels that one surface has.
 const PANELS: usize = 2;
+
+/// Room for the copied input and the walk over it, kept from one operation to the next.
+#[derive(Debug, Default)]
+pub(super) struct InputRoom {
+    data: Aligned,
+    runs: Vec<Run>,
+}
 
 /// What a thread needs for a part.
 #[derive(Default)]
@@ -36,14 +43,15 @@ thread_local! {
 
 /// Computes the sums and gives them to `sink`; `out` has an element for each of the operation's sums.
 pub(super) fn run<K: Kernel<N>, const N: usize, S: Sink>(
-    data: &mut Aligned,
+    input_room: &mut InputRoom,
     operation: &Operation,
     input: &Input<'_>,
     weights: &[u8],
     sink: &S,
     out: &mut [S::Out],
 ) {
-    let shape = Shape::new(operation, K::GROUP);
+    let InputRoom { data, runs } = input_room;
+    let shape = Shape::new(operation, K::GROUP, std::mem::take(runs));
     let macs = out.len() * shape.depth();
     let threads = if macs < PARALLEL_MACS { 1 } else { rayon::current_num_threads() };
     let data = data.get::<K::Data>(shape.elements(operation));
@@ -55,6 +63,7 @@ pub(super) fn run<K: Kernel<N>, const N: usize, S: Sink>(
     parts::each::<S::Out, N>(operation, width, height, out, threads, &|part| {
         ROOM.with_borrow_mut(|room| Work { operation, shape: &shape, data, sink }.part::<K, N>(room, weights, part));
     });
+    *runs = shape.runs;
 }
 
 struct Work<'a, D, S> {

@@ -28,6 +28,7 @@ pub mod sink;
 pub mod wide;
 
 use aligned::Aligned;
+use direct::InputRoom;
 pub use isa::Isa;
 use panel::Weight;
 use shape::{Element, Run, Shape};
@@ -41,7 +42,7 @@ const PARALLEL_MACS: usize = 2_000_000;
 /// Buffers that operations share.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    data: Aligned,
+    input: InputRoom,
     bytes: Aligned,
     spare: Vec<i32>,
     spare_floats: Vec<f32>,
@@ -141,13 +142,13 @@ pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input
         return super::reference::run(operation, input, weights);
     }
     let mut samples = scratch.sums(operation.sums());
-    sums(&mut scratch.data, isa, operation, input, weights, &Keep, &mut samples);
+    sums(&mut scratch.input, isa, operation, input, weights, &Keep, &mut samples);
     (super::stream(operation, Samples::Int(samples)), 0)
 }
 
 /// The sums of an operation that [`is_fast`], each given to `sink` once.
 fn sums<S: Sink>(
-    data: &mut Aligned,
+    room: &mut InputRoom,
     isa: Isa,
     operation: &Operation,
     input: &Input<'_>,
@@ -157,10 +158,10 @@ fn sums<S: Sink>(
 ) {
     match isa {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 => direct::run::<avx512::Avx512, 32, S>(data, operation, input, weights, sink, out),
+        Isa::Avx512 => direct::run::<avx512::Avx512, 32, S>(room, operation, input, weights, sink, out),
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => direct::run::<avx2::Avx2, 16, S>(data, operation, input, weights, sink, out),
-        _ => direct::run::<portable::Portable, 16, S>(data, operation, input, weights, sink, out),
+        Isa::Avx2 => direct::run::<avx2::Avx2, 16, S>(room, operation, input, weights, sink, out),
+        _ => direct::run::<portable::Portable, 16, S>(room, operation, input, weights, sink, out),
     }
 }
 
@@ -173,6 +174,6 @@ pub fn bytes<S: Sink<Out = u8>>(
     weights: &[u8],
     sink: &S,
 ) {
-    let Scratch { data, bytes, .. } = scratch;
-    sums(data, isa, operation, input, weights, sink, bytes.get::<u8>(operation.sums()));
+    let Scratch { input: room, bytes, .. } = scratch;
+    sums(room, isa, operation, input, weights, sink, bytes.get::<u8>(operation.sums()));
 }

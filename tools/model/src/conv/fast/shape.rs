@@ -50,29 +50,32 @@ pub struct Shape {
 
 impl Shape {
     /// The walk of a direct convolution over a [`copy`], `group` elements a step.
-    pub fn new(operation: &Operation, group: usize) -> Self {
-        Self::of(operation, group, true)
+    ///
+    /// Its runs take the place of those in `runs`, whose memory is used again.
+    pub fn new(operation: &Operation, group: usize, runs: Vec<Run>) -> Self {
+        Self::of(operation, group, true, runs)
     }
 
     /// The walk over all of the input's elements, also those that no kernel reads.
     pub fn of_all(operation: &Operation, group: usize) -> Self {
-        Self::of(operation, group, false)
+        Self::of(operation, group, false, Vec::new())
     }
 
-    fn of(operation: &Operation, group: usize, sparse: bool) -> Self {
+    fn of(operation: &Operation, group: usize, sparse: bool, mut runs: Vec<Run>) -> Self {
+        runs.clear();
         let Operation { kernel, output, stride, dilation, .. } = operation;
         let [mut sx, mut sy] = *stride;
         let mut every = [1; 2];
         let channels = kernel.channels.next_multiple_of(group);
         let [dx, dy] = *dilation;
-        let (line, lines, step_x, runs, taps);
+        let (line, lines, step_x, taps);
         if operation.placement.mode == Mode::Pixel {
             // The last window's padding reads past the line's end.
             line = ((output.width - 1) * sx * operation.input.channels + channels).next_multiple_of(group);
             lines = (output.height - 1) * sy + kernel.height;
             step_x = sx * operation.input.channels;
             taps = kernel.height;
-            runs = (0..taps).map(|r| Run { offset: r * line, length: channels }).collect();
+            runs.extend((0..taps).map(|r| Run { offset: r * line, length: channels }));
         } else {
             if sparse && kernel.width == 1 {
                 std::mem::swap(&mut sx, &mut every[0]);
@@ -85,16 +88,16 @@ impl Shape {
             lines = (output.height - 1) * sy + (kernel.height - 1) * dy + 1;
             step_x = sx * channels;
             taps = kernel.width * kernel.height;
-            runs = if dx == 1 {
+            if dx == 1 {
                 let run = |r| Run { offset: r * dy * line, length: kernel.width * channels };
-                (0..kernel.height).map(run).collect()
+                runs.extend((0..kernel.height).map(run));
             } else {
                 let run = |tap| Run {
                     offset: tap / kernel.width * dy * line + tap % kernel.width * dx * channels,
                     length: channels,
                 };
-                (0..taps).map(run).collect()
-            };
+                runs.extend((0..taps).map(run));
+            }
         }
         let step_y = sy * line;
         let mut shape = Self {

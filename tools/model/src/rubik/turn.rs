@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Rows of elements into columns, square by square.
+//!
+//! Rows that are interleaved with the rows half the square further down come out with their index rotated by one bit,
+//! through the columns' bits: after as many rounds as an index has bits, rows and columns have changed places. x86-64
+//! has an instruction for each half of two interleaved rows.
+
+/// Elements of the squares that are transposed at once.
+const SQUARE: usize = 16;
+
+/// Transposes a square: element `column` of row `row` becomes element `row` of row `column`.
+fn transpose<T: Copy + Default>(mut square: [[T; SQUARE]; SQUARE]) -> [[T; SQUARE]; SQUARE] {
+    for _ in 0..SQUARE.ilog2() {
+        let mut next = [[T::default(); SQUARE]; SQUARE];
+        for row in 0..SQUARE / 2 {
+            let (upper, lower) = (square[row], square[row + SQUARE / 2]);
+            for column in 0..SQUARE / 2 {
+                next[2 * row][2 * column] = upper[column];
+                next[2 * row][2 * column + 1] = lower[column];
+                next[2 * row + 1][2 * column] = upper[column + SQUARE / 2];
+                next[2 * row + 1][2 * column + 1] = lower[column + SQUARE / 2];
+            }
+        }
+        square = next;
+    }
+    square
+}
+
+/// An element that is moved about.
+pub(super) trait Element: Copy + Default {
+    const BYTES: usize;
+    /// Transposes the square at the beginning of `from`, a row every `from_stride` bytes, into rows every `to_stride`
+    /// bytes of `to`.
+    fn square(from: &[u8], from_stride: usize, to: &mut [u8], to_stride: usize) {
+        edge::<Self>([SQUARE; 2], from, from_stride, to, to_stride);
+    }
+    fn load(bytes: &[u8]) -> Self;
+    fn store(self, bytes: &mut [u8]);
+}
+
+impl Element for u8 {
+    const BYTES: usize = 1;
+    #[cfg(target_arch = "x86_64")]
+    fn square(from: &[u8], from_stride: usize, to: &mut [u8], to_stride: usize) {
+        x86::square8(from, from_stride, to, to_stride);
+    }
+    fn load(bytes: &[u8]) -> Self {
+        bytes[0]
+    }
+    fn store(self, bytes: &mut [u8]) {
+        bytes[0] = self;
+    }
+}
+
+impl Element for u16 {
+    const BYTES: usize = 2;
+    #[cfg(target_arch = "x86_64")]
+    fn square(from: &[u8], from_stride: usize, to: &mut [u8], to_stride: usize) {
+        x86::square16(from, from_stride, to, to_stride);
+    }
+    fn load(bytes: &[u8]) -> Self {
+        Self::from_le_bytes([bytes[0], bytes[1]])
+    }
+    fn store(self, bytes: &mut [u8]) {
+        bytes.copy_from_slice(&self.to_le_bytes());
+    }
+}
+
+/// Transposes as many rows and columns, at most a square, as `size` says.
+fn edge<T: Element>([high, wide]: [usize; 2], from: &[u8], from_stride: usize, to: &mut [u8], to_stride: usize) {
+    let mut square = [[T::default(); SQUARE]; SQUARE];
+    for (at, square) in square.iter_mut().take(high).enumerate() {
+        let bytes = &from[at * from_stride..][..wide * T::BYTES];
+        for (to, from) in square.iter_mut().zip(bytes.chunks_exact(T::BYTES)) {
+            *to = T::load(from);
+        }
+    }
+    let square = transpose(square);
+    for (at, square) in square.iter().take(wide).enumerate() {
+        let bytes = &mut to[at * to_stride..][..high * T::BYTES];
+        for (to, from) in bytes.chunks_exact_mut(T::BYTES).zip(square) {
+            from.store(to);
+        }
+    }
+}
+
+/// Transposes `rows` rows of `columns` elements, a row every `from_stride` bytes, into rows every `to_stride` bytes.
+pub(super) fn turn<T: Element>(
+    [rows, columns]: [usize; 2],
+    from: &[u8],
+    from_stride: usize,
+    to: &mut [u8],
+    to_stride: usize,
+) {
+    for row in (0..rows).step_by(SQUARE) {
+        for column in (0..columns).step_by(SQUARE) {
+            let (high, wide) = ((rows - row).min(SQUARE), (columns - column).min(SQUARE));
+            let from = &from[row * from_stride + column * T::BYTES..];
+            let to = &mut to[column * to_stride + row * T::BYTES..];
+            if [high, wide] == [SQUARE; 2] {
+                T::square(from, from_stride, to, to_stride);
+            } else {
+                edge::<T>([high, wide], from, from_stride, to, to_stride);
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use super::SQUARE;
+
+    /// Sixteen bytes.
+    fn load(bytes: &[u8]) -> __m128i {
+        let bytes = &bytes[..16];
+        // SAFETY: every x86-64 has SSE2; 16 bytes.
+        unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
+    }
+
+    fn store(bytes: &mut [u8], value: __m128i) {
+        let bytes = &mut bytes[..16];
+        // SAFETY: as above.
+        unsafe { _mm_storeu_si128(bytes.as_mut_ptr().cast(), value) };
+    }
+
+    /// As [`super::Element::square`], of bytes.
+    #[allow(unused_unsafe)] // safe in newer compilers
+    pub(super) fn square8(from: &[u8], from_stride: usize, to: &mut [u8], to_stride: usize) {
+        let mut rows: [__m128i; SQUARE] = std::array::from_fn(|row| load(&from[row * from_stride..]));
+        for _ in 0..SQUARE.ilog2() {
+            let old = rows;
+            for row in 0..SQUARE / 2 {
+                let (upper, lower) = (old[row], old[row + SQUARE / 2]);
+                // SAFETY: every x86-64 has SSE2.
+                let both = unsafe { [_mm_unpacklo_epi8(upper, lower), _mm_unpackhi_epi8(upper, lower)] };
+                (rows[2 * row], rows[2 * row + 1]) = (both[0], both[1]);
+            }
+        }
+        for (row, value) in rows.into_iter().enumerate() {
+            store(&mut to[row * to_stride..], value);
+        }
+    }
+
+    /// As [`super::Element::square`], of pairs of bytes: four squares of eight.
+    #[allow(unused_unsafe)] // safe in newer compilers
+    pub(super) fn square16(from: &[u8], from_stride: usize, to: &mut [u8], to_stride: usize) {
+        const HALF: usize = SQUARE / 2;
+        for (row, column) in [(0, 0), (0, HALF), (HALF, 0), (HALF, HALF)] {
+            let from = &from[row * from_stride + 2 * column..];
+            let to = &mut to[column * to_stride + 2 * row..];
+            let mut rows: [__m128i; HALF] = std::array::from_fn(|row| load(&from[row * from_stride..]));
+            for _ in 0..HALF.ilog2() {
+                let old = rows;
+                for row in 0..HALF / 2 {
+                    let (upper, lower) = (old[row], old[row + HALF / 2]);
+                    // SAFETY: every x86-64 has SSE2.
+                    let both = unsafe { [_mm_unpacklo_epi16(upper, lower), _mm_unpackhi_epi16(upper, lower)] };
+                    (rows[2 * row], rows[2 * row + 1]) = (both[0], both[1]);
+                }
+            }
+            for (row, value) in rows.into_iter().enumerate() {
+                store(&mut to[row * to_stride..], value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::noise;
+
+    fn check<T: Element>([rows, columns]: [usize; 2]) {
+        let (from_stride, to_stride) = (columns * T::BYTES + 3, rows * T::BYTES + 5);
+        let from = noise(rows as u64, rows * from_stride);
+        let mut to = vec![0; columns * to_stride];
+        turn::<T>([rows, columns], &from, from_stride, &mut to, to_stride);
+        for row in 0..rows {
+            for column in 0..columns {
+                let (at, turned) = (row * from_stride + column * T::BYTES, column * to_stride + row * T::BYTES);
+                assert_eq!(from[at..at + T::BYTES], to[turned..turned + T::BYTES], "{rows}x{columns}: {row}, {column}");
+            }
+        }
+    }
+
+    #[test]
+    fn rows_become_columns() {
+        for size in [[1, 1], [16, 16], [32, 112], [33, 47], [15, 64], [48, 17]] {
+            check::<u8>(size);
+            check::<u16>(size);
+        }
+    }
+}
