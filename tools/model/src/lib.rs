@@ -22,6 +22,7 @@ pub mod registers;
 pub mod rubik;
 pub mod sdp;
 pub mod stream;
+mod turn;
 pub mod work;
 
 #[cfg(test)]

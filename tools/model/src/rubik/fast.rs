@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Rubik by lines: contract moves atoms, split and merge transpose squares of elements ([`super::turn`]).
+//! Rubik by lines: contract moves atoms, split and merge transpose squares of elements ([`crate::turn`]).
 //!
 //! Split and merge take blocks of lines, as many as stay in the cache: where a plane's lines follow one another, those of
 //! a block are moved at once.
 
-use super::turn::turn;
 use super::{Contract, Extent, Planes, UNIT};
 use crate::cube::Placed;
 use crate::memory::{read, write, Memory, Stop};
+use crate::turn::turn;
 
 pub(super) fn contract(operation: &Contract, memory: &mut dyn Memory) -> Result<(), Stop> {
     let [stride_x, stride_y] = operation.stride;

@@ -12,7 +12,6 @@
 
 mod fast;
 pub mod reference;
-mod turn;
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::layout::feature::{Atoms, Cells};

@@ -11,7 +11,7 @@ pub enum Isa {
     Portable,
     /// AVX2.
     Avx2,
-    /// AVX-512 F, BW, DQ, CD, VL, VBMI and VNNI.
+    /// AVX-512 F, BW, DQ, CD, VL, VBMI, VBMI2 and VNNI.
     Avx512,
 }
 
@@ -31,6 +31,7 @@ impl Isa {
                 && is_x86_feature_detected!("avx512cd")
                 && is_x86_feature_detected!("avx512vl")
                 && is_x86_feature_detected!("avx512vbmi")
+                && is_x86_feature_detected!("avx512vbmi2")
                 && is_x86_feature_detected!("avx512vnni")
             {
                 all.push(Self::Avx512);

@@ -43,6 +43,7 @@ const PARALLEL_MACS: usize = 2_000_000;
 #[derive(Debug, Default)]
 pub struct Scratch {
     input: InputRoom,
+    half: half::Room,
     bytes: Aligned,
     spare: Vec<i32>,
     spare_floats: Vec<f32>,

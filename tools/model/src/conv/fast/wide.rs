@@ -75,7 +75,9 @@ pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input
         each(operation, &mut samples, threads, false, |part| winograd(isa, &walk, &data, part))
     } else {
         let shape = Shape::of_all(operation, 1);
-        let data = super::half::copy(operation, shape.line, shape.lines, shape.channels, input, |bits| bits as i16);
+        let mut data = Vec::new();
+        let sizes = [shape.line, shape.lines, shape.channels];
+        super::half::copy(operation, sizes, input, &mut data, |bits| bits as i16);
         each(operation, &mut samples, threads, true, |part| direct(isa, &walk, &shape, &data, part))
     };
     (super::super::stream(operation, Samples::Int(samples)), limited)

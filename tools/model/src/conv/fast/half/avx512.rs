@@ -50,7 +50,7 @@ fn load<T>(values: &[T; 64]) -> __m512i {
 ///
 /// # Safety
 /// The machine has AVX-512 ([`super::super::Isa::Avx512`]).
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vbmi")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vbmi,avx512vbmi2")]
 pub fn sum(lanes: &[Lane], active: &[Active], largest: &[i8; KERNELS], kernels: usize, sums: &mut [i64; KERNELS]) {
     if kernels <= 16 {
         quarters::<1>(lanes, active, largest, sums);
@@ -62,7 +62,7 @@ pub fn sum(lanes: &[Lane], active: &[Active], largest: &[i8; KERNELS], kernels: 
 }
 
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vbmi")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vbmi,avx512vbmi2")]
 fn quarters<const Q: usize>(lanes: &[Lane], active: &[Active], largest: &[i8; KERNELS], sums: &mut [i64; KERNELS]) {
     let tables = Tables::get();
     *sums = [0; KERNELS];
@@ -112,7 +112,7 @@ fn quarters<const Q: usize>(lanes: &[Lane], active: &[Active], largest: &[i8; KE
             }
             for (active, far) in chunk.iter().zip(fars) {
                 if far != 0 {
-                    later.push(&lanes[active.lane as usize], *active, largest, far, sums);
+                    later.push(&lanes[active.lane as usize], *active, top, far, sums);
                 }
             }
         }
@@ -148,58 +148,91 @@ impl Bytes {
     }
 }
 
-/// Products that lie further below than the tables say, 16 at a time.
+/// Products that lie further below than the tables say, gathered until they fill vectors.
 struct Later {
-    weights: [i16; BATCH],
-    data: [i16; BATCH],
-    shifts: [u32; BATCH],
-    kernels: [u8; BATCH],
+    weights: [i16; ROOM],
+    data: [i16; ROOM],
+    distances: [u8; ROOM],
+    kernels: [u8; ROOM],
     count: usize,
 }
 
-/// Products taken together.
-const BATCH: usize = 16;
+/// Products that are gathered before they are added, at least.
+const BATCH: usize = 64;
+/// Those, and one for each kernel.
+const ROOM: usize = BATCH + KERNELS;
+/// Products side by side.
+const WIDTH: usize = 16;
+
+/// The numbers of the kernels.
+static NUMBERS: [u8; KERNELS] = {
+    let mut numbers = [0; KERNELS];
+    let mut kernel = 0;
+    while kernel < KERNELS {
+        numbers[kernel] = kernel as u8;
+        kernel += 1;
+    }
+    numbers
+};
 
 impl Later {
     const fn new() -> Self {
-        Self { weights: [0; BATCH], data: [0; BATCH], shifts: [0; BATCH], kernels: [0; BATCH], count: 0 }
+        Self { weights: [0; ROOM], data: [0; ROOM], distances: [0; ROOM], kernels: [0; ROOM], count: 0 }
     }
 
     /// Takes the products of the kernels of a mask.
     #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
-    fn push(&mut self, lane: &Lane, active: Active, largest: &[i8; KERNELS], mut far: u64, sums: &mut [i64; KERNELS]) {
-        while far != 0 {
-            let kernel = far.trailing_zeros() as usize;
-            far &= far - 1;
-            let at = self.count;
-            self.weights[at] = lane.significand[kernel];
-            self.data[at] = active.significand;
-            self.shifts[at] = 4 * (largest[kernel] - lane.exponent[kernel] - active.exponent) as u32;
-            self.kernels[at] = kernel as u8;
-            self.count += 1;
-            if self.count == BATCH {
-                self.add(sums);
-            }
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vbmi2")]
+    fn push(&mut self, lane: &Lane, active: Active, top: __m512i, far: u64, sums: &mut [i64; KERNELS]) {
+        let exponents = _mm512_add_epi8(load(&lane.exponent), _mm512_set1_epi8(active.exponent));
+        let distance = _mm512_maskz_compress_epi8(far, _mm512_sub_epi8(top, exponents));
+        let kernels = _mm512_maskz_compress_epi8(far, load(&NUMBERS));
+        let [low, high] = [far as u32, (far >> 32) as u32];
+        let datum = _mm512_set1_epi16(active.significand);
+        let at = self.count;
+        let second = at + low.count_ones() as usize;
+        let (distances, numbers) = (&mut self.distances[at..at + KERNELS], &mut self.kernels[at..at + KERNELS]);
+        let data = &mut self.data[at..at + KERNELS];
+        // SAFETY: 64 bytes of each, 32 significands of 64, and 32 places behind `at` and `second`, which is at most 32
+        // further.
+        unsafe {
+            _mm512_storeu_si512(distances.as_mut_ptr().cast(), distance);
+            _mm512_storeu_si512(numbers.as_mut_ptr().cast(), kernels);
+            _mm512_storeu_si512(data.as_mut_ptr().cast(), datum);
+            _mm512_storeu_si512(data.as_mut_ptr().add(32).cast(), datum);
+            let significands = lane.significand.as_ptr();
+            let weights = _mm512_maskz_compress_epi16(low, _mm512_loadu_si512(significands.cast()));
+            _mm512_storeu_si512(self.weights[at..at + 32].as_mut_ptr().cast(), weights);
+            let weights = _mm512_maskz_compress_epi16(high, _mm512_loadu_si512(significands.add(32).cast()));
+            _mm512_storeu_si512(self.weights[second..second + 32].as_mut_ptr().cast(), weights);
+        }
+        self.count += far.count_ones() as usize;
+        if self.count >= BATCH {
+            self.add(sums);
         }
     }
 
     /// Adds the difference between the shifted products and what the hardware makes of them.
     #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
     fn add(&mut self, sums: &mut [i64; KERNELS]) {
-        let mut differences = [0i32; BATCH];
-        for (i, difference) in differences.iter_mut().enumerate() {
-            let (weight, data) = (i32::from(self.weights[i]), i32::from(self.data[i]));
-            let shift = self.shifts[i];
-            let (sum, carry) = half::booth_lane((weight ^ data) < 0, weight.unsigned_abs(), data.unsigned_abs());
-            let by = shift & 31;
-            let product = (sum >> by).wrapping_add(carry >> by).wrapping_sub(half::BOOTH_OFFSET >> by);
-            // A shift by 32 and more leaves nothing.
-            let product = if shift < 32 { product as i32 } else { 0 };
-            *difference = product - ((weight * data) >> shift.min(4 * FARTHEST));
-        }
-        for (difference, kernel) in differences.iter().zip(self.kernels).take(self.count) {
-            sums[usize::from(kernel) % KERNELS] += i64::from(*difference);
+        let count = self.count;
+        let weights = self.weights.as_chunks::<WIDTH>().0.iter().zip(self.data.as_chunks::<WIDTH>().0);
+        let places = self.distances.as_chunks::<WIDTH>().0.iter().zip(self.kernels.as_chunks::<WIDTH>().0);
+        for (((weights, data), (distances, kernels)), first) in weights.zip(places).zip((0..count).step_by(WIDTH)) {
+            let mut differences = [0i32; WIDTH];
+            for (i, difference) in differences.iter_mut().enumerate() {
+                let (weight, data) = (i32::from(weights[i]), i32::from(data[i]));
+                let shift = 4 * u32::from(distances[i]);
+                let (sum, carry) = half::booth_lane((weight ^ data) < 0, weight.unsigned_abs(), data.unsigned_abs());
+                let by = shift & 31;
+                let product = (sum >> by).wrapping_add(carry >> by).wrapping_sub(half::BOOTH_OFFSET >> by);
+                // A shift by 32 and more leaves nothing.
+                let product = if shift < 32 { product as i32 } else { 0 };
+                *difference = product - ((weight * data) >> shift.min(4 * FARTHEST));
+            }
+            for (difference, kernel) in differences.iter().zip(kernels).take(count - first) {
+                sums[usize::from(*kernel) % KERNELS] += i64::from(*difference);
+            }
         }
         self.count = 0;
     }

@@ -6,6 +6,9 @@
 //! largest exponent of each kernel's products is found, then the products are summed at it, then CACC adds the sum. The
 //! order in which a step's products are added does not matter, as their sum is exact; the order of steps does.
 
+use std::cell::Cell;
+use std::ops::Range;
+
 use nvdla_uapi::reg::values::Precision;
 
 use super::super::cbuf::Input;
@@ -15,6 +18,7 @@ use super::super::reference::Walk;
 use super::parts::{self, Part};
 use super::{Isa, Scratch, PARALLEL_MACS};
 use crate::stream::{Samples, Stream};
+use crate::turn::turn;
 
 #[cfg(target_arch = "x86_64")]
 pub mod avx512;
@@ -125,11 +129,12 @@ fn avx2_fill(lane: &mut Lane, weights: &[u16; KERNELS]) {
 }
 
 /// A step: where its data lie from an output element's window, and the weights' place.
+#[derive(Debug)]
 struct Step {
     block: usize,
     tap: usize,
-    /// Elements of the copied input, one a lane.
-    offsets: Vec<usize>,
+    /// Which of the shape's offsets are its own.
+    offsets: Range<usize>,
     /// The pixel that they are of, where they are of one.
     pixel: usize,
 }
@@ -142,10 +147,40 @@ struct Shape {
     step_x: usize,
     step_y: usize,
     steps: Vec<Step>,
+    /// Elements of the copied input, one a lane of each step.
+    offsets: Vec<usize>,
+}
+
+/// Room that operations share.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    steps: Vec<Step>,
+    offsets: Vec<usize>,
+    data: Vec<Datum>,
+    lists: Lists,
+}
+
+/// Room that a thread's parts share.
+#[derive(Default)]
+struct PartRoom {
+    lanes: Vec<Lane>,
+    nan: Vec<bool>,
+    /// A step's weights, kernel by kernel and lane by lane.
+    kernels: Vec<u8>,
+    turned: Vec<u8>,
+    sums: Vec<Accumulators<KERNELS>>,
+    own: Vec<Active>,
+}
+
+thread_local! {
+    static ROOM: Cell<PartRoom> = Cell::default();
 }
 
 impl Shape {
-    fn new(operation: &Operation) -> Self {
+    /// The walk; the vectors are used again.
+    fn new(operation: &Operation, mut steps: Vec<Step>, mut offsets: Vec<usize>) -> Self {
+        steps.clear();
+        offsets.clear();
         let Operation { kernel, output, stride, dilation, atomic_c, .. } = operation;
         let [sx, sy] = *stride;
         let channels = kernel.channels;
@@ -160,23 +195,24 @@ impl Shape {
             line = ((output.width - 1) * sx + (kernel.width - 1) * dilation[0] + 1) * channels;
             lines = (output.height - 1) * sy + (kernel.height - 1) * dilation[1] + 1;
         }
-        let mut steps = Vec::new();
         for block in 0..channels.div_ceil(*atomic_c) {
             let lanes = block * atomic_c..channels.min((block + 1) * atomic_c);
             for tap in 0..operation.taps() {
-                let offsets: Vec<usize> = if pixel {
+                let start = offsets.len();
+                if pixel {
                     let first = tap * operation.post_extension;
                     let last = kernel.height.min(first + operation.post_extension);
-                    (first..last).flat_map(|r| lanes.clone().map(move |lane| r * line + lane)).collect()
+                    offsets.extend((first..last).flat_map(|r| lanes.clone().map(move |lane| r * line + lane)));
                 } else {
                     let (r, s) = (tap / kernel.width, tap % kernel.width);
                     let at = r * dilation[1] * line + s * dilation[0] * channels;
-                    lanes.clone().map(|lane| at + lane).collect()
-                };
-                steps.push(Step { block, tap, pixel: offsets.first().map_or(0, |first| first / channels), offsets });
+                    offsets.extend(lanes.clone().map(|lane| at + lane));
+                }
+                let pixel = offsets.get(start).map_or(0, |first| first / channels);
+                steps.push(Step { block, tap, pixel, offsets: start..offsets.len() });
             }
         }
-        Self { channels, line, lines, step_x, step_y: sy * line, steps }
+        Self { channels, line, lines, step_x, step_y: sy * line, steps, offsets }
     }
 }
 
@@ -190,29 +226,36 @@ pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input
     if operation.placement.mode == Mode::Winograd {
         return winograd::run(scratch, isa, operation, input, weights);
     }
-    let shape = Shape::new(operation);
-    let data = copy(operation, shape.line, shape.lines, shape.channels, input, Datum::new);
+    let mut room = std::mem::take(&mut scratch.half);
+    let shape = Shape::new(operation, room.steps, room.offsets);
+    let data = &mut room.data;
+    copy(operation, [shape.line, shape.lines, shape.channels], input, data, Datum::new);
     let mut samples = scratch.floats(operation.sums());
     let macs = samples.len() * operation.kernel_bytes() / 2;
     let threads = if macs * 16 < PARALLEL_MACS { 1 } else { rayon::current_num_threads() };
     let output = operation.output;
     let feature = operation.placement.mode != Mode::Pixel;
-    let lists = feature.then(|| Lists::new(&data, shape.channels, operation.atomic_c));
-    let work = Work { operation, shape: &shape, input, weights, data: &data, lists, loops: Loops::new(isa) };
+    if feature {
+        room.lists.fill(data, shape.channels, operation.atomic_c);
+    }
+    let lists = feature.then_some(&room.lists);
+    let work = Work { operation, shape: &shape, input, weights, data, lists, loops: Loops::new(isa) };
     parts::each::<f32, KERNELS>(operation, output.width, output.height, &mut samples, threads, &|part| work.part(part));
+    (room.steps, room.offsets) = (shape.steps, shape.offsets);
+    scratch.half = room;
     super::super::stream(operation, Samples::Float(samples))
 }
 
 /// Copies input of 16-bit elements with its padding: lines of pixels, all channels of a pixel side by side.
 pub(super) fn copy<T: Copy>(
     operation: &Operation,
-    line: usize,
-    lines: usize,
-    channels: usize,
+    [line, lines, channels]: [usize; 3],
     input: &Input<'_>,
+    data: &mut Vec<T>,
     element: impl Fn(u16) -> T,
-) -> Vec<T> {
-    let mut data = vec![element(operation.pad_value[1]); line * lines * operation.batch];
+) {
+    data.clear();
+    data.resize(line * lines * operation.batch, element(operation.pad_value[1]));
     let halves = |bytes: &[u8], at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
     for (batch, cube) in data.chunks_exact_mut(line * lines).enumerate() {
         for (y, line) in cube.chunks_exact_mut(line).enumerate() {
@@ -234,7 +277,6 @@ pub(super) fn copy<T: Copy>(
             }
         }
     }
-    data
 }
 
 struct Work<'a> {
@@ -244,59 +286,59 @@ struct Work<'a> {
     weights: &'a [u8],
     data: &'a [Datum],
     /// What of the data is not zero, of features; an image's steps take more than a pixel.
-    lists: Option<Lists>,
+    lists: Option<&'a Lists>,
     loops: Loops,
 }
 
 impl Work<'_> {
     /// The weights of the kernels from `first` on: a lane for each datum of each step. And which steps hold a NaN.
-    fn panel(&self, first: usize) -> (Vec<Lane>, Vec<bool>) {
+    fn panel(&self, first: usize, room: &mut PartRoom) {
         let operation = self.operation;
         let count = operation.kernels.saturating_sub(first).min(KERNELS);
-        let depth = self.shape.steps.iter().map(|step| step.offsets.len()).sum();
-        let mut lanes = vec![Lane::EMPTY; depth];
-        let mut nan = vec![false; self.shape.steps.len()];
-        let mut start = 0;
-        // A step's weights, kernel by kernel, as they lie in memory.
-        let mut tile = Vec::new();
-        for (step, nan) in self.shape.steps.iter().zip(&mut nan) {
+        let PartRoom { lanes, nan, kernels, turned, .. } = room;
+        lanes.resize(self.shape.offsets.len(), Lane::EMPTY);
+        nan.clear();
+        for step in &self.shape.steps {
             let depth = step.offsets.len();
-            tile.clear();
-            tile.resize(KERNELS * depth, 0);
-            for kernel in 0..count {
-                let tile = &mut tile[kernel * depth..][..depth];
+            kernels.clear();
+            kernels.resize(KERNELS * depth * 2, 0);
+            for (kernel, kernels) in kernels.chunks_exact_mut(depth * 2).take(count).enumerate() {
                 let mut at = 0;
                 for line in 0..operation.post_extension {
                     let position = step.tap * operation.post_extension + line;
-                    if at == depth {
+                    if at == depth * 2 {
                         break;
                     }
-                    let row = operation.weight_row(first + kernel, step.block, position);
-                    let row = self.weights[row].as_chunks::<2>().0;
-                    for (to, &pair) in tile[at..].iter_mut().zip(row) {
-                        *to = u16::from_le_bytes(pair);
-                    }
+                    let row = &self.weights[operation.weight_row(first + kernel, step.block, position)];
+                    kernels[at..at + row.len()].copy_from_slice(row);
                     at += row.len();
                 }
             }
-            *nan = tile.iter().fold(false, |found, &bits| found | half::is_nan(bits));
-            for (lane, to) in lanes[start..start + depth].iter_mut().enumerate() {
-                let weights = std::array::from_fn(|kernel| tile[kernel * depth + lane]);
-                (self.loops.fill)(to, &weights);
+            let weights = kernels.as_chunks::<2>().0;
+            nan.push(weights.iter().fold(false, |found, &pair| found | half::is_nan(u16::from_le_bytes(pair))));
+            turned.resize(depth * KERNELS * 2, 0);
+            turn::<u16>([KERNELS, depth], kernels, depth * 2, turned, KERNELS * 2);
+            for (to, lane) in lanes[step.offsets.clone()].iter_mut().zip(turned.as_chunks::<{ KERNELS * 2 }>().0) {
+                let lane = lane.as_chunks::<2>().0;
+                (self.loops.fill)(to, &std::array::from_fn(|kernel| u16::from_le_bytes(lane[kernel])));
             }
-            start += depth;
         }
-        (lanes, nan)
     }
 
-    fn part(&self, mut part: Part<'_, f32>) {
+    fn part(&self, part: Part<'_, f32>) {
+        let mut room = ROOM.take();
+        self.part_in(&mut room, part);
+        ROOM.set(room);
+    }
+
+    fn part_in(&self, room: &mut PartRoom, mut part: Part<'_, f32>) {
         let (operation, shape) = (self.operation, self.shape);
-        let (lanes, nan) = self.panel(part.kernel);
+        self.panel(part.kernel, room);
+        let PartRoom { lanes, nan, sums, own, .. } = room;
         let kernels = operation.kernels.saturating_sub(part.kernel).min(KERNELS);
         let width = operation.output.width;
         let elements = part.lines * width;
-        let mut sums = vec![Accumulators::<KERNELS>::ZERO; PIXELS];
-        let mut own = Vec::with_capacity(64);
+        sums.resize(PIXELS, Accumulators::ZERO);
         let mut windows = [0; PIXELS];
         for first in (0..elements).step_by(PIXELS) {
             let count = PIXELS.min(elements - first);
@@ -308,15 +350,13 @@ impl Work<'_> {
                     *window /= shape.channels;
                 }
             }
-            let mut start = 0;
-            for (step, &nan) in shape.steps.iter().zip(&nan) {
-                let lanes = &lanes[start..start + step.offsets.len()];
-                start += step.offsets.len();
+            for (step, &nan) in shape.steps.iter().zip(&*nan) {
+                let lanes = &lanes[step.offsets.clone()];
                 for (index, sums) in sums[..count].iter_mut().enumerate() {
-                    let (active, any_nan) = if let Some(lists) = &self.lists {
+                    let (active, any_nan) = if let Some(lists) = self.lists {
                         lists.get(windows[index] + step.pixel, step.block)
                     } else {
-                        let any_nan = self.activate(step, windows[index], &mut own);
+                        let any_nan = self.activate(step, windows[index], own);
                         (&own[..], any_nan)
                     };
                     if nan || any_nan {
@@ -350,7 +390,7 @@ impl Work<'_> {
     fn activate(&self, step: &Step, window: usize, active: &mut Vec<Active>) -> bool {
         active.clear();
         let mut nan = false;
-        for (lane, offset) in step.offsets.iter().enumerate() {
+        for (lane, offset) in self.shape.offsets[step.offsets.clone()].iter().enumerate() {
             let Datum { significand, exponent, nan: is_nan } = self.data[window + offset];
             nan |= is_nan;
             if significand != 0 {

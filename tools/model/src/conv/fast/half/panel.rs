@@ -86,7 +86,7 @@ impl Datum {
 }
 
 /// Of every pixel and block of channels the data that are not zero: what all kernels and taps that meet them take.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Lists {
     active: Vec<Active>,
     /// Where each list starts, pixel by pixel, and where the last one ends.
@@ -97,12 +97,15 @@ pub struct Lists {
 }
 
 impl Lists {
-    /// The lists of pixels of that many channels, in blocks of `block`.
-    pub fn new(data: &[Datum], channels: usize, block: usize) -> Self {
-        let blocks = channels.div_ceil(block);
-        let lists = data.len() / channels * blocks;
-        let mut active = vec![Active { lane: 0, significand: 0, exponent: 0 }; data.len() + 1];
-        let (mut starts, mut nan) = (Vec::with_capacity(lists + 1), Vec::with_capacity(lists));
+    /// Becomes the lists of pixels of that many channels, in blocks of `block`.
+    pub fn fill(&mut self, data: &[Datum], channels: usize, block: usize) {
+        let Self { active, starts, nan, blocks } = self;
+        *blocks = channels.div_ceil(block);
+        if active.len() <= data.len() {
+            active.resize(data.len() + 1, Active { lane: 0, significand: 0, exponent: 0 });
+        }
+        starts.clear();
+        nan.clear();
         let mut count = 0;
         starts.push(count);
         for pixel in data.chunks_exact(channels) {
@@ -118,7 +121,6 @@ impl Lists {
                 nan.push(any_nan);
             }
         }
-        Self { active, starts, nan, blocks }
     }
 
     /// A pixel's data of a block, and whether one is a NaN.

@@ -28,7 +28,7 @@ fn transpose<T: Copy + Default>(mut square: [[T; SQUARE]; SQUARE]) -> [[T; SQUAR
 }
 
 /// An element that is moved about.
-pub(super) trait Element: Copy + Default {
+pub(crate) trait Element: Copy + Default {
     const BYTES: usize;
     /// Transposes the square at the beginning of `from`, a row every `from_stride` bytes, into rows every `to_stride`
     /// bytes of `to`.
@@ -86,7 +86,7 @@ fn edge<T: Element>([high, wide]: [usize; 2], from: &[u8], from_stride: usize, t
 }
 
 /// Transposes `rows` rows of `columns` elements, a row every `from_stride` bytes, into rows every `to_stride` bytes.
-pub(super) fn turn<T: Element>(
+pub(crate) fn turn<T: Element>(
     [rows, columns]: [usize; 2],
     from: &[u8],
     from_stride: usize,
