@@ -20,6 +20,7 @@ use super::average8;
 use super::reference::{self, KERNEL_WIDTHS};
 use super::{Axis, Emit, Part, Setup, Source};
 use crate::conv::fast::aligned::{Aligned, Plain};
+#[cfg(target_arch = "x86_64")]
 use crate::conv::Isa;
 use crate::memory::{Memory, Stop};
 use crate::num::{Fp16, Fp17};
