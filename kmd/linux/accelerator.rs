@@ -156,6 +156,7 @@ impl Accelerator {
     ) -> Result<Arc<Self>> {
         let Found { window, config, model } = found;
         let identity = identity::identify(dev, &mut Registers(&window), config)?;
+        power.reach(identity.config.address_width.unwrap_or(u64::BITS).min(u64::BITS))?;
         let mut engine = boxed_engine(identity.config)?;
         // A loader or an earlier driver may have used the device, or left it hanging.
         if !is_idle(&mut Registers(&window), identity.config) {

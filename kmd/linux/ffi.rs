@@ -24,6 +24,7 @@ pub(crate) struct Memory {
     dma_buf: *mut c_void,
     pool: *mut c_void,
     lost: bool,
+    translated: bool,
 }
 
 impl Memory {
@@ -37,6 +38,7 @@ impl Memory {
             dma_buf: core::ptr::null_mut(),
             pool: core::ptr::null_mut(),
             lost: false,
+            translated: false,
         }
     }
 }
@@ -60,6 +62,7 @@ extern "C" {
     ) -> *mut bindings::drm_gem_object;
     pub(crate) fn nvdla_drm_extend(drm: *mut bindings::drm_device);
     fn nvdla_power_start(dev: *mut bindings::device) -> *mut c_void;
+    fn nvdla_power_reach(power: *mut c_void, bits: u32) -> c_int;
     fn nvdla_power_reset(power: *mut c_void, held: bool) -> c_int;
     fn nvdla_power_isolate(power: *mut c_void) -> bool;
     fn nvdla_power_manage(power: *mut c_void, core: *mut c_void);
@@ -254,6 +257,12 @@ impl Power {
         // SAFETY: The device is bound.
         let raw = kernel::error::from_err_ptr(unsafe { nvdla_power_start(device_raw(dev)) })?;
         Ok(Self(raw))
+    }
+
+    /// Says how many address bits the device has. Before anything is mapped for it.
+    pub(crate) fn reach(&self, bits: u32) -> Result {
+        // SAFETY: Valid as long as the device is bound.
+        to_result(unsafe { nvdla_power_reach(self.0, bits) })
     }
 
     /// Resets the device: `EAGAIN` while the bus is busy with it, `ENOTSUPP` where there is no way.

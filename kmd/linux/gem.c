@@ -6,9 +6,12 @@
 
 #include <linux/dma-buf.h>
 #include <linux/dma-mapping.h>
+#include <linux/iommu-dma.h>
 #include <linux/iosys-map.h>
+#include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/slab.h>
+#include <linux/vmalloc.h>
 #include <drm/drm_device.h>
 #include <drm/drm_gem.h>
 #include <drm/drm_prime.h>
@@ -17,6 +20,15 @@
 
 MODULE_IMPORT_NS("DMA_BUF");
 
+/*
+ * Whether the DMA API still knows the memory. When a device leaves its bus its IOMMU forgets it, and the API would take the
+ * IOMMU's addresses for the memory's own.
+ */
+static bool nvdla_memory_is_known(struct nvdla_memory *memory)
+{
+	return !memory->translated || use_dma_iommu(memory->dev);
+}
+
 int nvdla_memory_alloc(struct drm_device *drm, u64 size, struct nvdla_memory *memory)
 {
 	struct device *dev = drm_dev_dma_dev(drm);
@@ -24,7 +36,11 @@ int nvdla_memory_alloc(struct drm_device *drm, u64 size, struct nvdla_memory *me
 
 	if (size != (size_t)size)
 		return -EINVAL;
-	memory->vaddr = dma_alloc_attrs(dev, size, &address, GFP_KERNEL | __GFP_NOWARN, DMA_ATTR_WRITE_COMBINE);
+	/* Behind an IOMMU any page will do: a client that wants too much is told so, and nobody is killed for it. */
+	if (size >> PAGE_SHIFT > totalram_pages())
+		return -ENOMEM;
+	memory->vaddr = dma_alloc_attrs(dev, size, &address, GFP_KERNEL | __GFP_NOWARN | __GFP_RETRY_MAYFAIL,
+					DMA_ATTR_WRITE_COMBINE);
 	if (!memory->vaddr)
 		return -ENOMEM;
 	memory->dma_address = address;
@@ -32,6 +48,7 @@ int nvdla_memory_alloc(struct drm_device *drm, u64 size, struct nvdla_memory *me
 	/* The memory may outlive the driver's binding to the device, never the device, nor the pool that it comes from. */
 	memory->dev = get_device(dev);
 	memory->pool = nvdla_pool_get(dev);
+	memory->translated = use_dma_iommu(dev) && is_vmalloc_addr(memory->vaddr);
 	return 0;
 }
 
@@ -58,12 +75,34 @@ int nvdla_memory_import(struct dma_buf_attachment *attachment, struct sg_table *
 	return 0;
 }
 
+/*
+ * Frees pages whose device and IOMMU have gone: nothing translates to them any more, what is left is the kernel's mapping.
+ * The list of the pages that the DMA API made, eight bytes a page, is out of reach.
+ */
+static void nvdla_memory_free_pages(struct nvdla_memory *memory)
+{
+	size_t index, count = PAGE_ALIGN(memory->size) >> PAGE_SHIFT;
+	struct page **pages = kvmalloc_array(count, sizeof(*pages), GFP_KERNEL);
+
+	if (!pages)
+		return;
+	for (index = 0; index < count; index++)
+		pages[index] = vmalloc_to_page(memory->vaddr + (index << PAGE_SHIFT));
+	vunmap(memory->vaddr);
+	for (index = 0; index < count; index++)
+		__free_page(pages[index]);
+	kvfree(pages);
+}
+
 /* Frees what nvdla_memory_alloc() took. Imported memory goes with its object, in nvdla_gem_free(). */
 void nvdla_memory_free(struct nvdla_memory *memory)
 {
 	if (!memory->dev || memory->lost)
 		return;
-	dma_free_attrs(memory->dev, memory->size, memory->vaddr, memory->dma_address, DMA_ATTR_WRITE_COMBINE);
+	if (nvdla_memory_is_known(memory))
+		dma_free_attrs(memory->dev, memory->size, memory->vaddr, memory->dma_address, DMA_ATTR_WRITE_COMBINE);
+	else
+		nvdla_memory_free_pages(memory);
 	nvdla_pool_put(memory->pool);
 	put_device(memory->dev);
 	memory->dev = NULL;
@@ -112,6 +151,8 @@ static struct sg_table *nvdla_gem_get_sg_table(struct drm_gem_object *object)
 
 	if (!memory->dev)
 		return ERR_PTR(-EINVAL);
+	if (!nvdla_memory_is_known(memory))
+		return ERR_PTR(-ENODEV);
 	table = kzalloc(sizeof(*table), GFP_KERNEL);
 	if (!table)
 		return ERR_PTR(-ENOMEM);
@@ -142,6 +183,8 @@ static int nvdla_gem_mmap(struct drm_gem_object *object, struct vm_area_struct *
 			drm_gem_object_put(object);
 		return ret;
 	}
+	if (!nvdla_memory_is_known(memory))
+		return -ENODEV;
 	/* The pages are the device's: a private copy of one would be nobody's. */
 	if (vma_is_cow_mapping(vma))
 		return -EINVAL;
@@ -159,10 +202,19 @@ static int nvdla_gem_mmap(struct drm_gem_object *object, struct vm_area_struct *
 static vm_fault_t nvdla_gem_fault(struct vm_fault *vmf)
 {
 	struct drm_gem_object *object = vmf->vma->vm_private_data;
-	struct sg_table *table = nvdla_gem_get_sg_table(object);
+	struct nvdla_memory *memory = nvdla_object_memory(object);
 	vm_fault_t ret = VM_FAULT_SIGBUS;
 	struct sg_page_iter page;
+	struct sg_table *table;
 
+	if (memory->translated) {
+		/* The mapping was made of pages, not of frame numbers; the two do not mix. */
+		if (vmf->pgoff < memory->size >> PAGE_SHIFT)
+			ret = vmf_insert_mixed(vmf->vma, vmf->address,
+					       vmalloc_to_pfn(memory->vaddr + (vmf->pgoff << PAGE_SHIFT)));
+		return ret;
+	}
+	table = nvdla_gem_get_sg_table(object);
 	if (IS_ERR(table))
 		return ret;
 	for_each_sgtable_page(table, &page, vmf->pgoff) {

@@ -36,6 +36,7 @@ struct nvdla_memory {
 	struct dma_buf *dma_buf;
 	struct nvdla_pool *pool;	/* reserved memory that it comes from, or NULL */
 	bool lost;		/* a device that nobody can stop may still write it: never freed */
+	bool translated;	/* pages that an IOMMU makes contiguous */
 };
 
 /* gem.c */
@@ -64,6 +65,7 @@ int nvdla_watch_status(struct nvdla_watch *watch);
 struct nvdla_power *nvdla_power_start(struct device *dev);
 struct nvdla_pool *nvdla_pool_get(struct device *dev);
 void nvdla_pool_put(struct nvdla_pool *pool);
+int nvdla_power_reach(struct nvdla_power *power, u32 bits);
 int nvdla_power_reset(struct nvdla_power *power, bool held);
 bool nvdla_power_isolate(struct nvdla_power *power);
 void nvdla_power_manage(struct nvdla_power *power, void *core);

@@ -7,6 +7,8 @@
 #include <linux/clk.h>
 #include <linux/delay.h>
 #include <linux/device.h>
+#include <linux/dma-mapping.h>
+#include <linux/iommu-dma.h>
 #include <linux/kref.h>
 #include <linux/list.h>
 #include <linux/mutex.h>
@@ -154,6 +156,17 @@ struct nvdla_power *nvdla_power_start(struct device *dev)
 	devres_add(dev, power);
 	ret = dev->of_node ? nvdla_start_tree(power) : 0;
 	return ret ? ERR_PTR(ret) : power;
+}
+
+/*
+ * Says how many address bits the device has, so that no buffer is given to it where it cannot reach. Without an IOMMU only
+ * its own: another driver's buffer that lies too high would silently be copied, where the engine refuses it.
+ */
+int nvdla_power_reach(struct nvdla_power *power, u32 bits)
+{
+	if (use_dma_iommu(power->dev))
+		return dma_set_mask_and_coherent(power->dev, DMA_BIT_MASK(bits));
+	return dma_set_coherent_mask(power->dev, DMA_BIT_MASK(bits));
 }
 
 /*
