@@ -144,6 +144,11 @@ impl Control {
         Counts { reads, writes, interrupts, outside, starts, resets, dark, stops }
     }
 
+    /// KiB of the guest's memory that the device may reach as far as its bus is concerned.
+    pub fn mapped_kib(&self) -> u32 {
+        self.read(0x68)
+    }
+
     /// How the lines stand.
     pub fn lines(&self) -> Lines {
         Lines { clock: self.read(0x60) != 0, reset: self.read(0x64) != 0 }

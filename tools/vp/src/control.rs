@@ -28,6 +28,7 @@
 //! | 0x54 | the page's address (64 bits); all ones when no page begins so, or several do |
 //! | 0x60 | bit 0: the clock runs |
 //! | 0x64 | bit 0: the reset line is held |
+//! | 0x68 | KiB of the guest's memory that are mapped for the device: all of it, or what its IOMMU lets it reach |
 //! | 0x800 + 16 n | memory that the device may reach: address (64 bits), bytes (64 bits); all memory while no entry has bytes |
 
 use crate::faults::{Armed, Lines};
@@ -46,6 +47,8 @@ const FIND: u64 = 0x50;
 const FOUND: u64 = 0x54;
 const CLOCK: u64 = 0x60;
 const RESET: u64 = 0x64;
+/// Where the mapped memory is told.
+pub(crate) const MAPPED: u64 = 0x68;
 const RANGES: u64 = 0x800;
 /// Ranges that the window has room for.
 const RANGE_COUNT: usize = 128;

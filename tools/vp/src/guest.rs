@@ -136,6 +136,11 @@ impl Guest {
         self.room.put(address, end - address, None, libc::PROT_NONE)
     }
 
+    /// Bytes that are mapped.
+    pub(crate) fn mapped(&self) -> u64 {
+        self.pieces.iter().map(|(start, piece)| piece.end - start).sum()
+    }
+
     /// Unmaps everything.
     pub(crate) fn clear(&mut self) -> io::Result<()> {
         self.unmap(0, ROOM as u64)
@@ -249,7 +254,9 @@ mod tests {
         // What is read-only is a piece of its own.
         assert!(guest.write(Port::Primary, 0xf000_0000, 1).is_none());
         assert!(guest.read(Port::Primary, 0xf000_0fff, 2).is_none());
+        assert_eq!((guest.pieces.len(), guest.mapped()), (2, 0x4000));
         guest.unmap(0xf000_2000, 0x1000).unwrap();
+        assert_eq!((guest.pieces.len(), guest.mapped()), (3, 0x3000));
         assert!(guest.read(Port::Primary, 0xf000_2000, 1).is_none());
         assert!(guest.read(Port::Primary, 0xf000_1000, 0x1000).is_some());
         assert!(guest.write(Port::Primary, 0xf000_3000, 0x1000).is_some());

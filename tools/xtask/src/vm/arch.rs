@@ -59,6 +59,14 @@ impl Arch {
         }
     }
 
+    /// The IOMMU that a machine is given when asked for one, as QEMU's device. It tells the model of each mapping.
+    pub(super) fn iommu(self) -> &'static str {
+        match self {
+            Self::X86 => "intel-iommu,caching-mode=on,intremap=off",
+            _ => "virtio-iommu-pci,addr=1f",
+        }
+    }
+
     /// Rust's name for programs of the machine.
     pub(super) fn triple(self) -> &'static str {
         match self {

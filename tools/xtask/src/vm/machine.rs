@@ -132,6 +132,9 @@ fn emulator(qemu: &Path, arguments: &Arguments, options: &str, serial: [&str; 2]
     command.args(["-m", &format!("{}M", arguments.memory)]);
     command.args(["-object", &format!("memory-backend-memfd,id=mem,size={}M,share=on", arguments.memory)]);
     command.args(["-serial", serial[0], "-serial", serial[1]]);
+    if arguments.iommu {
+        command.args(["-device", arguments.arch.iommu()]);
+    }
     command
 }
 
@@ -140,7 +143,7 @@ fn device_tree(qemu: &Path, work: &Path, arguments: &Arguments) -> Result<PathBu
     let plain = work.join("qemu.dtb");
     let dump = format!(",dumpdtb={}", plain.display());
     command::run(&mut emulator(qemu, arguments, &dump, ["null", "null"]))?;
-    tree::complete(&plain, &arguments.config, arguments.memory)
+    tree::complete(&plain, &arguments.config, arguments.memory, arguments.iommu)
 }
 
 /// The whole machine.
@@ -166,7 +169,8 @@ fn machine(
         ));
     }
     let line = arguments.arch.serial();
-    command.arg("-append").arg(format!("console={line}0 panic=-1 oops=panic cma=256M quiet loglevel=6"));
+    let iommu = if arguments.iommu && arguments.arch == Arch::X86 { " intel_iommu=on" } else { "" };
+    command.arg("-append").arg(format!("console={line}0 panic=-1 oops=panic cma=256M quiet loglevel=6{iommu}"));
     command.arg("-kernel").arg(kernel.join(arguments.arch.image().1)).arg("-initrd").arg(image);
     Ok(command)
 }

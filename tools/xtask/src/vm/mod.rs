@@ -50,6 +50,9 @@ pub(crate) struct Arguments {
     /// Seconds after which the machine is ended
     #[arg(long, default_value_t = 600)]
     timeout: u64,
+    /// Put an IOMMU between the NVDLA and memory
+    #[arg(long)]
+    iommu: bool,
     /// Make a platform device of the NVDLA on PCI, through the bridge in tests/bridge
     #[arg(long)]
     platform: bool,

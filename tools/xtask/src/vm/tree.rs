@@ -12,7 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{ensure, Context, Result};
+use anyhow::{bail, ensure, Context, Result};
 
 use crate::command;
 
@@ -38,7 +38,7 @@ pub(super) fn slot(device: usize) -> usize {
 }
 
 /// Completes the tree that QEMU wrote into `from`.
-pub(super) fn complete(from: &Path, config: &[String], memory_mib: u32) -> Result<PathBuf> {
+pub(super) fn complete(from: &Path, config: &[String], memory_mib: u32, iommu: bool) -> Result<PathBuf> {
     let end = MEMORY + (u64::from(memory_mib) << 20);
     ensure!(
         MEMORY + 2 * POOL * config.len() as u64 <= end,
@@ -48,16 +48,32 @@ pub(super) fn complete(from: &Path, config: &[String], memory_mib: u32) -> Resul
     );
     let plain = command::output(Command::new("dtc").args(["-q", "-I", "dtb", "-O", "dts"]).arg(from))?;
     let source = from.with_extension("dts");
-    fs::write(&source, plain + &nodes(config, end)).with_context(|| source.display().to_string())?;
+    let iommu = iommu.then(|| iommu_node(&plain)).transpose()?;
+    let nodes = nodes(config, end, iommu.as_deref());
+    fs::write(&source, plain + &nodes).with_context(|| source.display().to_string())?;
     let tree = from.with_file_name("complete.dtb");
     command::run(Command::new("dtc").args(["-q", "-I", "dts", "-O", "dtb", "-o"]).arg(&tree).arg(&source))?;
     Ok(tree)
 }
 
+/// The path of the IOMMU's node, which lies on the PCI bridge.
+fn iommu_node(tree: &str) -> Result<String> {
+    let name = |line: &str, start: &str| Some(line.trim().strip_prefix(start)?.strip_suffix(" {")?.to_string());
+    let mut bridge = None;
+    for line in tree.lines() {
+        bridge = name(line, "pcie@").or(bridge);
+        if let (Some(bridge), Some(iommu)) = (&bridge, name(line, "virtio_iommu@")) {
+            return Ok(format!("/pcie@{bridge}/virtio_iommu@{iommu}"));
+        }
+    }
+    bail!("QEMU's device tree has no IOMMU")
+}
+
 /// The nodes of the devices on a machine whose memory ends there.
 ///
-/// The first has reserved memory that is nobody else's, the second some that the kernel uses meanwhile, and so on in turn.
-fn nodes(configs: &[String], end: u64) -> String {
+/// The first has reserved memory that is nobody else's, the second some that the kernel uses meanwhile, and so on in turn;
+/// behind an IOMMU, whose node's path that is, they need none.
+fn nodes(configs: &[String], end: u64, iommu: Option<&str>) -> String {
     let (mut board, mut pools) = (String::new(), String::new());
     let controls = WINDOW + configs.len() as u64 * REGISTERS;
     for (number, config) in configs.iter().enumerate() {
@@ -66,6 +82,11 @@ fn nodes(configs: &[String], end: u64) -> String {
         let (clock, reset, pool) = (control + CLOCK, control + RESET, end - (index + 1) * POOL);
         let interrupt = INTERRUPT + slot(number) % 4;
         let kind = if number % 2 == 0 { "no-map" } else { "reusable" };
+        let memory = match iommu {
+            // The IOMMU knows the function by its number on the bus.
+            Some(path) => format!("iommus = <&{{{path}}} {:#x}>;", slot(number) << 3),
+            None => format!("memory-region = <&nvdla_memory{number}>;"),
+        };
         let _ = write!(
             board,
             r#"
@@ -99,10 +120,13 @@ fn nodes(configs: &[String], end: u64) -> String {
         clock-names = "core";
         resets = <&nvdla_reset{number} 0>;
         reset-names = "core";
-        memory-region = <&nvdla_memory{number}>;
+        {memory}
     }};
 "#
         );
+        if iommu.is_some() {
+            continue;
+        }
         let _ = write!(
             pools,
             r#"
@@ -114,8 +138,12 @@ fn nodes(configs: &[String], end: u64) -> String {
 "#
         );
     }
+    // The IOMMU has one owner for a function: the node here, not what PCI finds.
+    let bridge = iommu
+        .and_then(|path| path.rsplit_once('/'))
+        .map_or(String::new(), |(bridge, _)| format!("\n&{{{bridge}}} {{\n    /delete-property/ iommu-map;\n}};\n"));
     format!(
-        r#"
+        r#"{bridge}
 / {{
     reserved-memory {{
         #address-cells = <2>;
@@ -139,7 +167,7 @@ mod tests {
 
     #[test]
     fn each_device_has_its_own_windows_interrupt_and_memory() {
-        let text = nodes(&["nv_small".to_string(), "nv_large".to_string()], 0x8000_0000);
+        let text = nodes(&["nv_small".to_string(), "nv_large".to_string()], 0x8000_0000, None);
         for line in [
             "compatible = \"nvidia,nv_small\";",
             "reg = <0x0 0x10000000 0x0 0x20000>;",
@@ -155,5 +183,17 @@ mod tests {
             assert_eq!(text.matches(line).count(), 1, "{line} in:\n{text}");
         }
         assert!(text.find("no-map").unwrap() < text.find("reusable").unwrap());
+    }
+
+    #[test]
+    fn behind_an_iommu_a_device_is_named_by_its_slot() {
+        let tree = "\tpcie@10000000 {\n\t\tvirtio_iommu@f800 {\n\t\t};\n\t};\n";
+        let path = iommu_node(tree).unwrap();
+        assert_eq!(path, "/pcie@10000000/virtio_iommu@f800");
+        assert!(iommu_node("pcie@1 {").is_err());
+        let text = nodes(&["nv_small".to_string()], 0x8000_0000, Some(&path));
+        assert!(text.contains("iommus = <&{/pcie@10000000/virtio_iommu@f800} 0x8>;"), "{text}");
+        assert!(text.contains("&{/pcie@10000000} {\n    /delete-property/ iommu-map;\n};"), "{text}");
+        assert!(!text.contains("memory-region"), "{text}");
     }
 }

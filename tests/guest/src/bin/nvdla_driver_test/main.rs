@@ -14,6 +14,7 @@ mod faults;
 mod fences;
 mod figures;
 mod identity;
+mod iommu;
 mod leaks;
 mod queue;
 mod removal;
@@ -45,8 +46,8 @@ fn main() -> ExitCode {
     arguments.color.get_or_insert(libtest_mimic::ColorSetting::Never);
     // A device of the tree stays where it is.
     let on_pci = !expect::first().and_then(|node| Ok(node.device()?)).is_ok_and(|device| system::is_platform(&device));
-    let tree = tree::tests();
-    let groups: [(&str, &[Test]); 14] = [
+    let (tree, iommu) = (tree::tests(), iommu::tests());
+    let groups: [(&str, &[Test]); 15] = [
         ("identity", identity::TESTS),
         ("arguments", arguments::TESTS),
         ("buffers", buffers::TESTS),
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         ("clients", clients::TESTS),
         ("faults", faults::TESTS),
         ("tree", &tree),
+        ("iommu", &iommu),
         ("figures", figures::TESTS),
         ("leaks", leaks::TESTS),
         ("removal", removal::TESTS),

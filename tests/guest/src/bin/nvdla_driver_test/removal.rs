@@ -272,9 +272,12 @@ fn import() -> Result<(), Failed> {
 fn bus() -> Result<(), Failed> {
     let node = first()?;
     let device = node.device()?;
-    let work = Work::copies(&node, 1)?;
+    let mut work = Work::copies(&node, 1)?;
+    work.fill(9);
     let fence = work.submit(&node, Options { out_fence: true, ..Options::default() })?.fence.ok_or("no fence")?;
     fs::write(device.join("remove"), "1")?;
+    // Its mappings were taken away; they come back page by page, also when an IOMMU has gone with the device.
+    equal("the first byte of a buffer", work.data()[0x2000], 9)?;
     let end = fence::status(&fence, 1000)?;
     ensure!(end == 1 || end == -libc::ENODEV, "the task's fence: {end}");
     gone(&node, &work)?;

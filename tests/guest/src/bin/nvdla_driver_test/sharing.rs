@@ -17,6 +17,7 @@ use nvdla_uapi::queue::Address;
 
 use crate::child::{send_fd, start};
 use crate::expect::{ensure, equal, first, refused, second};
+use crate::iommu::is_behind;
 use crate::Test;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -24,7 +25,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_descriptor_passed_to_another_program_is_its_buffer", passed),
     ("a_buffer_of_another_device_is_imported", other_device),
     ("an_import_outlives_its_exporter", exporter_gone),
-    ("a_scattered_buffer_is_refused", scattered),
+    ("a_scattered_buffer_is_refused_but_behind_an_iommu", scattered),
     ("a_contiguous_buffer_of_another_driver_is_imported", one_page),
     ("a_mapping_of_a_dma_buf", dma_buf_mapping),
 ];
@@ -114,6 +115,18 @@ fn scattered() -> Result<(), Failed> {
     let node = first()?;
     // Some run of pages may happen to be contiguous; 64 are not.
     let (_memory, buffer) = of_pages(64 * 4096)?;
+    if is_behind(&node.device()?) {
+        // Contiguous for the device, and that is what counts.
+        let handle = node.import(buffer.as_raw_fd())?;
+        let mut map = node.map(node.map_offset(handle)?, 64 * 4096)?;
+        map[0x2000..0x3000].fill(3);
+        let mut work = Work::copies(&node, 1)?;
+        if let Some(last) = work.addresses.last_mut() {
+            last.handle = handle;
+        }
+        equal("a task's end", work.run(&node)?, 0)?;
+        return equal("the copy's first byte", map[0x4000], 3);
+    }
     refused("import", node.import(buffer.as_raw_fd()), Errno::EINVAL)?;
     let list = vec![MemHandle { handle: buffer.as_raw_fd() as u32, reserved: 0, offset: 0 }; 8];
     refused("NVIDIA's submission", node.submit_first(&list, 0), Errno::EINVAL)
