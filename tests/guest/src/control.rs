@@ -179,10 +179,10 @@ impl Control {
             self.write(0x50, 1);
             found = u64::from(self.read(0x54)) | u64::from(self.read(0x58)) << 32;
             // During a reset the window reads all ones or zeros, and it may begin or end between any two.
-            found != 0 && found as u32 != u32::MAX && found >> 40 == 0 && self.read(0) == MAGIC
+            found != 0 && found as u32 != u32::MAX && found >> 48 == 0 && self.read(0) == MAGIC
         });
         beginning.copy_from_slice(&before);
-        if found >> 40 != 0 || found == 0 {
+        if found >> 48 != 0 || found == 0 {
             return Err(io::Error::other("the device does not find the page"));
         }
         Ok(found)

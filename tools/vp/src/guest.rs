@@ -6,16 +6,21 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nvdla_model::memory::{Memory, Port};
 
-/// Bytes of addresses that are kept free for the guest's memory: more than a guest here has, or its IOMMU gives out.
-const ROOM: usize = 1 << 40;
+/// Where the guest's memory may be for the device: from 0 on, and, as an IOMMU gives addresses out, below the end of 48 bits.
+const WINDOWS: [Range<u64>; 2] = [0..WINDOW, (1 << 48) - WINDOW..1 << 48];
+/// Bytes of each: more than a guest here has.
+const WINDOW: u64 = 1 << 39;
+/// Bytes of addresses that are kept free for both.
+const ROOM: usize = 2 << 39;
 
-/// The addresses at which the guest's memory is mapped: the device's address, counted from a start.
+/// The addresses at which the guest's memory is mapped: one window behind the other.
 struct Room(NonNull<u8>);
 
 // SAFETY: The mapping is shared memory that the guest may change at any time from any thread anyway.
@@ -36,14 +41,17 @@ impl Room {
         NonNull::new(start.cast()).map(Self).ok_or_else(|| io::Error::other("mapped at 0"))
     }
 
-    /// The byte at a device's address that is inside.
+    /// The byte at a device's address that is inside a window.
     fn at(&self, address: u64) -> *mut u8 {
-        self.0.as_ptr().wrapping_add(address as usize)
+        let place =
+            if address < WINDOW { address } else { address.wrapping_sub(WINDOWS[1].start).wrapping_add(WINDOW) };
+        self.0.as_ptr().wrapping_add(place as usize)
     }
 
     /// Puts a part of a file there, or nothing.
     fn put(&self, address: u64, length: u64, file: Option<(RawFd, u64)>, protection: i32) -> io::Result<()> {
-        if address.checked_add(length).is_none_or(|end| end > ROOM as u64) {
+        let end = address.saturating_add(length);
+        if !WINDOWS.iter().any(|window| window.start <= address && end <= window.end) {
             return Err(io::Error::other(format!("{length:#x} bytes at {address:#x} are beyond what is kept free")));
         }
         let (fd, offset, flags) = match file {
@@ -128,12 +136,14 @@ impl Guest {
 
     /// Unmaps the range.
     pub(crate) fn unmap(&mut self, address: u64, length: u64) -> io::Result<()> {
-        let end = address.saturating_add(length).min(ROOM as u64);
-        if end <= address {
-            return Ok(());
+        for window in WINDOWS {
+            let (start, end) = (address.max(window.start), address.saturating_add(length).min(window.end));
+            if start < end {
+                self.forget(start, end);
+                self.room.put(start, end - start, None, libc::PROT_NONE)?;
+            }
         }
-        self.forget(address, end);
-        self.room.put(address, end - address, None, libc::PROT_NONE)
+        Ok(())
     }
 
     /// Bytes that are mapped.
@@ -143,7 +153,7 @@ impl Guest {
 
     /// Unmaps everything.
     pub(crate) fn clear(&mut self) -> io::Result<()> {
-        self.unmap(0, ROOM as u64)
+        self.unmap(0, u64::MAX)
     }
 
     /// Takes a range out of the pieces.
@@ -262,7 +272,15 @@ mod tests {
         assert!(guest.write(Port::Primary, 0xf000_3000, 0x1000).is_some());
         guest.clear().unwrap();
         assert!(guest.read(Port::Primary, 0xf000_1000, 1).is_none());
-        assert!(guest.map(ROOM as u64, 0x1000, &file, 0, true).is_err());
+        assert!(guest.map(WINDOW, 0x1000, &file, 0, true).is_err());
+        // The last page of 48 bits, and the first.
+        let last = (1 << 48) - 0x1000;
+        guest.map(last, 0x1000, &file, 0x1000, true).unwrap();
+        guest.map(0, 0x1000, &file, 0x2000, true).unwrap();
+        let first = |guest: &Guest, address| guest.read(Port::Primary, address, 0x1000).map(|bytes| bytes[0]);
+        assert_eq!([first(&guest, last), first(&guest, 0), first(&guest, last + 1)], [Some(2), Some(3), None]);
+        guest.clear().unwrap();
+        assert_eq!([first(&guest, last), first(&guest, 0)], [None, None]);
     }
 
     #[test]
