@@ -52,10 +52,17 @@ pub enum Samples {
     Float(Vec<f32>),
 }
 
-impl Stream {
+impl Form {
     /// Surfaces of a cube.
     pub const fn surfaces(&self) -> usize {
         self.channels.div_ceil(self.lanes)
+    }
+}
+
+impl Stream {
+    /// Surfaces of a cube.
+    pub const fn surfaces(&self) -> usize {
+        self.form().surfaces()
     }
 
     /// The stream's shape.

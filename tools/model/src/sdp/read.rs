@@ -127,7 +127,7 @@ impl Operation {
     /// The stream must be the cube that the registers describe.
     fn check_stream(&self, stream: Form) -> Result<(), Stop> {
         let expected = (self.width, self.height, self.surfaces, self.lanes, self.batch);
-        let given = (stream.width, stream.height, stream.channels.div_ceil(stream.lanes), stream.lanes, stream.batch);
+        let given = (stream.width, stream.height, stream.surfaces(), stream.lanes, stream.batch);
         if expected != given {
             return refuse(
                 "SDP",

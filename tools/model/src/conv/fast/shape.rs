@@ -211,16 +211,17 @@ fn copy_feature_line<T: Element>(
     }
     let line = &mut line[left * shape.channels..(left + inside) * shape.channels];
     let (atom, next) = (input.view.atom, input.view.surface);
+    let step = input.view.atom_offset(0, 0, 0, every);
     for (surface, lane) in (0..channels).step_by(atom).enumerate() {
         // Lanes past the last channel meet weights of zero.
         let lanes = (shape.channels - lane).min(atom);
         let from = &input.bytes[input.view.atoms(batch, surface, [y, first], (inside - 1) * every + 1)];
         match lanes {
-            32 => copy_atoms::<T, 32>(from, next, line, shape.channels, lane, every * atom),
-            16 => copy_atoms::<T, 16>(from, next, line, shape.channels, lane, every * atom),
-            8 => copy_atoms::<T, 8>(from, next, line, shape.channels, lane, every * atom),
+            32 => copy_atoms::<T, 32>(from, next, line, shape.channels, lane, step),
+            16 => copy_atoms::<T, 16>(from, next, line, shape.channels, lane, step),
+            8 => copy_atoms::<T, 8>(from, next, line, shape.channels, lane, step),
             _ => {
-                for (from, to) in from.chunks(every * atom).zip(line.chunks_exact_mut(shape.channels)) {
+                for (from, to) in from.chunks(step).zip(line.chunks_exact_mut(shape.channels)) {
                     for (to, &from) in to[lane..lane + lanes].iter_mut().zip(from) {
                         *to = T::of(from);
                     }

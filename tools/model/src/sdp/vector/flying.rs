@@ -107,9 +107,10 @@ impl<'s> OnFlying<'s> {
         }
         let Walk { surfaces, lines, atoms, .. } = self.walk;
         let line_bytes = self.place.cube.atoms().span(atoms);
-        for (number, bytes) in bytes.chunks_exact(line_bytes).enumerate() {
-            let (line, surface) = (number % lines, number / lines % surfaces);
-            let at = At { batch: number / lines / surfaces, surface, line, x: 0, atoms };
+        let cube = (0..surfaces).flat_map(|surface| (0..lines).map(move |line| (surface, line)));
+        let places = (0..).flat_map(|batch| cube.clone().map(move |(surface, line)| (batch, surface, line)));
+        for (bytes, (batch, surface, line)) in bytes.chunks_exact(line_bytes).zip(places) {
+            let at = At { batch, surface, line, x: 0, atoms };
             feature_bytes_mut(&self.place, at, memory)?.copy_from_slice(bytes);
         }
         Ok(found.tally.finish(&self.operation, None))
@@ -178,7 +179,7 @@ impl sink::Sink for Sink<'_> {
         let mut tally = Tally::default();
         ROOMS.with_borrow_mut(|rooms| {
             let scratch = &mut rooms[place.index];
-            let (mut done, count) = (0, sums.len() / lanes);
+            let (mut done, count) = (0, sums.chunks_exact(lanes).len());
             while done < count {
                 let (at, atoms) = walk.at(place.batch, place.surface, place.first + done, count - done);
                 let range = done * lanes..(done + atoms) * lanes;
