@@ -7,6 +7,7 @@ use std::fmt::Debug;
 use libtest_mimic::Failed;
 use nix::errno::Errno;
 use nvdla_guest::node::{nodes, Node};
+use nvdla_guest::work::Work;
 
 /// Fails unless the condition holds.
 macro_rules! ensure {
@@ -50,4 +51,12 @@ fn nth(number: usize) -> Result<Node, Failed> {
     let nodes = nodes();
     let path = nodes.get(number).ok_or_else(|| format!("the tests need {} devices: {nodes:?}", number + 1))?;
     Ok(Node::open(path)?)
+}
+
+/// Fails unless the device does a task and gives the right answer.
+pub(crate) fn works(node: &Node) -> Result<(), Failed> {
+    let mut work = Work::copies(node, 2)?;
+    work.fill(42);
+    equal("a task's end", work.run(node)?, 0)?;
+    Ok(work.check(42)?)
 }

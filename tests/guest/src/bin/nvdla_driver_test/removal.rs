@@ -14,7 +14,7 @@ use nvdla_guest::node::{nodes, Node, Options};
 use nvdla_guest::system::{bind, insert_module, node_of, remove_module, unbind};
 use nvdla_guest::work::Work;
 
-use crate::expect::{ensure, equal, first, refused, second};
+use crate::expect::{ensure, equal, first, refused, second, works};
 use crate::Test;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -31,14 +31,6 @@ pub(crate) const TESTS: &[Test] = &[
     ("removing_the_device_from_the_bus_and_finding_it_again", bus),
     ("binding_again_and_again", again),
 ];
-
-/// After it a task must run.
-fn works(node: &Node) -> Result<(), Failed> {
-    let mut work = Work::copies(node, 2)?;
-    work.fill(42);
-    equal("a task's end", work.run(node)?, 0)?;
-    Ok(work.check(42)?)
-}
 
 fn module_in_use() -> Result<(), Failed> {
     let node = first()?;

@@ -16,7 +16,7 @@ use nvdla_guest::system::{bind, is_platform, node_of, unbind};
 use nvdla_guest::tree::{clock_enables, names, reserved};
 use nvdla_guest::work::Work;
 
-use crate::expect::{ensure, equal, first, second};
+use crate::expect::{ensure, equal, first, second, works};
 use crate::Test;
 
 const CLOCK: &[Test] = &[
@@ -54,11 +54,6 @@ fn both() -> Result<[Node; 2], Failed> {
 /// A device that is bound and runs, or one that nobody uses.
 const RUNS: Lines = Lines { clock: true, reset: false };
 const RESTS: Lines = Lines { clock: false, reset: false };
-
-/// After it a task must run.
-fn works(node: &Node) -> Result<(), Failed> {
-    equal("a task's end", Work::copies(node, 1)?.run(node)?, 0)
-}
 
 fn clock() -> Result<(), Failed> {
     for node in both()? {
