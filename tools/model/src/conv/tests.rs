@@ -87,13 +87,17 @@ fn smaller(mut program: Program) -> Program {
 /// Compares each instruction set with the plain implementation.
 fn compare(program: &Program, seed: u64) -> Result<(), TestCaseError> {
     let program = &smaller(*program);
+    compare_on(program, &surfaces(program, seed))
+}
+
+/// The same, on that input and those weights.
+fn compare_on(program: &Program, memory: &Surfaces) -> Result<(), TestCaseError> {
     let Some(registers) = program.registers() else { return Ok(()) };
-    let memory = surfaces(program, seed);
     let operation = Operation::new(program.config, &registers.blocks());
     let operation = operation.map_err(|stop| TestCaseError::fail(format!("{program:?}: {stop}")))?;
     let mut state = State::new();
-    let weights = state.weights(&operation, &memory).map_err(|stop| TestCaseError::fail(stop.to_string()))?;
-    let input: Input<'_> = state.input(&operation, &memory).map_err(|stop| TestCaseError::fail(stop.to_string()))?;
+    let weights = state.weights(&operation, memory).map_err(|stop| TestCaseError::fail(stop.to_string()))?;
+    let input: Input<'_> = state.input(&operation, memory).map_err(|stop| TestCaseError::fail(stop.to_string()))?;
     let (expected, limited) = reference::run(&operation, &input, &weights);
     let mut scratch = fast::Scratch::default();
     for isa in Isa::available() {
@@ -187,6 +191,13 @@ proptest! {
         compare(&program, seed)?;
     }
 
+    /// Whole registers of channels and whole panels of kernels, which some instruction sets pack in another way.
+    #[test]
+    fn int8_round_features(program in feature(Precision::Int8), seed in any::<u64>()) {
+        let input = Size { channels: program.input.channels.next_multiple_of(16), ..program.input };
+        compare(&Program { input, kernels: program.kernels.next_multiple_of(16), ..program }, seed)?;
+    }
+
     #[test]
     fn images(program in image(), seed in any::<u64>()) {
         compare(&program, seed)?;
@@ -233,6 +244,19 @@ proptest! {
         }
         let memory = surfaces(&program, 1);
         let _ = super::run(&mut State::new(), program.config, &registers.blocks(), &memory);
+    }
+}
+
+#[test]
+fn the_largest_products_are_exact() {
+    // (-128)^2 is 2^14, which is one too large to be there twice in 16 bits.
+    for kernels in [16, 17] {
+        let input = Size { width: 9, height: 4, channels: 80 };
+        let program = Program::feature(&NV_LARGE, Precision::Int8, input, 3, kernels);
+        assert!(program.registers().is_some());
+        let pieces =
+            [(program.data, vec![0x80; program.input_bytes()]), (program.weights, vec![0x80; program.weight_bytes()])];
+        compare_on(&program, &Surfaces { pieces }).unwrap();
     }
 }
 

@@ -18,8 +18,16 @@ pub mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub mod avx512;
 mod direct;
+#[cfg(target_arch = "aarch64")]
+pub mod dotprod;
 pub mod half;
+#[cfg(target_arch = "aarch64")]
+pub mod i8mm;
+#[cfg(target_arch = "aarch64")]
+pub mod interleave;
 pub mod isa;
+#[cfg(target_arch = "aarch64")]
+pub mod neon;
 pub mod panel;
 pub mod parts;
 pub mod portable;
@@ -162,6 +170,12 @@ fn sums<S: Sink>(
         Isa::Avx512 => direct::run::<avx512::Avx512, 32, S>(room, operation, input, weights, sink, out),
         #[cfg(target_arch = "x86_64")]
         Isa::Avx2 => direct::run::<avx2::Avx2, 16, S>(room, operation, input, weights, sink, out),
+        #[cfg(target_arch = "aarch64")]
+        Isa::I8mm => direct::run::<i8mm::I8mm, 16, S>(room, operation, input, weights, sink, out),
+        #[cfg(target_arch = "aarch64")]
+        Isa::Dotprod => direct::run::<dotprod::Dotprod, 16, S>(room, operation, input, weights, sink, out),
+        #[cfg(target_arch = "aarch64")]
+        Isa::Neon => direct::run::<neon::Neon, 16, S>(room, operation, input, weights, sink, out),
         _ => direct::run::<portable::Portable, 16, S>(room, operation, input, weights, sink, out),
     }
 }

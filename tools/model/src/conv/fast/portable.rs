@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The inner loop in plain code, which compilers turn into the vector instructions of any target.
+//! The inner loop in plain code, for machines whose instructions have no loop of their own.
 
 use super::shape::Run;
 use super::Kernel;

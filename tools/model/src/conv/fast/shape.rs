@@ -154,6 +154,12 @@ impl Element for u8 {
     }
 }
 
+impl Element for i8 {
+    fn of(byte: u8) -> Self {
+        byte as i8
+    }
+}
+
 impl Element for i16 {
     fn of(byte: u8) -> Self {
         Self::from(byte as i8)

@@ -120,7 +120,7 @@ macro_rules! for_each_set {
                     Isa::Avx2 => return unsafe { avx2($($argument),*) },
                     // SAFETY: the caller of `run` says that the machine has AVX-512.
                     Isa::Avx512 => return unsafe { avx512($($argument),*) },
-                    Isa::Portable => {}
+                    _ => {}
                 }
             }
             let _ = isa;
