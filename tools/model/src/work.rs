@@ -127,21 +127,28 @@ impl Workshop {
                         cacc: of(Block::Cacc),
                     };
                     // Where both can, SDP takes the sums as they come. What it refuses is refused after the convolution.
-                    if let Some((operation, form)) = conv::int8_sums(config, &blocks) {
+                    if let Some((operation, form)) = conv::flying_sums(config, &blocks) {
                         let (rdma, points) = (of(Block::SdpRdma), of(Block::Sdp));
                         if let Ok(Some(flying)) = sdp::OnFlying::new(sdp, config, rdma, points, form) {
                             let shared: &dyn Memory = memory;
                             let sink = flying.sink(shared);
                             let done = conv::run_into(conv, &operation, shared, &sink)?;
                             status.extend(done.status);
-                            let found = sink.found();
-                            status.extend(flying.finish(&found, done.output, memory)?.status);
-                            return Ok(());
+                            match done.output {
+                                conv::Flown::Bytes(bytes) => {
+                                    let found = sink.found();
+                                    status.extend(flying.finish(&found, bytes, memory)?.status);
+                                    return Ok(());
+                                }
+                                conv::Flown::Sums(stream) => sums = Some(stream),
+                            }
                         }
                     }
-                    let done = conv::run(conv, config, &blocks, memory)?;
-                    status.extend(done.status);
-                    sums = Some(done.output);
+                    if sums.is_none() {
+                        let done = conv::run(conv, config, &blocks, memory)?;
+                        status.extend(done.status);
+                        sums = Some(done.output);
+                    }
                 }
                 let done = sdp::run(sdp, config, of(Block::SdpRdma), of(Block::Sdp), sums.as_ref(), memory);
                 if let Some(sums) = sums {

@@ -15,6 +15,7 @@
 //! `cmod/cacc`) for order and arithmetic.
 
 use nvdla_uapi::config::Config;
+use nvdla_uapi::reg::values::Precision;
 use nvdla_uapi::reg::{cacc, cdma, Block};
 
 use crate::memory::{Memory, Stop};
@@ -34,7 +35,7 @@ mod tests;
 pub mod winograd;
 
 pub use cbuf::State;
-use fast::sink::Sink;
+use fast::sink::{Between, Sink};
 pub use fast::Isa;
 use operation::{Operation, Size};
 
@@ -77,30 +78,46 @@ pub fn run_with(
     Ok(Done { output, status: report(state, saturated) })
 }
 
-/// A convolution whose sums [`run_into`] can give away one by one, and the shape of their cube.
-pub(crate) fn int8_sums(config: &Config, blocks: &Blocks<'_>) -> Option<(Operation, Form)> {
-    let operation = Operation::new(config, blocks).ok().filter(fast::is_fast)?;
+/// A convolution whose sums [`run_into`] can give away some at a time, and the shape of their cube.
+pub(crate) fn flying_sums(config: &Config, blocks: &Blocks<'_>) -> Option<(Operation, Form)> {
+    let flies = |operation: &Operation| fast::is_fast(operation) || fast::half::bounds::suits(operation);
+    let operation = Operation::new(config, blocks).ok().filter(flies)?;
     let Operation { output, batch, atomic_k: lanes, .. } = operation;
     let Size { width, height, channels } = output;
+    let is_float = operation.precision == Precision::Fp16;
     // Products of two bytes have 14 bits and a sign.
-    let largest = (operation.kernel_bytes() << 14).min(1 << 31) as u32;
-    Some((operation, Form { width, height, channels, lanes, batch, is_float: false, largest }))
+    let largest = if is_float { 1 << 31 } else { (operation.kernel_bytes() << 14).min(1 << 31) as u32 };
+    Some((operation, Form { width, height, channels, lanes, batch, is_float, largest }))
 }
 
-/// Performs an operation of [`int8_sums`]: `sink` takes the sums and makes bytes of them, which come back in the order of
-/// a packed cube.
+/// What becomes of sums that were given to a sink.
+pub(crate) enum Flown<'s> {
+    /// The sink's bytes, in the order of a packed cube.
+    Bytes(&'s [u8]),
+    /// The sums themselves, as the sink could not take them.
+    Sums(Stream),
+}
+
+/// Performs an operation of [`flying_sums`]: `sink` takes the sums and makes bytes of them.
 pub(crate) fn run_into<'s>(
     state: &'s mut State,
     operation: &Operation,
     memory: &dyn Memory,
-    sink: &impl Sink<Out = u8>,
-) -> Result<Done<&'s [u8]>, Stop> {
+    sink: &(impl Sink<Out = u8> + Between<Out = [u8; 2]>),
+) -> Result<Done<Flown<'s>>, Stop> {
     let weights = state.weights(operation, memory)?;
     let input = state.input(operation, memory)?;
-    fast::bytes(&mut state.scratch, Isa::best(), operation, &input, &weights, sink);
+    let (scratch, isa) = (&mut state.scratch, Isa::best());
+    let mut sums = None;
+    if operation.precision != Precision::Fp16 {
+        fast::bytes(scratch, isa, operation, &input, &weights, sink);
+    } else if !fast::halves(scratch, isa, operation, &input, &weights, sink) {
+        sums = Some(fast::run(scratch, isa, operation, &input, &weights).0);
+    }
     state.release(operation, input, weights);
     let status = report(state, 0);
-    Ok(Done { output: state.scratch.bytes(operation), status })
+    let output = sums.map_or_else(|| Flown::Bytes(state.scratch.bytes(operation)), Flown::Sums);
+    Ok(Done { output, status })
 }
 
 /// The status registers' new values.

@@ -8,6 +8,8 @@ use nvdla_uapi::reg::{cdma, csc, Block};
 use proptest::prelude::*;
 
 use super::cbuf::Input;
+use super::fast::half;
+use super::fast::sink::{Between, Bounds, Place};
 use super::operation::{Operation, Size};
 use super::program::{Program, Source};
 use super::{fast, reference, Isa, State};
@@ -84,6 +86,50 @@ fn smaller(mut program: Program) -> Program {
     program
 }
 
+/// Takes bounds: all sums must lie between theirs, and be those that are asked for.
+struct Checking<'a> {
+    expected: &'a Stream,
+    isa: Isa,
+}
+
+impl Between for Checking<'_> {
+    type Out = u32;
+
+    fn begin(&self, _: Place) {}
+
+    fn take(&self, place: Place, bounds: Bounds<'_>, exact: &mut dyn FnMut(usize) -> f32, out: &mut [u32]) {
+        let Samples::Float(samples) = &self.expected.samples else { panic!("fp16 gives floats") };
+        let Stream { width, height, lanes, .. } = *self.expected;
+        let surface = place.batch * self.expected.surfaces() + place.surface;
+        let samples = &samples[(surface * height * width + place.first) * lanes..][..out.len()];
+        for (index, out) in out.iter_mut().enumerate() {
+            let (low, sum, high) = (bounds.low[index], samples[index], bounds.high[index]);
+            assert!(low <= sum && sum <= high, "{}: {low:e} {sum:e} {high:e}", self.isa.name());
+            // Signs of zeros, too.
+            *out = exact(index).to_bits();
+            assert_eq!(*out, sum.to_bits(), "{}: {sum:e} at {index}", self.isa.name());
+        }
+    }
+}
+
+/// Compares bounds of an fp16 operation with the plain implementation; whether there are any.
+fn compare_bounds(
+    scratch: &mut half::Room,
+    isa: Isa,
+    operation: &Operation,
+    input: &Input<'_>,
+    weights: &[u8],
+    expected: &Stream,
+) -> bool {
+    let mut out = vec![0; operation.sums()];
+    let sink = Checking { expected, isa };
+    let given = half::bounds::run(scratch, isa, operation, input, weights, &sink, &mut out);
+    if given {
+        assert_eq!(bits(expected), out, "{}", isa.name());
+    }
+    given
+}
+
 /// Compares each instruction set with the plain implementation.
 fn compare(program: &Program, seed: u64) -> Result<(), TestCaseError> {
     let program = &smaller(*program);
@@ -100,7 +146,14 @@ fn compare_on(program: &Program, memory: &Surfaces) -> Result<(), TestCaseError>
     let input: Input<'_> = state.input(&operation, memory).map_err(|stop| TestCaseError::fail(stop.to_string()))?;
     let (expected, limited) = reference::run(&operation, &input, &weights);
     let mut scratch = fast::Scratch::default();
+    let mut room = half::Room::default();
     for isa in Isa::available() {
+        if half::bounds::suits(&operation) {
+            let bounded = compare_bounds(&mut room, isa, &operation, &input, &weights, &expected);
+            let Samples::Float(samples) = &expected.samples else { panic!("fp16 gives floats") };
+            // A sum is a NaN only where a bound would be none.
+            prop_assert!(!bounded || samples.iter().all(|sample| sample.is_finite()));
+        }
         // Twice: the second finds the first's leavings in its buffers.
         for _ in 0..2 {
             let (got, got_limited) = fast::run(&mut scratch, isa, &operation, &input, &weights);

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::vector::{Instructions, OnFlying, Settings};
 use super::{reference, run, vector, State};
-use crate::conv::fast::sink::{Place, Sink};
+use crate::conv::fast::sink::{Between, Bounds, Place, Sink};
 use crate::memory::{Access, Fault, Port, Stop};
 use crate::registers::Registers;
 use crate::stream::{Done, Form, Samples, Stream};
@@ -378,30 +378,73 @@ fn settings() -> Vec<Settings> {
 fn fly(settings: Settings, case: &mut Case, seed: u64) -> Option<Result<Done<Option<Stream>>, Stop>> {
     let Case { config, rdma, sdp, stream, state, memory, .. } = case;
     let stream = stream.as_ref()?;
-    let Samples::Int(samples) = &stream.samples else { return None };
-    let largest = samples.iter().map(|sample| sample.unsigned_abs()).max().unwrap_or(0);
-    let form = Form { largest, ..stream.form() };
+    let mut form = stream.form();
+    if let Samples::Int(samples) = &stream.samples {
+        form.largest = samples.iter().map(|sample| sample.unsigned_abs()).max().unwrap_or(0);
+    }
     let flying = match OnFlying::with(settings, state, config, rdma, sdp, form) {
         Ok(flying) => flying?,
         Err(stop) => return Some(Err(stop)),
     };
-    let mut bytes = vec![0; samples.len()];
     let sink = flying.sink(memory);
-    let plane = stream.width * stream.height * stream.lanes;
-    let mut random = Random(seed | 1);
-    for (number, (sums, bytes)) in samples.chunks(plane).zip(bytes.chunks_mut(plane)).enumerate() {
-        let (batch, surface) = (number / stream.surfaces(), number % stream.surfaces());
-        let place = |at: usize| Place { batch, surface, first: at / stream.lanes, index: number % 3 };
-        sink.begin(place(0));
-        let mut at = 0;
-        while at < plane {
-            let end = plane.min(at + (1 + random.next() as usize % 40) * stream.lanes);
-            sink.take(place(at), &sums[at..end], &mut bytes[at..end]);
-            at = end;
+    let bytes = match &stream.samples {
+        Samples::Int(samples) => {
+            let mut bytes = vec![0; samples.len()];
+            for (place, range, begins) in pieces(stream, seed) {
+                if begins {
+                    Sink::begin(&sink, place);
+                }
+                Sink::take(&sink, place, &samples[range.clone()], &mut bytes[range]);
+            }
+            bytes
         }
-    }
+        Samples::Float(samples) => {
+            // No sum is a NaN or infinite.
+            if samples.iter().any(|sample| !sample.is_finite()) {
+                return None;
+            }
+            let mut halves = vec![[0; 2]; samples.len()];
+            let mut random = Random(!seed | 1);
+            for (place, range, begins) in pieces(stream, seed) {
+                if begins {
+                    Between::begin(&sink, place);
+                }
+                let samples = &samples[range.clone()];
+                // Bounds near and far, and at the sum itself.
+                let mut beside = |by: f32| -> Vec<f32> {
+                    let mut one =
+                        |&sample: &f32| sample + by * sample.abs() * [0.0, 1e-7, 1e-4, 0.3][random.next() as usize % 4];
+                    samples.iter().map(&mut one).map(|bound| bound.clamp(f32::MIN, f32::MAX)).collect()
+                };
+                let (low, high) = (beside(-1.0), beside(1.0));
+                let bounds = Bounds { low: &low, high: &high };
+                Between::take(&sink, place, bounds, &mut |index| samples[index], &mut halves[range]);
+            }
+            halves.into_flattened()
+        }
+    };
     let found = sink.found();
     Some(flying.finish(&found, &bytes, memory))
+}
+
+/// The elements of a stream some at a time, surface by surface: where they are, their samples, and whether they are a
+/// surface's first.
+fn pieces(stream: &Stream, seed: u64) -> impl Iterator<Item = (Place, std::ops::Range<usize>, bool)> + '_ {
+    let elements = stream.width * stream.height;
+    let surfaces = stream.surfaces();
+    let mut random = Random(seed | 1);
+    let mut done = 0;
+    std::iter::from_fn(move || {
+        let (number, first) = (done / elements, done % elements);
+        if number == stream.batch * surfaces {
+            return None;
+        }
+        let count = (1 + random.next() as usize % 40).min(elements - first);
+        let place = Place { batch: number / surfaces, surface: number % surfaces, first, index: number % 3 };
+        let range = done * stream.lanes..(done + count) * stream.lanes;
+        done += count;
+        Some((place, range, first == 0))
+    })
 }
 
 /// Runs the reference and the vector code; whether the operation was performed, not refused.

@@ -40,7 +40,7 @@ use direct::InputRoom;
 pub use isa::Isa;
 use panel::Weight;
 use shape::{Element, Run, Shape};
-use sink::{Keep, Sink};
+use sink::{Between, Keep, Sink};
 
 /// Products of int8 whose sum cannot leave 32 bits.
 const MAX_DEPTH: usize = (1 << 17) - 1;
@@ -67,9 +67,12 @@ impl Scratch {
         }
     }
 
-    /// What [`bytes`] has made, in the order of a packed cube.
+    /// What [`bytes`] or [`halves`] has made, in the order of a packed cube.
     pub fn bytes(&mut self, operation: &Operation) -> &[u8] {
-        self.bytes.get::<u8>(operation.sums())
+        match operation.precision {
+            Precision::Fp16 => self.bytes.get::<[u8; 2]>(operation.sums()).as_flattened(),
+            Precision::Int8 | Precision::Int16 => self.bytes.get::<u8>(operation.sums()),
+        }
     }
 
     /// `count` floats, all to be overwritten.
@@ -191,4 +194,18 @@ pub fn bytes<S: Sink<Out = u8>>(
 ) {
     let Scratch { input: room, bytes, .. } = scratch;
     sums(room, isa, operation, input, weights, sink, bytes.get::<u8>(operation.sums()));
+}
+
+/// Gives bounds of the sums of an operation that [`half::bounds::suits`] to a sink that makes fp16 of them:
+/// [`Scratch::bytes`]. False where only the sums themselves will do.
+pub fn halves<S: Between<Out = [u8; 2]>>(
+    scratch: &mut Scratch,
+    isa: Isa,
+    operation: &Operation,
+    input: &Input<'_>,
+    weights: &[u8],
+    sink: &S,
+) -> bool {
+    let Scratch { half: room, bytes, .. } = scratch;
+    half::bounds::run(room, isa, operation, input, weights, sink, bytes.get::<[u8; 2]>(operation.sums()))
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What takes a convolution's sums: a stream that keeps them, or SDP while they are still in the first-level cache.
+//! What takes a convolution's sums: a stream that keeps them, or SDP while they are still in the first-level cache. Sums
+//! of fp16 may come as bounds.
 
 /// Some elements of a surface, one after another, lines joined.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +26,28 @@ pub trait Sink: Sync {
 
     /// Takes the sums of some elements, all lanes of each, and writes what becomes of them.
     fn take(&self, place: Place, sums: &[i32], out: &mut [Self::Out]);
+}
+
+/// Numbers between which sums lie.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds<'b> {
+    /// None of the sums is lower than its number here.
+    pub low: &'b [f32],
+    /// Nor higher than its number here.
+    pub high: &'b [f32],
+}
+
+/// What takes bounds of sums.
+pub trait Between: Sync {
+    /// What becomes of a sum.
+    type Out: Copy + Default + Send;
+
+    /// A thread is about to give this surface's elements, some at a time.
+    fn begin(&self, place: Place);
+
+    /// Takes the bounds of some elements' sums, all lanes of each, and writes what becomes of the sums; `exact` computes
+    /// one of them.
+    fn take(&self, place: Place, bounds: Bounds<'_>, exact: &mut dyn FnMut(usize) -> f32, out: &mut [Self::Out]);
 }
 
 /// Keeps sums as they are.

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! SDP behind a convolution: takes sums some elements at a time, while they are in the first-level cache.
+//! SDP behind a convolution: takes sums some elements at a time, while they are in the first-level cache; of fp16 sums,
+//! bounds.
 //!
 //! Its bytes are written to memory when all are computed: neither the convolution nor SDP reads what the operation has
 //! written, also where input or operands lie where the output goes.
 
 use std::cell::RefCell;
+use std::ops::Range;
 use std::sync::Mutex;
 
 use nvdla_uapi::config::Config;
@@ -18,7 +20,7 @@ use super::lookup::Joint;
 use super::plan::{Feed, Plan};
 use super::process::{self, Job, Short};
 use super::walk::{emit, feature_bytes_mut, joint, short, At, Settings, Walk};
-use super::Scratch;
+use super::{Scratch, Slot, CHUNK};
 use crate::conv::fast::sink;
 use crate::lut::Tables;
 use crate::memory::{Fault, Memory, Stop};
@@ -30,7 +32,7 @@ thread_local! {
     static ROOMS: RefCell<Vec<Box<Scratch>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// An operation on int8 sums that come a few at a time.
+/// An operation on sums that come a few at a time.
 pub(crate) struct OnFlying<'s> {
     operation: Operation,
     plan: Plan,
@@ -43,7 +45,7 @@ pub(crate) struct OnFlying<'s> {
 }
 
 impl<'s> OnFlying<'s> {
-    /// The operation, where it is one whose int8 output goes to memory.
+    /// The operation, where its output of the same precision goes to memory; of fp16, where bounds can do.
     pub(crate) fn new(
         state: &'s mut State,
         config: &Config,
@@ -65,7 +67,8 @@ impl<'s> OnFlying<'s> {
     ) -> Result<Option<Self>, Stop> {
         let operation = Operation::of(config, rdma, sdp, Some(form))?;
         let Destination::Memory(place) = operation.destination else { return Ok(None) };
-        if operation.processing != Precision::Int8 || operation.output != Precision::Int8 {
+        let is_float = operation.processing == Precision::Fp16;
+        if operation.processing == Precision::Int16 || operation.output != operation.processing {
             return Ok(None);
         }
         let plan = Plan::new(&operation);
@@ -76,7 +79,11 @@ impl<'s> OnFlying<'s> {
         let mut flying = Self { operation, plan, tables, joint, short: None, walk, place, settings };
         let short = short(&flying.walk, &flying.job(), scratch);
         flying.short = short;
-        Ok(Some(flying))
+        let flies = match flying.short {
+            Some(Short::Float(fused)) => fused.is_monotonic(),
+            _ => !is_float,
+        };
+        Ok(flies.then_some(flying))
     }
 
     fn job(&self) -> Job<'_> {
@@ -148,23 +155,27 @@ impl Sink<'_> {
     }
 }
 
-impl sink::Sink for Sink<'_> {
-    type Out = u8;
-
-    fn begin(&self, place: sink::Place) {
+impl Sink<'_> {
+    /// Prepares a thread's room for a surface.
+    fn prepare(&self, place: sink::Place) {
         let result = ROOMS.with_borrow_mut(|rooms| {
             while rooms.len() <= place.index {
                 rooms.push(Scratch::new());
             }
             let Self { flying, job, memory, .. } = self;
             let scratch = &mut rooms[place.index];
-            if let Some(Short::Int(fused)) = job.short {
-                let length = flying.walk.chunk.min(flying.walk.atoms) * job.operation.lanes;
-                for slot in fused.slots() {
+            let length = flying.walk.chunk.min(flying.walk.atoms) * job.operation.lanes;
+            let mut fill = |slots: &mut dyn Iterator<Item = Slot>| {
+                for slot in slots {
                     if let Some(Feed::One(operand)) = job.plan.feeds[slot as usize] {
                         scratch.operands[slot as usize].0[..length].fill(operand);
                     }
                 }
+            };
+            match job.short {
+                Some(Short::Int(fused)) => fill(&mut fused.slots()),
+                Some(Short::Float(fused)) => fill(&mut fused.slots()),
+                Some(Short::Table(_)) | None => {}
             }
             flying.walk.load_kernels(job, scratch, place.surface, *memory)
         });
@@ -173,28 +184,42 @@ impl sink::Sink for Sink<'_> {
         }
     }
 
-    fn take(&self, place: sink::Place, sums: &[i32], out: &mut [u8]) {
+    /// Gives `compute` the elements in chunks of the walk, with their operands and where they are among all lanes.
+    fn chunks(&self, place: sink::Place, count: usize, mut compute: impl FnMut(&mut Scratch, Range<usize>)) {
         let Self { flying, job, memory, .. } = self;
-        let (lanes, walk) = (job.operation.lanes, &flying.walk);
-        let mut tally = Tally::default();
+        let lanes = job.operation.lanes;
         ROOMS.with_borrow_mut(|rooms| {
             let scratch = &mut rooms[place.index];
-            let (mut done, count) = (0, sums.chunks_exact(lanes).len());
+            let mut done = 0;
             while done < count {
-                let (at, atoms) = walk.at(place.batch, place.surface, place.first + done, count - done);
-                let range = done * lanes..(done + atoms) * lanes;
-                let data = Data::Ints(&sums[range.clone()]);
-                if let Err(fault) = walk.load_elements(job, scratch, at, *memory) {
+                let (at, atoms) = flying.walk.at(place.batch, place.surface, place.first + done, count - done);
+                if let Err(fault) = flying.walk.load_elements(job, scratch, at, *memory) {
                     return self.fail(sink::Place { first: place.first + done, ..place }, fault);
                 }
-                let out = &mut out[range];
-                if let Some(short) = job.short {
-                    process::process_short(job.instructions, short, &scratch.operands, data, out);
-                } else {
-                    process::process(job.instructions, job, scratch, data, atoms * lanes, &mut tally);
-                    emit(job, scratch, out);
-                }
+                compute(scratch, done * lanes..(done + atoms) * lanes);
                 done += atoms;
+            }
+        });
+    }
+}
+
+impl sink::Sink for Sink<'_> {
+    type Out = u8;
+
+    fn begin(&self, place: sink::Place) {
+        self.prepare(place);
+    }
+
+    fn take(&self, place: sink::Place, sums: &[i32], out: &mut [u8]) {
+        let job = &self.job;
+        let mut tally = Tally::default();
+        self.chunks(place, sums.chunks_exact(job.operation.lanes).len(), |scratch, range| {
+            let (data, out) = (Data::Ints(&sums[range.clone()]), &mut out[range.clone()]);
+            if let Some(short) = job.short {
+                process::process_short(job.instructions, short, &scratch.operands, data, out);
+            } else {
+                process::process(job.instructions, job, scratch, data, range.len(), &mut tally);
+                emit(job, scratch, out);
             }
         });
         if tally != Tally::default() {
@@ -202,5 +227,47 @@ impl sink::Sink for Sink<'_> {
                 found.tally.add(&tally);
             }
         }
+    }
+}
+
+impl sink::Between for Sink<'_> {
+    type Out = [u8; 2];
+
+    fn begin(&self, place: sink::Place) {
+        self.prepare(place);
+    }
+
+    fn take(
+        &self,
+        place: sink::Place,
+        bounds: sink::Bounds<'_>,
+        exact: &mut dyn FnMut(usize) -> f32,
+        out: &mut [[u8; 2]],
+    ) {
+        let job = &self.job;
+        let Some(short) = job.short else { return };
+        let mut sums = [0.0; CHUNK];
+        self.chunks(place, out.chunks_exact(job.operation.lanes).len(), |scratch, range| {
+            let Scratch { operands, bytes, .. } = scratch;
+            let high = &mut bytes[..2 * range.len()];
+            let (low, sums) = (&mut out[range.clone()], &mut sums[..range.len()]);
+            sums.copy_from_slice(&bounds.low[range.clone()]);
+            let make = |sums: &[f32], into: &mut [u8]| {
+                process::process_short(job.instructions, short, operands, Data::Floats(sums), into);
+            };
+            make(sums, low.as_flattened_mut());
+            make(&bounds.high[range.clone()], high);
+            // What both bounds become, all between becomes.
+            let mut open = false;
+            for (index, (low, high)) in low.iter().zip(high.as_chunks().0).enumerate() {
+                if low != high {
+                    open = true;
+                    sums[index] = exact(range.start + index);
+                }
+            }
+            if open {
+                make(sums, low.as_flattened_mut());
+            }
+        });
     }
 }

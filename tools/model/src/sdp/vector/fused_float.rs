@@ -70,6 +70,11 @@ impl FusedFloat {
         steps.next().is_none().then_some(fused)
     }
 
+    /// Whether the result never falls, or never rises, where the data rises. (PReLU with a negative factor does both.)
+    pub(super) fn is_monotonic(self) -> bool {
+        !self.prelu
+    }
+
     /// The slots whose operands the loop takes, one an element even where the layer has only one.
     pub(super) fn slots(self) -> impl Iterator<Item = Slot> {
         self.adds.into_iter().chain([self.mul]).flatten()

@@ -22,6 +22,7 @@ use crate::turn::turn;
 
 #[cfg(target_arch = "x86_64")]
 pub mod avx512;
+pub mod bounds;
 pub mod panel;
 pub mod plain;
 pub mod tables;
@@ -153,11 +154,12 @@ struct Shape {
 
 /// Room that operations share.
 #[derive(Debug, Default)]
-pub(super) struct Room {
+pub struct Room {
     steps: Vec<Step>,
     offsets: Vec<usize>,
     data: Vec<Datum>,
     lists: Lists,
+    bounds: bounds::Room,
 }
 
 /// Room that a thread's parts share.

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Sums of fp16 as bounds: two numbers between which CACC's sum lies, from the machine's own multiplications.
+//!
+//! What the hardware delivers differs from the sum of the exact products only by what its shifts and roundings lose, and
+//! how much that can be is known. In units of `16^largest`, where `largest` is the largest exponent of a step's products
+//! (see [`half`](super::super::super::half)):
+//!
+//! - a product at that exponent is exact; any other comes out less than 2 below and less than 1/3 above the exact one:
+//!   sum and carry of the Booth multiplier are shifted apart, each loses less than a unit, and so does the constant that
+//!   is taken off;
+//! - no product is larger than 2^28 of its step's units, so that CACC, which keeps 39 bits behind the sign, loses less
+//!   than 2^-10 of all units so far in each step;
+//! - the machine's fp64 has every product exactly and loses less than 2^-53 of what was summed in each addition, 2^-25
+//!   of the units.
+//!
+//! Most sums become fp16 in the end. Where SDP makes the same fp16 of both bounds, it makes that of all that lies between,
+//! as it never falls where its input rises; only where it does not is the sum itself needed: [`exact`] computes it, for
+//! one element in some dozens.
+
+use std::cell::RefCell;
+use std::ops::Range;
+
+use super::super::super::cbuf::Input;
+use super::super::super::half::is_nan;
+use super::super::super::operation::{Mode, Operation};
+use super::super::parts::{self, Part};
+use super::super::sink::{Between, Bounds, Place};
+use super::super::{Isa, PARALLEL_MACS};
+use super::{copy, Shape};
+
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod exact;
+mod panel;
+mod plain;
+
+use panel::{Panel, KERNELS};
+
+/// Channels whose exponents are compared at once.
+const GROUP: usize = 4;
+/// Output elements that a sink takes at a time.
+const ELEMENTS: usize = 64;
+/// 2^-50: a sum's unit at exponent 0.
+const UNIT: f64 = 1.0 / (1_u64 << 50) as f64;
+
+/// Data of a step that lie one after another, and their weights.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    /// From the first datum of an output element's window, in elements.
+    offset: usize,
+    /// Elements.
+    length: usize,
+    /// Number of the first weight of a kernel.
+    lane: usize,
+    /// Number of the first group of weights.
+    group: usize,
+    /// The weights' place: block of channels, and position in the kernel.
+    block: usize,
+    position: usize,
+}
+
+/// The copied input, taken apart.
+#[derive(Debug, Default)]
+struct Data {
+    /// As in the convolution buffer.
+    halves: Vec<u16>,
+    /// Significands times 16^exponent.
+    values: Vec<f64>,
+    /// High bits of the exponents, [`super::panel::ZERO`] of zeros; and some for a last group to read.
+    exponents: Vec<i8>,
+    /// How many elements before each are not zero.
+    before: Vec<u32>,
+}
+
+/// Room that operations share.
+#[derive(Debug, Default)]
+pub struct Room {
+    data: Data,
+    runs: Vec<Run>,
+    steps: Vec<Range<usize>>,
+}
+
+/// Room that a thread's parts share.
+#[derive(Default)]
+struct PartRoom {
+    panel: Panel,
+    low: Vec<f32>,
+    high: Vec<f32>,
+}
+
+thread_local! {
+    static ROOM: RefCell<PartRoom> = RefCell::default();
+}
+
+/// What bounds are computed from.
+#[derive(Clone, Copy)]
+struct Sums<'a> {
+    runs: &'a [Run],
+    steps: &'a [Range<usize>],
+    data: &'a Data,
+    panel: &'a Panel,
+    /// What a unit may lack, and what it may exceed the exact sum by.
+    slack: [f64; 2],
+}
+
+/// Whether [`run`] has a way for the operation.
+pub fn suits(operation: &Operation) -> bool {
+    super::is_fast(operation) && operation.placement.mode != Mode::Winograd && operation.atomic_k == KERNELS
+}
+
+/// Gives bounds of all sums to `sink`. False, and nothing is given, where there is a NaN among data or weights.
+pub fn run<S: Between>(
+    room: &mut super::Room,
+    isa: Isa,
+    operation: &Operation,
+    input: &Input<'_>,
+    weights: &[u8],
+    sink: &S,
+    out: &mut [S::Out],
+) -> bool {
+    let shape = Shape::new(operation, std::mem::take(&mut room.steps), std::mem::take(&mut room.offsets));
+    let Room { data, runs, steps } = &mut room.bounds;
+    copy(operation, [shape.line, shape.lines, shape.channels], input, &mut data.halves, |half| half);
+    let weight_nan = weights.as_chunks().0.iter().fold(false, |any, &half| any | is_nan(u16::from_le_bytes(half)));
+    let nan = data.halves.iter().fold(weight_nan, |any, &half| any | is_nan(half));
+    if !nan {
+        walk(operation, &shape, runs, steps);
+        data.take_apart(isa);
+        let depth = shape.offsets.len();
+        let macs = out.len() * depth;
+        let threads = if macs * 4 < PARALLEL_MACS { 1 } else { rayon::current_num_threads() };
+        let work = Work { operation, shape: &shape, weights, data, runs, steps, isa, sink, slack: slack(&shape) };
+        let output = operation.output;
+        parts::each::<S::Out, KERNELS>(operation, output.width, output.height, out, threads, &|part| {
+            ROOM.with_borrow_mut(|room| work.part(room, part));
+        });
+    }
+    (room.steps, room.offsets) = (shape.steps, shape.offsets);
+    !nan
+}
+
+/// How far below and above the exact sum CACC's may lie, in units.
+fn slack(shape: &Shape) -> [f64; 2] {
+    let (steps, products) = (shape.steps.len() as f64, shape.offsets.len() as f64);
+    let both = steps / 1024.0 + (products + 2.0) / f64::from(1 << 24);
+    // The units are summed in fp32.
+    [2.0, 1.0 / 3.0].map(|one: f64| (one + both) * (1.0 + (steps + 2.0) / f64::from(1 << 22)))
+}
+
+/// The runs of all steps.
+fn walk(operation: &Operation, shape: &Shape, runs: &mut Vec<Run>, steps: &mut Vec<Range<usize>>) {
+    runs.clear();
+    steps.clear();
+    let (mut lane, mut group) = (0, 0);
+    for step in &shape.steps {
+        let first = runs.len();
+        let channels = (operation.kernel.channels - step.block * operation.atomic_c).min(operation.atomic_c);
+        for (line, offsets) in shape.offsets[step.offsets.clone()].chunks(channels).enumerate() {
+            let (offset, length) = (offsets[0], offsets.len());
+            let position = step.tap * operation.post_extension + line;
+            runs.push(Run { offset, length, lane, group, block: step.block, position });
+            lane += length;
+            group += length.div_ceil(GROUP);
+        }
+        steps.push(first..runs.len());
+    }
+}
+
+impl Data {
+    /// Makes the other lists of the halves.
+    fn take_apart(&mut self, isa: Isa) {
+        let Self { halves, values, exponents, before } = self;
+        values.resize(halves.len(), 0.0);
+        exponents.resize(halves.len() + GROUP, super::panel::ZERO);
+        before.resize(halves.len() + 1, 0);
+        panel::take_apart(isa, halves, values, exponents);
+        let mut count = 0;
+        before[0] = 0;
+        for (before, half) in before[1..].iter_mut().zip(halves) {
+            count += u32::from(*half << 1 != 0);
+            *before = count;
+        }
+    }
+}
+
+struct Work<'a, S> {
+    operation: &'a Operation,
+    shape: &'a Shape,
+    weights: &'a [u8],
+    data: &'a Data,
+    runs: &'a [Run],
+    steps: &'a [Range<usize>],
+    isa: Isa,
+    sink: &'a S,
+    slack: [f64; 2],
+}
+
+impl<S: Between> Work<'_, S> {
+    fn part(&self, room: &mut PartRoom, mut part: Part<'_, S::Out>) {
+        let Self { operation, shape, data, runs, steps, isa, sink, slack, .. } = *self;
+        let PartRoom { panel, low, high } = room;
+        panel.fill(isa, operation, self.weights, runs, part.kernel);
+        let panel = &*panel;
+        low.resize(ELEMENTS * KERNELS, 0.0);
+        high.resize(ELEMENTS * KERNELS, 0.0);
+        let sums = Sums { runs, steps, data, panel, slack };
+        let width = operation.output.width;
+        let (elements, before) = (part.lines * width, part.line * width);
+        let place = Place { batch: part.batch, surface: part.kernel / KERNELS, first: 0, index: 0 };
+        sink.begin(place);
+        let cube = part.batch * shape.line * shape.lines;
+        let [out] = part.surfaces() else { return };
+        let mut windows = [0; ELEMENTS];
+        for first in (0..elements).step_by(ELEMENTS) {
+            let count = ELEMENTS.min(elements - first);
+            let windows = &mut windows[..count];
+            for (number, window) in (before + first..).zip(&mut *windows) {
+                *window = cube + number / width * shape.step_y + number % width * shape.step_x;
+            }
+            let values = count * KERNELS;
+            sums.bounds(isa, windows, &mut low[..values], &mut high[..values]);
+            let bounds = Bounds { low: &low[..values], high: &high[..values] };
+            let mut exact = |index: usize| exact::sum(isa, &sums, index % KERNELS, windows[index / KERNELS]);
+            let out = &mut out[first * KERNELS..][..values];
+            sink.take(Place { first: before + first, ..place }, bounds, &mut exact, out);
+        }
+    }
+}
+
+impl Sums<'_> {
+    /// Bounds of the sums of these windows with all kernels of the panel.
+    fn bounds(&self, isa: Isa, windows: &[usize], low: &mut [f32], high: &mut [f32]) {
+        // What is read must exist: of every window each run, and up to the end of its last group.
+        let reach = self.runs.iter().map(|run| run.offset + run.length).max().unwrap_or(0);
+        let last = windows.iter().max().map_or(0, |window| window + reach);
+        let Data { values, exponents, before, .. } = self.data;
+        assert!(last <= values.len() && last + GROUP <= exponents.len() && last < before.len());
+        assert!(self.panel.holds(self.runs));
+        assert!(low.len() >= windows.len() * KERNELS && high.len() >= windows.len() * KERNELS);
+        match isa {
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the caller of `run` says that the machine has AVX-512; lengths were checked just now.
+            Isa::Avx512 => unsafe { avx512::bounds(self, windows, low, high) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: the caller of `run` says that the machine has AVX2.
+            Isa::Avx2 => unsafe { avx2_bounds(self, windows, low, high) },
+            _ => plain::bounds(self, windows, low, high),
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn avx2_bounds(sums: &Sums<'_>, windows: &[usize], low: &mut [f32], high: &mut [f32]) {
+    plain::bounds(sums, windows, low, high);
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The weights of a panel's kernels, and fp16 taken apart into numbers of the machine and exponents.
+
+// A loop is compiled for an instruction set only with what is inlined into it.
+#![allow(clippy::inline_always)]
+
+use super::super::super::super::half::is_zero;
+use super::super::super::super::operation::Operation;
+use super::super::super::Isa;
+use super::super::panel::ZERO;
+use super::{Run, GROUP};
+use crate::turn::turn;
+
+/// Kernels of a panel: those of a surface.
+pub(super) const KERNELS: usize = 16;
+
+/// The weights of a panel's kernels, for all lanes of all runs.
+#[derive(Debug, Default)]
+pub(super) struct Panel {
+    /// Bytes of the weights, kernel by kernel.
+    rows: Vec<u8>,
+    /// Lanes of a kernel.
+    depth: usize,
+    /// Those of a run, lane by lane.
+    turned: Vec<u8>,
+    /// Significands times 16^exponent, lane by lane.
+    pub values: Vec<[f64; KERNELS]>,
+    /// High bits of the exponents, of four lanes a group, [`ZERO`] where there is no weight.
+    pub exponents: Vec<[i8; GROUP * KERNELS]>,
+}
+
+impl Panel {
+    /// Takes the weights of the kernels from `first` on.
+    pub(super) fn fill(&mut self, isa: Isa, operation: &Operation, weights: &[u8], runs: &[Run], first: usize) {
+        let (depth, groups) = runs.last().map_or((0, 0), |run| (run.lane + run.length, run.group + groups(run.length)));
+        let Self { rows, turned, values, exponents, .. } = self;
+        self.depth = depth;
+        rows.clear();
+        rows.resize(KERNELS * depth * 2, 0);
+        values.resize(depth, [0.0; KERNELS]);
+        exponents.clear();
+        exponents.resize(groups, [ZERO; GROUP * KERNELS]);
+        let count = operation.kernels.saturating_sub(first).min(KERNELS);
+        for (kernel, row) in rows.chunks_exact_mut(depth * 2).enumerate().take(count) {
+            for run in runs {
+                let from = &weights[operation.weight_row(first + kernel, run.block, run.position)];
+                row[run.lane * 2..][..run.length * 2].copy_from_slice(&from[..run.length * 2]);
+            }
+        }
+        turned.resize(depth * KERNELS * 2, 0);
+        turn::<u16>([KERNELS, depth], rows, depth * 2, turned, KERNELS * 2);
+        let lanes = turned.as_chunks::<{ KERNELS * 2 }>().0;
+        for run in runs {
+            let values = values[run.lane..][..run.length].chunks_mut(GROUP);
+            let lanes = lanes[run.lane..][..run.length].chunks(GROUP);
+            for ((values, lanes), exponents) in values.zip(lanes).zip(&mut exponents[run.group..]) {
+                let mut halves = [0; GROUP * KERNELS];
+                for (half, &bytes) in halves.iter_mut().zip(lanes.as_flattened().as_chunks().0) {
+                    *half = u16::from_le_bytes(bytes);
+                }
+                let count = lanes.len() * KERNELS;
+                take_apart(isa, &halves[..count], values.as_flattened_mut(), &mut exponents[..count]);
+            }
+        }
+    }
+
+    /// A kernel's weights of a run.
+    pub(super) fn row(&self, kernel: usize, run: &Run) -> &[[u8; 2]] {
+        &self.rows[kernel * self.depth * 2..][..self.depth * 2].as_chunks().0[run.lane..][..run.length]
+    }
+
+    /// Whether there are weights for these runs.
+    pub(super) fn holds(&self, runs: &[Run]) -> bool {
+        runs.last().is_none_or(|run| {
+            run.lane + run.length <= self.values.len() && run.group + groups(run.length) <= self.exponents.len()
+        })
+    }
+}
+
+/// Groups of a run of so many lanes.
+const fn groups(length: usize) -> usize {
+    length.div_ceil(GROUP)
+}
+
+/// Makes of fp16 its value (significand times 16^exponent) and its exponent's high bits.
+pub(super) fn take_apart(isa: Isa, halves: &[u16], values: &mut [f64], exponents: &mut [i8]) {
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the caller says that the machine has AVX-512.
+        Isa::Avx512 => unsafe { avx512(halves, values, exponents) },
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: the caller says that the machine has AVX2.
+        Isa::Avx2 => unsafe { avx2(halves, values, exponents) },
+        _ => apart(halves, values, exponents),
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+fn avx512(halves: &[u16], values: &mut [f64], exponents: &mut [i8]) {
+    apart(halves, values, exponents);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn avx2(halves: &[u16], values: &mut [f64], exponents: &mut [i8]) {
+    apart(halves, values, exponents);
+}
+
+#[inline(always)]
+fn apart(halves: &[u16], values: &mut [f64], exponents: &mut [i8]) {
+    for ((&half, value), exponent) in halves.iter().zip(values).zip(exponents) {
+        let magnitude = i32::from(half & 0x7fff);
+        let (expo, fraction) = (magnitude >> 10, magnitude & 0x3ff);
+        let significand = if expo == 0 { fraction << 1 } else { (fraction | 0x400) << (expo & 3) };
+        let high = expo >> 2;
+        let signed = if half >> 15 == 0 { significand } else { -significand };
+        // Powers of two as fp32, which has every value exactly.
+        let power = f32::from_bits((127 + 4 * high as u32) << 23);
+        *value = f64::from(signed as f32 * power);
+        *exponent = if is_zero(half) { ZERO } else { high as i8 };
+    }
+}

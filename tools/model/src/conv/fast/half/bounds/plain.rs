@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Bounds in plain code, which compilers turn into vector instructions.
+
+#![allow(clippy::inline_always)]
+
+use super::panel::KERNELS;
+use super::{Sums, GROUP, UNIT};
+
+/// Windows side by side.
+const TILE: usize = 4;
+
+/// Bounds of the sums of these windows.
+#[inline(always)]
+pub(super) fn bounds(sums: &Sums<'_>, windows: &[usize], low: &mut [f32], high: &mut [f32]) {
+    let [low, high] = [low, high].map(|values| values.as_chunks_mut::<KERNELS>().0);
+    let (tiles, rest) = windows.as_chunks::<TILE>();
+    for (number, windows) in tiles.iter().enumerate() {
+        let range = number * TILE..(number + 1) * TILE;
+        tile(sums, windows, &mut low[range.clone()], &mut high[range]);
+    }
+    let done = tiles.len() * TILE;
+    for ((window, low), high) in rest.iter().zip(low[done..].chunks_mut(1)).zip(high[done..].chunks_mut(1)) {
+        tile(sums, &[*window], low, high);
+    }
+}
+
+#[inline(always)]
+fn tile<const N: usize>(
+    sums: &Sums<'_>,
+    windows: &[usize; N],
+    low: &mut [[f32; KERNELS]],
+    high: &mut [[f32; KERNELS]],
+) {
+    let (exact, units) = (products(sums, windows), units(sums, windows));
+    for (window, (low, high)) in low.iter_mut().zip(high).enumerate() {
+        for kernel in 0..KERNELS {
+            let (sum, unit) = (exact[window][kernel], f64::from(units[window][kernel]));
+            low[kernel] = -up(-(sum - unit * sums.slack[0]) * UNIT);
+            high[kernel] = up((sum + unit * sums.slack[1]) * UNIT);
+        }
+    }
+}
+
+/// The smallest fp32 that is not below a number.
+#[inline(always)]
+fn up(value: f64) -> f32 {
+    let near = value as f32;
+    let bits = near.to_bits() as i32;
+    // Away from zero where positive, towards it where negative.
+    let next = if bits < 0 { bits.wrapping_sub(1) } else { bits + 1 };
+    if f64::from(near) < value {
+        f32::from_bits(next as u32)
+    } else {
+        near
+    }
+}
+
+/// The sums of the exact products.
+#[inline(always)]
+fn products<const N: usize>(sums: &Sums<'_>, windows: &[usize; N]) -> [[f64; KERNELS]; N] {
+    let mut out = [[0.0; KERNELS]; N];
+    for run in sums.runs {
+        let weights = &sums.panel.values[run.lane..][..run.length];
+        let data = windows.map(|window| &sums.data.values[window + run.offset..][..run.length]);
+        for (lane, weights) in weights.iter().enumerate() {
+            for (out, data) in out.iter_mut().zip(data) {
+                let datum = data[lane];
+                for (out, weight) in out.iter_mut().zip(weights) {
+                    *out += weight * datum;
+                }
+            }
+        }
+    }
+    out
+}
+
+/// The units of all steps' products.
+#[inline(always)]
+fn units<const N: usize>(sums: &Sums<'_>, windows: &[usize; N]) -> [[f32; KERNELS]; N] {
+    let mut out = [[0.0; KERNELS]; N];
+    for step in sums.steps {
+        for (out, window) in out.iter_mut().zip(windows) {
+            let mut largest = [i8::MIN; KERNELS];
+            let mut count = 0;
+            for run in &sums.runs[step.clone()] {
+                let first = window + run.offset;
+                count += sums.data.before[first + run.length] - sums.data.before[first];
+                let groups = &sums.panel.exponents[run.group..][..run.length.div_ceil(GROUP)];
+                let data = &sums.data.exponents[first..][..groups.len() * GROUP];
+                for (weights, data) in groups.as_flattened().as_chunks::<KERNELS>().0.iter().zip(data) {
+                    for (largest, weight) in largest.iter_mut().zip(weights) {
+                        *largest = (*largest).max(weight + data);
+                    }
+                }
+            }
+            for (out, largest) in out.iter_mut().zip(largest) {
+                let power = f32::from_bits((127 + 4 * i32::from(largest.max(0)) as u32) << 23);
+                *out += if largest < 0 { 0.0 } else { count as f32 * power };
+            }
+        }
+    }
+    out
+}
