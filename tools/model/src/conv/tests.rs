@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::cbuf::Input;
 use super::fast::half;
-use super::fast::sink::{Between, Bounds, Place};
+use super::fast::sink::{Between, Bounds, Exact, Place};
 use super::operation::{Operation, Size};
 use super::program::{Program, Source};
 use super::{fast, reference, Isa, State};
@@ -97,16 +97,21 @@ impl Between for Checking<'_> {
 
     fn begin(&self, _: Place) {}
 
-    fn take(&self, place: Place, bounds: Bounds<'_>, exact: &mut dyn FnMut(usize) -> f32, out: &mut [u32]) {
+    fn take(&self, place: Place, bounds: Bounds<'_>, exact: Exact<'_>, out: &mut [u32]) {
         let Samples::Float(samples) = &self.expected.samples else { panic!("fp16 gives floats") };
         let Stream { width, height, lanes, .. } = *self.expected;
         let surface = place.batch * self.expected.surfaces() + place.surface;
         let samples = &samples[(surface * height * width + place.first) * lanes..][..out.len()];
+        let mut sums = vec![0.0; out.len()];
+        let wanted: Vec<u16> = (0..out.len() as u16).filter(|index| index % 5 != 3).collect();
+        exact(&wanted, &mut sums);
+        let rest: Vec<u16> = (0..out.len() as u16).filter(|index| index % 5 == 3).collect();
+        exact(&rest, &mut sums);
         for (index, out) in out.iter_mut().enumerate() {
             let (low, sum, high) = (bounds.low[index], samples[index], bounds.high[index]);
             assert!(low <= sum && sum <= high, "{}: {low:e} {sum:e} {high:e}", self.isa.name());
             // Signs of zeros, too.
-            *out = exact(index).to_bits();
+            *out = sums[index].to_bits();
             assert_eq!(*out, sum.to_bits(), "{}: {sum:e} at {index}", self.isa.name());
         }
     }

@@ -12,7 +12,7 @@ use super::{reference, run, vector, State};
 use crate::conv::fast::sink::{Between, Bounds, Place, Sink};
 use crate::memory::{Access, Fault, Port, Stop};
 use crate::registers::Registers;
-use crate::stream::{Done, Form, Samples, Stream};
+use crate::stream::{Done, Samples, Stream};
 use crate::testing::{noise, set, Bytes};
 
 const BASE: u64 = 0x10_0000;
@@ -418,7 +418,10 @@ fn fly(settings: Settings, case: &mut Case, seed: u64) -> Option<Result<Done<Opt
                 };
                 let (low, high) = (beside(-1.0), beside(1.0));
                 let bounds = Bounds { low: &low, high: &high };
-                Between::take(&sink, place, bounds, &mut |index| samples[index], &mut halves[range]);
+                let mut exact = |wanted: &[u16], into: &mut [f32]| {
+                    wanted.iter().for_each(|&index| into[usize::from(index)] = samples[usize::from(index)]);
+                };
+                Between::take(&sink, place, bounds, &mut exact, &mut halves[range]);
             }
             halves.into_flattened()
         }

@@ -37,6 +37,9 @@ pub struct Bounds<'b> {
     pub high: &'b [f32],
 }
 
+/// Puts the sums of these numbers at their places.
+pub type Exact<'e> = &'e mut dyn FnMut(&[u16], &mut [f32]);
+
 /// What takes bounds of sums.
 pub trait Between: Sync {
     /// What becomes of a sum.
@@ -46,8 +49,8 @@ pub trait Between: Sync {
     fn begin(&self, place: Place);
 
     /// Takes the bounds of some elements' sums, all lanes of each, and writes what becomes of the sums; `exact` computes
-    /// one of them.
-    fn take(&self, place: Place, bounds: Bounds<'_>, exact: &mut dyn FnMut(usize) -> f32, out: &mut [Self::Out]);
+    /// some of them.
+    fn take(&self, place: Place, bounds: Bounds<'_>, exact: Exact<'_>, out: &mut [Self::Out]);
 }
 
 /// Keeps sums as they are.

@@ -237,37 +237,34 @@ impl sink::Between for Sink<'_> {
         self.prepare(place);
     }
 
-    fn take(
-        &self,
-        place: sink::Place,
-        bounds: sink::Bounds<'_>,
-        exact: &mut dyn FnMut(usize) -> f32,
-        out: &mut [[u8; 2]],
-    ) {
+    fn take(&self, place: sink::Place, bounds: sink::Bounds<'_>, exact: sink::Exact<'_>, out: &mut [[u8; 2]]) {
         let job = &self.job;
         let Some(short) = job.short else { return };
         let mut sums = [0.0; CHUNK];
-        self.chunks(place, out.chunks_exact(job.operation.lanes).len(), |scratch, range| {
-            let Scratch { operands, bytes, .. } = scratch;
-            let high = &mut bytes[..2 * range.len()];
-            let (low, sums) = (&mut out[range.clone()], &mut sums[..range.len()]);
-            sums.copy_from_slice(&bounds.low[range.clone()]);
-            let make = |sums: &[f32], into: &mut [u8]| {
-                process::process_short(job.instructions, short, operands, Data::Floats(sums), into);
-            };
-            make(sums, low.as_flattened_mut());
-            make(&bounds.high[range.clone()], high);
+        let sums = &mut sums[..out.len()];
+        sums.copy_from_slice(bounds.low);
+        let mut wanted = [0; CHUNK];
+        let mut count = 0;
+        let make = |scratch: &Scratch, sums: &[f32], into: &mut [u8]| {
+            process::process_short(job.instructions, short, &scratch.operands, Data::Floats(sums), into);
+        };
+        let elements = out.chunks_exact(job.operation.lanes).len();
+        self.chunks(place, elements, |scratch, range| {
+            make(scratch, &sums[range.clone()], out[range.clone()].as_flattened_mut());
+            let mut high = [[0; 2]; CHUNK];
+            let high = &mut high[..range.len()];
+            make(scratch, &bounds.high[range.clone()], high.as_flattened_mut());
             // What both bounds become, all between becomes.
-            let mut open = false;
-            for (index, (low, high)) in low.iter().zip(high.as_chunks().0).enumerate() {
-                if low != high {
-                    open = true;
-                    sums[index] = exact(range.start + index);
-                }
-            }
-            if open {
-                make(sums, low.as_flattened_mut());
+            for (index, high) in range.zip(high) {
+                wanted[count] = index as u16;
+                count += usize::from(out[index] != *high);
             }
         });
+        if count != 0 {
+            exact(&wanted[..count], sums);
+            self.chunks(place, elements, |scratch, range| {
+                make(scratch, &sums[range.clone()], out[range].as_flattened_mut());
+            });
+        }
     }
 }

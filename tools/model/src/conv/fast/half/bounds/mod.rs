@@ -87,6 +87,7 @@ struct PartRoom {
     panel: Panel,
     low: Vec<f32>,
     high: Vec<f32>,
+    exact: exact::Room,
 }
 
 thread_local! {
@@ -100,6 +101,8 @@ struct Sums<'a> {
     steps: &'a [Range<usize>],
     data: &'a Data,
     panel: &'a Panel,
+    /// Most products of a step.
+    widest: usize,
     /// What a unit may lack, and what it may exceed the exact sum by.
     slack: [f64; 2],
 }
@@ -199,12 +202,13 @@ struct Work<'a, S> {
 impl<S: Between> Work<'_, S> {
     fn part(&self, room: &mut PartRoom, mut part: Part<'_, S::Out>) {
         let Self { operation, shape, data, runs, steps, isa, sink, slack, .. } = *self;
-        let PartRoom { panel, low, high } = room;
+        let PartRoom { panel, low, high, exact } = room;
         panel.fill(isa, operation, self.weights, runs, part.kernel);
         let panel = &*panel;
         low.resize(ELEMENTS * KERNELS, 0.0);
         high.resize(ELEMENTS * KERNELS, 0.0);
-        let sums = Sums { runs, steps, data, panel, slack };
+        let widest = shape.steps.iter().map(|step| step.offsets.len()).max().unwrap_or(0);
+        let sums = Sums { runs, steps, data, panel, widest, slack };
         let width = operation.output.width;
         let (elements, before) = (part.lines * width, part.line * width);
         let place = Place { batch: part.batch, surface: part.kernel / KERNELS, first: 0, index: 0 };
@@ -221,7 +225,18 @@ impl<S: Between> Work<'_, S> {
             let values = count * KERNELS;
             sums.bounds(isa, windows, &mut low[..values], &mut high[..values]);
             let bounds = Bounds { low: &low[..values], high: &high[..values] };
-            let mut exact = |index: usize| exact::sum(isa, &sums, index % KERNELS, windows[index / KERNELS]);
+            let mut exact = |wanted: &[u16], into: &mut [f32]| {
+                for wanted in wanted.chunks(exact::MANY) {
+                    let mut elements = [(0, 0); exact::MANY];
+                    for (element, &index) in elements.iter_mut().zip(wanted) {
+                        *element = (usize::from(index) % KERNELS, windows[usize::from(index) / KERNELS]);
+                    }
+                    let sums = exact::sums(isa, &sums, exact, &elements[..wanted.len()]);
+                    for (&index, sum) in wanted.iter().zip(sums) {
+                        into[usize::from(index)] = sum;
+                    }
+                }
+            };
             let out = &mut out[first * KERNELS..][..values];
             sink.take(Place { first: before + first, ..place }, bounds, &mut exact, out);
         }
