@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Steps in plain code, which compilers turn into vector instructions.
+
+#![allow(clippy::inline_always)]
+
+use super::super::super::panel::ZERO;
+use super::super::Sums;
+use super::{Element, Room, LANES, MANY, NEAR, NOTHING, TOGETHER};
+
+/// Fewest lanes that a step has to itself.
+const NARROWEST: usize = LANES / TOGETHER;
+/// Products of 28 bits and a sign that are summed in 32 bits.
+const CHUNK: usize = 4;
+
+/// All steps of an element.
+#[inline(always)]
+pub(super) fn walk(sums: &Sums<'_>, room: &mut Room, number: usize, element: Element) {
+    match sums.widest {
+        ..=16 => walk_by::<16>(sums, room, number, element),
+        17..=32 => walk_by::<32>(sums, room, number, element),
+        _ => walk_by::<64>(sums, room, number, element),
+    }
+}
+
+/// Steps of `W` products at most.
+#[inline(always)]
+fn walk_by<const W: usize>(sums: &Sums<'_>, room: &mut Room, number: usize, (kernel, window): Element) {
+    for (first, steps) in (0..).step_by(LANES / W).zip(sums.steps.chunks(LANES / W)) {
+        let (mut weights, mut data) = ([0; LANES], [0; LANES]);
+        for (range, (weights, data)) in steps.iter().zip(weights.chunks_exact_mut(W).zip(data.chunks_exact_mut(W))) {
+            let mut at = 0;
+            for run in &sums.runs[range.clone()] {
+                let halves = &sums.data.halves[window + run.offset..][..run.length];
+                for (i, (weight, datum)) in sums.panel.row(kernel, run).iter().zip(halves).enumerate() {
+                    weights[at + i] = u16::from_le_bytes(*weight);
+                    data[at + i] = *datum;
+                }
+                at += run.length;
+            }
+        }
+        steps_of::<W>(&weights, &data, room, first, number);
+    }
+}
+
+/// [`steps_of`] where it is not inlined.
+#[cfg(test)]
+pub(super) fn steps<const W: usize>(
+    weights: &[u16; LANES],
+    data: &[u16; LANES],
+    room: &mut Room,
+    first: usize,
+    number: usize,
+) {
+    steps_of::<W>(weights, data, room, first, number);
+}
+
+/// Signed significands and the exponents' high bits.
+#[inline(always)]
+fn split(halves: &[u16; LANES]) -> ([i16; LANES], [i8; LANES]) {
+    let (mut significands, mut exponents) = ([0; LANES], [0; LANES]);
+    for i in 0..LANES {
+        let (expo, fraction) = (halves[i] >> 10 & 0x1f, halves[i] & 0x3ff);
+        let significand = if expo == 0 { fraction << 1 } else { (fraction | 0x400) << (expo & 3) } as i16;
+        significands[i] = if halves[i] >> 15 == 0 { significand } else { -significand };
+        exponents[i] = if significand == 0 { ZERO } else { (expo >> 2) as i8 };
+    }
+    (significands, exponents)
+}
+
+/// The steps from number `first` on, of `W` products each, without NaN: for element `number` their largest exponents and
+/// the sums of the products there ([`half::step`](super::half::step)), without the far ones.
+#[inline(always)]
+fn steps_of<const W: usize>(weights: &[u16; LANES], data: &[u16; LANES], room: &mut Room, first: usize, number: usize) {
+    let Room { steps, far } = room;
+    let ((weight, weight_exponents), (datum, data_exponents)) = (split(weights), split(data));
+    let mut exponents = [0i8; LANES];
+    for i in 0..LANES {
+        exponents[i] = weight_exponents[i] + data_exponents[i];
+    }
+    let mut distances = [0u8; LANES];
+    for (step, (exponents, distances)) in exponents.chunks_exact(W).zip(distances.chunks_exact_mut(W)).enumerate() {
+        let top = exponents.iter().fold(0, |top, &exponent| exponent.max(top));
+        for (distance, exponent) in distances.iter_mut().zip(exponents) {
+            *distance = (top.wrapping_sub(*exponent) as u8).min(NOTHING);
+        }
+        steps.exponents[first + step][number] = top;
+    }
+    let mut lost = [0u8; LANES];
+    let mut any_far = false;
+    for i in 0..LANES {
+        let negative = ((weight[i] ^ datum[i]) >> 15) as u8;
+        let (sum, carry) = booth8(negative, weight[i].unsigned_abs() as u8, datum[i].unsigned_abs() as u8);
+        let mask = if distances[i] == 1 { 0xf } else { 0xff };
+        lost[i] = u8::from(distances[i].wrapping_sub(1) < NEAR && sum & mask > mask - (carry & mask));
+        any_far |= distances[i].wrapping_sub(NEAR + 1) < NOTHING - NEAR - 1;
+    }
+    for step in 0..LANES / W {
+        let mut total = 0;
+        for first in (step * W..(step + 1) * W).step_by(CHUNK * NARROWEST) {
+            let mut sums = [0i32; NARROWEST];
+            for part in (first..(first + CHUNK * NARROWEST).min((step + 1) * W)).step_by(NARROWEST) {
+                for (lane, sum) in sums.iter_mut().enumerate() {
+                    let i = part + lane;
+                    let product = i32::from(weight[i]) * i32::from(datum[i]);
+                    let shifted = product >> ((4 * u32::from(distances[i])) & 31);
+                    *sum += if distances[i] <= NEAR { shifted - i32::from(lost[i]) } else { 0 };
+                }
+            }
+            total += sums.iter().map(|&sum| i64::from(sum)).sum::<i64>();
+        }
+        steps.sums[first + step][number] = total;
+    }
+    if any_far {
+        far.reserve();
+        for i in 0..LANES {
+            let at = far.count;
+            far.weights[at] = weight[i];
+            far.data[at] = datum[i];
+            far.distances[at] = distances[i];
+            far.places[at] = ((first + i / W) * MANY + number) as u32;
+            far.count += usize::from(distances[i] > NEAR && distances[i] < NOTHING);
+        }
+    }
+}
+
+/// The low 8 bits of the Booth multiplier's sum and carry; `negative` is all ones or none.
+#[inline(always)]
+fn booth8(negative: u8, weight: u8, data: u8) -> (u8, u8) {
+    let mut partial = [0u8; 4];
+    let mut minus = [0u8; 4];
+    // A digit's low bit is the one before its two.
+    let (low_bits, bits) = ((weight << 1) ^ negative, weight ^ negative);
+    for (i, (partial, minus)) in partial.iter_mut().zip(&mut minus).enumerate() {
+        let (low, middle, high) = (low_bits >> (2 * i) & 1, bits >> (2 * i) & 1, bits >> (2 * i + 1) & 1);
+        let once = 0u8.wrapping_sub(low ^ middle);
+        let twice = 0u8.wrapping_sub(!(low ^ middle) & (middle ^ high) & 1);
+        let negate = high & !(low & middle) & 1;
+        let multiple = (data & once) | (data << 1 & twice);
+        *partial = (multiple ^ 0u8.wrapping_sub(negate)) << (2 * i);
+        *minus = negate << (2 * i);
+    }
+    let compress = |a: u8, b: u8, c: u8| (a ^ b ^ c, ((a & b) | (b & c) | (a & c)) << 1);
+    // In the order of `half::booth`: other orders give another pair. What lies above these bits is left out.
+    let low = compress(partial[0], partial[1] | minus[0], partial[2] | minus[1]);
+    let low = compress(low.0, low.1, partial[3] | minus[2]);
+    let low = compress(low.0, low.1, minus[3]);
+    let both = compress(low.0, low.1, 0);
+    compress(both.0, both.1, 0)
+}
