@@ -129,7 +129,9 @@ impl Workshop {
                     // Where both can, SDP takes the sums as they come. What it refuses is refused after the convolution.
                     if let Some((operation, form)) = conv::flying_sums(config, &blocks) {
                         let (rdma, points) = (of(Block::SdpRdma), of(Block::Sdp));
-                        if let Ok(Some(flying)) = sdp::OnFlying::new(sdp, config, rdma, points, form) {
+                        if let Ok(Some(flying)) =
+                            sdp::OnFlying::new(sdp::Settings::detect(), sdp, config, rdma, points, form)
+                        {
                             let shared: &dyn Memory = memory;
                             let sink = flying.sink(shared);
                             let done = conv::run_into(conv, &operation, shared, &sink)?;

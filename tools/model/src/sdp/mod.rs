@@ -30,7 +30,7 @@ use crate::num::convert::fp16_to_fp32;
 use crate::registers::Registers;
 use crate::stream::{Done, Samples, Status, Stream};
 use operation::{Destination, Operation};
-pub(crate) use vector::OnFlying;
+pub(crate) use vector::{OnFlying, Settings};
 
 /// What SDP keeps from one operation to the next.
 #[derive(Clone, Debug, Default)]
@@ -52,7 +52,7 @@ pub fn run(
     input: Option<&Stream>,
     memory: &mut dyn Memory,
 ) -> Result<Done<Option<Stream>>, Stop> {
-    vector::run(vector::Settings::detect(), state, config, rdma, sdp, input, memory)
+    vector::run(Settings::detect(), state, config, rdma, sdp, input, memory)
 }
 
 /// What is counted while an operation runs.

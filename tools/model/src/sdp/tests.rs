@@ -382,7 +382,7 @@ fn fly(settings: Settings, case: &mut Case, seed: u64) -> Option<Result<Done<Opt
     if let Samples::Int(samples) = &stream.samples {
         form.largest = samples.iter().map(|sample| sample.unsigned_abs()).max().unwrap_or(0);
     }
-    let flying = match OnFlying::with(settings, state, config, rdma, sdp, form) {
+    let flying = match OnFlying::new(settings, state, config, rdma, sdp, form) {
         Ok(flying) => flying?,
         Err(stop) => return Some(Err(stop)),
     };
@@ -419,7 +419,9 @@ fn fly(settings: Settings, case: &mut Case, seed: u64) -> Option<Result<Done<Opt
                 let (low, high) = (beside(-1.0), beside(1.0));
                 let bounds = Bounds { low: &low, high: &high };
                 let mut exact = |wanted: &[u16], into: &mut [f32]| {
-                    wanted.iter().for_each(|&index| into[usize::from(index)] = samples[usize::from(index)]);
+                    for &index in wanted {
+                        into[usize::from(index)] = samples[usize::from(index)];
+                    }
                 };
                 Between::take(&sink, place, bounds, &mut exact, &mut halves[range]);
             }

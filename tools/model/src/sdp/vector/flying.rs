@@ -47,17 +47,6 @@ pub(crate) struct OnFlying<'s> {
 impl<'s> OnFlying<'s> {
     /// The operation, where its output of the same precision goes to memory; of fp16, where bounds can do.
     pub(crate) fn new(
-        state: &'s mut State,
-        config: &Config,
-        rdma: &Registers,
-        sdp: &Registers,
-        form: Form,
-    ) -> Result<Option<Self>, Stop> {
-        Self::with(Settings::detect(), state, config, rdma, sdp, form)
-    }
-
-    /// [`Self::new`] with these settings.
-    pub(in super::super) fn with(
         settings: Settings,
         state: &'s mut State,
         config: &Config,

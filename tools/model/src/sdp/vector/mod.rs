@@ -28,7 +28,8 @@ mod walk;
 pub(crate) use flying::OnFlying;
 #[cfg(test)]
 pub(super) use process::Instructions;
-pub(super) use walk::{run, Settings};
+pub(super) use walk::run;
+pub(crate) use walk::Settings;
 
 /// Elements of a chunk: a multiple of every atom, small enough for a few of them to stay in the first-level cache.
 const CHUNK: usize = 1024;

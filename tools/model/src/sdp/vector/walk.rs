@@ -26,7 +26,7 @@ use crate::stream::{Done, Samples, Stream};
 
 /// How an operation is run.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Settings {
+pub(crate) struct Settings {
     /// With these instructions.
     pub instructions: Instructions,
     /// By several threads from this number of elements on.
@@ -35,7 +35,7 @@ pub(in super::super) struct Settings {
 
 impl Settings {
     /// What suits this machine.
-    pub(in super::super) fn detect() -> Self {
+    pub(crate) fn detect() -> Self {
         Self { instructions: Instructions::detect(), threads_from: 1 << 19 }
     }
 }

@@ -5,6 +5,9 @@
 //! For an output element and a step, the data that are not zero meet the weights of 64 kernels at once: first the
 //! largest exponent of each kernel's products is found, then the products are summed at it, then CACC adds the sum. The
 //! order in which a step's products are added does not matter, as their sum is exact; the order of steps does.
+//!
+//! That is what every sum costs that is needed to the last bit. Where fp16 is made of them, [`bounds`] of the sums do for
+//! most.
 
 use std::cell::Cell;
 use std::ops::Range;

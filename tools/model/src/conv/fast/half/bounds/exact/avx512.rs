@@ -165,7 +165,7 @@ fn steps_of<const W: usize>(weights: Halves, data: Halves, room: &mut Room, firs
     for i in 0..2 {
         signed[i] = _mm512_sub_epi16(_mm512_xor_si512(weight.significands[i], signs[i]), signs[i]);
         products[i] = _mm512_mullo_epi16(signed[i], datum.significands[i]);
-        let of = |mask: u64| (mask >> (32 * i)) as u32;
+        let of = |mask: u64| [mask as u32, (mask >> 32) as u32][i];
         let class = |mask: u64| _mm512_madd_epi16(_mm512_maskz_mov_epi16(of(mask), signed[i]), datum.significands[i]);
         let dropped = |mask: u64, bits: i16| {
             let low = _mm512_and_si512(products[i], _mm512_set1_epi16(bits));
