@@ -28,7 +28,7 @@ pub(super) struct Job<'j> {
 
 /// The instruction set that a chunk is processed with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum Instructions {
+pub(crate) enum Instructions {
     /// What the program was compiled for.
     Portable,
     /// AVX2.
