@@ -21,6 +21,8 @@ struct Arguments {
 enum Task {
     /// Starts a virtual machine whose PCI bus holds the model, inserts the kernel module and runs a command
     Vm(vm::Arguments),
+    /// Runs tests of this checkout built for another architecture, under QEMU's user emulation
+    Test(vm::TestArguments),
     /// Compiles the kernel module for another architecture
     Module(vm::ModuleArguments),
 }
@@ -28,6 +30,7 @@ enum Task {
 fn main() -> ExitCode {
     let done = match Arguments::parse().task {
         Task::Vm(arguments) => vm::run(arguments),
+        Task::Test(arguments) => vm::test(&arguments),
         Task::Module(arguments) => vm::module(&arguments),
     };
     match done {

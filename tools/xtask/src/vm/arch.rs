@@ -75,4 +75,21 @@ impl Arch {
             Self::Riscv => "riscv64gc-unknown-linux-gnu",
         }
     }
+
+    /// What links programs for it on another machine.
+    pub(super) fn linker(self) -> Option<&'static str> {
+        match self {
+            Self::Arm64 => Some("aarch64-linux-gnu-gcc"),
+            _ => None,
+        }
+    }
+
+    /// QEMU's program that runs its programs on another machine, and the processors to try: one with all extensions, one
+    /// with none.
+    pub(super) fn emulation(self) -> Option<(&'static str, [&'static str; 2])> {
+        match self {
+            Self::Arm64 => Some(("qemu-aarch64", ["max", "cortex-a57"])),
+            _ => None,
+        }
+    }
 }

@@ -42,23 +42,29 @@ const LIBRARIES: [(&str, &str); 3] = [
     ("/usr/include/openssl/ssl.h", "libssl-dev"),
 ];
 
-/// What an Arm machine needs beside them: its device tree's compiler, and a linker and a C library for its programs.
-const ARM_TOOLS: [(&str, &str); 3] = [
-    ("/usr/bin/dtc", "device-tree-compiler"),
+/// What an Arm machine needs beside them: its device tree's compiler.
+const ARM_TOOLS: [(&str, &str); 1] = [("/usr/bin/dtc", "device-tree-compiler")];
+
+/// A linker and a C library for Arm programs.
+const ARM_CROSS: [(&str, &str); 2] = [
     ("/usr/bin/aarch64-linux-gnu-gcc", "gcc-aarch64-linux-gnu"),
     ("/usr/aarch64-linux-gnu/lib/libc.a", "libc6-dev-arm64-cross"),
 ];
 
-/// Installs what is missing, or says what to install.
+/// Installs what is missing of what the kernel, the module and a machine need, or says what to install.
 pub(super) fn require_tools(machine: Option<Arch>) -> Result<()> {
-    let arm: &[_] = if machine == Some(Arch::Arm64) { &ARM_TOOLS } else { &[] };
-    let missing: Vec<_> = TOOLS
-        .iter()
-        .chain(&LIBRARIES)
-        .chain(arm)
-        .filter(|(file, _)| !Path::new(file).exists())
-        .map(|&(_, package)| package)
-        .collect();
+    let (tools, cross): (&[_], &[_]) = if machine == Some(Arch::Arm64) { (&ARM_TOOLS, &ARM_CROSS) } else { (&[], &[]) };
+    require([&TOOLS, &LIBRARIES, tools, cross])
+}
+
+/// The same, of what Arm programs need.
+pub(super) fn require_arm_cross() -> Result<()> {
+    require([&ARM_CROSS, &[], &[], &[]])
+}
+
+fn require(all: [&[(&str, &'static str)]; 4]) -> Result<()> {
+    let missing: Vec<_> =
+        all.into_iter().flatten().filter(|(file, _)| !Path::new(file).exists()).map(|&(_, package)| package).collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -100,6 +106,12 @@ pub(super) fn busybox(arch: Arch) -> Result<PathBuf> {
     };
     let places = ["usr/bin/busybox", "bin/busybox"].map(|place| folder.join(place));
     places.into_iter().find(|place| place.exists()).context("busybox-static has no busybox")
+}
+
+/// QEMU's program `name` that runs programs of another architecture.
+pub(super) fn emulator(name: &str) -> Result<PathBuf> {
+    let folder = cache::step("qemu-user", "fetching QEMU's user emulation", |path| fetch(RELEASE, "qemu-user", path))?;
+    Ok(folder.join("usr/bin").join(name))
 }
 
 /// Fetches a package of a suite and unpacks it into `into`.

@@ -10,7 +10,7 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::arch::Arch;
-use super::kernel::Toolchain;
+use super::cross;
 use super::test::Suite;
 use super::Arguments;
 use crate::command;
@@ -67,7 +67,7 @@ pub(super) struct Programs {
 }
 
 /// Builds them, and what the suite needs.
-pub(super) fn programs(toolchain: &Toolchain, checkout: &Path, arch: Arch, suite: Option<Suite>) -> Result<Programs> {
+pub(super) fn programs(checkout: &Path, arch: Arch, suite: Option<Suite>) -> Result<Programs> {
     let target = checkout.join("target");
     let cargo = |what: &str| {
         let mut cargo = Command::new("cargo");
@@ -76,20 +76,13 @@ pub(super) fn programs(toolchain: &Toolchain, checkout: &Path, arch: Arch, suite
         cargo
     };
     command::run(cargo("build").args(["--bin", "nvdla_vp"]))?;
-    let for_guest = |what: &str| {
+    let for_guest = |what: &str| -> Result<Command> {
         let mut cargo = cargo(what);
-        // Linked statically: the guest has no libraries.
-        cargo.args(["--target", arch.triple()]).env("RUSTFLAGS", "-C target-feature=+crt-static");
-        if arch == Arch::Arm64 {
-            // This machine's Rust has no library for it: it is built from the source that the kernel is built with.
-            cargo.args(["-Z", "build-std=std,panic_abort"]).env("RUSTC_BOOTSTRAP", "1");
-            cargo.env("__CARGO_TESTS_ONLY_SRC_ROOT", toolchain.library());
-            cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc");
-        }
-        cargo
+        cross::target(&mut cargo, arch)?;
+        Ok(cargo)
     };
     let start = std::time::Instant::now();
-    let mut build = for_guest("build");
+    let mut build = for_guest("build")?;
     for program in PROGRAMS {
         build.args(["--bin", program]);
     }

@@ -12,6 +12,7 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use super::arch::Arch;
+use super::cross;
 use super::debian;
 use crate::cache;
 use crate::command;
@@ -28,14 +29,8 @@ pub(super) struct Toolchain {
 }
 
 impl Toolchain {
-    /// Finds or fetches bindgen and the library source of this machine's rustc.
+    /// Finds or fetches bindgen and the library source.
     pub(super) fn find() -> Result<Self> {
-        let version = command::output(Command::new("rustc").arg("--version"))?;
-        let version = version.split_whitespace().nth(1).context("rustc does not say its version")?.to_string();
-        let sources = cache::step(&format!("rust-src-{version}"), "fetching the Rust library's source", |path| {
-            debian::unpack(&format!("rust-src={version}*"), path)
-                .with_context(|| format!("the library source must match this machine's rustc {version}"))
-        })?;
         let bindgen = cache::step(&format!("bindgen-{BINDGEN}"), "building bindgen", |path| {
             command::run(
                 Command::new("cargo")
@@ -46,12 +41,7 @@ impl Toolchain {
         })?;
         let mut folders = vec![PathBuf::from(LLVM), bindgen.join("bin")];
         folders.extend(env::split_paths(&env::var_os("PATH").unwrap_or_default()));
-        Ok(Self { path: env::join_paths(folders)?, library: sources.join(format!("usr/src/rustc-{version}/library")) })
-    }
-
-    /// The library's source.
-    pub(super) fn library(&self) -> &Path {
-        &self.library
+        Ok(Self { path: env::join_paths(folders)?, library: cross::library()? })
     }
 
     /// `make` in `folder`.

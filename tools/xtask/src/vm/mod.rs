@@ -7,7 +7,9 @@
 //! model's server and the machine, and runs the command there.
 
 mod arch;
+mod cross;
 mod debian;
+mod emulated;
 mod guest;
 mod kernel;
 mod machine;
@@ -19,6 +21,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{bail, ensure, Context, Result};
 
 use arch::Arch;
+pub(crate) use emulated::{run as test, Arguments as TestArguments};
 
 /// Options of `cargo xtask vm`.
 #[derive(clap::Args)]
@@ -122,7 +125,7 @@ pub(crate) fn run(mut arguments: Arguments) -> Result<u8> {
     if arguments.platform {
         modules.push(kernel::module(&toolchain, &kernel, checkout, "tests/bridge", "nvdla_bridge", arch, true)?);
     }
-    let programs = guest::programs(&toolchain, checkout, arch, arguments.test)?;
+    let programs = guest::programs(checkout, arch, arguments.test)?;
     let image = guest::initramfs(&modules, &programs, &busybox, checkout, &arguments)?;
     let status = machine::run(&qemu, &kernel, &image, &programs, &arguments);
     // With the reference's loadables in it the image is large.

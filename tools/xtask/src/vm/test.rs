@@ -35,15 +35,15 @@ impl Suite {
     }
 
     /// Builds the program with `cargo build`'s options; gives its file.
-    pub(super) fn build(self, cargo: impl Fn(&str) -> Command) -> Result<PathBuf> {
+    pub(super) fn build(self, cargo: impl Fn(&str) -> Result<Command>) -> Result<PathBuf> {
         let mut build = match self {
             Self::Driver | Self::Fuzz => {
-                let mut build = cargo("build");
+                let mut build = cargo("build")?;
                 build.args(["--package", "nvdla-guest", "--bin", self.program()]);
                 build
             }
             Self::Conformance => {
-                let mut build = cargo("test");
+                let mut build = cargo("test")?;
                 build.args(["--no-run", "--package", "nvdla-tests", "--test", self.program()]);
                 build
             }

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Programs of this checkout for another architecture than the machine's: this machine's Rust has no library for it, so
+//! the library is built from the source that the kernel's is built from.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use super::arch::Arch;
+use super::debian;
+use crate::cache;
+use crate::command;
+
+/// The library source of this machine's rustc.
+pub(super) fn library() -> Result<PathBuf> {
+    let version = command::output(Command::new("rustc").arg("--version"))?;
+    let version = version.split_whitespace().nth(1).context("rustc does not say its version")?.to_string();
+    let sources = cache::step(&format!("rust-src-{version}"), "fetching the Rust library's source", |path| {
+        debian::unpack(&format!("rust-src={version}*"), path)
+            .with_context(|| format!("the library source must match this machine's rustc {version}"))
+    })?;
+    Ok(sources.join(format!("usr/src/rustc-{version}/library")))
+}
+
+/// Lets `cargo` build for that architecture: statically, for a place that has no libraries.
+pub(super) fn target(cargo: &mut Command, arch: Arch) -> Result<()> {
+    cargo.args(["--target", arch.triple()]).env("RUSTFLAGS", "-C target-feature=+crt-static");
+    if let Some(linker) = arch.linker() {
+        cargo.args(["-Z", "build-std=std,panic_abort"]).env("RUSTC_BOOTSTRAP", "1");
+        cargo.env("__CARGO_TESTS_ONLY_SRC_ROOT", library()?);
+        cargo.env(variable(arch, "LINKER"), linker);
+    }
+    Ok(())
+}
+
+/// The name of Cargo's variable for a setting of that architecture.
+pub(super) fn variable(arch: Arch, setting: &str) -> String {
+    format!("CARGO_TARGET_{}_{setting}", arch.triple().to_uppercase().replace('-', "_"))
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `cargo xtask test`: tests of this checkout as programs of another architecture, under QEMU's user emulation.
+//!
+//! They run once on a processor with all extensions that QEMU knows and once on one with none, so that each set of vector
+//! instructions that the model chooses from is run. Files are the host's: the reference data is found as by `cargo test`.
+
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use super::arch::Arch;
+use super::{checkout, cross, debian};
+
+/// What is tested unless options of `cargo test` say otherwise: the crates that have vector code, and a network.
+const TESTS: [&str; 8] = [
+    "--package=nvdla-uapi",
+    "--package=nvdla-model",
+    "--package=nvdla-runtime",
+    "--package=nvdla-tests",
+    "--lib",
+    "--test=lenet",
+    "--test=networks",
+    "--test=conformance",
+];
+
+/// Options of `cargo xtask test`.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The architecture
+    #[arg(long, value_enum)]
+    arch: Arch,
+    /// Processors by QEMU's names, one run each; else one with all extensions and one with none
+    #[arg(long, value_delimiter = ',')]
+    processor: Vec<String>,
+    /// Options of `cargo test`: which packages and tests
+    #[arg(last = true)]
+    options: Vec<String>,
+}
+
+/// Builds and runs the tests, and gives their exit status.
+pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
+    let arch = arguments.arch;
+    let (program, processors) = arch
+        .emulation()
+        .with_context(|| format!("programs for {} are not emulated: `cargo test` runs this machine's", arch.name()))?;
+    debian::require_arm_cross()?;
+    let emulator = debian::emulator(program)?;
+    let processors: Vec<&str> = match arguments.processor.as_slice() {
+        [] => processors.to_vec(),
+        chosen => chosen.iter().map(String::as_str).collect(),
+    };
+    let checkout = checkout()?;
+    for processor in processors {
+        let mut cargo = Command::new("cargo");
+        cargo.current_dir(checkout).args(["test", "--locked", "--target-dir"]).arg(checkout.join("target"));
+        cargo.env_remove("CARGO_TARGET_DIR");
+        cross::target(&mut cargo, arch)?;
+        cargo.env(cross::variable(arch, "RUNNER"), format!("{} -cpu {processor}", emulator.display()));
+        if arguments.options.is_empty() {
+            cargo.args(TESTS);
+        } else {
+            cargo.args(&arguments.options);
+        }
+        eprintln!("test: on {processor} …");
+        let start = Instant::now();
+        let status = cargo.status().context("cannot run cargo")?;
+        eprintln!("test: on {processor}: {:.0} s", start.elapsed().as_secs_f64());
+        if !status.success() {
+            return Ok(status.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1));
+        }
+    }
+    Ok(0)
+}
