@@ -130,6 +130,7 @@ fn squares(atom: usize) -> (Option<Squares>, usize) {
     if let Some(squares) = super::x86::squares(atom) {
         return (Some(squares), 64 / atom);
     }
+    let _ = atom;
     (None, 1)
 }
 
@@ -142,9 +143,11 @@ pub(super) type Collect = unsafe fn(source: *const u8, stride: usize, target: *m
 /// The code that brings atoms together.
 fn collect(atom: usize) -> Option<Collect> {
     #[cfg(target_arch = "x86_64")]
-    return super::x86::collect(atom);
-    #[cfg(not(target_arch = "x86_64"))]
-    return None;
+    if let Some(collect) = super::x86::collect(atom) {
+        return Some(collect);
+    }
+    let _ = atom;
+    None
 }
 
 /// Clears what no element or padding lane of a run will be written to.

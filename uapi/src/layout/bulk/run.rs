@@ -253,6 +253,7 @@ mod tests {
 
     /// Every code that this machine can run, for a shape.
     fn codes(rows: usize, bytes: usize) -> Vec<Transpose> {
+        #[cfg_attr(not(target_arch = "x86_64"), allow(unused_mut))]
         let mut codes = vec![Transpose::portable(rows, bytes), Transpose::new(rows, bytes)];
         #[cfg(target_arch = "x86_64")]
         {
