@@ -4,7 +4,7 @@
 //!
 //! Rows that are interleaved with the rows half the square further down come out with their index rotated by one bit,
 //! through the columns' bits: after as many rounds as an index has bits, rows and columns have changed places. x86-64
-//! has an instruction for each half of two interleaved rows.
+//! and aarch64 have an instruction for each half of two interleaved rows.
 
 /// Elements of the squares that are transposed at once.
 const SQUARE: usize = 16;
@@ -41,9 +41,9 @@ pub(crate) trait Element: Copy + Default {
 
 impl Element for u8 {
     const BYTES: usize = 1;
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
     fn square(from: &[u8], from_stride: usize, to: &mut [u8], to_stride: usize) {
-        x86::square8(from, from_stride, to, to_stride);
+        registers::square8(from, from_stride, to, to_stride);
     }
     fn load(bytes: &[u8]) -> Self {
         bytes[0]
@@ -55,9 +55,9 @@ impl Element for u8 {
 
 impl Element for u16 {
     const BYTES: usize = 2;
-    #[cfg(target_arch = "x86_64")]
+    #[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
     fn square(from: &[u8], from_stride: usize, to: &mut [u8], to_stride: usize) {
-        x86::square16(from, from_stride, to, to_stride);
+        registers::square16(from, from_stride, to, to_stride);
     }
     fn load(bytes: &[u8]) -> Self {
         Self::from_le_bytes([bytes[0], bytes[1]])
@@ -107,36 +107,23 @@ pub(crate) fn turn<T: Element>(
     }
 }
 
-#[cfg(target_arch = "x86_64")]
-mod x86 {
-    use std::arch::x86_64::*;
-
+/// Squares in registers of 16 bytes.
+#[cfg(any(target_arch = "aarch64", target_arch = "x86_64"))]
+mod registers {
     use super::SQUARE;
 
-    /// Sixteen bytes.
-    fn load(bytes: &[u8]) -> __m128i {
-        let bytes = &bytes[..16];
-        // SAFETY: every x86-64 has SSE2; 16 bytes.
-        unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
-    }
-
-    fn store(bytes: &mut [u8], value: __m128i) {
-        let bytes = &mut bytes[..16];
-        // SAFETY: as above.
-        unsafe { _mm_storeu_si128(bytes.as_mut_ptr().cast(), value) };
-    }
+    #[cfg(target_arch = "aarch64")]
+    use neon::{both16, both8, load, store, Register};
+    #[cfg(target_arch = "x86_64")]
+    use sse2::{both16, both8, load, store, Register};
 
     /// As [`super::Element::square`], of bytes.
-    #[allow(unused_unsafe)] // safe in newer compilers
     pub(super) fn square8(from: &[u8], from_stride: usize, to: &mut [u8], to_stride: usize) {
-        let mut rows: [__m128i; SQUARE] = std::array::from_fn(|row| load(&from[row * from_stride..]));
+        let mut rows: [Register; SQUARE] = std::array::from_fn(|row| load(&from[row * from_stride..]));
         for _ in 0..SQUARE.ilog2() {
             let old = rows;
             for row in 0..SQUARE / 2 {
-                let (upper, lower) = (old[row], old[row + SQUARE / 2]);
-                // SAFETY: every x86-64 has SSE2.
-                let both = unsafe { [_mm_unpacklo_epi8(upper, lower), _mm_unpackhi_epi8(upper, lower)] };
-                (rows[2 * row], rows[2 * row + 1]) = (both[0], both[1]);
+                (rows[2 * row], rows[2 * row + 1]) = both8(old[row], old[row + SQUARE / 2]);
             }
         }
         for (row, value) in rows.into_iter().enumerate() {
@@ -145,24 +132,98 @@ mod x86 {
     }
 
     /// As [`super::Element::square`], of pairs of bytes: four squares of eight.
-    #[allow(unused_unsafe)] // safe in newer compilers
     pub(super) fn square16(from: &[u8], from_stride: usize, to: &mut [u8], to_stride: usize) {
         const HALF: usize = SQUARE / 2;
         for (row, column) in [(0, 0), (0, HALF), (HALF, 0), (HALF, HALF)] {
             let from = &from[row * from_stride + 2 * column..];
             let to = &mut to[column * to_stride + 2 * row..];
-            let mut rows: [__m128i; HALF] = std::array::from_fn(|row| load(&from[row * from_stride..]));
+            let mut rows: [Register; HALF] = std::array::from_fn(|row| load(&from[row * from_stride..]));
             for _ in 0..HALF.ilog2() {
                 let old = rows;
                 for row in 0..HALF / 2 {
-                    let (upper, lower) = (old[row], old[row + HALF / 2]);
-                    // SAFETY: every x86-64 has SSE2.
-                    let both = unsafe { [_mm_unpacklo_epi16(upper, lower), _mm_unpackhi_epi16(upper, lower)] };
-                    (rows[2 * row], rows[2 * row + 1]) = (both[0], both[1]);
+                    (rows[2 * row], rows[2 * row + 1]) = both16(old[row], old[row + HALF / 2]);
                 }
             }
             for (row, value) in rows.into_iter().enumerate() {
                 store(&mut to[row * to_stride..], value);
+            }
+        }
+    }
+
+    #[cfg(target_arch = "x86_64")]
+    mod sse2 {
+        use std::arch::x86_64::*;
+
+        pub(super) type Register = __m128i;
+
+        /// Sixteen bytes.
+        #[inline]
+        pub(super) fn load(bytes: &[u8]) -> Register {
+            let bytes = &bytes[..16];
+            // SAFETY: every x86-64 has SSE2; 16 bytes.
+            unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
+        }
+
+        #[inline]
+        pub(super) fn store(bytes: &mut [u8], value: Register) {
+            let bytes = &mut bytes[..16];
+            // SAFETY: as above.
+            unsafe { _mm_storeu_si128(bytes.as_mut_ptr().cast(), value) };
+        }
+
+        /// The bytes of both in turn.
+        #[inline]
+        #[allow(unused_unsafe)] // safe in newer compilers
+        pub(super) fn both8(upper: Register, lower: Register) -> (Register, Register) {
+            // SAFETY: every x86-64 has SSE2.
+            unsafe { (_mm_unpacklo_epi8(upper, lower), _mm_unpackhi_epi8(upper, lower)) }
+        }
+
+        /// The pairs of bytes of both in turn.
+        #[inline]
+        #[allow(unused_unsafe)] // safe in newer compilers
+        pub(super) fn both16(upper: Register, lower: Register) -> (Register, Register) {
+            // SAFETY: every x86-64 has SSE2.
+            unsafe { (_mm_unpacklo_epi16(upper, lower), _mm_unpackhi_epi16(upper, lower)) }
+        }
+    }
+
+    #[cfg(target_arch = "aarch64")]
+    mod neon {
+        use std::arch::aarch64::*;
+
+        pub(super) type Register = uint8x16_t;
+
+        /// Sixteen bytes.
+        #[inline]
+        pub(super) fn load(bytes: &[u8]) -> Register {
+            let bytes = &bytes[..16];
+            // SAFETY: every aarch64 has NEON; 16 bytes.
+            unsafe { vld1q_u8(bytes.as_ptr()) }
+        }
+
+        #[inline]
+        pub(super) fn store(bytes: &mut [u8], value: Register) {
+            let bytes = &mut bytes[..16];
+            // SAFETY: as above.
+            unsafe { vst1q_u8(bytes.as_mut_ptr(), value) };
+        }
+
+        /// The bytes of both in turn.
+        #[inline]
+        pub(super) fn both8(upper: Register, lower: Register) -> (Register, Register) {
+            // SAFETY: every aarch64 has NEON.
+            unsafe { (vzip1q_u8(upper, lower), vzip2q_u8(upper, lower)) }
+        }
+
+        /// The pairs of bytes of both in turn.
+        #[inline]
+        pub(super) fn both16(upper: Register, lower: Register) -> (Register, Register) {
+            // SAFETY: every aarch64 has NEON.
+            unsafe {
+                let (upper, lower) = (vreinterpretq_u16_u8(upper), vreinterpretq_u16_u8(lower));
+                let (low, high) = (vzip1q_u16(upper, lower), vzip2q_u16(upper, lower));
+                (vreinterpretq_u8_u16(low), vreinterpretq_u8_u16(high))
             }
         }
     }

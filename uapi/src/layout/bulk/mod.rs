@@ -3,12 +3,14 @@
 //! Bulk conversion: the same bytes as the portable code, with vector instructions and threads.
 //!
 //! Cargo feature `bulk`, which user space has and the kernel module leaves out. Instructions are chosen when the
-//! program runs (AVX-512 with VBMI, AVX2, else portable blocks); conversions of [`THREADS_FROM`] bytes or more are
+//! program runs (AVX-512 with VBMI, AVX2, on aarch64 NEON where runs are transposed, else portable blocks); conversions of [`THREADS_FROM`] bytes or more are
 //! spread over the machine's cores.
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod feature;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod pixel;
 mod run;
 #[cfg(target_arch = "x86_64")]

@@ -45,6 +45,10 @@ impl Transpose {
         if let Some(transpose) = super::x86::transpose(rows, bytes) {
             return transpose;
         }
+        #[cfg(target_arch = "aarch64")]
+        if let Some(transpose) = super::neon::transpose(rows, bytes) {
+            return transpose;
+        }
         Self::portable(rows, bytes)
     }
 
