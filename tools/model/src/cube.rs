@@ -76,6 +76,17 @@ impl Placed {
         Ok(())
     }
 
+    /// Where `atoms` atoms of line `y` from column `x` on are to be written.
+    pub fn write_to<'m>(
+        &self,
+        memory: &'m mut dyn Memory,
+        surface: usize,
+        [y, x]: [usize; 2],
+        atoms: usize,
+    ) -> Result<&'m mut [u8], Fault> {
+        write(memory, self.unit, self.port, self.at(surface, y, x), self.cube.atoms().span(atoms))
+    }
+
     fn at(&self, surface: usize, y: usize, x: usize) -> u64 {
         self.address.wrapping_add(self.cube.atom_offset(surface as u32, y as u32, x as u32))
     }

@@ -19,6 +19,7 @@ use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::Precision;
 use nvdla_uapi::reg::{cdp, cdp_rdma, Block};
 
+use crate::conv::Isa;
 use crate::cube::Placed;
 use crate::lut::cdp::Lookup;
 use crate::lut::{Counters, Tables};
@@ -39,8 +40,8 @@ const REACH: usize = 4;
 pub struct State {
     /// The lookup tables.
     pub tables: Tables,
-    /// Answers of the last lookup of int8.
-    cache: fast::int8::Cache,
+    /// What the last lookup was made into.
+    memo: fast::Memo,
 }
 
 /// `(value - offset) * scale / 2^shift`, rounded and limited.
@@ -190,8 +191,20 @@ pub fn run(
     registers: &Registers,
     memory: &mut dyn Memory,
 ) -> Result<Done<()>, Stop> {
+    run_with(Isa::best(), state, config, rdma, registers, memory)
+}
+
+/// As [`run`], with an instruction set that this machine has.
+fn run_with(
+    isa: Isa,
+    state: &mut State,
+    config: &Config,
+    rdma: &Registers,
+    registers: &Registers,
+    memory: &mut dyn Memory,
+) -> Result<Done<()>, Stop> {
     let operation = Operation::new(config, rdma, registers)?;
-    let counts = fast::normalise(&operation, state, memory)?;
+    let counts = fast::normalise(isa, &operation, state, memory)?;
     Ok(done(counts))
 }
 

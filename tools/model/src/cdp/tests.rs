@@ -10,6 +10,33 @@ use crate::testing::{noise, set, Bytes};
 
 const BASE: u64 = 0x1000;
 
+/// What the tables hold.
+#[derive(Clone, Copy, Debug)]
+enum Entries {
+    /// Any bits.
+    Noise,
+    /// Numbers that fall slowly, as factors of local response normalisation do.
+    Falling,
+    /// Finite numbers of both signs, some of them zero.
+    Signs,
+}
+
+impl Entries {
+    /// Entry number `at`, from random bits.
+    fn entry(self, precision: Precision, at: usize, bits: u16) -> u16 {
+        let half = precision == Precision::Fp16;
+        match self {
+            Self::Noise => bits,
+            // From two, or a half, down to a quarter, or a sixteenth.
+            Self::Falling if half => 0x4000 - 11 * at as u16 - (bits & 7),
+            Self::Falling => 0x7f00 - 100 * at as u16 - (bits & 63),
+            Self::Signs if bits & 0x700 == 0 => 0,
+            Self::Signs if half => (bits & 0x8fff) + 0x2000,
+            Self::Signs => bits & 0x80ff,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Case {
     config: &'static Config,
@@ -24,6 +51,7 @@ struct Case {
     info: u32,
     limits: [u32; 8],
     slopes: [u32; 4],
+    entries: Entries,
     input: (u32, u32, u32),
     output: (u32, u32, u32),
     seed: u64,
@@ -52,14 +80,31 @@ fn case() -> impl Strategy<Value = Case> {
         prop::sample::select(LutFunction::ALL),
         any::<u32>(),
         prop_oneof![any::<u32>(), (0u32..20).prop_map(|select| select * 0x1_0101)],
-        prop_oneof![any::<[u32; 8]>(), Just([0; 8]), Just([100, 0, 70_000, 0, 5, 0, 9000, 0])],
-        any::<[u32; 4]>(),
+        prop_oneof![
+            any::<[u32; 8]>(),
+            Just([0; 8]),
+            Just([100, 0, 70_000, 0, 5, 0, 9000, 0]),
+            Just([0x3f80_0000, 0, 0x4700_0000, 0, 0x4000_0000, 0, 0x4600_0000, 0]),
+            Just([0, 0x3f, 70_000, 0, 0x4000_0000, 0x3e, 9000, 0]),
+        ],
+        prop_oneof![any::<[u32; 4]>(), Just([0; 4]), any::<u32>().prop_map(|slope| [slope, 0, 0, slope >> 16])],
+        prop::sample::select(vec![Entries::Noise, Entries::Falling, Entries::Signs]),
     );
-    let converters =
-        ((any::<u32>(), any::<u32>(), 0u32..32), (any::<u32>(), any::<u32>(), prop_oneof![0u32..24, 0u32..64]));
+    let converters = (
+        prop_oneof![
+            (any::<u32>(), any::<u32>(), 0u32..32),
+            (-9i32..9, -9i32..9, 0u32..4).prop_map(|(offset, scale, shift)| (offset as u32, scale as u32, shift)),
+            Just((0, 1, 0))
+        ],
+        prop_oneof![
+            (any::<u32>(), any::<u32>(), prop_oneof![0u32..24, 0u32..64]),
+            (-999i32..999, -9i32..9, 0u32..20).prop_map(|(offset, scale, shift)| (offset as u32, scale as u32, shift)),
+            (8u32..18).prop_map(|shift| (0, 1, shift))
+        ],
+    );
     (shape, table, converters).prop_map(|(shape, table, (input, output))| {
         let ((config, precision), size, window, bypass, flush, seed, mask) = shape;
-        let (function, priorities, info, limits, slopes) = table;
+        let (function, priorities, info, limits, slopes, entries) = table;
         Case {
             config,
             precision,
@@ -72,6 +117,7 @@ fn case() -> impl Strategy<Value = Case> {
             info,
             limits,
             slopes,
+            entries,
             input,
             output,
             seed,
@@ -140,8 +186,9 @@ fn program(case: &Case) -> (State, Registers, Registers, Bytes) {
     let mut state = State::default();
     for (access, entries) in [(1 << 17, 65), (3 << 16, 257)] {
         state.tables.write_access(access);
-        for entry in noise(case.seed ^ u64::from(access), 2 * entries).chunks_exact(2) {
-            state.tables.write_data(u16::from_le_bytes([entry[0], entry[1]]).into());
+        for (at, bits) in noise(case.seed ^ u64::from(access), 2 * entries).chunks_exact(2).enumerate() {
+            let bits = u16::from_le_bytes([bits[0], bits[1]]);
+            state.tables.write_data(case.entries.entry(case.precision, at, bits).into());
         }
     }
     let bytes = noise(case.seed, 2 * size).into_iter().map(|byte| byte & case.mask).collect();
@@ -153,11 +200,15 @@ proptest! {
 
     #[test]
     fn the_fast_implementation_gives_the_reference_s_bytes(case in case()) {
-        let (mut state, rdma, registers, mut memory) = program(&case);
+        let (mut state, rdma, registers, memory) = program(&case);
         let mut expected = memory.clone();
-        let done = run(&mut state, case.config, &rdma, &registers, &mut memory);
-        prop_assert!(done.is_ok(), "{:?}", done);
-        prop_assert_eq!(done, reference::run(&mut state, case.config, &rdma, &registers, &mut expected));
-        prop_assert!(memory == expected);
+        let right = reference::run(&mut state, case.config, &rdma, &registers, &mut expected);
+        for isa in Isa::available() {
+            let mut memory = memory.clone();
+            let done = run_with(isa, &mut state, case.config, &rdma, &registers, &mut memory);
+            prop_assert!(done.is_ok(), "{:?}", done);
+            prop_assert_eq!(&done, &right, "{}", isa.name());
+            prop_assert!(memory == expected, "{}", isa.name());
+        }
     }
 }

@@ -7,6 +7,9 @@
 //! sums, a fraction of 16 bits, results in fp17.
 //! Source: register manual (CDP `S_LUT_*`), the hardware project's C-model (`cmod/cdp`, `cmod/hls_wrapper`).
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod avx512;
+pub(crate) mod regions;
 pub(crate) mod vector;
 
 use nvdla_uapi::reg::cdp as reg;
@@ -115,41 +118,46 @@ impl Lookup {
 
     /// Integer processing: the factor for `sum`.
     pub fn int(&self, tables: &Tables, sum: i64, counters: &mut Counters) -> i16 {
+        let (le, lo) = self.both_int(tables, sum);
+        match self.pick(le.position, lo.position, counters) {
+            LutTable::Le => le.value,
+            LutTable::Lo => lo.value,
+        }
+    }
+
+    fn both_int(&self, tables: &Tables, sum: i64) -> (Answer<i16>, Answer<i16>) {
         let le = match self.function {
             LutFunction::Exponent => self.exponent_int(tables.le(), sum),
             LutFunction::Linear => linear_int(&self.le, tables.le(), sum),
         };
-        let lo = linear_int(&self.lo, tables.lo(), sum);
-        match self.pick(le.position, lo.position, counters) {
-            LutTable::Le => le.value,
-            LutTable::Lo => lo.value,
-        }
+        (le, linear_int(&self.lo, tables.lo(), sum))
     }
 
     /// fp16 processing: the factor for `sum`, an fp32; the answer is an fp17.
     pub fn float(&self, tables: &Tables, sum: u32, counters: &mut Counters) -> u32 {
-        let exponent = match self.function {
-            LutFunction::Exponent => Some(self.index_offset),
-            LutFunction::Linear => None,
-        };
-        let le = table_float(&self.le, tables.le(), sum, exponent);
-        let lo = table_float(&self.lo, tables.lo(), sum, None);
+        let (le, lo) = self.both_float(tables, sum);
         match self.pick(le.position, lo.position, counters) {
             LutTable::Le => le.value,
             LutTable::Lo => lo.value,
         }
     }
 
+    fn both_float(&self, tables: &Tables, sum: u32) -> (Answer<u32>, Answer<u32>) {
+        let exponent = match self.function {
+            LutFunction::Exponent => Some(self.index_offset),
+            LutFunction::Linear => None,
+        };
+        (table_float(&self.le, tables.le(), sum, exponent), table_float(&self.lo, tables.lo(), sum, None))
+    }
+
     /// Chooses a table. CDP counts each value once.
     fn pick(&self, le: Position, lo: Position, counters: &mut Counters) -> LutTable {
-        let counter = match (le, lo) {
-            (Position::Under, Position::Under) => &mut counters.under,
-            (Position::Over, Position::Over) => &mut counters.over,
-            _ => match (le.is_hit(), lo.is_hit()) {
-                (true, false) => &mut counters.le_hit,
-                (false, true) => &mut counters.lo_hit,
-                _ => &mut counters.hybrid,
-            },
+        let counter = match regions::class(le, lo) {
+            0 => &mut counters.under,
+            1 => &mut counters.over,
+            2 => &mut counters.hybrid,
+            3 => &mut counters.le_hit,
+            _ => &mut counters.lo_hit,
         };
         *counter = counter.wrapping_add(1);
         self.priorities.choose(le, lo)

@@ -5,12 +5,14 @@
 //! Positions with a NaN or an infinity go through the reference; elements whose lookup [`Floats`] does not have, or whose
 //! product comes near the ends of fp17's range, through the bit-level functions.
 
-use super::super::reference::{self, outside};
-use super::super::{Counts, Operation, REACH};
-use super::{counters, Position};
-use crate::lut::cdp::vector::{outside as uncertain, round, Floats, CLASSES, WIDTH};
-use crate::lut::Tables;
-use crate::num::convert::{fp16_to_fp17, fp17_to_fp16};
+use super::super::{reference, Counts, Operation, REACH};
+use super::rows::Rows;
+use super::strips::{Engine, Rooms};
+use super::{counters, Isa};
+use crate::lut::cdp::vector::float::{outside as uncertain, round, Floats};
+use crate::lut::cdp::vector::{CLASSES, WIDTH};
+use crate::lut::{Counters, Tables};
+use crate::num::convert::{fp16_to_fp17, fp17_to_fp16, fp17_to_fp32};
 use crate::num::{plain, Fp16, Fp17};
 
 vectorised! {
@@ -19,7 +21,7 @@ vectorised! {
     ///
     /// The squares of fp17 numbers and sums of nine of them are far from the ends of fp32's range, where the hardware's
     /// arithmetic differs from the processor's.
-    fn windows_half(reach: usize, values: &[f32], squares: &mut [f32], sums: &mut [f32]) {
+    fn windows(reach: usize, values: &[f32], squares: &mut [f32], sums: &mut [f32]) {
         for (square, &value) in squares.iter_mut().zip(values) {
             *square = value * value;
         }
@@ -39,17 +41,35 @@ vectorised! {
 }
 
 vectorised! {
-    /// Widens an atom's elements; true if one is infinite or NaN.
-    fn widen(atom: &[u8], flush: bool, raw: &mut [i32], values: &mut [f32], special: &mut bool) {
+    /// Takes atoms of `N` elements, without NaN where `flush` is set.
+    fn take(rows: Rows, surface: usize, flush: bool, atoms: &[u8], raw: &mut [u16]) {
+        #[inline(always)]
+        fn all<const N: usize>(rows: Rows, surface: usize, flush: bool, atoms: &[u8], raw: &mut [u16]) {
+            let atoms = atoms.as_chunks::<2>().0.as_chunks::<N>().0;
+            for (raw, atom) in rows.surface_mut(raw, surface).zip(atoms) {
+                for (raw, &bytes) in raw.iter_mut().zip(atom) {
+                    let bits = u16::from_le_bytes(bytes);
+                    *raw = if flush & (bits & 0x7fff > 0x7c00) { 0 } else { bits };
+                }
+            }
+        }
+        match rows.atoms.elements() {
+            16 => all::<16>(rows, surface, flush, atoms, raw),
+            8 => all::<8>(rows, surface, flush, atoms, raw),
+            _ => all::<4>(rows, surface, flush, atoms, raw),
+        }
+    }
+}
+
+vectorised! {
+    /// Widens elements; true if one is infinite or NaN.
+    fn widen(raw: &[u16], values: &mut [f32], special: &mut bool) {
         let mut found = false;
-        for ((raw, value), bytes) in raw.iter_mut().zip(values).zip(atom.as_chunks::<2>().0) {
-            let bits = u16::from_le_bytes(*bytes);
-            let bits = if flush & (bits & 0x7fff > 0x7c00) { 0 } else { bits };
+        for (value, &bits) in values.iter_mut().zip(raw) {
             found |= bits & 0x7c00 == 0x7c00;
-            *raw = bits.into();
             *value = f32::from_bits(plain::widen_finite(bits));
         }
-        *special |= found;
+        *special = found;
     }
 }
 
@@ -103,102 +123,244 @@ vectorised! {
     }
 }
 
-/// The lookup for vectors, where the registers allow it.
-pub(super) fn lookup(operation: &Operation, tables: &Tables) -> Option<(Box<Floats>, bool)> {
-    Floats::new(&operation.lookup, tables).map(|(floats, exponent)| (Box::new(floats), exponent))
+/// What belongs to a lookup, and memory.
+#[derive(Debug, Default)]
+pub(super) struct Memo {
+    lookup: Option<Option<(Box<Floats>, bool)>>,
+    #[cfg(target_arch = "x86_64")]
+    vectors: Option<Option<crate::lut::cdp::avx512::float::Floats>>,
+    rooms: Rooms<Room>,
 }
 
-pub(super) struct Half<'o> {
-    operation: &'o Operation,
-    tables: &'o Tables,
-    lookup: Option<&'o (Box<Floats>, bool)>,
-    /// The elements, NaN flushed where that is asked for.
-    raw: Vec<i32>,
-    values: Vec<f32>,
-    squares: Vec<f32>,
-    sums: Vec<f32>,
-    results: Vec<u16>,
-    odd: Vec<bool>,
-    classes: [u32; CLASSES],
-    counts: Counts,
-}
+impl Memo {
+    pub(super) fn forget(&mut self) {
+        self.lookup = None;
+        #[cfg(target_arch = "x86_64")]
+        {
+            self.vectors = None;
+        }
+    }
 
-impl<'o> Half<'o> {
-    pub(super) fn new(operation: &'o Operation, tables: &'o Tables, lookup: Option<&'o (Box<Floats>, bool)>) -> Self {
-        let count = operation.elements;
-        Self {
+    pub(super) fn engine<'m>(
+        &'m mut self,
+        isa: Isa,
+        operation: &'m Operation,
+        tables: &'m Tables,
+    ) -> (Half<'m>, &'m mut Rooms<Room>) {
+        #[cfg(target_arch = "x86_64")]
+        let vectors = {
+            use crate::lut::cdp::avx512::float::Floats;
+            let new = || Floats::new(&operation.lookup, tables, operation.reach.is_some());
+            self.vectors.get_or_insert_with(new).as_ref().filter(|_| isa == Isa::Avx512)
+        };
+        let new = || Floats::new(&operation.lookup, tables).map(|(floats, exponent)| (Box::new(floats), exponent));
+        let lookup = self.lookup.get_or_insert_with(new).as_ref();
+        let engine = Half {
+            isa,
             operation,
             tables,
             lookup,
-            raw: vec![outside(operation); count + 2 * REACH],
-            values: vec![0.0; count + 2 * REACH],
-            squares: vec![0.0; count + 2 * REACH],
-            sums: vec![0.0; count],
-            results: vec![0; count],
-            odd: vec![true; count],
-            classes: [0; CLASSES],
-            counts: Counts::default(),
-        }
-    }
-
-    /// The result at `channel` where no NaN is near.
-    fn result(&mut self, channel: usize) -> u16 {
-        let operation = self.operation;
-        let value = fp16_to_fp17(self.raw[REACH + channel] as u16);
-        let factor = operation.lookup.float(self.tables, self.sums[channel].to_bits(), &mut self.counts.lut);
-        let product = if operation.skip_multiply { factor } else { Fp17::mul(value, factor) };
-        let result = fp17_to_fp16(product);
-        self.counts.nans += u32::from(Fp16::is_nan(result.into()));
-        result
+            #[cfg(target_arch = "x86_64")]
+            vectors,
+        };
+        (engine, &mut self.rooms)
     }
 }
 
-impl Position for Half<'_> {
-    const BYTES: usize = 2;
+/// What a thread works in: elements, values and squares are rows with margins, sums and factors have none.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    /// The elements, NaN flushed where that is asked for.
+    raw: Vec<u16>,
+    values: Vec<f32>,
+    squares: Vec<f32>,
+    sums: Vec<f32>,
+    factors: Vec<f32>,
+    results: Vec<u16>,
+    odd: Vec<bool>,
+}
 
-    fn normalise(&mut self, atoms: &mut [&mut [u8]]) {
-        let operation = self.operation;
-        let lanes = operation.lanes;
-        let count = operation.elements;
-        let mut special = false;
-        let raw = self.raw[REACH..].chunks_exact_mut(lanes);
-        for ((raw, values), atom) in raw.zip(self.values[REACH..].chunks_exact_mut(lanes)).zip(atoms.iter()) {
-            widen(atom, operation.flush_nan, raw, values, &mut special);
-        }
-        self.raw[REACH + operation.channels..].fill(outside(operation));
-        self.values[REACH + operation.channels..].fill(0.0);
-        if special {
-            for channel in 0..count {
-                let window = &self.raw[channel..][..=2 * REACH];
-                self.results[channel] = reference::fp16(operation, self.tables, window, &mut self.counts);
-            }
-        } else {
-            match operation.reach {
-                Some(reach) => windows_half(reach, &self.values, &mut self.squares, &mut self.sums),
-                None => self.sums.copy_from_slice(&self.values[REACH..REACH + count]),
-            }
-            if let Some((lookup, exponent)) = self.lookup {
-                let values = &self.values[REACH..REACH + count];
-                let (results_of, odd) = (&mut self.results, &mut self.odd);
-                let skip = operation.skip_multiply;
-                results(lookup, *exponent, skip, (&self.sums, values), results_of, odd, &mut self.classes);
-            }
-            for channel in 0..count {
-                if self.odd[channel] {
-                    self.results[channel] = self.result(channel);
-                }
-            }
-        }
-        for (atom, results) in atoms.iter_mut().zip(self.results.chunks_exact(lanes)) {
-            for (bytes, result) in atom.chunks_exact_mut(2).zip(results) {
-                bytes.copy_from_slice(&result.to_le_bytes());
-            }
+/// An operation of fp16.
+pub(super) struct Half<'o> {
+    isa: Isa,
+    operation: &'o Operation,
+    tables: &'o Tables,
+    lookup: Option<&'o (Box<Floats>, bool)>,
+    #[cfg(target_arch = "x86_64")]
+    vectors: Option<&'o crate::lut::cdp::avx512::float::Floats>,
+}
+
+impl Half<'_> {
+    /// A position with a NaN or an infinity; `around` has its elements and [`REACH`] before.
+    fn special(&self, rows: Rows, around: &[u16], into: &mut [u8], counts: &mut Counts) {
+        let pairs = into.as_chunks_mut::<2>().0;
+        for (bytes, window) in pairs.iter_mut().zip(around.windows(2 * REACH + 1)).take(rows.elements) {
+            let mut wide = [0; 2 * REACH + 1];
+            wide.iter_mut().zip(window).for_each(|(wide, &bits)| *wide = bits.into());
+            *bytes = reference::fp16(self.operation, self.tables, &wide, counts).to_le_bytes();
         }
     }
 
-    fn counts(&self) -> Counts {
-        let mut counts = self.counts;
-        counts.lut += counters(self.classes);
+    /// The result where no NaN is near.
+    fn result(&self, value: u16, sum: f32, counts: &mut Counts) -> u16 {
+        let factor = self.operation.lookup.float(self.tables, sum.to_bits(), &mut counts.lut);
+        let value = fp16_to_fp17(value);
+        let result = fp17_to_fp16(if self.operation.skip_multiply { factor } else { Fp17::mul(value, factor) });
+        counts.nans += u32::from(Fp16::is_nan(result.into()));
+        result
+    }
+
+    /// A position of finite numbers; `values` has [`REACH`] before them.
+    fn finite(
+        &self,
+        room: &mut One,
+        rows: Rows,
+        (raw, values): (&[u16], &[f32]),
+        into: &mut [u8],
+        counts: &mut Counts,
+    ) {
+        let One { squares, sums, results, odd } = room;
+        let steps = rows.steps();
+        let (sums, results, odd) = (&mut sums[..steps], &mut results[..steps], &mut odd[..steps]);
+        match self.operation.reach {
+            Some(reach) => windows(self.isa, reach, values, squares, sums),
+            None => sums.copy_from_slice(&values[REACH..][..steps]),
+        }
+        let (sums, values) = (&sums[..rows.elements], &values[REACH..]);
+        odd.fill(true);
+        if let Some((lookup, exponent)) = self.lookup {
+            let skip = self.operation.skip_multiply;
+            let mut classes = [0; CLASSES];
+            self::results(self.isa, lookup, *exponent, skip, (sums, values), results, odd, &mut classes);
+            counts.lut += counters(classes);
+        }
+        let pairs = into.as_chunks_mut::<2>().0.iter_mut();
+        for ((((bytes, &result), &odd), &sum), &raw) in pairs.zip(&*results).zip(&*odd).zip(sums).zip(&raw[REACH..]) {
+            let result = if odd { self.result(raw, sum, counts) } else { result };
+            *bytes = result.to_le_bytes();
+        }
+    }
+}
+
+/// A [`Room`]'s parts for one row.
+struct One<'r> {
+    squares: &'r mut [f32],
+    sums: &'r mut [f32],
+    results: &'r mut [u16],
+    odd: &'r mut [bool],
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Half<'_> {
+    /// Some rows of finite numbers.
+    fn vectors(
+        &self,
+        vectors: &crate::lut::cdp::avx512::float::Floats,
+        room: &mut Room,
+        rows: Rows,
+        [first, count]: [usize; 2],
+        into: &mut [u8],
+    ) -> Counts {
+        use super::avx512::half;
+        use crate::lut::cdp::avx512::Row;
+        let Operation { reach, skip_multiply, ref lookup, .. } = *self.operation;
+        let steps = rows.steps();
+        let Room { values, squares, sums, factors, .. } = room;
+        let (sums, factors) = (&mut sums[..count * steps], &mut factors[..count * steps]);
+        let mut classes = [0; CLASSES];
+        let row = Row { steps, elements: rows.elements, is_interleaved: false };
+        let other =
+            |sum: f32| f32::from_bits(fp17_to_fp32(lookup.float(self.tables, sum.to_bits(), &mut Counters::default())));
+        let values = || rows.inner(values).skip(first);
+        // SAFETY: `vectors` are there where the processor has what `Isa::Avx512` stands for.
+        unsafe {
+            if let Some(reach) = reach {
+                for (squares, sums) in rows.around(squares).skip(first).zip(sums.chunks_exact_mut(steps)) {
+                    half::sums(reach, squares, sums);
+                }
+            } else {
+                values().zip(sums.chunks_exact_mut(steps)).for_each(|(values, sums)| sums.copy_from_slice(values));
+            }
+            vectors.factors(sums, row, factors, &mut classes, other);
+            let parts = factors.chunks_exact(steps).zip(values()).zip(into.chunks_exact_mut(2 * steps).skip(first));
+            for ((factors, values), into) in parts {
+                half::results(skip_multiply, factors, values, into);
+            }
+        }
+        Counts { lut: counters(classes), saturated: 0, nans: 0 }
+    }
+
+    /// All rows.
+    fn all_vectors(
+        &self,
+        vectors: &crate::lut::cdp::avx512::float::Floats,
+        room: &mut Room,
+        rows: Rows,
+        into: &mut [u8],
+    ) -> Counts {
+        use super::avx512::half;
+        // SAFETY: as in `vectors`.
+        let special = unsafe {
+            let special = half::widen(&room.raw, &mut room.values);
+            if self.operation.reach.is_some() {
+                half::squares(&room.values, &mut room.squares);
+            }
+            special
+        };
+        if !special {
+            return self.vectors(vectors, room, rows, [0, rows.count], into);
+        }
+        let mut counts = Counts::default();
+        let steps = rows.steps();
+        for number in 0..rows.count {
+            let raw = rows.around(&room.raw).nth(number).unwrap_or_default();
+            if raw.iter().any(|bits| bits & 0x7c00 == 0x7c00) {
+                self.special(rows, raw, &mut into[2 * number * steps..][..2 * steps], &mut counts);
+            } else {
+                counts += self.vectors(vectors, room, rows, [number, 1], into);
+            }
+        }
+        counts
+    }
+}
+
+impl Engine for Half<'_> {
+    const BYTES: usize = 2;
+    type Room = Room;
+
+    fn prepare(&self, room: &mut Room, rows: Rows) {
+        rows.clear(&mut room.raw);
+        rows.clear(&mut room.values);
+        rows.clear(&mut room.squares);
+        rows.reserve(&mut room.sums);
+        rows.reserve(&mut room.factors);
+        room.results.resize(rows.steps(), 0);
+        room.odd.resize(rows.steps(), true);
+    }
+
+    fn load(&self, room: &mut Room, rows: Rows, surface: usize, atoms: &[u8]) {
+        take(self.isa, rows, surface, self.operation.flush_nan, atoms, &mut room.raw);
+    }
+
+    fn normalise(&self, room: &mut Room, rows: Rows, into: &mut [u8]) -> Counts {
+        rows.blank(&mut room.raw);
+        #[cfg(target_arch = "x86_64")]
+        if let Some(vectors) = self.vectors {
+            return self.all_vectors(vectors, room, rows, into);
+        }
+        let mut counts = Counts::default();
+        let Room { raw, values, squares, sums, results, odd, .. } = room;
+        let mut one = One { squares, sums, results, odd };
+        for (raw, into) in rows.around(raw).zip(into.chunks_exact_mut(2 * rows.steps())) {
+            let values = &mut values[..raw.len()];
+            let mut special = false;
+            widen(self.isa, raw, values, &mut special);
+            if special {
+                self.special(rows, raw, into, &mut counts);
+            } else {
+                self.finite(&mut one, rows, (raw, values), into, &mut counts);
+            }
+        }
         counts
     }
 }

@@ -2,50 +2,103 @@
 
 //! int16.
 
-use super::super::reference::outside;
-use super::super::{Converter, Counts, Operation, REACH};
-use super::{convert_output, counters, half, Output, Position};
-use crate::lut::cdp::vector::{Ints, CLASSES, WIDTH};
+use super::super::{Counts, Operation, REACH};
+use super::integer::{self, Output};
+use super::rows::Rows;
+use super::strips::{Engine, Rooms};
+use super::{counters, Isa};
+use crate::lut::cdp::vector::int::Ints;
+use crate::lut::cdp::vector::{CLASSES, WIDTH};
 use crate::lut::{Counters, Tables};
 
-vectorised! {
-    /// The input converter of int16, in place; values have 17 bits and a product 33.
-    fn convert16(converter: &Converter, values: &mut [i64]) {
-        let (offset, scale, shift) = (i64::from(converter.offset), i64::from(converter.scale), converter.shift);
-        let half = half(shift) as u64;
-        for value in values {
-            let scaled = (*value).wrapping_sub(offset).wrapping_mul(scale);
-            let rounded = (scaled.unsigned_abs().wrapping_add(half) >> shift) as i64;
-            let rounded = if scaled < 0 { rounded.wrapping_neg() } else { rounded };
-            *value = rounded.clamp(-65_536, 65_535);
+/// Nine squares of 17 bits.
+#[cfg(target_arch = "x86_64")]
+const LARGEST: i64 = 9 << 32;
+/// Single values, which the table's argument is where nothing is squared.
+#[cfg(target_arch = "x86_64")]
+const SINGLE: [i64; 2] = [-(1 << 16), (1 << 16) - 1];
+
+/// What belongs to a lookup, and memory.
+#[derive(Debug, Default)]
+pub(super) struct Memo {
+    lookup: Option<Option<(Box<Ints>, bool)>>,
+    #[cfg(target_arch = "x86_64")]
+    vectors: Option<Option<crate::lut::cdp::avx512::int::Ints<f64>>>,
+    rooms: Rooms<Room>,
+}
+
+impl Memo {
+    pub(super) fn forget(&mut self) {
+        self.lookup = None;
+        #[cfg(target_arch = "x86_64")]
+        {
+            self.vectors = None;
         }
+    }
+
+    pub(super) fn engine<'m>(
+        &'m mut self,
+        isa: Isa,
+        operation: &'m Operation,
+        tables: &'m Tables,
+    ) -> (Int16<'m>, &'m mut Rooms<Room>) {
+        let convert = !integer::is_identity(&operation.input);
+        let largest = match (operation.skip_multiply, convert) {
+            (true, _) => 1 << 15,
+            (false, false) => 1 << (15 + 15),
+            (false, true) => 1 << (15 + 16),
+        };
+        let output = Output::new(operation.output, 16, largest);
+        #[cfg(target_arch = "x86_64")]
+        let vectors = {
+            let ends = if operation.reach.is_some() { [0, LARGEST] } else { SINGLE };
+            let new = || crate::lut::cdp::avx512::int::Ints::wide(&operation.lookup, tables, ends);
+            self.vectors.get_or_insert_with(new).as_ref().filter(|_| isa == Isa::Avx512)
+        };
+        let new = || Ints::new(&operation.lookup, tables).map(|(ints, exponent)| (Box::new(ints), exponent));
+        let lookup = self.lookup.get_or_insert_with(new).as_ref();
+        let engine = Int16 {
+            isa,
+            operation,
+            tables,
+            lookup,
+            convert,
+            output,
+            #[cfg(target_arch = "x86_64")]
+            vectors,
+        };
+        (engine, &mut self.rooms)
     }
 }
 
 vectorised! {
-    /// The sums of `2 * reach + 1` squares around each value but the first and last [`REACH`].
-    fn windows16(reach: usize, values: &[i64], squares: &mut [i64], sums: &mut [i64]) {
-        for (square, &value) in squares.iter_mut().zip(values) {
-            *square = value.wrapping_mul(value);
-        }
-        sums.copy_from_slice(&squares[REACH..][..sums.len()]);
-        for distance in 1..=reach {
-            let (before, after) = (&squares[REACH - distance..], &squares[REACH + distance..]);
-            for ((sum, &before), &after) in sums.iter_mut().zip(before).zip(after) {
-                *sum = sum.wrapping_add(before.wrapping_add(after));
+    /// Widens atoms of `N` elements.
+    fn widen(rows: Rows, surface: usize, atoms: &[u8], values: &mut [i32]) {
+        #[inline(always)]
+        fn all<const N: usize>(rows: Rows, surface: usize, atoms: &[u8], values: &mut [i32]) {
+            let atoms = atoms.as_chunks::<2>().0.as_chunks::<N>().0;
+            for (values, atom) in rows.surface_mut(values, surface).zip(atoms) {
+                for (value, &bytes) in values.iter_mut().zip(atom) {
+                    *value = i16::from_le_bytes(bytes).into();
+                }
             }
+        }
+        match rows.atoms.elements() {
+            16 => all::<16>(rows, surface, atoms, values),
+            8 => all::<8>(rows, surface, atoms, values),
+            _ => all::<4>(rows, surface, atoms, values),
         }
     }
 }
 
 vectorised! {
     /// The factors of all sums; those that [`Ints`] does not have are marked.
-    fn factors(lookup: &Ints, exponent: bool, sums: &[i64], factors: &mut [i64], odd: &mut [bool], counts: &mut [u32; CLASSES]) {
+    fn factors(lookup: &Ints, exponent: bool, sums: &[i64], factors: &mut [i16], odd: &mut [bool], counts: &mut [u32; CLASSES]) {
         #[inline(always)]
         fn all<const EXPONENT: bool>(
             lookup: &Ints,
             sums: &[i64],
-            factors: &mut [i64],
+            factors: &mut [i16],
             odd: &mut [bool],
             counts: &mut [u32; CLASSES],
         ) {
@@ -57,7 +110,8 @@ vectorised! {
                     let counts = |i: usize| u32::from((answers.classes[i] == class as u32) & !answers.odd[i]);
                     *count += (0..WIDTH).map(counts).sum::<u32>();
                 }
-                (*factors, *odd) = (answers.factors, answers.odd);
+                *factors = answers.factors.map(|factor| factor as i16);
+                *odd = answers.odd;
             }
             for (count, class) in counts.iter_mut().zip(classes) {
                 *count = count.wrapping_add(class);
@@ -71,88 +125,154 @@ vectorised! {
     }
 }
 
-/// The lookup for vectors, where the registers allow it.
-pub(super) fn lookup(operation: &Operation, tables: &Tables) -> Option<(Box<Ints>, bool)> {
-    Ints::new(&operation.lookup, tables).map(|(ints, exponent)| (Box::new(ints), exponent))
+/// What a thread works in: values are rows with margins, factors have none, the rest is for one row but for sums and
+/// squares of fp64.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    values: Vec<i32>,
+    factors: Vec<i16>,
+    #[cfg(target_arch = "x86_64")]
+    float_squares: Vec<f64>,
+    #[cfg(target_arch = "x86_64")]
+    float_sums: Vec<f64>,
+    narrow: Vec<i32>,
+    wide: Vec<i64>,
+    squares: Vec<i64>,
+    sums: Vec<i64>,
+    odd: Vec<bool>,
 }
 
+/// An operation of int16.
 pub(super) struct Int16<'o> {
+    isa: Isa,
     operation: &'o Operation,
     tables: &'o Tables,
     lookup: Option<&'o (Box<Ints>, bool)>,
-    counters: Counters,
-    classes: [u32; CLASSES],
-    values: Vec<i64>,
-    squares: Vec<i64>,
-    sums: Vec<i64>,
-    products: Vec<i64>,
-    odd: Vec<bool>,
+    /// The input converter does something.
+    convert: bool,
     output: Output,
-    saturated: u32,
+    #[cfg(target_arch = "x86_64")]
+    vectors: Option<&'o crate::lut::cdp::avx512::int::Ints<f64>>,
 }
 
-impl<'o> Int16<'o> {
-    pub(super) fn new(operation: &'o Operation, tables: &'o Tables, lookup: Option<&'o (Box<Ints>, bool)>) -> Self {
-        let count = operation.elements;
-        Self {
-            operation,
-            tables,
-            lookup,
-            counters: Counters::default(),
-            classes: [0; CLASSES],
-            values: vec![0; count + 2 * REACH],
-            squares: vec![0; count + 2 * REACH],
-            sums: vec![0; count],
-            products: vec![0; count],
-            odd: vec![true; count],
-            output: Output::new(operation.output, 16),
-            saturated: 0,
+impl Int16<'_> {
+    /// The input converter, for all rows.
+    fn convert(&self, room: &mut Room, rows: Rows) {
+        let Room { values, wide, .. } = room;
+        // What lies behind a row stays zero.
+        let (wide, elements) = (&mut wide[..rows.elements], rows.elements);
+        for values in rows.inner_mut(values).map(|row| &mut row[..elements]) {
+            integer::widen(self.isa, values, wide);
+            integer::convert_input(self.isa, &self.operation.input, 17, wide);
+            integer::narrow(self.isa, wide, values);
         }
+    }
+
+    /// The factors of all rows.
+    fn look_up(&self, room: &mut Room, rows: Rows) -> Counters {
+        let Room { values, factors, wide, squares, sums, odd, .. } = room;
+        let steps = rows.steps();
+        let factors = &mut factors[..rows.count * steps];
+        let Operation { reach, ref lookup, .. } = *self.operation;
+        #[cfg(target_arch = "x86_64")]
+        if let Some(vectors) = self.vectors {
+            use super::avx512::int16;
+            use crate::lut::cdp::avx512::Row;
+            let (squares, sums) = (&mut room.float_squares, &mut room.float_sums[..rows.count * steps]);
+            let mut classes = [0; CLASSES];
+            let row = Row { steps, elements: rows.elements, is_interleaved: false };
+            let other = |sum| lookup.int(self.tables, sum, &mut Counters::default());
+            // SAFETY: `vectors` are there where the processor has what `Isa::Avx512` stands for.
+            unsafe {
+                if let Some(reach) = reach {
+                    int16::squares(values, squares);
+                    for (squares, sums) in rows.around(squares).zip(sums.chunks_exact_mut(steps)) {
+                        int16::sums(reach, squares, sums);
+                    }
+                } else {
+                    for (values, sums) in rows.inner(values).zip(sums.chunks_exact_mut(steps)) {
+                        int16::singles(values, sums);
+                    }
+                }
+                vectors.factors(sums, row, factors, &mut classes, other);
+            }
+            return counters(classes);
+        }
+        let (mut classes, mut counts) = ([0; CLASSES], Counters::default());
+        for (values, factors) in rows.around(values).zip(factors.chunks_exact_mut(steps)) {
+            integer::widen(self.isa, values, wide);
+            match reach {
+                Some(reach) => integer::windows(self.isa, reach, wide, squares, sums),
+                None => sums.copy_from_slice(&wide[REACH..][..steps]),
+            }
+            let (sums, factors) = (&sums[..rows.elements], &mut factors[..rows.elements]);
+            odd.fill(true);
+            if let Some((lookup, exponent)) = self.lookup {
+                self::factors(self.isa, lookup, *exponent, sums, factors, odd, &mut classes);
+            }
+            for ((factor, &sum), &odd) in factors.iter_mut().zip(sums).zip(odd.iter()) {
+                if odd {
+                    *factor = lookup.int(self.tables, sum, &mut counts);
+                }
+            }
+        }
+        counts += counters(classes);
+        counts
+    }
+
+    /// The results of all rows.
+    fn results(&self, room: &mut Room, rows: Rows, into: &mut [u8]) -> u32 {
+        let Room { values, factors, narrow, wide, squares, .. } = room;
+        let steps = rows.steps();
+        let mut saturated = 0;
+        let skip = self.operation.skip_multiply;
+        let factors = factors.chunks_exact(steps);
+        for ((values, factors), into) in rows.inner(values).zip(factors).zip(into.chunks_exact_mut(2 * steps)) {
+            let (values, factors) = (&values[..rows.elements], &factors[..rows.elements]);
+            if self.output.is_narrow {
+                integer::results(self.isa, &self.output, skip, (factors, values), narrow, &mut saturated);
+                integer::to_pairs(self.isa, narrow, into);
+            } else {
+                integer::widen(self.isa, values, wide);
+                integer::results(self.isa, &self.output, skip, (factors, wide), squares, &mut saturated);
+                integer::to_pairs(self.isa, squares, into);
+            }
+        }
+        saturated
     }
 }
 
-impl Position for Int16<'_> {
+impl Engine for Int16<'_> {
     const BYTES: usize = 2;
+    type Room = Room;
 
-    fn normalise(&mut self, atoms: &mut [&mut [u8]]) {
-        let operation = self.operation;
-        let lanes = operation.lanes;
-        self.values[..REACH].fill(outside(operation).into());
-        for (values, atom) in self.values[REACH..].chunks_exact_mut(lanes).zip(atoms.iter()) {
-            for (value, bytes) in values.iter_mut().zip(atom.chunks_exact(2)) {
-                *value = i16::from_le_bytes([bytes[0], bytes[1]]).into();
-            }
+    fn prepare(&self, room: &mut Room, rows: Rows) {
+        rows.clear(&mut room.values);
+        rows.reserve(&mut room.factors);
+        #[cfg(target_arch = "x86_64")]
+        if self.vectors.is_some() {
+            rows.clear(&mut room.float_squares);
+            rows.reserve(&mut room.float_sums);
         }
-        self.values[REACH + operation.channels..].fill(outside(operation).into());
-        convert16(&operation.input, &mut self.values);
-        match operation.reach {
-            Some(reach) => windows16(reach, &self.values, &mut self.squares, &mut self.sums),
-            None => self.sums.copy_from_slice(&self.values[REACH..REACH + operation.elements]),
-        }
-        if let Some((lookup, exponent)) = self.lookup {
-            factors(lookup, *exponent, &self.sums, &mut self.products, &mut self.odd, &mut self.classes);
-        }
-        for ((product, &sum), &odd) in self.products.iter_mut().zip(&self.sums).zip(&self.odd) {
-            if odd {
-                *product = operation.lookup.int(self.tables, sum, &mut self.counters).into();
-            }
-        }
-        if !operation.skip_multiply {
-            for (product, &value) in self.products.iter_mut().zip(&self.values[REACH..]) {
-                *product *= value;
-            }
-        }
-        convert_output(&self.output, &mut self.products, &mut self.saturated);
-        for (products, atom) in self.products.chunks_exact(lanes).zip(atoms) {
-            for (bytes, &product) in atom.chunks_exact_mut(2).zip(products) {
-                bytes.copy_from_slice(&(product as i16).to_le_bytes());
-            }
-        }
+        let around = rows.steps() + 2 * REACH;
+        room.narrow.resize(rows.steps(), 0);
+        room.wide.resize(around, 0);
+        room.squares.resize(around, 0);
+        room.sums.resize(rows.steps(), 0);
+        room.odd.resize(rows.steps(), true);
     }
 
-    fn counts(&self) -> Counts {
-        let mut lut = self.counters;
-        lut += counters(self.classes);
-        Counts { lut, saturated: self.saturated, nans: 0 }
+    fn load(&self, room: &mut Room, rows: Rows, surface: usize, atoms: &[u8]) {
+        widen(self.isa, rows, surface, atoms, &mut room.values);
+    }
+
+    fn normalise(&self, room: &mut Room, rows: Rows, into: &mut [u8]) -> Counts {
+        if self.convert {
+            self.convert(room, rows);
+        }
+        rows.blank(&mut room.values);
+        let lut = self.look_up(room, rows);
+        let saturated = self.results(room, rows, into);
+        Counts { lut, saturated, nans: 0 }
     }
 }

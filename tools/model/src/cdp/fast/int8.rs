@@ -2,34 +2,84 @@
 
 //! int8.
 //!
-//! A lookup's argument has 20 bits at most, so that its answers are kept from the first time that they are asked for: a
+//! A lookup's argument has 20 bits at most, so that answers can be kept from the first time that they are asked for: a
 //! cube has far fewer different sums than elements, and the next inference asks for the same ones.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::super::reference::outside;
-use super::super::{Converter, Counts, Operation, REACH};
-use super::{convert_output, counters, half, Output, Position};
+use super::super::{Counts, Operation};
+use super::integer::{self, Output};
+use super::rows::Rows;
+use super::strips::{Engine, Rooms};
+use super::{counters, Isa};
 use crate::lut::cdp::Lookup;
 use crate::lut::{Counters, Tables};
 
 /// Nine squares of 9 bits.
-const LARGEST: usize = 9 << 16;
+const LARGEST: i64 = 9 << 16;
+/// The smallest single value, which the table's argument is where nothing is squared.
+const SMALLEST: i64 = -256;
+
+/// What belongs to a lookup, and memory.
+#[derive(Debug, Default)]
+pub(super) struct Memo {
+    answers: Answers,
+    #[cfg(target_arch = "x86_64")]
+    vectors: Option<Option<crate::lut::cdp::avx512::int::Ints<i32>>>,
+    rooms: Rooms<Room>,
+}
+
+impl Memo {
+    pub(super) fn forget(&mut self) {
+        self.answers.entries.clear();
+        #[cfg(target_arch = "x86_64")]
+        {
+            self.vectors = None;
+        }
+    }
+
+    pub(super) fn engine<'m>(
+        &'m mut self,
+        isa: Isa,
+        operation: &'m Operation,
+        tables: &'m Tables,
+    ) -> (Int8<'m>, &'m mut Rooms<Room>) {
+        let Self { answers, rooms, .. } = self;
+        let convert = !integer::is_identity(&operation.input);
+        let largest = if operation.skip_multiply { 1 << 15 } else { 1 << (15 + 8) };
+        let output = Output::new(operation.output, 8, largest);
+        #[cfg(target_arch = "x86_64")]
+        let vectors = {
+            let ends = if operation.reach.is_some() { [0, LARGEST] } else { [SMALLEST, -SMALLEST - 1] };
+            let new = || crate::lut::cdp::avx512::int::Ints::narrow(&operation.lookup, tables, ends);
+            self.vectors.get_or_insert_with(new).as_ref().filter(|_| isa == Isa::Avx512)
+        };
+        #[cfg(target_arch = "x86_64")]
+        let is_known = vectors.is_some_and(|vectors| vectors.is_complete());
+        #[cfg(not(target_arch = "x86_64"))]
+        let is_known = false;
+        if !is_known {
+            answers.reserve();
+        }
+        let engine = Int8 {
+            isa,
+            operation,
+            tables,
+            answers,
+            convert,
+            output,
+            #[cfg(target_arch = "x86_64")]
+            vectors,
+        };
+        (engine, rooms)
+    }
+}
 
 /// The answers of one lookup, by its argument.
 #[derive(Debug, Default)]
-pub(in crate::cdp) struct Cache {
-    /// What the answers belong to.
-    of: Option<(Lookup, Tables)>,
+struct Answers {
     /// Zero, or [`KNOWN`] with the counter's place and the factor. Threads that find the same answer store the same.
     entries: Vec<AtomicU32>,
-}
-
-impl Clone for Cache {
-    /// Another device finds its answers itself.
-    fn clone(&self) -> Self {
-        Self::default()
-    }
 }
 
 const KNOWN: u32 = 1 << 31;
@@ -38,160 +88,210 @@ const COUNT_BITS: u32 = 12;
 /// Elements of a chunk: as many as a counter can count.
 const CHUNK: usize = (1 << COUNT_BITS) - 1;
 
-impl Cache {
-    /// The cache for an operation, empty if it was for another lookup.
-    pub(super) fn of(&mut self, operation: &Operation, tables: &Tables) -> &Self {
-        let same = self.of.as_ref().is_some_and(|(lookup, of)| {
-            *lookup == operation.lookup && of.le() == tables.le() && of.lo() == tables.lo()
-        });
-        if !same {
-            self.of = Some((operation.lookup, tables.clone()));
-            self.entries.clear();
-            // Single values, which can be negative, lie behind the sums.
-            self.entries.resize_with(LARGEST + 1 + 512, AtomicU32::default);
-        }
-        self
+impl Answers {
+    fn reserve(&mut self) {
+        self.entries.resize_with((LARGEST - SMALLEST + 1) as usize, AtomicU32::default);
     }
 
-    /// The answer for entry `at`.
     #[inline(always)]
-    fn get(&self, operation: &Operation, tables: &Tables, at: usize) -> u32 {
-        let entry = self.entries[at].load(Ordering::Relaxed);
-        if entry == 0 {
-            self.find(operation, tables, at)
-        } else {
-            entry
+    fn get(&self, lookup: &Lookup, tables: &Tables, sum: i64) -> u32 {
+        match self.entries.get((sum - SMALLEST) as usize).map(|entry| entry.load(Ordering::Relaxed)) {
+            None | Some(0) => self.find(lookup, tables, sum),
+            Some(entry) => entry,
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn find(&self, operation: &Operation, tables: &Tables, at: usize) -> u32 {
-        let sum = if at > LARGEST { at as i64 - (LARGEST as i64 + 1 + 256) } else { at as i64 };
+    fn find(&self, lookup: &Lookup, tables: &Tables, sum: i64) -> u32 {
         let mut counter = Counters::default();
-        let factor = operation.lookup.int(tables, sum, &mut counter);
+        let factor = lookup.int(tables, sum, &mut counter);
         let Counters { under, over, hybrid, le_hit, lo_hit } = counter;
         let which = [under, over, hybrid, le_hit, lo_hit].iter().position(|&count| count != 0).unwrap_or(0);
         let entry = KNOWN | (COUNT_BITS * which as u32) << 16 | u32::from(factor as u16);
-        self.entries[at].store(entry, Ordering::Relaxed);
+        if let Some(place) = self.entries.get((sum - SMALLEST) as usize) {
+            place.store(entry, Ordering::Relaxed);
+        }
         entry
     }
-}
 
-vectorised! {
-    /// The input converter of int8, in place; values have 9 bits and a product 25.
-    fn convert8(converter: &Converter, values: &mut [i32]) {
-        let (offset, scale, shift) = (converter.offset, i32::from(converter.scale), converter.shift);
-        let half = half(shift) as u32;
-        for value in values {
-            let scaled = (*value).wrapping_sub(offset).wrapping_mul(scale);
-            let rounded = (scaled.unsigned_abs().wrapping_add(half) >> shift) as i32;
-            let rounded = if scaled < 0 { rounded.wrapping_neg() } else { rounded };
-            *value = rounded.clamp(-256, 255);
-        }
-    }
-}
-
-vectorised! {
-    /// The sums of `2 * reach + 1` squares around each value but the first and last [`REACH`].
-    fn windows8(reach: usize, values: &[i32], squares: &mut [i32], sums: &mut [i32]) {
-        for (square, &value) in squares.iter_mut().zip(values) {
-            *square = value.wrapping_mul(value);
-        }
-        sums.copy_from_slice(&squares[REACH..][..sums.len()]);
-        for distance in 1..=reach {
-            let (before, after) = (&squares[REACH - distance..], &squares[REACH + distance..]);
-            for ((sum, &before), &after) in sums.iter_mut().zip(before).zip(after) {
-                *sum = sum.wrapping_add(before.wrapping_add(after));
-            }
-        }
-    }
-}
-
-vectorised! {
-    /// Factors times values. The products have 25 bits.
-    fn multiply(factors: &[i32], values: &[i32], skip: bool, products: &mut [i64]) {
-        for ((product, &factor), &value) in products.iter_mut().zip(factors).zip(values) {
-            *product = i64::from(factor.wrapping_mul(if skip { 1 } else { value }));
-        }
-    }
-}
-
-pub(super) struct Int8<'o> {
-    operation: &'o Operation,
-    tables: &'o Tables,
-    cache: &'o Cache,
-    values: Vec<i32>,
-    squares: Vec<i32>,
-    sums: Vec<i32>,
-    factors: Vec<i32>,
-    products: Vec<i64>,
-    output: Output,
-    /// Lookups of each class.
-    classes: [u32; 5],
-    saturated: u32,
-}
-
-impl<'o> Int8<'o> {
-    pub(super) fn new(operation: &'o Operation, tables: &'o Tables, cache: &'o Cache) -> Self {
-        let count = operation.elements;
-        Self {
-            operation,
-            tables,
-            cache,
-            values: vec![0; count + 2 * REACH],
-            squares: vec![0; count + 2 * REACH],
-            sums: vec![0; count],
-            factors: vec![0; count],
-            products: vec![0; count],
-            output: Output::new(operation.output, 8),
-            classes: [0; 5],
-            saturated: 0,
-        }
-    }
-}
-
-impl Position for Int8<'_> {
-    const BYTES: usize = 1;
-
-    fn normalise(&mut self, atoms: &mut [&mut [u8]]) {
-        let operation = self.operation;
-        let lanes = operation.lanes;
-        let count = operation.elements;
-        self.values[..REACH].fill(outside(operation));
-        for (values, atom) in self.values[REACH..].chunks_exact_mut(lanes).zip(atoms.iter()) {
-            values.iter_mut().zip(atom.iter()).for_each(|(value, &byte)| *value = i32::from(byte as i8));
-        }
-        self.values[REACH + operation.channels..].fill(outside(operation));
-        convert8(&operation.input, &mut self.values);
-        match operation.reach {
-            Some(reach) => windows8(reach, &self.values, &mut self.squares, &mut self.sums),
-            None => {
-                for (sum, &value) in self.sums.iter_mut().zip(&self.values[REACH..REACH + count]) {
-                    *sum = value + 256 + 1 + LARGEST as i32;
-                }
-            }
-        }
-        for (factors, sums) in self.factors.chunks_mut(CHUNK).zip(self.sums.chunks(CHUNK)) {
+    /// The factors of sums, of which `elements` count.
+    fn factors(
+        &self,
+        lookup: &Lookup,
+        tables: &Tables,
+        sums: &[i32],
+        elements: usize,
+        factors: &mut [i16],
+        classes: &mut [u32; 5],
+    ) {
+        let (sums, factors) = (&sums[..elements], &mut factors[..elements]);
+        for (factors, sums) in factors.chunks_mut(CHUNK).zip(sums.chunks(CHUNK)) {
             // All counters in one register.
             let mut counts = 0u64;
             for (factor, &sum) in factors.iter_mut().zip(sums) {
-                let entry = self.cache.get(operation, self.tables, sum as usize);
+                let entry = self.get(lookup, tables, sum.into());
                 counts += 1 << ((entry >> 16) & 63);
-                *factor = i32::from(entry as i16);
+                *factor = entry as i16;
             }
-            for (class, count) in self.classes.iter_mut().enumerate() {
+            for (class, count) in classes.iter_mut().enumerate() {
                 *count = count.wrapping_add((counts >> (COUNT_BITS * class as u32)) as u32 & ((1 << COUNT_BITS) - 1));
             }
         }
-        multiply(&self.factors, &self.values[REACH..], operation.skip_multiply, &mut self.products);
-        convert_output(&self.output, &mut self.products, &mut self.saturated);
-        for (products, atom) in self.products.chunks_exact(lanes).zip(atoms) {
-            atom.iter_mut().zip(products).for_each(|(byte, &product)| *byte = product as u8);
+    }
+}
+
+vectorised! {
+    /// Widens atoms of `N` elements.
+    fn widen(rows: Rows, surface: usize, atoms: &[u8], values: &mut [i16]) {
+        #[inline(always)]
+        fn all<const N: usize>(rows: Rows, surface: usize, atoms: &[u8], values: &mut [i16]) {
+            for (values, atom) in rows.surface_mut(values, surface).zip(atoms.as_chunks::<N>().0) {
+                for (value, &byte) in values.iter_mut().zip(atom) {
+                    *value = i16::from(byte as i8);
+                }
+            }
+        }
+        match rows.atoms.elements() {
+            32 => all::<32>(rows, surface, atoms, values),
+            16 => all::<16>(rows, surface, atoms, values),
+            _ => all::<8>(rows, surface, atoms, values),
+        }
+    }
+}
+
+/// What a thread works in: values are rows with margins, sums and factors have none, the rest is for one row.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    values: Vec<i16>,
+    sums: Vec<i32>,
+    factors: Vec<i16>,
+    wide: Vec<i32>,
+    squares: Vec<i32>,
+    products: Vec<i32>,
+    long: Vec<i64>,
+    long_products: Vec<i64>,
+}
+
+/// An operation of int8.
+pub(super) struct Int8<'o> {
+    isa: Isa,
+    operation: &'o Operation,
+    tables: &'o Tables,
+    answers: &'o Answers,
+    /// The input converter does something.
+    convert: bool,
+    output: Output,
+    #[cfg(target_arch = "x86_64")]
+    vectors: Option<&'o crate::lut::cdp::avx512::int::Ints<i32>>,
+}
+
+impl Int8<'_> {
+    /// The input converter, for all rows.
+    fn convert(&self, room: &mut Room, rows: Rows) {
+        let Room { values, wide, .. } = room;
+        // What lies behind a row stays zero.
+        let (wide, elements) = (&mut wide[..rows.elements], rows.elements);
+        for values in rows.inner_mut(values).map(|row| &mut row[..elements]) {
+            integer::widen(self.isa, values, wide);
+            integer::convert_input(self.isa, &self.operation.input, 9, wide);
+            integer::narrow(self.isa, wide, values);
         }
     }
 
-    fn counts(&self) -> Counts {
-        Counts { lut: counters(self.classes), saturated: self.saturated, nans: 0 }
+    /// The factors of all rows.
+    fn look_up(&self, room: &mut Room, rows: Rows) -> [u32; 5] {
+        let operation = self.operation;
+        let mut classes = [0; 5];
+        let Room { values, sums, factors, wide, squares, .. } = room;
+        let steps = rows.steps();
+        let (sums, factors) = (&mut sums[..rows.count * steps], &mut factors[..rows.count * steps]);
+        #[cfg(target_arch = "x86_64")]
+        if let Some(vectors) = self.vectors {
+            use crate::lut::cdp::avx512::Row;
+            for (values, sums) in rows.around(values).zip(sums.chunks_exact_mut(steps)) {
+                // SAFETY: `vectors` are there where the processor has what `Isa::Avx512` stands for.
+                unsafe { super::avx512::int8::sums(operation.reach, values, sums) };
+            }
+            let row = Row { steps, elements: rows.elements, is_interleaved: true };
+            let other = |sum| self.answers.get(&operation.lookup, self.tables, sum) as i16;
+            // SAFETY: as above.
+            unsafe { vectors.factors(sums, row, factors, &mut classes, other) };
+            return classes;
+        }
+        let all = rows.around(values).zip(sums.chunks_exact_mut(steps)).zip(factors.chunks_exact_mut(steps));
+        for ((values, sums), factors) in all {
+            integer::widen(self.isa, values, wide);
+            match operation.reach {
+                Some(reach) => integer::windows(self.isa, reach, wide, squares, sums),
+                None => sums.copy_from_slice(&wide[super::super::REACH..][..steps]),
+            }
+            self.answers.factors(&operation.lookup, self.tables, sums, rows.elements, factors, &mut classes);
+        }
+        classes
+    }
+
+    /// The results of all rows.
+    fn results(&self, room: &mut Room, rows: Rows, into: &mut [u8]) -> u32 {
+        let Room { values, factors, wide, products, long, long_products, .. } = room;
+        let steps = rows.steps();
+        let mut saturated = 0;
+        for ((values, factors), into) in
+            rows.inner(values).zip(factors.chunks_exact(steps)).zip(into.chunks_exact_mut(steps))
+        {
+            #[cfg(target_arch = "x86_64")]
+            if self.output.is_shift() && !self.operation.skip_multiply && self.isa == Isa::Avx512 {
+                let shift = self.output.converter.shift;
+                if super::avx512::int8::shifts(shift) {
+                    // SAFETY: the processor has what `Isa::Avx512` stands for.
+                    saturated += unsafe { super::avx512::int8::results(shift, factors, values, into, rows.elements) };
+                    continue;
+                }
+            }
+            let (values, factors) = (&values[..rows.elements], &factors[..rows.elements]);
+            let skip = self.operation.skip_multiply;
+            if self.output.is_narrow {
+                integer::widen(self.isa, values, wide);
+                integer::results(self.isa, &self.output, skip, (factors, wide), products, &mut saturated);
+                integer::to_bytes(self.isa, products, into);
+            } else {
+                integer::widen(self.isa, values, long);
+                integer::results(self.isa, &self.output, skip, (factors, long), long_products, &mut saturated);
+                integer::to_bytes(self.isa, long_products, into);
+            }
+        }
+        saturated
+    }
+}
+
+impl Engine for Int8<'_> {
+    const BYTES: usize = 1;
+    type Room = Room;
+
+    fn prepare(&self, room: &mut Room, rows: Rows) {
+        rows.clear(&mut room.values);
+        rows.reserve(&mut room.sums);
+        rows.reserve(&mut room.factors);
+        let around = rows.steps() + 2 * super::super::REACH;
+        for words in [&mut room.wide, &mut room.squares, &mut room.products] {
+            words.resize(around, 0);
+        }
+        for words in [&mut room.long, &mut room.long_products] {
+            words.resize(rows.steps(), 0);
+        }
+    }
+
+    fn load(&self, room: &mut Room, rows: Rows, surface: usize, atoms: &[u8]) {
+        widen(self.isa, rows, surface, atoms, &mut room.values);
+    }
+
+    fn normalise(&self, room: &mut Room, rows: Rows, into: &mut [u8]) -> Counts {
+        if self.convert {
+            self.convert(room, rows);
+        }
+        rows.blank(&mut room.values);
+        let classes = self.look_up(room, rows);
+        let saturated = self.results(room, rows, into);
+        Counts { lut: counters(classes), saturated, nans: 0 }
     }
 }

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A cube in strips: as many positions of a line as fit the first cache. Large cubes are shared out between threads.
+
+use rayon::prelude::*;
+
+use super::super::{Counts, Operation};
+use super::rows::Rows;
+use crate::memory::{Memory, Stop};
+
+/// Elements from which a second thread pays.
+const PARALLEL: usize = if cfg!(test) { 1 << 10 } else { 1 << 14 };
+/// Bytes of a strip in memory, about.
+const STRIP: usize = 2048;
+/// Strips that a thread takes in a round, whose results wait for those of the strips before.
+const ROUND: usize = 16;
+
+/// Computes strips.
+pub(super) trait Engine: Sync {
+    /// Bytes of an element.
+    const BYTES: usize;
+    /// What a thread works in.
+    type Room: Default + Send;
+    /// Makes room for strips of as many rows.
+    fn prepare(&self, room: &mut Self::Room, rows: Rows);
+    /// Takes a surface's atoms.
+    fn load(&self, room: &mut Self::Room, rows: Rows, surface: usize, atoms: &[u8]);
+    /// Turns rows into rows of results, without margins.
+    fn normalise(&self, room: &mut Self::Room, rows: Rows, into: &mut [u8]) -> Counts;
+}
+
+/// The memory of all threads.
+#[derive(Debug, Default)]
+pub(super) struct Rooms<R> {
+    each: Vec<R>,
+    results: Vec<u8>,
+}
+
+/// Where strips begin.
+struct Strips {
+    rows: Rows,
+    each_line: usize,
+    count: usize,
+    width: usize,
+}
+
+impl Strips {
+    fn new(operation: &Operation, bytes: usize) -> Self {
+        let longest = (STRIP / bytes / operation.elements).clamp(1, operation.width);
+        // All about as long.
+        let count = operation.width.div_ceil(operation.width.div_ceil(longest));
+        let each_line = operation.width.div_ceil(count);
+        let rows = Rows::new(operation, count);
+        Self { rows, each_line, count: each_line * operation.height, width: operation.width }
+    }
+
+    /// A strip's line and column, and its rows.
+    fn at(&self, strip: usize) -> ([usize; 2], Rows) {
+        let x = strip % self.each_line * self.rows.count;
+        ([strip / self.each_line, x], Rows { count: self.rows.count.min(self.width - x), ..self.rows })
+    }
+}
+
+/// Computes an operation.
+pub(super) fn run<E: Engine>(
+    engine: &E,
+    rooms: &mut Rooms<E::Room>,
+    operation: &Operation,
+    memory: &mut dyn Memory,
+) -> Result<Counts, Stop> {
+    let strips = Strips::new(operation, E::BYTES);
+    let elements = operation.elements * operation.width * operation.height;
+    let threads = if elements < PARALLEL { 1 } else { rayon::current_num_threads().min(strips.count) };
+    let bytes = strips.rows.count * strips.rows.steps() * E::BYTES;
+    let each = if threads == 1 { 1 } else { ROUND.min(strips.count.div_ceil(threads)) };
+    let Rooms { each: rooms, results } = rooms;
+    if rooms.len() < threads {
+        rooms.resize_with(threads, Default::default);
+    }
+    let rooms = &mut rooms[..threads];
+    rooms.iter_mut().for_each(|room| engine.prepare(room, strips.rows));
+    if results.len() < bytes * each * threads {
+        results.resize(bytes * each * threads, 0);
+    }
+    let results = &mut results[..bytes * each * threads];
+    let mut counts = Counts::default();
+    for first in (0..strips.count).step_by(each * threads) {
+        let last = strips.count.min(first + each * threads);
+        if let [room] = &mut rooms[..] {
+            counts += part(engine, room, operation, memory, &strips, first..last, results)?;
+        } else {
+            let shared: &dyn Memory = memory;
+            counts += results
+                .par_chunks_mut(bytes * each)
+                .zip(rooms.par_iter_mut())
+                .enumerate()
+                .map(|(number, (results, room))| {
+                    let first = first + number * each;
+                    part(engine, room, operation, shared, &strips, first..last.min(first + each), results)
+                })
+                .try_reduce(Counts::default, |mut one, other| {
+                    one += other;
+                    Ok(one)
+                })?;
+        }
+        for (strip, results) in (first..last).zip(results.chunks_exact(bytes)) {
+            let (at, rows) = strips.at(strip);
+            let results = &results[..rows.count * rows.steps() * E::BYTES];
+            for surface in 0..operation.surfaces {
+                rows.store(results, surface, operation.destination.write_to(memory, surface, at, rows.count)?);
+            }
+        }
+    }
+    Ok(counts)
+}
+
+/// Computes some strips into `results`.
+fn part<E: Engine>(
+    engine: &E,
+    room: &mut E::Room,
+    operation: &Operation,
+    memory: &dyn Memory,
+    strips: &Strips,
+    which: std::ops::Range<usize>,
+    results: &mut [u8],
+) -> Result<Counts, Stop> {
+    let mut counts = Counts::default();
+    let bytes = strips.rows.count * strips.rows.steps() * E::BYTES;
+    for (strip, results) in which.zip(results.chunks_exact_mut(bytes)) {
+        let (at, rows) = strips.at(strip);
+        for surface in 0..operation.surfaces {
+            engine.load(room, rows, surface, operation.source.read(memory, surface, at, rows.count)?);
+        }
+        counts += engine.normalise(room, rows, &mut results[..rows.count * rows.steps() * E::BYTES]);
+    }
+    Ok(counts)
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! CDP's lookup for AVX-512: sums are taken 32 at a time, in two halves of 16.
+//!
+//! Where all sums of a strip lie in one region, one loop answers them all. Otherwise each region that a half's sums lie in
+//! answers that half, and masks put the answers together.
+
+pub(crate) mod float;
+pub(crate) mod int;
+
+use std::arch::x86_64::*;
+
+use super::regions::{find, Region, Way};
+
+/// Sums of a half.
+pub(crate) const HALF: usize = 16;
+/// Sums that are taken at once.
+pub(crate) const STEP: usize = 2 * HALF;
+
+/// Which sums of a step are counted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row {
+    /// Sums of a row, a multiple of [`STEP`].
+    pub(crate) steps: usize,
+    /// How many of them count.
+    pub(crate) elements: usize,
+    /// The first half of a step has the even elements and the second one the odd ones; otherwise they follow one another.
+    pub(crate) is_interleaved: bool,
+}
+
+impl Row {
+    /// The lanes that count in both halves of step number `step`.
+    #[inline]
+    fn counted(self, step: usize) -> [u16; 2] {
+        let left = self.elements.saturating_sub(step * STEP % self.steps);
+        let first = |lanes: usize| if lanes < HALF { (1 << lanes) - 1 } else { u16::MAX };
+        if self.is_interleaved {
+            [first(left.div_ceil(2)), first(left / 2)]
+        } else {
+            [first(left), first(left.saturating_sub(HALF))]
+        }
+    }
+}
+
+/// The answers for all sums of some rows, whose smallest and largest is given.
+///
+/// `answer` answers a half in one way, `from` gives the lanes of a half that a number is not larger than, `other` a single
+/// lane, and `store` takes the answers of a step.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
+pub(super) fn walk<S: Copy + PartialOrd>(
+    regions: &[Region<S>],
+    [smallest, largest]: [S; 2],
+    sums: &[S],
+    row: Row,
+    counts: &mut [u32; 5],
+    answer: impl Fn(Way, &[S; HALF]) -> __m512i,
+    from: impl Fn(&[S; HALF], S) -> u16,
+    other: impl Fn(S) -> i32,
+    mut store: impl FnMut(usize, [__m512i; 2]),
+) {
+    let steps = sums.as_chunks::<HALF>().0.as_chunks::<2>().0;
+    let [first, last] = [smallest, largest].map(|number| find(regions, number));
+    let Region { way, class, .. } = regions[first];
+    if first == last && way != Way::Other {
+        for (step, [one, two]) in steps.iter().enumerate() {
+            store(step, [answer(way, one), answer(way, two)]);
+        }
+        counts[class] = counts[class].wrapping_add((sums.len() / row.steps * row.elements) as u32);
+        return;
+    }
+    for (step, halves) in steps.iter().enumerate() {
+        let counted = row.counted(step);
+        let mut answers = [_mm512_setzero_si512(); 2];
+        for ((sums, counted), answers) in halves.iter().zip(counted).zip(&mut answers) {
+            let mut here = u16::MAX;
+            for (number, region) in regions.iter().enumerate().take(last + 1).skip(first) {
+                let beyond = if number < last { from(sums, regions[number + 1].from) } else { 0 };
+                let mask = here & !beyond;
+                here = beyond;
+                if mask == 0 {
+                    continue;
+                }
+                counts[region.class] = counts[region.class].wrapping_add((mask & counted).count_ones());
+                if region.way == Way::Other {
+                    let mut single = [0i32; HALF];
+                    for lane in (0..HALF).filter(|lane| (mask & counted) >> lane & 1 != 0) {
+                        single[lane] = other(sums[lane]);
+                    }
+                    // SAFETY: sixteen numbers.
+                    let single = unsafe { _mm512_loadu_si512(single.as_ptr().cast()) };
+                    *answers = _mm512_mask_mov_epi32(*answers, mask, single);
+                } else {
+                    *answers = _mm512_mask_mov_epi32(*answers, mask, answer(region.way, sums));
+                }
+            }
+        }
+        store(step, answers);
+    }
+}
+
+/// Pairs of 32 bits, one for each lane, at 256 places that the lanes' low bytes name: first and second numbers.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn gather(pairs: &[[i32; 2]; 256], at: __m512i) -> [__m512i; 2] {
+    let at = _mm512_and_si512(at, _mm512_set1_epi32(0xff));
+    let [low, high] = [_mm512_castsi512_si256(at), _mm512_extracti64x4_epi64::<1>(at)];
+    // SAFETY: an index has eight bits, and there are as many pairs.
+    let both = unsafe {
+        [
+            _mm512_i32gather_epi64::<8>(low, pairs.as_ptr().cast()),
+            _mm512_i32gather_epi64::<8>(high, pairs.as_ptr().cast()),
+        ]
+    };
+    let even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    let odd = _mm512_set_epi32(31, 29, 27, 25, 23, 21, 19, 17, 15, 13, 11, 9, 7, 5, 3, 1);
+    [even, odd].map(|order| _mm512_permutex2var_epi32(both[0], order, both[1]))
+}
+
+/// The low byte's entries of a table of 64, of which 32 repeat where `WIDE` is false.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn entries<const WIDE: bool>(table: &[i32; 64], at: __m512i, upper: __mmask16) -> __m512i {
+    let at16 = |first: usize| {
+        let entries = &table[first..first + 16];
+        // SAFETY: sixteen entries.
+        unsafe { _mm512_loadu_si512(entries.as_ptr().cast()) }
+    };
+    let low = _mm512_permutex2var_epi32(at16(0), at, at16(16));
+    if WIDE {
+        _mm512_mask_mov_epi32(low, upper, _mm512_permutex2var_epi32(at16(32), at, at16(48)))
+    } else {
+        low
+    }
+}
