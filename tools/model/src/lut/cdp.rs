@@ -9,6 +9,7 @@
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) mod avx512;
+#[cfg(target_arch = "x86_64")]
 pub(crate) mod regions;
 pub(crate) mod vector;
 
@@ -152,7 +153,7 @@ impl Lookup {
 
     /// Chooses a table. CDP counts each value once.
     fn pick(&self, le: Position, lo: Position, counters: &mut Counters) -> LutTable {
-        let counter = match regions::class(le, lo) {
+        let counter = match class(le, lo) {
             0 => &mut counters.under,
             1 => &mut counters.over,
             2 => &mut counters.hybrid,
@@ -184,6 +185,17 @@ impl Lookup {
         let beyond = distance - (1 << log);
         let fraction = if log > 16 { beyond >> (log - 16) } else { beyond << (16 - log) };
         interpolate_int(table, index as usize, fraction)
+    }
+}
+
+/// The position in [`crate::lut::Counters`]' order of what counts.
+const fn class(le: Position, lo: Position) -> usize {
+    match (le, lo) {
+        (Position::Under, Position::Under) => 0,
+        (Position::Over, Position::Over) => 1,
+        (Position::Hit { .. }, Position::Under | Position::Over) => 3,
+        (Position::Under | Position::Over, Position::Hit { .. }) => 4,
+        _ => 2,
     }
 }
 

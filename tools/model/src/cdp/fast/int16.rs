@@ -2,6 +2,8 @@
 
 //! int16.
 
+use std::sync::OnceLock;
+
 use super::super::{Counts, Operation, REACH};
 use super::integer::{self, Output};
 use super::rows::Rows;
@@ -21,18 +23,18 @@ const SINGLE: [i64; 2] = [-(1 << 16), (1 << 16) - 1];
 /// What belongs to a lookup, and memory.
 #[derive(Debug, Default)]
 pub(super) struct Memo {
-    lookup: Option<Option<(Box<Ints>, bool)>>,
+    lookup: OnceLock<Option<(Box<Ints>, bool)>>,
     #[cfg(target_arch = "x86_64")]
-    vectors: Option<Option<crate::lut::cdp::avx512::int::Ints<f64>>>,
+    vectors: OnceLock<Option<crate::lut::cdp::avx512::int::Ints<f64>>>,
     rooms: Rooms<Room>,
 }
 
 impl Memo {
     pub(super) fn forget(&mut self) {
-        self.lookup = None;
+        self.lookup = OnceLock::new();
         #[cfg(target_arch = "x86_64")]
         {
-            self.vectors = None;
+            self.vectors = OnceLock::new();
         }
     }
 
@@ -53,10 +55,10 @@ impl Memo {
         let vectors = {
             let ends = if operation.reach.is_some() { [0, LARGEST] } else { SINGLE };
             let new = || crate::lut::cdp::avx512::int::Ints::wide(&operation.lookup, tables, ends);
-            self.vectors.get_or_insert_with(new).as_ref().filter(|_| isa == Isa::Avx512)
+            self.vectors.get_or_init(new).as_ref().filter(|_| isa == Isa::Avx512)
         };
         let new = || Ints::new(&operation.lookup, tables).map(|(ints, exponent)| (Box::new(ints), exponent));
-        let lookup = self.lookup.get_or_insert_with(new).as_ref();
+        let lookup = self.lookup.get_or_init(new).as_ref();
         let engine = Int16 {
             isa,
             operation,
@@ -125,14 +127,11 @@ vectorised! {
     }
 }
 
-/// What a thread works in: values are rows with margins, factors have none, the rest is for one row but for sums and
-/// squares of fp64.
+/// What a thread works in: values are rows with margins, factors have none, the rest is for one row but for sums of fp64.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     values: Vec<i32>,
     factors: Vec<i16>,
-    #[cfg(target_arch = "x86_64")]
-    float_squares: Vec<f64>,
     #[cfg(target_arch = "x86_64")]
     float_sums: Vec<f64>,
     narrow: Vec<i32>,
@@ -178,28 +177,23 @@ impl Int16<'_> {
         if let Some(vectors) = self.vectors {
             use super::avx512::int16;
             use crate::lut::cdp::avx512::Row;
-            let (squares, sums) = (&mut room.float_squares, &mut room.float_sums[..rows.count * steps]);
+            let sums = &mut room.float_sums[..rows.count * steps];
             let mut classes = [0; CLASSES];
             let row = Row { steps, elements: rows.elements, is_interleaved: false };
             let other = |sum| lookup.int(self.tables, sum, &mut Counters::default());
             // SAFETY: `vectors` are there where the processor has what `Isa::Avx512` stands for.
             unsafe {
-                if let Some(reach) = reach {
-                    int16::squares(values, squares);
-                    for (squares, sums) in rows.around(squares).zip(sums.chunks_exact_mut(steps)) {
-                        int16::sums(reach, squares, sums);
-                    }
-                } else {
-                    for (values, sums) in rows.inner(values).zip(sums.chunks_exact_mut(steps)) {
-                        int16::singles(values, sums);
-                    }
+                match reach {
+                    Some(reach) => int16::sums(rows, reach, values, sums),
+                    None => int16::singles(rows, values, sums),
                 }
                 vectors.factors(sums, row, factors, &mut classes, other);
             }
             return counters(classes);
         }
         let (mut classes, mut counts) = ([0; CLASSES], Counters::default());
-        for (values, factors) in rows.around(values).zip(factors.chunks_exact_mut(steps)) {
+        for row in 0..rows.count {
+            let (values, factors) = (rows.around(values, row), rows.bare_mut(factors, row));
             integer::widen(self.isa, values, wide);
             match reach {
                 Some(reach) => integer::windows(self.isa, reach, wide, squares, sums),
@@ -226,9 +220,16 @@ impl Int16<'_> {
         let steps = rows.steps();
         let mut saturated = 0;
         let skip = self.operation.skip_multiply;
-        let factors = factors.chunks_exact(steps);
-        for ((values, factors), into) in rows.inner(values).zip(factors).zip(into.chunks_exact_mut(2 * steps)) {
-            let (values, factors) = (&values[..rows.elements], &factors[..rows.elements]);
+        #[cfg(target_arch = "x86_64")]
+        if self.output.is_shift() && self.output.is_narrow && !self.convert && !skip && self.isa == Isa::Avx512 {
+            let shift = self.output.converter.shift;
+            // SAFETY: the processor has what `Isa::Avx512` stands for.
+            return unsafe { super::avx512::int16::results(rows, shift, factors, values, into) };
+        }
+        for row in 0..rows.count {
+            let values = &rows.inner(values, row)[..rows.elements];
+            let factors = &rows.bare(factors, row)[..rows.elements];
+            let into = &mut into[2 * row * steps..][..2 * steps];
             if self.output.is_narrow {
                 integer::results(self.isa, &self.output, skip, (factors, values), narrow, &mut saturated);
                 integer::to_pairs(self.isa, narrow, into);
@@ -251,7 +252,6 @@ impl Engine for Int16<'_> {
         rows.reserve(&mut room.factors);
         #[cfg(target_arch = "x86_64")]
         if self.vectors.is_some() {
-            rows.clear(&mut room.float_squares);
             rows.reserve(&mut room.float_sums);
         }
         let around = rows.steps() + 2 * REACH;

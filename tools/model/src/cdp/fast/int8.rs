@@ -6,6 +6,8 @@
 //! cube has far fewer different sums than elements, and the next inference asks for the same ones.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+#[cfg(target_arch = "x86_64")]
+use std::sync::OnceLock;
 
 use super::super::{Counts, Operation};
 use super::integer::{self, Output};
@@ -25,7 +27,7 @@ const SMALLEST: i64 = -256;
 pub(super) struct Memo {
     answers: Answers,
     #[cfg(target_arch = "x86_64")]
-    vectors: Option<Option<crate::lut::cdp::avx512::int::Ints<i32>>>,
+    vectors: OnceLock<Option<crate::lut::cdp::avx512::int::Ints<i32>>>,
     rooms: Rooms<Room>,
 }
 
@@ -34,7 +36,7 @@ impl Memo {
         self.answers.entries.clear();
         #[cfg(target_arch = "x86_64")]
         {
-            self.vectors = None;
+            self.vectors = OnceLock::new();
         }
     }
 
@@ -52,10 +54,10 @@ impl Memo {
         let vectors = {
             let ends = if operation.reach.is_some() { [0, LARGEST] } else { [SMALLEST, -SMALLEST - 1] };
             let new = || crate::lut::cdp::avx512::int::Ints::narrow(&operation.lookup, tables, ends);
-            self.vectors.get_or_insert_with(new).as_ref().filter(|_| isa == Isa::Avx512)
+            self.vectors.get_or_init(new).as_ref().filter(|_| isa == Isa::Avx512)
         };
         #[cfg(target_arch = "x86_64")]
-        let is_known = vectors.is_some_and(|vectors| vectors.is_complete());
+        let is_known = vectors.is_some_and(crate::lut::cdp::avx512::int::Ints::is_complete);
         #[cfg(not(target_arch = "x86_64"))]
         let is_known = false;
         if !is_known {
@@ -168,9 +170,8 @@ pub(super) struct Room {
     factors: Vec<i16>,
     wide: Vec<i32>,
     squares: Vec<i32>,
-    products: Vec<i32>,
+    narrow: Vec<i32>,
     long: Vec<i64>,
-    long_products: Vec<i64>,
 }
 
 /// An operation of int8.
@@ -209,18 +210,17 @@ impl Int8<'_> {
         #[cfg(target_arch = "x86_64")]
         if let Some(vectors) = self.vectors {
             use crate::lut::cdp::avx512::Row;
-            for (values, sums) in rows.around(values).zip(sums.chunks_exact_mut(steps)) {
-                // SAFETY: `vectors` are there where the processor has what `Isa::Avx512` stands for.
-                unsafe { super::avx512::int8::sums(operation.reach, values, sums) };
-            }
+            // SAFETY: `vectors` are there where the processor has what `Isa::Avx512` stands for.
+            unsafe { super::avx512::int8::sums(rows, operation.reach, values, sums) };
             let row = Row { steps, elements: rows.elements, is_interleaved: true };
             let other = |sum| self.answers.get(&operation.lookup, self.tables, sum) as i16;
             // SAFETY: as above.
             unsafe { vectors.factors(sums, row, factors, &mut classes, other) };
             return classes;
         }
-        let all = rows.around(values).zip(sums.chunks_exact_mut(steps)).zip(factors.chunks_exact_mut(steps));
-        for ((values, sums), factors) in all {
+        for row in 0..rows.count {
+            let (values, sums) = (rows.around(values, row), rows.bare_mut(sums, row));
+            let factors = rows.bare_mut(factors, row);
             integer::widen(self.isa, values, wide);
             match operation.reach {
                 Some(reach) => integer::windows(self.isa, reach, wide, squares, sums),
@@ -233,31 +233,31 @@ impl Int8<'_> {
 
     /// The results of all rows.
     fn results(&self, room: &mut Room, rows: Rows, into: &mut [u8]) -> u32 {
-        let Room { values, factors, wide, products, long, long_products, .. } = room;
-        let steps = rows.steps();
+        let Room { values, factors, wide, narrow, long, .. } = room;
         let mut saturated = 0;
-        for ((values, factors), into) in
-            rows.inner(values).zip(factors.chunks_exact(steps)).zip(into.chunks_exact_mut(steps))
+        #[cfg(target_arch = "x86_64")]
         {
-            #[cfg(target_arch = "x86_64")]
-            if self.output.is_shift() && !self.operation.skip_multiply && self.isa == Isa::Avx512 {
-                let shift = self.output.converter.shift;
-                if super::avx512::int8::shifts(shift) {
-                    // SAFETY: the processor has what `Isa::Avx512` stands for.
-                    saturated += unsafe { super::avx512::int8::results(shift, factors, values, into, rows.elements) };
-                    continue;
-                }
+            use super::avx512::int8::{results, shifts};
+            let shift = self.output.converter.shift;
+            let is_shift = self.output.is_shift() && shifts(shift) && !self.operation.skip_multiply;
+            if is_shift && self.isa == Isa::Avx512 {
+                // SAFETY: the processor has what `Isa::Avx512` stands for.
+                return unsafe { results(rows, shift, factors, values, into) };
             }
+        }
+        for row in 0..rows.count {
+            let (values, factors) = (rows.inner(values, row), rows.bare(factors, row));
+            let into = rows.bare_mut(into, row);
             let (values, factors) = (&values[..rows.elements], &factors[..rows.elements]);
             let skip = self.operation.skip_multiply;
+            integer::widen(self.isa, values, wide);
             if self.output.is_narrow {
-                integer::widen(self.isa, values, wide);
-                integer::results(self.isa, &self.output, skip, (factors, wide), products, &mut saturated);
-                integer::to_bytes(self.isa, products, into);
+                integer::results(self.isa, &self.output, skip, (factors, wide), narrow, &mut saturated);
+                integer::to_bytes(self.isa, narrow, into);
             } else {
-                integer::widen(self.isa, values, long);
-                integer::results(self.isa, &self.output, skip, (factors, long), long_products, &mut saturated);
-                integer::to_bytes(self.isa, long_products, into);
+                // A product and an offset have 25 bits each.
+                integer::results(self.isa, &self.output, skip, (factors, wide), long, &mut saturated);
+                integer::to_bytes(self.isa, long, into);
             }
         }
         saturated
@@ -273,12 +273,11 @@ impl Engine for Int8<'_> {
         rows.reserve(&mut room.sums);
         rows.reserve(&mut room.factors);
         let around = rows.steps() + 2 * super::super::REACH;
-        for words in [&mut room.wide, &mut room.squares, &mut room.products] {
+        for words in [&mut room.wide, &mut room.squares] {
             words.resize(around, 0);
         }
-        for words in [&mut room.long, &mut room.long_products] {
-            words.resize(rows.steps(), 0);
-        }
+        room.narrow.resize(rows.steps(), 0);
+        room.long.resize(rows.steps(), 0);
     }
 
     fn load(&self, room: &mut Room, rows: Rows, surface: usize, atoms: &[u8]) {

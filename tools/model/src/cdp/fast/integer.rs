@@ -5,7 +5,7 @@
 use super::super::{Converter, REACH};
 
 /// Integers to compute with.
-pub(super) trait Word: Copy + Default + Ord {
+pub(super) trait Word: Copy + Default + Ord + Into<i64> {
     fn of(value: i64) -> Self;
     /// The low bits, as a value of rows.
     fn low<V: Value>(self) -> V;
@@ -177,6 +177,7 @@ pub(super) struct Output {
 
 impl Output {
     /// Whether the converter is a shift.
+    #[cfg(target_arch = "x86_64")]
     pub(super) fn is_shift(&self) -> bool {
         self.converter.offset == 0 && self.converter.scale == 1
     }
@@ -197,24 +198,25 @@ impl Output {
 vectorised! {
     /// Factors times values, or factors alone, through the output converter; adds to `saturated` how many it cut off.
     ///
-    /// A product of 33 bits, -2^15 * -2^16, is the longest there is.
-    pub(super) fn results<T: Word>(
+    /// A product, less the offset, is computed in as many bits as values have (33 at most, of -2^15 * -2^16), the rest
+    /// in as many as results have.
+    pub(super) fn results<P: Word, T: Word>(
         output: &Output,
         skip_multiply: bool,
-        operands: (&[i16], &[T]),
+        operands: (&[i16], &[P]),
         results: &mut [T],
         saturated: &mut u32,
     ) {
         let Output { converter, minimum, maximum, counted: [low, high], .. } = *output;
         let Converter { offset, scale, shift } = converter;
-        let (offset, scale, half) = (T::of(offset.into()), T::of(scale.into()), T::of(half(shift)));
+        let (offset, scale, half) = (P::of(offset.into()), T::of(scale.into()), T::of(half(shift)));
         let (minimum, maximum, low, high) = (T::of(minimum), T::of(maximum), T::of(low), T::of(high));
         let (factors, values) = operands;
         let mut count = 0u32;
         for ((result, &factor), &value) in results.iter_mut().zip(factors).zip(values) {
-            let factor = T::of(factor.into());
+            let factor = P::of(factor.into());
             let product = if skip_multiply { factor } else { factor.product(value) };
-            let scaled = product.difference(offset).product(scale);
+            let scaled = T::of(product.difference(offset).into()).product(scale);
             count += u32::from((scaled < low) | (scaled >= high));
             *result = scaled.scaled(half, shift).max(minimum).min(maximum);
         }

@@ -51,20 +51,31 @@ impl Rows {
         values.resize(self.count * self.steps(), T::default());
     }
 
-    /// The rows with margins, each from as many as [`REACH`] elements before its first to as many after its last step.
-    pub(super) fn around<'v, T>(&self, values: &'v [T]) -> impl Iterator<Item = &'v [T]> {
-        let length = self.steps() + 2 * REACH;
-        let stride = self.stride();
-        (0..self.count).map(move |row| &values[row * stride + MARGIN - REACH..][..length])
+    /// A row with margins, from as many as [`REACH`] elements before its first to as many after its last step.
+    #[inline]
+    pub(super) fn around<'v, T>(&self, values: &'v [T], row: usize) -> &'v [T] {
+        &values[row * self.stride() + MARGIN - REACH..][..self.steps() + 2 * REACH]
     }
 
-    /// The steps of rows with margins.
-    pub(super) fn inner<'v, T>(&self, values: &'v [T]) -> impl Iterator<Item = &'v [T]> {
-        let (stride, steps) = (self.stride(), self.steps());
-        (0..self.count).map(move |row| &values[row * stride + MARGIN..][..steps])
+    /// The steps of a row with margins.
+    #[inline]
+    pub(super) fn inner<'v, T>(&self, values: &'v [T], row: usize) -> &'v [T] {
+        &values[row * self.stride() + MARGIN..][..self.steps()]
     }
 
-    /// As [`Self::inner`].
+    /// The steps of a row without.
+    #[inline]
+    pub(super) fn bare<'v, T>(&self, values: &'v [T], row: usize) -> &'v [T] {
+        &values[row * self.steps()..][..self.steps()]
+    }
+
+    /// As [`Self::bare`].
+    #[inline]
+    pub(super) fn bare_mut<'v, T>(&self, values: &'v mut [T], row: usize) -> &'v mut [T] {
+        &mut values[row * self.steps()..][..self.steps()]
+    }
+
+    /// The steps of all rows with margins.
     pub(super) fn inner_mut<'v, T>(&self, values: &'v mut [T]) -> impl Iterator<Item = &'v mut [T]> {
         let steps = self.steps();
         values.chunks_exact_mut(self.stride()).take(self.count).map(move |row| &mut row[MARGIN..][..steps])

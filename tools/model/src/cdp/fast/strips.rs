@@ -78,7 +78,9 @@ pub(super) fn run<E: Engine>(
         rooms.resize_with(threads, Default::default);
     }
     let rooms = &mut rooms[..threads];
-    rooms.iter_mut().for_each(|room| engine.prepare(room, strips.rows));
+    for room in &mut *rooms {
+        engine.prepare(room, strips.rows);
+    }
     if results.len() < bytes * each * threads {
         results.resize(bytes * each * threads, 0);
     }

@@ -47,7 +47,7 @@ impl Row {
 /// `answer` answers a half in one way, `from` gives the lanes of a half that a number is not larger than, `other` a single
 /// lane, and `store` takes the answers of a step.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
+#[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vnni,popcnt")]
 pub(super) fn walk<S: Copy + PartialOrd>(
     regions: &[Region<S>],
     [smallest, largest]: [S; 2],
@@ -60,42 +60,79 @@ pub(super) fn walk<S: Copy + PartialOrd>(
     mut store: impl FnMut(usize, [__m512i; 2]),
 ) {
     let steps = sums.as_chunks::<HALF>().0.as_chunks::<2>().0;
-    let [first, last] = [smallest, largest].map(|number| find(regions, number));
-    let Region { way, class, .. } = regions[first];
-    if first == last && way != Way::Other {
+    let regions = &regions[find(regions, smallest)..=find(regions, largest)];
+    count(regions, steps, row, counts, &from);
+    let way = regions[0].way;
+    if way != Way::Other && regions.iter().all(|region| region.way == way) {
         for (step, [one, two]) in steps.iter().enumerate() {
             store(step, [answer(way, one), answer(way, two)]);
         }
-        counts[class] = counts[class].wrapping_add((sums.len() / row.steps * row.elements) as u32);
         return;
     }
     for (step, halves) in steps.iter().enumerate() {
-        let counted = row.counted(step);
         let mut answers = [_mm512_setzero_si512(); 2];
-        for ((sums, counted), answers) in halves.iter().zip(counted).zip(&mut answers) {
+        for half in 0..2 {
+            let sums = &halves[half];
             let mut here = u16::MAX;
-            for (number, region) in regions.iter().enumerate().take(last + 1).skip(first) {
-                let beyond = if number < last { from(sums, regions[number + 1].from) } else { 0 };
+            let mut number = 0;
+            while number < regions.len() {
+                let way = regions[number].way;
+                // Neighbours that answer in the same way are one.
+                number += 1;
+                while number < regions.len() && regions[number].way == way {
+                    number += 1;
+                }
+                let beyond = if number < regions.len() { from(sums, regions[number].from) } else { 0 };
                 let mask = here & !beyond;
                 here = beyond;
                 if mask == 0 {
                     continue;
                 }
-                counts[region.class] = counts[region.class].wrapping_add((mask & counted).count_ones());
-                if region.way == Way::Other {
+                let answer = if way == Way::Other {
                     let mut single = [0i32; HALF];
-                    for lane in (0..HALF).filter(|lane| (mask & counted) >> lane & 1 != 0) {
-                        single[lane] = other(sums[lane]);
+                    let mask = mask & row.counted(step)[half];
+                    for lane in 0..HALF {
+                        if mask >> lane & 1 != 0 {
+                            single[lane] = other(sums[lane]);
+                        }
                     }
                     // SAFETY: sixteen numbers.
-                    let single = unsafe { _mm512_loadu_si512(single.as_ptr().cast()) };
-                    *answers = _mm512_mask_mov_epi32(*answers, mask, single);
+                    unsafe { _mm512_loadu_si512(single.as_ptr().cast()) }
                 } else {
-                    *answers = _mm512_mask_mov_epi32(*answers, mask, answer(region.way, sums));
-                }
+                    answer(way, sums)
+                };
+                answers[half] = _mm512_mask_mov_epi32(answers[half], mask, answer);
             }
         }
         store(step, answers);
+    }
+}
+
+/// Adds how many sums lie in each region to its counter.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vnni,popcnt")]
+fn count<S: Copy>(
+    regions: &[Region<S>],
+    steps: &[[[S; HALF]; 2]],
+    row: Row,
+    counts: &mut [u32; 5],
+    from: impl Fn(&[S; HALF], S) -> u16,
+) {
+    // Those of this region and all above.
+    let mut all = (steps.len() * STEP / row.steps * row.elements) as u32;
+    for (number, region) in regions.iter().enumerate() {
+        let mut beyond = 0;
+        if let Some(next) = regions.get(number + 1) {
+            let is_whole = row.elements == row.steps;
+            for (step, halves) in steps.iter().enumerate() {
+                let counted = if is_whole { [u16::MAX; 2] } else { row.counted(step) };
+                for half in 0..2 {
+                    beyond += (from(&halves[half], next.from) & counted[half]).count_ones();
+                }
+            }
+        }
+        counts[region.class] = counts[region.class].wrapping_add(all - beyond);
+        all = beyond;
     }
 }
 
@@ -133,3 +170,6 @@ fn entries<const WIDE: bool>(table: &[i32; 64], at: __m512i, upper: __mmask16) -
         low
     }
 }
+
+#[cfg(test)]
+mod tests;

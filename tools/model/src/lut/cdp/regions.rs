@@ -7,7 +7,7 @@
 
 use nvdla_uapi::reg::values::{LutFunction, LutTable};
 
-use super::{Lookup, Range};
+use super::{class, Lookup, Range};
 use crate::lut::{Position, Tables};
 
 /// How a table answers.
@@ -33,17 +33,6 @@ pub(crate) struct Region<T> {
     pub(crate) class: usize,
 }
 
-/// The position in [`crate::lut::Counters`]' order of what counts.
-pub(super) const fn class(le: Position, lo: Position) -> usize {
-    match (le, lo) {
-        (Position::Under, Position::Under) => 0,
-        (Position::Over, Position::Over) => 1,
-        (Position::Hit { .. }, Position::Under | Position::Over) => 3,
-        (Position::Under | Position::Over, Position::Hit { .. }) => 4,
-        _ => 2,
-    }
-}
-
 /// Where a table begins and ends for numbers that keys stand for in their order, from `first` to `last`.
 pub(super) fn regions<T>(
     lookup: &Lookup,
@@ -51,7 +40,7 @@ pub(super) fn regions<T>(
     [first, last]: [i64; 2],
     number: impl Fn(i64) -> T,
     positions: impl Fn(i64) -> (Position, Position),
-    flat: impl Fn(&Range, i16) -> [bool; 2],
+    flat: impl Fn(&Range, &[i16]) -> [bool; 2],
 ) -> Vec<Region<T>> {
     // Without what lies between entries.
     let places = |key: i64| {
@@ -72,7 +61,7 @@ pub(super) fn regions<T>(
             LutTable::Le => (&lookup.le, tables.le(), le),
             LutTable::Lo => (&lookup.lo, tables.lo(), lo),
         };
-        let end = |entry: i16, over: usize| if flat(range, entry)[over] { Way::End(entry) } else { Way::Other };
+        let end = |entry: i16, over: usize| if flat(range, entries)[over] { Way::End(entry) } else { Way::Other };
         let way = match position {
             Position::Under => end(entries[0], 0),
             Position::Over => end(entries[entries.len() - 1], 1),

@@ -15,7 +15,7 @@ pub(crate) mod int;
 
 use nvdla_uapi::reg::values::LutTable;
 
-use super::{regions, Range};
+use super::class;
 use crate::lut::{Position, Priorities};
 
 /// Room for either table, so that an index needs no check.
@@ -47,15 +47,8 @@ struct Entries<T> {
 }
 
 impl<T: Copy + Default> Entries<T> {
-    /// `number` of each entry, and `rise` from it to the next; `flat` says of a slope's scale and an end whether the slope
-    /// leaves the end as it is.
-    fn new(
-        range: &Range,
-        table: &[i16],
-        number: impl Fn(i16) -> T,
-        rise: impl Fn(i16, i16) -> T,
-        flat: impl Fn(i16, T) -> bool,
-    ) -> Self {
+    /// `number` of each entry, and `rise` from it to the next.
+    fn new(table: &[i16], number: impl Fn(i16) -> T, rise: impl Fn(i16, i16) -> T, flat: [bool; 2]) -> Self {
         let count = table.len() - 1;
         let (mut low, mut rises) = ([T::default(); ROOM], [T::default(); ROOM]);
         for (low, &entry) in low.iter_mut().zip(table) {
@@ -64,7 +57,6 @@ impl<T: Copy + Default> Entries<T> {
         for (into, pair) in rises.iter_mut().zip(table.windows(2)) {
             *into = rise(pair[0], pair[1]);
         }
-        let flat = [flat(range.under.scale, low[0]), flat(range.over.scale, low[count])];
         Self { count, low, rise: rises, flat }
     }
 
@@ -147,7 +139,7 @@ impl Rule {
             for (j, &lo_at) in positions.iter().enumerate() {
                 let case = 3 * i + j;
                 lo |= u32::from(priorities.choose(le_at, lo_at) == LutTable::Lo) << case;
-                let class = regions::class(le_at, lo_at) as u32;
+                let class = class(le_at, lo_at) as u32;
                 classes |= class << (3 * case);
             }
         }
@@ -163,4 +155,4 @@ impl Rule {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

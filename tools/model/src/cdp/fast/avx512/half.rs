@@ -5,6 +5,7 @@
 use std::arch::x86_64::*;
 
 use super::super::super::REACH;
+use super::super::rows::Rows;
 use crate::lut::cdp::avx512::float::round;
 
 /// Numbers of a vector.
@@ -25,50 +26,88 @@ pub(in super::super) fn widen(raw: &[u16], values: &mut [f32]) -> bool {
     special != 0
 }
 
-/// The squares of numbers, in whole vectors.
+/// The sums of squares in the order of the plain loops, of rows from `first` on, or the values.
 #[target_feature(enable = "avx512f")]
-pub(in super::super) fn squares(values: &[f32], squares: &mut [f32]) {
-    for (values, squares) in values.as_chunks::<LANES>().0.iter().zip(squares.as_chunks_mut::<LANES>().0) {
-        // SAFETY: sixteen numbers.
-        let value = unsafe { _mm512_loadu_ps(values.as_ptr()) };
-        // SAFETY: room for sixteen squares.
-        unsafe { _mm512_storeu_ps(squares.as_mut_ptr(), _mm512_mul_ps(value, value)) };
+pub(in super::super) fn sums(rows: Rows, first: usize, reach: Option<usize>, values: &[f32], sums: &mut [f32]) {
+    for (number, sums) in sums.chunks_exact_mut(rows.steps()).enumerate() {
+        let values = rows.around(values, first + number);
+        match reach {
+            None => sums.copy_from_slice(&values[REACH..][..rows.steps()]),
+            Some(1) => each::<1>(values, sums),
+            Some(2) => each::<2>(values, sums),
+            Some(3) => each::<3>(values, sums),
+            Some(_) => each::<4>(values, sums),
+        }
     }
 }
 
-/// As [`super::super::half::windows`] of squares.
+/// The squares of sixteen numbers.
+#[inline]
 #[target_feature(enable = "avx512f")]
-pub(in super::super) fn sums(reach: usize, squares: &[f32], sums: &mut [f32]) {
-    match reach {
-        1 => each::<1>(squares, sums),
-        2 => each::<2>(squares, sums),
-        3 => each::<3>(squares, sums),
-        _ => each::<4>(squares, sums),
-    }
+fn squares(values: &[f32]) -> __m512i {
+    let values = &values[..LANES];
+    // SAFETY: sixteen numbers.
+    let value = unsafe { _mm512_loadu_ps(values.as_ptr()) };
+    _mm512_castps_si512(_mm512_mul_ps(value, value))
 }
 
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn each<const N: usize>(squares: &[f32], sums: &mut [f32]) {
-    let squares = &squares[..sums.len() + 2 * REACH];
+fn each<const N: usize>(values: &[f32], sums: &mut [f32]) {
+    const { assert!(4 * REACH == LANES) };
+    let (values, last) = (&values[..sums.len() + 2 * REACH], sums.len() + 2 * REACH - LANES);
+    let mut before = squares(values);
     for (number, sums) in sums.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
-        let at = |by: usize| {
-            let squares = &squares[number * LANES + by..][..LANES];
-            // SAFETY: sixteen squares.
-            unsafe { _mm512_loadu_ps(squares.as_ptr()) }
-        };
-        let mut sum = _mm512_add_ps(_mm512_add_ps(at(REACH - 1), at(REACH + 1)), at(REACH));
-        for distance in 2..=N {
-            sum = _mm512_add_ps(sum, _mm512_add_ps(at(REACH - distance), at(REACH + distance)));
+        // The squares from `REACH` before the first on; half a vector is behind the last.
+        let next = (number + 1) * LANES;
+        let after = if next <= last { squares(&values[next..]) } else { rest(squares(&values[last..])) };
+        macro_rules! at {
+            ($by:literal) => {
+                _mm512_castsi512_ps(_mm512_alignr_epi32::<$by>(after, before))
+            };
+        }
+        let mut sum = _mm512_add_ps(_mm512_add_ps(at!(3), at!(5)), at!(4));
+        if N > 1 {
+            sum = _mm512_add_ps(sum, _mm512_add_ps(at!(2), at!(6)));
+        }
+        if N > 2 {
+            sum = _mm512_add_ps(sum, _mm512_add_ps(at!(1), at!(7)));
+        }
+        if N > 3 {
+            sum = _mm512_add_ps(sum, _mm512_add_ps(_mm512_castsi512_ps(before), at!(8)));
         }
         // SAFETY: room for sixteen sums.
         unsafe { _mm512_storeu_ps(sums.as_mut_ptr(), sum) };
+        before = after;
     }
 }
 
-/// Factors times values, or factors alone, in fp16.
+/// The upper half where the lower one was.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn rest(squares: __m512i) -> __m512i {
+    _mm512_alignr_epi32::<8>(squares, squares)
+}
+
+/// Factors times values, or factors alone, in fp16, of rows from `first` on.
 #[target_feature(enable = "avx512f,avx512dq,avx512vl")]
-pub(in super::super) fn results(skip_multiply: bool, factors: &[f32], values: &[f32], into: &mut [u8]) {
+pub(in super::super) fn results(
+    rows: Rows,
+    first: usize,
+    skip_multiply: bool,
+    factors: &[f32],
+    values: &[f32],
+    into: &mut [u8],
+) {
+    for (number, factors) in factors.chunks_exact(rows.steps()).enumerate() {
+        let into = &mut into[2 * (first + number) * rows.steps()..][..2 * rows.steps()];
+        row(skip_multiply, factors, rows.inner(values, first + number), into);
+    }
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq,avx512vl")]
+fn row(skip_multiply: bool, factors: &[f32], values: &[f32], into: &mut [u8]) {
     let largest = _mm512_set1_ps(65504.0);
     let into = into.as_chunks_mut::<{ 2 * LANES }>().0;
     let operands = factors.as_chunks::<LANES>().0.iter().zip(values.as_chunks::<LANES>().0);

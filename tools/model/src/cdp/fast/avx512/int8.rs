@@ -5,7 +5,7 @@
 use std::arch::x86_64::*;
 
 use super::super::super::REACH;
-use super::super::rows::STEP;
+use super::super::rows::{Rows, STEP};
 
 const EVEN: i32 = 0x0000_ffff;
 
@@ -23,13 +23,16 @@ fn load(values: &[i16], from: usize) -> __m512i {
 ///
 /// Values have nine bits.
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-pub(in super::super) fn sums(reach: Option<usize>, values: &[i16], sums: &mut [i32]) {
-    match reach {
-        None => each::<0>(values, sums),
-        Some(1) => each::<1>(values, sums),
-        Some(2) => each::<2>(values, sums),
-        Some(3) => each::<3>(values, sums),
-        Some(_) => each::<4>(values, sums),
+pub(in super::super) fn sums(rows: Rows, reach: Option<usize>, values: &[i16], sums: &mut [i32]) {
+    for row in 0..rows.count {
+        let (values, sums) = (rows.around(values, row), rows.bare_mut(sums, row));
+        match reach {
+            None => each::<0>(values, sums),
+            Some(1) => each::<1>(values, sums),
+            Some(2) => each::<2>(values, sums),
+            Some(3) => each::<3>(values, sums),
+            Some(_) => each::<4>(values, sums),
+        }
     }
 }
 
@@ -80,25 +83,33 @@ pub(in super::super) const fn shifts(shift: u32) -> bool {
 ///
 /// A value, of nine bits, is shifted left first, so that the high half of the product is the result without rounding.
 #[target_feature(enable = "avx512f,avx512bw,popcnt")]
-pub(in super::super) fn results(shift: u32, factors: &[i16], values: &[i16], into: &mut [u8], counted: usize) -> u32 {
+pub(in super::super) fn results(rows: Rows, shift: u32, factors: &[i16], values: &[i16], into: &mut [u8]) -> u32 {
     let left = _mm_cvtsi32_si128(16 - shift as i32);
     let (minimum, span) = (_mm512_set1_epi16(129), _mm512_set1_epi16(258));
     let mut saturated = 0;
-    for (step, into) in into.as_chunks_mut::<STEP>().0.iter_mut().enumerate() {
-        let at = step * STEP;
-        let value = _mm512_sll_epi16(load(values, at), left);
-        let factor = load(factors, at);
-        let high = _mm512_mulhi_epi16(factor, value);
-        let low = _mm512_mullo_epi16(factor, value);
-        let below = _mm512_xor_si512(_mm512_srai_epi16::<15>(high), _mm512_set1_epi16(0x7fff));
-        let up = _mm512_cmpgt_epu16_mask(low, below);
-        let result = _mm512_mask_sub_epi16(high, up, high, _mm512_set1_epi16(-1));
-        let off = _mm512_cmpge_epu16_mask(_mm512_add_epi16(high, minimum), span);
-        let valid = if counted - at >= STEP { u32::MAX } else { (1 << (counted - at)) - 1 };
-        saturated += (off & valid).count_ones();
-        let bytes = _mm512_cvtsepi16_epi8(result);
-        // SAFETY: there is room for 32 bytes.
-        unsafe { _mm256_storeu_si256(into.as_mut_ptr().cast(), bytes) };
+    for row in 0..rows.count {
+        let (factors, values) = (rows.bare(factors, row), rows.inner(values, row));
+        let into = rows.bare_mut(into, row).as_chunks_mut::<STEP>().0;
+        let operands = factors.as_chunks::<STEP>().0.iter().zip(values.as_chunks::<STEP>().0);
+        let mut left_over = rows.elements;
+        for ((factors, values), into) in operands.zip(into) {
+            let value = _mm512_sll_epi16(load(values, 0), left);
+            let factor = load(factors, 0);
+            let high = _mm512_mulhi_epi16(factor, value);
+            let low = _mm512_mullo_epi16(factor, value);
+            // The product's sign, where it is not zero.
+            let sign = _mm512_srai_epi16::<15>(_mm512_xor_si512(factor, value));
+            let below = _mm512_xor_si512(sign, _mm512_set1_epi16(0x7fff));
+            let up = _mm512_cmpgt_epu16_mask(low, below);
+            let result = _mm512_mask_sub_epi16(high, up, high, _mm512_set1_epi16(-1));
+            let off = _mm512_cmpge_epu16_mask(_mm512_add_epi16(high, minimum), span);
+            let counted = if left_over >= STEP { u32::MAX } else { (1 << left_over) - 1 };
+            left_over = left_over.saturating_sub(STEP);
+            saturated += (off & counted).count_ones();
+            let bytes = _mm512_cvtsepi16_epi8(result);
+            // SAFETY: there is room for 32 bytes.
+            unsafe { _mm256_storeu_si256(into.as_mut_ptr().cast(), bytes) };
+        }
     }
     saturated
 }

@@ -17,7 +17,7 @@ use super::super::{Lookup, Range};
 use super::int::range;
 use super::{entries, gather, walk, Row, HALF};
 use crate::lut::Tables;
-use crate::num::Fp16;
+use crate::num::{Fp16, Fp32};
 
 /// The largest sum of nine squares of fp16, about.
 const LARGEST: f32 = 4e10;
@@ -42,7 +42,8 @@ fn is_tame(low: i16, high: i16) -> bool {
 /// Whether the sum of an entry and a rise can be zero though the rise is not: then the rise has its sign.
 fn cancels(low: i16, high: i16) -> bool {
     let (low, high) = (number(low), number(high));
-    low != high && (low <= 0.0 && high >= 0.0 || low >= 0.0 && high <= 0.0)
+    // One is zero or they have different signs, and they are not both zero.
+    low * high <= 0.0 && low.abs() + high.abs() > 0.0
 }
 
 /// A linear table: entries and rises.
@@ -116,16 +117,21 @@ impl Floats {
                 let (le, lo) = lookup.both_float(tables, of_key(at).to_bits());
                 (le.position, lo.position)
             },
-            |range, entry| [range.under.scale, range.over.scale].map(|scale| is_flat(scale, number(entry))),
+            is_flat,
         );
         let slopes = [lookup.le.under, lookup.le.over, lookup.lo.under, lookup.lo.over].map(|slope| slope.scale);
+        let far = [lookup.le.end, lookup.lo.end].iter().all(|&end| !Fp32::is_nan(end as u32));
         let mut signs = false;
         for region in &regions {
             let table: &[i16] = match region.way {
                 Way::Exponent | Way::Linear(LutTable::Le) => tables.le(),
                 Way::Linear(LutTable::Lo) => tables.lo(),
                 Way::End(entry) if is_finite(entry) => continue,
-                Way::Other if [&slopes[..], tables.le(), tables.lo()].concat().into_iter().all(is_finite) => continue,
+                Way::Other
+                    if far && slopes.iter().chain(tables.le()).chain(tables.lo()).all(|&entry| is_finite(entry)) =>
+                {
+                    continue
+                }
                 Way::End(_) | Way::Other => return None,
             };
             if !table.windows(2).all(|pair| is_tame(pair[0], pair[1])) {
@@ -146,7 +152,7 @@ impl Floats {
     }
 
     /// The factors of sums, in fp17's numbers; none of `other`'s is a NaN.
-    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vnni,popcnt")]
     pub(crate) fn factors(
         &self,
         sums: &[f32],
@@ -163,7 +169,7 @@ impl Floats {
     }
 
     #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vnni,popcnt")]
     fn all<const SIGNS: bool>(
         &self,
         sums: &[f32],

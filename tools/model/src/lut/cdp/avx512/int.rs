@@ -12,6 +12,7 @@ use std::arch::x86_64::*;
 use nvdla_uapi::reg::values::LutTable;
 
 use super::super::regions::{regions, Region, Way};
+use super::super::vector::int::is_flat;
 use super::super::{Lookup, Range};
 use super::{entries, gather, walk, Row, HALF};
 use crate::lut::Tables;
@@ -78,7 +79,7 @@ impl<S> Ints<S> {
                 let (le, lo) = lookup.both_int(tables, sum);
                 (le.position, lo.position)
             },
-            |range, _| [range.under.scale == 0, range.over.scale == 0],
+            |range, _| is_flat(range),
         );
         let (le, lo) = (Linear::new(&lookup.le, tables.le()), Linear::new(&lookup.lo, tables.lo()));
         Some(Self { regions, start: lookup.le.start, exponents, le, lo })
@@ -174,7 +175,7 @@ impl Ints<i32> {
     }
 
     /// The factors of sums in steps of even and odd elements, in the elements' order.
-    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vnni,popcnt")]
     pub(crate) fn factors(
         &self,
         sums: &[i32],
@@ -239,7 +240,7 @@ impl Ints<f64> {
     }
 
     /// As [`Ints::factors`] of int8, but sums are in the elements' order.
-    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vnni")]
+    #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vnni,popcnt")]
     pub(crate) fn factors(
         &self,
         sums: &[f64],

@@ -29,9 +29,12 @@ pub(in super::super) fn rise(from: i16, to: i16) -> f32 {
     f32::from_bits(fp17_to_fp32(fp32_to_fp17(rise)))
 }
 
-/// Whether a slope of this scale leaves the end as it is. The sign of a sum of zeros is the slope's.
-pub(in super::super) fn is_flat(scale: i16, end: f32) -> bool {
-    scale << 1 == 0 && end != 0.0
+/// Whether the end entries stand for what lies below and above. The sign of a sum of zeros is the slope's, and a
+/// distance from a NaN is a NaN.
+pub(in super::super) fn is_flat(range: &Range, table: &[i16]) -> [bool; 2] {
+    let flat = |scale: i16, end: i16| scale << 1 == 0 && end << 1 != 0;
+    let [under, over] = [range.under.scale, range.over.scale];
+    [flat(under, table[0]), flat(over, table[table.len() - 1]) && !Fp32::is_nan(range.end as u32)]
 }
 
 /// Whether arithmetic in fp32 has the table's start and steps.
@@ -57,7 +60,7 @@ impl Table {
         if !table.iter().all(finite) || !is_regular(range) || !(-120..=120).contains(&offset) {
             return None;
         }
-        let entries = Entries::new(range, table, number, rise, is_flat);
+        let entries = Entries::new(table, number, rise, is_flat(range, table));
         Some(Self { start: f32::from_bits(range.start as u32), steps: 2f32.powi(-range.select), offset, entries })
     }
 

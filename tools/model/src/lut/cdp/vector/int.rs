@@ -8,6 +8,11 @@ use super::super::{Lookup, Range};
 use super::{Answers, Entries, Part, Rule, WIDTH};
 use crate::lut::Tables;
 
+/// Whether the end entries stand for what lies below and above.
+pub(in super::super) fn is_flat(range: &Range) -> [bool; 2] {
+    [range.under.scale == 0, range.over.scale == 0]
+}
+
 /// A table of integers.
 struct Table {
     start: i64,
@@ -23,7 +28,7 @@ impl Table {
             return None;
         }
         let rise = |from: i16, to: i16| i64::from(to) - i64::from(from);
-        let entries = Entries::new(range, table, i64::from, rise, |scale, _| scale == 0);
+        let entries = Entries::new(table, i64::from, rise, is_flat(range));
         let select = range.select.clamp(0, 30) as u32;
         Some(Self { start: range.start, select, offset: offset.into(), entries })
     }

@@ -11,7 +11,7 @@ use crate::num::convert::fp17_to_fp32;
 use crate::registers::Registers;
 
 /// A lookup of random registers, near what networks have.
-fn random(next: &mut impl FnMut() -> u32, precision: Precision) -> (Lookup, Tables) {
+pub(in crate::lut::cdp) fn random(next: &mut impl FnMut() -> u32, precision: Precision) -> (Lookup, Tables) {
     let half = precision == Precision::Fp16;
     let mut registers = Registers::reset(Block::Cdp);
     let limit = |value: u32| if half { (value % 1000) as f32 * 0.25 } else { 0.0 }.to_bits();
@@ -38,7 +38,7 @@ fn random(next: &mut impl FnMut() -> u32, precision: Precision) -> (Lookup, Tabl
     (Lookup::new(&registers, precision).unwrap(), tables)
 }
 
-fn numbers() -> impl FnMut() -> u32 {
+pub(in crate::lut::cdp) fn numbers() -> impl FnMut() -> u32 {
     let mut state = 3u64;
     move || {
         state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
@@ -46,7 +46,7 @@ fn numbers() -> impl FnMut() -> u32 {
     }
 }
 
-fn class(counters: Counters) -> u32 {
+pub(in crate::lut::cdp) fn class(counters: Counters) -> u32 {
     let Counters { under, over, hybrid, le_hit, lo_hit } = counters;
     [under, over, hybrid, le_hit, lo_hit].iter().position(|&count| count == 1).unwrap() as u32
 }

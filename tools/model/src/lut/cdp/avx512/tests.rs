@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+use nvdla_uapi::reg::values::Precision;
+
+use super::super::vector::tests::{class, numbers, random};
+use super::*;
+use crate::conv::Isa;
+use crate::lut::Counters;
+use crate::num::convert::fp17_to_fp32;
+
+const COUNT: usize = 4 * STEP;
+const ROW: Row = Row { steps: 2 * STEP, elements: 2 * STEP - 8, is_interleaved: false };
+
+/// Whether the element at that place of two rows counts.
+fn counts(at: usize) -> bool {
+    at % ROW.steps < ROW.elements
+}
+
+/// The counters after these lookups.
+fn expected(single: impl Iterator<Item = Counters>) -> [u32; 5] {
+    let mut counts = [0; 5];
+    single.for_each(|counters| counts[class(counters) as usize] += 1);
+    counts
+}
+
+#[test]
+fn integers_are_the_lookup_s() {
+    if Isa::best() != Isa::Avx512 {
+        return;
+    }
+    let mut next = numbers();
+    let mut held = 0;
+    for case in 0..600 {
+        let (lookup, tables) = random(&mut next, Precision::Int16);
+        let Some(ints) = int::Ints::wide(&lookup, &tables, [0, 9 << 32]) else { continue };
+        let most = if case % 2 == 0 { 9 << 32 } else { 9 << 16 };
+        let numbers: [i64; COUNT] = std::array::from_fn(|_| (i64::from(next()) << 4 >> (next() % 36)) % most);
+        let right: [_; COUNT] = std::array::from_fn(|at| {
+            let mut counters = Counters::default();
+            (lookup.int(&tables, numbers[at], &mut counters), counters)
+        });
+        let other = |sum| lookup.int(&tables, sum, &mut Counters::default());
+        let (mut factors, mut found) = ([0; COUNT], [0; 5]);
+        let counted = || (0..COUNT).filter(|&at| counts(at));
+        // SAFETY: the processor has what `Isa::Avx512` stands for.
+        unsafe { ints.factors(&numbers.map(|sum| sum as f64), ROW, &mut factors, &mut found, other) };
+        counted().for_each(|at| assert_eq!(factors[at], right[at].0, "{} in {lookup:?}", numbers[at]));
+        assert_eq!(found, expected(counted().map(|at| right[at].1)), "{lookup:?}");
+        held += usize::from(ints.is_complete());
+        let Some(ints) = int::Ints::narrow(&lookup, &tables, [0, 9 << 16]) else { continue };
+        if most == 9 << 32 {
+            continue;
+        }
+        // Even elements first.
+        let place = |at: usize| at / STEP * STEP + at % HALF * 2 + at % STEP / HALF;
+        let sums: [i32; COUNT] = std::array::from_fn(|at| numbers[place(at)] as i32);
+        let (mut factors, mut found) = ([0; COUNT], [0; 5]);
+        let row = Row { is_interleaved: true, ..ROW };
+        // SAFETY: as above.
+        unsafe { ints.factors(&sums, row, &mut factors, &mut found, other) };
+        counted().for_each(|at| assert_eq!(factors[at], right[at].0, "{} in {lookup:?}", numbers[at]));
+        assert_eq!(found, expected(counted().map(|at| right[at].1)), "{lookup:?}");
+    }
+    assert!(held > 100, "{held} lookups without slopes");
+}
+
+#[test]
+fn floats_are_the_lookup_s() {
+    if Isa::best() != Isa::Avx512 {
+        return;
+    }
+    let mut next = numbers();
+    let mut held = 0;
+    for case in 0..600 {
+        let (lookup, mut tables) = random(&mut next, Precision::Fp16);
+        if case % 4 != 0 {
+            // Numbers that fall slowly, or of both signs and zero.
+            for (access, entries) in [(1 << 17, 65), (3 << 16, 257)] {
+                tables.write_access(access);
+                for entry in 0..entries {
+                    let signed = [0, 0x3000 + next() % 0x1000, 0xb000 + next() % 0x1000][next() as usize % 3];
+                    tables.write_data(if case % 4 == 1 { signed } else { 0x4000 - 11 * entry - next() % 8 });
+                }
+            }
+        }
+        let Some(floats) = float::Floats::new(&lookup, &tables, true) else { continue };
+        let sums: [f32; COUNT] = std::array::from_fn(|_| f32::from_bits(0x2800_0000 + next() % 0x2800_0000));
+        let sums = sums.map(|sum| if sum > 3e10 { 0.0 } else { sum });
+        let (mut factors, mut found) = ([0.0; COUNT], [0; 5]);
+        let single = |sum: f32, counters: &mut Counters| {
+            f32::from_bits(fp17_to_fp32(lookup.float(&tables, sum.to_bits(), counters)))
+        };
+        // SAFETY: the processor has what `Isa::Avx512` stands for.
+        unsafe { floats.factors(&sums, ROW, &mut factors, &mut found, |sum| single(sum, &mut Counters::default())) };
+        let mut right = Vec::new();
+        for at in (0..COUNT).filter(|&at| counts(at)) {
+            let mut counters = Counters::default();
+            let factor = single(sums[at], &mut counters);
+            assert_eq!(
+                factors[at].to_bits(),
+                factor.to_bits(),
+                "{} in {lookup:?}: {}, {factor}",
+                sums[at],
+                factors[at]
+            );
+            right.push(counters);
+        }
+        assert_eq!(found, expected(right.into_iter()), "{lookup:?}");
+        held += 1;
+    }
+    assert!(held > 300, "{held} lookups");
+}
