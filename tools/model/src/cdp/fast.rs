@@ -46,7 +46,7 @@ macro_rules! vectorised {
                     Isa::Avx512 => return unsafe { widest($($argument),*) },
                     // SAFETY: the processor has AVX2.
                     Isa::Avx2 => return unsafe { wide($($argument),*) },
-                    Isa::Portable => {}
+                    _ => {}
                 }
             }
             let _ = isa;
