@@ -15,7 +15,7 @@ pub enum Isa {
     Dotprod,
     /// NEON with the matrix products of FEAT_I8MM.
     I8mm,
-    /// AVX2.
+    /// AVX2 and FMA, which come together.
     Avx2,
     /// AVX-512 F, BW, DQ, CD, VL, VBMI, VBMI2 and VNNI.
     Avx512,
@@ -39,7 +39,7 @@ impl Isa {
         }
         #[cfg(target_arch = "x86_64")]
         {
-            if is_x86_feature_detected!("avx2") {
+            if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
                 all.push(Self::Avx2);
             }
             if is_x86_feature_detected!("avx512f")

@@ -258,15 +258,17 @@ impl Sums<'_> {
             // SAFETY: the caller of `run` says that the machine has AVX-512; lengths were checked just now.
             Isa::Avx512 => unsafe { avx512::bounds(self, windows, low, high) },
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the caller of `run` says that the machine has AVX2.
+            // SAFETY: the caller of `run` says that the machine has AVX2 and FMA.
             Isa::Avx2 => unsafe { avx2_bounds(self, windows, low, high) },
-            _ => plain::bounds(self, windows, low, high),
+            // NEON has fused instructions and 32 registers; what every x86-64 has, neither.
+            _ if cfg!(target_arch = "aarch64") => plain::bounds::<2, true>(self, windows, low, high),
+            _ => plain::bounds::<1, false>(self, windows, low, high),
         }
     }
 }
 
 #[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
+#[target_feature(enable = "avx2,fma")]
 fn avx2_bounds(sums: &Sums<'_>, windows: &[usize], low: &mut [f32], high: &mut [f32]) {
-    plain::bounds(sums, windows, low, high);
+    plain::bounds::<2, true>(sums, windows, low, high);
 }

@@ -7,32 +7,35 @@
 use super::panel::KERNELS;
 use super::{Sums, GROUP, UNIT};
 
-/// Windows side by side.
-const TILE: usize = 4;
-
-/// Bounds of the sums of these windows.
+/// Bounds of the sums of these windows: `TILE` side by side, as many as the registers hold, with `FUSED` multiplications
+/// and additions where the machine has them.
 #[inline(always)]
-pub(super) fn bounds(sums: &Sums<'_>, windows: &[usize], low: &mut [f32], high: &mut [f32]) {
+pub(super) fn bounds<const TILE: usize, const FUSED: bool>(
+    sums: &Sums<'_>,
+    windows: &[usize],
+    low: &mut [f32],
+    high: &mut [f32],
+) {
     let [low, high] = [low, high].map(|values| values.as_chunks_mut::<KERNELS>().0);
     let (tiles, rest) = windows.as_chunks::<TILE>();
     for (number, windows) in tiles.iter().enumerate() {
         let range = number * TILE..(number + 1) * TILE;
-        tile(sums, windows, &mut low[range.clone()], &mut high[range]);
+        tile::<TILE, FUSED>(sums, windows, &mut low[range.clone()], &mut high[range]);
     }
     let done = tiles.len() * TILE;
     for ((window, low), high) in rest.iter().zip(low[done..].chunks_mut(1)).zip(high[done..].chunks_mut(1)) {
-        tile(sums, &[*window], low, high);
+        tile::<1, FUSED>(sums, &[*window], low, high);
     }
 }
 
 #[inline(always)]
-fn tile<const N: usize>(
+fn tile<const N: usize, const FUSED: bool>(
     sums: &Sums<'_>,
     windows: &[usize; N],
     low: &mut [[f32; KERNELS]],
     high: &mut [[f32; KERNELS]],
 ) {
-    let (exact, units) = (products(sums, windows), units(sums, windows));
+    let (exact, units) = (products::<N, FUSED>(sums, windows), units(sums, windows));
     for (window, (low, high)) in low.iter_mut().zip(high).enumerate() {
         for kernel in 0..KERNELS {
             let (sum, unit) = (exact[window][kernel], f64::from(units[window][kernel]));
@@ -58,7 +61,7 @@ fn up(value: f64) -> f32 {
 
 /// The sums of the exact products.
 #[inline(always)]
-fn products<const N: usize>(sums: &Sums<'_>, windows: &[usize; N]) -> [[f64; KERNELS]; N] {
+fn products<const N: usize, const FUSED: bool>(sums: &Sums<'_>, windows: &[usize; N]) -> [[f64; KERNELS]; N] {
     let mut out = [[0.0; KERNELS]; N];
     for run in sums.runs {
         let weights = &sums.panel.values[run.lane..][..run.length];
@@ -67,7 +70,7 @@ fn products<const N: usize>(sums: &Sums<'_>, windows: &[usize; N]) -> [[f64; KER
             for (out, data) in out.iter_mut().zip(data) {
                 let datum = data[lane];
                 for (out, weight) in out.iter_mut().zip(weights) {
-                    *out += weight * datum;
+                    *out = if FUSED { weight.mul_add(datum, *out) } else { *out + weight * datum };
                 }
             }
         }
