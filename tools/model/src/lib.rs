@@ -5,6 +5,7 @@
 //! The model is functional and bit-exact: it gives the bytes that the hardware gives, without its timing. What differs
 //! between hardware configurations is the data of [`nvdla_uapi::config`].
 
+mod ahead;
 pub mod bdma;
 pub mod cdp;
 pub mod cfgrom;
@@ -21,6 +22,7 @@ pub mod pdp;
 pub mod registers;
 pub mod rubik;
 pub mod sdp;
+mod share;
 pub mod stream;
 mod turn;
 pub mod work;

@@ -4,6 +4,7 @@
 
 use super::plan::Prepare;
 use super::{float, int, map};
+use crate::ahead::fetch_after;
 use crate::num::fixed::shift_left;
 use crate::num::Fp16;
 
@@ -22,6 +23,18 @@ pub(super) enum Data<'d> {
     Ints(&'d [i32]),
     /// CACC's floats.
     Floats(&'d [f32]),
+}
+
+impl Data<'_> {
+    /// Asks for the next chunk's.
+    pub(super) fn fetch_next(&self) {
+        match self {
+            Self::Int8(bytes) | Self::Int16(bytes) | Self::Fp16(bytes) => fetch_after(bytes),
+            Self::Int16Halves(low, high) => [low, high].into_iter().for_each(|bytes| fetch_after(bytes)),
+            Self::Ints(samples) => fetch_after(samples),
+            Self::Floats(samples) => fetch_after(samples),
+        }
+    }
 }
 
 #[inline(always)]

@@ -23,6 +23,7 @@ mod plan;
 mod process;
 mod store;
 mod strips;
+mod table;
 mod walk;
 
 pub(crate) use flying::OnFlying;

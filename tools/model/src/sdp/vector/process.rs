@@ -11,6 +11,7 @@ use super::fused_float::{self, FusedFloat};
 use super::load::{self, Data, Format};
 use super::lookup::Joint;
 use super::plan::{Feed, Plan, Prepare, Step};
+use super::table::{self, Answers};
 use super::{float, int, store, Each, Lanes, Scratch, Slot, SLOTS};
 use crate::lut::sdp::Lookup;
 use crate::lut::Tables;
@@ -210,7 +211,7 @@ pub(super) enum Short {
     /// From fp16 or sums to fp16.
     Float(FusedFloat),
     /// From int8 to int8 by a table of all answers.
-    Table([u8; 256]),
+    Table(Answers),
 }
 
 impl Short {
@@ -243,6 +244,9 @@ pub(super) fn process_short(
             }
         }
     }
+    if let (Short::Table(answers), Data::Int8(data)) = (short, data) {
+        return table::look_up(answers, data, into);
+    }
     by_set(instructions, short, operands, data, into);
 }
 
@@ -260,11 +264,6 @@ fn short_body(short: &Short, operands: &[Lanes; SLOTS], data: Data, into: &mut [
         }
         (Short::Float(fused), Data::Floats(data)) => {
             fused_float::run(fused, data, operands, into.as_chunks_mut().0);
-        }
-        (Short::Table(table), Data::Int8(data)) => {
-            for (byte, &value) in into.iter_mut().zip(data) {
-                *byte = table[usize::from(value)];
-            }
         }
         // What data comes is what the way was made for.
         _ => {}

@@ -6,58 +6,72 @@
 //! which stays in the caches; then the strips are written in order. Every input of a round is read before its first
 //! output is written, as an operation in place needs it.
 
+use std::cell::Cell;
+
 use nvdla_uapi::layout::feature::Atoms;
-use rayon::prelude::*;
 
 use super::super::operation::Place;
 use super::super::Tally;
 use super::process::Job;
 use super::walk::{emit, feature_bytes_mut, At, Walk};
 use super::Scratch;
+use crate::conv::fast::aligned::Aligned;
 use crate::memory::{Fault, Memory};
+use crate::share::share;
 use crate::stream::Stream;
 
 /// Chunks of a strip.
 const CHUNKS: usize = 32;
-/// Strips of a round, for each thread.
-const STRIPS: usize = 8;
+/// Strips of a round, for each thread: so many that the threads' waiting for one another at its end does not show.
+const STRIPS: usize = 24;
 
-/// Computes the whole cube. `scratch` is what each thread starts from.
+thread_local! {
+    /// Room for a round's output.
+    static ROOM: Cell<Aligned> = Cell::default();
+}
+
+/// Computes the whole cube by so many threads. `scratch` is what each of them starts from.
 pub(super) fn run(
     walk: &Walk,
     job: &Job,
     scratch: &Scratch,
-    place: &Place,
+    (place, threads): (&Place, usize),
     input: Option<&Stream>,
     memory: &mut dyn Memory,
     tally: &mut Tally,
 ) -> Result<(), Fault> {
     let atoms = place.cube.atoms();
     let longest = CHUNKS * walk.chunk;
-    let round = STRIPS * rayon::current_num_threads();
-    let mut bytes = vec![0; atoms.span(round * longest)];
+    let count = STRIPS * threads;
+    // Taken, not borrowed: while this thread waits for others it may work for another device.
+    let mut room = ROOM.take();
+    let bytes = room.get::<u8>(atoms.span(count * longest));
     let mut strips = strips(job.operation.batch, walk, longest);
-    let mut batch = Vec::with_capacity(round);
-    loop {
-        batch.clear();
-        batch.extend(strips.by_ref().take(round));
-        if batch.is_empty() {
-            return Ok(());
+    let mut round: Vec<(At, Result<Tally, Fault>)> = Vec::with_capacity(count);
+    let result = loop {
+        round.clear();
+        round.extend(strips.by_ref().take(count).map(|strip| (strip, Ok(Tally::default()))));
+        if round.is_empty() {
+            break Ok(());
         }
         let shared: &dyn Memory = memory;
-        let done: Vec<Result<Tally, Fault>> = bytes
-            .par_chunks_mut(atoms.span(longest))
-            .zip(batch.par_iter())
-            .map_init(
-                || scratch.clone(),
-                |scratch, (into, &strip)| compute(walk, job, scratch, strip, input, shared, into, atoms),
-            )
-            .collect();
-        for ((strip, done), bytes) in batch.iter().zip(done).zip(bytes.chunks(atoms.span(longest))) {
-            tally.add(&done?);
+        share(
+            threads,
+            round.iter_mut().zip(bytes.chunks_mut(atoms.span(longest))),
+            || Box::new(scratch.clone()),
+            |scratch, ((strip, done), into)| *done = compute(walk, job, scratch, *strip, input, shared, into, atoms),
+        );
+        let written = round.iter().zip(bytes.chunks(atoms.span(longest))).try_for_each(|((strip, done), bytes)| {
+            tally.add(done.as_ref().map_err(|fault| *fault)?);
             feature_bytes_mut(place, *strip, memory)?.copy_from_slice(&bytes[..atoms.span(strip.atoms)]);
+            Ok(())
+        });
+        if written.is_err() {
+            break written;
         }
-    }
+    };
+    ROOM.set(room);
+    result
 }
 
 /// The strips in the order of the walk.

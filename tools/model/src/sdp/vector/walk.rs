@@ -18,7 +18,9 @@ use super::load::{self, Data, Format};
 use super::lookup::Joint;
 use super::plan::{Feed, Plan};
 use super::process::{self, Instructions, Job, Packing, Short};
-use super::{store, strips, Lanes, Scratch, Slot, CHUNK};
+use super::table::Answers;
+use super::{store, strips, table, Lanes, Scratch, Slot, CHUNK};
+use crate::ahead::fetch_after;
 use crate::lut::Tables;
 use crate::memory::{read, write, Fault, Memory, Stop};
 use crate::registers::Registers;
@@ -68,8 +70,9 @@ pub(in super::super) fn run(
     let mut tally = Tally::default();
     let short = short(&walk, &job, scratch);
     job.short = short.as_ref();
-    if let Some(place) = walk.strips_suit(&operation, settings.threads_from) {
-        strips::run(&walk, &job, scratch, &place, input, memory, &mut tally)?;
+    let threads = rayon::current_num_threads();
+    if let Some(place) = walk.strips_suit(&operation, settings.threads_from).filter(|_| threads > 1) {
+        strips::run(&walk, &job, scratch, (&place, threads), input, memory, &mut tally)?;
         return Ok(tally.finish(&operation, output));
     }
     for batch in 0..operation.batch {
@@ -98,7 +101,7 @@ pub(super) fn joint(operation: &Operation, tables: &Tables) -> Option<Joint> {
 
 /// The way in one loop, where the operation has one.
 pub(super) fn short(walk: &Walk, job: &Job, scratch: &mut Scratch) -> Option<Short> {
-    let Job { operation, plan, instructions, .. } = *job;
+    let Job { operation, plan, .. } = *job;
     let mut fill = |slots: &mut dyn Iterator<Item = Slot>| {
         for slot in slots {
             if let Some(Feed::One(operand)) = plan.feeds[slot as usize] {
@@ -106,6 +109,11 @@ pub(super) fn short(walk: &Walk, job: &Job, scratch: &mut Scratch) -> Option<Sho
             }
         }
     };
+    let of_layer = is_of_layer(operation, plan);
+    // Where looking up is cheap, no calculation is cheaper.
+    if of_layer && table::is_quick() {
+        return Some(Short::Table(all_answers(job, scratch)));
+    }
     if let Some(mut fused) = Fused::new(operation, plan) {
         if walk.folded {
             // Operands of kernels follow one another, as do the kernels.
@@ -121,19 +129,29 @@ pub(super) fn short(walk: &Walk, job: &Job, scratch: &mut Scratch) -> Option<Sho
         fill(&mut fused.slots());
         return Some(Short::Float(fused));
     }
-    // All that is not the data is the same for the layer: 256 answers say everything.
+    of_layer.then(|| Short::Table(all_answers(job, scratch)))
+}
+
+/// Whether all that is not the data, which is int8 as the output is, is the same for the layer: 256 answers then say
+/// everything.
+fn is_of_layer(operation: &Operation, plan: &Plan) -> bool {
     let from_bytes = matches!(operation.source, Source::Memory(place) if place.cube.precision() == Precision::Int8);
     let to_bytes = operation.output == Precision::Int8 && matches!(operation.destination, Destination::Memory(_));
-    let is_of_layer = plan.feeds.iter().flatten().all(|feed| matches!(feed, Feed::One(_)));
     let elements = operation.width * operation.height * operation.channels;
-    if from_bytes && to_bytes && is_of_layer && elements > CHUNK && !operation.count.any() {
-        let all: [u8; 256] = std::array::from_fn(|value| value as u8);
-        process::process(instructions, job, scratch, Data::Int8(&all), all.len(), &mut Tally::default());
-        let mut table = [0; 256];
-        process::pack(instructions, &scratch.values.0[..all.len()], Packing::Bytes, &mut table);
-        return Some(Short::Table(table));
-    }
-    None
+    from_bytes
+        && to_bytes
+        && plan.feeds.iter().flatten().all(|feed| matches!(feed, Feed::One(_)))
+        && elements > CHUNK
+        && !operation.count.any()
+}
+
+/// What becomes of each int8.
+fn all_answers(job: &Job, scratch: &mut Scratch) -> Answers {
+    let all: [u8; 256] = std::array::from_fn(|value| value as u8);
+    process::process(job.instructions, job, scratch, Data::Int8(&all), all.len(), &mut Tally::default());
+    let mut answers = [0; 256];
+    process::pack(job.instructions, &scratch.values.0[..all.len()], Packing::Bytes, &mut answers);
+    answers
 }
 
 /// The shape in which a cube is walked.
@@ -278,6 +296,7 @@ impl Walk {
         let Job { operation, instructions, .. } = *job;
         self.load_elements(job, scratch, at, memory)?;
         let data = self.data(operation, at, input, memory)?;
+        data.fetch_next();
         if let (Data::Fp16(bytes), true) = (data, operation.count.nan_input) {
             let (nan, infinite) = load::count_special(bytes);
             tally.nan_input = tally.nan_input.wrapping_add(nan);
@@ -322,6 +341,7 @@ impl Walk {
                     let bytes = operand_bytes(place, at, memory)?;
                     let values = &mut scratch.operands[slot].0[..length];
                     let flush = operation.nan_to_zero;
+                    fetch_after(bytes);
                     process::operand(instructions, values, bytes, format(place, *component), *prepare, flush);
                 }
             }

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Pieces of work for this thread and the pool's.
+//!
+//! The thread that has the work begins it at once and takes its share: it neither waits for another to wake up nor
+//! sleeps while that one works, which takes longer than many an operation.
+
+use std::sync::Mutex;
+
+/// Calls `each` for all pieces, by as many as `threads` threads; each thread has a `local` of its own.
+pub(crate) fn share<T: Send, L>(
+    threads: usize,
+    pieces: impl Iterator<Item = T> + Send,
+    local: impl Fn() -> L + Sync,
+    each: impl Fn(&mut L, T) + Sync,
+) {
+    let pieces = Mutex::new(pieces);
+    let next = || pieces.lock().ok()?.next();
+    let work = || {
+        let Some(first) = next() else { return };
+        let mut local = local();
+        each(&mut local, first);
+        while let Some(piece) = next() {
+            each(&mut local, piece);
+        }
+    };
+    if threads < 2 {
+        return work();
+    }
+    rayon::in_place_scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(|_| work());
+        }
+        work();
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_piece_is_worked_on_once() {
+        for threads in [1, 2, 5] {
+            let mut pieces = vec![0u32; 1000];
+            share(threads, pieces.iter_mut().enumerate(), || 1, |one, (number, piece)| *piece += *one + number as u32);
+            assert!(pieces.iter().enumerate().all(|(number, &piece)| piece == number as u32 + 1), "{threads} threads");
+        }
+    }
+}
