@@ -15,8 +15,6 @@
 //! Source: the register specification (PDP, PDP_RDMA), the hardware manual ("PDP"), and for the arithmetic the C-model
 //! (`cmod/pdp`, `cmod/hls_wrapper/pdp_hls_wrapper.cpp`).
 
-#[cfg(target_arch = "x86_64")]
-mod average8;
 mod fast;
 pub mod reference;
 
@@ -144,8 +142,8 @@ pub fn run(
 
 /// Writes one line of the output: surface, line, bytes.
 type Emit<'e> = dyn FnMut(&mut dyn Memory, usize, usize, &[u8]) -> Result<(), Stop> + 'e;
-/// Pools one part.
-type Pool = fn(&Setup, &Part, &Source, &mut dyn Memory, &mut Emit) -> Result<(), Stop>;
+/// Pools one part; the answer is the number of NaNs.
+type Pool = fn(&Setup, &Part, &Source, &mut dyn Memory, &mut Emit) -> Result<usize, Stop>;
 
 fn perform(
     config: &Config,
@@ -179,10 +177,7 @@ fn perform(
     let mut nans = 0;
     for part in 0..parts.count {
         let part = parts.part(part)?;
-        pool(&setup, &part, &source, memory, &mut |memory, surface, y, line| {
-            if setup.precision == Precision::Fp16 {
-                nans += line.chunks_exact(2).filter(|half| is_nan(u16::from_le_bytes([half[0], half[1]]))).count();
-            }
+        nans += pool(&setup, &part, &source, memory, &mut |memory, surface, y, line| {
             Ok(destination.write(memory, surface, [y, part.output], line)?)
         })?;
     }
@@ -195,8 +190,10 @@ fn perform(
     Ok(Done { output: (), status: status.into() })
 }
 
-fn is_nan(half: u16) -> bool {
-    half & 0x7fff > 0x7c00
+/// How many fp16 of a line are NaNs.
+fn nans(line: &[u8]) -> usize {
+    let is_nan = |half: &&[u8]| u16::from_le_bytes([half[0], half[1]]) & 0x7fff > 0x7c00;
+    line.chunks_exact(2).filter(is_nan).count()
 }
 
 impl Setup {

@@ -6,7 +6,7 @@ use nvdla_uapi::config::Config;
 use nvdla_uapi::layout;
 use nvdla_uapi::reg::values::{PoolingMethod, Precision};
 
-use super::{perform, Emit, Part, Setup, Source};
+use super::{nans, perform, Emit, Part, Setup, Source};
 use crate::memory::{Memory, Stop};
 use crate::num::convert::{fp16_to_fp17, fp17_to_fp16};
 use crate::num::fixed::round_shift_right;
@@ -25,43 +25,50 @@ pub fn run(
     perform(config, rdma, registers, input, memory, pool)
 }
 
+/// Pools one part; the answer is the number of NaNs.
 pub(super) fn pool(
     setup: &Setup,
     part: &Part,
     source: &Source,
     memory: &mut dyn Memory,
     emit: &mut Emit,
-) -> Result<(), Stop> {
-    (0..setup.surfaces).try_for_each(|surface| pool_surface(setup, part, source, memory, emit, surface))
+) -> Result<usize, Stop> {
+    let mut found = 0;
+    for surface in 0..setup.surfaces {
+        for y in 0..setup.vertical.output {
+            let line = pool_line(setup, part, source, memory, [surface, y])?;
+            if setup.precision == Precision::Fp16 {
+                found += nans(&line);
+            }
+            emit(memory, surface, y, &line)?;
+        }
+    }
+    Ok(found)
 }
 
-/// One surface.
-pub(super) fn pool_surface(
+/// One line of the output.
+pub(super) fn pool_line(
     setup: &Setup,
     part: &Part,
     source: &Source,
-    memory: &mut dyn Memory,
-    emit: &mut Emit,
-    surface: usize,
-) -> Result<(), Stop> {
+    memory: &dyn Memory,
+    [surface, y]: [usize; 2],
+) -> Result<Vec<u8>, Stop> {
     let width = layout::bytes(setup.precision) as usize;
-    for y in 0..setup.vertical.output {
-        let (top, bottom) = setup.vertical.window(y);
-        let mut rows = Vec::new();
-        for row in top..bottom {
-            let line = source.line(memory, [surface, row, part.input, part.axis.input])?;
-            rows.push(line.chunks_exact(width).map(|bytes| element(setup, bytes)).collect());
-        }
-        let mut line = Vec::with_capacity(setup.atoms.span(part.axis.output));
-        for x in 0..part.axis.output {
-            for lane in 0..setup.lanes() {
-                let result = window(setup, part, &rows, x, lane);
-                line.extend_from_slice(&result.to_le_bytes()[..width]);
-            }
-        }
-        emit(memory, surface, y, &line)?;
+    let (top, bottom) = setup.vertical.window(y);
+    let mut rows = Vec::new();
+    for row in top..bottom {
+        let line = source.line(memory, [surface, row, part.input, part.axis.input])?;
+        rows.push(line.chunks_exact(width).map(|bytes| element(setup, bytes)).collect());
     }
-    Ok(())
+    let mut line = Vec::with_capacity(setup.atoms.span(part.axis.output));
+    for x in 0..part.axis.output {
+        for lane in 0..setup.lanes() {
+            let result = window(setup, part, &rows, x, lane);
+            line.extend_from_slice(&result.to_le_bytes()[..width]);
+        }
+    }
+    Ok(line)
 }
 
 /// An input element: an integer, or the bits of an fp16.

@@ -157,6 +157,29 @@ proptest! {
         prop_assert!(memory == expected);
     }
 
+    /// Averages of fp16 whose padding and factors are ordinary numbers; among the elements are NaNs, infinities and
+    /// denormals, or so many zeros of both signs that sums cancel.
+    #[test]
+    fn averages_of_fp16_are_the_reference_s(
+        case in case(),
+        padding in prop::array::uniform7(prop_oneof![Just(0u32), 0x5000u32..0x9000, 0x1_5000u32..0x1_9000]),
+        padded in any::<bool>(),
+        factors in prop::array::uniform2(0x7000u32..0x8400),
+        mask in prop::sample::select(vec![0xffu8, 0x7f, 0xbf, 0x9b, 0x80, 0x81, 0x00]),
+    ) {
+        let padding = if padded { padding } else { [0; 7] };
+        let [a, b, c, d, e, f, g] = padding;
+        let values = [a, b, c, d, e, f, g, factors[0], factors[1]];
+        let case =
+            Case { config: &NV_FULL, precision: Precision::Fp16, method: PoolingMethod::Average, values, mask, ..case };
+        let Some((rdma, registers, mut memory)) = program(&case) else { return Ok(()) };
+        let mut expected = memory.clone();
+        let done = run(case.config, &rdma, &registers, None, &mut memory);
+        prop_assert_eq!(&done, &reference::run(case.config, &rdma, &registers, None, &mut expected));
+        prop_assert!(done.is_ok(), "{:?}", done);
+        prop_assert!(memory == expected);
+    }
+
     #[test]
     fn random_registers_never_reach_outside(seed in any::<u64>()) {
         let noise = noise(seed, 512);

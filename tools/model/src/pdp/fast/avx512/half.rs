@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The average of fp16, where all numbers are tame: no infinities or NaNs, and nothing near the ends of fp17's range.
+//!
+//! The sums of such numbers are multiples of 2^-24 below 2^24, so that rounding to 11 bits is all that sets a sum in fp17
+//! apart from one in single precision. To round a number, its power of two times 2^13 is added and subtracted again.
+//!
+//! The sign of a sum of zero is not kept. Where it may be negative, the line must be made in another way.
+
+use std::arch::x86_64::*;
+
+use crate::memory::Stop;
+use crate::pdp::fast::{slot, At, Rows};
+use crate::pdp::{Axis, KERNEL_MAX};
+
+/// Bytes of an atom.
+const ATOM: usize = 32;
+/// Elements of an atom.
+const LANES: usize = 16;
+/// An fp16's infinity: what is above is a NaN.
+const INFINITE: u16 = 0x7c00;
+
+/// What is added to sums, and what they are multiplied with.
+#[derive(Clone, Debug)]
+pub(in super::super) struct Tame {
+    flush: bool,
+    columns: [f32; KERNEL_MAX],
+    lines: [f32; KERNEL_MAX],
+    factors: [f32; 2],
+}
+
+impl Tame {
+    /// `None` where a number is not tame.
+    pub(in super::super) fn new(
+        flush: bool,
+        columns: [f32; KERNEL_MAX],
+        lines: [f32; KERNEL_MAX],
+        factors: [f32; 2],
+    ) -> Option<Self> {
+        let adds = |&value: &f32| value.abs() <= 524_288.0 && (value * 16_777_216.0).fract() == 0.0;
+        // So that no product is above fp17's range, and what is below it ends as zero.
+        let [width, height] = factors;
+        let multiplies = width > 0.0 && width <= 256.0 && height > 0.0 && height <= 16.0;
+        let all = columns.iter().chain(&lines).all(adds) && multiplies;
+        all.then_some(Self { flush, columns, lines, factors })
+    }
+
+    /// Makes a line of the output, or says that it must be made in another way. The machine has AVX-512.
+    pub(in super::super) fn make(&self, rows: &mut Rows, at: At<'_>, line: &mut [u8]) -> Result<bool, Stop> {
+        let axis = &at.task.part.axis;
+        let vertical = at.task.setup.vertical;
+        let length = axis.output * LANES;
+        let loaded = rows.loaded.get::<f32>(axis.input * LANES);
+        let reduced = rows.reduced.get::<f32>(vertical.kernel.min(vertical.input) * length);
+        let covered = at.rows();
+        let held = if at.follows { rows.held.end } else { 0 };
+        for row in covered.start.max(held)..covered.end {
+            let slot = slot(&at, row);
+            // SAFETY: the caller has found AVX-512.
+            (rows.marks[slot], rows.signs[slot]) = unsafe { widen(self.flush, at.row(row)?, loaded) };
+            // SAFETY: as above.
+            unsafe { reduce(axis, &self.columns, loaded, &mut reduced[slot * length..][..length]) };
+        }
+        rows.held = covered.clone();
+        let mut signs = 0;
+        let mut parts = [&[][..]; KERNEL_MAX];
+        for (row, part) in covered.clone().zip(&mut parts) {
+            let slot = slot(&at, row);
+            if rows.marks[slot] >= INFINITE {
+                return Ok(false);
+            }
+            signs |= rows.signs[slot];
+            *part = &reduced[slot * length..][..length];
+        }
+        if self.columns.iter().chain(&self.lines).any(|value| value.is_sign_negative()) {
+            signs = u16::MAX;
+        }
+        // SAFETY: as above.
+        let zeros = unsafe { finish(&parts[..covered.len()], self.lines[at.outside()], self.factors, line) };
+        Ok(zeros & signs == 0)
+    }
+}
+
+/// Widens an input line; the answer is the largest magnitude, and the lanes that have a negative element.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+fn widen(flush: bool, line: &[u8], loaded: &mut [f32]) -> (u16, u16) {
+    let infinite = _mm256_set1_epi16(INFINITE as i16);
+    let mut largest = _mm256_setzero_si256();
+    let mut signs = _mm256_setzero_si256();
+    for (atom, to) in line.chunks_exact(ATOM).zip(loaded.chunks_exact_mut(LANES)) {
+        // SAFETY: 32 bytes.
+        let mut bits = unsafe { _mm256_loadu_si256(atom.as_ptr().cast()) };
+        let mut magnitude = _mm256_and_si256(bits, _mm256_set1_epi16(0x7fff));
+        if flush {
+            let nan = _mm256_cmpgt_epi16(magnitude, infinite);
+            bits = _mm256_andnot_si256(nan, bits);
+            magnitude = _mm256_andnot_si256(nan, magnitude);
+        }
+        largest = _mm256_max_epu16(largest, magnitude);
+        signs = _mm256_or_si256(signs, bits);
+        // SAFETY: 16 elements.
+        unsafe { _mm512_storeu_ps(to.as_mut_ptr(), _mm512_cvtph_ps(bits)) };
+    }
+    let mut lanes = [0u16; LANES];
+    // SAFETY: 32 bytes.
+    unsafe { _mm256_storeu_si256(lanes.as_mut_ptr().cast(), largest) };
+    (lanes.into_iter().max().unwrap_or(0), _mm256_movepi16_mask(signs))
+}
+
+/// Rounds to 11 bits, half to even; zero loses its sign.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn round(value: __m512) -> __m512 {
+    let power = _mm512_and_ps(value, _mm512_castsi512_ps(_mm512_set1_epi32(0xff80_0000_u32 as i32)));
+    let factor = _mm512_set1_ps(8192.0);
+    _mm512_fnmadd_ps(power, factor, _mm512_fmadd_ps(power, factor, value))
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn add(a: __m512, b: __m512) -> __m512 {
+    round(_mm512_add_ps(a, b))
+}
+
+/// The elements of a column's atom.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn load(values: &[f32], column: usize) -> __m512 {
+    let values = &values[column * LANES..][..LANES];
+    // SAFETY: 16 elements.
+    unsafe { _mm512_loadu_ps(values.as_ptr()) }
+}
+
+/// Sums a line along its windows.
+#[target_feature(enable = "avx512f,avx512dq")]
+fn reduce(axis: &Axis, padding: &[f32; KERNEL_MAX], loaded: &[f32], row: &mut [f32]) {
+    for (x, to) in row.chunks_exact_mut(LANES).enumerate() {
+        let (left, right) = axis.window(x);
+        let mut sum = load(loaded, left);
+        for column in left + 1..right {
+            sum = add(sum, load(loaded, column));
+        }
+        let outside = axis.kernel - (right - left);
+        if outside > 0 {
+            sum = add(sum, _mm512_set1_ps(padding[outside]));
+        }
+        // SAFETY: 16 elements.
+        unsafe { _mm512_storeu_ps(to.as_mut_ptr(), sum) };
+    }
+}
+
+/// Ends the windows of an output line; the answer is the lanes in which a sum was zero.
+#[target_feature(enable = "avx512f,avx512dq")]
+fn finish(rows: &[&[f32]], lines: f32, factors: [f32; 2], line: &mut [u8]) -> u16 {
+    let largest = _mm512_set1_ps(65504.0);
+    let factors = [_mm512_set1_ps(factors[0]), _mm512_set1_ps(factors[1])];
+    let Some((first, rest)) = rows.split_first() else { return 0 };
+    let mut zeros = 0;
+    for (x, out) in line.chunks_exact_mut(ATOM).enumerate() {
+        let mut sum = load(first, x);
+        for row in rest {
+            sum = add(load(row, x), sum);
+        }
+        if lines != 0.0 {
+            sum = add(sum, _mm512_set1_ps(lines));
+        }
+        zeros |= _mm512_cmp_ps_mask::<_CMP_EQ_OQ>(sum, _mm512_setzero_ps());
+        let result = round(_mm512_mul_ps(round(_mm512_mul_ps(sum, factors[0])), factors[1]));
+        // The smaller magnitude with the first one's sign.
+        let result = _mm512_range_ps::<0b0010>(result, largest);
+        let result = _mm512_cvtps_ph::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(result);
+        // SAFETY: 32 bytes.
+        unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), result) };
+    }
+    zeros
+}

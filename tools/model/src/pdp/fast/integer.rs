@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Averages of int8 and int16.
+
+#[cfg(target_arch = "x86_64")]
+use super::avx512::sums;
+use super::portable::{Method, Portable};
+use super::{At, Lines, Rooms};
+#[cfg(target_arch = "x86_64")]
+use crate::conv::Isa;
+use crate::memory::Stop;
+use crate::pdp::{Part, Setup, KERNEL_MAX};
+
+/// The padding that rows and windows add to an integer average, and its factors in 2^-16, of 17 bits.
+pub(super) struct Factors {
+    pub(super) columns: [i32; KERNEL_MAX],
+    pub(super) lines: [i32; KERNEL_MAX],
+    pub(super) width: u32,
+    pub(super) height: u32,
+}
+
+impl Factors {
+    fn new(setup: &Setup, part: &Part) -> Self {
+        let columns = std::array::from_fn(|count| setup.pad_int(count));
+        Self {
+            columns,
+            lines: columns.map(|value| value.wrapping_mul(part.axis.kernel as i32)),
+            width: setup.recip_width,
+            height: setup.recip_height,
+        }
+    }
+
+    /// `sum` times both factors, rounded after each.
+    #[inline(always)]
+    fn apply(&self, sum: i32) -> i32 {
+        let step = |value: i32, factor: u32| {
+            let rounded = ((u64::from(value.unsigned_abs()) * u64::from(factor) + 0x8000) >> 16) as i32;
+            if value < 0 {
+                rounded.wrapping_neg()
+            } else {
+                rounded
+            }
+        };
+        step(step(sum, self.width), self.height)
+    }
+}
+
+/// A method that sums integers.
+pub(super) trait Average: Method {
+    /// Elements have 16 bits, their sums 32; else 8 and 16.
+    const SHORT: bool;
+    fn factors(&self) -> &Factors;
+}
+
+/// The average of int8, summed in 16 bits.
+pub(super) struct Average8 {
+    factors: Factors,
+    /// Both factors, where they are at most one.
+    narrow: Option<[u32; 2]>,
+}
+
+impl Average8 {
+    pub(super) fn new(setup: &Setup, part: &Part) -> Self {
+        let factors = Factors::new(setup, part);
+        let narrow = [factors.width, factors.height];
+        Self { narrow: narrow.iter().all(|&factor| factor <= 1 << 16).then_some(narrow), factors }
+    }
+}
+
+impl Average for Average8 {
+    const SHORT: bool = false;
+    fn factors(&self) -> &Factors {
+        &self.factors
+    }
+}
+
+/// `value * factor / 2^16`, rounded half away from zero; the factor has 16 bits, and so does all that is computed.
+#[inline(always)]
+fn scale16(value: i16, factor: u16) -> i16 {
+    // High and low half apart, as vector instructions give them.
+    let magnitude = value.unsigned_abs();
+    let high = ((u32::from(magnitude) * u32::from(factor)) >> 16) as u16;
+    let rounded = high.wrapping_add(magnitude.wrapping_mul(factor) >> 15);
+    if value < 0 {
+        rounded.wrapping_neg() as i16
+    } else {
+        rounded as i16
+    }
+}
+
+impl Method for Average8 {
+    type Element = [u8; 1];
+    type Value = i16;
+
+    #[inline(always)]
+    fn load(&self, element: [u8; 1]) -> i16 {
+        i8::from_le_bytes(element).into()
+    }
+    #[inline(always)]
+    fn along(&self, row: i16, next: i16) -> i16 {
+        row.wrapping_add(next)
+    }
+    #[inline(always)]
+    fn pad_row(&self, row: i16, padded: usize) -> i16 {
+        row.wrapping_add(self.factors.columns[padded] as i16)
+    }
+    #[inline(always)]
+    fn store(&self, sum: i16, padded: usize) -> [u8; 1] {
+        let sum = i32::from(sum.wrapping_add(self.factors.lines[padded] as i16));
+        [self.factors.apply(sum) as u8]
+    }
+    #[inline(always)]
+    fn store_line(&self, sums: &[i16], padded: usize, line: &mut [[u8; 1]]) {
+        let lines = self.factors.lines[padded] as i16;
+        match self.narrow.map(|factors| factors.map(u16::try_from)) {
+            Some([Ok(width), Ok(height)]) => {
+                for ([byte], &sum) in line.iter_mut().zip(sums) {
+                    *byte = scale16(scale16(sum.wrapping_add(lines), width), height) as u8;
+                }
+            }
+            // A factor of one.
+            Some([Ok(factor), _] | [_, Ok(factor)]) => {
+                for ([byte], &sum) in line.iter_mut().zip(sums) {
+                    *byte = scale16(sum.wrapping_add(lines), factor) as u8;
+                }
+            }
+            _ => {
+                for ([byte], &sum) in line.iter_mut().zip(sums) {
+                    *byte = self.factors.apply(i32::from(sum.wrapping_add(lines))) as u8;
+                }
+            }
+        }
+    }
+}
+
+/// The average of int16.
+pub(super) struct Average16 {
+    factors: Factors,
+}
+
+impl Average16 {
+    pub(super) fn new(setup: &Setup, part: &Part) -> Self {
+        Self { factors: Factors::new(setup, part) }
+    }
+}
+
+impl Average for Average16 {
+    const SHORT: bool = true;
+    fn factors(&self) -> &Factors {
+        &self.factors
+    }
+}
+
+impl Method for Average16 {
+    type Element = [u8; 2];
+    type Value = i32;
+
+    #[inline(always)]
+    fn load(&self, element: [u8; 2]) -> i32 {
+        i16::from_le_bytes(element).into()
+    }
+    #[inline(always)]
+    fn along(&self, row: i32, next: i32) -> i32 {
+        row.wrapping_add(next)
+    }
+    #[inline(always)]
+    fn pad_row(&self, row: i32, padded: usize) -> i32 {
+        row.wrapping_add(self.factors.columns[padded])
+    }
+    #[inline(always)]
+    fn store(&self, sum: i32, padded: usize) -> [u8; 2] {
+        let sum = sum.wrapping_add(self.factors.lines[padded]);
+        (self.factors.apply(sum) as i16).to_le_bytes()
+    }
+}
+
+/// An average of integers in atoms of 32 bytes.
+pub(super) struct Integer<M, const LANES: usize> {
+    portable: Portable<M, LANES>,
+    /// How [`sums`] scales, where it can and the machine has its instructions.
+    #[cfg(target_arch = "x86_64")]
+    scaling: Option<sums::Scaling>,
+}
+
+impl<M: Average, const LANES: usize> Integer<M, LANES> {
+    pub(super) fn new(portable: Portable<M, LANES>) -> Self {
+        Self {
+            #[cfg(target_arch = "x86_64")]
+            scaling: if Isa::best() == Isa::Avx512 { sums::Scaling::new::<M>(portable.0.factors()) } else { None },
+            portable,
+        }
+    }
+}
+
+impl<M: Average, const LANES: usize> Lines for Integer<M, LANES> {
+    const PARALLEL: usize = <Portable<M, LANES> as Lines>::PARALLEL;
+
+    fn line(&self, rooms: &mut Rooms, at: At<'_>, line: &mut [u8]) -> Result<usize, Stop> {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(scaling) = self.scaling {
+            sums::make::<M>(self.portable.0.factors(), scaling, &mut rooms.first, at, line)?;
+            return Ok(0);
+        }
+        self.portable.line(rooms, at, line)
+    }
+}

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Loops for all methods and precisions ([`Method`]), compiled for AVX-512, for AVX2 and for what every processor has.
+//!
+//! Each input line is reduced along its windows once, into one of as many line buffers as the window has lines; an
+//! output line then combines the buffers that its windows cover. Where elements may be taken in any order, the windows'
+//! columns come first.
+
+use super::{slot, At, Lines, Rooms, Rows};
+use crate::conv::fast::aligned::Plain;
+#[cfg(target_arch = "x86_64")]
+use crate::conv::Isa;
+use crate::memory::Stop;
+use crate::pdp::Axis;
+
+/// Bytes of an atom for which methods have quick ways.
+pub(super) const ATOM: usize = 32;
+
+/// An element's bytes in memory.
+pub(super) trait Element: Copy {
+    fn of(line: &[u8]) -> &[Self];
+    fn of_mut(line: &mut [u8]) -> &mut [Self];
+}
+
+impl<const BYTES: usize> Element for [u8; BYTES] {
+    #[inline(always)]
+    fn of(line: &[u8]) -> &[Self] {
+        line.as_chunks().0
+    }
+    #[inline(always)]
+    fn of_mut(line: &mut [u8]) -> &mut [Self] {
+        line.as_chunks_mut().0
+    }
+}
+
+/// A pooling method on one element.
+pub(super) trait Method: Sync {
+    /// An element in memory.
+    type Element: Element;
+    /// An element on its way through the window.
+    type Value: Plain;
+    /// Elements may be taken in any order: columns of a window first, which are then shared by the windows beside it.
+    const ANY_ORDER: bool = false;
+    fn load(&self, element: Self::Element) -> Self::Value;
+    /// How far an element is from ordinary ones, which the method is made for.
+    #[inline(always)]
+    fn mark(_: Self::Element) -> u16 {
+        0
+    }
+    /// Adds the next element of a row.
+    fn along(&self, row: Self::Value, next: Self::Value) -> Self::Value;
+    /// Ends a row of which `padded` columns lie outside.
+    #[inline(always)]
+    fn pad_row(&self, row: Self::Value, _padded: usize) -> Self::Value {
+        row
+    }
+    /// Adds the next row.
+    #[inline(always)]
+    fn down(&self, sum: Self::Value, row: Self::Value) -> Self::Value {
+        self.along(sum, row)
+    }
+    /// Ends a window of which `padded` rows lie outside.
+    fn store(&self, sum: Self::Value, padded: usize) -> Self::Element;
+    /// As [`Self::store`], for a line.
+    #[inline(always)]
+    fn store_line(&self, sums: &[Self::Value], padded: usize, line: &mut [Self::Element]) {
+        for (&sum, element) in sums.iter().zip(line) {
+            *element = self.store(sum, padded);
+        }
+    }
+    /// Makes a line from the columns' results where there is a quick way for atoms of 32 bytes, or says that there is none.
+    fn end(&self, _axis: &Axis, _columns: &[Self::Value], _line: &mut [u8]) -> bool {
+        false
+    }
+}
+
+/// A method on atoms of so many elements.
+pub(super) struct Portable<M, const LANES: usize>(pub(super) M);
+
+impl<M: Method, const LANES: usize> Lines for Portable<M, LANES> {
+    const PARALLEL: usize = if cfg!(test) { 1 << 8 } else { 1 << 21 };
+
+    fn line(&self, rooms: &mut Rooms, at: At<'_>, line: &mut [u8]) -> Result<usize, Stop> {
+        self.make(&mut rooms.first, at, line)?;
+        Ok(0)
+    }
+}
+
+impl<M: Method, const LANES: usize> Portable<M, LANES> {
+    /// Makes a line; the answer is the largest mark of the elements that its windows cover.
+    pub(super) fn make(&self, rows: &mut Rows, at: At<'_>, line: &mut [u8]) -> Result<u16, Stop> {
+        let Self(method) = self;
+        let axis = &at.task.part.axis;
+        let vertical = at.task.setup.vertical;
+        let length = axis.output * LANES;
+        let loaded = rows.loaded.get::<M::Value>(axis.input * LANES);
+        let sums = rows.sums.get::<M::Value>(length);
+        let covered = at.rows();
+        let mut mark = 0;
+        if M::ANY_ORDER {
+            for row in covered.clone() {
+                let bytes = at.row(row)?;
+                let fill = if row == covered.start { load::<M> } else { load_along::<M> };
+                mark = fill(method, bytes, loaded).max(mark);
+            }
+            if at.task.setup.atoms.bytes() != ATOM || !method.end(axis, loaded, line) {
+                across::<M, LANES>(method, axis, loaded, sums);
+                store(method, sums, at.outside(), line);
+            }
+            return Ok(mark);
+        }
+        let reduced = rows.reduced.get::<M::Value>(vertical.kernel.min(vertical.input) * length);
+        let held = if at.follows { rows.held.end } else { 0 };
+        for row in covered.start.max(held)..covered.end {
+            let (bytes, slot) = (at.row(row)?, slot(&at, row));
+            rows.marks[slot] = load(method, bytes, loaded);
+            across::<M, LANES>(method, axis, loaded, &mut reduced[slot * length..][..length]);
+        }
+        rows.held = covered.clone();
+        for row in covered.clone() {
+            let slot = slot(&at, row);
+            let reduced = &reduced[slot * length..][..length];
+            mark = rows.marks[slot].max(mark);
+            if row == covered.start {
+                sums.copy_from_slice(reduced);
+            } else {
+                down(method, reduced, sums);
+            }
+        }
+        store(method, sums, at.outside(), line);
+        Ok(mark)
+    }
+}
+
+/// Defines a function whose loops are compiled for AVX-512 and AVX2, used where the processor has them, and for what every
+/// processor of the target has.
+///
+/// The loops run over whole lines in memory. Sums in local arrays would be taken apart into single values, and never
+/// put together again to vectors.
+macro_rules! vectorised {
+    (
+        $(#[$attribute:meta])*
+        fn $name:ident<$method:ident: Method $(, const $lanes:ident: usize)?>
+            ($($argument:ident: $type:ty),* $(,)?) -> $result:ty $body:block
+    ) => {
+        $(#[$attribute])*
+        fn $name<$method: Method $(, const $lanes: usize)?>($($argument: $type),*) -> $result {
+            #[inline(always)]
+            fn body<$method: Method $(, const $lanes: usize)?>($($argument: $type),*) -> $result $body
+            #[cfg(target_arch = "x86_64")]
+            {
+                #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+                fn widest<$method: Method $(, const $lanes: usize)?>($($argument: $type),*) -> $result {
+                    body::<$method $(, $lanes)?>($($argument),*)
+                }
+                #[target_feature(enable = "avx2")]
+                fn wide<$method: Method $(, const $lanes: usize)?>($($argument: $type),*) -> $result {
+                    body::<$method $(, $lanes)?>($($argument),*)
+                }
+                if Isa::best() == Isa::Avx512 {
+                    // SAFETY: the processor has what `Isa::Avx512` stands for.
+                    return unsafe { widest::<$method $(, $lanes)?>($($argument),*) };
+                }
+                if std::arch::is_x86_feature_detected!("avx2") {
+                    // SAFETY: the processor has AVX2.
+                    return unsafe { wide::<$method $(, $lanes)?>($($argument),*) };
+                }
+            }
+            body::<$method $(, $lanes)?>($($argument),*)
+        }
+    };
+}
+
+vectorised! {
+    /// Loads an input line; the answer is the largest mark.
+    fn load<M: Method>(method: &M, line: &[u8], loaded: &mut [M::Value]) -> u16 {
+        let mut mark = 0;
+        for (value, &element) in loaded.iter_mut().zip(M::Element::of(line)) {
+            *value = method.load(element);
+            mark = M::mark(element).max(mark);
+        }
+        mark
+    }
+}
+
+vectorised! {
+    /// Adds an input line to others, element by element; the answer is the largest mark.
+    fn load_along<M: Method>(method: &M, line: &[u8], loaded: &mut [M::Value]) -> u16 {
+        let mut mark = 0;
+        for (value, &element) in loaded.iter_mut().zip(M::Element::of(line)) {
+            *value = method.along(*value, method.load(element));
+            mark = M::mark(element).max(mark);
+        }
+        mark
+    }
+}
+
+vectorised! {
+    /// Reduces a line along its windows.
+    fn across<M: Method, const LANES: usize>(
+        method: &M,
+        axis: &Axis,
+        loaded: &[M::Value],
+        row: &mut [M::Value],
+    ) -> () {
+        let Axis { input, output, kernel, stride, pad } = *axis;
+        // Each window starts with its first element that is inside, and then takes the next ones.
+        for (x, out) in row.chunks_exact_mut(LANES).enumerate() {
+            out.copy_from_slice(&loaded[axis.window(x).0 * LANES..][..LANES]);
+        }
+        for step in 1..kernel {
+            // The windows of which this step is inside and not the first: 1 <= x * stride + step - pad < input.
+            let first = (pad + 1).saturating_sub(step).div_ceil(stride);
+            let last = (input + pad).saturating_sub(step).div_ceil(stride).min(output);
+            if first >= last {
+                continue;
+            }
+            let next = &loaded[(first * stride + step - pad) * LANES..];
+            let row = &mut row[first * LANES..last * LANES];
+            if stride == 1 {
+                for (value, &next) in row.iter_mut().zip(next) {
+                    *value = method.along(*value, next);
+                }
+            } else {
+                for (row, next) in row.chunks_exact_mut(LANES).zip(next.chunks(stride * LANES)) {
+                    for (value, &next) in row.iter_mut().zip(&next[..LANES]) {
+                        *value = method.along(*value, next);
+                    }
+                }
+            }
+        }
+        for (x, out) in row.chunks_exact_mut(LANES).enumerate() {
+            let (left, right) = axis.window(x);
+            if right - left != kernel {
+                for value in out {
+                    *value = method.pad_row(*value, kernel - (right - left));
+                }
+            }
+        }
+    }
+}
+
+vectorised! {
+    /// Adds a row's results to those of the rows above it.
+    fn down<M: Method>(method: &M, row: &[M::Value], sums: &mut [M::Value]) -> () {
+        for (sum, &row) in sums.iter_mut().zip(row) {
+            *sum = method.down(*sum, row);
+        }
+    }
+}
+
+vectorised! {
+    /// Ends the windows of an output line.
+    fn store<M: Method>(method: &M, sums: &[M::Value], padded: usize, line: &mut [u8]) -> () {
+        method.store_line(sums, padded, M::Element::of_mut(line));
+    }
+}
