@@ -74,7 +74,78 @@ fn peak_macs(isa: Isa, loops: u64) -> Option<u64> {
     }
 }
 
-#[cfg(not(target_arch = "x86_64"))]
+#[cfg(target_arch = "aarch64")]
+fn peak_macs(isa: Isa, loops: u64) -> Option<u64> {
+    use std::arch::asm;
+    match isa {
+        Isa::Neon => {
+            // SAFETY: the instruction set is available; registers that change are listed.
+            unsafe {
+                asm!(
+                    "2:",
+                    "smull v0.8h, v30.8b, v31.8b", "sadalp v1.4s, v0.8h", "smull v2.8h, v30.8b, v31.8b",
+                    "sadalp v3.4s, v2.8h", "smull v4.8h, v30.8b, v31.8b", "sadalp v5.4s, v4.8h",
+                    "smull v6.8h, v30.8b, v31.8b", "sadalp v7.4s, v6.8h", "smull v16.8h, v30.8b, v31.8b",
+                    "sadalp v17.4s, v16.8h", "smull v18.8h, v30.8b, v31.8b", "sadalp v19.4s, v18.8h",
+                    "smull v20.8h, v30.8b, v31.8b", "sadalp v21.4s, v20.8h", "smull v22.8h, v30.8b, v31.8b",
+                    "sadalp v23.4s, v22.8h",
+                    "subs {0}, {0}, #1", "b.ne 2b", inout(reg) loops => _,
+                    out("v0") _, out("v1") _, out("v2") _, out("v3") _, out("v4") _, out("v5") _, out("v6") _,
+                    out("v7") _, out("v16") _, out("v17") _, out("v18") _, out("v19") _, out("v20") _, out("v21") _,
+                    out("v22") _, out("v23") _,
+                    options(nomem, nostack),
+                );
+            }
+            Some(8 * 8)
+        }
+        Isa::Dotprod => {
+            // SAFETY: as above.
+            unsafe {
+                asm!(
+                    ".arch_extension dotprod",
+                    "2:",
+                    "sdot v0.4s, v30.16b, v31.16b", "sdot v1.4s, v30.16b, v31.16b", "sdot v2.4s, v30.16b, v31.16b",
+                    "sdot v3.4s, v30.16b, v31.16b", "sdot v4.4s, v30.16b, v31.16b", "sdot v5.4s, v30.16b, v31.16b",
+                    "sdot v6.4s, v30.16b, v31.16b", "sdot v7.4s, v30.16b, v31.16b", "sdot v16.4s, v30.16b, v31.16b",
+                    "sdot v17.4s, v30.16b, v31.16b", "sdot v18.4s, v30.16b, v31.16b", "sdot v19.4s, v30.16b, v31.16b",
+                    "sdot v20.4s, v30.16b, v31.16b", "sdot v21.4s, v30.16b, v31.16b", "sdot v22.4s, v30.16b, v31.16b",
+                    "sdot v23.4s, v30.16b, v31.16b",
+                    "subs {0}, {0}, #1", "b.ne 2b", inout(reg) loops => _,
+                    out("v0") _, out("v1") _, out("v2") _, out("v3") _, out("v4") _, out("v5") _, out("v6") _,
+                    out("v7") _, out("v16") _, out("v17") _, out("v18") _, out("v19") _, out("v20") _, out("v21") _,
+                    out("v22") _, out("v23") _,
+                    options(nomem, nostack),
+                );
+            }
+            Some(16 * 16)
+        }
+        Isa::I8mm => {
+            // SAFETY: as above.
+            unsafe {
+                asm!(
+                    ".arch_extension i8mm",
+                    "2:",
+                    "smmla v0.4s, v30.16b, v31.16b", "smmla v1.4s, v30.16b, v31.16b", "smmla v2.4s, v30.16b, v31.16b",
+                    "smmla v3.4s, v30.16b, v31.16b", "smmla v4.4s, v30.16b, v31.16b", "smmla v5.4s, v30.16b, v31.16b",
+                    "smmla v6.4s, v30.16b, v31.16b", "smmla v7.4s, v30.16b, v31.16b", "smmla v16.4s, v30.16b, v31.16b",
+                    "smmla v17.4s, v30.16b, v31.16b", "smmla v18.4s, v30.16b, v31.16b",
+                    "smmla v19.4s, v30.16b, v31.16b", "smmla v20.4s, v30.16b, v31.16b",
+                    "smmla v21.4s, v30.16b, v31.16b", "smmla v22.4s, v30.16b, v31.16b",
+                    "smmla v23.4s, v30.16b, v31.16b",
+                    "subs {0}, {0}, #1", "b.ne 2b", inout(reg) loops => _,
+                    out("v0") _, out("v1") _, out("v2") _, out("v3") _, out("v4") _, out("v5") _, out("v6") _,
+                    out("v7") _, out("v16") _, out("v17") _, out("v18") _, out("v19") _, out("v20") _, out("v21") _,
+                    out("v22") _, out("v23") _,
+                    options(nomem, nostack),
+                );
+            }
+            Some(16 * 32)
+        }
+        _ => None,
+    }
+}
+
+#[cfg(not(any(target_arch = "aarch64", target_arch = "x86_64")))]
 fn peak_macs(_isa: Isa, _loops: u64) -> Option<u64> {
     None
 }
