@@ -7,6 +7,7 @@
 
 /// Asks for as many bytes after `piece` as it has itself. Any address may be asked for: there need not be memory.
 #[inline(always)]
+#[allow(clippy::inline_always)] // the address is often known where it is called
 pub(crate) fn fetch_after<T>(piece: &[T]) {
     #[cfg(target_arch = "x86_64")]
     {

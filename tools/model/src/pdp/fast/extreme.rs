@@ -8,10 +8,13 @@ use super::portable::{Element, Method, Portable};
 use super::{At, Lines, Rooms};
 use crate::conv::fast::aligned::Plain;
 use crate::memory::Stop;
-use crate::pdp::{nans, Axis, Setup};
+#[cfg(target_arch = "x86_64")]
+use crate::pdp::Axis;
+use crate::pdp::{nans, Setup};
 
 /// What elements are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only its vector code asks
 pub(super) enum Kind {
     Bytes,
     Shorts,
@@ -22,6 +25,7 @@ pub(super) enum Kind {
 pub(super) trait Order: Sync {
     type Key: Plain + Ord;
     type Element: Element;
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only its vector code asks
     const KIND: Kind;
     fn key(&self, element: Self::Element) -> Self::Key;
     fn element(key: Self::Key) -> Self::Element;

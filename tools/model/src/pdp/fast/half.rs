@@ -47,6 +47,7 @@ impl Lines for HalfAverage {
     const PARALLEL: usize = if cfg!(test) { 1 << 8 } else { 1 << 18 };
 
     fn line(&self, rooms: &mut Rooms, at: At<'_>, line: &mut [u8]) -> Result<usize, Stop> {
+        #[cfg_attr(not(target_arch = "x86_64"), allow(unused_mut))]
         let (mut rows, mut again) = (&mut rooms.first, at);
         #[cfg(target_arch = "x86_64")]
         if let Some(tame) = &self.tame {

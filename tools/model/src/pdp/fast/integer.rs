@@ -46,6 +46,7 @@ impl Factors {
 }
 
 /// A method that sums integers.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only its vector code asks
 pub(super) trait Average: Method {
     /// Elements have 16 bits, their sums 32; else 8 and 16.
     const SHORT: bool;

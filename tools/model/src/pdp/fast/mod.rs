@@ -137,6 +137,7 @@ struct Rows {
     held: Range<usize>,
     /// Of each line in `reduced`: the largest mark of its elements, and the lanes that have a negative one.
     marks: [u16; KERNEL_MAX],
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only its vector code asks
     signs: [u16; KERNEL_MAX],
 }
 

@@ -144,6 +144,8 @@ macro_rules! vectorised {
             ($($argument:ident: $type:ty),* $(,)?) -> $result:ty $body:block
     ) => {
         $(#[$attribute])*
+        // Inlined, its slices could be the same memory for all that the compiler knows, and are not made vectors of.
+        #[cfg_attr(not(target_arch = "x86_64"), inline(never))]
         fn $name<$method: Method $(, const $lanes: usize)?>($($argument: $type),*) -> $result {
             #[inline(always)]
             fn body<$method: Method $(, const $lanes: usize)?>($($argument: $type),*) -> $result $body
