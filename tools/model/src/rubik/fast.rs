@@ -93,7 +93,6 @@ pub(super) fn merge(planes: &Planes, cube: &Placed, extent: &Extent, memory: &mu
     // What is left of a line stays zero.
     let stride = spread(block * line);
     let mut lines = vec![0; lanes * stride];
-    let mut atoms = vec![0; extent.atoms.span(extent.width)];
     for surface in 0..extent.atoms.surfaces(extent.channels) {
         let channels = extent.atoms.channels_of(surface, extent.channels);
         for first in (0..extent.height).step_by(block) {
@@ -113,11 +112,11 @@ pub(super) fn merge(planes: &Planes, cube: &Placed, extent: &Extent, memory: &mu
             }
             for y in 0..count {
                 let (size, from) = ([lanes, extent.width], &lines[y * line..]);
+                let atoms = cube.bytes_mut(memory, surface, [first + y, 0], extent.width)?;
                 match extent.bytes {
-                    1 => turn::<u8>(size, from, stride, &mut atoms, atom),
-                    _ => turn::<u16>(size, from, stride, &mut atoms, atom),
+                    1 => turn::<u8>(size, from, stride, atoms, atom),
+                    _ => turn::<u16>(size, from, stride, atoms, atom),
                 }
-                cube.write(memory, surface, [first + y, 0], &atoms)?;
             }
         }
     }
