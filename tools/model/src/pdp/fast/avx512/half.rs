@@ -5,6 +5,9 @@
 //! The sums of such numbers are multiples of 2^-24 below 2^24, so that rounding to 11 bits is all that sets a sum in fp17
 //! apart from one in single precision. To round a number, its power of two times 2^13 is added and subtracted again.
 //!
+//! So an addition takes four instructions and a multiplication as many; with what widens, looks for zeros and narrows, an
+//! atom of a 3x3 window at stride 1 takes 33, of which a processor with two ports for such registers ends two a cycle.
+//!
 //! The sign of a sum of zero is not kept. Where it may be negative, the line must be made in another way.
 
 use std::arch::x86_64::*;
