@@ -103,8 +103,9 @@ fn pooling(precision: u32, method: u32, kernel: u32, stride: u32) -> (u64, Run) 
     (bytes, Box::new(run))
 }
 
-/// Local response normalisation over five channels.
-fn normalisation(precision: u32) -> (u64, Run) {
+/// Local response normalisation over five channels. By LE, at powers of two, and a shift; or, `scaled`, by LO and with both
+/// converters at work.
+fn normalisation(precision: u32, scaled: bool) -> (u64, Run) {
     let rdma = registers(
         Block::CdpRdma,
         &[
@@ -126,7 +127,10 @@ fn normalisation(precision: u32) -> (u64, Run) {
             (reg_cdp::D_DST_SURFACE_STRIDE, SURFACE),
             (reg_cdp::D_DATA_FORMAT, precision),
             (reg_cdp::D_LRN_CFG, 1),
-            (reg_cdp::D_DATOUT_SHIFTER, 10),
+            (reg_cdp::D_DATOUT_SHIFTER, if scaled { 25 } else { 10 }),
+            (reg_cdp::D_DATOUT_SCALE, if scaled { 19_000 } else { 1 }),
+            (reg_cdp::D_DATIN_OFFSET, if scaled { 3 } else { 0 }),
+            (reg_cdp::S_LUT_CFG, if scaled { 0x70 } else { 0 }),
         ],
     );
     let mut state = cdp::State::default();
@@ -212,9 +216,12 @@ fn main() {
         ("PDP int16 average 3x3/1", pooling(INT16, 0, 3, 1)),
         ("PDP fp16 max 3x3/2", pooling(FP16, 1, 3, 2)),
         ("PDP fp16 average 3x3/1", pooling(FP16, 0, 3, 1)),
-        ("CDP int8", normalisation(INT8)),
-        ("CDP int16", normalisation(INT16)),
-        ("CDP fp16", normalisation(FP16)),
+        ("CDP int8", normalisation(INT8, false)),
+        ("CDP int8 LO, scaled", normalisation(INT8, true)),
+        ("CDP int16", normalisation(INT16, false)),
+        ("CDP int16 LO, scaled", normalisation(INT16, true)),
+        ("CDP fp16", normalisation(FP16, false)),
+        ("CDP fp16 LO", normalisation(FP16, true)),
         ("Rubik int8 contract", reshape(0, INT8)),
         ("Rubik int8 split", reshape(1, INT8)),
         ("Rubik int8 merge", reshape(2, INT8)),

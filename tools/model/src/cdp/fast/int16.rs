@@ -157,13 +157,10 @@ pub(super) struct Int16<'o> {
 impl Int16<'_> {
     /// The input converter, for all rows.
     fn convert(&self, room: &mut Room, rows: Rows) {
-        let Room { values, wide, .. } = room;
         // What lies behind a row stays zero.
-        let (wide, elements) = (&mut wide[..rows.elements], rows.elements);
-        for values in rows.inner_mut(values).map(|row| &mut row[..elements]) {
-            integer::widen(self.isa, values, wide);
-            integer::convert_input(self.isa, &self.operation.input, 17, wide);
-            integer::narrow(self.isa, wide, values);
+        for values in rows.inner_mut(&mut room.values) {
+            let values = &mut values[..rows.elements];
+            integer::convert_input(self.isa, &self.operation.input, [-65_536i64, 65_535], values);
         }
     }
 
@@ -216,7 +213,7 @@ impl Int16<'_> {
 
     /// The results of all rows.
     fn results(&self, room: &mut Room, rows: Rows, into: &mut [u8]) -> u32 {
-        let Room { values, factors, narrow, wide, squares, .. } = room;
+        let Room { values, factors, narrow, wide, .. } = room;
         let steps = rows.steps();
         let mut saturated = 0;
         let skip = self.operation.skip_multiply;
@@ -230,13 +227,13 @@ impl Int16<'_> {
             let values = &rows.inner(values, row)[..rows.elements];
             let factors = &rows.bare(factors, row)[..rows.elements];
             let into = &mut into[2 * row * steps..][..2 * steps];
+            let (operands, offset) = ((factors, values), self.output.converter.offset);
             if self.output.is_narrow {
-                integer::results(self.isa, &self.output, skip, (factors, values), narrow, &mut saturated);
+                integer::results(self.isa, &self.output, skip, operands, offset, narrow, &mut saturated);
                 integer::to_pairs(self.isa, narrow, into);
             } else {
-                integer::widen(self.isa, values, wide);
-                integer::results(self.isa, &self.output, skip, (factors, wide), squares, &mut saturated);
-                integer::to_pairs(self.isa, squares, into);
+                integer::results(self.isa, &self.output, skip, operands, i64::from(offset), wide, &mut saturated);
+                integer::to_pairs(self.isa, wide, into);
             }
         }
         saturated

@@ -190,13 +190,10 @@ pub(super) struct Int8<'o> {
 impl Int8<'_> {
     /// The input converter, for all rows.
     fn convert(&self, room: &mut Room, rows: Rows) {
-        let Room { values, wide, .. } = room;
         // What lies behind a row stays zero.
-        let (wide, elements) = (&mut wide[..rows.elements], rows.elements);
-        for values in rows.inner_mut(values).map(|row| &mut row[..elements]) {
-            integer::widen(self.isa, values, wide);
-            integer::convert_input(self.isa, &self.operation.input, 9, wide);
-            integer::narrow(self.isa, wide, values);
+        for values in rows.inner_mut(&mut room.values) {
+            let values = &mut values[..rows.elements];
+            integer::convert_input(self.isa, &self.operation.input, [-256, 255], values);
         }
     }
 
@@ -233,7 +230,7 @@ impl Int8<'_> {
 
     /// The results of all rows.
     fn results(&self, room: &mut Room, rows: Rows, into: &mut [u8]) -> u32 {
-        let Room { values, factors, wide, narrow, long, .. } = room;
+        let Room { values, factors, narrow, long, .. } = room;
         let mut saturated = 0;
         #[cfg(target_arch = "x86_64")]
         {
@@ -250,13 +247,13 @@ impl Int8<'_> {
             let into = rows.bare_mut(into, row);
             let (values, factors) = (&values[..rows.elements], &factors[..rows.elements]);
             let skip = self.operation.skip_multiply;
-            integer::widen(self.isa, values, wide);
+            let (operands, offset) = ((factors, values), self.output.converter.offset);
             if self.output.is_narrow {
-                integer::results(self.isa, &self.output, skip, (factors, wide), narrow, &mut saturated);
+                integer::results(self.isa, &self.output, skip, operands, offset, narrow, &mut saturated);
                 integer::to_bytes(self.isa, narrow, into);
             } else {
                 // A product and an offset have 25 bits each.
-                integer::results(self.isa, &self.output, skip, (factors, wide), long, &mut saturated);
+                integer::results(self.isa, &self.output, skip, operands, offset, long, &mut saturated);
                 integer::to_bytes(self.isa, long, into);
             }
         }

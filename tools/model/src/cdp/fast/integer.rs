@@ -83,15 +83,6 @@ vectorised! {
 }
 
 vectorised! {
-    /// Words as values.
-    pub(super) fn narrow<V: Value, T: Word>(words: &[T], values: &mut [V]) {
-        for (value, &word) in values.iter_mut().zip(words) {
-            *value = word.low();
-        }
-    }
-}
-
-vectorised! {
     /// The low bytes of words.
     pub(super) fn to_bytes<T: Word>(words: &[T], into: &mut [u8]) {
         for (byte, &word) in into.iter_mut().zip(words) {
@@ -135,14 +126,13 @@ pub(super) fn is_identity(converter: &Converter) -> bool {
 }
 
 vectorised! {
-    /// The input converter, in place; values get `bits` bits, a product before has eight or sixteen more, its scale's sixteen
-    /// and a sign.
-    pub(super) fn convert_input<T: Word>(converter: &Converter, bits: u32, values: &mut [T]) {
+    /// The input converter, in place: what lies between has as many bits as the limits.
+    pub(super) fn convert_input<V: Value, T: Word>(converter: &Converter, limits: [T; 2], values: &mut [V]) {
         let Converter { offset, scale, shift } = *converter;
         let (offset, scale, half) = (T::of(offset.into()), T::of(scale.into()), T::of(half(shift)));
-        let (minimum, maximum) = (T::of(-(1 << (bits - 1))), T::of((1 << (bits - 1)) - 1));
         for value in values {
-            *value = value.difference(offset).product(scale).scaled(half, shift).max(minimum).min(maximum);
+            let scaled = T::of((*value).into()).difference(offset).product(scale);
+            *value = scaled.scaled(half, shift).max(limits[0]).min(limits[1]).low();
         }
     }
 }
@@ -198,24 +188,25 @@ impl Output {
 vectorised! {
     /// Factors times values, or factors alone, through the output converter; adds to `saturated` how many it cut off.
     ///
-    /// A product, less the offset, is computed in as many bits as values have (33 at most, of -2^15 * -2^16), the rest
-    /// in as many as results have.
-    pub(super) fn results<P: Word, T: Word>(
+    /// A product, less the offset, is computed in as many bits as the offset is given (33 at most, of -2^15 * -2^16), the
+    /// rest in as many as results have.
+    pub(super) fn results<V: Value, P: Word, T: Word>(
         output: &Output,
         skip_multiply: bool,
-        operands: (&[i16], &[P]),
+        operands: (&[i16], &[V]),
+        offset: P,
         results: &mut [T],
         saturated: &mut u32,
     ) {
         let Output { converter, minimum, maximum, counted: [low, high], .. } = *output;
-        let Converter { offset, scale, shift } = converter;
-        let (offset, scale, half) = (P::of(offset.into()), T::of(scale.into()), T::of(half(shift)));
+        let Converter { scale, shift, .. } = converter;
+        let (scale, half) = (T::of(scale.into()), T::of(half(shift)));
         let (minimum, maximum, low, high) = (T::of(minimum), T::of(maximum), T::of(low), T::of(high));
         let (factors, values) = operands;
         let mut count = 0u32;
         for ((result, &factor), &value) in results.iter_mut().zip(factors).zip(values) {
             let factor = P::of(factor.into());
-            let product = if skip_multiply { factor } else { factor.product(value) };
+            let product = if skip_multiply { factor } else { factor.product(P::of(value.into())) };
             let scaled = T::of(product.difference(offset).into()).product(scale);
             count += u32::from((scaled < low) | (scaled >= high));
             *result = scaled.scaled(half, shift).max(minimum).min(maximum);

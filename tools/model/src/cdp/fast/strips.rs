@@ -9,11 +9,12 @@ use super::rows::Rows;
 use crate::memory::{Memory, Stop};
 
 /// Elements from which a second thread pays.
-const PARALLEL: usize = if cfg!(test) { 1 << 10 } else { 1 << 14 };
+const PARALLEL: usize = if cfg!(test) { 1 << 10 } else { 1 << 17 };
 /// Bytes of a strip in memory, about.
 const STRIP: usize = 2048;
-/// Strips that a thread takes in a round, whose results wait for those of the strips before.
-const ROUND: usize = 16;
+/// Strips that a thread takes in a round, whose results wait for those of the strips before. Waking threads takes as long
+/// as many strips.
+const ROUND: usize = if cfg!(test) { 4 } else { 512 };
 
 /// Computes strips.
 pub(super) trait Engine: Sync {
