@@ -9,8 +9,7 @@
 
 use std::arch::x86_64::*;
 
-use super::shape::Run;
-use super::Kernel;
+use super::{by_pixels, Kernel, Tile};
 
 /// AVX2.
 #[derive(Debug)]
@@ -23,26 +22,9 @@ impl Kernel<16> for Avx2 {
     const PIXELS: usize = 6;
     const BIAS: i32 = 0;
 
-    unsafe fn tile(
-        pixels: usize,
-        data: &[i16],
-        step: usize,
-        runs: &[Run],
-        panel: &[i16],
-        start: &[i32; 16],
-        sums: &mut [[i32; 16]],
-    ) {
+    unsafe fn tile(tile: Tile<'_, i16, i16, 16>) {
         // SAFETY: the caller has AVX2, and `tile`'s conditions are the same.
-        unsafe {
-            match pixels {
-                1 => tile::<1>(data, step, runs, panel, start, sums),
-                2 => tile::<2>(data, step, runs, panel, start, sums),
-                3 => tile::<3>(data, step, runs, panel, start, sums),
-                4 => tile::<4>(data, step, runs, panel, start, sums),
-                5 => tile::<5>(data, step, runs, panel, start, sums),
-                _ => tile::<6>(data, step, runs, panel, start, sums),
-            }
-        }
+        unsafe { by_pixels!(tile: 1 2 3 4 5 6) }
     }
 
     unsafe fn pack(
@@ -67,14 +49,8 @@ fn pack(operation: &super::Operation, shape: &super::Shape, weights: &[u8], firs
 /// # Safety
 /// As [`Kernel::tile`] for `M` pixels.
 #[target_feature(enable = "avx2")]
-unsafe fn tile<const M: usize>(
-    data: &[i16],
-    step: usize,
-    runs: &[Run],
-    panel: &[i16],
-    start: &[i32; 16],
-    sums: &mut [[i32; 16]],
-) {
+unsafe fn tile<const M: usize>(tile: Tile<'_, i16, i16, 16>) {
+    let Tile { data, step, runs, panel, start, sums } = tile;
     let data = data.as_ptr();
     let mut weights = panel.as_ptr();
     // SAFETY: `start` has 16 values.

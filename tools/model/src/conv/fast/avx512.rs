@@ -11,8 +11,7 @@
 use std::arch::x86_64::*;
 
 use super::super::operation::Mapping;
-use super::shape::Run;
-use super::Kernel;
+use super::{by_pixels, Kernel, Tile};
 
 /// Bytes of weights that are fetched ahead.
 const AHEAD: usize = 4096;
@@ -28,34 +27,9 @@ impl Kernel<32> for Avx512 {
     const PIXELS: usize = 14;
     const BIAS: i32 = 128;
 
-    unsafe fn tile(
-        pixels: usize,
-        data: &[u8],
-        step: usize,
-        runs: &[Run],
-        panel: &[i8],
-        start: &[i32; 32],
-        sums: &mut [[i32; 32]],
-    ) {
+    unsafe fn tile(tile: Tile<'_, u8, i8, 32>) {
         // SAFETY: the caller has AVX-512 VNNI, and `tile`'s conditions are the same.
-        unsafe {
-            match pixels {
-                1 => tile::<1>(data, step, runs, panel, start, sums),
-                2 => tile::<2>(data, step, runs, panel, start, sums),
-                3 => tile::<3>(data, step, runs, panel, start, sums),
-                4 => tile::<4>(data, step, runs, panel, start, sums),
-                5 => tile::<5>(data, step, runs, panel, start, sums),
-                6 => tile::<6>(data, step, runs, panel, start, sums),
-                7 => tile::<7>(data, step, runs, panel, start, sums),
-                8 => tile::<8>(data, step, runs, panel, start, sums),
-                9 => tile::<9>(data, step, runs, panel, start, sums),
-                10 => tile::<10>(data, step, runs, panel, start, sums),
-                11 => tile::<11>(data, step, runs, panel, start, sums),
-                12 => tile::<12>(data, step, runs, panel, start, sums),
-                13 => tile::<13>(data, step, runs, panel, start, sums),
-                _ => tile::<14>(data, step, runs, panel, start, sums),
-            }
-        }
+        unsafe { by_pixels!(tile: 1 2 3 4 5 6 7 8 9 10 11 12 13 14) }
     }
 
     unsafe fn pack(
@@ -184,14 +158,8 @@ fn sum(panel: &[i8], start: &mut [i32; 32]) {
 /// # Safety
 /// As [`Kernel::tile`] for `M` pixels.
 #[target_feature(enable = "avx512f,avx512vnni")]
-unsafe fn tile<const M: usize>(
-    data: &[u8],
-    step: usize,
-    runs: &[Run],
-    panel: &[i8],
-    start: &[i32; 32],
-    sums: &mut [[i32; 32]],
-) {
+unsafe fn tile<const M: usize>(tile: Tile<'_, u8, i8, 32>) {
+    let Tile { data, step, runs, panel, start, sums } = tile;
     let data = data.as_ptr();
     let mut weights = panel.as_ptr();
     // SAFETY: `start` has 32 values.

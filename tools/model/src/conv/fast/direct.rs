@@ -13,7 +13,7 @@ use super::aligned::Aligned;
 use super::parts::{self, Part};
 use super::shape::{self, Run, Shape};
 use super::sink::{Place, Sink};
-use super::{Kernel, PARALLEL_MACS};
+use super::{Kernel, Tile, PARALLEL_MACS};
 
 /// Sums of a surface that a sink takes at a time.
 const CHUNK: usize = 1024;
@@ -162,7 +162,7 @@ impl<D, S: Sink> Work<'_, D, S> {
         assert!(packed.len() >= self.shape.depth() * N);
         // SAFETY: `run` chose an instruction set that the machine has; lengths were checked just now; tiles have at
         // least one and at most `PIXELS` pixels; runs have lengths of whole groups.
-        unsafe { K::tile(sums.len(), data, step_x, runs, packed, start, sums) };
+        unsafe { K::tile(Tile { data, step: step_x, runs, panel: packed, start, sums }) };
     }
 }
 

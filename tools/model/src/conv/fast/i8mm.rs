@@ -11,8 +11,7 @@
 use std::arch::aarch64::*;
 use std::arch::asm;
 
-use super::shape::Run;
-use super::Kernel;
+use super::{by_pixels, Kernel, Tile};
 
 /// Pairs of kernels.
 const PAIRS: usize = 8;
@@ -28,23 +27,9 @@ impl Kernel<16> for I8mm {
     const PIXELS: usize = 6;
     const BIAS: i32 = 0;
 
-    unsafe fn tile(
-        pixels: usize,
-        data: &[i8],
-        step: usize,
-        runs: &[Run],
-        panel: &[i8],
-        start: &[i32; 16],
-        sums: &mut [[i32; 16]],
-    ) {
+    unsafe fn tile(tile: Tile<'_, i8, i8, 16>) {
         // SAFETY: the caller has the matrix products, and `tile`'s conditions are the same.
-        unsafe {
-            match pixels {
-                1 | 2 => tile::<1>(pixels, data, step, runs, panel, start, sums),
-                3 | 4 => tile::<2>(pixels, data, step, runs, panel, start, sums),
-                _ => tile::<3>(pixels, data, step, runs, panel, start, sums),
-            }
-        }
+        unsafe { by_pixels!(tile by 2: 1 2 3) }
     }
 
     unsafe fn pack(
@@ -81,15 +66,9 @@ fn multiply(mut sums: int32x4_t, pixels: int8x16_t, kernels: int8x16_t) -> int32
 /// # Safety
 /// As [`Kernel::tile`] for `2 * M` pixels, or one less.
 #[target_feature(enable = "neon,i8mm")]
-unsafe fn tile<const M: usize>(
-    pixels: usize,
-    data: &[i8],
-    step: usize,
-    runs: &[Run],
-    panel: &[i8],
-    start: &[i32; 16],
-    sums: &mut [[i32; 16]],
-) {
+unsafe fn tile<const M: usize>(tile: Tile<'_, i8, i8, 16>) {
+    let Tile { data, step, runs, panel, start, sums } = tile;
+    let pixels = sums.len();
     let data = data.as_ptr();
     let mut weights = panel.as_ptr();
     // Of an odd number of pixels the last is computed twice.

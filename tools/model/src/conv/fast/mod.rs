@@ -92,6 +92,36 @@ impl Scratch {
     }
 }
 
+/// What an inner loop computes: the sums of some windows with the kernels of a panel.
+#[derive(Debug)]
+pub struct Tile<'t, D, W, const N: usize> {
+    /// The copied input, from the first window on.
+    pub data: &'t [D],
+    /// Elements from a window to the next.
+    pub step: usize,
+    /// What a window takes of the data.
+    pub runs: &'t [Run],
+    /// The weights.
+    pub panel: &'t [W],
+    /// What the sums begin at.
+    pub start: &'t [i32; N],
+    /// The sums, an array for each window.
+    pub sums: &'t mut [[i32; N]],
+}
+
+/// Calls the loop `tile` that is compiled for as many windows as a tile has (for some at a time, `by` so many). Its
+/// numbers are all that [`Kernel::tile`]'s condition leaves.
+macro_rules! by_pixels {
+    ($tile:ident: $($count:literal)+) => { by_pixels!($tile by 1: $($count)+) };
+    ($tile:ident by $together:literal: $($count:literal)+) => {
+        match $tile.sums.len().div_ceil($together) {
+            $($count => tile::<$count>($tile),)+
+            _ => {}
+        }
+    };
+}
+use by_pixels;
+
 /// An inner loop over `N` kernels.
 pub trait Kernel<const N: usize> {
     /// An element of the copied input.
@@ -105,21 +135,13 @@ pub trait Kernel<const N: usize> {
     /// What the data is too high by.
     const BIAS: i32;
 
-    /// The sums of `pixels` windows, `step` elements apart, with all kernels of a panel; they begin at `start`.
+    /// The sums of the tile's windows with all kernels of the panel.
     ///
     /// # Safety
-    /// The machine has the instructions; `1 <= pixels <= PIXELS`; `sums` has as many; run offsets and lengths, plus
-    /// `(pixels - 1) * step`, lie in `data`; the panel has `N` weights for each element of the runs, whose lengths are
+    /// The machine has the instructions. The tile has 1 to `PIXELS` windows; run offsets and lengths, plus all windows'
+    /// steps but one, lie in its data; its panel has `N` weights for each element of the runs, whose lengths are
     /// multiples of `GROUP`.
-    unsafe fn tile(
-        pixels: usize,
-        data: &[Self::Data],
-        step: usize,
-        runs: &[Run],
-        panel: &[Self::Weight],
-        start: &[i32; N],
-        sums: &mut [[i32; N]],
-    );
+    unsafe fn tile(tile: Tile<'_, Self::Data, Self::Weight, N>);
 
     /// Packs a panel, and gives what its sums begin at.
     ///

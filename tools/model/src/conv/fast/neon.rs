@@ -11,8 +11,7 @@
 
 use std::arch::aarch64::*;
 
-use super::shape::Run;
-use super::Kernel;
+use super::{by_pixels, Kernel, Tile};
 
 /// NEON.
 #[derive(Debug)]
@@ -25,25 +24,9 @@ impl Kernel<16> for Neon {
     const PIXELS: usize = 5;
     const BIAS: i32 = 0;
 
-    unsafe fn tile(
-        pixels: usize,
-        data: &[i8],
-        step: usize,
-        runs: &[Run],
-        panel: &[i8],
-        start: &[i32; 16],
-        sums: &mut [[i32; 16]],
-    ) {
+    unsafe fn tile(tile: Tile<'_, i8, i8, 16>) {
         // SAFETY: `tile`'s conditions are the same.
-        unsafe {
-            match pixels {
-                1 => tile::<1>(data, step, runs, panel, start, sums),
-                2 => tile::<2>(data, step, runs, panel, start, sums),
-                3 => tile::<3>(data, step, runs, panel, start, sums),
-                4 => tile::<4>(data, step, runs, panel, start, sums),
-                _ => tile::<5>(data, step, runs, panel, start, sums),
-            }
-        }
+        unsafe { by_pixels!(tile: 1 2 3 4 5) }
     }
 
     unsafe fn pack(
@@ -61,14 +44,8 @@ impl Kernel<16> for Neon {
 
 /// # Safety
 /// As [`Kernel::tile`] for `M` pixels.
-unsafe fn tile<const M: usize>(
-    data: &[i8],
-    step: usize,
-    runs: &[Run],
-    panel: &[i8],
-    start: &[i32; 16],
-    sums: &mut [[i32; 16]],
-) {
+unsafe fn tile<const M: usize>(tile: Tile<'_, i8, i8, 16>) {
+    let Tile { data, step, runs, panel, start, sums } = tile;
     let data = data.as_ptr();
     let mut weights = panel.as_ptr();
     // SAFETY: `start` has 16 values.

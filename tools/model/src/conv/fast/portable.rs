@@ -2,8 +2,7 @@
 
 //! The inner loop in plain code, for machines whose instructions have no loop of their own.
 
-use super::shape::Run;
-use super::Kernel;
+use super::{by_pixels, Kernel, Tile};
 
 /// Plain code over 16-bit elements.
 #[derive(Debug)]
@@ -16,21 +15,8 @@ impl Kernel<16> for Portable {
     const PIXELS: usize = 4;
     const BIAS: i32 = 0;
 
-    unsafe fn tile(
-        pixels: usize,
-        data: &[i16],
-        step: usize,
-        runs: &[Run],
-        panel: &[i16],
-        start: &[i32; 16],
-        sums: &mut [[i32; 16]],
-    ) {
-        match pixels {
-            1 => tile::<1>(data, step, runs, panel, start, sums),
-            2 => tile::<2>(data, step, runs, panel, start, sums),
-            3 => tile::<3>(data, step, runs, panel, start, sums),
-            _ => tile::<4>(data, step, runs, panel, start, sums),
-        }
+    unsafe fn tile(tile: Tile<'_, i16, i16, 16>) {
+        by_pixels!(tile: 1 2 3 4);
     }
 
     unsafe fn pack(
@@ -46,14 +32,8 @@ impl Kernel<16> for Portable {
     }
 }
 
-fn tile<const M: usize>(
-    data: &[i16],
-    step: usize,
-    runs: &[Run],
-    panel: &[i16],
-    start: &[i32; 16],
-    sums: &mut [[i32; 16]],
-) {
+fn tile<const M: usize>(tile: Tile<'_, i16, i16, 16>) {
+    let Tile { data, step, runs, panel, start, sums } = tile;
     let mut acc = [*start; M];
     let mut weights = panel.chunks_exact(32);
     for run in runs {
