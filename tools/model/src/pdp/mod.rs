@@ -23,6 +23,7 @@ use nvdla_uapi::layout::feature::{Atoms, View};
 use nvdla_uapi::reg::values::{PdpFlyingMode, PoolingMethod, Precision};
 use nvdla_uapi::reg::{pdp, pdp_rdma, Block};
 
+use crate::conv::Isa;
 use crate::cube::Placed;
 use crate::memory::{Memory, Stop};
 use crate::num::convert::fp32_to_fp16;
@@ -94,6 +95,7 @@ struct Part {
 /// What does not differ between parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Setup {
+    isa: Isa,
     precision: Precision,
     method: PoolingMethod,
     atoms: Atoms,
@@ -137,7 +139,19 @@ pub fn run(
     input: Option<&Stream>,
     memory: &mut dyn Memory,
 ) -> Result<Done<()>, Stop> {
-    perform(config, rdma, registers, input, memory, fast::pool)
+    run_with(Isa::best(), config, rdma, registers, input, memory)
+}
+
+/// [`run`] with an instruction set that the machine has.
+fn run_with(
+    isa: Isa,
+    config: &Config,
+    rdma: &Registers,
+    registers: &Registers,
+    input: Option<&Stream>,
+    memory: &mut dyn Memory,
+) -> Result<Done<()>, Stop> {
+    perform(isa, config, rdma, registers, input, memory, fast::pool)
 }
 
 /// Writes one line of the output: surface, line, bytes.
@@ -146,6 +160,7 @@ type Emit<'e> = dyn FnMut(&mut dyn Memory, usize, usize, &[u8]) -> Result<(), St
 type Pool = fn(&Setup, &Part, &Source, &mut dyn Memory, &mut Emit) -> Result<usize, Stop>;
 
 fn perform(
+    isa: Isa,
     config: &Config,
     rdma: &Registers,
     registers: &Registers,
@@ -153,7 +168,7 @@ fn perform(
     memory: &mut dyn Memory,
     pool: Pool,
 ) -> Result<Done<()>, Stop> {
-    let setup = Setup::new(config, registers)?;
+    let setup = Setup::new(isa, config, registers)?;
     let parts = Parts::new(registers);
     let channels = registers.get(pdp::D_DATA_CUBE_IN_CHANNEL) as usize + 1;
     let source = match input {
@@ -197,7 +212,7 @@ fn nans(line: &[u8]) -> usize {
 }
 
 impl Setup {
-    fn new(config: &Config, registers: &Registers) -> Result<Self, Stop> {
+    fn new(isa: Isa, config: &Config, registers: &Registers) -> Result<Self, Stop> {
         use pdp::{d_operation_mode_cfg as mode, d_pooling_kernel_cfg as kernel, d_pooling_padding_cfg as pad};
         let get = |register| registers.get(register);
         let size = |register| registers.get(register) as usize + 1;
@@ -217,6 +232,7 @@ impl Setup {
         vertical.check("height", pad::PAD_BOTTOM.value(pad_cfg) as usize)?;
         let off_flying = registers.field(pdp::D_OPERATION_MODE_CFG, mode::FLYING_MODE)? == PdpFlyingMode::OffFlying;
         Ok(Self {
+            isa,
             precision,
             method: registers.field(pdp::D_OPERATION_MODE_CFG, mode::POOLING_METHOD)?,
             atoms,

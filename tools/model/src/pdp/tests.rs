@@ -144,17 +144,27 @@ fn program(case: &Case) -> Option<(Registers, Registers, Bytes)> {
     Some((rdma, registers, memory))
 }
 
+/// Compares each instruction set with the reference.
+fn compare(case: &Case) -> Result<(), TestCaseError> {
+    let Some((rdma, registers, memory)) = program(case) else { return Ok(()) };
+    let mut expected = memory.clone();
+    let reference = reference::run(case.config, &rdma, &registers, None, &mut expected);
+    for isa in Isa::available() {
+        let mut memory = memory.clone();
+        let done = run_with(isa, case.config, &rdma, &registers, None, &mut memory);
+        prop_assert_eq!(&done, &reference, "{}", isa.name());
+        prop_assert!(done.is_ok(), "{:?}", done);
+        prop_assert!(memory == expected, "{}", isa.name());
+    }
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
     fn the_fast_implementation_gives_the_reference_s_bytes(case in case()) {
-        let Some((rdma, registers, mut memory)) = program(&case) else { return Ok(()) };
-        let mut expected = memory.clone();
-        let done = run(case.config, &rdma, &registers, None, &mut memory);
-        prop_assert_eq!(&done, &reference::run(case.config, &rdma, &registers, None, &mut expected));
-        prop_assert!(done.is_ok(), "{:?}", done);
-        prop_assert!(memory == expected);
+        compare(&case)?;
     }
 
     /// Averages of fp16 whose padding and factors are ordinary numbers; among the elements are NaNs, infinities and
@@ -172,12 +182,7 @@ proptest! {
         let values = [a, b, c, d, e, f, g, factors[0], factors[1]];
         let case =
             Case { config: &NV_FULL, precision: Precision::Fp16, method: PoolingMethod::Average, values, mask, ..case };
-        let Some((rdma, registers, mut memory)) = program(&case) else { return Ok(()) };
-        let mut expected = memory.clone();
-        let done = run(case.config, &rdma, &registers, None, &mut memory);
-        prop_assert_eq!(&done, &reference::run(case.config, &rdma, &registers, None, &mut expected));
-        prop_assert!(done.is_ok(), "{:?}", done);
-        prop_assert!(memory == expected);
+        compare(&case)?;
     }
 
     #[test]

@@ -7,6 +7,8 @@ use super::avx2;
 use super::portable::{Element, Method, Portable};
 use super::{At, Lines, Rooms};
 use crate::conv::fast::aligned::Plain;
+#[cfg(target_arch = "x86_64")]
+use crate::conv::Isa;
 use crate::memory::Stop;
 #[cfg(target_arch = "x86_64")]
 use crate::pdp::Axis;
@@ -140,10 +142,10 @@ impl<O: Order, const MAX: bool> Method for Extreme<O, MAX> {
         O::element(sum)
     }
     #[cfg(target_arch = "x86_64")]
-    fn end(&self, axis: &Axis, columns: &[O::Key], line: &mut [u8]) -> bool {
-        let exists = is_x86_feature_detected!("avx2");
+    fn end(&self, isa: Isa, axis: &Axis, columns: &[O::Key], line: &mut [u8]) -> bool {
+        let exists = isa >= Isa::Avx2;
         if exists {
-            // SAFETY: the machine has the instructions.
+            // SAFETY: the processor has what `Isa::Avx2` stands for, as it has what `Isa::Avx512` does.
             unsafe { avx2::across::<O, MAX>(axis, columns, line) };
         }
         exists

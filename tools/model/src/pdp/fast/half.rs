@@ -29,7 +29,7 @@ impl HalfAverage {
         #[cfg(target_arch = "x86_64")]
         let tame = {
             let Average { flush, columns, lines, width, height } = average;
-            if Isa::best() == Isa::Avx512 {
+            if setup.isa == Isa::Avx512 {
                 Tame::new(flush, columns, lines, [width, height])
             } else {
                 None

@@ -6,7 +6,6 @@
 use super::avx512::sums;
 use super::portable::{Method, Portable};
 use super::{At, Lines, Rooms};
-#[cfg(target_arch = "x86_64")]
 use crate::conv::Isa;
 use crate::memory::Stop;
 use crate::pdp::{Part, Setup, KERNEL_MAX};
@@ -184,10 +183,11 @@ pub(super) struct Integer<M, const LANES: usize> {
 }
 
 impl<M: Average, const LANES: usize> Integer<M, LANES> {
-    pub(super) fn new(portable: Portable<M, LANES>) -> Self {
+    #[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))] // only its vector code asks
+    pub(super) fn new(isa: Isa, portable: Portable<M, LANES>) -> Self {
         Self {
             #[cfg(target_arch = "x86_64")]
-            scaling: if Isa::best() == Isa::Avx512 { sums::Scaling::new::<M>(portable.0.factors()) } else { None },
+            scaling: if isa == Isa::Avx512 { sums::Scaling::new::<M>(portable.0.factors()) } else { None },
             portable,
         }
     }

@@ -45,13 +45,13 @@ pub(super) fn pool(
         (Precision::Int8, PoolingMethod::Max) => bytes(&mut job, || Extreme::<_, true>(Bytes)),
         (Precision::Int8, PoolingMethod::Min) => bytes(&mut job, || Extreme::<_, false>(Bytes)),
         (Precision::Int8, PoolingMethod::Average) => match setup.atoms.bytes() {
-            32 => job.run(&Integer::new(Portable::<_, 32>(Average8::new(setup, part)))),
+            32 => job.run(&Integer::new(setup.isa, Portable::<_, 32>(Average8::new(setup, part)))),
             _ => bytes(&mut job, || Average8::new(setup, part)),
         },
         (Precision::Int16, PoolingMethod::Max) => job.run(&Portable::<_, 16>(Extreme::<_, true>(Shorts))),
         (Precision::Int16, PoolingMethod::Min) => job.run(&Portable::<_, 16>(Extreme::<_, false>(Shorts))),
         (Precision::Int16, PoolingMethod::Average) => {
-            job.run(&Integer::new(Portable::<_, 16>(Average16::new(setup, part))))
+            job.run(&Integer::new(setup.isa, Portable::<_, 16>(Average16::new(setup, part))))
         }
         (Precision::Fp16, PoolingMethod::Max) => job.run(&HalfExtreme::<true>::new(setup)),
         (Precision::Fp16, PoolingMethod::Min) => job.run(&HalfExtreme::<false>::new(setup)),

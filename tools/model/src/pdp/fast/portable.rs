@@ -8,10 +8,9 @@
 
 use super::{slot, At, Lines, Rooms, Rows};
 use crate::conv::fast::aligned::Plain;
-#[cfg(target_arch = "x86_64")]
 use crate::conv::Isa;
 use crate::memory::Stop;
-use crate::pdp::Axis;
+use crate::pdp::{Axis, Setup};
 
 /// Bytes of an atom for which methods have quick ways.
 pub(super) const ATOM: usize = 32;
@@ -69,7 +68,7 @@ pub(super) trait Method: Sync {
         }
     }
     /// Makes a line from the columns' results where there is a quick way for atoms of 32 bytes, or says that there is none.
-    fn end(&self, _axis: &Axis, _columns: &[Self::Value], _line: &mut [u8]) -> bool {
+    fn end(&self, _isa: Isa, _axis: &Axis, _columns: &[Self::Value], _line: &mut [u8]) -> bool {
         false
     }
 }
@@ -91,7 +90,7 @@ impl<M: Method, const LANES: usize> Portable<M, LANES> {
     pub(super) fn make(&self, rows: &mut Rows, at: At<'_>, line: &mut [u8]) -> Result<u16, Stop> {
         let Self(method) = self;
         let axis = &at.task.part.axis;
-        let vertical = at.task.setup.vertical;
+        let Setup { vertical, isa, .. } = *at.task.setup;
         let length = axis.output * LANES;
         let loaded = rows.loaded.get::<M::Value>(axis.input * LANES);
         let sums = rows.sums.get::<M::Value>(length);
@@ -101,11 +100,11 @@ impl<M: Method, const LANES: usize> Portable<M, LANES> {
             for row in covered.clone() {
                 let bytes = at.row(row)?;
                 let fill = if row == covered.start { load::<M> } else { load_along::<M> };
-                mark = fill(method, bytes, loaded).max(mark);
+                mark = fill(isa, method, bytes, loaded).max(mark);
             }
-            if at.task.setup.atoms.bytes() != ATOM || !method.end(axis, loaded, line) {
-                across::<M, LANES>(method, axis, loaded, sums);
-                store(method, sums, at.outside(), line);
+            if at.task.setup.atoms.bytes() != ATOM || !method.end(isa, axis, loaded, line) {
+                across::<M, LANES>(isa, method, axis, loaded, sums);
+                store(isa, method, sums, at.outside(), line);
             }
             return Ok(mark);
         }
@@ -113,8 +112,8 @@ impl<M: Method, const LANES: usize> Portable<M, LANES> {
         let held = if at.follows { rows.held.end } else { 0 };
         for row in covered.start.max(held)..covered.end {
             let (bytes, slot) = (at.row(row)?, slot(&at, row));
-            rows.marks[slot] = load(method, bytes, loaded);
-            across::<M, LANES>(method, axis, loaded, &mut reduced[slot * length..][..length]);
+            rows.marks[slot] = load(isa, method, bytes, loaded);
+            across::<M, LANES>(isa, method, axis, loaded, &mut reduced[slot * length..][..length]);
         }
         rows.held = covered.clone();
         for row in covered.clone() {
@@ -124,16 +123,16 @@ impl<M: Method, const LANES: usize> Portable<M, LANES> {
             if row == covered.start {
                 sums.copy_from_slice(reduced);
             } else {
-                down(method, reduced, sums);
+                down(isa, method, reduced, sums);
             }
         }
-        store(method, sums, at.outside(), line);
+        store(isa, method, sums, at.outside(), line);
         Ok(mark)
     }
 }
 
-/// Defines a function whose loops are compiled for AVX-512 and AVX2, used where the processor has them, and for what every
-/// processor of the target has.
+/// Defines a function whose loops are compiled for AVX-512, AVX2 and what every processor of the target has; its first
+/// argument says which are used.
 ///
 /// The loops run over whole lines in memory. Sums in local arrays would be taken apart into single values, and never
 /// put together again to vectors.
@@ -146,7 +145,7 @@ macro_rules! vectorised {
         $(#[$attribute])*
         // Inlined, its slices could be the same memory for all that the compiler knows, and are not made vectors of.
         #[cfg_attr(not(target_arch = "x86_64"), inline(never))]
-        fn $name<$method: Method $(, const $lanes: usize)?>($($argument: $type),*) -> $result {
+        fn $name<$method: Method $(, const $lanes: usize)?>(isa: Isa, $($argument: $type),*) -> $result {
             #[inline(always)]
             fn body<$method: Method $(, const $lanes: usize)?>($($argument: $type),*) -> $result $body
             #[cfg(target_arch = "x86_64")]
@@ -159,15 +158,17 @@ macro_rules! vectorised {
                 fn wide<$method: Method $(, const $lanes: usize)?>($($argument: $type),*) -> $result {
                     body::<$method $(, $lanes)?>($($argument),*)
                 }
-                if Isa::best() == Isa::Avx512 {
+                if isa == Isa::Avx512 {
                     // SAFETY: the processor has what `Isa::Avx512` stands for.
                     return unsafe { widest::<$method $(, $lanes)?>($($argument),*) };
                 }
-                if std::arch::is_x86_feature_detected!("avx2") {
-                    // SAFETY: the processor has AVX2.
+                if isa == Isa::Avx2 {
+                    // SAFETY: the processor has what `Isa::Avx2` stands for.
                     return unsafe { wide::<$method $(, $lanes)?>($($argument),*) };
                 }
             }
+            #[cfg(not(target_arch = "x86_64"))]
+            let _ = isa;
             body::<$method $(, $lanes)?>($($argument),*)
         }
     };
