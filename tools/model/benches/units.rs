@@ -4,7 +4,7 @@
 //!
 //! Each operation's throughput counts every byte of its input and output once. After criterion's own figures a line an
 //! operation gives the ratio to a plain copy of the same number of bytes, half read and half written: 1.00 is as fast
-//! as `memcpy`.
+//! as `memcpy`. That is for cubes in the second-level cache, and for cubes in memory, whose bandwidth bounds the copy.
 
 mod shortest;
 
@@ -23,14 +23,39 @@ use nvdla_uapi::reg::{bdma as reg_bdma, cdp as reg_cdp, cdp_rdma, pdp as reg_pdp
 use shortest::shortest;
 
 const ATOM: u32 = 32;
-/// Elements of a line and lines of each cube.
-const SIZE: u32 = 112;
-/// Surfaces of each cube.
-const SURFACES: u32 = 4;
-const LINE: u32 = SIZE * ATOM;
-const SURFACE: u32 = SIZE * LINE;
-const CUBE: u32 = SURFACES * SURFACE;
-const RESULT: u32 = CUBE;
+/// A cube that the second-level cache holds, and one that no cache holds.
+const FORMS: [(&str, Form); 2] =
+    [("cache", Form { size: 112, surfaces: 4 }), ("memory", Form { size: 448, surfaces: 16 })];
+
+/// The form of an operation's input.
+#[derive(Clone, Copy)]
+struct Form {
+    /// Elements of a line and lines.
+    size: u32,
+    surfaces: u32,
+}
+
+impl Form {
+    /// Bytes of a line.
+    const fn line(self) -> u32 {
+        self.size * ATOM
+    }
+
+    /// Bytes of a surface.
+    const fn surface(self) -> u32 {
+        self.size * self.line()
+    }
+
+    /// Bytes of the cube, behind which the result lies.
+    const fn cube(self) -> u32 {
+        self.surfaces * self.surface()
+    }
+
+    /// Channels minus one, in that precision.
+    const fn channels(self, precision: u32) -> u32 {
+        self.surfaces * ATOM / if precision == INT8 { 1 } else { 2 } - 1
+    }
+}
 
 const INT8: u32 = 0;
 const INT16: u32 = 1;
@@ -56,35 +81,30 @@ fn registers(block: Block, values: &[(Register, u32)]) -> Registers {
     registers
 }
 
-/// Channels minus one of the cube in that precision.
-fn channels(precision: u32) -> u32 {
-    SURFACES * ATOM / if precision == INT8 { 1 } else { 2 } - 1
-}
-
 type Run = Box<dyn FnMut(&mut Bytes)>;
 
 /// Pooling with padding so that the output is the input divided by the stride.
-fn pooling(precision: u32, method: u32, kernel: u32, stride: u32) -> (u64, Run) {
-    let out = SIZE / stride;
+fn pooling(form: Form, precision: u32, method: u32, kernel: u32, stride: u32) -> (u64, Run) {
+    let out = form.size / stride;
     let pad = (kernel - 1) / 2;
-    let after = (out - 1) * stride + kernel - SIZE - pad;
+    let after = (out - 1) * stride + kernel - form.size - pad;
     let rdma = registers(
         Block::PdpRdma,
         &[
-            (pdp_rdma::D_DATA_CUBE_IN_WIDTH, SIZE - 1),
-            (pdp_rdma::D_DATA_CUBE_IN_HEIGHT, SIZE - 1),
-            (pdp_rdma::D_DATA_CUBE_IN_CHANNEL, channels(precision)),
-            (pdp_rdma::D_SRC_LINE_STRIDE, LINE),
-            (pdp_rdma::D_SRC_SURFACE_STRIDE, SURFACE),
+            (pdp_rdma::D_DATA_CUBE_IN_WIDTH, form.size - 1),
+            (pdp_rdma::D_DATA_CUBE_IN_HEIGHT, form.size - 1),
+            (pdp_rdma::D_DATA_CUBE_IN_CHANNEL, form.channels(precision)),
+            (pdp_rdma::D_SRC_LINE_STRIDE, form.line()),
+            (pdp_rdma::D_SRC_SURFACE_STRIDE, form.surface()),
             (pdp_rdma::D_DATA_FORMAT, precision),
         ],
     );
     let unit = registers(
         Block::Pdp,
         &[
-            (reg_pdp::D_DATA_CUBE_IN_WIDTH, SIZE - 1),
-            (reg_pdp::D_DATA_CUBE_IN_HEIGHT, SIZE - 1),
-            (reg_pdp::D_DATA_CUBE_IN_CHANNEL, channels(precision)),
+            (reg_pdp::D_DATA_CUBE_IN_WIDTH, form.size - 1),
+            (reg_pdp::D_DATA_CUBE_IN_HEIGHT, form.size - 1),
+            (reg_pdp::D_DATA_CUBE_IN_CHANNEL, form.channels(precision)),
             (reg_pdp::D_DATA_CUBE_OUT_WIDTH, out - 1),
             (reg_pdp::D_DATA_CUBE_OUT_HEIGHT, out - 1),
             (reg_pdp::D_OPERATION_MODE_CFG, method | (1 << 4)),
@@ -92,28 +112,28 @@ fn pooling(precision: u32, method: u32, kernel: u32, stride: u32) -> (u64, Run) 
             (reg_pdp::D_POOLING_PADDING_CFG, (pad * 0x11) | (after * 0x1100)),
             (reg_pdp::D_RECIP_KERNEL_WIDTH, if precision == FP16 { 0x7555 } else { 65536 / kernel }),
             (reg_pdp::D_RECIP_KERNEL_HEIGHT, if precision == FP16 { 0x7555 } else { 65536 / kernel }),
-            (reg_pdp::D_DST_BASE_ADDR_LOW, RESULT),
+            (reg_pdp::D_DST_BASE_ADDR_LOW, form.cube()),
             (reg_pdp::D_DST_LINE_STRIDE, out * ATOM),
             (reg_pdp::D_DST_SURFACE_STRIDE, out * out * ATOM),
             (reg_pdp::D_DATA_FORMAT, precision),
         ],
     );
-    let bytes = u64::from(CUBE) + u64::from(SURFACES * out * out * ATOM);
+    let bytes = u64::from(form.cube()) + u64::from(form.surfaces * out * out * ATOM);
     let run = move |memory: &mut Bytes| assert!(black_box(pdp::run(&NV_FULL, &rdma, &unit, None, memory)).is_ok());
     (bytes, Box::new(run))
 }
 
 /// Local response normalisation over five channels. By LE, at powers of two, and a shift; or, `scaled`, by LO and with both
 /// converters at work.
-fn normalisation(precision: u32, scaled: bool) -> (u64, Run) {
+fn normalisation(form: Form, precision: u32, scaled: bool) -> (u64, Run) {
     let rdma = registers(
         Block::CdpRdma,
         &[
-            (cdp_rdma::D_DATA_CUBE_WIDTH, SIZE - 1),
-            (cdp_rdma::D_DATA_CUBE_HEIGHT, SIZE - 1),
-            (cdp_rdma::D_DATA_CUBE_CHANNEL, channels(precision)),
-            (cdp_rdma::D_SRC_LINE_STRIDE, LINE),
-            (cdp_rdma::D_SRC_SURFACE_STRIDE, SURFACE),
+            (cdp_rdma::D_DATA_CUBE_WIDTH, form.size - 1),
+            (cdp_rdma::D_DATA_CUBE_HEIGHT, form.size - 1),
+            (cdp_rdma::D_DATA_CUBE_CHANNEL, form.channels(precision)),
+            (cdp_rdma::D_SRC_LINE_STRIDE, form.line()),
+            (cdp_rdma::D_SRC_SURFACE_STRIDE, form.surface()),
             (cdp_rdma::D_DATA_FORMAT, precision),
         ],
     );
@@ -122,9 +142,9 @@ fn normalisation(precision: u32, scaled: bool) -> (u64, Run) {
         &[
             (reg_cdp::S_LUT_INFO, 8 << 16),
             (reg_cdp::S_LUT_LO_END_LOW, 1 << 16),
-            (reg_cdp::D_DST_BASE_ADDR_LOW, RESULT),
-            (reg_cdp::D_DST_LINE_STRIDE, LINE),
-            (reg_cdp::D_DST_SURFACE_STRIDE, SURFACE),
+            (reg_cdp::D_DST_BASE_ADDR_LOW, form.cube()),
+            (reg_cdp::D_DST_LINE_STRIDE, form.line()),
+            (reg_cdp::D_DST_SURFACE_STRIDE, form.surface()),
             (reg_cdp::D_DATA_FORMAT, precision),
             (reg_cdp::D_LRN_CFG, 1),
             (reg_cdp::D_DATOUT_SHIFTER, if scaled { 25 } else { 10 }),
@@ -146,48 +166,48 @@ fn normalisation(precision: u32, scaled: bool) -> (u64, Run) {
     let run = move |memory: &mut Bytes| {
         assert!(black_box(cdp::run(&mut state, &NV_FULL, &rdma, &unit, memory)).is_ok());
     };
-    (2 * u64::from(CUBE), Box::new(run))
+    (2 * u64::from(form.cube()), Box::new(run))
 }
 
 /// Contract by 2x2, split or merge.
-fn reshape(mode: u32, precision: u32) -> (u64, Run) {
-    let (width, height) = if mode == 0 { (SIZE / 2, SIZE / 2) } else { (SIZE, SIZE) };
-    let flat = SIZE * if precision == INT8 { 1 } else { 2 };
+fn reshape(form: Form, mode: u32, precision: u32) -> (u64, Run) {
+    let (width, height) = if mode == 0 { (form.size / 2, form.size / 2) } else { (form.size, form.size) };
+    let flat = form.size * if precision == INT8 { 1 } else { 2 };
     let merge = mode == 2;
     let unit = registers(
         Block::Rbk,
         &[
             (rbk::D_MISC_CFG, mode | (precision << 8)),
             (rbk::D_DATAIN_SIZE_0, (width - 1) | ((height - 1) << 16)),
-            (rbk::D_DATAIN_SIZE_1, channels(precision)),
+            (rbk::D_DATAIN_SIZE_1, form.channels(precision)),
             (rbk::D_DAIN_LINE_STRIDE, if merge { flat } else { width * ATOM }),
             (rbk::D_DAIN_SURF_STRIDE, width * height * ATOM),
-            (rbk::D_DAIN_PLANAR_STRIDE, flat * SIZE),
-            (rbk::D_DATAOUT_SIZE_1, channels(precision)),
-            (rbk::D_DAOUT_ADDR_LOW, RESULT),
-            (rbk::D_DAOUT_LINE_STRIDE, if mode == 1 { flat } else { LINE }),
-            (rbk::D_CONTRACT_STRIDE_1, 2 * LINE),
-            (rbk::D_DAOUT_SURF_STRIDE, SURFACE),
-            (rbk::D_DAOUT_PLANAR_STRIDE, flat * SIZE),
+            (rbk::D_DAIN_PLANAR_STRIDE, flat * form.size),
+            (rbk::D_DATAOUT_SIZE_1, form.channels(precision)),
+            (rbk::D_DAOUT_ADDR_LOW, form.cube()),
+            (rbk::D_DAOUT_LINE_STRIDE, if mode == 1 { flat } else { form.line() }),
+            (rbk::D_CONTRACT_STRIDE_1, 2 * form.line()),
+            (rbk::D_DAOUT_SURF_STRIDE, form.surface()),
+            (rbk::D_DAOUT_PLANAR_STRIDE, flat * form.size),
             (rbk::D_DECONV_STRIDE, 0x1_0001),
         ],
     );
     let run = move |memory: &mut Bytes| assert!(black_box(rubik::run(&NV_FULL, &unit, memory)).is_ok());
-    (2 * u64::from(CUBE), Box::new(run))
+    (2 * u64::from(form.cube()), Box::new(run))
 }
 
-fn copy() -> (u64, Run) {
-    let run = |memory: &mut Bytes| {
+fn copy(form: Form) -> (u64, Run) {
+    let run = move |memory: &mut Bytes| {
         let mut bdma = Bdma::reset();
         for (register, value) in [
-            (reg_bdma::CFG_DST_ADDR_LOW, RESULT),
-            (reg_bdma::CFG_LINE, LINE / 32 - 1),
-            (reg_bdma::CFG_LINE_REPEAT, SIZE - 1),
-            (reg_bdma::CFG_SRC_LINE, LINE),
-            (reg_bdma::CFG_DST_LINE, LINE),
-            (reg_bdma::CFG_SURF_REPEAT, SURFACES - 1),
-            (reg_bdma::CFG_SRC_SURF, SURFACE),
-            (reg_bdma::CFG_DST_SURF, SURFACE),
+            (reg_bdma::CFG_DST_ADDR_LOW, form.cube()),
+            (reg_bdma::CFG_LINE, form.line() / 32 - 1),
+            (reg_bdma::CFG_LINE_REPEAT, form.size - 1),
+            (reg_bdma::CFG_SRC_LINE, form.line()),
+            (reg_bdma::CFG_DST_LINE, form.line()),
+            (reg_bdma::CFG_SURF_REPEAT, form.surfaces - 1),
+            (reg_bdma::CFG_SRC_SURF, form.surface()),
+            (reg_bdma::CFG_DST_SURF, form.surface()),
             (reg_bdma::CFG_OP, 1),
             (reg_bdma::CFG_LAUNCH0, 1),
         ] {
@@ -195,7 +215,31 @@ fn copy() -> (u64, Run) {
         }
         assert_eq!(black_box(bdma.run(memory)), Ok(Some(0)));
     };
-    (2 * u64::from(CUBE), Box::new(run))
+    (2 * u64::from(form.cube()), Box::new(run))
+}
+
+/// The operations, and the bytes that each reads and writes.
+fn operations(form: Form) -> Vec<(&'static str, (u64, Run))> {
+    vec![
+        ("PDP int8 max 2x2/2", pooling(form, INT8, 1, 2, 2)),
+        ("PDP int8 max 3x3/2", pooling(form, INT8, 1, 3, 2)),
+        ("PDP int8 average 3x3/1", pooling(form, INT8, 0, 3, 1)),
+        ("PDP int8 average 7x7/1", pooling(form, INT8, 0, 7, 1)),
+        ("PDP int16 average 3x3/1", pooling(form, INT16, 0, 3, 1)),
+        ("PDP fp16 max 3x3/2", pooling(form, FP16, 1, 3, 2)),
+        ("PDP fp16 average 3x3/1", pooling(form, FP16, 0, 3, 1)),
+        ("CDP int8", normalisation(form, INT8, false)),
+        ("CDP int8 LO, scaled", normalisation(form, INT8, true)),
+        ("CDP int16", normalisation(form, INT16, false)),
+        ("CDP int16 LO, scaled", normalisation(form, INT16, true)),
+        ("CDP fp16", normalisation(form, FP16, false)),
+        ("CDP fp16 LO", normalisation(form, FP16, true)),
+        ("Rubik int8 contract", reshape(form, 0, INT8)),
+        ("Rubik int8 split", reshape(form, 1, INT8)),
+        ("Rubik int8 merge", reshape(form, 2, INT8)),
+        ("Rubik fp16 split", reshape(form, 1, FP16)),
+        ("BDMA copy", copy(form)),
+    ]
 }
 
 fn main() {
@@ -204,46 +248,40 @@ fn main() {
         .warm_up_time(Duration::from_millis(200))
         .measurement_time(Duration::from_millis(800))
         .configure_from_args();
-    let mut memory = Bytes(vec![0; 3 * CUBE as usize]);
-    for (index, byte) in memory.0.iter_mut().enumerate() {
-        *byte = (index as u32).wrapping_mul(0x9e37_79b1).to_be_bytes()[0] & 0x7b;
+    let mut rows = Vec::new();
+    for (place, form) in FORMS {
+        let mut memory = Bytes(vec![0; 3 * form.cube() as usize]);
+        for (index, byte) in memory.0.iter_mut().enumerate() {
+            *byte = (index as u32).wrapping_mul(0x9e37_79b1).to_be_bytes()[0] & 0x7b;
+        }
+        let mut group = criterion.benchmark_group(format!("units in {place}"));
+        for (row, (name, (bytes, mut run))) in operations(form).into_iter().enumerate() {
+            group.throughput(Throughput::Bytes(bytes));
+            group.bench_function(BenchmarkId::from_parameter(name), |bencher| bencher.iter(|| run(&mut memory)));
+            let half = bytes as usize / 2;
+            let plain = shortest(|| {
+                let (from, to) = memory.0.split_at_mut(3 * form.cube() as usize / 2);
+                to[..half].copy_from_slice(black_box(&from[..half]));
+            });
+            let own = shortest(|| run(&mut memory));
+            let figures = (bytes as f64 / own.as_secs_f64() / 1e9, plain.as_secs_f64() / own.as_secs_f64());
+            if rows.len() <= row {
+                rows.push((name, Vec::new()));
+            }
+            rows[row].1.push(figures);
+        }
+        group.finish();
     }
-    let operations = [
-        ("PDP int8 max 2x2/2", pooling(INT8, 1, 2, 2)),
-        ("PDP int8 max 3x3/2", pooling(INT8, 1, 3, 2)),
-        ("PDP int8 average 3x3/1", pooling(INT8, 0, 3, 1)),
-        ("PDP int8 average 7x7/1", pooling(INT8, 0, 7, 1)),
-        ("PDP int16 average 3x3/1", pooling(INT16, 0, 3, 1)),
-        ("PDP fp16 max 3x3/2", pooling(FP16, 1, 3, 2)),
-        ("PDP fp16 average 3x3/1", pooling(FP16, 0, 3, 1)),
-        ("CDP int8", normalisation(INT8, false)),
-        ("CDP int8 LO, scaled", normalisation(INT8, true)),
-        ("CDP int16", normalisation(INT16, false)),
-        ("CDP int16 LO, scaled", normalisation(INT16, true)),
-        ("CDP fp16", normalisation(FP16, false)),
-        ("CDP fp16 LO", normalisation(FP16, true)),
-        ("Rubik int8 contract", reshape(0, INT8)),
-        ("Rubik int8 split", reshape(1, INT8)),
-        ("Rubik int8 merge", reshape(2, INT8)),
-        ("Rubik fp16 split", reshape(1, FP16)),
-        ("BDMA copy", copy()),
-    ];
-    let mut ratios = Vec::new();
-    let mut group = criterion.benchmark_group("units");
-    for (name, (bytes, mut run)) in operations {
-        group.throughput(Throughput::Bytes(bytes));
-        group.bench_function(BenchmarkId::from_parameter(name), |bencher| bencher.iter(|| run(&mut memory)));
-        let half = bytes as usize / 2;
-        let plain = shortest(|| {
-            let (from, to) = memory.0.split_at_mut(3 * CUBE as usize / 2);
-            to[..half].copy_from_slice(black_box(&from[..half]));
-        });
-        let own = shortest(|| run(&mut memory));
-        ratios.push((name, bytes as f64 / own.as_secs_f64() / 1e9, plain.as_secs_f64() / own.as_secs_f64()));
+    print!("{:<26}", "operation");
+    for (place, _) in FORMS {
+        print!("{:>12}  of memcpy", format!("GB/s, {place}"));
     }
-    group.finish();
-    println!("{:<26}{:>8}  of memcpy", "operation", "GB/s");
-    for (name, speed, ratio) in ratios {
-        println!("{name:<26}{speed:>8.2}  {ratio:.2}");
+    println!();
+    for (name, figures) in rows {
+        print!("{name:<26}");
+        for (speed, ratio) in figures {
+            print!("{speed:>12.2}{ratio:>11.2}");
+        }
+        println!();
     }
 }
