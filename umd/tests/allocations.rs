@@ -52,7 +52,12 @@ fn a_run_allocates_little() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut networks = vec![("lenet (ours)", root.join("examples/lenet/lenet.nvdla"))];
     let reference = std::env::var_os("NVDLA_REFERENCE").map_or_else(|| root.join("../shared/nvdla"), Into::into);
-    for name in ["resnet18.nv_full.int8.per-filter", "squeezenet.nv_large.int8.per-kernel", "squeezenet.nv_full.fp16"] {
+    for name in [
+        "resnet18.nv_full.int8.per-filter",
+        "squeezenet.nv_large.int8.per-kernel",
+        "squeezenet.nv_full.fp16",
+        "m_lrn5.nv_full.fp16",
+    ] {
         let path = reference.join("loadables").join(name).join("net.nvdla");
         if path.exists() {
             networks.push((name, path));
