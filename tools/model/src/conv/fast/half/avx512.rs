@@ -164,8 +164,8 @@ const ROOM: usize = BATCH + KERNELS;
 /// Products side by side.
 const WIDTH: usize = 16;
 
-/// The numbers of the kernels.
-static NUMBERS: [u8; KERNELS] = {
+/// The numbers of the kernels, or of as many lanes.
+pub(super) static NUMBERS: [u8; KERNELS] = {
     let mut numbers = [0; KERNELS];
     let mut kernel = 0;
     while kernel < KERNELS {

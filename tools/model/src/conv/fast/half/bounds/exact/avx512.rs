@@ -6,6 +6,7 @@
 
 use std::arch::x86_64::*;
 
+use super::super::super::avx512::NUMBERS;
 use super::super::super::panel::ZERO;
 use super::super::{Run, Sums};
 use super::{Element, Room, LANES, MANY, NEAR, NOTHING};
@@ -218,7 +219,9 @@ fn steps_of<const W: usize>(weights: Halves, data: Halves, room: &mut Room, firs
         let at = later.count;
         let [low, high] = [far as u32, (far >> 32) as u32];
         let second = at + low.count_ones() as usize;
-        let lanes = _mm512_maskz_compress_epi8(far, numbers());
+        // SAFETY: 64 bytes.
+        let numbers = unsafe { _mm512_loadu_si512(NUMBERS.as_ptr().cast()) };
+        let lanes = _mm512_maskz_compress_epi8(far, numbers);
         let distances = _mm512_maskz_compress_epi8(far, distances);
         let mut order = [0u8; LANES];
         let words = [(low, 0, at), (high, 1, second)];
@@ -240,23 +243,6 @@ fn steps_of<const W: usize>(weights: Halves, data: Halves, room: &mut Room, firs
         }
         later.count += count;
     }
-}
-
-/// 0 to 63.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn numbers() -> __m512i {
-    static NUMBERS: [u8; LANES] = {
-        let mut numbers = [0; LANES];
-        let mut lane = 0;
-        while lane < LANES {
-            numbers[lane] = lane as u8;
-            lane += 1;
-        }
-        numbers
-    };
-    // SAFETY: 64 bytes.
-    unsafe { _mm512_loadu_si512(NUMBERS.as_ptr().cast()) }
 }
 
 /// Sums of two lanes of 32 bits each, in 64.
