@@ -35,6 +35,23 @@ pub(crate) fn share<T: Send, L>(
     });
 }
 
+/// Bytes of a copy that are worth another thread.
+const COPY: usize = 1 << 16;
+
+/// Copies bytes, the first half by this thread where they are many: after [`rayon::join`] or a loop of rayon's over the
+/// same bytes, each thread has its own half in its cache.
+///
+/// # Panics
+/// Where the lengths differ.
+pub(crate) fn copy(from: &[u8], to: &mut [u8]) {
+    if from.len() < 2 * COPY || rayon::current_num_threads() < 2 {
+        return to.copy_from_slice(from);
+    }
+    let half = from.len() / 2;
+    let ((first, second), (to_first, to_second)) = (from.split_at(half), to.split_at_mut(half));
+    rayon::join(|| copy(first, to_first), || copy(second, to_second));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
