@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! An output cut into parts that threads compute: panels of kernels, and pieces of lines where panels are too few.
+//! An output cut into parts that threads compute, each of one panel of kernels and some lines.
+//!
+//! Where the input is larger than the weights, a thread has lines of all panels, so that it reads its own lines of the
+//! input alone: what another thread has just written or copied lies in that one's cache. Else it has panels, and need
+//! not pack those of others; lines, too, where panels are too few.
 //!
 //! The output is halved until a part is left, so that nothing has to hold a list of them.
+
+use std::ops::Range;
 
 use super::super::operation::Operation;
 
 /// Most surfaces of a part: 64 kernels in atoms of 8.
 const SURFACES: usize = 8;
+/// Most surfaces of the panels whose lines are cut together.
+const TOGETHER: usize = 64;
 
 /// A panel's output lines, part of one cube.
 pub struct Part<'a, T> {
@@ -28,24 +36,34 @@ impl<'a, T> Part<'a, T> {
     pub fn surfaces(&mut self) -> &mut [&'a mut [T]] {
         &mut self.surfaces[..self.count]
     }
+}
 
+/// Lines of panels that follow one another, as many surfaces as are not empty.
+struct Band<'a, T> {
+    batch: usize,
+    panel: usize,
+    lines: Range<usize>,
+    surfaces: [&'a mut [T]; TOGETHER],
+}
+
+impl<T> Band<'_, T> {
     /// The first lines, as many, and the others.
     fn split(self, lines: usize, line: usize) -> (Self, Self) {
-        let Self { batch, kernel, count, .. } = self;
+        let Self { batch, panel, lines: Range { start, end }, mut surfaces } = self;
         let mut rest = std::array::from_fn(|_| &mut [][..]);
-        let mut surfaces = self.surfaces;
-        for (first, rest) in surfaces.iter_mut().zip(&mut rest).take(count) {
-            let all = std::mem::take(first);
-            (*first, *rest) = all.split_at_mut(lines * line);
+        for (first, rest) in surfaces.iter_mut().zip(&mut rest).take_while(|(first, _)| !first.is_empty()) {
+            (*first, *rest) = std::mem::take(first).split_at_mut(lines * line);
         }
-        let first = Self { batch, kernel, line: self.line, lines, surfaces, count };
-        let rest = Self { line: self.line + lines, lines: self.lines - lines, surfaces: rest, ..first };
-        (first, rest)
+        let middle = start + lines;
+        (
+            Self { batch, panel, lines: start..middle, surfaces },
+            Self { batch, panel, lines: middle..end, surfaces: rest },
+        )
     }
 }
 
 /// How an output is cut.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Cut {
     lanes: usize,
     height: usize,
@@ -54,18 +72,18 @@ struct Cut {
     /// Surfaces of a cube, and of a panel.
     surfaces: usize,
     per_panel: usize,
-    /// Panels of a cube.
-    panels: usize,
+    /// Panels whose lines are cut together, and such groups of a cube.
+    together: usize,
+    groups: usize,
     /// Lines of a piece.
     step: usize,
     parallel: bool,
 }
 
 impl Cut {
-    /// Elements before a panel.
-    fn start(&self, panel: usize) -> usize {
-        let surfaces = panel / self.panels * self.surfaces + panel % self.panels * self.per_panel;
-        surfaces * self.height * self.line
+    /// The first surface of a group.
+    fn start(&self, group: usize) -> usize {
+        group / self.groups * self.surfaces + group % self.groups * self.together * self.per_panel
     }
 
     fn both(&self, first: impl FnOnce() + Send, second: impl FnOnce() + Send) {
@@ -77,38 +95,53 @@ impl Cut {
         }
     }
 
-    fn panels<T: Send>(&self, samples: &mut [T], first: usize, count: usize, compute: &(impl Fn(Part<'_, T>) + Sync)) {
+    fn groups<T: Send>(&self, samples: &mut [T], first: usize, count: usize, compute: &(impl Fn(Part<'_, T>) + Sync)) {
+        let surface = self.height * self.line;
         if count > 1 {
             let half = count / 2;
-            let (low, high) = samples.split_at_mut(self.start(first + half) - self.start(first));
+            let (low, high) = samples.split_at_mut((self.start(first + half) - self.start(first)) * surface);
             return self.both(
-                || self.panels(low, first, half, compute),
-                || self.panels(high, first + half, count - half, compute),
+                || self.groups(low, first, half, compute),
+                || self.groups(high, first + half, count - half, compute),
             );
         }
-        let panel = first % self.panels;
-        let count = self.per_panel.min(self.surfaces - panel * self.per_panel);
         let mut surfaces = std::array::from_fn(|_| &mut [][..]);
-        for (surface, samples) in surfaces.iter_mut().zip(samples.chunks_exact_mut(self.height * self.line)) {
+        for (surface, samples) in surfaces.iter_mut().zip(samples.chunks_exact_mut(surface)) {
             *surface = samples;
         }
-        let kernel = panel * self.per_panel * self.lanes;
-        let part = Part { batch: first / self.panels, kernel, line: 0, lines: self.height, surfaces, count };
-        self.pieces(part, compute);
+        let (batch, panel) = (first / self.groups, first % self.groups * self.together);
+        self.pieces(Band { batch, panel, lines: 0..self.height, surfaces }, compute);
     }
 
-    fn pieces<T: Send>(&self, part: Part<'_, T>, compute: &(impl Fn(Part<'_, T>) + Sync)) {
-        let pieces = part.lines.div_ceil(self.step);
+    fn pieces<T: Send>(&self, band: Band<'_, T>, compute: &(impl Fn(Part<'_, T>) + Sync)) {
+        let pieces = band.lines.len().div_ceil(self.step);
         if pieces < 2 {
-            return compute(part);
+            return self.panels(band, compute);
         }
-        let (first, second) = part.split(pieces / 2 * self.step, self.line);
+        let (first, second) = band.split(pieces / 2 * self.step, self.line);
         self.both(|| self.pieces(first, compute), || self.pieces(second, compute));
+    }
+
+    fn panels<T>(&self, band: Band<'_, T>, compute: &impl Fn(Part<'_, T>)) {
+        let Band { batch, panel, lines, mut surfaces } = band;
+        for (number, surfaces) in surfaces.chunks_mut(self.per_panel).enumerate() {
+            let mut own = std::array::from_fn(|_| &mut [][..]);
+            let mut count = 0;
+            for (own, surface) in own.iter_mut().zip(surfaces).filter(|(_, surface)| !surface.is_empty()) {
+                *own = std::mem::take(surface);
+                count += 1;
+            }
+            if count == 0 {
+                break;
+            }
+            let kernel = (panel + number) * self.per_panel * self.lanes;
+            compute(Part { batch, kernel, line: lines.start, lines: lines.len(), surfaces: own, count });
+        }
     }
 }
 
-/// Gives the output to `compute` in parts: panels of `N` kernels, and pieces of lines where `threads` are several and
-/// panels too few. A surface has `height` lines of `width` elements of all lanes.
+/// Gives the output to `compute` in parts of `N` kernels and, where `threads` are several, some lines. A surface has
+/// `height` lines of `width` elements of all lanes.
 pub fn each<T: Send, const N: usize>(
     operation: &Operation,
     width: usize,
@@ -117,13 +150,55 @@ pub fn each<T: Send, const N: usize>(
     threads: usize,
     compute: &(impl Fn(Part<'_, T>) + Sync),
 ) {
-    let lanes = operation.atomic_k;
+    let Operation { input, batch, atomic_k: lanes, .. } = *operation;
     let surfaces = operation.output.channels.div_ceil(lanes);
     let per_panel = (N / lanes).clamp(1, SURFACES);
     let panels = surfaces.div_ceil(per_panel);
-    let all = panels * operation.batch;
-    let pieces = if threads == 1 { 1 } else { (2 * threads).div_ceil(all).min(height) };
+    let input = input.width * input.height * input.channels * operation.element();
+    let by_lines = threads > 1
+        && height >= threads
+        && surfaces <= TOGETHER
+        && input >= operation.kernels * operation.kernel_bytes();
+    let together = if by_lines { panels } else { 1 };
+    let groups = panels.div_ceil(together);
+    let all = groups * batch;
+    let pieces = match threads {
+        1 => 1,
+        // Each packs all panels again.
+        _ if by_lines => threads.div_ceil(all),
+        _ => (2 * threads).div_ceil(all).min(height),
+    };
     let step = height.div_ceil(pieces);
-    let cut = Cut { lanes, height, line: width * lanes, surfaces, per_panel, panels, step, parallel: threads > 1 };
-    cut.panels(samples, 0, all, compute);
+    let parallel = threads > 1;
+    let cut = Cut { lanes, height, line: width * lanes, surfaces, per_panel, together, groups, step, parallel };
+    cut.groups(samples, 0, all, compute);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_of_every_surface_is_in_one_part() {
+        let (lanes, height, line, batch) = (8, 7, 3, 2);
+        for surfaces in [1, 2, 5, 16, 17, 64] {
+            for (per_panel, step, parallel) in [(1, 7, false), (1, 4, true), (2, 1, true), (8, 3, true)] {
+                for together in [1, 3, TOGETHER / per_panel] {
+                    let groups = usize::div_ceil(surfaces, per_panel * together);
+                    let cut = Cut { lanes, height, line, surfaces, per_panel, together, groups, step, parallel };
+                    let mut samples = vec![usize::MAX; batch * surfaces * height * line];
+                    cut.groups(&mut samples, 0, groups * batch, &|mut part: Part<'_, usize>| {
+                        let first = part.batch * surfaces + part.kernel / lanes;
+                        let (from, lines) = (part.line, part.lines);
+                        for (surface, samples) in part.surfaces().iter_mut().enumerate() {
+                            assert_eq!(samples.len(), lines * line);
+                            let at = ((first + surface) * height + from) * line;
+                            samples.iter_mut().enumerate().for_each(|(index, sample)| *sample = at + index);
+                        }
+                    });
+                    assert!(samples.iter().copied().eq(0..samples.len()), "{cut:?}");
+                }
+            }
+        }
+    }
 }
