@@ -6,7 +6,8 @@
 //! A peer's network is made from the loadable itself: the same layers and shapes, random weights (`tools/peers`). The
 //! limit is the time of the network's multiplications at the rate of a loop of nothing but the int8 instruction.
 //!
-//! Times are the best of a second's runs: with one thread those of the processor, else those of the wall.
+//! Times are the best of three turns of a second's runs: with one thread those of the processor, else those of the wall.
+//! The peer and the model take turns, as what else the machine does slows either for seconds.
 //!
 //! Networks: the project's LeNet and a ResNet-50 that its compiler makes; with the reference data (`NVDLA_REFERENCE`, else
 //! `../shared/nvdla` beside the checkout) those of NVIDIA's compiler too. Arguments choose networks by parts of names.
@@ -40,6 +41,9 @@ const REFERENCE: [&str; 7] = [
     "resnet50_quarter64.nv_full.int8.per-filter",
     "resnet18.nv_full.int8.per-filter",
 ];
+
+/// How often the peer and the model take turns.
+const TURNS: usize = 3;
 
 struct Network {
     name: String,
@@ -180,12 +184,20 @@ fn run() -> Result<(), String> {
     for network in &networks {
         let profile = Profile::new(&network.loadable, network.config, Conditions::default());
         let macs = profile.map_err(|error| error.to_string())?.macs();
-        let peer = python.as_deref().map(|python| peer(python, network, &threads));
-        let peer = peer.and_then(|peer| peer.map_err(|error| eprintln!("{}: no peer: {error}", network.name)).ok());
-        for &count in &threads {
-            let model = model(network, count)?;
+        let turns = (0..TURNS).map(|_| {
+            let peer = python.as_deref().map(|python| peer(python, network, &threads));
+            let peer = peer.and_then(|peer| peer.map_err(|error| eprintln!("{}: no peer: {error}", network.name)).ok());
+            let models = threads.iter().map(|&count| model(network, count)).collect::<Result<Vec<_>, _>>()?;
+            Ok((peer, models))
+        });
+        let turns = turns.collect::<Result<Vec<_>, String>>()?;
+        let best = |times: &mut dyn Iterator<Item = f64>| times.reduce(f64::min);
+        for (index, &count) in threads.iter().enumerate() {
+            let model = best(&mut turns.iter().map(|(_, models)| models[index])).unwrap_or(f64::NAN);
             let limit = peak.map(|peak| macs as f64 / peak / count as f64 * 1e3);
-            let of = |form: &str| peer.as_ref()?.get(form)?.get(count.to_string())?.as_f64();
+            let time_of = |peer: &Value, form: &str| peer.get(form)?.get(count.to_string())?.as_f64();
+            let peers = || turns.iter().filter_map(|(peer, _)| peer.as_ref());
+            let of = |form: &str| best(&mut peers().filter_map(|peer| time_of(peer, form)));
             let time = |time: Option<f64>| time.map_or("-".into(), |time| format!("{time:.2} ms"));
             let ratio = |time: Option<f64>| time.map_or("-".into(), |time| format!("{:.2}", model / time));
             println!(
@@ -200,7 +212,8 @@ fn run() -> Result<(), String> {
                 ratio(of("fp32")),
             );
         }
-        version = version.or_else(|| Some(peer?.get("version")?.as_str()?.to_string()));
+        let found = || Some(turns.iter().find_map(|(peer, _)| peer.as_ref())?.get("version")?.as_str()?.to_string());
+        version = version.or_else(found);
     }
     if let Some(version) = version {
         println!("ONNX Runtime {version}; \"to int8\" and \"to fp32\" are the model's time over its.");
