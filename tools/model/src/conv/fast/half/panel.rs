@@ -36,12 +36,10 @@ impl Lane {
     #[inline(always)]
     pub fn set_all(&mut self, weights: &[u16; KERNELS]) {
         for (kernel, &bits) in weights.iter().enumerate() {
-            let (expo, fraction) = (bits >> 10 & 0x1f, bits & 0x3ff);
-            let normal = (fraction | 0x400) << (expo & 3);
-            let significand = if expo == 0 { fraction << 1 } else { normal };
-            let signed = if bits >> 15 == 0 { significand as i16 } else { (significand as i16).wrapping_neg() };
+            let (signed, exponent) = signed_lane(bits);
+            let significand = signed.unsigned_abs();
             self.significand[kernel] = signed;
-            self.exponent[kernel] = if significand == 0 { ZERO } else { (expo >> 2) as i8 };
+            self.exponent[kernel] = exponent;
             self.byte[kernel] = (significand >> 3 & 31) as u8 | ((signed < 0) as u8) << 5;
             self.bit[kernel] = (1u16 << (significand & 7)) as u8;
         }
@@ -64,6 +62,15 @@ pub const fn signed(bits: u16) -> (i16, i8) {
     }
     let significand = significand as i16;
     (if bits >> 15 != 0 { -significand } else { significand }, exponent as i8)
+}
+
+/// [`signed`] without a branch, for loops over lanes.
+#[inline(always)]
+pub const fn signed_lane(bits: u16) -> (i16, i8) {
+    let (expo, fraction) = (bits >> 10 & 0x1f, bits & 0x3ff);
+    let significand = if expo == 0 { fraction << 1 } else { (fraction | 0x400) << (expo & 3) } as i16;
+    let exponent = if significand == 0 { ZERO } else { (expo >> 2) as i8 };
+    (if bits >> 15 == 0 { significand } else { -significand }, exponent)
 }
 
 /// A datum of the copied input.

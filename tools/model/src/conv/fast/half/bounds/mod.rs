@@ -103,6 +103,8 @@ struct Sums<'a> {
     panel: &'a Panel,
     /// Most products of a step.
     widest: usize,
+    /// Elements from a window's first to the last that is read.
+    reach: usize,
     /// What a unit may lack, and what it may exceed the exact sum by.
     slack: [f64; 2],
 }
@@ -133,7 +135,10 @@ pub fn run<S: Between>(
         let depth = shape.offsets.len();
         let macs = out.len() * depth;
         let threads = if macs * 4 < PARALLEL_MACS { 1 } else { rayon::current_num_threads() };
-        let work = Work { operation, shape: &shape, weights, data, runs, steps, isa, sink, slack: slack(&shape) };
+        let widest = shape.steps.iter().map(|step| step.offsets.len()).max().unwrap_or(0);
+        let reach = runs.iter().map(|run| run.offset + run.length).max().unwrap_or(0);
+        let slack = slack(&shape);
+        let work = Work { operation, shape: &shape, weights, data, runs, steps, isa, sink, widest, reach, slack };
         let output = operation.output;
         parts::each::<S::Out, KERNELS>(operation, output.width, output.height, out, threads, &|part| {
             ROOM.with_borrow_mut(|room| work.part(room, part));
@@ -196,19 +201,20 @@ struct Work<'a, S> {
     steps: &'a [Range<usize>],
     isa: Isa,
     sink: &'a S,
+    widest: usize,
+    reach: usize,
     slack: [f64; 2],
 }
 
 impl<S: Between> Work<'_, S> {
     fn part(&self, room: &mut PartRoom, mut part: Part<'_, S::Out>) {
-        let Self { operation, shape, data, runs, steps, isa, sink, slack, .. } = *self;
+        let Self { operation, shape, data, runs, steps, isa, sink, widest, reach, slack, .. } = *self;
         let PartRoom { panel, low, high, exact } = room;
         panel.fill(isa, operation, self.weights, runs, part.kernel);
         let panel = &*panel;
         low.resize(ELEMENTS * KERNELS, 0.0);
         high.resize(ELEMENTS * KERNELS, 0.0);
-        let widest = shape.steps.iter().map(|step| step.offsets.len()).max().unwrap_or(0);
-        let sums = Sums { runs, steps, data, panel, widest, slack };
+        let sums = Sums { runs, steps, data, panel, widest, reach, slack };
         let width = operation.output.width;
         let (elements, before) = (part.lines * width, part.line * width);
         let place = Place { batch: part.batch, surface: part.kernel / KERNELS, first: 0, index: 0 };
@@ -247,8 +253,7 @@ impl Sums<'_> {
     /// Bounds of the sums of these windows with all kernels of the panel.
     fn bounds(&self, isa: Isa, windows: &[usize], low: &mut [f32], high: &mut [f32]) {
         // What is read must exist: of every window each run, and up to the end of its last group.
-        let reach = self.runs.iter().map(|run| run.offset + run.length).max().unwrap_or(0);
-        let last = windows.iter().max().map_or(0, |window| window + reach);
+        let last = windows.iter().max().map_or(0, |window| window + self.reach);
         let Data { values, exponents, before, .. } = self.data;
         assert!(last <= values.len() && last + GROUP <= exponents.len() && last < before.len());
         assert!(self.panel.holds(self.runs));

@@ -5,10 +5,9 @@
 // A loop is compiled for an instruction set only with what is inlined into it.
 #![allow(clippy::inline_always)]
 
-use super::super::super::super::half::is_zero;
 use super::super::super::super::operation::Operation;
 use super::super::super::Isa;
-use super::super::panel::ZERO;
+use super::super::panel::{signed_lane, ZERO};
 use super::{Run, GROUP};
 use crate::turn::turn;
 
@@ -111,14 +110,10 @@ fn avx2(halves: &[u16], values: &mut [f64], exponents: &mut [i8]) {
 #[inline(always)]
 fn apart(halves: &[u16], values: &mut [f64], exponents: &mut [i8]) {
     for ((&half, value), exponent) in halves.iter().zip(values).zip(exponents) {
-        let magnitude = i32::from(half & 0x7fff);
-        let (expo, fraction) = (magnitude >> 10, magnitude & 0x3ff);
-        let significand = if expo == 0 { fraction << 1 } else { (fraction | 0x400) << (expo & 3) };
-        let high = expo >> 2;
-        let signed = if half >> 15 == 0 { significand } else { -significand };
-        // Powers of two as fp32, which has every value exactly.
-        let power = f32::from_bits((127 + 4 * high as u32) << 23);
-        *value = f64::from(signed as f32 * power);
-        *exponent = if is_zero(half) { ZERO } else { high as i8 };
+        let significand;
+        (significand, *exponent) = signed_lane(half);
+        // Powers of two as fp32, which has every value exactly. That of a zero does not matter.
+        let power = f32::from_bits((127 + 4 * (*exponent).max(0) as u32) << 23);
+        *value = f64::from(f32::from(significand) * power);
     }
 }

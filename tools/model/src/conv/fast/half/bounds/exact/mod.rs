@@ -204,7 +204,7 @@ mod tests {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: `Isa::available` says that the machine has AVX-512.
             Isa::Avx512 => unsafe { avx512::steps::<W>(weights, data, &mut room, 0, 0) },
-            _ => plain::steps::<W>(weights, data, &mut room, 0, 0),
+            _ => plain::steps_of::<W>(weights, data, &mut room, 0, 0),
         }
         room.far.settle(room.steps.sums.as_flattened_mut());
         let (weights, data) = (weights.as_chunks::<W>().0, data.as_chunks::<W>().0);

@@ -4,7 +4,7 @@
 
 #![allow(clippy::inline_always)]
 
-use super::super::super::panel::ZERO;
+use super::super::super::panel::signed_lane;
 use super::super::Sums;
 use super::{Element, Room, LANES, MANY, NEAR, NOTHING, TOGETHER};
 
@@ -43,27 +43,12 @@ fn walk_by<const W: usize>(sums: &Sums<'_>, room: &mut Room, number: usize, (ker
     }
 }
 
-/// [`steps_of`] where it is not inlined.
-#[cfg(test)]
-pub(super) fn steps<const W: usize>(
-    weights: &[u16; LANES],
-    data: &[u16; LANES],
-    room: &mut Room,
-    first: usize,
-    number: usize,
-) {
-    steps_of::<W>(weights, data, room, first, number);
-}
-
 /// Signed significands and the exponents' high bits.
 #[inline(always)]
 fn split(halves: &[u16; LANES]) -> ([i16; LANES], [i8; LANES]) {
     let (mut significands, mut exponents) = ([0; LANES], [0; LANES]);
     for i in 0..LANES {
-        let (expo, fraction) = (halves[i] >> 10 & 0x1f, halves[i] & 0x3ff);
-        let significand = if expo == 0 { fraction << 1 } else { (fraction | 0x400) << (expo & 3) } as i16;
-        significands[i] = if halves[i] >> 15 == 0 { significand } else { -significand };
-        exponents[i] = if significand == 0 { ZERO } else { (expo >> 2) as i8 };
+        (significands[i], exponents[i]) = signed_lane(halves[i]);
     }
     (significands, exponents)
 }
@@ -71,7 +56,13 @@ fn split(halves: &[u16; LANES]) -> ([i16; LANES], [i8; LANES]) {
 /// The steps from number `first` on, of `W` products each, without NaN: for element `number` their largest exponents and
 /// the sums of the products there ([`half::step`](super::half::step)), without the far ones.
 #[inline(always)]
-fn steps_of<const W: usize>(weights: &[u16; LANES], data: &[u16; LANES], room: &mut Room, first: usize, number: usize) {
+pub(super) fn steps_of<const W: usize>(
+    weights: &[u16; LANES],
+    data: &[u16; LANES],
+    room: &mut Room,
+    first: usize,
+    number: usize,
+) {
     let Room { steps, far } = room;
     let ((weight, weight_exponents), (datum, data_exponents)) = (split(weights), split(data));
     let mut exponents = [0i8; LANES];
