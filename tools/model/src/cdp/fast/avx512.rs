@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Windows and results for AVX-512.
+//! What [`Isa::Avx512`](crate::conv::Isa) stands for.
 
 pub(super) mod half;
 pub(super) mod int16;
-pub(super) mod int8;
+pub(super) mod output;
+pub(super) mod parts;
+pub(super) mod steps;
+pub(super) mod windows;

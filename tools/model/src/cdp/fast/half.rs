@@ -211,8 +211,10 @@ impl Engine for Half<'_> {
     type Room = Room;
 
     fn prepare(&self, room: &mut Room, rows: Rows) {
-        rows.clear(&mut room.raw);
-        rows.clear(&mut room.values);
+        room.raw.clear();
+        room.raw.resize(rows.room(), 0);
+        room.values.clear();
+        room.values.resize(rows.room(), 0.0);
         room.squares.resize(rows.steps() + 2 * REACH, 0.0);
         rows.reserve(&mut room.sums);
         rows.reserve(&mut room.factors);

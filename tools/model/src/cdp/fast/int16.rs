@@ -2,15 +2,21 @@
 
 //! int16.
 
+mod loops;
+
 use std::sync::OnceLock;
 
+#[cfg(target_arch = "x86_64")]
+use super::super::Converter;
 use super::super::{Counts, Operation, REACH};
 use super::integer::{self, Output};
 use super::rows::Rows;
 use super::strips::{Engine, Rooms};
 use super::{counters, Isa};
+#[cfg(target_arch = "x86_64")]
+use crate::conv::fast::aligned::Aligned;
 use crate::lut::cdp::vector::int::Ints;
-use crate::lut::cdp::vector::{CLASSES, WIDTH};
+use crate::lut::cdp::vector::CLASSES;
 use crate::lut::{Counters, Tables};
 
 /// Nine squares of 17 bits.
@@ -25,7 +31,7 @@ const SINGLE: [i64; 2] = [-(1 << 16), (1 << 16) - 1];
 pub(super) struct Memo {
     lookup: OnceLock<Option<(Box<Ints>, bool)>>,
     #[cfg(target_arch = "x86_64")]
-    vectors: OnceLock<Option<crate::lut::cdp::avx512::int::Ints<f64>>>,
+    vectors: OnceLock<Option<Vectors>>,
     rooms: Rooms<Room>,
 }
 
@@ -44,7 +50,8 @@ impl Memo {
         operation: &'m Operation,
         tables: &'m Tables,
     ) -> (Int16<'m>, &'m mut Rooms<Room>) {
-        let convert = !integer::is_identity(&operation.input);
+        #[cfg_attr(not(target_arch = "x86_64"), allow(unused_mut))]
+        let mut convert = !integer::is_identity(&operation.input);
         let largest = match (operation.skip_multiply, convert) {
             (true, _) => 1 << 15,
             (false, false) => 1 << (15 + 15),
@@ -53,10 +60,20 @@ impl Memo {
         let output = Output::new(operation.output, 16, largest);
         #[cfg(target_arch = "x86_64")]
         let vectors = {
-            let ends = if operation.reach.is_some() { [0, LARGEST] } else { SINGLE };
-            let new = || crate::lut::cdp::avx512::int::Ints::wide(&operation.lookup, tables, ends);
+            let new = || Vectors::new(operation, tables);
             self.vectors.get_or_init(new).as_ref().filter(|_| isa == Isa::Avx512)
         };
+        #[cfg(target_arch = "x86_64")]
+        let steps = {
+            let Converter { scale, shift, .. } = operation.input;
+            let is_offset = scale == 1 && shift == 0;
+            vectors.filter(|_| is_offset).zip(super::avx512::output::Scaled::new(operation.output, 16))
+        };
+        // The offset has been taken away before.
+        #[cfg(target_arch = "x86_64")]
+        {
+            convert &= steps.is_none();
+        }
         let new = || Ints::new(&operation.lookup, tables).map(|(ints, exponent)| (Box::new(ints), exponent));
         let lookup = self.lookup.get_or_init(new).as_ref();
         let engine = Int16 {
@@ -68,62 +85,29 @@ impl Memo {
             output,
             #[cfg(target_arch = "x86_64")]
             vectors,
+            #[cfg(target_arch = "x86_64")]
+            steps,
         };
         (engine, &mut self.rooms)
     }
 }
 
-vectorised! {
-    /// Widens atoms of `N` elements.
-    fn widen(rows: Rows, surface: usize, atoms: &[u8], values: &mut [i32]) {
-        #[inline(always)]
-        fn all<const N: usize>(rows: Rows, surface: usize, atoms: &[u8], values: &mut [i32]) {
-            let atoms = atoms.as_chunks::<2>().0.as_chunks::<N>().0;
-            for (values, atom) in rows.surface_mut(values, surface).zip(atoms) {
-                for (value, &bytes) in values.iter_mut().zip(atom) {
-                    *value = i16::from_le_bytes(bytes).into();
-                }
-            }
-        }
-        match rows.atoms.elements() {
-            16 => all::<16>(rows, surface, atoms, values),
-            8 => all::<8>(rows, surface, atoms, values),
-            _ => all::<4>(rows, surface, atoms, values),
-        }
-    }
+/// The lookup for steps whose sums have 32 bits and all lie in one region, and for others.
+#[cfg(target_arch = "x86_64")]
+#[derive(Debug)]
+struct Vectors {
+    steps: crate::lut::cdp::avx512::int::Ints<i64>,
+    parts: crate::lut::cdp::avx512::int::Ints<f64>,
+    ends: [i64; 2],
 }
 
-vectorised! {
-    /// The factors of all sums; those that [`Ints`] does not have are marked.
-    fn factors(lookup: &Ints, exponent: bool, sums: &[i64], factors: &mut [i16], odd: &mut [bool], counts: &mut [u32; CLASSES]) {
-        #[inline(always)]
-        fn all<const EXPONENT: bool>(
-            lookup: &Ints,
-            sums: &[i64],
-            factors: &mut [i16],
-            odd: &mut [bool],
-            counts: &mut [u32; CLASSES],
-        ) {
-            let mut classes = [0u32; CLASSES];
-            let (factors, odd) = (factors.as_chunks_mut::<WIDTH>().0, odd.as_chunks_mut::<WIDTH>().0);
-            for ((factors, odd), sums) in factors.iter_mut().zip(odd).zip(sums.as_chunks::<WIDTH>().0) {
-                let answers = lookup.get::<EXPONENT>(sums);
-                for (class, count) in classes.iter_mut().enumerate() {
-                    let counts = |i: usize| u32::from((answers.classes[i] == class as u32) & !answers.odd[i]);
-                    *count += (0..WIDTH).map(counts).sum::<u32>();
-                }
-                *factors = answers.factors.map(|factor| factor as i16);
-                *odd = answers.odd;
-            }
-            for (count, class) in counts.iter_mut().zip(classes) {
-                *count = count.wrapping_add(class);
-            }
-        }
-        if exponent {
-            all::<true>(lookup, sums, factors, odd, counts);
-        } else {
-            all::<false>(lookup, sums, factors, odd, counts);
-        }
+#[cfg(target_arch = "x86_64")]
+impl Vectors {
+    fn new(operation: &Operation, tables: &Tables) -> Option<Self> {
+        use crate::lut::cdp::avx512::int::Ints;
+        let ends = if operation.reach.is_some() { [0, LARGEST] } else { SINGLE };
+        let steps = Ints::modular(&operation.lookup, tables, ends)?;
+        Some(Self { steps, parts: Ints::wide(&operation.lookup, tables, ends)?, ends })
     }
 }
 
@@ -139,6 +123,14 @@ pub(super) struct Room {
     squares: Vec<i64>,
     sums: Vec<i64>,
     odd: Vec<bool>,
+    /// Values of sixteen bits in rows with margins, and whether one has more.
+    #[cfg(target_arch = "x86_64")]
+    short: Aligned,
+    #[cfg(target_arch = "x86_64")]
+    over: bool,
+    /// The region of the lookup in which sums were found last.
+    #[cfg(target_arch = "x86_64")]
+    region: usize,
 }
 
 /// An operation of int16.
@@ -147,11 +139,14 @@ pub(super) struct Int16<'o> {
     operation: &'o Operation,
     tables: &'o Tables,
     lookup: Option<&'o (Box<Ints>, bool)>,
-    /// The input converter does something.
+    /// The input converter has something to do.
     convert: bool,
     output: Output,
     #[cfg(target_arch = "x86_64")]
-    vectors: Option<&'o crate::lut::cdp::avx512::int::Ints<f64>>,
+    vectors: Option<&'o Vectors>,
+    /// What values of sixteen bits go through.
+    #[cfg(target_arch = "x86_64")]
+    steps: Option<(&'o Vectors, super::avx512::output::Scaled)>,
 }
 
 impl Int16<'_> {
@@ -162,6 +157,35 @@ impl Int16<'_> {
             let values = &mut values[..rows.elements];
             integer::convert_input(self.isa, &self.operation.input, [-65_536i64, 65_535], values);
         }
+    }
+
+    /// All in steps, if there are values of sixteen bits; otherwise they are made what they are.
+    #[cfg(target_arch = "x86_64")]
+    fn steps(&self, room: &mut Room, rows: Rows, into: &mut [u8]) -> Option<Counts> {
+        use super::avx512::output::Shift16;
+        use super::avx512::steps::{self, Job};
+        let (vectors, scaled) = self.steps.as_ref()?;
+        let Operation { reach, skip_multiply, output, input, ref lookup, .. } = *self.operation;
+        let short = rows.all(&mut room.short);
+        if std::mem::take(&mut room.over) {
+            for (values, number) in rows.inner_mut(&mut room.values).zip(0..) {
+                let short = &rows.inner(short, number)[..rows.channels];
+                loops::restore(self.isa, input.offset as i16, short, &mut values[..rows.channels]);
+            }
+            return None;
+        }
+        rows.blank(short);
+        let job = Job { ints: &vectors.steps, ends: vectors.ends, reach, skip_multiply };
+        let shift = Shift16::new(output);
+        let other = |values: &[i16], left, classes: &mut [u32; 5]| {
+            let other = |sum| lookup.int(self.tables, sum, &mut Counters::default());
+            // SAFETY: as below.
+            unsafe { super::avx512::parts::int16(&vectors.parts, reach, values, left, classes, other) }
+        };
+        // SAFETY: `vectors` are there where the processor has what `Isa::Avx512` stands for.
+        let found =
+            unsafe { steps::pairs(job, (scaled, shift.as_ref()), (rows, &*short), &mut room.region, into, other) };
+        Some(Counts { lut: counters(found.classes), saturated: found.saturated, nans: 0 })
     }
 
     /// The factors of all rows.
@@ -184,7 +208,7 @@ impl Int16<'_> {
                     Some(reach) => int16::sums(rows, reach, values, sums),
                     None => int16::singles(rows, values, sums),
                 }
-                vectors.factors(sums, row, factors, &mut classes, other);
+                vectors.parts.factors(sums, row, factors, &mut classes, other);
             }
             return counters(classes);
         }
@@ -199,7 +223,7 @@ impl Int16<'_> {
             let (sums, factors) = (&sums[..rows.elements], &mut factors[..rows.elements]);
             odd.fill(true);
             if let Some((lookup, exponent)) = self.lookup {
-                self::factors(self.isa, lookup, *exponent, sums, factors, odd, &mut classes);
+                loops::factors(self.isa, lookup, *exponent, sums, factors, odd, &mut classes);
             }
             for ((factor, &sum), &odd) in factors.iter_mut().zip(sums).zip(odd.iter()) {
                 if odd {
@@ -217,12 +241,6 @@ impl Int16<'_> {
         let steps = rows.steps();
         let mut saturated = 0;
         let skip = self.operation.skip_multiply;
-        #[cfg(target_arch = "x86_64")]
-        if self.output.is_shift() && self.output.is_narrow && !self.convert && !skip && self.isa == Isa::Avx512 {
-            let shift = self.output.converter.shift;
-            // SAFETY: the processor has what `Isa::Avx512` stands for.
-            return unsafe { super::avx512::int16::results(rows, shift, factors, values, into) };
-        }
         for row in 0..rows.count {
             let values = &rows.inner(values, row)[..rows.elements];
             let factors = &rows.bare(factors, row)[..rows.elements];
@@ -245,7 +263,13 @@ impl Engine for Int16<'_> {
     type Room = Room;
 
     fn prepare(&self, room: &mut Room, rows: Rows) {
-        rows.clear(&mut room.values);
+        #[cfg(target_arch = "x86_64")]
+        {
+            rows.clear::<i16>(&mut room.short);
+            room.over = false;
+        }
+        room.values.clear();
+        room.values.resize(rows.room(), 0);
         rows.reserve(&mut room.factors);
         #[cfg(target_arch = "x86_64")]
         if self.vectors.is_some() {
@@ -260,10 +284,19 @@ impl Engine for Int16<'_> {
     }
 
     fn load(&self, room: &mut Room, rows: Rows, surface: usize, atoms: &[u8]) {
-        widen(self.isa, rows, surface, atoms, &mut room.values);
+        #[cfg(target_arch = "x86_64")]
+        if self.steps.is_some() {
+            let offset = self.operation.input.offset as i16;
+            return loops::take(self.isa, rows, surface, offset, atoms, rows.all(&mut room.short), &mut room.over);
+        }
+        loops::widen(self.isa, rows, surface, atoms, &mut room.values);
     }
 
     fn normalise(&self, room: &mut Room, rows: Rows, into: &mut [u8]) -> Counts {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(counts) = self.steps(room, rows, into) {
+            return counts;
+        }
         if self.convert {
             self.convert(room, rows);
         }

@@ -5,17 +5,20 @@
 //! A lookup's argument has 20 bits at most, so that answers can be kept from the first time that they are asked for: a
 //! cube has far fewer different sums than elements, and the next inference asks for the same ones.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+mod answers;
+
 #[cfg(target_arch = "x86_64")]
 use std::sync::OnceLock;
 
-use super::super::{Counts, Operation};
+use answers::Answers;
+
+use super::super::{Converter, Counts, Operation};
 use super::integer::{self, Output};
 use super::rows::Rows;
 use super::strips::{Engine, Rooms};
 use super::{counters, Isa};
-use crate::lut::cdp::Lookup;
-use crate::lut::{Counters, Tables};
+use crate::conv::fast::aligned::Aligned;
+use crate::lut::Tables;
 
 /// Nine squares of 9 bits.
 const LARGEST: i64 = 9 << 16;
@@ -27,13 +30,13 @@ const SMALLEST: i64 = -256;
 pub(super) struct Memo {
     answers: Answers,
     #[cfg(target_arch = "x86_64")]
-    vectors: OnceLock<Option<crate::lut::cdp::avx512::int::Ints<i32>>>,
+    vectors: OnceLock<Option<Vectors>>,
     rooms: Rooms<Room>,
 }
 
 impl Memo {
     pub(super) fn forget(&mut self) {
-        self.answers.entries.clear();
+        self.answers.clear();
         #[cfg(target_arch = "x86_64")]
         {
             self.vectors = OnceLock::new();
@@ -47,17 +50,16 @@ impl Memo {
         tables: &'m Tables,
     ) -> (Int8<'m>, &'m mut Rooms<Room>) {
         let Self { answers, rooms, .. } = self;
-        let convert = !integer::is_identity(&operation.input);
         let largest = if operation.skip_multiply { 1 << 15 } else { 1 << (15 + 8) };
         let output = Output::new(operation.output, 8, largest);
         #[cfg(target_arch = "x86_64")]
         let vectors = {
-            let ends = if operation.reach.is_some() { [0, LARGEST] } else { [SMALLEST, -SMALLEST - 1] };
-            let new = || crate::lut::cdp::avx512::int::Ints::narrow(&operation.lookup, tables, ends);
-            self.vectors.get_or_init(new).as_ref().filter(|_| isa == Isa::Avx512)
+            let new = || Vectors::new(operation, tables);
+            let vectors = self.vectors.get_or_init(new).as_ref().filter(|_| isa == Isa::Avx512);
+            vectors.zip(super::avx512::output::Scaled::new(operation.output, 8))
         };
         #[cfg(target_arch = "x86_64")]
-        let is_known = vectors.is_some_and(crate::lut::cdp::avx512::int::Ints::is_complete);
+        let is_known = vectors.as_ref().is_some_and(|(vectors, _)| vectors.parts.is_complete());
         #[cfg(not(target_arch = "x86_64"))]
         let is_known = false;
         if !is_known {
@@ -68,7 +70,6 @@ impl Memo {
             operation,
             tables,
             answers,
-            convert,
             output,
             #[cfg(target_arch = "x86_64")]
             vectors,
@@ -77,87 +78,40 @@ impl Memo {
     }
 }
 
-/// The answers of one lookup, by its argument.
-#[derive(Debug, Default)]
-struct Answers {
-    /// Zero, or [`KNOWN`] with the counter's place and the factor. Threads that find the same answer store the same.
-    entries: Vec<AtomicU32>,
+/// The lookup for steps whose sums all lie in one region, and for others.
+#[cfg(target_arch = "x86_64")]
+#[derive(Debug)]
+struct Vectors {
+    steps: crate::lut::cdp::avx512::int::Ints<i64>,
+    parts: crate::lut::cdp::avx512::int::Ints<i32>,
+    ends: [i64; 2],
 }
 
-const KNOWN: u32 = 1 << 31;
-/// Bits of a counter while a chunk is looked up; an entry has its counter's place.
-const COUNT_BITS: u32 = 12;
-/// Elements of a chunk: as many as a counter can count.
-const CHUNK: usize = (1 << COUNT_BITS) - 1;
-
-impl Answers {
-    fn reserve(&mut self) {
-        self.entries.resize_with((LARGEST - SMALLEST + 1) as usize, AtomicU32::default);
-    }
-
-    #[inline(always)]
-    fn get(&self, lookup: &Lookup, tables: &Tables, sum: i64) -> u32 {
-        match self.entries.get((sum - SMALLEST) as usize).map(|entry| entry.load(Ordering::Relaxed)) {
-            None | Some(0) => self.find(lookup, tables, sum),
-            Some(entry) => entry,
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn find(&self, lookup: &Lookup, tables: &Tables, sum: i64) -> u32 {
-        let mut counter = Counters::default();
-        let factor = lookup.int(tables, sum, &mut counter);
-        let Counters { under, over, hybrid, le_hit, lo_hit } = counter;
-        let which = [under, over, hybrid, le_hit, lo_hit].iter().position(|&count| count != 0).unwrap_or(0);
-        let entry = KNOWN | (COUNT_BITS * which as u32) << 16 | u32::from(factor as u16);
-        if let Some(place) = self.entries.get((sum - SMALLEST) as usize) {
-            place.store(entry, Ordering::Relaxed);
-        }
-        entry
-    }
-
-    /// The factors of sums, of which `elements` count.
-    fn factors(
-        &self,
-        lookup: &Lookup,
-        tables: &Tables,
-        sums: &[i32],
-        elements: usize,
-        factors: &mut [i16],
-        classes: &mut [u32; 5],
-    ) {
-        let (sums, factors) = (&sums[..elements], &mut factors[..elements]);
-        for (factors, sums) in factors.chunks_mut(CHUNK).zip(sums.chunks(CHUNK)) {
-            // All counters in one register.
-            let mut counts = 0u64;
-            for (factor, &sum) in factors.iter_mut().zip(sums) {
-                let entry = self.get(lookup, tables, sum.into());
-                counts += 1 << ((entry >> 16) & 63);
-                *factor = entry as i16;
-            }
-            for (class, count) in classes.iter_mut().enumerate() {
-                *count = count.wrapping_add((counts >> (COUNT_BITS * class as u32)) as u32 & ((1 << COUNT_BITS) - 1));
-            }
-        }
+#[cfg(target_arch = "x86_64")]
+impl Vectors {
+    fn new(operation: &Operation, tables: &Tables) -> Option<Self> {
+        use crate::lut::cdp::avx512::int::Ints;
+        let ends = if operation.reach.is_some() { [0, LARGEST] } else { [SMALLEST, -SMALLEST - 1] };
+        let steps = Ints::modular(&operation.lookup, tables, ends)?;
+        Some(Self { steps, parts: Ints::narrow(&operation.lookup, tables, ends)?, ends })
     }
 }
 
 vectorised! {
-    /// Widens atoms of `N` elements.
-    fn widen(rows: Rows, surface: usize, atoms: &[u8], values: &mut [i16]) {
+    /// Widens atoms of `N` elements, less the offset of the input converter.
+    fn widen(rows: Rows, surface: usize, offset: i16, atoms: &[u8], values: &mut [i16]) {
         #[inline(always)]
-        fn all<const N: usize>(rows: Rows, surface: usize, atoms: &[u8], values: &mut [i16]) {
+        fn all<const N: usize>(rows: Rows, surface: usize, offset: i16, atoms: &[u8], values: &mut [i16]) {
             for (values, atom) in rows.surface_mut(values, surface).zip(atoms.as_chunks::<N>().0) {
                 for (value, &byte) in values.iter_mut().zip(atom) {
-                    *value = i16::from(byte as i8);
+                    *value = i16::from(byte as i8) - offset;
                 }
             }
         }
         match rows.atoms.elements() {
-            32 => all::<32>(rows, surface, atoms, values),
-            16 => all::<16>(rows, surface, atoms, values),
-            _ => all::<8>(rows, surface, atoms, values),
+            32 => all::<32>(rows, surface, offset, atoms, values),
+            16 => all::<16>(rows, surface, offset, atoms, values),
+            _ => all::<8>(rows, surface, offset, atoms, values),
         }
     }
 }
@@ -165,13 +119,16 @@ vectorised! {
 /// What a thread works in: values are rows with margins, sums and factors have none, the rest is for one row.
 #[derive(Debug, Default)]
 pub(super) struct Room {
-    values: Vec<i16>,
+    values: Aligned,
     sums: Vec<i32>,
     factors: Vec<i16>,
     wide: Vec<i32>,
     squares: Vec<i32>,
     narrow: Vec<i32>,
     long: Vec<i64>,
+    /// The region of the lookup in which sums were found last.
+    #[cfg(target_arch = "x86_64")]
+    region: usize,
 }
 
 /// An operation of int8.
@@ -180,21 +137,54 @@ pub(super) struct Int8<'o> {
     operation: &'o Operation,
     tables: &'o Tables,
     answers: &'o Answers,
-    /// The input converter does something.
-    convert: bool,
     output: Output,
     #[cfg(target_arch = "x86_64")]
-    vectors: Option<&'o crate::lut::cdp::avx512::int::Ints<i32>>,
+    vectors: Option<(&'o Vectors, super::avx512::output::Scaled)>,
 }
 
 impl Int8<'_> {
-    /// The input converter, for all rows.
+    /// The input converter but for its offset, for all rows.
     fn convert(&self, room: &mut Room, rows: Rows) {
-        // What lies behind a row stays zero.
-        for values in rows.inner_mut(&mut room.values) {
-            let values = &mut values[..rows.elements];
-            integer::convert_input(self.isa, &self.operation.input, [-256, 255], values);
+        let converter = Converter { offset: 0, ..self.operation.input };
+        if integer::is_identity(&converter) {
+            return;
         }
+        let largest = i32::from(converter.scale).abs() << 8;
+        let is_short = converter.shift < 15 && largest + (1 << converter.shift >> 1) <= i16::MAX.into();
+        // What lies behind a row stays zero.
+        for values in rows.inner_mut(rows.all::<i16>(&mut room.values)) {
+            let values = &mut values[..rows.elements];
+            if is_short {
+                integer::convert_input(self.isa, &converter, [-256i16, 255], values);
+            } else {
+                integer::convert_input(self.isa, &converter, [-256i32, 255], values);
+            }
+        }
+    }
+
+    /// All in steps.
+    #[cfg(target_arch = "x86_64")]
+    fn steps(
+        &self,
+        (vectors, scaled): (&Vectors, &super::avx512::output::Scaled),
+        room: &mut Room,
+        rows: Rows,
+        into: &mut [u8],
+    ) -> Counts {
+        use super::avx512::output::Shift8;
+        use super::avx512::steps::{self, Job};
+        let Operation { reach, skip_multiply, output, ref lookup, .. } = *self.operation;
+        let job = Job { ints: &vectors.steps, ends: vectors.ends, reach, skip_multiply };
+        let shift = Shift8::new(output);
+        let other = |values: &[i16], left, classes: &mut [u32; 5]| {
+            let other = |sum| self.answers.get(lookup, self.tables, sum) as i16;
+            // SAFETY: as below.
+            unsafe { super::avx512::parts::int8(&vectors.parts, reach, values, left, classes, other) }
+        };
+        let operands = (rows, &*rows.all(&mut room.values));
+        // SAFETY: `vectors` are there where the processor has what `Isa::Avx512` stands for.
+        let found = unsafe { steps::bytes(job, (scaled, shift.as_ref()), operands, &mut room.region, into, other) };
+        Counts { lut: counters(found.classes), saturated: found.saturated, nans: 0 }
     }
 
     /// The factors of all rows.
@@ -203,18 +193,8 @@ impl Int8<'_> {
         let mut classes = [0; 5];
         let Room { values, sums, factors, wide, squares, .. } = room;
         let steps = rows.steps();
+        let values = rows.all::<i16>(values);
         let (sums, factors) = (&mut sums[..rows.count * steps], &mut factors[..rows.count * steps]);
-        #[cfg(target_arch = "x86_64")]
-        if let Some(vectors) = self.vectors {
-            use crate::lut::cdp::avx512::Row;
-            // SAFETY: `vectors` are there where the processor has what `Isa::Avx512` stands for.
-            unsafe { super::avx512::int8::sums(rows, operation.reach, values, sums) };
-            let row = Row { steps, elements: rows.elements, is_interleaved: true };
-            let other = |sum| self.answers.get(&operation.lookup, self.tables, sum) as i16;
-            // SAFETY: as above.
-            unsafe { vectors.factors(sums, row, factors, &mut classes, other) };
-            return classes;
-        }
         for row in 0..rows.count {
             let (values, sums) = (rows.around(values, row), rows.bare_mut(sums, row));
             let factors = rows.bare_mut(factors, row);
@@ -231,17 +211,7 @@ impl Int8<'_> {
     /// The results of all rows.
     fn results(&self, room: &mut Room, rows: Rows, into: &mut [u8]) -> u32 {
         let Room { values, factors, narrow, long, .. } = room;
-        let mut saturated = 0;
-        #[cfg(target_arch = "x86_64")]
-        {
-            use super::avx512::int8::{results, shifts};
-            let shift = self.output.converter.shift;
-            let is_shift = self.output.is_shift() && shifts(shift) && !self.operation.skip_multiply;
-            if is_shift && self.isa == Isa::Avx512 {
-                // SAFETY: the processor has what `Isa::Avx512` stands for.
-                return unsafe { results(rows, shift, factors, values, into) };
-            }
-        }
+        let (values, mut saturated) = (&*rows.all::<i16>(values), 0);
         for row in 0..rows.count {
             let (values, factors) = (rows.inner(values, row), rows.bare(factors, row));
             let into = rows.bare_mut(into, row);
@@ -266,7 +236,7 @@ impl Engine for Int8<'_> {
     type Room = Room;
 
     fn prepare(&self, room: &mut Room, rows: Rows) {
-        rows.clear(&mut room.values);
+        rows.clear::<i16>(&mut room.values);
         rows.reserve(&mut room.sums);
         rows.reserve(&mut room.factors);
         let around = rows.steps() + 2 * super::super::REACH;
@@ -278,14 +248,16 @@ impl Engine for Int8<'_> {
     }
 
     fn load(&self, room: &mut Room, rows: Rows, surface: usize, atoms: &[u8]) {
-        widen(self.isa, rows, surface, atoms, &mut room.values);
+        widen(self.isa, rows, surface, self.operation.input.offset as i16, atoms, rows.all(&mut room.values));
     }
 
     fn normalise(&self, room: &mut Room, rows: Rows, into: &mut [u8]) -> Counts {
-        if self.convert {
-            self.convert(room, rows);
+        self.convert(room, rows);
+        rows.blank::<i16>(rows.all(&mut room.values));
+        #[cfg(target_arch = "x86_64")]
+        if let Some((vectors, scaled)) = &self.vectors {
+            return self.steps((vectors, scaled), room, rows, into);
         }
-        rows.blank(&mut room.values);
         let classes = self.look_up(room, rows);
         let saturated = self.results(room, rows, into);
         Counts { lut: counters(classes), saturated, nans: 0 }

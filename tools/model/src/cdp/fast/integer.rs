@@ -51,6 +51,7 @@ macro_rules! word {
         }
     };
 }
+word!(i16, u16);
 word!(i32, u32);
 word!(i64, u64);
 
@@ -166,12 +167,6 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Whether the converter is a shift.
-    #[cfg(target_arch = "x86_64")]
-    pub(super) fn is_shift(&self) -> bool {
-        self.converter.offset == 0 && self.converter.scale == 1
-    }
-
     /// For results of `bits` bits, from products of at most this magnitude.
     pub(super) fn new(converter: Converter, bits: u32, largest: i64) -> Self {
         let (minimum, maximum) = (-(1i64 << (bits - 1)), (1i64 << (bits - 1)) - 1);

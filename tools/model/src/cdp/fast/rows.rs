@@ -5,6 +5,7 @@
 use nvdla_uapi::layout::feature::Atoms;
 
 use super::super::{Operation, REACH};
+use crate::conv::fast::aligned::{Aligned, Plain};
 
 /// Elements that loops take at once; a row is filled up to whole steps.
 pub(super) const STEP: usize = 32;
@@ -40,10 +41,19 @@ impl Rows {
         MARGIN + self.steps()
     }
 
-    /// Makes `values` so many rows with margins, of zeros.
-    pub(super) fn clear<T: Copy + Default>(&self, values: &mut Vec<T>) {
-        values.clear();
-        values.resize(self.count * self.stride() + MARGIN, T::default());
+    /// Elements of so many rows with margins.
+    pub(super) const fn room(&self) -> usize {
+        self.count * self.stride() + MARGIN
+    }
+
+    /// So many rows with margins.
+    pub(super) fn all<'v, T: Plain>(&self, values: &'v mut Aligned) -> &'v mut [T] {
+        values.get(self.room())
+    }
+
+    /// As [`Self::all`], of zeros.
+    pub(super) fn clear<T: Plain + Default>(&self, values: &mut Aligned) {
+        self.all(values).fill(T::default());
     }
 
     /// Makes `values` so many rows without margins, of anything.

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A cube in strips: as many positions of a line as fit the first cache. Large cubes are shared out between threads.
+//! A cube in strips: as many positions of a line as nearly fit the first cache. The memory of each is asked for while the one
+//! before is computed. Large cubes are shared out between threads.
 
 use rayon::prelude::*;
 
 use super::super::{Counts, Operation};
 use super::rows::Rows;
+use crate::ahead::{claim_after, fetch_after};
 use crate::memory::{Memory, Stop};
 
 /// Elements from which a second thread pays.
 const PARALLEL: usize = if cfg!(test) { 1 << 10 } else { 1 << 17 };
 /// Bytes of a strip in memory, about.
-const STRIP: usize = 2048;
+const STRIP: usize = 8192;
 /// Strips that a thread takes in a round, whose results wait for those of the strips before. Waking threads takes as long
 /// as many strips.
-const ROUND: usize = if cfg!(test) { 4 } else { 512 };
+const ROUND: usize = if cfg!(test) { 4 } else { 128 };
 
 /// Computes strips.
 pub(super) trait Engine: Sync {
@@ -110,7 +112,9 @@ pub(super) fn run<E: Engine>(
             let (at, rows) = strips.at(strip);
             let results = &results[..rows.count * rows.steps() * E::BYTES];
             for surface in 0..operation.surfaces {
-                rows.store(results, surface, operation.destination.write_to(memory, surface, at, rows.count)?);
+                let into = operation.destination.write_to(memory, surface, at, rows.count)?;
+                claim_after(into);
+                rows.store(results, surface, into);
             }
         }
     }
@@ -132,7 +136,9 @@ fn part<E: Engine>(
     for (strip, results) in which.zip(results.chunks_exact_mut(bytes)) {
         let (at, rows) = strips.at(strip);
         for surface in 0..operation.surfaces {
-            engine.load(room, rows, surface, operation.source.read(memory, surface, at, rows.count)?);
+            let atoms = operation.source.read(memory, surface, at, rows.count)?;
+            engine.load(room, rows, surface, atoms);
+            fetch_after(atoms);
         }
         counts += engine.normalise(room, rows, &mut results[..rows.count * rows.steps() * E::BYTES]);
     }

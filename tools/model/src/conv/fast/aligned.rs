@@ -20,7 +20,7 @@ macro_rules! plain {
         impl Plain for $kind {}
     )*};
 }
-plain!(u8 i8 u16 i16 u32 i32 i64 f32 [u8; 2]);
+plain!(u8 i8 u16 i16 u32 i32 i64 f32 f64 [u8; 2]);
 
 /// Growing, never shrinking, aligned memory.
 #[derive(Debug, Default)]

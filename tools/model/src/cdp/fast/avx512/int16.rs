@@ -10,27 +10,40 @@ use super::super::rows::Rows;
 /// Numbers of a vector.
 const LANES: usize = 8;
 
-/// The values as fp64.
+/// The values of rows as fp64.
 #[target_feature(enable = "avx512f")]
 pub(in super::super) fn singles(rows: Rows, values: &[i32], sums: &mut [f64]) {
     for row in 0..rows.count {
-        for (sum, &value) in rows.bare_mut(sums, row).iter_mut().zip(rows.inner(values, row)) {
-            *sum = value.into();
-        }
+        single(rows.inner(values, row), rows.bare_mut(sums, row));
+    }
+}
+
+/// Values as fp64.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(super) fn single(values: &[i32], sums: &mut [f64]) {
+    for (sum, &value) in sums.iter_mut().zip(values) {
+        *sum = value.into();
+    }
+}
+
+/// The sums of `2 * reach + 1` squares around the values of rows.
+#[target_feature(enable = "avx512f")]
+pub(in super::super) fn sums(rows: Rows, reach: usize, values: &[i32], sums: &mut [f64]) {
+    for row in 0..rows.count {
+        windows(reach, rows.around(values, row), rows.bare_mut(sums, row));
     }
 }
 
 /// The sums of `2 * reach + 1` squares around each value but the first and last [`REACH`].
+#[inline]
 #[target_feature(enable = "avx512f")]
-pub(in super::super) fn sums(rows: Rows, reach: usize, values: &[i32], sums: &mut [f64]) {
-    for row in 0..rows.count {
-        let (values, sums) = (rows.around(values, row), rows.bare_mut(sums, row));
-        match reach {
-            1 => each::<1>(values, sums),
-            2 => each::<2>(values, sums),
-            3 => each::<3>(values, sums),
-            _ => each::<4>(values, sums),
-        }
+pub(super) fn windows(reach: usize, values: &[i32], sums: &mut [f64]) {
+    match reach {
+        1 => each::<1>(values, sums),
+        2 => each::<2>(values, sums),
+        3 => each::<3>(values, sums),
+        _ => each::<4>(values, sums),
     }
 }
 
@@ -71,39 +84,4 @@ fn each<const N: usize>(values: &[i32], sums: &mut [f64]) {
         unsafe { _mm512_storeu_pd(sums.as_mut_ptr(), sum) };
         before = after;
     }
-}
-
-/// Factors times values of sixteen bits, shifted right by at most thirty, half rounded away from zero, in sixteen bits; how
-/// many lose more than rounding.
-#[target_feature(enable = "avx512f,avx512bw,popcnt")]
-pub(in super::super) fn results(rows: Rows, shift: u32, factors: &[i16], values: &[i32], into: &mut [u8]) -> u32 {
-    let count = _mm_cvtsi32_si128(shift as i32);
-    let half = _mm512_set1_epi32(if shift == 0 { 0 } else { 1 << (shift - 1) });
-    let (least, span) = (_mm512_set1_epi32(32_769), _mm512_set1_epi32(65_538));
-    let mut saturated = 0;
-    for row in 0..rows.count {
-        let factors = rows.bare(factors, row).as_chunks::<16>().0;
-        let values = rows.inner(values, row).as_chunks::<16>().0;
-        let into = into[2 * row * rows.steps()..][..2 * rows.steps()].as_chunks_mut::<32>().0;
-        let mut left_over = rows.elements;
-        for ((factors, values), into) in factors.iter().zip(values).zip(into) {
-            // SAFETY: sixteen numbers each.
-            let [factor, value] = unsafe {
-                let factors = _mm256_loadu_si256(factors.as_ptr().cast());
-                [_mm512_cvtepu16_epi32(factors), _mm512_loadu_si512(values.as_ptr().cast())]
-            };
-            // A factor's upper half is zero, a value's nothing but its sign.
-            let product = _mm512_madd_epi16(factor, value);
-            let sign = if shift == 0 { _mm512_setzero_si512() } else { _mm512_srai_epi32::<31>(product) };
-            let rounded = _mm512_sra_epi32(_mm512_add_epi32(_mm512_add_epi32(product, half), sign), count);
-            let floor = _mm512_add_epi32(_mm512_sra_epi32(product, count), least);
-            let off = _mm512_cmpge_epu32_mask(floor, span);
-            let counted = if left_over >= 16 { u16::MAX } else { (1 << left_over) - 1 };
-            left_over = left_over.saturating_sub(16);
-            saturated += (off & counted).count_ones();
-            // SAFETY: there is room for 32 bytes.
-            unsafe { _mm256_storeu_si256(into.as_mut_ptr().cast(), _mm512_cvtsepi32_epi16(rounded)) };
-        }
-    }
-    saturated
 }

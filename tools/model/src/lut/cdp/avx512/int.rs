@@ -27,9 +27,9 @@ fn entry(low: i16, high: i16) -> [i32; 2] {
 
 /// A linear table.
 #[derive(Clone, Debug)]
-struct Linear {
-    start: i64,
-    select: i32,
+pub(super) struct Linear {
+    pub(super) start: i64,
+    pub(super) select: i32,
     entries: Box<[[i32; 2]; 256]>,
 }
 
@@ -46,10 +46,10 @@ impl Linear {
 /// Both tables.
 #[derive(Clone, Debug)]
 pub(crate) struct Ints<S> {
-    regions: Vec<Region<S>>,
-    start: i64,
+    pub(super) regions: Vec<Region<S>>,
+    pub(super) start: i64,
     /// Numbers and pairs of an exponential table, by the low six bits of the exponent of a float.
-    exponents: Box<[[i32; 64]; 2]>,
+    pub(super) exponents: Box<[[i32; 64]; 2]>,
     le: Linear,
     lo: Linear,
 }
@@ -59,7 +59,7 @@ const ONE: i32 = 63;
 
 impl<S> Ints<S> {
     /// For arguments from `first` to `last`; `None` where the hardware's shifts do what these do not.
-    fn new(lookup: &Lookup, tables: &Tables, ends: [i64; 2], number: impl Fn(i64) -> S) -> Option<Self> {
+    pub(super) fn new(lookup: &Lookup, tables: &Tables, ends: [i64; 2], number: impl Fn(i64) -> S) -> Option<Self> {
         let regular = |range: &Range| (0..=30).contains(&range.select);
         let is_exponent = lookup.function == nvdla_uapi::reg::values::LutFunction::Exponent;
         if !regular(&lookup.lo) || !is_exponent && !regular(&lookup.le) {
@@ -90,7 +90,14 @@ impl<S> Ints<S> {
         self.regions.iter().all(|region| region.way != Way::Other)
     }
 
-    fn linear(&self, table: LutTable) -> &Linear {
+    /// Makes 32 exponents enough, for distances of 32 bits: that of one is the last of them.
+    pub(super) fn fold(&mut self) {
+        for table in self.exponents.iter_mut() {
+            table[31] = table[63];
+        }
+    }
+
+    pub(super) fn linear(&self, table: LutTable) -> &Linear {
         match table {
             LutTable::Le => &self.le,
             LutTable::Lo => &self.lo,
@@ -101,8 +108,27 @@ impl<S> Ints<S> {
 /// Sixteen bits of each fraction, twice: `f` in the high half and `!f` in the low one.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn weights(fractions: __m512i) -> __m512i {
+pub(super) fn weights(fractions: __m512i) -> __m512i {
     _mm512_xor_si512(fractions, _mm512_set1_epi32(0x8000_7fffu32 as i32))
+}
+
+/// `sum` and the products of both halves of lanes.
+///
+/// The intrinsic becomes two instructions where the compiler thinks of an older processor.
+#[inline]
+#[target_feature(enable = "avx512f,avx512vnni")]
+pub(crate) fn dot(mut sum: __m512i, one: __m512i, other: __m512i) -> __m512i {
+    // SAFETY: arithmetic alone; the processor has the instruction.
+    unsafe {
+        std::arch::asm!(
+            "vpdpwssd {sum}, {one}, {other}",
+            sum = inout(zmm_reg) sum,
+            one = in(zmm_reg) one,
+            other = in(zmm_reg) other,
+            options(pure, nomem, nostack, preserves_flags),
+        );
+    }
+    sum
 }
 
 /// The answers in the high halves, of a float's exponents and the fractions twice.
@@ -112,24 +138,22 @@ fn exponent<const WIDE: bool>(tables: &[[i32; 64]; 2], exponents: __m512i, fract
     let upper = if WIDE { _mm512_test_epi32_mask(exponents, _mm512_set1_epi32(32)) } else { 0 };
     let number = entries::<WIDE>(&tables[0], exponents, upper);
     let pair = entries::<WIDE>(&tables[1], exponents, upper);
-    _mm512_dpwssd_epi32(number, pair, weights(fractions))
+    dot(number, pair, weights(fractions))
 }
 
 /// The answers in the high halves; `at` has an index of eight bits above a fraction of sixteen.
 #[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vnni")]
-fn linear(table: &Linear, at: __m512i) -> __m512i {
-    let twice = _mm512_set1_epi32(0x0100_0100);
-    let lanes = _mm512_set4_epi32(0x0c0c_0c0c, 0x0808_0808, 0x0404_0404, 0);
-    let fractions = _mm512_shuffle_epi8(at, _mm512_add_epi8(twice, lanes));
+#[target_feature(enable = "avx512f,avx512dq,avx512vbmi,avx512vnni")]
+pub(super) fn linear(table: &Linear, at: __m512i) -> __m512i {
+    let fractions = _mm512_multishift_epi64_epi8(twice_from(0), at);
     let [number, pair] = gather(&table.entries, _mm512_srli_epi32::<16>(at));
-    _mm512_dpwssd_epi32(number, pair, weights(fractions))
+    dot(number, pair, weights(fractions))
 }
 
 /// Each byte of a lane pair's result: which bit of the pair it begins at.
 #[inline]
 #[target_feature(enable = "avx512f")]
-fn twice_from(bit: i64) -> __m512i {
+pub(super) fn twice_from(bit: i64) -> __m512i {
     let offsets = 0x2820_2820_0800_0800 + bit * 0x0101_0101_0101_0101;
     _mm512_set1_epi64(offsets)
 }
@@ -167,10 +191,7 @@ impl Ints<i32> {
                 region.way = Way::Other;
             }
         }
-        // A distance has 24 bits at most, so that 32 exponents are enough; that of one is the last of them.
-        for table in ints.exponents.iter_mut() {
-            table[31] = table[63];
-        }
+        ints.fold();
         Some(ints)
     }
 
