@@ -4,7 +4,8 @@
 //!
 //! Each operation's throughput counts every byte that it must read or write once (data, operands, result). After
 //! criterion's own figures a line an operation gives the ratio to a plain copy of the same number of bytes, half read
-//! and half written: 1.00 is as fast as `memcpy`.
+//! and half written: 1.00 is as fast as `memcpy`. With a filter the lines are
+//! those that it chooses; with one that chooses nothing (`-- NOTHING`) all, without criterion's figures.
 
 mod shortest;
 
@@ -179,35 +180,44 @@ fn main() {
         *byte = (index as u32).wrapping_mul(0x9e37_79b1).to_be_bytes()[0] & 0x7b;
     }
     let mut state = State::default();
-    // Ratios of what criterion's filter chooses.
     let filter = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).unwrap_or_default();
-    let mut ratios = Vec::new();
+    let is_chosen = |operation: &Operation| {
+        SIZES.map(|(place, _)| format!("sdp/{place}/{}", operation.name).contains(&filter)).contains(&true)
+    };
+    let all = !operations(1).iter().any(is_chosen);
+    let mut rows = Vec::new();
     for (place, size) in SIZES {
         let mut group = criterion.benchmark_group(format!("sdp/{place}"));
-        for operation in operations(size) {
-            if !format!("sdp/{place}/{}", operation.name).contains(&filter) {
-                continue;
-            }
+        for (row, operation) in operations(size).into_iter().filter(|operation| all || is_chosen(operation)).enumerate()
+        {
             group.throughput(Throughput::Bytes(operation.bytes));
             group.bench_function(BenchmarkId::from_parameter(operation.name), |bencher| {
                 bencher.iter(|| operation.run(&mut state, &mut memory));
             });
             let half = operation.bytes as usize / 2;
-            let copy = shortest(|| {
+            let plain = shortest(|| {
                 let (from, to) = memory.0.split_at_mut(RESULT as usize / 2);
                 to[..half].copy_from_slice(black_box(&from[..half]));
             });
-            let time = shortest(|| operation.run(&mut state, &mut memory));
-            ratios.push((place, operation.name, operation.bytes, time, copy));
+            let own = shortest(|| operation.run(&mut state, &mut memory));
+            let figures = (operation.bytes as f64 / own.as_secs_f64() / 1e9, plain.as_secs_f64() / own.as_secs_f64());
+            if rows.len() <= row {
+                rows.push((operation.name, Vec::new()));
+            }
+            rows[row].1.push(figures);
         }
         group.finish();
     }
-    for (place, name, bytes, time, copy) in ratios {
-        println!(
-            "{place:8} {name:24} {:6.2} GB/s, {:4.2} of memcpy",
-            bytes as f64 / time.as_nanos() as f64,
-            copy.as_secs_f64() / time.as_secs_f64()
-        );
+    print!("{:<26}", "operation");
+    for (place, _) in SIZES {
+        print!("{:>12}  of memcpy", format!("GB/s, {place}"));
     }
-    criterion.final_summary();
+    println!();
+    for (name, figures) in rows {
+        print!("{name:<26}");
+        for (speed, ratio) in figures {
+            print!("{speed:>12.2}{ratio:>11.2}");
+        }
+        println!();
+    }
 }

@@ -18,6 +18,7 @@ pub mod groups;
 pub mod lut;
 pub mod memory;
 pub mod num;
+mod past;
 pub mod pdp;
 pub mod registers;
 pub mod rubik;

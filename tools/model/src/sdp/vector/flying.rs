@@ -15,12 +15,19 @@ use nvdla_uapi::reg::values::Precision;
 
 use super::super::operation::{Destination, Operation, Place};
 use super::super::{State, Tally};
+#[cfg(target_arch = "x86_64")]
+use super::avx512::Tail;
+#[cfg(target_arch = "x86_64")]
+use super::choose::tail;
+use super::choose::{joint, short};
 use super::load::Data;
 use super::lookup::Joint;
+use super::places::feature_bytes_mut;
 use super::plan::{Feed, Plan};
-use super::process::{self, Job, Short};
-use super::walk::{emit, feature_bytes_mut, joint, short, At, Settings, Walk};
-use super::{Scratch, Slot, CHUNK};
+use super::process::{self, Direct, Job, Operands, Short};
+use super::run::Settings;
+use super::walk::{emit, At, Walk};
+use super::{Scratch, Slot, CHUNK, SLOTS};
 use crate::conv::fast::sink;
 use crate::lut::Tables;
 use crate::memory::{Fault, Memory, Stop};
@@ -39,6 +46,8 @@ pub(crate) struct OnFlying<'s> {
     plan: Plan,
     tables: &'s Tables,
     joint: Option<Joint>,
+    #[cfg(target_arch = "x86_64")]
+    tail: Option<Tail>,
     short: Option<Short>,
     walk: Walk,
     place: Place,
@@ -66,7 +75,20 @@ impl<'s> OnFlying<'s> {
         let State { tables, scratch } = state;
         let scratch = scratch.get_or_insert_with(Scratch::new);
         let joint = joint(&operation, tables);
-        let mut flying = Self { operation, plan, tables, joint, short: None, walk, place, settings };
+        #[cfg(target_arch = "x86_64")]
+        let tail = tail(&operation, &plan, joint.as_ref(), settings.instructions);
+        let mut flying = Self {
+            operation,
+            plan,
+            tables,
+            joint,
+            #[cfg(target_arch = "x86_64")]
+            tail,
+            short: None,
+            walk,
+            place,
+            settings,
+        };
         let short = short(&flying.walk, &flying.job(), scratch);
         flying.short = short;
         let flies = match flying.short {
@@ -82,8 +104,11 @@ impl<'s> OnFlying<'s> {
             plan: &self.plan,
             short: self.short.as_ref(),
             joint: self.joint.as_ref(),
+            #[cfg(target_arch = "x86_64")]
+            tail: self.tail.as_ref(),
             tables: self.tables,
             instructions: self.settings.instructions,
+            past: false,
         }
     }
 
@@ -187,7 +212,7 @@ impl Sink<'_> {
     }
 
     /// Gives `compute` the elements in chunks of the walk, with their operands and where they are among all lanes.
-    fn chunks(&self, place: sink::Place, count: usize, mut compute: impl FnMut(&mut Scratch, Range<usize>)) {
+    fn chunks(&self, place: sink::Place, count: usize, mut compute: impl FnMut(&mut Scratch, &Direct, Range<usize>)) {
         let Self { flying, job, memory, .. } = self;
         let lanes = job.operation.lanes;
         ROOMS.with_borrow_mut(|rooms| {
@@ -195,10 +220,11 @@ impl Sink<'_> {
             let mut done = 0;
             while done < count {
                 let (at, atoms) = flying.walk.at(place.batch, place.surface, place.first + done, count - done);
-                if let Err(fault) = flying.walk.load_elements(job, scratch, at, *memory) {
+                let mut direct = [&[][..]; SLOTS];
+                if let Err(fault) = flying.walk.load_elements(job, scratch, at, *memory, &mut direct) {
                     return self.fail(sink::Place { first: place.first + done, ..place }, fault);
                 }
-                compute(scratch, done * lanes..(done + atoms) * lanes);
+                compute(scratch, &direct, done * lanes..(done + atoms) * lanes);
                 done += atoms;
             }
         });
@@ -215,10 +241,11 @@ impl sink::Sink for Sink<'_> {
     fn take(&self, place: sink::Place, sums: &[i32], out: &mut [u8]) {
         let job = &self.job;
         let mut tally = Tally::default();
-        self.chunks(place, sums.chunks_exact(job.operation.lanes).len(), |scratch, range| {
+        self.chunks(place, sums.chunks_exact(job.operation.lanes).len(), |scratch, direct, range| {
             let (data, out) = (Data::Ints(&sums[range.clone()]), &mut out[range.clone()]);
             if let Some(short) = job.short {
-                process::process_short(job.instructions, short, &scratch.operands, data, out);
+                let operands = Operands { lanes: &scratch.operands, bytes: direct };
+                process::process_short(job.instructions, short, &operands, data, out);
             } else {
                 process::process(job.instructions, job, scratch, data, range.len(), &mut tally);
                 emit(job, scratch, out);
@@ -247,15 +274,16 @@ impl sink::Between for Sink<'_> {
         sums.copy_from_slice(bounds.low);
         let mut wanted = [0; CHUNK];
         let mut count = 0;
-        let make = |scratch: &Scratch, sums: &[f32], into: &mut [u8]| {
-            process::process_short(job.instructions, short, &scratch.operands, Data::Floats(sums), into);
+        let make = |scratch: &Scratch, direct: &Direct, sums: &[f32], into: &mut [u8]| {
+            let operands = Operands { lanes: &scratch.operands, bytes: direct };
+            process::process_short(job.instructions, short, &operands, Data::Floats(sums), into);
         };
         let elements = out.chunks_exact(job.operation.lanes).len();
-        self.chunks(place, elements, |scratch, range| {
-            make(scratch, &sums[range.clone()], out[range.clone()].as_flattened_mut());
+        self.chunks(place, elements, |scratch, direct, range| {
+            make(scratch, direct, &sums[range.clone()], out[range.clone()].as_flattened_mut());
             let mut high = [[0; 2]; CHUNK];
             let high = &mut high[..range.len()];
-            make(scratch, &bounds.high[range.clone()], high.as_flattened_mut());
+            make(scratch, direct, &bounds.high[range.clone()], high.as_flattened_mut());
             // What both bounds become, all between becomes.
             for (index, high) in range.zip(high) {
                 wanted[count] = index as u16;
@@ -264,8 +292,8 @@ impl sink::Between for Sink<'_> {
         });
         if count != 0 {
             exact(&wanted[..count], sums);
-            self.chunks(place, elements, |scratch, range| {
-                make(scratch, &sums[range.clone()], out[range].as_flattened_mut());
+            self.chunks(place, elements, |scratch, direct, range| {
+                make(scratch, direct, &sums[range.clone()], out[range].as_flattened_mut());
             });
         }
     }

@@ -13,6 +13,8 @@
 use nvdla_uapi::reg::values::Precision;
 
 use super::super::operation::{Destination, Operation, Source};
+#[cfg(target_arch = "x86_64")]
+use super::avx512::{int8, Convert};
 use super::plan::{Feed, Plan, Step};
 use super::{Lanes, Slot, SLOTS};
 
@@ -41,6 +43,11 @@ pub(super) struct Fused {
     pub(super) saturating: bool,
     /// Slots whose operands differ from element to element; others repeat after an atom or sooner.
     pub(super) each: [bool; SLOTS],
+    /// Slots whose operands are taken as they lie in memory, one int8 an element.
+    pub(super) direct: [bool; SLOTS],
+    /// The converter of the loops of AVX-512.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) convert: Option<Convert>,
 }
 
 /// How wide the multiplier computes.
@@ -109,6 +116,9 @@ impl Fused {
             fits: true,
             saturating: false,
             each: plan.feeds.map(|feed| matches!(feed, Some(Feed::Memory { per_kernel: false, .. }))),
+            direct: [false; SLOTS],
+            #[cfg(target_arch = "x86_64")]
+            convert: None,
         };
         let add = |step: &Step| matches!(step, Step::Add(_) | Step::AddSaturating(_));
         if let Some(Step::Add(slot) | Step::AddSaturating(slot)) = steps.next_if(add) {
@@ -169,7 +179,14 @@ impl Fused {
             return None;
         }
         fused.saturating = plan.steps().any(|step| matches!(step, Step::AddSaturating(_)));
-        steps.next().is_none().then_some(fused)
+        if steps.next().is_some() {
+            return None;
+        }
+        #[cfg(target_arch = "x86_64")]
+        {
+            fused.convert = int8::convert(&fused);
+        }
+        Some(fused)
     }
 
     /// The slots whose operands the loop takes, one an element even where the layer has only one.

@@ -206,7 +206,7 @@ impl<T: Sample> Loop<'_, T> {
 
 /// A rounding right shift.
 #[derive(Clone, Copy)]
-struct Rounding {
+pub(super) struct Rounding {
     half: __m512i,
     half_narrow: __m512i,
     sign: __m512i,
@@ -218,7 +218,7 @@ struct Rounding {
 impl Rounding {
     #[inline]
     #[target_feature(enable = "avx512f")]
-    fn new(round: Round) -> Self {
+    pub(super) fn new(round: Round) -> Self {
         Self {
             half: _mm512_set1_epi64(round.half),
             half_narrow: _mm512_set1_epi32(round.half as i32),
@@ -232,7 +232,7 @@ impl Rounding {
     /// Of numbers that stay within 32 bits.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    fn narrow(self, value: __m512i) -> __m512i {
+    pub(super) fn narrow(self, value: __m512i) -> __m512i {
         let below = _mm512_and_si512(_mm512_srai_epi32(value, 31), self.sign);
         _mm512_srav_epi32(_mm512_add_epi32(_mm512_add_epi32(value, self.half_narrow), below), self.narrow)
     }
@@ -241,7 +241,7 @@ impl Rounding {
     /// of even ones. With `POSITIVE` negative results may be one too high.
     #[inline]
     #[target_feature(enable = "avx512f")]
-    fn product<const POSITIVE: bool>(self, value: __m512i, factor: __m512i, odd: __m512i) -> __m512i {
+    pub(super) fn product<const POSITIVE: bool>(self, value: __m512i, factor: __m512i, odd: __m512i) -> __m512i {
         let high = _mm512_castps_si512(_mm512_movehdup_ps(_mm512_castsi512_ps(value)));
         let mut even = _mm512_mul_epi32(value, factor);
         let mut odd = _mm512_mul_epi32(high, odd);

@@ -10,7 +10,7 @@
 use nvdla_uapi::reg::values::Precision;
 
 use super::super::operation::{Destination, Operation};
-use super::plan::{Plan, Step};
+use super::plan::{Feed, Plan, Step};
 use super::{float, Lanes, Slot, SLOTS};
 use crate::num::convert::{fp16_to_fp32, fp32_to_fp16};
 use crate::num::Fp32;
@@ -24,14 +24,18 @@ const SMALLEST: u32 = 0x0080_0000;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FusedFloat {
     /// Operands of the sums.
-    adds: [Option<Slot>; 2],
+    pub(super) adds: [Option<Slot>; 2],
     /// Operand of the multiplier, between the sums.
-    mul: Option<Slot>,
+    pub(super) mul: Option<Slot>,
     /// Values that are not negative skip the multiplier.
-    prelu: bool,
+    pub(super) prelu: bool,
     /// ReLU before the second sum, and after it.
-    relus: [bool; 2],
-    flush: bool,
+    pub(super) relus: [bool; 2],
+    pub(super) flush: bool,
+    /// Slots whose operands differ from element to element; others repeat after an atom or sooner.
+    pub(super) each: [bool; SLOTS],
+    /// Slots whose operands are taken as they lie in memory, one fp16 an element.
+    pub(super) direct: [bool; SLOTS],
 }
 
 impl FusedFloat {
@@ -48,8 +52,15 @@ impl FusedFloat {
             return None;
         }
         let mut steps = plan.steps().peekable();
-        let mut fused =
-            Self { adds: [None; 2], mul: None, prelu: false, relus: [false; 2], flush: operation.nan_to_zero };
+        let mut fused = Self {
+            adds: [None; 2],
+            mul: None,
+            prelu: false,
+            relus: [false; 2],
+            flush: operation.nan_to_zero,
+            each: plan.feeds.map(|feed| matches!(feed, Some(Feed::Memory { per_kernel: false, .. }))),
+            direct: [false; SLOTS],
+        };
         let add = |step: &Step| matches!(step, Step::FloatAdd(_));
         if let Some(Step::FloatAdd(slot)) = steps.next_if(add) {
             fused.adds[0] = Some(slot);
@@ -136,10 +147,10 @@ pub(super) fn run<T: Element>(fused: &FusedFloat, data: &[T], operands: &[Lanes;
 
 /// The operands of one block.
 #[derive(Clone, Copy)]
-struct Operands<'o> {
-    first: &'o [i32],
-    second: &'o [i32],
-    factor: &'o [i32],
+pub(super) struct Operands<'o> {
+    pub(super) first: &'o [i32],
+    pub(super) second: &'o [i32],
+    pub(super) factor: &'o [i32],
 }
 
 #[inline(always)]
@@ -219,7 +230,7 @@ fn block<T: Element, const FIRST: bool, const SECOND: bool, const MUL: bool>(
 
 /// A block by the bit-level functions.
 #[inline(never)]
-fn exactly<T: Element>(fused: FusedFloat, data: &[T], operands: Operands, into: &mut [[u8; 2]]) {
+pub(super) fn exactly<T: Element>(fused: FusedFloat, data: &[T], operands: Operands, into: &mut [[u8; 2]]) {
     let relu = |relu: bool, value: u32| if relu { Fp32::relu(value) } else { value };
     for (index, (data, into)) in data.iter().zip(into).enumerate() {
         let operand = |operands: &[i32]| operands.get(index).map(|&operand| operand as u32);

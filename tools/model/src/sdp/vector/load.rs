@@ -2,6 +2,7 @@
 
 //! From bytes and samples to a chunk of 32-bit values, and from operands in memory to what steps take.
 
+use super::super::operation::Converter;
 use super::plan::Prepare;
 use super::{float, int, map};
 use crate::ahead::fetch_after;
@@ -130,6 +131,9 @@ pub(super) fn operand(values: &mut [i32], bytes: &[u8], format: Format, prepare:
         // 16 bits shifted by 15 fit 32.
         Prepare::Shift(shift @ 0..=15) => map(values, |value| value << shift),
         Prepare::Shift(shift) => map(values, |value| shift_left::<32>(value.into(), shift) as i32),
+        Prepare::Convert(Converter { offset, scale, shift }) if is_narrow(format, offset, scale, shift) => {
+            int::convert_narrow(values, offset, scale.into(), shift);
+        }
         Prepare::Convert(converter) => {
             int::convert_wide(values, converter.offset, converter.scale.into(), converter.shift, false);
         }
@@ -140,6 +144,12 @@ pub(super) fn operand(values: &mut [i32], bytes: &[u8], format: Format, prepare:
             }
         }
     }
+}
+
+/// Whether a converter of these operands stays within 32 bits.
+fn is_narrow(format: Format, offset: i32, scale: i16, shift: u32) -> bool {
+    let largest = (1i64 << (8 * format.bytes - 1)) + i64::from(offset.unsigned_abs());
+    shift < 31 && largest * i64::from(scale.unsigned_abs()) + (1 << shift >> 1) <= i32::MAX.into()
 }
 
 /// Repeats the first `period` values to the end.

@@ -12,16 +12,16 @@ use crate::lut::{Tables, LE_ENTRIES, LO_ENTRIES};
 
 /// Where LO starts in the joint table.
 const LO: usize = 128;
-const ENTRIES: usize = 512;
+pub(super) const ENTRIES: usize = 512;
 
 /// A table's parameters as the loop takes them.
 #[derive(Clone, Copy, Debug)]
-struct Side {
-    start: i32,
-    select: u32,
-    last: u32,
+pub(super) struct Side {
+    pub(super) start: i32,
+    pub(super) select: u32,
+    pub(super) last: u32,
     /// Where the table starts in the joint one.
-    first: u32,
+    pub(super) first: u32,
     under: Line,
     over: Line,
 }
@@ -39,7 +39,7 @@ struct Line {
 /// A lookup ready for chunks.
 #[derive(Clone, Debug)]
 pub(super) struct Joint {
-    entries: [i32; ENTRIES],
+    pub(super) entries: [i32; ENTRIES],
     le: Side,
     lo: Side,
     exponent: bool,
@@ -101,22 +101,31 @@ impl Joint {
         })
     }
 
-    /// Looks every value up.
+    /// The table that answers where both hit, if it is linear.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) fn first_answer(&self) -> Option<Side> {
+        match (self.hybrid_le != 0, self.exponent) {
+            (true, true) => None,
+            (true, false) => Some(self.le),
+            (false, _) => Some(self.lo),
+        }
+    }
+
+    /// Looks every value up, `BLOCK` at a time.
     #[inline(always)]
-    pub(super) fn run(&self, values: &mut [i32]) {
+    pub(super) fn run<const BLOCK: usize>(&self, values: &mut [i32]) {
         if self.exponent {
-            self.run_with::<true, false>(values);
+            self.run_with::<true, false, BLOCK>(values);
         } else if self.le.select < 16 && self.lo.select < 16 {
-            self.run_with::<false, true>(values);
+            self.run_with::<false, true, BLOCK>(values);
         } else {
-            self.run_with::<false, false>(values);
+            self.run_with::<false, false, BLOCK>(values);
         }
     }
 
     /// `NARROW`: fractions of at most 15 bits, with which an interpolation fits 32.
     #[inline(always)]
-    fn run_with<const EXPONENT: bool, const NARROW: bool>(&self, values: &mut [i32]) {
-        const BLOCK: usize = 128;
+    fn run_with<const EXPONENT: bool, const NARROW: bool, const BLOCK: usize>(&self, values: &mut [i32]) {
         for block in values.chunks_mut(BLOCK) {
             // Arrays of one length, whose indices need no check.
             let mut given = [0i32; BLOCK];

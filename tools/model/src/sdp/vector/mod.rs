@@ -10,6 +10,9 @@
 // The steps are compiled into one function for each instruction set: only code that is inlined there uses it.
 #![allow(clippy::inline_always)]
 
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod choose;
 mod float;
 mod flying;
 mod fused;
@@ -19,8 +22,10 @@ mod fused_float;
 mod int;
 mod load;
 mod lookup;
+mod places;
 mod plan;
 mod process;
+mod run;
 mod store;
 mod strips;
 mod table;
@@ -29,8 +34,8 @@ mod walk;
 pub(crate) use flying::OnFlying;
 #[cfg(test)]
 pub(super) use process::Instructions;
-pub(super) use walk::run;
-pub(crate) use walk::Settings;
+pub(super) use run::run;
+pub(crate) use run::Settings;
 
 /// Elements of a chunk: a multiple of every atom, small enough for a few of them to stay in the first-level cache.
 const CHUNK: usize = 1024;

@@ -4,6 +4,8 @@
 
 use super::super::operation::Operation;
 use super::super::Tally;
+#[cfg(target_arch = "x86_64")]
+use super::avx512::{self, int8, Tail};
 use super::fused::{self, Fused};
 #[cfg(target_arch = "x86_64")]
 use super::fused_avx512;
@@ -23,8 +25,13 @@ pub(super) struct Job<'j> {
     pub plan: &'j Plan,
     pub short: Option<&'j Short>,
     pub joint: Option<&'j Joint>,
+    /// What follows from the lookup on in one loop.
+    #[cfg(target_arch = "x86_64")]
+    pub tail: Option<&'j Tail>,
     pub tables: &'j Tables,
     pub instructions: Instructions,
+    /// The output is written past the caches.
+    pub past: bool,
 }
 
 /// The instruction set that a chunk is processed with.
@@ -38,6 +45,17 @@ pub(crate) enum Instructions {
     /// AVX-512 with its byte, word and quadword instructions.
     #[cfg(target_arch = "x86_64")]
     Avx512,
+}
+
+impl Job<'_> {
+    /// Whether a chunk that was computed lies in [`Scratch::bytes`], not in its values.
+    pub(super) fn makes_bytes(&self) -> bool {
+        #[cfg(target_arch = "x86_64")]
+        if self.tail.is_some() {
+            return true;
+        }
+        self.short.is_some()
+    }
 }
 
 impl Instructions {
@@ -117,6 +135,13 @@ dispatched! {
 #[inline(always)]
 fn process_body(job: &Job, scratch: &mut Scratch, data: Data, length: usize, tally: &mut Tally) {
     let Job { operation, plan, tables, .. } = *job;
+    #[cfg(target_arch = "x86_64")]
+    if let (Some(Step::Lookup), Some(tail), Some(joint), Data::Ints(data)) =
+        (plan.steps().next(), job.tail, job.joint, data)
+    {
+        // SAFETY: there is a tail where `Instructions::exist` has found its instructions on this machine.
+        return unsafe { tail.run(joint, data, &mut scratch.bytes[..length]) };
+    }
     let Scratch { values: Lanes(values), operands, .. } = scratch;
     let values = &mut values[..length];
     load::data(values, data, operation.lanes);
@@ -131,6 +156,11 @@ fn process_body(job: &Job, scratch: &mut Scratch, data: Data, length: usize, tal
     let converter = operation.converter;
     let (offset, scale, shift) = (converter.offset, i32::from(converter.scale), converter.shift);
     for step in plan.steps() {
+        #[cfg(target_arch = "x86_64")]
+        if let (Step::Lookup, Some(tail), Some(joint)) = (step, job.tail, job.joint) {
+            // SAFETY: there is a tail where `Instructions::exist` has found its instructions on this machine.
+            return unsafe { tail.run(joint, values, &mut scratch.bytes[..length]) };
+        }
         match step {
             Step::Max(slot) => int::max(values, each(slot)),
             Step::Min(slot) => int::min(values, each(slot)),
@@ -149,7 +179,7 @@ fn process_body(job: &Job, scratch: &mut Scratch, data: Data, length: usize, tal
             Step::ShiftWide(shift) => int::shift_wide(values, shift),
             Step::Relu => int::relu(values),
             Step::Lookup => match (job.joint, &lookup) {
-                (Some(joint), _) => joint.run(values),
+                (Some(joint), _) => joint.run::<128>(values),
                 (None, Some(lookup)) => look_up_int(values, lookup, tables, tally),
                 (None, None) => {}
             },
@@ -203,6 +233,18 @@ fn look_up_float(values: &mut [i32], lookup: &Lookup, tables: &Tables, tally: &m
     }
 }
 
+/// The operands of the way in one loop.
+#[derive(Clone, Copy)]
+pub(super) struct Operands<'o> {
+    /// Those that were prepared.
+    pub lanes: &'o [Lanes; SLOTS],
+    /// Those that are taken as they lie in memory.
+    pub bytes: &'o Direct<'o>,
+}
+
+/// Bytes of the operands of each slot that is [`Fused::direct`].
+pub(super) type Direct<'o> = [&'o [u8]; SLOTS];
+
 /// A chunk's way in one loop.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Short {
@@ -215,6 +257,15 @@ pub(super) enum Short {
 }
 
 impl Short {
+    /// Slots whose operands are taken as they lie in memory.
+    pub(super) fn direct(&self) -> [bool; SLOTS] {
+        match self {
+            Self::Int(fused) => fused.direct,
+            Self::Float(fused) => fused.direct,
+            Self::Table(_) => [false; SLOTS],
+        }
+    }
+
     /// Bytes of so many values.
     pub(super) fn bytes_of(&self, values: usize) -> usize {
         match self {
@@ -228,12 +279,22 @@ impl Short {
 pub(super) fn process_short(
     instructions: Instructions,
     short: &Short,
-    operands: &[Lanes; SLOTS],
+    operands: &Operands,
     data: Data,
     into: &mut [u8],
 ) {
     #[cfg(target_arch = "x86_64")]
     if let (Instructions::Avx512, Short::Int(fused)) = (instructions, short) {
+        if let Some(convert) = fused.convert {
+            match data {
+                // SAFETY: `Instructions::exist` has found these instructions on this machine.
+                Data::Ints(data) => return unsafe { int8::run(fused, convert, data, operands, into) },
+                // SAFETY: as above.
+                Data::Int8(data) => return unsafe { int8::run(fused, convert, data, operands, into) },
+                _ => {}
+            }
+        }
+        let operands = operands.lanes;
         if fused_avx512::suits(fused) {
             match data {
                 // SAFETY: `Instructions::exist` has found these instructions on this machine.
@@ -244,10 +305,21 @@ pub(super) fn process_short(
             }
         }
     }
+    #[cfg(target_arch = "x86_64")]
+    if let (Instructions::Avx512, Short::Float(fused)) = (instructions, short) {
+        let into = into.as_chunks_mut().0;
+        match data {
+            // SAFETY: `Instructions::exist` has found these instructions on this machine.
+            Data::Fp16(data) => return unsafe { avx512::float::run(fused, data.as_chunks().0, operands, into) },
+            // SAFETY: as above.
+            Data::Floats(data) => return unsafe { avx512::float::run(fused, data, operands, into) },
+            _ => {}
+        }
+    }
     if let (Short::Table(answers), Data::Int8(data)) = (short, data) {
         return table::look_up(answers, data, into);
     }
-    by_set(instructions, short, operands, data, into);
+    by_set(instructions, short, operands.lanes, data, into);
 }
 
 dispatched! {

@@ -3,20 +3,23 @@
 //! Large operations by several threads.
 //!
 //! The cube is cut into strips of some chunks of a line. Threads compute a round of strips into memory of their own,
-//! which stays in the caches; then the strips are written in order. Every input of a round is read before its first
-//! output is written, as an operation in place needs it.
+//! which stays in the caches; then they write the strips. Every input of a round is read before its first output is
+//! written, as an operation in place needs it.
 
 use std::cell::Cell;
+use std::sync::Mutex;
 
 use nvdla_uapi::layout::feature::Atoms;
 
 use super::super::operation::Place;
 use super::super::Tally;
+use super::places::feature_bytes_mut;
 use super::process::Job;
-use super::walk::{emit, feature_bytes_mut, At, Walk};
+use super::walk::{emit, At, Walk};
 use super::Scratch;
 use crate::conv::fast::aligned::Aligned;
 use crate::memory::{Fault, Memory};
+use crate::past::{copy_past, settle};
 use crate::share::share;
 use crate::stream::Stream;
 
@@ -24,6 +27,9 @@ use crate::stream::Stream;
 const CHUNKS: usize = 32;
 /// Strips of a round, for each thread: so many that the threads' waiting for one another at its end does not show.
 const STRIPS: usize = 24;
+
+/// Bytes that are worth more than one thread's writing.
+const SHARED: usize = 1 << 17;
 
 thread_local! {
     /// Room for a round's output.
@@ -48,6 +54,8 @@ pub(super) fn run(
     let bytes = room.get::<u8>(atoms.span(count * longest));
     let mut strips = strips(job.operation.batch, walk, longest);
     let mut round: Vec<(At, Result<Tally, Fault>)> = Vec::with_capacity(count);
+    let rooms = Rooms { like: scratch, free: Mutex::default() };
+    let aside = Job { past: false, ..*job };
     let result = loop {
         round.clear();
         round.extend(strips.by_ref().take(count).map(|strip| (strip, Ok(Tally::default()))));
@@ -58,13 +66,20 @@ pub(super) fn run(
         share(
             threads,
             round.iter_mut().zip(bytes.chunks_mut(atoms.span(longest))),
-            || Box::new(scratch.clone()),
-            |scratch, ((strip, done), into)| *done = compute(walk, job, scratch, *strip, input, shared, into, atoms),
+            || rooms.take(),
+            |scratch, ((strip, done), into)| {
+                *done = compute(walk, &aside, scratch.get(), *strip, input, shared, into, atoms);
+            },
         );
-        let written = round.iter().zip(bytes.chunks(atoms.span(longest))).try_for_each(|((strip, done), bytes)| {
-            tally.add(done.as_ref().map_err(|fault| *fault)?);
-            feature_bytes_mut(place, *strip, memory)?.copy_from_slice(&bytes[..atoms.span(strip.atoms)]);
-            Ok(())
+        let mut first = 0;
+        let written = round.chunk_by(|(a, _), (b, _)| (a.batch, a.surface, a.line) == (b.batch, b.surface, b.line));
+        let written = written.into_iter().try_for_each(|strips| {
+            let bytes = &bytes[atoms.span(first * longest)..];
+            first += strips.len();
+            for (_, done) in strips {
+                tally.add(done.as_ref().map_err(|fault| *fault)?);
+            }
+            write(strips, bytes, (place, threads), atoms.span(longest), job.past, memory)
         });
         if written.is_err() {
             break written;
@@ -72,6 +87,70 @@ pub(super) fn run(
     };
     ROOM.set(room);
     result
+}
+
+/// Writes strips of one line, which lie one after another.
+fn write(
+    strips: &[(At, Result<Tally, Fault>)],
+    bytes: &[u8],
+    (place, threads): (&Place, usize),
+    longest: usize,
+    past: bool,
+    memory: &mut dyn Memory,
+) -> Result<(), Fault> {
+    let Some(&(first, _)) = strips.first() else { return Ok(()) };
+    let all = At { atoms: strips.iter().map(|(strip, _)| strip.atoms).sum(), ..first };
+    let into = feature_bytes_mut(place, all, memory)?;
+    let threads = if into.len() < SHARED { 1 } else { threads };
+    let pieces = into.chunks_mut(longest).zip(bytes.chunks(longest));
+    share(
+        threads,
+        pieces,
+        || (),
+        |(), (into, bytes)| {
+            let bytes = &bytes[..into.len()];
+            if past {
+                copy_past(into, bytes);
+                settle();
+            } else {
+                into.copy_from_slice(bytes);
+            }
+        },
+    );
+    Ok(())
+}
+
+/// Rooms for threads' chunks, kept from round to round.
+struct Rooms<'r> {
+    like: &'r Scratch,
+    free: Mutex<Vec<Box<Scratch>>>,
+}
+
+/// A thread's room, which goes back when its share is done.
+struct Room<'r> {
+    rooms: &'r Rooms<'r>,
+    room: Option<Box<Scratch>>,
+}
+
+impl Rooms<'_> {
+    fn take(&self) -> Room<'_> {
+        let free = self.free.lock().ok().and_then(|mut free| free.pop());
+        Room { rooms: self, room: free }
+    }
+}
+
+impl Room<'_> {
+    fn get(&mut self) -> &mut Scratch {
+        self.room.get_or_insert_with(|| Box::new(self.rooms.like.clone()))
+    }
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        if let (Some(room), Ok(mut free)) = (self.room.take(), self.rooms.free.lock()) {
+            free.push(room);
+        }
+    }
 }
 
 /// The strips in the order of the walk.

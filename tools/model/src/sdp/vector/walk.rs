@@ -5,154 +5,20 @@
 //! Where no gap lies between the lines of anything that is read or written, a surface is walked as one line; a 1x1 cube,
 //! whose atoms lie one after another, is walked as one surface.
 
-use nvdla_uapi::config::Config;
 use nvdla_uapi::layout::feature::View;
-use nvdla_uapi::layout::operand::Component;
 use nvdla_uapi::reg::values::Precision;
 
-use super::super::operation::{Destination, OperandPlace, Operation, Place, Source};
-use super::super::{stream_for_pdp, State, Tally};
-use super::fused::Fused;
-use super::fused_float::FusedFloat;
-use super::load::{self, Data, Format};
-use super::lookup::Joint;
+use super::super::operation::{Destination, Operation, Place, Source};
+use super::super::Tally;
+use super::load::{self, Data};
+use super::places::{feature_bytes, feature_bytes_mut, format, halves_in, halves_out, operand_bytes};
 use super::plan::{Feed, Plan};
-use super::process::{self, Instructions, Job, Packing, Short};
-use super::table::Answers;
-use super::{store, strips, table, Lanes, Scratch, Slot, CHUNK};
+use super::process::{self, Direct, Job, Operands, Packing, Short};
+use super::{store, Lanes, Scratch, CHUNK, SLOTS};
 use crate::ahead::fetch_after;
-use crate::lut::Tables;
-use crate::memory::{read, write, Fault, Memory, Stop};
-use crate::registers::Registers;
-use crate::stream::{Done, Samples, Stream};
-
-/// How an operation is run.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Settings {
-    /// With these instructions.
-    pub instructions: Instructions,
-    /// By several threads from this number of elements on.
-    pub threads_from: usize,
-}
-
-impl Settings {
-    /// What suits this machine.
-    pub(crate) fn detect() -> Self {
-        Self { instructions: Instructions::detect(), threads_from: 1 << 19 }
-    }
-}
-
-/// As [`crate::sdp::run`], with these settings.
-pub(in super::super) fn run(
-    settings: Settings,
-    state: &mut State,
-    config: &Config,
-    rdma: &Registers,
-    sdp: &Registers,
-    input: Option<&Stream>,
-    memory: &mut dyn Memory,
-) -> Result<Done<Option<Stream>>, Stop> {
-    let operation = Operation::new(config, rdma, sdp, input)?;
-    let plan = Plan::new(&operation);
-    let mut output = stream_for_pdp(&operation)?;
-    let State { tables, scratch } = state;
-    let scratch = scratch.get_or_insert_with(Scratch::new);
-    let walk = Walk::new(&operation, &plan);
-    let joint = joint(&operation, tables);
-    let mut job = Job {
-        operation: &operation,
-        plan: &plan,
-        tables,
-        short: None,
-        joint: joint.as_ref(),
-        instructions: settings.instructions,
-    };
-    let mut tally = Tally::default();
-    let short = short(&walk, &job, scratch);
-    job.short = short.as_ref();
-    let threads = rayon::current_num_threads();
-    if let Some(place) = walk.strips_suit(&operation, settings.threads_from).filter(|_| threads > 1) {
-        strips::run(&walk, &job, scratch, (&place, threads), input, memory, &mut tally)?;
-        return Ok(tally.finish(&operation, output));
-    }
-    for batch in 0..operation.batch {
-        for surface in 0..walk.surfaces {
-            walk.load_kernels(&job, scratch, surface, memory)?;
-            for line in 0..walk.lines {
-                let mut x = 0;
-                while x < walk.atoms {
-                    let atoms = walk.chunk.min(walk.atoms - x);
-                    let at = At { batch, surface, line, x, atoms };
-                    walk.chunk(&job, scratch, at, input, output.as_mut(), memory, &mut tally)?;
-                    x += atoms;
-                }
-            }
-        }
-    }
-    Ok(tally.finish(&operation, output))
-}
-
-/// The lookup without branches, where the operation has one.
-pub(super) fn joint(operation: &Operation, tables: &Tables) -> Option<Joint> {
-    let lookup = operation.y.and_then(|y| y.lookup)?;
-    let suits = operation.processing != Precision::Fp16 && !operation.count.lookups;
-    suits.then(|| Joint::new(&lookup, tables)).flatten()
-}
-
-/// The way in one loop, where the operation has one.
-pub(super) fn short(walk: &Walk, job: &Job, scratch: &mut Scratch) -> Option<Short> {
-    let Job { operation, plan, .. } = *job;
-    let mut fill = |slots: &mut dyn Iterator<Item = Slot>| {
-        for slot in slots {
-            if let Some(Feed::One(operand)) = plan.feeds[slot as usize] {
-                scratch.operands[slot as usize].0.fill(operand);
-            }
-        }
-    };
-    let of_layer = is_of_layer(operation, plan);
-    // Where looking up is cheap, no calculation is cheaper.
-    if of_layer && table::is_quick() {
-        return Some(Short::Table(all_answers(job, scratch)));
-    }
-    if let Some(mut fused) = Fused::new(operation, plan) {
-        if walk.folded {
-            // Operands of kernels follow one another, as do the kernels.
-            fused.each = plan.feeds.map(|feed| matches!(feed, Some(Feed::Memory { .. })));
-        }
-        fill(&mut fused.slots());
-        return Some(Short::Int(fused));
-    }
-    if operation.count.nan_input {
-        return None;
-    }
-    if let Some(fused) = FusedFloat::new(operation, plan) {
-        fill(&mut fused.slots());
-        return Some(Short::Float(fused));
-    }
-    of_layer.then(|| Short::Table(all_answers(job, scratch)))
-}
-
-/// Whether all that is not the data, which is int8 as the output is, is the same for the layer: 256 answers then say
-/// everything.
-fn is_of_layer(operation: &Operation, plan: &Plan) -> bool {
-    let from_bytes = matches!(operation.source, Source::Memory(place) if place.cube.precision() == Precision::Int8);
-    let to_bytes = operation.output == Precision::Int8 && matches!(operation.destination, Destination::Memory(_));
-    let elements = operation.width * operation.height * operation.channels;
-    from_bytes
-        && to_bytes
-        && plan.feeds.iter().flatten().all(|feed| matches!(feed, Feed::One(_)))
-        && elements > CHUNK
-        && !operation.count.any()
-}
-
-/// What becomes of each int8.
-fn all_answers(job: &Job, scratch: &mut Scratch) -> Answers {
-    let all: [u8; 256] = std::array::from_fn(|value| value as u8);
-    process::process(job.instructions, job, scratch, Data::Int8(&all), all.len(), &mut Tally::default());
-    let mut answers = [0; 256];
-    process::pack(job.instructions, &scratch.values.0[..all.len()], Packing::Bytes, &mut answers);
-    answers
-}
+use crate::memory::{Fault, Memory};
+use crate::past::copy_past;
+use crate::stream::{Samples, Stream};
 
 /// The shape in which a cube is walked.
 pub(super) struct Walk {
@@ -163,7 +29,7 @@ pub(super) struct Walk {
     /// Atoms a chunk.
     pub chunk: usize,
     /// A 1x1 cube, walked along its channels.
-    folded: bool,
+    pub folded: bool,
 }
 
 /// A chunk's place.
@@ -210,7 +76,7 @@ impl Walk {
     }
 
     /// The destination, where the operation is large enough for threads and its lines are long enough for strips.
-    fn strips_suit(&self, operation: &Operation, threads_from: usize) -> Option<Place> {
+    pub(super) fn strips_suit(&self, operation: &Operation, threads_from: usize) -> Option<Place> {
         let elements = operation.view().span(operation.batch);
         match operation.destination {
             Destination::Memory(place)
@@ -251,7 +117,7 @@ impl Walk {
     }
 
     /// Computes a chunk and writes it.
-    fn chunk(
+    pub(super) fn chunk(
         &self,
         job: &Job,
         scratch: &mut Scratch,
@@ -294,7 +160,8 @@ impl Walk {
         tally: &mut Tally,
     ) -> Result<(), Fault> {
         let Job { operation, instructions, .. } = *job;
-        self.load_elements(job, scratch, at, memory)?;
+        let mut direct = [&[][..]; SLOTS];
+        self.load_elements(job, scratch, at, memory, &mut direct)?;
         let data = self.data(operation, at, input, memory)?;
         data.fetch_next();
         if let (Data::Fp16(bytes), true) = (data, operation.count.nan_input) {
@@ -306,7 +173,8 @@ impl Walk {
         match job.short {
             Some(short) => {
                 let Scratch { operands, bytes, .. } = scratch;
-                process::process_short(instructions, short, operands, data, &mut bytes[..short.bytes_of(length)]);
+                let operands = Operands { lanes: operands, bytes: &direct };
+                process::process_short(instructions, short, &operands, data, &mut bytes[..short.bytes_of(length)]);
             }
             None => process::process(instructions, job, scratch, data, length, tally),
         }
@@ -325,23 +193,29 @@ impl Walk {
         (At { batch, surface, line, x, atoms }, atoms)
     }
 
-    /// Prepares the operands that vary by element.
-    pub(super) fn load_elements(
+    /// Prepares the operands that vary by element; those that are taken as they lie in memory are put into `direct`.
+    pub(super) fn load_elements<'m>(
         &self,
         job: &Job,
         scratch: &mut Scratch,
         at: At,
-        memory: &dyn Memory,
+        memory: &'m dyn Memory,
+        direct: &mut Direct<'m>,
     ) -> Result<(), Fault> {
         let Job { operation, plan, instructions, .. } = *job;
         let length = at.atoms * operation.lanes;
+        let is_direct = job.short.map_or([false; SLOTS], Short::direct);
         for (slot, feed) in plan.feeds.iter().enumerate() {
             if let Some(Feed::Memory { place, component, prepare, per_kernel }) = feed {
                 if !per_kernel || self.folded {
                     let bytes = operand_bytes(place, at, memory)?;
+                    fetch_after(bytes);
+                    if is_direct[slot] {
+                        direct[slot] = bytes;
+                        continue;
+                    }
                     let values = &mut scratch.operands[slot].0[..length];
                     let flush = operation.nan_to_zero;
-                    fetch_after(bytes);
                     process::operand(instructions, values, bytes, format(place, *component), *prepare, flush);
                 }
             }
@@ -388,59 +262,22 @@ impl Walk {
 }
 
 /// Writes the chunk in `scratch` where a feature cube has one surface for each of the data path's.
-pub(super) fn emit(job: &Job, scratch: &Scratch, into: &mut [u8]) {
-    if job.short.is_some() {
-        into.copy_from_slice(&scratch.bytes[..into.len()]);
-        return;
+pub(super) fn emit(job: &Job, scratch: &mut Scratch, into: &mut [u8]) {
+    let Scratch { values: Lanes(values), bytes, .. } = scratch;
+    let bytes = &mut bytes[..into.len()];
+    if !job.makes_bytes() {
+        let (packing, length) = match job.operation.output {
+            Precision::Int8 => (Packing::Bytes, into.len()),
+            Precision::Int16 | Precision::Fp16 => (Packing::Pairs, into.len() / 2),
+        };
+        if !job.past {
+            return process::pack(job.instructions, &values[..length], packing, into);
+        }
+        process::pack(job.instructions, &values[..length], packing, bytes);
     }
-    let (packing, length) = match job.operation.output {
-        Precision::Int8 => (Packing::Bytes, into.len()),
-        Precision::Int16 | Precision::Fp16 => (Packing::Pairs, into.len() / 2),
-    };
-    process::pack(job.instructions, &scratch.values.0[..length], packing, into);
-}
-
-/// Whether two surfaces of int16 input make one of the data path.
-fn halves_in(operation: &Operation) -> bool {
-    operation.processing == Precision::Int8
-        && matches!(operation.source, Source::Memory(place) if place.cube.precision() != Precision::Int8)
-}
-
-/// Whether a surface of the data path makes two of 16-bit output.
-fn halves_out(operation: &Operation) -> bool {
-    operation.processing == Precision::Int8 && operation.output != Precision::Int8
-}
-
-/// Address and length of a chunk of a feature cube. On walks that join lines or surfaces `x` runs on past them: what it
-/// joins lies one after another.
-fn feature_range(place: &Place, at: At) -> (u64, usize) {
-    let cube = &place.cube;
-    let offset = cube.atom_offset_of(at.batch as u32, at.surface as u32, at.line as u32, at.x as u32);
-    (place.base.wrapping_add(offset), cube.atoms().span(at.atoms))
-}
-
-fn feature_bytes<'m>(place: &Place, at: At, memory: &'m dyn Memory) -> Result<&'m [u8], Fault> {
-    let (address, length) = feature_range(place, at);
-    read(memory, "SDP_RDMA", place.port, address, length)
-}
-
-pub(super) fn feature_bytes_mut<'m>(place: &Place, at: At, memory: &'m mut dyn Memory) -> Result<&'m mut [u8], Fault> {
-    let (address, length) = feature_range(place, at);
-    write(memory, "SDP", place.port, address, length)
-}
-
-/// The bytes of a chunk's operands; batches share them.
-fn operand_bytes<'m>(place: &OperandPlace, at: At, memory: &'m dyn Memory) -> Result<&'m [u8], Fault> {
-    let layout = &place.layout;
-    let offset = layout.atom_offset(at.surface as u32, at.line as u32, at.x as u32);
-    read(memory, "SDP_RDMA", place.port, place.base.wrapping_add(offset), layout.span_of(at.atoms))
-}
-
-fn format(place: &OperandPlace, component: Component) -> Format {
-    let layout = &place.layout;
-    Format {
-        bytes: layout.component_bytes() as usize,
-        components: layout.components() as usize,
-        component: usize::from(layout.components() == 2 && component == Component::Mul),
+    if job.past {
+        copy_past(into, bytes);
+    } else {
+        into.copy_from_slice(bytes);
     }
 }

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The output converter to int8, in lanes of 16 bits where those do.
+//!
+//! What becomes int8 is limited at both ends: a value may be limited before it is converted to anything that is itself
+//! converted to something beyond int8. Where 16 bits are enough for that ([`Convert::Short`]), a packing instruction
+//! limits and halves the lanes at once, and an instruction multiplies, rounds and shifts by 15. Otherwise the upper half
+//! of a product of 64 bits is the product shifted by one place less than it will be, if the factor was shifted left
+//! before ([`Convert::High`]); the rest is half of it, rounded. Half is rounded away from zero by rounding magnitudes.
+
+use std::arch::x86_64::*;
+
+use super::super::fused::Fused;
+
+/// How values are converted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) enum Convert {
+    /// Limited only.
+    Limit,
+    /// In lanes of 16 bits: `min(|value - offset|, largest) << left`, times `scale`, shifted by 15.
+    Short { offset: i16, largest: i16, left: i16, scale: i16 },
+    /// In lanes of 32 bits: `|value - offset|` times `scale`, of which the upper 32 bits stay.
+    High { offset: i32, scale: u32 },
+}
+
+/// By how much a value of 16 bits may differ from the one that it stands for, where that has more bits: twice the
+/// operands of int8 that are added to it.
+const MARGIN: i32 = 512;
+
+impl Convert {
+    /// The converter of these operations, where its registers allow it.
+    pub(in super::super) fn new(fused: &Fused) -> Option<Self> {
+        let Fused { offset, scale, round, .. } = *fused;
+        let shift = round.shift;
+        if (offset, scale, shift) == (0, 1, 0) {
+            return Some(Self::Limit);
+        }
+        let scale = u32::try_from(scale).ok().filter(|&scale| scale > 0)?;
+        Self::short(offset, scale, shift).or_else(|| Self::high(offset, scale, shift))
+    }
+
+    /// A converter of any 32 bits, where it is one.
+    pub(in super::super) fn of_any(offset: i32, scale: i16, shift: u32) -> Option<Self> {
+        if (offset, scale, shift) == (0, 1, 0) {
+            return Some(Self::Limit);
+        }
+        let scale = u32::try_from(scale).ok().filter(|&scale| scale > 0)?;
+        // A difference in lanes of 32 bits must not leave them.
+        Self::short(offset, scale, shift).or_else(|| Self::high(offset, scale, shift).filter(|_| offset == 0))
+    }
+
+    /// Whether nothing is negative that is not below `floor` and has the offset subtracted.
+    pub(super) fn is_positive(self, floor: i32) -> bool {
+        let offset = match self {
+            Self::Limit => 0,
+            Self::Short { offset, .. } => offset.into(),
+            Self::High { offset, .. } => offset,
+        };
+        floor >= 0 && offset <= 0
+    }
+
+    fn short(offset: i32, scale: u32, shift: u32) -> Option<Self> {
+        let total = 15u32.checked_sub(shift)?;
+        // The factor takes as much of the shift as its 16 bits hold, the value the rest.
+        let by_scale = total.min(scale.leading_zeros() - 17);
+        let left = total - by_scale;
+        let largest = i32::from(i16::MAX) >> left;
+        let offset = i16::try_from(offset).ok()?;
+        let limit = (i32::from(i16::MAX) - i32::from(offset.unsigned_abs()) - MARGIN).min(largest);
+        let half = (1 << shift) >> 1;
+        let limited = (i64::from(limit) * i64::from(scale) + half) >> shift >= 128;
+        limited.then_some(Self::Short {
+            offset,
+            largest: largest as i16,
+            left: left as i16,
+            scale: (scale << by_scale) as i16,
+        })
+    }
+
+    fn high(offset: i32, scale: u32, shift: u32) -> Option<Self> {
+        let left = 33u32.checked_sub(shift)?;
+        let scale = u32::try_from(u64::from(scale) << left).ok()?;
+        Some(Self::High { offset, scale })
+    }
+}
+
+/// [`Convert`]'s variants as a parameter of loops.
+pub(super) const LIMIT: u8 = 0;
+pub(super) const SHORT: u8 = 1;
+pub(super) const HIGH: u8 = 2;
+
+/// A [`Convert`] of that variant in registers. `POSITIVE`: nothing is negative that has the offset subtracted.
+#[derive(Clone, Copy)]
+pub(super) struct Converter<const CONVERT: u8, const POSITIVE: bool> {
+    offset: __m512i,
+    largest: __m512i,
+    left: __m512i,
+    scale: __m512i,
+}
+
+impl<const CONVERT: u8, const POSITIVE: bool> Converter<CONVERT, POSITIVE> {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    pub(super) fn new(convert: Convert) -> Self {
+        let (offset, largest, left, scale) = match convert {
+            Convert::Limit => return Self::of(0, 0, 0, 0),
+            Convert::Short { offset, largest, left, scale } => (offset, largest, left, scale),
+            Convert::High { offset, scale } => {
+                let (offset, scale) = (_mm512_set1_epi32(offset), _mm512_set1_epi32(scale as i32));
+                return Self { offset, scale, ..Self::of(0, 0, 0, 0) };
+            }
+        };
+        Self::of(offset, largest, left, scale)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    fn of(offset: i16, largest: i16, left: i16, scale: i16) -> Self {
+        Self {
+            offset: _mm512_set1_epi16(offset),
+            largest: _mm512_set1_epi16(largest),
+            left: _mm512_set1_epi16(left),
+            scale: _mm512_set1_epi16(scale),
+        }
+    }
+
+    /// Two vectors of 32 bits to one of 16, which has four of the first and four of the second in turn.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    pub(super) fn pair(self, low: __m512i, high: __m512i) -> __m512i {
+        if CONVERT != HIGH {
+            return self.short(_mm512_packs_epi32(low, high));
+        }
+        let (low, high) = (_mm512_sub_epi32(low, self.offset), _mm512_sub_epi32(high, self.offset));
+        if POSITIVE {
+            return half(_mm512_packs_epi32(self.upper(low), self.upper(high)));
+        }
+        let (low_magnitude, high_magnitude) = (_mm512_abs_epi32(low), _mm512_abs_epi32(high));
+        let result = half(_mm512_packs_epi32(self.upper(low_magnitude), self.upper(high_magnitude)));
+        negate(result, _mm512_packs_epi32(low, high))
+    }
+
+    /// Values of 16 bits, which [`Convert::High`] does not take.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    pub(super) fn short(self, values: __m512i) -> __m512i {
+        if CONVERT == LIMIT {
+            return values;
+        }
+        let difference = _mm512_subs_epi16(values, self.offset);
+        let magnitude = if POSITIVE { difference } else { _mm512_abs_epi16(difference) };
+        let shifted = _mm512_sllv_epi16(_mm512_min_epu16(magnitude, self.largest), self.left);
+        let result = _mm512_mulhrs_epi16(shifted, self.scale);
+        if POSITIVE {
+            result
+        } else {
+            negate(result, difference)
+        }
+    }
+
+    /// The upper halves of the products.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    fn upper(self, values: __m512i) -> __m512i {
+        let odd = _mm512_movehdup_ps(_mm512_castsi512_ps(values));
+        let even = _mm512_castsi512_ps(_mm512_mul_epu32(values, self.scale));
+        let odd = _mm512_castsi512_ps(_mm512_mul_epu32(_mm512_castps_si512(odd), self.scale));
+        _mm512_castps_si512(_mm512_mask_movehdup_ps(odd, 0x5555, even))
+    }
+}
+
+/// Half of each value, which is not negative, rounded up.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn half(values: __m512i) -> __m512i {
+    _mm512_mulhrs_epi16(values, _mm512_set1_epi16(1 << 14))
+}
+
+/// The values with the signs of others.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn negate(values: __m512i, signs: __m512i) -> __m512i {
+    _mm512_mask_sub_epi16(values, _mm512_movepi16_mask(signs), _mm512_setzero_si512(), values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::process::Instructions;
+    use super::*;
+    use crate::num::fixed::{round_shift_right, saturate};
+
+    /// What the reference makes of a value.
+    fn plain(offset: i32, scale: u32, shift: u32, value: i64) -> i8 {
+        saturate::<8>(saturate::<17>(round_shift_right((value - i64::from(offset)) * i64::from(scale), shift))) as i8
+    }
+
+    /// The results of 32 values.
+    #[target_feature(enable = "avx512f,avx512bw")]
+    fn vector(convert: Convert, floor: i32, values: [i32; 32]) -> [i8; 32] {
+        match (convert, convert.is_positive(floor)) {
+            (Convert::Limit, _) => with(Converter::<LIMIT, false>::new(convert), values),
+            (Convert::Short { .. }, true) => with(Converter::<SHORT, true>::new(convert), values),
+            (Convert::Short { .. }, false) => with(Converter::<SHORT, false>::new(convert), values),
+            (Convert::High { .. }, true) => with(Converter::<HIGH, true>::new(convert), values),
+            (Convert::High { .. }, false) => with(Converter::<HIGH, false>::new(convert), values),
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw")]
+    fn with<const CONVERT: u8, const POSITIVE: bool>(
+        converter: Converter<CONVERT, POSITIVE>,
+        values: [i32; 32],
+    ) -> [i8; 32] {
+        let [low, high] = [0, 16].map(|at| {
+            let half: &[i32] = &values[at..at + 16];
+            // SAFETY: 16 values.
+            unsafe { _mm512_loadu_si512(half.as_ptr().cast()) }
+        });
+        let pairs = converter.pair(low, high);
+        let mut bytes = [0i8; 64];
+        // SAFETY: 64 bytes.
+        unsafe { _mm512_storeu_si512(bytes.as_mut_ptr().cast(), _mm512_packs_epi16(pairs, pairs)) };
+        std::array::from_fn(|index| bytes[index % 16 / 4 * 16 + index % 4 + if index < 16 { 0 } else { 4 }])
+    }
+
+    /// Values about which results change or arithmetic may go wrong.
+    fn interesting(offset: i32, scale: u32, shift: u32, floor: i32) -> Vec<i32> {
+        let turns = (-130..=130).map(|result| (((2 * result + 1) << shift) / 2) / i64::from(scale) + i64::from(offset));
+        let ends = [i32::MIN, -65_536, -32_768, -32_767, -1, 0, 1, 32_767, 32_768, 65_535, i32::MAX];
+        let ends = ends.into_iter().flat_map(|end| [i64::from(end), i64::from(end) + i64::from(offset)]);
+        let near = turns.chain(ends).flat_map(|value| (-2..=2).map(move |by| value + by));
+        let fits = |value: &i64| i32::try_from(value - i64::from(offset)).is_ok();
+        let floored = near.map(|value| value.max(floor.into())).filter(fits);
+        let mut values: Vec<i32> = floored.filter_map(|value| i32::try_from(value).ok()).collect();
+        let last = values.last().copied().unwrap_or(offset);
+        values.resize(values.len().next_multiple_of(32), last);
+        values
+    }
+
+    #[test]
+    fn converters_are_those_of_the_reference() {
+        if !Instructions::Avx512.exist() {
+            return;
+        }
+        let mut performed = [0; 2];
+        for shift in 0..=40 {
+            for scale in [1, 2, 3, 127, 128, 129, 255, 256, 1000, 16_383, 16_384, 16_385, 23_170, 32_766, 32_767] {
+                for offset in
+                    [0, 1, -1, 100, -128, 10_000, -30_000, 31_000, 32_767, -32_768, 70_000, i32::MIN, i32::MAX]
+                {
+                    let ways = [Convert::short(offset, scale, shift), Convert::high(offset, scale, shift)];
+                    for (way, performed) in ways.into_iter().zip(&mut performed) {
+                        let Some(convert) = way else { continue };
+                        *performed += 1;
+                        for floor in [i32::MIN, 0] {
+                            let values = interesting(offset, scale, shift, floor);
+                            for values in values.as_chunks().0 {
+                                // SAFETY: the machine has the instructions.
+                                let results = unsafe { vector(convert, floor, *values) };
+                                for (&value, result) in values.iter().zip(results) {
+                                    let expected = plain(offset, scale, shift, value.into());
+                                    assert_eq!(
+                                        result, expected,
+                                        "({value} - {offset}) * {scale} >> {shift}: {convert:?}"
+                                    );
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        assert!(performed.iter().all(|&count| count > 500), "{performed:?}");
+    }
+
+    #[test]
+    fn values_that_stand_for_others_are_limited_too() {
+        for shift in 0..=17 {
+            for scale in [1, 128, 129, 1000, 16_384, 32_767] {
+                for offset in [0, -1, 500, 30_000, -30_000] {
+                    if Convert::short(offset, scale, shift).is_some() {
+                        for end in [i32::from(i16::MIN) + MARGIN, i32::from(i16::MAX) - MARGIN] {
+                            let limit = if end < 0 { -128 } else { 127 };
+                            assert_eq!(plain(offset, scale, shift, end.into()), limit);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! [`super::super::fused`]'s operations whose converter is a [`Convert`].
+//!
+//! int8 data to which only operands are added stays in lanes of 16 bits, two vectors for 64 elements; what 16 bits do not
+//! hold is limited there (see [`super::convert`]). Other operations have 32 bits until the converter, in four vectors.
+
+use std::arch::x86_64::*;
+
+use super::super::fused::{Fused, MulWidth};
+use super::super::fused_avx512::Rounding;
+use super::super::process::Operands;
+use super::super::Slot;
+use super::convert::{Convert, Converter, HIGH, LIMIT, SHORT};
+use super::operand::{load_bytes, widen, Operand};
+
+/// Elements of a step.
+const STEP: usize = 64;
+
+/// Whether [`run`] can take the operation.
+pub(in super::super) fn convert(fused: &Fused) -> Option<Convert> {
+    let multiplier = match (fused.mul, fused.mul_width) {
+        (None, _) | (_, MulWidth::Narrow) => true,
+        (_, MulWidth::Product) => fused.mul_fits && fused.mul_round.shift <= 32,
+        (_, MulWidth::Sum) => false,
+    };
+    multiplier.then(|| Convert::new(fused)).flatten()
+}
+
+/// Data that a loop can take.
+pub(in super::super) trait Sample: Copy {
+    /// As many as there are of 16 values.
+    ///
+    /// # Safety
+    /// The machine has AVX-512 (F, BW, VL).
+    unsafe fn load(data: &[Self]) -> __m512i;
+
+    /// The data where they are bytes.
+    fn bytes(data: &[Self]) -> Option<&[u8]>;
+}
+
+impl Sample for i32 {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    unsafe fn load(data: &[Self]) -> __m512i {
+        match data.first_chunk::<16>() {
+            // SAFETY: 16 values.
+            Some(data) => unsafe { _mm512_loadu_si512(data.as_ptr().cast()) },
+            // SAFETY: the mask has a bit for each of the values.
+            None => unsafe { _mm512_maskz_loadu_epi32((1 << data.len()) - 1, data.as_ptr()) },
+        }
+    }
+
+    fn bytes(_: &[Self]) -> Option<&[u8]> {
+        None
+    }
+}
+
+impl Sample for u8 {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    unsafe fn load(data: &[Self]) -> __m512i {
+        _mm512_cvtepi8_epi32(load_bytes(data))
+    }
+
+    fn bytes(data: &[Self]) -> Option<&[u8]> {
+        Some(data)
+    }
+}
+
+/// Takes data to int8 in `into`, which is as long.
+///
+/// # Safety
+/// The machine has AVX-512 (F, BW, DQ, VL); `with` is the operation's [`convert`].
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+pub(in super::super) unsafe fn run<T: Sample>(
+    fused: &Fused,
+    with: Convert,
+    data: &[T],
+    operands: &Operands,
+    into: &mut [u8],
+) {
+    let operand = |slot: Option<Slot>| Operand::new(operands, fused.each, fused.direct, slot);
+    let ([first, second], factor) = (fused.adds.map(operand), operand(fused.mul));
+    let steps = Steps { fused, with, first, second, factor };
+    let floor = if matches!(second, Operand::None) { fused.first_floor } else { fused.second_floor };
+    match (with, with.is_positive(floor)) {
+        (Convert::Limit, _) => steps.by_width::<T, LIMIT, false>(data, into),
+        (Convert::Short { .. }, false) => steps.by_width::<T, SHORT, false>(data, into),
+        (Convert::Short { .. }, true) => steps.by_width::<T, SHORT, true>(data, into),
+        (Convert::High { .. }, false) => steps.by_multiplier::<T, HIGH, false>(data, into),
+        (Convert::High { .. }, true) => steps.by_multiplier::<T, HIGH, true>(data, into),
+    }
+}
+
+/// How operands are added in lanes of 16 bits, as a parameter of loops: not at all or the same for each atom, prepared,
+/// as bytes.
+const REPEATED: u8 = 0;
+const EACH: u8 = 1;
+const BYTES: u8 = 2;
+
+/// How values are multiplied, as a parameter of loops.
+const NONE: u8 = 0;
+const NARROW: u8 = 1;
+const WIDE: u8 = 2;
+
+/// What is the same for all steps.
+struct Steps<'s> {
+    fused: &'s Fused,
+    with: Convert,
+    first: Operand<'s>,
+    second: Operand<'s>,
+    factor: Operand<'s>,
+}
+
+impl Steps<'_> {
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    fn by_width<T: Sample, const CONVERT: u8, const POSITIVE: bool>(&self, data: &[T], into: &mut [u8]) {
+        let Self { fused, first, second, .. } = *self;
+        let is_alone = matches!(second, Operand::None);
+        // After the first sum 16 bits must hold what a second one is added to.
+        if fused.mul.is_some() || fused.saturating || !is_alone && !matches!(first, Operand::Bytes(_)) {
+            return self.by_multiplier::<T, CONVERT, POSITIVE>(data, into);
+        }
+        let Some(data) = T::bytes(data) else { return self.by_multiplier::<T, CONVERT, POSITIVE>(data, into) };
+        match (first, first.repeated().is_some()) {
+            (Operand::None, _) | (_, true) => self.short::<CONVERT, POSITIVE, REPEATED>(data, into),
+            (Operand::Lanes { .. }, false) => self.short::<CONVERT, POSITIVE, EACH>(data, into),
+            (Operand::Bytes(_), _) => self.short::<CONVERT, POSITIVE, BYTES>(data, into),
+        }
+    }
+
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    fn by_multiplier<T: Sample, const CONVERT: u8, const POSITIVE: bool>(&self, data: &[T], into: &mut [u8]) {
+        match (self.factor, self.fused.mul_width) {
+            (Operand::None, _) => self.wide::<T, CONVERT, POSITIVE, NONE>(data, into),
+            (_, MulWidth::Narrow) => self.wide::<T, CONVERT, POSITIVE, NARROW>(data, into),
+            (_, _) => self.wide::<T, CONVERT, POSITIVE, WIDE>(data, into),
+        }
+    }
+
+    /// In lanes of 16 bits.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    fn short<const CONVERT: u8, const POSITIVE: bool, const FIRST: u8>(&self, data: &[u8], into: &mut [u8]) {
+        let Self { fused, with, first, second, .. } = *self;
+        let converter = Converter::<CONVERT, POSITIVE>::new(with);
+        let [first_floor, second_floor] =
+            [fused.first_floor, fused.second_floor].map(|floor| floor.max(i16::MIN.into()) as i16);
+        let (first_floor, second_floor) = (_mm512_set1_epi16(first_floor), _mm512_set1_epi16(second_floor));
+        let repeated = if FIRST == REPEATED { first.load_short(0) } else { _mm512_setzero_si512() };
+        let has_second = !matches!(second, Operand::None);
+        // `packs_epi16` takes eight of the one and eight of the other in turn.
+        let order = _mm512_set_epi64(7, 5, 3, 1, 6, 4, 2, 0);
+        for (number, (data, into)) in data.chunks(STEP).zip(into.chunks_mut(STEP)).enumerate() {
+            let mut values = [_mm512_setzero_si512(); 2];
+            for (from, result) in [0, 32].into_iter().zip(&mut values) {
+                let at = number * STEP + from;
+                let operands = if FIRST == REPEATED { repeated } else { first.load_short(at) };
+                let mut value = _mm512_adds_epi16(widen(&data[from.min(data.len())..]), operands);
+                value = _mm512_max_epi16(value, first_floor);
+                if has_second {
+                    value = _mm512_max_epi16(_mm512_adds_epi16(value, second.load_short(at)), second_floor);
+                }
+                *result = converter.short(value);
+            }
+            store(into, _mm512_permutexvar_epi64(order, _mm512_packs_epi16(values[0], values[1])));
+        }
+    }
+
+    /// In lanes of 32 bits.
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    fn wide<T: Sample, const CONVERT: u8, const POSITIVE: bool, const MUL: u8>(&self, data: &[T], into: &mut [u8]) {
+        let Self { fused, with, first, second, factor } = *self;
+        let converter = Converter::<CONVERT, POSITIVE>::new(with);
+        let (first_floor, second_floor) = (_mm512_set1_epi32(fused.first_floor), _mm512_set1_epi32(fused.second_floor));
+        let round = Rounding::new(fused.mul_round);
+        let has_second = !matches!(second, Operand::None);
+        // Packed twice, four values of each of the four vectors follow one another in turn.
+        let order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
+        for (number, (data, into)) in data.chunks(STEP).zip(into.chunks_mut(STEP)).enumerate() {
+            let mut values = [_mm512_setzero_si512(); 4];
+            for (from, result) in [0, 16, 32, 48].into_iter().zip(&mut values) {
+                let at = number * STEP + from;
+                // SAFETY: the machine has the instructions.
+                let mut value = unsafe { T::load(&data[from.min(data.len())..]) };
+                value = add(value, first.load(at), fused.saturating);
+                if MUL == NARROW {
+                    value = round.narrow(_mm512_mullo_epi32(value, factor.load(at)));
+                } else if MUL == WIDE {
+                    value = round.product::<false>(value, factor.load(at), factor.load_odd(at));
+                }
+                value = _mm512_max_epi32(value, first_floor);
+                if has_second {
+                    value = _mm512_max_epi32(add(value, second.load(at), fused.saturating), second_floor);
+                }
+                *result = value;
+            }
+            let low = converter.pair(values[0], values[1]);
+            let high = converter.pair(values[2], values[3]);
+            store(into, _mm512_permutexvar_epi32(order, _mm512_packs_epi16(low, high)));
+        }
+    }
+}
+
+/// The sum; limited to 32 bits where it is `saturating`.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+fn add(value: __m512i, operand: __m512i, saturating: bool) -> __m512i {
+    let sum = _mm512_add_epi32(value, operand);
+    if !saturating {
+        return sum;
+    }
+    // Where both have one sign and the sum has the other: !(value ^ operand) & (value ^ sum).
+    let overflow = _mm512_movepi32_mask(_mm512_ternarylogic_epi32::<0x42>(value, operand, sum));
+    let limit = _mm512_xor_si512(_mm512_srai_epi32::<31>(value), _mm512_set1_epi32(i32::MAX));
+    _mm512_mask_mov_epi32(sum, overflow, limit)
+}
+
+/// As many bytes as `into` has.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+pub(super) fn store(into: &mut [u8], bytes: __m512i) {
+    match into.first_chunk_mut::<STEP>() {
+        // SAFETY: 64 bytes.
+        Some(into) => unsafe { _mm512_storeu_si512(into.as_mut_ptr().cast(), bytes) },
+        // SAFETY: the mask has a bit for each of these bytes.
+        None => unsafe { _mm512_mask_storeu_epi8(into.as_mut_ptr().cast(), (1 << into.len()) - 1, bytes) },
+    }
+}

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Loops written for AVX-512, 64 elements at a time.
+
+#![allow(clippy::cast_ptr_alignment)]
+
+mod convert;
+pub(super) mod float;
+pub(super) mod int8;
+mod lookup;
+mod operand;
+
+pub(super) use convert::Convert;
+pub(super) use lookup::Tail;

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Operands as the loops take them.
+
+use std::arch::x86_64::*;
+
+use super::super::process::Operands;
+use super::super::{Lanes, Slot, SLOTS};
+
+/// Elements after which operands of kernels repeat: lanes of the widest atom.
+pub(super) const PERIOD: usize = 32;
+
+/// The operands of one slot.
+#[derive(Clone, Copy)]
+pub(super) enum Operand<'o> {
+    /// There are none.
+    None,
+    /// Prepared: that of element `at` lies at `at & mask`.
+    Lanes { lanes: &'o Lanes, mask: usize },
+    /// One an element, as it lies in memory.
+    Bytes(&'o [u8]),
+}
+
+impl<'o> Operand<'o> {
+    /// Those of a slot; `each` and `direct` say of every slot whether its operands differ from element to element, and
+    /// whether they are taken as they lie in memory.
+    pub(super) fn new(operands: &Operands<'o>, each: [bool; SLOTS], direct: [bool; SLOTS], slot: Option<Slot>) -> Self {
+        let Some(slot) = slot.map(|slot| slot as usize) else { return Self::None };
+        if direct[slot] {
+            Self::Bytes(operands.bytes[slot])
+        } else {
+            Self::Lanes { lanes: &operands.lanes[slot], mask: if each[slot] { usize::MAX } else { PERIOD - 1 } }
+        }
+    }
+
+    /// Those that are the same for each atom.
+    pub(super) fn repeated(self) -> Option<&'o Lanes> {
+        match self {
+            Self::Lanes { lanes, mask } if mask < PERIOD => Some(lanes),
+            _ => None,
+        }
+    }
+
+    /// 16 operands from `at` on.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    pub(super) fn load(self, at: usize) -> __m512i {
+        match self {
+            Self::None => _mm512_setzero_si512(),
+            Self::Lanes { lanes, mask } => load(&lanes.0[at & mask..]),
+            Self::Bytes(bytes) => _mm512_cvtepi8_epi32(load_bytes(&bytes[at.min(bytes.len())..])),
+        }
+    }
+
+    /// Those of odd elements, where [`Self::load`] has those of even ones.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    pub(super) fn load_odd(self, at: usize) -> __m512i {
+        _mm512_srli_epi64(self.load(at), 32)
+    }
+
+    /// 32 operands from `at` on, limited to 16 bits.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    pub(super) fn load_short(self, at: usize) -> __m512i {
+        if let Self::Bytes(bytes) = self {
+            return widen(&bytes[at.min(bytes.len())..]);
+        }
+        let low = _mm512_cvtsepi32_epi16(self.load(at));
+        _mm512_inserti64x4(_mm512_castsi256_si512(low), _mm512_cvtsepi32_epi16(self.load(at + 16)), 1)
+    }
+}
+
+/// The first 16 of the values.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn load(values: &[i32]) -> __m512i {
+    let values: &[i32; 16] = values.first_chunk().unwrap_or(&[0; 16]);
+    // SAFETY: 16 values.
+    unsafe { _mm512_loadu_si512(values.as_ptr().cast()) }
+}
+
+/// As many as there are of 16 bytes.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+pub(super) fn load_bytes(bytes: &[u8]) -> __m128i {
+    match bytes.first_chunk::<16>() {
+        // SAFETY: 16 bytes.
+        Some(bytes) => unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) },
+        // SAFETY: the mask has a bit for each of the bytes.
+        None => unsafe { _mm_maskz_loadu_epi8((1 << bytes.len()) - 1, bytes.as_ptr().cast()) },
+    }
+}
+
+/// As many as there are of 32 bytes, in 16 bits each.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+pub(super) fn widen(bytes: &[u8]) -> __m512i {
+    _mm512_cvtepi8_epi16(match bytes.first_chunk::<32>() {
+        // SAFETY: 32 bytes.
+        Some(bytes) => unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) },
+        // SAFETY: the mask has a bit for each of the bytes.
+        None => unsafe { _mm256_maskz_loadu_epi8((1 << bytes.len()) - 1, bytes.as_ptr().cast()) },
+    })
+}

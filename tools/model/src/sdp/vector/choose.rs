@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Which way an operation's chunks go: step by step, or in one loop that is made for such operations.
+
+use nvdla_uapi::reg::values::Precision;
+
+use super::super::operation::{Destination, Operation, Source};
+use super::super::Tally;
+#[cfg(target_arch = "x86_64")]
+use super::avx512::Tail;
+use super::fused::Fused;
+use super::fused_float::FusedFloat;
+use super::load::Data;
+use super::lookup::Joint;
+use super::places::halves_out;
+use super::plan::{Feed, Plan, Prepare};
+use super::process::{self, Instructions, Job, Packing, Short};
+use super::table::{self, Answers};
+use super::walk::Walk;
+use super::{Scratch, Slot, CHUNK, SLOTS};
+use crate::lut::Tables;
+
+/// The lookup without branches, where the operation has one.
+pub(super) fn joint(operation: &Operation, tables: &Tables) -> Option<Joint> {
+    let lookup = operation.y.and_then(|y| y.lookup)?;
+    let suits = operation.processing != Precision::Fp16 && !operation.count.lookups;
+    suits.then(|| Joint::new(&lookup, tables)).flatten()
+}
+
+/// What follows from a lookup on in one loop, where the operation has that.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn tail(
+    operation: &Operation,
+    plan: &Plan,
+    joint: Option<&Joint>,
+    instructions: Instructions,
+) -> Option<Tail> {
+    let to_memory = matches!(operation.destination, Destination::Memory(_)) && !halves_out(operation);
+    let suits = instructions == Instructions::Avx512 && to_memory && !operation.count.any();
+    joint.filter(|_| suits).and_then(|joint| Tail::new(operation, plan, joint))
+}
+
+/// The way in one loop, where the operation has one.
+pub(super) fn short(walk: &Walk, job: &Job, scratch: &mut Scratch) -> Option<Short> {
+    let Job { operation, plan, .. } = *job;
+    let mut fill = |slots: &mut dyn Iterator<Item = Slot>| {
+        for slot in slots {
+            if let Some(Feed::One(operand)) = plan.feeds[slot as usize] {
+                scratch.operands[slot as usize].0.fill(operand);
+            }
+        }
+    };
+    // Operands of kernels follow one another, as do the kernels of a folded cube.
+    let each =
+        plan.feeds.map(|feed| matches!(feed, Some(Feed::Memory { per_kernel, .. }) if !per_kernel || walk.folded));
+    let of_layer = is_of_layer(operation, plan);
+    // Where looking up is cheap, no calculation is cheaper.
+    if of_layer && table::is_quick() {
+        return Some(Short::Table(all_answers(job, scratch)));
+    }
+    if let Some(mut fused) = Fused::new(operation, plan) {
+        fused.each = each;
+        #[cfg(target_arch = "x86_64")]
+        if fused.convert.is_some() {
+            fused.direct = direct(job, 1, Prepare::Plain);
+        }
+        fill(&mut fused.slots());
+        return Some(Short::Int(fused));
+    }
+    if operation.count.nan_input {
+        return None;
+    }
+    if let Some(mut fused) = FusedFloat::new(operation, plan) {
+        fused.each = each;
+        fused.direct = direct(job, 2, Prepare::Float);
+        fill(&mut fused.slots());
+        return Some(Short::Float(fused));
+    }
+    of_layer.then(|| Short::Table(all_answers(job, scratch)))
+}
+
+/// The slots whose operands are one value of so many bytes an element, where a loop takes them as they are.
+fn direct(job: &Job, bytes: u32, as_prepared: Prepare) -> [bool; SLOTS] {
+    #[cfg(target_arch = "x86_64")]
+    if job.instructions == Instructions::Avx512 {
+        return job.plan.feeds.map(|feed| {
+            matches!(feed, Some(Feed::Memory { place, prepare, per_kernel: false, .. })
+                if prepare == as_prepared
+                    && place.layout.component_bytes() == bytes
+                    && place.layout.components() == 1)
+        });
+    }
+    let _ = (job, bytes, as_prepared);
+    [false; SLOTS]
+}
+
+/// Whether all that is not the data, which is int8 as the output is, is the same for the layer: 256 answers then say
+/// everything.
+fn is_of_layer(operation: &Operation, plan: &Plan) -> bool {
+    let from_bytes = matches!(operation.source, Source::Memory(place) if place.cube.precision() == Precision::Int8);
+    let to_bytes = operation.output == Precision::Int8 && matches!(operation.destination, Destination::Memory(_));
+    let elements = operation.width * operation.height * operation.channels;
+    from_bytes
+        && to_bytes
+        && plan.feeds.iter().flatten().all(|feed| matches!(feed, Feed::One(_)))
+        && elements > CHUNK
+        && !operation.count.any()
+}
+
+/// What becomes of each int8.
+fn all_answers(job: &Job, scratch: &mut Scratch) -> Answers {
+    let all: [u8; 256] = std::array::from_fn(|value| value as u8);
+    #[cfg(target_arch = "x86_64")]
+    let job = &Job { tail: None, ..*job };
+    process::process(job.instructions, job, scratch, Data::Int8(&all), all.len(), &mut Tally::default());
+    let mut answers = [0; 256];
+    process::pack(job.instructions, &scratch.values.0[..all.len()], Packing::Bytes, &mut answers);
+    answers
+}

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! An operation from its registers to its status: by this thread, or by several.
+
+use nvdla_uapi::config::Config;
+
+use super::super::operation::Operation;
+use super::super::{stream_for_pdp, State, Tally};
+#[cfg(target_arch = "x86_64")]
+use super::choose::tail;
+use super::choose::{joint, short};
+use super::plan::Plan;
+use super::process::{Instructions, Job};
+use super::walk::{At, Walk};
+use super::{strips, Scratch};
+use crate::memory::{Fault, Memory, Stop};
+use crate::past::settle;
+use crate::registers::Registers;
+use crate::stream::{Done, Stream};
+
+/// How an operation is run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
+    /// With these instructions.
+    pub instructions: Instructions,
+    /// By several threads from this number of elements on.
+    pub threads_from: usize,
+    /// Past the caches from this number of elements on.
+    pub past_from: usize,
+}
+
+impl Settings {
+    /// What suits this machine.
+    pub(crate) fn detect() -> Self {
+        Self { instructions: Instructions::detect(), threads_from: 1 << 19, past_from: 1 << 24 }
+    }
+}
+
+/// As [`crate::sdp::run`], with these settings.
+pub(in super::super) fn run(
+    settings: Settings,
+    state: &mut State,
+    config: &Config,
+    rdma: &Registers,
+    sdp: &Registers,
+    input: Option<&Stream>,
+    memory: &mut dyn Memory,
+) -> Result<Done<Option<Stream>>, Stop> {
+    let operation = Operation::new(config, rdma, sdp, input)?;
+    let plan = Plan::new(&operation);
+    let mut output = stream_for_pdp(&operation)?;
+    let State { tables, scratch } = state;
+    let scratch = scratch.get_or_insert_with(Scratch::new);
+    let walk = Walk::new(&operation, &plan);
+    let joint = joint(&operation, tables);
+    #[cfg(target_arch = "x86_64")]
+    let tail = tail(&operation, &plan, joint.as_ref(), settings.instructions);
+    let mut job = Job {
+        operation: &operation,
+        plan: &plan,
+        tables,
+        short: None,
+        joint: joint.as_ref(),
+        #[cfg(target_arch = "x86_64")]
+        tail: tail.as_ref(),
+        instructions: settings.instructions,
+        past: operation.view().span(operation.batch) >= settings.past_from,
+    };
+    let mut tally = Tally::default();
+    let short = short(&walk, &job, scratch);
+    job.short = short.as_ref();
+    let threads = rayon::current_num_threads();
+    if let Some(place) = walk.strips_suit(&operation, settings.threads_from).filter(|_| threads > 1) {
+        strips::run(&walk, &job, scratch, (&place, threads), input, memory, &mut tally)?;
+        return Ok(tally.finish(&operation, output));
+    }
+    let done = alone(&walk, &job, scratch, input, output.as_mut(), memory, &mut tally);
+    settle();
+    done?;
+    Ok(tally.finish(&operation, output))
+}
+
+/// Computes the whole cube by this thread.
+fn alone(
+    walk: &Walk,
+    job: &Job,
+    scratch: &mut Scratch,
+    input: Option<&Stream>,
+    mut output: Option<&mut Stream>,
+    memory: &mut dyn Memory,
+    tally: &mut Tally,
+) -> Result<(), Fault> {
+    for batch in 0..job.operation.batch {
+        for surface in 0..walk.surfaces {
+            walk.load_kernels(job, scratch, surface, memory)?;
+            for line in 0..walk.lines {
+                let mut x = 0;
+                while x < walk.atoms {
+                    let atoms = walk.chunk.min(walk.atoms - x);
+                    let at = At { batch, surface, line, x, atoms };
+                    walk.chunk(job, scratch, at, input, output.as_deref_mut(), memory, tally)?;
+                    x += atoms;
+                }
+            }
+        }
+    }
+    Ok(())
+}
