@@ -8,6 +8,7 @@ use nvdla_uapi::layout::Extents;
 use nvdla_uapi::reg::values::Precision;
 
 use crate::memory::{read, write, Fault, Memory, Port, Stop};
+use crate::share;
 
 /// Bytes that an operation may touch again and again at small strides.
 const SMALL: u64 = 64 << 20;
@@ -74,6 +75,25 @@ impl Placed {
     ) -> Result<(), Fault> {
         write(memory, self.unit, self.port, self.at(surface, y, x), atoms.len())?.copy_from_slice(atoms);
         Ok(())
+    }
+
+    /// Writes lines of `line` bytes from line `y` on, from column `x` on; by several threads where they follow one
+    /// another in memory.
+    pub(crate) fn write_lines(
+        &self,
+        memory: &mut dyn Memory,
+        surface: usize,
+        [y, x]: [usize; 2],
+        line: usize,
+        lines: &[u8],
+    ) -> Result<(), Fault> {
+        if self.cube.is_line_packed() && line as u64 == self.cube.line_bytes() {
+            if let Some(to) = memory.write(self.port, self.at(surface, y, x), lines.len()) {
+                share::copy(lines, to);
+                return Ok(());
+            }
+        }
+        lines.chunks_exact(line).zip(y..).try_for_each(|(atoms, y)| self.write(memory, surface, [y, x], atoms))
     }
 
     /// Where `atoms` atoms of line `y` from column `x` on are to be written.

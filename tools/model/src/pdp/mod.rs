@@ -154,7 +154,7 @@ fn run_with(
     perform(isa, config, rdma, registers, input, memory, fast::pool)
 }
 
-/// Writes one line of the output: surface, line, bytes.
+/// Writes lines of the output: surface, first line, bytes.
 type Emit<'e> = dyn FnMut(&mut dyn Memory, usize, usize, &[u8]) -> Result<(), Stop> + 'e;
 /// Pools one part; the answer is the number of NaNs.
 type Pool = fn(&Setup, &Part, &Source, &mut dyn Memory, &mut Emit) -> Result<usize, Stop>;
@@ -192,8 +192,9 @@ fn perform(
     let mut nans = 0;
     for part in 0..parts.count {
         let part = parts.part(part)?;
-        nans += pool(&setup, &part, &source, memory, &mut |memory, surface, y, line| {
-            Ok(destination.write(memory, surface, [y, part.output], line)?)
+        let line = setup.atoms.span(part.axis.output);
+        nans += pool(&setup, &part, &source, memory, &mut |memory, surface, y, lines| {
+            Ok(destination.write_lines(memory, surface, [y, part.output], line, lines)?)
         })?;
     }
     // The input counters exist, but the hardware project's model clears them after the input has passed.

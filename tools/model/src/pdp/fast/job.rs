@@ -8,10 +8,11 @@ use super::{At, Lines, Rooms, Task};
 use crate::conv::fast::aligned::Aligned;
 use crate::memory::{Memory, Stop};
 use crate::pdp::Emit;
-use crate::share::share;
 
-/// Bytes of results that wait for others.
-const ROUND: usize = 2 << 20;
+/// Bytes of results that wait for others, at least a line for each thread.
+const ROUND: usize = if cfg!(test) { 1 << 10 } else { 1 << 20 };
+/// Lines of a surface from which the rows at their edges, which are reduced twice, do not count.
+const BAND: usize = if cfg!(test) { 2 } else { 16 };
 
 thread_local! {
     /// A thread's rooms.
@@ -26,14 +27,6 @@ pub(super) struct Job<'j, 'e> {
     pub(super) emit: &'j mut Emit<'e>,
 }
 
-/// Lines of a surface that one thread makes, from `first` on.
-struct Band<'b> {
-    surface: usize,
-    first: usize,
-    bytes: &'b mut [u8],
-    done: &'b mut Result<usize, Stop>,
-}
-
 impl Job<'_, '_> {
     /// Pools all surfaces; the answer is the number of NaNs.
     pub(super) fn run<L: Lines>(&mut self, lines: &L) -> Result<usize, Stop> {
@@ -42,10 +35,11 @@ impl Job<'_, '_> {
         let line = setup.atoms.span(part.axis.output);
         let (height, count) = (setup.vertical.output, setup.surfaces);
         let elements = part.axis.input * setup.vertical.input * setup.lanes() * count;
-        let alone = threads == 1 || elements < L::PARALLEL || height * line > ROUND;
+        let alone = threads == 1 || elements < L::PARALLEL;
+        let round = if alone { 1 } else { (ROUND / line).max(threads).min(count * height) };
         // Taken, not borrowed: while this thread waits for others it may pool for another device.
         let mut room = RESULTS.take();
-        let bytes = room.get::<u8>(if alone { line } else { ROUND.min(count * height * line) });
+        let bytes = room.get::<u8>(round * line);
         let result = if alone { self.alone(lines, bytes) } else { self.together(lines, threads, bytes) };
         RESULTS.set(room);
         result
@@ -67,50 +61,63 @@ impl Job<'_, '_> {
         })
     }
 
-    /// By several threads, a round of results in `bytes` at a time.
+    /// By several threads, as many lines at a time as there is room for results.
     fn together<L: Lines>(&mut self, lines: &L, threads: usize, bytes: &mut [u8]) -> Result<usize, Stop> {
         let Task { setup, part, .. } = self.task;
         let (height, line) = (setup.vertical.output, setup.atoms.span(part.axis.output));
-        // Bands of lines of as many surfaces as fit; the rows where bands meet are reduced twice.
-        let round = (ROUND / (height * line)).clamp(1, setup.surfaces);
-        let band = height.div_ceil((4 * threads).div_ceil(round).min(height));
-        let bands = height.div_ceil(band);
+        let (round, all) = (bytes.len() / line, height * setup.surfaces);
+        let band = round.div_ceil(2 * threads).max(BAND.min(round.div_ceil(threads)));
         let mut nans = 0;
-        let mut done = Vec::with_capacity(round * bands);
-        for surface in (0..setup.surfaces).step_by(round) {
-            let count = round.min(setup.surfaces - surface);
-            let bytes = &mut bytes[..count * height * line];
-            done.clear();
-            done.resize(count * bands, Ok(0));
-            let each = bytes.chunks_mut(height * line).zip(done.chunks_mut(bands)).enumerate();
-            let pieces = each.flat_map(|(number, (bytes, done))| {
-                bytes.chunks_mut(band * line).zip(done).enumerate().map(move |(of_surface, (bytes, done))| Band {
-                    surface: surface + number,
-                    first: of_surface * band,
-                    bytes,
-                    done,
-                })
-            });
-            let (task, memory): (_, &dyn Memory) = (self.task, self.memory);
-            let make = |piece: Band<'_>| {
-                *piece.done = with_rooms(|rooms| {
-                    let mut nans = 0;
-                    for (y, line) in piece.bytes.chunks_exact_mut(line).enumerate() {
-                        let at = At { task, memory, surface: piece.surface, y: piece.first + y, follows: y > 0 };
-                        nans += lines.line(rooms, at, line)?;
-                    }
-                    Ok(nans)
-                });
-            };
-            share(threads, pieces, || (), |(), piece| make(piece));
-            for done in &mut done {
-                nans += std::mem::replace(done, Ok(0))?;
-            }
-            for (at, line) in bytes.chunks_exact(line).enumerate() {
-                (self.emit)(self.memory, surface + at / height, at % height, line)?;
+        for first in (0..all).step_by(round) {
+            let bytes = &mut bytes[..round.min(all - first) * line];
+            nans += Bands { task: self.task, memory: self.memory, lines, line, band }.make(first, bytes)?;
+            let mut rest = &*bytes;
+            let mut at = first;
+            while !rest.is_empty() {
+                let (surface, y) = (at / height, at % height);
+                let (own, others) = rest.split_at(rest.len().min((height - y) * line));
+                (self.emit)(self.memory, surface, y, own)?;
+                at += own.len() / line;
+                rest = others;
             }
         }
         Ok(nans)
+    }
+}
+
+/// Lines that threads share.
+struct Bands<'b, L> {
+    task: Task<'b>,
+    memory: &'b dyn Memory,
+    lines: &'b L,
+    /// Bytes of a line.
+    line: usize,
+    /// Lines that are not shared.
+    band: usize,
+}
+
+impl<L: Lines> Bands<'_, L> {
+    /// Makes lines from number `first` of all surfaces' on, half of them by another thread where they are many; the
+    /// answer is the number of NaNs.
+    fn make(&self, first: usize, bytes: &mut [u8]) -> Result<usize, Stop> {
+        let count = bytes.len() / self.line;
+        if count > self.band {
+            let half = count.div_ceil(self.band) / 2 * self.band;
+            let (upper, lower) = bytes.split_at_mut(half * self.line);
+            let (upper, lower) = rayon::join(|| self.make(first, upper), || self.make(first + half, lower));
+            return Ok(upper? + lower?);
+        }
+        let Self { task, memory, lines, line, .. } = *self;
+        let height = task.setup.vertical.output;
+        with_rooms(|rooms| {
+            let mut nans = 0;
+            for (index, bytes) in bytes.chunks_exact_mut(line).enumerate() {
+                let (surface, y) = ((first + index) / height, (first + index) % height);
+                let at = At { task, memory, surface, y, follows: index > 0 && y > 0 };
+                nans += lines.line(rooms, at, bytes)?;
+            }
+            Ok(nans)
+        })
     }
 }
 
