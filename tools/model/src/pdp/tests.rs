@@ -149,12 +149,12 @@ fn compare(case: &Case) -> Result<(), TestCaseError> {
     let Some((rdma, registers, memory)) = program(case) else { return Ok(()) };
     let mut expected = memory.clone();
     let reference = reference::run(case.config, &rdma, &registers, None, &mut expected);
-    for isa in Isa::available() {
+    for machine in Machine::available() {
         let mut memory = memory.clone();
-        let done = run_with(isa, case.config, &rdma, &registers, None, &mut memory);
-        prop_assert_eq!(&done, &reference, "{}", isa.name());
+        let done = run_with(machine, case.config, &rdma, &registers, None, &mut memory);
+        prop_assert_eq!(&done, &reference, "{:?}", machine);
         prop_assert!(done.is_ok(), "{:?}", done);
-        prop_assert!(memory == expected, "{}", isa.name());
+        prop_assert!(memory == expected, "{:?}", machine);
     }
     Ok(())
 }
@@ -174,7 +174,7 @@ proptest! {
         case in case(),
         padding in prop::array::uniform7(prop_oneof![Just(0u32), 0x5000u32..0x9000, 0x1_5000u32..0x1_9000]),
         padded in any::<bool>(),
-        factors in prop::array::uniform2(0x7000u32..0x8400),
+        factors in prop::array::uniform2(prop_oneof![0x7000u32..0x8400, 0x4000u32..=0x7c00]),
         mask in prop::sample::select(vec![0xffu8, 0x7f, 0xbf, 0x9b, 0x80, 0x81, 0x00]),
     ) {
         let padding = if padded { padding } else { [0; 7] };

@@ -212,7 +212,7 @@ impl<const MAX: bool> Lines for HalfExtreme<MAX> {
         if self.quick.make(&mut rooms.first, at, line)? <= INFINITE || self.flush {
             return Ok(0);
         }
-        self.in_order.make(&mut rooms.again, At { follows: false, ..at }, line)?;
+        self.in_order.make(&mut rooms.second, at, line)?;
         Ok(nans(line))
     }
 }

@@ -3,7 +3,7 @@
 //! The average of fp16.
 
 #[cfg(target_arch = "x86_64")]
-use super::avx512::half::Tame;
+use super::avx512::{half::Tame, native::Native};
 use super::portable::{Method, Portable};
 use super::{At, Lines, Rooms, Task};
 #[cfg(target_arch = "x86_64")]
@@ -11,10 +11,19 @@ use crate::conv::Isa;
 use crate::memory::Stop;
 use crate::num::Fp17;
 use crate::pdp::reference::{self, KERNEL_WIDTHS};
+#[cfg(target_arch = "x86_64")]
+use crate::pdp::Machine;
 use crate::pdp::{nans, Part, Setup, KERNEL_MAX};
+
+/// Lines that are not tried in the first way after one that it could not make: what left fp16 there does so below.
+#[cfg(target_arch = "x86_64")]
+const WAIT: usize = 8;
 
 /// The average of fp16: lines that are not for a quick way are made again in a slower one.
 pub(super) struct HalfAverage {
+    /// For fp16 whose sums are fp16.
+    #[cfg(target_arch = "x86_64")]
+    native: Option<Native>,
     /// For numbers that are all tame.
     #[cfg(target_arch = "x86_64")]
     tame: Option<Tame>,
@@ -27,15 +36,16 @@ impl HalfAverage {
     pub(super) fn new(setup: &Setup, part: &Part) -> Option<Self> {
         let average = Average::new(setup, part)?;
         #[cfg(target_arch = "x86_64")]
-        let tame = {
+        let (native, tame) = {
             let Average { flush, columns, lines, width, height } = average;
-            if setup.isa == Isa::Avx512 {
-                Tame::new(flush, columns, lines, [width, height])
-            } else {
-                None
-            }
+            let Machine { isa, half } = setup.machine;
+            let native = half.then(|| Native::new(columns, lines, [width, height])).flatten();
+            let tame = (isa == Isa::Avx512).then(|| Tame::new(flush, columns, lines, [width, height])).flatten();
+            (native, tame)
         };
         Some(Self {
+            #[cfg(target_arch = "x86_64")]
+            native,
             #[cfg(target_arch = "x86_64")]
             tame,
             portable: Portable(average),
@@ -47,16 +57,20 @@ impl Lines for HalfAverage {
     const PARALLEL: usize = if cfg!(test) { 1 << 8 } else { 1 << 18 };
 
     fn line(&self, rooms: &mut Rooms, at: At<'_>, line: &mut [u8]) -> Result<usize, Stop> {
-        #[cfg_attr(not(target_arch = "x86_64"), allow(unused_mut))]
-        let (mut rows, mut again) = (&mut rooms.first, at);
         #[cfg(target_arch = "x86_64")]
-        if let Some(tame) = &self.tame {
-            if tame.make(rows, at, line)? {
+        if let Some(native) = self.native.as_ref().filter(|_| rooms.failed.is_none_or(|line| line + WAIT <= at.y)) {
+            if native.make(&mut rooms.first, at, line)? {
                 return Ok(0);
             }
-            (rows, again) = (&mut rooms.again, At { follows: false, ..at });
+            rooms.failed = Some(at.y);
         }
-        if self.portable.make(rows, again, line)? <= INFINITE || self.portable.0.flush {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(tame) = &self.tame {
+            if tame.make(&mut rooms.second, at, line)? {
+                return Ok(0);
+            }
+        }
+        if self.portable.make(&mut rooms.third, at, line)? <= INFINITE || self.portable.0.flush {
             return Ok(0);
         }
         let Task { setup, part, source } = at.task;

@@ -51,8 +51,9 @@ impl Job<'_, '_> {
         with_rooms(|rooms| {
             let mut nans = 0;
             for surface in 0..task.setup.surfaces {
+                rooms.forget();
                 for y in 0..task.setup.vertical.output {
-                    let at = At { task: *task, memory: *memory, surface, y, follows: y > 0 };
+                    let at = At { task: *task, memory: *memory, surface, y };
                     nans += lines.line(rooms, at, line)?;
                     emit(*memory, surface, y, line)?;
                 }
@@ -113,7 +114,10 @@ impl<L: Lines> Bands<'_, L> {
             let mut nans = 0;
             for (index, bytes) in bytes.chunks_exact_mut(line).enumerate() {
                 let (surface, y) = ((first + index) / height, (first + index) % height);
-                let at = At { task, memory, surface, y, follows: index > 0 && y > 0 };
+                if index == 0 || y == 0 {
+                    rooms.forget();
+                }
+                let at = At { task, memory, surface, y };
                 nans += lines.line(rooms, at, bytes)?;
             }
             Ok(nans)

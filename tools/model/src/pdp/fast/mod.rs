@@ -45,13 +45,13 @@ pub(super) fn pool(
         (Precision::Int8, PoolingMethod::Max) => bytes(&mut job, || Extreme::<_, true>(Bytes)),
         (Precision::Int8, PoolingMethod::Min) => bytes(&mut job, || Extreme::<_, false>(Bytes)),
         (Precision::Int8, PoolingMethod::Average) => match setup.atoms.bytes() {
-            32 => job.run(&Integer::new(setup.isa, Portable::<_, 32>(Average8::new(setup, part)))),
+            32 => job.run(&Integer::new(setup.machine.isa, Portable::<_, 32>(Average8::new(setup, part)))),
             _ => bytes(&mut job, || Average8::new(setup, part)),
         },
         (Precision::Int16, PoolingMethod::Max) => job.run(&Portable::<_, 16>(Extreme::<_, true>(Shorts))),
         (Precision::Int16, PoolingMethod::Min) => job.run(&Portable::<_, 16>(Extreme::<_, false>(Shorts))),
         (Precision::Int16, PoolingMethod::Average) => {
-            job.run(&Integer::new(setup.isa, Portable::<_, 16>(Average16::new(setup, part))))
+            job.run(&Integer::new(setup.machine.isa, Portable::<_, 16>(Average16::new(setup, part))))
         }
         (Precision::Fp16, PoolingMethod::Max) => job.run(&HalfExtreme::<true>::new(setup)),
         (Precision::Fp16, PoolingMethod::Min) => job.run(&HalfExtreme::<false>::new(setup)),
@@ -94,8 +94,6 @@ struct At<'t> {
     memory: &'t dyn Memory,
     surface: usize,
     y: usize,
-    /// The line above was the one before.
-    follows: bool,
 }
 
 impl<'t> At<'t> {
@@ -117,13 +115,25 @@ impl<'t> At<'t> {
     }
 }
 
-/// A thread's rooms.
+/// A thread's rooms: for the way that suits most lines, and those in which other lines are made again.
 #[derive(Default)]
 struct Rooms {
-    /// For the way that suits most lines.
     first: Rows,
-    /// For lines that are made again in another way.
-    again: Rows,
+    second: Rows,
+    third: Rows,
+    /// The last line that the first way could not make.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only its vector code asks
+    failed: Option<usize>,
+}
+
+impl Rooms {
+    /// What comes next are other lines than those that follow the last.
+    fn forget(&mut self) {
+        for rows in [&mut self.first, &mut self.second, &mut self.third] {
+            rows.held = 0..0;
+        }
+        self.failed = None;
+    }
 }
 
 /// What stays of input lines until the windows that cover them have passed.

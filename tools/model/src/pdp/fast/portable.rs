@@ -10,7 +10,7 @@ use super::{slot, At, Lines, Rooms, Rows};
 use crate::conv::fast::aligned::Plain;
 use crate::conv::Isa;
 use crate::memory::Stop;
-use crate::pdp::{Axis, Setup};
+use crate::pdp::{Axis, Machine, Setup};
 
 /// Bytes of an atom for which methods have quick ways.
 pub(super) const ATOM: usize = 32;
@@ -90,7 +90,7 @@ impl<M: Method, const LANES: usize> Portable<M, LANES> {
     pub(super) fn make(&self, rows: &mut Rows, at: At<'_>, line: &mut [u8]) -> Result<u16, Stop> {
         let Self(method) = self;
         let axis = &at.task.part.axis;
-        let Setup { vertical, isa, .. } = *at.task.setup;
+        let Setup { vertical, machine: Machine { isa, .. }, .. } = *at.task.setup;
         let length = axis.output * LANES;
         let loaded = rows.loaded.get::<M::Value>(axis.input * LANES);
         let sums = rows.sums.get::<M::Value>(length);
@@ -109,8 +109,7 @@ impl<M: Method, const LANES: usize> Portable<M, LANES> {
             return Ok(mark);
         }
         let reduced = rows.reduced.get::<M::Value>(vertical.kernel.min(vertical.input) * length);
-        let held = if at.follows { rows.held.end } else { 0 };
-        for row in covered.start.max(held)..covered.end {
+        for row in covered.start.max(rows.held.end)..covered.end {
             let (bytes, slot) = (at.row(row)?, slot(&at, row));
             rows.marks[slot] = load(isa, method, bytes, loaded);
             across::<M, LANES>(isa, method, axis, loaded, &mut reduced[slot * length..][..length]);

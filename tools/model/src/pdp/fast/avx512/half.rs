@@ -17,9 +17,9 @@ use crate::pdp::fast::{slot, At, Rows};
 use crate::pdp::{Axis, KERNEL_MAX};
 
 /// Bytes of an atom.
-const ATOM: usize = 32;
+pub(super) const ATOM: usize = 32;
 /// Elements of an atom.
-const LANES: usize = 16;
+pub(super) const LANES: usize = 16;
 /// An fp16's infinity: what is above is a NaN.
 const INFINITE: u16 = 0x7c00;
 
@@ -56,8 +56,7 @@ impl Tame {
         let loaded = rows.loaded.get::<f32>(axis.input * LANES);
         let reduced = rows.reduced.get::<f32>(vertical.kernel.min(vertical.input) * length);
         let covered = at.rows();
-        let held = if at.follows { rows.held.end } else { 0 };
-        for row in covered.start.max(held)..covered.end {
+        for row in covered.start.max(rows.held.end)..covered.end {
             let slot = slot(&at, row);
             // SAFETY: the caller has found AVX-512.
             (rows.marks[slot], rows.signs[slot]) = unsafe { widen(self.flush, at.row(row)?, loaded) };
@@ -152,10 +151,19 @@ fn reduce(axis: &Axis, padding: &[f32; KERNEL_MAX], loaded: &[f32], row: &mut [f
     }
 }
 
+/// A sum's average, limited to fp16.
+#[inline]
+#[target_feature(enable = "avx512f,avx512dq")]
+pub(super) fn scale(sum: __m512, factors: [__m512; 2]) -> __m256i {
+    let result = round(_mm512_mul_ps(round(_mm512_mul_ps(sum, factors[0])), factors[1]));
+    // The smaller magnitude with the first one's sign.
+    let result = _mm512_range_ps::<0b0010>(result, _mm512_set1_ps(65504.0));
+    _mm512_cvtps_ph::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(result)
+}
+
 /// Ends the windows of an output line; the answer is the lanes in which a sum was zero.
 #[target_feature(enable = "avx512f,avx512dq")]
 fn finish(rows: &[&[f32]], lines: f32, factors: [f32; 2], line: &mut [u8]) -> u16 {
-    let largest = _mm512_set1_ps(65504.0);
     let factors = [_mm512_set1_ps(factors[0]), _mm512_set1_ps(factors[1])];
     let Some((first, rest)) = rows.split_first() else { return 0 };
     let mut zeros = 0;
@@ -168,12 +176,8 @@ fn finish(rows: &[&[f32]], lines: f32, factors: [f32; 2], line: &mut [u8]) -> u1
             sum = add(sum, _mm512_set1_ps(lines));
         }
         zeros |= _mm512_cmp_ps_mask::<_CMP_EQ_OQ>(sum, _mm512_setzero_ps());
-        let result = round(_mm512_mul_ps(round(_mm512_mul_ps(sum, factors[0])), factors[1]));
-        // The smaller magnitude with the first one's sign.
-        let result = _mm512_range_ps::<0b0010>(result, largest);
-        let result = _mm512_cvtps_ph::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(result);
         // SAFETY: 32 bytes.
-        unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), result) };
+        unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), scale(sum, factors)) };
     }
     zeros
 }

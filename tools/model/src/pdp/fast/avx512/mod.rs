@@ -5,4 +5,5 @@
 #![allow(clippy::cast_ptr_alignment)]
 
 pub(super) mod half;
+pub(super) mod native;
 pub(super) mod sums;

@@ -57,7 +57,7 @@ pub(in super::super) fn make<M: Average>(
     let axis = &at.task.part.axis;
     let columns = rows.sums.get::<i32>(axis.input * COLUMN);
     let covered = at.rows();
-    if !at.follows || covered.start >= rows.held.end {
+    if covered.start >= rows.held.end {
         columns.fill(0);
         rows.held = covered.start..covered.start;
     }
