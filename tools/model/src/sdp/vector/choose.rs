@@ -12,9 +12,12 @@ use super::fused::Fused;
 use super::fused_float::FusedFloat;
 use super::load::Data;
 use super::lookup::Joint;
+#[cfg(target_arch = "x86_64")]
 use super::places::halves_out;
 use super::plan::{Feed, Plan, Prepare};
-use super::process::{self, Instructions, Job, Packing, Short};
+#[cfg(target_arch = "x86_64")]
+use super::process::Instructions;
+use super::process::{self, Job, Packing, Short};
 use super::table::{self, Answers};
 use super::walk::Walk;
 use super::{Scratch, Slot, CHUNK, SLOTS};

@@ -33,6 +33,7 @@ pub(super) struct FusedFloat {
     pub(super) relus: [bool; 2],
     pub(super) flush: bool,
     /// Slots whose operands differ from element to element; others repeat after an atom or sooner.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // the loop that asks is AVX-512's
     pub(super) each: [bool; SLOTS],
     /// Slots whose operands are taken as they lie in memory, one fp16 an element.
     pub(super) direct: [bool; SLOTS],

@@ -13,6 +13,7 @@ use super::super::process::Operands;
 use super::super::Slot;
 use super::convert::{Convert, Converter, HIGH, LIMIT, SHORT};
 use super::operand::{load_bytes, widen, Operand};
+use super::scaled::Scaled;
 
 /// Elements of a step.
 const STEP: usize = 64;
@@ -118,6 +119,11 @@ impl Steps<'_> {
     fn by_width<T: Sample, const CONVERT: u8, const POSITIVE: bool>(&self, data: &[T], into: &mut [u8]) {
         let Self { fused, first, second, .. } = *self;
         let is_alone = matches!(second, Operand::None);
+        if let (MulWidth::Narrow, Some(data)) = (fused.mul_width, T::bytes(data)) {
+            if let Some(scaled) = Scaled::new(fused, first, second, self.factor) {
+                return scaled.run::<CONVERT, POSITIVE>(self.with, data, into);
+            }
+        }
         // After the first sum 16 bits must hold what a second one is added to.
         if fused.mul.is_some() || fused.saturating || !is_alone && !matches!(first, Operand::Bytes(_)) {
             return self.by_multiplier::<T, CONVERT, POSITIVE>(data, into);

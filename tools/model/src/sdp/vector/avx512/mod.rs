@@ -9,6 +9,7 @@ pub(super) mod float;
 pub(super) mod int8;
 mod lookup;
 mod operand;
+mod scaled;
 
 pub(super) use convert::Convert;
 pub(super) use lookup::Tail;

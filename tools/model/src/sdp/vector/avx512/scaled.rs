@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Batch normalisation of int8: data plus and times operands that are the same for each atom.
+//!
+//! `(data + addend) * factor` is `data * factor + addend * factor`, whose second term is computed once and whose first
+//! one is one multiplication of 16 bits. The rounded shift leaves values that may be limited to 16 bits, where ReLU and
+//! converter follow.
+
+use std::arch::x86_64::*;
+
+use super::super::fused::Fused;
+use super::convert::{Convert, Converter};
+use super::int8::store;
+use super::operand::{load_bytes, Operand, PERIOD};
+
+/// Elements of a step.
+const STEP: usize = 64;
+
+/// The operands of an atom, half of them a vector.
+#[derive(Clone, Copy)]
+pub(super) struct Scaled {
+    /// In the lower halves of the lanes; the upper ones, where data have copies of their signs, are zero.
+    factors: [__m512i; 2],
+    /// What each factor's addend comes to.
+    products: [__m512i; 2],
+    half: __m512i,
+    shift: u32,
+    floor: i32,
+}
+
+impl Scaled {
+    /// The operation's, whose products the plan has found to fit 32 bits, if it is one.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
+    pub(super) fn new(fused: &Fused, first: Operand, second: Operand, factor: Operand) -> Option<Self> {
+        let repeats = matches!(first, Operand::None) || first.repeated().is_some();
+        if fused.saturating || !matches!(second, Operand::None) || factor.repeated().is_none() || !repeats {
+            return None;
+        }
+        let (low, high) = (factor.load(0), factor.load(PERIOD / 2));
+        // In lanes that no element of the data has, anything may stand.
+        if beyond_short(low) | beyond_short(high) != 0 {
+            return None;
+        }
+        let mask = _mm512_set1_epi32(0xffff);
+        let round = fused.mul_round;
+        Some(Self {
+            factors: [_mm512_and_si512(low, mask), _mm512_and_si512(high, mask)],
+            products: [_mm512_mullo_epi32(first.load(0), low), _mm512_mullo_epi32(first.load(PERIOD / 2), high)],
+            half: _mm512_set1_epi32(round.half as i32),
+            shift: round.shift,
+            floor: fused.first_floor,
+        })
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    pub(super) fn run<const CONVERT: u8, const POSITIVE: bool>(self, with: Convert, data: &[u8], into: &mut [u8]) {
+        // What is rounded up where it is negative is not seen behind ReLU.
+        if self.floor >= 0 {
+            self.all::<CONVERT, POSITIVE, true>(with, data, into);
+        } else {
+            self.all::<CONVERT, POSITIVE, false>(with, data, into);
+        }
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
+    fn all<const CONVERT: u8, const POSITIVE: bool, const RELU: bool>(
+        self,
+        with: Convert,
+        data: &[u8],
+        into: &mut [u8],
+    ) {
+        let converter = Converter::<CONVERT, POSITIVE>::new(with);
+        let Self { factors, mut products, half, .. } = self;
+        if RELU {
+            products = [_mm512_add_epi32(products[0], half), _mm512_add_epi32(products[1], half)];
+        }
+        let shift = _mm512_set1_epi32(self.shift as i32);
+        // Without a shift nothing is rounded.
+        let sign = _mm512_set1_epi32(if self.shift == 0 { 0 } else { -1 });
+        let floor = _mm512_set1_epi16(self.floor.max(i16::MIN.into()) as i16);
+        // Packed twice, four values of each of the four vectors follow one another in turn.
+        let order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
+        for (data, into) in data.chunks(STEP).zip(into.chunks_mut(STEP)) {
+            let mut values = [_mm512_setzero_si512(); 4];
+            for (from, result) in [0, 16, 32, 48].into_iter().zip(&mut values) {
+                let which = from / 16 % 2;
+                let given = _mm512_cvtepi8_epi32(load_bytes(&data[from.min(data.len())..]));
+                // The upper halves of the factors' lanes are cleared: there the data have copies of their signs.
+                let mut product = _mm512_add_epi32(_mm512_madd_epi16(given, factors[which]), products[which]);
+                if !RELU {
+                    let below = _mm512_and_si512(_mm512_srai_epi32::<31>(product), sign);
+                    product = _mm512_add_epi32(_mm512_add_epi32(product, half), below);
+                }
+                *result = _mm512_srav_epi32(product, shift);
+            }
+            let low = _mm512_max_epi16(_mm512_packs_epi32(values[0], values[1]), floor);
+            let high = _mm512_max_epi16(_mm512_packs_epi32(values[2], values[3]), floor);
+            let packed = _mm512_packs_epi16(converter.short(low), converter.short(high));
+            store(into, _mm512_permutexvar_epi32(order, packed));
+        }
+    }
+}
+
+/// Which values have more than 16 bits.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn beyond_short(values: __m512i) -> __mmask16 {
+    let copies = _mm512_srai_epi32::<16>(_mm512_slli_epi32::<16>(values));
+    _mm512_cmpneq_epi32_mask(copies, values)
+}
