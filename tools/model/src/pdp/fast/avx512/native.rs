@@ -137,7 +137,7 @@ fn signs(line: &[u8]) -> u16 {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 fn atom(line: &[u8], column: usize) -> __m256i {
-    let atom = &line[column * ATOM..][..ATOM];
+    let atom = &line.as_chunks::<ATOM>().0[column];
     // SAFETY: 32 bytes.
     unsafe { _mm256_loadu_si256(atom.as_ptr().cast()) }
 }
