@@ -12,6 +12,8 @@
 //! Source: register manual (SDP, SDP_RDMA), "In-memory data formats", and for widths and orders the hardware project's
 //! C-model (`cmod/sdp`, `cmod/hls/sdp`).
 
+#[cfg(test)]
+mod extremes;
 mod operation;
 mod read;
 pub mod reference;

@@ -363,7 +363,7 @@ fn bits(stream: &Stream) -> Vec<u32> {
 }
 
 /// Every instruction set that this machine has, and threads.
-fn settings() -> Vec<Settings> {
+pub(super) fn settings() -> Vec<Settings> {
     #[cfg(target_arch = "x86_64")]
     let all = [Instructions::Portable, Instructions::Avx2, Instructions::Avx512];
     #[cfg(not(target_arch = "x86_64"))]
@@ -595,7 +595,7 @@ fn threads_agree_with_one_thread_over_many_strips() {
 }
 
 /// An operation of nv_small that copies a packed cube of 8 channels.
-fn copy(width: u32, height: u32) -> (Registers, Registers) {
+pub(super) fn copy(width: u32, height: u32) -> (Registers, Registers) {
     let (mut rdma, mut sdp) = (Registers::reset(Block::SdpRdma), Registers::reset(Block::Sdp));
     let ram = RamType::Mcif as u32;
     set(
