@@ -11,6 +11,8 @@ use crate::testing::{set, Bytes};
 
 const BASE: u64 = 0x10_0000;
 const OPERANDS: usize = 0x8000;
+/// Bytes of the data.
+const DATA: usize = 0x900;
 
 /// X2 adds, multiplies, shifts and perhaps applies ReLU to every int8, with an addend and a factor for each channel.
 #[test]
@@ -20,7 +22,7 @@ fn batch_normalisation_is_the_reference_s_at_the_ends_of_its_ranges() {
     set(&mut rdma, &[(rdma_reg::D_NRDMA_CFG, 2 << 1 | 1 << 3 | 1 << 5), (rdma_reg::D_BN_BASE_ADDR_LOW, 0x10_8000)]);
     set(&mut sdp, &[(reg::D_DP_BN_ALU_CFG, 1), (reg::D_DST_BASE_ADDR_LOW, 0x10_4000)]);
     let mut bytes = vec![0; 0x1_0000];
-    for (index, byte) in bytes[..32 * 9 * 8].iter_mut().enumerate() {
+    for (index, byte) in bytes[..DATA].iter_mut().enumerate() {
         *byte = (index / 8) as u8;
     }
     for turn in 0..ENDS.len() {
