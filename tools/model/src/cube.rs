@@ -107,17 +107,6 @@ impl Placed {
         write(memory, self.unit, self.port, self.at(surface, y, x), self.cube.atoms().span(atoms))
     }
 
-    /// The bytes of `atoms` atoms of line `y` from column `x` on, to be written.
-    pub fn bytes_mut<'m>(
-        &self,
-        memory: &'m mut dyn Memory,
-        surface: usize,
-        [y, x]: [usize; 2],
-        atoms: usize,
-    ) -> Result<&'m mut [u8], Fault> {
-        write(memory, self.unit, self.port, self.at(surface, y, x), self.cube.atoms().span(atoms))
-    }
-
     fn at(&self, surface: usize, y: usize, x: usize) -> u64 {
         self.address.wrapping_add(self.cube.atom_offset(surface as u32, y as u32, x as u32))
     }

@@ -112,7 +112,7 @@ pub(super) fn merge(planes: &Planes, cube: &Placed, extent: &Extent, memory: &mu
             }
             for y in 0..count {
                 let (size, from) = ([lanes, extent.width], &lines[y * line..]);
-                let atoms = cube.bytes_mut(memory, surface, [first + y, 0], extent.width)?;
+                let atoms = cube.write_to(memory, surface, [first + y, 0], extent.width)?;
                 match extent.bytes {
                     1 => turn::<u8>(size, from, stride, atoms, atom),
                     _ => turn::<u16>(size, from, stride, atoms, atom),
