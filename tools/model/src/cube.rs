@@ -107,6 +107,20 @@ impl Placed {
         write(memory, self.unit, self.port, self.at(surface, y, x), self.cube.atoms().span(atoms))
     }
 
+    /// The bytes of each surface, to be written, where the cube has no gap and lies in memory.
+    pub(crate) fn surfaces_mut<'m>(&self, memory: &'m mut dyn Memory) -> Option<std::slice::ChunksMut<'m, u8>> {
+        let (span, stride) =
+            (usize::try_from(self.cube.span()).ok()?, usize::try_from(self.cube.surface_stride()).ok()?);
+        let all = self.cube.is_packed() && self.cube.surfaces() > 1;
+        all.then(|| memory.write(self.port, self.address, span)).flatten().map(|bytes| bytes.chunks_mut(stride))
+    }
+
+    /// Where line `y` of a surface's bytes has column `x`, and the bytes of so many atoms.
+    pub(crate) fn in_surface(&self, [y, x]: [usize; 2], atoms: usize) -> std::ops::Range<usize> {
+        let start = self.cube.atom_offset(0, y as u32, x as u32) as usize;
+        start..start + self.cube.atoms().span(atoms)
+    }
+
     fn at(&self, surface: usize, y: usize, x: usize) -> u64 {
         self.address.wrapping_add(self.cube.atom_offset(surface as u32, y as u32, x as u32))
     }

@@ -3,12 +3,15 @@
 //! A cube in strips: as many positions of a line as nearly fit the first cache. The memory of each is asked for while the one
 //! before is computed. Large cubes are shared out between threads.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 
 use super::super::{Counts, Operation};
 use super::rows::Rows;
 use crate::ahead::{claim_after, fetch_after};
 use crate::memory::{Memory, Stop};
+use crate::share::share;
 
 /// Elements from which a second thread pays.
 const PARALLEL: usize = if cfg!(test) { 1 << 10 } else { 1 << 17 };
@@ -108,17 +111,45 @@ pub(super) fn run<E: Engine>(
                     Ok(one)
                 })?;
         }
-        for (strip, results) in (first..last).zip(results.chunks_exact(bytes)) {
-            let (at, rows) = strips.at(strip);
-            let results = &results[..rows.count * rows.steps() * E::BYTES];
-            for surface in 0..operation.surfaces {
-                let into = operation.destination.write_to(memory, surface, at, rows.count)?;
+        write::<E>(operation, memory, &strips, first..last, results, threads)?;
+    }
+    Ok(counts)
+}
+
+/// Writes the results of strips; the surfaces of a cube without gaps by several threads.
+fn write<E: Engine>(
+    operation: &Operation,
+    memory: &mut dyn Memory,
+    strips: &Strips,
+    which: Range<usize>,
+    results: &[u8],
+    threads: usize,
+) -> Result<(), Stop> {
+    let bytes = strips.rows.count * strips.rows.steps() * E::BYTES;
+    let done = which.zip(results.chunks_exact(bytes)).map(|(strip, results)| {
+        let (at, rows) = strips.at(strip);
+        (at, rows, &results[..rows.count * rows.steps() * E::BYTES])
+    });
+    let destination = &operation.destination;
+    if let Some(surfaces) = (threads > 1).then(|| destination.surfaces_mut(memory)).flatten() {
+        let write = |(surface, bytes): (usize, &mut [u8])| {
+            for (at, rows, results) in done.clone() {
+                let into = &mut bytes[destination.in_surface(at, rows.count)];
                 claim_after(into);
                 rows.store(results, surface, into);
             }
+        };
+        share(threads, surfaces.enumerate(), || (), |(), surface| write(surface));
+        return Ok(());
+    }
+    for (at, rows, results) in done {
+        for surface in 0..operation.surfaces {
+            let into = destination.write_to(memory, surface, at, rows.count)?;
+            claim_after(into);
+            rows.store(results, surface, into);
         }
     }
-    Ok(counts)
+    Ok(())
 }
 
 /// Computes some strips into `results`.
@@ -128,7 +159,7 @@ fn part<E: Engine>(
     operation: &Operation,
     memory: &dyn Memory,
     strips: &Strips,
-    which: std::ops::Range<usize>,
+    which: Range<usize>,
     results: &mut [u8],
 ) -> Result<Counts, Stop> {
     let mut counts = Counts::default();
