@@ -8,6 +8,7 @@
 //! those that it chooses; with one that chooses nothing (`-- NOTHING`) all, without criterion's figures.
 
 mod shortest;
+mod table;
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -21,6 +22,7 @@ use nvdla_uapi::config::NV_FULL;
 use nvdla_uapi::reg::{sdp as reg, sdp_rdma as rdma_reg, Block, Register};
 
 use shortest::shortest;
+use table::Table;
 
 /// Width and height of a cube that the second-level cache holds, and of one that no cache holds.
 const SIZES: [(&str, u32); 2] = [("cache", 28), ("memory", 448)];
@@ -185,7 +187,7 @@ fn main() {
         SIZES.map(|(place, _)| format!("sdp/{place}/{}", operation.name).contains(&filter)).contains(&true)
     };
     let all = !operations(1).iter().any(is_chosen);
-    let mut rows = Vec::new();
+    let mut table = Table::default();
     for (place, size) in SIZES {
         let mut group = criterion.benchmark_group(format!("sdp/{place}"));
         for (row, operation) in operations(size).into_iter().filter(|operation| all || is_chosen(operation)).enumerate()
@@ -200,24 +202,9 @@ fn main() {
                 to[..half].copy_from_slice(black_box(&from[..half]));
             });
             let own = shortest(|| operation.run(&mut state, &mut memory));
-            let figures = (operation.bytes as f64 / own.as_secs_f64() / 1e9, plain.as_secs_f64() / own.as_secs_f64());
-            if rows.len() <= row {
-                rows.push((operation.name, Vec::new()));
-            }
-            rows[row].1.push(figures);
+            table.add(row, operation.name, operation.bytes, [own, plain]);
         }
         group.finish();
     }
-    print!("{:<26}", "operation");
-    for (place, _) in SIZES {
-        print!("{:>12}  of memcpy", format!("GB/s, {place}"));
-    }
-    println!();
-    for (name, figures) in rows {
-        print!("{name:<26}");
-        for (speed, ratio) in figures {
-            print!("{speed:>12.2}{ratio:>11.2}");
-        }
-        println!();
-    }
+    table.print(SIZES.map(|(place, _)| place));
 }

@@ -7,6 +7,7 @@
 //! as `memcpy`. That is for cubes in the second-level cache, and for cubes in memory, whose bandwidth bounds the copy.
 
 mod shortest;
+mod table;
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -21,6 +22,7 @@ use nvdla_uapi::config::NV_FULL;
 use nvdla_uapi::reg::{bdma as reg_bdma, cdp as reg_cdp, cdp_rdma, pdp as reg_pdp, pdp_rdma, rbk, Block, Register};
 
 use shortest::shortest;
+use table::Table;
 
 const ATOM: u32 = 32;
 /// A cube that the second-level cache holds, and one that no cache holds.
@@ -248,7 +250,7 @@ fn main() {
         .warm_up_time(Duration::from_millis(200))
         .measurement_time(Duration::from_millis(800))
         .configure_from_args();
-    let mut rows = Vec::new();
+    let mut table = Table::default();
     for (place, form) in FORMS {
         let mut memory = Bytes(vec![0; 3 * form.cube() as usize]);
         for (index, byte) in memory.0.iter_mut().enumerate() {
@@ -265,24 +267,9 @@ fn main() {
                 to[..half].copy_from_slice(black_box(&from[..half]));
             });
             let own = shortest(|| run(&mut memory));
-            let figures = (bytes as f64 / own.as_secs_f64() / 1e9, plain.as_secs_f64() / own.as_secs_f64());
-            if rows.len() <= row {
-                rows.push((name, Vec::new()));
-            }
-            rows[row].1.push(figures);
+            table.add(row, name, bytes, [own, plain]);
         }
         group.finish();
     }
-    print!("{:<26}", "operation");
-    for (place, _) in FORMS {
-        print!("{:>12}  of memcpy", format!("GB/s, {place}"));
-    }
-    println!();
-    for (name, figures) in rows {
-        print!("{name:<26}");
-        for (speed, ratio) in figures {
-            print!("{speed:>12.2}{ratio:>11.2}");
-        }
-        println!();
-    }
+    table.print(FORMS.map(|(place, _)| place));
 }
