@@ -2,12 +2,14 @@
 
 //! Feature cubes where the registers say that they lie.
 
+use std::ops::Range;
+
 use nvdla_uapi::config::Config;
 use nvdla_uapi::layout::feature::Cube;
 use nvdla_uapi::layout::Extents;
 use nvdla_uapi::reg::values::Precision;
 
-use crate::memory::{read, write, Fault, Memory, Port, Stop};
+use crate::memory::{read, write, Fault, Memory, Port, Span, Stop};
 use crate::share;
 
 /// Bytes that an operation may touch again and again at small strides.
@@ -107,17 +109,15 @@ impl Placed {
         write(memory, self.unit, self.port, self.at(surface, y, x), self.cube.atoms().span(atoms))
     }
 
-    /// The bytes of each surface, to be written, where the cube has no gap and lies in memory.
-    pub(crate) fn surfaces_mut<'m>(&self, memory: &'m mut dyn Memory) -> Option<std::slice::ChunksMut<'m, u8>> {
-        let (span, stride) =
-            (usize::try_from(self.cube.span()).ok()?, usize::try_from(self.cube.surface_stride()).ok()?);
-        let all = self.cube.is_packed() && self.cube.surfaces() > 1;
-        all.then(|| memory.write(self.port, self.address, span)).flatten().map(|bytes| bytes.chunks_mut(stride))
+    /// All of its bytes, where the cube has no gap.
+    pub(crate) fn all(&self) -> Option<Span> {
+        let length = usize::try_from(self.cube.span()).ok().filter(|_| self.cube.is_packed())?;
+        Some(Span { port: self.port, address: self.address, length })
     }
 
-    /// Where line `y` of a surface's bytes has column `x`, and the bytes of so many atoms.
-    pub(crate) fn in_surface(&self, [y, x]: [usize; 2], atoms: usize) -> std::ops::Range<usize> {
-        let start = self.cube.atom_offset(0, y as u32, x as u32) as usize;
+    /// Where `atoms` atoms of line `y` from column `x` on lie in [`Self::all`].
+    pub(crate) fn within(&self, surface: usize, [y, x]: [usize; 2], atoms: usize) -> Range<usize> {
+        let start = self.cube.atom_offset(surface as u32, y as u32, x as u32) as usize;
         start..start + self.cube.atoms().span(atoms)
     }
 

@@ -15,7 +15,7 @@ use nvdla_uapi::reg::{
 };
 
 use crate::device::Model;
-use crate::memory::{Memory, Port, Stop};
+use crate::memory::{apart, Memory, Port, Span, Stop};
 
 /// Bytes of each of the two memories.
 const MEMORY: usize = 1 << 16;
@@ -47,6 +47,17 @@ impl Memory for Small {
 
     fn write(&mut self, port: Port, address: u64, length: usize) -> Option<&mut [u8]> {
         self.bytes[port as usize].get_mut(Self::range(address, length)?)
+    }
+
+    fn both(&mut self, read: Span, write: Span) -> Option<(&[u8], &mut [u8])> {
+        let [from, to] = [read, write].map(|span| Self::range(span.address, span.length));
+        let [primary, secondary] = &mut self.bytes;
+        match (read.port, write.port) {
+            (Port::Primary, Port::Primary) => apart(primary, from?, to?),
+            (Port::Secondary, Port::Secondary) => apart(secondary, from?, to?),
+            (Port::Primary, Port::Secondary) => Some((primary.get(from?)?, secondary.get_mut(to?)?)),
+            (Port::Secondary, Port::Primary) => Some((secondary.get(from?)?, primary.get_mut(to?)?)),
+        }
     }
 }
 

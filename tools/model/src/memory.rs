@@ -3,6 +3,7 @@
 //! The memory that a device reads and writes, and what happens when it reaches outside.
 
 use std::fmt;
+use std::ops::Range;
 
 use nvdla_uapi::reg::values::RamType;
 use thiserror::Error;
@@ -44,6 +45,41 @@ pub trait Memory: Sync {
 
     /// The `length` bytes at `address`, to be written.
     fn write(&mut self, port: Port, address: u64, length: usize) -> Option<&mut [u8]>;
+
+    /// Bytes to read and others to write at the same time, so that threads need not keep what they have computed.
+    ///
+    /// `None` also where both share a byte, and where an implementation has no such thing: the unit then asks for one after
+    /// the other.
+    fn both(&mut self, read: Span, write: Span) -> Option<(&[u8], &mut [u8])> {
+        let _ = (read, write);
+        None
+    }
+}
+
+/// A range of a memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// The memory interface.
+    pub port: Port,
+    /// First byte.
+    pub address: u64,
+    /// Bytes.
+    pub length: usize,
+}
+
+/// Two ranges of the same bytes, the first to read and the second to write; `None` where one reaches outside or both
+/// share a byte.
+pub fn apart(bytes: &mut [u8], read: Range<usize>, write: Range<usize>) -> Option<(&[u8], &mut [u8])> {
+    let (read_length, write_length) = (read.end.checked_sub(read.start)?, write.end.checked_sub(write.start)?);
+    if read.end <= write.start {
+        let (before, after) = bytes.split_at_mut_checked(write.start)?;
+        Some((before.get(read)?, after.get_mut(..write_length)?))
+    } else if write.end <= read.start {
+        let (before, after) = bytes.split_at_mut_checked(read.start)?;
+        Some((after.get(..read_length)?, before.get_mut(write)?))
+    } else {
+        None
+    }
 }
 
 /// The direction of an access.
@@ -121,4 +157,19 @@ pub fn write<'m>(
         address,
         length: length as u64,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_ranges_of_the_same_bytes_share_none() {
+        let bytes = &mut [0, 1, 2, 3, 4, 5, 6, 7];
+        assert_eq!(apart(bytes, 1..3, 3..8), Some((&[1, 2][..], &mut [3, 4, 5, 6, 7][..])));
+        assert_eq!(apart(bytes, 5..8, 0..2), Some((&[5, 6, 7][..], &mut [0, 1][..])));
+        for (read, write) in [(1..4, 3..5), (3..5, 1..4), (0..8, 2..3), (2..3, 0..8), (0..2, 7..9), (8..9, 0..2)] {
+            assert_eq!(apart(bytes, read.clone(), write.clone()), None, "{read:?} and {write:?} of 8 bytes");
+        }
+    }
 }

@@ -5,6 +5,8 @@
 //! The thread that has the work begins it at once and takes its share: it neither waits for another to wake up nor
 //! sleeps while that one works, which takes longer than many an operation.
 
+use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::Mutex;
 
 /// Calls `each` for all pieces, by as many as `threads` threads; each thread has a `local` of its own.
@@ -33,6 +35,38 @@ pub(crate) fn share<T: Send, L>(
         }
         work();
     });
+}
+
+/// Bytes of which several threads write different parts.
+pub(crate) struct Parts<'p> {
+    start: *mut u8,
+    length: usize,
+    bytes: PhantomData<&'p mut [u8]>,
+}
+
+// SAFETY: it stands for a slice, which may be sent.
+unsafe impl Send for Parts<'_> {}
+// SAFETY: the parts that threads make of it do not overlap, as `Parts::part` demands.
+unsafe impl Sync for Parts<'_> {}
+
+impl<'p> Parts<'p> {
+    pub(crate) fn new(bytes: &'p mut [u8]) -> Self {
+        Self { start: bytes.as_mut_ptr(), length: bytes.len(), bytes: PhantomData }
+    }
+
+    /// A part.
+    ///
+    /// # Safety
+    /// As long as it lives there is no other with one of its bytes.
+    ///
+    /// # Panics
+    /// Where the range reaches past the end.
+    #[allow(clippy::mut_from_ref)] // what the caller promises
+    pub(crate) unsafe fn part(&self, range: Range<usize>) -> &mut [u8] {
+        assert!(range.start <= range.end && range.end <= self.length, "{range:?} of {} bytes", self.length);
+        // SAFETY: the range lies in the slice, which nobody else has, and the caller gives each byte away once.
+        unsafe { std::slice::from_raw_parts_mut(self.start.add(range.start), range.len()) }
+    }
 }
 
 /// Bytes of a copy that are worth another thread.

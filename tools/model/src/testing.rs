@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use nvdla_uapi::reg::Register;
 
-use crate::memory::{Memory, Port};
+use crate::memory::{apart, Memory, Port, Span};
 use crate::registers::Registers;
 
 /// Bytes of primary memory at an address; the secondary memory has none.
@@ -32,6 +32,11 @@ impl Memory for Bytes {
     fn write(&mut self, port: Port, address: u64, length: usize) -> Option<&mut [u8]> {
         let range = self.range(port, address, length)?;
         self.bytes.get_mut(range)
+    }
+
+    fn both(&mut self, read: Span, write: Span) -> Option<(&[u8], &mut [u8])> {
+        let [read, write] = [read, write].map(|span| self.range(span.port, span.address, span.length));
+        apart(&mut self.bytes, read?, write?)
     }
 }
 

@@ -10,7 +10,7 @@ use std::collections::btree_map::{BTreeMap, Entry};
 use std::io;
 
 use memmap2::{MmapMut, MmapOptions};
-use nvdla_model::memory::{Memory, Port};
+use nvdla_model::memory::{apart, Memory, Port, Span};
 
 /// log2 of a window's bytes.
 const WINDOW_BITS: u32 = 36;
@@ -54,6 +54,15 @@ impl Memory for TraceMemory {
         };
         window.get_mut(start..start + length)
     }
+
+    fn both(&mut self, read: Span, write: Span) -> Option<(&[u8], &mut [u8])> {
+        let (from, read_start) = locate(read.port, read.address, read.length)?;
+        let (to, write_start) = locate(write.port, write.address, write.length)?;
+        // One that does not exist yet is made by `write`.
+        (from == to).then_some(())?;
+        let (read, write) = (read_start..read_start + read.length, write_start..write_start + write.length);
+        apart(self.windows.get_mut(&to)?, read, write)
+    }
 }
 
 #[cfg(test)]
@@ -65,6 +74,12 @@ mod tests {
         let mut memory = TraceMemory::new().unwrap();
         assert_eq!(memory.read(Port::Primary, 0xff_8000_0000, 4), Some(&[0; 4][..]));
         memory.write(Port::Primary, 0xff_8000_0001, 2).unwrap().copy_from_slice(&[1, 2]);
+        let span = |port, address| Span { port, address, length: 2 };
+        let primary = |address| span(Port::Primary, address);
+        let both = memory.both(primary(0xff_8000_0001), primary(0xff_8000_0003));
+        assert_eq!(both, Some((&[1, 2][..], &mut [0, 0][..])));
+        assert_eq!(memory.both(primary(0xff_8000_0001), primary(0xff_8000_0002)), None);
+        assert_eq!(memory.both(span(Port::Secondary, 0xff_8000_0001), primary(0xff_8000_0003)), None);
         assert_eq!(memory.read(Port::Primary, 0xff_8000_0000, 4), Some(&[0, 1, 2, 0][..]));
         assert_eq!(memory.read(Port::Secondary, 0xff_8000_0000, 4), Some(&[0; 4][..]));
         assert_eq!(memory.read(Port::Primary, (1 << 36) - 1, 2), None);

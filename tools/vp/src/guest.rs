@@ -11,7 +11,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nvdla_model::memory::{Memory, Port};
+use nvdla_model::memory::{Memory, Port, Span};
 
 /// Where the guest's memory may be for the device: from 0 on, and, as an IOMMU gives addresses out, below the end of 48 bits.
 const WINDOWS: [Range<u64>; 2] = [0..WINDOW, (1 << 48) - WINDOW..1 << 48];
@@ -228,6 +228,19 @@ impl Memory for Guest {
         // SAFETY: As above, and `&mut self` keeps other accesses of this process out.
         Some(unsafe { std::slice::from_raw_parts_mut(start, length) })
     }
+
+    fn both(&mut self, read: Span, write: Span) -> Option<(&[u8], &mut [u8])> {
+        let ends = |span: Span| Some((span.address, span.address.checked_add(span.length as u64)?));
+        let ((read_start, read_end), (write_start, write_end)) = (ends(read)?, ends(write)?);
+        if read_start < write_end && write_start < read_end {
+            return None;
+        }
+        let (from, to) = (self.find(read.address, read.length, false)?, self.find(write.address, write.length, true)?);
+        // SAFETY: As above. Each address of the device has a place of its own in the room, so that the two share no byte.
+        Some(unsafe {
+            (std::slice::from_raw_parts(from, read.length), std::slice::from_raw_parts_mut(to, write.length))
+        })
+    }
 }
 
 #[cfg(test)]
@@ -291,12 +304,19 @@ mod tests {
         assert!(guest.read(Port::Primary, 0x1000, 0x4000).is_some());
         assert!(guest.read(Port::Primary, 0x1000, 0x4001).is_none());
         guest.write(Port::Primary, 0x3000, 4).unwrap().copy_from_slice(b"here");
+        let span = |address, length| Span { port: Port::Primary, address, length };
+        let (from, to) = guest.both(span(0x3000, 4), span(0x3004, 4)).unwrap();
+        to.copy_from_slice(from);
+        assert_eq!(guest.read(Port::Primary, 0x3000, 8), Some(&b"herehere"[..]));
+        assert!(guest.both(span(0x3000, 4), span(0x3003, 4)).is_none());
+        assert!(guest.both(span(0x3000, 4), span(0x4fff, 2)).is_none());
+        guest.write(Port::Primary, 0x3004, 4).unwrap().fill(0);
         assert_eq!(guest.find_page(b"here"), Some(0x3000));
         assert_eq!((guest.find_page(b"none"), guest.find_page(&[0; 4])), (None, None));
         guest.allowed = vec![(0x2000, 0x100)];
         assert!(guest.write(Port::Primary, 0x2000, 0x100).is_some());
         assert!(guest.write(Port::Primary, 0x20ff, 2).is_none());
         assert!(guest.read(Port::Primary, 0x1fff, 1).is_none());
-        assert_eq!(guest.outside.load(Ordering::Relaxed), 3);
+        assert_eq!(guest.outside.load(Ordering::Relaxed), 4);
     }
 }

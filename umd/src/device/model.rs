@@ -14,7 +14,7 @@ use memmap2::{Advice, MmapMut};
 use nvdla_engine::{Engine, Hardware, OutOfRange, Progress, Slot, Task, TaskMemory};
 use nvdla_model::{
     device::Model,
-    memory::{Memory, Port},
+    memory::{apart, Memory, Port, Span},
 };
 use nvdla_uapi::config::Config;
 
@@ -253,6 +253,16 @@ impl Memory for TaskView<'_> {
     fn write(&mut self, _port: Port, address: u64, length: usize) -> Option<&mut [u8]> {
         let (handle, range) = self.place(address, length)?;
         self.store.get_mut(handle)?.pages.get_mut(range)
+    }
+
+    fn both(&mut self, read: Span, write: Span) -> Option<(&[u8], &mut [u8])> {
+        let (from, read) = self.place(read.address, read.length)?;
+        let (to, write) = self.place(write.address, write.length)?;
+        if from == to {
+            return apart(&mut self.store.get_mut(from)?.pages, read, write);
+        }
+        let [from, to] = self.store.buffers.get_disjoint_mut([from.0 as usize, to.0 as usize]).ok()?;
+        Some((from.as_ref()?.pages.get(read)?, to.as_mut()?.pages.get_mut(write)?))
     }
 }
 

@@ -25,13 +25,13 @@ impl Table {
     pub(crate) fn print(&self, places: impl IntoIterator<Item = &'static str>) {
         print!("{:<26}", "operation");
         for place in places {
-            print!("{:>12}  of memcpy", format!("GB/s, {place}"));
+            print!("{:>13}{:>11}", format!("GB/s, {place}"), "of memcpy");
         }
         println!();
         for (name, figures) in &self.0 {
             print!("{name:<26}");
             for (speed, ratio) in figures {
-                print!("{speed:>12.2}{ratio:>11.2}");
+                print!("{speed:>13.2}{ratio:>11.2}");
             }
             println!();
         }

@@ -42,6 +42,9 @@ struct Case {
     config: &'static Config,
     precision: Precision,
     size: (usize, usize, usize),
+    /// Atoms that lie between lines, and between surfaces.
+    gaps: [usize; 2],
+    in_place: bool,
     window: NormalizationLength,
     bypass: u32,
     flush: bool,
@@ -70,6 +73,7 @@ fn case() -> impl Strategy<Value = Case> {
     let shape = (
         formats,
         (1usize..4, 1usize..12, 1usize..70),
+        (prop_oneof![Just([0, 0]), [0usize..3, 0usize..3]], prop::bool::weighted(0.2)),
         prop::sample::select(NormalizationLength::ALL),
         0u32..4,
         any::<bool>(),
@@ -103,12 +107,14 @@ fn case() -> impl Strategy<Value = Case> {
         ],
     );
     (shape, table, converters).prop_map(|(shape, table, (input, output))| {
-        let ((config, precision), size, window, bypass, flush, seed, mask) = shape;
+        let ((config, precision), size, (gaps, in_place), window, bypass, flush, seed, mask) = shape;
         let (function, priorities, info, limits, slopes, entries) = table;
         Case {
             config,
             precision,
             size,
+            gaps,
+            in_place,
             window,
             bypass,
             flush,
@@ -130,8 +136,10 @@ fn program(case: &Case) -> (State, Registers, Registers, Bytes) {
     let (width, height, channels) = case.size;
     let atom = case.config.memory_atomic as usize;
     let bytes = if case.precision == Precision::Int8 { 1 } else { 2 };
-    let size = (channels * bytes).div_ceil(atom) * height * width * atom;
-    let (line, surface) = ((width * atom) as u32, (height * width * atom) as u32);
+    let line = (width + case.gaps[0]) * atom;
+    let surface = height * line + case.gaps[1] * atom;
+    let size = (channels * bytes).div_ceil(atom) * surface;
+    let (line, surface) = (line as u32, surface as u32);
     let ram = RamType::Mcif as u32;
     let mut rdma = Registers::reset(Block::CdpRdma);
     set(
@@ -168,7 +176,7 @@ fn program(case: &Case) -> (State, Registers, Registers, Bytes) {
             masked(cdp::S_LUT_LO_SLOPE_SCALE, case.slopes[2]),
             masked(cdp::S_LUT_LO_SLOPE_SHIFT, case.slopes[3]),
             masked(cdp::D_FUNC_BYPASS, case.bypass),
-            (cdp::D_DST_BASE_ADDR_LOW, BASE as u32 + size as u32),
+            (cdp::D_DST_BASE_ADDR_LOW, BASE as u32 + if case.in_place { 0 } else { size as u32 }),
             (cdp::D_DST_LINE_STRIDE, line),
             (cdp::D_DST_SURFACE_STRIDE, surface),
             (cdp::D_DST_DMA_CFG, ram),

@@ -4,6 +4,7 @@
 //! before is computed. Large cubes are shared out between threads.
 
 use std::ops::Range;
+use std::sync::Mutex;
 
 use rayon::prelude::*;
 
@@ -11,7 +12,7 @@ use super::super::{Counts, Operation};
 use super::rows::Rows;
 use crate::ahead::{claim_after, fetch_after};
 use crate::memory::{Memory, Stop};
-use crate::share::share;
+use crate::share::{share, Parts};
 
 /// Elements from which a second thread pays.
 const PARALLEL: usize = if cfg!(test) { 1 << 10 } else { 1 << 17 };
@@ -20,6 +21,9 @@ const STRIP: usize = 8192;
 /// Strips that a thread takes in a round, whose results wait for those of the strips before. Waking threads takes as long
 /// as many strips.
 const ROUND: usize = if cfg!(test) { 4 } else { 128 };
+
+/// Strips that a thread takes at a time where it writes them itself.
+const RUN: usize = if cfg!(test) { 2 } else { 16 };
 
 /// Computes strips.
 pub(super) trait Engine: Sync {
@@ -77,8 +81,6 @@ pub(super) fn run<E: Engine>(
     let strips = Strips::new(operation, E::BYTES);
     let elements = operation.elements * operation.width * operation.height;
     let threads = if elements < PARALLEL { 1 } else { rayon::current_num_threads().min(strips.count) };
-    let bytes = strips.rows.count * strips.rows.steps() * E::BYTES;
-    let each = if threads == 1 { 1 } else { ROUND.min(strips.count.div_ceil(threads)) };
     let Rooms { each: rooms, results } = rooms;
     if rooms.len() < threads {
         rooms.resize_with(threads, Default::default);
@@ -87,91 +89,128 @@ pub(super) fn run<E: Engine>(
     for room in &mut *rooms {
         engine.prepare(room, strips.rows);
     }
-    if results.len() < bytes * each * threads {
-        results.resize(bytes * each * threads, 0);
+    let work = Work { engine, operation, strips: &strips, bytes: strips.rows.count * strips.rows.steps() * E::BYTES };
+    let both = operation.source.all().zip(operation.destination.all());
+    if let Some((from, to)) = both.and_then(|(from, to)| memory.both(from, to)) {
+        return Ok(work.direct(rooms, results, from, to));
     }
-    let results = &mut results[..bytes * each * threads];
-    let mut counts = Counts::default();
-    for first in (0..strips.count).step_by(each * threads) {
-        let last = strips.count.min(first + each * threads);
-        if let [room] = &mut rooms[..] {
-            counts += part(engine, room, operation, memory, &strips, first..last, results)?;
-        } else {
-            let shared: &dyn Memory = memory;
-            counts += results
-                .par_chunks_mut(bytes * each)
-                .zip(rooms.par_iter_mut())
-                .enumerate()
-                .map(|(number, (results, room))| {
-                    let first = first + number * each;
-                    part(engine, room, operation, shared, &strips, first..last.min(first + each), results)
-                })
-                .try_reduce(Counts::default, |mut one, other| {
-                    one += other;
-                    Ok(one)
-                })?;
-        }
-        write::<E>(operation, memory, &strips, first..last, results, threads)?;
-    }
-    Ok(counts)
+    work.rounds(rooms, results, memory)
 }
 
-/// Writes the results of strips; the surfaces of a cube without gaps by several threads.
-fn write<E: Engine>(
-    operation: &Operation,
-    memory: &mut dyn Memory,
-    strips: &Strips,
-    which: Range<usize>,
-    results: &[u8],
-    threads: usize,
-) -> Result<(), Stop> {
-    let bytes = strips.rows.count * strips.rows.steps() * E::BYTES;
-    let done = which.zip(results.chunks_exact(bytes)).map(|(strip, results)| {
-        let (at, rows) = strips.at(strip);
-        (at, rows, &results[..rows.count * rows.steps() * E::BYTES])
-    });
-    let destination = &operation.destination;
-    if let Some(surfaces) = (threads > 1).then(|| destination.surfaces_mut(memory)).flatten() {
-        let write = |(surface, bytes): (usize, &mut [u8])| {
-            for (at, rows, results) in done.clone() {
-                let into = &mut bytes[destination.in_surface(at, rows.count)];
+/// An operation's strips.
+struct Work<'w, E> {
+    engine: &'w E,
+    operation: &'w Operation,
+    strips: &'w Strips,
+    /// Bytes of a strip's results.
+    bytes: usize,
+}
+
+impl<E: Engine> Work<'_, E> {
+    /// From the source's bytes to the destination's; each thread writes what it has computed.
+    fn direct(&self, rooms: &mut [E::Room], results: &mut Vec<u8>, from: &[u8], to: &mut [u8]) -> Counts {
+        let Self { operation, strips, bytes, .. } = *self;
+        let threads = rooms.len();
+        results.resize(results.len().max(bytes * threads), 0);
+        let places = Mutex::new(rooms.iter_mut().zip(results.chunks_exact_mut(bytes)));
+        let counts = Mutex::new(Counts::default());
+        let to = Parts::new(to);
+        let run = RUN.min(strips.count.div_ceil(threads));
+        share(
+            threads,
+            (0..strips.count).step_by(run),
+            || places.lock().ok().and_then(|mut places| places.next()),
+            |place, first| {
+                // There are as many places as threads.
+                let Some((room, results)) = place else { return };
+                let mut own = Counts::default();
+                for strip in first..strips.count.min(first + run) {
+                    let (at, rows) = strips.at(strip);
+                    let results = &mut results[..rows.count * rows.steps() * E::BYTES];
+                    for surface in 0..operation.surfaces {
+                        let atoms = &from[operation.source.within(surface, at, rows.count)];
+                        self.engine.load(room, rows, surface, atoms);
+                        fetch_after(atoms);
+                    }
+                    own += self.engine.normalise(room, rows, results);
+                    for surface in 0..operation.surfaces {
+                        // SAFETY: no other strip has these atoms, and atoms of a cube without gaps do not overlap.
+                        let into = unsafe { to.part(operation.destination.within(surface, at, rows.count)) };
+                        claim_after(into);
+                        rows.store(results, surface, into);
+                    }
+                }
+                if let Ok(mut counts) = counts.lock() {
+                    *counts += own;
+                }
+            },
+        );
+        counts.into_inner().unwrap_or_default()
+    }
+
+    /// As many strips as there is room for results, then the writing of them.
+    fn rounds(&self, rooms: &mut [E::Room], results: &mut Vec<u8>, memory: &mut dyn Memory) -> Result<Counts, Stop> {
+        let (count, bytes, threads) = (self.strips.count, self.bytes, rooms.len());
+        let each = if threads == 1 { 1 } else { ROUND.min(count.div_ceil(threads)) };
+        results.resize(results.len().max(bytes * each * threads), 0);
+        let results = &mut results[..bytes * each * threads];
+        let mut counts = Counts::default();
+        for first in (0..count).step_by(each * threads) {
+            let last = count.min(first + each * threads);
+            if let [room] = rooms {
+                counts += self.part(room, memory, first..last, results)?;
+            } else {
+                let shared: &dyn Memory = memory;
+                counts += results
+                    .par_chunks_mut(bytes * each)
+                    .zip(rooms.par_iter_mut())
+                    .enumerate()
+                    .map(|(number, (results, room))| {
+                        let first = first + number * each;
+                        self.part(room, shared, first..last.min(first + each), results)
+                    })
+                    .try_reduce(Counts::default, |mut one, other| {
+                        one += other;
+                        Ok(one)
+                    })?;
+            }
+            self.write(memory, first..last, results)?;
+        }
+        Ok(counts)
+    }
+
+    /// Computes some strips into `results`.
+    fn part(
+        &self,
+        room: &mut E::Room,
+        memory: &dyn Memory,
+        which: Range<usize>,
+        results: &mut [u8],
+    ) -> Result<Counts, Stop> {
+        let mut counts = Counts::default();
+        for (strip, results) in which.zip(results.chunks_exact_mut(self.bytes)) {
+            let (at, rows) = self.strips.at(strip);
+            for surface in 0..self.operation.surfaces {
+                let atoms = self.operation.source.read(memory, surface, at, rows.count)?;
+                self.engine.load(room, rows, surface, atoms);
+                fetch_after(atoms);
+            }
+            counts += self.engine.normalise(room, rows, &mut results[..rows.count * rows.steps() * E::BYTES]);
+        }
+        Ok(counts)
+    }
+
+    /// Writes the results of strips.
+    fn write(&self, memory: &mut dyn Memory, which: Range<usize>, results: &[u8]) -> Result<(), Stop> {
+        for (strip, results) in which.zip(results.chunks_exact(self.bytes)) {
+            let (at, rows) = self.strips.at(strip);
+            let results = &results[..rows.count * rows.steps() * E::BYTES];
+            for surface in 0..self.operation.surfaces {
+                let into = self.operation.destination.write_to(memory, surface, at, rows.count)?;
                 claim_after(into);
                 rows.store(results, surface, into);
             }
-        };
-        share(threads, surfaces.enumerate(), || (), |(), surface| write(surface));
-        return Ok(());
-    }
-    for (at, rows, results) in done {
-        for surface in 0..operation.surfaces {
-            let into = destination.write_to(memory, surface, at, rows.count)?;
-            claim_after(into);
-            rows.store(results, surface, into);
         }
+        Ok(())
     }
-    Ok(())
-}
-
-/// Computes some strips into `results`.
-fn part<E: Engine>(
-    engine: &E,
-    room: &mut E::Room,
-    operation: &Operation,
-    memory: &dyn Memory,
-    strips: &Strips,
-    which: Range<usize>,
-    results: &mut [u8],
-) -> Result<Counts, Stop> {
-    let mut counts = Counts::default();
-    let bytes = strips.rows.count * strips.rows.steps() * E::BYTES;
-    for (strip, results) in which.zip(results.chunks_exact_mut(bytes)) {
-        let (at, rows) = strips.at(strip);
-        for surface in 0..operation.surfaces {
-            let atoms = operation.source.read(memory, surface, at, rows.count)?;
-            engine.load(room, rows, surface, atoms);
-            fetch_after(atoms);
-        }
-        counts += engine.normalise(room, rows, &mut results[..rows.count * rows.steps() * E::BYTES]);
-    }
-    Ok(counts)
 }
