@@ -6,6 +6,7 @@
 //! between hardware configurations is the data of [`nvdla_uapi::config`].
 
 mod ahead;
+pub mod awake;
 pub mod bdma;
 pub mod cdp;
 pub mod cfgrom;

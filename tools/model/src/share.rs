@@ -9,6 +9,8 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Mutex;
 
+use crate::awake;
+
 /// Calls `each` for all pieces, by as many as `threads` threads; each thread has a `local` of its own.
 pub(crate) fn share<T: Send, L>(
     threads: usize,
@@ -29,6 +31,7 @@ pub(crate) fn share<T: Send, L>(
     if threads < 2 {
         return work();
     }
+    awake::call();
     rayon::in_place_scope(|scope| {
         for _ in 1..threads {
             scope.spawn(|_| work());
@@ -81,6 +84,7 @@ pub(crate) fn copy(from: &[u8], to: &mut [u8]) {
     if from.len() < 2 * COPY || rayon::current_num_threads() < 2 {
         return to.copy_from_slice(from);
     }
+    awake::call();
     let half = from.len() / 2;
     let ((first, second), (to_first, to_second)) = (from.split_at(half), to.split_at_mut(half));
     rayon::join(|| copy(first, to_first), || copy(second, to_second));

@@ -13,6 +13,7 @@ use std::{
 use memmap2::{Advice, MmapMut};
 use nvdla_engine::{Engine, Hardware, OutOfRange, Progress, Slot, Task, TaskMemory};
 use nvdla_model::{
+    awake::Awake,
     device::Model,
     memory::{apart, Memory, Port, Span},
 };
@@ -338,6 +339,7 @@ impl Device for ModelDevice {
         if let Err(submission) = self.engine.submit(&mut Window(&mut self.model), task, now(), deadline) {
             return Err(Error::NotTaken(submission.error));
         }
+        let _awake = Awake::new();
         let mut completed = 0;
         loop {
             let ran = !self.mute && self.model.run(&mut TaskView { store: &mut self.store, reach: &reach });

@@ -14,6 +14,7 @@ use super::parts::{self, Part};
 use super::shape::{self, Run, Shape};
 use super::sink::{Place, Sink};
 use super::{Kernel, Tile, PARALLEL_MACS};
+use crate::awake;
 
 /// Sums of a surface that a sink takes at a time.
 const CHUNK: usize = 1024;
@@ -53,7 +54,7 @@ pub(super) fn run<K: Kernel<N>, const N: usize, S: Sink>(
     let InputRoom { data, runs } = input_room;
     let shape = Shape::new(operation, K::GROUP, std::mem::take(runs));
     let macs = out.len() * shape.depth();
-    let threads = if macs < PARALLEL_MACS { 1 } else { rayon::current_num_threads() };
+    let threads = if macs < PARALLEL_MACS { 1 } else { awake::threads() };
     let data = data.get::<K::Data>(shape.elements(operation));
     shape::copy(operation, &shape, input, data, threads);
     let data = &*data;

@@ -5,6 +5,7 @@
 use std::cell::Cell;
 
 use super::{At, Lines, Rooms, Task};
+use crate::awake;
 use crate::conv::fast::aligned::Aligned;
 use crate::memory::{Memory, Stop};
 use crate::pdp::Emit;
@@ -40,6 +41,9 @@ impl Job<'_, '_> {
         // Taken, not borrowed: while this thread waits for others it may pool for another device.
         let mut room = RESULTS.take();
         let bytes = room.get::<u8>(round * line);
+        if !alone {
+            awake::call();
+        }
         let result = if alone { self.alone(lines, bytes) } else { self.together(lines, threads, bytes) };
         RESULTS.set(room);
         result

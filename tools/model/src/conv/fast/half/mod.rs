@@ -20,6 +20,7 @@ use super::super::operation::{Mode, Operation};
 use super::super::reference::Walk;
 use super::parts::{self, Part};
 use super::{Isa, Scratch, PARALLEL_MACS};
+use crate::awake;
 use crate::stream::{Samples, Stream};
 use crate::turn::turn;
 
@@ -237,7 +238,7 @@ pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input
     copy(operation, [shape.line, shape.lines, shape.channels], input, data, Datum::new);
     let mut samples = scratch.floats(operation.sums());
     let macs = samples.len() * operation.kernel_bytes() / 2;
-    let threads = if macs * 16 < PARALLEL_MACS { 1 } else { rayon::current_num_threads() };
+    let threads = if macs * 16 < PARALLEL_MACS { 1 } else { awake::threads() };
     let output = operation.output;
     let feature = operation.placement.mode != Mode::Pixel;
     if feature {
