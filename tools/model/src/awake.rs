@@ -96,7 +96,7 @@ fn watch(over: &AtomicBool) {
         idle = idle.wrapping_add(1);
         if idle == 1 {
             since = Instant::now();
-        } else if idle % LOOKS == 0 {
+        } else if idle.is_multiple_of(LOOKS) {
             if since.elapsed() < PATIENCE {
                 // What else wants to run on this processor goes first.
                 std::thread::yield_now();

@@ -54,6 +54,15 @@ pub trait Memory: Sync {
         let _ = (read, write);
         None
     }
+
+    /// A number that stands for the range's bytes: as long as it is the same for this range, so are they, and what a unit
+    /// made of them it need not make again. Memories that one device sees one after another count together.
+    ///
+    /// `None` where an implementation does not know of all that is written, by whomever.
+    fn version(&self, span: Span) -> Option<u64> {
+        let _ = span;
+        None
+    }
 }
 
 /// A range of a memory.

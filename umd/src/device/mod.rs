@@ -10,6 +10,9 @@ mod model;
 mod recognise;
 mod refusal;
 mod select;
+mod store;
+mod tasks;
+mod view;
 
 use std::{fmt, io, path::PathBuf, time::Duration};
 

@@ -16,7 +16,7 @@ use nvdla_uapi::reg::values::Precision;
 use super::half::{is_infinite, is_nan};
 use super::operation::{Mode, Operation, Placement};
 use super::pixel;
-use crate::memory::{self, Memory, Stop};
+use crate::memory::{self, Memory, Span, Stop};
 use crate::stream::Stream;
 
 /// What the convolution buffer holds between operations, and scratch memory that operations share.
@@ -80,6 +80,23 @@ pub struct Input<'m> {
     pub bytes: Cow<'m, [u8]>,
     /// Where each byte of the channels of an element (cube, line, column) lies.
     pub view: View,
+}
+
+/// CSC's weights, uncompressed.
+#[derive(Clone, Debug)]
+pub struct Weights<'m> {
+    /// All bytes.
+    pub bytes: Cow<'m, [u8]>,
+    /// [`Memory::version`] of the bytes, where they are memory's.
+    pub version: Option<u64>,
+}
+
+impl std::ops::Deref for Weights<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 impl State {
@@ -147,7 +164,8 @@ impl State {
     }
 
     /// The weights, uncompressed, in the order of the hardware's steps.
-    pub(super) fn weights<'m>(&mut self, operation: &Operation, memory: &'m dyn Memory) -> Result<Cow<'m, [u8]>, Stop> {
+    pub(super) fn weights<'m>(&mut self, operation: &Operation, memory: &'m dyn Memory) -> Result<Weights<'m>, Stop> {
+        let changed = |bytes| Weights { bytes: Cow::Owned(bytes), version: None };
         let placed = self.placement == Some(operation.placement);
         let [cdma, csc] = operation.weight_reuse;
         let fetches = !(placed && self.kept_weights[0] && cdma.reuse);
@@ -167,7 +185,7 @@ impl State {
                     format!("{needed} bytes of weights are to be reused, {} are there", weights.len()),
                 ));
             }
-            return Ok(Cow::Owned(weights));
+            return Ok(changed(weights));
         }
         let surface = &operation.weights;
         let stored = memory::read(memory, "CDMA", surface.port, surface.address, surface.bytes)?;
@@ -176,16 +194,17 @@ impl State {
             Precision::Int8 | Precision::Int16 => (0, 0),
         };
         let Some((address, bytes)) = surface.mask else {
-            return Ok(Cow::Borrowed(&stored[..needed]));
+            let span = Span { port: surface.port, address: surface.address, length: surface.bytes };
+            return Ok(Weights { bytes: Cow::Borrowed(&stored[..needed]), version: memory.version(span) });
         };
         let groups = operation.kernels.div_ceil(operation.atomic_k);
         memory::read(memory, "CDMA", surface.port, surface.sizes, groups * 4)?;
         let mask = memory::read(memory, "CDMA", surface.port, address, bytes)?;
-        decompress(mask, stored, needed / operation.element(), operation.element()).map(Cow::Owned)
+        decompress(mask, stored, needed / operation.element(), operation.element()).map(changed)
     }
 
     /// Keeps what the operation does not release.
-    pub(super) fn release(&mut self, operation: &Operation, input: Input<'_>, weights: Cow<'_, [u8]>) {
+    pub(super) fn release(&mut self, operation: &Operation, input: Input<'_>, weights: Weights<'_>) {
         self.placement = Some(operation.placement);
         self.kept_data = operation.data_reuse.map(|options| options.keep);
         self.kept_weights = operation.weight_reuse.map(|options| options.keep);
@@ -219,7 +238,7 @@ impl State {
                 slices
             }
         };
-        self.weights = if self.kept_weights[1] { weights.into_owned() } else { Vec::new() };
+        self.weights = if self.kept_weights[1] { weights.bytes.into_owned() } else { Vec::new() };
     }
 }
 

@@ -7,7 +7,7 @@ use nvdla_uapi::reg::values::{PixelFormat, Precision};
 use nvdla_uapi::reg::{cdma, csc, Block};
 use proptest::prelude::*;
 
-use super::cbuf::Input;
+use super::cbuf::{Input, Weights};
 use super::fast::half;
 use super::fast::sink::{Between, Bounds, Exact, Place};
 use super::operation::{Operation, Size};
@@ -159,8 +159,9 @@ fn compare_on(program: &Program, memory: &Surfaces) -> Result<(), TestCaseError>
             // A sum is a NaN only where a bound would be none.
             prop_assert!(!bounded || samples.iter().all(|sample| sample.is_finite()));
         }
-        // Twice: the second finds the first's leavings in its buffers.
-        for _ in 0..2 {
+        // Twice: the second finds the first's leavings in its buffers; and twice more, with packed weights that are kept.
+        for version in [None, None, Some(1), Some(1)] {
+            let weights = Weights { version, ..weights.clone() };
             let (got, got_limited) = fast::run(&mut scratch, isa, &operation, &input, &weights);
             let difference = bits(&expected).iter().zip(bits(&got)).position(|(&a, b)| a != b);
             prop_assert_eq!(difference, None, "{} {:?}", isa.name(), program);

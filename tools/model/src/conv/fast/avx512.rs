@@ -176,6 +176,9 @@ unsafe fn tile<const M: usize>(tile: Tile<'_, u8, i8, 32>) {
             for _ in 0..run.length / 4 {
                 let w0 = _mm512_loadu_si512(weights.cast());
                 let w1 = _mm512_loadu_si512(weights.cast::<__m512i>().add(1));
+                // The next panel's follow; what lies past the last is not read, only fetched.
+                _mm_prefetch::<_MM_HINT_T0>(weights.wrapping_add(AHEAD).cast());
+                _mm_prefetch::<_MM_HINT_T0>(weights.wrapping_add(AHEAD + 64).cast());
                 for (m, acc) in acc.iter_mut().enumerate() {
                     let four = _mm512_set1_epi32(at.add(m * step).cast::<i32>().read_unaligned());
                     acc[0] = _mm512_dpbusd_epi32(acc[0], four, w0);

@@ -6,28 +6,28 @@
 
 use std::cell::RefCell;
 
-use super::super::cbuf::Input;
+use super::super::cbuf::{Input, Weights};
 use super::super::operation::Operation;
 use super::super::reference::deliver;
 use super::aligned::Aligned;
-use super::parts::{self, Part};
+use super::kept::{Kept, Panels};
+use super::parts::{self, Part, PANELS};
 use super::shape::{self, Run, Shape};
 use super::sink::{Place, Sink};
-use super::{Kernel, Tile, PARALLEL_MACS};
+use super::{Isa, Kernel, Tile, PARALLEL_MACS};
 use crate::awake;
 
 /// Sums of a surface that a sink takes at a time.
 const CHUNK: usize = 1024;
 /// Most pixels of a tile.
 const TILE: usize = 14;
-/// Most panels that one surface has.
-const PANELS: usize = 2;
 
 /// Room for the copied input and the walk over it, kept from one operation to the next.
 #[derive(Debug, Default)]
 pub(super) struct InputRoom {
     data: Aligned,
     runs: Vec<Run>,
+    kept: Kept,
 }
 
 /// What a thread needs for a part.
@@ -45,24 +45,29 @@ thread_local! {
 /// Computes the sums and gives them to `sink`; `out` has an element for each of the operation's sums.
 pub(super) fn run<K: Kernel<N>, const N: usize, S: Sink>(
     input_room: &mut InputRoom,
+    isa: Isa,
     operation: &Operation,
     input: &Input<'_>,
-    weights: &[u8],
+    weights: &Weights<'_>,
     sink: &S,
     out: &mut [S::Out],
 ) {
-    let InputRoom { data, runs } = input_room;
+    let InputRoom { data, runs, kept } = input_room;
     let shape = Shape::new(operation, K::GROUP, std::mem::take(runs));
     let macs = out.len() * shape.depth();
     let threads = if macs < PARALLEL_MACS { 1 } else { awake::threads() };
     let data = data.get::<K::Data>(shape.elements(operation));
     shape::copy(operation, &shape, input, data, threads);
     let data = &*data;
+    // SAFETY: the caller chose an instruction set that the machine has.
+    let kept = unsafe { kept.panels::<K, N>(isa, operation, &shape, (weights, weights.version), threads) };
     // Joined lines can be cut anywhere.
     let joined = shape.height == 1;
     let (width, height) = if joined { (1, shape.width) } else { (shape.width, shape.height) };
     parts::each::<S::Out, N>(operation, width, height, out, threads, &|part| {
-        ROOM.with_borrow_mut(|room| Work { operation, shape: &shape, data, sink }.part::<K, N>(room, weights, part));
+        ROOM.with_borrow_mut(|room| {
+            Work { operation, shape: &shape, data, sink }.part::<K, N>(room, weights, kept, part);
+        });
     });
     *runs = shape.runs;
 }
@@ -80,20 +85,25 @@ impl<D, S: Sink> Work<'_, D, S> {
         &self,
         room: &mut Room,
         weights: &[u8],
+        kept: Option<Panels<'_, K::Weight, N>>,
         mut part: Part<'_, S::Out>,
     ) {
         let Self { operation, shape, .. } = *self;
         let lanes = operation.atomic_k;
         // Wide surfaces have the kernels of several panels.
-        let panels = (lanes / N).clamp(1, PANELS);
+        let panels = parts::panels_of_part::<N>(operation);
         let depth = shape.depth();
-        let packed = room.panel.get::<K::Weight>(depth * N * panels);
         let mut starts = [[0; N]; PANELS];
-        for (panel, (packed, start)) in packed.chunks_exact_mut(depth * N).zip(&mut starts).enumerate() {
-            // SAFETY: `run` chose an instruction set that the machine has.
-            unsafe { K::pack(operation, shape, weights, part.kernel + panel * N, packed, start) };
-        }
-        let packed = &*packed;
+        let packed = if let Some(kept) = kept {
+            kept.from(part.kernel / parts::panels::<N>(operation).1, panels)
+        } else {
+            let packed = room.panel.get::<K::Weight>(depth * N * panels);
+            for (panel, (packed, start)) in packed.chunks_exact_mut(depth * N).zip(&mut starts).enumerate() {
+                // SAFETY: `run` chose an instruction set that the machine has.
+                unsafe { K::pack(operation, shape, weights, part.kernel + panel * N, packed, start) };
+            }
+            Panels { weights: &*packed, starts: &starts[..panels] }
+        };
         let (batch, kernel) = (part.batch, part.kernel);
         let place = |index: usize, first: usize| Place { batch, surface: kernel / lanes + index, first, index };
         for index in 0..part.surfaces().len() {
@@ -116,12 +126,12 @@ impl<D, S: Sink> Work<'_, D, S> {
                 let (x, end) = (edge(first_tile), edge(last_tile));
                 let strip = &mut strip[..(end - x) * N * panels];
                 for (panel, sums) in strip.chunks_exact_mut((end - x) * N).enumerate() {
-                    let packed = &packed[panel * depth * N..][..depth * N];
+                    let Panels { weights, starts } = packed.from(panel, 1);
                     let sums = sums.as_chunks_mut::<N>().0;
                     for tile in first_tile..last_tile {
                         let (at, end) = (edge(tile), edge(tile + 1));
                         let sums = &mut sums[at - x..end - x];
-                        self.tile::<K, N>(&self.data[from + at * shape.step_x..], packed, &starts[panel], sums);
+                        self.tile::<K, N>(&self.data[from + at * shape.step_x..], weights, &starts[0], sums);
                     }
                 }
                 if operation.clip_truncate != 0 {

@@ -8,7 +8,7 @@
 
 use nvdla_uapi::reg::values::Precision;
 
-use super::cbuf::Input;
+use super::cbuf::{Input, Weights};
 use super::operation::{Mode, Operation};
 use crate::stream::{Samples, Stream};
 
@@ -26,6 +26,7 @@ pub mod i8mm;
 #[cfg(target_arch = "aarch64")]
 pub mod interleave;
 pub mod isa;
+mod kept;
 #[cfg(target_arch = "aarch64")]
 pub mod neon;
 pub mod panel;
@@ -165,7 +166,13 @@ pub fn is_fast(operation: &Operation) -> bool {
 }
 
 /// The output cubes, and how many sums were limited to 32 bits.
-pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input<'_>, weights: &[u8]) -> (Stream, u32) {
+pub fn run(
+    scratch: &mut Scratch,
+    isa: Isa,
+    operation: &Operation,
+    input: &Input<'_>,
+    weights: &Weights<'_>,
+) -> (Stream, u32) {
     if half::is_fast(operation) {
         return (half::run(scratch, isa, operation, input, weights), 0);
     }
@@ -186,22 +193,22 @@ fn sums<S: Sink>(
     isa: Isa,
     operation: &Operation,
     input: &Input<'_>,
-    weights: &[u8],
+    weights: &Weights<'_>,
     sink: &S,
     out: &mut [S::Out],
 ) {
     match isa {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 => direct::run::<avx512::Avx512, 32, S>(room, operation, input, weights, sink, out),
+        Isa::Avx512 => direct::run::<avx512::Avx512, 32, S>(room, isa, operation, input, weights, sink, out),
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => direct::run::<avx2::Avx2, 16, S>(room, operation, input, weights, sink, out),
+        Isa::Avx2 => direct::run::<avx2::Avx2, 16, S>(room, isa, operation, input, weights, sink, out),
         #[cfg(target_arch = "aarch64")]
-        Isa::I8mm => direct::run::<i8mm::I8mm, 16, S>(room, operation, input, weights, sink, out),
+        Isa::I8mm => direct::run::<i8mm::I8mm, 16, S>(room, isa, operation, input, weights, sink, out),
         #[cfg(target_arch = "aarch64")]
-        Isa::Dotprod => direct::run::<dotprod::Dotprod, 16, S>(room, operation, input, weights, sink, out),
+        Isa::Dotprod => direct::run::<dotprod::Dotprod, 16, S>(room, isa, operation, input, weights, sink, out),
         #[cfg(target_arch = "aarch64")]
-        Isa::Neon => direct::run::<neon::Neon, 16, S>(room, operation, input, weights, sink, out),
-        _ => direct::run::<portable::Portable, 16, S>(room, operation, input, weights, sink, out),
+        Isa::Neon => direct::run::<neon::Neon, 16, S>(room, isa, operation, input, weights, sink, out),
+        _ => direct::run::<portable::Portable, 16, S>(room, isa, operation, input, weights, sink, out),
     }
 }
 
@@ -211,7 +218,7 @@ pub fn bytes<S: Sink<Out = u8>>(
     isa: Isa,
     operation: &Operation,
     input: &Input<'_>,
-    weights: &[u8],
+    weights: &Weights<'_>,
     sink: &S,
 ) {
     let Scratch { input: room, bytes, .. } = scratch;

@@ -10,7 +10,7 @@ use super::aligned::Plain;
 use super::shape::Shape;
 
 /// A weight of a panel, made from an int8.
-pub trait Weight: Plain + Default {
+pub trait Weight: Plain + Default + Send + Sync {
     /// The weight of an int8.
     fn of(byte: u8) -> Self;
 }

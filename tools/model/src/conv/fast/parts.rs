@@ -14,6 +14,8 @@ use super::super::operation::Operation;
 
 /// Most surfaces of a part: 64 kernels in atoms of 8.
 const SURFACES: usize = 8;
+/// Most panels of a part.
+pub const PANELS: usize = 2;
 /// Most surfaces of the panels whose lines are cut together.
 const TOGETHER: usize = 64;
 
@@ -140,6 +142,24 @@ impl Cut {
     }
 }
 
+/// Surfaces of a cube, those that one part covers, and parts of a cube that is not cut into lines.
+fn surfaces<const N: usize>(operation: &Operation) -> (usize, usize, usize) {
+    let lanes = operation.atomic_k;
+    let (surfaces, per_panel) = (operation.output.channels.div_ceil(lanes), (N / lanes).clamp(1, SURFACES));
+    (surfaces, per_panel, surfaces.div_ceil(per_panel))
+}
+
+/// Panels of `N` kernels that a part has: several where a surface has more kernels.
+pub fn panels_of_part<const N: usize>(operation: &Operation) -> usize {
+    (operation.atomic_k / N).clamp(1, PANELS)
+}
+
+/// Panels of all parts, and the kernels from the first of one to that of the next.
+pub fn panels<const N: usize>(operation: &Operation) -> (usize, usize) {
+    let ((_, per_part, parts), panels) = (surfaces::<N>(operation), panels_of_part::<N>(operation));
+    (parts * panels, per_part * operation.atomic_k / panels)
+}
+
 /// Gives the output to `compute` in parts of `N` kernels and, where `threads` are several, some lines. A surface has
 /// `height` lines of `width` elements of all lanes.
 pub fn each<T: Send, const N: usize>(
@@ -151,9 +171,7 @@ pub fn each<T: Send, const N: usize>(
     compute: &(impl Fn(Part<'_, T>) + Sync),
 ) {
     let Operation { input, batch, atomic_k: lanes, .. } = *operation;
-    let surfaces = operation.output.channels.div_ceil(lanes);
-    let per_panel = (N / lanes).clamp(1, SURFACES);
-    let panels = surfaces.div_ceil(per_panel);
+    let (surfaces, per_panel, panels) = surfaces::<N>(operation);
     let input = input.width * input.height * input.channels * operation.element();
     let by_lines = threads > 1
         && height >= threads

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Packed weights, kept from one run of a network to the next.
+//!
+//! A network's operations take the same weights each time it runs. Where memory says that they have not been written to
+//! ([`crate::memory::Memory::version`]), neither need they be packed again, which takes as long as many an operation's
+//! multiplications.
+
+use std::collections::HashMap;
+
+use super::super::operation::{Mapping, Operation, Size, WeightSurface};
+use super::aligned::Aligned;
+use super::panel::Weight;
+use super::shape::Shape;
+use super::{parts, Isa, Kernel};
+use crate::share;
+
+/// Bytes that are kept at most: all panels of the largest usual networks.
+const MOST: usize = 256 << 20;
+/// Operations after which what none of them has used makes room for others.
+const OLD: u64 = 4096;
+
+/// All that packed weights depend on.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Key {
+    version: u64,
+    surface: WeightSurface,
+    mapping: Mapping,
+    kernel: Size,
+    kernels: usize,
+    atomic_c: usize,
+    lanes: usize,
+    channels: usize,
+    taps: usize,
+    isa: Isa,
+}
+
+#[derive(Debug)]
+struct Entry {
+    key: Key,
+    panels: Aligned,
+    starts: Aligned,
+    bytes: usize,
+    used: u64,
+}
+
+/// The panels of operations, by their weights' address.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    entries: HashMap<u64, Entry>,
+    /// Bytes of all.
+    bytes: usize,
+    /// Operations so far.
+    clock: u64,
+}
+
+/// An operation's panels.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Panels<'k, W, const N: usize> {
+    /// One after another.
+    pub weights: &'k [W],
+    /// What each panel's sums begin at.
+    pub starts: &'k [[i32; N]],
+}
+
+impl Kept {
+    /// The operation's panels, packed by several threads if they are not there; `None` where they cannot be kept.
+    ///
+    /// # Safety
+    /// The machine has the instructions of `K`, which are those of `isa`.
+    pub(super) unsafe fn panels<K: Kernel<N>, const N: usize>(
+        &mut self,
+        isa: Isa,
+        operation: &Operation,
+        shape: &Shape,
+        (weights, version): (&[u8], Option<u64>),
+        threads: usize,
+    ) -> Option<Panels<'_, K::Weight, N>> {
+        let Operation { weights: surface, mapping, kernel, kernels, atomic_c, atomic_k: lanes, .. } = *operation;
+        let Shape { channels, taps, .. } = *shape;
+        let key = Key { version: version?, surface, mapping, kernel, kernels, atomic_c, lanes, channels, taps, isa };
+        let (count, step) = parts::panels::<N>(operation);
+        let length = shape.depth() * N;
+        let (weights_of, starts_of) = (count * length, count * N);
+        self.clock += 1;
+        let clock = self.clock;
+        if self.entries.get(&surface.address).is_none_or(|entry| entry.key != key) {
+            let bytes = weights_of * size_of::<K::Weight>() + starts_of * size_of::<i32>();
+            let (mut panels, mut starts) = self.room(surface.address, bytes)?;
+            let all = panels.get::<K::Weight>(weights_of).chunks_exact_mut(length);
+            let all = all.zip(starts.get::<i32>(starts_of).as_chunks_mut::<N>().0).enumerate();
+            let pack = |(number, (panel, start)): (usize, (&mut [K::Weight], &mut [i32; N]))| {
+                // SAFETY: the caller has the instructions.
+                unsafe { K::pack(operation, shape, weights, number * step, panel, start) };
+            };
+            share::share(threads, all, || (), |(), panel| pack(panel));
+            self.bytes += bytes;
+            self.entries.insert(surface.address, Entry { key, panels, starts, bytes, used: clock });
+        }
+        let entry = self.entries.get_mut(&surface.address)?;
+        entry.used = clock;
+        let weights = &*entry.panels.get::<K::Weight>(weights_of);
+        Some(Panels { weights, starts: entry.starts.get::<i32>(starts_of).as_chunks::<N>().0 })
+    }
+
+    /// Memory for new panels: that of the old ones of the same address, if there are some.
+    fn room(&mut self, address: u64, bytes: usize) -> Option<(Aligned, Aligned)> {
+        let old = self.entries.remove(&address);
+        self.bytes -= old.as_ref().map_or(0, |entry| entry.bytes);
+        if self.bytes + bytes > MOST {
+            let Self { clock, bytes: all, .. } = self;
+            self.entries.retain(|_, entry| {
+                let stays = entry.used + OLD > *clock;
+                *all -= if stays { 0 } else { entry.bytes };
+                stays
+            });
+        }
+        let fits = self.bytes + bytes <= MOST;
+        // The memory of larger panels would not be counted.
+        let old = old.filter(|entry| entry.bytes <= bytes).map(|entry| (entry.panels, entry.starts));
+        fits.then(|| old.unwrap_or_default())
+    }
+}
+
+impl<W: Weight, const N: usize> Panels<'_, W, N> {
+    /// `count` panels from number `first` on.
+    pub(super) fn from(&self, first: usize, count: usize) -> Self {
+        let length = self.weights.len() / self.starts.len();
+        Self {
+            weights: &self.weights[first * length..(first + count) * length],
+            starts: &self.starts[first..first + count],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nvdla_uapi::config::NV_FULL;
+    use nvdla_uapi::reg::values::Precision;
+
+    use super::super::portable::Portable;
+    use super::*;
+    use crate::conv::program::Program;
+
+    const N: usize = 16;
+
+    /// A convolution of 40 kernels whose weights lie at that address.
+    fn operation(weights: u64) -> Operation {
+        let input = Size { width: 3, height: 3, channels: 20 };
+        let program = Program { weights, ..Program::feature(&NV_FULL, Precision::Int8, input, 3, 40) };
+        Operation::new(&NV_FULL, &program.registers().unwrap().blocks()).unwrap()
+    }
+
+    fn panels(kept: &mut Kept, operation: &Operation, weights: &[u8], version: Option<u64>) -> Option<Vec<i16>> {
+        let shape = Shape::new(operation, <Portable as Kernel<N>>::GROUP, Vec::new());
+        // SAFETY: every machine has the instructions.
+        let panels = unsafe { kept.panels::<Portable, N>(Isa::Portable, operation, &shape, (weights, version), 2) }?;
+        assert_eq!(panels.weights.len() / panels.starts.len(), shape.depth() * N);
+        let one = panels.from(1, 1);
+        assert_eq!(one.weights, &panels.weights[shape.depth() * N..][..shape.depth() * N]);
+        Some(panels.weights.to_vec())
+    }
+
+    #[test]
+    fn weights_are_packed_once_a_version_of_an_address() {
+        let here = operation(0);
+        let bytes = here.kernel_bytes() * here.kernels;
+        let [ones, twos] = [1, 2].map(|weight| vec![weight; bytes]);
+        let mut kept = Kept::default();
+        assert!(panels(&mut kept, &here, &ones, None).is_none());
+        let first = panels(&mut kept, &here, &ones, Some(1)).unwrap();
+        let held = kept.bytes;
+        assert_eq!(first.iter().map(|&weight| weight as usize).sum::<usize>(), bytes);
+        assert_eq!(panels(&mut kept, &here, &twos, Some(1)).unwrap(), first, "the version says that they are the same");
+        let second = panels(&mut kept, &here, &twos, Some(2)).unwrap();
+        assert!(second.iter().eq(first.iter().map(|weight| weight * 2).collect::<Vec<_>>().iter()));
+        assert_eq!(kept.bytes, held);
+        assert_eq!(panels(&mut kept, &operation(1 << 20), &ones, Some(2)).unwrap(), first, "another address");
+        assert_eq!(panels(&mut kept, &here, &ones, Some(2)).unwrap(), second);
+        assert_eq!(kept.bytes, 2 * held);
+    }
+
+    #[test]
+    fn what_is_old_makes_room_and_what_is_too_large_is_not_kept() {
+        let mut kept = Kept::default();
+        let here = operation(0);
+        panels(&mut kept, &here, &vec![1; here.kernel_bytes() * here.kernels], Some(1)).unwrap();
+        assert!(kept.room(1, MOST).is_none(), "the other is in use");
+        kept.clock += OLD;
+        assert!(kept.room(1, MOST).is_some());
+        assert_eq!((kept.entries.len(), kept.bytes), (0, 0));
+        assert!(kept.room(1, MOST + 1).is_none());
+    }
+}

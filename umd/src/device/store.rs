@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The buffers of the built-in model, and what counts their changes.
+
+use std::io;
+use std::ops::Range;
+
+use memmap2::{Advice, MmapMut};
+use nvdla_model::memory::apart;
+use nvdla_uapi::config::Config;
+
+use super::{AddressEntry, Buffers, Handle};
+
+/// Where the first buffer lies. Address 0 stays a fault.
+const FIRST_ADDRESS: u64 = 0x1000_0000;
+/// The alignment of buffers.
+const PAGE: u64 = 4096;
+/// What the system can map in one piece.
+const HUGE_PAGE: usize = 2 << 20;
+
+/// A buffer: zeroed pages of this process, at an address of the model's memory.
+pub(super) struct Buffer {
+    address: u64,
+    /// Bytes that were asked for.
+    size: u64,
+    /// Whole pages.
+    pages: MmapMut,
+    /// As [`Buffer::version`] says.
+    version: u64,
+}
+
+impl Buffer {
+    /// Its first byte's address.
+    pub(super) fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Bytes that were asked for.
+    pub(super) fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// A number that no buffer of the store has had before for other bytes: it is another after each access that may
+    /// change one.
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The bytes from `offset` on, `size` of them, that an address list gives access to.
+    ///
+    /// As with a kernel driver, whose buffers are whole pages, what reaches to the end of the buffer has the rest of its
+    /// last page too: the hardware reads operands in whole atoms, and compilers do not pad the memory for that.
+    pub(super) fn reach(&self, entry: &AddressEntry) -> u64 {
+        if entry.offset + entry.size == self.size {
+            self.pages.len() as u64 - entry.offset
+        } else {
+            entry.size
+        }
+    }
+
+    /// Its pages.
+    pub(super) fn pages(&self) -> &[u8] {
+        &self.pages
+    }
+
+    /// Its pages, to be written.
+    fn pages_mut(&mut self, clock: &mut u64) -> &mut [u8] {
+        *clock += 1;
+        self.version = *clock;
+        &mut self.pages
+    }
+}
+
+/// The buffers of a device.
+pub(super) struct Store {
+    buffers: Vec<Option<Buffer>>,
+    next_address: u64,
+    /// The first address that the device cannot reach.
+    end: u64,
+    /// The last version that a buffer was given.
+    clock: u64,
+}
+
+impl Store {
+    pub(super) fn new(config: &Config) -> Self {
+        // Address registers have 64 bits, or 32 where the configuration says so; 40 lead to memory.
+        let width = config.address_width.unwrap_or(40).min(40);
+        Self { buffers: Vec::new(), next_address: FIRST_ADDRESS, end: 1 << width, clock: 0 }
+    }
+
+    pub(super) fn get(&self, handle: Handle) -> Option<&Buffer> {
+        self.buffers.get(handle.0 as usize)?.as_ref()
+    }
+
+    /// The pages of a buffer, to be written.
+    pub(super) fn pages_mut(&mut self, handle: Handle) -> Option<&mut [u8]> {
+        Some(self.buffers.get_mut(handle.0 as usize)?.as_mut()?.pages_mut(&mut self.clock))
+    }
+
+    /// A range to read and one to write, which do not share a byte.
+    pub(super) fn both(
+        &mut self,
+        (from, read): (Handle, Range<usize>),
+        (to, write): (Handle, Range<usize>),
+    ) -> Option<(&[u8], &mut [u8])> {
+        if from == to {
+            return apart(self.pages_mut(from)?, read, write);
+        }
+        let [from, to] = self.buffers.get_disjoint_mut([from.0 as usize, to.0 as usize]).ok()?;
+        Some((from.as_ref()?.pages.get(read)?, to.as_mut()?.pages_mut(&mut self.clock).get_mut(write)?))
+    }
+
+    pub(super) fn allocate(&mut self, size: u64) -> io::Result<Handle> {
+        let length = usize::try_from(size).ok().filter(|&length| length > 0).ok_or(io::ErrorKind::InvalidInput)?;
+        let address = self.next_address;
+        // A page of nothing after each buffer, so that running over its end is a fault.
+        let whole = size.checked_next_multiple_of(PAGE);
+        let next = whole.and_then(|whole| address.checked_add(whole)?.checked_add(PAGE));
+        let next = next.filter(|&next| next <= self.end).ok_or(io::ErrorKind::OutOfMemory)?;
+        let pages = MmapMut::map_anon(length.next_multiple_of(PAGE as usize))?;
+        if length >= HUGE_PAGE {
+            // Filling 20 MB of weights takes a tenth of the time in huge pages; a system without them goes on as ever.
+            if let Err(error) = pages.advise(Advice::HugePage) {
+                log::debug!("no huge pages for {size} bytes: {error}");
+            }
+        }
+        self.next_address = next;
+        let free = self.buffers.iter().position(Option::is_none);
+        let at = free.unwrap_or_else(|| {
+            self.buffers.push(None);
+            self.buffers.len() - 1
+        });
+        self.clock += 1;
+        self.buffers[at] = Some(Buffer { address, size, pages, version: self.clock });
+        Ok(Handle(at as u32))
+    }
+
+    pub(super) fn free(&mut self, handle: Handle) {
+        if let Some(buffer) = self.buffers.get_mut(handle.0 as usize) {
+            *buffer = None;
+        }
+        if self.buffers.iter().all(Option::is_none) {
+            self.next_address = FIRST_ADDRESS;
+        }
+    }
+}
+
+impl Buffers for Store {
+    fn bytes(&self, handle: Handle) -> &[u8] {
+        self.get(handle).and_then(|buffer| buffer.pages.get(..buffer.size as usize)).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nvdla_uapi::config::NV_SMALL;
+
+    use super::*;
+
+    #[test]
+    fn versions_change_with_every_access_that_may_write_and_with_nothing_else() {
+        let mut store = Store::new(&NV_SMALL);
+        let [a, b] = [10, 10].map(|size| store.allocate(size).unwrap());
+        let versions = |store: &Store| [a, b].map(|handle| store.get(handle).unwrap().version());
+        let mut seen = versions(&store).to_vec();
+        assert_eq!(store.bytes(a), [0; 10]);
+        assert_eq!(versions(&store)[..], seen[..2]);
+        store.pages_mut(a).unwrap()[0] = 1;
+        assert!(!seen.contains(&versions(&store)[0]));
+        assert_eq!(versions(&store)[1], seen[1]);
+        seen.extend(versions(&store));
+        store.both((a, 0..1), (b, 0..1)).unwrap();
+        assert!(!seen.contains(&versions(&store)[1]));
+        assert!(seen.contains(&versions(&store)[0]));
+        seen.extend(versions(&store));
+        store.both((a, 0..1), (a, 1..2)).unwrap();
+        assert!(!seen.contains(&versions(&store)[0]));
+        seen.extend(versions(&store));
+        store.free(a);
+        assert_eq!(store.allocate(10).unwrap(), a, "the place is used again");
+        assert!(!seen.contains(&versions(&store)[0]));
+    }
+}

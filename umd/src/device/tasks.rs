@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Tasks that were validated for the built-in model, kept for their next submission.
+//!
+//! An application submits the same task for each of its inputs. What validation makes of one depends on its address list
+//! and on the bytes of the buffers that hold its descriptors: as long as none of those has been written to, the same
+//! comes of it.
+
+use std::cell::RefCell;
+use std::ops::Range;
+
+use nvdla_engine::{OutOfRange, Slot, Task, TaskMemory};
+use nvdla_uapi::config::Config;
+
+use super::store::Store;
+use super::view::{reach, Reach};
+use super::{AddressEntry, Handle};
+
+/// Tasks that are kept: more than a loadable has, and few enough to look through.
+const MOST: usize = 16;
+
+/// What a validated task depends on, and what its addresses reach.
+pub(super) struct Ticket {
+    addresses: Vec<AddressEntry>,
+    /// What each entry stands for.
+    buffers: Vec<Option<nvdla_engine::Buffer>>,
+    /// The buffers that were read, with their versions then.
+    read: Vec<(Handle, u64)>,
+    /// The bytes that the task may touch.
+    pub(super) reach: Vec<Reach>,
+}
+
+impl Ticket {
+    /// Whether validating the task of that address list would give the same again.
+    fn holds(&self, store: &mut Store, addresses: &[AddressEntry]) -> bool {
+        self.addresses == addresses
+            && self.read.iter().all(|&(handle, version)| store.get(handle).is_some_and(|b| b.version() == version))
+            && self.buffers.iter().copied().eq(buffers(&AddressList::new(store, addresses)))
+    }
+}
+
+fn buffers<'l>(list: &'l AddressList<'_>) -> impl Iterator<Item = Option<nvdla_engine::Buffer>> + 'l {
+    (0..list.count()).map(|index| list.buffer(index))
+}
+
+/// Why a task is not ready.
+pub(super) enum Refusal {
+    /// It is refused.
+    Task(nvdla_engine::Error),
+    /// There is no room for so many slots.
+    Slots(usize),
+}
+
+/// Validated tasks, the one that was used last at the end.
+#[derive(Default)]
+pub(super) struct Tasks {
+    kept: Vec<(Ticket, Task<Vec<Slot>>)>,
+}
+
+impl Tasks {
+    /// The task of an address list, whose entries lie in the store's buffers.
+    pub(super) fn take(
+        &mut self,
+        config: &'static Config,
+        store: &mut Store,
+        addresses: &[AddressEntry],
+    ) -> Result<(Ticket, Task<Vec<Slot>>), Refusal> {
+        if let Some(at) = self.kept.iter().position(|(ticket, _)| ticket.holds(store, addresses)) {
+            return Ok(self.kept.remove(at));
+        }
+        // What was kept of this list is out of date.
+        self.kept.retain(|(ticket, _)| ticket.addresses != addresses);
+        let reach = reach(store, addresses);
+        let list = AddressList::new(store, addresses);
+        let slots = Task::<()>::slots(&list).map_err(Refusal::Task)?;
+        let mut storage = Vec::new();
+        storage.try_reserve_exact(slots).map_err(|_| Refusal::Slots(slots))?;
+        storage.resize_with(slots, Slot::default);
+        let task = Task::parse(config, &list, storage).map_err(Refusal::Task)?;
+        let buffers = buffers(&list).collect();
+        let read = list.read.take();
+        let version = |handle| Some((handle, store.get(handle)?.version()));
+        let read = read.into_iter().filter_map(version).collect();
+        Ok((Ticket { addresses: addresses.to_vec(), buffers, read, reach }, task))
+    }
+
+    /// Keeps a task that has ended.
+    pub(super) fn keep(&mut self, ticket: Ticket, task: Task<Vec<Slot>>) {
+        if self.kept.len() == MOST {
+            self.kept.remove(0);
+        }
+        self.kept.push((ticket, task));
+    }
+}
+
+/// A task's address list, as the scheduler sees it.
+pub(super) struct AddressList<'a> {
+    store: &'a mut Store,
+    addresses: &'a [AddressEntry],
+    /// The buffers that were read.
+    read: RefCell<Vec<Handle>>,
+}
+
+impl<'a> AddressList<'a> {
+    /// The list of a task whose entries lie in the store's buffers.
+    pub(super) fn new(store: &'a mut Store, addresses: &'a [AddressEntry]) -> Self {
+        Self { store, addresses, read: RefCell::default() }
+    }
+
+    /// The buffer's handle and the bytes of it that `offset` and `length` in an entry stand for.
+    fn place(&self, index: usize, offset: u64, length: usize) -> Option<(Handle, Range<usize>)> {
+        let entry = self.addresses.get(index)?;
+        let reach = self.store.get(entry.handle)?.reach(entry);
+        let end = offset.checked_add(length as u64).filter(|&end| end <= reach)?;
+        let start = usize::try_from(entry.offset.checked_add(offset)?).ok()?;
+        Some((entry.handle, start..usize::try_from(entry.offset.checked_add(end)?).ok()?))
+    }
+}
+
+impl TaskMemory for AddressList<'_> {
+    fn count(&self) -> usize {
+        self.addresses.len()
+    }
+
+    fn buffer(&self, index: usize) -> Option<nvdla_engine::Buffer> {
+        let entry = self.addresses.get(index)?;
+        let buffer = self.store.get(entry.handle)?;
+        Some(nvdla_engine::Buffer { address: buffer.address().checked_add(entry.offset)?, size: buffer.reach(entry) })
+    }
+
+    fn read(&self, index: usize, offset: u64, into: &mut [u8]) -> Result<(), OutOfRange> {
+        let (handle, range) = self.place(index, offset, into.len()).ok_or(OutOfRange)?;
+        let bytes = self.store.get(handle).and_then(|buffer| buffer.pages().get(range)).ok_or(OutOfRange)?;
+        into.copy_from_slice(bytes);
+        let mut read = self.read.borrow_mut();
+        if !read.contains(&handle) {
+            read.push(handle);
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, index: usize, offset: u64, from: &[u8]) -> Result<(), OutOfRange> {
+        let (handle, range) = self.place(index, offset, from.len()).ok_or(OutOfRange)?;
+        let bytes = self.store.pages_mut(handle).and_then(|pages| pages.get_mut(range)).ok_or(OutOfRange)?;
+        bytes.copy_from_slice(from);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nvdla_uapi::config::NV_SMALL;
+
+    use super::*;
+
+    /// A task without operations in the first of two buffers.
+    fn store() -> (Store, [AddressEntry; 2]) {
+        let mut store = Store::new(&NV_SMALL);
+        let entry = [(); 2].map(|()| AddressEntry { handle: store.allocate(4096).unwrap(), offset: 0, size: 4096 });
+        (store, entry)
+    }
+
+    fn is_kept(tasks: &mut Tasks, store: &mut Store, addresses: &[AddressEntry]) -> bool {
+        let kept = tasks.kept.iter().any(|(ticket, _)| ticket.holds(store, addresses));
+        let Ok((ticket, task)) = tasks.take(&NV_SMALL, store, addresses) else { panic!("the task is refused") };
+        tasks.keep(ticket, task);
+        kept
+    }
+
+    #[test]
+    fn a_task_is_read_again_when_its_descriptors_or_addresses_have_changed() {
+        let (mut store, [first, second]) = store();
+        let (store, mut tasks) = (&mut store, Tasks::default());
+        let both = [first, second];
+        assert!(!is_kept(&mut tasks, store, &both));
+        assert!(is_kept(&mut tasks, store, &both));
+        store.pages_mut(second.handle);
+        assert!(is_kept(&mut tasks, store, &both), "no descriptor lies in the second buffer");
+        assert!(!is_kept(&mut tasks, store, &[first]));
+        assert!(is_kept(&mut tasks, store, &both));
+        store.pages_mut(first.handle);
+        assert!(!is_kept(&mut tasks, store, &both));
+        assert!(is_kept(&mut tasks, store, &both));
+        store.free(second.handle);
+        assert_eq!(store.allocate(100).unwrap(), second.handle);
+        assert!(!is_kept(&mut tasks, store, &both), "the second buffer is another");
+    }
+
+    #[test]
+    fn what_was_refused_is_refused_again() {
+        let (mut store, both) = store();
+        store.pages_mut(both[0].handle).unwrap().fill(0xff);
+        let mut tasks = Tasks::default();
+        for _ in 0..2 {
+            assert!(matches!(tasks.take(&NV_SMALL, &mut store, &both), Err(Refusal::Task(_))));
+        }
+    }
+
+    #[test]
+    fn few_tasks_are_kept() {
+        let (mut store, [first, _]) = store();
+        let mut tasks = Tasks::default();
+        for size in 0..2 * MOST as u64 {
+            assert!(!is_kept(&mut tasks, &mut store, &[AddressEntry { size: 4096 - size, ..first }]));
+        }
+        assert_eq!(tasks.kept.len(), MOST);
+    }
+}

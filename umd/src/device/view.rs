@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What the built-in model sees of the memory while a task runs: the buffers of its address list.
+
+use nvdla_model::memory::{Memory, Port, Span};
+
+use super::store::Store;
+use super::{AddressEntry, Handle};
+
+/// The bytes that a task may touch: one range of a buffer.
+#[derive(Clone, Copy)]
+pub(super) struct Reach {
+    start: u64,
+    end: u64,
+    handle: Handle,
+    /// The buffer's address.
+    base: u64,
+}
+
+/// What the address list of a task reaches, sorted by address. Entries of one buffer are taken together.
+pub(super) fn reach(store: &Store, addresses: &[AddressEntry]) -> Vec<Reach> {
+    let mut all: Vec<Reach> = Vec::new();
+    for entry in addresses {
+        let Some(buffer) = store.get(entry.handle) else { continue };
+        let start = buffer.address() + entry.offset;
+        let end = start + buffer.reach(entry);
+        match all.iter_mut().find(|reach| reach.handle == entry.handle) {
+            Some(reach) => {
+                reach.start = reach.start.min(start);
+                reach.end = reach.end.max(end);
+            }
+            None => all.push(Reach { start, end, handle: entry.handle, base: buffer.address() }),
+        }
+    }
+    all.sort_by_key(|reach| reach.start);
+    all
+}
+
+/// The memory of a running task, as the model sees it. Both memory interfaces lead to it: a loadable's SRAM is a buffer
+/// like any other here.
+pub(super) struct TaskView<'a> {
+    pub(super) store: &'a mut Store,
+    pub(super) reach: &'a [Reach],
+}
+
+impl TaskView<'_> {
+    fn place(&self, address: u64, length: usize) -> Option<(Handle, std::ops::Range<usize>)> {
+        let at = self.reach.partition_point(|reach| reach.start <= address).checked_sub(1)?;
+        let reach = self.reach.get(at)?;
+        let end = address.checked_add(length as u64).filter(|&end| end <= reach.end)?;
+        Some((reach.handle, (address - reach.base) as usize..(end - reach.base) as usize))
+    }
+}
+
+impl Memory for TaskView<'_> {
+    fn read(&self, _port: Port, address: u64, length: usize) -> Option<&[u8]> {
+        let (handle, range) = self.place(address, length)?;
+        self.store.get(handle)?.pages().get(range)
+    }
+
+    fn write(&mut self, _port: Port, address: u64, length: usize) -> Option<&mut [u8]> {
+        let (handle, range) = self.place(address, length)?;
+        self.store.pages_mut(handle)?.get_mut(range)
+    }
+
+    fn both(&mut self, read: Span, write: Span) -> Option<(&[u8], &mut [u8])> {
+        let read = self.place(read.address, read.length)?;
+        let write = self.place(write.address, write.length)?;
+        self.store.both(read, write)
+    }
+
+    fn version(&self, span: Span) -> Option<u64> {
+        let (handle, _) = self.place(span.address, span.length)?;
+        Some(self.store.get(handle)?.version())
+    }
+}
