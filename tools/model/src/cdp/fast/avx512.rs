@@ -4,6 +4,7 @@
 
 pub(super) mod half;
 pub(super) mod int16;
+pub(super) mod native;
 pub(super) mod output;
 pub(super) mod parts;
 pub(super) mod steps;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! fp16, whose arithmetic is fp17's and fp32's.
+//! fp16, whose arithmetic is fp17's and fp32's; or the machine's own fp16 (`native`), for tables that it has.
 //!
 //! Positions with a NaN or an infinity go through the reference; elements whose lookup [`Floats`] does not have, or whose
 //! product comes near the ends of fp17's range, through the bit-level functions.
 
 mod loops;
+#[cfg(target_arch = "x86_64")]
+mod native;
 
 use std::sync::OnceLock;
 
@@ -13,6 +15,7 @@ use super::super::{reference, Counts, Operation, REACH};
 use super::rows::Rows;
 use super::strips::{Engine, Rooms};
 use super::{counters, Isa};
+use crate::conv::fast::aligned::Aligned;
 use crate::lut::cdp::vector::float::Floats;
 use crate::lut::cdp::vector::CLASSES;
 use crate::lut::Tables;
@@ -25,6 +28,8 @@ pub(super) struct Memo {
     lookup: OnceLock<Option<(Box<Floats>, bool)>>,
     #[cfg(target_arch = "x86_64")]
     vectors: OnceLock<Option<crate::lut::cdp::avx512::float::Floats>>,
+    #[cfg(target_arch = "x86_64")]
+    native: OnceLock<Option<crate::lut::cdp::avx512::native::Native>>,
     rooms: Rooms<Room>,
 }
 
@@ -34,6 +39,7 @@ impl Memo {
         #[cfg(target_arch = "x86_64")]
         {
             self.vectors = OnceLock::new();
+            self.native = OnceLock::new();
         }
     }
 
@@ -44,10 +50,14 @@ impl Memo {
         tables: &'m Tables,
     ) -> (Half<'m>, &'m mut Rooms<Room>) {
         #[cfg(target_arch = "x86_64")]
-        let vectors = {
+        let (vectors, native) = {
             use crate::lut::cdp::avx512::float::Floats;
-            let new = || Floats::new(&operation.lookup, tables, operation.reach.is_some());
-            self.vectors.get_or_init(new).as_ref().filter(|_| isa == Isa::Avx512)
+            use crate::lut::cdp::avx512::native::Native;
+            let squares = operation.reach.is_some();
+            let new = || Floats::new(&operation.lookup, tables, squares);
+            let vectors = self.vectors.get_or_init(new).as_ref().filter(|_| isa == Isa::Avx512);
+            let new = || Native::new(vectors?, &operation.lookup, tables, squares);
+            (vectors, vectors.and_then(|_| self.native.get_or_init(new).as_ref()))
         };
         let new = || Floats::new(&operation.lookup, tables).map(|(floats, exponent)| (Box::new(floats), exponent));
         let lookup = self.lookup.get_or_init(new).as_ref();
@@ -58,6 +68,8 @@ impl Memo {
             lookup,
             #[cfg(target_arch = "x86_64")]
             vectors,
+            #[cfg(target_arch = "x86_64")]
+            native,
         };
         (engine, &mut self.rooms)
     }
@@ -67,10 +79,13 @@ impl Memo {
 #[derive(Debug, Default)]
 pub(super) struct Room {
     /// The elements, NaN flushed where that is asked for.
-    raw: Vec<u16>,
+    raw: Aligned,
     values: Vec<f32>,
     squares: Vec<f32>,
     sums: Vec<f32>,
+    /// Sums of few rows.
+    #[cfg(target_arch = "x86_64")]
+    few: Aligned,
     factors: Vec<f32>,
     results: Vec<u16>,
     odd: Vec<bool>,
@@ -84,6 +99,8 @@ pub(super) struct Half<'o> {
     lookup: Option<&'o (Box<Floats>, bool)>,
     #[cfg(target_arch = "x86_64")]
     vectors: Option<&'o crate::lut::cdp::avx512::float::Floats>,
+    #[cfg(target_arch = "x86_64")]
+    native: Option<&'o crate::lut::cdp::avx512::native::Native>,
 }
 
 impl Half<'_> {
@@ -188,14 +205,14 @@ impl Half<'_> {
     ) -> Counts {
         use super::avx512::half;
         // SAFETY: as in `vectors`.
-        let special = unsafe { half::widen(&room.raw, &mut room.values) };
+        let special = unsafe { half::widen(rows.all(&mut room.raw), &mut room.values) };
         if !special {
             return self.vectors(vectors, room, rows, [0, rows.count], into);
         }
         let mut counts = Counts::default();
         let steps = rows.steps();
         for number in 0..rows.count {
-            let raw = rows.around(&room.raw, number);
+            let raw: &[u16] = rows.around(rows.all(&mut room.raw), number);
             if raw.iter().any(|bits| bits & 0x7c00 == 0x7c00) {
                 self.special(rows, raw, &mut into[2 * number * steps..][..2 * steps], &mut counts);
             } else {
@@ -211,8 +228,7 @@ impl Engine for Half<'_> {
     type Room = Room;
 
     fn prepare(&self, room: &mut Room, rows: Rows) {
-        room.raw.clear();
-        room.raw.resize(rows.room(), 0);
+        rows.clear::<u16>(&mut room.raw);
         room.values.clear();
         room.values.resize(rows.room(), 0.0);
         room.squares.resize(rows.steps() + 2 * REACH, 0.0);
@@ -223,17 +239,22 @@ impl Engine for Half<'_> {
     }
 
     fn load(&self, room: &mut Room, rows: Rows, surface: usize, atoms: &[u8]) {
-        loops::take(self.isa, rows, surface, self.operation.flush_nan, atoms, &mut room.raw);
+        loops::take(self.isa, rows, surface, self.operation.flush_nan, atoms, rows.all(&mut room.raw));
     }
 
     fn normalise(&self, room: &mut Room, rows: Rows, into: &mut [u8]) -> Counts {
-        rows.blank(&mut room.raw);
+        rows.blank::<u16>(rows.all(&mut room.raw));
+        #[cfg(target_arch = "x86_64")]
+        if let Some(counts) = self.native.and_then(|native| self.native(native, room, rows, into)) {
+            return counts;
+        }
         #[cfg(target_arch = "x86_64")]
         if let Some(vectors) = self.vectors {
             return self.all_vectors(vectors, room, rows, into);
         }
         let mut counts = Counts::default();
         let Room { raw, values, squares, sums, results, odd, .. } = room;
+        let raw = rows.all(raw);
         let mut one = One { squares, sums, results, odd };
         for (row, into) in into.chunks_exact_mut(2 * rows.steps()).enumerate() {
             let raw = rows.around(raw, row);

@@ -73,6 +73,13 @@ impl Rows {
         &values[row * self.stride() + MARGIN..][..self.steps()]
     }
 
+    /// From a row's first element on, in rows with margins.
+    #[cfg(target_arch = "x86_64")]
+    #[inline]
+    pub(super) fn from<'v, T>(&self, values: &'v [T], row: usize) -> &'v [T] {
+        &values[row * self.stride() + MARGIN..]
+    }
+
     /// The steps of a row without.
     #[inline]
     pub(super) fn bare<'v, T>(&self, values: &'v [T], row: usize) -> &'v [T] {
@@ -124,7 +131,7 @@ impl Rows {
 
 /// Collects pieces of `N` bytes that lie `stride` apart.
 fn scatter<const N: usize>(from: &[u8], stride: usize, into: &mut [u8]) {
-    for (into, from) in into.as_chunks_mut::<N>().0.iter_mut().zip(from.chunks(stride)) {
-        into.copy_from_slice(&from[..N]);
+    for (number, into) in into.as_chunks_mut::<N>().0.iter_mut().enumerate() {
+        into.copy_from_slice(&from[number * stride..][..N]);
     }
 }

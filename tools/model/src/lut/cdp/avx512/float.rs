@@ -24,6 +24,15 @@ const LARGEST: f32 = 4e10;
 /// The largest fp16.
 const SINGLE: f32 = 65504.0;
 
+/// The smallest and the largest sum of squares, or single value.
+pub(super) const fn domain(squares: bool) -> [f32; 2] {
+    if squares {
+        [0.0, LARGEST]
+    } else {
+        [-SINGLE, SINGLE]
+    }
+}
+
 fn is_finite(entry: i16) -> bool {
     Fp16::expo(u32::from(entry as u16)) != Fp16::EXPO_MAX
 }
@@ -70,7 +79,7 @@ impl Linear {
 /// Both tables.
 #[derive(Clone, Debug)]
 pub(crate) struct Floats {
-    regions: Vec<Region<f32>>,
+    pub(super) regions: Vec<Region<f32>>,
     start: f32,
     /// Entries and rises of an exponential table, by the low six bits of the exponent of an fp32.
     exponents: Box<[[i32; 64]; 2]>,
@@ -107,7 +116,7 @@ impl Floats {
         if !is_regular(&lookup.le) || !is_regular(&lookup.lo) || !(-120..=120).contains(&lookup.index_offset) {
             return None;
         }
-        let ends = if squares { [0.0, LARGEST] } else { [-SINGLE, SINGLE] };
+        let ends = domain(squares);
         let regions = regions(
             lookup,
             tables,
