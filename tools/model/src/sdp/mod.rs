@@ -40,6 +40,8 @@ pub struct State {
     /// The lookup tables.
     pub tables: Tables,
     scratch: Option<Box<vector::Scratch>>,
+    /// The last operation's lookup.
+    joint: Option<vector::Joint>,
 }
 
 /// Performs the operation that the registers of SDP and its read DMA describe.

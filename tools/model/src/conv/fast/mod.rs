@@ -46,7 +46,7 @@ use sink::{Between, Keep, Sink};
 /// Products of int8 whose sum cannot leave 32 bits.
 const MAX_DEPTH: usize = (1 << 17) - 1;
 /// Multiplications from which a second thread pays.
-const PARALLEL_MACS: usize = 2_000_000;
+const PARALLEL_MACS: usize = 1_000_000;
 
 /// Buffers that operations share.
 #[derive(Debug, Default)]

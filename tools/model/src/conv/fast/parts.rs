@@ -79,7 +79,6 @@ struct Cut {
     groups: usize,
     /// Lines of a piece.
     step: usize,
-    parallel: bool,
 }
 
 impl Cut {
@@ -88,12 +87,23 @@ impl Cut {
         group / self.groups * self.surfaces + group % self.groups * self.together * self.per_panel
     }
 
-    fn both(&self, first: impl FnOnce() + Send, second: impl FnOnce() + Send) {
-        if self.parallel {
-            rayon::join(first, second);
-        } else {
-            first();
-            second();
+    /// Gives the output to `compute` a panel at a time, all lines of it.
+    fn whole<T>(&self, samples: &mut [T], compute: &impl Fn(Part<'_, T>)) {
+        let mut all = samples.chunks_exact_mut(self.height * self.line);
+        let mut batch = 0;
+        while all.len() > 0 {
+            let (mut left, mut kernel) = (self.surfaces, 0);
+            while left > 0 {
+                let count = left.min(self.per_panel);
+                let mut surfaces = std::array::from_fn(|_| &mut [][..]);
+                for (place, samples) in surfaces[..count].iter_mut().zip(&mut all) {
+                    *place = samples;
+                }
+                compute(Part { batch, kernel, line: 0, lines: self.height, surfaces, count });
+                left -= count;
+                kernel += count * self.lanes;
+            }
+            batch += 1;
         }
     }
 
@@ -102,10 +112,11 @@ impl Cut {
         if count > 1 {
             let half = count / 2;
             let (low, high) = samples.split_at_mut((self.start(first + half) - self.start(first)) * surface);
-            return self.both(
+            rayon::join(
                 || self.groups(low, first, half, compute),
                 || self.groups(high, first + half, count - half, compute),
             );
+            return;
         }
         let mut surfaces = std::array::from_fn(|_| &mut [][..]);
         for (surface, samples) in surfaces.iter_mut().zip(samples.chunks_exact_mut(surface)) {
@@ -121,7 +132,7 @@ impl Cut {
             return self.panels(band, compute);
         }
         let (first, second) = band.split(pieces / 2 * self.step, self.line);
-        self.both(|| self.pieces(first, compute), || self.pieces(second, compute));
+        rayon::join(|| self.pieces(first, compute), || self.pieces(second, compute));
     }
 
     fn panels<T>(&self, band: Band<'_, T>, compute: &impl Fn(Part<'_, T>)) {
@@ -180,16 +191,15 @@ pub fn each<T: Send, const N: usize>(
     let together = if by_lines { panels } else { 1 };
     let groups = panels.div_ceil(together);
     let all = groups * batch;
-    let pieces = match threads {
-        1 => 1,
-        // Each packs all panels again.
-        _ if by_lines => threads.div_ceil(all),
-        _ => (2 * threads).div_ceil(all).min(height),
-    };
+    // Each reads all panels again.
+    let pieces = if by_lines { threads.div_ceil(all) } else { (2 * threads).div_ceil(all).min(height) };
     let step = height.div_ceil(pieces);
-    let parallel = threads > 1;
-    let cut = Cut { lanes, height, line: width * lanes, surfaces, per_panel, together, groups, step, parallel };
-    cut.groups(samples, 0, all, compute);
+    let cut = Cut { lanes, height, line: width * lanes, surfaces, per_panel, together, groups, step };
+    if threads == 1 {
+        cut.whole(samples, compute);
+    } else {
+        cut.groups(samples, 0, all, compute);
+    }
 }
 
 #[cfg(test)]
@@ -200,12 +210,11 @@ mod tests {
     fn every_line_of_every_surface_is_in_one_part() {
         let (lanes, height, line, batch) = (8, 7, 3, 2);
         for surfaces in [1, 2, 5, 16, 17, 64] {
-            for (per_panel, step, parallel) in [(1, 7, false), (1, 4, true), (2, 1, true), (8, 3, true)] {
+            for (per_panel, step) in [(1, 7), (1, 4), (2, 1), (8, 3)] {
                 for together in [1, 3, TOGETHER / per_panel] {
                     let groups = usize::div_ceil(surfaces, per_panel * together);
-                    let cut = Cut { lanes, height, line, surfaces, per_panel, together, groups, step, parallel };
-                    let mut samples = vec![usize::MAX; batch * surfaces * height * line];
-                    cut.groups(&mut samples, 0, groups * batch, &|mut part: Part<'_, usize>| {
+                    let cut = Cut { lanes, height, line, surfaces, per_panel, together, groups, step };
+                    let number = |mut part: Part<'_, usize>| {
                         let first = part.batch * surfaces + part.kernel / lanes;
                         let (from, lines) = (part.line, part.lines);
                         for (surface, samples) in part.surfaces().iter_mut().enumerate() {
@@ -213,8 +222,13 @@ mod tests {
                             let at = ((first + surface) * height + from) * line;
                             samples.iter_mut().enumerate().for_each(|(index, sample)| *sample = at + index);
                         }
-                    });
-                    assert!(samples.iter().copied().eq(0..samples.len()), "{cut:?}");
+                    };
+                    let [mut shared, mut alone] = [(); 2].map(|()| vec![usize::MAX; batch * surfaces * height * line]);
+                    cut.groups(&mut shared, 0, groups * batch, &number);
+                    cut.whole(&mut alone, &number);
+                    for samples in [shared, alone] {
+                        assert!(samples.iter().copied().eq(0..samples.len()), "{cut:?}");
+                    }
                 }
             }
         }

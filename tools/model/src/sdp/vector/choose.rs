@@ -46,10 +46,10 @@ pub(super) fn tail(
 /// The way in one loop, where the operation has one.
 pub(super) fn short(walk: &Walk, job: &Job, scratch: &mut Scratch) -> Option<Short> {
     let Job { operation, plan, .. } = *job;
-    let mut fill = |slots: &mut dyn Iterator<Item = Slot>| {
+    let mut fill = |short: &Short, slots: &mut dyn Iterator<Item = Slot>| {
         for slot in slots {
             if let Some(Feed::One(operand)) = plan.feeds[slot as usize] {
-                scratch.operands[slot as usize].0.fill(operand);
+                scratch.operands[slot as usize].0[..short.prepared(job.instructions)].fill(operand);
             }
         }
     };
@@ -67,8 +67,9 @@ pub(super) fn short(walk: &Walk, job: &Job, scratch: &mut Scratch) -> Option<Sho
         if fused.convert.is_some() {
             fused.direct = direct(job, 1, Prepare::Plain);
         }
-        fill(&mut fused.slots());
-        return Some(Short::Int(fused));
+        let short = Short::Int(fused);
+        fill(&short, &mut fused.slots());
+        return Some(short);
     }
     if operation.count.nan_input {
         return None;
@@ -76,8 +77,9 @@ pub(super) fn short(walk: &Walk, job: &Job, scratch: &mut Scratch) -> Option<Sho
     if let Some(mut fused) = FusedFloat::new(operation, plan) {
         fused.each = each;
         fused.direct = direct(job, 2, Prepare::Float);
-        fill(&mut fused.slots());
-        return Some(Short::Float(fused));
+        let short = Short::Float(fused);
+        fill(&short, &mut fused.slots());
+        return Some(short);
     }
     of_layer.then(|| Short::Table(all_answers(job, scratch)))
 }

@@ -45,7 +45,7 @@ pub(crate) struct OnFlying<'s> {
     operation: Operation,
     plan: Plan,
     tables: &'s Tables,
-    joint: Option<Joint>,
+    joint: Option<&'s Joint>,
     #[cfg(target_arch = "x86_64")]
     tail: Option<Tail>,
     short: Option<Short>,
@@ -72,11 +72,12 @@ impl<'s> OnFlying<'s> {
         }
         let plan = Plan::new(&operation);
         let walk = Walk::new(&operation, &plan);
-        let State { tables, scratch } = state;
+        let State { tables, scratch, joint: room } = state;
         let scratch = scratch.get_or_insert_with(Scratch::new);
-        let joint = joint(&operation, tables);
+        // In a room of its own: what is made here is moved, and tables are large.
+        let joint = joint(&operation, tables).map(|joint| &*room.insert(joint));
         #[cfg(target_arch = "x86_64")]
-        let tail = tail(&operation, &plan, joint.as_ref(), settings.instructions);
+        let tail = tail(&operation, &plan, joint, settings.instructions);
         let mut flying = Self {
             operation,
             plan,
@@ -103,7 +104,7 @@ impl<'s> OnFlying<'s> {
             operation: &self.operation,
             plan: &self.plan,
             short: self.short.as_ref(),
-            joint: self.joint.as_ref(),
+            joint: self.joint,
             #[cfg(target_arch = "x86_64")]
             tail: self.tail.as_ref(),
             tables: self.tables,
@@ -191,7 +192,7 @@ impl Sink<'_> {
             }
             let Self { flying, job, memory, .. } = self;
             let scratch = &mut rooms[place.index];
-            let length = flying.walk.chunk.min(flying.walk.atoms) * job.operation.lanes;
+            let length = job.prepared(flying.walk.chunk.min(flying.walk.atoms) * job.operation.lanes);
             let mut fill = |slots: &mut dyn Iterator<Item = Slot>| {
                 for slot in slots {
                     if let Some(Feed::One(operand)) = job.plan.feeds[slot as usize] {

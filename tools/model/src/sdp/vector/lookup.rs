@@ -38,7 +38,7 @@ struct Line {
 
 /// A lookup ready for chunks.
 #[derive(Clone, Debug)]
-pub(super) struct Joint {
+pub(in super::super) struct Joint {
     pub(super) entries: [i32; ENTRIES],
     le: Side,
     lo: Side,

@@ -32,6 +32,7 @@ mod table;
 mod walk;
 
 pub(crate) use flying::OnFlying;
+pub(super) use lookup::Joint;
 #[cfg(test)]
 pub(super) use process::Instructions;
 pub(super) use run::run;

@@ -14,7 +14,7 @@ use super::load::{self, Data, Format};
 use super::lookup::Joint;
 use super::plan::{Feed, Plan, Prepare, Step};
 use super::table::{self, Answers};
-use super::{float, int, store, Each, Lanes, Scratch, Slot, SLOTS};
+use super::{float, int, store, Each, Lanes, Scratch, Slot, CHUNK, SLOTS};
 use crate::lut::sdp::Lookup;
 use crate::lut::Tables;
 
@@ -48,6 +48,11 @@ pub(crate) enum Instructions {
 }
 
 impl Job<'_> {
+    /// How many elements of `length` operands are prepared for that repeat after an atom or sooner.
+    pub(super) fn prepared(&self, length: usize) -> usize {
+        length.min(self.short.map_or(CHUNK, |short| short.prepared(self.instructions)))
+    }
+
     /// Whether a chunk that was computed lies in [`Scratch::bytes`], not in its values.
     pub(super) fn makes_bytes(&self) -> bool {
         #[cfg(target_arch = "x86_64")]
@@ -258,6 +263,16 @@ pub(super) enum Short {
 }
 
 impl Short {
+    /// How many elements those operands are prepared for that repeat after an atom or sooner.
+    pub(super) fn prepared(&self, instructions: Instructions) -> usize {
+        #[cfg(target_arch = "x86_64")]
+        if let (Instructions::Avx512, Self::Int(Fused { convert: Some(_), .. })) = (instructions, self) {
+            return avx512::PERIOD;
+        }
+        let _ = instructions;
+        CHUNK
+    }
+
     /// Slots whose operands are taken as they lie in memory.
     pub(super) fn direct(&self) -> [bool; SLOTS] {
         match self {

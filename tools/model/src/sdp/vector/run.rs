@@ -49,7 +49,7 @@ pub(in super::super) fn run(
     let operation = Operation::new(config, rdma, sdp, input)?;
     let plan = Plan::new(&operation);
     let mut output = stream_for_pdp(&operation)?;
-    let State { tables, scratch } = state;
+    let State { tables, scratch, .. } = state;
     let scratch = scratch.get_or_insert_with(Scratch::new);
     let walk = Walk::new(&operation, &plan);
     let joint = joint(&operation, tables);

@@ -104,7 +104,7 @@ impl Walk {
         let lanes = job.operation.lanes;
         for (slot, feed) in job.plan.feeds.iter().enumerate() {
             if let Some(Feed::Memory { place, component, prepare, per_kernel: true }) = feed {
-                let length = self.chunk.min(self.atoms) * lanes;
+                let length = job.prepared(self.chunk.min(self.atoms) * lanes);
                 let values = &mut scratch.operands[slot].0[..length];
                 let bytes = operand_bytes(place, At { batch: 0, surface, line: 0, x: 0, atoms: 1 }, memory)?;
                 let format = format(place, *component);

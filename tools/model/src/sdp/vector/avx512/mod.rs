@@ -13,3 +13,4 @@ mod scaled;
 
 pub(super) use convert::Convert;
 pub(super) use lookup::Tail;
+pub(super) use operand::PERIOD;

@@ -8,7 +8,7 @@ use super::super::process::Operands;
 use super::super::{Lanes, Slot, SLOTS};
 
 /// Elements after which operands of kernels repeat: lanes of the widest atom.
-pub(super) const PERIOD: usize = 32;
+pub(in super::super) const PERIOD: usize = 32;
 
 /// The operands of one slot.
 #[derive(Clone, Copy)]
