@@ -2,10 +2,14 @@
 
 //! What [`Isa::Avx512`](crate::conv::Isa) stands for.
 
+mod double;
+mod finish;
 pub(super) mod half;
 pub(super) mod int16;
 pub(super) mod native;
 pub(super) mod output;
 pub(super) mod parts;
+pub(super) mod rounded;
+pub(super) mod shift;
 pub(super) mod steps;
 pub(super) mod windows;

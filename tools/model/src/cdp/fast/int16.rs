@@ -162,7 +162,7 @@ impl Int16<'_> {
     /// All in steps, if there are values of sixteen bits; otherwise they are made what they are.
     #[cfg(target_arch = "x86_64")]
     fn steps(&self, room: &mut Room, rows: Rows, into: &mut [u8]) -> Option<Counts> {
-        use super::avx512::output::Shift16;
+        use super::avx512::shift::Shift16;
         use super::avx512::steps::{self, Job};
         let (vectors, scaled) = self.steps.as_ref()?;
         let Operation { reach, skip_multiply, output, input, ref lookup, .. } = *self.operation;

@@ -56,7 +56,7 @@ impl Memo {
         let vectors = {
             let new = || Vectors::new(operation, tables);
             let vectors = self.vectors.get_or_init(new).as_ref().filter(|_| isa == Isa::Avx512);
-            vectors.zip(super::avx512::output::Scaled::new(operation.output, 8))
+            vectors.zip(super::avx512::rounded::Rounded::new(operation.output))
         };
         #[cfg(target_arch = "x86_64")]
         let is_known = vectors.as_ref().is_some_and(|(vectors, _)| vectors.parts.is_complete());
@@ -139,7 +139,7 @@ pub(super) struct Int8<'o> {
     answers: &'o Answers,
     output: Output,
     #[cfg(target_arch = "x86_64")]
-    vectors: Option<(&'o Vectors, super::avx512::output::Scaled)>,
+    vectors: Option<(&'o Vectors, super::avx512::rounded::Rounded)>,
 }
 
 impl Int8<'_> {
@@ -166,12 +166,12 @@ impl Int8<'_> {
     #[cfg(target_arch = "x86_64")]
     fn steps(
         &self,
-        (vectors, scaled): (&Vectors, &super::avx512::output::Scaled),
+        (vectors, rounded): (&Vectors, &super::avx512::rounded::Rounded),
         room: &mut Room,
         rows: Rows,
         into: &mut [u8],
     ) -> Counts {
-        use super::avx512::output::Shift8;
+        use super::avx512::shift::Shift8;
         use super::avx512::steps::{self, Job};
         let Operation { reach, skip_multiply, output, ref lookup, .. } = *self.operation;
         let job = Job { ints: &vectors.steps, ends: vectors.ends, reach, skip_multiply };
@@ -183,7 +183,7 @@ impl Int8<'_> {
         };
         let operands = (rows, &*rows.all(&mut room.values));
         // SAFETY: `vectors` are there where the processor has what `Isa::Avx512` stands for.
-        let found = unsafe { steps::bytes(job, (scaled, shift.as_ref()), operands, &mut room.region, into, other) };
+        let found = unsafe { steps::bytes(job, (rounded, shift.as_ref()), operands, &mut room.region, into, other) };
         Counts { lut: counters(found.classes), saturated: found.saturated, nans: 0 }
     }
 
@@ -255,8 +255,8 @@ impl Engine for Int8<'_> {
         self.convert(room, rows);
         rows.blank::<i16>(rows.all(&mut room.values));
         #[cfg(target_arch = "x86_64")]
-        if let Some((vectors, scaled)) = &self.vectors {
-            return self.steps((vectors, scaled), room, rows, into);
+        if let Some((vectors, rounded)) = &self.vectors {
+            return self.steps((vectors, rounded), room, rows, into);
         }
         let classes = self.look_up(room, rows);
         let saturated = self.results(room, rows, into);

@@ -8,6 +8,7 @@
 pub(crate) mod float;
 pub(crate) mod int;
 pub(crate) mod native;
+pub(crate) mod planes;
 pub(crate) mod whole;
 
 use std::arch::x86_64::*;

@@ -11,20 +11,21 @@ use std::arch::x86_64::*;
 
 use super::super::super::Converter;
 use super::super::rows::STEP;
+use super::double::DOUBLE;
 
 /// The magnitude that `d` is less than or equal to.
 const LARGEST: i64 = 1 << 31;
 
 /// Which results the hardware counts as saturated: those of which more than one is cut off without rounding.
 #[derive(Clone, Copy, Debug)]
-struct Counted {
+pub(super) struct Counted {
     add: i32,
     from: i32,
 }
 
 impl Counted {
     /// For results of so many bits of `d * scale / 2^shift`.
-    fn new(bits: u32, scale: i64, shift: u32) -> Self {
+    pub(super) fn new(bits: u32, scale: i64, shift: u32) -> Self {
         let limit = i128::from((1i64 << (bits - 1)) + 1) << shift;
         let magnitude = i128::from(scale.unsigned_abs());
         let clip = |bound: i128| bound.clamp(1, LARGEST.into()) as i64;
@@ -39,7 +40,7 @@ impl Counted {
 
     #[inline]
     #[target_feature(enable = "avx512f")]
-    fn lanes(self, number: __m512i) -> __mmask16 {
+    pub(super) fn lanes(self, number: __m512i) -> __mmask16 {
         let above = _mm512_add_epi32(number, _mm512_set1_epi32(self.add));
         _mm512_cmpge_epu32_mask(above, _mm512_set1_epi32(self.from))
     }
@@ -48,18 +49,27 @@ impl Counted {
 /// How many of the first `left` lanes are set, of even elements' lanes and odd ones'.
 #[inline]
 #[target_feature(enable = "popcnt")]
-fn count([even, odd]: [__mmask16; 2], left: usize) -> u32 {
+pub(super) fn count([even, odd]: [__mmask16; 2], left: usize) -> u32 {
     let first = |lanes: usize| if lanes < 16 { (1 << lanes) - 1 } else { u32::from(u16::MAX) };
     let lanes = (u32::from(even) & first(left.div_ceil(2))) | (u32::from(odd) & first(left / 2)) << 16;
     lanes.count_ones()
 }
 
-/// Factors, in the high halves of lanes for even and for odd elements, times values.
+/// Factors times values: products of even elements and of odd ones.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn products([even, odd]: [__m512i; 2], values: __m512i) -> [__m512i; 2] {
+pub(super) fn products(factors: __m512i, values: __m512i) -> [__m512i; 2] {
+    let low = _mm512_set1_epi32(0xffff);
+    let [even, odd] = [_mm512_and_si512(factors, low), _mm512_andnot_si512(low, factors)];
+    [_mm512_madd_epi16(even, values), _mm512_madd_epi16(odd, values)]
+}
+
+/// As [`products`], of factors in the high halves of lanes for even and for odd elements.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+pub(super) fn products_of([even, odd]: [__m512i; 2], values: __m512i) -> [__m512i; 2] {
     let even = _mm512_srli_epi32::<16>(even);
-    let odd = _mm512_and_si512(odd, _mm512_set1_epi32(0xffff_0000u32 as i32));
+    let odd = _mm512_andnot_si512(_mm512_set1_epi32(0xffff), odd);
     [_mm512_madd_epi16(even, values), _mm512_madd_epi16(odd, values)]
 }
 
@@ -81,7 +91,7 @@ fn bytes([even, odd]: [__m512i; 2], into: &mut [u8]) {
 /// As [`bytes`], in two bytes each.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-fn pairs([even, odd]: [__m512i; 2], into: &mut [u8]) {
+pub(super) fn pairs([even, odd]: [__m512i; 2], into: &mut [u8]) {
     let words = _mm512_packs_epi32(even, odd);
     let order = _mm_set_epi8(15, 14, 7, 6, 13, 12, 5, 4, 11, 10, 3, 2, 9, 8, 1, 0);
     let words = _mm512_shuffle_epi8(words, _mm512_broadcast_i32x4(order));
@@ -160,6 +170,22 @@ impl Scaled {
         self.left != 0
     }
 
+    /// How many of two steps' first `left` products have results that the hardware counts as saturated.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,popcnt")]
+    pub(super) fn counted(&self, [one, other]: [[__m512i; 2]; 2], left: usize) -> u32 {
+        let offset = _mm512_set1_epi32(self.offset);
+        let lanes = |product: __m512i| self.counted.lanes(_mm512_sub_epi32(product, offset));
+        let (one, other) = (one.map(lanes), other.map(lanes));
+        if left >= DOUBLE {
+            // Whatever lane is whose.
+            let all = _mm512_kunpackw(one[0].into(), one[1].into());
+            let others = _mm512_kunpackw(other[0].into(), other[1].into());
+            return all.count_ones() + others.count_ones();
+        }
+        count(one, left.min(STEP)) + count(other, left.saturating_sub(STEP))
+    }
+
     /// A product's result, not limited, and lanes that the hardware counts as saturated.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
@@ -185,22 +211,16 @@ impl Scaled {
     /// Both halves of a step.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
-    fn both<const LIMIT: bool>(&self, answers: [__m512i; 2], values: __m512i) -> ([__m512i; 2], [__mmask16; 2]) {
-        let [even, odd] = products(answers, values).map(|product| self.result::<LIMIT>(product));
+    fn both<const LIMIT: bool>(&self, products: [__m512i; 2]) -> ([__m512i; 2], [__mmask16; 2]) {
+        let [even, odd] = products.map(|product| self.result::<LIMIT>(product));
         ([even.0, odd.0], [even.1, odd.1])
     }
 
     /// A step of int8; how many of the first `left` are counted.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vbmi,popcnt")]
-    pub(super) fn bytes<const LIMIT: bool>(
-        &self,
-        answers: [__m512i; 2],
-        values: __m512i,
-        left: usize,
-        into: &mut [u8],
-    ) -> u32 {
-        let (results, lanes) = self.both::<LIMIT>(answers, values);
+    pub(super) fn bytes<const LIMIT: bool>(&self, products: [__m512i; 2], left: usize, into: &mut [u8]) -> u32 {
+        let (results, lanes) = self.both::<LIMIT>(products);
         bytes(results, into);
         count(lanes, left)
     }
@@ -208,83 +228,10 @@ impl Scaled {
     /// A step of int16.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,popcnt")]
-    pub(super) fn pairs<const LIMIT: bool>(
-        &self,
-        answers: [__m512i; 2],
-        values: __m512i,
-        left: usize,
-        into: &mut [u8],
-    ) -> u32 {
-        let (results, lanes) = self.both::<LIMIT>(answers, values);
+    pub(super) fn pairs<const LIMIT: bool>(&self, products: [__m512i; 2], left: usize, into: &mut [u8]) -> u32 {
+        let (results, lanes) = self.both::<LIMIT>(products);
         pairs(results, into);
         count(lanes, left)
-    }
-}
-
-/// Shifts of products of int16.
-#[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Shift16 {
-    shift: u32,
-    counted: Counted,
-}
-
-impl Shift16 {
-    /// A shift of one to thirty bits.
-    pub(in super::super) fn new(converter: Converter) -> Option<Self> {
-        let Converter { offset: 0, scale: 1, shift: shift @ 1..=30 } = converter else { return None };
-        Some(Self { shift, counted: Counted::new(16, 1, shift) })
-    }
-
-    /// A step.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,popcnt")]
-    pub(super) fn pairs(&self, answers: [__m512i; 2], values: __m512i, left: usize, into: &mut [u8]) -> u32 {
-        let half = _mm512_set1_epi32(1 << (self.shift - 1));
-        let result = |product: __m512i| {
-            let sign = _mm512_srai_epi32::<31>(product);
-            let rounded = _mm512_add_epi32(_mm512_add_epi32(product, half), sign);
-            (_mm512_sra_epi32(rounded, _mm_cvtsi32_si128(self.shift as i32)), self.counted.lanes(product))
-        };
-        let [even, odd] = products(answers, values).map(result);
-        pairs([even.0, odd.0], into);
-        count([even.1, odd.1], left)
-    }
-}
-
-/// Shifts of products of int8.
-///
-/// A value, of nine bits, is shifted left first, so that the high half of the product is the result without rounding.
-#[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Shift8 {
-    left: u32,
-}
-
-impl Shift8 {
-    /// A shift of nine to sixteen bits.
-    pub(in super::super) fn new(converter: Converter) -> Option<Self> {
-        let Converter { offset: 0, scale: 1, shift: shift @ 9..=16 } = converter else { return None };
-        Some(Self { left: 16 - shift })
-    }
-
-    /// A step.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,popcnt")]
-    pub(super) fn bytes(&self, [even, odd]: [__m512i; 2], values: __m512i, left: usize, into: &mut [u8]) -> u32 {
-        let factor = _mm512_mask_blend_epi16(0xaaaa_aaaa, _mm512_srli_epi32::<16>(even), odd);
-        let value = _mm512_sll_epi16(values, _mm_cvtsi32_si128(self.left as i32));
-        let high = _mm512_mulhi_epi16(factor, value);
-        let low = _mm512_mullo_epi16(factor, value);
-        // The product's sign, where it is not zero.
-        let sign = _mm512_srai_epi16::<15>(_mm512_xor_si512(factor, value));
-        let below = _mm512_xor_si512(sign, _mm512_set1_epi16(0x7fff));
-        let up = _mm512_cmpgt_epu16_mask(low, below);
-        let result = _mm512_mask_sub_epi16(high, up, high, _mm512_set1_epi16(-1));
-        let off = _mm512_cmpge_epu16_mask(_mm512_add_epi16(high, _mm512_set1_epi16(129)), _mm512_set1_epi16(258));
-        let counted = if left >= STEP { u32::MAX } else { (1 << left) - 1 };
-        let into = &mut into[..STEP];
-        // SAFETY: there is room for 32 bytes.
-        unsafe { _mm256_storeu_si256(into.as_mut_ptr().cast(), _mm512_cvtsepi16_epi8(result)) };
-        (off & counted).count_ones()
     }
 }
 

@@ -8,11 +8,15 @@
 use std::arch::x86_64::*;
 
 use super::super::rows::{Rows, STEP};
-use super::output::{Scaled, Shift16, Shift8};
+use super::double;
+use super::finish::{Finish, Shifted, Wide};
+use super::output::Scaled;
+use super::rounded::Rounded;
+use super::shift::{Shift16, Shift8};
 use super::windows::{load, sums};
 use crate::cdp::REACH;
 use crate::lut::cdp::avx512::int::Ints;
-use crate::lut::cdp::avx512::whole::Whole;
+use crate::lut::cdp::avx512::whole::{Answer, Whole};
 
 /// Lookup and window.
 #[derive(Clone, Copy)]
@@ -26,16 +30,36 @@ pub(in super::super) struct Job<'j> {
 
 /// Elements of a row, from [`REACH`] before the first on, and how many of its steps' count.
 #[derive(Clone, Copy)]
-struct Row<'r> {
-    values: &'r [i16],
+pub(super) struct Row<'r> {
+    pub(super) values: &'r [i16],
     elements: usize,
 }
 
-impl Row<'_> {
-    /// Elements of a step that count: as many as it has, or less.
+impl<'r> Row<'r> {
     #[inline]
-    fn left(&self, step: usize) -> usize {
-        self.elements.saturating_sub(step * STEP).min(STEP)
+    fn new(rows: Rows, values: &'r [i16], number: usize) -> Self {
+        Self { values: rows.around(values, number), elements: rows.elements }
+    }
+
+    /// Elements from a step on that count: `MOST` or less.
+    #[inline]
+    pub(super) fn left<const MOST: usize>(&self, step: usize) -> usize {
+        self.elements.saturating_sub(step * STEP).min(MOST)
+    }
+}
+
+/// A step of a row.
+#[derive(Clone, Copy)]
+struct At {
+    row: usize,
+    step: usize,
+}
+
+impl At {
+    /// Elements from another step to this one.
+    fn since(self, first: Self, rows: Rows) -> usize {
+        let before = |at: Self| at.row * rows.elements + (at.step * STEP).min(rows.elements);
+        before(self) - before(first)
     }
 }
 
@@ -50,25 +74,15 @@ pub(in super::super) struct Found {
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vnni,popcnt")]
 pub(in super::super) fn bytes(
     job: Job,
-    output: (&Scaled, Option<&Shift8>),
-    (rows, values): (Rows, &[i16]),
+    output: (&Rounded, Option<&Shift8>),
+    operands: (Rows, &[i16]),
     region: &mut usize,
     into: &mut [u8],
     other: impl FnMut(&[i16], usize, &mut [u32; 5]) -> [i16; STEP],
 ) -> Found {
     match output {
-        (_, Some(shift)) => {
-            let finish = |answers, values, left, into: &mut [u8]| shift.bytes(answers, values, left, into);
-            all::<1, false>(job, (rows, values), region, into, other, finish)
-        }
-        (scaled, None) if scaled.is_limited() => {
-            let finish = |answers, values, left, into: &mut [u8]| scaled.bytes::<true>(answers, values, left, into);
-            all::<1, false>(job, (rows, values), region, into, other, finish)
-        }
-        (scaled, None) => {
-            let finish = |answers, values, left, into: &mut [u8]| scaled.bytes::<false>(answers, values, left, into);
-            all::<1, false>(job, (rows, values), region, into, other, finish)
-        }
+        (_, Some(shift)) => all::<false, _>(job, operands, region, into, other, shift),
+        (rounded, None) => all::<false, _>(job, operands, region, into, other, rounded),
     }
 }
 
@@ -77,70 +91,61 @@ pub(in super::super) fn bytes(
 pub(in super::super) fn pairs(
     job: Job,
     output: (&Scaled, Option<&Shift16>),
-    (rows, values): (Rows, &[i16]),
+    operands: (Rows, &[i16]),
     region: &mut usize,
     into: &mut [u8],
     other: impl FnMut(&[i16], usize, &mut [u32; 5]) -> [i16; STEP],
 ) -> Found {
     match output {
-        (_, Some(shift)) => {
-            let finish = |answers, values, left, into: &mut [u8]| shift.pairs(answers, values, left, into);
-            all::<2, true>(job, (rows, values), region, into, other, finish)
-        }
+        (_, Some(shift)) => all::<true, _>(job, operands, region, into, other, Shifted(shift)),
         (scaled, None) if scaled.is_limited() => {
-            let finish = |answers, values, left, into: &mut [u8]| scaled.pairs::<true>(answers, values, left, into);
-            all::<2, true>(job, (rows, values), region, into, other, finish)
+            all::<true, _>(job, operands, region, into, other, Wide::<true>(scaled))
         }
-        (scaled, None) => {
-            let finish = |answers, values, left, into: &mut [u8]| scaled.pairs::<false>(answers, values, left, into);
-            all::<2, true>(job, (rows, values), region, into, other, finish)
-        }
+        (scaled, None) => all::<true, _>(job, operands, region, into, other, Wide::<false>(scaled)),
     }
 }
 
-/// All rows, whose results have so many bytes.
+/// All rows.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vnni,popcnt")]
-fn all<const BYTES: usize, const CARRY: bool>(
+fn all<const CARRY: bool, F: Finish>(
     job: Job,
     (rows, values): (Rows, &[i16]),
     region: &mut usize,
     into: &mut [u8],
     mut other: impl FnMut(&[i16], usize, &mut [u32; 5]) -> [i16; STEP],
-    finish: impl Fn([__m512i; 2], __m512i, usize, &mut [u8]) -> u32,
+    finish: F,
 ) -> Found {
-    let finish = |answers, values: &[i16], left, into: &mut [u8]| {
-        let values = if job.skip_multiply { _mm512_set1_epi16(1) } else { load(values, REACH) };
-        finish(answers, values, left, into)
-    };
     let mut found = Found::default();
+    let steps = rows.steps() / STEP;
     let mut whole = job.ints.whole(*region, job.ends);
-    for number in 0..rows.count {
-        let row = Row { values: rows.around(values, number), elements: rows.elements };
-        let into = &mut into[BYTES * number * rows.steps()..][..BYTES * rows.steps()];
-        let mut step = 0;
-        while step < rows.steps() / STEP {
-            if let Some(whole) = whole {
-                let first = step;
-                step = window::<BYTES, CARRY>(job, whole, row, step, into, &mut found.saturated, &finish);
-                let done = (step * STEP).min(row.elements) - (first * STEP).min(row.elements);
-                found.classes[whole.class] = found.classes[whole.class].wrapping_add(done as u32);
-            }
-            if step < rows.steps() / STEP {
-                let values = &row.values[step * STEP..][..STEP + 2 * REACH];
-                let factors = other(values, row.left(step), &mut found.classes);
-                // SAFETY: 32 factors.
-                let factors = unsafe { _mm512_loadu_si512(factors.as_ptr().cast()) };
-                let answers = [_mm512_slli_epi32::<16>(factors), factors];
-                let into = &mut into[BYTES * STEP * step..];
-                found.saturated += finish(answers, values, row.left(step), into);
-                *region = job.ints.find(first(job.reach, values));
-                whole = job.ints.whole(*region, job.ends);
-                step += 1;
-            }
+    let mut at = At { row: 0, step: 0 };
+    loop {
+        if let Some(whole) = whole {
+            let first = at;
+            at = window::<CARRY, F>(job, whole, (rows, values), at, into, &mut found.saturated, finish);
+            found.classes[whole.class] = found.classes[whole.class].wrapping_add(at.since(first, rows) as u32);
+        }
+        if at.row == rows.count {
+            return found;
+        }
+        let row = Row::new(rows, values, at.row);
+        let values = &row.values[at.step * STEP..][..STEP + 2 * REACH];
+        let left = row.left::<STEP>(at.step);
+        let factors = other(values, left, &mut found.classes);
+        // SAFETY: 32 factors.
+        let factors = unsafe { _mm512_loadu_si512(factors.as_ptr().cast()) };
+        let answers = [_mm512_slli_epi32::<16>(factors), factors];
+        let into = &mut into[F::BYTES * STEP * (at.row * steps + at.step)..];
+        // SAFETY: the processor has the instructions.
+        found.saturated += unsafe { finish.one(answers, job.operand(values, 0), left, into) };
+        *region = job.ints.find(first(job.reach, values));
+        whole = job.ints.whole(*region, job.ends);
+        at.step += 1;
+        if at.step == steps {
+            at = At { row: at.row + 1, step: 0 };
         }
     }
-    found
 }
 
 /// The sum of a window, that around the first element.
@@ -151,71 +156,136 @@ fn first(reach: Option<usize>, values: &[i16]) -> i64 {
     }
 }
 
-/// Steps of a row from one on, as long as they lie in the region; answers the one that does not.
-#[inline]
+/// Steps from one on, as long as they lie in the region; answers the one that does not.
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vnni,popcnt")]
-fn window<const BYTES: usize, const CARRY: bool>(
+fn window<const CARRY: bool, F: Finish>(
     job: Job,
     whole: Whole,
-    row: Row,
-    step: usize,
+    operands: (Rows, &[i16]),
+    at: At,
     into: &mut [u8],
     saturated: &mut u32,
-    finish: impl Fn([__m512i; 2], &[i16], usize, &mut [u8]) -> u32,
-) -> usize {
-    match job.reach {
-        None => ways::<0, BYTES, CARRY>(job, whole, row, step, into, saturated, finish),
-        Some(1) => ways::<1, BYTES, CARRY>(job, whole, row, step, into, saturated, finish),
-        Some(2) => ways::<2, BYTES, CARRY>(job, whole, row, step, into, saturated, finish),
-        Some(3) => ways::<3, BYTES, CARRY>(job, whole, row, step, into, saturated, finish),
-        Some(_) => ways::<4, BYTES, CARRY>(job, whole, row, step, into, saturated, finish),
-    }
-}
-
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vnni,popcnt")]
-fn ways<const N: usize, const BYTES: usize, const CARRY: bool>(
-    job: Job,
-    whole: Whole,
-    row: Row,
-    step: usize,
-    into: &mut [u8],
-    saturated: &mut u32,
-    finish: impl Fn([__m512i; 2], &[i16], usize, &mut [u8]) -> u32,
-) -> usize {
+    finish: F,
+) -> At {
     match whole.linear {
         None => {
             let answer = job.ints.exponential();
-            run::<N, BYTES, CARRY>(whole, row, step, into, saturated, answer, finish)
+            reaches::<CARRY, F>(Ways { job, whole, answer, finish }, operands, at, into, saturated)
         }
         Some(table) => {
             let answer = job.ints.even(table);
-            run::<N, BYTES, CARRY>(whole, row, step, into, saturated, answer, finish)
+            match job.ints.planes(table) {
+                None => reaches::<CARRY, F>(Ways { job, whole, answer, finish }, operands, at, into, saturated),
+                Some(planes) => {
+                    let answer = planes.beside(answer);
+                    reaches::<CARRY, F>(Ways { job, whole, answer, finish }, operands, at, into, saturated)
+                }
+            }
+        }
+    }
+}
+
+/// How steps of a region are taken.
+#[derive(Clone, Copy)]
+pub(super) struct Ways<'j, A, F> {
+    job: Job<'j>,
+    whole: Whole,
+    pub(super) answer: A,
+    pub(super) finish: F,
+}
+
+impl<A, F> Ways<'_, A, F> {
+    /// The region's first number, and its last one's distance.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(super) fn ends(&self) -> [__m512i; 2] {
+        [self.whole.from, self.whole.span].map(|number| _mm512_set1_epi32(number as i32))
+    }
+
+    /// What factors of a step's elements are multiplied with, `from` elements after the first of `values`.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    pub(super) fn operand(&self, values: &[i16], from: usize) -> __m512i {
+        self.job.operand(values, from)
+    }
+}
+
+impl Job<'_> {
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw")]
+    fn operand(&self, values: &[i16], from: usize) -> __m512i {
+        if self.skip_multiply {
+            _mm512_set1_epi16(1)
+        } else {
+            load(values, REACH + from)
         }
     }
 }
 
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vnni,popcnt")]
-fn run<const N: usize, const BYTES: usize, const CARRY: bool>(
-    whole: Whole,
+fn reaches<const CARRY: bool, F: Finish>(
+    ways: Ways<impl Answer, F>,
+    operands: (Rows, &[i16]),
+    at: At,
+    into: &mut [u8],
+    saturated: &mut u32,
+) -> At {
+    match ways.job.reach {
+        None => spans::<0, CARRY, F>(ways, operands, at, into, saturated),
+        Some(1) => spans::<1, CARRY, F>(ways, operands, at, into, saturated),
+        Some(2) => spans::<2, CARRY, F>(ways, operands, at, into, saturated),
+        Some(3) => spans::<3, CARRY, F>(ways, operands, at, into, saturated),
+        Some(_) => spans::<4, CARRY, F>(ways, operands, at, into, saturated),
+    }
+}
+
+/// Row by row, two steps at a time and then those that are left.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vnni,popcnt")]
+fn spans<const N: usize, const CARRY: bool, F: Finish>(
+    ways: Ways<impl Answer, F>,
+    (rows, values): (Rows, &[i16]),
+    mut at: At,
+    into: &mut [u8],
+    saturated: &mut u32,
+) -> At {
+    while at.row < rows.count {
+        let row = Row::new(rows, values, at.row);
+        let into = &mut into[F::BYTES * at.row * rows.steps()..][..F::BYTES * rows.steps()];
+        at.step = double::run::<N, CARRY, F>(ways, row, at.step, into, saturated);
+        at.step = run::<N, CARRY, F>(ways, row, at.step, into, saturated);
+        if at.step * STEP < rows.steps() {
+            return at;
+        }
+        at = At { row: at.row + 1, step: 0 };
+    }
+    at
+}
+
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vnni,popcnt")]
+fn run<const N: usize, const CARRY: bool, F: Finish>(
+    ways: Ways<impl Answer, F>,
     row: Row,
     first: usize,
     into: &mut [u8],
     saturated: &mut u32,
-    answer: impl Fn(__m512i) -> __m512i,
-    finish: impl Fn([__m512i; 2], &[i16], usize, &mut [u8]) -> u32,
 ) -> usize {
-    let [from, span] = [whole.from, whole.span].map(|number| _mm512_set1_epi32(number as i32));
+    let [from, span] = ways.ends();
     let outside = |sums: __m512i| _mm512_cmpgt_epu32_mask(_mm512_sub_epi32(sums, from), span);
     let mut step = first;
-    for into in into[BYTES * STEP * first..].chunks_exact_mut(BYTES * STEP) {
+    for into in into[F::BYTES * STEP * first..].chunks_exact_mut(F::BYTES * STEP) {
         let values = &row.values[step * STEP..][..STEP + 2 * REACH];
         let (sums, carries) = sums::<N, CARRY>(values);
         if outside(sums[0]) | outside(sums[1]) != 0 || carries {
             break;
         }
-        *saturated += finish(sums.map(&answer), values, row.left(step), into);
+        // SAFETY: the processor has the instructions.
+        *saturated += unsafe {
+            let factors = [ways.answer.half(sums[0]), ways.answer.half(sums[1])];
+            ways.finish.one(factors, ways.operand(values, 0), row.left::<STEP>(step), into)
+        };
         step += 1;
     }
     step

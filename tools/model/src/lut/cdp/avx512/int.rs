@@ -14,6 +14,7 @@ use nvdla_uapi::reg::values::LutTable;
 use super::super::regions::{regions, Region, Way};
 use super::super::vector::int::is_flat;
 use super::super::{Lookup, Range};
+use super::planes::Planes;
 use super::{entries, gather, walk, Row, HALF};
 use crate::lut::Tables;
 
@@ -31,6 +32,7 @@ pub(super) struct Linear {
     pub(super) start: i64,
     pub(super) select: i32,
     entries: Box<[[i32; 2]; 256]>,
+    planes: Option<Planes>,
 }
 
 impl Linear {
@@ -39,7 +41,7 @@ impl Linear {
         for (into, pair) in entries.iter_mut().zip(table.windows(2)) {
             *into = entry(pair[0], pair[1]);
         }
-        Self { start: range.start, select: range.select, entries }
+        Self { start: range.start, select: range.select, entries, planes: Planes::new(range, table) }
     }
 }
 
@@ -95,6 +97,11 @@ impl<S> Ints<S> {
         for table in self.exponents.iter_mut() {
             table[31] = table[63];
         }
+    }
+
+    /// A table's entries for many at a time, where they can be found so.
+    pub(crate) fn planes(&self, table: LutTable) -> Option<&Planes> {
+        self.linear(table).planes.as_ref()
     }
 
     pub(super) fn linear(&self, table: LutTable) -> &Linear {

@@ -5,7 +5,7 @@ use nvdla_uapi::reg::values::Precision;
 use super::super::vector::tests::{class, numbers, random};
 use super::*;
 use crate::conv::Isa;
-use crate::lut::Counters;
+use crate::lut::{Counters, Tables};
 use crate::num::convert::fp17_to_fp32;
 
 const COUNT: usize = 4 * STEP;
@@ -109,4 +109,73 @@ fn floats_are_the_lookup_s() {
         held += 1;
     }
     assert!(held > 300, "{held} lookups");
+}
+
+/// The answers of 64 sums by planes.
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+fn answers(planes: &planes::Planes, sums: &[i64; 2 * STEP]) -> [i16; 2 * STEP] {
+    // What answers sixteen is not asked.
+    #[derive(Clone, Copy)]
+    struct None;
+    impl whole::Answer for None {
+        unsafe fn half(self, _: __m512i) -> __m512i {
+            unreachable!("only two steps are answered")
+        }
+    }
+    let part = |part: usize| {
+        let lanes: [i32; HALF] = std::array::from_fn(|lane| sums[part / 2 * STEP + 2 * lane + part % 2] as i32);
+        // SAFETY: sixteen numbers.
+        unsafe { _mm512_loadu_si512(lanes.as_ptr().cast()) }
+    };
+    let mut found = [0; 2 * STEP];
+    // SAFETY: the processor has what this function needs.
+    let answers = unsafe { whole::Answer::double(planes.beside(None), [part(0), part(1), part(2), part(3)]) };
+    for (into, answers) in found.as_chunks_mut::<STEP>().0.iter_mut().zip(answers) {
+        // SAFETY: room for 32 numbers.
+        unsafe { _mm512_storeu_si512(into.as_mut_ptr().cast(), answers) };
+    }
+    found
+}
+
+#[test]
+fn tables_that_fall_or_rise_are_the_lookup_s() {
+    if Isa::best() != Isa::Avx512 {
+        return;
+    }
+    let mut next = numbers();
+    let mut held = 0;
+    for case in 0..2000 {
+        let (lookup, mut tables) = random(&mut next, Precision::Int16);
+        if case % 4 != 0 {
+            // Entries that fall or rise throughout, slowly or as fast as may be.
+            let most = [3, 250, 127][case % 3];
+            let mut entry = 0x7fff - (next() % 99) as i32;
+            tables.write_access(3 << 16);
+            for _ in 0..257 {
+                tables.write_data((if case % 8 < 4 { entry } else { -entry }) as u32);
+                entry = (entry - (next() % most) as i32).max(-0x8000);
+            }
+        }
+        let Some(planes) = planes::Planes::new(&lookup.lo, tables.lo()) else { continue };
+        let range = &lookup.lo;
+        let sums: [i64; 2 * STEP] = std::array::from_fn(|_| range.start + i64::from(next()) % (256i64 << range.select));
+        // SAFETY: the processor has what `Isa::Avx512` stands for.
+        let found = unsafe { answers(&planes, &sums) };
+        for (sum, found) in sums.into_iter().zip(found) {
+            let right = vector_answer(&tables, sum - range.start, range.select);
+            assert_eq!(found, right, "{} of {lookup:?}", sum - range.start);
+        }
+        held += 1;
+    }
+    assert!(held > 500, "{held} tables");
+}
+
+/// Between two entries of LO, half away from zero.
+fn vector_answer(tables: &Tables, distance: i64, select: i32) -> i16 {
+    let at = (distance >> select) as usize;
+    let [low, high] = [tables.lo()[at], tables.lo()[at + 1]].map(i64::from);
+    let fraction = ((distance & ((1 << select) - 1)) << 16) >> select;
+    let product = (high - low) * fraction;
+    let rounded = (product.abs() + (1 << 15)) >> 16;
+    (low + product.signum() * rounded) as i16
 }

@@ -2,13 +2,16 @@
 
 //! Integers of 32 bits that lie in one region, all of a step's: no lane needs to know which way it is answered.
 
+// What answers is compiled for an instruction set only where it is inlined.
+#![allow(clippy::inline_always)]
+
 use std::arch::x86_64::*;
 
 use nvdla_uapi::reg::values::LutTable;
 
 use super::super::regions::{find, Way};
 use super::super::Lookup;
-use super::int::{dot, linear, twice_from, weights, Ints};
+use super::int::{dot, linear, twice_from, weights, Ints, Linear};
 use super::HALF;
 use crate::lut::Tables;
 
@@ -52,40 +55,97 @@ impl Ints<i64> {
         Some(Whole { from: region.from as u32, span, class: region.class, linear })
     }
 
-    /// Answers of LE at powers of two, in the high halves.
+    /// LE at powers of two.
     #[inline]
-    #[target_feature(enable = "avx512f,avx512vbmi,avx512vnni")]
-    pub(crate) fn exponential(&self) -> impl Fn(__m512i) -> __m512i + use<> {
-        // What a float's mantissa has no room for lies below the fraction's sixteen bits.
-        const DOWN: i32 = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC;
-        let start = _mm512_set1_epi32(self.start as i32);
+    #[target_feature(enable = "avx512f")]
+    pub(crate) fn exponential(&self) -> Exponential {
         let [numbers, pairs] = [0, 1].map(|table: usize| {
             let entries = &self.exponents[table].as_chunks::<HALF>().0[..2];
             // SAFETY: sixteen entries each.
             [0, 1].map(|half: usize| unsafe { _mm512_loadu_si512(entries[half].as_ptr().cast()) })
         });
-        move |sums| {
-            let distance = _mm512_sub_epi32(sums, start);
+        Exponential { start: _mm512_set1_epi32(self.start as i32), numbers, pairs }
+    }
+
+    /// A table with even distances.
+    #[inline]
+    #[target_feature(enable = "avx512f")]
+    pub(crate) fn even(&self, table: LutTable) -> Even<'_> {
+        let table = self.linear(table);
+        let count = |bits: i32| _mm_cvtsi32_si128(bits.max(0));
+        let [left, right] = [count(16 - table.select), count(table.select - 16)];
+        Even { table, start: _mm512_set1_epi32(table.start as i32), left, right }
+    }
+}
+
+/// Answers sums in one way.
+pub(crate) trait Answer: Copy {
+    /// The answers of sixteen sums in the high halves.
+    ///
+    /// # Safety
+    /// The processor has what [`Isa::Avx512`](crate::conv::Isa) stands for.
+    unsafe fn half(self, sums: __m512i) -> __m512i;
+
+    /// Those of two steps' sums, of even elements and of odd ones each, in the elements' order.
+    ///
+    /// # Safety
+    /// As above.
+    #[inline(always)]
+    unsafe fn double(self, sums: [__m512i; 4]) -> [__m512i; 2] {
+        // SAFETY: the caller has them.
+        unsafe { [joined(self.half(sums[0]), self.half(sums[1])), joined(self.half(sums[2]), self.half(sums[3]))] }
+    }
+}
+
+/// The high halves of even elements' lanes and of odd ones', in the elements' order.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn joined(even: __m512i, odd: __m512i) -> __m512i {
+    _mm512_mask_blend_epi16(0xaaaa_aaaa, _mm512_srli_epi32::<16>(even), odd)
+}
+
+/// LE at powers of two.
+#[derive(Clone, Copy)]
+pub(crate) struct Exponential {
+    start: __m512i,
+    numbers: [__m512i; 2],
+    pairs: [__m512i; 2],
+}
+
+impl Answer for Exponential {
+    #[inline(always)]
+    unsafe fn half(self, sums: __m512i) -> __m512i {
+        // What a float's mantissa has no room for lies below the fraction's sixteen bits.
+        const DOWN: i32 = _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC;
+        // SAFETY: the caller has them.
+        unsafe {
+            let distance = _mm512_sub_epi32(sums, self.start);
             let bits = _mm512_castps_si512(_mm512_cvt_roundepu32_ps::<DOWN>(distance));
             let fractions = _mm512_multishift_epi64_epi8(twice_from(7), bits);
             let at = _mm512_srli_epi32::<23>(bits);
-            let number = _mm512_permutex2var_epi32(numbers[0], at, numbers[1]);
-            let pair = _mm512_permutex2var_epi32(pairs[0], at, pairs[1]);
+            let number = _mm512_permutex2var_epi32(self.numbers[0], at, self.numbers[1]);
+            let pair = _mm512_permutex2var_epi32(self.pairs[0], at, self.pairs[1]);
             dot(number, pair, weights(fractions))
         }
     }
+}
 
-    /// Answers of a table with even distances, in the high halves.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512dq,avx512vbmi,avx512vnni")]
-    pub(crate) fn even(&self, table: LutTable) -> impl Fn(__m512i) -> __m512i + use<'_> {
-        let table = self.linear(table);
-        let start = _mm512_set1_epi32(table.start as i32);
-        let count = |bits: i32| _mm_cvtsi32_si128(bits.max(0));
-        let [left, right] = [count(16 - table.select), count(table.select - 16)];
-        move |sums| {
-            let distance = _mm512_sub_epi32(sums, start);
-            linear(table, _mm512_srl_epi32(_mm512_sll_epi32(distance, left), right))
+/// A table with even distances.
+#[derive(Clone, Copy)]
+pub(crate) struct Even<'t> {
+    table: &'t Linear,
+    start: __m512i,
+    left: __m128i,
+    right: __m128i,
+}
+
+impl Answer for Even<'_> {
+    #[inline(always)]
+    unsafe fn half(self, sums: __m512i) -> __m512i {
+        // SAFETY: the caller has them.
+        unsafe {
+            let distance = _mm512_sub_epi32(sums, self.start);
+            linear(self.table, _mm512_srl_epi32(_mm512_sll_epi32(distance, self.left), self.right))
         }
     }
 }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
+use super::super::rounded::Rounded;
+use super::super::shift::{Shift16, Shift8};
 use super::*;
 use crate::conv::Isa;
 
@@ -68,10 +70,10 @@ fn bytes_are_the_converter_s() {
             assert_eq!(found, counted, "{way}: {converter:?} {factors:?} {values:?}");
         };
         if let Some(scaled) = Scaled::new(converter, 8) {
-            let found = scaled.bytes::<true>(operands.0, operands.1, left, &mut into);
+            let found = scaled.bytes::<true>(products_of(operands.0, operands.1), left, &mut into);
             check(found, into, "limited");
             if !scaled.is_limited() {
-                let found = scaled.bytes::<false>(operands.0, operands.1, left, &mut into);
+                let found = scaled.bytes::<false>(products_of(operands.0, operands.1), left, &mut into);
                 check(found, into, "scaled");
             }
         }
@@ -101,21 +103,63 @@ fn pairs_are_the_converter_s() {
             assert_eq!(found, counted, "{way}: {converter:?} {factors:?} {values:?}");
         };
         if let Some(scaled) = Scaled::new(converter, 16) {
-            let found = scaled.pairs::<true>(operands.0, operands.1, left, &mut into);
+            let found = scaled.pairs::<true>(products_of(operands.0, operands.1), left, &mut into);
             check(found, &into, "limited");
             if !scaled.is_limited() {
-                let found = scaled.pairs::<false>(operands.0, operands.1, left, &mut into);
+                let found = scaled.pairs::<false>(products_of(operands.0, operands.1), left, &mut into);
                 check(found, &into, "scaled");
                 unlimited += 1;
             }
         }
         if let Some(shift) = Shift16::new(converter) {
-            let found = shift.pairs(operands.0, operands.1, left, &mut into);
+            let found = shift.pairs(products_of(operands.0, operands.1), left, &mut into);
             check(found, &into, "shifted");
             shifts += 1;
         }
     }
     assert!(shifts > 100 && unlimited > 1000, "{shifts} shifts, {unlimited} without a limit");
+}
+
+#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vbmi,popcnt")]
+fn two_steps_are_the_converter_s() {
+    let mut next = random();
+    let (mut shifts, mut inside) = (0, 0);
+    for case in 0..20_000 {
+        let pair = |next: &mut _| [numbers(next, 16), numbers(next, 16)];
+        let factors = pair(&mut next);
+        let values = [numbers(&mut next, 9), numbers(&mut next, 9)];
+        let mut converter = converter(&mut next);
+        if case % 2 == 0 {
+            // Results of which many lie in int8, some of them half way between two.
+            converter = Converter { offset: 0, scale: 1 + (next() % 64) as i16, shift: 17 + next() % 6 };
+        }
+        let left = (next() as usize % (2 * DOUBLE)).min(DOUBLE);
+        let lefts = [left.min(STEP), left.saturating_sub(STEP)];
+        let right = [0, 1].map(|step: usize| expected::<8>(converter, factors[step], values[step], lefts[step]));
+        // SAFETY: 32 numbers each.
+        let load = |numbers: [i16; STEP]| unsafe { _mm512_loadu_si512(numbers.as_ptr().cast()) };
+        let (wide_factors, wide_values) = (factors.map(load), values.map(load));
+        let check = |found: u32, into: [u8; DOUBLE], way: &str| {
+            for (step, (right, _)) in right.iter().enumerate() {
+                let results: [i32; STEP] = std::array::from_fn(|at| i32::from(into[step * STEP + at] as i8));
+                assert_eq!(results, *right, "{way}: {converter:?} {factors:?} {values:?}");
+            }
+            assert_eq!(found, right[0].1 + right[1].1, "{way}: {converter:?} {factors:?} {values:?}");
+        };
+        let mut into = [0; DOUBLE];
+        if let Some(rounded) = Rounded::new(converter) {
+            // SAFETY: as of this function.
+            let found = unsafe { rounded.bytes(wide_factors, wide_values, left, &mut into) };
+            check(found, into, "rounded");
+            inside += usize::from(right.iter().any(|(results, _)| results.iter().any(|&result| result.abs() > 1)));
+        }
+        if let Some(shift) = Shift8::new(converter) {
+            let found = shift.twice(wide_factors, wide_values, left, &mut into);
+            check(found, into, "shifted");
+            shifts += 1;
+        }
+    }
+    assert!(shifts > 50 && inside > 5000, "{shifts} shifts, {inside} that are not zero");
 }
 
 #[test]
@@ -124,6 +168,7 @@ fn results_are_the_converter_s() {
         // SAFETY: the processor has what `Isa::Avx512` stands for.
         unsafe {
             bytes_are_the_converter_s();
+            two_steps_are_the_converter_s();
             pairs_are_the_converter_s();
         }
     }
