@@ -46,6 +46,8 @@ pub(crate) struct Native {
     classes: [usize; BOUNDS + 1],
     /// All bounds are known by the upper halves of sums, and tables begin at zero.
     is_short: bool,
+    /// No factor is above one.
+    is_bounded: bool,
     /// The power of two in factors, and what takes it away, in fp16.
     power: i16,
     scale: i16,
@@ -64,12 +66,14 @@ impl Native {
         let after = _mm512_mask_mov_epi16(_mm512_set1_epi16(self.scale), large, _mm512_set1_epi16(one));
         let down = _mm512_set1_epi16(self.power << 10);
         let elements = _mm512_mask_sub_epi16(elements, large, elements, down);
-        let largest = 0x7bff;
         // SAFETY: there are factors only where the processor has AVX512-FP16.
-        unsafe {
-            let product = multiply(multiply(factors, elements), after);
-            max(min(product, _mm512_set1_epi16(largest)), _mm512_set1_epi16(largest | i16::MIN))
+        let product = unsafe { multiply(multiply(factors, elements), after) };
+        if self.is_bounded {
+            return product;
         }
+        let largest = 0x7bff;
+        // SAFETY: as above.
+        unsafe { max(min(product, _mm512_set1_epi16(largest)), _mm512_set1_epi16(largest | i16::MIN)) }
     }
 
     /// Factors of `walk` in fp16.

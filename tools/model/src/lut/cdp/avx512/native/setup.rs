@@ -163,6 +163,7 @@ impl Native {
             bounds,
             classes,
             is_short,
+            is_bounded: largest <= 1.0,
             power: power as i16,
             scale: scaled(1.0, -power)? as i16,
             ends: ends.iter().map(|&end| scaled(number(end), power).map(|end| end as i16)).collect::<Option<_>>()?,
