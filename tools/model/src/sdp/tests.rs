@@ -499,6 +499,12 @@ proptest! {
     }
 }
 
+/// Outputs of a batch, of one line each, with a gap behind it.
+#[test]
+fn gaps_between_the_cubes_of_a_batch_stay() {
+    assert!(compare(6_644_408_307_260_056_225).unwrap(), "the operation is performed");
+}
+
 #[test]
 fn most_random_operations_are_performed() {
     let performed = (0..100).filter(|&seed| compare(u64::wrapping_mul(seed, 0x9e37_79b9_7f4a_7c15)).unwrap()).count();

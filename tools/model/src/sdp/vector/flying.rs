@@ -121,7 +121,8 @@ impl<'s> OnFlying<'s> {
     /// Whether the output has no gap.
     fn is_one_range(&self) -> bool {
         let cube = &self.place.cube;
-        cube.is_packed() && (self.operation.batch == 1 || cube.cube_stride() == cube.footprint())
+        // A cube of one line is packed whatever lies behind that.
+        cube.is_packed() && (self.operation.batch == 1 || cube.cube_stride() == cube.span())
     }
 
     /// Writes the output, and says what was counted.
