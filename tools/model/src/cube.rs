@@ -10,7 +10,7 @@ use nvdla_uapi::layout::Extents;
 use nvdla_uapi::reg::values::Precision;
 
 use crate::memory::{read, write, Fault, Memory, Port, Span, Stop};
-use crate::share;
+use crate::threads::share;
 
 /// Bytes that an operation may touch again and again at small strides.
 const SMALL: u64 = 64 << 20;

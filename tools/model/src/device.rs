@@ -24,7 +24,7 @@ use crate::groups::{describe, written, Groups};
 use crate::lut::Tables;
 use crate::memory::{Memory, Stop};
 use crate::registers::Registers;
-use crate::work::{index, Finished, Job, Unit, Work, Workshop, FIRST_GROUPED, GROUPED};
+use crate::work::{index, Finished, Operation, Unit, UnitStates, Work, FIRST_GROUPED, GROUPED};
 
 /// Pages of the register window.
 const PAGES: usize = 0x12;
@@ -43,7 +43,7 @@ pub struct Model {
     sdp_tables: Tables,
     cdp_tables: Tables,
     /// Where operations are performed; gone while one is under way.
-    shop: Option<Box<Workshop>>,
+    states: Option<Box<UnitStates>>,
     /// Resets so far.
     epoch: u64,
     /// The unit, by number, that is tried next, and whether one ran since the first was tried.
@@ -78,7 +78,7 @@ impl Model {
             groups: std::array::from_fn(|index| Groups::reset(Block::ALL[FIRST_GROUPED + index], config.family)),
             sdp_tables: Tables::default(),
             cdp_tables: Tables::default(),
-            shop: Some(Box::default()),
+            states: Some(Box::default()),
             epoch: 0,
             turn: 0,
             again: false,
@@ -156,7 +156,7 @@ impl Model {
     /// Until then software finds its blocks running, and may read and write registers as it likes. One operation is
     /// under way at a time: `None` while one is, and when nothing is ready.
     pub fn start(&mut self) -> Option<Work> {
-        if !self.enabled || self.shop.is_none() {
+        if !self.enabled || self.states.is_none() {
             return None;
         }
         self.skip_idle_readers();
@@ -164,10 +164,12 @@ impl Model {
             while self.turn < Unit::ALL.len() {
                 let unit = Unit::ALL[self.turn];
                 self.turn += 1;
-                let job = self.job(unit);
-                if let Some((job, shop)) = job.and_then(|job| Some((job, self.prepare(job)?))) {
+                let operation = self.operation(unit);
+                if let Some((operation, states)) =
+                    operation.and_then(|operation| Some((operation, self.prepare(operation)?)))
+                {
                     self.again = true;
-                    return Some(Work { epoch: self.epoch, config: self.config, job, shop });
+                    return Some(Work { epoch: self.epoch, config: self.config, operation, states });
                 }
             }
             self.turn = 0;
@@ -183,16 +185,16 @@ impl Model {
     /// Ends an operation: its status registers take their values, its blocks turn to their other groups, and their
     /// interrupts are raised. False if it stopped, or was started before a reset, which has forgotten it.
     pub fn finish(&mut self, finished: Finished) -> bool {
-        let Finished { epoch, job, shop, result } = finished;
+        let Finished { epoch, operation, states, result } = finished;
         if epoch != self.epoch {
             return false;
         }
         let ended = match result {
             Ok(()) => {
-                for &(block, register, value) in &shop.status {
+                for &(block, register, value) in &states.status {
                     self.groups[index(block)].report(register, value);
                 }
-                for block in job.blocks() {
+                for block in operation.blocks() {
                     let group = if block == Block::Bdma { self.bdma.finish() } else { self.end(block) };
                     for &source in interrupts(block) {
                         self.glb.raise(source, group);
@@ -201,11 +203,11 @@ impl Model {
                 true
             }
             Err(stop) => {
-                self.halt(job.blocks(), stop);
+                self.halt(operation.blocks(), stop);
                 false
             }
         };
-        self.shop = Some(shop);
+        self.states = Some(states);
         ended
     }
 
@@ -237,14 +239,14 @@ impl Model {
     }
 
     /// The unit's next operation, if all blocks that it uses are enabled.
-    fn job(&mut self, unit: Unit) -> Option<Job> {
-        let job = match unit {
+    fn operation(&mut self, unit: Unit) -> Option<Operation> {
+        let operation = match unit {
             Unit::Bdma => {
                 if self.is_halted(Block::Bdma) {
                     return None;
                 }
                 return match self.bdma.start() {
-                    Ok(started) => started.then_some(Job::Copies),
+                    Ok(started) => started.then_some(Operation::Bdma),
                     Err(stop) => {
                         self.halt([Block::Bdma], stop);
                         None
@@ -254,42 +256,42 @@ impl Model {
             Unit::Sdp => {
                 let sdp = self.ready(Block::Sdp)?;
                 let mode = sdp.get(reg_sdp::D_FEATURE_MODE_CFG);
-                let job = Job::Points {
+                let operation = Operation::Sdp {
                     convolution: reg_sdp::d_feature_mode_cfg::FLYING_MODE.is_set(mode),
                     reads: sdp_reads_memory(sdp),
                     pooling: reg_sdp::d_feature_mode_cfg::OUTPUT_DST.get(mode) == Some(OutputDestination::Pdp),
                 };
-                if matches!(job, Job::Points { pooling: true, .. })
+                if matches!(operation, Operation::Sdp { pooling: true, .. })
                     && !self.ready(Block::Pdp).is_some_and(pdp_on_flying)
                 {
                     return None;
                 }
-                job
+                operation
             }
             Unit::Pdp => {
                 self.ready(Block::Pdp).filter(|pdp| !pdp_on_flying(pdp))?;
-                Job::Pooling
+                Operation::Pdp
             }
-            Unit::Cdp => Job::Normalisation,
-            Unit::Rubik => Job::Reshape,
+            Unit::Cdp => Operation::Cdp,
+            Unit::Rubik => Operation::Rubik,
         };
-        job.blocks().all(|block| self.ready(block).is_some()).then_some(job)
+        operation.blocks().all(|block| self.ready(block).is_some()).then_some(operation)
     }
 
-    /// The workshop with all that the job needs.
-    fn prepare(&mut self, job: Job) -> Option<Box<Workshop>> {
-        let mut shop = self.shop.take()?;
-        shop.status.clear();
-        for block in job.reads() {
-            shop.registers[index(block)].clone_from(self.groups[index(block)].next());
+    /// The workshop with all that the operation needs.
+    fn prepare(&mut self, operation: Operation) -> Option<Box<UnitStates>> {
+        let mut states = self.states.take()?;
+        states.status.clear();
+        for block in operation.reads() {
+            states.registers[index(block)].clone_from(self.groups[index(block)].next());
         }
-        match job {
-            Job::Copies => self.bdma.take(&mut shop.copies),
-            Job::Points { .. } => shop.sdp.tables.clone_from(&self.sdp_tables),
-            Job::Normalisation => shop.cdp.tables.clone_from(&self.cdp_tables),
-            Job::Pooling | Job::Reshape => {}
+        match operation {
+            Operation::Bdma => self.bdma.take(&mut states.copies),
+            Operation::Sdp { .. } => states.sdp.tables.clone_from(&self.sdp_tables),
+            Operation::Cdp => states.cdp.tables.clone_from(&self.cdp_tables),
+            Operation::Pdp | Operation::Rubik => {}
         }
-        Some(shop)
+        Some(states)
     }
 
     /// The block at `offset` of the window and the offset in it.

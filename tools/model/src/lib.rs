@@ -5,8 +5,6 @@
 //! The model is functional and bit-exact: it gives the bytes that the hardware gives, without its timing. What differs
 //! between hardware configurations is the data of [`nvdla_uapi::config`].
 
-mod ahead;
-pub mod awake;
 pub mod bdma;
 pub mod cdp;
 pub mod cfgrom;
@@ -19,14 +17,13 @@ pub mod groups;
 pub mod lut;
 pub mod memory;
 pub mod num;
-mod past;
 pub mod pdp;
 pub mod registers;
 pub mod rubik;
 pub mod sdp;
-mod share;
+mod simd;
 pub mod stream;
-mod turn;
+pub mod threads;
 pub mod work;
 
 #[cfg(test)]

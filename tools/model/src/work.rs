@@ -36,26 +36,26 @@ impl Unit {
 
 /// What an operation does.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Job {
+pub(crate) enum Operation {
     /// A launched group of BDMA's copies.
-    Copies,
+    Bdma,
     /// SDP, with the convolution before it, operands from memory, and the pooling after it where it is set so.
-    Points { convolution: bool, reads: bool, pooling: bool },
+    Sdp { convolution: bool, reads: bool, pooling: bool },
     /// PDP from memory.
-    Pooling,
+    Pdp,
     /// CDP.
-    Normalisation,
+    Cdp,
     /// Rubik.
-    Reshape,
+    Rubik,
 }
 
-impl Job {
+impl Operation {
     /// The blocks that the operation keeps busy.
     pub(crate) fn blocks(self) -> impl Iterator<Item = Block> {
         use Block::{Bdma, Cacc, Cdma, Cdp, CdpRdma, CmacA, CmacB, Csc, Pdp, PdpRdma, Rbk, Sdp, SdpRdma};
         let (convolution, rest): (&[Block], &[Block]) = match self {
-            Self::Copies => (&[], &[Bdma]),
-            Self::Points { convolution, reads, pooling } => (
+            Self::Bdma => (&[], &[Bdma]),
+            Self::Sdp { convolution, reads, pooling } => (
                 if convolution { &[Cdma, Csc, CmacA, CmacB, Cacc] } else { &[] },
                 match (reads, pooling) {
                     (false, false) => &[Sdp],
@@ -64,9 +64,9 @@ impl Job {
                     (true, true) => &[Sdp, SdpRdma, Pdp],
                 },
             ),
-            Self::Pooling => (&[], &[Pdp, PdpRdma]),
-            Self::Normalisation => (&[], &[Cdp, CdpRdma]),
-            Self::Reshape => (&[], &[Rbk]),
+            Self::Pdp => (&[], &[Pdp, PdpRdma]),
+            Self::Cdp => (&[], &[Cdp, CdpRdma]),
+            Self::Rubik => (&[], &[Rbk]),
         };
         convolution.iter().chain(rest).copied()
     }
@@ -74,18 +74,18 @@ impl Job {
     /// The blocks with groups whose registers the operation looks at: also those of a read DMA that has nothing to read.
     pub(crate) fn reads(self) -> impl Iterator<Item = Block> {
         let all = match self {
-            Self::Copies => Self::Copies,
-            Self::Points { convolution, .. } => Self::Points { convolution, reads: true, pooling: true },
+            Self::Bdma => Self::Bdma,
+            Self::Sdp { convolution, .. } => Self::Sdp { convolution, reads: true, pooling: true },
             other => other,
         };
-        let rest = matches!(self, Self::Points { .. }).then_some(Block::PdpRdma);
+        let rest = matches!(self, Self::Sdp { .. }).then_some(Block::PdpRdma);
         all.blocks().filter(|&block| block != Block::Bdma).chain(rest)
     }
 }
 
 /// What the units keep between operations, and the registers of the operation under way.
 #[derive(Debug)]
-pub(crate) struct Workshop {
+pub(crate) struct UnitStates {
     pub(crate) conv: conv::State,
     pub(crate) sdp: sdp::State,
     pub(crate) cdp: cdp::State,
@@ -97,7 +97,7 @@ pub(crate) struct Workshop {
     pub(crate) status: Vec<(Block, Register, u32)>,
 }
 
-impl Default for Workshop {
+impl Default for UnitStates {
     fn default() -> Self {
         Self {
             conv: conv::State::default(),
@@ -110,13 +110,13 @@ impl Default for Workshop {
     }
 }
 
-impl Workshop {
-    fn run(&mut self, job: Job, config: &Config, memory: &mut dyn Memory) -> Result<(), Stop> {
+impl UnitStates {
+    fn run(&mut self, operation: Operation, config: &Config, memory: &mut dyn Memory) -> Result<(), Stop> {
         let Self { conv, sdp, cdp, registers, copies, status } = self;
         let of = |block: Block| &registers[index(block)];
-        match job {
-            Job::Copies => copies.iter().try_for_each(|registers| bdma::copy(registers, memory))?,
-            Job::Points { convolution, pooling, .. } => {
+        match operation {
+            Operation::Bdma => copies.iter().try_for_each(|registers| bdma::copy(registers, memory))?,
+            Operation::Sdp { convolution, pooling, .. } => {
                 let mut sums = None;
                 if convolution {
                     let blocks = conv::Blocks {
@@ -164,13 +164,13 @@ impl Workshop {
                     status.extend(done.status);
                 }
             }
-            Job::Pooling => {
+            Operation::Pdp => {
                 status.extend(pdp::run(config, of(Block::PdpRdma), of(Block::Pdp), None, memory)?.status);
             }
-            Job::Normalisation => {
+            Operation::Cdp => {
                 status.extend(cdp::run(cdp, config, of(Block::CdpRdma), of(Block::Cdp), memory)?.status);
             }
-            Job::Reshape => status.extend(rubik::run(config, of(Block::Rbk), memory)?.status),
+            Operation::Rubik => status.extend(rubik::run(config, of(Block::Rbk), memory)?.status),
         }
         Ok(())
     }
@@ -182,16 +182,16 @@ impl Workshop {
 pub struct Work {
     pub(crate) epoch: u64,
     pub(crate) config: &'static Config,
-    pub(crate) job: Job,
-    pub(crate) shop: Box<Workshop>,
+    pub(crate) operation: Operation,
+    pub(crate) states: Box<UnitStates>,
 }
 
 impl Work {
     /// Performs the operation in `memory`. The device hears of its end by [`crate::device::Model::finish`].
     pub fn run(self, memory: &mut dyn Memory) -> Finished {
-        let Self { epoch, config, job, mut shop } = self;
-        let result = shop.run(job, config, memory);
-        Finished { epoch, job, shop, result }
+        let Self { epoch, config, operation, mut states } = self;
+        let result = states.run(operation, config, memory);
+        Finished { epoch, operation, states, result }
     }
 }
 
@@ -200,7 +200,7 @@ impl Work {
 #[must_use = "the device must hear of the operation's end"]
 pub struct Finished {
     pub(crate) epoch: u64,
-    pub(crate) job: Job,
-    pub(crate) shop: Box<Workshop>,
+    pub(crate) operation: Operation,
+    pub(crate) states: Box<UnitStates>,
     pub(crate) result: Result<(), Stop>,
 }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use nvdla_engine::{Engine, Hardware, OutOfRange, Progress, Slot};
-use nvdla_model::{awake::Awake, device::Model};
+use nvdla_model::{device::Model, threads::keep_awake::Awake};
 use nvdla_uapi::config::Config;
 
 use super::{

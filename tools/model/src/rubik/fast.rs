@@ -8,7 +8,7 @@
 use super::{Contract, Extent, Planes, UNIT};
 use crate::cube::Placed;
 use crate::memory::{read, write, Memory, Stop};
-use crate::turn::turn;
+use crate::simd::transpose::transpose;
 
 pub(super) fn contract(operation: &Contract, memory: &mut dyn Memory) -> Result<(), Stop> {
     let [stride_x, stride_y] = operation.stride;
@@ -65,8 +65,8 @@ pub(super) fn split(cube: &Placed, planes: &Planes, extent: &Extent, memory: &mu
                 let atoms = cube.read(memory, surface, [first + y, 0], extent.width)?;
                 let (size, to) = ([extent.width, lanes], &mut lines[y * line..]);
                 match extent.bytes {
-                    1 => turn::<u8>(size, atoms, atom, to, stride),
-                    _ => turn::<u16>(size, atoms, atom, to, stride),
+                    1 => transpose::<u8>(size, atoms, atom, to, stride),
+                    _ => transpose::<u16>(size, atoms, atom, to, stride),
                 }
             }
             let channels = extent.atoms.channels_of(surface, extent.channels);
@@ -114,8 +114,8 @@ pub(super) fn merge(planes: &Planes, cube: &Placed, extent: &Extent, memory: &mu
                 let (size, from) = ([lanes, extent.width], &lines[y * line..]);
                 let atoms = cube.write_to(memory, surface, [first + y, 0], extent.width)?;
                 match extent.bytes {
-                    1 => turn::<u8>(size, from, stride, atoms, atom),
-                    _ => turn::<u16>(size, from, stride, atoms, atom),
+                    1 => transpose::<u8>(size, from, stride, atoms, atom),
+                    _ => transpose::<u16>(size, from, stride, atoms, atom),
                 }
             }
         }

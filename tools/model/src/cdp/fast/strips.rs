@@ -10,9 +10,9 @@ use rayon::prelude::*;
 
 use super::super::{Counts, Operation};
 use super::rows::Rows;
-use crate::ahead::{claim_after, fetch_after};
 use crate::memory::{Memory, Stop};
-use crate::share::{share, Parts};
+use crate::simd::prefetch::{prefetch_after, prefetch_write_after};
+use crate::threads::share::{share, Parts};
 
 /// Elements from which a second thread pays.
 const PARALLEL: usize = if cfg!(test) { 1 << 10 } else { 1 << 17 };
@@ -130,13 +130,13 @@ impl<E: Engine> Work<'_, E> {
                     for surface in 0..operation.surfaces {
                         let atoms = &from[operation.source.within(surface, at, rows.count)];
                         self.engine.load(room, rows, surface, atoms);
-                        fetch_after(atoms);
+                        prefetch_after(atoms);
                     }
                     own += self.engine.normalise(room, rows, results);
                     for surface in 0..operation.surfaces {
                         // SAFETY: no other strip has these atoms, and atoms of a cube without gaps do not overlap.
                         let into = unsafe { to.part(operation.destination.within(surface, at, rows.count)) };
-                        claim_after(into);
+                        prefetch_write_after(into);
                         rows.store(results, surface, into);
                     }
                 }
@@ -193,7 +193,7 @@ impl<E: Engine> Work<'_, E> {
             for surface in 0..self.operation.surfaces {
                 let atoms = self.operation.source.read(memory, surface, at, rows.count)?;
                 self.engine.load(room, rows, surface, atoms);
-                fetch_after(atoms);
+                prefetch_after(atoms);
             }
             counts += self.engine.normalise(room, rows, &mut results[..rows.count * rows.steps() * E::BYTES]);
         }
@@ -207,7 +207,7 @@ impl<E: Engine> Work<'_, E> {
             let results = &results[..rows.count * rows.steps() * E::BYTES];
             for surface in 0..self.operation.surfaces {
                 let into = self.operation.destination.write_to(memory, surface, at, rows.count)?;
-                claim_after(into);
+                prefetch_write_after(into);
                 rows.store(results, surface, into);
             }
         }

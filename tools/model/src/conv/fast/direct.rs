@@ -15,7 +15,7 @@ use super::parts::{self, Part, PANELS};
 use super::shape::{self, Run, Shape};
 use super::sink::{Place, Sink};
 use super::{Isa, Kernel, Tile, PARALLEL_MACS};
-use crate::awake;
+use crate::threads::keep_awake;
 
 /// Sums of a surface that a sink takes at a time.
 const CHUNK: usize = 1024;
@@ -55,7 +55,7 @@ pub(super) fn run<K: Kernel<N>, const N: usize, S: Sink>(
     let InputRoom { data, runs, kept } = input_room;
     let shape = Shape::new(operation, K::GROUP, std::mem::take(runs));
     let macs = out.len() * shape.depth();
-    let threads = if macs < PARALLEL_MACS { 1 } else { awake::threads() };
+    let threads = if macs < PARALLEL_MACS { 1 } else { keep_awake::threads() };
     let data = data.get::<K::Data>(shape.elements(operation));
     shape::copy(operation, &shape, input, data, threads);
     let data = &*data;

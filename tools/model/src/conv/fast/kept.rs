@@ -13,7 +13,7 @@ use super::aligned::Aligned;
 use super::panel::Weight;
 use super::shape::Shape;
 use super::{parts, Isa, Kernel};
-use crate::share;
+use crate::threads::share;
 
 /// Bytes that are kept at most: all panels of the largest usual networks.
 const MOST: usize = 256 << 20;

@@ -20,8 +20,8 @@ use super::super::winograd::poa;
 use super::parts::{self, Part};
 use super::shape::Shape;
 use super::{Isa, Scratch, MAX_DEPTH, PARALLEL_MACS};
-use crate::awake;
 use crate::stream::{Samples, Stream};
+use crate::threads::keep_awake;
 
 /// Positions of a Winograd tile.
 const TILE: usize = 16;
@@ -69,7 +69,7 @@ impl Products<'_> {
 pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input<'_>, weights: &[u8]) -> (Stream, u32) {
     let mut samples = scratch.sums(operation.sums());
     let macs = samples.len() * operation.kernel_bytes() / operation.element();
-    let threads = if macs < PARALLEL_MACS { 1 } else { awake::threads() };
+    let threads = if macs < PARALLEL_MACS { 1 } else { keep_awake::threads() };
     let walk = Walk { operation, input, weights };
     let limited = if operation.placement.mode == Mode::Winograd {
         let data = transform(&walk);

@@ -5,10 +5,10 @@
 use std::cell::Cell;
 
 use super::{At, Lines, Rooms, Task};
-use crate::awake;
 use crate::conv::fast::aligned::Aligned;
 use crate::memory::{Memory, Stop};
 use crate::pdp::Emit;
+use crate::threads::keep_awake;
 
 /// Bytes of results that wait for others, at least a line for each thread.
 const ROUND: usize = if cfg!(test) { 1 << 10 } else { 1 << 20 };
@@ -42,7 +42,7 @@ impl Job<'_, '_> {
         let mut room = RESULTS.take();
         let bytes = room.get::<u8>(round * line);
         if !alone {
-            awake::call();
+            keep_awake::call();
         }
         let result = if alone { self.alone(lines, bytes) } else { self.together(lines, threads, bytes) };
         RESULTS.set(room);

@@ -32,8 +32,8 @@ use crate::conv::fast::sink;
 use crate::lut::Tables;
 use crate::memory::{Fault, Memory, Stop};
 use crate::registers::Registers;
-use crate::share;
 use crate::stream::{Done, Form, Stream};
+use crate::threads::share;
 
 thread_local! {
     /// A thread's rooms, one for each surface of the part that it computes.

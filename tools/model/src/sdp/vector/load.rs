@@ -5,9 +5,9 @@
 use super::super::operation::Converter;
 use super::plan::Prepare;
 use super::{float, int, map};
-use crate::ahead::fetch_after;
 use crate::num::fixed::shift_left;
 use crate::num::Fp16;
+use crate::simd::prefetch::prefetch_after;
 
 /// A chunk of data, where it lies.
 #[derive(Clone, Copy)]
@@ -30,10 +30,10 @@ impl Data<'_> {
     /// Asks for the next chunk's.
     pub(super) fn fetch_next(&self) {
         match self {
-            Self::Int8(bytes) | Self::Int16(bytes) | Self::Fp16(bytes) => fetch_after(bytes),
-            Self::Int16Halves(low, high) => [low, high].into_iter().for_each(|bytes| fetch_after(bytes)),
-            Self::Ints(samples) => fetch_after(samples),
-            Self::Floats(samples) => fetch_after(samples),
+            Self::Int8(bytes) | Self::Int16(bytes) | Self::Fp16(bytes) => prefetch_after(bytes),
+            Self::Int16Halves(low, high) => [low, high].into_iter().for_each(|bytes| prefetch_after(bytes)),
+            Self::Ints(samples) => prefetch_after(samples),
+            Self::Floats(samples) => prefetch_after(samples),
         }
     }
 }

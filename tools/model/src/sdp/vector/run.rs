@@ -14,8 +14,8 @@ use super::process::{Instructions, Job};
 use super::walk::{At, Walk};
 use super::{strips, Scratch};
 use crate::memory::{Fault, Memory, Stop};
-use crate::past::settle;
 use crate::registers::Registers;
+use crate::simd::non_temporal::store_fence;
 use crate::stream::{Done, Stream};
 
 /// How an operation is run.
@@ -75,7 +75,7 @@ pub(in super::super) fn run(
         return Ok(tally.finish(&operation, output));
     }
     let done = alone(&walk, &job, scratch, input, output.as_mut(), memory, &mut tally);
-    settle();
+    store_fence();
     done?;
     Ok(tally.finish(&operation, output))
 }

@@ -19,9 +19,9 @@ use super::walk::{emit, At, Walk};
 use super::Scratch;
 use crate::conv::fast::aligned::Aligned;
 use crate::memory::{Fault, Memory};
-use crate::past::{copy_past, settle};
-use crate::share::share;
+use crate::simd::non_temporal::{copy_non_temporal, store_fence};
 use crate::stream::Stream;
+use crate::threads::share::share;
 
 /// Chunks of a strip.
 const CHUNKS: usize = 32;
@@ -110,8 +110,8 @@ fn write(
         |(), (into, bytes)| {
             let bytes = &bytes[..into.len()];
             if past {
-                copy_past(into, bytes);
-                settle();
+                copy_non_temporal(into, bytes);
+                store_fence();
             } else {
                 into.copy_from_slice(bytes);
             }

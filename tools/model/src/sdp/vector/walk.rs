@@ -15,9 +15,9 @@ use super::places::{feature_bytes, feature_bytes_mut, format, halves_in, halves_
 use super::plan::{Feed, Plan};
 use super::process::{self, Direct, Job, Operands, Packing, Short};
 use super::{store, Lanes, Scratch, CHUNK, SLOTS};
-use crate::ahead::fetch_after;
 use crate::memory::{Fault, Memory};
-use crate::past::copy_past;
+use crate::simd::non_temporal::copy_non_temporal;
+use crate::simd::prefetch::prefetch_after;
 use crate::stream::{Samples, Stream};
 
 /// The shape in which a cube is walked.
@@ -209,7 +209,7 @@ impl Walk {
             if let Some(Feed::Memory { place, component, prepare, per_kernel }) = feed {
                 if !per_kernel || self.folded {
                     let bytes = operand_bytes(place, at, memory)?;
-                    fetch_after(bytes);
+                    prefetch_after(bytes);
                     if is_direct[slot] {
                         direct[slot] = bytes;
                         continue;
@@ -276,7 +276,7 @@ pub(super) fn emit(job: &Job, scratch: &mut Scratch, into: &mut [u8]) {
         process::pack(job.instructions, &values[..length], packing, bytes);
     }
     if job.past {
-        copy_past(into, bytes);
+        copy_non_temporal(into, bytes);
     } else {
         into.copy_from_slice(bytes);
     }

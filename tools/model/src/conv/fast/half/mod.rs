@@ -20,9 +20,9 @@ use super::super::operation::{Mode, Operation};
 use super::super::reference::Walk;
 use super::parts::{self, Part};
 use super::{Isa, Scratch, PARALLEL_MACS};
-use crate::awake;
+use crate::simd::transpose::transpose;
 use crate::stream::{Samples, Stream};
-use crate::turn::turn;
+use crate::threads::keep_awake;
 
 #[cfg(target_arch = "x86_64")]
 pub mod avx512;
@@ -238,7 +238,7 @@ pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input
     copy(operation, [shape.line, shape.lines, shape.channels], input, data, Datum::new);
     let mut samples = scratch.floats(operation.sums());
     let macs = samples.len() * operation.kernel_bytes() / 2;
-    let threads = if macs * 16 < PARALLEL_MACS { 1 } else { awake::threads() };
+    let threads = if macs * 16 < PARALLEL_MACS { 1 } else { keep_awake::threads() };
     let output = operation.output;
     let feature = operation.placement.mode != Mode::Pixel;
     if feature {
@@ -323,7 +323,7 @@ impl Work<'_> {
             let weights = kernels.as_chunks::<2>().0;
             nan.push(weights.iter().fold(false, |found, &pair| found | half::is_nan(u16::from_le_bytes(pair))));
             turned.resize(depth * KERNELS * 2, 0);
-            turn::<u16>([KERNELS, depth], kernels, depth * 2, turned, KERNELS * 2);
+            transpose::<u16>([KERNELS, depth], kernels, depth * 2, turned, KERNELS * 2);
             for (to, lane) in lanes[step.offsets.clone()].iter_mut().zip(turned.as_chunks::<{ KERNELS * 2 }>().0) {
                 let lane = lane.as_chunks::<2>().0;
                 (self.loops.fill)(to, &std::array::from_fn(|kernel| u16::from_le_bytes(lane[kernel])));

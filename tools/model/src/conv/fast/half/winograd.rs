@@ -11,8 +11,8 @@ use super::super::parts::{self, Part};
 use super::super::{Isa, Scratch, PARALLEL_MACS};
 use super::panel::{Active, Datum, Lane, KERNELS};
 use super::Loops;
-use crate::awake;
 use crate::stream::{Samples, Stream};
+use crate::threads::keep_awake;
 use rayon::prelude::*;
 
 /// Positions of a tile.
@@ -38,7 +38,7 @@ pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input
     let elements = operation.output.width * operation.output.height;
     let mut samples = scratch.floats(operation.sums());
     let macs = samples.len() * operation.kernel_bytes() / 2;
-    let threads = if macs * 4 < PARALLEL_MACS { 1 } else { awake::threads() };
+    let threads = if macs * 4 < PARALLEL_MACS { 1 } else { keep_awake::threads() };
     let loops = Loops::new(isa);
     parts::each::<f32, KERNELS>(operation, elements, 1, &mut samples, threads, &|part| {
         compute(&walk, &data, loops, part);

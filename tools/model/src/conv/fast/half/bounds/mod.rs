@@ -28,7 +28,7 @@ use super::super::parts::{self, Part};
 use super::super::sink::{Between, Bounds, Place};
 use super::super::{Isa, PARALLEL_MACS};
 use super::{copy, Shape};
-use crate::awake;
+use crate::threads::keep_awake;
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
@@ -135,7 +135,7 @@ pub fn run<S: Between>(
         data.take_apart(isa);
         let depth = shape.offsets.len();
         let macs = out.len() * depth;
-        let threads = if macs * 4 < PARALLEL_MACS { 1 } else { awake::threads() };
+        let threads = if macs * 4 < PARALLEL_MACS { 1 } else { keep_awake::threads() };
         let widest = shape.steps.iter().map(|step| step.offsets.len()).max().unwrap_or(0);
         let reach = runs.iter().map(|run| run.offset + run.length).max().unwrap_or(0);
         let slack = slack(&shape);

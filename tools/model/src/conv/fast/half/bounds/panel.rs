@@ -9,7 +9,7 @@ use super::super::super::super::operation::Operation;
 use super::super::super::Isa;
 use super::super::panel::{signed_lane, ZERO};
 use super::{Run, GROUP};
-use crate::turn::turn;
+use crate::simd::transpose::transpose;
 
 /// Kernels of a panel: those of a surface.
 pub(super) const KERNELS: usize = 16;
@@ -48,7 +48,7 @@ impl Panel {
             }
         }
         turned.resize(depth * KERNELS * 2, 0);
-        turn::<u16>([KERNELS, depth], rows, depth * 2, turned, KERNELS * 2);
+        transpose::<u16>([KERNELS, depth], rows, depth * 2, turned, KERNELS * 2);
         let lanes = turned.as_chunks::<{ KERNELS * 2 }>().0;
         for run in runs {
             let values = values[run.lane..][..run.length].chunks_mut(GROUP);

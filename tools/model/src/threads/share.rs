@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Pieces of work for this thread and the pool's.
+//! Shares pieces of work between the calling thread and the pool's threads.
 //!
-//! The thread that has the work begins it at once and takes its share: it neither waits for another to wake up nor
-//! sleeps while that one works, which takes longer than many an operation.
+//! The calling thread starts at once and takes pieces like the others. It does not wait for another thread to wake up, and
+//! it does not sleep while another works, because both take longer than many operations.
 
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Mutex;
 
-use crate::awake;
+use crate::threads::keep_awake;
 
-/// Calls `each` for all pieces, by as many as `threads` threads; each thread has a `local` of its own.
+/// Calls `each` for all pieces on at most `threads` threads. Each thread has its own `local` value.
 pub(crate) fn share<T: Send, L>(
     threads: usize,
     pieces: impl Iterator<Item = T> + Send,
@@ -31,7 +31,7 @@ pub(crate) fn share<T: Send, L>(
     if threads < 2 {
         return work();
     }
-    awake::call();
+    keep_awake::call();
     rayon::in_place_scope(|scope| {
         for _ in 1..threads {
             scope.spawn(|_| work());
@@ -40,7 +40,7 @@ pub(crate) fn share<T: Send, L>(
     });
 }
 
-/// Bytes of which several threads write different parts.
+/// Bytes that several threads write, each in different parts.
 pub(crate) struct Parts<'p> {
     start: *mut u8,
     length: usize,
@@ -57,13 +57,13 @@ impl<'p> Parts<'p> {
         Self { start: bytes.as_mut_ptr(), length: bytes.len(), bytes: PhantomData }
     }
 
-    /// A part.
+    /// The bytes of a range.
     ///
     /// # Safety
-    /// As long as it lives there is no other with one of its bytes.
+    /// No two ranges that are in use at the same time may overlap.
     ///
     /// # Panics
-    /// Where the range reaches past the end.
+    /// If the range reaches past the end.
     #[allow(clippy::mut_from_ref)] // what the caller promises
     pub(crate) unsafe fn part(&self, range: Range<usize>) -> &mut [u8] {
         assert!(range.start <= range.end && range.end <= self.length, "{range:?} of {} bytes", self.length);
@@ -72,19 +72,19 @@ impl<'p> Parts<'p> {
     }
 }
 
-/// Bytes of a copy that are worth another thread.
+/// Bytes per thread below which a copy is not shared.
 const COPY: usize = 1 << 16;
 
-/// Copies bytes, the first half by this thread where they are many: after [`rayon::join`] or a loop of rayon's over the
-/// same bytes, each thread has its own half in its cache.
+/// Copies bytes, on several threads where they are many. This thread copies the first part: after a [`rayon::join`] over
+/// the same bytes, each thread has its part in its cache.
 ///
 /// # Panics
-/// Where the lengths differ.
+/// If the lengths differ.
 pub(crate) fn copy(from: &[u8], to: &mut [u8]) {
     if from.len() < 2 * COPY || rayon::current_num_threads() < 2 {
         return to.copy_from_slice(from);
     }
-    awake::call();
+    keep_awake::call();
     let half = from.len() / 2;
     let ((first, second), (to_first, to_second)) = (from.split_at(half), to.split_at_mut(half));
     rayon::join(|| copy(first, to_first), || copy(second, to_second));

@@ -1,35 +1,34 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Threads of the pool that stay awake while a device works through a task.
+//! Keeps the pool's threads awake while a device runs a task.
 //!
-//! An operation of a network takes some ten microseconds, and a pool's thread that has found nothing to do for that long
-//! sleeps. Waking it takes as long again, in a virtual machine several times that: threads that sleep between operations
-//! help with none of them.
+//! A thread of rayon's pool sleeps when it has found no work for about ten microseconds. An operation of a network often
+//! takes no longer than that, and waking a thread takes as long again, in a virtual machine several times as long. Threads
+//! that sleep between operations would therefore not help with any of them.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a thread looks for work without a break.
-const PATIENCE: Duration = Duration::from_millis(1);
-/// How long it sleeps after that before it looks again.
-const NAP: Duration = Duration::from_micros(50);
-/// Looks from one at the clock to the next.
-const LOOKS: u32 = 64;
+/// How long a thread looks for work before it sleeps for the first time.
+const SPIN: Duration = Duration::from_millis(1);
+/// How long it then sleeps between two looks for work.
+const SLEEP: Duration = Duration::from_micros(50);
+/// Looks for work between two readings of the clock.
+const LOOKS_PER_CLOCK: u32 = 64;
 
 thread_local! {
-    /// The task that this thread works through, until threads are called for it.
-    static WANTED: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
-    /// This thread stays awake for a task.
+    /// The task that this thread runs, until other threads have been called for it.
+    static UNCALLED: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
+    /// Whether this thread stays awake for a task.
     static WATCHES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Keeps the other threads of this thread's pool awake from the first operation on that several of them share, until it
-/// is dropped.
+/// Keeps the other threads of the pool awake until it is dropped. It takes effect at the first operation that several
+/// threads share.
 ///
-/// Whoever runs the operations of a task one after another on this thread holds one meanwhile. It changes no result, and
-/// nothing where there are no other threads.
+/// The caller that runs a task's operations on this thread holds one during the task. It changes no result.
 #[derive(Debug)]
 pub struct Awake {
     over: Arc<AtomicBool>,
@@ -40,7 +39,7 @@ impl Awake {
     #[must_use = "threads stay awake as long as this lives"]
     pub fn new() -> Self {
         let over = Arc::new(AtomicBool::new(false));
-        WANTED.set(Some(Arc::clone(&over)));
+        UNCALLED.set(Some(Arc::clone(&over)));
         Self { over }
     }
 }
@@ -54,11 +53,11 @@ impl Default for Awake {
 impl Drop for Awake {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
-        WANTED.set(None);
+        UNCALLED.set(None);
     }
 }
 
-/// The pool's threads, for an operation that they are about to share.
+/// Number of the pool's threads, which are called for the operation that they are about to share.
 pub(crate) fn threads() -> usize {
     let threads = rayon::current_num_threads();
     if threads > 1 {
@@ -67,9 +66,9 @@ pub(crate) fn threads() -> usize {
     threads
 }
 
-/// Calls the pool's threads for the task under way, if none has done so yet: several are about to share an operation.
+/// Calls the pool's threads for the running task unless they have been called already.
 pub(crate) fn call() {
-    if let Some(over) = WANTED.take() {
+    if let Some(over) = UNCALLED.take() {
         let caller = rayon::current_thread_index();
         rayon::spawn_broadcast(move |context| {
             if caller != Some(context.index()) {
@@ -79,9 +78,9 @@ pub(crate) fn call() {
     }
 }
 
-/// Does the pool's work until the task is over.
+/// Runs the pool's jobs until the task is over.
 fn watch(over: &AtomicBool) {
-    // Work that is done here may be another thread's call.
+    // A job that runs here may itself be such a call.
     if WATCHES.replace(true) {
         return;
     }
@@ -96,12 +95,12 @@ fn watch(over: &AtomicBool) {
         idle = idle.wrapping_add(1);
         if idle == 1 {
             since = Instant::now();
-        } else if idle.is_multiple_of(LOOKS) {
-            if since.elapsed() < PATIENCE {
-                // What else wants to run on this processor goes first.
+        } else if idle.is_multiple_of(LOOKS_PER_CLOCK) {
+            if since.elapsed() < SPIN {
+                // Other programs on this processor go first.
                 std::thread::yield_now();
             } else {
-                std::thread::sleep(NAP);
+                std::thread::sleep(SLEEP);
             }
         }
     }

@@ -1,39 +1,40 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Asking for memory before it is read or written.
+//! Prefetch of memory that is read or written next.
 //!
-//! The units read a cube in pieces, each through many instructions: too few of the next pieces' cache lines are in sight
-//! of the processor at a time to hide how far they are. Asked for while a piece is computed, they are there when it ends.
+//! The units read a cube in pieces and spend many instructions on each piece. The processor looks too few instructions
+//! ahead to start the loads of the next piece in time, so the latency of memory would show. The units therefore prefetch
+//! the next piece while they compute the current one.
 
-/// Asks for as many bytes after `piece` as it has itself. Any address may be asked for: there need not be memory.
+/// Prefetches the bytes that follow `piece`, as many as `piece` has. The address need not be valid.
 #[inline(always)]
 #[allow(clippy::inline_always)] // the address is often known where it is called
-pub(crate) fn fetch_after<T>(piece: &[T]) {
+pub(crate) fn prefetch_after<T>(piece: &[T]) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
-        // SAFETY: every x86-64 has this instruction, which does nothing where there is no memory.
+        // SAFETY: every x86-64 has this instruction; it does nothing at an invalid address.
         lines_after(piece, |line| unsafe { _mm_prefetch::<_MM_HINT_T0>(line) });
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = piece;
 }
 
-/// As [`fetch_after`], of memory that is to be written.
+/// As [`prefetch_after`], for memory that will be written.
 #[inline(always)]
 #[allow(clippy::inline_always)]
-pub(crate) fn claim_after<T>(piece: &[T]) {
+pub(crate) fn prefetch_write_after<T>(piece: &[T]) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_mm_prefetch, _MM_HINT_ET0};
-        // SAFETY: as above; a processor that has not heard of this one does nothing, too.
+        // SAFETY: as above; a processor without this instruction treats it as no operation.
         lines_after(piece, |line| unsafe { _mm_prefetch::<_MM_HINT_ET0>(line) });
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = piece;
 }
 
-/// The cache lines of as many bytes after `piece` as it has itself.
+/// Calls `fetch` per cache line of the bytes that follow `piece`, as many as `piece` has.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 #[allow(clippy::inline_always)]

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Writing to memory past the caches.
+//! Non-temporal stores: writes that bypass the caches.
 //!
-//! A line that is written is first read into the caches, unless an instruction says that nobody will want it soon. Of a
-//! cube that no cache can hold that is so: its copy then moves two thirds of the bytes.
+//! An ordinary store first reads its cache line from memory. A non-temporal store does not. A copy of a cube that no cache
+//! can hold moves a third fewer bytes this way.
 
-/// Copies `from` to `into`, which is as long. Other threads see it after [`settle`] at the latest.
-pub(crate) fn copy_past(into: &mut [u8], from: &[u8]) {
+/// Copies `from` to `into`, which has the same length. Other threads see the copy after [`store_fence`] at the latest.
+pub(crate) fn copy_non_temporal(into: &mut [u8], from: &[u8]) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
@@ -25,8 +25,8 @@ pub(crate) fn copy_past(into: &mut [u8], from: &[u8]) {
     into.copy_from_slice(from);
 }
 
-/// Orders what [`copy_past`] has written before what this thread writes next.
-pub(crate) fn settle() {
+/// Makes the stores of [`copy_non_temporal`] visible before any later store of this thread.
+pub(crate) fn store_fence() {
     // SAFETY: every x86-64 has this instruction, which touches no memory.
     #[cfg(target_arch = "x86_64")]
     unsafe {
@@ -45,8 +45,8 @@ mod tests {
         for begin in 0..70 {
             for length in [0, 1, 15, 16, 17, 63, 64, 65, 200] {
                 let mut into = vec![0; 400];
-                copy_past(&mut into[begin..begin + length], &from[3..3 + length]);
-                settle();
+                copy_non_temporal(&mut into[begin..begin + length], &from[3..3 + length]);
+                store_fence();
                 assert_eq!(into[begin..begin + length], from[3..3 + length], "{length} bytes at {begin}");
                 assert!(into[..begin].iter().chain(&into[begin + length..]).all(|&byte| byte == 0));
             }

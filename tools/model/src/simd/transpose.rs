@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Rows of elements into columns, square by square.
+//! Transposition of matrices of bytes and of 16-bit elements, square by square.
 //!
-//! Rows that are interleaved with the rows half the square further down come out with their index rotated by one bit,
-//! through the columns' bits: after as many rounds as an index has bits, rows and columns have changed places. x86-64
-//! and aarch64 have an instruction for each half of two interleaved rows.
+//! One round interleaves each row of a square with the row half a square below it. Each round rotates the combined bits of
+//! row and column index by one. After as many rounds as a row index has bits, rows and columns have changed places. x86-64
+//! and aarch64 have instructions that give the lower and the upper part of two interleaved rows.
 
-/// Elements of the squares that are transposed at once.
+/// Rows and columns of a square.
 const SQUARE: usize = 16;
 
 /// Transposes a square: element `column` of row `row` becomes element `row` of row `column`.
-fn transpose<T: Copy + Default>(mut square: [[T; SQUARE]; SQUARE]) -> [[T; SQUARE]; SQUARE] {
+fn transpose_square<T: Copy + Default>(mut square: [[T; SQUARE]; SQUARE]) -> [[T; SQUARE]; SQUARE] {
     for _ in 0..SQUARE.ilog2() {
         let mut next = [[T::default(); SQUARE]; SQUARE];
         for row in 0..SQUARE / 2 {
@@ -27,7 +27,7 @@ fn transpose<T: Copy + Default>(mut square: [[T; SQUARE]; SQUARE]) -> [[T; SQUAR
     square
 }
 
-/// An element that is moved about.
+/// An element of a matrix.
 pub(crate) trait Element: Copy + Default {
     const BYTES: usize;
     /// Transposes the square at the beginning of `from`, a row every `from_stride` bytes, into rows every `to_stride`
@@ -76,7 +76,7 @@ fn edge<T: Element>([high, wide]: [usize; 2], from: &[u8], from_stride: usize, t
             *to = T::load(from);
         }
     }
-    let square = transpose(square);
+    let square = transpose_square(square);
     for (at, square) in square.iter().take(wide).enumerate() {
         let bytes = &mut to[at * to_stride..][..high * T::BYTES];
         for (to, from) in bytes.chunks_exact_mut(T::BYTES).zip(square) {
@@ -86,7 +86,7 @@ fn edge<T: Element>([high, wide]: [usize; 2], from: &[u8], from_stride: usize, t
 }
 
 /// Transposes `rows` rows of `columns` elements, a row every `from_stride` bytes, into rows every `to_stride` bytes.
-pub(crate) fn turn<T: Element>(
+pub(crate) fn transpose<T: Element>(
     [rows, columns]: [usize; 2],
     from: &[u8],
     from_stride: usize,
@@ -238,11 +238,15 @@ mod tests {
         let (from_stride, to_stride) = (columns * T::BYTES + 3, rows * T::BYTES + 5);
         let from = noise(rows as u64, rows * from_stride);
         let mut to = vec![0; columns * to_stride];
-        turn::<T>([rows, columns], &from, from_stride, &mut to, to_stride);
+        transpose::<T>([rows, columns], &from, from_stride, &mut to, to_stride);
         for row in 0..rows {
             for column in 0..columns {
-                let (at, turned) = (row * from_stride + column * T::BYTES, column * to_stride + row * T::BYTES);
-                assert_eq!(from[at..at + T::BYTES], to[turned..turned + T::BYTES], "{rows}x{columns}: {row}, {column}");
+                let (at, transposed) = (row * from_stride + column * T::BYTES, column * to_stride + row * T::BYTES);
+                assert_eq!(
+                    from[at..at + T::BYTES],
+                    to[transposed..transposed + T::BYTES],
+                    "{rows}x{columns}: {row}, {column}"
+                );
             }
         }
     }

@@ -1,0 +1,6 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! How the units share an operation among the threads of rayon's pool.
+
+pub mod keep_awake;
+pub(crate) mod share;
