@@ -93,6 +93,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "GB/S", default_value_t = 25.0, value_parser = positive)]
     pub(crate) sram_bandwidth: f64,
 
+    /// Cycles from a read request to its first data, of DRAM and SRAM, for --profile
+    #[arg(long, value_name = "CYCLES", default_value_t = 100)]
+    pub(crate) latency: u32,
+
     /// Time of a register write in ns, for --profile
     #[arg(long, value_name = "NS", default_value_t = 100.0, value_parser = positive)]
     pub(crate) register_write: f64,

@@ -131,6 +131,7 @@ fn conditions(args: &Args) -> Conditions {
         clock: args.clock,
         dram: args.bandwidth,
         sram: args.sram_bandwidth,
+        latency: args.latency,
         register_write: args.register_write,
     }
 }

@@ -304,6 +304,7 @@ fn estimate(profile: &Profile) -> Value {
         "clock_mhz": profile.conditions.clock,
         "dram_gb_s": profile.conditions.dram,
         "sram_gb_s": profile.conditions.sram,
+        "latency_cycles": profile.conditions.latency,
         "register_write_ns": profile.conditions.register_write,
         "operations": profile.rows.iter().map(row).collect::<Vec<_>>(),
         "macs": profile.macs(),

@@ -12,8 +12,13 @@
 //! 16 elements for 9, which the spreadsheet forgets for GoogLeNet. For ResNet-50 it reads the weights of 1 x 1 kernels
 //! at stride 2 four times (as if the stride's pixels were channels), 13 MB of 38; with that the estimate is 139.
 
-use super::*;
+use nvdla_estimate::{Bytes, ConvShape, Cube, Image, Memory};
 use nvdla_uapi::config::NV_FULL;
+
+/// 10 GB/s at 1 GHz.
+fn memory() -> Memory {
+    Memory::new(&NV_FULL, 0, 10.0)
+}
 
 struct Layer {
     c: u32,
@@ -38,31 +43,31 @@ fn fully_connected(c: u32, side: u32, k: u32) -> Layer {
 impl Layer {
     /// As a direct convolution or, where that is possible and faster, as Winograd. The ResNet-50 sheet always takes
     /// Winograd, and reads 1 x 1 weights once for each pixel of the stride.
-    fn cycles(&self, conditions: &Conditions, as_sheet: bool) -> u64 {
+    fn cycles(&self, as_sheet: bool) -> u64 {
         let repeat = if as_sheet && self.kernel == 1 { self.stride * self.stride } else { 1 };
-        let direct = self.cycles_as(false, repeat, conditions);
+        let direct = self.cycles_as(false, repeat);
         match self.kernel == 3 && self.stride == 1 {
-            true if as_sheet => self.cycles_as(true, repeat, conditions),
-            true => direct.min(self.cycles_as(true, repeat, conditions)),
+            true if as_sheet => self.cycles_as(true, repeat),
+            true => direct.min(self.cycles_as(true, repeat)),
             false => direct,
         }
     }
 
-    fn cycles_as(&self, winograd: bool, repeat: u32, conditions: &Conditions) -> u64 {
+    fn cycles_as(&self, winograd: bool, repeat: u32) -> u64 {
         let output = if self.kernel == self.side { 1 } else { self.side.div_ceil(self.stride) };
         // An image's columns become channels, and two lines with them where they fit into an atom (post-extension).
         let image = self.c == 3;
         let lines = if image && 2 * self.c * self.kernel <= NV_FULL.mac_atomic_c { 2 } else { 1 };
-        let compute = Convolution {
-            channels: if image { lines * self.c * self.kernel } else { self.c },
-            kernels: self.k,
-            kernel_height: self.kernel.div_ceil(lines),
-            kernel_width: if image { 1 } else { self.kernel },
-            height: output,
-            width: output,
-            batch: 1,
+        let input = Cube::int8(if image { lines * self.c * self.kernel } else { self.c }, self.side, self.side);
+        let compute = ConvShape {
+            image: image.then_some(Image { bytes: 0, lines }),
             winograd,
-            precision: Precision::Int8,
+            ..ConvShape::direct(
+                input,
+                self.k,
+                (self.kernel.div_ceil(lines), if image { 1 } else { self.kernel }),
+                Cube::int8(self.k, output, output),
+            )
         };
         let padded = |channels: u32| u64::from(channels.next_multiple_of(if channels == 3 { 4 } else { 32 }));
         let features = padded(self.c) * u64::from(self.side) * u64::from(self.side);
@@ -80,13 +85,12 @@ impl Layer {
         };
         let dram = if self.batch > 1 { features + weights / u64::from(self.batch) } else { read } + written;
         let dram = dram + if self.elementwise { written } else { 0 };
-        compute.cycles(&NV_FULL).max(Bytes { dram, sram: 0 }.cycles(conditions).0)
+        compute.mac_cycles(&NV_FULL).max(Bytes { dram, sram: 0 }.cycles(&memory()).0)
     }
 }
 
 fn frames_a_second(layers: &[Layer], as_sheet: bool) -> f64 {
-    let conditions = Conditions::default();
-    conditions.clock * 1e6 / layers.iter().map(|layer| layer.cycles(&conditions, as_sheet)).sum::<u64>() as f64
+    1e9 / layers.iter().map(|layer| layer.cycles(as_sheet)).sum::<u64>() as f64
 }
 
 fn alexnet() -> Vec<Layer> {
@@ -170,37 +174,4 @@ fn published_figures() {
     let as_sheet = frames_a_second(&resnet50(), true);
     eprintln!("ResNet-50 with the sheet's weights: {as_sheet:.0}");
     assert!((0.9..1.1).contains(&(as_sheet / 141.0)), "{as_sheet}");
-}
-
-#[test]
-fn cycles_of_a_convolution() {
-    let direct = Convolution {
-        channels: 100,
-        kernels: 33,
-        kernel_height: 3,
-        kernel_width: 3,
-        height: 10,
-        width: 8,
-        batch: 1,
-        winograd: false,
-        precision: Precision::Int8,
-    };
-    assert_eq!(direct.macs(), 100 * 33 * 9 * 80);
-    assert_eq!(direct.cycles(&NV_FULL), 2 * 2 * 9 * 80);
-    assert_eq!(Convolution { winograd: true, ..direct }.cycles(&NV_FULL), 2 * 2 * 4 * 80);
-    assert_eq!(Convolution { precision: Precision::Fp16, ..direct }.cycles(&NV_FULL), 2 * 3 * 9 * 80);
-    let small = &nvdla_uapi::config::NV_SMALL;
-    assert_eq!(direct.cycles(small), 100_u64.div_ceil(8) * 33_u64.div_ceil(8) * 9 * 80);
-}
-
-#[test]
-fn memory_and_set_up() {
-    let conditions = Conditions { clock: 500.0, dram: 5.0, sram: 20.0, register_write: 10.0 };
-    assert_eq!(Bytes { dram: 1000, sram: 1000 }.cycles(&conditions), (100, 25));
-    // At 10 ns and 500 MHz a write takes 5 cycles.
-    for unit in OpType::ALL {
-        let cycles = set_up(*unit, &conditions);
-        assert_eq!(cycles % 5, 0, "{unit}");
-        assert!((5..1000).contains(&cycles), "{unit}: {cycles}");
-    }
 }

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! BDMA: bytes in and out / width of the memory interface.
+
+use crate::{bus, Bytes, Estimate, Limit, Memory};
+use nvdla_uapi::config::Config;
+use nvdla_uapi::desc::{BdmaSurface, MemoryType};
+
+/// Copies between memories.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BdmaShape {
+    /// Bytes that are read, and as many that are written.
+    pub bytes: u64,
+    /// Lines that they are made of.
+    pub lines: u64,
+    /// The memory read.
+    pub source: MemoryType,
+    /// The memory written.
+    pub destination: MemoryType,
+}
+
+impl BdmaShape {
+    /// From an operation's transfers.
+    pub fn from_descriptors(surface: &BdmaSurface) -> Self {
+        let mut shape = Self { bytes: 0, lines: 0, source: surface.source_type, destination: surface.destination_type };
+        for transfer in surface.transfers.iter().take(surface.num_transfers.into()) {
+            let lines = u64::from(transfer.line_repeat.max(1)) * u64::from(transfer.surface_repeat.max(1));
+            shape.lines += lines;
+            shape.bytes += lines * u64::from(transfer.line_size);
+        }
+        shape
+    }
+
+    /// Bytes that it moves.
+    pub fn bytes(&self) -> Bytes {
+        Bytes::of(self.source, self.bytes) + Bytes::of(self.destination, self.bytes)
+    }
+}
+
+/// The time of copies.
+pub fn bdma(shape: &BdmaShape, config: &Config, memory: &Memory) -> Estimate {
+    let bytes = shape.bytes();
+    Estimate::new(bytes.total().div_ceil(bus(config)), Limit::Throughput, bytes, memory)
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! How long NVDLA takes for an operation: formulas from the configuration's parameters, without running anything.
+//!
+//! One function per unit takes what the operation is given (its shape), the hardware's [`Config`] and what surrounds it
+//! ([`Memory`]), and returns an [`Estimate`]: cycles, and what limits them. [`pipeline`] is for operations that hand data
+//! over on the fly (a convolution, its SDP, a PDP behind it), which run together. A shape is a small structure that a
+//! compiler can fill in without a descriptor; `from_descriptors` makes one from a loadable's descriptors.
+//!
+//! The functions allocate nothing and take well below a microsecond, so that a compiler can call them for every choice.
+//!
+//! ```
+//! use nvdla_estimate::{convolution, ConvShape, Cube, Memory};
+//! use nvdla_uapi::config::NV_SMALL;
+//!
+//! // 16 channels of 32 x 32 through 32 kernels of 3 x 3, on nv_small with 8 bytes a cycle and 50 cycles of latency.
+//! let shape = ConvShape::direct(Cube::int8(16, 32, 32), 32, (3, 3), Cube::int8(32, 30, 30));
+//! let estimate = convolution(&shape, &NV_SMALL, &Memory::new(&NV_SMALL, 50, 8.0));
+//! assert!(estimate.cycles >= 2 * 4 * 9 * 30 * 30);
+//! ```
+
+mod bdma;
+mod cdp;
+mod conv;
+mod memory;
+mod pdp;
+mod pipeline;
+mod rubik;
+mod schedule;
+mod sdp;
+
+pub use bdma::{bdma, BdmaShape};
+pub use cdp::{cdp, CdpShape};
+pub use conv::{convolution, ConvShape, Image};
+pub use memory::{Bytes, Cube, Interface, Memory};
+pub use pdp::{pdp, PdpShape};
+pub use pipeline::{pipeline, Shape};
+pub use rubik::{rubik, RubikShape};
+pub use schedule::{schedule, set_up, Slot, Step};
+pub use sdp::{sdp, Operand, SdpShape};
+
+use nvdla_uapi::config::Config;
+use std::fmt;
+
+/// How long an operation takes, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Estimate {
+    /// Cycles from enabling the operation, with its unit idle, to its done interrupt.
+    pub cycles: u64,
+    /// Cycles that the unit needs if memory never makes it wait.
+    pub compute: u64,
+    /// Cycles that memory needs for all bytes of the operation.
+    pub memory: u64,
+    /// Bytes that it moves.
+    pub bytes: Bytes,
+    /// What it waits for most.
+    pub limit: Limit,
+}
+
+/// What an operation, or a group of them, waits for most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Limit {
+    /// Multiply-accumulate cells.
+    Macs,
+    /// Another unit's throughput.
+    Throughput,
+    /// DRAM.
+    Dram,
+    /// SRAM.
+    Sram,
+    /// Writing registers.
+    SetUp,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Macs => "MACs",
+            Self::Throughput => "throughput",
+            Self::Dram => "memory",
+            Self::Sram => "SRAM",
+            Self::SetUp => "set-up",
+        })
+    }
+}
+
+impl Estimate {
+    /// The longer of computing and moving the bytes.
+    fn new(compute: u64, busy: Limit, bytes: Bytes, memory: &Memory) -> Self {
+        let (dram, sram) = bytes.cycles(memory);
+        let moving = dram.max(sram);
+        let limit = match moving {
+            moving if moving <= compute => busy,
+            moving if moving == dram => Limit::Dram,
+            _ => Limit::Sram,
+        };
+        Self { cycles: compute.max(moving), compute, memory: moving, bytes, limit }
+    }
+}
+
+/// Bytes a cycle of the primary memory interface.
+fn bus(config: &Config) -> u64 {
+    u64::from(config.primary.width / 8).max(1)
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Memory as operations see it: cubes, the bytes that they hold, and what an interface moves in a cycle.
+
+use nvdla_uapi::config::Config;
+use nvdla_uapi::desc::{DataCube, MemoryType};
+use nvdla_uapi::layout;
+use nvdla_uapi::reg::values::Precision;
+use std::ops::{Add, AddAssign};
+
+/// A memory behind one of the two interfaces.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Interface {
+    /// Cycles from a read request to its first data.
+    pub latency: u32,
+    /// Bytes a cycle, reads and writes together; no more than the interface's width counts.
+    pub bandwidth: f64,
+}
+
+/// What surrounds the hardware.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Memory {
+    /// Behind the primary interface.
+    pub dram: Interface,
+    /// Behind the secondary one.
+    pub sram: Interface,
+}
+
+impl Memory {
+    /// DRAM of that latency in cycles and that bandwidth in bytes a cycle; SRAM as fast as the interface, at the same latency.
+    pub fn new(config: &Config, latency: u32, bandwidth: f64) -> Self {
+        let width = config.secondary.unwrap_or(config.primary).width;
+        Self { dram: Interface { latency, bandwidth }, sram: Interface { latency, bandwidth: f64::from(width / 8) } }
+    }
+}
+
+/// Bytes that an operation moves, by memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bytes {
+    /// Through the primary memory interface.
+    pub dram: u64,
+    /// Through the secondary one.
+    pub sram: u64,
+}
+
+impl Bytes {
+    /// So many bytes of that memory; none when a neighbouring unit hands them over.
+    pub const fn of(memory: MemoryType, bytes: u64) -> Self {
+        match memory {
+            MemoryType::Mc => Self { dram: bytes, sram: 0 },
+            MemoryType::Cv => Self { dram: 0, sram: bytes },
+            MemoryType::Hw => Self { dram: 0, sram: 0 },
+        }
+    }
+
+    /// Both.
+    pub const fn total(self) -> u64 {
+        self.dram + self.sram
+    }
+
+    /// Cycles that DRAM and SRAM need.
+    pub fn cycles(self, memory: &Memory) -> (u64, u64) {
+        let cycles = |bytes: u64, interface: Interface| (bytes as f64 / interface.bandwidth).ceil() as u64;
+        (cycles(self.dram, memory.dram), cycles(self.sram, memory.sram))
+    }
+}
+
+impl Add for Bytes {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self { dram: self.dram + other.dram, sram: self.sram + other.sram }
+    }
+}
+
+impl AddAssign for Bytes {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+/// A feature cube that a unit reads or writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Cube {
+    /// Channels.
+    pub channels: u32,
+    /// Lines.
+    pub height: u32,
+    /// Elements of a line.
+    pub width: u32,
+    /// Precision of an element.
+    pub precision: Precision,
+    /// Where it lies; [`MemoryType::Hw`] when a neighbouring unit hands it over.
+    pub memory: MemoryType,
+}
+
+impl Cube {
+    /// A cube of int8 in DRAM.
+    pub const fn int8(channels: u32, height: u32, width: u32) -> Self {
+        Self { channels, height, width, precision: Precision::Int8, memory: MemoryType::Mc }
+    }
+
+    /// The same, handed over by a neighbouring unit.
+    #[must_use]
+    pub const fn on_the_fly(self) -> Self {
+        Self { memory: MemoryType::Hw, ..self }
+    }
+
+    /// A descriptor's cube.
+    pub fn from_descriptor(cube: &DataCube, precision: Precision) -> Self {
+        Self {
+            channels: cube.channel.into(),
+            height: cube.height.into(),
+            width: cube.width.into(),
+            precision,
+            memory: cube.mem_type,
+        }
+    }
+
+    /// Surfaces: atoms of channels.
+    pub fn surfaces(&self, config: &Config) -> u64 {
+        u64::from((self.channels * layout::bytes(self.precision)).div_ceil(config.memory_atomic.max(1)))
+    }
+
+    /// Elements of a surface.
+    pub const fn pixels(&self) -> u64 {
+        self.height as u64 * self.width as u64
+    }
+
+    /// Bytes of its atoms.
+    pub fn volume(&self, config: &Config) -> u64 {
+        self.surfaces(config) * self.pixels() * u64::from(config.memory_atomic)
+    }
+
+    /// Elements, with the channels that fill its atoms: what passes a unit.
+    pub fn elements(&self, config: &Config) -> u64 {
+        self.volume(config) / u64::from(layout::bytes(self.precision))
+    }
+
+    /// Bytes that reading or writing it moves.
+    pub fn bytes(&self, config: &Config) -> Bytes {
+        Bytes::of(self.memory, self.volume(config))
+    }
+}

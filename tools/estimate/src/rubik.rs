@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Rubik: bytes in and out / width of the memory interface.
+
+use crate::{bus, Bytes, Cube, Estimate, Limit, Memory};
+use nvdla_uapi::config::Config;
+use nvdla_uapi::desc::{RubikOp, RubikSurface};
+
+/// A rearrangement of a cube.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RubikShape {
+    /// The input.
+    pub input: Cube,
+    /// The output.
+    pub output: Cube,
+}
+
+impl RubikShape {
+    /// From an operation's descriptors.
+    pub fn from_descriptors(operation: &RubikOp, surface: &RubikSurface) -> Self {
+        Self {
+            input: Cube::from_descriptor(&surface.src_data, operation.precision),
+            output: Cube::from_descriptor(&surface.dst_data, operation.precision),
+        }
+    }
+
+    /// Bytes that it moves.
+    pub fn bytes(&self, config: &Config) -> Bytes {
+        self.input.bytes(config) + self.output.bytes(config)
+    }
+}
+
+/// A rearrangement's time.
+pub fn rubik(shape: &RubikShape, config: &Config, memory: &Memory) -> Estimate {
+    let bytes = shape.bytes(config);
+    Estimate::new(bytes.total().div_ceil(bus(config)), Limit::Throughput, bytes, memory)
+}

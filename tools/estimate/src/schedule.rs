@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A network's operations in time.
+//!
+//! Operations that hand data over on the fly run together (see [`pipeline`]). Groups of them follow one another, because
+//! an operation waits for the data of the one before. Registers are written while what ran before still runs, since each
+//! unit has two register groups: only set-up that takes longer than everything else counts.
+
+use crate::{pipeline, Estimate, Limit, Memory, Shape};
+use nvdla_uapi::config::Config;
+use nvdla_uapi::desc::OpType;
+use nvdla_uapi::reg::Block;
+
+/// An operation of a network, in the order of execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What it does.
+    pub shape: Shape,
+    /// The earlier step that hands its data over on the fly.
+    pub source: Option<usize>,
+}
+
+/// When a step runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot {
+    /// The operation by itself, its set-up included.
+    pub estimate: Estimate,
+    /// When its group starts, in cycles.
+    pub start: u64,
+    /// How long its group takes, in cycles.
+    pub cycles: u64,
+    /// The first step of its group.
+    pub leader: usize,
+}
+
+/// Places steps in time. `register_write` is the time of a register write in cycles.
+pub fn schedule(steps: &[Step], config: &Config, memory: &Memory, register_write: f64) -> Vec<Slot> {
+    let mut slots: Vec<Slot> = Vec::with_capacity(steps.len());
+    for (at, step) in steps.iter().enumerate() {
+        // Operations come behind those that hand data to them.
+        let leader = step.source.and_then(|source| slots.get(source)).map_or(at, |source| source.leader);
+        let mut estimate = step.shape.estimate(config, memory);
+        let set_up = set_up(step.shape.unit(), register_write);
+        if set_up > estimate.cycles {
+            (estimate.cycles, estimate.limit) = (set_up, Limit::SetUp);
+        }
+        slots.push(Slot { estimate, start: 0, cycles: 0, leader });
+    }
+    let mut now = 0;
+    for leader in 0..steps.len() {
+        if slots[leader].leader != leader {
+            continue;
+        }
+        let (mut conv, mut sdp, mut pdp) = (None, None, None);
+        let mut cycles = 0;
+        for (step, slot) in steps.iter().zip(&slots).skip(leader).filter(|(_, slot)| slot.leader == leader) {
+            match &step.shape {
+                Shape::Conv(shape) => conv = Some(shape),
+                Shape::Sdp(shape) => sdp = Some(shape),
+                Shape::Pdp(shape) => pdp = Some(shape),
+                Shape::Bdma(_) | Shape::Cdp(_) | Shape::Rubik(_) => {}
+            }
+            cycles = slot.estimate.cycles.max(cycles);
+        }
+        let together = pipeline(conv, sdp, pdp, config, memory);
+        let cycles = cycles.max(together.cycles);
+        for slot in slots.iter_mut().skip(leader).filter(|slot| slot.leader == leader) {
+            (slot.start, slot.cycles) = (now, cycles);
+        }
+        now += cycles;
+    }
+    slots
+}
+
+/// Cycles to write all registers of an operation, at `register_write` cycles a write: all but the `S_` registers of its
+/// unit's blocks.
+pub fn set_up(unit: OpType, register_write: f64) -> u64 {
+    let blocks: &[Block] = match unit {
+        OpType::Bdma => &[Block::Bdma],
+        OpType::Conv => &[Block::Cdma, Block::Csc, Block::CmacA, Block::CmacB, Block::Cacc],
+        OpType::Sdp => &[Block::SdpRdma, Block::Sdp],
+        OpType::Pdp => &[Block::PdpRdma, Block::Pdp],
+        OpType::Cdp => &[Block::CdpRdma, Block::Cdp],
+        OpType::Rubik => &[Block::Rbk],
+    };
+    let writes = blocks.iter().flat_map(|block| block.registers()).filter(|register| {
+        // S_ registers choose the group; statistics are only read.
+        !register.name.starts_with("S_") && register.register.writable != 0
+    });
+    (writes.count() as f64 * register_write).ceil() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{ConvShape, Cube, SdpShape};
+    use nvdla_uapi::config::NV_SMALL;
+
+    #[test]
+    fn set_up_counts_writes() {
+        for unit in OpType::ALL {
+            let cycles = set_up(*unit, 5.0);
+            assert_eq!(cycles % 5, 0, "{unit}");
+            assert!((5..1000).contains(&cycles), "{unit}: {cycles}");
+        }
+    }
+
+    #[test]
+    fn groups_follow_one_another_and_their_members_run_together() {
+        let memory = Memory::new(&NV_SMALL, 50, 8.0);
+        let output = Cube::int8(16, 14, 14);
+        let conv = ConvShape::direct(Cube::int8(16, 16, 16), 16, (3, 3), output);
+        let sdp = SdpShape::new(output.on_the_fly(), output);
+        let steps = [
+            Step { shape: Shape::Conv(conv), source: None },
+            Step { shape: Shape::Sdp(sdp), source: Some(0) },
+            Step { shape: Shape::Conv(conv), source: None },
+        ];
+        let slots = schedule(&steps, &NV_SMALL, &memory, 0.0);
+        assert_eq!((slots[0].start, slots[1].start), (0, 0));
+        assert_eq!(slots[0].cycles, pipeline(Some(&conv), Some(&sdp), None, &NV_SMALL, &memory).cycles);
+        assert_eq!(slots[2].start, slots[0].cycles);
+        // Slow register writes take longer than the operation.
+        let slow = schedule(&steps[2..], &NV_SMALL, &memory, 1000.0);
+        assert_eq!(slow[0].estimate.limit, Limit::SetUp);
+        assert_eq!(slow[0].cycles, set_up(OpType::Conv, 1000.0));
+    }
+}

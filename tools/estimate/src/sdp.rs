@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! SDP: output elements / the least throughput of the sub-units in use.
+
+use crate::{Bytes, Cube, Estimate, Limit, Memory};
+use nvdla_uapi::config::Config;
+use nvdla_uapi::desc::{DataCube, MemoryType, SdpOp, SdpOperandMode, SdpOperation, SdpSubUnit, SdpSurface};
+use nvdla_uapi::layout;
+
+/// Operands that a sub-unit in use reads from memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Operand {
+    /// One per layer (from a register), per kernel or per element.
+    pub mode: SdpOperandMode,
+    /// Bytes of one element's operands: twice as many when ALU and multiplier both have one.
+    pub bytes: u32,
+    /// Where they lie.
+    pub memory: MemoryType,
+}
+
+impl Operand {
+    fn from_descriptors(unit: &SdpSubUnit, operands: &DataCube) -> Self {
+        let sides = if unit.op_type == SdpOperation::Both { 2 } else { 1 };
+        Self { mode: unit.mode, bytes: sides * layout::bytes(unit.precision), memory: operands.mem_type }
+    }
+
+    /// Bytes read for an output.
+    fn read(self, output: &Cube, config: &Config) -> Bytes {
+        let count = match self.mode {
+            SdpOperandMode::PerLayer => 0,
+            SdpOperandMode::PerKernel => u64::from(output.channels),
+            SdpOperandMode::PerPoint => output.elements(config),
+        };
+        Bytes::of(self.memory, count * u64::from(self.bytes))
+    }
+}
+
+/// An SDP operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SdpShape {
+    /// The input: of memory, or handed over by a convolution.
+    pub input: Cube,
+    /// The output: to memory, or handed to PDP.
+    pub output: Cube,
+    /// Sub-unit X1, when it is used.
+    pub x1: Option<Operand>,
+    /// Sub-unit X2.
+    pub x2: Option<Operand>,
+    /// Sub-unit Y.
+    pub y: Option<Operand>,
+}
+
+impl SdpShape {
+    /// An operation without sub-units.
+    pub const fn new(input: Cube, output: Cube) -> Self {
+        Self { input, output, x1: None, x2: None, y: None }
+    }
+
+    /// From an operation's descriptors.
+    pub fn from_descriptors(operation: &SdpOp, surface: &SdpSurface) -> Self {
+        let operand = |unit: &Option<SdpSubUnit>, cube| unit.as_ref().map(|unit| Operand::from_descriptors(unit, cube));
+        Self {
+            input: Cube::from_descriptor(&surface.src_data, operation.src_precision),
+            output: Cube::from_descriptor(&surface.dst_data, operation.dst_precision),
+            x1: operand(&operation.x1_op, &surface.x1_data),
+            x2: operand(&operation.x2_op, &surface.x2_data),
+            y: operand(&operation.y_op, &surface.y_data),
+        }
+    }
+
+    /// Bytes that it moves.
+    pub fn bytes(&self, config: &Config) -> Bytes {
+        let operands = [self.x1, self.x2, self.y].into_iter().flatten();
+        operands.fold(self.input.bytes(config) + self.output.bytes(config), |sum, operand| {
+            sum + operand.read(&self.output, config)
+        })
+    }
+
+    /// Elements a cycle that the sub-units in use pass.
+    fn throughput(&self, config: &Config) -> u64 {
+        let units = [
+            (self.x1, config.sdp_bs_throughput),
+            (self.x2, config.sdp_bn_throughput),
+            (self.y, config.sdp_ew_throughput.unwrap_or(1)),
+        ];
+        let used = units.into_iter().filter(|(unit, _)| unit.is_some()).map(|(_, throughput)| throughput.max(1));
+        used.fold(config.sdp_bs_throughput.max(1), u32::min).into()
+    }
+}
+
+/// An SDP operation's time.
+pub fn sdp(shape: &SdpShape, config: &Config, memory: &Memory) -> Estimate {
+    let compute = shape.output.elements(config).div_ceil(shape.throughput(config));
+    Estimate::new(compute, Limit::Throughput, shape.bytes(config), memory)
+}
