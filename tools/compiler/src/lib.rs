@@ -32,6 +32,7 @@ pub mod error;
 pub mod evaluate;
 pub mod graph;
 pub mod import;
+pub mod ir;
 pub mod lower;
 pub mod plan;
 pub mod program;

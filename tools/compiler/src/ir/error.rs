@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What cannot be read or mapped: all of it at once, so that a user sees in one run what stands in the way.
+
+use std::fmt;
+
+/// A node that cannot be read or mapped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// The node's name in the model.
+    pub node: String,
+    /// Its operator, as the model spells it.
+    pub operator: String,
+    /// The shapes of its inputs, as far as they are known.
+    pub shapes: Vec<Vec<usize>>,
+    /// Why.
+    pub reason: String,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "node \"{}\" ({}", self.node, self.operator)?;
+        for (k, shape) in self.shapes.iter().enumerate() {
+            let extents: Vec<_> = shape.iter().map(usize::to_string).collect();
+            write!(
+                f,
+                "{} {}",
+                if k == 0 { " of" } else { "," },
+                if extents.is_empty() { "scalar".into() } else { extents.join("x") }
+            )?;
+        }
+        write!(f, "): {}", self.reason)
+    }
+}
+
+/// All nodes of a model that cannot be read or mapped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unreadable(pub Vec<Refusal>);
+
+impl fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nodes = if self.0.len() == 1 { "node" } else { "nodes" };
+        write!(f, "{} {nodes} cannot be compiled", self.0.len())?;
+        for refusal in &self.0 {
+            write!(f, "\n  {refusal}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Unreadable {}

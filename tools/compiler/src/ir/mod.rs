@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The network as the readers leave it and the lowering takes it: tensors with known shapes, nodes in an order of
+//! execution, and few operators, each with one meaning.
+//!
+//! The operators follow ONNX's definitions (the operator reference of ONNX) where ONNX has the operator. What several
+//! operators of a model format say is one operator here: `Gemm`, `MatMul` by a constant and `InnerProduct` are
+//! [`Op::Convolution`], `GlobalAveragePool` is [`Op::Pool`].
+//!
+//! Every operator determines its output's shape from its inputs' shapes ([`infer`]). [`Graph::add`] applies this, so
+//! that a graph that was built has consistent shapes.
+
+pub mod error;
+pub mod infer;
+pub mod op;
+pub mod preprocess;
+pub mod ranges;
+
+use std::sync::Arc;
+
+pub use error::{Refusal, Unreadable};
+pub use op::*;
+pub use preprocess::{Color, Fit, Preprocess};
+pub use ranges::{Range, Ranges};
+
+/// The most elements that a tensor has. A shape with more is a mistake in the model.
+pub const MOST_ELEMENTS: usize = 1 << 31;
+
+/// Names a tensor of a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TensorId(pub usize);
+
+/// Names a node of a graph.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub usize);
+
+/// The scale and zero point that a quantized model gives to a tensor: real value = (integer - zero point) * scale.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Quantization {
+    /// One scale for the tensor, or one per index along `axis`.
+    pub scale: Vec<f32>,
+    /// As many as there are scales.
+    pub zero_point: Vec<i32>,
+    /// The axis along which the scales differ. None: there is one scale.
+    pub axis: Option<usize>,
+    /// The smallest and the largest integer of the model's type: -128 and 127 for int8, 0 and 255 for uint8.
+    pub limits: (i32, i32),
+}
+
+/// A tensor: an input, a constant, or what a node computes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tensor {
+    /// Its name in the model. Tensors that the reader adds have a name made of the node's.
+    pub name: String,
+    /// Its dimensions, outermost first. The batch is 1; four dimensions are N, C, H, W.
+    pub shape: Vec<usize>,
+    /// Its values, if they are known before the network runs: as many as the shape has elements, the last dimension
+    /// innermost.
+    pub constant: Option<Arc<[f32]>>,
+    /// The scale that a quantized model gives. None: to be measured.
+    pub quantization: Option<Quantization>,
+}
+
+impl Tensor {
+    /// Number of elements.
+    pub fn elements(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// The shape as N, C, H, W: `[C]` is `[1, C, 1, 1]`, `[N, C]` is `[N, C, 1, 1]`, `[N, C, L]` is `[N, C, 1, L]`.
+    /// None if there are more than four dimensions.
+    pub fn nchw(&self) -> Option<[usize; 4]> {
+        match self.shape[..] {
+            [] => Some([1; 4]),
+            [c] => Some([1, c, 1, 1]),
+            [n, c] => Some([n, c, 1, 1]),
+            [n, c, l] => Some([n, c, 1, l]),
+            [n, c, h, w] => Some([n, c, h, w]),
+            _ => None,
+        }
+    }
+}
+
+/// A node: an operator applied to tensors.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Node {
+    /// Its name in the model, or its first output's name if the model gives none.
+    pub name: String,
+    /// What it computes.
+    pub op: Op,
+    /// What it computes from, in the order that [`Op`] states.
+    pub inputs: Vec<TensorId>,
+    /// What it computes. Every operator has one output.
+    pub output: TensorId,
+}
+
+/// A network.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Graph {
+    /// The network's name.
+    pub name: String,
+    /// All tensors; [`TensorId`] is an index.
+    pub tensors: Vec<Tensor>,
+    /// All nodes, each behind the nodes that compute its inputs; [`NodeId`] is an index.
+    pub nodes: Vec<Node>,
+    /// The tensors that the user gives.
+    pub inputs: Vec<TensorId>,
+    /// The tensors that the user gets.
+    pub outputs: Vec<TensorId>,
+}
+
+impl Graph {
+    /// A graph without nodes.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..Self::default() }
+    }
+
+    /// The tensor of that id.
+    pub fn tensor(&self, id: TensorId) -> &Tensor {
+        &self.tensors[id.0]
+    }
+
+    /// The node of that id.
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.0]
+    }
+
+    /// The shape of a tensor.
+    pub fn shape(&self, id: TensorId) -> &[usize] {
+        &self.tensors[id.0].shape
+    }
+
+    /// The values of a constant tensor.
+    pub fn constant(&self, id: TensorId) -> Option<&Arc<[f32]>> {
+        self.tensors[id.0].constant.as_ref()
+    }
+
+    /// The tensor of that name.
+    pub fn find(&self, name: &str) -> Option<TensorId> {
+        self.tensors.iter().position(|tensor| tensor.name == name).map(TensorId)
+    }
+
+    /// The node that computes a tensor. None for inputs and constants.
+    pub fn producer(&self, id: TensorId) -> Option<NodeId> {
+        self.nodes.iter().position(|node| node.output == id).map(NodeId)
+    }
+
+    /// The nodes that read a tensor, in order.
+    pub fn users(&self, id: TensorId) -> impl Iterator<Item = NodeId> + '_ {
+        let reads = move |(_, node): &(usize, &Node)| node.inputs.contains(&id);
+        self.nodes.iter().enumerate().filter(reads).map(|(k, _)| NodeId(k))
+    }
+
+    /// Adds an input.
+    pub fn input(&mut self, name: impl Into<String>, shape: &[usize]) -> Result<TensorId, String> {
+        let id = self.push(name.into(), shape.to_vec(), None)?;
+        self.inputs.push(id);
+        Ok(id)
+    }
+
+    /// Adds a constant: as many values as the shape has elements.
+    pub fn add_constant(
+        &mut self,
+        name: impl Into<String>,
+        shape: &[usize],
+        values: impl Into<Arc<[f32]>>,
+    ) -> Result<TensorId, String> {
+        let (name, values) = (name.into(), values.into());
+        if infer::elements(shape)? != values.len() {
+            return Err(format!("\"{name}\" has {} values for the shape {shape:?}", values.len()));
+        }
+        self.push(name, shape.to_vec(), Some(values))
+    }
+
+    /// Adds a node behind all others. Its output's shape follows from its inputs' shapes; a node whose parameters
+    /// contradict them is refused with the reason.
+    pub fn add(
+        &mut self,
+        name: impl Into<String>,
+        op: Op,
+        inputs: &[TensorId],
+        output: impl Into<String>,
+    ) -> Result<TensorId, String> {
+        let shape = infer::infer(&op, &inputs.iter().map(|&id| self.shape(id)).collect::<Vec<_>>())?;
+        let output = self.push(output.into(), shape, None)?;
+        self.nodes.push(Node { name: name.into(), op, inputs: inputs.to_vec(), output });
+        Ok(output)
+    }
+
+    /// Checks what [`Graph::add`] ensures, for a graph that a pass changed: each node stands behind the nodes that
+    /// compute its inputs, every shape is the one that its operator gives, a tensor has at most one origin.
+    pub fn check(&self) -> Result<(), String> {
+        let mut known = vec![false; self.tensors.len()];
+        for (k, tensor) in self.tensors.iter().enumerate() {
+            known[k] = tensor.constant.is_some();
+            let elements = infer::elements(&tensor.shape).map_err(|reason| format!("\"{}\": {reason}", tensor.name))?;
+            if tensor.constant.as_ref().is_some_and(|values| values.len() != elements) {
+                return Err(format!("constant \"{}\" does not have {elements} values", tensor.name));
+            }
+        }
+        for &id in &self.inputs {
+            if std::mem::replace(&mut known[id.0], true) {
+                return Err(format!("input \"{}\" is a constant, or an input twice", self.tensor(id).name));
+            }
+        }
+        for node in &self.nodes {
+            if let Some(&id) = node.inputs.iter().find(|id| !known[id.0]) {
+                return Err(format!("node \"{}\" reads \"{}\" before it is known", node.name, self.tensor(id).name));
+            }
+            let shapes: Vec<_> = node.inputs.iter().map(|&id| self.shape(id)).collect();
+            let shape =
+                infer::infer(&node.op, &shapes).map_err(|reason| format!("node \"{}\": {reason}", node.name))?;
+            if shape != self.shape(node.output) {
+                let stored = self.shape(node.output);
+                return Err(format!("node \"{}\" makes {shape:?}, its output has {stored:?}", node.name));
+            }
+            if std::mem::replace(&mut known[node.output.0], true) {
+                return Err(format!("\"{}\" has two origins", self.tensor(node.output).name));
+            }
+        }
+        match self.outputs.iter().find(|id| !known[id.0]) {
+            Some(&id) => Err(format!("output \"{}\" is computed by no node", self.tensor(id).name)),
+            None => Ok(()),
+        }
+    }
+
+    fn push(&mut self, name: String, shape: Vec<usize>, constant: Option<Arc<[f32]>>) -> Result<TensorId, String> {
+        infer::elements(&shape).map_err(|reason| format!("\"{name}\": {reason}"))?;
+        self.tensors.push(Tensor { name, shape, constant, quantization: None });
+        Ok(TensorId(self.tensors.len() - 1))
+    }
+}

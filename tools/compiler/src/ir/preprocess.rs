@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! How an input's bytes become the values that the network was trained on.
+
+/// The order of a picture's channels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Color {
+    /// Red, green, blue.
+    #[default]
+    Rgb,
+    /// Blue, green, red.
+    Bgr,
+    /// One channel of luminance.
+    Gray,
+}
+
+/// What is done with a picture that does not have the input's size.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fit {
+    /// It is an error.
+    #[default]
+    Exact,
+    /// It is scaled to the size, whatever its proportions.
+    Stretch,
+    /// Its shorter side is scaled to the size and the middle taken.
+    Crop,
+}
+
+/// The preprocessing of an input: value = (byte - mean) / std, per channel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Preprocess {
+    /// One value for all channels, or one per channel, in units of the byte.
+    pub mean: Vec<f32>,
+    /// One value for all channels, or one per channel, in units of the byte.
+    pub std: Vec<f32>,
+    /// The order of the channels.
+    pub color: Color,
+    /// What is done with the size.
+    pub fit: Fit,
+}
+
+impl Default for Preprocess {
+    /// The byte itself.
+    fn default() -> Self {
+        Self { mean: vec![0.0], std: vec![1.0], color: Color::default(), fit: Fit::default() }
+    }
+}
+
+impl Preprocess {
+    /// The mean and the standard deviation of a channel.
+    pub fn channel(&self, channel: usize) -> (f32, f32) {
+        let of = |values: &[f32], default| *values.get(channel).or(values.first()).unwrap_or(&default);
+        (of(&self.mean, 0.0), of(&self.std, 1.0))
+    }
+
+    /// Refuses means and deviations that are neither one nor one per channel, or not usable numbers.
+    pub fn check(&self, channels: usize) -> Result<(), String> {
+        for (what, values) in [("mean", &self.mean), ("std", &self.std)] {
+            if values.len() != 1 && values.len() != channels {
+                return Err(format!("{} values of {what} for {channels} channels", values.len()));
+            }
+        }
+        if let Some(mean) = self.mean.iter().find(|mean| !mean.is_finite()) {
+            return Err(format!("mean {mean} is not finite"));
+        }
+        match self.std.iter().find(|std| !(std.is_finite() && **std > 0.0)) {
+            Some(std) => Err(format!("std {std} is not a positive number")),
+            None => Ok(()),
+        }
+    }
+}
