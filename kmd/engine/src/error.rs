@@ -2,6 +2,8 @@
 
 //! Why a task is refused: the operation, the surface or field, and the values.
 
+use super::footprint::{Access, Refusal};
+use super::memory::Buffer;
 use crate::uapi::desc::{self, Event, OpType};
 use crate::uapi::layout;
 use crate::uapi::reg::Block;
@@ -112,6 +114,19 @@ pub enum Reason {
         /// The rule and the values.
         error: layout::Error,
     },
+    /// What the operation's registers make its unit touch leaves the buffer that the surface's address names.
+    Footprint {
+        /// What would be touched, and by which register.
+        access: Access,
+        /// The buffer's position in the address list.
+        index: u16,
+        /// The buffer.
+        buffer: Buffer,
+    },
+    /// The operation's registers make its unit touch a surface that no descriptor gave a buffer.
+    Homeless(Access),
+    /// What the operation's registers make its unit touch cannot be told.
+    Steering(Refusal),
     /// A surface lies above the addresses that the device can reach.
     Unreachable {
         /// The surface.
@@ -224,6 +239,12 @@ impl From<Reason> for Error {
     }
 }
 
+impl From<Refusal> for Reason {
+    fn from(refusal: Refusal) -> Self {
+        Self::Steering(refusal)
+    }
+}
+
 impl From<desc::Error> for Reason {
     fn from(error: desc::Error) -> Self {
         Self::Descriptor(error)
@@ -277,6 +298,12 @@ impl fmt::Display for Reason {
                 f,
                 "{surface} begins at {start:#x} of address {address} and ends at {end:#x}, its buffer at {size:#x}"
             ),
+            Self::Footprint { access, index, buffer: Buffer { address, size } } => {
+                let end = address.saturating_add(size);
+                write!(f, "{access}, and the buffer at address {index} is {address:#x}..{end:#x}")
+            }
+            Self::Homeless(access) => write!(f, "{access}, which lies in no buffer"),
+            Self::Steering(refusal) => refusal.fmt(f),
             Self::Layout { surface, error } => write!(f, "{surface}: {error}"),
             Self::Unreachable { surface, end, bits } => {
                 write!(f, "{surface} ends at DMA address {end:#x}, and the device's addresses have {bits} bits")

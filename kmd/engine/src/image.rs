@@ -3,8 +3,10 @@
 //! An operation as register values: what remains of its descriptors after validation.
 
 use super::error::{Name, Reason};
+use super::footprint::{self, Access};
+use super::memory::Buffer;
 use crate::uapi::config::Config;
-use crate::uapi::desc::MAX_BDMA_TRANSFERS;
+use crate::uapi::desc::{OpType, MAX_BDMA_TRANSFERS};
 use crate::uapi::reg::{Block, Family, Field, FieldValue, Register};
 
 /// Registers that the operation of a unit has at most (the convolution's).
@@ -82,15 +84,56 @@ pub(crate) enum Program {
     Bdma(Transfers),
 }
 
-/// Builds an [`Image`] and checks on the way that each value fits its field and register.
+/// A DMA address, and the buffer of the task in which it was found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) address: u64,
+    /// The buffer's position in the address list.
+    pub(crate) index: u16,
+    pub(crate) buffer: Buffer,
+}
+
+impl Place {
+    /// What an operation touches from this address on must lie in its buffer.
+    pub(crate) fn holds(&self, access: &Access) -> Result<(), Reason> {
+        let Buffer { address, size } = self.buffer;
+        if access.start >= address && access.end - address <= size {
+            return Ok(());
+        }
+        Err(Reason::Footprint { access: *access, index: self.index, buffer: self.buffer })
+    }
+}
+
+/// Surfaces that the operation of a unit with register groups has at most (the convolution's and SDP's).
+const PLACES: usize = 5;
+/// Blocks of a unit at most that reach memory.
+const READERS: usize = 2;
+/// Words of a block's registers at most, as far as operations program them.
+const WORDS: usize = 64;
+
+/// Which of a unit's blocks that reach memory it is.
+const fn reader(block: Block) -> Option<usize> {
+    match block {
+        Block::Cdma | Block::SdpRdma | Block::PdpRdma | Block::CdpRdma | Block::Rbk => Some(0),
+        Block::Sdp | Block::Pdp | Block::Cdp => Some(1),
+        _ => None,
+    }
+}
+
+/// Builds an [`Image`] and checks on the way that each value fits its field and register, and at the end what the
+/// operation would touch.
 pub(crate) struct Builder {
-    family: Family,
+    config: &'static Config,
     image: Image,
+    /// For each word of the blocks that reach memory one more than the position of its value, 0 where it has none.
+    positions: [[u8; WORDS]; READERS],
+    /// The surfaces: each its block and the offset of its address's low register.
+    places: [Option<(Block, u16, Place)>; PLACES],
 }
 
 impl Builder {
-    pub(crate) fn new(config: &Config) -> Self {
-        Self { family: config.family, image: Image::EMPTY }
+    pub(crate) fn new(config: &'static Config) -> Self {
+        Self { config, image: Image::EMPTY, positions: [[0; WORDS]; READERS], places: [None; PLACES] }
     }
 
     /// The following registers are of `block`.
@@ -106,31 +149,53 @@ impl Builder {
     pub(crate) fn put(&mut self, register: Register, value: u32) -> Result<(), Reason> {
         let last = usize::from(self.image.blocks).wrapping_sub(1);
         let Some(segment) = self.image.segments.get_mut(last) else { return Ok(()) };
-        let writable = match self.family {
+        let writable = match self.config.family {
             Family::NvFull => register.writable_nv_full,
             Family::NvSmall => register.writable,
         };
         let count = usize::from(self.image.count);
         if value & !writable != 0 || count >= REGISTERS {
-            let named = segment.block.registers().iter().find(|described| described.register == register);
-            let name = named.map_or("register", |described| described.name);
+            let name = segment.block.register_name(register);
             return Err(Reason::Register { block: segment.block, register: name, value, writable });
         }
-        self.image.places[count] = (register.offset / 4) as u8;
+        let word = usize::from(register.offset / 4);
+        self.image.places[count] = word as u8;
         self.image.values[count] = value;
         self.image.count += 1;
         segment.end = self.image.count;
+        if let Some(position) = reader(segment.block).and_then(|reader| self.positions[reader].get_mut(word)) {
+            *position = self.image.count;
+        }
         Ok(())
     }
 
-    /// A DMA address in its two registers.
-    pub(crate) fn address(&mut self, low: Register, high: Register, address: u64) -> Result<(), Reason> {
-        self.put(low, address as u32)?;
-        self.put(high, (address >> 32) as u32)
+    /// A surface's DMA address in its two registers.
+    pub(crate) fn address(&mut self, low: Register, high: Register, place: &Place) -> Result<(), Reason> {
+        let last = usize::from(self.image.blocks).wrapping_sub(1);
+        let block = self.image.segments.get(last).map(|segment| segment.block);
+        if let (Some(block), Some(free)) = (block, self.places.iter_mut().find(|place| place.is_none())) {
+            *free = Some((block, low.offset, *place));
+        }
+        self.put(low, place.address as u32)?;
+        self.put(high, (place.address >> 32) as u32)
     }
 
-    pub(crate) fn finish(self) -> Program {
-        Program::Blocks(self.image)
+    /// The operation's registers, when all that they make `unit` touch lies in the buffers of its surfaces: the last word
+    /// on memory, whatever the checks of descriptors found. `rdma` says whether the unit's read DMA is enabled with it.
+    pub(crate) fn finish(self, unit: OpType, rdma: bool) -> Result<Program, Reason> {
+        let Self { config, image, positions, places } = &self;
+        let registers = |block: Block, register: Register| {
+            let position = *positions[reader(block)?].get(usize::from(register.offset / 4))?;
+            image.values.get(usize::from(position).wrapping_sub(1)).copied()
+        };
+        footprint::footprint(config, unit, rdma, registers, |access: Access| {
+            let mut places = places.iter().flatten();
+            let place = places.find(|(block, offset, _)| (*block, *offset) == (access.block, access.register.offset));
+            // Each address is one of those that were put in with their buffers.
+            let (.., place) = place.ok_or(Reason::Homeless(access))?;
+            place.holds(&access)
+        })?;
+        Ok(Program::Blocks(self.image))
     }
 }
 
@@ -204,8 +269,8 @@ mod tests {
         builder.put(cdma::D_WEIGHT_BYTES, 8).unwrap();
         builder.block(Block::Sdp);
         builder.put(sdp::D_CVT_SCALE, 3).unwrap();
-        let Program::Blocks(image) = builder.finish() else { unreachable!() };
-        let blocks: Vec<_> = image.blocks().map(|(block, registers)| (block, registers.collect::<Vec<_>>())).collect();
+        let blocks: Vec<_> =
+            builder.image.blocks().map(|(block, registers)| (block, registers.collect::<Vec<_>>())).collect();
         assert_eq!(blocks, [(Block::Cdma, vec![(32, 8)]), (Block::Sdp, vec![(49, 3)])]);
     }
 }

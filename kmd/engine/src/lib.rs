@@ -6,7 +6,8 @@
 //! A task is read once ([`Task::parse`]): every index is in range, every surface lies in its own buffer, the dependency
 //! graph can complete, and the configuration has what the operations ask for. What remains of an operation is the
 //! register values that program it, so nothing that a user wrote is read again, and nothing can go wrong later but the
-//! device itself. [`Engine`] then runs the task: [`Engine::submit`], [`Engine::interrupt`], [`Engine::process_events`],
+//! device itself. What those values make the device touch has the last word ([`footprint`]): it lies in the task's buffers,
+//! or the task is refused. [`Engine`] then runs the task: [`Engine::submit`], [`Engine::interrupt`], [`Engine::process_events`],
 //! [`Engine::check_deadline`] and [`Engine::abort`] are plain functions over one device's state; none blocks.
 //!
 //! `no_std`, without allocation: the caller hands in the storage ([`Slot`]s). Cargo builds this as a crate for user space,
@@ -23,6 +24,7 @@ mod device;
 mod engine;
 mod error;
 mod failure;
+pub mod footprint;
 mod hardware;
 mod image;
 mod memory;

@@ -283,6 +283,12 @@ impl Block {
         }
     }
 
+    /// The name of one of the block's registers in the specification, "register" for one that it does not have.
+    pub fn register_name(self, register: Register) -> &'static str {
+        let named = self.registers().iter().find(|described| described.register == register);
+        named.map_or("register", |described| described.name)
+    }
+
     /// The block's registers in address order.
     pub const fn registers(self) -> &'static [Described] {
         match self {

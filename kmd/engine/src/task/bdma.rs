@@ -6,14 +6,15 @@
 //! descriptor goes where, and for the limits.
 
 use super::super::error::{Name, Reason};
-use super::super::image::{code, fit, less_one, Program, Transfers, TRANSFER_WORDS};
+use super::super::footprint::footprint;
+use super::super::image::{code, fit, less_one, Place, Program, Transfers, TRANSFER_WORDS};
 use super::super::memory::TaskMemory;
 use super::super::slot::Operation;
 use super::surface::{apart, Bytes, Context};
-use crate::uapi::desc::{BdmaSurface, BdmaTransfer, MAX_BDMA_TRANSFERS};
+use crate::uapi::desc::{BdmaSurface, BdmaTransfer, OpType, MAX_BDMA_TRANSFERS};
 use crate::uapi::layout::align::Data;
 use crate::uapi::layout::Nest;
-use crate::uapi::reg::bdma;
+use crate::uapi::reg::{bdma, Register};
 
 /// Bytes that BDMA moves at least, to which everything is aligned.
 const UNIT: u32 = 32;
@@ -81,11 +82,11 @@ fn one<M: TaskMemory + ?Sized>(
         transfer.destination_surface,
     )?;
     let name = |field| Name::of("transfers", field);
-    Ok([
-        source as u32,
-        (source >> 32) as u32,
-        destination as u32,
-        (destination >> 32) as u32,
+    let words = [
+        source.address as u32,
+        (source.address >> 32) as u32,
+        destination.address as u32,
+        (destination.address >> 32) as u32,
         less_one(bdma::cfg_line::SIZE, name("line_size / 32"), transfer.line_size / UNIT)?,
         code(bdma::cfg_cmd::SRC_RAM_TYPE, source_type) | code(bdma::cfg_cmd::DST_RAM_TYPE, destination_type),
         less_one(bdma::cfg_line_repeat::NUMBER, name("line_repeat"), transfer.line_repeat)?,
@@ -94,7 +95,16 @@ fn one<M: TaskMemory + ?Sized>(
         less_one(bdma::cfg_surf_repeat::NUMBER, name("surface_repeat"), transfer.surface_repeat)?,
         fit(bdma::cfg_src_surf::STRIDE, name("source_surface / 32"), transfer.source_surface / UNIT)?,
         fit(bdma::cfg_dst_surf::STRIDE, name("destination_surface / 32"), transfer.destination_surface / UNIT)?,
-    ])
+    ];
+    let registers = |_, register: Register| words.get(usize::from(register.offset / 4)).copied();
+    footprint(context.config, OpType::Bdma, false, registers, |access| {
+        if access.write {
+            destination.holds(&access)
+        } else {
+            source.holds(&access)
+        }
+    })?;
+    Ok(words)
 }
 
 fn aligned(name: Name, value: u64) -> Result<(), Reason> {
@@ -113,7 +123,7 @@ fn side<M: TaskMemory + ?Sized>(
     transfer: &BdmaTransfer,
     line_stride: u32,
     surface_stride: u32,
-) -> Result<u64, Reason> {
+) -> Result<Place, Reason> {
     let counts = [transfer.surface_repeat, transfer.line_repeat].map(u64::from);
     let strides = [surface_stride, line_stride].map(u64::from);
     let lines = Nest::as_programmed(transfer.line_size.into(), counts, strides)

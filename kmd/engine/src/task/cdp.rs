@@ -48,14 +48,14 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     let ram = context.ram(dst.field("type"), surface.dst_data.mem_type)?;
     let bytes = context.feature(dst, dst.extents(1), op.out_precision, 0)?;
     let address = context.place(dst, &bytes)?;
-    image.address(cdp::D_DST_BASE_ADDR_LOW, cdp::D_DST_BASE_ADDR_HIGH, address)?;
+    image.address(cdp::D_DST_BASE_ADDR_LOW, cdp::D_DST_BASE_ADDR_HIGH, &address)?;
     image.put(cdp::D_DST_LINE_STRIDE, surface.dst_data.line_stride)?;
     image.put(cdp::D_DST_SURFACE_STRIDE, surface.dst_data.surf_stride)?;
     image.put(cdp::D_DST_DMA_CFG, code(cdp::d_dst_dma_cfg::DST_RAM_TYPE, ram))?;
     image.put(cdp::D_DATA_FORMAT, code(cdp::d_data_format::INPUT_DATA_TYPE, op.in_precision))?;
     let value = code(cdp::d_perf_enable::DMA_EN, context.counted) | code(cdp::d_perf_enable::LUT_EN, context.counted);
     image.put(cdp::D_PERF_ENABLE, value)?;
-    operation.program = image.finish();
+    operation.program = image.finish(operation.op_type, operation.rdma)?;
     Ok(())
 }
 
@@ -76,7 +76,7 @@ fn reader<M: TaskMemory + ?Sized>(
     ] {
         image.put(register, less_one(field, src.field(name), u32::from(value))?)?;
     }
-    image.address(cdp_rdma::D_SRC_BASE_ADDR_LOW, cdp_rdma::D_SRC_BASE_ADDR_HIGH, address)?;
+    image.address(cdp_rdma::D_SRC_BASE_ADDR_LOW, cdp_rdma::D_SRC_BASE_ADDR_HIGH, &address)?;
     image.put(cdp_rdma::D_SRC_LINE_STRIDE, src.cube.line_stride)?;
     image.put(cdp_rdma::D_SRC_SURFACE_STRIDE, src.cube.surf_stride)?;
     image.put(cdp_rdma::D_SRC_DMA_CFG, code(cdp_rdma::d_src_dma_cfg::SRC_RAM_TYPE, ram))?;

@@ -6,7 +6,7 @@
 //! descriptor goes where; the hardware's C-model for what it reads.
 
 use super::super::error::{Name, Reason};
-use super::super::image::{code, fit, less_one, signed, Builder};
+use super::super::image::{code, fit, less_one, signed, Builder, Place};
 use super::super::memory::TaskMemory;
 use super::super::slot::Operation;
 use super::surface::{Bytes, Context, Named};
@@ -21,17 +21,17 @@ use crate::uapi::reg::{cacc, cdma, cmac_a, csc, Block};
 
 /// What the pipeline reads.
 struct Input {
-    address: u64,
+    address: Place,
     /// The second plane of an image that has one.
-    chroma: Option<u64>,
+    chroma: Option<Place>,
     ram: RamType,
 }
 
 /// Weights, and the surfaces that go with compressed ones.
 struct Weights {
-    address: u64,
-    wmb: Option<u64>,
-    wgs: Option<u64>,
+    address: Place,
+    wmb: Option<Place>,
+    wgs: Option<Place>,
     ram: RamType,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     }
     sequencer(&mut image, op, surface)?;
     reader(&mut image, context, op, surface, &input, &weights)?;
-    operation.program = image.finish();
+    operation.program = image.finish(operation.op_type, operation.rdma)?;
     Ok(())
 }
 
@@ -391,10 +391,14 @@ fn reader<M: TaskMemory + ?Sized>(
         | less_one(size_ext::DATAIN_HEIGHT_EXT, Name::new("input_height_csc"), csc_height)?;
     image.put(cdma::D_DATAIN_SIZE_EXT_0, value)?;
 
+    if op.data_format != DataFormat::Feature {
+        // Descriptors have no such offset: an image's address is that of its first pixel.
+        image.put(cdma::D_PIXEL_OFFSET, 0)?;
+    }
     image.put(cdma::D_DAIN_RAM_TYPE, code(cdma::d_dain_ram_type::DATAIN_RAM_TYPE, input.ram))?;
-    image.address(cdma::D_DAIN_ADDR_LOW_0, cdma::D_DAIN_ADDR_HIGH_0, input.address)?;
+    image.address(cdma::D_DAIN_ADDR_LOW_0, cdma::D_DAIN_ADDR_HIGH_0, &input.address)?;
     image.put(cdma::D_LINE_STRIDE, line_stride)?;
-    if let Some(chroma) = input.chroma {
+    if let Some(chroma) = &input.chroma {
         image.address(cdma::D_DAIN_ADDR_LOW_1, cdma::D_DAIN_ADDR_HIGH_1, chroma)?;
         image.put(cdma::D_LINE_UV_STRIDE, surface.in_line_uv_stride)?;
     }
@@ -426,9 +430,9 @@ fn reader<M: TaskMemory + ?Sized>(
     let name = Name::of("dst_data", "channel");
     image.put(cdma::D_WEIGHT_SIZE_1, less_one(cdma::d_weight_size_1::WEIGHT_KERNEL, name, kernels)?)?;
     image.put(cdma::D_WEIGHT_RAM_TYPE, code(cdma::d_weight_ram_type::WEIGHT_RAM_TYPE, weights.ram))?;
-    image.address(cdma::D_WEIGHT_ADDR_LOW, cdma::D_WEIGHT_ADDR_HIGH, weights.address)?;
+    image.address(cdma::D_WEIGHT_ADDR_LOW, cdma::D_WEIGHT_ADDR_HIGH, &weights.address)?;
     image.put(cdma::D_WEIGHT_BYTES, surface.weight_data.size)?;
-    if let (Some(wmb), Some(wgs)) = (weights.wmb, weights.wgs) {
+    if let (Some(wmb), Some(wgs)) = (&weights.wmb, &weights.wgs) {
         image.address(cdma::D_WGS_ADDR_LOW, cdma::D_WGS_ADDR_HIGH, wgs)?;
         image.address(cdma::D_WMB_ADDR_LOW, cdma::D_WMB_ADDR_HIGH, wmb)?;
         image.put(cdma::D_WMB_BYTES, surface.wmb_data.size)?;

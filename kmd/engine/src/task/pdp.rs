@@ -6,7 +6,7 @@
 //! descriptor goes where.
 
 use super::super::error::{Name, Reason};
-use super::super::image::{code, fit, less_one, signed, Builder};
+use super::super::image::{code, fit, less_one, signed, Builder, Place};
 use super::super::memory::TaskMemory;
 use super::super::slot::Operation;
 use super::surface::{Context, Named};
@@ -51,12 +51,12 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
         let bytes = context.feature(src, src.extents(1), op.precision, 0)?;
         let address = context.place_input(src, &bytes, 1)?;
         image.block(Block::PdpRdma);
-        reader(&mut image, context, op, src, address, ram)?;
+        reader(&mut image, context, op, src, &address, ram)?;
     }
     image.block(Block::Pdp);
     pooling(&mut image, op, src, dst)?;
     writer(&mut image, context, op, dst)?;
-    operation.program = image.finish();
+    operation.program = image.finish(operation.op_type, operation.rdma)?;
     Ok(())
 }
 
@@ -127,7 +127,7 @@ fn reader<M: TaskMemory + ?Sized>(
     context: &Context<'_, M>,
     op: &PdpOp,
     src: Named<'_>,
-    address: u64,
+    address: &Place,
     ram: RamType,
 ) -> Result<(), Reason> {
     use pdp_rdma::{
@@ -245,7 +245,7 @@ fn writer<M: TaskMemory + ?Sized>(
     let ram = context.ram(dst.field("type"), dst.cube.mem_type)?;
     let bytes = context.feature(dst, dst.extents(1), op.precision, 0)?;
     let address = context.place(dst, &bytes)?;
-    image.address(pdp::D_DST_BASE_ADDR_LOW, pdp::D_DST_BASE_ADDR_HIGH, address)?;
+    image.address(pdp::D_DST_BASE_ADDR_LOW, pdp::D_DST_BASE_ADDR_HIGH, &address)?;
     image.put(pdp::D_DST_LINE_STRIDE, dst.cube.line_stride)?;
     image.put(pdp::D_DST_SURFACE_STRIDE, dst.cube.surf_stride)?;
     image.put(pdp::D_DST_RAM_CFG, code(pdp::d_dst_ram_cfg::DST_RAM_TYPE, ram))?;

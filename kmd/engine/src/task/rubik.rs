@@ -69,7 +69,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     image.put(rbk::D_DATAIN_SIZE_0, value)?;
     let channels = u32::from(surface.src_data.channel);
     image.put(rbk::D_DATAIN_SIZE_1, less_one(rbk::d_datain_size_1::DATAIN_CHANNEL, src.field("channel"), channels)?)?;
-    image.address(rbk::D_DAIN_ADDR_LOW, rbk::D_DAIN_ADDR_HIGH, source.0)?;
+    image.address(rbk::D_DAIN_ADDR_LOW, rbk::D_DAIN_ADDR_HIGH, &source.0)?;
     image.put(rbk::D_DAIN_LINE_STRIDE, surface.src_data.line_stride)?;
     if op.mode == RubikMode::Merge {
         image.put(rbk::D_DAIN_PLANAR_STRIDE, surface.src_data.plane_stride)?;
@@ -81,7 +81,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
         rbk::D_DATAOUT_SIZE_1,
         less_one(rbk::d_dataout_size_1::DATAOUT_CHANNEL, dst.field("channel"), out_channels)?,
     )?;
-    image.address(rbk::D_DAOUT_ADDR_LOW, rbk::D_DAOUT_ADDR_HIGH, target.0)?;
+    image.address(rbk::D_DAOUT_ADDR_LOW, rbk::D_DAOUT_ADDR_HIGH, &target.0)?;
     image.put(rbk::D_DAOUT_LINE_STRIDE, surface.dst_data.line_stride)?;
     if op.mode == RubikMode::Split {
         image.put(rbk::D_DAOUT_PLANAR_STRIDE, surface.dst_data.plane_stride)?;
@@ -102,7 +102,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
         image.put(rbk::D_DECONV_STRIDE, value)?;
     }
     image.put(rbk::D_PERF_ENABLE, u32::from(context.counted))?;
-    operation.program = image.finish();
+    operation.program = image.finish(operation.op_type, operation.rdma)?;
     Ok(())
 }
 

@@ -6,7 +6,7 @@
 //! descriptor goes where.
 
 use super::super::error::{Name, Reason};
-use super::super::image::{code, fit, less_one, signed, Builder};
+use super::super::image::{code, fit, less_one, signed, Builder, Place};
 use super::super::memory::TaskMemory;
 use super::super::slot::Operation;
 use super::surface::{Bytes, Context, Named};
@@ -22,7 +22,7 @@ use crate::uapi::reg::{sdp, sdp_rdma, Block, Field, Register};
 
 /// The input of one of the read DMA's three operand channels.
 struct Operand {
-    address: u64,
+    address: Place,
     ram: RamType,
     format: Format,
 }
@@ -78,7 +78,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     sub_unit(&mut image, "x1_op", op.x1_op.as_ref(), &X1)?;
     sub_unit(&mut image, "x2_op", op.x2_op.as_ref(), &X2)?;
     element_wise(&mut image, op.y_op.as_ref())?;
-    operation.program = image.finish();
+    operation.program = image.finish(operation.op_type, operation.rdma)?;
     Ok(())
 }
 
@@ -187,7 +187,7 @@ fn reader<M: TaskMemory + ?Sized>(
     context: &Context<'_, M>,
     op: &SdpOp,
     src: Named<'_>,
-    input: Option<(u64, RamType)>,
+    input: Option<(Place, RamType)>,
 ) -> Result<(), Reason> {
     use sdp_rdma::d_feature_mode_cfg as mode;
     let value = code(mode::FLYING_MODE, input.is_none())
@@ -211,7 +211,7 @@ fn reader<M: TaskMemory + ?Sized>(
         less_one(sdp_rdma::d_data_cube_channel::CHANNEL, src.field("channel"), u32::from(channel))?,
     )?;
     if let Some((address, ram)) = input {
-        image.address(sdp_rdma::D_SRC_BASE_ADDR_LOW, sdp_rdma::D_SRC_BASE_ADDR_HIGH, address)?;
+        image.address(sdp_rdma::D_SRC_BASE_ADDR_LOW, sdp_rdma::D_SRC_BASE_ADDR_HIGH, &address)?;
         image.put(sdp_rdma::D_SRC_LINE_STRIDE, line_stride)?;
         image.put(sdp_rdma::D_SRC_SURFACE_STRIDE, surf_stride)?;
         image.put(sdp_rdma::D_SRC_DMA_CFG, code(sdp_rdma::d_src_dma_cfg::SRC_RAM_TYPE, ram))?;
@@ -269,7 +269,7 @@ fn operand_channel(
         | code(cfg::BRDMA_DATA_MODE, format.mode)
         | code(cfg::BRDMA_RAM_TYPE, *ram);
     image.put(registers.cfg, value)?;
-    image.address(registers.low, registers.high, *address)?;
+    image.address(registers.low, registers.high, address)?;
     // Operands of a kernel lie one after another: strides are for those of an element.
     if format.mode == OperandMode::PerElement {
         image.put(registers.line_stride, cube.line_stride)?;
@@ -306,7 +306,7 @@ fn writer<M: TaskMemory + ?Sized>(
         let written = widened(context, src.extents(batches), op.dst_precision, op.src_precision);
         let bytes = context.feature(dst, written, op.dst_precision, stride)?;
         let address = context.place(dst, &bytes)?;
-        image.address(sdp::D_DST_BASE_ADDR_LOW, sdp::D_DST_BASE_ADDR_HIGH, address)?;
+        image.address(sdp::D_DST_BASE_ADDR_LOW, sdp::D_DST_BASE_ADDR_HIGH, &address)?;
         image.put(sdp::D_DST_LINE_STRIDE, dst.cube.line_stride)?;
         image.put(sdp::D_DST_SURFACE_STRIDE, dst.cube.surf_stride)?;
         image.put(sdp::D_DST_DMA_CFG, code(sdp::d_dst_dma_cfg::DST_RAM_TYPE, ram))?;

@@ -3,6 +3,7 @@
 //! Where surfaces lie: every byte that the device will touch is in the buffer that the surface's address names.
 
 use super::super::error::{Name, Reason};
+use super::super::image::Place;
 use super::super::memory::TaskMemory;
 use super::super::slot;
 use crate::uapi::config::Config;
@@ -137,12 +138,12 @@ impl<M: TaskMemory + ?Sized> Context<'_, M> {
     }
 
     /// The DMA address of a surface, whose bytes are all in its buffer and aligned as the hardware needs it.
-    pub(super) fn place(&self, surface: Named<'_>, bytes: &Bytes) -> Result<u64, Reason> {
+    pub(super) fn place(&self, surface: Named<'_>, bytes: &Bytes) -> Result<Place, Reason> {
         self.place_at(surface.name, surface.cube.address, u64::from(surface.cube.offset), bytes)
     }
 
     /// The DMA address of an operation's input, which may be a region of interest. `pixel` is the bytes of a pixel.
-    pub(super) fn place_input(&self, surface: Named<'_>, bytes: &Bytes, pixel: u32) -> Result<u64, Reason> {
+    pub(super) fn place_input(&self, surface: Named<'_>, bytes: &Bytes, pixel: u32) -> Result<Place, Reason> {
         let Some(Region { address, roi }) = self.region else { return self.place(surface, bytes) };
         if surface.cube.address != -1 {
             let why = "the input of the operation that reads regions of interest has no address of its own";
@@ -160,7 +161,7 @@ impl<M: TaskMemory + ?Sized> Context<'_, M> {
         address: i16,
         start: u64,
         bytes: &Bytes,
-    ) -> Result<u64, Reason> {
+    ) -> Result<Place, Reason> {
         let count = self.memory.count();
         let index = usize::try_from(address).ok().filter(|&index| index < count);
         let buffer = index.and_then(|index| self.memory.buffer(index)).ok_or(Reason::Index {
@@ -189,7 +190,7 @@ impl<M: TaskMemory + ?Sized> Context<'_, M> {
         Alignment::required(self.config, bytes.data)
             .check(&values)
             .map_err(|error| Reason::Layout { surface, error })?;
-        Ok(dma)
+        Ok(Place { address: dma, index: index.map_or(u16::MAX, |index| index as u16), buffer })
     }
 
     /// A feature cube as a unit of this configuration reads or writes it, with these sizes: its lines and surfaces do not

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! BDMA: one transfer.
+//!
+//! Both sides move `SURF_REPEAT` surfaces of `LINE_REPEAT` lines of `CFG_LINE` units of 32 bytes, all counts minus one,
+//! each side at strides of its own: `NV_NVDLA_BDMA_load.v` lines 283 to 310 and 395 to 439 for the source,
+//! `NV_NVDLA_BDMA_store.v` for the destination, which has the same counters. The unit has 32 bytes whatever the atom.
+
+use super::{Access, Base, Lines, Refusal, Walk};
+use crate::uapi::reg::bdma::*;
+use crate::uapi::reg::{Block, Register};
+
+const UNIT: u64 = 32;
+
+pub(super) fn transfer<R, E, V>(walk: &mut Walk<'_, R, V>) -> Result<(), E>
+where
+    R: Fn(Block, Register) -> Option<u32>,
+    E: From<Refusal>,
+    V: FnMut(Access) -> Result<(), E>,
+{
+    const BLOCK: Block = Block::Bdma;
+    let bytes = walk.count(BLOCK, CFG_LINE, cfg_line::SIZE)? * UNIT;
+    let lines = walk.count(BLOCK, CFG_LINE_REPEAT, cfg_line_repeat::NUMBER)?;
+    let surfaces = walk.count(BLOCK, CFG_SURF_REPEAT, cfg_surf_repeat::NUMBER)?;
+    let (line_stride, surface_stride) = (walk.stride(BLOCK, CFG_SRC_LINE)?, walk.stride(BLOCK, CFG_SRC_SURF)?);
+    let source = Lines { bytes, lines, line_stride, surfaces, surface_stride };
+    let (line_stride, surface_stride) = (walk.stride(BLOCK, CFG_DST_LINE)?, walk.stride(BLOCK, CFG_DST_SURF)?);
+    let destination = Lines { line_stride, surface_stride, ..source };
+    let base = Base { low: CFG_SRC_ADDR_LOW, high: CFG_SRC_ADDR_HIGH };
+    walk.touch(false, BLOCK, base, (CFG_CMD, cfg_cmd::SRC_RAM_TYPE), source.span())?;
+    let base = Base { low: CFG_DST_ADDR_LOW, high: CFG_DST_ADDR_HIGH };
+    walk.touch(true, BLOCK, base, (CFG_CMD, cfg_cmd::DST_RAM_TYPE), destination.span())
+}
