@@ -20,10 +20,10 @@ where
 {
     const BLOCK: Block = Block::Bdma;
     let bytes = walk.count(BLOCK, CFG_LINE, cfg_line::SIZE)? * UNIT;
-    let lines = walk.count(BLOCK, CFG_LINE_REPEAT, cfg_line_repeat::NUMBER)?;
+    let height = walk.count(BLOCK, CFG_LINE_REPEAT, cfg_line_repeat::NUMBER)?;
     let surfaces = walk.count(BLOCK, CFG_SURF_REPEAT, cfg_surf_repeat::NUMBER)?;
     let (line_stride, surface_stride) = (walk.stride(BLOCK, CFG_SRC_LINE)?, walk.stride(BLOCK, CFG_SRC_SURF)?);
-    let source = Lines { bytes, lines, line_stride, surfaces, surface_stride };
+    let source = Lines { bytes, height, line_stride, surfaces, surface_stride };
     let (line_stride, surface_stride) = (walk.stride(BLOCK, CFG_DST_LINE)?, walk.stride(BLOCK, CFG_DST_SURF)?);
     let destination = Lines { line_stride, surface_stride, ..source };
     let base = Base { low: CFG_SRC_ADDR_LOW, high: CFG_SRC_ADDR_HIGH };

@@ -22,11 +22,11 @@ where
         return Ok(walk.refuse(Block::Cdp, cdp::D_DATA_FORMAT, "CDP_RDMA reads another precision")?);
     }
     let width = walk.count(Block::CdpRdma, cdp_rdma::D_DATA_CUBE_WIDTH, cdp_rdma::d_data_cube_width::WIDTH)?;
-    let lines = walk.count(Block::CdpRdma, cdp_rdma::D_DATA_CUBE_HEIGHT, cdp_rdma::d_data_cube_height::HEIGHT)?;
+    let height = walk.count(Block::CdpRdma, cdp_rdma::D_DATA_CUBE_HEIGHT, cdp_rdma::d_data_cube_height::HEIGHT)?;
     let channels = walk.count(Block::CdpRdma, cdp_rdma::D_DATA_CUBE_CHANNEL, cdp_rdma::d_data_cube_channel::CHANNEL)?;
     let input = Lines {
         bytes: width * walk.atom(),
-        lines,
+        height,
         line_stride: walk.stride(Block::CdpRdma, cdp_rdma::D_SRC_LINE_STRIDE)?,
         surfaces: walk.surfaces(channels, precision),
         surface_stride: walk.stride(Block::CdpRdma, cdp_rdma::D_SRC_SURFACE_STRIDE)?,

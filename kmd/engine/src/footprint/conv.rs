@@ -65,7 +65,7 @@ where
     let channels = walk.count(BLOCK, D_DATAIN_SIZE_1, d_datain_size_1::DATAIN_CHANNEL)?;
     let mut cube = Lines {
         bytes: width * walk.atom(),
-        lines: height,
+        height,
         line_stride: walk.stride(BLOCK, D_LINE_STRIDE)?,
         surfaces: walk.surfaces(channels, processing),
         surface_stride: walk.stride(BLOCK, D_SURF_STRIDE)?,

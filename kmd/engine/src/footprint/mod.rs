@@ -254,7 +254,7 @@ impl<R: Fn(Block, Register) -> Option<u32>, E: From<Refusal>, V: FnMut(Access) -
 struct Lines {
     /// Bytes of a line.
     bytes: u64,
-    lines: u64,
+    height: u64,
     line_stride: u64,
     surfaces: u64,
     surface_stride: u64,
@@ -264,6 +264,6 @@ impl Lines {
     /// Bytes from the first to the last of all.
     #[inline]
     fn span(&self) -> u64 {
-        (self.surfaces - 1) * self.surface_stride + (self.lines - 1) * self.line_stride + self.bytes
+        (self.surfaces - 1) * self.surface_stride + (self.height - 1) * self.line_stride + self.bytes
     }
 }

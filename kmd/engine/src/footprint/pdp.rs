@@ -49,7 +49,7 @@ where
     let channels = walk.count(BLOCK, D_DATA_CUBE_IN_CHANNEL, d_data_cube_in_channel::CUBE_IN_CHANNEL)?;
     let cube = Lines {
         bytes: width * walk.atom(),
-        lines: walk.count(BLOCK, D_DATA_CUBE_IN_HEIGHT, d_data_cube_in_height::CUBE_IN_HEIGHT)?,
+        height: walk.count(BLOCK, D_DATA_CUBE_IN_HEIGHT, d_data_cube_in_height::CUBE_IN_HEIGHT)?,
         line_stride: walk.stride(BLOCK, D_SRC_LINE_STRIDE)?,
         surfaces: walk.surfaces(channels, precision),
         surface_stride: walk.stride(BLOCK, D_SRC_SURFACE_STRIDE)?,
@@ -83,7 +83,7 @@ where
     }
     let cube = Lines {
         bytes: width * walk.atom(),
-        lines: walk.count(BLOCK, D_DATA_CUBE_OUT_HEIGHT, d_data_cube_out_height::CUBE_OUT_HEIGHT)?,
+        height: walk.count(BLOCK, D_DATA_CUBE_OUT_HEIGHT, d_data_cube_out_height::CUBE_OUT_HEIGHT)?,
         line_stride: walk.stride(BLOCK, D_DST_LINE_STRIDE)?,
         surfaces: walk.surfaces(channels, precision),
         surface_stride: walk.stride(BLOCK, D_DST_SURFACE_STRIDE)?,

@@ -56,7 +56,7 @@ where
     let channels = walk.count(BLOCK, D_DATAOUT_SIZE_1, d_dataout_size_1::DATAOUT_CHANNEL)?;
     let input = Lines {
         bytes: width * walk.atom(),
-        lines: height,
+        height,
         line_stride: walk.stride(BLOCK, D_DAIN_LINE_STRIDE)?,
         surfaces: walk.surfaces(channels, precision),
         surface_stride: walk.stride(BLOCK, D_DAIN_SURF_STRIDE)?,
@@ -90,7 +90,7 @@ where
         if splits { (D_DAIN_SURF_STRIDE, D_DAOUT_PLANAR_STRIDE) } else { (D_DAOUT_SURF_STRIDE, D_DAIN_PLANAR_STRIDE) };
     let cube = Lines {
         bytes: width * walk.atom(),
-        lines: height,
+        height,
         line_stride: cube_line,
         surfaces,
         surface_stride: walk.stride(BLOCK, surface)?,
@@ -98,7 +98,7 @@ where
     let planes = Lines {
         // As many atoms as a line of so many channels would have surfaces.
         bytes: walk.surfaces(width, precision) * walk.atom(),
-        lines: height,
+        height,
         line_stride: plane_line,
         surfaces: channels.max(out_channels),
         surface_stride: walk.stride(BLOCK, plane)?,

@@ -55,10 +55,10 @@ where
     let mut span = if width == 1 && height == 1 {
         surfaces * atom
     } else {
-        let (width, lines) = if winograd { tiles(width, height) } else { (width, height) };
+        let (width, height) = if winograd { tiles(width, height) } else { (width, height) };
         Lines {
             bytes: width * atom,
-            lines,
+            height,
             line_stride: walk.stride(BLOCK, sdp::D_DST_LINE_STRIDE)?,
             surfaces,
             surface_stride: walk.stride(BLOCK, sdp::D_DST_SURFACE_STRIDE)?,
@@ -137,7 +137,7 @@ where
         } else {
             Lines {
                 bytes,
-                lines: height,
+                height,
                 line_stride: walk.stride(BLOCK, D_SRC_LINE_STRIDE)?,
                 surfaces,
                 surface_stride: walk.stride(BLOCK, D_SRC_SURFACE_STRIDE)?,
@@ -216,10 +216,10 @@ where
     let span = if per_kernel || cube.width == 1 && cube.height == 1 {
         cube.surfaces * bytes
     } else {
-        let (width, lines) = if cube.winograd { tiles(cube.width, cube.height) } else { (cube.width, cube.height) };
+        let (width, height) = if cube.winograd { tiles(cube.width, cube.height) } else { (cube.width, cube.height) };
         Lines {
             bytes: width * bytes,
-            lines,
+            height,
             line_stride: walk.stride(BLOCK, channel.line_stride)?,
             surfaces: cube.surfaces,
             surface_stride: walk.stride(BLOCK, channel.surface_stride)?,
