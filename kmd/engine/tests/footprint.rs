@@ -5,6 +5,9 @@
 use std::collections::HashMap;
 
 use nvdla_engine::footprint::{footprint, Access, Refusal};
+use nvdla_runtime::loadable::Loadable;
+use nvdla_tests::reference;
+use nvdla_tests::tasks::HostTask;
 use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
 use nvdla_uapi::desc::OpType;
 use nvdla_uapi::reg::values::{PixelFormat, RamType};
@@ -588,4 +591,16 @@ fn an_address_inside_an_atom_is_refused() {
     let file = pooling().and(Block::Pdp, &[(pdp::D_DST_BASE_ADDR_LOW, 0x8004)]);
     let refused = "PDP.D_DST_BASE_ADDR_LOW is 0x8004: the address is not that of an atom";
     assert_eq!(file.ranges(&NV_SMALL, OpType::Pdp, false), [refused]);
+}
+
+/// A loadable whose pooling has the fields of eight parts that its cube does not have.
+#[test]
+fn parts_outside_the_buffers_are_refused() {
+    let Some(folder) = reference::folder() else { return };
+    let loadable = Loadable::open(folder.join("loadables-hostile/pdp_parts.nvdla")).unwrap();
+    let refusal = HostTask::all(&loadable).iter().find_map(|task| task.parse(&NV_SMALL).err());
+    let expected =
+        "operation 2 (PDP): PDP_RDMA reads 0x10003000..0x10007f00 of primary memory, by D_SRC_BASE_ADDR_LOW, \
+                    and the buffer at address 2 is 0x10003000..0x10007000";
+    assert_eq!(refusal.unwrap().to_string(), expected);
 }
