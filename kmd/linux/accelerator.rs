@@ -159,7 +159,7 @@ impl Accelerator {
         power.reach(identity.config.address_width.unwrap_or(u64::BITS).min(u64::BITS))?;
         let mut engine = boxed_engine(identity.config)?;
         // A loader or an earlier driver may have used the device, or left it hanging.
-        if !is_idle(&mut Registers(&window), identity.config) {
+        if !engine.is_idle(&mut Registers(&window)) {
             power.reset(true).inspect_err(|_| dev_err!(dev, "the device is busy and cannot be reset\n"))?;
         }
         engine.adopt(&mut Registers(&window));
@@ -370,7 +370,7 @@ impl Accelerator {
         state.engine.adopt(hardware);
         state.suspended = false;
         // Its power was off, which ends whatever a reset could not.
-        state.dead &= !is_idle(hardware, self.config());
+        state.dead &= !state.engine.is_idle(hardware);
         self.start_next(&mut state);
     }
 
@@ -463,6 +463,10 @@ impl Accelerator {
                     if poll {
                         state.kick();
                     }
+                    // A device that is gone will not say that anything ended.
+                    if let (true, Some(worker)) = (state.engine.is_gone(), &state.worker) {
+                        worker.arm(0);
+                    }
                     return;
                 }
                 Progress::Idle => return,
@@ -524,7 +528,7 @@ impl Accelerator {
         if reset.is_ok() {
             state.engine.reset();
             state.engine.adopt(hardware);
-        } else if is_idle(hardware, self.config()) {
+        } else if state.engine.is_idle(hardware) {
             // Nothing resets it, but what it was given has ended.
             state.engine.adopt(hardware);
         } else if let (Err(EAGAIN), false, Some(worker)) = (reset, held, &state.worker) {
@@ -677,21 +681,6 @@ impl Queue {
     fn is_ready(&self) -> bool {
         self.jobs.first().is_some_and(|job| job.dependency().is_some())
     }
-}
-
-/// Whether no register group runs anything.
-fn is_idle(hardware: &mut Registers<'_>, config: &Config) -> bool {
-    use super::uapi::reg::{
-        cdma,
-        Block, //
-    };
-    // Every block with groups has its status at the same offset.
-    let status = u32::from(cdma::S_STATUS.offset);
-    Block::ALL
-        .into_iter()
-        .skip_while(|block| *block != Block::Cdma)
-        .filter_map(|block| block.base(config.family))
-        .all(|base| hardware.read(base + status) == 0)
 }
 
 /// The worker was kicked.

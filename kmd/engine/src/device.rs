@@ -79,7 +79,7 @@ const fn op_enable(block: Block) -> Register {
     }
 }
 
-// The blocks that share an offset for D_OP_ENABLE, and all for S_POINTER.
+// The blocks that share an offset for D_OP_ENABLE, and all for S_POINTER and S_STATUS.
 const _: () = {
     let offset = csc::D_OP_ENABLE.offset;
     assert!(offset == cmac_a::D_OP_ENABLE.offset && offset == cacc::D_OP_ENABLE.offset);
@@ -92,6 +92,12 @@ const _: () = {
     assert!(pointer == sdp::S_POINTER.offset && pointer == pdp_rdma::S_POINTER.offset);
     assert!(pointer == pdp::S_POINTER.offset && pointer == cdp_rdma::S_POINTER.offset);
     assert!(pointer == cdp::S_POINTER.offset && pointer == rbk::S_POINTER.offset);
+    let status = cdma::S_STATUS.offset;
+    assert!(status == csc::S_STATUS.offset && status == cmac_a::S_STATUS.offset);
+    assert!(status == cacc::S_STATUS.offset && status == sdp_rdma::S_STATUS.offset);
+    assert!(status == sdp::S_STATUS.offset && status == pdp_rdma::S_STATUS.offset);
+    assert!(status == pdp::S_STATUS.offset && status == cdp_rdma::S_STATUS.offset);
+    assert!(status == cdp::S_STATUS.offset && status == rbk::S_STATUS.offset);
 };
 
 /// The interrupt bits of CDMA: weights and data are in the convolution buffer.
@@ -228,9 +234,20 @@ impl Device {
         self.mask = ALL_DONE;
     }
 
-    /// The interrupt status.
-    pub(crate) fn status(&self, hw: &mut impl Hardware) -> u32 {
-        hw.read(self.glb + u32::from(glb::S_INTR_STATUS.offset)) & ALL_DONE
+    /// The interrupt status; `None` when all its bits are set, also those that no device has: a bus answers so for a
+    /// device that is gone.
+    pub(crate) fn status(&self, hw: &mut impl Hardware) -> Option<u32> {
+        let status = hw.read(self.glb + u32::from(glb::S_INTR_STATUS.offset));
+        (status != u32::MAX).then_some(status & ALL_DONE)
+    }
+
+    /// Whether no unit runs anything. A device that is gone is not idle: it may be what it was, behind a link that is down.
+    pub(crate) fn is_idle(&self, hw: &mut impl Hardware) -> bool {
+        let blocks = Block::ALL[FIRST..].iter().zip(self.bases);
+        // Every block with groups has its status at the same offset.
+        let status = u32::from(cdma::S_STATUS.offset);
+        let groups = blocks.filter(|(block, _)| self.exists(**block)).all(|(_, base)| hw.read(base + status) == 0);
+        groups && (!self.config.bdma || bdma::status::IDLE.is_set(self.read_bdma(hw, bdma::STATUS)))
     }
 
     /// Clears bits of the interrupt status.

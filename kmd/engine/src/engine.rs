@@ -112,6 +112,8 @@ pub struct Engine<S> {
     last_status: u32,
     interrupts: u32,
     needs_reset: bool,
+    /// Registers read as all ones.
+    gone: bool,
 }
 
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
@@ -127,6 +129,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
             last_status: 0,
             interrupts: 0,
             needs_reset: false,
+            gone: false,
         }
     }
 
@@ -145,6 +148,18 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
         self.deadline_ns
     }
 
+    /// Whether the device did not answer the last interrupt: its registers read as all ones, as they do behind a link that
+    /// is down. [`Engine::check_deadline`] then says so, whatever the time.
+    pub fn is_gone(&self) -> bool {
+        self.gone
+    }
+
+    /// Whether no unit of the device runs anything, so that it touches no memory any more. Not before the device's power
+    /// is on.
+    pub fn is_idle(&self, hw: &mut impl Hardware) -> bool {
+        self.device.is_idle(hw)
+    }
+
     /// Whether the device must be reset before it takes a task.
     pub fn needs_reset(&self) -> bool {
         self.needs_reset
@@ -155,7 +170,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
         self.device.reset();
         self.schedule = Schedule::new([(0, 0); PROCESSORS]);
         self.pending = 0;
-        self.needs_reset = false;
+        (self.needs_reset, self.gone) = (false, false);
         self.task.take()
     }
 
@@ -165,7 +180,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
         let pointers = self.device.adopt(hw);
         self.schedule = Schedule::new(pointers);
         self.pending = 0;
-        self.needs_reset = false;
+        (self.needs_reset, self.gone) = (false, false);
         self.task.take()
     }
 
@@ -207,7 +222,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
     pub fn interrupt(&mut self, hw: &mut impl Hardware) -> bool {
         let mut taken = 0;
         for _ in 0..STATUS_ROUNDS {
-            let status = self.device.status(hw);
+            let Some(status) = self.device.status(hw) else {
+                // What it said before may be true, but no more of it can be believed than of the rest.
+                self.gone = true;
+                return self.task.is_some();
+            };
             if status == 0 {
                 break;
             }
@@ -330,9 +349,10 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
         }
     }
 
-    /// What is wrong when the running task's deadline has passed. The caller then calls [`Engine::abort`].
+    /// What is wrong when the running task's deadline has passed, or the device is gone. The caller then calls
+    /// [`Engine::abort`].
     pub fn check_deadline(&mut self, hw: &mut impl Hardware, now_ns: u64) -> Option<Failure> {
-        if self.task.is_none() || now_ns < self.deadline_ns {
+        if self.task.is_none() || now_ns < self.deadline_ns && !self.gone {
             return None;
         }
         self.failure(hw, Cause::Deadline)
@@ -357,7 +377,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
 
     /// What the task is doing.
     fn failure(&mut self, hw: &mut impl Hardware, cause: Cause) -> Option<Failure> {
-        let status = self.device.status(hw);
+        let answer = self.device.status(hw);
+        let (cause, status) = match answer {
+            _ if cause == Cause::Deadline && (self.gone || answer.is_none()) => (Cause::Gone, 0),
+            _ => (cause, answer.unwrap_or(0)),
+        };
         let slots = self.task.as_mut()?.slots_mut();
         let mut running = [None; PROCESSORS * GROUPS];
         for (place, running) in running.iter_mut().enumerate() {
@@ -379,7 +403,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
             completed: self.schedule.completed(),
             total: self.schedule.total(),
             running,
-            status,
+            status: answer.unwrap_or(u32::MAX),
             last_status: self.last_status,
             interrupts: self.interrupts,
         })

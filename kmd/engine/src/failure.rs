@@ -12,6 +12,8 @@ use core::fmt;
 pub enum Cause {
     /// Its deadline passed.
     Deadline,
+    /// The device's registers read as all ones: it is off, or behind a link that is down.
+    Gone,
     /// The caller ended it.
     Aborted,
     /// It was not: somebody looked.
@@ -86,6 +88,7 @@ impl fmt::Display for Failure {
         let Self { completed, total, status, last_status, interrupts, .. } = self;
         let cause = match self.cause {
             Cause::Deadline => "the deadline passed",
+            Cause::Gone => "the device is gone (its registers read as all ones)",
             Cause::Aborted => "the task was aborted",
             Cause::Observed => "the task runs",
         };

@@ -70,6 +70,28 @@ pub(crate) struct Edge {
     pub(crate) event: Event,
 }
 
+/// How a convolution shares the convolution buffer with the one before it and the one after it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sharing {
+    /// It uses data, and weights, that are there.
+    pub(crate) reuses: [bool; 2],
+    /// It leaves all its data, and its weights, there.
+    pub(crate) keeps: [bool; 2],
+    /// It leaves some of its data there.
+    pub(crate) keeps_lines: bool,
+    /// Convolution mode, kind of input and banks: those who share have the same.
+    pub(crate) form: [u32; 3],
+}
+
+/// What both operations of a convolution on the fly must say alike.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Modes {
+    /// Winograd's tiles are handed over.
+    pub(crate) winograd: bool,
+    /// So many cubes are, in turns.
+    pub(crate) batches: u8,
+}
+
 /// A validated operation.
 #[derive(Clone, Debug)]
 pub struct Operation {
@@ -91,6 +113,9 @@ pub struct Operation {
     /// The sizes (width, height, channels) of what it takes on the fly, and of what it hands over on the fly.
     pub(crate) taken: Option<[u16; 3]>,
     pub(crate) given: Option<[u16; 3]>,
+    /// A convolution's modes, and those that SDP has for it.
+    pub(crate) modes: Modes,
+    pub(crate) sharing: Sharing,
     /// The unit's read DMA is used.
     pub(crate) rdma: bool,
     /// The slot of the lookup table.
@@ -117,6 +142,8 @@ impl Operation {
             child: None,
             taken: None,
             given: None,
+            modes: Modes { winograd: false, batches: 1 },
+            sharing: Sharing { reuses: [false; 2], keeps: [false; 2], keeps_lines: false, form: [0; 3] },
             rdma: false,
             lut: None,
             output: None,

@@ -514,3 +514,91 @@ fn regions_of_interest() {
         "operation 0 (CONV): src_data.address is 7: the input of the operation that reads regions of interest has no address of its own"
     );
 }
+
+#[test]
+fn winograd_and_batches_are_those_of_the_convolution() {
+    // SDP takes an 8x8 cube in tiles, and the convolution gives lines.
+    let tiles = |net: &mut Net| {
+        net.conv(0).1.dst_data = LARGE.flying(8, 8, 8);
+        let (op, surface) = net.sdp(1);
+        op.conv_mode = ConvMode::Winograd;
+        surface.src_data = LARGE.flying(8, 8, 8);
+        surface.dst_data = LARGE.cube(0x2000, 8, 8, 8);
+    };
+    assert_eq!(
+        full(tiles),
+        "operation 0 (CONV): conv_mode is 0, and that of the SDP operation which takes the output on the fly is 1"
+    );
+    assert_eq!(
+        full(|net| {
+            let (op, _) = net.sdp(1);
+            (op.batch_num, op.batch_stride) = (2, 0x800);
+        }),
+        "operation 0 (CONV): batch is 1, and that of the SDP operation which takes the output on the fly is 2"
+    );
+    assert_eq!(
+        full(|net| net.sdp(3).0.conv_mode = ConvMode::Winograd),
+        "operation 3 (SDP): conv_mode is 1: only what a convolution hands over can be Winograd's tiles"
+    );
+    assert_eq!(
+        full(|net| net.sdp(1).0.conv_mode = ConvMode::Winograd),
+        "operation 1 (SDP): conv_mode is 1: Winograd's tiles are two columns of four lines, and the cube is no whole number of them"
+    );
+    assert_eq!(
+        full(|net| {
+            tiles(net);
+            net.sdp(1).0.dst_precision = Precision::Int16;
+        }),
+        "operation 1 (SDP): conv_mode is 1: Winograd's tiles go neither from 8 to 16 bits nor to PDP"
+    );
+    assert_eq!(
+        full(|net| {
+            let (op, _) = net.sdp(1);
+            (op.batch_num, op.dst_precision) = (2, Precision::Int16);
+        }),
+        "operation 1 (SDP): batch_num is 2: a batch goes neither with Winograd, nor from 8 to 16 bits, nor to PDP"
+    );
+}
+
+#[test]
+fn the_convolution_buffer_is_shared_inside_a_task_only() {
+    assert_eq!(
+        small(|net| net.conv(0).0.data_reuse = true),
+        "operation 0 (CONV): data_reuse is 1: the task's convolution before this one left nothing that this one can use"
+    );
+    assert_eq!(
+        small(|net| net.conv(0).0.weight_reuse = true),
+        "operation 0 (CONV): weight_reuse is 1: the task's convolution before this one left nothing that this one can use"
+    );
+    assert_eq!(
+        small(|net| net.conv(0).0.skip_weight_rls = true),
+        "operation 0 (CONV): skip_weight_rls is 1: no convolution of the task follows"
+    );
+    let two = |spoil: fn(&mut Net)| {
+        small(|net| {
+            net.convolution(SMALL, 0x6000);
+            let (op, _) = net.conv(0);
+            (op.skip_data_rls, op.skip_weight_rls) = (true, true);
+            let (op, _) = net.conv(4);
+            (op.data_reuse, op.weight_reuse) = (true, true);
+            spoil(net);
+        })
+    };
+    assert_eq!(two(|_| ()), "taken");
+    assert_eq!(
+        two(|net| net.conv(4).0.weight_bank = 3),
+        "operation 4 (CONV): data_reuse is 1: the task's convolution before this one left nothing that this one can use"
+    );
+    assert_eq!(
+        two(|net| net.conv(4).0.weight_reuse = false),
+        "operation 0 (CONV): skip_weight_rls is 1: the task's next convolution does not reuse it"
+    );
+    // Some lines are kept when not all are released.
+    assert_eq!(
+        two(|net| {
+            let (op, _) = net.conv(0);
+            (op.skip_data_rls, op.release) = (false, 6);
+        }),
+        "taken"
+    );
+}

@@ -8,7 +8,7 @@
 use super::super::error::{Name, Reason};
 use super::super::image::{code, fit, less_one, signed, Builder, Place};
 use super::super::memory::TaskMemory;
-use super::super::slot::Operation;
+use super::super::slot::{Modes, Operation, Sharing};
 use super::surface::{Bytes, Context, Named};
 use crate::uapi::desc::{ConvOp, ConvSurface, DataFormat};
 use crate::uapi::layout::align::{self, Data};
@@ -48,6 +48,13 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
         return Err(Reason::Invalid { name: dst.field("type"), value: surface.dst_data.mem_type as i64, why });
     }
     operation.given = Some([surface.dst_data.width, surface.dst_data.height, surface.dst_data.channel]);
+    operation.modes = Modes { winograd: op.conv_mode == ConvMode::Winograd, batches: op.batch };
+    operation.sharing = Sharing {
+        reuses: [op.data_reuse, op.weight_reuse],
+        keeps: [op.skip_data_rls, op.skip_weight_rls],
+        keeps_lines: u32::from(op.release) < u32::from(op.input_height_csc) * u32::from(op.batch),
+        form: [op.conv_mode as u32, input_format(op) as u32, u32::from(op.data_bank) << 16 | u32::from(op.weight_bank)],
+    };
     let input = input(context, op, surface)?;
     let weights = weights(context, op, surface)?;
 

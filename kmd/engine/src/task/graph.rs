@@ -5,7 +5,7 @@
 use super::super::error::{Error, Name, Reason};
 use super::super::memory::TaskMemory;
 use super::super::schedule::{Enabled, Executor, Group, Place, Schedule, GROUPS, UNITS};
-use super::super::slot::{operation, operation_mut, Operation, Slot};
+use super::super::slot::{operation, operation_mut, Operation, Sharing, Slot};
 use super::lists::Lists;
 use super::{pair, Task};
 use crate::uapi::desc::{Event, OpType, PROCESSORS};
@@ -88,6 +88,19 @@ fn check_partners(slots: &[Slot], index: u32) -> Result<(), Reason> {
         return Err(Reason::Invalid { name: Name::new("the operation with this fused_parent"), value, why });
     }
     if let Some(child) = operation.child.and_then(|child| super::super::slot::operation(slots, child)) {
+        if unit == OpType::Conv && operation.modes != child.modes {
+            let (given, taken) = (operation.modes, child.modes);
+            let (name, value, expected) = match given.batches == taken.batches {
+                true => ("conv_mode", u8::from(given.winograd), u8::from(taken.winograd)),
+                false => ("batch", given.batches, taken.batches),
+            };
+            return Err(Reason::Mismatch {
+                name: Name::new(name),
+                value: i64::from(value),
+                other: "that of the SDP operation which takes the output on the fly",
+                expected: i64::from(expected),
+            });
+        }
         // A child that reads memory is refused for that, in its turn.
         let given = operation.given.unwrap_or_default();
         let sizes = given.into_iter().zip(child.taken.unwrap_or(given));
@@ -191,6 +204,48 @@ fn link<M: TaskMemory + ?Sized>(lists: &Lists<'_, M>, slots: &mut [Slot]) -> Res
         None => Ok(heads),
     }
 }
+
+/// Convolutions reuse what the one before them in this task left in the convolution buffer, and leave nothing that the
+/// next one does not reuse: what lies there from another task is another client's.
+///
+/// Source: the state machines of CDMA (`NV_NVDLA_CDMA_dc.v` line 759, `NV_NVDLA_CDMA_wt.v` line 671 of the RTL): what is
+/// kept is reused in the same mode and with the same banks.
+pub(super) fn check_sharing(slots: &[Slot], head: Option<u32>) -> Result<(), (u32, Reason)> {
+    let refuse = |index, field, why| Err((index, Reason::Invalid { name: Name::new(field), value: 1, why }));
+    let mut last: Option<(u32, Sharing)> = None;
+    let mut at = head;
+    while let Some(convolution) = at.and_then(|index| operation(slots, index)) {
+        let (index, sharing) = (at.unwrap_or_default(), convolution.sharing);
+        let before = last.map(|(_, before)| before).filter(|before| before.form == sharing.form);
+        let left = before.map_or([false; 2], |before| [before.keeps[0] || before.keeps_lines, before.keeps[1]]);
+        for (kind, [reuse, keep]) in REUSE.into_iter().enumerate() {
+            if sharing.reuses[kind] && !left[kind] {
+                return refuse(
+                    index,
+                    reuse,
+                    "the task's convolution before this one left nothing that this one can use",
+                );
+            }
+            if let Some((index, _)) = last.filter(|(_, before)| before.keeps[kind] && !sharing.reuses[kind]) {
+                return refuse(index, keep, "the task's next convolution does not reuse it");
+            }
+        }
+        last = Some((index, sharing));
+        at = convolution.next;
+    }
+    match last {
+        Some((index, Sharing { keeps: [true, _], .. })) => {
+            refuse(index, REUSE[0][1], "no convolution of the task follows")
+        }
+        Some((index, Sharing { keeps: [_, true], .. })) => {
+            refuse(index, REUSE[1][1], "no convolution of the task follows")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The fields that say that data, and weights, are reused and kept.
+const REUSE: [[&str; 2]; 2] = [["data_reuse", "skip_data_rls"], ["weight_reuse", "skip_weight_rls"]];
 
 /// A device that does nothing.
 struct NoDevice;

@@ -73,6 +73,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Task<S> {
             take(&context, &lists, &mut tables, index, slot)?;
         }
         let heads = graph::check(&lists, used)?;
+        graph::check_sharing(used, heads[OpType::Conv as usize])
+            .map_err(|(index, reason)| lists.locate_typed(index, reason, used))?;
         let waits_for_cdma = used.iter().filter_map(Slot::operation).any(|operation| {
             let mut edges = operation.edges.iter().flatten();
             edges.any(|edge| matches!(edge.event, Event::CdmaWeightDone | Event::CdmaDataDone))

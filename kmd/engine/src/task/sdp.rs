@@ -8,7 +8,7 @@
 use super::super::error::{Name, Reason};
 use super::super::image::{code, fit, less_one, signed, Builder, Place};
 use super::super::memory::TaskMemory;
-use super::super::slot::Operation;
+use super::super::slot::{Modes, Operation};
 use super::surface::{Bytes, Context, Named};
 use crate::uapi::desc::{Activation, CvtParam, DataCube, SdpOp, SdpOperandMode, SdpOperation, SdpSubUnit, SdpSurface};
 use crate::uapi::layout::align::Data;
@@ -35,7 +35,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
 ) -> Result<(), Reason> {
     let src = Named { name: "src_data", cube: &surface.src_data };
     let dst = Named { name: "dst_data", cube: &surface.dst_data };
-    supported(context, op, src)?;
+    supported(context, op, src, dst)?;
     let processing = processing(op);
     let sizes = [surface.src_data.width, surface.src_data.height, surface.src_data.channel];
     for ((field, value), expected) in
@@ -47,6 +47,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     }
     operation.taken = src.is_on_the_fly().then_some(sizes);
     operation.given = dst.is_on_the_fly().then_some(sizes);
+    operation.modes = Modes { winograd: op.conv_mode == ConvMode::Winograd, batches: op.batch_num.max(1) };
     operation.output = dst.output();
 
     let extents = src.extents(u32::from(op.batch_num.max(1)));
@@ -83,7 +84,12 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
 }
 
 /// The configuration has what the operation asks for.
-fn supported<M: TaskMemory + ?Sized>(context: &Context<'_, M>, op: &SdpOp, src: Named<'_>) -> Result<(), Reason> {
+fn supported<M: TaskMemory + ?Sized>(
+    context: &Context<'_, M>,
+    op: &SdpOp,
+    src: Named<'_>,
+    dst: Named<'_>,
+) -> Result<(), Reason> {
     let config = context.config;
     context.require_precision(Name::new("src_precision"), op.src_precision)?;
     context.require_precision(Name::new("dst_precision"), op.dst_precision)?;
@@ -104,9 +110,28 @@ fn supported<M: TaskMemory + ?Sized>(context: &Context<'_, M>, op: &SdpOp, src: 
     let direct = op.conv_mode == ConvMode::Direct;
     context.require(direct || config.winograd, Name::new("conv_mode"), "Winograd convolution")?;
     context.require(op.batch_num <= 1 || config.batch, Name::new("batch_num"), "hardware batches")?;
+    let batch = |why| Err(Reason::Invalid { name: Name::new("batch_num"), value: i64::from(op.batch_num), why });
     if op.batch_num > 1 && !src.is_on_the_fly() {
-        let why = "only what a convolution hands over can be a batch";
-        return Err(Reason::Invalid { name: Name::new("batch_num"), value: i64::from(op.batch_num), why });
+        return batch("only what a convolution hands over can be a batch");
+    }
+    let winograd = |why| Err(Reason::Invalid { name: Name::new("conv_mode"), value: op.conv_mode as i64, why });
+    if !direct && !src.is_on_the_fly() {
+        return winograd("only what a convolution hands over can be Winograd's tiles");
+    }
+    let DataCube { width, height, .. } = *src.cube;
+    if !direct && (!width.is_multiple_of(2) || !height.is_multiple_of(4)) {
+        return winograd("Winograd's tiles are two columns of four lines, and the cube is no whole number of them");
+    }
+    let widens = processing(op) == Precision::Int8 && op.dst_precision != Precision::Int8;
+    if op.batch_num > 1 && (!direct || widens || dst.is_on_the_fly()) {
+        return batch("a batch goes neither with Winograd, nor from 8 to 16 bits, nor to PDP");
+    }
+    if !direct && (widens || dst.is_on_the_fly()) {
+        return winograd("Winograd's tiles go neither from 8 to 16 bits nor to PDP");
+    }
+    if widens && dst.is_on_the_fly() {
+        let (value, why) = (op.dst_precision as i64, "PDP takes no 16 bits that SDP makes of 8");
+        return Err(Reason::Invalid { name: Name::new("dst_precision"), value, why });
     }
     Ok(())
 }
