@@ -205,47 +205,29 @@ fn link<M: TaskMemory + ?Sized>(lists: &Lists<'_, M>, slots: &mut [Slot]) -> Res
     }
 }
 
-/// Convolutions reuse what the one before them in this task left in the convolution buffer, and leave nothing that the
-/// next one does not reuse: what lies there from another task is another client's.
+/// Convolutions reuse what the one before them in this task left in the convolution buffer: what lies there from another
+/// task is another client's. What a task's last convolution leaves is nobody's, and compilers leave it.
 ///
 /// Source: the state machines of CDMA (`NV_NVDLA_CDMA_dc.v` line 759, `NV_NVDLA_CDMA_wt.v` line 671 of the RTL): what is
 /// kept is reused in the same mode and with the same banks.
 pub(super) fn check_sharing(slots: &[Slot], head: Option<u32>) -> Result<(), (u32, Reason)> {
-    let refuse = |index, field, why| Err((index, Reason::Invalid { name: Name::new(field), value: 1, why }));
-    let mut last: Option<(u32, Sharing)> = None;
+    let mut last: Option<Sharing> = None;
     let mut at = head;
-    while let Some(convolution) = at.and_then(|index| operation(slots, index)) {
-        let (index, sharing) = (at.unwrap_or_default(), convolution.sharing);
-        let before = last.map(|(_, before)| before).filter(|before| before.form == sharing.form);
+    while let Some((index, convolution)) = at.and_then(|index| Some((index, operation(slots, index)?))) {
+        let sharing = convolution.sharing;
+        let before = last.filter(|before| before.form == sharing.form);
         let left = before.map_or([false; 2], |before| [before.keeps[0] || before.keeps_lines, before.keeps[1]]);
-        for (kind, [reuse, keep]) in REUSE.into_iter().enumerate() {
+        for (kind, field) in ["data_reuse", "weight_reuse"].into_iter().enumerate() {
             if sharing.reuses[kind] && !left[kind] {
-                return refuse(
-                    index,
-                    reuse,
-                    "the task's convolution before this one left nothing that this one can use",
-                );
-            }
-            if let Some((index, _)) = last.filter(|(_, before)| before.keeps[kind] && !sharing.reuses[kind]) {
-                return refuse(index, keep, "the task's next convolution does not reuse it");
+                let why = "the task's convolution before this one left nothing that this one can use";
+                return Err((index, Reason::Invalid { name: Name::new(field), value: 1, why }));
             }
         }
-        last = Some((index, sharing));
+        last = Some(sharing);
         at = convolution.next;
     }
-    match last {
-        Some((index, Sharing { keeps: [true, _], .. })) => {
-            refuse(index, REUSE[0][1], "no convolution of the task follows")
-        }
-        Some((index, Sharing { keeps: [_, true], .. })) => {
-            refuse(index, REUSE[1][1], "no convolution of the task follows")
-        }
-        _ => Ok(()),
-    }
+    Ok(())
 }
-
-/// The fields that say that data, and weights, are reused and kept.
-const REUSE: [[&str; 2]; 2] = [["data_reuse", "skip_data_rls"], ["weight_reuse", "skip_weight_rls"]];
 
 /// A device that does nothing.
 struct NoDevice;
