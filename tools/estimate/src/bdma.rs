@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! BDMA: bytes in and out / width of the memory interface.
+//! BDMA: the more of bytes in and bytes out / width of the memory interface, which has a channel for each, and the
+//! latencies of the first read and the last write.
+//!
+//! Only nv_full has BDMA, and nothing was measured on it.
 
+use crate::memory::interface;
 use crate::{bus, Bytes, Estimate, Limit, Memory};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{BdmaSurface, MemoryType};
@@ -39,6 +43,7 @@ impl BdmaShape {
 
 /// The time of copies.
 pub fn bdma(shape: &BdmaShape, config: &Config, memory: &Memory) -> Estimate {
-    let bytes = shape.bytes();
-    Estimate::new(bytes.total().div_ceil(bus(config)), Limit::Throughput, bytes, memory)
+    let moved = shape.bytes.div_ceil(bus(config)).max(shape.lines);
+    let latency = interface(shape.source, memory).latency + interface(shape.destination, memory).latency;
+    Estimate::new(moved, moved, latency.into(), Limit::Throughput, shape.bytes(), memory)
 }

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! CDP: input elements / throughput.
+//! CDP: input elements / throughput, or as fast as its reader gets data.
+//!
+//! Its reader has so many atoms under way at most as its latency FIFO holds; see [`crate::memory::Reader`]. Its cycles for
+//! starting and ending were fitted on normalisations of nv_small and nv_large.
 
+use crate::memory::{interface, Reader, Unit};
 use crate::{Bytes, Cube, Estimate, Limit, Memory};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{CdpOp, CdpSurface};
@@ -33,8 +37,25 @@ impl CdpShape {
     }
 }
 
+/// Cycles from a read request to the next one that takes its place, without the memory's latency. Fitted.
+const TURNAROUND: u64 = 14;
+/// The same where lines are not whole requests of eight atoms. Fitted.
+const TURNAROUND_UNALIGNED: u64 = 15;
+/// Cycles from enabling to the done interrupt that are neither streaming nor latency. Fitted.
+const FIXED: u64 = 77;
+
 /// A normalisation's time.
 pub fn cdp(shape: &CdpShape, config: &Config, memory: &Memory) -> Estimate {
     let compute = shape.input.elements(config).div_ceil(config.cdp_throughput.max(1).into());
-    Estimate::new(compute, Limit::Throughput, shape.bytes(config), memory)
+    let input = interface(shape.input.memory, memory);
+    let turnaround = if shape.input.width % 8 == 0 { TURNAROUND } else { TURNAROUND_UNALIGNED };
+    let reading = Reader::input(config.cdp_throughput, Unit::Other, config).cycles(
+        shape.input.volume(config),
+        compute,
+        turnaround,
+        input,
+        config,
+    );
+    let latency = u64::from(input.latency) + u64::from(interface(shape.output.memory, memory).latency);
+    Estimate::new(compute, reading, FIXED + latency, Limit::Throughput, shape.bytes(config), memory)
 }

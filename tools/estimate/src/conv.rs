@@ -1,22 +1,54 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Convolution.
+//! Convolution: CDMA fills the buffer, CSC sequences stripes, CACC hands sums to SDP.
 //!
-//! ceil(C / atomic-C) x ceil(K / atomic-K) x R x S x P x Q cycles; 16-bit data halves atomic-K; Winograd has four
-//! multiplications per output instead of nine. C, R and S are what the convolution's sequencer is given: in image mode
-//! with a kernel's columns laid into channels. K kernels make P x Q outputs each.
+//! **Filling.** The sequencer starts when the whole input and the weights of the first kernel group are in the buffer
+//! (`NV_NVDLA_CSC_sg.v`: `dat_cbuf_ready`, `wt_cbuf_ready`). The two readers of CDMA take turns at the interface while
+//! both want data, so that each gets every second beat. Weights stop when their banks are full. Input alone is slower
+//! than a beat per cycle: CDMA takes an extra cycle at the end of each line of a surface, and three cycles per two atoms
+//! of the surfaces whose number has bit 1 set (`NV_NVDLA_CDMA_dc.v`: `is_blocking`, `rsp_ch0_rd_one`).
+//!
+//! **Stripes.** A kernel group (atomic-K kernels) makes its outputs in stripes of 2 x atomic-K positions. What is left of
+//! the last 2 to 4 x atomic-K goes in stripes of atomic-K and a rest (`stripe_up_cnt_w`); a stripe of an image stays
+//! within a line. A stripe takes one package per block of atomic-C channels and kernel element, and a package as many
+//! cycles as the stripe has positions, at least atomic-K (`dat_max_cycles`).
+//!
+//! **Credits.** The last package of a stripe waits until the accumulator can take all its positions: it has credits for
+//! 2 x atomic-K (`credit_cnt`), and gives one back per position that SDP took (`NV_NVDLA_CACC_delivery_buffer.v`:
+//! `accu2sc_credit_vld`). A position is atomic-K channels; SDP takes them at its throughput, and the delivery buffer needs
+//! one more cycle per position. Full stripes use all credits, so that computing and handing over alternate where SDP is
+//! the slower of the two.
+//!
+//! **Weights.** Later kernel groups stream in while earlier ones compute; a group's room is free again at its end.
+//!
+//! nv_full is of an earlier release: its stripes have 32 positions, then 16, a package takes at least 10 cycles, and there
+//! are 256 credits (`NV_NVDLA_CSC_sg.v` of that release). Nothing was measured on it.
 
-use crate::{Bytes, Cube, Estimate, Limit, Memory};
+use crate::memory::interface;
+use crate::{bus, Bytes, Cube, Estimate, Interface, Memory};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{ConvOp, ConvSurface, DataFormat, MemoryType};
-use nvdla_uapi::layout::{self, Nest};
+use nvdla_uapi::layout::{self, pixel::Format};
 use nvdla_uapi::reg::values::{ConvMode, Precision};
+use nvdla_uapi::reg::Family;
+
+/// Cycles from enabling to the first package, without reading. Fitted on the convolutions of nv_small and nv_large.
+const START: u64 = 72;
+/// Cycles from the last package of a stripe to its first position at SDP. The sum with [`CREDIT`] was fitted on
+/// convolutions that SDP limits; how the two share it makes no difference.
+const PIPE: u64 = 22;
+/// Cycles from a position at SDP until its credit is back.
+const CREDIT: u64 = 16;
+/// Cycles from the last position at SDP to the done interrupt, without the write's latency. Fitted.
+const END: u64 = 16;
+/// Cycles from the release of a kernel group's room to the next weights' request and their use. Fitted.
+const REFILL: u64 = 40;
 
 /// A convolution's input as an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Image {
-    /// Bytes of all its planes.
-    pub bytes: u64,
+    /// Bytes of a pixel in each of the planes; 0 for a plane that does not exist.
+    pub pixel_bytes: [u32; 2],
     /// Kernel lines that are processed together (post-extension): 1, 2 or 4.
     pub lines: u32,
 }
@@ -30,7 +62,7 @@ pub struct ConvShape {
     pub image: Option<Image>,
     /// What the kernels make: their number is its channels.
     pub output: Cube,
-    /// Channels of a kernel, as the sequencer is given them.
+    /// Channels of a kernel, as the sequencer is given them: of an image, with a kernel's columns laid into channels.
     pub channels: u32,
     /// Lines of a kernel.
     pub kernel_height: u32,
@@ -50,7 +82,7 @@ pub struct ConvShape {
     pub weight_reuse: bool,
     /// Buffer banks for data.
     pub data_banks: u32,
-    /// Buffer banks for weights.
+    /// Buffer banks for weights; 0 for as many as they need.
     pub weight_banks: u32,
     /// Inputs that are convolved with the same weights.
     pub batch: u32,
@@ -59,8 +91,8 @@ pub struct ConvShape {
 }
 
 impl ConvShape {
-    /// A direct convolution of a feature cube, stride 1, with kernels of (lines, columns); weights lie packed in DRAM, all
-    /// of the buffer's banks are shared evenly.
+    /// A direct convolution of a feature cube, stride 1, with kernels of (lines, columns); its weights lie packed in DRAM,
+    /// and the buffer holds all of them.
     pub fn direct(input: Cube, kernels: u32, kernel: (u32, u32), output: Cube) -> Self {
         let (kernel_height, kernel_width) = kernel;
         let elements =
@@ -91,11 +123,9 @@ impl ConvShape {
         let side = |field: u16| if winograd { 3 } else { u32::from(field) };
         let image = match operation.data_format {
             DataFormat::Feature => None,
-            DataFormat::Pixel(_) => {
-                let planes = [surface.src_data.line_stride, surface.in_line_uv_stride].map(u64::from);
-                let lines = u64::from(surface.src_data.height);
-                let bytes = planes.map(|stride| Nest::of_strides([stride]).offset([lines])).iter().sum();
-                Some(Image { bytes, lines: 1 << operation.post_extension.min(2) })
+            DataFormat::Pixel(format) => {
+                let pixel_bytes = Format::new(format).bytes_per_pixel;
+                Some(Image { pixel_bytes, lines: 1 << operation.post_extension.min(2) })
             }
         };
         Self {
@@ -129,37 +159,262 @@ impl ConvShape {
         kernel * u64::from(self.output.channels) * self.outputs()
     }
 
-    /// Cycles that the multiply-accumulate cells are busy.
-    pub fn mac_cycles(&self, config: &Config) -> u64 {
-        let atomic_k = match self.input.precision {
+    /// Kernels of a kernel group.
+    fn group(&self, config: &Config) -> u64 {
+        let kernels = match self.input.precision {
             Precision::Int8 => config.mac_atomic_k,
             Precision::Int16 | Precision::Fp16 => config.mac_atomic_k / 2,
         };
-        let groups = u64::from(self.channels.div_ceil(config.mac_atomic_c.max(1)))
-            * u64::from(self.output.channels.div_ceil(atomic_k.max(1)));
-        let steps = if self.winograd { 4 } else { u64::from(self.kernel_height) * u64::from(self.kernel_width) };
-        groups * steps * self.outputs()
+        kernels.max(1).into()
+    }
+
+    /// Kernel groups.
+    fn groups(&self, config: &Config) -> u64 {
+        u64::from(self.output.channels).div_ceil(self.group(config)).max(1)
+    }
+
+    /// Packages of a stripe.
+    fn packages(&self, config: &Config) -> u64 {
+        let steps = match self.image {
+            _ if self.winograd => 4,
+            Some(image) => u64::from(self.kernel_height.div_ceil(image.lines.max(1))) * u64::from(self.kernel_width),
+            None => u64::from(self.kernel_height) * u64::from(self.kernel_width),
+        };
+        u64::from(self.channels.div_ceil(config.mac_atomic_c.max(1))) * steps
+    }
+
+    /// Cycles that the multiply-accumulate cells are busy: one per position, package and kernel group.
+    pub fn mac_cycles(&self, config: &Config) -> u64 {
+        self.groups(config) * self.packages(config) * self.outputs()
+    }
+
+    /// Bytes of the input that CDMA reads.
+    fn input_bytes(&self, config: &Config) -> u64 {
+        match self.image {
+            _ if self.data_reuse => 0,
+            Some(image) => {
+                let line = |bytes: u32| {
+                    let bytes = u64::from(bytes) * u64::from(self.input.width);
+                    bytes.next_multiple_of(u64::from(config.memory_atomic))
+                };
+                u64::from(self.input.height) * image.pixel_bytes.map(line).iter().sum::<u64>()
+            }
+            None => self.input.volume(config) * u64::from(self.batch),
+        }
     }
 
     /// Bytes that CDMA reads.
     pub fn bytes(&self, config: &Config) -> Bytes {
-        let mut bytes = Bytes::default();
-        if !self.data_reuse {
-            bytes += match self.image {
-                Some(image) => Bytes::of(self.input.memory, image.bytes),
-                None => self.input.bytes(config),
-            };
+        let weights = if self.weight_reuse { 0 } else { self.weight_bytes };
+        Bytes::of(self.input.memory, self.input_bytes(config)) + Bytes::of(self.weight_memory, weights)
+    }
+
+    /// Beats of the interface that filling the buffer with the input takes when nothing else is read: twice their number.
+    fn input_half_beats(&self, config: &Config) -> u64 {
+        let beats = self.input_bytes(config).div_ceil(bus(config));
+        if self.image.is_some() || self.data_reuse || config.family == Family::NvFull {
+            return 2 * beats;
         }
-        if !self.weight_reuse {
-            bytes += Bytes::of(self.weight_memory, self.weight_bytes);
+        let (mut surfaces, mut width) = (self.input.surfaces(config), u64::from(self.input.width));
+        if self.input.pixels() == 1 {
+            // A packed vector is read as one line.
+            (width, surfaces) = (surfaces, 1);
         }
-        bytes
+        let slow = surfaces / 4 * 2 + (surfaces % 4).saturating_sub(2);
+        u64::from(self.input.height) * u64::from(self.batch) * ((surfaces - slow) * 2 * (width + 1) + slow * 3 * width)
     }
 }
 
-/// A convolution's time when what takes its output never makes it wait.
+/// When input and weights are in the buffer, in cycles from the first request's data.
+struct Filling {
+    /// Cycles of a beat.
+    slow: f64,
+    /// Beats of the weights that arrive while the input does.
+    together: f64,
+    /// When the input is there.
+    input: f64,
+}
+
+impl Filling {
+    fn new(shape: &ConvShape, room: u64, config: &Config, memory: &Memory) -> Self {
+        let beat = bus(config);
+        let beats = shape.input_bytes(config).div_ceil(beat) as f64;
+        let alone = shape.input_half_beats(config) as f64 / 2.0;
+        let slow = slow(interface(shape.input.memory, memory), beat);
+        if shape.input.memory != shape.weight_memory || shape.weight_reuse {
+            return Self { slow, together: 0.0, input: alone.max(beats * slow) };
+        }
+        let weights = room.min(shape.weight_bytes.div_ceil(beat)) as f64;
+        let together = weights.min(beats);
+        let per_beat = (alone / beats.max(1.0)).max(slow);
+        Self { slow, together, input: (2.0 * together * slow + (beats - together) * per_beat) }
+    }
+
+    /// When so many beats of weights have arrived, were there room for all.
+    fn weights(&self, beats: f64) -> f64 {
+        if beats <= self.together {
+            2.0 * beats * self.slow
+        } else {
+            // With an interface of their own they do not wait for the input.
+            let input = if self.together == 0.0 { 0.0 } else { self.input };
+            input + (beats - self.together) * self.slow
+        }
+    }
+}
+
+/// Cycles of a beat.
+fn slow(interface: Interface, beat: u64) -> f64 {
+    (beat as f64 / interface.bandwidth).max(1.0)
+}
+
+/// The sequencer and the accumulator behind it.
+struct Flow {
+    /// Positions of a full stripe, of the shorter ones behind them, and cycles that a package takes at least.
+    full: u64,
+    short: u64,
+    least: u64,
+    credits: u64,
+    /// Positions of a stripe round up to this.
+    round: u64,
+    packages: u64,
+    /// Cycles in which SDP takes a position.
+    position: u64,
+    /// When the next package can go.
+    next: u64,
+    /// When SDP has taken all positions.
+    delivered: u64,
+}
+
+impl Flow {
+    fn new(shape: &ConvShape, config: &Config, position: u64) -> Self {
+        let group = u64::from(config.mac_atomic_k.max(1));
+        let image = shape.image.is_some();
+        let (full, short, least, credits) = match config.family {
+            Family::NvSmall => (2 * group, if image { 2 * group } else { group }, group, 2 * group),
+            Family::NvFull if image => (64, 64, 10, 256),
+            Family::NvFull => (32, 16, 10, 256),
+        };
+        Self {
+            full,
+            short,
+            least,
+            credits,
+            round: shape.image.map_or(1, |image| image.lines.max(1).into()),
+            packages: shape.packages(config),
+            position,
+            next: 0,
+            delivered: 0,
+        }
+    }
+
+    /// A stripe of so many positions.
+    fn stripe(&mut self, positions: u64) {
+        let package = positions.next_multiple_of(self.round).max(self.least);
+        let free = (self.delivered + CREDIT).saturating_sub(self.credits.saturating_sub(positions) * self.position);
+        let last = (self.next + (self.packages - 1) * package).max(free);
+        self.next = last + package;
+        let first = (last + PIPE).max(self.delivered);
+        self.delivered = (first + positions * self.position).max(last + PIPE + positions);
+    }
+
+    /// `count` times the same: after a few, each takes as long as the one before.
+    fn repeat(&mut self, count: u64, mut once: impl FnMut(&mut Self)) {
+        const SIMULATED: u64 = 3;
+        let (mut next, mut delivered) = (self.next, self.delivered);
+        for _ in 0..count.min(SIMULATED) {
+            (next, delivered) = (self.next, self.delivered);
+            once(self);
+        }
+        let left = count.saturating_sub(SIMULATED);
+        self.next += left * (self.next - next);
+        self.delivered += left * (self.delivered - delivered);
+    }
+
+    /// The stripes of a run of positions.
+    fn run(&mut self, positions: u64) {
+        let mut left = positions;
+        if left >= 2 * self.full {
+            let count = (left - 2 * self.full) / self.full + 1;
+            self.repeat(count, |flow| flow.stripe(flow.full));
+            left -= count * self.full;
+        }
+        while left > self.full {
+            self.stripe(self.short);
+            left -= self.short;
+        }
+        if left > 0 {
+            self.stripe(left);
+        }
+    }
+}
+
+/// A convolution's times.
+pub(crate) struct Run {
+    /// From enabling to the done interrupt.
+    pub(crate) cycles: u64,
+    /// Of which the cells or SDP keep busy.
+    pub(crate) compute: u64,
+}
+
+/// Runs a convolution whose positions are taken in `position` cycles each.
+pub(crate) fn run(shape: &ConvShape, position: u64, config: &Config, memory: &Memory) -> Run {
+    let beat = bus(config);
+    let groups = shape.groups(config);
+    let mut flow = Flow::new(shape, config, position);
+    // A kernel group: all outputs, of an image line by line.
+    let (lines, positions) = match shape.image {
+        Some(_) => (u64::from(shape.output.height) * u64::from(shape.batch), u64::from(shape.output.width)),
+        None => (1, shape.outputs()),
+    };
+    let mut period = 0;
+    flow.repeat(groups, |flow| {
+        let before = flow.next;
+        flow.repeat(lines, |flow| flow.run(positions));
+        period = flow.next - before;
+    });
+    let compute = flow.delivered.max(flow.next);
+
+    let latency = |of| u64::from(interface(of, memory).latency);
+    let group = shape.group(config).min(shape.output.channels.into());
+    let weights = if shape.weight_reuse { 0 } else { shape.weight_bytes };
+    let group_beats = weights as f64 / beat as f64 * group as f64 / f64::from(shape.output.channels.max(1));
+    let all_beats = weights.div_ceil(beat) as f64;
+    let room = match shape.weight_banks {
+        0 => u64::MAX,
+        banks => u64::from(banks) * u64::from(config.cbuf_bank_bytes()) / beat,
+    };
+    let filling = Filling::new(shape, room, config, memory);
+    let started = filling.input.max(filling.weights(group_beats));
+
+    // What later kernel groups wait for their weights, when room suffices: the times of arrival have one kink.
+    let arrival = |at: u64| filling.weights((group_beats * (at + 1) as f64).min(all_beats));
+    let kink = if group_beats > 0.0 { (filling.together / group_beats) as u64 } else { 0 };
+    let stall = [kink.saturating_sub(1), kink, kink + 1, groups - 1]
+        .into_iter()
+        .filter(|&at| at < groups)
+        .map(|at| arrival(at) - started - (at * period) as f64)
+        .fold(0.0, f64::max);
+    // And when it does not: a group's weights replace those of the group that ended so many before.
+    let mut replaced = 0.0;
+    if all_beats > room as f64 && group_beats > 0.0 {
+        let held = (room as f64 / group_beats).floor().max(1.0);
+        let missing = (group_beats * (held + 1.0) - room as f64).clamp(0.0, group_beats) * filling.slow;
+        let latency = (latency(shape.weight_memory) + REFILL) as f64;
+        let each = (period as f64 + latency + missing) / held - period as f64;
+        // The last group may have fewer kernels.
+        let last = (all_beats - group_beats * (groups - 1) as f64).max(0.0);
+        let fewer = if held == 1.0 { (group_beats - last).min(missing / filling.slow) * filling.slow } else { 0.0 };
+        replaced = (each * (groups as f64 - held).max(0.0) - fewer).max(0.0);
+    }
+    let kernels = group.min(config.mac_atomic_k.into());
+    let read = latency(shape.input.memory).max(latency(shape.weight_memory));
+    let begin = START + kernels + read + started.ceil() as u64;
+    Run { cycles: begin + compute + stall.max(replaced).ceil() as u64 + END, compute }
+}
+
+/// A convolution's time with an SDP behind it that uses no sub-unit and writes to DRAM.
 pub fn convolution(shape: &ConvShape, config: &Config, memory: &Memory) -> Estimate {
-    Estimate::new(shape.mac_cycles(config), Limit::Macs, shape.bytes(config), memory)
+    crate::pipeline(Some(shape), None, None, config, memory)
 }
 
 #[cfg(test)]
@@ -176,5 +431,57 @@ mod tests {
         let fp16 = Cube { precision: Precision::Fp16, ..direct.input };
         assert_eq!(ConvShape { input: fp16, ..direct }.mac_cycles(&NV_FULL), 2 * 3 * 9 * 80);
         assert_eq!(direct.mac_cycles(&NV_SMALL), 100_u64.div_ceil(8) * 33_u64.div_ceil(8) * 9 * 80);
+    }
+
+    /// The lengths of a run's stripes.
+    fn stripes(shape: &ConvShape, positions: u64) -> Vec<u64> {
+        let mut flow = Flow::new(shape, &NV_SMALL, 1);
+        (flow.packages, flow.credits) = (1, u64::MAX);
+        let mut lengths = Vec::new();
+        let mut left = positions;
+        while left > 0 {
+            let length = if left >= 2 * flow.full || left == flow.full {
+                flow.full
+            } else if left < flow.full {
+                left
+            } else {
+                flow.short
+            };
+            lengths.push(length);
+            left -= length;
+        }
+        let cycles: u64 = lengths.iter().map(|&length| length.max(flow.least)).sum();
+        flow.run(positions);
+        assert_eq!(flow.next, cycles, "{positions} positions");
+        lengths
+    }
+
+    #[test]
+    fn a_run_of_positions_becomes_stripes() {
+        let shape = ConvShape::direct(Cube::int8(8, 8, 8), 8, (1, 1), Cube::int8(8, 8, 8));
+        assert_eq!(stripes(&shape, 3), [3]);
+        assert_eq!(stripes(&shape, 16), [16]);
+        assert_eq!(stripes(&shape, 17), [8, 9]);
+        assert_eq!(stripes(&shape, 31), [8, 8, 15]);
+        assert_eq!(stripes(&shape, 32), [16, 16]);
+        assert_eq!(stripes(&shape, 49), [16, 16, 8, 9]);
+        let image = ConvShape { image: Some(Image { pixel_bytes: [4, 0], lines: 1 }), ..shape };
+        assert_eq!(stripes(&image, 36), [16, 16, 4]);
+        for positions in 1..1000 {
+            assert_eq!(stripes(&shape, positions).iter().sum::<u64>(), positions);
+        }
+    }
+
+    #[test]
+    fn more_takes_no_less() {
+        let memory = |latency, bandwidth| Memory::new(&NV_SMALL, latency, bandwidth);
+        let shape = ConvShape::direct(Cube::int8(32, 16, 16), 64, (3, 3), Cube::int8(64, 14, 14));
+        let cycles = |shape: &ConvShape, memory: &Memory| convolution(shape, &NV_SMALL, memory).cycles;
+        let base = cycles(&shape, &memory(50, 8.0));
+        assert!(cycles(&shape, &memory(200, 8.0)) > base);
+        assert!(cycles(&shape, &memory(50, 2.0)) > base);
+        // Weights of one kernel group in the buffer at a time.
+        assert!(cycles(&ConvShape { weight_banks: 1, ..shape }, &memory(50, 8.0)) > base);
+        assert!(cycles(&ConvShape { data_reuse: true, ..shape }, &memory(50, 8.0)) < base);
     }
 }

@@ -36,7 +36,7 @@ pub use memory::{Bytes, Cube, Interface, Memory};
 pub use pdp::{pdp, PdpShape};
 pub use pipeline::{pipeline, Shape};
 pub use rubik::{rubik, RubikShape};
-pub use schedule::{schedule, set_up, Slot, Step};
+pub use schedule::{schedule, set_up, Host, Slot, Step};
 pub use sdp::{sdp, Operand, SdpShape};
 
 use nvdla_uapi::config::Config;
@@ -68,6 +68,8 @@ pub enum Limit {
     Dram,
     /// SRAM.
     Sram,
+    /// Memory's latency: a reader has no more requests under way, or the operation is shorter than starting and ending it.
+    Latency,
     /// Writing registers.
     SetUp,
 }
@@ -79,22 +81,28 @@ impl fmt::Display for Limit {
             Self::Throughput => "throughput",
             Self::Dram => "memory",
             Self::Sram => "SRAM",
+            Self::Latency => "latency",
             Self::SetUp => "set-up",
         })
     }
 }
 
 impl Estimate {
-    /// The longer of computing and moving the bytes.
-    fn new(compute: u64, busy: Limit, bytes: Bytes, memory: &Memory) -> Self {
+    /// An operation that takes the longest of `compute`, `reading` (what its readers need, behind the latency of memory)
+    /// and the time of its bytes, and `fixed` cycles besides.
+    fn new(compute: u64, reading: u64, fixed: u64, busy: Limit, bytes: Bytes, memory: &Memory) -> Self {
         let (dram, sram) = bytes.cycles(memory);
         let moving = dram.max(sram);
-        let limit = match moving {
-            moving if moving <= compute => busy,
-            moving if moving == dram => Limit::Dram,
-            _ => Limit::Sram,
+        let longest = compute.max(reading).max(moving);
+        let limit = match longest {
+            // Nothing takes as long as starting, and waiting for the first data.
+            _ if fixed > longest => Limit::Latency,
+            longest if longest == compute => busy,
+            longest if longest == dram => Limit::Dram,
+            longest if longest == sram => Limit::Sram,
+            _ => Limit::Latency,
         };
-        Self { cycles: compute.max(moving), compute, memory: moving, bytes, limit }
+        Self { cycles: longest + fixed, compute, memory: moving, bytes, limit }
     }
 }
 

@@ -6,6 +6,7 @@ use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{DataCube, MemoryType};
 use nvdla_uapi::layout;
 use nvdla_uapi::reg::values::Precision;
+use nvdla_uapi::reg::Family;
 use std::ops::{Add, AddAssign};
 
 /// A memory behind one of the two interfaces.
@@ -31,6 +32,72 @@ impl Memory {
     pub fn new(config: &Config, latency: u32, bandwidth: f64) -> Self {
         let width = config.secondary.unwrap_or(config.primary).width;
         Self { dram: Interface { latency, bandwidth }, sram: Interface { latency, bandwidth: f64::from(width / 8) } }
+    }
+}
+
+/// The interface of a memory.
+pub(crate) fn interface(of: MemoryType, memory: &Memory) -> Interface {
+    match of {
+        MemoryType::Mc => memory.dram,
+        MemoryType::Cv => memory.sram,
+        MemoryType::Hw => Interface { latency: 0, bandwidth: f64::INFINITY },
+    }
+}
+
+/// Whose reader.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unit {
+    Sdp,
+    Other,
+}
+
+/// A reader of SDP, PDP or CDP: requests are single atoms, and no more are under way than its latency FIFO holds
+/// (`NV_NVDLA_MCIF_READ_IG_bpt.v`: `lat_fifo_free_slot`), so that memory behind a long latency is read slowly.
+///
+/// The depth is the hardware project's: the latency that a configuration is made for x the bytes per cycle of the reader,
+/// or a quarter of the interface's width if that is less, / the width, at least 4 (`spec/defs/projects.spec`:
+/// `NVDLA_VMOD_…_LATENCY_FIFO_DEPTH`). nv_full's depths are those of its own release (`NV_NVDLA_MCIF_READ_ig.v`).
+pub(crate) struct Reader {
+    depth: u64,
+}
+
+impl Reader {
+    /// Of a unit's input.
+    pub(crate) fn input(throughput: u32, unit: Unit, config: &Config) -> Self {
+        match (config.family, unit) {
+            (Family::NvFull, Unit::Sdp) => Self { depth: 80 },
+            (Family::NvFull, Unit::Other) => Self { depth: 61 },
+            (Family::NvSmall, _) => Self::new(throughput, config),
+        }
+    }
+
+    /// Of operands of an SDP sub-unit, which may take four bytes per element.
+    pub(crate) fn operands(throughput: u32, config: &Config) -> Self {
+        match config.family {
+            Family::NvFull => Self { depth: 160 },
+            Family::NvSmall => Self::new(4 * throughput, config),
+        }
+    }
+
+    fn new(throughput: u32, config: &Config) -> Self {
+        let width = (config.primary.width / 8).max(4);
+        Self { depth: (config.primary.latency * throughput.min(width / 4)).div_ceil(width).max(4).into() }
+    }
+
+    /// Cycles that it needs for so many bytes, of which the unit takes `compute` cycles to pass them on. `turnaround` is
+    /// the time from a request to the one that takes its place in the FIFO, without the latency.
+    pub(crate) fn cycles(
+        &self,
+        bytes: u64,
+        compute: u64,
+        turnaround: u64,
+        interface: Interface,
+        config: &Config,
+    ) -> u64 {
+        let atoms = bytes / u64::from(config.memory_atomic.max(1));
+        let Some(waiting) = atoms.checked_sub(self.depth) else { return compute };
+        let first = (compute * self.depth).div_ceil(atoms.max(1));
+        first + (waiting * (u64::from(interface.latency) + turnaround)).div_ceil(self.depth)
     }
 }
 

@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! PDP: input elements / throughput.
+//! PDP: input elements / throughput, or as fast as its reader gets data; output lines that end in padding come after the
+//! last input.
+//!
+//! Its reader has so many atoms under way at most as its latency FIFO holds; see [`crate::memory::Reader`]. Its cycles for
+//! starting and ending were fitted on poolings of nv_small and nv_large.
 
+use crate::memory::{interface, Reader, Unit};
 use crate::{Bytes, Cube, Estimate, Limit, Memory};
 use nvdla_uapi::config::Config;
-use nvdla_uapi::desc::{PdpOp, PdpSurface};
+use nvdla_uapi::desc::{MemoryType, PdpOp, PdpSurface};
+use nvdla_uapi::layout;
 
 /// A pooling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -21,6 +27,8 @@ pub struct PdpShape {
     pub stride_x: u32,
     /// Vertical stride.
     pub stride_y: u32,
+    /// Lines of padding at the top.
+    pub pad_top: u32,
     /// Parts that the width is split into; 1 is no split.
     pub parts: u32,
 }
@@ -35,6 +43,7 @@ impl PdpShape {
             kernel_width: kernel.1,
             stride_x: stride.1,
             stride_y: stride.0,
+            pad_top: 0,
             parts: 1,
         }
     }
@@ -48,6 +57,7 @@ impl PdpShape {
             kernel_width: u32::from(operation.pool_width) + 1,
             stride_x: operation.stride_x.into(),
             stride_y: operation.stride_y.into(),
+            pad_top: operation.pad_top.into(),
             parts: operation.split_num.max(1).into(),
         }
     }
@@ -58,8 +68,47 @@ impl PdpShape {
     }
 }
 
+/// Cycles from a read request to the next one that takes its place, without the memory's latency. Fitted.
+const TURNAROUND: u64 = 15;
+/// Cycles from enabling to the done interrupt that are neither streaming nor latency. Fitted.
+const FIXED: u64 = 56;
+/// The same when output lines follow the last input. Fitted.
+const FLUSH: u64 = 7;
+
+impl PdpShape {
+    /// Bytes read: columns that two parts share are read twice.
+    fn read(&self, config: &Config) -> u64 {
+        let shared = u64::from(self.parts.max(1) - 1) * u64::from(self.kernel_width.saturating_sub(self.stride_x));
+        let columns = u64::from(self.input.width) + shared;
+        self.input.surfaces(config) * u64::from(self.input.height) * columns * u64::from(config.memory_atomic)
+    }
+
+    /// Cycles of the output lines of the last surface whose windows end below the input.
+    pub(crate) fn flush(&self, config: &Config) -> u64 {
+        let reached = (self.input.height + self.pad_top).checked_sub(self.kernel_height);
+        let lines = reached.map_or(0, |rows| rows / self.stride_y.max(1) + 1);
+        match u64::from(self.output.height.saturating_sub(lines)) {
+            0 => 0,
+            lines => FLUSH + lines * u64::from(self.output.width) * self.position(config),
+        }
+    }
+
+    /// Cycles of an atom.
+    pub(crate) fn position(&self, config: &Config) -> u64 {
+        let elements = config.memory_atomic / layout::bytes(self.input.precision);
+        elements.div_ceil(config.pdp_throughput.max(1)).into()
+    }
+}
+
 /// A pooling's time.
 pub fn pdp(shape: &PdpShape, config: &Config, memory: &Memory) -> Estimate {
-    let compute = shape.input.elements(config).div_ceil(config.pdp_throughput.max(1).into());
-    Estimate::new(compute, Limit::Throughput, shape.bytes(config), memory)
+    let read = shape.read(config);
+    let compute = read / u64::from(config.memory_atomic.max(1)) * shape.position(config);
+    let input = interface(shape.input.memory, memory);
+    let volume = if shape.input.memory == MemoryType::Hw { 0 } else { read };
+    let reading =
+        Reader::input(config.pdp_throughput, Unit::Other, config).cycles(volume, compute, TURNAROUND, input, config);
+    let latency = u64::from(input.latency) + u64::from(interface(shape.output.memory, memory).latency);
+    let flush = shape.flush(config);
+    Estimate::new(compute + flush, reading + flush, FIXED + latency, Limit::Throughput, shape.bytes(config), memory)
 }

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Rubik: bytes in and out / width of the memory interface.
+//! Rubik: the more of bytes in and bytes out / width of the memory interface, which has a channel for each, and the
+//! latencies of the first read and the last write.
+//!
+//! Only nv_full has Rubik, and nothing was measured on it.
 
+use crate::memory::interface;
 use crate::{bus, Bytes, Cube, Estimate, Limit, Memory};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{RubikOp, RubikSurface};
@@ -32,6 +36,7 @@ impl RubikShape {
 
 /// A rearrangement's time.
 pub fn rubik(shape: &RubikShape, config: &Config, memory: &Memory) -> Estimate {
-    let bytes = shape.bytes(config);
-    Estimate::new(bytes.total().div_ceil(bus(config)), Limit::Throughput, bytes, memory)
+    let moved = shape.input.volume(config).max(shape.output.volume(config)).div_ceil(bus(config));
+    let latency = interface(shape.input.memory, memory).latency + interface(shape.output.memory, memory).latency;
+    Estimate::new(moved, moved, latency.into(), Limit::Throughput, shape.bytes(config), memory)
 }

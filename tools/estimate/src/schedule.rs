@@ -3,7 +3,8 @@
 //! A network's operations in time.
 //!
 //! Operations that hand data over on the fly run together (see [`pipeline`]). Groups of them follow one another, because
-//! an operation waits for the data of the one before. Registers are written while what ran before still runs, since each
+//! an operation waits for the data of the one before; between them the driver reads an interrupt and enables the next
+//! operation ([`Host`]). Registers are written while what ran before still runs, since each
 //! unit has two register groups: only set-up that takes longer than everything else counts.
 
 use crate::{pipeline, Estimate, Limit, Memory, Shape};
@@ -33,14 +34,34 @@ pub struct Slot {
     pub leader: usize,
 }
 
-/// Places steps in time. `register_write` is the time of a register write in cycles.
-pub fn schedule(steps: &[Step], config: &Config, memory: &Memory, register_write: f64) -> Vec<Slot> {
+/// What the driver's accesses cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Host {
+    /// Cycles of a register write.
+    pub register_write: f64,
+    /// Cycles from an operation's interrupt to the next one's start.
+    pub hand_over: u64,
+}
+
+impl Host {
+    /// Accesses between operations: the interrupt's status is read and cleared, and the next operation, whose registers
+    /// are written already, is enabled.
+    const ACCESSES: f64 = 6.0;
+
+    /// A host whose register accesses take so many cycles each.
+    pub fn new(register_write: f64) -> Self {
+        Self { register_write, hand_over: (Self::ACCESSES * register_write).ceil() as u64 }
+    }
+}
+
+/// Places steps in time.
+pub fn schedule(steps: &[Step], config: &Config, memory: &Memory, host: Host) -> Vec<Slot> {
     let mut slots: Vec<Slot> = Vec::with_capacity(steps.len());
     for (at, step) in steps.iter().enumerate() {
         // Operations come behind those that hand data to them.
         let leader = step.source.and_then(|source| slots.get(source)).map_or(at, |source| source.leader);
         let mut estimate = step.shape.estimate(config, memory);
-        let set_up = set_up(step.shape.unit(), register_write);
+        let set_up = set_up(step.shape.unit(), host.register_write);
         if set_up > estimate.cycles {
             (estimate.cycles, estimate.limit) = (set_up, Limit::SetUp);
         }
@@ -53,21 +74,23 @@ pub fn schedule(steps: &[Step], config: &Config, memory: &Memory, register_write
         }
         let (mut conv, mut sdp, mut pdp) = (None, None, None);
         let mut cycles = 0;
-        for (step, slot) in steps.iter().zip(&slots).skip(leader).filter(|(_, slot)| slot.leader == leader) {
+        for (step, _) in steps.iter().zip(&slots).skip(leader).filter(|(_, slot)| slot.leader == leader) {
             match &step.shape {
                 Shape::Conv(shape) => conv = Some(shape),
                 Shape::Sdp(shape) => sdp = Some(shape),
                 Shape::Pdp(shape) => pdp = Some(shape),
                 Shape::Bdma(_) | Shape::Cdp(_) | Shape::Rubik(_) => {}
             }
-            cycles = slot.estimate.cycles.max(cycles);
+            cycles = set_up(step.shape.unit(), host.register_write).max(cycles);
         }
-        let together = pipeline(conv, sdp, pdp, config, memory);
-        let cycles = cycles.max(together.cycles);
+        let cycles = match (conv, sdp, pdp) {
+            (None, None, None) => cycles.max(slots[leader].estimate.cycles),
+            _ => cycles.max(pipeline(conv, sdp, pdp, config, memory).cycles),
+        };
         for slot in slots.iter_mut().skip(leader).filter(|slot| slot.leader == leader) {
             (slot.start, slot.cycles) = (now, cycles);
         }
-        now += cycles;
+        now += cycles + host.hand_over;
     }
     slots
 }
@@ -116,12 +139,12 @@ mod tests {
             Step { shape: Shape::Sdp(sdp), source: Some(0) },
             Step { shape: Shape::Conv(conv), source: None },
         ];
-        let slots = schedule(&steps, &NV_SMALL, &memory, 0.0);
+        let slots = schedule(&steps, &NV_SMALL, &memory, Host::new(0.0));
         assert_eq!((slots[0].start, slots[1].start), (0, 0));
         assert_eq!(slots[0].cycles, pipeline(Some(&conv), Some(&sdp), None, &NV_SMALL, &memory).cycles);
         assert_eq!(slots[2].start, slots[0].cycles);
         // Slow register writes take longer than the operation.
-        let slow = schedule(&steps[2..], &NV_SMALL, &memory, 1000.0);
+        let slow = schedule(&steps[2..], &NV_SMALL, &memory, Host::new(1000.0));
         assert_eq!(slow[0].estimate.limit, Limit::SetUp);
         assert_eq!(slow[0].cycles, set_up(OpType::Conv, 1000.0));
     }

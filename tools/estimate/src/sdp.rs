@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! SDP: output elements / the least throughput of the sub-units in use.
+//! SDP: elements / the least throughput of the sub-units in use, or as fast as its readers get data.
+//!
+//! Each reader (input, operands of X1, X2 and Y) has so many atoms under way at most as its latency FIFO holds; see
+//! [`crate::memory::Reader`]. Its cycles for starting and ending were fitted on SDP operations of nv_small and nv_large.
 
+use crate::memory::{interface, Reader, Unit};
 use crate::{Bytes, Cube, Estimate, Limit, Memory};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{DataCube, MemoryType, SdpOp, SdpOperandMode, SdpOperation, SdpSubUnit, SdpSurface};
@@ -88,8 +92,48 @@ impl SdpShape {
     }
 }
 
+/// Cycles from a read request to the next one that takes its place, without the memory's latency. Fitted.
+const TURNAROUND: u64 = 14;
+/// Cycles from enabling to the done interrupt that are neither streaming nor latency. Fitted.
+const FIXED: u64 = 51;
+/// The same for operands that come from memory. Fitted.
+const OPERANDS: u64 = 9;
+
+impl SdpShape {
+    /// Cycles in which its sub-units take one position of `channels` channels.
+    pub(crate) fn position(&self, channels: u64, config: &Config) -> u64 {
+        channels.div_ceil(self.throughput(config))
+    }
+
+    /// Cycles that its readers of operands need.
+    pub(crate) fn operands(&self, config: &Config, memory: &Memory) -> u64 {
+        let units = [
+            (self.x1, config.sdp_bs_throughput),
+            (self.x2, config.sdp_bn_throughput),
+            (self.y, config.sdp_ew_throughput.unwrap_or(1)),
+        ];
+        let cycles = units.into_iter().filter_map(|(unit, throughput)| {
+            let operand = unit.filter(|operand| operand.mode == SdpOperandMode::PerPoint)?;
+            let reader = Reader::operands(throughput, config);
+            let bytes = operand.read(&self.output, config).total();
+            Some(reader.cycles(bytes, 0, TURNAROUND, interface(operand.memory, memory), config))
+        });
+        cycles.max().unwrap_or(0)
+    }
+}
+
 /// An SDP operation's time.
 pub fn sdp(shape: &SdpShape, config: &Config, memory: &Memory) -> Estimate {
-    let compute = shape.output.elements(config).div_ceil(shape.throughput(config));
-    Estimate::new(compute, Limit::Throughput, shape.bytes(config), memory)
+    let elements = shape.output.elements(config).max(shape.input.elements(config));
+    let compute = elements.div_ceil(shape.throughput(config));
+    let input = interface(shape.input.memory, memory);
+    let volume = if shape.input.memory == MemoryType::Hw { 0 } else { shape.input.volume(config) };
+    let reading = Reader::input(config.sdp_bs_throughput, Unit::Sdp, config)
+        .cycles(volume, compute, TURNAROUND, input, config)
+        .max(shape.operands(config, memory));
+    let used = [shape.x1, shape.x2, shape.y].into_iter().flatten();
+    let operands = used.filter(|operand| operand.mode != SdpOperandMode::PerLayer).count() as u64;
+    let latency = u64::from(input.latency) + u64::from(interface(shape.output.memory, memory).latency);
+    let fixed = FIXED + OPERANDS * operands.min(1) + latency;
+    Estimate::new(compute, reading, fixed, Limit::Throughput, shape.bytes(config), memory)
 }

@@ -9,7 +9,7 @@ mod trace;
 
 use std::fmt;
 
-use nvdla_estimate::{schedule, Interface, Memory, Shape, Step};
+use nvdla_estimate::{schedule, Host, Interface, Memory, Shape, Step};
 pub use nvdla_estimate::{Bytes, Limit};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{MemoryType, OpType, Operation, Surface};
@@ -121,8 +121,8 @@ impl Profile {
                 group: 0,
             });
         }
-        let register_write = conditions.register_write * conditions.clock / 1e3;
-        let slots = schedule(&steps, config, &conditions.memory(), register_write);
+        let host = Host::new(conditions.register_write * conditions.clock / 1e3);
+        let slots = schedule(&steps, config, &conditions.memory(), host);
         for (row, slot) in rows.iter_mut().zip(slots) {
             row.bytes = slot.estimate.bytes;
             row.compute = slot.estimate.compute;
