@@ -90,9 +90,10 @@ fn check_partners(slots: &[Slot], index: u32) -> Result<(), Reason> {
     if let Some(child) = operation.child.and_then(|child| super::super::slot::operation(slots, child)) {
         if unit == OpType::Conv && operation.modes != child.modes {
             let (given, taken) = (operation.modes, child.modes);
-            let (name, value, expected) = match given.batches == taken.batches {
-                true => ("conv_mode", u8::from(given.winograd), u8::from(taken.winograd)),
-                false => ("batch", given.batches, taken.batches),
+            let (name, value, expected) = if given.batches == taken.batches {
+                ("conv_mode", u8::from(given.winograd), u8::from(taken.winograd))
+            } else {
+                ("batch", given.batches, taken.batches)
             };
             return Err(Reason::Mismatch {
                 name: Name::new(name),
