@@ -9,3 +9,4 @@ pub mod mock;
 pub mod reference;
 pub mod resnet;
 pub mod tasks;
+pub mod zoo;

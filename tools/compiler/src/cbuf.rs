@@ -38,6 +38,11 @@ pub fn feature_entries(config: &Config, channels: u32, width: u32) -> u32 {
     buffer::feature_entries(config, surfaces as u32, width) as u32
 }
 
+/// Entries of a slice of a feature cube of so many surfaces.
+pub fn surface_entries(config: &Config, surfaces: u32, width: u32) -> u32 {
+    buffer::feature_entries(config, surfaces, width) as u32
+}
+
 /// Entries of a slice of an image: a line with its padding, `bytes` a pixel.
 pub fn image_entries(config: &Config, padded_width: u32, bytes: u32) -> u32 {
     buffer::line_entries(config, u64::from(padded_width) * u64::from(bytes)) as u32

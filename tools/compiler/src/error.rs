@@ -64,6 +64,9 @@ pub enum Error {
         /// What it would take, with values.
         reason: String,
     },
+    /// Nodes cannot be mapped to the hardware.
+    #[error("{0}")]
+    Refused(crate::ir::Unreadable),
     /// The network as a whole cannot be compiled.
     #[error("{0}")]
     Network(String),

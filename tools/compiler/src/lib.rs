@@ -32,14 +32,18 @@ pub mod error;
 pub mod evaluate;
 pub mod graph;
 pub mod import;
+pub mod integers;
 pub mod ir;
 pub mod lower;
 pub mod plan;
 pub mod program;
 pub mod quantize;
 pub mod schedule;
+pub mod simple;
+pub mod assemble;
 
 pub use error::Error;
+use nvdla_runtime::half;
 
 use graph::Graph;
 use nvdla_uapi::config::Config;
@@ -54,7 +58,7 @@ pub fn compile(
     granularity: Granularity,
 ) -> Result<Vec<u8>, Error> {
     let scales = Scales::calibrate(graph, images);
-    let program = lower::lower(graph, &scales, config, granularity)?;
+    let program = simple::lower(graph, &scales, config, granularity)?;
     let plan = plan::plan(&program)?;
     emit::emit(&program, &plan)
 }

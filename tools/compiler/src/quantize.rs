@@ -228,6 +228,11 @@ impl Quantized {
     }
 }
 
+/// As [`bias`], also for the limits and addends of other sub-units.
+pub(crate) fn bias_values(layer: &str, sums: &[f64]) -> Result<(Vec<i16>, u8), Error> {
+    bias(layer, sums)
+}
+
 /// The sums as int16, and the smallest left shift with which all fit.
 fn bias(layer: &str, sums: &[f64]) -> Result<(Vec<i16>, u8), Error> {
     let largest = sums.iter().fold(0f64, |largest, sum| largest.max(sum.abs()));

@@ -1,189 +1,320 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A convolution: the convolution pipeline, and SDP fused to it, which adds the bias and brings the sums to int8.
+//! A convolution: the convolution pipeline, and SDP fused to it.
 //!
-//! Where not all input lines fit the convolution buffer, the output is made in bands of lines, a pair of operations each.
+//! The output is made in parts: by blocks of output channels (groups, whose weights are zero between them, and kernel groups
+//! that are too large), by columns where a line of output takes more input than the convolution buffer holds, and by bands
+//! of lines. Each part is a pair of operations.
 
-use nvdla_uapi::desc::{self, Activation, DataFormat, PixelOverride, SdpOperandMode, SdpOperation};
-use nvdla_uapi::layout::operand::{Component, Format as OperandFormat, Operands};
+use nvdla_uapi::config::Config;
+use nvdla_uapi::desc::{self, DataFormat, PixelOverride};
+use nvdla_uapi::layout::feature::Atoms;
 use nvdla_uapi::layout::weight::{Direct, Geometry, Image, PostExtension};
-use nvdla_uapi::layout::{Extents, Nest};
-use nvdla_uapi::reg::values::{AluAlgorithm, OperandMode, OperandSize, OperandUse, Precision};
+use nvdla_uapi::layout::{bytes, Extents};
+use nvdla_uapi::reg::values::Precision;
+use nvdla_uapi::reg::{cdma, csc};
 
-use super::{limits, Lowering};
+use super::numbers::Numbers;
+use super::place::Map;
+use super::step::{Convolution, Kind, Step};
+use super::{sdp, Lowering, Region, View};
+use crate::assemble::program::{Base, Cube, Format, Unit};
 use crate::cbuf::{self, Banks, WeightSize};
 use crate::error::Error;
-use crate::graph::{dilated, Convolution, Extent, NodeId, Shape};
-use crate::program::{Base, Cube, Format, Kind, Operation};
-use crate::quantize::{Quantized, MULTIPLIER_SHIFT};
 
-/// Whether a convolution can read an image: its rows become channels, which cannot lie apart.
-pub(super) fn reads_images(op: &Convolution) -> bool {
-    op.dilation == Extent::ONE
-}
+/// What setting up another pair of operations costs, in cycles: choices are made by it.
+const SET_UP: u64 = 500;
 
-/// Lines of the output that one pair of operations makes, and what they take of the input.
+/// Outputs along one axis, and what they take of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Band {
-    /// First line of the output.
-    first: u32,
-    /// Lines of the output.
-    lines: u32,
-    /// First line of the input.
-    input_first: u32,
-    /// Lines of the input.
-    input_lines: u32,
-    /// Padding above them.
-    top: u32,
-    /// Padding below them.
-    bottom: u32,
+pub(super) struct Span {
+    /// First output.
+    pub(super) first: u32,
+    /// Outputs.
+    pub(super) count: u32,
+    /// First input.
+    pub(super) input_first: u32,
+    /// Inputs.
+    pub(super) input_count: u32,
+    /// Padding before.
+    pub(super) before: u32,
+    /// Padding after.
+    pub(super) after: u32,
 }
 
-impl Band {
-    /// The band of `lines` lines from `first` on.
-    fn new(op: &Convolution, input_height: u32, first: u32, lines: u32) -> Self {
-        let tall = dilated(op.window.y, op.dilation.y);
-        // Counted from the topmost line of padding.
-        let begin = first * op.stride.y;
-        let end = (first + lines - 1) * op.stride.y + tall;
-        let input_first = begin.saturating_sub(op.padding.top).min(input_height - 1);
-        let input_end = end.saturating_sub(op.padding.top).clamp(input_first + 1, input_height);
-        Self {
+/// Windows along one axis.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Axis {
+    /// Elements of the input.
+    pub(super) input: u32,
+    /// Elements of the output.
+    pub(super) output: u32,
+    /// Elements that a window spans, dilation included.
+    pub(super) window: u32,
+    /// From a window to the next.
+    pub(super) stride: u32,
+    /// Padding before the first element.
+    pub(super) pad: u32,
+}
+
+impl Axis {
+    /// The span of `count` outputs from `first` on.
+    pub(super) fn span(&self, first: u32, count: u32) -> Span {
+        // Counted from the first element of padding.
+        let begin = first * self.stride;
+        let end = (first + count - 1) * self.stride + self.window;
+        let input_first = begin.saturating_sub(self.pad).min(self.input - 1);
+        let input_end = end.saturating_sub(self.pad).clamp(input_first + 1, self.input);
+        Span {
             first,
-            lines,
+            count,
             input_first,
-            input_lines: input_end - input_first,
-            top: op.padding.top.saturating_sub(begin),
-            bottom: end.saturating_sub(op.padding.top + input_height),
+            input_count: input_end - input_first,
+            before: self.pad.saturating_sub(begin),
+            after: end.saturating_sub(self.pad + self.input),
         }
     }
 
-    /// All bands of an output of `height` lines of which each may take `most` lines of the input; `None` if not even
-    /// one line of the output can be made.
-    fn split(op: &Convolution, input_height: u32, height: u32, most: u32) -> Option<Vec<Self>> {
-        let whole = Self::new(op, input_height, 0, height);
-        if whole.input_lines <= most {
-            return Some(vec![whole]);
-        }
-        let mut bands = Vec::new();
+    /// All spans of at most `most` inputs and `outputs` outputs; none if one output takes more.
+    pub(super) fn split(&self, most: u32, outputs: u32) -> Option<Vec<Span>> {
+        let mut spans = Vec::new();
         let mut first = 0;
-        while first < height {
-            let fits = |&lines: &u32| Self::new(op, input_height, first, lines).input_lines <= most;
-            let lines = (1..=height - first).take_while(fits).last()?;
-            bands.push(Self::new(op, input_height, first, lines));
-            first += lines;
+        while first < self.output {
+            let fits = |count: u32| count <= outputs && self.span(first, count).input_count <= most;
+            // Spans grow with their outputs.
+            let (mut low, mut high) = (0, self.output - first);
+            while low < high {
+                let middle = (low + high).div_ceil(2);
+                if fits(middle) {
+                    low = middle;
+                } else {
+                    high = middle - 1;
+                }
+            }
+            if low == 0 {
+                return None;
+            }
+            spans.push(self.span(first, low));
+            first += low;
         }
-        Some(bands)
+        Some(spans)
     }
 }
 
-/// The weights as they lie in memory.
-struct Packed {
-    bytes: Vec<u8>,
-    /// A kernel's dimensions as CSC sees them.
-    kernel: Shape,
-    size: WeightSize,
+/// A convolution's windows along both axes: lines, columns.
+fn axes(conv: &Convolution, input: &View, output: &View) -> [Axis; 2] {
+    let pads = [conv.op.padding.top, conv.op.padding.left];
+    let sizes = [(input.height, output.height), (input.width, output.width)];
+    [0, 1].map(|at| Axis {
+        input: sizes[at].0,
+        output: sizes[at].1,
+        window: ((conv.op.kernel[at] - 1) * conv.op.dilation[at] + 1) as u32,
+        stride: conv.op.stride[at] as u32,
+        pad: pads[at] as u32,
+    })
+}
+
+/// Whether a convolution can read an image: its columns become channels, which cannot lie apart.
+pub(super) fn reads_images(conv: &Convolution, components: u32) -> bool {
+    conv.op.dilation == [1, 1]
+        && conv.op.group == 1
+        && conv.op.kernel.iter().all(|&extent| extent <= 32)
+        && conv.op.kernel[1] as u32 * components <= 128
+        && conv.op.stride.iter().all(|&stride| stride <= 8)
+}
+
+/// The map of an output whose kernels are so large that fewer than an atom's fit the convolution buffer.
+pub(super) fn forced_map(
+    config: &Config,
+    precision: Precision,
+    conv: &Convolution,
+    input: &Map,
+    output: [u32; 3],
+) -> Option<Vec<u32>> {
+    let atom = Atoms::of(config, precision).elements() as u32;
+    if conv.op.group != 1 {
+        return None;
+    }
+    let window = (conv.op.kernel[0] * conv.op.kernel[1]) as u64;
+    let kernel = u64::from(input.extent) * window * u64::from(bytes(precision));
+    let bank = u64::from(config.cbuf_bank_bytes());
+    let group = u64::from(Geometry::of(config, precision).group_kernels).min(u64::from(output[0]));
+    // Four banks at least are left for data.
+    let room = (u64::from(config.cbuf_banks) - 4) * bank;
+    if kernel * group <= room || kernel * u64::from(atom) <= room {
+        return None;
+    }
+    let chunk = (room / kernel) as u32;
+    (chunk > 0).then(|| (0..output[0]).map(|k| k / chunk * atom + k % chunk).collect())
+}
+
+/// A block of output channels and the input channels that it needs: first and number of physical channels, from whole
+/// atoms on.
+struct Block {
+    output: (u32, u32),
+    input: (u32, u32),
 }
 
 impl Lowering<'_> {
-    pub(super) fn convolution(&mut self, id: NodeId, op: &Convolution) -> Result<(), Error> {
-        let node = self.graph.node(id);
-        let layer = node.name.clone();
-        limits::convolution(&layer, op)?;
-        let (from, source) = self.source(id)?;
-        let relu = self.fused_relu(id);
-        let result = relu.unwrap_or(id);
-        let scale = |node| self.scales.of(node);
-        let quantized = Quantized::new(&layer, op, scale(from), scale(result), self.granularity)?;
-        let zero = scale(from).zero.round() as i16;
-
-        let input = self.program.surface(source).clone();
-        let image = matches!(input.format, Format::Pixel(_));
-        let packed =
-            self.pack(&layer, op, &quantized.weights, self.graph.node(from).shape.channels, input.shape, image)?;
-        let entries = if image {
-            let width = op.padding.left + input.shape.width + op.padding.right;
-            cbuf::image_entries(self.config, width, input.shape.channels)
-        } else {
-            cbuf::feature_entries(self.config, input.shape.channels, input.shape.width)
-        };
-        let most = cbuf::most_lines(self.config, entries, packed.size);
-        let bands = Band::split(op, input.shape.height, node.shape.height, most).ok_or_else(|| {
-            let bank = self.config.cbuf_bank_bytes();
-            let reason = format!(
-                "the convolution buffer's {} banks of {bank} bytes hold a kernel group of {} bytes and {most} input \
-                 lines of {} bytes, but a line of output takes {}",
-                self.config.cbuf_banks,
-                packed.size.group,
-                cbuf::slice_bytes(self.config, entries),
-                dilated(op.window.y, op.dilation.y).min(input.shape.height)
-            );
-            Error::unsupported(&layer, reason)
-        })?;
-
-        let kernel = packed.kernel;
-        let weight_bytes = packed.bytes.len() as u32;
-        let weights = self.program.constant(format!("{layer}.weights"), packed.bytes);
-        let weights = Cube {
-            base: Base::Constant(weights),
-            offset: 0,
-            size: weight_bytes,
-            width: kernel.width as u16,
-            height: kernel.height as u16,
-            channels: kernel.channels as u16,
-            line_stride: 0,
-            surface_stride: 0,
-        };
-        let (x1, operands) = self.x1(&layer, &quantized, relu.is_some())?;
-        let target = self.output(result)?;
-        let target = self.program.whole(target);
-        let source = self.program.whole(source);
-        for band in bands {
-            limits::operation(&layer, entries, kernel, band.lines * u32::from(target.width))?;
-            let data = cbuf::data_banks(self.config, entries, band.input_lines);
-            let banks = cbuf::weight_banks(self.config, packed.size, data)
-                .ok_or_else(|| Error::unsupported(&layer, format!("{data} banks of data leave none for weights")))?;
-            let conv = Self::descriptor(op, input.format, (source, target), kernel, band, entries, banks, zero);
-            let written = lines(target, band.first, band.lines);
-            // What SDP gets has the shape of what it writes.
-            let sums = Cube { base: Base::OnTheFly, offset: 0, ..written };
-            self.program.push(Operation {
-                layer: layer.clone(),
-                kind: Kind::Convolution {
-                    op: Box::new(conv),
-                    source: lines(source, band.input_first, band.input_lines),
-                    weights,
-                    target: sums,
-                },
-            });
-            let sdp = desc::SdpOp {
-                lut_index: -1,
-                out_cvt: converter(quantized.output.scale, quantized.output.truncate),
-                batch_num: 1,
-                x1_op: Some(x1),
-                ..Default::default()
+    pub(super) fn convolution(&mut self, number: usize, step: &Step, numbers: &Numbers) -> Result<(), Error> {
+        let Kind::Convolution(conv) = &step.kind else { return Ok(()) };
+        let name = self.placed.net.tensors[step.output].name.clone();
+        let (source, target) = (self.view(step.inputs[0]), self.view(step.output));
+        limits(&name, conv)?;
+        let image = matches!(source.format, Format::Pixel(_));
+        let stages = self.stages(&name, &numbers.stages, &target)?;
+        let [lines, columns] = axes(conv, &source, &target);
+        for block in self.blocks(conv, &source, &target, image) {
+            let (kernel, weight_size, packed) = self.pack(&name, conv, numbers, &source, &target, &block, image)?;
+            let size = packed.len() as u32;
+            let weights = Cube {
+                base: Base::Constant(self.program.constant(format!("{name}.weights"), packed)),
+                offset: 0,
+                size,
+                width: kernel[2] as u16,
+                height: kernel[1] as u16,
+                channels: kernel[0] as u16,
+                line_stride: 0,
+                surface_stride: 0,
             };
-            self.program.push(Operation {
-                layer: layer.clone(),
-                kind: Kind::Sdp { op: Box::new(sdp), source: sums, operands: Some(operands), target: written },
-            });
+            for (x, y, entries) in self.tiles(&name, &source, &block, weight_size, lines, columns, image)? {
+                let data = cbuf::data_banks(self.config, entries, y.input_count);
+                let banks = cbuf::weight_banks(self.config, weight_size, data)
+                    .ok_or_else(|| Error::unsupported(&name, format!("{data} banks of data leave none for weights")))?;
+                let from = Region {
+                    channels: block.input,
+                    lines: (y.input_first, y.input_count),
+                    columns: (x.input_first, x.input_count),
+                };
+                let into = Region { channels: block.output, lines: (y.first, y.count), columns: (x.first, x.count) };
+                let sums = Cube { base: Base::OnTheFly, offset: 0, ..target.cube(&into, self.program.atoms()) };
+                let read = source.cube(&from, self.program.atoms());
+                let op = self.descriptor(conv, numbers, &source, kernel, (x, y), entries, banks, &read, &sums);
+                let op = Box::new(op);
+                self.program.push(number, Unit::Convolution { op, source: read, weights, target: sums });
+                self.sdp(number, &stages, None, &target, &into);
+            }
         }
         Ok(())
     }
 
+    /// The blocks of a convolution's output channels that take the least time.
+    fn blocks(&self, conv: &Convolution, source: &View, target: &View, image: bool) -> Vec<Block> {
+        let atom = self.program.atoms().elements() as u32;
+        let groups = conv.op.group;
+        let (per_group, kernels_per_group) = (source.map.of.len() / groups, conv.kernels / groups);
+        let mut kernels: Vec<(u32, usize)> = target.map.of.iter().copied().zip(0..).collect();
+        kernels.sort_unstable();
+        let window = (conv.op.kernel[0] * conv.op.kernel[1]) as u64;
+        let (bank, banks) = (u64::from(self.config.cbuf_bank_bytes()), u64::from(self.config.cbuf_banks));
+        let group_kernels = Geometry::of(self.config, self.precision).group_kernels;
+        let pixels = u64::from(target.height) * u64::from(target.width);
+        // Blocks of `size` channels, the cycles that they take, and whether all fit the convolution buffer.
+        let cut = |size: u32| -> (bool, u64, Vec<Block>) {
+            let mut blocks = Vec::new();
+            let (mut cycles, mut fits) = (0, true);
+            for kernels in kernels.chunk_by(|a, b| a.0 / size == b.0 / size) {
+                let first = kernels[0].0 / size * size;
+                let count = kernels[kernels.len() - 1].0 + 1 - first;
+                let channels = kernels.iter().flat_map(|(_, k)| &source.map.of[k / kernels_per_group * per_group..][..per_group]);
+                let (low, high) = channels.fold((u32::MAX, 0), |(low, high), &c| (low.min(c), high.max(c)));
+                let low = if image { 0 } else { low / atom * atom };
+                let input = if image { source.map.extent } else { high + 1 - low };
+                let steps =
+                    u64::from(input.div_ceil(self.config.mac_atomic_c)) * u64::from(count.div_ceil(group_kernels));
+                cycles += steps * window * pixels + SET_UP;
+                let kernel = u64::from(input) * window * u64::from(bytes(self.precision));
+                fits &= (kernel * u64::from(group_kernels.min(count))).div_ceil(bank) < banks;
+                blocks.push(Block { output: (first, count), input: (low, input) });
+            }
+            (!fits, cycles, blocks)
+        };
+        let extent = target.map.extent.next_multiple_of(atom);
+        // Everything, and powers of two atoms.
+        let whole = cut(extent);
+        if groups == 1 && !whole.0 {
+            return whole.2;
+        }
+        let sizes = std::iter::successors(Some(atom), |size| Some(size * 2)).take_while(|&size| size < extent);
+        let all = sizes.map(cut).chain([whole]);
+        all.min_by_key(|(large, cycles, blocks)| (*large, *cycles, blocks.len())).map(|(.., blocks)| blocks).unwrap_or_default()
+    }
+
+    /// The parts of a block's output: columns, lines and buffer entries of a slice.
+    fn tiles(
+        &self,
+        name: &str,
+        source: &View,
+        block: &Block,
+        weights: WeightSize,
+        lines: Axis,
+        columns: Axis,
+        image: bool,
+    ) -> Result<Vec<(Span, Span, u32)>, Error> {
+        let surfaces = Atoms::of(self.config, self.precision).surfaces(block.input.1 as usize) as u32;
+        let entries = |x: &Span| {
+            if image {
+                cbuf::image_entries(self.config, x.before + x.input_count + x.after, source.map.extent)
+            } else {
+                cbuf::surface_entries(self.config, surfaces, x.input_count)
+            }
+        };
+        let most_entries = csc::d_entry_per_slice::ENTRIES.max() + 1;
+        let most_atomics = csc::d_atomics::ATOMICS.max() + 1;
+        let pads = [cdma::d_zero_padding::PAD_LEFT.max(), cdma::d_zero_padding::PAD_RIGHT.max()];
+        let mut parts = 1;
+        loop {
+            let each = columns.output.div_ceil(parts);
+            let mut tiles = Vec::new();
+            let mut fits = true;
+            for x in columns.split(columns.input, each).unwrap_or_default() {
+                let entries = entries(&x);
+                let most = cbuf::most_lines(self.config, entries, weights);
+                let allowed = entries <= most_entries && x.before <= pads[0] && x.after <= pads[1];
+                match lines.split(most, (most_atomics / x.count).max(1)).filter(|_| allowed) {
+                    Some(bands) => tiles.extend(bands.into_iter().map(|y| (x, y, entries))),
+                    None => fits = false,
+                }
+            }
+            if fits {
+                return Ok(tiles);
+            }
+            if image || each == 1 {
+                let bank = self.config.cbuf_bank_bytes();
+                let reason = format!(
+                    "the convolution buffer's {} banks of {bank} bytes do not hold a kernel group of {} bytes and the {} \
+                     input lines of {} bytes that a line of output takes",
+                    self.config.cbuf_banks,
+                    weights.group,
+                    lines.window.min(lines.input),
+                    cbuf::slice_bytes(self.config, entries(&columns.span(0, each))),
+                );
+                return Err(Error::unsupported(name, reason));
+            }
+            parts += 1;
+        }
+    }
+
     fn descriptor(
-        op: &Convolution,
-        format: Format,
-        (source, target): (Cube, Cube),
-        kernel: Shape,
-        band: Band,
+        &self,
+        conv: &Convolution,
+        numbers: &Numbers,
+        source: &View,
+        kernel: [u32; 3],
+        (x, y): (Span, Span),
         entries: u32,
         banks: Banks,
-        zero: i16,
+        read: &Cube,
+        sums: &Cube,
     ) -> desc::ConvOp {
+        // Registers hold the means of components, which are the image's physical channels.
+        let mut mean = [0; 4];
+        for (&component, value) in source.map.of.iter().zip(numbers.mean.unwrap_or_default()) {
+            mean[component as usize % 4] = value;
+        }
         desc::ConvOp {
             entry_per_slice: entries as u16,
-            data_format: match format {
+            data_format: match source.format {
                 Format::Feature => DataFormat::Feature,
                 Format::Pixel(format) => DataFormat::Pixel(format),
             },
@@ -193,189 +324,149 @@ impl Lowering<'_> {
             batch: 1,
             data_bank: banks.data as u8,
             weight_bank: banks.weights as u8,
-            release: band.input_lines as u16,
-            input_width_csc: source.width,
-            input_height_csc: band.input_lines as u16,
-            input_channel_csc: source.channels,
-            kernel_width_csc: kernel.width as u16,
-            kernel_height_csc: kernel.height as u16,
-            kernel_channel_csc: kernel.channels as u16,
-            input_width_cmac: target.width,
-            input_height_cmac: band.lines as u16,
-            bytes_per_kernel: kernel.elements() as u32,
-            conv_stride_x: op.stride.x as u8,
-            conv_stride_y: op.stride.y as u8,
-            pad_x_left: op.padding.left as u8,
-            pad_x_right: op.padding.right as u8,
-            pad_y_top: band.top as u8,
-            pad_y_bottom: band.bottom as u8,
-            dilation_x: op.dilation.x as u8,
-            dilation_y: op.dilation.y as u8,
-            pad_val: zero,
-            in_cvt: desc::CvtParam { scale: 1, ..Default::default() },
-            out_cvt: converter(1, 0),
+            release: y.input_count as u16,
+            input_width_csc: read.width,
+            input_height_csc: read.height,
+            input_channel_csc: read.channels,
+            kernel_width_csc: kernel[2] as u16,
+            kernel_height_csc: kernel[1] as u16,
+            kernel_channel_csc: kernel[0] as u16,
+            input_width_cmac: sums.width,
+            input_height_cmac: sums.height,
+            bytes_per_kernel: kernel.iter().product::<u32>() * bytes(self.precision),
+            mean_format: numbers.mean.is_some(),
+            mean_ry: mean[0],
+            mean_gu: mean[1],
+            mean_bv: mean[2],
+            mean_ax: mean[3],
+            conv_stride_x: conv.op.stride[1] as u8,
+            conv_stride_y: conv.op.stride[0] as u8,
+            pad_x_left: x.before as u8,
+            pad_x_right: x.after as u8,
+            pad_y_top: y.before as u8,
+            pad_y_bottom: y.after as u8,
+            dilation_x: conv.op.dilation[1] as u8,
+            dilation_y: conv.op.dilation[0] as u8,
+            in_precision: self.precision,
+            out_precision: self.precision,
+            pad_val: numbers.outside,
+            in_cvt: desc::CvtParam { scale: 1, enable: u8::from(numbers.mean.is_some()), ..Default::default() },
+            out_cvt: sdp::converter(1, 0),
             ..Default::default()
         }
     }
 
-    /// Weights in the order in which the hardware reads them. An image's pixels may have more components than the
-    /// network's input has channels: those have no weight.
+    /// A block's weights in the order in which the hardware reads them: a kernel's channels, lines and columns as CSC sees
+    /// them, their sizes, and their bytes. Channels that a kernel does not take have weight zero.
     fn pack(
         &self,
-        layer: &str,
-        op: &Convolution,
-        weights: &[i8],
-        channels: u32,
-        input: Shape,
+        name: &str,
+        conv: &Convolution,
+        numbers: &Numbers,
+        source: &View,
+        target: &View,
+        block: &Block,
         image: bool,
-    ) -> Result<Packed, Error> {
-        let geometry = Geometry::of(self.config, Precision::Int8);
-        let refuse = |error: nvdla_uapi::layout::Error| Error::unsupported(layer, error.to_string());
-        let extents = Extents::new(op.kernels, input.channels, op.window.y, op.window.x);
-        let plain = Shape { channels, height: op.window.y, width: op.window.x };
-        let mut bytes;
-        let kernel;
-        let fill = |bytes: &mut Vec<u8>, offset: &dyn Fn(u32, u32, u32, u32) -> u64| {
-            for (k, weights) in weights.chunks_exact(plain.elements()).enumerate() {
-                for c in 0..plain.channels {
-                    for r in 0..plain.height {
-                        for s in 0..plain.width {
-                            bytes[offset(k as u32, c, r, s) as usize] = weights[plain.index(c, r, s)] as u8;
-                        }
+    ) -> Result<([u32; 3], WeightSize, Vec<u8>), Error> {
+        let geometry = Geometry::of(self.config, self.precision);
+        let refuse = |error: nvdla_uapi::layout::Error| Error::unsupported(name, error.to_string());
+        let [rows, columns] = conv.op.kernel.map(|extent| extent as u32);
+        let (kernels, channels) = (block.output.1, block.input.1);
+        let extents = Extents::new(kernels, channels, rows, columns);
+        let element = bytes(self.precision);
+        let direct;
+        let pixels;
+        let (kernel, size, offset): ([u32; 3], u64, &dyn Fn(u32, u32, u32, u32) -> u64) = if image {
+            pixels = Image::new(extents, geometry, PostExtension::One).map_err(refuse)?;
+            // Pre-extension makes channels of the columns.
+            ([channels * columns, rows, 1], pixels.size(), &|k, c, r, s| pixels.offset(k, c, r, s))
+        } else {
+            direct = Direct::new(extents, geometry).map_err(refuse)?;
+            ([channels, rows, columns], direct.size(), &|k, c, r, s| direct.offset(k, c, r, s))
+        };
+        let most = cdma::d_weight_size_0::BYTE_PER_KERNEL.max() + 1;
+        let kernel_bytes = kernel.iter().product::<u32>() * element;
+        if kernel_bytes > most {
+            let reason = format!("a kernel of {kernel_bytes} bytes is more than the hardware's {most}");
+            return Err(Error::unsupported(name, reason));
+        }
+        let mut packed = vec![0; size as usize];
+        let window = (rows * columns) as usize;
+        let per_group = source.map.of.len() / conv.op.group;
+        let kernels_per_group = conv.kernels / conv.op.group;
+        for (k, &at) in target.map.of.iter().enumerate() {
+            let Some(row) = at.checked_sub(block.output.0).filter(|&row| row < kernels) else { continue };
+            let from = &source.map.of[k / kernels_per_group * per_group..][..per_group];
+            for (c, &channel) in from.iter().enumerate() {
+                let weights = &numbers.weights[(k * per_group + c) * window..][..window];
+                for (tap, &weight) in weights.iter().enumerate() {
+                    if weight == 0 {
+                        continue;
                     }
+                    let (r, s) = (tap as u32 / columns, tap as u32 % columns);
+                    let at = offset(row, channel - block.input.0, r, s) as usize;
+                    packed[at..at + element as usize].copy_from_slice(&weight.to_le_bytes()[..element as usize]);
                 }
             }
-        };
-        if image {
-            let layout = Image::new(extents, geometry, PostExtension::One).map_err(refuse)?;
-            bytes = vec![0; layout.size() as usize];
-            fill(&mut bytes, &|k, c, r, s| layout.offset(k, c, r, s));
-            // Pre-extension makes channels of the columns.
-            kernel = Shape { channels: input.channels * op.window.x, height: op.window.y, width: 1 };
-        } else {
-            let layout = Direct::new(extents, geometry).map_err(refuse)?;
-            bytes = vec![0; layout.size() as usize];
-            fill(&mut bytes, &|k, c, r, s| layout.offset(k, c, r, s));
-            kernel = Shape { channels: input.channels, height: op.window.y, width: op.window.x };
         }
-        limits::cube(layer, kernel)?;
-        let group = geometry.largest_group(op.kernels) * kernel.elements() as u64;
-        let size = WeightSize { all: bytes.len() as u64, group };
-        Ok(Packed { bytes, kernel, size })
-    }
-
-    /// Sub-unit X1 and its operands: an addend each kernel, and a factor where each kernel has its scale.
-    fn x1(&mut self, layer: &str, quantized: &Quantized, relu: bool) -> Result<(desc::SdpSubUnit, Cube), Error> {
-        let (op_type, data_use, truncate) = match quantized.multipliers {
-            Some(_) => (SdpOperation::Both, OperandUse::Both, MULTIPLIER_SHIFT),
-            None => (SdpOperation::Add, OperandUse::Alu, 0),
-        };
-        let kernels = quantized.bias.len() as u32;
-        let format = OperandFormat {
-            mode: OperandMode::PerKernel,
-            data_use,
-            data_size: OperandSize::TwoByte,
-            processing: Precision::Int8,
-            atom: self.config.memory_atomic,
-        };
-        let layout = Operands::packed(Extents::new(1, kernels, 1, 1), format)
-            .map_err(|error| Error::unsupported(layer, error.to_string()))?;
-        let mut bytes = vec![0; layout.span() as usize];
-        let mut put = |component, kernel: usize, value: i16| {
-            if let Some(at) = layout.component_offset(component, kernel as u32, 0, 0) {
-                bytes[at as usize..][..2].copy_from_slice(&value.to_le_bytes());
-            }
-        };
-        for (k, &bias) in quantized.bias.iter().enumerate() {
-            put(Component::Alu, k, bias);
-        }
-        for (k, &multiplier) in quantized.multipliers.iter().flatten().enumerate() {
-            put(Component::Mul, k, multiplier);
-        }
-        let size = bytes.len() as u32;
-        let constant = self.program.constant(format!("{layer}.bias"), bytes);
-        let stride = format.bytes_per_atom();
-        let cube = Cube {
-            base: Base::Constant(constant),
-            offset: 0,
-            size,
-            width: 1,
-            height: 1,
-            channels: kernels as u16,
-            line_stride: stride,
-            surface_stride: stride,
-        };
-        let unit = desc::SdpSubUnit {
-            enable: true,
-            alu_type: AluAlgorithm::Sum,
-            op_type,
-            mode: SdpOperandMode::PerKernel,
-            act: if relu { Activation::Relu } else { Activation::None },
-            shift_value: quantized.bias_shift,
-            truncate,
-            precision: Precision::Int16,
-            alu_operand: 0,
-            mul_operand: 1,
-            ..Default::default()
-        };
-        Ok((unit, cube))
+        let group = geometry.largest_group(kernels) * u64::from(kernel_bytes);
+        Ok((kernel, WeightSize { all: size, group }, packed))
     }
 }
 
-/// A converter that is in use.
-pub(super) fn converter(scale: i16, truncate: u8) -> desc::CvtParam {
-    desc::CvtParam { scale, truncate, enable: 1, offset: 0 }
-}
-
-/// Some lines of a cube: what lies before them is left out, so that a feature cube's size is what remains.
-fn lines(cube: Cube, first: u32, lines: u32) -> Cube {
-    let offset = Nest::of_strides([u64::from(cube.line_stride)]).offset([first.into()]) as u32;
-    Cube { offset: cube.offset + offset, size: cube.size - offset, height: lines as u16, ..cube }
+/// What the hardware's register fields can say.
+fn limits(name: &str, conv: &Convolution) -> Result<(), Error> {
+    let stride_most = csc::d_conv_stride_ext::CONV_X_STRIDE_EXT.max() + 1;
+    let dilation_most = csc::d_dilation_ext::X_DILATION_EXT.max() + 1;
+    let kernel_most = csc::d_weight_size_ext_0::WEIGHT_WIDTH_EXT.max() + 1;
+    let pads = conv.op.padding;
+    let checks = [
+        ("kernel height", conv.op.kernel[0], kernel_most),
+        ("kernel width", conv.op.kernel[1], kernel_most),
+        ("vertical stride", conv.op.stride[0], stride_most),
+        ("horizontal stride", conv.op.stride[1], stride_most),
+        ("vertical dilation", conv.op.dilation[0], dilation_most),
+        ("horizontal dilation", conv.op.dilation[1], dilation_most),
+        ("padding on the left", pads.left, cdma::d_zero_padding::PAD_LEFT.max()),
+        ("padding on the right", pads.right, cdma::d_zero_padding::PAD_RIGHT.max()),
+        ("padding at the top", pads.top, cdma::d_zero_padding::PAD_TOP.max()),
+        ("padding at the bottom", pads.bottom, cdma::d_zero_padding::PAD_BOTTOM.max()),
+    ];
+    match checks.iter().find(|(_, value, most)| *value as u64 > u64::from(*most)) {
+        Some((what, value, most)) => {
+            Err(Error::unsupported(name, format!("{what} {value} is more than the hardware's {most}")))
+        }
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::Padding;
 
-    fn op(window: u32, stride: u32, dilation: u32, pad: u32) -> Convolution {
-        Convolution {
-            kernels: 1,
-            window: Extent { y: window, x: 1 },
-            stride: Extent { y: stride, x: 1 },
-            dilation: Extent { y: dilation, x: 1 },
-            padding: Padding { top: pad, left: 0, bottom: pad, right: 0 },
-            weights: Vec::new(),
-            bias: Vec::new(),
-        }
-    }
-
-    /// Each line of output reads the same lines of input, whichever band it is in.
+    /// Each output reads the same inputs, whichever span it is in.
     #[test]
-    fn bands_read_what_the_whole_reads() {
-        for (window, stride, dilation, pad, height, most) in
-            [(3, 1, 1, 1, 10, 3), (3, 2, 1, 1, 11, 5), (5, 1, 2, 4, 20, 12), (1, 1, 1, 0, 7, 2), (7, 3, 1, 3, 30, 8)]
-        {
-            let op = op(window, stride, dilation, pad);
-            let out = (height + 2 * pad - dilated(window, dilation)) / stride + 1;
-            let bands = Band::split(&op, height, out, most).unwrap();
-            assert!(bands.len() > 1);
+    fn spans_read_what_the_whole_reads() {
+        for (window, stride, pad, input, most) in [(3, 1, 1, 10, 3), (3, 2, 1, 11, 5), (9, 1, 4, 20, 12), (7, 3, 3, 30, 8)] {
+            let output = (input + 2 * pad - window) / stride + 1;
+            let axis = Axis { input, output, window, stride, pad };
+            let spans = axis.split(most, output).unwrap();
+            assert!(spans.len() > 1);
             let mut next = 0;
-            for band in bands {
-                assert_eq!(band.first, next);
-                assert!(band.input_lines <= most, "{band:?}");
-                for y in 0..band.lines {
-                    let wanted = (band.first + y) * stride;
-                    // Both counted from the topmost line of the whole padding.
-                    let found = y * stride + band.input_first + pad - band.top;
-                    assert_eq!(wanted, found, "{band:?}");
+            for span in spans {
+                assert_eq!(span.first, next);
+                assert!(span.input_count <= most, "{span:?}");
+                for at in 0..span.count {
+                    // Both counted from the first element of the whole padding.
+                    let wanted = (span.first + at) * stride;
+                    assert_eq!(wanted, at * stride + span.input_first + pad - span.before, "{span:?}");
                 }
-                let reach = (band.lines - 1) * stride + dilated(window, dilation);
-                assert!(band.top + band.input_lines + band.bottom >= reach, "{band:?}");
-                next += band.lines;
+                let reach = (span.count - 1) * stride + window;
+                assert!(span.before + span.input_count + span.after >= reach, "{span:?}");
+                next += span.count;
             }
-            assert_eq!(next, out);
+            assert_eq!(next, output);
         }
-        assert_eq!(Band::split(&op(3, 1, 1, 0), 10, 8, 2), None);
+        assert_eq!(Axis { input: 10, output: 8, window: 3, stride: 1, pad: 0 }.split(2, 8), None);
     }
 }

@@ -1,202 +1,429 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! From the graph to operations of one configuration's hardware, a file a kind of operation.
+//! From a graph to a loadable of one configuration.
 //!
-//! Every node that the outputs need becomes a surface and what writes it. A ReLU that is the only user of a convolution or a
-//! sum becomes part of it. What the configuration cannot do is an error here, with the layer's name and the numbers.
+//! ```text
+//! step      nodes that one pass of the hardware computes
+//! place     channel maps, views of buffers
+//! numbers   scales, weights, operands, tables
+//! convolution, sdp, pool   the operations of a step
+//! ```
 
 mod convolution;
-mod limits;
-mod pooling;
-mod relu;
-mod softmax;
-mod sum;
+pub mod numbers;
+pub mod place;
+mod pool;
+mod sdp;
+pub mod step;
 
 use std::collections::HashMap;
 
 use nvdla_uapi::config::Config;
+use nvdla_uapi::desc::Lut;
 use nvdla_uapi::layout::align::{Alignment, Data};
-use nvdla_uapi::layout::feature;
+use nvdla_uapi::layout::feature::Atoms;
 use nvdla_uapi::layout::pixel::Image;
-use nvdla_uapi::layout::Extents;
+use nvdla_uapi::reg::csc;
 use nvdla_uapi::reg::values::{PixelFormat, Precision};
 
+use crate::assemble::program::{Base, Buffer, Cube, Emulated, Format, Place, Program, StepInfo};
+use crate::assemble::report::Report;
+use crate::assemble::{emit, memory, report};
 use crate::error::Error;
-use crate::graph::{Graph, NodeId, Op, Shape};
-use crate::program::{Format, Place, Program, Surface, SurfaceId};
-use crate::quantize::{Granularity, Scales};
+use crate::ir::{Color, Graph, Preprocess, Ranges, Unreadable};
+use crate::quantize::Granularity;
+use numbers::{Numbers, Quantizer};
+use place::{Map, Placed};
+use step::{Kind, Net, Post, Step, TensorId};
 
-/// Lowers a graph.
-pub fn lower(
-    graph: &Graph,
-    scales: &Scales,
-    config: &'static Config,
-    granularity: Granularity,
-) -> Result<Program, Error> {
-    if !config.has_feature_type(Precision::Int8) {
-        return Err(Error::Network(format!("{} has no int8", config.name)));
+/// What to compile for.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The configuration.
+    pub config: &'static Config,
+    /// int8, or fp16 where the configuration has it.
+    pub precision: Precision,
+    /// Whether each kernel's weights have a scale of their own.
+    pub granularity: Granularity,
+    /// For each input of the graph that is given as bytes, how they become values; none for an input whose values are
+    /// given as integers of a scale that [`Compiled::scales`] says.
+    pub inputs: Vec<Option<Preprocess>>,
+}
+
+impl Options {
+    /// int8, a scale per kernel, no input given as bytes.
+    pub fn new(config: &'static Config) -> Self {
+        Self { config, precision: Precision::Int8, granularity: Granularity::Kernel, inputs: Vec::new() }
     }
-    if !config.sdp_bs {
-        return Err(Error::Network(format!("{} has no SDP X1, which adds a convolution's bias", config.name)));
+}
+
+/// A compiled network.
+#[derive(Clone, Debug)]
+pub struct Compiled {
+    /// The loadable's bytes.
+    pub loadable: Vec<u8>,
+    /// What was done.
+    pub report: Report,
+    /// The scale of each input and output, in order: a real value is the integer times this. 1 in fp16.
+    pub scales: (Vec<f64>, Vec<f64>),
+    /// The steps with their numbers, for [`crate::integers`].
+    pub steps: Lowered,
+}
+
+/// The steps of a network with their numbers.
+#[derive(Clone, Debug)]
+pub struct Lowered {
+    /// The steps.
+    pub net: Net,
+    /// The numbers of each step.
+    pub numbers: Vec<Numbers>,
+    /// Lookup tables.
+    pub tables: Vec<Lut>,
+    /// The scale of each tensor.
+    pub scales: Vec<f64>,
+}
+
+/// An input that is given as bytes: value = (integer - zero) * scale, per channel.
+#[derive(Clone, Debug)]
+pub struct Known {
+    preprocess: Preprocess,
+    /// Integers per byte: the runtime makes 0 to 127 of a byte in int8, and fp16 of the byte itself.
+    per_byte: f64,
+}
+
+impl Known {
+    /// The real value of a step of a channel.
+    pub fn scale(&self, channel: usize) -> f64 {
+        1.0 / self.per_byte / f64::from(self.preprocess.channel(channel).1)
     }
-    let program = Program { config, surfaces: Vec::new(), constants: Vec::new(), tasks: Vec::new() };
-    let mut lowering = Lowering { graph, scales, config, granularity, program, made: HashMap::new() };
-    lowering.run()?;
-    Ok(lowering.program)
+
+    /// The integer that stands for zero.
+    pub fn zero(&self, channel: usize) -> f64 {
+        f64::from(self.preprocess.channel(channel).0) * self.per_byte
+    }
+}
+
+/// What is known of inputs.
+#[derive(Clone, Debug)]
+pub struct Inputs {
+    /// The configuration.
+    pub config: &'static Config,
+    known: HashMap<TensorId, Known>,
+}
+
+impl Inputs {
+    /// An input that is given as bytes.
+    pub fn of(&self, tensor: TensorId) -> Option<&Known> {
+        self.known.get(&tensor)
+    }
+
+    /// Its scale: that of the channel with the largest.
+    pub fn fixed(&self, tensor: TensorId) -> Option<f64> {
+        let known = self.known.get(&tensor)?;
+        (0..known.preprocess.std.len().max(1)).map(|c| known.scale(c)).reduce(f64::max)
+    }
+
+    fn uniform(&self, tensor: TensorId) -> bool {
+        self.of(tensor).is_none_or(|known| {
+            let count = known.preprocess.mean.len().max(known.preprocess.std.len());
+            (0..count).all(|c| known.preprocess.channel(c) == known.preprocess.channel(0))
+        })
+    }
+}
+
+/// Compiles a graph.
+pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Compiled, Error> {
+    let Options { config, precision, granularity, .. } = *options;
+    if !config.has_feature_type(precision) {
+        return Err(Error::Network(format!("{} has no {precision:?}", config.name)));
+    }
+    if graph.outputs.is_empty() {
+        return Err(Error::Network("the network has no output".to_owned()));
+    }
+    let mut net = step::build(graph, ranges, config).map_err(|refusals| Error::Refused(Unreadable(refusals)))?;
+    let mut inputs = Inputs { config, known: HashMap::new() };
+    for (&tensor, preprocess) in net.inputs.iter().zip(&options.inputs) {
+        if let Some(preprocess) = preprocess {
+            let per_byte = if precision == Precision::Int8 { 127.0 / 255.0 } else { 1.0 };
+            inputs.known.insert(tensor, Known { preprocess: preprocess.clone(), per_byte });
+        }
+    }
+    let images = images(&mut net, &mut inputs, precision);
+    let placed = place::place(net, config, precision, &images)?;
+    let scales = numbers::scales(&placed.net, &inputs, precision)?;
+    let mut quantizer = Quantizer {
+        net: &placed.net,
+        inputs: &inputs,
+        scales: &scales,
+        precision,
+        granularity,
+        tables: Vec::new(),
+        errors: Vec::new(),
+    };
+    let mut numbers = Vec::with_capacity(placed.net.steps.len());
+    for step in &placed.net.steps {
+        numbers.push(match step.kind {
+            Kind::Convolution(_) | Kind::Copy => quantizer.step(step, images.contains_key(&step.inputs[0]))?,
+            _ => Numbers::default(),
+        });
+    }
+    let Quantizer { tables, errors, .. } = quantizer;
+    let mut program = Program::new(graph.name.clone(), config, precision);
+    program.tables.clone_from(&tables);
+    let mut lowering =
+        Lowering { config, precision, program, placed: &placed, scales: &scales, buffers: HashMap::new() };
+    lowering.buffers(&images)?;
+    for (step, numbers) in placed.net.steps.iter().zip(&numbers) {
+        lowering.step(step, numbers)?;
+    }
+    let program = lowering.program;
+    let plan = memory::plan(&program)?;
+    let loadable = emit::emit(&program, &plan)?;
+    let report = report::report(&program, &plan, errors);
+    let of = |ids: &[TensorId]| ids.iter().map(|&id| scales[id]).collect();
+    let ends = (of(&placed.net.inputs), of(&placed.net.outputs));
+    let steps = Lowered { net: placed.net, numbers, tables, scales };
+    Ok(Compiled { loadable, report, scales: ends, steps })
+}
+
+/// The inputs that are read as images, with the component of each channel. Others that are bytes with a mean, or with
+/// several scales, are converted by a step of their own.
+fn images(net: &mut Net, inputs: &mut Inputs, precision: Precision) -> HashMap<TensorId, Vec<u32>> {
+    let mut images = HashMap::new();
+    for input in net.inputs.clone() {
+        let channels = net.tensors[input].shape[0];
+        let Some(known) = inputs.of(input).cloned() else { continue };
+        let components = if channels == 1 { 1 } else { 4 };
+        let readers = || net.steps.iter().filter(|step| step.reads().any(|read| read == input));
+        // Read once, as what a convolution begins with.
+        let begins = |step: &Step| step.inputs[0] == input && step.reads().filter(|&read| read == input).count() == 1;
+        let convolved = readers().all(|step| match &step.kind {
+            Kind::Convolution(conv) => begins(step) && convolution::reads_images(conv, components),
+            _ => false,
+        });
+        // The runtime writes blue first.
+        let order = match (channels, known.preprocess.color) {
+            (3, Color::Rgb) => vec![2, 1, 0],
+            (4, Color::Rgb) => vec![2, 1, 0, 3],
+            _ => (0..channels).collect(),
+        };
+        if precision == Precision::Int8 && matches!(channels, 1 | 3 | 4) && convolved {
+            images.insert(input, order);
+            continue;
+        }
+        let sorted = order.iter().zip(0..).all(|(&at, k)| at == k);
+        let zero = known.preprocess.mean.iter().all(|&mean| mean == 0.0);
+        let plain = readers().all(|step| match step.kind {
+            Kind::Convolution(_) => zero || begins(step),
+            Kind::Copy => zero,
+            _ => false,
+        });
+        if precision == Precision::Int8 && sorted && inputs.uniform(input) && plain {
+            continue;
+        }
+        let tensor = net.tensors[input].clone();
+        let values = net.tensor(format!("{} values", tensor.name), tensor.shape, tensor.range);
+        let replace = |id: &mut TensorId| *id = if *id == input { values } else { *id };
+        for step in &mut net.steps {
+            step.inputs.iter_mut().for_each(replace);
+            for post in &mut step.posts {
+                if let Post::With(_, other) = post {
+                    replace(other);
+                }
+            }
+        }
+        net.outputs.iter_mut().for_each(replace);
+        // Per channel of the network; the copy's are those in memory.
+        let in_memory = |values: Vec<f32>| {
+            let mut sorted = vec![0.0; values.len()];
+            order.iter().zip(values).for_each(|(&at, value)| sorted[at as usize] = value);
+            sorted
+        };
+        let each = || 0..channels as usize;
+        let mut posts = Vec::new();
+        if precision == Precision::Fp16 {
+            let scale = each().map(|c| known.scale(c) as f32).collect();
+            let shift = each().map(|c| (-known.scale(c) * known.zero(c)) as f32).collect();
+            posts.push(Post::Affine(in_memory(scale), in_memory(shift)));
+            inputs.known.remove(&input);
+        } else {
+            // The quantizer knows what the integers of an input stand for; here their order in memory, and that there is
+            // something to add.
+            if !zero {
+                posts.push(Post::Affine(vec![1.0], vec![f32::MIN_POSITIVE]));
+            }
+            let mut preprocess = known.preprocess.clone();
+            preprocess.mean = in_memory(each().map(|c| known.preprocess.channel(c).0).collect());
+            preprocess.std = in_memory(each().map(|c| known.preprocess.channel(c).1).collect());
+            inputs.known.insert(input, Known { preprocess, ..known });
+        }
+        let copied = if sorted { values } else { net.tensor(format!("{} values", tensor.name), tensor.shape, tensor.range) };
+        let (nodes, inputs) = (Vec::new(), vec![copied]);
+        if !sorted {
+            let kind = Kind::Channels(order);
+            net.steps.insert(0, Step { nodes: Vec::new(), kind, inputs, posts: Vec::new(), output: values });
+        }
+        net.steps.insert(0, Step { nodes, kind: Kind::Copy, inputs: vec![input], posts, output: copied });
+    }
+    images
+}
+
+/// A part of a tensor: first and number of physical channels, lines and columns. Channels begin with an atom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Region {
+    channels: (u32, u32),
+    lines: (u32, u32),
+    columns: (u32, u32),
+}
+
+/// A tensor in its buffer.
+#[derive(Clone, Debug)]
+struct View {
+    buffer: usize,
+    format: Format,
+    offset: u32,
+    line_stride: u32,
+    surface_stride: u32,
+    height: u32,
+    width: u32,
+    map: Map,
+}
+
+impl View {
+    /// All of it.
+    fn all(&self) -> Region {
+        Region { channels: (0, self.map.extent), lines: (0, self.height), columns: (0, self.width) }
+    }
+
+    /// A part as a cube.
+    fn cube(&self, part: &Region, atoms: Atoms) -> Cube {
+        let (lines, columns) = (part.lines, part.columns);
+        let (start, size) = match self.format {
+            Format::Feature => {
+                let first = atoms.place(part.channels.0 as usize).0 as u32;
+                let surfaces = atoms.surfaces(part.channels.1 as usize) as u32;
+                let line = atoms.span(columns.1 as usize) as u32;
+                let size = (surfaces - 1) * self.surface_stride + (lines.1 - 1) * self.line_stride + line;
+                (first * self.surface_stride + atoms.span(columns.0 as usize) as u32, size)
+            }
+            Format::Pixel(_) => (0, lines.1 * self.line_stride),
+        };
+        Cube {
+            base: Base::Buffer(self.buffer),
+            offset: self.offset + lines.0 * self.line_stride + start,
+            size,
+            width: columns.1 as u16,
+            height: lines.1 as u16,
+            channels: part.channels.1 as u16,
+            line_stride: self.line_stride,
+            surface_stride: self.surface_stride,
+        }
+    }
 }
 
 /// A lowering under way.
 struct Lowering<'a> {
-    graph: &'a Graph,
-    scales: &'a Scales,
     config: &'static Config,
-    granularity: Granularity,
+    precision: Precision,
     program: Program,
-    /// The surfaces that exist, by the node whose value they hold.
-    made: HashMap<NodeId, SurfaceId>,
+    placed: &'a Placed,
+    scales: &'a [f64],
+    /// The buffer of each root.
+    buffers: HashMap<TensorId, usize>,
 }
 
 impl Lowering<'_> {
-    fn run(&mut self) -> Result<(), Error> {
-        let live = self.live();
-        if self.graph.outputs().is_empty() {
-            return Err(Error::Network("the network has no output".to_owned()));
-        }
-        let mut inputs = 0;
-        for (id, node) in self.graph.nodes() {
-            match &node.op {
-                Op::Input(_) => {
-                    if !live[id.0] || self.graph.outputs().contains(&id) {
-                        let reason = "as an input, it must be used, and not be an output".to_owned();
-                        return Err(Error::Layer { layer: node.name.clone(), kind: "input", reason });
-                    }
-                    self.input(id, inputs)?;
-                    inputs += 1;
+    /// Makes the buffers.
+    fn buffers(&mut self, images: &HashMap<TensorId, Vec<u32>>) -> Result<(), Error> {
+        let net = &self.placed.net;
+        let mut roots: Vec<TensorId> = self.placed.homes.values().map(|home| home.root).collect();
+        roots.sort_unstable();
+        roots.dedup();
+        for root in roots {
+            let tensor = &net.tensors[root];
+            let number = |ids: &[TensorId]| ids.iter().position(|&id| id == root).map(|at| at as u16);
+            let place = match (number(&net.inputs), number(&net.outputs)) {
+                (Some(number), _) => Place::Input(number),
+                (_, Some(number)) => Place::Output(number),
+                _ => Place::Pool,
+            };
+            let channels = self.placed.extents[&root];
+            let [_, height, width] = tensor.shape;
+            let name = tensor.name.clone();
+            let most = csc::d_datain_size_ext_0::DATAIN_WIDTH_EXT.max() + 1;
+            for (what, value) in [("width", width), ("height", height), ("number of channels", channels)] {
+                if value > most {
+                    let reason = format!("{what} {value} is more than the hardware's {most}");
+                    return Err(Error::unsupported(&name, reason));
                 }
-                _ if !live[id.0] || self.made.contains_key(&id) => {}
-                Op::Convolution(op) => self.convolution(id, op)?,
-                Op::Pooling(op) => self.pooling(id, op)?,
-                Op::Relu => self.relu(id)?,
-                Op::Softmax => self.softmax(id)?,
-                Op::Sum(other) => self.sum(id, *other)?,
             }
-        }
-        Ok(())
-    }
-
-    /// Which nodes the outputs need.
-    fn live(&self) -> Vec<bool> {
-        let mut live = vec![false; self.graph.len()];
-        let mut open = self.graph.outputs().to_vec();
-        while let Some(id) = open.pop() {
-            if !std::mem::replace(&mut live[id.0], true) {
-                open.extend(self.graph.node(id).inputs());
-            }
-        }
-        live
-    }
-
-    /// The surface of an input: an image where a convolution can read it so, else a feature cube.
-    fn input(&mut self, id: NodeId, number: u16) -> Result<(), Error> {
-        let node = self.graph.node(id);
-        limits::cube(&node.name, node.shape)?;
-        let pixel = match node.shape.channels {
-            1 => Some(PixelFormat::R8),
-            3 | 4 => Some(PixelFormat::A8B8G8R8),
-            _ => None,
-        };
-        let convolved = self
-            .graph
-            .users(id)
-            .all(|user| matches!(&self.graph.node(user).op, Op::Convolution(op) if convolution::reads_images(op)));
-        let surface = match pixel {
-            Some(format) if convolved => {
+            let narrow = |bytes: u64| {
+                u32::try_from(bytes).map_err(|_| Error::unsupported(&name, format!("{bytes} bytes pass 32 bits")))
+            };
+            let buffer = if let Some(order) = images.get(&root) {
+                let format = if order.len() == 1 { PixelFormat::R8 } else { PixelFormat::A8B8G8R8 };
                 let alignment = Alignment::documented(Data::Pixel).start;
-                let image = Image::packed(format, node.shape.width, node.shape.height, 0, alignment)
-                    .map_err(|error| Error::unsupported(&node.name, error.to_string()))?;
-                Surface {
-                    name: node.name.clone(),
-                    shape: Shape { channels: image.format().channels, ..node.shape },
-                    format: Format::Pixel(format),
-                    line_stride: self.narrow(&node.name, image.line_stride(0))?,
-                    surface_stride: 0,
-                    size: self.narrow(&node.name, image.span(0))?,
-                    place: Place::Input(number),
-                }
-            }
-            _ => self.feature(&node.name, node.shape, Place::Input(number))?,
-        };
-        self.program.surfaces.push(surface);
-        self.made.insert(id, SurfaceId(self.program.surfaces.len() - 1));
+                let image = Image::packed(format, width, height, 0, alignment)
+                    .map_err(|error| Error::unsupported(&name, error.to_string()))?;
+                let (line_stride, size) = (narrow(image.line_stride(0))?, narrow(image.span(0))?);
+                let channels = image.format().channels;
+                let format = Format::Pixel(format);
+                Buffer { name, channels, height, width, format, line_stride, surface_stride: 0, size, place }
+            } else {
+                let atoms = self.program.atoms();
+                let [line, surface] = atoms.packed_strides(width, height);
+                let (line_stride, surface_stride) = (narrow(line)?, narrow(surface)?);
+                let size = narrow(surface * atoms.surfaces(channels as usize) as u64)?;
+                let format = Format::Feature;
+                Buffer { name, channels, height, width, format, line_stride, surface_stride, size, place }
+            };
+            self.program.buffers.push(buffer);
+            self.buffers.insert(root, self.program.buffers.len() - 1);
+        }
         Ok(())
     }
 
-    /// Makes the surface that a node's value goes to.
-    fn output(&mut self, id: NodeId) -> Result<SurfaceId, Error> {
-        let node = self.graph.node(id);
-        let place = match self.graph.outputs().iter().position(|&output| output == id) {
-            Some(number) => Place::Output(number as u16),
-            None => Place::Pool,
-        };
-        let surface = self.feature(&node.name, node.shape, place)?;
-        self.program.surfaces.push(surface);
-        let surface = SurfaceId(self.program.surfaces.len() - 1);
-        self.made.insert(id, surface);
-        Ok(surface)
-    }
-
-    /// A packed feature cube.
-    fn feature(&self, name: &str, shape: Shape, place: Place) -> Result<Surface, Error> {
-        limits::cube(name, shape)?;
-        let extents = Extents::new(1, shape.channels, shape.height, shape.width);
-        let cube = feature::Cube::packed(extents, Precision::Int8, self.config.memory_atomic)
-            .map_err(|error| Error::unsupported(name, error.to_string()))?;
-        Ok(Surface {
-            name: name.to_owned(),
-            shape,
-            format: Format::Feature,
-            line_stride: self.narrow(name, cube.line_stride())?,
-            surface_stride: self.narrow(name, cube.surface_stride())?,
-            size: self.narrow(name, cube.footprint())?,
-            place,
-        })
-    }
-
-    #[allow(clippy::unused_self)]
-    fn narrow(&self, name: &str, bytes: u64) -> Result<u32, Error> {
-        u32::try_from(bytes).map_err(|_| Error::unsupported(name, format!("{bytes} bytes pass 32 bits")))
-    }
-
-    /// The surface that a node reads. Inputs come before their users, so it exists.
-    fn source(&self, id: NodeId) -> Result<(NodeId, SurfaceId), Error> {
-        let node = self.graph.node(id);
-        node.input
-            .and_then(|from| Some((from, *self.made.get(&from)?)))
-            .ok_or_else(|| Error::Network(format!("layer \"{}\" has no input", node.name)))
-    }
-
-    /// As [`Self::source`], a feature cube only.
-    fn feature_source(&self, id: NodeId) -> Result<(NodeId, SurfaceId), Error> {
-        let (from, surface) = self.source(id)?;
-        self.check_feature(id, surface)?;
-        Ok((from, surface))
-    }
-
-    fn check_feature(&self, id: NodeId, surface: SurfaceId) -> Result<(), Error> {
-        match self.program.surface(surface).format {
-            Format::Feature => Ok(()),
-            Format::Pixel(format) => {
-                let reason = format!("its input is an image ({format:?}), which only convolutions read");
-                Err(Error::unsupported(&self.graph.node(id).name, reason))
-            }
+    /// A tensor in its buffer.
+    fn view(&self, tensor: TensorId) -> View {
+        let home = &self.placed.homes[&tensor];
+        let number = self.buffers[&home.root];
+        let buffer = &self.program.buffers[number];
+        let [_, height, width] = self.placed.net.tensors[tensor].shape;
+        let [surface, line, column] = home.start;
+        let column = self.program.atoms().span(column as usize) as u32;
+        View {
+            buffer: number,
+            format: buffer.format,
+            offset: surface * buffer.surface_stride + line * buffer.line_stride + column,
+            line_stride: buffer.line_stride * home.step,
+            surface_stride: buffer.surface_stride,
+            height,
+            width,
+            map: self.placed.maps[&tensor].clone(),
         }
     }
 
-    /// The ReLU that is all that becomes of a node's value, if it is so.
-    fn fused_relu(&self, id: NodeId) -> Option<NodeId> {
-        let mut users = self.graph.users(id);
-        let user = users.next()?;
-        let only = users.next().is_none() && !self.graph.outputs().contains(&id);
-        (only && self.graph.node(user).op == Op::Relu).then_some(user)
+    fn step(&mut self, step: &Step, numbers: &Numbers) -> Result<(), Error> {
+        let number = self.program.steps.len();
+        let tensor = self.placed.net.tensors[step.output].name.clone();
+        let scale = self.scales[step.output];
+        self.program.steps.push(StepInfo { nodes: step.nodes.clone(), tensor, scale });
+        match step.kind {
+            Kind::Convolution(_) => self.convolution(number, step, numbers),
+            Kind::Copy => self.copy(number, step, numbers),
+            Kind::Pool(_) => self.pool(number, step),
+            Kind::Spread(_) | Kind::Repeat(_) => self.spread(number, step),
+            Kind::Softmax => {
+                let atoms = self.program.atoms();
+                let (source, target) = (self.view(step.inputs[0]), self.view(step.output));
+                let (source, target) = (source.cube(&source.all(), atoms), target.cube(&target.all(), atoms));
+                let input_scale = self.scales[step.inputs[0]] as f32;
+                let output_scale = self.scales[step.output] as f32;
+                self.program.push_emulated(Emulated { step: number, source, target, input_scale, output_scale });
+                Ok(())
+            }
+            // Views.
+            Kind::Concat | Kind::Slice { .. } | Kind::Channels(_) | Kind::Same => Ok(()),
+        }
     }
 }

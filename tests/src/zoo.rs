@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Well-known networks with random weights, as graphs: what compiling and running is tried and measured with.
+//!
+//! Shapes, strides and groups are those of the published networks, batch normalisation folded. `side` is the picture's
+//! height and width: 224 in the publications.
+
+use nvdla_compiler::ir::{
+    Binary, Convolution, Graph, Op, Padding, Pool, PoolKind, Preprocess, Range, Ranges, TensorId, Unary,
+};
+
+/// The networks that [`graph`] makes.
+pub const NAMES: [&str; 8] =
+    ["resnet18", "resnet50", "mobilenet", "squeezenet", "googlenet", "densenet", "shufflenet", "vgg11"];
+
+/// The network of that name, for pictures of three channels.
+pub fn graph(name: &str, side: usize) -> Result<Graph, String> {
+    let mut net = Builder { graph: Graph::new(name), random: 0x9e37_79b9_7f4a_7c15 };
+    let input = net.graph.input("data", &[1, 3, side, side])?;
+    let last = match name {
+        "resnet18" => net.resnet(input, [2, 2, 2, 2], false)?,
+        "resnet50" => net.resnet(input, [3, 4, 6, 3], true)?,
+        "mobilenet" => net.mobilenet(input)?,
+        "squeezenet" => net.squeezenet(input)?,
+        "googlenet" => net.googlenet(input)?,
+        "densenet" => net.densenet(input)?,
+        "shufflenet" => net.shufflenet(input)?,
+        "vgg11" => net.vgg(input)?,
+        _ => return Err(format!("no network \"{name}\"")),
+    };
+    net.graph.outputs.push(last);
+    Ok(net.graph)
+}
+
+/// How pictures become values: from -2 to 2.
+pub fn preprocess() -> Preprocess {
+    Preprocess { mean: vec![127.5], std: vec![64.0], ..Preprocess::default() }
+}
+
+/// The same range for every tensor, for where only shapes matter.
+pub fn uniform(graph: &Graph, largest: f32) -> Ranges {
+    let mut ranges = Ranges::new();
+    (0..graph.tensors.len()).for_each(|id| ranges.set(TensorId(id), Range::of(-largest, largest)));
+    ranges
+}
+
+struct Builder {
+    graph: Graph,
+    random: u64,
+}
+
+impl Builder {
+    /// A number from -1 to 1, the same in every run (xorshift64).
+    fn real(&mut self) -> f32 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (self.random >> 40) as f32 / (1 << 23) as f32 - 1.0
+    }
+
+    fn add(&mut self, op: Op, inputs: &[TensorId]) -> Result<TensorId, String> {
+        let name = format!("{}{}", op.name(), self.graph.nodes.len());
+        self.graph.add(name.clone(), op, inputs, format!("{name}:0"))
+    }
+
+    fn channels(&self, id: TensorId) -> usize {
+        self.graph.shape(id)[1]
+    }
+
+    /// A convolution with padding that keeps the size, but for its stride.
+    fn conv(&mut self, from: TensorId, kernels: usize, side: usize, stride: usize, group: usize) -> Result<TensorId, String> {
+        let channels = self.channels(from) / group;
+        let each = channels * side * side;
+        // Values keep their size through a convolution and its ReLU.
+        let size = (6.0 / each as f32).sqrt();
+        let weights: Vec<f32> = (0..kernels * each).map(|_| self.real() * size).collect();
+        let bias: Vec<f32> = (0..kernels).map(|_| self.real() * 0.1).collect();
+        let number = self.graph.nodes.len();
+        let weights = self.graph.add_constant(format!("weights{number}"), &[kernels, channels, side, side], weights)?;
+        let bias = self.graph.add_constant(format!("bias{number}"), &[kernels], bias)?;
+        let pad = side / 2;
+        let padding = Padding { top: pad, left: pad, bottom: pad, right: pad };
+        let op = Convolution { group, kernel: [side; 2], stride: [stride; 2], dilation: [1; 2], padding };
+        self.add(Op::Convolution(op), &[from, weights, bias])
+    }
+
+    fn relu(&mut self, from: TensorId) -> Result<TensorId, String> {
+        self.add(Op::Unary(Unary::Relu), &[from])
+    }
+
+    fn conv_relu(&mut self, from: TensorId, kernels: usize, side: usize, stride: usize) -> Result<TensorId, String> {
+        let conv = self.conv(from, kernels, side, stride, 1)?;
+        self.relu(conv)
+    }
+
+    fn pool(&mut self, from: TensorId, kind: PoolKind, side: usize, stride: usize, pad: usize) -> Result<TensorId, String> {
+        let padding = Padding { top: pad, left: pad, bottom: pad, right: pad };
+        self.add(Op::Pool(Pool { kind, kernel: [side; 2], stride: [stride; 2], padding }), &[from])
+    }
+
+    /// The mean of each channel, and a fully connected layer.
+    fn classes(&mut self, from: TensorId) -> Result<TensorId, String> {
+        let side = self.graph.shape(from)[2];
+        let mean = self.pool(from, PoolKind::Average { count_include_pad: true }, side, 1, 0)?;
+        self.conv(mean, 1000, 1, 1, 1)
+    }
+
+    fn resnet(&mut self, input: TensorId, blocks: [usize; 4], bottleneck: bool) -> Result<TensorId, String> {
+        let stem = self.conv_relu(input, 64, 7, 2)?;
+        let mut last = self.pool(stem, PoolKind::Max, 3, 2, 1)?;
+        for (stage, blocks) in blocks.into_iter().enumerate() {
+            let width = 64 << stage;
+            let wide = if bottleneck { 4 * width } else { width };
+            for block in 0..blocks {
+                let stride = if stage > 0 && block == 0 { 2 } else { 1 };
+                let branch = if bottleneck {
+                    let narrow = self.conv_relu(last, width, 1, 1)?;
+                    let middle = self.conv_relu(narrow, width, 3, stride)?;
+                    self.conv(middle, wide, 1, 1, 1)?
+                } else {
+                    let first = self.conv_relu(last, width, 3, stride)?;
+                    self.conv(first, width, 3, 1, 1)?
+                };
+                let shortcut = if stride > 1 || self.channels(last) != wide {
+                    self.conv(last, wide, 1, stride, 1)?
+                } else {
+                    last
+                };
+                let sum = self.add(Op::Binary(Binary::Add), &[branch, shortcut])?;
+                last = self.relu(sum)?;
+            }
+        }
+        self.classes(last)
+    }
+
+    fn mobilenet(&mut self, input: TensorId) -> Result<TensorId, String> {
+        let mut last = self.conv_relu(input, 32, 3, 2)?;
+        for (kernels, stride) in
+            [(64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), (512, 1), (512, 1), (512, 1), (512, 1), (512, 1), (1024, 2), (1024, 1)]
+        {
+            let channels = self.channels(last);
+            let deep = self.conv(last, channels, 3, stride, channels)?;
+            let deep = self.add(Op::Unary(Unary::Clip(0.0, 6.0)), &[deep])?;
+            last = self.conv_relu(deep, kernels, 1, 1)?;
+        }
+        self.classes(last)
+    }
+
+    fn squeezenet(&mut self, input: TensorId) -> Result<TensorId, String> {
+        let mut last = self.conv_relu(input, 64, 3, 2)?;
+        for (stage, squeeze) in [16, 16, 32, 32, 48, 48, 64, 64].into_iter().enumerate() {
+            if matches!(stage, 0 | 2 | 4) {
+                last = self.pool(last, PoolKind::Max, 3, 2, 0)?;
+            }
+            let small = self.conv_relu(last, squeeze, 1, 1)?;
+            let left = self.conv_relu(small, 4 * squeeze, 1, 1)?;
+            let right = self.conv_relu(small, 4 * squeeze, 3, 1)?;
+            last = self.add(Op::Concat { axis: 1 }, &[left, right])?;
+        }
+        let classes = self.conv_relu(last, 1000, 1, 1)?;
+        let side = self.graph.shape(classes)[2];
+        let mean = self.pool(classes, PoolKind::Average { count_include_pad: true }, side, 1, 0)?;
+        self.add(Op::Softmax { axis: 1 }, &[mean])
+    }
+
+    fn inception(&mut self, from: TensorId, kernels: [usize; 6]) -> Result<TensorId, String> {
+        let one = self.conv_relu(from, kernels[0], 1, 1)?;
+        let three = self.conv_relu(from, kernels[1], 1, 1)?;
+        let three = self.conv_relu(three, kernels[2], 3, 1)?;
+        let five = self.conv_relu(from, kernels[3], 1, 1)?;
+        let five = self.conv_relu(five, kernels[4], 5, 1)?;
+        let pool = self.pool(from, PoolKind::Max, 3, 1, 1)?;
+        let pool = self.conv_relu(pool, kernels[5], 1, 1)?;
+        self.add(Op::Concat { axis: 1 }, &[one, three, five, pool])
+    }
+
+    fn googlenet(&mut self, input: TensorId) -> Result<TensorId, String> {
+        let stem = self.conv_relu(input, 64, 7, 2)?;
+        let pool = self.pool(stem, PoolKind::Max, 3, 2, 1)?;
+        let norm = self.conv_relu(pool, 64, 1, 1)?;
+        let wide = self.conv_relu(norm, 192, 3, 1)?;
+        let mut last = self.pool(wide, PoolKind::Max, 3, 2, 1)?;
+        let modules = [
+            [64, 96, 128, 16, 32, 32],
+            [128, 128, 192, 32, 96, 64],
+            [192, 96, 208, 16, 48, 64],
+            [160, 112, 224, 24, 64, 64],
+            [128, 128, 256, 24, 64, 64],
+            [112, 144, 288, 32, 64, 64],
+            [256, 160, 320, 32, 128, 128],
+            [256, 160, 320, 32, 128, 128],
+            [384, 192, 384, 48, 128, 128],
+        ];
+        for (number, kernels) in modules.into_iter().enumerate() {
+            if number == 2 || number == 7 {
+                last = self.pool(last, PoolKind::Max, 3, 2, 1)?;
+            }
+            last = self.inception(last, kernels)?;
+        }
+        let classes = self.classes(last)?;
+        self.add(Op::Softmax { axis: 1 }, &[classes])
+    }
+
+    /// DenseNet-121's first two blocks and transitions, and a shorter third.
+    fn densenet(&mut self, input: TensorId) -> Result<TensorId, String> {
+        let stem = self.conv_relu(input, 64, 7, 2)?;
+        let mut last = self.pool(stem, PoolKind::Max, 3, 2, 1)?;
+        for (stage, layers) in [6, 12, 8].into_iter().enumerate() {
+            let mut parts = vec![last];
+            for _ in 0..layers {
+                let all = if parts.len() == 1 { parts[0] } else { self.add(Op::Concat { axis: 1 }, &parts)? };
+                let normal = self.normalise(all)?;
+                let narrow = self.conv_relu(normal, 128, 1, 1)?;
+                parts.push(self.conv(narrow, 32, 3, 1, 1)?);
+            }
+            last = self.add(Op::Concat { axis: 1 }, &parts)?;
+            last = self.normalise(last)?;
+            if stage < 2 {
+                let channels = self.channels(last) / 2;
+                last = self.conv(last, channels, 1, 1, 1)?;
+                last = self.pool(last, PoolKind::Average { count_include_pad: true }, 2, 2, 0)?;
+            }
+        }
+        self.classes(last)
+    }
+
+    /// Batch normalisation in front of a convolution, and ReLU.
+    fn normalise(&mut self, from: TensorId) -> Result<TensorId, String> {
+        let channels = self.channels(from);
+        let number = self.graph.nodes.len();
+        let mut constant = |builder: &mut Self, name: &str, size: f32, offset: f32| {
+            let values: Vec<f32> = (0..channels).map(|_| builder.real() * size + offset).collect();
+            builder.graph.add_constant(format!("{name}{number}"), &[1, channels, 1, 1], values)
+        };
+        let factors = constant(self, "factors", 0.3, 1.0)?;
+        let addends = constant(self, "addends", 0.2, 0.0)?;
+        let product = self.add(Op::Binary(Binary::Mul), &[from, factors])?;
+        let sum = self.add(Op::Binary(Binary::Add), &[product, addends])?;
+        self.relu(sum)
+    }
+
+    /// ShuffleNet-v2, x1.0.
+    fn shufflenet(&mut self, input: TensorId) -> Result<TensorId, String> {
+        let stem = self.conv_relu(input, 24, 3, 2)?;
+        let mut last = self.pool(stem, PoolKind::Max, 3, 2, 1)?;
+        for (channels, blocks) in [(116, 4), (232, 8), (464, 4)] {
+            for block in 0..blocks {
+                let half = channels / 2;
+                let (left, right) = if block == 0 {
+                    let from = self.channels(last);
+                    let left = self.conv(last, from, 3, 2, from)?;
+                    (self.conv_relu(left, half, 1, 1)?, last)
+                } else {
+                    (self.half(last, 0, half)?, self.half(last, half, half)?)
+                };
+                let right = self.conv_relu(right, half, 1, 1)?;
+                let right = self.conv(right, half, 3, if block == 0 { 2 } else { 1 }, half)?;
+                let right = self.conv_relu(right, half, 1, 1)?;
+                let both = self.add(Op::Concat { axis: 1 }, &[left, right])?;
+                let from = (0..channels).map(|k| k % 2 * half + k / 2).collect();
+                last = self.add(Op::ChannelPermutation { from }, &[both])?;
+            }
+        }
+        let last = self.conv_relu(last, 1024, 1, 1)?;
+        self.classes(last)
+    }
+
+    fn half(&mut self, from: TensorId, start: usize, length: usize) -> Result<TensorId, String> {
+        let shape = self.graph.shape(from).to_vec();
+        let op = Op::Slice {
+            starts: vec![0, start, 0, 0],
+            steps: vec![1; 4],
+            lengths: vec![1, length, shape[2], shape[3]],
+        };
+        self.add(op, &[from])
+    }
+
+    /// VGG-11 with one fully connected layer of 512.
+    fn vgg(&mut self, input: TensorId) -> Result<TensorId, String> {
+        let mut last = input;
+        for kernels in [&[64][..], &[128], &[256, 256], &[512, 512], &[512, 512]] {
+            for &kernels in kernels {
+                last = self.conv_relu(last, kernels, 3, 1)?;
+            }
+            last = self.pool(last, PoolKind::Max, 2, 2, 0)?;
+        }
+        let count = self.graph.shape(last).iter().product();
+        let flat = self.add(Op::Reshape { shape: vec![1, count, 1, 1] }, &[last])?;
+        let hidden = self.conv_relu(flat, 512, 1, 1)?;
+        self.conv(hidden, 1000, 1, 1, 1)
+    }
+}

@@ -1,0 +1,406 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Random graphs of all operators, for every configuration: what the built-in model makes of the loadable is what plain
+//! loops compute of the lowered steps, and near to the values of the graph in real numbers.
+//!
+//! `NVDLA_GRAPHS` sets how many graphs are tried, `NVDLA_SEED` the first one's number.
+
+use nvdla_compiler::integers;
+use nvdla_compiler::ir::{
+    Binary, Convolution, Graph, Op, Padding, Pool, PoolKind, Preprocess, Range, Ranges, TensorId, Unary,
+};
+use nvdla_compiler::lower::{compile, Compiled, Options};
+use nvdla_runtime::device::ModelDevice;
+use nvdla_runtime::loadable::Loadable;
+use nvdla_runtime::session::Session;
+use nvdla_uapi::config::Config;
+
+/// The same numbers in every run (xorshift64).
+struct Random(u64);
+
+impl Random {
+    fn new(seed: u64) -> Self {
+        let mut random = Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        (0..8).for_each(|_| {
+            random.next();
+        });
+        random
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, count: usize) -> usize {
+        ((self.next() >> 20) % count as u64) as usize
+    }
+
+    fn between(&mut self, low: usize, high: usize) -> usize {
+        low + self.below(high - low + 1)
+    }
+
+    fn one_in(&mut self, count: usize) -> bool {
+        self.below(count) == 0
+    }
+
+    /// From -1 to 1.
+    fn real(&mut self) -> f32 {
+        (self.next() >> 40) as f32 / (1 << 23) as f32 - 1.0
+    }
+
+    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())]
+    }
+}
+
+/// A graph under construction.
+struct Builder {
+    graph: Graph,
+    random: Random,
+    count: usize,
+    /// Tensors of four dimensions that later nodes may use.
+    known: Vec<TensorId>,
+}
+
+impl Builder {
+    fn name(&mut self, kind: &str) -> String {
+        self.count += 1;
+        format!("{kind}{}", self.count)
+    }
+
+    fn shape(&self, id: TensorId) -> [usize; 3] {
+        let shape = self.graph.shape(id);
+        [shape[1], shape[2], shape[3]]
+    }
+
+    fn add(&mut self, op: Op, inputs: &[TensorId]) -> Option<TensorId> {
+        let name = self.name(op.name());
+        let out = self.graph.add(name.clone(), op, inputs, format!("{name}:0")).ok()?;
+        self.known.push(out);
+        Some(out)
+    }
+
+    fn constant(&mut self, shape: &[usize], size: f32, offset: f32) -> TensorId {
+        let count = shape.iter().product();
+        let values: Vec<f32> = (0..count).map(|_| self.random.real() * size + offset).collect();
+        let name = self.name("constant");
+        self.graph.add_constant(name, shape, values).unwrap()
+    }
+
+    fn convolution(&mut self, from: TensorId) -> Option<TensorId> {
+        let [c, h, w] = self.shape(from);
+        let random = &mut self.random;
+        let kernel = [random.between(1, 4).min(h), random.between(1, 4).min(w)];
+        let stride = [random.between(1, 2), random.between(1, 2)];
+        let dilation = if random.one_in(4) { [2, random.between(1, 3)] } else { [1, 1] };
+        let mut pad = || random.below(3).min(2);
+        let padding = Padding { top: pad(), left: pad(), bottom: pad(), right: pad() };
+        let divisors: Vec<usize> = (1..=c).filter(|group| c % group == 0).collect();
+        let group = if random.one_in(3) { random.pick(&divisors) } else { 1 };
+        let kernels = if group == c && random.one_in(2) { c } else { group * random.between(1, 20.max(2 * c / group).min(24)) };
+        let kernels = kernels.min(group * (40 / group).max(1));
+        let each = c / group * kernel[0] * kernel[1];
+        let weights = self.constant(&[kernels, c / group, kernel[0], kernel[1]], 1.7 / (each as f32).sqrt(), 0.0);
+        let bias = self.constant(&[kernels], 0.3, 0.0);
+        self.add(Op::Convolution(Convolution { group, kernel, stride, dilation, padding }), &[from, weights, bias])
+    }
+
+    fn any(&mut self) -> TensorId {
+        // Later tensors more often.
+        let back = self.random.below(self.known.len()).min(self.random.below(self.known.len()));
+        self.known[self.known.len() - 1 - back]
+    }
+
+    /// Adds a node of a random kind; nothing if it does not fit.
+    fn node(&mut self, config: &Config) -> Option<TensorId> {
+        let from = self.any();
+        let [c, h, w] = self.shape(from);
+        match self.random.below(16) {
+            0..=3 => self.convolution(from),
+            4 | 5 => {
+                let unary = match self.random.below(if config.sdp_lut { 10 } else { 6 }) {
+                    0 | 1 => Unary::Relu,
+                    2 => Unary::LeakyRelu(0.1),
+                    3 => Unary::Clip(0.0, 0.7),
+                    4 => Unary::HardSwish,
+                    5 => Unary::HardSigmoid { alpha: 0.2, beta: 0.5 },
+                    6 => Unary::Sigmoid,
+                    7 => Unary::Tanh,
+                    8 => Unary::Silu,
+                    _ => Unary::Elu(1.0),
+                };
+                self.add(Op::Unary(unary), &[from])
+            }
+            6 => {
+                let slopes = self.constant(&[c], 0.5, 0.2);
+                self.add(Op::PRelu, &[from, slopes])
+            }
+            7 | 8 => {
+                // Another tensor of this shape: one that is known, or a convolution's.
+                let same: Vec<TensorId> = self.known.iter().copied().filter(|&id| self.shape(id) == [c, h, w]).collect();
+                let mut other = self.random.pick(&same);
+                if other == from || self.random.one_in(2) {
+                    let weights = self.constant(&[c, c, 1, 1], 1.7 / (c as f32).sqrt(), 0.0);
+                    let op = Convolution {
+                        group: 1,
+                        kernel: [1; 2],
+                        stride: [1; 2],
+                        dilation: [1; 2],
+                        padding: Padding::default(),
+                    };
+                    other = self.add(Op::Convolution(op), &[from, weights])?;
+                }
+                let binary = self.random.pick(&[Binary::Add, Binary::Add, Binary::Sub, Binary::Mul, Binary::Max, Binary::Min]);
+                let inputs = if self.random.one_in(2) { [from, other] } else { [other, from] };
+                self.add(Op::Binary(binary), &inputs)
+            }
+            9 => {
+                let shape = if self.random.one_in(2) { vec![1, c, 1, 1] } else { vec![] };
+                let offset = 0.3;
+                let constant = self.constant(&shape, 0.5, offset);
+                let binary = self.random.pick(&[Binary::Add, Binary::Mul, Binary::Sub]);
+                self.add(Op::Binary(binary), &[from, constant])
+            }
+            10 => {
+                // A gate: one value per channel.
+                let kind = PoolKind::Average { count_include_pad: true };
+                if h > 8 || w > 8 {
+                    return None;
+                }
+                let pool = Pool { kind, kernel: [h, w], stride: [1; 2], padding: Padding::default() };
+                let gate = self.add(Op::Pool(pool), &[from])?;
+                let gate = self.convolution_1x1(gate, c)?;
+                self.add(Op::Binary(Binary::Mul), &[from, gate])
+            }
+            11 | 12 => {
+                let random = &mut self.random;
+                let kernel = [random.between(1, 4).min(h), random.between(1, 10).min(w)];
+                let stride = [random.between(1, 3), random.between(1, 3)];
+                let mut pad = |side: usize| random.below(side.min(3));
+                let padding = Padding { top: pad(kernel[0]), left: pad(kernel[1]), bottom: pad(kernel[0]), right: pad(kernel[1]) };
+                let kind = random.pick(&[
+                    PoolKind::Max,
+                    PoolKind::Average { count_include_pad: true },
+                    PoolKind::Average { count_include_pad: false },
+                ]);
+                if kernel[1] > 8 && matches!(kind, PoolKind::Average { count_include_pad: false }) {
+                    return None;
+                }
+                self.add(Op::Pool(Pool { kind, kernel, stride, padding }), &[from])
+            }
+            13 => {
+                let fits: Vec<TensorId> =
+                    self.known.iter().copied().filter(|&id| self.shape(id)[1..] == [h, w]).collect();
+                let inputs: Vec<TensorId> =
+                    (0..self.random.between(2, 3)).map(|_| fits[self.random.below(fits.len())]).collect();
+                if inputs.iter().map(|&id| self.shape(id)[0]).sum::<usize>() > 80 {
+                    return None;
+                }
+                self.add(Op::Concat { axis: 1 }, &inputs)
+            }
+            14 => {
+                let random = &mut self.random;
+                let mut part = |size: usize| {
+                    let start = random.below(size);
+                    (start, random.between(1, size - start))
+                };
+                let parts = [(0, 1), part(c), part(h), part(w)];
+                let op = Op::Slice {
+                    starts: parts.iter().map(|part| part.0).collect(),
+                    steps: vec![1; 4],
+                    lengths: parts.iter().map(|part| part.1).collect(),
+                };
+                self.add(op, &[from])
+            }
+            _ => {
+                if self.random.one_in(3) && c * h * w < 4000 {
+                    let kind = nvdla_compiler::ir::Resize {
+                        mode: nvdla_compiler::ir::ResizeMode::Nearest(nvdla_compiler::ir::Rounding::Floor),
+                        coordinates: nvdla_compiler::ir::Coordinates::Asymmetric,
+                        scales: [2.0, 3.0],
+                        size: [2 * h, 3 * w],
+                    };
+                    return self.add(Op::Resize(kind), &[from]);
+                }
+                if self.random.one_in(2) && c * h * w < 4000 {
+                    let kernels = self.random.between(1, 10);
+                    let kernel = [self.random.between(2, 4), self.random.between(2, 4)];
+                    let weights = self.constant(&[c, kernels, kernel[0], kernel[1]], 1.7 / (c as f32).sqrt(), 0.0);
+                    let padding = Padding { top: self.random.below(2), left: self.random.below(2), bottom: 0, right: 1 };
+                    let op = Convolution { group: 1, kernel, stride: [2, 2], dilation: [1; 2], padding };
+                    return self.add(Op::Deconvolution(op, [0, 0]), &[from, weights]);
+                }
+                let mut order: Vec<usize> = (0..c).collect();
+                (1..c).for_each(|at| order.swap(at, self.random.below(at + 1)));
+                self.add(Op::ChannelPermutation { from: order }, &[from])
+            }
+        }
+    }
+
+    fn convolution_1x1(&mut self, from: TensorId, kernels: usize) -> Option<TensorId> {
+        let [c, ..] = self.shape(from);
+        let weights = self.constant(&[kernels, c, 1, 1], 1.7 / (c as f32).sqrt(), 0.0);
+        let op =
+            Convolution { group: 1, kernel: [1; 2], stride: [1; 2], dilation: [1; 2], padding: Padding::default() };
+        self.add(Op::Convolution(op), &[from, weights])
+    }
+}
+
+/// A random graph, and how its inputs are given.
+fn random_graph(seed: u64, config: &Config) -> (Graph, Vec<Option<Preprocess>>) {
+    let mut builder = Builder {
+        graph: Graph::new(format!("random {seed}")),
+        random: Random::new(seed),
+        count: 0,
+        known: Vec::new(),
+    };
+    let mut inputs = Vec::new();
+    for number in 0..builder.random.between(1, 2) {
+        let random = &mut builder.random;
+        let preprocess = random.one_in(2).then(|| Preprocess {
+            mean: if random.one_in(2) { vec![0.0] } else { vec![120.0, 110.0, 100.0] },
+            std: vec![64.0],
+            ..Preprocess::default()
+        });
+        let channels = if preprocess.is_some() { 3 } else { random.between(1, 40) };
+        let shape = [1, channels, random.between(3, 12), random.between(3, 14)];
+        let input = builder.graph.input(format!("input{number}"), &shape).unwrap();
+        builder.known.push(input);
+        inputs.push(preprocess);
+        if builder.random.one_in(2) {
+            builder.convolution(input);
+        }
+    }
+    for _ in 0..builder.random.between(2, 12) {
+        builder.node(config);
+    }
+    let last = *builder.known.last().unwrap();
+    let mut outputs = vec![last];
+    if builder.random.one_in(3) {
+        outputs.push(builder.any());
+    }
+    outputs.retain(|id| !builder.graph.inputs.contains(id));
+    outputs.dedup();
+    if outputs.is_empty() {
+        let input = builder.graph.inputs[0];
+        outputs.extend(builder.convolution_1x1(input, 5));
+    }
+    builder.graph.outputs = outputs;
+    (builder.graph, inputs)
+}
+
+/// Every tensor is taken to reach this far.
+fn ranges(graph: &Graph) -> Ranges {
+    let mut ranges = Ranges::new();
+    for id in 0..graph.tensors.len() {
+        ranges.set(TensorId(id), Range::of(-1.5, 2.0));
+    }
+    ranges
+}
+
+/// Bytes of a tensor as the loadable declares it, from values channel by channel.
+fn pack(values: &[i8], [c, h, w]: [u32; 3], atom: u32, components: Option<&[u32]>) -> Vec<u8> {
+    let (line, pixel) = match components {
+        Some([_]) => (w.next_multiple_of(32), 1),
+        Some(_) => ((w * 4).next_multiple_of(32), 4),
+        None => (0, 0),
+    };
+    let size = if components.is_some() { line * h } else { c.div_ceil(atom) * atom * h * w };
+    // What no element reaches must not matter.
+    let mut bytes = vec![0x5a; size as usize];
+    for k in 0..c {
+        for y in 0..h {
+            for x in 0..w {
+                let at = match components {
+                    Some(order) => y * line + x * pixel + order[k as usize],
+                    None => ((k / atom * h + y) * w + x) * atom + k % atom,
+                };
+                bytes[at as usize] = values[((k * h + y) * w + x) as usize] as u8;
+            }
+        }
+    }
+    bytes
+}
+
+fn unpack(bytes: &[u8], [c, h, w]: [u32; 3], atom: u32) -> Vec<i8> {
+    let at = |k: u32, y: u32, x: u32| ((k / atom * h + y) * w + x) * atom + k % atom;
+    (0..c * h * w).map(|n| bytes[at(n / (h * w), n / w % h, n % w) as usize] as i8).collect()
+}
+
+/// Runs a compiled network on random inputs, and compares every output with the plain loops. The number of elements.
+fn check(compiled: &Compiled, config: &'static Config, random: &mut Random, name: &str) -> usize {
+    let net = &compiled.steps.net;
+    let loadable = Loadable::from_bytes(compiled.loadable.clone()).unwrap();
+    let images: Vec<bool> = loadable
+        .inputs()
+        .map(|memory| {
+            let format = loadable.tensor(memory.tensor_desc_id()).unwrap().pixel_format();
+            use nvdla_runtime::loadable::PixelFormat;
+            !matches!(format, PixelFormat::FEATURE | PixelFormat::FEATURE_X8)
+        })
+        .collect();
+    let mut session = Session::new(loadable, ModelDevice::new(config)).unwrap();
+    let mut count = 0;
+    for run in 0..2 {
+        let mut values = Vec::new();
+        for (index, &id) in net.inputs.iter().enumerate() {
+            let shape = net.tensors[id].shape;
+            let elements: Vec<i8> = (0..net.tensors[id].elements()).map(|_| random.below(128) as i8).collect();
+            let components = if shape[0] == 1 { vec![0] } else { vec![2, 1, 0] };
+            let bytes = pack(&elements, shape, config.memory_atomic, images[index].then_some(&components[..]));
+            session.set_input(index, &bytes).unwrap();
+            values.push(elements);
+        }
+        session.run().unwrap_or_else(|error| panic!("{name} on {}: {error}", config.name));
+        // A tensor whose channels are in a picture's order is given as it lies in memory.
+        let expected = integers::evaluate(&compiled.steps, &values);
+        for (index, &id) in net.outputs.iter().enumerate() {
+            let tensor = &net.tensors[id];
+            let found = unpack(session.output(index).unwrap(), tensor.shape, config.memory_atomic);
+            let expected = expected[id].as_ref().unwrap();
+            if let Some(at) = found.iter().zip(expected).position(|(found, expected)| found != expected) {
+                panic!(
+                    "{name} on {}, run {run}: element {at} of \"{}\" ({:?}) is {}, not {}",
+                    config.name, tensor.name, tensor.shape, found[at], expected[at]
+                );
+            }
+            count += found.len();
+        }
+    }
+    count
+}
+
+#[test]
+fn random_graphs_are_exact() {
+    let number = |name: &str, default| std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default);
+    let (count, first) = (number("NVDLA_GRAPHS", 60), number("NVDLA_SEED", 1));
+    let (mut compiled, mut refused, mut elements, mut wrong) = (0, 0, 0, Vec::new());
+    for seed in first..first + count {
+        let config = Config::ALL[seed as usize % Config::ALL.len()];
+        let (graph, inputs) = random_graph(seed, config);
+        graph.check().unwrap();
+        let options = Options { inputs, ..Options::new(config) };
+        // A failure says which graph it is, and the others are tried all the same.
+        let tried = std::panic::catch_unwind(|| {
+            compile(&graph, &ranges(&graph), &options)
+                .map(|result| check(&result, config, &mut Random::new(seed + 1000), &format!("graph {seed}")))
+        });
+        match tried {
+            Ok(Ok(count)) => {
+                elements += count;
+                compiled += 1;
+            }
+            Ok(Err(error)) => {
+                println!("graph {seed} on {}: {error}", config.name);
+                refused += 1;
+            }
+            Err(_) => wrong.push(seed),
+        }
+    }
+    println!("{compiled} graphs compiled, {refused} refused, {elements} elements compared");
+    assert!(wrong.is_empty(), "graphs {wrong:?} are wrong");
+    assert!(refused * 10 <= compiled, "{refused} refused, {compiled} compiled");
+}

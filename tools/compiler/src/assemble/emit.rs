@@ -1,0 +1,484 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Writes a planned program as a loadable: descriptors with their addresses filled in, and the eight lists around them.
+//!
+//! One memory holds all constants, one is the pool, each input and output has its own, and so has each list of
+//! descriptors of each task. Memory n has address n. A task's address list begins with its network descriptor, then come
+//! constants, pool, inputs and outputs, which all tasks share, then the task's own lists.
+
+use nvdla_runtime::loadable::write::{Address, Blob, Contents, Event, Memory, Relocation, Submit, Task, Tensor};
+use nvdla_runtime::loadable::{
+    DataCategory, DataFormat, DataType, EventOp, Interface, MemoryFlags, PixelFormat, Version,
+};
+use nvdla_uapi::desc::{
+    self, cdp_surface, conv_surface, data_cube, pdp_surface, sdp_surface, Descriptor, MemoryType, Wire,
+};
+use nvdla_uapi::emu;
+use nvdla_uapi::reg::values::Precision;
+use nvdla_uapi::reg::FieldValue;
+
+use super::memory::Plan;
+use super::order::Order;
+use super::program::{Base, Buffer, Cube, Emulated, Format, Operation, Place, Program, Task as Lowered, Unit};
+use crate::error::Error;
+
+/// Version of the descriptors, as blobs carry it.
+const DLA_VERSION: Version = Version([desc::Version::CURRENT.major, desc::Version::CURRENT.minor, 3]);
+/// Version of the emulator's descriptors.
+const EMU_VERSION: Version = Version([0, 0, 1]);
+
+/// The blob of names: JSON with, per task, the step of each operation, and per step the nodes of the model that it computes,
+/// the tensor that it makes, and the tensor's scale.
+pub const NAMES: &str = "nvdla-names";
+
+/// What a blob of descriptors holds: numbers of the loadable format.
+#[derive(Clone, Copy)]
+enum List {
+    Network = 1,
+    DependencyGraph = 2,
+    Operations = 3,
+    /// Surfaces of NVDLA's operations; buffers of the emulator's.
+    Surfaces = 4,
+    /// Lookup tables.
+    Tables = 5,
+}
+
+/// What a relocation patches: numbers of the loadable format.
+#[derive(Clone, Copy)]
+enum Stride {
+    Line = 1,
+    Surface = 2,
+}
+
+/// Makes the loadable's bytes.
+pub fn emit(program: &Program, plan: &Plan) -> Result<Vec<u8>, Error> {
+    let mut emitter = Emitter::new(program, plan)?;
+    for (index, task) in program.tasks.iter().enumerate() {
+        let number = index as u16;
+        let (interface, network, own) = match task {
+            Lowered::Dla(operations) => {
+                let order = plan.orders[index].as_ref().ok_or_else(|| Error::Network("a task has no order".to_owned()))?;
+                emitter.dla(number, operations, order)?
+            }
+            Lowered::Emulated(operations) => emitter.emulated(number, operations)?,
+        };
+        emitter.task(number, interface, network, own);
+    }
+    emitter.names();
+    emitter.contents.to_bytes().map_err(|error| Error::Network(error.to_string()))
+}
+
+struct Emitter<'a> {
+    program: &'a Program,
+    plan: &'a Plan,
+    contents: Contents,
+    /// Addresses that every task has, in order, after its network descriptor.
+    shared: Vec<u16>,
+    constants: u16,
+    pool: u16,
+    /// Memories of the inputs and outputs, with their surfaces.
+    bound: Vec<(usize, u16)>,
+    /// Whether all operations use all of a buffer.
+    whole: Vec<bool>,
+}
+
+impl<'a> Emitter<'a> {
+    fn new(program: &'a Program, plan: &'a Plan) -> Result<Self, Error> {
+        let contents = Contents::default();
+        let (shared, bound) = (Vec::new(), Vec::new());
+        let whole = whole(program);
+        let mut emitter = Self { program, plan, contents, shared, constants: 0, pool: 0, bound, whole };
+        let named = |(constant, &offset): (&super::program::Constant, &u32)| (constant.name.clone(), u64::from(offset));
+        let constants = program.constants.iter().zip(&plan.constants).map(named).collect();
+        for constant in &program.constants {
+            let (name, data) = (constant.name.clone(), constant.bytes.clone());
+            emitter.contents.blobs.push(Blob { name, data, ..Default::default() });
+        }
+        let set = MemoryFlags::ALLOC | MemoryFlags::SET;
+        // Empty memories are not allocated: a network without weights or pool has the smallest.
+        emitter.constants = emitter.memory(Memory {
+            flags: if program.constants.is_empty() { MemoryFlags::ALLOC } else { set },
+            size: plan.constants_size.max(1),
+            contents: constants,
+            ..Default::default()
+        });
+        emitter.pool = emitter.memory(Memory { size: plan.pool_size.max(1), ..Default::default() });
+        emitter.shared.extend([emitter.constants, emitter.pool]);
+        for place in [|place: Place| matches!(place, Place::Input(_)), |place| matches!(place, Place::Output(_))] {
+            let mut surfaces: Vec<usize> =
+                (0..program.buffers.len()).filter(|&id| place(program.buffers[id].place)).collect();
+            surfaces.sort_by_key(|&id| number(program.buffers[id].place));
+            for id in surfaces {
+                emitter.bind(id)?;
+            }
+        }
+        Ok(emitter)
+    }
+
+    /// Adds the blob that says which nodes each operation computes. No memory has it, so that a runtime that does not know
+    /// it ignores it.
+    fn names(&mut self) {
+        let operations = self.program.tasks.iter().map(|task| -> Vec<usize> {
+            match task {
+                Lowered::Dla(operations) => operations.iter().map(|operation| operation.step).collect(),
+                Lowered::Emulated(operations) => operations.iter().map(|operation| operation.step).collect(),
+            }
+        });
+        let steps = self.program.steps.iter().map(|step| {
+            serde_json::json!({ "nodes": step.nodes, "tensor": step.tensor, "scale": step.scale })
+        });
+        let names = serde_json::json!({
+            "version": 1,
+            "network": self.program.name,
+            "configuration": self.program.config.name,
+            "steps": steps.collect::<Vec<_>>(),
+            "tasks": operations.collect::<Vec<_>>(),
+        });
+        let data = names.to_string().into_bytes();
+        self.contents.blobs.push(Blob { name: NAMES.to_owned(), data, ..Default::default() });
+    }
+
+    /// Adds a memory and its address, which have the same number.
+    fn memory(&mut self, memory: Memory) -> u16 {
+        let id = self.contents.memories.len() as u16;
+        self.contents.addresses.push(Address { id, mem_id: id, offset: 0, size: memory.size });
+        self.contents.memories.push(Memory { id, ..memory });
+        id
+    }
+
+    /// Adds the memory and the tensor of an input or an output.
+    fn bind(&mut self, id: usize) -> Result<(), Error> {
+        let surface = &self.program.buffers[id];
+        let tensor_desc_id = self.contents.tensors.len() as u16;
+        let direction = match surface.place {
+            Place::Output(_) => MemoryFlags::OUTPUT,
+            Place::Input(_) | Place::Pool => MemoryFlags::INPUT,
+        };
+        let memory = self.memory(Memory {
+            flags: MemoryFlags::ALLOC | direction,
+            size: u64::from(surface.size),
+            bind_id: number(surface.place),
+            tensor_desc_id,
+            ..Default::default()
+        });
+        self.shared.push(memory);
+        self.bound.push((id, memory));
+        let half = self.program.precision == Precision::Fp16 && surface.format == Format::Feature;
+        let element = if half { 2 } else { 1 };
+        let (data_format, data_category, pixel_format, strides) = match surface.format {
+            Format::Feature => (
+                DataFormat::Ncxhwx,
+                DataCategory::Feature,
+                self.feature_format(),
+                [element, surface.line_stride, surface.surface_stride, 0, 0, 0, 0, 0],
+            ),
+            Format::Pixel(format) => (
+                DataFormat::Nhwc,
+                DataCategory::Image,
+                PixelFormat::from(format.to_bits() as u8),
+                [1, surface.line_stride, 0, 0, 0, 0, 0, 0],
+            ),
+        };
+        self.contents.tensors.push(Tensor {
+            name: surface.name.clone(),
+            id: tensor_desc_id,
+            mem_id: memory,
+            size: u64::from(surface.size),
+            data_format,
+            data_type: if half { DataType::Half } else { DataType::Int8 },
+            data_category,
+            pixel_format,
+            n: 1,
+            c: surface.channels as i32,
+            h: surface.height as i32,
+            w: surface.width as i32,
+            strides,
+            ..Default::default()
+        });
+        Ok(())
+    }
+
+    /// What the loadable format calls a feature cube of this configuration.
+    fn feature_format(&self) -> PixelFormat {
+        // Atoms of 16 bytes have no name of their own: the line stride of FEATURE tells them from those of 32.
+        if self.program.config.memory_atomic == 8 {
+            PixelFormat::FEATURE_X8
+        } else {
+            PixelFormat::FEATURE
+        }
+    }
+
+    /// Adds a list of a task's descriptors: its memory's number.
+    fn list(&mut self, task: u16, interface: Interface, list: List, data: Vec<u8>) -> u16 {
+        let (version, name) = match (interface, list) {
+            (_, List::Network) => (None, "addr0"),
+            (_, List::DependencyGraph) => (None, "dep_graph"),
+            (_, List::Operations) => (None, "op_list"),
+            (Interface::Emu1, List::Surfaces) => (Some(EMU_VERSION), "op_buf_list"),
+            (_, List::Surfaces) => (None, "surf_list"),
+            (_, List::Tables) => (None, "lut_list"),
+        };
+        let version = version.unwrap_or(if interface == Interface::Emu1 { EMU_VERSION } else { DLA_VERSION });
+        let name = format!("task-{task}-{name}");
+        let size = data.len() as u64;
+        self.contents.blobs.push(Blob { name: name.clone(), interface, sub_interface: list as u32, version, data });
+        let flags = MemoryFlags::ALLOC | MemoryFlags::SET;
+        self.memory(Memory { flags, size, contents: vec![(name, 0)], ..Default::default() })
+    }
+
+    /// Position of a memory in every task's address list.
+    fn position(&self, memory: u16) -> u16 {
+        let shared = self.shared.iter().position(|&shared| shared == memory).unwrap_or(0);
+        shared as u16 + 1
+    }
+
+    /// Position of a task's own list in its address list.
+    fn own_position(&self, index: u16) -> u16 {
+        self.shared.len() as u16 + 1 + index
+    }
+
+    /// Adds a task that waits for the one before and signals the next.
+    fn task(&mut self, id: u16, interface: Interface, network: u16, own: Vec<u16>) {
+        let mut event = |val, op| {
+            let id = self.contents.events.len() as u16;
+            self.contents.events.push(Event { id, val, op, ..Default::default() });
+            id
+        };
+        let pre_actions = if id == 0 { Vec::new() } else { vec![event(u32::from(id), EventOp::Wait)] };
+        let post_actions = vec![event(u32::from(id) + 1, EventOp::Signal)];
+        let mut address_list = vec![network];
+        address_list.extend(&self.shared);
+        address_list.extend(own);
+        self.contents.tasks.push(Task { id, interface, address_list, pre_actions, post_actions, ..Default::default() });
+        self.contents.submits.push(Submit { id, task_id: vec![id] });
+    }
+
+    /// Where a cube starts: position in the address list and offset.
+    fn place(&self, cube: &Cube) -> Option<(u16, u32)> {
+        match cube.base {
+            Base::OnTheFly => None,
+            Base::Constant(id) => Some((self.position(self.constants), self.plan.constants[id] + cube.offset)),
+            Base::Buffer(id) => match self.bound.iter().find(|(surface, _)| *surface == id) {
+                Some(&(_, memory)) => Some((self.position(memory), cube.offset)),
+                None => Some((self.position(self.pool), self.plan.buffers[id] + cube.offset)),
+            },
+        }
+    }
+
+    fn data_cube(&self, cube: &Cube) -> desc::DataCube {
+        let (mem_type, address, offset) = match self.place(cube) {
+            Some((address, offset)) => (MemoryType::Mc, address as i16, offset),
+            None => (MemoryType::Hw, -1, 0),
+        };
+        desc::DataCube {
+            mem_type,
+            address,
+            offset,
+            size: cube.size,
+            width: cube.width,
+            height: cube.height,
+            channel: cube.channels,
+            line_stride: cube.line_stride,
+            surf_stride: cube.surface_stride,
+            plane_stride: 0,
+        }
+    }
+
+    /// Lets an application choose the strides of an input or output, where the descriptor at `field` of memory `list`
+    /// has them. Not where an operation uses only a part of the tensor, whose offset depends on the strides.
+    fn relocate(&mut self, cube: &Cube, list: u16, interface: Interface, fields: [usize; 2]) {
+        let Base::Buffer(id) = cube.base else { return };
+        let Some(&(_, memory)) = self.bound.iter().find(|(surface, _)| *surface == id) else { return };
+        if !self.whole[id] {
+            return;
+        }
+        for (field, stride) in fields.into_iter().zip([Stride::Line, Stride::Surface]) {
+            self.contents.relocations.push(Relocation {
+                address_id: memory,
+                write_id: list,
+                offset: field as u64,
+                interface,
+                sub_interface: List::Surfaces as u32,
+                reloc_type: stride as u8,
+            });
+        }
+    }
+
+    fn dla(
+        &mut self,
+        task: u16,
+        operations: &[Operation],
+        order: &Order,
+    ) -> Result<(Interface, u16, Vec<u16>), Error> {
+        let interface = Interface::Dla1;
+        let written = |error: desc::Error| Error::Network(error.to_string());
+        let graph = &order.entries;
+        let mut graph_bytes = vec![0; graph.len() * desc::CommonOp::SIZE];
+        let mut operation_bytes = vec![0; operations.len() * desc::Operation::SIZE];
+        let mut surface_bytes = vec![0; operations.len() * desc::Surface::SIZE];
+        for (index, operation) in operations.iter().enumerate() {
+            graph[index].write(&mut graph_bytes[index * desc::CommonOp::SIZE..]).map_err(written)?;
+            let (descriptor, surface) = operation.unit.descriptors(|cube| self.data_cube(cube));
+            descriptor.write(&mut operation_bytes[index * desc::Operation::SIZE..]).map_err(written)?;
+            surface.write(&mut surface_bytes[index * desc::Surface::SIZE..]).map_err(written)?;
+        }
+        let lut = if uses_tables(operations) { Some(self.tables()?) } else { None };
+        let network = desc::Network {
+            dependency_graph_index: self.own_position(0) as i16,
+            operation_desc_index: self.own_position(1) as i16,
+            surface_desc_index: self.own_position(2) as i16,
+            lut_data_index: if lut.is_some() { self.own_position(3) as i16 } else { -1 },
+            roi_array_index: -1,
+            surface_index: -1,
+            stat_list_index: -1,
+            op_head: order.heads,
+            num_rois: 1,
+            num_operations: operations.len() as u16,
+            num_luts: if lut.is_some() { self.program.tables.len() as u16 } else { 0 },
+            num_addresses: self.own_position(3 + u16::from(lut.is_some())),
+            ..Default::default()
+        };
+        let mut network_bytes = vec![0; desc::Network::SIZE];
+        network.write(&mut network_bytes).map_err(written)?;
+        let network = self.list(task, interface, List::Network, network_bytes);
+        let graph = self.list(task, interface, List::DependencyGraph, graph_bytes);
+        let descriptors = self.list(task, interface, List::Operations, operation_bytes);
+        let surfaces = self.list(task, interface, List::Surfaces, surface_bytes);
+        for (index, operation) in operations.iter().enumerate() {
+            let strides = |field: usize| {
+                let cube = index * desc::Surface::SIZE + field;
+                [cube + data_cube::line_stride, cube + data_cube::surf_stride]
+            };
+            let (from, to) = match &operation.unit {
+                Unit::Convolution { .. } => (conv_surface::src_data, conv_surface::dst_data),
+                Unit::Sdp { .. } => (sdp_surface::src_data, sdp_surface::dst_data),
+                Unit::Pdp { .. } => (pdp_surface::src_data, pdp_surface::dst_data),
+                Unit::Cdp { .. } => (cdp_surface::src_data, cdp_surface::dst_data),
+            };
+            self.relocate(operation.unit.source(), surfaces, interface, strides(from));
+            self.relocate(operation.unit.target(), surfaces, interface, strides(to));
+        }
+        let mut own = vec![graph, descriptors, surfaces];
+        own.extend(lut.map(|data| self.list(task, interface, List::Tables, data)));
+        Ok((interface, network, own))
+    }
+
+    /// The program's lookup tables as they lie in memory.
+    fn tables(&self) -> Result<Vec<u8>, Error> {
+        let mut bytes = vec![0; self.program.tables.len() * desc::Lut::SIZE];
+        for (table, bytes) in self.program.tables.iter().zip(bytes.chunks_exact_mut(desc::Lut::SIZE)) {
+            table.write(bytes).map_err(|error| Error::Network(error.to_string()))?;
+        }
+        Ok(bytes)
+    }
+
+    fn emulated(&mut self, task: u16, operations: &[Emulated]) -> Result<(Interface, u16, Vec<u16>), Error> {
+        let interface = Interface::Emu1;
+        let mut operation_bytes = Vec::new();
+        let mut buffer_bytes = Vec::new();
+        for softmax in operations {
+            let operation = emu::Operation {
+                kind: emu::Kind::Softmax { axis: 1 },
+                input_scale: emu::Single(softmax.input_scale.to_bits()),
+                output_scale: emu::Single(softmax.output_scale.to_bits()),
+            };
+            operation_bytes.extend(operation.to_bytes());
+            for cube in [&softmax.source, &softmax.target] {
+                buffer_bytes.extend(self.emulated_buffer(softmax.step, cube)?.to_bytes());
+            }
+        }
+        let network = emu::Network {
+            operations: self.own_position(0),
+            buffers: self.own_position(1),
+            num_operations: operations.len() as u16,
+        };
+        let network = self.list(task, interface, List::Network, network.to_bytes().to_vec());
+        let descriptors = self.list(task, interface, List::Operations, operation_bytes);
+        let buffers = self.list(task, interface, List::Surfaces, buffer_bytes);
+        for (index, softmax) in operations.iter().enumerate() {
+            for (half, cube) in [&softmax.source, &softmax.target].into_iter().enumerate() {
+                let buffer = index * emu::BUFFERS_SIZE + half * emu::BUFFER_SIZE;
+                let strides = [
+                    buffer + std::mem::offset_of!(emu::raw::Buffer, line_stride),
+                    buffer + std::mem::offset_of!(emu::raw::Buffer, surf_stride),
+                ];
+                self.relocate(cube, buffers, interface, strides);
+            }
+        }
+        Ok((interface, network, vec![descriptors, buffers]))
+    }
+
+    fn emulated_buffer(&self, step: usize, cube: &Cube) -> Result<emu::Buffer, Error> {
+        let layer = &self.program.steps[step].tensor;
+        let format = match (self.program.precision, self.program.config.memory_atomic) {
+            (Precision::Int8, 8) => emu::Format::Int8x8,
+            (Precision::Int8, 32) => emu::Format::Int8,
+            (Precision::Fp16, 32) => emu::Format::Fp16,
+            (_, other) => {
+                let reason = format!("the emulator has no format with atoms of {other} bytes");
+                return Err(Error::unsupported(layer, reason));
+            }
+        };
+        let (address_index, address_offset) =
+            self.place(cube).ok_or_else(|| Error::unsupported(layer, "an emulated operation needs memory"))?;
+        Ok(emu::Buffer {
+            address_index,
+            address_offset,
+            size: cube.size,
+            format,
+            width: cube.width,
+            height: cube.height,
+            channels: cube.channels,
+            line_stride: cube.line_stride,
+            surface_stride: cube.surface_stride,
+        })
+    }
+}
+
+/// The number of an input or output.
+fn number(place: Place) -> u16 {
+    match place {
+        Place::Input(number) | Place::Output(number) => number,
+        Place::Pool => 0,
+    }
+}
+
+/// Whether an operation looks something up.
+fn uses_tables(operations: &[Operation]) -> bool {
+    operations.iter().any(|operation| match &operation.unit {
+        Unit::Sdp { op, .. } => op.lut_index >= 0,
+        Unit::Cdp { op, .. } => op.lut_index >= 0,
+        Unit::Convolution { .. } | Unit::Pdp { .. } => false,
+    })
+}
+
+/// For each buffer, whether every operation that touches it uses all of it.
+fn whole(program: &Program) -> Vec<bool> {
+    let mut whole = vec![true; program.buffers.len()];
+    let mut look = |cube: &Cube| {
+        if let Some(id) = cube.buffer() {
+            let buffer: &Buffer = &program.buffers[id];
+            whole[id] &= cube.offset == 0
+                && (cube.line_stride, cube.surface_stride) == (buffer.line_stride, buffer.surface_stride)
+                && [cube.width, cube.height, cube.channels].map(u32::from)
+                    == [buffer.width, buffer.height, buffer.channels];
+        }
+    };
+    for task in &program.tasks {
+        match task {
+            Lowered::Dla(operations) => {
+                for operation in operations {
+                    operation.unit.reads().for_each(&mut look);
+                    look(operation.unit.target());
+                }
+            }
+            Lowered::Emulated(operations) => {
+                for operation in operations {
+                    look(&operation.source);
+                    look(&operation.target);
+                }
+            }
+        }
+    }
+    whole
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Where in memory everything lies: constants one behind another in one memory, activations in a pool in which a
+//! buffer takes the place of those that nobody needs any more.
+//!
+//! Two buffers may share bytes when every operation that touches the one has completed before any operation that touches
+//! the other starts. That follows from the dependency graph and not from the order of the list, because processors run
+//! beside one another. Buffers are placed one by one, each at the lowest place that is free; a hill climb of a bounded
+//! number of steps changes the order in which they are placed.
+
+use nvdla_uapi::layout::align::{Alignment, Data};
+use nvdla_uapi::layout::round_up;
+
+use super::order::{self, Order, Set};
+use super::program::{Place, Program, Task};
+use crate::error::Error;
+
+/// Constants start at multiples of this: weights need the most.
+const CONSTANT_ALIGNMENT: u64 = Alignment::documented(Data::Weight).start as u64;
+/// Buffers start at multiples of this: the widest bus, so that no two buffers share a beat.
+const BUFFER_ALIGNMENT: u64 = 64;
+const _: () = assert!(BUFFER_ALIGNMENT.is_multiple_of(Alignment::documented(Data::Feature).start as u64));
+/// Steps of the hill climb, times buffers: bounds its time.
+const CLIMB: usize = 200_000;
+
+/// The plan.
+pub struct Plan {
+    /// Offset of each constant.
+    pub constants: Vec<u32>,
+    /// Bytes of all constants.
+    pub constants_size: u64,
+    /// Offset of each buffer of the pool; 0 of the others, which have memories of their own.
+    pub buffers: Vec<u32>,
+    /// Bytes of the pool.
+    pub pool_size: u64,
+    /// The most bytes that are needed at once when operations run one after another in the order of the list: no pool for
+    /// that order is smaller.
+    pub pool_bound: u64,
+    /// The order of each task's operations; none for the emulator's.
+    pub orders: Vec<Option<Order>>,
+}
+
+/// What touches a buffer.
+struct Uses {
+    /// First and last position in the order of all operations.
+    span: (usize, usize),
+    /// The operations.
+    by: Vec<usize>,
+}
+
+/// Plans a program's memory and order.
+pub fn plan(program: &Program) -> Result<Plan, Error> {
+    let mut constants = Vec::new();
+    let mut constants_size = 0;
+    for constant in &program.constants {
+        constants_size = round_up(constants_size, CONSTANT_ALIGNMENT);
+        constants.push(offset(constants_size)?);
+        constants_size += constant.bytes.len() as u64;
+    }
+    let atoms = program.atoms();
+    let mut orders = Vec::new();
+    for task in &program.tasks {
+        orders.push(match task {
+            Task::Dla(operations) => {
+                let (bytes, elements) = (atoms.bytes() as u32, atoms.elements() as u32);
+                Some(order::order(operations, program.buffers.len(), bytes, elements)?)
+            }
+            Task::Emulated(_) => None,
+        });
+    }
+    let uses = uses(program);
+    let mut pool: Vec<usize> = Vec::new();
+    for (id, (buffer, uses)) in program.buffers.iter().zip(&uses).enumerate() {
+        if buffer.place == Place::Pool && !uses.by.is_empty() {
+            pool.push(id);
+        }
+    }
+    let conflicts = conflicts(program, &orders, &uses, &pool);
+    let sizes: Vec<u64> = pool.iter().map(|&id| u64::from(program.buffers[id].size)).collect();
+    let (places, pool_size) = climb(&sizes, &conflicts, pool.iter().map(|&id| uses[id].span).collect());
+    let mut buffers = vec![0; program.buffers.len()];
+    for (&id, place) in pool.iter().zip(places) {
+        buffers[id] = offset(place)?;
+    }
+    let pool_bound = bound(program, &uses, &pool);
+    Ok(Plan { constants, constants_size, buffers, pool_size, pool_bound, orders })
+}
+
+fn offset(bytes: u64) -> Result<u32, Error> {
+    u32::try_from(bytes).map_err(|_| Error::Network(format!("a memory of more than {bytes} bytes passes 32 bits")))
+}
+
+fn uses(program: &Program) -> Vec<Uses> {
+    let mut uses: Vec<Uses> =
+        program.buffers.iter().map(|_| Uses { span: (usize::MAX, 0), by: Vec::new() }).collect();
+    let mut position = 0;
+    let mut touch = |buffer: Option<usize>, position: usize| {
+        if let Some(id) = buffer {
+            let uses: &mut Uses = &mut uses[id];
+            uses.span = (uses.span.0.min(position), position);
+            if uses.by.last() != Some(&position) {
+                uses.by.push(position);
+            }
+        }
+    };
+    for task in &program.tasks {
+        match task {
+            Task::Dla(operations) => {
+                for operation in operations {
+                    operation.unit.reads().for_each(|cube| touch(cube.buffer(), position));
+                    touch(operation.unit.target().buffer(), position);
+                    position += 1;
+                }
+            }
+            Task::Emulated(operations) => {
+                for operation in operations {
+                    touch(operation.source.buffer(), position);
+                    touch(operation.target.buffer(), position);
+                    position += 1;
+                }
+            }
+        }
+    }
+    uses
+}
+
+/// For each buffer of the pool, the others that must not share its bytes.
+fn conflicts(program: &Program, orders: &[Option<Order>], uses: &[Uses], pool: &[usize]) -> Vec<Vec<usize>> {
+    // First position of each task, and the task of each position.
+    let mut firsts = Vec::new();
+    let mut task_of = Vec::new();
+    for (number, task) in program.tasks.iter().enumerate() {
+        firsts.push(task_of.len());
+        task_of.resize(task_of.len() + task.len(), number);
+    }
+    // Per buffer, in its first task: what has completed before all of its operations there.
+    let common: Vec<Option<(usize, Set)>> = pool
+        .iter()
+        .map(|&id| {
+            let task = task_of[uses[id].span.0];
+            let order = orders[task].as_ref()?;
+            let mut sets = uses[id].by.iter().filter(|&&by| task_of[by] == task).map(|&by| &order.before[by - firsts[task]]);
+            let mut common = sets.next()?.clone();
+            sets.for_each(|set| common.intersect(set));
+            Some((task, common))
+        })
+        .collect();
+    // Whether all of a has completed before anything of b starts.
+    let over = |a: usize, b: usize| {
+        let (last, first) = (uses[pool[a]].span.1, uses[pool[b]].span.0);
+        if last >= first {
+            return false;
+        }
+        match &common[b] {
+            _ if task_of[last] < task_of[first] => true,
+            Some((task, common)) => {
+                uses[pool[a]].by.iter().all(|&by| task_of[by] < *task || common.contains(by - firsts[*task]))
+            }
+            // The emulator's operations run one after another.
+            None => true,
+        }
+    };
+    let mut conflicts = vec![Vec::new(); pool.len()];
+    for b in 0..pool.len() {
+        for a in 0..b {
+            if !over(a, b) && !over(b, a) {
+                conflicts[a].push(b);
+                conflicts[b].push(a);
+            }
+        }
+    }
+    conflicts
+}
+
+/// Places buffers in the given order, each at the lowest place that is free.
+fn first_fit(order: &[usize], sizes: &[u64], conflicts: &[Vec<usize>], places: &mut [Option<u64>]) -> (u64, usize) {
+    places.fill(None);
+    let (mut end, mut highest) = (0, 0);
+    let mut taken: Vec<(u64, u64)> = Vec::new();
+    for &id in order {
+        taken.clear();
+        taken.extend(conflicts[id].iter().filter_map(|&other| places[other].map(|at| (at, at + sizes[other]))));
+        taken.sort_unstable();
+        let mut begin = 0;
+        for &(from, to) in &taken {
+            if begin + sizes[id] <= from {
+                break;
+            }
+            begin = begin.max(round_up(to, BUFFER_ALIGNMENT));
+        }
+        places[id] = Some(begin);
+        if begin + sizes[id] > end {
+            (end, highest) = (begin + sizes[id], id);
+        }
+    }
+    (end, highest)
+}
+
+/// The best places that a bounded search finds.
+fn climb(sizes: &[u64], conflicts: &[Vec<usize>], spans: Vec<(usize, usize)>) -> (Vec<u64>, u64) {
+    let mut by_size: Vec<usize> = (0..sizes.len()).collect();
+    by_size.sort_by_key(|&id| (std::cmp::Reverse(sizes[id]), spans[id]));
+    let mut by_time: Vec<usize> = (0..sizes.len()).collect();
+    by_time.sort_by_key(|&id| spans[id]);
+    let mut places = vec![None; sizes.len()];
+    let mut best: Option<(u64, usize, Vec<usize>, Vec<Option<u64>>)> = None;
+    for order in [by_size, by_time] {
+        let (end, highest) = first_fit(&order, sizes, conflicts, &mut places);
+        if best.as_ref().is_none_or(|best| end < best.0) {
+            best = Some((end, highest, order, places.clone()));
+        }
+    }
+    let Some((mut end, mut highest, mut order, mut kept)) = best else { return (Vec::new(), 0) };
+    // The buffer that ends highest is placed earlier, by a distance that a fixed sequence gives.
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    for _ in 0..(CLIMB / sizes.len().max(1)).min(2000) {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let Some(at) = order.iter().position(|&id| id == highest).filter(|&at| at > 0) else { break };
+        let to = (state % at as u64) as usize;
+        let mut changed = order.clone();
+        let moved = changed.remove(at);
+        changed.insert(to, moved);
+        let (changed_end, changed_highest) = first_fit(&changed, sizes, conflicts, &mut places);
+        if changed_end <= end {
+            (end, highest, order) = (changed_end, changed_highest, changed);
+            kept.clone_from(&places);
+        }
+    }
+    (kept.into_iter().map(Option::unwrap_or_default).collect(), end)
+}
+
+/// The most bytes that are in use at one position.
+fn bound(program: &Program, uses: &[Uses], pool: &[usize]) -> u64 {
+    let positions: usize = program.tasks.iter().map(Task::len).sum();
+    let mut change = vec![0i64; positions + 1];
+    for &id in pool {
+        let (first, last) = uses[id].span;
+        change[first] += i64::from(program.buffers[id].size);
+        change[last + 1] -= i64::from(program.buffers[id].size);
+    }
+    let mut now = 0;
+    change.into_iter().map(|change| {
+        now += change;
+        now
+    }).max().unwrap_or(0) as u64
+}

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The dependency graph of a task: which operation waits for which event of which other.
+//!
+//! An operation waits for every earlier operation whose bytes it reads or overwrites, and for those that read what it
+//! overwrites. An entry of the dependency graph has one consumer per processor. Operations of one processor run in the
+//! order of the list, each programmed after the one before it; so of several on one processor that need a result, only
+//! the first has to wait for it. A convolution and the SDP operation behind it are one unit of work: whoever waits for
+//! the convolution waits for its SDP operation, which ends last.
+
+use nvdla_uapi::desc::{CommonOp, Consumer, Event, PROCESSORS};
+
+use super::program::{Cube, Operation};
+use crate::error::Error;
+
+/// A set of operations of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Set(Vec<u64>);
+
+impl Set {
+    /// No operation of `count`.
+    pub fn new(count: usize) -> Self {
+        Self(vec![0; count.div_ceil(64)])
+    }
+
+    /// Adds one.
+    pub fn insert(&mut self, index: usize) {
+        self.0[index / 64] |= 1 << (index % 64);
+    }
+
+    /// Whether it is in the set.
+    pub fn contains(&self, index: usize) -> bool {
+        self.0[index / 64] >> (index % 64) & 1 != 0
+    }
+
+    /// Adds all of another set.
+    pub fn union(&mut self, other: &Self) {
+        self.0.iter_mut().zip(&other.0).for_each(|(a, b)| *a |= b);
+    }
+
+    /// Keeps what is in another set, too.
+    pub fn intersect(&mut self, other: &Self) {
+        self.0.iter_mut().zip(&other.0).for_each(|(a, b)| *a &= b);
+    }
+}
+
+/// The order of a task's operations.
+pub struct Order {
+    /// An entry per operation.
+    pub entries: Vec<CommonOp>,
+    /// The first operation of each processor, -1 for none.
+    pub heads: [i16; PROCESSORS],
+    /// For each operation, those that have completed before it touches memory.
+    pub before: Vec<Set>,
+}
+
+/// Accesses to a buffer, by operation.
+#[derive(Default)]
+struct Accesses {
+    reads: Vec<(usize, Cube)>,
+    writes: Vec<(usize, Cube)>,
+}
+
+/// Orders the operations of a task. `atom` and `elements` are an atom's bytes and elements.
+pub fn order(operations: &[Operation], buffers: usize, atom: u32, elements: u32) -> Result<Order, Error> {
+    let count = operations.len();
+    if count > i16::MAX as usize {
+        return Err(Error::Network(format!("{count} operations in one task, more than 32767")));
+    }
+    let flies = |index: usize| operations[index].unit.takes_on_the_fly();
+    // The operation that ends last of those that pass data on the fly.
+    let last = |index: usize| if index + 1 < count && flies(index + 1) { index + 1 } else { index };
+    let mut accesses: Vec<Accesses> = std::iter::repeat_with(Accesses::default).take(buffers).collect();
+    let mut waits: Vec<Vec<usize>> = Vec::with_capacity(count);
+    for (index, operation) in operations.iter().enumerate() {
+        let mut needs = Vec::new();
+        for cube in operation.unit.reads() {
+            if let Some(buffer) = cube.buffer() {
+                let writes = accesses[buffer].writes.iter();
+                needs.extend(writes.filter(|(_, other)| cube.overlaps(other, atom, elements)).map(|(by, _)| *by));
+            }
+        }
+        let target = operation.unit.target();
+        if let Some(buffer) = target.buffer() {
+            let Accesses { reads, writes } = &accesses[buffer];
+            let all = reads.iter().chain(writes);
+            needs.extend(all.filter(|(_, other)| target.overlaps(other, atom, elements)).map(|(by, _)| *by));
+        }
+        // What hands its sums to this operation starts with it.
+        let mut needs: Vec<usize> = needs.into_iter().map(last).filter(|&by| by != index).collect();
+        needs.sort_unstable();
+        needs.dedup();
+        for cube in operation.unit.reads() {
+            if let Some(buffer) = cube.buffer() {
+                accesses[buffer].reads.push((index, *cube));
+            }
+        }
+        if let Some(buffer) = target.buffer() {
+            accesses[buffer].writes.push((index, *target));
+        }
+        waits.push(needs);
+    }
+    Ok(Order { entries: entries(operations, &waits)?, heads: heads(operations), before: before(operations, &waits) })
+}
+
+fn entries(operations: &[Operation], waits: &[Vec<usize>]) -> Result<Vec<CommonOp>, Error> {
+    let processor = |index: usize| operations[index].unit.op_type() as usize;
+    let mut next = [None; PROCESSORS];
+    let mut slots: Vec<[Option<Consumer>; PROCESSORS]> = vec![[None; PROCESSORS]; operations.len()];
+    for index in (0..operations.len()).rev() {
+        let own = processor(index);
+        let consumer = |later: usize| Consumer { index: later as i16, event: Event::OpProgrammed };
+        slots[index][own] = next[own].map(consumer);
+        if operations.get(index + 1).is_some_and(|next| next.unit.takes_on_the_fly()) {
+            slots[index][processor(index + 1)] = Some(consumer(index + 1));
+        }
+        next[own] = Some(index);
+    }
+    for (index, waits) in waits.iter().enumerate() {
+        for &by in waits {
+            let slot = &mut slots[by][processor(index)];
+            match slot {
+                // The next operation of the same processor waits in the place of a later one.
+                Some(consumer) => consumer.event = Event::OpCompleted,
+                None => *slot = Some(Consumer { index: index as i16, event: Event::OpCompleted }),
+            }
+        }
+    }
+    let mut counts = vec![0u32; operations.len()];
+    let mut entries = Vec::with_capacity(operations.len());
+    for (index, operation) in operations.iter().enumerate() {
+        let mut entry = CommonOp {
+            index: index as i16,
+            op_type: operation.unit.op_type(),
+            consumers: slots[index],
+            ..Default::default()
+        };
+        for consumer in slots[index].iter().flatten() {
+            counts[consumer.index as usize] += 1;
+        }
+        if operation.unit.takes_on_the_fly() {
+            entry.fused_parent = Some(Consumer { index: index as i16 - 1, event: Event::OpEnabled });
+            counts[index - 1] += 1;
+        }
+        entries.push(entry);
+    }
+    for (entry, count) in entries.iter_mut().zip(counts) {
+        entry.dependency_count = u8::try_from(count)
+            .map_err(|_| Error::Network(format!("operation {} waits for {count} others, more than 255", entry.index)))?;
+    }
+    Ok(entries)
+}
+
+fn heads(operations: &[Operation]) -> [i16; PROCESSORS] {
+    let mut heads = [-1; PROCESSORS];
+    for (index, operation) in operations.iter().enumerate().rev() {
+        heads[operation.unit.op_type() as usize] = index as i16;
+    }
+    heads
+}
+
+/// Which operations have completed before each one starts. What the operations before it on its processor waited for has
+/// completed, too.
+fn before(operations: &[Operation], waits: &[Vec<usize>]) -> Vec<Set> {
+    let count = operations.len();
+    let mut started: [Set; PROCESSORS] = std::array::from_fn(|_| Set::new(count));
+    let mut before: Vec<Set> = Vec::with_capacity(count);
+    for (index, operation) in operations.iter().enumerate() {
+        let mut set = started[operation.unit.op_type() as usize].clone();
+        if operation.unit.takes_on_the_fly() {
+            set.union(&before[index - 1]);
+        }
+        for &by in &waits[index] {
+            set.union(&before[by]);
+            set.insert(by);
+            if operations[by].unit.takes_on_the_fly() {
+                set.insert(by - 1);
+            }
+        }
+        started[operation.unit.op_type() as usize] = set.clone();
+        before.push(set);
+    }
+    before
+}

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The lowered network: tasks of hardware operations whose descriptors are complete except for addresses, and the memory
+//! that they name. What the layers mean is known no longer; where bytes will lie is not known yet.
+
+use nvdla_uapi::config::Config;
+use nvdla_uapi::desc;
+use nvdla_uapi::layout::feature::Atoms;
+use nvdla_uapi::reg::values::{PixelFormat, Precision};
+
+/// Whose memory a buffer lies in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The pool of activations, which buffers share one after another.
+    Pool,
+    /// A memory of its own: the input of that number.
+    Input(u16),
+    /// A memory of its own: the output of that number.
+    Output(u16),
+}
+
+/// How a tensor's elements lie in its buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// A feature cube of the configuration's memory atoms.
+    Feature,
+    /// An image, pitch linear.
+    Pixel(PixelFormat),
+}
+
+/// Activation memory that is allocated as a whole. Tensors are views of buffers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Buffer {
+    /// The tensor that it is for.
+    pub name: String,
+    /// Channels, as they lie in memory.
+    pub channels: u32,
+    /// Lines.
+    pub height: u32,
+    /// Columns.
+    pub width: u32,
+    /// How elements lie.
+    pub format: Format,
+    /// Bytes from a line to the next.
+    pub line_stride: u32,
+    /// Bytes from a surface to the next; 0 for an image.
+    pub surface_stride: u32,
+    /// Bytes of all of it.
+    pub size: u32,
+    /// Whose memory it lies in.
+    pub place: Place,
+}
+
+/// Weights, operands or tables, as they lie in memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Constant {
+    /// The node's name and the role.
+    pub name: String,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// What a cube is part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Base {
+    /// A buffer: its number.
+    Buffer(usize),
+    /// A constant: its number.
+    Constant(usize),
+    /// No memory: the next unit takes it as it is made.
+    OnTheFly,
+}
+
+/// What an operation reads or writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cube {
+    /// What it is part of.
+    pub base: Base,
+    /// Where in that it starts, in bytes.
+    pub offset: u32,
+    /// Bytes from its start to the last byte that a unit touches.
+    pub size: u32,
+    /// Elements of a line.
+    pub width: u16,
+    /// Lines.
+    pub height: u16,
+    /// Channels.
+    pub channels: u16,
+    /// Bytes from a line to the next.
+    pub line_stride: u32,
+    /// Bytes from a surface to the next.
+    pub surface_stride: u32,
+}
+
+impl Cube {
+    /// The buffer that it is part of, if any.
+    pub fn buffer(&self) -> Option<usize> {
+        match self.base {
+            Base::Buffer(id) => Some(id),
+            Base::Constant(_) | Base::OnTheFly => None,
+        }
+    }
+
+    /// Whether the bytes of two cubes of one buffer may overlap. Exact where both have the same strides; else by the ranges
+    /// from the first to the last byte.
+    pub fn overlaps(&self, other: &Self, atom: u32, elements: u32) -> bool {
+        if self.base != other.base {
+            return false;
+        }
+        let end = |cube: &Self| u64::from(cube.offset) + u64::from(cube.size);
+        if u64::from(self.offset) >= end(other) || u64::from(other.offset) >= end(self) {
+            return false;
+        }
+        let (line, surface) = (self.line_stride, self.surface_stride);
+        if (line, surface) != (other.line_stride, other.surface_stride) || line == 0 || surface % line != 0 {
+            return true;
+        }
+        // Boxes of surfaces, lines and columns.
+        let bounds = |cube: &Self| {
+            let (s, rest) = (cube.offset / surface, cube.offset % surface);
+            let (y, x) = (rest / line, rest % line / atom);
+            let surfaces = u32::from(cube.channels).div_ceil(elements);
+            let fits = y + u32::from(cube.height) <= surface / line && x + u32::from(cube.width) <= line / atom;
+            ([(s, s + surfaces), (y, y + u32::from(cube.height)), (x, x + u32::from(cube.width))], fits)
+        };
+        let ((a, a_fits), (b, b_fits)) = (bounds(self), bounds(other));
+        !(a_fits && b_fits) || a.iter().zip(&b).all(|(a, b)| a.0 < b.1 && b.0 < a.1)
+    }
+}
+
+/// What an operation does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Unit {
+    /// The convolution pipeline, which hands its sums to the SDP operation that follows it.
+    Convolution {
+        /// The descriptor.
+        op: Box<desc::ConvOp>,
+        /// Its input.
+        source: Cube,
+        /// Its weights.
+        weights: Cube,
+        /// Its output's shape; no memory.
+        target: Cube,
+    },
+    /// SDP.
+    Sdp {
+        /// The descriptor.
+        op: Box<desc::SdpOp>,
+        /// Its input, in memory or from the convolution before it.
+        source: Cube,
+        /// Operands of X1, X2 and Y.
+        operands: [Option<Cube>; 3],
+        /// Its output.
+        target: Cube,
+    },
+    /// PDP.
+    Pdp {
+        /// The descriptor.
+        op: Box<desc::PdpOp>,
+        /// Its input.
+        source: Cube,
+        /// Its output.
+        target: Cube,
+    },
+    /// CDP.
+    Cdp {
+        /// The descriptor.
+        op: Box<desc::CdpOp>,
+        /// Its input.
+        source: Cube,
+        /// Its output.
+        target: Cube,
+    },
+}
+
+impl Unit {
+    /// The processor.
+    pub fn op_type(&self) -> desc::OpType {
+        match self {
+            Self::Convolution { .. } => desc::OpType::Conv,
+            Self::Sdp { .. } => desc::OpType::Sdp,
+            Self::Pdp { .. } => desc::OpType::Pdp,
+            Self::Cdp { .. } => desc::OpType::Cdp,
+        }
+    }
+
+    /// Its input.
+    pub fn source(&self) -> &Cube {
+        match self {
+            Self::Convolution { source, .. }
+            | Self::Sdp { source, .. }
+            | Self::Pdp { source, .. }
+            | Self::Cdp { source, .. } => source,
+        }
+    }
+
+    /// Its output.
+    pub fn target(&self) -> &Cube {
+        match self {
+            Self::Convolution { target, .. }
+            | Self::Sdp { target, .. }
+            | Self::Pdp { target, .. }
+            | Self::Cdp { target, .. } => target,
+        }
+    }
+
+    /// The cubes of buffers that it reads.
+    pub fn reads(&self) -> impl Iterator<Item = &Cube> {
+        let operands: &[Option<Cube>] = if let Self::Sdp { operands, .. } = self { operands } else { &[] };
+        std::iter::once(self.source()).chain(operands.iter().flatten()).filter(|cube| cube.buffer().is_some())
+    }
+
+    /// Whether it takes its input from the operation before it.
+    pub fn takes_on_the_fly(&self) -> bool {
+        self.source().base == Base::OnTheFly
+    }
+
+    /// The descriptors: operation, and surface with cubes placed by `place`.
+    pub fn descriptors(&self, place: impl Fn(&Cube) -> desc::DataCube) -> (desc::Operation, desc::Surface) {
+        let optional = |cube: &Option<Cube>| cube.as_ref().map_or_else(Default::default, &place);
+        match self {
+            Self::Convolution { op, source, weights, target } => (
+                desc::Operation::Conv(**op),
+                desc::Surface::Conv(desc::ConvSurface {
+                    weight_data: place(weights),
+                    src_data: place(source),
+                    dst_data: place(target),
+                    ..Default::default()
+                }),
+            ),
+            Self::Sdp { op, source, operands: [x1, x2, y], target } => (
+                desc::Operation::Sdp(**op),
+                desc::Surface::Sdp(desc::SdpSurface {
+                    src_data: place(source),
+                    x1_data: optional(x1),
+                    x2_data: optional(x2),
+                    y_data: optional(y),
+                    dst_data: place(target),
+                }),
+            ),
+            Self::Pdp { op, source, target } => (
+                desc::Operation::Pdp(**op),
+                desc::Surface::Pdp(desc::PdpSurface { src_data: place(source), dst_data: place(target) }),
+            ),
+            Self::Cdp { op, source, target } => (
+                desc::Operation::Cdp(**op),
+                desc::Surface::Cdp(desc::CdpSurface { src_data: place(source), dst_data: place(target) }),
+            ),
+        }
+    }
+}
+
+/// An operation of the hardware.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Operation {
+    /// The step that it is part of: an index into [`Program::steps`].
+    pub step: usize,
+    /// What it does.
+    pub unit: Unit,
+}
+
+/// What the CPU computes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Emulated {
+    /// As in [`Operation`].
+    pub step: usize,
+    /// Its input.
+    pub source: Cube,
+    /// Its output.
+    pub target: Cube,
+    /// A step of the input's integers; 1 in fp16.
+    pub input_scale: f32,
+    /// A step of the output's integers; 1 in fp16.
+    pub output_scale: f32,
+}
+
+/// What is submitted at once.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Task {
+    /// To NVDLA, in an order in which each operation comes after those that it needs.
+    Dla(Vec<Operation>),
+    /// To the emulator: softmax, one after another.
+    Emulated(Vec<Emulated>),
+}
+
+impl Task {
+    /// Number of operations.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Dla(operations) => operations.len(),
+            Self::Emulated(operations) => operations.len(),
+        }
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// What a step of the network is, for reports.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepInfo {
+    /// The nodes of the model that it computes.
+    pub nodes: Vec<String>,
+    /// The tensor that it makes.
+    pub tensor: String,
+    /// The tensor's scale; 1 in fp16.
+    pub scale: f64,
+}
+
+/// A lowered network.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Program {
+    /// The network's name.
+    pub name: String,
+    /// What it is for.
+    pub config: &'static Config,
+    /// Precision of activations and weights.
+    pub precision: Precision,
+    /// All buffers.
+    pub buffers: Vec<Buffer>,
+    /// All constants.
+    pub constants: Vec<Constant>,
+    /// Lookup tables of SDP and CDP.
+    pub tables: Vec<desc::Lut>,
+    /// What operations are part of.
+    pub steps: Vec<StepInfo>,
+    /// The tasks, in order.
+    pub tasks: Vec<Task>,
+}
+
+impl Program {
+    /// An empty program.
+    pub fn new(name: String, config: &'static Config, precision: Precision) -> Self {
+        let (buffers, constants, tables) = (Vec::new(), Vec::new(), Vec::new());
+        Self { name, config, precision, buffers, constants, tables, steps: Vec::new(), tasks: Vec::new() }
+    }
+
+    /// The atoms of feature cubes.
+    pub fn atoms(&self) -> Atoms {
+        Atoms::of(self.config, self.precision)
+    }
+
+    /// Adds a constant. One of several with the same name gets its number behind it: names in a loadable are unique.
+    pub(crate) fn constant(&mut self, name: String, bytes: Vec<u8>) -> usize {
+        let taken = self.constants.iter().any(|constant| constant.name == name);
+        let name = if taken { format!("{name}.{}", self.constants.len()) } else { name };
+        self.constants.push(Constant { name, bytes });
+        self.constants.len() - 1
+    }
+
+    /// Adds a hardware operation to the last task, or to a new one behind an emulated task.
+    pub(crate) fn push(&mut self, step: usize, unit: Unit) {
+        let operation = Operation { step, unit };
+        if let Some(Task::Dla(operations)) = self.tasks.last_mut() {
+            operations.push(operation);
+        } else {
+            self.tasks.push(Task::Dla(vec![operation]));
+        }
+    }
+
+    /// Adds an emulated operation in the same manner.
+    pub(crate) fn push_emulated(&mut self, operation: Emulated) {
+        if let Some(Task::Emulated(operations)) = self.tasks.last_mut() {
+            operations.push(operation);
+        } else {
+            self.tasks.push(Task::Emulated(vec![operation]));
+        }
+    }
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What the compiler did, for a person or a program to read.
+
+use nvdla_estimate::{self as estimate, Memory, Shape};
+use nvdla_uapi::desc::{DataCube, MemoryType};
+use nvdla_uapi::reg::values::Precision;
+use serde::Serialize;
+
+use super::memory::Plan;
+use super::program::{Base, Cube, Operation, Program, StepInfo, Task, Unit};
+
+/// An operation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct OperationReport {
+    /// Number of its task.
+    pub task: usize,
+    /// Its number in the task.
+    pub index: usize,
+    /// The unit: CONV, SDP, PDP, CDP, or EMU for what the CPU computes.
+    pub unit: &'static str,
+    /// The nodes of the model that it computes, or a part of them.
+    pub nodes: Vec<String>,
+    /// The tensor that it makes, or a part of it.
+    pub tensor: String,
+    /// Channels, height and width of its input, as they lie in memory.
+    pub input: [u32; 3],
+    /// Of its output.
+    pub output: [u32; 3],
+    /// Bytes of weights.
+    pub weights: u64,
+    /// Estimated cycles; 0 for what the CPU computes, and for what is counted with the operation before.
+    pub cycles: u64,
+    /// Estimated bytes that it moves.
+    pub bytes: u64,
+}
+
+/// A compilation.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// The network's name.
+    pub network: String,
+    /// The configuration's.
+    pub configuration: &'static str,
+    /// int8 or fp16.
+    pub precision: &'static str,
+    /// Every operation, in the order of the tasks.
+    pub operations: Vec<OperationReport>,
+    /// Bytes of the pool of activations.
+    pub pool: u64,
+    /// No pool is smaller while operations run in their order.
+    pub pool_bound: u64,
+    /// Bytes of weights, operands and tables.
+    pub constants: u64,
+    /// Estimated cycles of all operations, one after another.
+    pub cycles: u64,
+    /// Largest error of each lookup table, in steps of the output's integers, with the tensor's name.
+    pub tables: Vec<(String, f64)>,
+}
+
+/// Describes a program. Cycles are those of the configuration's own memory interface: its latency, and all of its width in
+/// every cycle.
+pub(crate) fn report(program: &Program, plan: &Plan, tables: Vec<(String, f64)>) -> Report {
+    let config = program.config;
+    let memory = Memory::new(config, config.primary.latency, f64::from(config.primary.width / 8));
+    let mut operations = Vec::new();
+    for (task, list) in program.tasks.iter().enumerate() {
+        let mut add = |index: usize, step: usize, unit: &'static str, source: &Cube, target: &Cube| {
+            let sizes = |cube: &Cube| [cube.channels, cube.height, cube.width].map(u32::from);
+            let StepInfo { nodes, tensor, .. } = &program.steps[step];
+            operations.push(OperationReport {
+                task,
+                index,
+                unit,
+                nodes: nodes.clone(),
+                tensor: tensor.clone(),
+                input: sizes(source),
+                output: sizes(target),
+                weights: 0,
+                cycles: 0,
+                bytes: 0,
+            });
+        };
+        let first = match list {
+            Task::Dla(list) => {
+                for (index, Operation { step, unit }) in list.iter().enumerate() {
+                    add(index, *step, unit.op_type().name(), unit.source(), unit.target());
+                }
+                operations.len() - list.len()
+            }
+            Task::Emulated(list) => {
+                for (index, operation) in list.iter().enumerate() {
+                    add(index, operation.step, "EMU", &operation.source, &operation.target);
+                }
+                continue;
+            }
+        };
+        let Task::Dla(list) = list else { continue };
+        let mut steps = Vec::new();
+        for (index, operation) in list.iter().enumerate() {
+            let (op, surface) = operation.unit.descriptors(plain);
+            let Some(shape) = Shape::from_descriptors(&op, &surface) else { continue };
+            let source = operation.unit.takes_on_the_fly().then(|| index - 1);
+            steps.push(estimate::Step { shape, source });
+        }
+        // A cycle per register write.
+        let slots = estimate::schedule(&steps, config, &memory, 1.0);
+        for (at, slot) in slots.iter().enumerate() {
+            let report = &mut operations[first + at];
+            report.cycles = if slot.leader == at { slot.cycles } else { 0 };
+            report.bytes = slot.estimate.bytes.total();
+            if let Unit::Convolution { weights, .. } = &list[at].unit {
+                report.weights = u64::from(weights.size);
+            }
+        }
+    }
+    Report {
+        network: program.name.clone(),
+        configuration: config.name,
+        precision: if program.precision == Precision::Fp16 { "fp16" } else { "int8" },
+        cycles: operations.iter().map(|operation| operation.cycles).sum(),
+        operations,
+        pool: plan.pool_size,
+        pool_bound: plan.pool_bound,
+        constants: plan.constants_size,
+        tables,
+    }
+}
+
+/// A cube without its place.
+fn plain(cube: &Cube) -> DataCube {
+    let mem_type = if cube.base == Base::OnTheFly { MemoryType::Hw } else { MemoryType::Mc };
+    DataCube {
+        mem_type,
+        size: cube.size,
+        width: cube.width,
+        height: cube.height,
+        channel: cube.channels,
+        line_stride: cube.line_stride,
+        surf_stride: cube.surface_stride,
+        ..Default::default()
+    }
+}

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! An int8 network in plain loops, tensor by tensor: what a loadable must give, bit for bit.
+//!
+//! It knows the steps and their numbers, and nothing of layouts, parts, buffers or descriptors. Rounding and saturation
+//! are written down here from the description of the units.
+
+use nvdla_uapi::desc::Lut;
+use nvdla_uapi::reg::values::AluAlgorithm;
+
+use crate::half;
+use crate::ir::{Pool, PoolKind};
+use crate::lower::numbers::{Follow, Numbers, Operand, Stages, X, Y};
+use crate::lower::step::{Convolution, Kind, Step};
+use crate::lower::Lowered;
+
+/// The integers of every tensor that is computed, channels outermost. `inputs` are in the order of the network's.
+///
+/// # Panics
+/// If `inputs` do not have the sizes of the network's inputs.
+pub fn evaluate(network: &Lowered, inputs: &[Vec<i8>]) -> Vec<Option<Vec<i8>>> {
+    let net = &network.net;
+    let mut values: Vec<Option<Vec<i8>>> = vec![None; net.tensors.len()];
+    for (&id, input) in net.inputs.iter().zip(inputs) {
+        assert_eq!(input.len(), net.tensors[id].elements(), "input \"{}\"", net.tensors[id].name);
+        values[id] = Some(input.clone());
+    }
+    for (step, numbers) in net.steps.iter().zip(&network.numbers) {
+        let value = compute(network, step, numbers, &values);
+        values[step.output] = Some(value);
+    }
+    values
+}
+
+fn at([_, h, w]: [u32; 3], c: u32, y: u32, x: u32) -> usize {
+    ((c * h + y) * w + x) as usize
+}
+
+/// All positions of a shape, in order.
+fn positions([c, h, w]: [u32; 3]) -> impl Iterator<Item = (u32, u32, u32)> {
+    (0..c).flat_map(move |c| (0..h).flat_map(move |y| (0..w).map(move |x| (c, y, x))))
+}
+
+fn compute(network: &Lowered, step: &Step, numbers: &Numbers, values: &[Option<Vec<i8>>]) -> Vec<i8> {
+    let shape = |id: usize| network.net.tensors[id].shape;
+    let of = |id: usize| values[id].as_deref().unwrap_or_default();
+    let (from, input) = (shape(step.inputs[0]), of(step.inputs[0]));
+    let into = shape(step.output);
+    let sdp = |value: i64, (c, y, x): (u32, u32, u32)| {
+        let tensor = |id: usize, gate: bool| {
+            let place = if gate { c as usize } else { at(into, c, y, x) };
+            i64::from(of(id)[place])
+        };
+        stages(&numbers.stages, &network.tables, value, c as usize, &tensor)
+    };
+    match &step.kind {
+        Kind::Convolution(conv) => {
+            positions(into).map(|place| sdp(convolution(conv, numbers, input, from, into, place), place)).collect()
+        }
+        Kind::Copy => positions(into).map(|place| sdp(input[at(into, place.0, place.1, place.2)].into(), place)).collect(),
+        Kind::Pool(pool) => positions(into).map(|place| pooled(pool, input, from, place)).collect(),
+        Kind::Concat => step.inputs.iter().flat_map(|&id| of(id).iter().copied()).collect(),
+        Kind::Slice { start, step } => positions(into)
+            .map(|(c, y, x)| input[at(from, start[0] + c * step[0], start[1] + y * step[1], start[2] + x)])
+            .collect(),
+        Kind::Channels(order) => positions(into).map(|(c, y, x)| input[at(from, order[c as usize], y, x)]).collect(),
+        Kind::Same => input.to_vec(),
+        Kind::Spread([by, bx]) => positions(into)
+            .map(|(c, y, x)| input[at(from, (y % by * bx + x % bx) * into[0] + c, y / by, x / bx)])
+            .collect(),
+        Kind::Repeat([by, bx]) => positions(into).map(|(c, y, x)| input[at(from, c, y / by, x / bx)]).collect(),
+        Kind::Softmax => {
+            softmax(input, from, network.scales[step.inputs[0]] as f32, network.scales[step.output] as f32)
+        }
+    }
+}
+
+/// Shifted right, half away from zero.
+fn shift(value: i64, by: u8) -> i64 {
+    if by == 0 {
+        return value;
+    }
+    let half = 1i64 << (by - 1);
+    if value >= 0 {
+        (value + half) >> by
+    } else {
+        -((-value + half) >> by)
+    }
+}
+
+fn saturate(value: i64, bits: u32) -> i64 {
+    let most = (1i64 << (bits - 1)) - 1;
+    value.clamp(-most - 1, most)
+}
+
+fn convolution(
+    conv: &Convolution,
+    numbers: &Numbers,
+    input: &[i8],
+    from: [u32; 3],
+    into: [u32; 3],
+    (k, y, x): (u32, u32, u32),
+) -> i64 {
+    let op = &conv.op;
+    let per_group = from[0] / op.group as u32;
+    let group = k / (into[0] / op.group as u32);
+    let [rows, columns] = op.kernel.map(|extent| extent as u32);
+    let mut sum = 0i64;
+    for c in 0..per_group {
+        for r in 0..rows {
+            for s in 0..columns {
+                let iy = i64::from(y * op.stride[0] as u32 + r * op.dilation[0] as u32) - op.padding.top as i64;
+                let ix = i64::from(x * op.stride[1] as u32 + s * op.dilation[1] as u32) - op.padding.left as i64;
+                let inside = (0..i64::from(from[1])).contains(&iy) && (0..i64::from(from[2])).contains(&ix);
+                let channel = group * per_group + c;
+                let value = if inside {
+                    let value = i64::from(input[at(from, channel, iy as u32, ix as u32)]);
+                    let mean = numbers.mean.map_or(0, |mean| i64::from(mean[channel as usize]));
+                    saturate(value - mean, 8)
+                } else {
+                    numbers.outside.into()
+                };
+                let weight = numbers.weights[(((k * per_group + c) * rows + r) * columns + s) as usize];
+                sum += value * i64::from(weight);
+            }
+        }
+    }
+    saturate(sum, 32)
+}
+
+/// An operand: `tensor` gives a tensor's element at the present position, or its value of the present channel.
+fn operand(operand: &Operand, channel: usize, tensor: &dyn Fn(usize, bool) -> i64) -> i64 {
+    match operand {
+        Operand::Layer(value) => i64::from(*value),
+        Operand::Kernel(values) => i64::from(values[if values.len() == 1 { 0 } else { channel }]),
+        Operand::Element(id) => tensor(*id, false),
+        Operand::Gate(id) => tensor(*id, true),
+    }
+}
+
+fn alu(algorithm: AluAlgorithm, value: i64, operand: i64) -> i64 {
+    match algorithm {
+        AluAlgorithm::Max => value.max(operand),
+        AluAlgorithm::Min => value.min(operand),
+        AluAlgorithm::Sum => value + operand,
+        AluAlgorithm::Eql => i64::from(value != operand),
+    }
+}
+
+fn stages(
+    stages: &Stages,
+    tables: &[Lut],
+    value: i64,
+    channel: usize,
+    tensor: &dyn Fn(usize, bool) -> i64,
+) -> i8 {
+    let mut value = value;
+    for unit in [&stages.x1, &stages.x2].into_iter().flatten() {
+        let X { alu: first, shift: left, mul, truncate, follow } = unit;
+        if let Some((algorithm, with)) = first {
+            value = alu(*algorithm, value, saturate(operand(with, channel, tensor) << left, 32));
+        }
+        if !(*follow == Follow::Prelu && value >= 0) {
+            let factor = mul.as_ref().map_or(1, |with| operand(with, channel, tensor));
+            value = saturate(shift(value * factor, *truncate), 32);
+        }
+        if *follow == Follow::Relu {
+            value = value.max(0);
+        }
+    }
+    if let Some(Y { mul, truncate, alu: then, table }) = &stages.y {
+        if let Some(with) = mul {
+            value = saturate(shift(value * operand(with, channel, tensor), *truncate), 32);
+        }
+        if let Some((algorithm, with, factor)) = then {
+            let with = operand(with, channel, tensor);
+            let with = factor.map_or(with, |f| saturate(shift(with * i64::from(f.scale), f.truncate), 32));
+            value = saturate(alu(*algorithm, value, with), 32);
+        }
+        if let Some(table) = table {
+            value = look_up(&tables[*table], value);
+        }
+    }
+    if let Some(out) = stages.out {
+        value = saturate(shift(value * i64::from(out.scale), out.truncate), 17);
+    }
+    saturate(value, 8) as i8
+}
+
+/// The second table's line between two entries; beyond its ends, its first and last entry.
+fn look_up(table: &Lut, value: i64) -> i64 {
+    let entries = &table.linear_only_table;
+    let (start, select) = (table.linear_only_start as i64, table.linear_only_offset as u8);
+    if value <= start {
+        return entries[0].into();
+    }
+    let index = ((value - start) >> select) as usize;
+    if index >= entries.len() - 1 {
+        return entries[entries.len() - 1].into();
+    }
+    let part = (value - start) & ((1 << select) - 1);
+    let (low, high) = (i64::from(entries[index]), i64::from(entries[index + 1]));
+    shift(low * ((1 << select) - part) + high * part, select)
+}
+
+fn pooled(pool: &Pool, input: &[i8], from: [u32; 3], (c, y, x): (u32, u32, u32)) -> i8 {
+    let axis = |output: u32, which: usize, pad: usize| {
+        let begin = i64::from(output) * pool.stride[which] as i64 - pad as i64;
+        let end = (begin + pool.kernel[which] as i64).min(from[1 + which].into());
+        (begin.max(0) as u32, end as u32)
+    };
+    let (rows, columns) = (axis(y, 0, pool.padding.top), axis(x, 1, pool.padding.left));
+    let found = || (rows.0..rows.1).flat_map(|y| (columns.0..columns.1).map(move |x| (y, x)));
+    let found = found().map(|(y, x)| i64::from(input[at(from, c, y, x)]));
+    match pool.kind {
+        PoolKind::Max => found.max().unwrap_or(0) as i8,
+        PoolKind::Average { count_include_pad } => {
+            let sides = if count_include_pad {
+                pool.kernel.map(|side| side as i64)
+            } else {
+                [rows.1 - rows.0, columns.1 - columns.0].map(i64::from)
+            };
+            // Two factors of sixteen fraction bits, each product rounded.
+            let across = shift(found.sum::<i64>() * (65536 / sides[1]), 16);
+            saturate(shift(across * (65536 / sides[0]), 16), 8) as i8
+        }
+    }
+}
+
+/// The emulator's softmax: single precision inside, half precision on the way in and out, cut towards zero.
+fn softmax(input: &[i8], shape: [u32; 3], input_scale: f32, output_scale: f32) -> Vec<i8> {
+    let half = |value: f32| half::to_f32(half::from_f32(value));
+    let mut out = vec![0; input.len()];
+    for (_, y, x) in positions([1, shape[1], shape[2]]) {
+        let place = |c| at(shape, c, y, x);
+        let mut real: Vec<f32> = (0..shape[0]).map(|c| half(f32::from(input[place(c)]) * input_scale)).collect();
+        let most = real.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let mut sum = 0.0;
+        for value in &mut real {
+            *value = (*value - most).exp();
+            sum += *value;
+        }
+        for (c, value) in real.iter().enumerate() {
+            out[place(c as u32)] = (half(value / sum) / output_scale) as i8;
+        }
+    }
+    out
+}

@@ -1,0 +1,649 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The numbers of each step: weights, operands, shifts and converters, in int8 or fp16.
+//!
+//! In int8 a tensor's real value is `scale * q`. Within a step, values are integers of a unit that X1's factor chooses, so
+//! that an operand of another scale can be shifted to it:
+//!
+//! ```text
+//! X1   v = ((sum + (bias << bias shift)) * factor[k]) >> 15 or so        in units of U
+//! X2   v = v + (operand << s), where the operand's scale is U * 2^s      in units of U
+//! out  q = v * scale >> truncate                                         in units of the output's scale
+//! ```
+
+use std::collections::HashMap;
+
+use nvdla_uapi::desc::{Lut, LutSlope, LUT_LINEAR_EXP_ENTRIES, LUT_LINEAR_ONLY_ENTRIES};
+use nvdla_uapi::reg::values::{AluAlgorithm, LutFunction, LutTable, Precision};
+
+use super::step::{may_saturate, Combine, Convolution, Kind, Net, Pipe, Post, Step, TensorId};
+use super::Inputs;
+use crate::error::Error;
+use crate::half;
+use crate::ir::Unary;
+use crate::quantize::{bias_values, Factor, Granularity};
+
+/// The largest int8 that is used for weights.
+const LARGEST: f64 = 127.0;
+/// A factor is at least this: kernels whose weights are smaller use fewer of their eight bits instead.
+const SMALLEST_FACTOR: f64 = 256.0;
+/// The largest left shift of an operand.
+const LARGEST_SHIFT: f64 = 20.0;
+
+/// Where a sub-unit's operand comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Operand {
+    /// One value, in a register.
+    Layer(i32),
+    /// One value per channel; bits of fp16 in fp16.
+    Kernel(Vec<i16>),
+    /// One value per element of a tensor.
+    Element(TensorId),
+    /// One value per channel of a tensor of one line and column.
+    Gate(TensorId),
+}
+
+/// What follows a sub-unit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Follow {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// ReLU.
+    Relu,
+    /// The factor is for negative values only.
+    Prelu,
+}
+
+/// Sub-unit X1 or X2.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct X {
+    /// First.
+    pub alu: Option<(AluAlgorithm, Operand)>,
+    /// Left shift of the ALU's operand.
+    pub shift: u8,
+    /// Then.
+    pub mul: Option<Operand>,
+    /// Right shift of the product.
+    pub truncate: u8,
+    /// Then.
+    pub follow: Follow,
+}
+
+/// Sub-unit Y.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Y {
+    /// First.
+    pub mul: Option<Operand>,
+    /// Right shift of the product.
+    pub truncate: u8,
+    /// Then, with the converter of an operand from memory.
+    pub alu: Option<(AluAlgorithm, Operand, Option<Factor>)>,
+    /// Then.
+    pub table: Option<usize>,
+}
+
+/// What SDP does.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Stages {
+    /// X1.
+    pub x1: Option<X>,
+    /// X2.
+    pub x2: Option<X>,
+    /// Y.
+    pub y: Option<Y>,
+    /// The output converter.
+    pub out: Option<Factor>,
+}
+
+/// The numbers of a step.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Numbers {
+    /// A convolution's weights, as in [`Convolution::weights`]: int8, or bits of fp16.
+    pub weights: Vec<i16>,
+    /// What is subtracted from an image's components before the convolution.
+    pub mean: Option<[i16; 4]>,
+    /// What stands around the input: the integer that stands for 0.
+    pub outside: i16,
+    /// What SDP does.
+    pub stages: Stages,
+}
+
+/// The scale of every tensor: 1 in fp16.
+pub fn scales(net: &Net, inputs: &Inputs, precision: Precision) -> Result<Vec<f64>, Error> {
+    if precision == Precision::Fp16 {
+        return Ok(vec![1.0; net.tensors.len()]);
+    }
+    // Tensors that share a scale, as a forest.
+    let mut parent: Vec<usize> = (0..net.tensors.len()).collect();
+    fn root(parent: &mut [usize], mut at: usize) -> usize {
+        while parent[at] != at {
+            parent[at] = parent[parent[at]];
+            at = parent[at];
+        }
+        at
+    }
+    for step in &net.steps {
+        if matches!(step.kind, Kind::Convolution(_) | Kind::Copy | Kind::Softmax) {
+            continue;
+        }
+        for &input in &step.inputs {
+            let (a, b) = (root(&mut parent, input), root(&mut parent, step.output));
+            parent[a.max(b)] = a.min(b);
+        }
+    }
+    let mut limits: HashMap<TensorId, f64> = HashMap::new();
+    for step in &net.steps {
+        let conv = matches!(step.kind, Kind::Convolution(_));
+        let pipe = Pipe::assign(inputs.config, conv, &step.posts, may_saturate(net, step.output));
+        if let Some(Post::Most(limit)) = pipe.and_then(|pipe| pipe.saturate).map(|at| &step.posts[at]) {
+            limits.insert(step.output, f64::from(*limit) / LARGEST);
+        }
+    }
+    let mut used = vec![false; net.tensors.len()];
+    net.inputs.iter().for_each(|&id| used[id] = true);
+    net.steps.iter().for_each(|step| used[step.output] = true);
+    let mut largest: HashMap<usize, f64> = HashMap::new();
+    for (id, tensor) in net.tensors.iter().enumerate().filter(|(id, _)| used[*id]) {
+        let scale = match (inputs.fixed(id), limits.get(&id)) {
+            (Some(scale), _) => scale,
+            (_, Some(&limit)) => limit,
+            _ => match tensor.range {
+                Some(range) if range.scale.is_finite() && range.scale > 0.0 => f64::from(range.scale),
+                _ => continue,
+            },
+        };
+        let group = largest.entry(root(&mut parent, id)).or_insert(0.0);
+        *group = group.max(scale);
+    }
+    net.tensors
+        .iter()
+        .enumerate()
+        .map(|(id, tensor)| match largest.get(&root(&mut parent, id)) {
+            Some(&scale) => Ok(scale),
+            None if !used[id] => Ok(1.0),
+            None => Err(Error::Network(format!("the range of tensor \"{}\" is not known", tensor.name))),
+        })
+        .collect()
+}
+
+/// Computes numbers.
+pub struct Quantizer<'a> {
+    /// The network.
+    pub net: &'a Net,
+    /// What is known of its inputs.
+    pub inputs: &'a Inputs,
+    /// The scale of every tensor.
+    pub scales: &'a [f64],
+    /// int8 or fp16.
+    pub precision: Precision,
+    /// How weights are scaled.
+    pub granularity: Granularity,
+    /// Lookup tables that were made.
+    pub tables: Vec<Lut>,
+    /// The largest error of each, in steps of the output, with the tensor's name.
+    pub errors: Vec<(String, f64)>,
+}
+
+fn exponent(value: f64) -> f64 {
+    value.log2().ceil()
+}
+
+/// The shift that makes the most of 16 bits for factors up to `largest`.
+fn factor_shift(largest: f64) -> f64 {
+    (f64::from(i16::MAX) / largest).log2().floor().clamp(0.0, 31.0)
+}
+
+fn of(values: &[f32], k: usize) -> f64 {
+    f64::from(values[if values.len() == 1 { 0 } else { k }])
+}
+
+fn bits(value: f64) -> i16 {
+    half::from_f32(value as f32) as i16
+}
+
+impl Quantizer<'_> {
+    /// The numbers of a step; `image` says that a convolution's input is an image.
+    pub fn step(&mut self, step: &Step, image: bool) -> Result<Numbers, Error> {
+        let conv = matches!(step.kind, Kind::Convolution(_));
+        let name = &self.net.tensors[step.output].name;
+        let pipe = Pipe::assign(self.inputs.config, conv, &step.posts, may_saturate(self.net, step.output));
+        let pipe = pipe.ok_or_else(|| Error::unsupported(name, "SDP has too few sub-units for what follows"))?;
+        match (&step.kind, self.precision) {
+            (Kind::Convolution(conv), Precision::Fp16) => self.float_convolution(step, conv, pipe, image),
+            (_, Precision::Fp16) => {
+                let x1 = self.float_copy(step, pipe);
+                Ok(Numbers { stages: self.float_rest(step, pipe, x1)?, ..Numbers::default() })
+            }
+            (Kind::Convolution(conv), _) => self.int_convolution(step, conv, pipe, image),
+            _ => self.int_copy(step, pipe),
+        }
+    }
+
+    /// The unit that suits what follows, near `finest`; and the left shift of the tensor that X2 combines.
+    fn unit(&self, step: &Step, pipe: Pipe, finest: f64) -> Option<(f64, u8)> {
+        if let Some(Post::With(combine, other)) = pipe.x2.map(|x2| &step.posts[x2]) {
+            if *combine != Combine::Mul {
+                let scale = self.scales[*other];
+                let shift = exponent(scale / finest).clamp(0.0, LARGEST_SHIFT);
+                return Some((scale / shift.exp2(), shift as u8));
+            }
+            return None;
+        }
+        if let (Some(Post::Table(_, low, high)), None) = (pipe.table.map(|table| &step.posts[table]), pipe.y) {
+            let range = f64::from(high - low).max(1e-6);
+            let select = exponent(range / 256.0 / finest).max(0.0);
+            return Some((range / 256.0 / select.exp2(), 0));
+        }
+        None
+    }
+
+    fn int_convolution(
+        &mut self,
+        step: &Step,
+        conv: &Convolution,
+        pipe: Pipe,
+        image: bool,
+    ) -> Result<Numbers, Error> {
+        let input = step.inputs[0];
+        let name = self.net.tensors[step.output].name.clone();
+        let channels = self.net.tensors[input].shape[0] as usize;
+        let each = conv.weights.len() / conv.kernels;
+        let per_group = channels / conv.op.group;
+        let window = conv.op.kernel[0] * conv.op.kernel[1];
+        let from = |at: usize| {
+            let (k, c) = (at / each, at % each / window);
+            k / (conv.kernels / conv.op.group) * per_group + c
+        };
+        let own = self.scales[input];
+        let (relative, zeros) = match self.inputs.of(input) {
+            Some(known) => {
+                let relative: Vec<f64> = (0..channels).map(|c| known.scale(c) / own).collect();
+                (relative, (0..channels).map(|c| known.zero(c)).collect())
+            }
+            None => (vec![1.0; channels], vec![0.0; channels]),
+        };
+        let weights: Vec<f64> =
+            conv.weights.iter().enumerate().map(|(at, &weight)| f64::from(weight) * relative[from(at)]).collect();
+        let kernels = || weights.chunks_exact(each);
+        let mut largest: Vec<f64> =
+            kernels().map(|kernel| kernel.iter().fold(0f64, |largest, &w| largest.max(w.abs()))).collect();
+        let over_all = largest.iter().copied().fold(1e-30, f64::max);
+        if self.granularity == Granularity::Layer {
+            largest.fill(over_all);
+        }
+        let finest = over_all / LARGEST * own;
+        let (unit, shift) = self.unit(step, pipe, finest).unwrap_or((finest * 32768.0 / 32767.0, 0));
+        let truncate = factor_shift(finest / unit);
+        let factors: Vec<f64> = largest
+            .iter()
+            .map(|&largest| {
+                let factor = (largest / LARGEST * own / unit * truncate.exp2()).round();
+                factor.clamp(SMALLEST_FACTOR.min((finest / unit * truncate.exp2()).floor().max(1.0)), f64::from(i16::MAX))
+            })
+            .collect();
+        // The weights follow the factor's rounding, not the other way round.
+        let steps: Vec<f64> = factors.iter().map(|factor| factor * unit / truncate.exp2() / own).collect();
+        let quantized: Vec<i16> = weights
+            .iter()
+            .enumerate()
+            .map(|(at, weight)| (weight / steps[at / each]).round().clamp(-LARGEST, LARGEST) as i16)
+            .collect();
+        // An image's mean is subtracted as it is read, to the nearest integer; what is left of it, or an input's zero
+        // that is not subtracted, adds a constant to every sum, which the bias takes back.
+        let mean = (image && zeros.iter().any(|&zero| zero != 0.0)).then(|| {
+            let mut mean = [0; 4];
+            zeros.iter().zip(&mut mean).for_each(|(zero, mean)| *mean = zero.round() as i16);
+            mean
+        });
+        let outside = if mean.is_some() { 0 } else { zeros[0].round() as i16 };
+        let rests: Vec<f64> =
+            zeros.iter().enumerate().map(|(c, zero)| zero - mean.map_or(0.0, |mean| f64::from(mean[c]))).collect();
+        let sums: Vec<f64> = quantized
+            .chunks_exact(each)
+            .enumerate()
+            .map(|(k, kernel)| {
+                let rest: f64 = kernel.iter().enumerate().map(|(at, &w)| f64::from(w) * rests[from(k * each + at)]).sum();
+                f64::from(conv.bias[k]) / (own * steps[k]) - rest
+            })
+            .collect();
+        let (bias, bias_shift) = bias_values(&name, &sums)?;
+        let sign = if negates(step, pipe) { -1.0 } else { 1.0 };
+        let x1 = X {
+            alu: Some((AluAlgorithm::Sum, Operand::Kernel(bias))),
+            shift: bias_shift,
+            mul: Some(Operand::Kernel(factors.iter().map(|factor| (sign * factor) as i16).collect())),
+            truncate: truncate as u8,
+            follow: if pipe.x1_relu { Follow::Relu } else { Follow::Nothing },
+        };
+        let stages = self.int_rest(step, pipe, Some(x1), unit, shift, 4)?;
+        Ok(Numbers { weights: quantized, mean, outside, stages })
+    }
+
+    fn int_copy(&mut self, step: &Step, pipe: Pipe) -> Result<Numbers, Error> {
+        let input = step.inputs[0];
+        let own = self.scales[input];
+        let follow = if pipe.x1_relu { Follow::Relu } else { Follow::Nothing };
+        let channels = self.net.tensors[input].shape[0] as usize;
+        let (mut scale, shift) = match step.posts.first() {
+            Some(Post::Affine(scale, shift)) if pipe.affine => (scale.clone(), shift.clone()),
+            _ => (vec![1.0], vec![0.0]),
+        };
+        // What an input's integers stand for.
+        let mut shift: Vec<f64> = shift.iter().map(|&shift| f64::from(shift)).collect();
+        if let Some(known) = self.inputs.of(input) {
+            let all = |k: usize| known.scale(k) / own;
+            shift = (0..channels)
+                .map(|k| shift[if shift.len() == 1 { 0 } else { k }] - of(&scale, k) * known.scale(k) * known.zero(k))
+                .collect();
+            scale = (0..channels).map(|k| (of(&scale, k) * all(k)) as f32).collect();
+        }
+        let largest = scale.iter().fold(1e-30, |largest, &scale| f64::from(scale.abs()).max(largest)) * own;
+        let shifts = shift.iter().any(|&shift| shift != 0.0);
+        let plain = scale.iter().all(|&scale| scale == 1.0) && !shifts;
+        let fine = largest / 4096.0;
+        let free = self.unit(step, pipe, fine);
+        let multiplies = !plain || free.is_some() || negates(step, pipe) || pipe.x2.is_some_and(|x2| !is_mul(step, x2)) || pipe.y.is_some();
+        let (unit, operand_shift) = match free {
+            Some(found) => found,
+            None if multiplies => (fine, 0),
+            None => (own, 0),
+        };
+        let sign = if negates(step, pipe) { -1.0 } else { 1.0 };
+        let x1 = if multiplies {
+            let truncate = factor_shift(largest / unit);
+            let factor = |k: usize| (sign * of(&scale, k) * own / unit * truncate.exp2()).round() as i16;
+            let mul = if scale.len() == 1 {
+                Operand::Layer(factor(0).into())
+            } else {
+                Operand::Kernel((0..channels).map(factor).collect())
+            };
+            Some(X { mul: Some(mul), truncate: truncate as u8, follow, ..X::default() })
+        } else {
+            (follow != Follow::Nothing).then(|| X { follow, ..X::default() })
+        };
+        if shifts && !pipe.x2_shift {
+            let name = &self.net.tensors[step.output].name;
+            return Err(Error::unsupported(name, "an input's mean cannot be taken off in this step"));
+        }
+        let mut stages = self.int_rest(step, pipe, x1, unit, operand_shift, if multiplies { 8 } else { 0 })?;
+        if pipe.x2_shift {
+            let name = &self.net.tensors[step.output].name;
+            let sums: Vec<f64> = (0..channels).map(|k| shift[if shift.len() == 1 { 0 } else { k }] / unit).collect();
+            let (values, left) = bias_values(name, &sums)?;
+            stages.x2 = Some(X {
+                alu: Some((AluAlgorithm::Sum, Operand::Kernel(values))),
+                shift: left,
+                follow: if pipe.x2_relu { Follow::Relu } else { Follow::Nothing },
+                ..X::default()
+            });
+        }
+        Ok(Numbers { stages, ..Numbers::default() })
+    }
+
+    /// X2, Y and the output converter, of a value in steps of `unit` after X1. `truncate` is the right shift of products.
+    fn int_rest(
+        &mut self,
+        step: &Step,
+        pipe: Pipe,
+        x1: Option<X>,
+        unit: f64,
+        shift: u8,
+        truncate: u8,
+    ) -> Result<Stages, Error> {
+        let name = self.net.tensors[step.output].name.clone();
+        let mut unit = unit;
+        let mut stages = Stages { x1, ..Stages::default() };
+        if let Some(post) = pipe.x2.map(|x2| &step.posts[x2]) {
+            let mut x2 = X { follow: if pipe.x2_relu { Follow::Relu } else { Follow::Nothing }, ..X::default() };
+            match post {
+                Post::With(Combine::Mul, other) => {
+                    x2.mul = Some(self.operand(step, *other));
+                    x2.truncate = truncate;
+                    unit *= self.scales[*other] * f64::from(truncate).exp2();
+                }
+                Post::With(combine, other) => {
+                    x2.alu = Some((algorithm(*combine), self.operand(step, *other)));
+                    x2.shift = shift;
+                }
+                Post::Slopes(slopes) => {
+                    let largest = slopes.iter().fold(1e-6f64, |largest, &slope| largest.max(f64::from(slope.abs())));
+                    let truncate = factor_shift(largest).min(15.0);
+                    let value = |&slope: &f32| (f64::from(slope) * truncate.exp2()).round() as i16;
+                    x2.mul = Some(match slopes[..] {
+                        [slope] => Operand::Layer(value(&slope).into()),
+                        _ => Operand::Kernel(slopes.iter().map(value).collect()),
+                    });
+                    x2.truncate = truncate as u8;
+                    x2.follow = Follow::Prelu;
+                }
+                Post::Most(limit) | Post::Least(limit) => {
+                    let (values, left) = bias_values(&name, &[f64::from(*limit) / unit])?;
+                    let algorithm = if matches!(post, Post::Most(_)) { AluAlgorithm::Min } else { AluAlgorithm::Max };
+                    x2.alu = Some((algorithm, Operand::Layer(values[0].into())));
+                    x2.shift = left;
+                }
+                Post::Affine(..) | Post::Relu | Post::Table(..) => {}
+            }
+            stages.x2 = Some(x2);
+        }
+        if pipe.y.is_some() || pipe.table.is_some() {
+            let mut y = Y::default();
+            match pipe.y.map(|y| &step.posts[y]) {
+                Some(Post::With(Combine::Mul, other)) => {
+                    y.mul = Some(self.operand(step, *other));
+                    y.truncate = truncate;
+                    unit *= self.scales[*other] * f64::from(truncate).exp2();
+                }
+                Some(Post::With(combine, other)) => {
+                    let factor = Factor::nearest(&name, self.scales[*other] / unit)?;
+                    y.alu = Some((algorithm(*combine), self.operand(step, *other), Some(factor)));
+                }
+                Some(post @ (Post::Most(limit) | Post::Least(limit))) => {
+                    let algorithm = if matches!(post, Post::Most(_)) { AluAlgorithm::Min } else { AluAlgorithm::Max };
+                    let value = (f64::from(*limit) / unit).round().clamp(f64::from(i32::MIN), f64::from(i32::MAX));
+                    y.alu = Some((algorithm, Operand::Layer(value as i32), None));
+                }
+                _ => {}
+            }
+            if let Some(Post::Table(unary, low, high)) = pipe.table.map(|table| &step.posts[table]) {
+                let own = self.scales[step.output];
+                y.table = Some(self.tables.len());
+                unit = self.table(&name, *unary, (f64::from(*low), f64::from(*high)), unit, own);
+            }
+            stages.y = Some(y);
+        }
+        stages.out = Some(Factor::nearest(&name, unit / self.scales[step.output])?);
+        Ok(stages)
+    }
+
+    fn operand(&self, step: &Step, other: TensorId) -> Operand {
+        let [shape, own] = [other, step.output].map(|id| self.net.tensors[id].shape);
+        if shape == own {
+            Operand::Element(other)
+        } else {
+            Operand::Gate(other)
+        }
+    }
+
+    /// A table of a function over `low` to `high`, of arguments in steps of `unit`. The step of its entries.
+    fn table(&mut self, name: &str, unary: Unary, (low, high): (f64, f64), unit: f64, own: f64) -> f64 {
+        let entries = LUT_LINEAR_ONLY_ENTRIES - 1;
+        let select = exponent((high - low).max(1e-6) / unit / entries as f64 - 1e-9).max(0.0);
+        let start = (low / unit).floor();
+        let at = |index: f64| f64::from(unary.apply(((start + index * select.exp2()) * unit) as f32));
+        let finite = |value: f64| if value.is_finite() { value } else { 0.0 };
+        let values: Vec<f64> = (0..=entries).map(|index| finite(at(index as f64))).collect();
+        let largest = values.iter().fold(1e-12f64, |largest, value| largest.max(value.abs()));
+        let step = largest / f64::from(i16::MAX);
+        let entry = |value: f64| (value / step).round() as i16;
+        let mut table = Lut {
+            linear_exp_start: start as i64 as u64,
+            linear_exp_end: (start + entries as f64 * select.exp2()) as i64 as u64,
+            linear_exp_offset: (select + 2.0) as i8,
+            linear_only_offset: select as i8,
+            linear_exp_underflow_slope: LutSlope::default(),
+            hybrid_priority: LutTable::Lo,
+            underflow_priority: LutTable::Lo,
+            overflow_priority: LutTable::Lo,
+            method: LutFunction::Linear,
+            ..Lut::default()
+        };
+        table.linear_only_start = table.linear_exp_start;
+        table.linear_only_end = table.linear_exp_end;
+        for (entry_of, value) in table.linear_only_table.iter_mut().zip(&values) {
+            *entry_of = entry(*value);
+        }
+        for (index, entry_of) in table.linear_exp_table.iter_mut().enumerate() {
+            *entry_of = entry(values[index * entries / (LUT_LINEAR_EXP_ENTRIES - 1)]);
+        }
+        let error = (0..entries * 4)
+            .map(|quarter| {
+                let index = quarter as f64 / 4.0;
+                let (whole, part) = (quarter / 4, index.fract());
+                let line = values[whole] * (1.0 - part) + values[whole + 1] * part;
+                (finite(at(index)) - line).abs()
+            })
+            .fold(0f64, f64::max);
+        self.errors.push((name.to_owned(), error / own));
+        self.tables.push(table);
+        step
+    }
+
+    fn float_convolution(
+        &mut self,
+        step: &Step,
+        conv: &Convolution,
+        pipe: Pipe,
+        image: bool,
+    ) -> Result<Numbers, Error> {
+        debug_assert!(!image, "fp16 inputs are feature cubes");
+        let sign = if negates(step, pipe) { -1.0 } else { 1.0 };
+        let weights = conv.weights.iter().map(|&weight| bits(sign * f64::from(weight))).collect();
+        let bias = conv.bias.iter().map(|&bias| bits(sign * f64::from(bias))).collect();
+        let x1 = X {
+            alu: Some((AluAlgorithm::Sum, Operand::Kernel(bias))),
+            follow: if pipe.x1_relu { Follow::Relu } else { Follow::Nothing },
+            ..X::default()
+        };
+        Ok(Numbers { weights, stages: self.float_rest(step, pipe, Some(x1))?, ..Numbers::default() })
+    }
+
+    fn float_copy(&self, step: &Step, pipe: Pipe) -> Option<X> {
+        let follow = if pipe.x1_relu { Follow::Relu } else { Follow::Nothing };
+        let sign = if negates(step, pipe) { -1.0 } else { 1.0 };
+        let mul = match step.posts.first() {
+            Some(Post::Affine(scale, _)) if pipe.affine => {
+                let values: Vec<i16> = scale.iter().map(|&scale| bits(sign * f64::from(scale))).collect();
+                Some(if let [value] = values[..] { Operand::Layer(value.into()) } else { Operand::Kernel(values) })
+            }
+            _ if sign < 0.0 => Some(Operand::Layer(bits(-1.0).into())),
+            _ => None,
+        };
+        (mul.is_some() || follow != Follow::Nothing).then(|| X { mul, follow, ..X::default() })
+    }
+
+    fn float_rest(&mut self, step: &Step, pipe: Pipe, x1: Option<X>) -> Result<Stages, Error> {
+        let mut stages = Stages { x1, ..Stages::default() };
+        let follow = if pipe.x2_relu { Follow::Relu } else { Follow::Nothing };
+        let layer = |value: f64| Operand::Layer(bits(value).into());
+        let many = |values: &[f32]| match values {
+            [value] => layer(f64::from(*value)),
+            _ => Operand::Kernel(values.iter().map(|&value| bits(f64::from(value))).collect()),
+        };
+        if pipe.x2_shift {
+            if let Some(Post::Affine(_, shift)) = step.posts.first() {
+                stages.x2 = Some(X { alu: Some((AluAlgorithm::Sum, many(shift))), follow, ..X::default() });
+            }
+        }
+        if let Some(post) = pipe.x2.map(|x2| &step.posts[x2]) {
+            let mut x2 = X { follow, ..X::default() };
+            match post {
+                Post::With(Combine::Mul, other) => x2.mul = Some(self.operand(step, *other)),
+                Post::With(combine, other) => x2.alu = Some((algorithm(*combine), self.operand(step, *other))),
+                Post::Slopes(slopes) => {
+                    x2.mul = Some(many(slopes));
+                    x2.follow = Follow::Prelu;
+                }
+                Post::Most(limit) => x2.alu = Some((AluAlgorithm::Min, layer(f64::from(*limit)))),
+                Post::Least(limit) => x2.alu = Some((AluAlgorithm::Max, layer(f64::from(*limit)))),
+                Post::Affine(..) | Post::Relu | Post::Table(..) => {}
+            }
+            stages.x2 = Some(x2);
+        }
+        if pipe.y.is_some() || pipe.table.is_some() {
+            let mut y = Y::default();
+            let single = |value: f32| Operand::Layer(value.to_bits() as i32);
+            match pipe.y.map(|y| &step.posts[y]) {
+                Some(Post::With(Combine::Mul, other)) => y.mul = Some(self.operand(step, *other)),
+                Some(Post::With(combine, other)) => {
+                    y.alu = Some((algorithm(*combine), self.operand(step, *other), None));
+                }
+                Some(Post::Most(limit)) => y.alu = Some((AluAlgorithm::Min, single(*limit), None)),
+                Some(Post::Least(limit)) => y.alu = Some((AluAlgorithm::Max, single(*limit), None)),
+                _ => {}
+            }
+            if let Some(Post::Table(unary, low, high)) = pipe.table.map(|table| &step.posts[table]) {
+                y.table = Some(self.tables.len());
+                let name = self.net.tensors[step.output].name.clone();
+                self.float_table(&name, *unary, f64::from(*low), f64::from(*high));
+            }
+            stages.y = Some(y);
+        }
+        Ok(stages)
+    }
+
+    /// A table in fp16: arguments are not scaled, so that the distance of entries is a power of two.
+    fn float_table(&mut self, name: &str, unary: Unary, low: f64, high: f64) {
+        let entries = LUT_LINEAR_ONLY_ENTRIES - 1;
+        let select = exponent((high - low).max(1e-3) / entries as f64);
+        let start = (low / select.exp2()).floor() * select.exp2();
+        let end = start + entries as f64 * select.exp2();
+        let at = |index: f64| f64::from(unary.apply((start + index * select.exp2()) as f32));
+        let finite = |value: f64| if value.is_finite() { value.clamp(-65504.0, 65504.0) } else { 0.0 };
+        let values: Vec<f64> = (0..=entries).map(|index| finite(at(index as f64))).collect();
+        let single = |value: f64| u64::from((value as f32).to_bits());
+        let mut table = Lut {
+            linear_exp_start: single(start),
+            linear_exp_end: single(end),
+            linear_only_start: single(start),
+            linear_only_end: single(end),
+            linear_exp_offset: (select + 2.0) as i8,
+            linear_only_offset: select as i8,
+            hybrid_priority: LutTable::Lo,
+            underflow_priority: LutTable::Lo,
+            overflow_priority: LutTable::Lo,
+            method: LutFunction::Linear,
+            ..Lut::default()
+        };
+        for (entry, value) in table.linear_only_table.iter_mut().zip(&values) {
+            *entry = bits(*value);
+        }
+        for (index, entry) in table.linear_exp_table.iter_mut().enumerate() {
+            *entry = bits(values[index * entries / (LUT_LINEAR_EXP_ENTRIES - 1)]);
+        }
+        let error = (0..entries)
+            .map(|index| (finite(at(index as f64 + 0.5)) - (values[index] + values[index + 1]) / 2.0).abs())
+            .fold(0f64, f64::max);
+        self.errors.push((name.to_owned(), error));
+        self.tables.push(table);
+    }
+}
+
+fn algorithm(combine: Combine) -> AluAlgorithm {
+    match combine {
+        Combine::Max => AluAlgorithm::Max,
+        Combine::Min => AluAlgorithm::Min,
+        Combine::Add { .. } | Combine::Mul => AluAlgorithm::Sum,
+    }
+}
+
+fn is_mul(step: &Step, at: usize) -> bool {
+    matches!(step.posts[at], Post::With(Combine::Mul, _))
+}
+
+/// Whether the step's own value is negated before another is added.
+fn negates(step: &Step, pipe: Pipe) -> bool {
+    let of = |at: Option<usize>| at.is_some_and(|at| matches!(step.posts[at], Post::With(Combine::Add { negate: true }, _)));
+    of(pipe.x2) || of(pipe.y)
+}

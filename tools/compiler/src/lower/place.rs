@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Where tensors lie: which physical channel holds each channel, and which buffer the tensor is a view of.
+//!
+//! A channel map may have holes: a concatenation puts each part on atoms of its own, a part of a tensor begins wherever its
+//! first channel lies. A convolution takes any map, because its weights are permuted and zero at holes, and makes any map;
+//! SDP and PDP leave channels where they are. What needs another map than a tensor has is given a copy of it by a
+//! convolution of one weight per channel.
+
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+use nvdla_uapi::config::Config;
+use nvdla_uapi::layout::feature::Atoms;
+use nvdla_uapi::reg::values::Precision;
+
+use super::convolution;
+use super::step::{Convolution, Kind, Net, Post, Step, Tensor, TensorId};
+use crate::error::Error;
+use crate::ir;
+
+/// Physical channels of a tensor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Map {
+    /// The physical channel of each channel, counted from the first of the tensor's view.
+    pub of: Rc<[u32]>,
+    /// Physical channels of the view.
+    pub extent: u32,
+}
+
+impl Map {
+    /// Channel k is physical channel k.
+    pub fn dense(channels: u32) -> Self {
+        Self { of: (0..channels).collect(), extent: channels }
+    }
+
+    /// Whether it is [`Self::dense`].
+    pub fn is_dense(&self) -> bool {
+        self.extent == self.of.len() as u32 && self.of.iter().enumerate().all(|(k, &at)| k as u32 == at)
+    }
+
+    fn new(of: Vec<u32>) -> Self {
+        let extent = of.iter().max().map_or(0, |last| last + 1);
+        Self { of: of.into(), extent }
+    }
+}
+
+/// Where a tensor lies relative to another: a view of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Alias {
+    of: TensorId,
+    /// Surfaces, lines and columns from its start.
+    start: [u32; 3],
+    /// Every so many lines.
+    step: u32,
+}
+
+/// A tensor's place.
+#[derive(Clone, Debug)]
+pub struct Home {
+    /// The tensor whose buffer it is.
+    pub root: TensorId,
+    /// Surfaces, lines and columns from the buffer's start.
+    pub start: [u32; 3],
+    /// Every so many lines of the buffer.
+    pub step: u32,
+}
+
+/// The network with copies where they are needed, and every tensor's place.
+pub struct Placed {
+    /// The network.
+    pub net: Net,
+    /// The channel map of each tensor.
+    pub maps: HashMap<TensorId, Map>,
+    /// The place of each tensor.
+    pub homes: HashMap<TensorId, Home>,
+    /// Physical channels of each buffer, by its root.
+    pub extents: HashMap<TensorId, u32>,
+}
+
+struct Placer<'a> {
+    config: &'static Config,
+    precision: Precision,
+    atom: u32,
+    images: &'a HashMap<TensorId, Vec<u32>>,
+    net: Net,
+    maps: HashMap<TensorId, Map>,
+    aliases: HashMap<TensorId, Alias>,
+    wants: HashMap<TensorId, Map>,
+    steps: Vec<Step>,
+}
+
+/// Places all tensors. `images` are the inputs that are images, with their components.
+pub fn place(
+    net: Net,
+    config: &'static Config,
+    precision: Precision,
+    images: &HashMap<TensorId, Vec<u32>>,
+) -> Result<Placed, Error> {
+    let atom = Atoms::of(config, precision).elements() as u32;
+    let (maps, aliases, wants) = (HashMap::new(), HashMap::new(), HashMap::new());
+    let mut placer = Placer { config, precision, atom, images, net, maps, aliases, wants, steps: Vec::new() };
+    placer.wishes();
+    placer.assign()?;
+    placer.outputs();
+    placer.net.steps = std::mem::take(&mut placer.steps);
+    let homes = placer.homes();
+    let mut extents: HashMap<TensorId, u32> = HashMap::new();
+    for (tensor, home) in &homes {
+        let end = home.start[0] * atom + placer.maps.get(tensor).map_or(1, |map| map.extent);
+        let extent = extents.entry(home.root).or_insert(0);
+        *extent = (*extent).max(end);
+    }
+    Ok(Placed { net: placer.net, maps: placer.maps, homes, extents })
+}
+
+impl Placer<'_> {
+    fn filled(&self, channels: u32) -> u32 {
+        channels.next_multiple_of(self.atom)
+    }
+
+    /// The map that a tensor should have whose channels become blocks: each phase on atoms of its own.
+    fn phases(&self, channels: u32, phases: u32) -> Map {
+        let each = channels / phases;
+        Map::new((0..channels).map(|k| k / each * self.filled(each) + k % each).collect())
+    }
+
+    /// Maps that later steps need.
+    fn wishes(&mut self) {
+        for index in (0..self.net.steps.len()).rev() {
+            let step = &self.net.steps[index];
+            match &step.kind {
+                Kind::Spread([y, x]) => {
+                    let channels = self.net.tensors[step.inputs[0]].shape[0];
+                    let map = self.phases(channels, y * x);
+                    self.wants.insert(step.inputs[0], map);
+                }
+                Kind::Channels(from) => {
+                    if let Some(map) = self.wants.get(&step.output) {
+                        let mut of = vec![u32::MAX; from.len()];
+                        if self.net.tensors[step.inputs[0]].shape[0] as usize == from.len() {
+                            from.iter().zip(map.of.iter()).for_each(|(&from, &at)| of[from as usize] = at);
+                        }
+                        if !of.contains(&u32::MAX) {
+                            self.wants.insert(step.inputs[0], Map::new(of));
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn map(&self, tensor: TensorId) -> Map {
+        self.maps.get(&tensor).cloned().unwrap_or_else(|| Map::dense(self.net.tensors[tensor].shape[0]))
+    }
+
+    /// A copy of a tensor with another map.
+    fn remapped(&mut self, tensor: TensorId, map: Map) -> TensorId {
+        let Tensor { name, shape, range } = self.net.tensors[tensor].clone();
+        let copy = self.net.tensor(name, shape, range);
+        self.steps.push(identity(tensor, copy, shape[0], String::new()));
+        self.maps.insert(copy, map);
+        copy
+    }
+
+    /// A map for every tensor, in order.
+    fn assign(&mut self) -> Result<(), Error> {
+        for (&tensor, components) in self.images {
+            let extent = components.len().max(1) as u32;
+            let extent = if extent == 1 { 1 } else { 4 };
+            self.maps.insert(tensor, Map { of: components.clone().into(), extent });
+        }
+        for &tensor in &self.net.inputs {
+            let channels = self.net.tensors[tensor].shape[0];
+            self.maps.entry(tensor).or_insert_with(|| Map::dense(channels));
+        }
+        for mut step in std::mem::take(&mut self.net.steps) {
+            let map = match &step.kind {
+                Kind::Convolution(conv) => self.convolution(&step, conv),
+                Kind::Copy | Kind::Pool(_) => self.map(step.inputs[0]),
+                Kind::Softmax => {
+                    if !self.map(step.inputs[0]).is_dense() {
+                        let channels = self.net.tensors[step.inputs[0]].shape[0];
+                        step.inputs[0] = self.remapped(step.inputs[0], Map::dense(channels));
+                    }
+                    self.map(step.inputs[0])
+                }
+                Kind::Concat => {
+                    let mut of = Vec::new();
+                    let mut base = 0;
+                    for &input in &step.inputs {
+                        let map = self.map(input);
+                        of.extend(map.of.iter().map(|at| base + at));
+                        base += self.filled(map.extent);
+                    }
+                    Map { of: of.into(), extent: base }
+                }
+                Kind::Slice { start, step: by } => {
+                    let map = self.map(step.inputs[0]);
+                    let channels = self.net.tensors[step.output].shape[0];
+                    let of: Vec<u32> = (0..channels).map(|k| map.of[(start[0] + k * by[0]) as usize]).collect();
+                    let first = of.iter().min().copied().unwrap_or(0) / self.atom;
+                    let start = [first, start[1], start[2]];
+                    self.aliases.insert(step.output, Alias { of: step.inputs[0], start, step: by[1] });
+                    Map::new(of.iter().map(|at| at - first * self.atom).collect())
+                }
+                Kind::Channels(from) => {
+                    let map = self.map(step.inputs[0]);
+                    self.aliases.insert(step.output, Alias { of: step.inputs[0], start: [0; 3], step: 1 });
+                    Map { of: from.iter().map(|&from| map.of[from as usize]).collect(), extent: map.extent }
+                }
+                Kind::Same => {
+                    let [before, after] = [step.inputs[0], step.output].map(|id| self.net.tensors[id].shape);
+                    if before != after {
+                        self.steps.push(self.reshaped(&step)?);
+                        Map::dense(after[0])
+                    } else {
+                        self.aliases.insert(step.output, Alias { of: step.inputs[0], start: [0; 3], step: 1 });
+                        self.map(step.inputs[0])
+                    }
+                }
+                Kind::Spread([y, x]) => {
+                    let channels = self.net.tensors[step.inputs[0]].shape[0];
+                    let wanted = self.phases(channels, y * x);
+                    if self.map(step.inputs[0]) != wanted {
+                        step.inputs[0] = self.remapped(step.inputs[0], wanted);
+                    }
+                    Map::dense(channels / (y * x))
+                }
+                Kind::Repeat(_) => self.map(step.inputs[0]),
+            };
+            for at in 0..step.posts.len() {
+                if let Post::With(_, other) = step.posts[at] {
+                    if self.map(other) != map {
+                        let copy = self.remapped(other, map.clone());
+                        if let Post::With(_, other) = &mut step.posts[at] {
+                            *other = copy;
+                        }
+                    }
+                }
+            }
+            self.maps.insert(step.output, map);
+            if step.kind != Kind::Same || self.aliases.contains_key(&step.output) {
+                self.steps.push(step);
+            }
+        }
+        Ok(())
+    }
+
+    /// The map of a convolution's output: what a tensor that is combined with it has, or what a later step wants, or dense.
+    fn convolution(&self, step: &Step, conv: &Convolution) -> Map {
+        let shape = self.net.tensors[step.output].shape;
+        let input = self.map(step.inputs[0]);
+        if let Some(map) = convolution::forced_map(self.config, self.precision, conv, &input, shape) {
+            return Map::new(map);
+        }
+        let other = step.posts.iter().find_map(|post| match post {
+            Post::With(_, other) if self.net.tensors[*other].shape == shape => Some(self.map(*other)),
+            _ => None,
+        });
+        self.wants.get(&step.output).cloned().or(other).unwrap_or_else(|| Map::dense(shape[0]))
+    }
+
+    /// Elements of several lines as channels: a convolution whose kernels each take one element.
+    fn reshaped(&self, step: &Step) -> Result<Step, Error> {
+        let [before, after] = [step.inputs[0], step.output].map(|id| self.net.tensors[id].shape);
+        let name = &self.net.tensors[step.output].name;
+        let count: u32 = before.iter().product();
+        if after != [count, 1, 1] || count > 2048 || before[1] > 32 || before[2] > 32 {
+            let show = |[c, h, w]: [u32; 3]| format!("{c}x{h}x{w}");
+            let reason =
+                format!("{} as {}: only up to 2048 elements that become channels", show(before), show(after));
+            return Err(Error::unsupported(name, reason));
+        }
+        let op = ir::Convolution {
+            group: 1,
+            kernel: [before[1] as usize, before[2] as usize],
+            stride: [1; 2],
+            dilation: [1; 2],
+            padding: ir::Padding::default(),
+        };
+        let count = count as usize;
+        let weights: Vec<f32> = (0..count * count).map(|at| f32::from(u8::from(at / count == at % count))).collect();
+        let conv = Convolution { op, kernels: count, weights: weights.into(), bias: vec![0.0; count] };
+        Ok(Step { kind: Kind::Convolution(Box::new(conv)), ..step.clone() })
+    }
+
+    /// Outputs have dense maps and memories of their own.
+    fn outputs(&mut self) {
+        let made: HashSet<TensorId> = self
+            .steps
+            .iter()
+            .filter(|step| {
+                matches!(
+                    step.kind,
+                    Kind::Convolution(_) | Kind::Copy | Kind::Pool(_) | Kind::Softmax | Kind::Spread(_) | Kind::Repeat(_)
+                )
+            })
+            .map(|step| step.output)
+            .collect();
+        let mut seen = HashSet::new();
+        for at in 0..self.net.outputs.len() {
+            let tensor = self.net.outputs[at];
+            let in_concat = self.steps.iter().any(|step| step.kind == Kind::Concat && step.inputs.contains(&tensor));
+            if made.contains(&tensor) && self.map(tensor).is_dense() && !in_concat && seen.insert(tensor) {
+                continue;
+            }
+            let channels = self.net.tensors[tensor].shape[0];
+            self.net.outputs[at] = self.remapped(tensor, Map::dense(channels));
+            seen.insert(self.net.outputs[at]);
+        }
+    }
+
+    /// The buffer of each tensor. Parts of a concatenation lie in its buffer, if they can.
+    fn homes(&mut self) -> HashMap<TensorId, Home> {
+        let mut fixed: HashMap<TensorId, (TensorId, u32)> = HashMap::new();
+        let resolve = |aliases: &HashMap<TensorId, Alias>, mut tensor: TensorId| {
+            while let Some(alias) = aliases.get(&tensor).filter(|alias| alias.start == [0; 3] && alias.step == 1) {
+                tensor = alias.of;
+            }
+            tensor
+        };
+        let mut copies: Vec<(usize, Step)> = Vec::new();
+        let own: HashSet<TensorId> = self.net.inputs.iter().chain(&self.net.outputs).copied().collect();
+        for index in (0..self.net.steps.len()).rev() {
+            if self.net.steps[index].kind != Kind::Concat {
+                continue;
+            }
+            let step = self.net.steps[index].clone();
+            let offsets: Vec<u32> = step
+                .inputs
+                .iter()
+                .scan(0, |base, &input| {
+                    let at = *base;
+                    *base += self.filled(self.map(input).extent) / self.atom;
+                    Some(at)
+                })
+                .collect();
+            // All parts lie already in the buffer of a later concatenation, as they do here.
+            let first = fixed.get(&resolve(&self.aliases, step.inputs[0])).copied();
+            let together = first.is_some_and(|(root, at)| {
+                step.inputs.iter().zip(&offsets).all(|(&input, offset)| {
+                    fixed.get(&resolve(&self.aliases, input)) == Some(&(root, at + offset))
+                })
+            });
+            let (root, at) = match (fixed.get(&step.output), first) {
+                (Some(&home), _) => home,
+                (None, Some(home)) if together => home,
+                _ => (step.output, 0),
+            };
+            fixed.insert(step.output, (root, at));
+            for (part, (&input, offset)) in step.inputs.iter().zip(&offsets).enumerate() {
+                let here = (root, at + offset);
+                let tensor = resolve(&self.aliases, input);
+                let movable = !own.contains(&tensor) && !self.aliases.contains_key(&tensor);
+                let same_size = self.map(tensor).extent <= self.filled(self.map(input).extent);
+                match fixed.get(&tensor) {
+                    Some(&home) if home == here => {}
+                    None if movable && same_size => {
+                        fixed.insert(tensor, here);
+                    }
+                    _ => {
+                        let Tensor { name, shape, range } = self.net.tensors[input].clone();
+                        let copy = self.net.tensor(name, shape, range);
+                        self.maps.insert(copy, self.map(input));
+                        self.net.steps[index].inputs[part] = copy;
+                        let nodes = step.nodes.clone();
+                        let (inputs, posts) = (vec![input], Vec::new());
+                        copies.push((index, Step { nodes, kind: Kind::Copy, inputs, posts, output: copy }));
+                        fixed.insert(copy, here);
+                    }
+                }
+            }
+        }
+        copies.sort_by_key(|(index, _)| std::cmp::Reverse(*index));
+        for (index, step) in copies {
+            self.net.steps.insert(index, step);
+        }
+        let mut homes: HashMap<TensorId, Home> = HashMap::new();
+        let made: Vec<TensorId> =
+            self.net.inputs.iter().copied().chain(self.net.steps.iter().map(|step| step.output)).collect();
+        for tensor in made {
+            let home = match (self.aliases.get(&tensor), fixed.get(&tensor)) {
+                (Some(alias), _) => {
+                    let Home { root, start, step } = homes[&alias.of].clone();
+                    let [s, y, x] = alias.start;
+                    Home { root, start: [start[0] + s, start[1] + y * step, start[2] + x], step: step * alias.step }
+                }
+                (None, Some(&(root, at))) => Home { root, start: [at, 0, 0], step: 1 },
+                (None, None) => Home { root: tensor, start: [0; 3], step: 1 },
+            };
+            homes.insert(tensor, home);
+        }
+        homes
+    }
+}
+
+/// A step that copies every channel.
+pub fn identity(from: TensorId, to: TensorId, channels: u32, node: String) -> Step {
+    let count = channels as usize;
+    let op = ir::Convolution {
+        group: count,
+        kernel: [1; 2],
+        stride: [1; 2],
+        dilation: [1; 2],
+        padding: ir::Padding::default(),
+    };
+    let conv = Convolution { op, kernels: count, weights: vec![1.0; count].into(), bias: vec![0.0; count] };
+    let nodes = if node.is_empty() { Vec::new() } else { vec![node] };
+    Step { nodes, kind: Kind::Convolution(Box::new(conv)), inputs: vec![from], posts: Vec::new(), output: to }
+}

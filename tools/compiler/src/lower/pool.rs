@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A pooling: PDP, from memory to memory, in parts of columns where its line buffer is too short, and an average that does
+//! not count padding in parts of equal windows.
+
+use nvdla_uapi::desc;
+use nvdla_uapi::reg::pdp::{d_pooling_kernel_cfg as kernel_cfg, d_pooling_padding_cfg as padding_cfg};
+use nvdla_uapi::reg::values::PoolingMethod;
+
+use super::convolution::{Axis, Span};
+use super::step::{Kind, Step};
+use super::{Lowering, Region};
+use crate::error::Error;
+use crate::ir::PoolKind;
+use crate::assemble::program::Unit;
+
+/// The largest side of a window.
+pub(super) const LARGEST_WINDOW: usize = 8;
+/// Bytes of PDP's line buffer.
+const LINE_BUFFER: u32 = 7 * 1024;
+/// Bits that an element takes in it: int8, fp16.
+const ELEMENT_BITS: [u32; 2] = [14, 28];
+
+/// Windows of one size along one axis.
+#[derive(Clone, Copy, Debug)]
+struct Windows {
+    span: Span,
+    window: u32,
+}
+
+impl Lowering<'_> {
+    pub(super) fn pool(&mut self, number: usize, step: &Step) -> Result<(), Error> {
+        let Kind::Pool(pool) = step.kind else { return Ok(()) };
+        let name = self.placed.net.tensors[step.output].name.clone();
+        if !self.config.pdp {
+            return Err(Error::unsupported(&name, format!("{} has no PDP", self.config.name)));
+        }
+        let (source, target) = (self.view(step.inputs[0]), self.view(step.output));
+        let checks = [
+            ("pooling height", pool.kernel[0], LARGEST_WINDOW as u32),
+            ("pooling width", pool.kernel[1], LARGEST_WINDOW as u32),
+            ("vertical stride", pool.stride[0], kernel_cfg::KERNEL_STRIDE_HEIGHT.max() + 1),
+            ("horizontal stride", pool.stride[1], kernel_cfg::KERNEL_STRIDE_WIDTH.max() + 1),
+            ("padding on the left", pool.padding.left, padding_cfg::PAD_LEFT.max()),
+            ("padding at the top", pool.padding.top, padding_cfg::PAD_TOP.max()),
+        ];
+        if let Some((what, value, most)) = checks.into_iter().find(|(_, value, most)| *value > *most as usize) {
+            return Err(Error::unsupported(&name, format!("{what} {value} is more than the hardware's {most}")));
+        }
+        let exclusive = matches!(pool.kind, PoolKind::Average { count_include_pad: false });
+        let axis = |input, output, at: usize, pad: usize| Axis {
+            input,
+            output,
+            window: pool.kernel[at] as u32,
+            stride: pool.stride[at] as u32,
+            pad: pad as u32,
+        };
+        let lines = windows(&axis(source.height, target.height, 0, pool.padding.top), exclusive, u32::MAX);
+        // PDP keeps a partial result of every column for every window that a line belongs to.
+        let deep = (pool.kernel[0] as u32).div_ceil(pool.stride[0] as u32).next_power_of_two();
+        let elements = self.program.atoms().elements() as u32;
+        let bits = ELEMENT_BITS[usize::from(elements < self.config.memory_atomic)];
+        let most = LINE_BUFFER * 8 / (deep * self.config.mac_atomic_k * bits);
+        let columns = windows(&axis(source.width, target.width, 1, pool.padding.left), exclusive, most.max(1));
+        for y in &lines {
+            for x in &columns {
+                let op = desc::PdpOp {
+                    split_num: 1,
+                    pool_mode: match pool.kind {
+                        PoolKind::Max => PoolingMethod::Max,
+                        PoolKind::Average { .. } => PoolingMethod::Average,
+                    },
+                    pool_width: (x.window - 1) as u8,
+                    pool_height: (y.window - 1) as u8,
+                    stride_x: pool.stride[1] as u8,
+                    stride_y: pool.stride[0] as u8,
+                    pad_left: x.span.before as u8,
+                    pad_right: x.span.after as u8,
+                    pad_top: y.span.before as u8,
+                    pad_bottom: y.span.after as u8,
+                    precision: self.precision,
+                    ..Default::default()
+                };
+                let channels = (0, target.map.extent);
+                let from = Region {
+                    channels,
+                    lines: (y.span.input_first, y.span.input_count),
+                    columns: (x.span.input_first, x.span.input_count),
+                };
+                let into =
+                    Region { channels, lines: (y.span.first, y.span.count), columns: (x.span.first, x.span.count) };
+                let atoms = self.program.atoms();
+                let (source, target) = (source.cube(&from, atoms), target.cube(&into, atoms));
+                self.program.push(number, Unit::Pdp { op: Box::new(op), source, target });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The parts of an axis: at most `most` outputs each, and if padding does not count, windows of one size each.
+fn windows(axis: &Axis, exclusive: bool, most: u32) -> Vec<Windows> {
+    let mut parts = Vec::new();
+    let mut first = 0;
+    let inside = |at: u32| {
+        let begin = (at * axis.stride).saturating_sub(axis.pad);
+        let end = (at * axis.stride + axis.window - axis.pad.min(at * axis.stride + axis.window)).min(axis.input);
+        (begin, end - begin)
+    };
+    while first < axis.output {
+        let mut count = (axis.output - first).min(most);
+        if exclusive {
+            let (begin, window) = inside(first);
+            let same = |at: &u32| inside(first + at) == (begin + at * axis.stride, window);
+            count = (0..count).take_while(same).count() as u32;
+            let narrow = Axis { input: axis.input, output: axis.output, window, stride: axis.stride, pad: 0 };
+            let input_count = (count - 1) * narrow.stride + window;
+            let span = Span { first, count, input_first: begin, input_count, before: 0, after: 0 };
+            parts.push(Windows { span, window });
+        } else {
+            parts.push(Windows { span: axis.span(first, count), window: axis.window });
+        }
+        first += count;
+    }
+    parts
+}
