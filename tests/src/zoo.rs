@@ -68,7 +68,14 @@ impl Builder {
     }
 
     /// A convolution with padding that keeps the size, but for its stride.
-    fn conv(&mut self, from: TensorId, kernels: usize, side: usize, stride: usize, group: usize) -> Result<TensorId, String> {
+    fn conv(
+        &mut self,
+        from: TensorId,
+        kernels: usize,
+        side: usize,
+        stride: usize,
+        group: usize,
+    ) -> Result<TensorId, String> {
         let channels = self.channels(from) / group;
         let each = channels * side * side;
         // Values keep their size through a convolution and its ReLU.
@@ -93,7 +100,14 @@ impl Builder {
         self.relu(conv)
     }
 
-    fn pool(&mut self, from: TensorId, kind: PoolKind, side: usize, stride: usize, pad: usize) -> Result<TensorId, String> {
+    fn pool(
+        &mut self,
+        from: TensorId,
+        kind: PoolKind,
+        side: usize,
+        stride: usize,
+        pad: usize,
+    ) -> Result<TensorId, String> {
         let padding = Padding { top: pad, left: pad, bottom: pad, right: pad };
         self.add(Op::Pool(Pool { kind, kernel: [side; 2], stride: [stride; 2], padding }), &[from])
     }
@@ -121,11 +135,8 @@ impl Builder {
                     let first = self.conv_relu(last, width, 3, stride)?;
                     self.conv(first, width, 3, 1, 1)?
                 };
-                let shortcut = if stride > 1 || self.channels(last) != wide {
-                    self.conv(last, wide, 1, stride, 1)?
-                } else {
-                    last
-                };
+                let shortcut =
+                    if stride > 1 || self.channels(last) != wide { self.conv(last, wide, 1, stride, 1)? } else { last };
                 let sum = self.add(Op::Binary(Binary::Add), &[branch, shortcut])?;
                 last = self.relu(sum)?;
             }
@@ -135,9 +146,21 @@ impl Builder {
 
     fn mobilenet(&mut self, input: TensorId) -> Result<TensorId, String> {
         let mut last = self.conv_relu(input, 32, 3, 2)?;
-        for (kernels, stride) in
-            [(64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), (512, 1), (512, 1), (512, 1), (512, 1), (512, 1), (1024, 2), (1024, 1)]
-        {
+        for (kernels, stride) in [
+            (64, 1),
+            (128, 2),
+            (128, 1),
+            (256, 2),
+            (256, 1),
+            (512, 2),
+            (512, 1),
+            (512, 1),
+            (512, 1),
+            (512, 1),
+            (512, 1),
+            (1024, 2),
+            (1024, 1),
+        ] {
             let channels = self.channels(last);
             let deep = self.conv(last, channels, 3, stride, channels)?;
             let deep = self.add(Op::Unary(Unary::Clip(0.0, 6.0)), &[deep])?;
@@ -267,11 +290,8 @@ impl Builder {
 
     fn half(&mut self, from: TensorId, start: usize, length: usize) -> Result<TensorId, String> {
         let shape = self.graph.shape(from).to_vec();
-        let op = Op::Slice {
-            starts: vec![0, start, 0, 0],
-            steps: vec![1; 4],
-            lengths: vec![1, length, shape[2], shape[3]],
-        };
+        let op =
+            Op::Slice { starts: vec![0, start, 0, 0], steps: vec![1; 4], lengths: vec![1, length, shape[2], shape[3]] };
         self.add(op, &[from])
     }
 

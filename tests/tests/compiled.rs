@@ -100,7 +100,8 @@ impl Builder {
         let padding = Padding { top: pad(), left: pad(), bottom: pad(), right: pad() };
         let divisors: Vec<usize> = (1..=c).filter(|group| c % group == 0).collect();
         let group = if random.one_in(3) { random.pick(&divisors) } else { 1 };
-        let kernels = if group == c && random.one_in(2) { c } else { group * random.between(1, 20.max(2 * c / group).min(24)) };
+        let kernels =
+            if group == c && random.one_in(2) { c } else { group * random.between(1, 20.max(2 * c / group).min(24)) };
         let kernels = kernels.min(group * (40 / group).max(1));
         let each = c / group * kernel[0] * kernel[1];
         let weights = self.constant(&[kernels, c / group, kernel[0], kernel[1]], 1.7 / (each as f32).sqrt(), 0.0);
@@ -140,7 +141,8 @@ impl Builder {
             }
             7 | 8 => {
                 // Another tensor of this shape: one that is known, or a convolution's.
-                let same: Vec<TensorId> = self.known.iter().copied().filter(|&id| self.shape(id) == [c, h, w]).collect();
+                let same: Vec<TensorId> =
+                    self.known.iter().copied().filter(|&id| self.shape(id) == [c, h, w]).collect();
                 let mut other = self.random.pick(&same);
                 if other == from || self.random.one_in(2) {
                     let weights = self.constant(&[c, c, 1, 1], 1.7 / (c as f32).sqrt(), 0.0);
@@ -153,7 +155,8 @@ impl Builder {
                     };
                     other = self.add(Op::Convolution(op), &[from, weights])?;
                 }
-                let binary = self.random.pick(&[Binary::Add, Binary::Add, Binary::Sub, Binary::Mul, Binary::Max, Binary::Min]);
+                let binary =
+                    self.random.pick(&[Binary::Add, Binary::Add, Binary::Sub, Binary::Mul, Binary::Max, Binary::Min]);
                 let inputs = if self.random.one_in(2) { [from, other] } else { [other, from] };
                 self.add(Op::Binary(binary), &inputs)
             }
@@ -180,7 +183,12 @@ impl Builder {
                 let kernel = [random.between(1, 4).min(h), random.between(1, 10).min(w)];
                 let stride = [random.between(1, 3), random.between(1, 3)];
                 let mut pad = |side: usize| random.below(side.min(3));
-                let padding = Padding { top: pad(kernel[0]), left: pad(kernel[1]), bottom: pad(kernel[0]), right: pad(kernel[1]) };
+                let padding = Padding {
+                    top: pad(kernel[0]),
+                    left: pad(kernel[1]),
+                    bottom: pad(kernel[0]),
+                    right: pad(kernel[1]),
+                };
                 let kind = random.pick(&[
                     PoolKind::Max,
                     PoolKind::Average { count_include_pad: true },
@@ -229,7 +237,8 @@ impl Builder {
                     let kernels = self.random.between(1, 10);
                     let kernel = [self.random.between(2, 4), self.random.between(2, 4)];
                     let weights = self.constant(&[c, kernels, kernel[0], kernel[1]], 1.7 / (c as f32).sqrt(), 0.0);
-                    let padding = Padding { top: self.random.below(2), left: self.random.below(2), bottom: 0, right: 1 };
+                    let padding =
+                        Padding { top: self.random.below(2), left: self.random.below(2), bottom: 0, right: 1 };
                     let op = Convolution { group: 1, kernel, stride: [2, 2], dilation: [1; 2], padding };
                     return self.add(Op::Deconvolution(op, [0, 0]), &[from, weights]);
                 }
@@ -251,12 +260,8 @@ impl Builder {
 
 /// A random graph, and how its inputs are given.
 fn random_graph(seed: u64, config: &Config) -> (Graph, Vec<Option<Preprocess>>) {
-    let mut builder = Builder {
-        graph: Graph::new(format!("random {seed}")),
-        random: Random::new(seed),
-        count: 0,
-        known: Vec::new(),
-    };
+    let mut builder =
+        Builder { graph: Graph::new(format!("random {seed}")), random: Random::new(seed), count: 0, known: Vec::new() };
     let mut inputs = Vec::new();
     for number in 0..builder.random.between(1, 2) {
         let random = &mut builder.random;

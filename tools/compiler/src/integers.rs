@@ -57,7 +57,9 @@ fn compute(network: &Lowered, step: &Step, numbers: &Numbers, values: &[Option<V
         Kind::Convolution(conv) => {
             positions(into).map(|place| sdp(convolution(conv, numbers, input, from, into, place), place)).collect()
         }
-        Kind::Copy => positions(into).map(|place| sdp(input[at(into, place.0, place.1, place.2)].into(), place)).collect(),
+        Kind::Copy => {
+            positions(into).map(|place| sdp(input[at(into, place.0, place.1, place.2)].into(), place)).collect()
+        }
         Kind::Pool(pool) => positions(into).map(|place| pooled(pool, input, from, place)).collect(),
         Kind::Concat => step.inputs.iter().flat_map(|&id| of(id).iter().copied()).collect(),
         Kind::Slice { start, step } => positions(into)
@@ -147,13 +149,7 @@ fn alu(algorithm: AluAlgorithm, value: i64, operand: i64) -> i64 {
     }
 }
 
-fn stages(
-    stages: &Stages,
-    tables: &[Lut],
-    value: i64,
-    channel: usize,
-    tensor: &dyn Fn(usize, bool) -> i64,
-) -> i8 {
+fn stages(stages: &Stages, tables: &[Lut], value: i64, channel: usize, tensor: &dyn Fn(usize, bool) -> i64) -> i8 {
     let mut value = value;
     for unit in [&stages.x1, &stages.x2].into_iter().flatten() {
         let X { alu: first, shift: left, mul, truncate, follow } = unit;

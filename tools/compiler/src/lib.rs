@@ -25,6 +25,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod assemble;
 pub mod calibration;
 pub mod cbuf;
 pub mod emit;
@@ -40,7 +41,6 @@ pub mod program;
 pub mod quantize;
 pub mod schedule;
 pub mod simple;
-pub mod assemble;
 
 pub use error::Error;
 use nvdla_runtime::half;

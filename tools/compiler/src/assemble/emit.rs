@@ -57,7 +57,8 @@ pub fn emit(program: &Program, plan: &Plan) -> Result<Vec<u8>, Error> {
         let number = index as u16;
         let (interface, network, own) = match task {
             Lowered::Dla(operations) => {
-                let order = plan.orders[index].as_ref().ok_or_else(|| Error::Network("a task has no order".to_owned()))?;
+                let order =
+                    plan.orders[index].as_ref().ok_or_else(|| Error::Network("a task has no order".to_owned()))?;
                 emitter.dla(number, operations, order)?
             }
             Lowered::Emulated(operations) => emitter.emulated(number, operations)?,
@@ -124,9 +125,11 @@ impl<'a> Emitter<'a> {
                 Lowered::Emulated(operations) => operations.iter().map(|operation| operation.step).collect(),
             }
         });
-        let steps = self.program.steps.iter().map(|step| {
-            serde_json::json!({ "nodes": step.nodes, "tensor": step.tensor, "scale": step.scale })
-        });
+        let steps = self
+            .program
+            .steps
+            .iter()
+            .map(|step| serde_json::json!({ "nodes": step.nodes, "tensor": step.tensor, "scale": step.scale }));
         let names = serde_json::json!({
             "version": 1,
             "network": self.program.name,
@@ -304,12 +307,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    fn dla(
-        &mut self,
-        task: u16,
-        operations: &[Operation],
-        order: &Order,
-    ) -> Result<(Interface, u16, Vec<u16>), Error> {
+    fn dla(&mut self, task: u16, operations: &[Operation], order: &Order) -> Result<(Interface, u16, Vec<u16>), Error> {
         let interface = Interface::Dla1;
         let written = |error: desc::Error| Error::Network(error.to_string());
         let graph = &order.entries;

@@ -91,8 +91,7 @@ fn offset(bytes: u64) -> Result<u32, Error> {
 }
 
 fn uses(program: &Program) -> Vec<Uses> {
-    let mut uses: Vec<Uses> =
-        program.buffers.iter().map(|_| Uses { span: (usize::MAX, 0), by: Vec::new() }).collect();
+    let mut uses: Vec<Uses> = program.buffers.iter().map(|_| Uses { span: (usize::MAX, 0), by: Vec::new() }).collect();
     let mut position = 0;
     let mut touch = |buffer: Option<usize>, position: usize| {
         if let Some(id) = buffer {
@@ -139,7 +138,8 @@ fn conflicts(program: &Program, orders: &[Option<Order>], uses: &[Uses], pool: &
         .map(|&id| {
             let task = task_of[uses[id].span.0];
             let order = orders[task].as_ref()?;
-            let mut sets = uses[id].by.iter().filter(|&&by| task_of[by] == task).map(|&by| &order.before[by - firsts[task]]);
+            let mut sets =
+                uses[id].by.iter().filter(|&&by| task_of[by] == task).map(|&by| &order.before[by - firsts[task]]);
             let mut common = sets.next()?.clone();
             sets.for_each(|set| common.intersect(set));
             Some((task, common))
@@ -241,8 +241,12 @@ fn bound(program: &Program, uses: &[Uses], pool: &[usize]) -> u64 {
         change[last + 1] -= i64::from(program.buffers[id].size);
     }
     let mut now = 0;
-    change.into_iter().map(|change| {
-        now += change;
-        now
-    }).max().unwrap_or(0) as u64
+    change
+        .into_iter()
+        .map(|change| {
+            now += change;
+            now
+        })
+        .max()
+        .unwrap_or(0) as u64
 }

@@ -145,8 +145,9 @@ fn entries(operations: &[Operation], waits: &[Vec<usize>]) -> Result<Vec<CommonO
         entries.push(entry);
     }
     for (entry, count) in entries.iter_mut().zip(counts) {
-        entry.dependency_count = u8::try_from(count)
-            .map_err(|_| Error::Network(format!("operation {} waits for {count} others, more than 255", entry.index)))?;
+        entry.dependency_count = u8::try_from(count).map_err(|_| {
+            Error::Network(format!("operation {} waits for {count} others, more than 255", entry.index))
+        })?;
     }
     Ok(entries)
 }

@@ -216,7 +216,8 @@ impl Lowering<'_> {
             for kernels in kernels.chunk_by(|a, b| a.0 / size == b.0 / size) {
                 let first = kernels[0].0 / size * size;
                 let count = kernels[kernels.len() - 1].0 + 1 - first;
-                let channels = kernels.iter().flat_map(|(_, k)| &source.map.of[k / kernels_per_group * per_group..][..per_group]);
+                let channels =
+                    kernels.iter().flat_map(|(_, k)| &source.map.of[k / kernels_per_group * per_group..][..per_group]);
                 let (low, high) = channels.fold((u32::MAX, 0), |(low, high), &c| (low.min(c), high.max(c)));
                 let low = if image { 0 } else { low / atom * atom };
                 let input = if image { source.map.extent } else { high + 1 - low };
@@ -237,7 +238,9 @@ impl Lowering<'_> {
         }
         let sizes = std::iter::successors(Some(atom), |size| Some(size * 2)).take_while(|&size| size < extent);
         let all = sizes.map(cut).chain([whole]);
-        all.min_by_key(|(large, cycles, blocks)| (*large, *cycles, blocks.len())).map(|(.., blocks)| blocks).unwrap_or_default()
+        all.min_by_key(|(large, cycles, blocks)| (*large, *cycles, blocks.len()))
+            .map(|(.., blocks)| blocks)
+            .unwrap_or_default()
     }
 
     /// The parts of a block's output: columns, lines and buffer entries of a slice.
@@ -447,7 +450,9 @@ mod tests {
     /// Each output reads the same inputs, whichever span it is in.
     #[test]
     fn spans_read_what_the_whole_reads() {
-        for (window, stride, pad, input, most) in [(3, 1, 1, 10, 3), (3, 2, 1, 11, 5), (9, 1, 4, 20, 12), (7, 3, 3, 30, 8)] {
+        for (window, stride, pad, input, most) in
+            [(3, 1, 1, 10, 3), (3, 2, 1, 11, 5), (9, 1, 4, 20, 12), (7, 3, 3, 30, 8)]
+        {
             let output = (input + 2 * pad - window) / stride + 1;
             let axis = Axis { input, output, window, stride, pad };
             let spans = axis.split(most, output).unwrap();

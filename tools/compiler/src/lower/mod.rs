@@ -28,7 +28,7 @@ use nvdla_uapi::reg::values::{PixelFormat, Precision};
 
 use crate::assemble::program::{Base, Buffer, Cube, Emulated, Format, Place, Program, StepInfo};
 use crate::assemble::report::Report;
-use crate::assemble::{emit, memory, report};
+use crate::assemble::{check, emit, memory, report};
 use crate::error::Error;
 use crate::ir::{Color, Graph, Preprocess, Ranges, Unreadable};
 use crate::quantize::Granularity;
@@ -178,6 +178,7 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
     }
     let program = lowering.program;
     let plan = memory::plan(&program)?;
+    check::check(&program, &plan)?;
     let loadable = emit::emit(&program, &plan)?;
     let report = report::report(&program, &plan, errors);
     let of = |ids: &[TensorId]| ids.iter().map(|&id| scales[id]).collect();
@@ -257,7 +258,8 @@ fn images(net: &mut Net, inputs: &mut Inputs, precision: Precision) -> HashMap<T
             preprocess.std = in_memory(each().map(|c| known.preprocess.channel(c).1).collect());
             inputs.known.insert(input, Known { preprocess, ..known });
         }
-        let copied = if sorted { values } else { net.tensor(format!("{} values", tensor.name), tensor.shape, tensor.range) };
+        let copied =
+            if sorted { values } else { net.tensor(format!("{} values", tensor.name), tensor.shape, tensor.range) };
         let (nodes, inputs) = (Vec::new(), vec![copied]);
         if !sorted {
             let kind = Kind::Channels(order);

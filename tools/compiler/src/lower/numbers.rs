@@ -238,13 +238,7 @@ impl Quantizer<'_> {
         None
     }
 
-    fn int_convolution(
-        &mut self,
-        step: &Step,
-        conv: &Convolution,
-        pipe: Pipe,
-        image: bool,
-    ) -> Result<Numbers, Error> {
+    fn int_convolution(&mut self, step: &Step, conv: &Convolution, pipe: Pipe, image: bool) -> Result<Numbers, Error> {
         let input = step.inputs[0];
         let name = self.net.tensors[step.output].name.clone();
         let channels = self.net.tensors[input].shape[0] as usize;
@@ -279,7 +273,8 @@ impl Quantizer<'_> {
             .iter()
             .map(|&largest| {
                 let factor = (largest / LARGEST * own / unit * truncate.exp2()).round();
-                factor.clamp(SMALLEST_FACTOR.min((finest / unit * truncate.exp2()).floor().max(1.0)), f64::from(i16::MAX))
+                factor
+                    .clamp(SMALLEST_FACTOR.min((finest / unit * truncate.exp2()).floor().max(1.0)), f64::from(i16::MAX))
             })
             .collect();
         // The weights follow the factor's rounding, not the other way round.
@@ -303,7 +298,8 @@ impl Quantizer<'_> {
             .chunks_exact(each)
             .enumerate()
             .map(|(k, kernel)| {
-                let rest: f64 = kernel.iter().enumerate().map(|(at, &w)| f64::from(w) * rests[from(k * each + at)]).sum();
+                let rest: f64 =
+                    kernel.iter().enumerate().map(|(at, &w)| f64::from(w) * rests[from(k * each + at)]).sum();
                 f64::from(conv.bias[k]) / (own * steps[k]) - rest
             })
             .collect();
@@ -343,7 +339,11 @@ impl Quantizer<'_> {
         let plain = scale.iter().all(|&scale| scale == 1.0) && !shifts;
         let fine = largest / 4096.0;
         let free = self.unit(step, pipe, fine);
-        let multiplies = !plain || free.is_some() || negates(step, pipe) || pipe.x2.is_some_and(|x2| !is_mul(step, x2)) || pipe.y.is_some();
+        let multiplies = !plain
+            || free.is_some()
+            || negates(step, pipe)
+            || pipe.x2.is_some_and(|x2| !is_mul(step, x2))
+            || pipe.y.is_some();
         let (unit, operand_shift) = match free {
             Some(found) => found,
             None if multiplies => (fine, 0),
@@ -644,6 +644,7 @@ fn is_mul(step: &Step, at: usize) -> bool {
 
 /// Whether the step's own value is negated before another is added.
 fn negates(step: &Step, pipe: Pipe) -> bool {
-    let of = |at: Option<usize>| at.is_some_and(|at| matches!(step.posts[at], Post::With(Combine::Add { negate: true }, _)));
+    let of =
+        |at: Option<usize>| at.is_some_and(|at| matches!(step.posts[at], Post::With(Combine::Add { negate: true }, _)));
     of(pipe.x2) || of(pipe.y)
 }

@@ -269,8 +269,7 @@ impl Placer<'_> {
         let count: u32 = before.iter().product();
         if after != [count, 1, 1] || count > 2048 || before[1] > 32 || before[2] > 32 {
             let show = |[c, h, w]: [u32; 3]| format!("{c}x{h}x{w}");
-            let reason =
-                format!("{} as {}: only up to 2048 elements that become channels", show(before), show(after));
+            let reason = format!("{} as {}: only up to 2048 elements that become channels", show(before), show(after));
             return Err(Error::unsupported(name, reason));
         }
         let op = ir::Convolution {
@@ -294,7 +293,12 @@ impl Placer<'_> {
             .filter(|step| {
                 matches!(
                     step.kind,
-                    Kind::Convolution(_) | Kind::Copy | Kind::Pool(_) | Kind::Softmax | Kind::Spread(_) | Kind::Repeat(_)
+                    Kind::Convolution(_)
+                        | Kind::Copy
+                        | Kind::Pool(_)
+                        | Kind::Softmax
+                        | Kind::Spread(_)
+                        | Kind::Repeat(_)
                 )
             })
             .map(|step| step.output)
@@ -340,9 +344,10 @@ impl Placer<'_> {
             // All parts lie already in the buffer of a later concatenation, as they do here.
             let first = fixed.get(&resolve(&self.aliases, step.inputs[0])).copied();
             let together = first.is_some_and(|(root, at)| {
-                step.inputs.iter().zip(&offsets).all(|(&input, offset)| {
-                    fixed.get(&resolve(&self.aliases, input)) == Some(&(root, at + offset))
-                })
+                step.inputs
+                    .iter()
+                    .zip(&offsets)
+                    .all(|(&input, offset)| fixed.get(&resolve(&self.aliases, input)) == Some(&(root, at + offset)))
             });
             let (root, at) = match (fixed.get(&step.output), first) {
                 (Some(&home), _) => home,

@@ -10,9 +10,9 @@ use nvdla_uapi::reg::values::PoolingMethod;
 use super::convolution::{Axis, Span};
 use super::step::{Kind, Step};
 use super::{Lowering, Region};
+use crate::assemble::program::Unit;
 use crate::error::Error;
 use crate::ir::PoolKind;
-use crate::assemble::program::Unit;
 
 /// The largest side of a window.
 pub(super) const LARGEST_WINDOW: usize = 8;

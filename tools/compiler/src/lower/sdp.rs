@@ -10,8 +10,8 @@ use nvdla_uapi::reg::values::{AluAlgorithm, OperandMode, OperandSize, OperandUse
 use super::numbers::{Follow, Numbers, Operand, Stages};
 use super::step::{Kind, Step, TensorId};
 use super::{Lowering, Region, View};
-use crate::error::Error;
 use crate::assemble::program::{Base, Cube, Unit};
+use crate::error::Error;
 
 /// The most channels of a cube.
 const MOST_CHANNELS: u32 = 8192;
@@ -169,14 +169,7 @@ impl Lowering<'_> {
     }
 
     /// An SDP operation that makes a part of a tensor: from a view, or from the convolution before.
-    pub(super) fn sdp(
-        &mut self,
-        number: usize,
-        ready: &Ready,
-        source: Option<&View>,
-        target: &View,
-        part: &Region,
-    ) {
+    pub(super) fn sdp(&mut self, number: usize, ready: &Ready, source: Option<&View>, target: &View, part: &Region) {
         let atoms = self.program.atoms();
         let written = target.cube(part, atoms);
         let read = match source {
@@ -261,10 +254,7 @@ impl Lowering<'_> {
                     let read = cube(&source, from, atom, source.line_stride);
                     let written = cube(&target, into, by[1] * atom, by[0] * target.line_stride);
                     let op = Box::new(ready.op);
-                    self.program.push(
-                        number,
-                        Unit::Sdp { op, source: read, operands: [None; 3], target: written },
-                    );
+                    self.program.push(number, Unit::Sdp { op, source: read, operands: [None; 3], target: written });
                     first += count;
                 }
             }

@@ -136,7 +136,8 @@ pub struct Step {
 impl Step {
     /// Everything that it reads.
     pub fn reads(&self) -> impl Iterator<Item = TensorId> + '_ {
-        let others = self.posts.iter().filter_map(|post| if let Post::With(_, other) = post { Some(*other) } else { None });
+        let others =
+            self.posts.iter().filter_map(|post| if let Post::With(_, other) = post { Some(*other) } else { None });
         self.inputs.iter().copied().chain(others)
     }
 }
@@ -368,7 +369,13 @@ impl Builder<'_> {
             }
             Op::Slice { starts, steps, lengths } => {
                 let shape = graph.shape(node.inputs[0]);
-                let at = |axis: usize| if axis < shape.len() { (starts[axis], steps[axis], lengths[axis]) } else { (0, 1, 1) };
+                let at = |axis: usize| {
+                    if axis < shape.len() {
+                        (starts[axis], steps[axis], lengths[axis])
+                    } else {
+                        (0, 1, 1)
+                    }
+                };
                 let axes: [(usize, isize, usize); 3] = match shape.len() {
                     3 => [at(1), (0, 1, 1), at(2)],
                     1 => [at(0), (0, 1, 1), (0, 1, 1)],
@@ -474,7 +481,8 @@ impl Builder<'_> {
                     Op::Convolution(_) | Op::Unary(_) | Op::Binary(_) | Op::PRelu | Op::Softmax { .. }
                 )
             });
-        while Pipe::assign(self.config, matches!(kind, Kind::Convolution(_)), &posts, own).is_none() && posts.len() > 1 {
+        while Pipe::assign(self.config, matches!(kind, Kind::Convolution(_)), &posts, own).is_none() && posts.len() > 1
+        {
             let fits = |&count: &usize| Pipe::assign(self.config, false, &posts[..count], false).is_some();
             let count = (1..posts.len()).rev().find(fits).unwrap_or(1);
             let rest = posts.split_off(count);
@@ -495,8 +503,11 @@ impl Builder<'_> {
         match (graph.constant(a), graph.constant(b)) {
             (Some(_), Some(_)) => return Err("both operands are constant".to_owned()),
             (constant_a, constant_b) if constant_a.is_some() || constant_b.is_some() => {
-                let (data, constant, values) =
-                    if let Some(values) = constant_b { (a, b, values) } else { (b, a, constant_a.ok_or("no constant")?) };
+                let (data, constant, values) = if let Some(values) = constant_b {
+                    (a, b, values)
+                } else {
+                    (b, a, constant_a.ok_or("no constant")?)
+                };
                 let reversed = constant == a;
                 let one_channel = self.net.tensors[data.0].shape[0] == 1;
                 match ir::infer::broadcast(shape(constant), shape(node.output)) {
@@ -662,9 +673,11 @@ impl Builder<'_> {
     fn deconvolution(&mut self, node: &ir::Node, op: &ir::Convolution) -> Result<(), String> {
         let graph = self.graph;
         let weights = graph.constant(node.inputs[1]).ok_or("its weights are not constant")?;
-        let [c, per_group, r, s] = graph.shape(node.inputs[1]).try_into().map_err(|_| "its weights have no four dimensions")?;
+        let [c, per_group, r, s] =
+            graph.shape(node.inputs[1]).try_into().map_err(|_| "its weights have no four dimensions")?;
         let kernels = per_group * op.group;
-        let bias = node.inputs.get(2).and_then(|&id| graph.constant(id)).map_or(vec![0.0; kernels], |bias| bias.to_vec());
+        let bias =
+            node.inputs.get(2).and_then(|&id| graph.constant(id)).map_or(vec![0.0; kernels], |bias| bias.to_vec());
         if op.dilation != [1, 1] {
             return Err(format!("a deconvolution of dilation {:?}", op.dilation));
         }
@@ -718,20 +731,11 @@ impl Builder<'_> {
                 }
             }
         }
-        let padding = ir::Padding {
-            top: top as usize,
-            left: left as usize,
-            bottom: bottom as usize,
-            right: right as usize,
-        };
-        let conv = ir::Convolution {
-            group: op.group,
-            kernel: [tall, wide],
-            stride: [1, 1],
-            dilation: [1, 1],
-            padding,
-        };
-        let bias = (0..phases * kernels).map(|row| bias[row / (phases * per_group) * per_group + row % per_group]).collect();
+        let padding =
+            ir::Padding { top: top as usize, left: left as usize, bottom: bottom as usize, right: right as usize };
+        let conv = ir::Convolution { group: op.group, kernel: [tall, wide], stride: [1, 1], dilation: [1, 1], padding };
+        let bias =
+            (0..phases * kernels).map(|row| bias[row / (phases * per_group) * per_group + row % per_group]).collect();
         let kernels_all = phases * kernels;
         let kind = Convolution { op: conv, kernels: kernels_all, weights: all.into(), bias };
         let range = self.net.tensors[out].range;
@@ -783,7 +787,9 @@ impl Builder<'_> {
                 let map = |axis: usize, o: u32, size: u32| {
                     let scale = f64::from(factors[axis]);
                     let x = match resize.coordinates {
-                        ir::Coordinates::HalfPixel | ir::Coordinates::PytorchHalfPixel => (f64::from(o) + 0.5) / scale - 0.5,
+                        ir::Coordinates::HalfPixel | ir::Coordinates::PytorchHalfPixel => {
+                            (f64::from(o) + 0.5) / scale - 0.5
+                        }
                         ir::Coordinates::Asymmetric => f64::from(o) / scale,
                         ir::Coordinates::AlignCorners => {
                             f64::from(o) * f64::from(size - 1) / f64::from((size * factors[axis]).max(2) - 1)
@@ -797,9 +803,8 @@ impl Builder<'_> {
                     };
                     x.clamp(0.0, f64::from(size - 1)) as u32
                 };
-                let plain = |axis: usize, size: u32| {
-                    (0..size * factors[axis]).all(|o| map(axis, o, size) == o / factors[axis])
-                };
+                let plain =
+                    |axis: usize, size: u32| (0..size * factors[axis]).all(|o| map(axis, o, size) == o / factors[axis]);
                 if !plain(0, h) || !plain(1, w) {
                     return Err("a nearest resize whose elements do not become blocks".to_owned());
                 }
@@ -821,7 +826,8 @@ impl Builder<'_> {
 
 /// A fully connected layer behind a flattening is a convolution with a kernel as large as the tensor before.
 fn fold_reshapes(net: &mut Net) {
-    let makers: HashMap<TensorId, usize> = net.steps.iter().enumerate().map(|(index, step)| (step.output, index)).collect();
+    let makers: HashMap<TensorId, usize> =
+        net.steps.iter().enumerate().map(|(index, step)| (step.output, index)).collect();
     for index in 0..net.steps.len() {
         let step = &net.steps[index];
         let (Kind::Convolution(conv), from) = (&step.kind, step.inputs[0]) else { continue };
@@ -830,7 +836,9 @@ fn fold_reshapes(net: &mut Net) {
             continue;
         }
         let (mut source, mut nodes) = (from, Vec::new());
-        while let Some(maker) = makers.get(&source).map(|&maker| &net.steps[maker]).filter(|maker| maker.kind == Kind::Same) {
+        while let Some(maker) =
+            makers.get(&source).map(|&maker| &net.steps[maker]).filter(|maker| maker.kind == Kind::Same)
+        {
             nodes.splice(0..0, maker.nodes.iter().cloned());
             source = maker.inputs[0];
         }
