@@ -251,7 +251,7 @@ impl Builder {
     fn normalise(&mut self, from: TensorId) -> Result<TensorId, String> {
         let channels = self.channels(from);
         let number = self.graph.nodes.len();
-        let mut constant = |builder: &mut Self, name: &str, size: f32, offset: f32| {
+        let constant = |builder: &mut Self, name: &str, size: f32, offset: f32| {
             let values: Vec<f32> = (0..channels).map(|_| builder.real() * size + offset).collect();
             builder.graph.add_constant(format!("{name}{number}"), &[1, channels, 1, 1], values)
         };

@@ -16,7 +16,7 @@ use nvdla_uapi::reg::{cdma, csc};
 
 use super::numbers::Numbers;
 use super::place::Map;
-use super::step::{Convolution, Kind, Step};
+use super::step::{Convolution, Kind, Post, Step};
 use super::{sdp, Lowering, Region, View};
 use crate::assemble::program::{Base, Cube, Format, Unit};
 use crate::cbuf::{self, Banks, WeightSize};
@@ -164,6 +164,7 @@ impl Lowering<'_> {
         let image = matches!(source.format, Format::Pixel(_));
         let stages = self.stages(&name, &numbers.stages, &target)?;
         let [lines, columns] = axes(conv, &source, &target);
+        let atom = self.program.atoms().elements() as u32;
         for block in self.blocks(conv, &source, &target, image) {
             let (kernel, weight_size, packed) = self.pack(&name, conv, numbers, &source, &target, &block, image)?;
             let size = packed.len() as u32;
@@ -181,6 +182,14 @@ impl Lowering<'_> {
                 let data = cbuf::data_banks(self.config, entries, y.input_count);
                 let banks = cbuf::weight_banks(self.config, weight_size, data)
                     .ok_or_else(|| Error::unsupported(&name, format!("{data} banks of data leave none for weights")))?;
+                // SDP reads the atoms of a 1x1 operand one after another.
+                let single = (x.count, y.count) == (1, 1) && (target.width, target.height) != (1, 1);
+                if single && block.output.1 > atom && step.posts.iter().any(|post| matches!(post, Post::With(..))) {
+                    return Err(Error::unsupported(
+                        &name,
+                        "its parts would be of one element, with an operand per element",
+                    ));
+                }
                 let from = Region {
                     channels: block.input,
                     lines: (y.input_first, y.input_count),

@@ -155,6 +155,17 @@ impl Placer<'_> {
         self.maps.get(&tensor).cloned().unwrap_or_else(|| Map::dense(self.net.tensors[tensor].shape[0]))
     }
 
+    /// Whether a tensor of one line and column is a part of a larger one, whose surfaces lie apart: SDP reads the atoms of
+    /// such an operand one after another, whatever the strides say.
+    fn is_spread_out(&self, tensor: TensorId) -> bool {
+        let mut root = tensor;
+        while let Some(alias) = self.aliases.get(&root) {
+            root = alias.of;
+        }
+        let one = |id: TensorId| self.net.tensors[id].shape[1..] == [1, 1];
+        one(tensor) && !one(root) && self.map(tensor).extent > self.atom
+    }
+
     /// A copy of a tensor with another map.
     fn remapped(&mut self, tensor: TensorId, map: Map) -> TensorId {
         let Tensor { name, shape, range } = self.net.tensors[tensor].clone();
@@ -232,7 +243,7 @@ impl Placer<'_> {
             };
             for at in 0..step.posts.len() {
                 if let Post::With(_, other) = step.posts[at] {
-                    if self.map(other) != map {
+                    if self.map(other) != map || self.is_spread_out(other) {
                         let copy = self.remapped(other, map.clone());
                         if let Post::With(_, other) = &mut step.posts[at] {
                             *other = copy;
