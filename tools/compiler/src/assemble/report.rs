@@ -104,7 +104,7 @@ pub(crate) fn report(program: &Program, plan: &Plan, tables: Vec<(String, f64)>)
             steps.push(estimate::Step { shape, source });
         }
         // A cycle per register write.
-        let slots = estimate::schedule(&steps, config, &memory, 1.0);
+        let slots = estimate::schedule(&steps, config, &memory, estimate::Host::new(1.0));
         for (at, slot) in slots.iter().enumerate() {
             let report = &mut operations[first + at];
             report.cycles = if slot.leader == at { slot.cycles } else { 0 };
