@@ -48,7 +48,7 @@ const FIXED: u64 = 77;
 pub fn cdp(shape: &CdpShape, config: &Config, memory: &Memory) -> Estimate {
     let compute = shape.input.elements(config).div_ceil(config.cdp_throughput.max(1).into());
     let input = interface(shape.input.memory, memory);
-    let turnaround = if shape.input.width % 8 == 0 { TURNAROUND } else { TURNAROUND_UNALIGNED };
+    let turnaround = if shape.input.width.is_multiple_of(8) { TURNAROUND } else { TURNAROUND_UNALIGNED };
     let reading = Reader::input(config.cdp_throughput, Unit::Other, config).cycles(
         shape.input.volume(config),
         compute,

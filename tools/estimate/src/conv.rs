@@ -274,8 +274,11 @@ struct Flow {
     short: u64,
     least: u64,
     credits: u64,
-    /// Positions of a stripe round up to this.
+    /// Positions of a stripe round up to this plus one, a power of two.
     round: u64,
+    /// A line or a kernel group: full stripes, and the positions left for shorter ones.
+    whole: u64,
+    rest: u64,
     packages: u64,
     /// Cycles in which SDP takes a position.
     position: u64,
@@ -286,7 +289,7 @@ struct Flow {
 }
 
 impl Flow {
-    fn new(shape: &ConvShape, config: &Config, position: u64) -> Self {
+    fn new(shape: &ConvShape, positions: u64, position: u64, config: &Config) -> Self {
         let group = u64::from(config.mac_atomic_k.max(1));
         let image = shape.image.is_some();
         let (full, short, least, credits) = match config.family {
@@ -294,12 +297,15 @@ impl Flow {
             Family::NvFull if image => (64, 64, 10, 256),
             Family::NvFull => (32, 16, 10, 256),
         };
+        let whole = (positions / full).saturating_sub(1);
         Self {
             full,
             short,
             least,
             credits,
-            round: shape.image.map_or(1, |image| image.lines.max(1).into()),
+            round: shape.image.map_or(0, |image| u64::from(image.lines.max(1).next_power_of_two()) - 1),
+            whole,
+            rest: positions - whole * full,
             packages: shape.packages(config),
             position,
             next: 0,
@@ -308,8 +314,9 @@ impl Flow {
     }
 
     /// A stripe of so many positions.
+    #[inline]
     fn stripe(&mut self, positions: u64) {
-        let package = positions.next_multiple_of(self.round).max(self.least);
+        let package = ((positions + self.round) & !self.round).max(self.least);
         let free = (self.delivered + CREDIT).saturating_sub(self.credits.saturating_sub(positions) * self.position);
         let last = (self.next + (self.packages - 1) * package).max(free);
         self.next = last + package;
@@ -317,27 +324,27 @@ impl Flow {
         self.delivered = (first + positions * self.position).max(last + PIPE + positions);
     }
 
-    /// `count` times the same: after a few, each takes as long as the one before.
+    /// `count` times the same: once SDP is as far behind the sequencer as it was before, each takes as long as the last.
+    #[inline]
     fn repeat(&mut self, count: u64, mut once: impl FnMut(&mut Self)) {
-        const SIMULATED: u64 = 3;
-        let (mut next, mut delivered) = (self.next, self.delivered);
-        for _ in 0..count.min(SIMULATED) {
-            (next, delivered) = (self.next, self.delivered);
+        // Where SDP falls behind more and more, until credits run out, the two go on at their own paces.
+        const SIMULATED: u64 = 4;
+        for done in 1..=count {
+            let (next, delivered) = (self.next, self.delivered);
             once(self);
+            let (next, delivered) = (self.next - next, self.delivered - delivered);
+            if next == delivered || done == SIMULATED {
+                self.next += (count - done) * next;
+                self.delivered += (count - done) * delivered;
+                return;
+            }
         }
-        let left = count.saturating_sub(SIMULATED);
-        self.next += left * (self.next - next);
-        self.delivered += left * (self.delivered - delivered);
     }
 
-    /// The stripes of a run of positions.
-    fn run(&mut self, positions: u64) {
-        let mut left = positions;
-        if left >= 2 * self.full {
-            let count = (left - 2 * self.full) / self.full + 1;
-            self.repeat(count, |flow| flow.stripe(flow.full));
-            left -= count * self.full;
-        }
+    /// The stripes of a line or a kernel group.
+    fn run(&mut self) {
+        self.repeat(self.whole, |flow| flow.stripe(flow.full));
+        let mut left = self.rest;
         while left > self.full {
             self.stripe(self.short);
             left -= self.short;
@@ -360,16 +367,16 @@ pub(crate) struct Run {
 pub(crate) fn run(shape: &ConvShape, position: u64, config: &Config, memory: &Memory) -> Run {
     let beat = bus(config);
     let groups = shape.groups(config);
-    let mut flow = Flow::new(shape, config, position);
     // A kernel group: all outputs, of an image line by line.
     let (lines, positions) = match shape.image {
         Some(_) => (u64::from(shape.output.height) * u64::from(shape.batch), u64::from(shape.output.width)),
         None => (1, shape.outputs()),
     };
+    let mut flow = Flow::new(shape, positions, position, config);
     let mut period = 0;
     flow.repeat(groups, |flow| {
         let before = flow.next;
-        flow.repeat(lines, |flow| flow.run(positions));
+        flow.repeat(lines, Flow::run);
         period = flow.next - before;
     });
     let compute = flow.delivered.max(flow.next);
@@ -403,7 +410,7 @@ pub(crate) fn run(shape: &ConvShape, position: u64, config: &Config, memory: &Me
         let each = (period as f64 + latency + missing) / held - period as f64;
         // The last group may have fewer kernels.
         let last = (all_beats - group_beats * (groups - 1) as f64).max(0.0);
-        let fewer = if held == 1.0 { (group_beats - last).min(missing / filling.slow) * filling.slow } else { 0.0 };
+        let fewer = if held < 2.0 { (group_beats - last).min(missing / filling.slow) * filling.slow } else { 0.0 };
         replaced = (each * (groups as f64 - held).max(0.0) - fewer).max(0.0);
     }
     let kernels = group.min(config.mac_atomic_k.into());
@@ -435,7 +442,7 @@ mod tests {
 
     /// The lengths of a run's stripes.
     fn stripes(shape: &ConvShape, positions: u64) -> Vec<u64> {
-        let mut flow = Flow::new(shape, &NV_SMALL, 1);
+        let mut flow = Flow::new(shape, positions, 1, &NV_SMALL);
         (flow.packages, flow.credits) = (1, u64::MAX);
         let mut lengths = Vec::new();
         let mut left = positions;
@@ -451,7 +458,7 @@ mod tests {
             left -= length;
         }
         let cycles: u64 = lengths.iter().map(|&length| length.max(flow.least)).sum();
-        flow.run(positions);
+        flow.run();
         assert_eq!(flow.next, cycles, "{positions} positions");
         lengths
     }

@@ -30,6 +30,8 @@ pub struct Slot {
     pub start: u64,
     /// How long its group takes, in cycles.
     pub cycles: u64,
+    /// What limits its group.
+    pub limit: Limit,
     /// The first step of its group.
     pub leader: usize,
 }
@@ -65,7 +67,7 @@ pub fn schedule(steps: &[Step], config: &Config, memory: &Memory, host: Host) ->
         if set_up > estimate.cycles {
             (estimate.cycles, estimate.limit) = (set_up, Limit::SetUp);
         }
-        slots.push(Slot { estimate, start: 0, cycles: 0, leader });
+        slots.push(Slot { estimate, start: 0, cycles: 0, limit: estimate.limit, leader });
     }
     let mut now = 0;
     for leader in 0..steps.len() {
@@ -73,7 +75,7 @@ pub fn schedule(steps: &[Step], config: &Config, memory: &Memory, host: Host) ->
             continue;
         }
         let (mut conv, mut sdp, mut pdp) = (None, None, None);
-        let mut cycles = 0;
+        let mut writing = 0;
         for (step, _) in steps.iter().zip(&slots).skip(leader).filter(|(_, slot)| slot.leader == leader) {
             match &step.shape {
                 Shape::Conv(shape) => conv = Some(shape),
@@ -81,14 +83,16 @@ pub fn schedule(steps: &[Step], config: &Config, memory: &Memory, host: Host) ->
                 Shape::Pdp(shape) => pdp = Some(shape),
                 Shape::Bdma(_) | Shape::Cdp(_) | Shape::Rubik(_) => {}
             }
-            cycles = set_up(step.shape.unit(), host.register_write).max(cycles);
+            writing = set_up(step.shape.unit(), host.register_write).max(writing);
         }
-        let cycles = match (conv, sdp, pdp) {
-            (None, None, None) => cycles.max(slots[leader].estimate.cycles),
-            _ => cycles.max(pipeline(conv, sdp, pdp, config, memory).cycles),
+        let together = match (conv, sdp, pdp) {
+            (None, None, None) => slots[leader].estimate,
+            _ => pipeline(conv, sdp, pdp, config, memory),
         };
+        let limit = if writing > together.cycles { Limit::SetUp } else { together.limit };
+        let cycles = writing.max(together.cycles);
         for slot in slots.iter_mut().skip(leader).filter(|slot| slot.leader == leader) {
-            (slot.start, slot.cycles) = (now, cycles);
+            (slot.start, slot.cycles, slot.limit) = (now, cycles, limit);
         }
         now += cycles + host.hand_over;
     }

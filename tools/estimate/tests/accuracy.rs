@@ -2,6 +2,7 @@
 
 //! The estimate against the RTL's cycles, on the shapes that no constant was fitted on.
 
+#[allow(dead_code)] // the example shows more of it
 #[path = "../examples/accuracy/cases.rs"]
 mod cases;
 

@@ -76,6 +76,8 @@ pub struct Row {
     pub start: u64,
     /// How long its group takes, in cycles.
     pub group: u64,
+    /// What limits its group.
+    pub group_limit: Limit,
 }
 
 /// A network's estimate.
@@ -119,6 +121,7 @@ impl Profile {
                 limit: Limit::Throughput,
                 start: 0,
                 group: 0,
+                group_limit: Limit::Throughput,
             });
         }
         let host = Host::new(conditions.register_write * conditions.clock / 1e3);
@@ -130,6 +133,7 @@ impl Profile {
             row.limit = slot.estimate.limit;
             row.start = slot.start;
             row.group = slot.cycles;
+            row.group_limit = slot.limit;
         }
         Ok(Self { config, conditions, rows })
     }
@@ -238,24 +242,20 @@ impl fmt::Display for Profile {
             1e3 / self.milliseconds().max(f64::MIN_POSITIVE),
             100.0 * busy
         )?;
-        let share = |limit| {
-            let mut last = u64::MAX;
-            let mut sum = 0;
-            for row in self.rows.iter().filter(|row| row.limit == limit && row.cycles == row.group) {
-                if row.start != last {
-                    sum += row.group;
-                    last = row.start;
-                }
-            }
-            100.0 * sum as f64 / cycles.max(1) as f64
+        // Groups have one row that does not take its data from another.
+        let share = |limits: &[Limit]| {
+            let groups = self.rows.iter().filter(|row| row.source.is_none() && limits.contains(&row.group_limit));
+            100.0 * groups.map(|row| row.group).sum::<u64>() as f64 / cycles.max(1) as f64
         };
         write!(
             f,
-            "time limited by MACs {:.0}%, throughput {:.0}%, memory {:.0}%, set-up {:.0}% (\"+\" runs with what hands it its data)",
-            share(Limit::Macs),
-            share(Limit::Throughput),
-            100.0 - share(Limit::Macs) - share(Limit::Throughput) - share(Limit::SetUp),
-            share(Limit::SetUp)
+            "time limited by MACs {:.0}%, throughput {:.0}%, memory {:.0}%, latency {:.0}%, set-up {:.0}%, between operations {:.0}% (\"+\" runs with what hands it its data)",
+            share(&[Limit::Macs]),
+            share(&[Limit::Throughput]),
+            share(&[Limit::Dram, Limit::Sram]),
+            share(&[Limit::Latency]),
+            share(&[Limit::SetUp]),
+            100.0 - share(&[Limit::Macs, Limit::Throughput, Limit::Dram, Limit::Sram, Limit::Latency, Limit::SetUp])
         )
     }
 }

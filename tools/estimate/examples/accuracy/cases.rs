@@ -18,34 +18,32 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 /// Operations that ran together on the RTL.
-pub struct Case {
+pub(crate) struct Case {
     /// The trace's or the loadable's name.
-    pub name: String,
+    pub(crate) name: String,
     /// What ran, as `cycles.json` puts it.
-    pub text: String,
+    pub(crate) text: String,
     /// The kind, for a table.
-    pub kind: &'static str,
+    pub(crate) kind: &'static str,
     /// The hardware.
-    pub config: &'static Config,
+    pub(crate) config: &'static Config,
     /// What surrounded it.
-    pub memory: Memory,
+    pub(crate) memory: Memory,
     /// The convolution, if there was one.
-    pub conv: Option<ConvShape>,
+    pub(crate) conv: Option<ConvShape>,
     /// The SDP operation.
-    pub sdp: Option<SdpShape>,
+    pub(crate) sdp: Option<SdpShape>,
     /// The pooling.
-    pub pdp: Option<PdpShape>,
+    pub(crate) pdp: Option<PdpShape>,
     /// The normalisation.
-    pub cdp: Option<CdpShape>,
+    pub(crate) cdp: Option<CdpShape>,
     /// Cycles from enabling to the done interrupt.
-    pub cycles: u64,
-    /// The cycle in which the first multiply-accumulate step was made, where it was measured.
-    pub mac_start: Option<u64>,
+    pub(crate) cycles: u64,
 }
 
 impl Case {
     /// The estimate of its time.
-    pub fn estimate(&self) -> nvdla_estimate::Estimate {
+    pub(crate) fn estimate(&self) -> nvdla_estimate::Estimate {
         match &self.cdp {
             Some(cdp) => nvdla_estimate::cdp(cdp, self.config, &self.memory),
             None => nvdla_estimate::pipeline(
@@ -60,7 +58,7 @@ impl Case {
 
     /// Constants were fitted on the cases with an even hash (FNV-1a of what ran), and are judged by the others. All
     /// measurements of one shape are in one half.
-    pub fn fitted(&self) -> bool {
+    pub(crate) fn fitted(&self) -> bool {
         let text = self
             .text
             .bytes()
@@ -70,22 +68,22 @@ impl Case {
 }
 
 /// How near the estimates of some cases come.
-pub struct Summary {
+pub(crate) struct Summary {
     /// Cycles on the RTL.
-    pub cycles: u64,
+    pub(crate) cycles: u64,
     /// Sum of the estimates / sum of the RTL's cycles.
-    pub sum: f64,
+    pub(crate) sum: f64,
     /// Median of estimate / RTL.
-    pub median: f64,
+    pub(crate) median: f64,
     /// The ratio that is farthest from 1.
-    pub worst: f64,
+    pub(crate) worst: f64,
     /// Cases above 500 cycles that are off by more than 15 %.
-    pub off: usize,
+    pub(crate) off: usize,
 }
 
 impl Summary {
     /// Of some cases, at least one.
-    pub fn new(cases: &[&Case]) -> Self {
+    pub(crate) fn new(cases: &[&Case]) -> Self {
         let pairs: Vec<_> = cases.iter().map(|case| (case.cycles, case.estimate().cycles)).collect();
         let (cycles, estimates) = pairs.iter().fold((0, 0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
         let ratio = |pair: &(u64, u64)| pair.1 as f64 / pair.0 as f64;
@@ -94,25 +92,26 @@ impl Summary {
         let worst = *ratios.iter().max_by(|a, b| a.ln().abs().total_cmp(&b.ln().abs())).expect("a case");
         let off = pairs.iter().filter(|pair| pair.0 > 500 && (ratio(pair) - 1.0).abs() > 0.15).count();
         let middle = ratios.len() / 2;
-        let median = if ratios.len() % 2 == 1 { ratios[middle] } else { (ratios[middle - 1] + ratios[middle]) / 2.0 };
+        let median =
+            if ratios.len() % 2 == 1 { ratios[middle] } else { f64::midpoint(ratios[middle - 1], ratios[middle]) };
         Self { cycles, sum: estimates as f64 / cycles as f64, median, worst, off }
     }
 }
 
 /// A whole network.
-pub struct Network {
+pub(crate) struct Network {
     /// The loadable's name.
-    pub name: String,
+    pub(crate) name: String,
     /// The hardware.
-    pub config: &'static Config,
+    pub(crate) config: &'static Config,
     /// What surrounded it.
-    pub memory: Memory,
+    pub(crate) memory: Memory,
     /// Cycles from enabling its first operation to its last interrupt.
-    pub cycles: u64,
+    pub(crate) cycles: u64,
 }
 
 /// Everything in `cycles.json` that can be estimated, and the whole networks.
-pub fn read(reference: &Path) -> (Vec<Case>, Vec<Network>) {
+pub(crate) fn read(reference: &Path) -> (Vec<Case>, Vec<Network>) {
     let text = std::fs::read_to_string(reference.join("rtl/cycles.json")).expect("rtl/cycles.json");
     let rows: Vec<Value> = serde_json::from_str(&text).expect("rtl/cycles.json is JSON");
     let (mut cases, mut networks) = (Vec::new(), Vec::new());
@@ -150,7 +149,6 @@ pub fn read(reference: &Path) -> (Vec<Case>, Vec<Network>) {
             text: format!("{} {} {}", string("config"), string("unit"), string("text")),
             cycles,
             memory,
-            mac_start: row["mac_start"].as_u64(),
             ..case
         });
     }
@@ -158,7 +156,7 @@ pub fn read(reference: &Path) -> (Vec<Case>, Vec<Network>) {
 }
 
 /// The estimate of a whole network. The measurements' driver cost no time but for the accesses between operations.
-pub fn network(reference: &Path, network: &Network) -> u64 {
+pub(crate) fn network(reference: &Path, network: &Network) -> u64 {
     let loadable =
         Loadable::open(reference.join("loadables").join(&network.name).join("net.nvdla")).expect("a loadable");
     let mut steps: Vec<Step> = Vec::new();
@@ -174,7 +172,7 @@ pub fn network(reference: &Path, network: &Network) -> u64 {
 }
 
 /// Memory as the measurements had it: a limit of 0 is the interface's width for reads and for writes.
-pub fn memory(config: &Config, latency: u32, limit: f64) -> Memory {
+pub(crate) fn memory(config: &Config, latency: u32, limit: f64) -> Memory {
     let bandwidth = if limit > 0.0 { limit } else { 2.0 * f64::from(config.primary.width / 8) };
     let interface = Interface { latency, bandwidth };
     Memory { dram: interface, sram: interface }
@@ -210,7 +208,6 @@ fn of_loadable(reference: &Path, name: &str, config: &'static Config) -> Vec<Opt
             pdp: None,
             cdp: None,
             cycles: 0,
-            mac_start: None,
         };
         match shape {
             Shape::Conv(conv) => {
@@ -245,7 +242,7 @@ fn of_loadable(reference: &Path, name: &str, config: &'static Config) -> Vec<Opt
 }
 
 /// What a trace's registers say.
-pub fn of_trace(path: &Path, config: &'static Config) -> Case {
+pub(crate) fn of_trace(path: &Path, config: &'static Config) -> Case {
     let text = std::fs::read_to_string(path).expect("a trace");
     let mut registers: HashMap<&str, u32> = HashMap::new();
     for line in text.lines() {
@@ -275,7 +272,7 @@ fn cube(register: &dyn Fn(&str) -> u32, prefix: &str, memory: MemoryType) -> Cub
 }
 
 /// What registers say that were written for one operation, by their names.
-pub fn of_registers(register: &dyn Fn(&str) -> u32, config: &'static Config) -> Case {
+pub(crate) fn of_registers(register: &dyn Fn(&str) -> u32, config: &'static Config) -> Case {
     let field = |name: &str, low: u32, bits: u32| (register(name) >> low) & ((1 << bits) - 1);
     let conv = (register("CDMA.D_OP_ENABLE") == 1).then(|| {
         let image = field("CDMA.D_DATAIN_FORMAT", 0, 1) == 1;
@@ -369,6 +366,5 @@ pub fn of_registers(register: &dyn Fn(&str) -> u32, config: &'static Config) -> 
         pdp,
         cdp,
         cycles: 0,
-        mac_start: None,
     }
 }

@@ -44,8 +44,8 @@ fn main() {
     for (half, fitted) in [("held out", false), ("fitted", true)] {
         println!("{half}: RTL cycles, estimate / RTL");
         println!(
-            "{:8} {:>7} {:>6}  {:15} {:>5} {:>9} {:>7} {:>7} {:>7}",
-            "config", "latency", "bytes", "kind", "cases", "RTL", "sum", "median", "worst"
+            "{:8} {:>7} {:>6}  {:15} {:>5} {:>9} {:>7} {:>7} {:>7} {:>5}",
+            "config", "latency", "bytes", "kind", "cases", "RTL", "sum", "median", "worst", ">15%"
         );
         let mut kinds: BTreeMap<_, Vec<&Case>> = BTreeMap::new();
         for case in cases.iter().filter(|case| case.fitted() == fitted) {
@@ -56,9 +56,9 @@ fn main() {
         }
         for ((key, kind), cases) in &kinds {
             let (config, latency, bandwidth) = key.0;
-            let Summary { cycles, sum, median, worst, .. } = Summary::new(cases);
+            let Summary { cycles, sum, median, worst, off } = Summary::new(cases);
             println!(
-                "{config:8} {latency:7} {bandwidth:6}  {kind:15} {:5} {cycles:9} {sum:7.3} {median:7.3} {worst:7.3}",
+                "{config:8} {latency:7} {bandwidth:6}  {kind:15} {:5} {cycles:9} {sum:7.3} {median:7.3} {worst:7.3} {off:5}",
                 cases.len()
             );
         }
