@@ -7,6 +7,10 @@
 //!
 //! A task runs alone. When one ends, the next client in turn gets the device for one task, so a client that queues
 //! a thousand tasks delays another's by one.
+//!
+//! The mutex is taken on the way to a fence's signal, for which memory reclaim may wait. So nothing is allocated under it,
+//! and nothing freed that has buffers or a reservation lock behind it: ended jobs go to a list that a work of their own
+//! empties ([`Accelerator::clean`]).
 
 use kernel::{
     bindings,
@@ -14,18 +18,18 @@ use kernel::{
         self,
         Bound, //
     },
-    drm,
     new_condvar,
     new_mutex,
+    new_spinlock_irq,
     prelude::*,
     seq_file::SeqFile,
-    seq_print,
     sync::{
         aref::ARef,
         Arc,
         CondVar,
         CondVarTimeoutResult,
-        Mutex, //
+        Mutex,
+        SpinLockIrq, //
     },
     time::{
         msecs_to_jiffies,
@@ -34,46 +38,56 @@ use kernel::{
 };
 
 use super::{
+    budget::Charge,
+    driver::Found,
     engine::{
         Engine,
         Failure,
         Hardware,
         Progress, //
     },
-    driver::{
-        Driver,
-        Found, //
-    },
     ffi::{
-        Fence,
+        Awake,
+        Kicker,
         Power,
+        Signalling,
         Watch,
         Worker, //
     },
     identity,
     job::{
         Deadline,
+        Ended,
         Job,
         Place,
         Places,
         Slots, //
     },
-    show::Show,
+    queue::Queue,
+    show::{
+        self,
+        Show, //
+    },
     trace,
     uapi::{
         config::Config,
-        queue::MAX_QUEUED, //
+        reg::{
+            glb,
+            Block, //
+        }, //
     },
     window::{
+        Device,
+        Interrupts,
         Registers,
         Window, //
     },
 };
 
-/// How many of a client's ended tasks keep their status for a later wait: all that it can have queued.
-const REMEMBERED: usize = MAX_QUEUED as usize;
 /// How long until a reset is tried again for which the bus had no time.
 const RESET_RETRY_NS: u64 = 20_000_000;
+/// How long a task may still run whose client has gone. Ending it costs everybody a reset, and most need less than that.
+const ORPHAN_NS: u64 = 1_000_000_000;
 
 /// A device.
 #[pin_data]
@@ -83,6 +97,10 @@ pub(crate) struct Accelerator {
     identity: identity::Identity,
     /// It is a model, not hardware.
     model: bool,
+    /// Where the interrupt status register is.
+    status: u32,
+    #[pin]
+    interrupts: SpinLockIrq<Interrupts>,
     #[pin]
     state: Mutex<State>,
     /// Some task has ended, or the device has gone.
@@ -90,48 +108,46 @@ pub(crate) struct Accelerator {
     ended: CondVar,
 }
 
-struct State {
+/// What changes.
+pub(crate) struct State {
     /// Behind a pointer, because its shadow of the registers is a good part of a kernel stack.
     engine: KBox<Engine<Slots>>,
     power: Power,
     /// The works; gone once the device stops.
     worker: Option<Worker>,
-    running: Option<Running>,
-    /// Why the running task was ended, while the device could not be reset yet.
-    ending: Option<Error>,
-    /// The machine sleeps: nothing starts.
+    phase: Phase,
+    /// The machine sleeps, or is about to: nothing starts.
     suspended: bool,
     clients: KVec<Queue>,
     /// Where in `clients` the search for the next task begins.
     turn: usize,
     last_client: u64,
-    /// The device did not come back from a reset: nothing runs any more.
-    dead: bool,
     /// What the last task that was ended by the driver was doing.
     last_failure: Option<Failure>,
     completed: u64,
     failed: u64,
+    /// Jobs that wait to be freed.
+    garbage: Ended,
+}
+
+/// What the device is doing.
+pub(crate) enum Phase {
+    /// It waits for a task.
+    Idle,
+    /// It runs one.
+    Running(Running),
+    /// The task was ended for that reason, while the device could not be reset yet.
+    Ending(Running, Error),
+    /// It did not come back from a reset: nothing runs any more.
+    Dead,
 }
 
 /// The task on the device. Its buffers stay until it has ended.
-struct Running {
-    client: u64,
-    sequence: u64,
-    places: Places,
-    fence: Fence,
-    started_ns: u64,
-}
-
-/// A client's tasks.
-struct Queue {
-    client: u64,
-    jobs: KVec<Job>,
-    /// Sequence numbers: given out last, and ended last.
-    submitted: u64,
-    ended: u64,
-    /// How the last tasks ended, by sequence number modulo the length, which is [`REMEMBERED`].
-    results: KVec<Result>,
-    busy_ns: u64,
+pub(crate) struct Running {
+    pub(crate) job: KBox<Job>,
+    pub(crate) started_ns: u64,
+    /// Until when it may run although its client has gone.
+    orphan_until: Option<u64>,
 }
 
 /// The clock of all deadlines: `CLOCK_MONOTONIC`, in nanoseconds.
@@ -163,26 +179,28 @@ impl Accelerator {
             power.reset(true).inspect_err(|_| dev_err!(dev, "the device is busy and cannot be reset\n"))?;
         }
         engine.adopt(&mut Registers(&window));
+        let status = Block::Glb.base(identity.config.family).ok_or(ENODEV)? + u32::from(glb::S_INTR_STATUS.offset);
         let accelerator = Arc::pin_init(
             try_pin_init!(Self {
                 dev: dev.into(),
                 window,
                 identity,
                 model,
+                status,
+                interrupts <- new_spinlock_irq!(Interrupts::new(*status)),
                 state <- new_mutex!(State {
                     engine,
                     power,
                     worker: None,
-                    running: None,
-                    ending: None,
+                    phase: Phase::Idle,
                     suspended: false,
                     clients: KVec::new(),
                     turn: 0,
                     last_client: 0,
-                    dead: false,
                     last_failure: None,
                     completed: 0,
                     failed: 0,
+                    garbage: Ended::new(),
                 }),
                 ended <- new_condvar!(),
             }? Error),
@@ -190,13 +208,14 @@ impl Accelerator {
         )?;
         // SAFETY: `stop` drops the worker before the accelerator goes; whoever holds the registration calls it.
         let worker = unsafe { Worker::new(core::ptr::from_ref(&*accelerator).cast())? };
-        {
-            let mut state = accelerator.state.lock();
-            state.worker = Some(worker);
-            // SAFETY: The bus device's data holds the accelerator until it is unbound.
-            unsafe { state.power.manage(core::ptr::from_ref(&*accelerator).cast()) };
-        }
+        accelerator.state.lock().worker = Some(worker);
         Ok(accelerator)
+    }
+
+    /// From now on the device sleeps with the machine, and may rest between tasks. The last step of a probe.
+    pub(crate) fn manage(&self) {
+        // SAFETY: The bus device's data holds the accelerator until it is unbound.
+        unsafe { self.state.lock().power.manage(core::ptr::from_ref(self).cast()) };
     }
 
     pub(crate) fn config(&self) -> &'static Config {
@@ -209,6 +228,11 @@ impl Accelerator {
 
     pub(crate) fn is_model(&self) -> bool {
         self.model
+    }
+
+    /// The registers as the engine drives them.
+    fn hardware(&self) -> Device<'_> {
+        Device::new(&self.window, &self.interrupts, self.status)
     }
 
     /// Tells who traces that a submission has come in.
@@ -229,29 +253,64 @@ impl Accelerator {
         }
     }
 
-    /// A new client's number.
-    pub(crate) fn add_client(&self) -> Result<u64> {
-        let results = KVec::from_elem(Ok(()), REMEMBERED, GFP_KERNEL)?;
-        let mut state = self.state.lock();
-        let client = state.last_client + 1;
-        let queue = Queue { client, jobs: KVec::new(), submitted: 0, ended: 0, results, busy_ns: 0 };
-        state.clients.push(queue, GFP_KERNEL)?;
-        state.last_client = client;
-        Ok(client)
+    /// Nanoseconds that a task that has started may run whatever its deadline: ending it costs everybody a reset, which
+    /// no client is given for nothing.
+    fn min_timeout_ns(&self) -> u64 {
+        self.max_timeout_ns().min(u64::from(super::module_parameters::min_timeout_ms.value()) * 1_000_000)
     }
 
-    /// Forgets a client: cancels what it has queued and ends what it runs.
-    pub(crate) fn remove_client(&self, client: u64) {
-        let cancelled;
-        {
-            let mut state = self.state.lock();
-            if state.running.as_ref().is_some_and(|running| running.client == client) {
-                self.end_running(&mut state, ECANCELED, false);
-                state.kick();
-            }
-            let Some(position) = state.clients.iter().position(|queue| queue.client == client) else { return };
-            cancelled = state.clients.remove(position).ok();
+    /// A new client; its number until [`Self::rename_client`] gives it its own.
+    pub(crate) fn add_client(&self) -> Result<u64> {
+        /// Numbers of DRM's are counted from one on.
+        const NAMELESS: u64 = 1 << 63;
+        let mut queue = Queue::new(0)?;
+        let mut room = KVec::new();
+        loop {
+            let wanted = {
+                let mut state = self.state.lock();
+                if state.clients.len() == state.clients.capacity() && state.clients.len() < room.capacity() {
+                    for queue in state.clients.drain_all() {
+                        // The room is larger.
+                        let _ = room.push_within_capacity(queue);
+                    }
+                    core::mem::swap(&mut state.clients, &mut room);
+                }
+                queue.client = NAMELESS | (state.last_client + 1);
+                let client = queue.client;
+                match state.clients.push_within_capacity(queue) {
+                    Ok(()) => {
+                        state.last_client += 1;
+                        return Ok(client);
+                    }
+                    Err(error) => queue = error.0,
+                }
+                2 * state.clients.len().max(4)
+            };
+            // Not under the lock, and so perhaps once more.
+            room = KVec::with_capacity(wanted, GFP_KERNEL)?;
         }
+    }
+
+    /// Gives a client, which has done nothing yet, the number that DRM shows.
+    pub(crate) fn rename_client(&self, client: u64, name: u64) {
+        if let Some(queue) = self.state.lock().queue(client) {
+            queue.client = name;
+        }
+    }
+
+    /// Forgets a client and cancels what it has queued. What it runs may end, for a while.
+    pub(crate) fn remove_client(&self, client: u64) {
+        let mut state = self.state.lock();
+        let until = now_ns().saturating_add(ORPHAN_NS);
+        if let Phase::Running(running) = &mut state.phase {
+            if running.job.client == client {
+                running.orphan_until = Some(until);
+                state.arm();
+            }
+        }
+        let position = state.clients.iter().position(|queue| queue.client == client);
+        let cancelled = position.and_then(|position| state.clients.remove(position).ok());
+        drop(state);
         // Fences of cancelled tasks signal here, outside the lock.
         drop(cancelled);
     }
@@ -260,16 +319,29 @@ impl Accelerator {
     pub(crate) fn busy_ns(&self, client: u64) -> u64 {
         let mut state = self.state.lock();
         let now = now_ns();
-        let current = match &state.running {
-            Some(running) if running.client == client => now.saturating_sub(running.started_ns),
+        let current = match &state.phase {
+            Phase::Running(running) | Phase::Ending(running, _) if running.job.client == client => {
+                now.saturating_sub(running.started_ns)
+            }
             _ => 0,
         };
         state.queue(client).map_or(0, |queue| queue.busy_ns) + current
     }
 
-    /// Validates a task.
-    pub(crate) fn job(&self, places: KVVec<Place>, deadline: Deadline) -> Result<Job> {
-        Job::new(self.config(), Places::new(places), deadline, Fence::new()?).map_err(|refusal| {
+    /// Whether the client may submit so many tasks now; asked before they are read, and again when they are queued.
+    pub(crate) fn has_room(&self, client: u64, tasks: usize) -> Result {
+        self.state.lock().room(client, tasks).map(|_| ())
+    }
+
+    /// Validates a task. `charge` is what its address list costs its client.
+    pub(crate) fn job(
+        &self,
+        client: u64,
+        places: KVVec<Place>,
+        deadline: Deadline,
+        charge: Charge,
+    ) -> Result<KBox<Job>> {
+        Job::new(self.config(), client, Places::new(places), deadline, charge).map_err(|refusal| {
             if let Some(reason) = refusal.reason {
                 // A program that keeps sending bad tasks shall not fill the log; the developer of one turns this on.
                 dev_dbg!(self.dev, "task refused: {}\n", Show(&reason));
@@ -278,30 +350,39 @@ impl Accelerator {
         })
     }
 
-    /// A watch on the fence behind a sync_file descriptor.
-    pub(crate) fn watch(&self, fd: i32) -> Result<Watch> {
-        self.state.lock().worker.as_ref().ok_or(ENODEV)?.watch(fd)
+    fn kicker(&self) -> Result<Kicker> {
+        Ok(self.state.lock().worker.as_ref().ok_or(ENODEV)?.kicker())
     }
 
-    /// Queues tasks in order and gives the sequence number of the last. Never waits for the device.
-    pub(crate) fn submit(&self, client: u64, jobs: KVVec<Job>) -> Result<u64> {
+    /// A watch on the fence behind a sync_file descriptor.
+    pub(crate) fn watch(&self, fd: i32) -> Result<Watch> {
+        self.kicker()?.watch(fd)
+    }
+
+    /// Frees what has ended.
+    pub(crate) fn clean(&self) {
+        let ended = self.state.lock().garbage.take();
+        drop(ended);
+    }
+
+    /// Frees what has ended, and waits for who does so already: for a client whose memory is short.
+    pub(crate) fn settle(&self) {
+        self.clean();
+        if let Ok(kicker) = self.kicker() {
+            kicker.flush();
+        }
+    }
+
+    /// Queues tasks in order and gives the sequence number of the last. Never waits for a task; a device that rests is
+    /// woken.
+    pub(crate) fn submit(&self, client: u64, mut jobs: KVVec<KBox<Job>>) -> Result<u64> {
+        for job in &mut jobs {
+            job.keep_awake(Awake::new(&self.dev)?);
+        }
         let mut state = self.state.lock();
-        if state.worker.is_none() {
-            return Err(ENODEV);
-        }
-        if state.dead {
-            return Err(EIO);
-        }
-        let queue = state.queue(client).ok_or(ENODEV)?;
-        if queue.jobs.len() + jobs.len() > MAX_QUEUED as usize {
-            return Err(EBUSY);
-        }
-        queue.jobs.reserve(jobs.len(), GFP_KERNEL)?;
-        for mut job in jobs {
-            queue.submitted += 1;
-            job.sequence = queue.submitted;
-            // The room was reserved.
-            queue.jobs.push(job, GFP_KERNEL)?;
+        let queue = state.room(client, jobs.len())?;
+        for job in jobs.drain_all() {
+            queue.push(job);
         }
         let sequence = queue.submitted;
         self.start_next(&mut state);
@@ -309,6 +390,8 @@ impl Accelerator {
     }
 
     /// Waits until a client's task has ended, and says how. Interrupted by signals.
+    ///
+    /// Nothing of the device is held meanwhile: it may go, and others too.
     pub(crate) fn wait(&self, client: u64, sequence: u64, deadline_ns: u64) -> Result<Result> {
         let mut state = self.state.lock();
         loop {
@@ -339,14 +422,19 @@ impl Accelerator {
     }
 
     /// The machine goes to sleep: nothing starts any more, and what runs ends first.
-    fn suspend(&self) -> Result {
+    pub(crate) fn suspend(&self) -> Result {
         let limit = now_ns().saturating_add(self.default_timeout_ns());
         let mut state = self.state.lock();
         state.suspended = true;
-        while state.running.is_some() {
-            if let Some(error) = state.ending {
-                self.end_running(&mut state, error, true);
-                continue;
+        loop {
+            match &state.phase {
+                Phase::Idle | Phase::Dead => break,
+                Phase::Running(_) => {}
+                Phase::Ending(_, error) => {
+                    let error = *error;
+                    self.end_running(&mut state, error, true);
+                    continue;
+                }
             }
             let called_off = match jiffies_until(limit) {
                 None => EBUSY,
@@ -359,101 +447,115 @@ impl Accelerator {
             self.start_next(&mut state);
             return Err(called_off);
         }
+        drop(state);
+        // From now on a shared line's interrupt is another's.
+        self.rest();
         Ok(())
     }
 
-    /// The machine wakes up: the device may have lost its registers.
-    fn resume(&self) {
-        let hardware = &mut Registers(&self.window);
+    /// The machine wakes up: the device may have lost its registers. One that rests goes on resting.
+    pub(crate) fn resume(&self, asleep: bool) {
+        if !asleep {
+            self.wake();
+        }
         let mut state = self.state.lock();
-        state.engine.reset();
-        state.engine.adopt(hardware);
         state.suspended = false;
-        // Its power was off, which ends whatever a reset could not.
-        state.dead &= !state.engine.is_idle(hardware);
         self.start_next(&mut state);
     }
 
-    /// The interrupt thread. False when the interrupt was not this device's.
-    pub(crate) fn interrupt(&self) -> bool {
+    /// The device rests: it has no task, and will have no clock.
+    pub(crate) fn rest(&self) {
+        self.interrupts.lock().set_awake(false);
+    }
+
+    /// The device is back, and may have lost its registers.
+    pub(crate) fn wake(&self) {
         let mut state = self.state.lock();
-        // While it sleeps it has no clock, and no register may be asked: a shared line's interrupt is another's.
-        if state.suspended && state.running.is_none() {
-            return false;
+        self.interrupts.lock().set_awake(true);
+        let hardware = &mut self.hardware();
+        state.engine.reset();
+        state.engine.adopt(hardware);
+        // Its power was off, which ends whatever a reset could not.
+        if matches!(state.phase, Phase::Dead) && state.engine.is_idle(hardware) {
+            state.phase = Phase::Idle;
         }
-        if !state.engine.interrupt(&mut Registers(&self.window)) {
-            return false;
+    }
+
+    /// The interrupt's first handler. False when the interrupt was not this device's.
+    pub(crate) fn take_interrupt(&self) -> bool {
+        self.interrupts.lock().handle(&self.window)
+    }
+
+    /// The interrupt thread, when the first handler has taken something.
+    pub(crate) fn interrupt(&self) {
+        let _signalling = Signalling::begin();
+        let mut state = self.state.lock();
+        if !state.engine.interrupt(&mut self.hardware()) {
+            return;
         }
         trace::interrupt(&self.dev);
         self.process(&mut state);
         self.start_next(&mut state);
-        true
     }
 
     /// Something may be ready to start.
-    fn advance(&self) {
+    pub(crate) fn advance(&self) {
         let mut state = self.state.lock();
         self.process(&mut state);
         self.start_next(&mut state);
     }
 
     /// The watchdog fired.
-    fn expired(&self) {
+    pub(crate) fn expired(&self) {
         let mut state = self.state.lock();
-        if let Some(error) = state.ending {
-            self.end_running(&mut state, error, false);
-            self.start_next(&mut state);
-            return;
-        }
         let now = now_ns();
-        let Some(failure) = state.engine.check_deadline(&mut Registers(&self.window), now) else {
-            // The task that it was armed for has ended, or it fired a little early.
-            if let (true, Some(worker)) = (state.running.is_some(), &state.worker) {
-                worker.arm(state.engine.deadline_ns().saturating_sub(now));
+        match &state.phase {
+            Phase::Idle | Phase::Dead => return,
+            Phase::Ending(_, error) => {
+                let error = *error;
+                self.end_running(&mut state, error, false);
             }
-            return;
-        };
-        dev_err!(self.dev, "task ended by the driver: {}\n", Show(&failure));
-        state.last_failure = Some(failure);
-        self.end_running(&mut state, ETIMEDOUT, false);
+            Phase::Running(running) if running.orphan_until.is_some_and(|until| until <= now) => {
+                self.end_running(&mut state, ECANCELED, false);
+            }
+            Phase::Running(_) => {
+                let Some(failure) = state.engine.check_deadline(&mut self.hardware(), now) else {
+                    // The task that it was armed for has ended, or it fired a little early.
+                    state.arm();
+                    return;
+                };
+                state.report(&self.dev, &failure);
+                state.last_failure = Some(failure);
+                self.end_running(&mut state, ETIMEDOUT, false);
+            }
+        }
         self.start_next(&mut state);
     }
 
     /// Takes the device down: nothing starts any more, what runs is ended, who waits is told.
     pub(crate) fn stop(&self) {
-        let (worker, cancelled) = {
+        let worker = {
             let mut state = self.state.lock();
             let worker = state.worker.take();
-            if state.running.is_some() {
-                self.end_running(&mut state, ENODEV, true);
-            }
-            let mut cancelled = KVec::new();
-            for queue in &mut state.clients {
-                let mut jobs = core::mem::replace(&mut queue.jobs, KVec::new());
-                for job in &mut jobs {
-                    job.fence.signal(Err(ENODEV));
-                    queue.end(job.sequence, Err(ENODEV));
-                }
-                // Without memory the jobs go right here, which only means under the lock.
-                let _ = cancelled.push(jobs, GFP_KERNEL);
-            }
-            (worker, cancelled)
+            self.end_running(&mut state, ENODEV, true);
+            self.fail_queued(&mut state, ENODEV);
+            worker
         };
         // The works take the lock: it must be free.
-        drop(cancelled);
         drop(worker);
-        self.ended.notify_all();
+        self.clean();
     }
 
     /// Lets the engine do what the interrupts so far allow, to the end of the running task.
     fn process(&self, state: &mut State) {
         loop {
-            match state.engine.process_events(&mut Registers(&self.window), now_ns()) {
+            match state.engine.process_events(&mut self.hardware(), now_ns()) {
                 Progress::Completed { operation, unit, .. } => trace::operation_end(&self.dev, operation, unit as u8),
                 Progress::Ended(task) => {
-                    if let Some(running) = &mut state.running {
+                    if let Phase::Running(Running { job, .. }) = &mut state.phase {
                         // The list was found inside its buffer when the task was validated.
-                        let _ = task.write_statistics(&mut running.places);
+                        let _ = task.write_statistics(&mut job.places);
+                        job.task = Some(task);
                     }
                     state.completed += 1;
                     self.finish(state, Ok(()));
@@ -476,7 +578,7 @@ impl Accelerator {
 
     /// Gives the device to the next client in turn whose first task is ready.
     fn start_next(&self, state: &mut State) {
-        while state.running.is_none() && !state.dead && !state.suspended && state.worker.is_some() {
+        while matches!(state.phase, Phase::Idle) && !state.suspended && state.worker.is_some() {
             let count = state.clients.len();
             let Some(position) =
                 (0..count).map(|step| (state.turn + step) % count).find(|&at| state.clients[at].is_ready())
@@ -484,46 +586,53 @@ impl Accelerator {
                 return;
             };
             state.turn = (position + 1) % count;
-            let queue = &mut state.clients[position];
-            let client = queue.client;
-            let Ok(mut job) = queue.jobs.remove(0) else { return };
-            let dependency = job.dependency();
-            let Some(task) = job.task.take() else { continue };
+            let Some(mut job) = state.clients[position].pop() else { return };
+            let (client, sequence) = (job.client, job.sequence);
             let now = now_ns();
             let deadline = job.deadline.from(now, self.default_timeout_ns());
-            let deadline = deadline.min(now.saturating_add(self.max_timeout_ns()));
-            let Job { sequence, places, fence, .. } = job;
-            state.running = Some(Running { client, sequence, places, fence, started_ns: now });
             // A fence that failed, or a deadline that passed while it was queued: the device is not asked.
-            let refused = dependency.and_then(Result::err).or((deadline <= now).then_some(ETIMEDOUT));
-            if let Some(error) = refused {
-                self.finish(state, Err(error));
+            let refused = job.dependency().and_then(Result::err).or((deadline <= now).then_some(ETIMEDOUT));
+            let deadline = deadline.max(now.saturating_add(self.min_timeout_ns()));
+            let deadline = deadline.min(now.saturating_add(self.max_timeout_ns()));
+            let task = job.task.take();
+            state.phase = Phase::Running(Running { job, started_ns: now, orphan_until: None });
+            let (Some(task), None) = (task, refused) else {
+                self.finish(state, Err(refused.unwrap_or(EIO)));
                 continue;
-            }
+            };
             trace::task_start(&self.dev, client, sequence);
-            if state.engine.submit(&mut Registers(&self.window), task, now, deadline).is_err() {
+            if let Err(submission) = state.engine.submit(&mut self.hardware(), task, now, deadline) {
                 // The engine is idle, was reset, and the task is for its configuration.
+                if let Phase::Running(Running { job, .. }) = &mut state.phase {
+                    job.task = Some(submission.task);
+                }
                 self.finish(state, Err(EIO));
                 continue;
             }
-            if let Some(worker) = &state.worker {
-                worker.arm(deadline.saturating_sub(now));
-            }
+            state.arm();
             self.process(state);
         }
     }
 
-    /// Ends the running task for a reason of the driver's, and brings the device back.
+    /// Ends the running task, if there is one, for a reason of the driver's, and brings the device back.
     ///
     /// While the bus has no time for a reset the task stays where it is, and the watchdog tries again: its buffers are
     /// what the device still writes. `held` says that the driver core holds the device for the caller, as
     /// it does for an unbinding and a suspend.
     fn end_running(&self, state: &mut State, error: Error, held: bool) {
-        let hardware = &mut Registers(&self.window);
-        if state.ending.is_none() {
-            state.engine.abort(hardware);
-            state.failed += 1;
-        }
+        let hardware = &mut self.hardware();
+        let running = match core::mem::replace(&mut state.phase, Phase::Idle) {
+            Phase::Running(mut running) => {
+                running.job.task = state.engine.abort(hardware).map(|(task, _)| task);
+                state.failed += 1;
+                running
+            }
+            Phase::Ending(running, _) => running,
+            other => {
+                state.phase = other;
+                return;
+            }
+        };
         let reset = state.power.reset(held);
         if reset.is_ok() {
             state.engine.reset();
@@ -532,99 +641,75 @@ impl Accelerator {
             // Nothing resets it, but what it was given has ended.
             state.engine.adopt(hardware);
         } else if let (Err(EAGAIN), false, Some(worker)) = (reset, held, &state.worker) {
-            state.ending = Some(error);
             worker.arm(RESET_RETRY_NS);
+            state.phase = Phase::Ending(running, error);
             // If it is the suspend that holds the device, it can do what we could not.
             self.ended.notify_all();
             return;
         } else {
-            if let (false, Some(running)) = (state.power.isolate(), &state.running) {
+            if !state.power.isolate() {
                 // SAFETY: The state is locked.
-                unsafe { running.places.lose() };
+                unsafe { running.job.places.lose() };
             }
-            state.dead = true;
+            state.phase = Phase::Dead;
             dev_err!(self.dev, "the device neither ends its operation nor can be reset: it takes no more tasks\n");
         }
-        state.ending = None;
-        self.finish(state, Err(error));
-        if state.dead {
-            self.fail_queued(state);
+        self.tell(state, running, Err(error));
+        if matches!(state.phase, Phase::Dead) {
+            self.fail_queued(state, EIO);
         }
     }
 
-    /// Fails whatever is queued on a device that is dead.
-    fn fail_queued(&self, state: &mut State) {
-        for queue in &mut state.clients {
-            while let Ok(mut job) = queue.jobs.remove(0) {
-                queue.end(job.sequence, Err(EIO));
-                job.fence.signal(Err(EIO));
+    /// Fails whatever is queued on a device that is dead or goes.
+    fn fail_queued(&self, state: &mut State, error: Error) {
+        let State { clients, garbage, .. } = state;
+        for queue in clients {
+            while let Some(mut job) = queue.pop() {
+                queue.end(job.sequence, Err(error));
+                job.fence.signal(Err(error));
+                garbage.push(job);
             }
         }
+        state.clean();
         self.ended.notify_all();
     }
 
-    /// Tells everybody that the running task has ended.
+    /// The running task has ended, and the device is free.
     fn finish(&self, state: &mut State, result: Result) {
-        let Some(mut running) = state.running.take() else { return };
+        match core::mem::replace(&mut state.phase, Phase::Idle) {
+            Phase::Running(running) => self.tell(state, running, result),
+            other => state.phase = other,
+        }
+    }
+
+    /// Tells everybody that a task has ended.
+    fn tell(&self, state: &mut State, running: Running, result: Result) {
+        let Running { mut job, started_ns, .. } = running;
         if let Some(worker) = &state.worker {
             worker.disarm();
         }
-        let busy = now_ns().saturating_sub(running.started_ns);
-        if let Some(queue) = state.queue(running.client) {
+        let busy = now_ns().saturating_sub(started_ns);
+        if let Some(queue) = state.queue(job.client) {
             queue.busy_ns += busy;
-            queue.end(running.sequence, result);
+            queue.end(job.sequence, result);
         }
-        running.fence.signal(result);
-        trace::task_end(&self.dev, running.client, running.sequence, result, busy);
+        job.fence.signal(result);
+        trace::task_end(&self.dev, job.client, job.sequence, result, busy);
+        state.garbage.push(job);
+        state.clean();
         self.ended.notify_all();
     }
-}
 
-impl Accelerator {
     /// What an operator looks at, a line a fact.
-    fn show(&self, to: &SeqFile) {
+    pub(crate) fn show(&self, to: &SeqFile) {
         let mut state = self.state.lock();
-        seq_print!(to, "configuration: {}\n", self.config().name);
-        seq_print!(to, "hardware version: {:#x}\n", self.identity.version);
-        seq_print!(to, "device: {}\n", if self.model { "model" } else { "hardware" });
-        let condition = match (&state.worker, state.dead, state.suspended, &state.running) {
-            (None, ..) => "gone",
-            (_, true, ..) => "dead: it could not be reset",
-            (_, _, true, _) => "suspended",
-            (_, _, _, Some(_)) => "busy",
-            _ => "idle",
+        let doing = match &state.phase {
+            // Without a task no register is read: the device may sleep.
+            Phase::Running(_) => state.engine.observe(&mut self.hardware()),
+            _ => None,
         };
-        seq_print!(to, "state: {}\n", condition);
-        let now = now_ns();
-        if let Some(running) = &state.running {
-            seq_print!(
-                to,
-                "running: client {} task {} for {} us, {} us left\n",
-                running.client,
-                running.sequence,
-                now.saturating_sub(running.started_ns) / 1000,
-                state.engine.deadline_ns().saturating_sub(now) / 1000
-            );
-        }
-        if let Some(doing) = state.engine.observe(&mut Registers(&self.window)) {
-            seq_print!(to, "engine: {}\n", Show(&doing));
-        }
-        for queue in &state.clients {
-            seq_print!(
-                to,
-                "client {}: {} tasks queued, {} submitted, {} ended, busy for {} us\n",
-                queue.client,
-                queue.jobs.len(),
-                queue.submitted,
-                queue.ended,
-                queue.busy_ns / 1000
-            );
-        }
-        seq_print!(to, "tasks: {} completed, {} ended by the driver\n", state.completed, state.failed);
-        match &state.last_failure {
-            Some(failure) => seq_print!(to, "last failure: {}\n", Show(failure)),
-            None => seq_print!(to, "last failure: none\n"),
-        }
+        show::device(to, &self.identity, self.model);
+        show::state(to, &state.view(), now_ns(), doing.as_ref());
     }
 }
 
@@ -639,14 +724,22 @@ impl State {
     /// How a client's task has ended; `None` while it has not.
     fn outcome(&mut self, client: u64, sequence: u64) -> Result<Option<Result>> {
         let gone = self.worker.is_none();
+        match self.queue(client).ok_or(ENODEV)?.outcome(sequence)? {
+            None if gone => Err(ENODEV),
+            outcome => Ok(outcome),
+        }
+    }
+
+    /// The client's queue, when it has room for so many tasks.
+    fn room(&mut self, client: u64, tasks: usize) -> Result<&mut Queue> {
+        if self.worker.is_none() {
+            return Err(ENODEV);
+        }
+        if matches!(self.phase, Phase::Dead) {
+            return Err(EIO);
+        }
         let queue = self.queue(client).ok_or(ENODEV)?;
-        if sequence == 0 || sequence > queue.submitted {
-            return Err(EINVAL);
-        }
-        if sequence <= queue.ended {
-            return queue.result(sequence).ok_or(ESTALE).map(Some);
-        }
-        if gone { Err(ENODEV) } else { Ok(None) }
+        if queue.is_full(tasks) { Err(EBUSY) } else { Ok(queue) }
     }
 
     fn queue(&mut self, client: u64) -> Option<&mut Queue> {
@@ -658,85 +751,56 @@ impl State {
             worker.kick();
         }
     }
-}
 
-impl Queue {
-    /// A task has ended. A client's tasks end in the order of their numbers.
-    fn end(&mut self, sequence: u64, result: Result) {
-        self.ended = sequence;
-        if let Some(slot) = self.results.get_mut(sequence as usize % REMEMBERED) {
-            *slot = result;
+    /// Has what has ended freed, once there is nobody who holds a lock.
+    fn clean(&self) {
+        if let Some(worker) = &self.worker {
+            worker.clean();
         }
     }
 
-    /// How a task that has ended did; `None` once it is forgotten.
-    fn result(&self, sequence: u64) -> Option<Result> {
-        if sequence + REMEMBERED as u64 <= self.ended {
-            return None;
+    /// When the running task is to be ended.
+    fn end_ns(&self) -> u64 {
+        match &self.phase {
+            Phase::Running(Running { orphan_until: Some(until), .. }) => self.engine.deadline_ns().min(*until),
+            _ => self.engine.deadline_ns(),
         }
-        self.results.get(sequence as usize % REMEMBERED).copied()
     }
 
-    /// Whether the first task may run: what it waits for has happened.
-    fn is_ready(&self) -> bool {
-        self.jobs.first().is_some_and(|job| job.dependency().is_some())
+    /// Arms the watchdog for the running task.
+    fn arm(&self) {
+        if let (Some(worker), Phase::Running(_)) = (&self.worker, &self.phase) {
+            worker.arm(self.end_ns().saturating_sub(now_ns()));
+        }
     }
-}
 
-/// The worker was kicked.
-///
-/// # Safety
-///
-/// `core` must be the accelerator that the worker was made with.
-#[no_mangle]
-unsafe extern "C" fn nvdla_core_advance(core: *mut c_void) {
-    // SAFETY: By this function's condition.
-    unsafe { &*core.cast::<Accelerator>() }.advance();
-}
+    /// Tells the operator why the running task is ended, unless its client has brought about too much of that lately.
+    fn report(&self, dev: &device::Device, failure: &Failure) {
+        let Phase::Running(Running { job, .. }) = &self.phase else { return };
+        if self.worker.as_ref().is_some_and(Worker::may_log) {
+            let Job { client, process, sequence, .. } = &**job;
+            dev_err!(
+                dev,
+                "client {} ({}): task {} ended by the driver: {}\n",
+                client,
+                process,
+                sequence,
+                Show(failure)
+            );
+        }
+    }
 
-/// The machine goes to sleep.
-///
-/// # Safety
-///
-/// As [`nvdla_core_advance`].
-#[no_mangle]
-unsafe extern "C" fn nvdla_core_suspend(core: *mut c_void) -> c_int {
-    // SAFETY: By this function's condition.
-    unsafe { &*core.cast::<Accelerator>() }.suspend().map_or_else(Error::to_errno, |()| 0)
-}
-
-/// The machine wakes up.
-///
-/// # Safety
-///
-/// As [`nvdla_core_advance`].
-#[no_mangle]
-unsafe extern "C" fn nvdla_core_resume(core: *mut c_void) {
-    // SAFETY: By this function's condition.
-    unsafe { &*core.cast::<Accelerator>() }.resume();
-}
-
-/// Writes the device's state for an operator.
-///
-/// # Safety
-///
-/// `drm` must be a registered device of this driver, `file` one that is being read.
-#[no_mangle]
-#[allow(improper_ctypes_definitions)]
-unsafe extern "C" fn nvdla_core_show(drm: *mut bindings::drm_device, file: *mut bindings::seq_file) {
-    // SAFETY: By this function's condition.
-    let device: &drm::Device<Driver> = unsafe { drm::Device::from_raw(drm) };
-    // SAFETY: As above; the reader holds it.
-    (**device).show(unsafe { SeqFile::from_raw(file) });
-}
-
-/// The watchdog fired.
-///
-/// # Safety
-///
-/// As [`nvdla_core_advance`].
-#[no_mangle]
-unsafe extern "C" fn nvdla_core_expired(core: *mut c_void) {
-    // SAFETY: By this function's condition.
-    unsafe { &*core.cast::<Accelerator>() }.expired();
+    /// What there is to show of it.
+    fn view(&self) -> show::View<'_> {
+        show::View {
+            phase: &self.phase,
+            gone: self.worker.is_none(),
+            suspended: self.suspended,
+            end_ns: self.end_ns(),
+            clients: &self.clients,
+            completed: self.completed,
+            failed: self.failed,
+            last_failure: self.last_failure.as_ref(),
+        }
+    }
 }

@@ -6,19 +6,27 @@ use kernel::{
     bindings,
     drm,
     prelude::*,
-    sync::Arc, //
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
+    }, //
 };
 
 use super::{
     accelerator::Accelerator,
+    budget::Budget,
     driver::Driver, //
 };
 
-/// The driver's part of an open file. Closing it cancels what the client has queued and aborts what runs.
+/// The driver's part of an open file. Closing it cancels what the client has queued.
 pub(crate) struct Client {
-    /// The client's number on its device.
-    pub(crate) id: u64,
+    /// The client's number, DRM's own.
+    id: Atomic<u64>,
     accelerator: Arc<Accelerator>,
+    budget: Arc<Budget>,
 }
 
 impl drm::file::DriverFile for Client {
@@ -26,8 +34,9 @@ impl drm::file::DriverFile for Client {
 
     fn open(dev: &drm::Device<Driver>) -> Result<Pin<KBox<Self>>> {
         let accelerator: Arc<Accelerator> = (**dev).clone();
+        let budget = Budget::new()?;
         let id = accelerator.add_client()?;
-        match KBox::new(Self { id, accelerator: accelerator.clone() }, GFP_KERNEL) {
+        match KBox::new(Self { id: Atomic::new(id), accelerator: accelerator.clone(), budget }, GFP_KERNEL_ACCOUNT) {
             Ok(client) => Ok(client.into()),
             Err(error) => {
                 accelerator.remove_client(id);
@@ -38,15 +47,25 @@ impl drm::file::DriverFile for Client {
 }
 
 impl Client {
-    /// Waits until a task of the client has ended, and says how. The device may go meanwhile.
-    pub(crate) fn wait_for_end(&self, sequence: u64) -> Result<Result> {
-        self.accelerator.wait_for_end(self.id, sequence)
+    /// The client's number.
+    pub(crate) fn id(&self) -> u64 {
+        self.id.load(Relaxed)
+    }
+
+    /// The device, which may have gone.
+    pub(crate) fn accelerator(&self) -> &Accelerator {
+        &self.accelerator
+    }
+
+    /// What the client may make the driver hold.
+    pub(crate) fn budget(&self) -> &Arc<Budget> {
+        &self.budget
     }
 }
 
 impl Drop for Client {
     fn drop(&mut self) {
-        self.accelerator.remove_client(self.id);
+        self.accelerator.remove_client(self.id());
     }
 }
 
@@ -61,5 +80,20 @@ unsafe extern "C" fn nvdla_client_busy_ns(file: *mut bindings::drm_file) -> u64 
     // SAFETY: By this function's condition.
     let file: &drm::File<Client> = unsafe { drm::File::from_raw(file) };
     let client = file.inner();
-    client.accelerator.busy_ns(client.id)
+    client.accelerator.busy_ns(client.id())
+}
+
+/// A file was opened: DRM's number for it.
+///
+/// # Safety
+///
+/// `file` must be an open DRM file of this driver that nobody uses yet.
+#[no_mangle]
+#[allow(improper_ctypes_definitions)]
+unsafe extern "C" fn nvdla_client_opened(file: *mut bindings::drm_file, id: u64) {
+    // SAFETY: By this function's condition.
+    let file: &drm::File<Client> = unsafe { drm::File::from_raw(file) };
+    let client = file.inner();
+    client.accelerator.rename_client(client.id(), id);
+    client.id.store(id, Relaxed);
 }

@@ -70,16 +70,22 @@ impl Drop for Stop {
     }
 }
 
-/// The interrupt handler.
+/// The interrupt handler. Its first part takes what the device has to say and so frees the line, which may be shared with
+/// handlers of any kind; the thread does what follows from it.
 pub(crate) struct Handler(Arc<Accelerator>);
 
 impl irq::ThreadedHandler for Handler {
-    fn handle_threaded(&self) -> irq::IrqReturn {
-        if self.0.interrupt() {
-            irq::IrqReturn::Handled
+    fn handle(&self) -> irq::ThreadedIrqReturn {
+        if self.0.take_interrupt() {
+            irq::ThreadedIrqReturn::WakeThread
         } else {
-            irq::IrqReturn::None
+            irq::ThreadedIrqReturn::None
         }
+    }
+
+    fn handle_threaded(&self) -> irq::IrqReturn {
+        self.0.interrupt();
+        irq::IrqReturn::Handled
     }
 }
 
@@ -143,7 +149,7 @@ pub(crate) fn probe<'bound>(
         irq <- unsafe {
             irq::ThreadedRegistration::new(
                 irq,
-                irq::Flags::ONESHOT | irq::Flags::SHARED,
+                irq::Flags::SHARED,
                 c"nvdla",
                 Ok::<_, Error>(handler),
             )
@@ -152,5 +158,6 @@ pub(crate) fn probe<'bound>(
     }? Error);
     // SAFETY: Kept in the bus device's data, never forgotten.
     let registration = unsafe { drm::Registration::new(dev, drm, registered, 0)? };
+    stop.0.manage();
     Ok(Device { _accelerator: stop, _registration: registration })
 }

@@ -10,7 +10,9 @@ use kernel::{
         Bound, //
     },
     error::to_result,
-    prelude::*, //
+    prelude::*,
+    sync::aref::ARef,
+    types::NotThreadSafe, //
 };
 
 /// `struct nvdla_memory`: the memory behind a GEM object.
@@ -53,7 +55,9 @@ extern "C" {
         memory: *mut Memory,
     ) -> c_int;
     pub(crate) fn nvdla_memory_free(memory: *mut Memory);
+    pub(crate) fn nvdla_memory_read(memory: *const Memory, offset: u64, to: *mut c_void, length: usize);
     pub(crate) fn nvdla_memory_lose(memory: *mut Memory);
+    pub(crate) fn nvdla_memory_total() -> u64;
     pub(crate) fn nvdla_gem_extend(object: *mut bindings::drm_gem_object);
     pub(crate) fn nvdla_gem_from_fd(
         drm: *mut bindings::drm_device,
@@ -66,21 +70,32 @@ extern "C" {
     fn nvdla_power_reset(power: *mut c_void, held: bool) -> c_int;
     fn nvdla_power_isolate(power: *mut c_void) -> bool;
     fn nvdla_power_manage(power: *mut c_void, core: *mut c_void);
+    fn nvdla_power_unmanage(dev: *mut bindings::device);
+    fn nvdla_power_get(dev: *mut bindings::device) -> c_int;
+    fn nvdla_power_put(dev: *mut bindings::device);
     fn nvdla_fence_create() -> *mut c_void;
     fn nvdla_fence_reserve(fence: *mut c_void, sync: *mut *mut c_void) -> c_int;
     fn nvdla_fence_install(fd: c_int, sync: *mut c_void);
     fn nvdla_fence_abandon(fd: c_int, sync: *mut c_void);
     fn nvdla_fence_signal(fence: *mut c_void, error: c_int);
     fn nvdla_fence_put(fence: *mut c_void);
+    fn nvdla_signalling_begin() -> bool;
+    fn nvdla_signalling_end(cookie: bool);
     fn nvdla_watch_create(fd: c_int, worker: *mut c_void) -> *mut c_void;
     fn nvdla_watch_destroy(watch: *mut c_void);
     fn nvdla_watch_status(watch: *mut c_void) -> c_int;
     fn nvdla_worker_create(core: *mut c_void) -> *mut c_void;
     fn nvdla_worker_stop(worker: *mut c_void);
+    fn nvdla_worker_get(worker: *mut c_void);
     fn nvdla_worker_put(worker: *mut c_void);
     fn nvdla_worker_kick(worker: *mut c_void);
     fn nvdla_worker_arm(worker: *mut c_void, ns: u64);
     fn nvdla_worker_disarm(worker: *mut c_void);
+    fn nvdla_worker_cleanup(worker: *mut c_void);
+    fn nvdla_worker_flush(worker: *mut c_void);
+    fn nvdla_worker_may_log(worker: *mut c_void) -> bool;
+    fn nvdla_process_name(name: *mut u8) -> c_int;
+    fn nvdla_process_interrupted() -> bool;
 }
 
 /// A task's own fence. It is signalled once: by [`Fence::signal`], or with `-ECANCELED` when it is dropped before.
@@ -154,7 +169,61 @@ impl Drop for Descriptor {
     }
 }
 
-/// The works of a device: "look for the next task" and "the running task's time is up".
+/// The code until it is dropped must run for a fence to signal, which lockdep watches. The thread does not change meanwhile.
+pub(crate) struct Signalling {
+    cookie: bool,
+    _thread: NotThreadSafe,
+}
+
+impl Signalling {
+    pub(crate) fn begin() -> Self {
+        // SAFETY: No conditions; `drop` ends it.
+        Self { cookie: unsafe { nvdla_signalling_begin() }, _thread: NotThreadSafe }
+    }
+}
+
+impl Drop for Signalling {
+    fn drop(&mut self) {
+        // SAFETY: The cookie is the begin's, on the same thread.
+        unsafe { nvdla_signalling_end(self.cookie) };
+    }
+}
+
+/// The process that calls, for messages.
+#[derive(Clone, Copy)]
+pub(crate) struct Process {
+    name: [u8; 16],
+    pid: i32,
+}
+
+impl Process {
+    pub(crate) fn current() -> Self {
+        let mut name = [0; 16];
+        // SAFETY: The name has the bytes that the helper writes.
+        let pid = unsafe { nvdla_process_name(name.as_mut_ptr()) };
+        Self { name, pid }
+    }
+
+    /// Lets others run; whether the calling process has a signal, so that long work for it should end.
+    pub(crate) fn is_interrupted() -> bool {
+        // SAFETY: Called by an ioctl, which may sleep.
+        unsafe { nvdla_process_interrupted() }
+    }
+}
+
+impl kernel::fmt::Display for Process {
+    fn fmt(&self, f: &mut kernel::fmt::Formatter<'_>) -> kernel::fmt::Result {
+        let length = self.name.iter().position(|&byte| byte == 0).unwrap_or(self.name.len());
+        // A process chooses its name: what could be taken for another line of the log is shown as a dot.
+        for &byte in self.name.iter().take(length) {
+            let byte = if byte.is_ascii_graphic() || byte == b' ' { byte } else { b'.' };
+            kernel::fmt::Write::write_char(f, char::from(byte))?;
+        }
+        kernel::fmt::Write::write_fmt(f, format_args!("[{}]", self.pid))
+    }
+}
+
+/// The works of a device: "look for the next task", "the running task's time is up", "free what has ended".
 pub(crate) struct Worker(*mut c_void);
 
 // SAFETY: Work items may be queued from any thread.
@@ -165,7 +234,7 @@ unsafe impl Sync for Worker {}
 impl Worker {
     /// # Safety
     ///
-    /// `core` must be what `nvdla_core_advance` and `nvdla_core_expired` expect, and stay valid until the worker is
+    /// `core` must be what `nvdla_core_advance`, `nvdla_core_expired` and `nvdla_core_clean` expect, and stay valid until the worker is
     /// dropped.
     pub(crate) unsafe fn new(core: *const c_void) -> Result<Self> {
         // SAFETY: The caller keeps `core` valid.
@@ -192,11 +261,48 @@ impl Worker {
         unsafe { nvdla_worker_disarm(self.0) };
     }
 
+    /// Has what has ended freed, by `nvdla_core_clean`.
+    pub(crate) fn clean(&self) {
+        // SAFETY: The worker is valid until dropped.
+        unsafe { nvdla_worker_cleanup(self.0) };
+    }
+
+    /// Whether another message of what a client did may go to the log.
+    pub(crate) fn may_log(&self) -> bool {
+        // SAFETY: The worker is valid until dropped.
+        unsafe { nvdla_worker_may_log(self.0) }
+    }
+
+    /// Somebody who kicks it, for as long as he likes.
+    pub(crate) fn kicker(&self) -> Kicker {
+        // SAFETY: The worker is valid until dropped; the reference is the kicker's.
+        unsafe { nvdla_worker_get(self.0) };
+        Kicker(self.0)
+    }
+}
+
+/// A reference to a worker that may have stopped.
+pub(crate) struct Kicker(*mut c_void);
+
+impl Kicker {
+    /// Waits until what has ended is freed.
+    pub(crate) fn flush(&self) {
+        // SAFETY: The reference keeps the worker.
+        unsafe { nvdla_worker_flush(self.0) };
+    }
+
     /// Watches the fence behind a sync_file descriptor.
     pub(crate) fn watch(&self, fd: i32) -> Result<Watch> {
-        // SAFETY: The worker is valid; the helper checks the descriptor.
+        // SAFETY: The reference keeps the worker; the helper checks the descriptor.
         let raw = kernel::error::from_err_ptr(unsafe { nvdla_watch_create(fd, self.0) })?;
         Ok(Watch(raw))
+    }
+}
+
+impl Drop for Kicker {
+    fn drop(&mut self) {
+        // SAFETY: The reference is ours.
+        unsafe { nvdla_worker_put(self.0) };
     }
 }
 
@@ -280,13 +386,39 @@ impl Power {
         unsafe { nvdla_power_isolate(self.0) }
     }
 
-    /// Lets `nvdla_core_suspend` and `nvdla_core_resume` be called with `core`.
+    /// Lets the functions of suspend and resume (`nvdla_core_suspend` and its neighbours) be called with `core`. The last
+    /// step of a probe; [`unmanage`] is called for it.
     ///
     /// # Safety
     ///
-    /// `core` must be what those two expect, and stay valid until the device is unbound.
+    /// `core` must be what those functions expect, and stay valid until the device is unbound.
     pub(crate) unsafe fn manage(&self, core: *const c_void) {
         // SAFETY: By this function's condition.
         unsafe { nvdla_power_manage(self.0, core.cast_mut()) };
+    }
+}
+
+/// The device is about to be unbound: it is awake from now on. Once for a [`Power::manage`].
+pub(crate) fn unmanage<C: device::DeviceContext>(dev: &device::Device<C>) {
+    // SAFETY: The device exists, and the driver core holds it for the unbinding.
+    unsafe { nvdla_power_unmanage(device_raw(dev)) };
+}
+
+/// The device is awake until it is dropped.
+pub(crate) struct Awake(ARef<device::Device>);
+
+impl Awake {
+    /// Wakes the device, which may take a while.
+    pub(crate) fn new(dev: &ARef<device::Device>) -> Result<Self> {
+        // SAFETY: The device exists; the caller may sleep.
+        to_result(unsafe { nvdla_power_get(device_raw(dev)) })?;
+        Ok(Self(dev.clone()))
+    }
+}
+
+impl Drop for Awake {
+    fn drop(&mut self) {
+        // SAFETY: Gives back the use that `new` took.
+        unsafe { nvdla_power_put(device_raw(&self.0)) };
     }
 }

@@ -39,7 +39,7 @@ int nvdla_memory_alloc(struct drm_device *drm, u64 size, struct nvdla_memory *me
 	/* Behind an IOMMU any page will do: a client that wants too much is told so, and nobody is killed for it. */
 	if (size >> PAGE_SHIFT > totalram_pages())
 		return -ENOMEM;
-	memory->vaddr = dma_alloc_attrs(dev, size, &address, GFP_KERNEL | __GFP_NOWARN | __GFP_RETRY_MAYFAIL,
+	memory->vaddr = dma_alloc_attrs(dev, size, &address, GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_RETRY_MAYFAIL,
 					DMA_ATTR_WRITE_COMBINE);
 	if (!memory->vaddr)
 		return -ENOMEM;
@@ -57,8 +57,9 @@ int nvdla_memory_import(struct dma_buf_attachment *attachment, struct sg_table *
 	struct iosys_map map;
 	int ret;
 
-	/* The hardware has no scatter list. */
-	if (drm_prime_get_contiguous_size(table) < attachment->dmabuf->size)
+	/* The hardware has no scatter list, and DRM no object of a part of a page. */
+	if (!PAGE_ALIGNED(attachment->dmabuf->size) ||
+	    drm_prime_get_contiguous_size(table) < attachment->dmabuf->size)
 		return -EINVAL;
 	ret = dma_buf_vmap_unlocked(attachment->dmabuf, &map);
 	if (ret)
@@ -71,32 +72,43 @@ int nvdla_memory_import(struct dma_buf_attachment *attachment, struct sg_table *
 	memory->dma_address = sg_dma_address(table->sgl);
 	memory->size = attachment->dmabuf->size;
 	memory->imported = table;
+	/* The mapping goes with the memory, after PRIME has given back its own reference. */
 	memory->dma_buf = attachment->dmabuf;
+	get_dma_buf(memory->dma_buf);
 	return 0;
 }
 
 /*
- * Frees pages whose device and IOMMU have gone: nothing translates to them any more, what is left is the kernel's mapping.
- * The list of the pages that the DMA API made, eight bytes a page, is out of reach.
+ * Frees pages whose device and IOMMU have gone: nothing translates to them any more, and the DMA API does not know them.
+ * What is left is the kernel's mapping. It goes first, and with it the API's list of the pages, which vfree() frees without
+ * the pages: their number was never told to the mapping.
  */
 static void nvdla_memory_free_pages(struct nvdla_memory *memory)
 {
 	size_t index, count = PAGE_ALIGN(memory->size) >> PAGE_SHIFT;
-	struct page **pages = kvmalloc_array(count, sizeof(*pages), GFP_KERNEL);
+	struct page **pages = kvmalloc_array(count, sizeof(*pages), GFP_KERNEL | __GFP_NOFAIL);
 
-	if (!pages)
-		return;
 	for (index = 0; index < count; index++)
 		pages[index] = vmalloc_to_page(memory->vaddr + (index << PAGE_SHIFT));
-	vunmap(memory->vaddr);
+	vfree(memory->vaddr);
 	for (index = 0; index < count; index++)
 		__free_page(pages[index]);
 	kvfree(pages);
 }
 
-/* Frees what nvdla_memory_alloc() took. Imported memory goes with its object, in nvdla_gem_free(). */
+/*
+ * Frees what nvdla_memory_alloc() or nvdla_memory_import() took, also of an object that failed to become one. What the
+ * attachment holds goes with the object, in nvdla_gem_free(), or with the import that failed.
+ */
 void nvdla_memory_free(struct nvdla_memory *memory)
 {
+	if (memory->dma_buf) {
+		struct iosys_map map = IOSYS_MAP_INIT_VADDR(memory->vaddr);
+
+		dma_buf_vunmap_unlocked(memory->dma_buf, &map);
+		dma_buf_put(memory->dma_buf);
+		memory->dma_buf = NULL;
+	}
 	if (!memory->dev || memory->lost)
 		return;
 	if (nvdla_memory_is_known(memory))
@@ -106,6 +118,22 @@ void nvdla_memory_free(struct nvdla_memory *memory)
 	nvdla_pool_put(memory->pool);
 	put_device(memory->dev);
 	memory->dev = NULL;
+}
+
+/* Bytes of the machine's memory. */
+u64 nvdla_memory_total(void)
+{
+	return (u64)totalram_pages() << PAGE_SHIFT;
+}
+
+/*
+ * Copies out of memory that user space and devices may write meanwhile. A function that the compiler does not see through
+ * where it is called: the caller has one copy and looks at nothing else, whatever the optimiser thinks of it.
+ */
+void nvdla_memory_read(const struct nvdla_memory *memory, u64 offset, void *to, size_t length)
+{
+	memcpy(to, memory->vaddr + offset, length);
+	barrier_data(to);
 }
 
 /* The memory is never given back, whatever becomes of the object. Imported memory keeps its exporter's buffer. */
@@ -124,12 +152,8 @@ static void nvdla_gem_free(struct drm_gem_object *object)
 {
 	struct nvdla_memory *memory = nvdla_object_memory(object);
 
-	if (object->import_attach) {
-		struct iosys_map map = IOSYS_MAP_INIT_VADDR(memory->vaddr);
-
-		dma_buf_vunmap_unlocked(memory->dma_buf, &map);
+	if (object->import_attach)
 		drm_prime_gem_destroy(object, memory->imported);
-	}
 	plain_funcs->free(object);
 }
 
@@ -176,9 +200,17 @@ static int nvdla_gem_mmap(struct drm_gem_object *object, struct vm_area_struct *
 	struct nvdla_memory *memory = nvdla_object_memory(object);
 
 	if (!memory->dev) {
-		int ret = dma_buf_mmap(memory->dma_buf, vma, 0);
+		int ret;
 
-		/* dma_buf_mmap() made the mapping the exporter's; the reference that DRM took is not needed. */
+		/*
+		 * The mapping becomes the exporter's. Not every exporter sets the two; what DRM left there would put the
+		 * object at the mapping's end, a second time. DRM wants a mapping that cannot grow.
+		 */
+		vma->vm_private_data = NULL;
+		vma->vm_ops = NULL;
+		vm_flags_set(vma, VM_DONTEXPAND);
+		ret = dma_buf_mmap(memory->dma_buf, vma, 0);
+		/* The reference that DRM took for the mapping is not needed. */
 		if (!ret)
 			drm_gem_object_put(object);
 		return ret;

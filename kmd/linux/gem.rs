@@ -20,11 +20,19 @@ use kernel::{
     },
     page,
     prelude::*,
-    sync::aref::ARef,
+    sync::{
+        aref::ARef,
+        Arc, //
+    },
     types::Opaque, //
 };
 
 use super::{
+    budget::{
+        self,
+        Budget,
+        Charge, //
+    },
     client::Client,
     driver::{
         drm_raw,
@@ -38,6 +46,8 @@ use super::{
 pub(crate) struct Data {
     #[pin]
     memory: Opaque<ffi::Memory>,
+    /// What it costs the client that made it; nothing where it is another driver's.
+    _charge: Option<Charge>,
 }
 
 // SAFETY: The memory's description does not change between creation and drop.
@@ -74,8 +84,8 @@ impl core::ops::Deref for Held {
 
 /// Where a new object's memory comes from.
 pub(crate) enum Source {
-    /// Allocated for it.
-    New,
+    /// Allocated for it, at that cost.
+    New(Charge),
     /// Another driver's buffer, attached and mapped for this device.
     Imported { attachment: *mut bindings::dma_buf_attachment, table: *mut bindings::sg_table },
 }
@@ -86,19 +96,22 @@ impl gem::DriverObject for Data {
 
     fn new(dev: &drm::Device<Driver>, size: usize, source: Source) -> impl PinInit<Self, Error> {
         let drm = drm_raw(dev);
+        let (charge, import) = match source {
+            Source::New(charge) => (Some(charge), None),
+            Source::Imported { attachment, table } => (None, Some((attachment, table))),
+        };
         try_pin_init!(Self {
             memory <- Opaque::try_ffi_init(move |slot: *mut ffi::Memory| {
                 // SAFETY: `slot` is valid for a write.
                 unsafe { slot.write(ffi::Memory::empty()) };
-                to_result(match source {
+                to_result(match import {
                     // SAFETY: `drm` and `slot` are valid.
-                    Source::New => unsafe { ffi::nvdla_memory_alloc(drm, size as u64, slot) },
+                    None => unsafe { ffi::nvdla_memory_alloc(drm, size as u64, slot) },
                     // SAFETY: PRIME import hands over a mapped attachment; `slot` is valid.
-                    Source::Imported { attachment, table } => unsafe {
-                        ffi::nvdla_memory_import(attachment, table, slot)
-                    },
+                    Some((attachment, table)) => unsafe { ffi::nvdla_memory_import(attachment, table, slot) },
                 })
             }),
+            _charge: charge,
         })
     }
 }
@@ -106,7 +119,7 @@ impl gem::DriverObject for Data {
 #[pinned_drop]
 impl PinnedDrop for Data {
     fn drop(self: Pin<&mut Self>) {
-        // SAFETY: The memory was initialised with the object; imported memory was released by the object's `free`.
+        // SAFETY: The memory was initialised with the object.
         unsafe { ffi::nvdla_memory_free(self.memory.get()) };
     }
 }
@@ -126,20 +139,15 @@ impl Data {
 
     /// Copies bytes out. `false` when the range leaves the buffer.
     ///
-    /// User space may write the buffer meanwhile: the copy is taken once, and only the copy is looked at.
+    /// User space may write the buffer meanwhile: the copy is taken once, by a function that the compiler cannot look into,
+    /// and only the copy is looked at.
     pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> bool {
         if !self.holds(offset, into.len()) {
             return false;
         }
-        // SAFETY: The range lies inside the memory. A plain copy of bytes that others may write is what
-        // `copy_from_user` does too: any value is acceptable.
-        unsafe {
-            core::ptr::copy_nonoverlapping(
-                (*self.memory.get()).vaddr.cast::<u8>().add(offset as usize).cast_const(),
-                into.as_mut_ptr(),
-                into.len(),
-            );
-        }
+        // SAFETY: The range lies inside the memory, and `into` has as many bytes. Any value that others write there
+        // meanwhile is acceptable.
+        unsafe { ffi::nvdla_memory_read(self.memory.get(), offset, into.as_mut_ptr().cast(), into.len()) };
         true
     }
 
@@ -174,10 +182,11 @@ impl Data {
     }
 }
 
-/// Allocates a buffer of at least `size` bytes.
-pub(crate) fn create(dev: &drm::Device<Driver>, size: u64) -> Result<ARef<Object>> {
+/// Allocates a buffer of at least `size` bytes, which a client is charged for.
+pub(crate) fn create(dev: &drm::Device<Driver>, budget: &Arc<Budget>, size: u64) -> Result<ARef<Object>> {
     let size = usize::try_from(size).ok().and_then(page::page_align).filter(|&size| size != 0).ok_or(EINVAL)?;
-    let object = Object::new(dev, size, Source::New)?;
+    let charge = budget.charge(budget::Kind::Buffers, budget::cost_of_buffer(size))?;
+    let object = Object::new(dev, size, Source::New(charge))?;
     // SAFETY: The object is ours alone so far.
     unsafe { ffi::nvdla_gem_extend(object.as_raw()) };
     Ok(object)

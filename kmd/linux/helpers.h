@@ -43,6 +43,8 @@ struct nvdla_memory {
 int nvdla_memory_alloc(struct drm_device *drm, u64 size, struct nvdla_memory *memory);
 int nvdla_memory_import(struct dma_buf_attachment *attachment, struct sg_table *table, struct nvdla_memory *memory);
 void nvdla_memory_free(struct nvdla_memory *memory);
+void nvdla_memory_read(const struct nvdla_memory *memory, u64 offset, void *to, size_t length);
+u64 nvdla_memory_total(void);
 void nvdla_memory_lose(struct nvdla_memory *memory);
 void nvdla_gem_extend(struct drm_gem_object *object);
 struct drm_gem_object *nvdla_gem_from_fd(struct drm_device *drm, struct drm_file *file, int fd);
@@ -57,6 +59,8 @@ void nvdla_fence_install(int fd, struct sync_file *sync);
 void nvdla_fence_abandon(int fd, struct sync_file *sync);
 void nvdla_fence_signal(struct dma_fence *fence, int error);
 void nvdla_fence_put(struct dma_fence *fence);
+bool nvdla_signalling_begin(void);
+void nvdla_signalling_end(bool cookie);
 struct nvdla_watch *nvdla_watch_create(int fd, struct nvdla_worker *worker);
 void nvdla_watch_destroy(struct nvdla_watch *watch);
 int nvdla_watch_status(struct nvdla_watch *watch);
@@ -69,6 +73,9 @@ int nvdla_power_reach(struct nvdla_power *power, u32 bits);
 int nvdla_power_reset(struct nvdla_power *power, bool held);
 bool nvdla_power_isolate(struct nvdla_power *power);
 void nvdla_power_manage(struct nvdla_power *power, void *core);
+void nvdla_power_unmanage(struct device *dev);
+int nvdla_power_get(struct device *dev);
+void nvdla_power_put(struct device *dev);
 
 /* trace.c */
 void nvdla_trace_submit(struct device *dev, u64 client, u32 tasks);
@@ -85,16 +92,27 @@ void nvdla_worker_put(struct nvdla_worker *worker);
 void nvdla_worker_kick(struct nvdla_worker *worker);
 void nvdla_worker_arm(struct nvdla_worker *worker, u64 ns);
 void nvdla_worker_disarm(struct nvdla_worker *worker);
+void nvdla_worker_cleanup(struct nvdla_worker *worker);
+void nvdla_worker_flush(struct nvdla_worker *worker);
+bool nvdla_worker_may_log(struct nvdla_worker *worker);
+
+/* process.c */
+int nvdla_process_name(char name[16]);
+bool nvdla_process_interrupted(void);
 
 /* Rust. */
 struct nvdla_memory *nvdla_object_memory(struct drm_gem_object *object);
 struct drm_gem_object *nvdla_object_import(struct drm_device *drm, struct dma_buf_attachment *attachment,
 					   struct sg_table *table);
 u64 nvdla_client_busy_ns(struct drm_file *file);
+void nvdla_client_opened(struct drm_file *file, u64 id);
 void nvdla_core_advance(void *core);
 void nvdla_core_expired(void *core);
+void nvdla_core_clean(void *core);
 int nvdla_core_suspend(void *core);
-void nvdla_core_resume(void *core);
+void nvdla_core_resume(void *core, bool asleep);
+void nvdla_core_rest(void *core);
+void nvdla_core_wake(void *core);
 void nvdla_core_show(struct drm_device *drm, struct seq_file *file);
 
 #endif

@@ -20,6 +20,7 @@ use kernel::{
 };
 
 use super::{
+    budget,
     client::Client,
     driver::{
         Driver,
@@ -27,6 +28,7 @@ use super::{
     },
     gem,
     job::{
+        self,
         Deadline,
         Place, //
     },
@@ -94,20 +96,16 @@ ioctls! {
     (0x02, NVDLA_GEM_MMAP, first::GemMapOffsetArgs, guarded gem_map_offset),
     (0x03, NVDLA_GEM_DESTROY, first::GemDestroyArgs, guarded gem_destroy),
     (queue::QUERY_COMMAND, NVDLA_QUERY, queue::Query, guarded query),
-    (queue::SUBMIT_COMMAND, NVDLA_SUBMIT_TASKS, queue::Submit, guarded submit),
-    (queue::WAIT_COMMAND, NVDLA_WAIT, queue::Wait, guarded wait),
+    (queue::SUBMIT_COMMAND, NVDLA_SUBMIT_TASKS, queue::Submit, free submit),
+    (queue::WAIT_COMMAND, NVDLA_WAIT, queue::Wait, free wait),
 }
 
 /// Copies an array of `count` fixed-size records from user memory.
 fn copy_records<const SIZE: usize>(pointer: u64, count: usize) -> Result<KVVec<[u8; SIZE]>> {
     let bytes = count.checked_mul(SIZE).ok_or(EINVAL)?;
     let mut reader = UserSlice::new(UserPtr::from_addr(usize::try_from(pointer)?), bytes).reader();
-    let mut records = KVVec::with_capacity(count, GFP_KERNEL)?;
-    for _ in 0..count {
-        let mut record = [0; SIZE];
-        reader.read_slice(&mut record)?;
-        records.push(record, GFP_KERNEL)?;
-    }
+    let mut records = KVVec::from_elem([0; SIZE], count, GFP_KERNEL_ACCOUNT)?;
+    reader.read_slice(records.as_flattened_mut())?;
     Ok(records)
 }
 
@@ -115,7 +113,16 @@ fn gem_create(dev: &Device, _: &Registered<'_>, args: &mut first::GemCreateArgs,
     if args.flags != 0 {
         return Err(EINVAL);
     }
-    let object = gem::create(dev, args.size)?;
+    let client = file.inner();
+    let create = || gem::create(dev, client.budget(), args.size);
+    let object = create().or_else(|error| {
+        // What the client has given back may wait with an ended task.
+        if error != ENOMEM {
+            return Err(error);
+        }
+        client.accelerator().settle();
+        create()
+    })?;
     args.handle = object.create_handle(file)?;
     Ok(())
 }
@@ -136,20 +143,30 @@ fn gem_destroy(_: &Device, _: &Registered<'_>, args: &mut first::GemDestroyArgs,
 ///
 /// Nothing is held while it waits: the machine may sleep meanwhile, and the device go.
 fn submit_first(dev: &Unguarded, args: &mut first::SubmitArgs, file: &File) -> Result {
-    if args.num_tasks > first::MAX_TASKS_PER_SUBMIT {
+    if args.num_tasks > first::MAX_TASKS_PER_SUBMIT
+        || args.flags & !first::SUBMIT_FLAGS_ATOMIC != 0
+        || args.version > first::SUBMIT_VERSION_TIMEOUT
+    {
+        return Err(EINVAL);
+    }
+    // Existing user space leaves `num_tasks` at one, and some of it at zero, and means one task by both.
+    let count = args.num_tasks.max(1);
+    // Several are run one after another, so "all or none" cannot be promised for them.
+    if count > 1 && args.flags & first::SUBMIT_FLAGS_ATOMIC != 0 {
         return Err(EINVAL);
     }
     let client = file.inner();
-    // Existing user space leaves `num_tasks` at one, and some of it at zero, and means one task by both.
-    let count = args.num_tasks.max(1);
     guarded(dev, |_, registered| {
-        registered.accelerator.trace_submit(client.id, u32::from(count));
+        registered.accelerator.trace_submit(client.id(), u32::from(count));
         Ok(())
     })?;
     for task in copy_records::<{ first::SubmitTask::SIZE }>(args.tasks, usize::from(count))? {
-        let task = first::SubmitTask::from_bytes(&task);
+        let mut task = first::SubmitTask::from_bytes(&task);
+        if args.version < first::SUBMIT_VERSION_TIMEOUT {
+            task.timeout = first::NO_TIMEOUT;
+        }
         let sequence = guarded(dev, |dev, registered| queue_first(dev, registered, &task, file))?;
-        client.wait_for_end(sequence)??;
+        client.accelerator().wait_for_end(client.id(), sequence)??;
     }
     Ok(())
 }
@@ -159,20 +176,24 @@ fn queue_first(dev: &Device, registered: &Registered<'_>, task: &first::SubmitTa
     if task.num_addresses == 0 || task.num_addresses > first::MAX_BUFFERS_PER_TASK {
         return Err(EINVAL);
     }
+    let accelerator = &registered.accelerator;
+    let client = file.inner();
+    accelerator.has_room(client.id(), 1)?;
+    let charge = client.budget().charge(budget::Kind::Tasks, job::cost(task.num_addresses))?;
     let addresses = copy_records::<{ first::MemHandle::SIZE }>(task.address_list, task.num_addresses as usize)?;
-    let mut places = KVVec::with_capacity(addresses.len(), GFP_KERNEL)?;
+    let mut places = KVVec::with_capacity(addresses.len(), GFP_KERNEL_ACCOUNT)?;
     for address in addresses {
         let address = first::MemHandle::from_bytes(&address);
         let object = gem::from_fd(dev, file, i32::try_from(address.handle).map_err(|_| EBADF)?)?;
-        places.push(Place::new(object, address.offset)?, GFP_KERNEL)?;
+        places.push(Place::new(object, address.offset)?, GFP_KERNEL_ACCOUNT)?;
     }
     let deadline = match task.timeout {
         0 | first::NO_TIMEOUT => Deadline::Absolute(0),
         milliseconds => Deadline::Relative(u64::from(milliseconds) * 1_000_000),
     };
-    let mut jobs = KVVec::with_capacity(1, GFP_KERNEL)?;
-    jobs.push(registered.accelerator.job(places, deadline)?, GFP_KERNEL)?;
-    registered.accelerator.submit(file.inner().id, jobs)
+    let mut jobs = KVVec::with_capacity(1, GFP_KERNEL_ACCOUNT)?;
+    jobs.push(accelerator.job(client.id(), places, deadline, charge)?, GFP_KERNEL_ACCOUNT)?;
+    accelerator.submit(client.id(), jobs)
 }
 
 /// What the device is.
@@ -197,10 +218,15 @@ fn query(_: &Device, registered: &Registered<'_>, args: &mut queue::Query, _: &F
 }
 
 /// Queues tasks whose addresses are GEM handles. All are checked before the first is queued.
-fn submit(_: &Device, registered: &Registered<'_>, args: &mut queue::Submit, file: &File) -> Result {
-    let accelerator = &registered.accelerator;
-    let client = file.inner().id;
-    accelerator.trace_submit(client, args.num_tasks);
+///
+/// Only the queueing holds the device: reading tasks may take a while, and others may go meanwhile.
+fn submit(dev: &Unguarded, args: &mut queue::Submit, file: &File) -> Result {
+    let client = file.inner();
+    let (accelerator, id) = (client.accelerator(), client.id());
+    guarded(dev, |_, registered| {
+        registered.accelerator.trace_submit(id, args.num_tasks);
+        Ok(())
+    })?;
     if args.reserved != 0
         || args.sequence != 0
         || args.out_fence != 0
@@ -212,8 +238,9 @@ fn submit(_: &Device, registered: &Registered<'_>, args: &mut queue::Submit, fil
     {
         return Err(EINVAL);
     }
+    accelerator.has_room(id, args.num_tasks as usize)?;
 
-    let mut jobs = KVVec::with_capacity(args.num_tasks as usize, GFP_KERNEL)?;
+    let mut jobs = KVVec::with_capacity(args.num_tasks as usize, GFP_KERNEL_ACCOUNT)?;
     for record in copy_records::<{ core::mem::size_of::<queue::Task>() }>(args.tasks, args.num_tasks as usize)? {
         let task = queue::Task::from_bytes(&record);
         if task.reserved != 0
@@ -224,20 +251,22 @@ fn submit(_: &Device, registered: &Registered<'_>, args: &mut queue::Submit, fil
         {
             return Err(EINVAL);
         }
+        let charge = client.budget().charge(budget::Kind::Tasks, job::cost(task.num_addresses))?;
         let addresses = copy_records::<{ core::mem::size_of::<queue::Address>() }>(
             task.addresses,
             task.num_addresses as usize,
         )?;
-        let mut places = KVVec::with_capacity(addresses.len(), GFP_KERNEL)?;
+        let mut places = KVVec::with_capacity(addresses.len(), GFP_KERNEL_ACCOUNT)?;
         for record in addresses {
             let address = queue::Address::from_bytes(&record);
             if address.reserved != 0 {
                 return Err(EINVAL);
             }
             let object = gem::Object::lookup_handle(file, address.handle)?;
-            places.push(Place::new(object, address.offset)?, GFP_KERNEL)?;
+            places.push(Place::new(object, address.offset)?, GFP_KERNEL_ACCOUNT)?;
         }
-        jobs.push(accelerator.job(places, Deadline::Absolute(args.deadline_ns))?, GFP_KERNEL)?;
+        let deadline = Deadline::Absolute(args.deadline_ns);
+        jobs.push(accelerator.job(id, places, deadline, charge)?, GFP_KERNEL_ACCOUNT)?;
     }
     if let Some(first) = jobs.first_mut() {
         for record in copy_records::<4>(args.in_fences, args.num_in_fences as usize)? {
@@ -248,19 +277,22 @@ fn submit(_: &Device, registered: &Registered<'_>, args: &mut queue::Submit, fil
         Some(last) if args.flags & queue::SUBMIT_OUT_FENCE != 0 => Some(last.fence.reserve_descriptor()?),
         _ => None,
     };
-    args.sequence = accelerator.submit(client, jobs)?;
+    args.sequence = guarded(dev, |_, registered| registered.accelerator.submit(id, jobs))?;
     if let Some(descriptor) = descriptor {
         args.out_fence = descriptor.install();
     }
     Ok(())
 }
 
-/// Waits until a task of this client has ended.
-fn wait(_: &Device, registered: &Registered<'_>, args: &mut queue::Wait, file: &File) -> Result {
+/// Waits until a task of this client has ended. Nothing is held meanwhile: who holds one device keeps every device of DRM's
+/// from being unbound.
+fn wait(dev: &Unguarded, args: &mut queue::Wait, file: &File) -> Result {
     if args.reserved != 0 || args.status != 0 {
         return Err(EINVAL);
     }
-    let ended = registered.accelerator.wait(file.inner().id, args.sequence, args.deadline_ns)?;
+    guarded(dev, |_, _| Ok(()))?;
+    let client = file.inner();
+    let ended = client.accelerator().wait(client.id(), args.sequence, args.deadline_ns)?;
     args.status = ended.err().map_or(0, Error::to_errno);
     Ok(())
 }

@@ -2,12 +2,15 @@
 
 //! A task on its way through the driver: its buffers, its validated operations, its fences, its end.
 
+use core::cell::Cell;
+
 use kernel::{
     prelude::*,
     sync::aref::ARef, //
 };
 
 use super::{
+    budget::Charge,
     engine::{
         self,
         Buffer,
@@ -17,7 +20,9 @@ use super::{
         TaskMemory, //
     },
     ffi::{
+        Awake,
         Fence,
+        Process,
         Watch, //
     },
     gem::{
@@ -62,16 +67,23 @@ impl Place {
     }
 }
 
+/// Reads of a task's descriptors after which others may run, and signals are looked for.
+const READS_AT_ONCE: u32 = 256;
+
 /// A task's buffers. The references keep them while the task is queued or runs.
-pub(crate) struct Places(KVVec<Place>);
+pub(crate) struct Places {
+    list: KVVec<Place>,
+    /// Reads so far; `None` once a signal was seen, from when on nothing is read.
+    reads: Cell<Option<u32>>,
+}
 
 impl TaskMemory for Places {
     fn count(&self) -> usize {
-        self.0.len()
+        self.list.len()
     }
 
     fn buffer(&self, index: usize) -> Option<Buffer> {
-        let place = self.0.get(index)?;
+        let place = self.list.get(index)?;
         Some(Buffer {
             address: place.object.dma_address() + place.offset,
             size: place.object.size() - place.offset,
@@ -79,21 +91,32 @@ impl TaskMemory for Places {
     }
 
     fn read(&self, index: usize, offset: u64, into: &mut [u8]) -> Result<(), OutOfRange> {
-        let place = self.0.get(index).ok_or(OutOfRange)?;
+        let reads = self.reads.get().ok_or(OutOfRange)?;
+        if reads % READS_AT_ONCE == READS_AT_ONCE - 1 && Process::is_interrupted() {
+            self.reads.set(None);
+            return Err(OutOfRange);
+        }
+        self.reads.set(Some(reads.wrapping_add(1)));
+        let place = self.list.get(index).ok_or(OutOfRange)?;
         let at = place.offset.checked_add(offset).ok_or(OutOfRange)?;
         if place.object.read(at, into) { Ok(()) } else { Err(OutOfRange) }
     }
 
     fn write(&mut self, index: usize, offset: u64, from: &[u8]) -> Result<(), OutOfRange> {
-        let place = self.0.get(index).ok_or(OutOfRange)?;
+        let place = self.list.get(index).ok_or(OutOfRange)?;
         let at = place.offset.checked_add(offset).ok_or(OutOfRange)?;
         if place.object.write(at, from) { Ok(()) } else { Err(OutOfRange) }
     }
 }
 
 impl Places {
-    pub(crate) fn new(places: KVVec<Place>) -> Self {
-        Self(places)
+    pub(crate) fn new(list: KVVec<Place>) -> Self {
+        Self { list, reads: Cell::new(Some(0)) }
+    }
+
+    /// Whether reading ended at a signal.
+    fn is_interrupted(&self) -> bool {
+        self.reads.get().is_none()
     }
 
     /// The memory of the buffers is never given back.
@@ -102,7 +125,7 @@ impl Places {
     ///
     /// One caller at a time for all buffers of a device.
     pub(crate) unsafe fn lose(&self) {
-        for place in &self.0 {
+        for place in &self.list {
             // SAFETY: By this function's condition.
             unsafe { place.object.lose() };
         }
@@ -116,7 +139,7 @@ impl Slots {
     /// Room for a task. Apart from its caller, because an empty slot is a good part of a kernel stack.
     #[inline(never)]
     fn new(count: usize) -> Result<Self> {
-        Ok(Self(KVVec::from_elem(Slot::default(), count, GFP_KERNEL)?))
+        Ok(Self(KVVec::from_elem(Slot::default(), count, GFP_KERNEL_ACCOUNT)?))
     }
 }
 
@@ -142,9 +165,12 @@ pub(crate) struct Refusal {
 
 /// A task.
 pub(crate) struct Job {
+    /// Whose it is: the client's number, and the process that submitted it.
+    pub(crate) client: u64,
+    pub(crate) process: Process,
     /// Its number among its client's.
     pub(crate) sequence: u64,
-    /// Validated; taken when it starts.
+    /// Validated; the engine has it while it runs.
     pub(crate) task: Option<Task<Slots>>,
     /// Its buffers.
     pub(crate) places: Places,
@@ -154,26 +180,72 @@ pub(crate) struct Job {
     pub(crate) fence: Fence,
     /// What it waits for.
     watches: KVec<Watch>,
+    /// What it costs its client.
+    charge: Charge,
+    /// Keeps the device awake from the queue to the end.
+    awake: Option<Awake>,
+    /// The next in a list of what has ended.
+    next: Option<KBox<Job>>,
+}
+
+/// What a job costs beside its address list and its operations: its own memory, its fence and the sync_file.
+const JOB_BYTES: u64 = 1024;
+/// What a watch costs, with the fence's part of it.
+const WATCH_BYTES: u64 = 256;
+
+/// What a task of so many addresses costs its client before it is read.
+pub(crate) fn cost(addresses: u32) -> u64 {
+    JOB_BYTES + u64::from(addresses) * size_of::<Place>() as u64
 }
 
 impl Job {
     /// Copies and validates a task. After this no memory of the user's is read any more.
+    ///
+    /// `EINTR` when a signal comes meanwhile. `charge` is what its address list costs.
     pub(crate) fn new(
         config: &'static Config,
+        client: u64,
         places: Places,
         deadline: Deadline,
-        fence: Fence,
-    ) -> Result<Self, Refusal> {
-        let refused = |reason| Refusal { error: EINVAL, reason: Some(reason) };
+        mut charge: Charge,
+    ) -> Result<KBox<Self>, Refusal> {
+        let failed = |error: Error| Refusal { error, reason: None };
+        let refused = |reason| match places.is_interrupted() {
+            true => failed(EINTR),
+            false => Refusal { error: EINVAL, reason: Some(reason) },
+        };
+        let fence = Fence::new().map_err(failed)?;
         let count = Task::<()>::slots(&places).map_err(refused)?;
-        let slots = Slots::new(count).map_err(|_| Refusal { error: ENOMEM, reason: None })?;
-        let task = Task::parse(config, &places, slots).map_err(refused)?;
-        Ok(Self { sequence: 0, task: Some(task), places, deadline, fence, watches: KVec::new() })
+        charge.grow(count as u64 * size_of::<Slot>() as u64).map_err(failed)?;
+        let slots = Slots::new(count).map_err(failed)?;
+        let task = Some(Task::parse(config, &places, slots).map_err(refused)?);
+        let process = Process::current();
+        let watches = KVec::new();
+        let job = Self {
+            client,
+            process,
+            sequence: 0,
+            task,
+            places,
+            deadline,
+            fence,
+            watches,
+            charge,
+            awake: None,
+            next: None,
+        };
+        KBox::new(job, GFP_KERNEL_ACCOUNT).map_err(|error| failed(error.into()))
     }
 
     /// Makes the task wait for a fence.
     pub(crate) fn wait_for(&mut self, watch: Watch) -> Result {
-        Ok(self.watches.push(watch, GFP_KERNEL)?)
+        self.charge.grow(WATCH_BYTES)?;
+        Ok(self.watches.push(watch, GFP_KERNEL_ACCOUNT)?)
+    }
+
+    /// The device stays awake for the task.
+    pub(crate) fn keep_awake(&mut self, awake: Awake) {
+        self.awake = Some(awake);
     }
 
     /// `None` while a fence that the task waits for is pending; then whether one of them failed.
@@ -183,5 +255,35 @@ impl Job {
             result = result.and(watch.status()?);
         }
         Some(result)
+    }
+}
+
+/// Jobs that have ended and wait to be freed. A fence must not wait for what freeing a buffer takes: locks that are held
+/// during allocations.
+pub(crate) struct Ended(Option<KBox<Job>>);
+
+impl Ended {
+    pub(crate) const fn new() -> Self {
+        Self(None)
+    }
+
+    /// Adds a job, without an allocation.
+    pub(crate) fn push(&mut self, mut job: KBox<Job>) {
+        job.next = self.0.take();
+        self.0 = Some(job);
+    }
+
+    /// All of them.
+    pub(crate) fn take(&mut self) -> Self {
+        Self(self.0.take())
+    }
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        // One after another: the list is as long as a queue, and the stack is short.
+        while let Some(mut job) = self.0.take() {
+            self.0 = job.next.take();
+        }
     }
 }

@@ -16,6 +16,8 @@ mod uapi;
 mod engine;
 
 mod accelerator;
+mod budget;
+mod callbacks;
 mod client;
 mod driver;
 mod ffi;
@@ -25,6 +27,7 @@ mod ioctl;
 mod job;
 mod pci;
 mod platform;
+mod queue;
 mod show;
 mod trace;
 mod window;
@@ -66,6 +69,18 @@ module! {
         max_timeout_ms: u32 {
             default: 60000,
             description: "Milliseconds that a task may run whatever its deadline, 0 for no limit",
+        },
+        min_timeout_ms: u32 {
+            default: 100,
+            description: "Milliseconds that a task that has started may run whatever its deadline",
+        },
+        client_tasks_mib: u32 {
+            default: 128,
+            description: "MiB of kernel memory that the queued tasks of a client may take",
+        },
+        client_buffers_mib: u32 {
+            default: 0,
+            description: "MiB of buffers that a client may make, 0 for half of the machine's memory",
         },
     },
 }

@@ -20,6 +20,7 @@ use super::{
         self,
         Found, //
     },
+    ffi,
     uapi::queue::PCI_SUBSYSTEM_MODEL,
     window::Window, //
 };
@@ -64,5 +65,9 @@ impl pci::Driver for Driver {
         let found = Found { window, config: None, model: pdev.subsystem_device_id() == PCI_SUBSYSTEM_MODEL };
         let device = driver::probe(bound.as_ref(), found, borrowed.index(0)?.into())?;
         Ok(Data { _device: device, _vectors: vectors })
+    }
+
+    fn unbind<'bound>(dev: &'bound pci::Device<Core<'_>>, _data: Pin<&Self::Data<'bound>>) {
+        ffi::unmanage(dev.as_ref());
     }
 }

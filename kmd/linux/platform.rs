@@ -21,6 +21,7 @@ use super::{
         self,
         Found, //
     },
+    ffi,
     uapi::config::{
         self,
         Config, //
@@ -69,5 +70,9 @@ impl platform::Driver for Driver {
         let found = Found { window, config: info.copied(), model: false };
         let device = driver::probe(bound.as_ref(), found, irq)?;
         Ok(Data { _device: device })
+    }
+
+    fn unbind<'bound>(dev: &'bound platform::Device<Core<'_>>, _data: Pin<&Self::Data<'bound>>) {
+        ffi::unmanage(dev.as_ref());
     }
 }

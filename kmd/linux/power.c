@@ -15,6 +15,7 @@
 #include <linux/of_reserved_mem.h>
 #include <linux/pci.h>
 #include <linux/pm.h>
+#include <linux/pm_runtime.h>
 #include <linux/reset.h>
 #include <linux/slab.h>
 
@@ -22,6 +23,9 @@
 
 /* Microseconds that reset lines are held: some cycles of a slow clock too. */
 #define NVDLA_RESET_US 10
+
+/* Milliseconds without a task after which the device rests, unless the operator says otherwise. */
+#define NVDLA_REST_MS 200
 
 /*
  * The reserved memory that the tree names for the device. Buffers may outlive the binding, so they hold it; the next
@@ -193,35 +197,111 @@ bool nvdla_power_isolate(struct nvdla_power *power)
 	return true;
 }
 
+static struct nvdla_power *nvdla_power_of(struct device *dev)
+{
+	return devres_find(dev, nvdla_power_release, NULL, NULL);
+}
+
+/* The machine goes to sleep, and may find the device asleep already. */
 static int nvdla_suspend(struct device *dev)
 {
-	struct nvdla_power *power = devres_find(dev, nvdla_power_release, NULL, NULL);
+	struct nvdla_power *power = nvdla_power_of(dev);
 	int ret = nvdla_core_suspend(power->core);
 
-	if (!ret)
+	if (!ret && !pm_runtime_status_suspended(dev))
 		clk_bulk_disable_unprepare(power->num_clocks, power->clocks);
 	return ret;
 }
 
 static int nvdla_resume(struct device *dev)
 {
-	struct nvdla_power *power = devres_find(dev, nvdla_power_release, NULL, NULL);
-	int ret = clk_bulk_prepare_enable(power->num_clocks, power->clocks);
+	struct nvdla_power *power = nvdla_power_of(dev);
+	bool asleep = pm_runtime_status_suspended(dev);
+	int ret = asleep ? 0 : clk_bulk_prepare_enable(power->num_clocks, power->clocks);
 
 	if (ret)
 		return ret;
-	nvdla_core_resume(power->core);
+	nvdla_core_resume(power->core, asleep);
 	return 0;
 }
 
-static DEFINE_SIMPLE_DEV_PM_OPS(nvdla_pm_ops, nvdla_suspend, nvdla_resume);
+/* The device has had no task for a while. */
+static int nvdla_runtime_suspend(struct device *dev)
+{
+	struct nvdla_power *power = nvdla_power_of(dev);
+
+	nvdla_core_rest(power->core);
+	clk_bulk_disable_unprepare(power->num_clocks, power->clocks);
+	return 0;
+}
+
+static int nvdla_runtime_resume(struct device *dev)
+{
+	struct nvdla_power *power = nvdla_power_of(dev);
+	int ret = clk_bulk_prepare_enable(power->num_clocks, power->clocks);
+
+	if (!ret)
+		nvdla_core_wake(power->core);
+	return ret;
+}
+
+static const struct dev_pm_ops nvdla_pm_ops = {
+	SYSTEM_SLEEP_PM_OPS(nvdla_suspend, nvdla_resume)
+	RUNTIME_PM_OPS(nvdla_runtime_suspend, nvdla_runtime_resume, NULL)
+};
 
 /*
  * Tells the core of suspend and resume from now on. The kernel crate's bus drivers have no such callbacks, so they are
  * put into the C driver that it registered; it is the same for each of its devices.
+ *
+ * Whether the device rests between tasks is the operator's choice (power/control in sysfs), as on PCI for every device: it
+ * saves power and costs each task that comes after a rest the time to set the registers up. The last step of a probe.
  */
 void nvdla_power_manage(struct nvdla_power *power, void *core)
 {
+	struct device *dev = power->dev;
+
 	power->core = core;
-	WRITE_ONCE(power->dev->driver->pm, pm_sleep_ptr(&nvdla_pm_ops));
+	WRITE_ONCE(dev->driver->pm, pm_ptr(&nvdla_pm_ops));
+	pm_runtime_set_autosuspend_delay(dev, NVDLA_REST_MS);
+	pm_runtime_use_autosuspend(dev);
+	if (dev_is_pci(dev)) {
+		/* The PCI core has taken a use for the probe, and gives one back after the unbinding. */
+		pm_runtime_put_noidle(dev);
+	} else {
+		pm_runtime_set_active(dev);
+		pm_runtime_forbid(dev);
+		pm_runtime_enable(dev);
+	}
+}
+
+/* The device is about to be unbound: it is awake from now on. */
+void nvdla_power_unmanage(struct device *dev)
+{
+	pm_runtime_get_sync(dev);
+	pm_runtime_dont_use_autosuspend(dev);
+	if (!dev_is_pci(dev)) {
+		pm_runtime_disable(dev);
+		pm_runtime_allow(dev);
+		pm_runtime_put_noidle(dev);
+		pm_runtime_set_suspended(dev);
+	}
+}
+
+/* A task needs the device: wakes it, and keeps it awake until nvdla_power_put(). Sleeps. */
+int nvdla_power_get(struct device *dev)
+{
+	int ret = pm_runtime_resume_and_get(dev);
+
+	if (ret != -EACCES)
+		return ret;
+	/* It is being bound or unbound, and awake. */
+	pm_runtime_get_noresume(dev);
+	return 0;
+}
+
+/* May be called in any context. */
+void nvdla_power_put(struct device *dev)
+{
+	pm_runtime_put_autosuspend(dev);
 }

@@ -1,8 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! Printing what is written for `core::fmt` with the kernel's own formatting.
+//! What an operator reads: the text of the debugfs file, and printing what is written for `core::fmt` with the kernel's
+//! own formatting.
 
-use kernel::fmt;
+use kernel::{
+    fmt,
+    seq_file::SeqFile,
+    seq_print, //
+};
+
+use super::{
+    accelerator::Phase,
+    engine::Failure,
+    identity::Identity,
+    queue::Queue, //
+};
 
 /// A value whose text the kernel's printing takes.
 pub(crate) struct Show<'a, T>(pub(crate) &'a T);
@@ -10,5 +22,69 @@ pub(crate) struct Show<'a, T>(pub(crate) &'a T);
 impl<T: core::fmt::Display> fmt::Display for Show<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         core::fmt::Display::fmt(self.0, f)
+    }
+}
+
+/// What is shown of a device's state.
+pub(crate) struct View<'a> {
+    pub(crate) phase: &'a Phase,
+    pub(crate) gone: bool,
+    pub(crate) suspended: bool,
+    /// When the running task is to be ended.
+    pub(crate) end_ns: u64,
+    pub(crate) clients: &'a [Queue],
+    pub(crate) completed: u64,
+    pub(crate) failed: u64,
+    pub(crate) last_failure: Option<&'a Failure>,
+}
+
+/// What the device is.
+pub(crate) fn device(to: &SeqFile, identity: &Identity, model: bool) {
+    seq_print!(to, "configuration: {}\n", identity.config.name);
+    seq_print!(to, "hardware version: {:#x}\n", identity.version);
+    seq_print!(to, "device: {}\n", if model { "model" } else { "hardware" });
+}
+
+/// What it does, a line a fact. `doing` is what the engine says of the running task.
+pub(crate) fn state(to: &SeqFile, view: &View<'_>, now_ns: u64, doing: Option<&Failure>) {
+    let condition = match view.phase {
+        _ if view.gone => "gone",
+        Phase::Dead => "dead: it could not be reset",
+        _ if view.suspended => "suspended",
+        Phase::Running(_) => "busy",
+        Phase::Ending(..) => "waits for a reset",
+        Phase::Idle => "idle",
+    };
+    seq_print!(to, "state: {}\n", condition);
+    if let Phase::Running(running) | Phase::Ending(running, _) = view.phase {
+        let job = &running.job;
+        seq_print!(
+            to,
+            "running: client {} ({}) task {} for {} us, {} us left\n",
+            job.client,
+            job.process,
+            job.sequence,
+            now_ns.saturating_sub(running.started_ns) / 1000,
+            view.end_ns.saturating_sub(now_ns) / 1000
+        );
+    }
+    if let Some(doing) = doing {
+        seq_print!(to, "engine: {}\n", Show(doing));
+    }
+    for queue in view.clients {
+        seq_print!(
+            to,
+            "client {}: {} tasks queued, {} submitted, {} ended, busy for {} us\n",
+            queue.client,
+            queue.len(),
+            queue.submitted,
+            queue.ended,
+            queue.busy_ns / 1000
+        );
+    }
+    seq_print!(to, "tasks: {} completed, {} ended by the driver\n", view.completed, view.failed);
+    match view.last_failure {
+        Some(failure) => seq_print!(to, "last failure: {}\n", Show(failure)),
+        None => seq_print!(to, "last failure: none\n"),
     }
 }

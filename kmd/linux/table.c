@@ -27,6 +27,18 @@ static int nvdla_state_show(struct seq_file *file, void *data)
 	return 0;
 }
 
+static int (*plain_open)(struct drm_device *drm, struct drm_file *file);
+
+/* DRM's number of the client, which fdinfo shows, is the driver's too. The kernel crate does not pass it on. */
+static int nvdla_open(struct drm_device *drm, struct drm_file *file)
+{
+	int ret = plain_open(drm, file);
+
+	if (!ret)
+		nvdla_client_opened(file, file->client_id);
+	return ret;
+}
+
 /* Both outlive every device and every open file: what is open holds the module. */
 static struct drm_driver nvdla_driver;
 static struct file_operations nvdla_fops;
@@ -40,6 +52,8 @@ void nvdla_drm_extend(struct drm_device *drm)
 		nvdla_fops = *drm->driver->fops;
 		nvdla_fops.show_fdinfo = drm_show_fdinfo;
 		nvdla_driver = *drm->driver;
+		plain_open = nvdla_driver.open;
+		nvdla_driver.open = nvdla_open;
 		nvdla_driver.show_fdinfo = nvdla_show_fdinfo;
 		nvdla_driver.gem_prime_import_sg_table = nvdla_object_import;
 		nvdla_driver.fops = &nvdla_fops;

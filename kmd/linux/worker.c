@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The two works of a device: one that looks for the next task to start, one that fires when a task's time is up. The
- * kernel crate can queue work but neither move a deadline nor wait for a work to end.
+ * The works of a device: one that looks for the next task to start, one that fires when a task's time is up, one that
+ * frees what has ended. The kernel crate can queue work but neither move a deadline nor wait for a work to end.
+ *
+ * Fences signal in the first two, and memory reclaim may wait for fences. So both run on a queue that reclaim can count
+ * on, inside a signalling section in which lockdep sees an allocation or a reservation lock that reclaim could wait for.
+ * What frees buffers takes such locks, and runs apart.
  */
 
+#include <linux/dma-fence.h>
 #include <linux/kref.h>
+#include <linux/ratelimit.h>
 #include <linux/slab.h>
 #include <linux/workqueue.h>
 
@@ -13,18 +19,32 @@
 struct nvdla_worker {
 	struct work_struct kick;
 	struct delayed_work watchdog;
+	struct work_struct cleanup;
+	struct workqueue_struct *queue;
+	struct ratelimit_state messages;
 	void *core;
 	struct kref references;
 };
 
 static void nvdla_worker_run(struct work_struct *work)
 {
+	bool cookie = dma_fence_begin_signalling();
+
 	nvdla_core_advance(container_of(work, struct nvdla_worker, kick)->core);
+	dma_fence_end_signalling(cookie);
 }
 
 static void nvdla_worker_expired(struct work_struct *work)
 {
+	bool cookie = dma_fence_begin_signalling();
+
 	nvdla_core_expired(container_of(to_delayed_work(work), struct nvdla_worker, watchdog)->core);
+	dma_fence_end_signalling(cookie);
+}
+
+static void nvdla_worker_clean(struct work_struct *work)
+{
+	nvdla_core_clean(container_of(work, struct nvdla_worker, cleanup)->core);
 }
 
 /* The core must live until nvdla_worker_stop(). The caller holds the first reference. */
@@ -34,18 +54,26 @@ struct nvdla_worker *nvdla_worker_create(void *core)
 
 	if (!worker)
 		return NULL;
+	worker->queue = alloc_workqueue("nvdla", WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
+	if (!worker->queue) {
+		kfree(worker);
+		return NULL;
+	}
 	INIT_WORK(&worker->kick, nvdla_worker_run);
 	INIT_DELAYED_WORK(&worker->watchdog, nvdla_worker_expired);
+	INIT_WORK(&worker->cleanup, nvdla_worker_clean);
+	ratelimit_state_init(&worker->messages, DEFAULT_RATELIMIT_INTERVAL, DEFAULT_RATELIMIT_BURST);
 	worker->core = core;
 	kref_init(&worker->references);
 	return worker;
 }
 
-/* Waits for both works. Who kicks or arms the worker after this does nothing. */
+/* Waits for the works. Who kicks, arms or asks to clean after this does nothing. */
 void nvdla_worker_stop(struct nvdla_worker *worker)
 {
 	disable_delayed_work_sync(&worker->watchdog);
 	disable_work_sync(&worker->kick);
+	disable_work_sync(&worker->cleanup);
 }
 
 void nvdla_worker_get(struct nvdla_worker *worker)
@@ -55,9 +83,14 @@ void nvdla_worker_get(struct nvdla_worker *worker)
 
 static void nvdla_worker_free(struct kref *references)
 {
-	kfree(container_of(references, struct nvdla_worker, references));
+	struct nvdla_worker *worker = container_of(references, struct nvdla_worker, references);
+
+	/* Nothing is queued: the works were disabled. */
+	destroy_workqueue(worker->queue);
+	kfree(worker);
 }
 
+/* May sleep. Not called by a work of the queue. */
 void nvdla_worker_put(struct nvdla_worker *worker)
 {
 	kref_put(&worker->references, nvdla_worker_free);
@@ -66,16 +99,34 @@ void nvdla_worker_put(struct nvdla_worker *worker)
 /* May be called in any context. */
 void nvdla_worker_kick(struct nvdla_worker *worker)
 {
-	queue_work(system_dfl_wq, &worker->kick);
+	queue_work(worker->queue, &worker->kick);
 }
 
 /* Moves the deadline to `ns` nanoseconds from now. */
 void nvdla_worker_arm(struct nvdla_worker *worker, u64 ns)
 {
-	mod_delayed_work(system_dfl_wq, &worker->watchdog, nsecs_to_jiffies(ns) + 1);
+	mod_delayed_work(worker->queue, &worker->watchdog, nsecs_to_jiffies(ns) + 1);
 }
 
 void nvdla_worker_disarm(struct nvdla_worker *worker)
 {
 	cancel_delayed_work(&worker->watchdog);
+}
+
+/* May be called in any context. */
+void nvdla_worker_cleanup(struct nvdla_worker *worker)
+{
+	queue_work(system_dfl_wq, &worker->cleanup);
+}
+
+/* Waits until what has ended is freed. */
+void nvdla_worker_flush(struct nvdla_worker *worker)
+{
+	flush_work(&worker->cleanup);
+}
+
+/* Whether another message of what a client did may go to the log: ten in five seconds. */
+bool nvdla_worker_may_log(struct nvdla_worker *worker)
+{
+	return __ratelimit(&worker->messages);
 }

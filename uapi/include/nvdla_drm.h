@@ -107,15 +107,17 @@ struct drm_nvdla_task {
  * @num_in_fences: entries of it, at most %NVDLA_MAX_IN_FENCES
  * @flags: %NVDLA_SUBMIT_OUT_FENCE
  * @deadline_ns: absolute nanoseconds of CLOCK_MONOTONIC by which each task must have ended once it runs; 0 for the
- *	driver's default. No task runs for longer than &drm_nvdla_query.max_timeout_ns
+ *	driver's default. No task runs for longer than &drm_nvdla_query.max_timeout_ns, and one that has started before its
+ *	deadline may run for the operator's minimum (100 ms by default)
  * @sequence: number of the last task, for &struct drm_nvdla_wait (out)
  * @out_fence: a sync_file of the last task, if asked for (out)
  * @reserved: zero
  *
  * All tasks are copied and checked before the first is queued: after a failure none is. A client's tasks run in order,
  * clients take turns. Fails with %EINVAL for what is wrong with an argument or a task, %ENOENT for a handle that is
- * none, %EBADF for a descriptor that is no sync_file, %EBUSY when more than %NVDLA_MAX_QUEUED tasks would be queued,
- * %EIO when the device has failed for good, %ENODEV when it has gone.
+ * none, %EBADF for a descriptor that is no sync_file, %EBUSY when more than %NVDLA_MAX_QUEUED tasks would be queued or
+ * they would take more of the kernel's memory than a client may have, %EINTR when a signal comes while they are read, %EIO
+ * when the device has failed for good, %ENODEV when it has gone.
  */
 struct drm_nvdla_submit {
 	__u64 tasks;

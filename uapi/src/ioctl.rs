@@ -26,10 +26,13 @@ pub const DRIVER_NAME: &str = "nvdla";
 pub const MAX_BUFFERS_PER_TASK: u32 = 6144;
 /// The most tasks that one submission may have.
 pub const MAX_TASKS_PER_SUBMIT: u16 = 24;
-/// [`SubmitTask::timeout`]: wait without end. (Milliseconds otherwise; the first driver ignores the field.)
+/// [`SubmitTask::timeout`]: wait without end.
 pub const NO_TIMEOUT: u32 = 0xffff_ffff;
 /// [`SubmitArgs::flags`]: all tasks or none.
 pub const SUBMIT_FLAGS_ATOMIC: u16 = 1;
+/// [`SubmitArgs::version`] of NVIDIA's own programs is 0: they leave [`SubmitTask::timeout`] undefined, and the driver does
+/// not look at it. From this version on it says how long the task may run.
+pub const SUBMIT_VERSION_TIMEOUT: u32 = 1;
 
 /// A field's type: how it is written and read.
 trait Field: Copy {
@@ -110,7 +113,7 @@ ioctl_struct! {
     SubmitTask, 16 {
         /// Entries of the address list.
         num_addresses: u32 = 0,
-        /// Milliseconds, or [`NO_TIMEOUT`].
+        /// Milliseconds, or [`NO_TIMEOUT`]; only with [`SUBMIT_VERSION_TIMEOUT`].
         timeout: u32 = 4,
         /// User pointer to an array of [`MemHandle`].
         address_list: u64 = 8,
@@ -126,7 +129,7 @@ ioctl_struct! {
         num_tasks: u16 = 8,
         /// [`SUBMIT_FLAGS_ATOMIC`] or 0.
         flags: u16 = 10,
-        /// 0.
+        /// 0 or [`SUBMIT_VERSION_TIMEOUT`].
         version: u32 = 12,
     }
 }

@@ -103,7 +103,8 @@ pub struct Submit {
     /// [`SUBMIT_OUT_FENCE`].
     pub flags: u32,
     /// Absolute nanoseconds of `CLOCK_MONOTONIC` by which each task must have ended once it runs; 0 for the default. No
-    /// task runs for longer than [`Query::max_timeout_ns`].
+    /// task runs for longer than [`Query::max_timeout_ns`], and one that has started before its deadline may run for the
+    /// operator's minimum (100 ms by default).
     pub deadline_ns: u64,
     /// Sequence number of the last task, for [`Wait`] (out).
     pub sequence: u64,

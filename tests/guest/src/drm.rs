@@ -57,6 +57,24 @@ pub fn call<T: Copy>(fd: RawFd, number: u64, argument: &mut T) -> Result<i32> {
     unsafe { raw(fd, number, std::ptr::from_mut(argument) as u64) }
 }
 
+/// A buffer of a dma-buf heap of that name.
+pub fn heap(name: &str, size: u64) -> std::io::Result<std::os::fd::OwnedFd> {
+    /// `struct dma_heap_allocation_data`.
+    #[derive(Clone, Copy)]
+    #[repr(C)]
+    struct Allocation {
+        size: u64,
+        fd: u32,
+        fd_flags: u32,
+        heap_flags: u64,
+    }
+    let heap = std::fs::File::options().read(true).write(true).open(format!("/dev/dma_heap/{name}"))?;
+    let mut allocation = Allocation { size, fd: 0, fd_flags: (libc::O_RDWR | libc::O_CLOEXEC) as u32, heap_flags: 0 };
+    call(std::os::fd::AsRawFd::as_raw_fd(&heap), read_write(b'H', 0, size_of::<Allocation>()), &mut allocation)?;
+    // SAFETY: the ioctl gave a new descriptor.
+    Ok(unsafe { std::os::fd::FromRawFd::from_raw_fd(allocation.fd as i32) })
+}
+
 /// A buffer of pages that lie anywhere, as another driver's.
 pub fn udmabuf(memory: RawFd, size: u64) -> std::io::Result<std::os::fd::OwnedFd> {
     /// `struct udmabuf_create`.

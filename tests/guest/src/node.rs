@@ -142,7 +142,8 @@ impl Node {
     pub fn submit_first(&self, addresses: &[MemHandle], timeout: u32) -> Result {
         let task =
             SubmitTask { num_addresses: addresses.len() as u32, timeout, address_list: addresses.as_ptr() as u64 };
-        let mut args = SubmitArgs { tasks: std::ptr::from_ref(&task) as u64, num_tasks: 1, flags: 0, version: 0 };
+        let version = first::SUBMIT_VERSION_TIMEOUT;
+        let mut args = SubmitArgs { tasks: std::ptr::from_ref(&task) as u64, num_tasks: 1, flags: 0, version };
         call(self.fd(), first::SUBMIT.into(), &mut args).map(drop)
     }
 

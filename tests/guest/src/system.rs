@@ -109,6 +109,79 @@ pub fn leaks() -> Option<String> {
     fs::read_to_string(file).ok()
 }
 
+/// How many dma-bufs there are.
+pub fn dma_bufs() -> io::Result<u64> {
+    let text = fs::read_to_string("/sys/kernel/debug/dma_buf/bufinfo")?;
+    let total = text.lines().find_map(|line| line.strip_prefix("Total ")?.split_whitespace().next());
+    total.and_then(|total| total.parse().ok()).ok_or_else(|| io::Error::other(format!("no total in:\n{text}")))
+}
+
+/// A control group whose processes have so much memory together. It goes when it is dropped, once they have.
+#[derive(Debug)]
+pub struct Group(PathBuf);
+
+impl Group {
+    /// Where control groups are.
+    const ROOT: &'static str = "/sys/fs/cgroup";
+
+    /// A group of that name.
+    pub fn with_memory(name: &str, bytes: u64) -> io::Result<Self> {
+        let root = Path::new(Self::ROOT);
+        if !root.join("cgroup.subtree_control").exists() {
+            let _ = std::process::Command::new("mount").args(["-t", "cgroup2", "cgroup", Self::ROOT]).status()?;
+        }
+        fs::write(root.join("cgroup.subtree_control"), "+memory")?;
+        let group = root.join(name);
+        fs::create_dir(&group)?;
+        fs::write(group.join("memory.max"), bytes.to_string())?;
+        Ok(Self(group))
+    }
+
+    /// Puts a process into it.
+    pub fn add(&self, process: u32) -> io::Result<()> {
+        fs::write(self.0.join("cgroup.procs"), process.to_string())
+    }
+
+    /// Bytes that it has.
+    pub fn used(&self) -> io::Result<u64> {
+        fs::read_to_string(self.0.join("memory.current"))?.trim().parse().map_err(io::Error::other)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// Calls something again and again, in which one allocation after another fails, until none does; how many failed. `None`
+/// on a kernel whose allocations cannot be made to fail.
+pub fn failing_allocations(mut call: impl FnMut() -> bool) -> io::Result<Option<u32>> {
+    const MOST: u32 = 500;
+    let file = Path::new("/proc/thread-self/fail-nth");
+    if !file.exists() {
+        return Ok(None);
+    }
+    for kind in ["failslab", "fail_page_alloc"] {
+        let settings = Path::new("/sys/kernel/debug").join(kind);
+        fs::write(settings.join("ignore-gfp-wait"), "N")?;
+        fs::write(settings.join("verbose"), "0")?;
+    }
+    fs::write("/sys/kernel/debug/fail_page_alloc/min-order", "0")?;
+    for number in 1..MOST {
+        let mut counter = File::options().read(true).write(true).open(file)?;
+        io::Write::write_all(&mut counter, number.to_string().as_bytes())?;
+        let well = call();
+        // What is left of the count says whether an allocation failed.
+        let left = fs::read_to_string(file)?;
+        fs::write(file, "0")?;
+        if left.trim() != "0" {
+            return if well { Ok(Some(number - 1)) } else { Err(io::Error::other("it failed with all its memory")) };
+        }
+    }
+    Err(io::Error::other(format!("more than {MOST} allocations")))
+}
+
 /// The bus's name of a device in `/sys`.
 pub fn bus_name(device: &Path) -> String {
     device.file_name().unwrap_or_default().to_string_lossy().into_owned()

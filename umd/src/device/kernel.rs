@@ -19,7 +19,7 @@ use nix::errno::Errno;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::ioctl::{
     GemCreateArgs, GemDestroyArgs, GemMapOffsetArgs, MemHandle, SubmitArgs, SubmitTask, DRIVER_NAME,
-    MAX_BUFFERS_PER_TASK, NO_TIMEOUT,
+    MAX_BUFFERS_PER_TASK, NO_TIMEOUT, SUBMIT_VERSION_TIMEOUT,
 };
 
 use nvdla_uapi::queue::Query;
@@ -133,6 +133,8 @@ pub struct KernelDevice {
     path: PathBuf,
     /// What the driver says that the device is; the first driver cannot be asked.
     config: Option<&'static Config>,
+    /// How long a task may run at most; the first driver cannot be asked.
+    longest: Option<Duration>,
     buffers: Vec<Option<Buffer>>,
 }
 
@@ -172,8 +174,10 @@ impl KernelDevice {
         if driver != DRIVER_NAME {
             return Err(Error::OtherDriver { path: path.to_owned(), driver });
         }
-        let config = configuration(file.as_raw_fd());
-        Ok(Self { file, path: path.to_owned(), config, buffers: Vec::new() })
+        let query = query(file.as_raw_fd());
+        let config = query.as_ref().and_then(configuration);
+        let longest = query.map(|query| Duration::from_nanos(query.max_timeout_ns));
+        Ok(Self { file, path: path.to_owned(), config, longest, buffers: Vec::new() })
     }
 
     /// Why the driver has refused the task, where the configuration is known.
@@ -222,11 +226,16 @@ impl KernelDevice {
     }
 }
 
-/// What the driver says that its device is.
-fn configuration(fd: RawFd) -> Option<&'static Config> {
+/// What the driver says of its device and itself; `None` for a driver that does not know the question.
+fn query(fd: RawFd) -> Option<Query> {
     let mut query = Query::default();
     // SAFETY: the argument is the structure that the ioctl names. A driver that does not know it says so.
     retry(|| unsafe { nvdla::query(fd, &raw mut query) }).ok()?;
+    Some(query)
+}
+
+/// The configuration of the device.
+fn configuration(query: &Query) -> Option<&'static Config> {
     let length = query.config.iter().position(|&byte| byte == 0)?;
     Config::by_name(std::str::from_utf8(query.config.get(..length)?).ok()?)
 }
@@ -329,7 +338,8 @@ impl Device for KernelDevice {
         });
         let task =
             SubmitTask { num_addresses: list.len() as u32, timeout: milliseconds, address_list: list.as_ptr() as u64 };
-        let mut args = SubmitArgs { tasks: std::ptr::from_ref(&task) as u64, num_tasks: 1, flags: 0, version: 0 };
+        let version = SUBMIT_VERSION_TIMEOUT;
+        let mut args = SubmitArgs { tasks: std::ptr::from_ref(&task) as u64, num_tasks: 1, flags: 0, version };
         // SAFETY: the argument points to one task, that to `num_addresses` addresses; both outlive the call. The buffers
         // are this value's own and `&mut self` keeps every slice of them away while the device writes.
         // A submission that a signal interrupts is not repeated: the task may have run.
@@ -337,6 +347,8 @@ impl Device for KernelDevice {
         match result {
             Ok(_) => Ok(TaskReport::default()),
             Err(Errno::ETIMEDOUT | Errno::ETIME) => {
+                // No task runs for longer than the driver's operator allows.
+                let timeout = timeout.map(|timeout| self.longest.map_or(timeout, |longest| timeout.min(longest)));
                 Err(Error::TimedOut { timeout, device: self.path.display().to_string() })
             }
             Err(error) => {

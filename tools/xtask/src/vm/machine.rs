@@ -168,9 +168,20 @@ fn machine(
             socket.display()
         ));
     }
+    if arguments.intx {
+        // A device with an ordinary handler on the line of each: lines repeat every four slots.
+        let work = image.parent().context("the image lies in a folder")?;
+        command.arg("-fsdev").arg(format!("local,id=line,path={},security_model=none,readonly=on", work.display()));
+        for device in 0..sockets.len() {
+            let slot = tree::slot(device) + 4 * sockets.len().div_ceil(4);
+            let tag = format!("virtio-9p-pci,fsdev=line,mount_tag=line{device},vectors=0,addr={slot:x}");
+            command.arg("-device").arg(tag);
+        }
+    }
     let line = arguments.arch.serial();
     let iommu = if arguments.iommu && arguments.arch == Arch::X86 { " intel_iommu=on" } else { "" };
-    command.arg("-append").arg(format!("console={line}0 panic=-1 oops=panic cma=256M quiet loglevel=6{iommu}"));
+    let lines = if arguments.intx { " pci=nomsi" } else { "" };
+    command.arg("-append").arg(format!("console={line}0 panic=-1 oops=panic cma=256M quiet loglevel=6{iommu}{lines}"));
     command.arg("-kernel").arg(kernel.join(arguments.arch.image().1)).arg("-initrd").arg(image);
     Ok(command)
 }

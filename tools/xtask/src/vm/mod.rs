@@ -56,6 +56,9 @@ pub(crate) struct Arguments {
     /// Put an IOMMU between the NVDLA and memory
     #[arg(long)]
     iommu: bool,
+    /// Interrupts by lines that other devices share, without MSI
+    #[arg(long)]
+    intx: bool,
     /// Make a platform device of the NVDLA on PCI, through the bridge in tests/bridge
     #[arg(long)]
     platform: bool,
@@ -109,6 +112,7 @@ pub(crate) fn run(mut arguments: Arguments) -> Result<u8> {
         bail!("there is no RISC-V machine; `cargo xtask module` compiles the module for it");
     }
     ensure!(arch == Arch::X86 || !arguments.platform, "--platform is for a machine without a device tree");
+    ensure!(arch == Arch::X86 || !arguments.intx, "--intx is for a machine whose devices have MSI otherwise");
     if let Some(suite) = arguments.test {
         if let Some(why) = suite.prepare(&mut arguments, checkout)? {
             println!("skipped: {why}");

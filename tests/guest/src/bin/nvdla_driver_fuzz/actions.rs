@@ -182,12 +182,13 @@ fn submit_first(program: &Program, rng: &mut Rng) {
         timeout: rng.below(100) as u32,
         address_list: list.as_ptr() as u64,
     };
-    let mut args = SubmitArgs { num_tasks: 1, ..SubmitArgs::default() };
+    let mut args = SubmitArgs { num_tasks: 1, version: rng.below(2) as u32, ..SubmitArgs::default() };
     if rng.one_in(10) {
-        match rng.below(4) {
+        match rng.below(5) {
             0 => task.num_addresses = rng.number() as u32,
             1 => task.address_list = rng.number(),
             2 => args.num_tasks = rng.number() as u16,
+            3 => args.version = rng.number() as u32,
             _ => args.flags = rng.number() as u16,
         }
     }

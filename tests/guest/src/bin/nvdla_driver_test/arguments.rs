@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 
 use libtest_mimic::Failed;
 use nix::errno::Errno;
-use nvdla_guest::control::Control;
+use nvdla_guest::control::{Control, Knob};
 use nvdla_guest::drm::{call, raw, read_write};
 use nvdla_guest::node::{record, Node, Options, QUERY, SUBMIT, WAIT};
 use nvdla_guest::work::{copying, Work};
@@ -26,7 +26,8 @@ pub(crate) const TESTS: &[Test] = &[
     ("query_checks_that_it_is_empty", query),
     ("shorter_and_longer_structures_are_handled_as_drm_does", sizes),
     ("nvidias_submit_checks_its_arguments", submit_first),
-    ("nvidias_submit_means_one_task_by_zero_and_ignores_flags", submit_first_lenient),
+    ("nvidias_submit_means_one_task_by_zero_and_leaves_the_timeout_undefined", submit_first_lenient),
+    ("nvidias_submit_refuses_what_it_does_not_know", submit_first_unknown),
     ("nvidias_submit_runs_several_tasks", submit_first_several),
     ("submit_checks_its_arguments", submit),
     ("submit_checks_each_task", submit_task),
@@ -195,18 +196,38 @@ fn submit_first() -> Result<(), Failed> {
 
 fn submit_first_lenient() -> Result<(), Failed> {
     let node = first()?;
+    let control = Control::open(&node.device()?)?;
     let mut work = Work::copies(&node, 1)?;
     let (list, _fds) = work.exported(&node)?;
     for (seed, (num_tasks, flags, version, timeout)) in
-        [(0, 0, 0, 0), (1, 1, 0, 0), (1, 0xfffe, 7, u32::MAX), (0, 0, 0, 5000)].into_iter().enumerate()
+        // Version 0 leaves the timeout undefined: 1 ms here, which the device does not keep.
+        [(0, 0, 0, 0), (1, 1, 0, 1), (1, 0, 1, u32::MAX), (0, 0, 0, 1), (1, 1, 1, 5000)].into_iter().enumerate()
     {
         work.fill(seed as u8);
         let task = SubmitTask { num_addresses: list.len() as u32, timeout, address_list: list.as_ptr() as u64 };
         let mut args = SubmitArgs { tasks: std::ptr::from_ref(&task) as u64, num_tasks, flags, version };
+        control.set(Knob::Delay, if version == 0 { 150_000 } else { 0 });
         call(node.fd(), first_ioctl::SUBMIT.into(), &mut args)?;
         work.check(seed as u8)?;
     }
     Ok(())
+}
+
+fn submit_first_unknown() -> Result<(), Failed> {
+    let node = first()?;
+    let control = Control::open(&node.device()?)?;
+    let work = Work::copies(&node, 1)?;
+    let (list, _fds) = work.exported(&node)?;
+    let task = SubmitTask { num_addresses: list.len() as u32, timeout: 0, address_list: list.as_ptr() as u64 };
+    let starts = control.counts().starts;
+    // The last is "all or none" of several, which run one after another.
+    for (num_tasks, flags, version) in [(1, 2, 0), (1, 0xfffe, 0), (0, 0, 2), (1, 0, u32::MAX), (2, 1, 0)] {
+        let tasks = [task, task];
+        let mut args = SubmitArgs { tasks: tasks.as_ptr() as u64, num_tasks, flags, version };
+        let what = format!("{num_tasks} tasks with flags {flags:#x} and version {version}");
+        refused(&what, call(node.fd(), first_ioctl::SUBMIT.into(), &mut args), Errno::EINVAL)?;
+    }
+    equal("operations", control.counts().starts - starts, 0)
 }
 
 fn submit_first_several() -> Result<(), Failed> {

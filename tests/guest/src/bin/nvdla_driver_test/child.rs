@@ -2,15 +2,17 @@
 
 //! Other processes: this program again, with a part to play.
 
-use std::io::{IoSlice, IoSliceMut, Write};
+use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 
 use libtest_mimic::Failed;
 use nix::sys::socket::{recvmsg, sendmsg, ControlMessage, ControlMessageOwned, MsgFlags};
+use nvdla_guest::fence::Timeline;
 use nvdla_guest::node::{Node, Options};
 use nvdla_guest::work::Work;
+use nvdla_uapi::ioctl::MAX_BUFFERS_PER_TASK;
 use nvdla_uapi::queue::Address;
 
 use crate::expect::equal;
@@ -31,6 +33,7 @@ pub(crate) fn run(part: &str, arguments: &[String]) -> ExitCode {
         ("first", [node]) => first(Path::new(node)),
         ("queue", [node]) => queue(Path::new(node)),
         ("receive", [node]) => receive(Path::new(node)),
+        ("hoard", [node]) => hoard(Path::new(node)),
         _ => Err(format!("no such part: {part} {arguments:?}").into()),
     };
     match result {
@@ -81,6 +84,23 @@ fn receive(node: &Path) -> Result<(), Failed> {
         *last = Address { handle, reserved: 0, offset: 0 };
     }
     equal("the task's end", work.run(&node)?, 0)
+}
+
+/// Waits for the end of its input, queues tasks with long address lists until it is refused, and holds them.
+fn hoard(node: &Path) -> Result<(), Failed> {
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+    let node = Node::open(node)?;
+    let timeline = Timeline::new()?;
+    let gate = timeline.fence(1)?;
+    let options = Options { in_fences: &[gate.as_raw_fd()], ..Options::default() };
+    let mut work = Work::copies(&node, 50)?;
+    let last = *work.addresses.last().ok_or("no addresses")?;
+    work.addresses.resize(MAX_BUFFERS_PER_TASK as usize, last);
+    while work.submit(&node, options).is_ok() {}
+    ready()?;
+    loop {
+        std::thread::park();
+    }
 }
 
 /// Hands a descriptor over.

@@ -11,6 +11,7 @@ use libtest_mimic::Failed;
 use nvdla_guest::control::{Control, Knob};
 use nvdla_guest::fence::{self, Timeline};
 use nvdla_guest::node::{Node, Options};
+use nvdla_guest::system::{meminfo, Group};
 use nvdla_guest::work::Work;
 
 use crate::child::start;
@@ -26,6 +27,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("kill_9_in_the_middle_of_a_task", killed),
     ("kill_9_with_tasks_queued", killed_queue),
     ("kill_9_while_an_operation_hangs", killed_hanging),
+    ("a_client_in_a_small_control_group_costs_others_nothing", small_group),
 ];
 
 /// Runs `rounds` tasks on a client of its own and checks each.
@@ -142,14 +144,16 @@ fn closing_running() -> Result<(), Failed> {
     let control = Control::open(&node.device()?)?;
     let work = Work::copies(&node, 1)?;
     control.set(Knob::Delay, 200_000);
+    let resets = control.counts().resets;
     let options = Options { out_fence: true, ..Options::default() };
     let fences =
         [work.submit(&node, options)?.fence.ok_or("no fence")?, work.submit(&node, options)?.fence.ok_or("no fence")?];
     std::thread::sleep(Duration::from_millis(20));
     drop((work, node));
-    let first_end = fence::status(&fences[0], 5000)?;
-    ensure!(first_end == 1 || first_end == -libc::ECANCELED, "the running task's fence: {first_end}");
+    // A healthy task may end: ending it would cost everybody a reset.
+    equal("the running task's fence", fence::status(&fences[0], 5000)?, 1)?;
     equal("the queued task's fence", fence::status(&fences[1], 5000)?, -libc::ECANCELED)?;
+    equal("resets", control.counts().resets - resets, 0)?;
     control.set(Knob::Delay, 0);
     let node = first()?;
     let mut work = Work::copies(&node, 2)?;
@@ -196,4 +200,36 @@ fn killed_queue() -> Result<(), Failed> {
 
 fn killed_hanging() -> Result<(), Failed> {
     kill("first", |control| control.set(Knob::Hang, 1))
+}
+
+/// A program with a small memory limit queues what it can: what that takes comes out of its own limit.
+fn small_group() -> Result<(), Failed> {
+    const LIMIT: u64 = 64 << 20;
+    /// What else changes on the machine, and what is shared between all programs.
+    const ROOM: u64 = 24 << 20;
+    let node = first()?;
+    let group = Group::with_memory("small", LIMIT)?;
+    let before = meminfo("MemAvailable")? << 10;
+    let mut child = start("hoard", &node, Stdio::piped())?;
+    group.add(child.id())?;
+    // It begins once it is in the group.
+    drop(child.stdin.take());
+    let mut said = Vec::new();
+    let mut ready = [0; 6];
+    // If the kernel ends it for its memory, that is its own business.
+    let held = child.stdout.as_mut().ok_or("no output")?.read_exact(&mut ready).is_ok();
+    let during = meminfo("MemAvailable")? << 10;
+    let taken = before.saturating_sub(during);
+    println!("it holds {} kB, its group {} kB; alive: {held}", taken >> 10, group.used()? >> 10);
+    let start = Instant::now();
+    equal("another client's task", Work::copies(&node, 2)?.run(&node)?, 0)?;
+    let time = start.elapsed();
+    child.kill()?;
+    child.wait()?;
+    if let Some(output) = &mut child.stdout {
+        output.read_to_end(&mut said)?;
+    }
+    ensure!(taken < LIMIT + ROOM, "it made the kernel hold {} kB", taken >> 10);
+    ensure!(time < Duration::from_secs(2), "another client's task took {time:?}");
+    Ok(())
 }

@@ -27,6 +27,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_late_operation_is_not_taken_for_the_next_task", late),
     ("a_device_that_does_not_answer_takes_no_tasks_until_it_is_bound_anew", dead),
     ("a_device_that_does_not_answer_is_not_bound", no_device),
+    ("messages_name_the_client_and_are_limited", messages),
 ];
 
 /// A deadline in so many milliseconds.
@@ -241,4 +242,30 @@ fn no_device() -> Result<(), Failed> {
     bind(&device)?;
     let node = Node::open(&node_of(&device)?)?;
     equal("a task's end", Work::copies(&node, 1)?.run(&node)?, 0)
+}
+
+/// A client that lets its tasks hang fills the log with no more than ten lines in five seconds, which say whose they are.
+fn messages() -> Result<(), Failed> {
+    const TASKS: usize = 30;
+    // What earlier tests have used up of the limit comes back.
+    std::thread::sleep(Duration::from_secs(6));
+    let node = first()?;
+    let control = Control::open(&node.device()?)?;
+    let work = Work::copies(&node, 1)?;
+    let mut messages = Messages::from_now()?;
+    let start = Instant::now();
+    for _ in 0..TASKS {
+        control.set(Knob::Hang, 1);
+        let sequence = work.submit(&node, within(20))?.sequence;
+        equal("the task's end", node.wait(sequence, 20)?, -libc::ETIMEDOUT)?;
+    }
+    control.set(Knob::Hang, 0);
+    let lines: Vec<_> = messages.read()?.into_iter().filter(|line| line.contains("ended by the driver")).collect();
+    let who = format!("client {} (nvdla_driver_te[{}]): task ", node.usage("drm-client-id")?, std::process::id());
+    let line = lines.first().ok_or("the kernel said nothing")?;
+    println!("{} lines for {TASKS} tasks: {line}", lines.len());
+    ensure!(line.contains(&who), "no \"{who}\" in: {line}");
+    let most = 10 * (1 + start.elapsed().as_secs() as usize / 5);
+    ensure!(lines.len() <= most, "the kernel said {lines:?}");
+    Ok(())
 }

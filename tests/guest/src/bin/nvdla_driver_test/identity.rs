@@ -20,6 +20,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("limits_are_those_of_the_interface", limits),
     ("the_user_space_library_finds_every_device", library),
     ("usage_figures_of_a_client", usage),
+    ("a_client_has_one_number", one_number),
 ];
 
 fn each_device() -> Result<(), Failed> {
@@ -75,5 +76,21 @@ fn usage() -> Result<(), Failed> {
     ensure!(node.usage("drm-engine-dla")? > 0, "no time was counted:\n{text}");
     ensure!(node.usage(&key)? > 0, "no memory was counted:\n{text}");
     println!("{}", fs::read_to_string(format!("/proc/self/fdinfo/{}", node.fd()))?);
+    Ok(())
+}
+
+/// fdinfo and debugfs call a client by the same number.
+fn one_number() -> Result<(), Failed> {
+    let nodes = [first()?, first()?];
+    let work = Work::copies(&nodes[1], 1)?;
+    for _ in 0..7 {
+        equal("a task's end", work.run(&nodes[1])?, 0)?;
+    }
+    let minor = nodes[0].path().to_string_lossy().trim_start_matches("/dev/dri/renderD").to_owned();
+    let text = fs::read_to_string(format!("/sys/kernel/debug/dri/{minor}/state"))?;
+    for (node, ended) in nodes.iter().zip([0, 7]) {
+        let line = format!("client {}: 0 tasks queued, {ended} submitted, {ended} ended", node.usage("drm-client-id")?);
+        ensure!(text.contains(&line), "no \"{line}\" in:\n{text}");
+    }
     Ok(())
 }

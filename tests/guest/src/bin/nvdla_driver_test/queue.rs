@@ -13,6 +13,7 @@ use nix::sys::signal::{sigaction, SaFlags, SigAction, SigHandler, SigSet, Signal
 use nvdla_guest::control::{Control, Knob};
 use nvdla_guest::fence::{self, Timeline};
 use nvdla_guest::node::{now_ns, Options};
+use nvdla_guest::system::meminfo;
 use nvdla_guest::work::{copying, Work};
 use nvdla_uapi::queue::{MAX_QUEUED, MAX_TASKS};
 
@@ -30,6 +31,9 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_signal_interrupts_nvidias_submit", signal_first),
     ("how_tasks_ended_is_remembered", remembered),
     ("statistics_are_written_when_asked_for", statistics),
+    ("a_deadline_just_ahead_costs_no_reset", just_ahead),
+    ("a_signal_ends_the_reading_of_a_long_task", signal_reading),
+    ("tasks_of_a_client_have_a_budget", budget),
 ];
 
 fn empty() -> Result<(), Failed> {
@@ -210,5 +214,84 @@ fn statistics() -> Result<(), Failed> {
         let bytes = work.statistics(operation).ok_or("no room for statistics")?;
         ensure!(bytes.iter().any(|&byte| byte != 0), "operation {operation} has no statistics");
     }
+    Ok(())
+}
+
+/// Ending a task costs every client a reset: one that has started has some time, whatever its client says.
+fn just_ahead() -> Result<(), Failed> {
+    let node = first()?;
+    let control = Control::open(&node.device()?)?;
+    let mut work = Work::copies(&node, 1)?;
+    let resets = control.counts().resets;
+    control.set(Knob::Delay, 20_000);
+    for seed in 0..10 {
+        work.fill(seed);
+        let options = Options { deadline_ns: now_ns() + 5_000_000, ..Options::default() };
+        let end = node.wait(work.submit(&node, options)?.sequence, 20)?;
+        // On a busy machine the deadline may pass before the task starts; then the device is not asked.
+        ensure!(end == 0 || end == -libc::ETIMEDOUT && work.is_untouched(), "a task ended with {end}");
+    }
+    control.set(Knob::Delay, 0);
+    equal("resets", control.counts().resets - resets, 0)?;
+    equal("the next task's end", work.run(&node)?, 0)
+}
+
+/// A task of so many operations, which all copy the cube to the same place.
+fn long(node: &nvdla_guest::node::Node, operations: usize) -> Result<Work, Failed> {
+    let (mut net, bytes) = copying(node, 0)?;
+    let shape = nvdla_guest::work::shape(node)?;
+    for _ in 0..operations {
+        net.copy(shape, 0x4000);
+    }
+    net.data = 0x8000;
+    Ok(Work::new(node, &net, 1, bytes)?)
+}
+
+fn signal_reading() -> Result<(), Failed> {
+    let node = first()?;
+    let work = long(&node, 30_000)?;
+    let start = Instant::now();
+    // Several, so that reading takes longer than the signal needs on any machine.
+    let many = [work.addresses.as_slice(); 64];
+    let result = interrupted(SaFlags::empty(), || node.submit(&many, Options::default()))?;
+    let time = start.elapsed();
+    println!("reading ended after {time:?}");
+    refused("the submission", result.map(|submitted| submitted.sequence), Errno::EINTR)?;
+    ensure!(time < Duration::from_secs(5), "it took {time:?}");
+    refused("a wait for what was not queued", node.wait_until(1, 0), Errno::EINVAL)
+}
+
+/// However small the number of tasks: what they take of the kernel's memory is bounded, and free again when they end.
+fn budget() -> Result<(), Failed> {
+    let node = first()?;
+    let timeline = Timeline::new()?;
+    let gate = timeline.fence(1)?;
+    let gated = Options { in_fences: &[gate.as_raw_fd()], ..Options::default() };
+    let work = long(&node, 8000)?;
+    let before = meminfo("MemAvailable")?;
+    let mut last = 0;
+    let result = loop {
+        match work.submit(&node, gated) {
+            Ok(submitted) => last = submitted.sequence,
+            Err(error) => break error,
+        }
+        ensure!(last < 200, "{last} tasks of 8000 operations are queued");
+    };
+    let during = meminfo("MemAvailable")?;
+    println!("{last} tasks of 8000 operations take {} kB", before.saturating_sub(during));
+    equal("one more", result, Errno::EBUSY)?;
+    ensure!(last >= 2, "{last} tasks are queued");
+    ensure!(before.saturating_sub(during) < 160 << 10, "they take {} kB", before - during);
+    // Another client has a budget of its own.
+    let other = first()?;
+    equal("another client's task", Work::copies(&other, 1)?.run(&other)?, 0)?;
+    drop(node);
+    drop(timeline);
+    let start = Instant::now();
+    while meminfo("MemAvailable")? + (16 << 10) < before && start.elapsed() < Duration::from_secs(10) {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let after = meminfo("MemAvailable")?;
+    ensure!(after + (16 << 10) >= before, "{before} kB were available, and {after} when the tasks have gone");
     Ok(())
 }

@@ -12,7 +12,8 @@ use nvdla_guest::control::{Control, Knob};
 use nvdla_guest::fence::{self, Timeline};
 use nvdla_guest::node::{nodes, Node, Options};
 use nvdla_guest::system::{bind, insert_module, node_of, remove_module, unbind};
-use nvdla_guest::work::Work;
+use nvdla_guest::work::{copying, Work};
+use nvdla_runtime::device::{AddressEntry, Device as _, KernelDevice};
 
 use crate::expect::{ensure, equal, first, refused, second, works};
 use crate::Test;
@@ -30,6 +31,8 @@ pub(crate) const TESTS: &[Test] = &[
     ("an_import_outlives_the_binding_of_its_exporter", import),
     ("removing_the_device_from_the_bus_and_finding_it_again", bus),
     ("binding_again_and_again", again),
+    ("unbinding_a_device_while_another_is_waited_for", other_waited_for),
+    ("buffers_of_a_client_have_a_budget", buffer_budget),
 ];
 
 fn module_in_use() -> Result<(), Failed> {
@@ -94,6 +97,22 @@ fn longest() -> Result<(), Failed> {
             let time = start.elapsed();
             ensure!(time >= Duration::from_millis(400) && time < Duration::from_secs(5), "it ran for {time:?}");
         }
+        // Who gives a task more time is told what it had.
+        let mut device = KernelDevice::open(node.path())?;
+        let mut addresses = Vec::new();
+        for content in copying(&node, 1)?.0.buffers() {
+            let size = content.len().max(1) as u64;
+            let handle = device.allocate(size)?;
+            device.bytes_mut(handle)[..content.len()].copy_from_slice(&content);
+            addresses.push(AddressEntry { handle, offset: 0, size });
+        }
+        control.set(Knob::Hang, 1);
+        let told = match device.submit(&addresses, Some(Duration::from_secs(600)), None) {
+            Err(error) => error.to_string(),
+            Ok(_) => return Err("a task that hangs has ended well".into()),
+        };
+        println!("{told}");
+        ensure!(told.contains("400ms"), "the runtime says: {told}");
     }
     insert("timeout_ms=100 max_timeout_ms=0")?;
     {
@@ -187,6 +206,32 @@ fn waiting() -> Result<(), Failed> {
     for end in result? {
         ensure!(matches!(end, Err(Errno::ENODEV)) || end == Ok(-libc::ENODEV), "who waited got {end:?}");
     }
+    Ok(())
+}
+
+/// Who waits for a task holds nothing that DRM waits for when a device goes, of this device or another.
+fn other_waited_for() -> Result<(), Failed> {
+    let (node, other) = (first()?, second()?);
+    let device = other.device()?;
+    drop(other);
+    let timeline = Timeline::new()?;
+    let gate = timeline.fence(1)?;
+    let work = Work::copies(&node, 1)?;
+    let sequence = work.submit(&node, Options { in_fences: &[gate.as_raw_fd()], ..Options::default() })?.sequence;
+    let time = std::thread::scope(|scope| -> Result<_, Failed> {
+        let waiter = scope.spawn(|| node.wait(sequence, 10));
+        std::thread::sleep(Duration::from_millis(200));
+        let start = Instant::now();
+        unbind(&device)?;
+        let time = start.elapsed();
+        timeline.advance(1)?;
+        equal("the task's end", waiter.join().map_err(|_| "the waiter panicked")??, 0)?;
+        Ok(time)
+    });
+    back(&device)?;
+    let time = time?;
+    println!("unbinding took {time:?}");
+    ensure!(time < Duration::from_secs(3), "unbinding took {time:?}");
     Ok(())
 }
 
@@ -290,4 +335,25 @@ fn again() -> Result<(), Failed> {
         bind(&device)?;
     }
     works(&Node::open(&node_of(&device)?)?)
+}
+
+/// What a client has made counts until it is freed, also what it has handed on.
+fn buffer_budget() -> Result<(), Failed> {
+    const MIB: u64 = 1 << 20;
+    insert("client_buffers_mib=4")?;
+    {
+        let node = first()?;
+        refused("a buffer of 5 MiB", node.create(5 * MIB), Errno::ENOMEM)?;
+        let handles = [node.create(MIB)?, node.create(MIB)?, node.create(MIB)?];
+        refused("a fourth MiB, with what each costs beside", node.create(MIB), Errno::ENOMEM)?;
+        let fd = node.export(handles[0])?;
+        node.destroy(handles[0])?;
+        refused("it is exported", node.create(MIB), Errno::ENOMEM)?;
+        drop(fd);
+        node.create(MIB)?;
+        // Another client has a budget of its own.
+        first()?.create(3 * MIB)?;
+        works(&first()?)?;
+    }
+    insert("")
 }

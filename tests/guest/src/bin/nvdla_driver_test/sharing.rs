@@ -9,8 +9,9 @@ use libtest_mimic::Failed;
 use nix::errno::Errno;
 use nix::sys::memfd::{memfd_create, MFdFlags};
 use nix::sys::socket::{socketpair, AddressFamily, SockFlag, SockType};
-use nvdla_guest::drm::udmabuf;
+use nvdla_guest::drm::{heap, udmabuf};
 use nvdla_guest::node::{Node, Options};
+use nvdla_guest::system::{dma_bufs, failing_allocations};
 use nvdla_guest::work::Work;
 use nvdla_uapi::ioctl::MemHandle;
 use nvdla_uapi::queue::Address;
@@ -28,6 +29,9 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_scattered_buffer_is_refused_but_behind_an_iommu", scattered),
     ("a_contiguous_buffer_of_another_driver_is_imported", one_page),
     ("a_mapping_of_a_dma_buf", dma_buf_mapping),
+    ("a_mapping_of_a_heaps_buffer_ends_once", heap_mapping),
+    ("an_import_that_fails_leaves_nothing", failing_import),
+    ("a_task_may_hold_the_last_reference_to_a_foreign_buffer", last_reference),
 ];
 
 fn round_trip() -> Result<(), Failed> {
@@ -143,6 +147,68 @@ fn one_page() -> Result<(), Failed> {
     map.fill(0xee);
     let addresses = [Address { handle, reserved: 0, offset: 0 }];
     refused("a task", node.submit(&[&addresses], Options::default()).map(|_| ()), Errno::EINVAL)
+}
+
+/// The exporter's own mapping has no operations that would end it: the driver's must not be left there.
+fn heap_mapping() -> Result<(), Failed> {
+    let node = first()?;
+    for round in 0..20 {
+        let fd = heap("system", 4096)?;
+        let handle = node.import(fd.as_raw_fd())?;
+        let offset = node.map_offset(handle)?;
+        for _ in 0..3 {
+            let mut map = node.map(offset, 4096)?;
+            map[7] = round;
+            drop(map);
+        }
+        let map = node.map(offset, 4096)?;
+        // The object goes while it is mapped.
+        node.destroy(handle)?;
+        drop(fd);
+        equal("a byte", map[7], round)?;
+    }
+    Ok(())
+}
+
+fn failing_import() -> Result<(), Failed> {
+    let node = first()?;
+    let fd = heap("system", 4096)?;
+    let before = dma_bufs()?;
+    let failed = failing_allocations(|| {
+        let result = node.import(fd.as_raw_fd());
+        result.is_ok_and(|handle| node.destroy(handle).is_ok())
+    })?;
+    match failed {
+        Some(count) => println!("{count} allocations failed in turn"),
+        None => println!("this kernel's allocations cannot be made to fail"),
+    }
+    // It still can be imported, and goes with its last descriptor.
+    node.destroy(node.import(fd.as_raw_fd())?)?;
+    equal("dma-bufs", dma_bufs()?, before)?;
+    drop(fd);
+    let start = std::time::Instant::now();
+    while dma_bufs()? >= before && start.elapsed().as_secs() < 5 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    equal("dma-bufs without the descriptor", dma_bufs()?, before - 1)
+}
+
+/// The last reference to a buffer of another driver goes with the task that used it: its end frees a mapping, for which
+/// the buffer's reservation lock is taken.
+fn last_reference() -> Result<(), Failed> {
+    let node = first()?;
+    for _ in 0..10 {
+        let fd = heap("system", 4096)?;
+        let handle = node.import(fd.as_raw_fd())?;
+        let mut work = Work::copies(&node, 1)?;
+        // An address that no descriptor names.
+        work.addresses.push(Address { handle, reserved: 0, offset: 0 });
+        let submitted = work.submit(&node, Options { out_fence: true, ..Options::default() })?;
+        node.destroy(handle)?;
+        drop(fd);
+        equal("the task's end", node.wait(submitted.sequence, 60)?, 0)?;
+    }
+    Ok(())
 }
 
 fn dma_buf_mapping() -> Result<(), Failed> {

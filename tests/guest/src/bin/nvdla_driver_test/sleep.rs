@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 use libtest_mimic::Failed;
 use nvdla_guest::control::{Control, Knob};
 use nvdla_guest::fence;
-use nvdla_guest::node::{now_ns, Options};
+use nvdla_guest::node::{now_ns, Node, Options};
+use nvdla_guest::system::{bind, node_of, unbind};
 use nvdla_guest::work::Work;
 
 use crate::expect::{ensure, equal, first, second, works};
@@ -28,6 +29,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("who_waits_is_answered_after_the_sleep", waiting),
     ("a_task_that_hangs_is_ended_before_the_sleep", hung),
     ("the_sleep_is_called_off_while_a_task_runs_on", called_off),
+    ("a_device_without_tasks_rests_if_the_operator_wants", rests),
 ];
 
 /// Seconds of a sleep.
@@ -140,4 +142,46 @@ fn called_off() -> Result<(), Failed> {
     insert("")?;
     result?;
     both_work()
+}
+
+/// Waits until the kernel says so of the device's power.
+fn until(power: &Path, wanted: &str) -> Result<(), Failed> {
+    let start = Instant::now();
+    loop {
+        let status = fs::read_to_string(power.join("runtime_status"))?;
+        if status.trim() == wanted {
+            return Ok(());
+        }
+        ensure!(start.elapsed() < Duration::from_secs(5), "the device is {} and not {wanted}", status.trim());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn rests() -> Result<(), Failed> {
+    let node = first()?;
+    let device = node.device()?;
+    let power = device.join("power");
+    works(&node)?;
+    equal("the choice", fs::read_to_string(power.join("control"))?.trim(), "on")?;
+    fs::write(power.join("control"), "auto")?;
+    let result = (|| {
+        for _ in 0..3 {
+            until(&power, "suspended")?;
+            // What is asked meanwhile reads no register.
+            node.query()?;
+            node.fdinfo()?;
+            works(&node)?;
+        }
+        until(&power, "suspended")?;
+        sleep()?;
+        works(&node)?;
+        until(&power, "suspended")?;
+        unbind(&device)?;
+        bind(&device)?;
+        works(&Node::open(&node_of(&device)?)?)
+    })();
+    fs::write(power.join("control"), "on")?;
+    result?;
+    until(&power, "active")?;
+    works(&first()?)
 }

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! What a client makes the driver hold, and how much of it: memory for its tasks, and its buffers.
+//!
+//! Most of it is also accounted to the control group of the process (`GFP_KERNEL_ACCOUNT`). These limits hold without
+//! control groups as well, and for contiguous areas, which the kernel accounts to nobody.
+
+use kernel::{
+    page::PAGE_SIZE,
+    prelude::*,
+    sync::{
+        atomic::{
+            Atomic,
+            Relaxed, //
+        },
+        Arc, //
+    },
+};
+
+use super::ffi;
+
+/// What is counted.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    /// Memory for tasks that are queued, running, or not yet freed: address lists and parsed operations.
+    Tasks,
+    /// Memory of buffers that the client has made, wherever they are now.
+    Buffers,
+}
+
+/// A client's counts. It lives as long as anything that was charged.
+pub(crate) struct Budget {
+    tasks: Atomic<u64>,
+    buffers: Atomic<u64>,
+}
+
+impl Budget {
+    pub(crate) fn new() -> Result<Arc<Self>> {
+        Ok(Arc::new(Self { tasks: Atomic::new(0), buffers: Atomic::new(0) }, GFP_KERNEL_ACCOUNT)?)
+    }
+
+    fn count(&self, kind: Kind) -> &Atomic<u64> {
+        match kind {
+            Kind::Tasks => &self.tasks,
+            Kind::Buffers => &self.buffers,
+        }
+    }
+
+    /// Charges the client with so many bytes until the value is dropped; `EBUSY` for tasks, `ENOMEM` for buffers, when it
+    /// would have more than the limit.
+    pub(crate) fn charge(self: &Arc<Self>, kind: Kind, bytes: u64) -> Result<Charge> {
+        let mut charge = Charge { budget: self.clone(), kind, bytes: 0 };
+        charge.grow(bytes)?;
+        Ok(charge)
+    }
+}
+
+/// Bytes that a client may have of it. The operator's parameters are in MiB.
+fn limit(kind: Kind) -> u64 {
+    use super::module_parameters as parameters;
+    match kind {
+        Kind::Tasks => u64::from(parameters::client_tasks_mib.value()) << 20,
+        Kind::Buffers => match parameters::client_buffers_mib.value() {
+            0 => {
+                // SAFETY: No conditions.
+                let total = unsafe { ffi::nvdla_memory_total() };
+                total / 2
+            }
+            mib => u64::from(mib) << 20,
+        },
+    }
+}
+
+/// What one thing costs its client. Given back when dropped.
+pub(crate) struct Charge {
+    budget: Arc<Budget>,
+    kind: Kind,
+    bytes: u64,
+}
+
+impl Charge {
+    /// The thing costs so much more.
+    pub(crate) fn grow(&mut self, bytes: u64) -> Result {
+        let count = self.budget.count(self.kind);
+        // Sizes are those of buffers and lists, far below what could overflow; a huge one is refused before it is added.
+        let limit = limit(self.kind);
+        let fits = bytes <= limit && count.fetch_add(bytes, Relaxed) <= limit - bytes;
+        if !fits {
+            if bytes <= limit {
+                count.fetch_sub(bytes, Relaxed);
+            }
+            return Err(match self.kind {
+                Kind::Tasks => EBUSY,
+                Kind::Buffers => ENOMEM,
+            });
+        }
+        self.bytes += bytes;
+        Ok(())
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.budget.count(self.kind).fetch_sub(self.bytes, Relaxed);
+    }
+}
+
+/// What a buffer of that size costs: the kernel's own part of one takes less than a page.
+pub(crate) fn cost_of_buffer(size: usize) -> u64 {
+    (size as u64).saturating_add(PAGE_SIZE as u64)
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! The functions of a device that C calls, with the accelerator that it was given (`worker.c`, `power.c`, `table.c`).
+
+use kernel::{
+    bindings,
+    drm,
+    prelude::*,
+    seq_file::SeqFile, //
+};
+
+use super::{
+    accelerator::Accelerator,
+    driver::Driver, //
+};
+
+/// The worker was kicked.
+///
+/// # Safety
+///
+/// `core` must be the accelerator that the worker was made with.
+#[no_mangle]
+unsafe extern "C" fn nvdla_core_advance(core: *mut c_void) {
+    // SAFETY: By this function's condition.
+    unsafe { &*core.cast::<Accelerator>() }.advance();
+}
+
+/// The watchdog fired.
+///
+/// # Safety
+///
+/// As [`nvdla_core_advance`].
+#[no_mangle]
+unsafe extern "C" fn nvdla_core_expired(core: *mut c_void) {
+    // SAFETY: By this function's condition.
+    unsafe { &*core.cast::<Accelerator>() }.expired();
+}
+
+/// Tasks have ended, and are to be freed.
+///
+/// # Safety
+///
+/// As [`nvdla_core_advance`].
+#[no_mangle]
+unsafe extern "C" fn nvdla_core_clean(core: *mut c_void) {
+    // SAFETY: By this function's condition.
+    unsafe { &*core.cast::<Accelerator>() }.clean();
+}
+
+/// The machine goes to sleep.
+///
+/// # Safety
+///
+/// As [`nvdla_core_advance`].
+#[no_mangle]
+unsafe extern "C" fn nvdla_core_suspend(core: *mut c_void) -> c_int {
+    // SAFETY: By this function's condition.
+    unsafe { &*core.cast::<Accelerator>() }.suspend().map_or_else(Error::to_errno, |()| 0)
+}
+
+/// The machine wakes up; the device may go on resting.
+///
+/// # Safety
+///
+/// As [`nvdla_core_advance`].
+#[no_mangle]
+unsafe extern "C" fn nvdla_core_resume(core: *mut c_void, asleep: bool) {
+    // SAFETY: By this function's condition.
+    unsafe { &*core.cast::<Accelerator>() }.resume(asleep);
+}
+
+/// The device, which has no task, is about to rest.
+///
+/// # Safety
+///
+/// As [`nvdla_core_advance`].
+#[no_mangle]
+unsafe extern "C" fn nvdla_core_rest(core: *mut c_void) {
+    // SAFETY: By this function's condition.
+    unsafe { &*core.cast::<Accelerator>() }.rest();
+}
+
+/// The device has come back from its rest.
+///
+/// # Safety
+///
+/// As [`nvdla_core_advance`].
+#[no_mangle]
+unsafe extern "C" fn nvdla_core_wake(core: *mut c_void) {
+    // SAFETY: By this function's condition.
+    unsafe { &*core.cast::<Accelerator>() }.wake();
+}
+
+/// Writes the device's state for an operator.
+///
+/// # Safety
+///
+/// `drm` must be a registered device of this driver, `file` one that is being read.
+#[no_mangle]
+#[allow(improper_ctypes_definitions)]
+unsafe extern "C" fn nvdla_core_show(drm: *mut bindings::drm_device, file: *mut bindings::seq_file) {
+    // SAFETY: By this function's condition.
+    let device: &drm::Device<Driver> = unsafe { drm::Device::from_raw(drm) };
+    // SAFETY: As above; the reader holds it.
+    (**device).show(unsafe { SeqFile::from_raw(file) });
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! A client's tasks on a device: those that are queued, and how the last ones ended.
+
+use kernel::prelude::*;
+
+use super::{
+    job::Job,
+    uapi::queue::MAX_QUEUED, //
+};
+
+/// How many tasks a client can have queued, and how many of its ended tasks keep their status for a later wait.
+const LENGTH: usize = MAX_QUEUED as usize;
+
+/// A client's tasks. Its lists have all their room from the start: nothing is allocated while a fence may be waited for.
+pub(crate) struct Queue {
+    /// The client's number.
+    pub(crate) client: u64,
+    jobs: KVec<KBox<Job>>,
+    /// Sequence numbers: given out last, and ended last.
+    pub(crate) submitted: u64,
+    pub(crate) ended: u64,
+    /// How the last tasks ended, by sequence number modulo the length, which is [`LENGTH`].
+    results: KVec<Result>,
+    /// Nanoseconds that the device has worked for it.
+    pub(crate) busy_ns: u64,
+}
+
+impl Queue {
+    pub(crate) fn new(client: u64) -> Result<Self> {
+        Ok(Self {
+            client,
+            jobs: KVec::with_capacity(LENGTH, GFP_KERNEL_ACCOUNT)?,
+            submitted: 0,
+            ended: 0,
+            results: KVec::from_elem(Ok(()), LENGTH, GFP_KERNEL_ACCOUNT)?,
+            busy_ns: 0,
+        })
+    }
+
+    /// Tasks that are queued.
+    pub(crate) fn len(&self) -> usize {
+        self.jobs.len()
+    }
+
+    /// Whether so many more tasks would be too many.
+    pub(crate) fn is_full(&self, more: usize) -> bool {
+        self.jobs.len() + more > LENGTH
+    }
+
+    /// Queues a task, for which [`Self::is_full`] has said that there is room, and gives it its number.
+    pub(crate) fn push(&mut self, mut job: KBox<Job>) {
+        self.submitted += 1;
+        job.sequence = self.submitted;
+        // There is room: `is_full` was asked under the same lock.
+        let _ = self.jobs.push_within_capacity(job);
+    }
+
+    /// Takes the first task out.
+    pub(crate) fn pop(&mut self) -> Option<KBox<Job>> {
+        self.jobs.remove(0).ok()
+    }
+
+    /// Whether the first task may run: what it waits for has happened.
+    pub(crate) fn is_ready(&self) -> bool {
+        self.jobs.first().is_some_and(|job| job.dependency().is_some())
+    }
+
+    /// A task has ended. A client's tasks end in the order of their numbers.
+    pub(crate) fn end(&mut self, sequence: u64, result: Result) {
+        self.ended = sequence;
+        if let Some(slot) = self.results.get_mut(sequence as usize % LENGTH) {
+            *slot = result;
+        }
+    }
+
+    /// How a task ended; `None` while it has not. `EINVAL` for a number that was not given out, `ESTALE` for one that is
+    /// forgotten.
+    pub(crate) fn outcome(&self, sequence: u64) -> Result<Option<Result>> {
+        if sequence == 0 || sequence > self.submitted {
+            return Err(EINVAL);
+        }
+        if sequence > self.ended {
+            return Ok(None);
+        }
+        if sequence + LENGTH as u64 <= self.ended {
+            return Err(ESTALE);
+        }
+        Ok(self.results.get(sequence as usize % LENGTH).copied())
+    }
+}
