@@ -112,8 +112,8 @@ pub fn leaks() -> Option<String> {
 /// How many dma-bufs there are.
 pub fn dma_bufs() -> io::Result<u64> {
     let text = fs::read_to_string("/sys/kernel/debug/dma_buf/bufinfo")?;
-    let total = text.lines().find_map(|line| line.strip_prefix("Total ")?.split_whitespace().next());
-    total.and_then(|total| total.parse().ok()).ok_or_else(|| io::Error::other(format!("no total in:\n{text}")))
+    let total = text.lines().find_map(|line| line.strip_prefix("Total ")?.split_once(" objects"));
+    total.and_then(|(total, _)| total.parse().ok()).ok_or_else(|| io::Error::other(format!("no total in:\n{text}")))
 }
 
 /// A control group whose processes have so much memory together. It goes when it is dropped, once they have.
