@@ -26,21 +26,27 @@
 //! ```
 
 pub mod assemble;
+pub mod calibrate;
 pub mod calibration;
 pub mod cbuf;
 pub mod emit;
 pub mod error;
 pub mod evaluate;
+pub mod float;
 pub mod graph;
 pub mod import;
 pub mod integers;
 pub mod ir;
 pub mod lower;
+pub mod model;
+pub mod npy;
+pub mod onnx;
 pub mod plan;
 pub mod program;
 pub mod quantize;
 pub mod schedule;
 pub mod simple;
+pub mod simplify;
 
 pub use error::Error;
 use nvdla_runtime::half;

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! How often an activation has which magnitude, and the scale that follows from it.
+
+use crate::ir::Range;
+
+/// The number of bins. It is even, so that two can become one when larger values arrive.
+const BINS: usize = 2048;
+
+/// int8 has 128 magnitudes from 0 to 127.
+const LEVELS: usize = 128;
+
+/// How a scale is chosen.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Method {
+    /// The largest magnitude seen is 127.
+    Max,
+    /// That part of the values, in percent, does not saturate.
+    Percentile(f32),
+    /// The mean square error of rounding and saturation is least.
+    #[default]
+    Mse,
+    /// The distribution of the integers is closest to that of the values (Kullback-Leibler divergence).
+    Entropy,
+}
+
+impl std::str::FromStr for Method {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "max" => Ok(Self::Max),
+            "mse" => Ok(Self::Mse),
+            "entropy" => Ok(Self::Entropy),
+            "percentile" => Ok(Self::Percentile(99.99)),
+            _ => {
+                let percent = text.strip_prefix("percentile=").and_then(|text| text.parse::<f32>().ok());
+                let percent = percent.filter(|percent| *percent > 50.0 && *percent <= 100.0);
+                percent
+                    .map(Self::Percentile)
+                    .ok_or_else(|| "there are max, percentile[=99.99], mse, entropy".to_owned())
+            }
+        }
+    }
+}
+
+/// The magnitudes of a tensor's values. The width of the bins doubles when larger values arrive.
+#[derive(Clone, Debug)]
+pub(super) struct Histogram {
+    bins: Vec<u64>,
+    /// The magnitude at which the last bin ends. 0: only zeros were seen.
+    end: f32,
+    min: f32,
+    max: f32,
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { bins: vec![0; BINS], end: 0.0, min: f32::INFINITY, max: f32::NEG_INFINITY }
+    }
+}
+
+impl Histogram {
+    pub(super) fn add(&mut self, values: &[f32]) {
+        let (min, max) = values.iter().fold((self.min, self.max), |(min, max), &x| {
+            if x.is_nan() {
+                (f32::NEG_INFINITY, max)
+            } else {
+                (min.min(x), max.max(x))
+            }
+        });
+        (self.min, self.max) = (min, max);
+        let largest = min.abs().max(max.abs());
+        if !largest.is_finite() {
+            return;
+        }
+        if self.end == 0.0 && largest > 0.0 {
+            // So far there were zeros only, which stay in the first bin.
+            self.end = largest;
+        }
+        while self.end < largest {
+            self.bins =
+                (0..BINS).map(|k| if k < BINS / 2 { self.bins[2 * k] + self.bins[2 * k + 1] } else { 0 }).collect();
+            self.end *= 2.0;
+        }
+        let factor = if self.end > 0.0 { BINS as f32 / self.end } else { 0.0 };
+        for x in values {
+            self.bins[((x.abs() * factor) as usize).min(BINS - 1)] += 1;
+        }
+    }
+
+    pub(super) fn is_finite(&self) -> bool {
+        self.min.is_finite() && self.max.is_finite()
+    }
+
+    pub(super) fn range(&self, method: Method) -> Range {
+        let mut range = Range::of(self.min, self.max);
+        let largest = self.min.abs().max(self.max.abs());
+        let width = self.end / BINS as f32;
+        if largest > 0.0 {
+            let threshold = match method {
+                Method::Max => largest,
+                Method::Percentile(percent) => self.percentile(percent) as f32 * width,
+                Method::Mse => self.least(&|bins| self.square_error(bins)) as f32 * width,
+                Method::Entropy => self.least(&|bins| self.divergence(bins)) as f32 * width,
+            };
+            range.scale = threshold.min(largest) / (LEVELS - 1) as f32;
+        }
+        range
+    }
+
+    /// The number of bins that hold that part of the values.
+    fn percentile(&self, percent: f32) -> usize {
+        let total: u64 = self.bins.iter().sum();
+        let enough = (total as f64 * f64::from(percent) / 100.0).ceil() as u64;
+        let mut sum = 0;
+        1 + self
+            .bins
+            .iter()
+            .take(BINS - 1)
+            .take_while(|&&count| {
+                sum += count;
+                sum < enough
+            })
+            .count()
+    }
+
+    /// The number of bins with the least cost, among those that a scale can end at.
+    fn least(&self, cost: &dyn Fn(usize) -> f64) -> usize {
+        let used = self.bins.iter().rposition(|&count| count > 0).map_or(1, |last| last + 1);
+        let candidates = (LEVELS..used).step_by(BINS / 256).chain([used.max(LEVELS).min(BINS)]);
+        let costs = candidates.map(|bins| (bins, cost(bins)));
+        costs.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(BINS, |(bins, _)| bins)
+    }
+
+    /// The sum of squared errors, in units of bins, if the threshold stands at the end of that many bins.
+    fn square_error(&self, bins: usize) -> f64 {
+        let step = bins as f64 / (LEVELS - 1) as f64;
+        let error = |(k, &count): (usize, &u64)| {
+            let value = k as f64 + 0.5;
+            let integer = (value / step).round().min((LEVELS - 1) as f64);
+            count as f64 * (value - integer * step).powi(2)
+        };
+        // The first bin holds zeros, which have no error.
+        self.bins.iter().enumerate().skip(1).map(error).sum()
+    }
+
+    /// The divergence of the distribution that 128 levels can show from that of the values.
+    fn divergence(&self, bins: usize) -> f64 {
+        let mut values: Vec<f64> = self.bins[..bins].iter().map(|&count| count as f64).collect();
+        // Saturated values count where they end.
+        values[bins - 1] += self.bins[bins..].iter().sum::<u64>() as f64;
+        let total: f64 = values.iter().sum();
+        let mut divergence = 0.0;
+        for level in 0..LEVELS {
+            let own = level * bins / LEVELS..(level + 1) * bins / LEVELS;
+            // The level's count, spread evenly over its bins that are not empty. What saturates is not the level's.
+            let sum: f64 = self.bins[own.clone()].iter().map(|&count| count as f64).sum();
+            let filled = values[own.clone()].iter().filter(|&&value| value > 0.0).count() as f64;
+            for &value in values[own].iter().filter(|&&value| value > 0.0) {
+                let shown = (sum / filled).max(1e-9);
+                divergence += value / total * (value / shown).ln();
+            }
+        }
+        divergence
+    }
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Samples of a network's input: pictures, and arrays of NumPy.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use image::imageops::FilterType;
+
+use super::Error;
+use crate::ir::{Color, Fit, Graph, Preprocess};
+use crate::npy;
+
+const PICTURES: [&str; 6] = ["pgm", "ppm", "pnm", "png", "jpg", "jpeg"];
+
+/// The samples of a folder, in the order of their names. A sample is a picture or a `.npy` file for a network of one
+/// input; for several inputs it is a folder with one `.npy` file per input, named by the input.
+pub fn list(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let failed = |error: std::io::Error| Error::Sample(format!("{}: {error}", folder.display()));
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let extension = path.extension().and_then(|extension| extension.to_str()).map(str::to_ascii_lowercase);
+        if path.is_dir() || extension.is_some_and(|e| e == "npy" || PICTURES.contains(&e.as_str())) {
+            paths.push(path);
+        }
+    }
+    if paths.is_empty() {
+        let names = PICTURES.join(", .");
+        return Err(Error::Sample(format!("{} has no samples (.{names}, .npy)", folder.display())));
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// The values of a graph's inputs in a sample. `preprocess` has one entry per input. Pictures are preprocessed; an
+/// array has the input's values already.
+pub fn read(path: &Path, graph: &Graph, preprocess: &[Preprocess]) -> Result<Vec<Vec<f32>>, Error> {
+    let refuse = |reason: String| Error::Sample(format!("{}: {reason}", path.display()));
+    if graph.inputs.len() == 1 && !path.is_dir() {
+        let shape = graph.shape(graph.inputs[0]);
+        return one(path, shape, preprocess.first().unwrap_or(&Preprocess::default())).map(|x| vec![x]).map_err(refuse);
+    }
+    let mut inputs = Vec::new();
+    for (k, &id) in graph.inputs.iter().enumerate() {
+        let name = &graph.tensor(id).name;
+        // The name is the model's: only its last part may name a file.
+        let file = Path::new(name).file_name().map(|file| file.to_string_lossy().into_owned()).unwrap_or_default();
+        let path = path.join(format!("{file}.npy"));
+        let values = one(&path, graph.shape(id), preprocess.get(k).unwrap_or(&Preprocess::default()));
+        inputs.push(values.map_err(|reason| Error::Sample(format!("{}: {reason}", path.display())))?);
+    }
+    Ok(inputs)
+}
+
+fn one(path: &Path, shape: &[usize], preprocess: &Preprocess) -> Result<Vec<f32>, String> {
+    if path.extension().is_some_and(|extension| extension == "npy") {
+        let array = npy::read(path)?;
+        let same = |shape: &[usize]| shape.iter().copied().filter(|&extent| extent != 1).collect::<Vec<_>>();
+        if same(&array.shape) != same(shape) {
+            return Err(format!("an array of {:?}, the input is {shape:?}", array.shape));
+        }
+        return Ok(array.values);
+    }
+    let &[1, channels, height, width] = shape else {
+        return Err(format!("a picture for the input {shape:?}, which is not [1, C, H, W]"));
+    };
+    picture(path, [channels, height, width], preprocess)
+}
+
+/// A picture's values, channel by channel.
+fn picture(path: &Path, [channels, height, width]: [usize; 3], preprocess: &Preprocess) -> Result<Vec<f32>, String> {
+    preprocess.check(channels)?;
+    let mut image = image::open(path).map_err(|error| error.to_string())?;
+    let (w, h) = (width as u32, height as u32);
+    if (image.width(), image.height()) != (w, h) {
+        image = match preprocess.fit {
+            Fit::Exact => {
+                let found = format!("{} x {}", image.height(), image.width());
+                return Err(format!("a picture of {found}, the input is {height} x {width} (--resize scales it)"));
+            }
+            Fit::Stretch => image.resize_exact(w, h, FilterType::Triangle),
+            Fit::Crop => image.resize_to_fill(w, h, FilterType::Triangle),
+        };
+    }
+    let bytes: Vec<u8> = match (channels, preprocess.color) {
+        (1, _) => image.to_luma8().into_raw(),
+        (3, Color::Gray) => return Err("one channel of luminance for an input of three".to_owned()),
+        (3, color) => {
+            let rgb = image.to_rgb8();
+            let order = if color == Color::Bgr { [2, 1, 0] } else { [0, 1, 2] };
+            order.iter().flat_map(|&c| rgb.pixels().map(move |pixel| pixel.0[c])).collect()
+        }
+        _ => return Err(format!("a picture for an input of {channels} channels")),
+    };
+    let plane = height * width;
+    let value = |(k, &byte): (usize, &u8)| {
+        let (mean, std) = preprocess.channel(k / plane);
+        (f32::from(byte) - mean) / std
+    };
+    Ok(bytes.iter().enumerate().map(value).collect())
+}

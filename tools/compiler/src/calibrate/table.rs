@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Tables of scales in JSON, as NVIDIA's compiler reads them (`--calibtable`): for each layer, by its name,
+//! `{"scale": …, "min": …, "max": …, "offset": …}`. `scale` is the real value of one step.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::Error;
+use crate::ir::{Graph, Range, Ranges};
+
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+struct Entry {
+    scale: f32,
+    #[serde(default)]
+    min: f32,
+    #[serde(default)]
+    max: f32,
+    #[serde(default)]
+    offset: f32,
+}
+
+/// Reads a table. An entry names a tensor, or the node that computes it.
+pub fn read(text: &str, graph: &Graph) -> Result<Ranges, Error> {
+    let entries: BTreeMap<String, Entry> =
+        serde_json::from_str(text).map_err(|error| Error::Table(format!("the table of scales: {error}")))?;
+    let mut ranges = Ranges::new();
+    let nodes = graph.nodes.iter().map(|node| (node.output, &node.name));
+    let tensors = graph.inputs.iter().map(|&id| (id, &graph.tensor(id).name)).chain(nodes);
+    for (id, node) in tensors {
+        let name = &graph.tensor(id).name;
+        let Some((name, entry)) = [name, node].into_iter().find_map(|name| Some((name, entries.get(name)?))) else {
+            continue;
+        };
+        let Entry { scale, min, max, offset } = *entry;
+        if !(scale.is_finite() && scale > 0.0) {
+            return Err(Error::Table(format!("\"{name}\" has the scale {scale}, which is not a positive number")));
+        }
+        if offset != 0.0 {
+            return Err(Error::Table(format!(
+                "\"{name}\" has the offset {offset}; only symmetric scales are supported"
+            )));
+        }
+        let mut range = Range::of(-127.0 * scale, 127.0 * scale);
+        if min < max {
+            (range.min, range.max) = (min, max);
+        }
+        range.scale = scale;
+        ranges.set(id, range);
+    }
+    Ok(ranges)
+}
+
+/// The table of a graph's ranges.
+pub fn write(graph: &Graph, ranges: &Ranges) -> String {
+    let mut entries = BTreeMap::new();
+    for id in graph.inputs.iter().copied().chain(graph.nodes.iter().map(|node| node.output)) {
+        if let Some(range) = ranges.get(id) {
+            let entry = Entry { scale: range.scale, min: range.min, max: range.max, offset: 0.0 };
+            entries.insert(&graph.tensor(id).name, entry);
+        }
+    }
+    serde_json::to_string_pretty(&entries).unwrap_or_default() + "\n"
+}

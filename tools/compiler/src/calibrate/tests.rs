@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+use super::*;
+use crate::ir::Quantization;
+
+/// relu(x), with a softmax behind it.
+fn graph() -> Graph {
+    let mut graph = Graph::new("test");
+    let x = graph.input("x", &[1, 1000]).unwrap();
+    let y = graph.add("relu", Op::Unary(Unary::Relu), &[x], "y").unwrap();
+    let z = graph.add("softmax", Op::Softmax { axis: 1 }, &[y], "z").unwrap();
+    graph.outputs.push(z);
+    graph
+}
+
+/// Values around 0, and one far away.
+fn sample(outlier: f32) -> Vec<f32> {
+    (0..999).map(|k| (k % 40) as f32 * 0.05 - 1.0).chain([outlier]).collect()
+}
+
+fn measured(method: Method) -> Ranges {
+    measure(&graph(), [Ok(vec![sample(2.0)]), Ok(vec![sample(40.0)])], method).unwrap()
+}
+
+#[test]
+fn the_largest_value_is_127() {
+    let ranges = measured(Method::Max);
+    let x = ranges.get(TensorId(0)).unwrap();
+    assert_eq!((x.min, x.max, x.scale), (-1.0, 40.0, 40.0 / 127.0));
+    assert_eq!(ranges.get(TensorId(1)).unwrap().min, 0.0);
+}
+
+#[test]
+fn other_methods_let_an_outlier_saturate() {
+    for method in [Method::Percentile(99.9), Method::Entropy] {
+        let scale = measured(method).get(TensorId(0)).unwrap().scale * 127.0;
+        assert!((0.9..20.0).contains(&scale), "{method:?}: {scale}");
+    }
+    // One of 2000 values is far away, and weighs by the square of its distance.
+    let scale = measured(Method::Mse).get(TensorId(0)).unwrap().scale * 127.0;
+    assert!((20.0..=40.0).contains(&scale), "{scale}");
+}
+
+#[test]
+fn the_least_square_error_is_least() {
+    // Nearly all values small: saturating the few large ones is worth it only when they are few enough.
+    let values: Vec<f32> =
+        (0..200_000).map(|k| ((k % 1000) as f32 / 500.0 - 1.0).powi(5) * 3.0).chain([30.0]).collect();
+    let mut histogram = Histogram::default();
+    histogram.add(&values);
+    let error = |scale: f32| -> f64 {
+        let square = |x: &f32| f64::from((x / scale).round().clamp(-128.0, 127.0) * scale - x).powi(2);
+        values.iter().map(square).sum()
+    };
+    let chosen = error(histogram.range(Method::Mse).scale);
+    for threshold in [2.0, 3.0, 4.0, 8.0, 16.0, 24.0, 30.0] {
+        assert!(
+            chosen <= error(threshold / 127.0) * 1.01,
+            "{chosen}, with a threshold of {threshold} {}",
+            error(threshold / 127.0)
+        );
+    }
+}
+
+#[test]
+fn a_tensor_of_zeros_has_a_scale() {
+    let ranges = measure(&graph(), [Ok(vec![vec![0.0; 1000]])], Method::Mse).unwrap();
+    assert!(ranges.get(TensorId(0)).unwrap().scale > 0.0);
+}
+
+#[test]
+fn values_that_are_not_finite_are_refused() {
+    for bad in [f32::NAN, f32::INFINITY] {
+        let result = measure(&graph(), [Ok(vec![sample(bad)])], Method::Mse);
+        assert!(matches!(result, Err(Error::NotFinite(name)) if name == "x"));
+    }
+}
+
+#[test]
+fn tables_are_read_as_they_are_written() {
+    let (graph, ranges) = (graph(), measured(Method::Mse));
+    let text = table::write(&graph, &ranges);
+    assert_eq!(table::read(&text, &graph).unwrap(), ranges);
+}
+
+#[test]
+fn what_a_table_lacks_is_derived_or_named() {
+    let graph = graph();
+    let table = r#"{"x": {"scale": 0.5, "min": 0, "max": 0, "offset": 0}}"#;
+    let ranges = table::read(table, &graph).unwrap();
+    // relu has the range of its input, softmax none.
+    let Err(Error::Missing(missing)) = complete(&graph, ranges.clone(), None) else { panic!("nothing is missing") };
+    assert_eq!(missing, ["\"z\""]);
+    let ranges = complete(&graph, ranges, Some(&measured(Method::Max))).unwrap();
+    assert_eq!(ranges.get(TensorId(0)).unwrap().scale, 0.5);
+    assert!(ranges.get(TensorId(2)).unwrap().max <= 1.0);
+    for bad in [r#"{"x": {"scale": 0}}"#, r#"{"x": {"scale": 1, "offset": 3}}"#, r#"{"x": 1}"#, "["] {
+        assert!(table::read(bad, &graph).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn a_quantized_models_scales_are_used() {
+    let mut graph = graph();
+    let q = |scale, zero, limits| Quantization { scale: vec![scale], zero_point: vec![zero], axis: None, limits };
+    graph.tensors[0].quantization = Some(q(0.25, 0, (-128, 127)));
+    graph.tensors[2].quantization = Some(q(1.0 / 256.0, 0, (0, 255)));
+    let ranges = of_model(&graph);
+    assert_eq!(ranges.get(TensorId(0)).unwrap().scale, 0.25);
+    let output = ranges.get(TensorId(2)).unwrap();
+    assert_eq!((output.min, output.max, output.scale), (0.0, 255.0 / 256.0, 255.0 / 256.0 / 127.0));
+    assert!(complete(&graph, ranges, None).is_ok());
+}

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Convolution as a matrix product: the weights by a matrix that holds each window's elements in a column.
+
+use rayon::prelude::*;
+
+use super::Values;
+use crate::ir::Convolution;
+
+/// The most windows of a block: its matrix stays in the second-level cache for usual kernels.
+const BLOCK: usize = 512;
+
+/// `c[m x n] = a[m x k] * b[k x n]`. Lines of b are `b_stride` apart, those of a and c lie without gaps.
+fn product(a: &[f32], b: &[f32], b_stride: usize, c: &mut [f32], [m, k, n]: [usize; 3]) {
+    assert!(a.len() >= m * k && (k == 0 || b.len() >= (k - 1) * b_stride + n) && c.len() >= m * n && b_stride >= n);
+    // SAFETY: the slices hold what the sizes and strides name, as asserted, and c is borrowed alone.
+    unsafe {
+        matrixmultiply::sgemm(
+            m,
+            k,
+            n,
+            1.0,
+            a.as_ptr(),
+            k as isize,
+            1,
+            b.as_ptr(),
+            b_stride as isize,
+            1,
+            0.0,
+            c.as_mut_ptr(),
+            n as isize,
+            1,
+        );
+    }
+}
+
+/// Where a window's element lies: None in the padding.
+fn place(at: usize, stride: usize, tap: usize, dilation: usize, before: usize, size: usize) -> Option<usize> {
+    (at * stride + tap * dilation).checked_sub(before).filter(|place| *place < size)
+}
+
+pub(super) fn convolve(op: &Convolution, inputs: &[Values<'_>], shape: &[usize]) -> Vec<f32> {
+    let ((from, x), (weights_shape, weights)) = (inputs[0], inputs[1]);
+    let bias = inputs.get(2).map(|(_, bias)| *bias);
+    let (channels, [height, width]) = (from[1], [from[2], from[3]]);
+    let (kernels, [out_height, out_width]) = (shape[1], [shape[2], shape[3]]);
+    let pixels = out_height * out_width;
+    let (per_group, kernels_per_group) = (weights_shape[1], kernels / op.group);
+    let depth = per_group * op.kernel[0] * op.kernel[1];
+    let mut out = vec![0.0; shape.iter().product()];
+
+    if per_group == 1 && kernels_per_group == 1 {
+        // Depthwise: one plane by one small kernel.
+        out.par_chunks_mut(pixels).enumerate().for_each(|(k, out)| {
+            let plane = &x[k * height * width..][..height * width];
+            depthwise(op, plane, [height, width], &weights[k % kernels * depth..][..depth], out, out_width);
+        });
+    } else if pixels == 1
+        && op.group == 1
+        && op.padding == crate::ir::Padding::default()
+        && op.kernel == [height, width]
+    {
+        // An inner product: each kernel by the whole input.
+        for (out, x) in out.chunks_mut(kernels).zip(x.chunks(depth)) {
+            out.par_iter_mut()
+                .with_min_len(16)
+                .zip(weights.par_chunks(depth))
+                .for_each(|(out, row)| *out = dot(row, x));
+        }
+    } else {
+        let plain = op.kernel == [1, 1] && op.stride == [1, 1] && op.padding == crate::ir::Padding::default();
+        for n in 0..from[0] {
+            for group in 0..op.group {
+                let data = &x[(n * channels + group * per_group) * height * width..][..per_group * height * width];
+                let weights = &weights[group * kernels_per_group * depth..][..kernels_per_group * depth];
+                let starts: Vec<usize> = (0..pixels).step_by(BLOCK).collect();
+                let block = |&start: &usize| {
+                    let count = BLOCK.min(pixels - start);
+                    let mut product_of = vec![0.0; kernels_per_group * count];
+                    let sizes = [kernels_per_group, depth, count];
+                    if plain {
+                        product(weights, &data[start..], height * width, &mut product_of, sizes);
+                    } else {
+                        let columns = columns(op, data, [height, width], out_width, start, count);
+                        product(weights, &columns, count, &mut product_of, sizes);
+                    }
+                    (start, count, product_of)
+                };
+                let blocks: Vec<_> = starts.par_iter().map(block).collect();
+                let out = &mut out[(n * kernels + group * kernels_per_group) * pixels..][..kernels_per_group * pixels];
+                for (start, count, product_of) in blocks {
+                    for (to, from) in out.chunks_mut(pixels).zip(product_of.chunks(count)) {
+                        to[start..start + count].copy_from_slice(from);
+                    }
+                }
+            }
+        }
+    }
+    add_bias(&mut out, bias, pixels);
+    out
+}
+
+fn add_bias(out: &mut [f32], bias: Option<&[f32]>, pixels: usize) {
+    let Some(bias) = bias else { return };
+    for (k, plane) in out.chunks_mut(pixels).enumerate() {
+        let bias = bias[k % bias.len()];
+        plane.iter_mut().for_each(|value| *value += bias);
+    }
+}
+
+/// The inner product, in eight sums that the compiler keeps in vector registers.
+fn dot(a: &[f32], b: &[f32]) -> f32 {
+    let mut sums = [0.0f32; 8];
+    let (a, b) = (a.chunks_exact(8), b.chunks_exact(8));
+    let rest: f32 = a.remainder().iter().zip(b.remainder()).map(|(a, b)| a * b).sum();
+    for (a, b) in a.zip(b) {
+        for k in 0..8 {
+            sums[k] += a[k] * b[k];
+        }
+    }
+    sums.iter().sum::<f32>() + rest
+}
+
+/// A matrix with one line per element of a window, and one column per window.
+fn columns(op: &Convolution, data: &[f32], size: [usize; 2], out_width: usize, start: usize, count: usize) -> Vec<f32> {
+    let [height, width] = size;
+    let mut out = Vec::with_capacity(data.len() / (height * width) * op.kernel[0] * op.kernel[1] * count);
+    for plane in data.chunks(height * width) {
+        for r in 0..op.kernel[0] {
+            for s in 0..op.kernel[1] {
+                let mut at = start;
+                while at < start + count {
+                    // As many windows of one line as there are.
+                    let (y, x) = (at / out_width, at % out_width);
+                    let end = (start + count - at).min(out_width - x) + x;
+                    match place(y, op.stride[0], r, op.dilation[0], op.padding.top, height) {
+                        None => out.resize(out.len() + end - x, 0.0),
+                        Some(y) => {
+                            let line = &plane[y * width..][..width];
+                            out.extend((x..end).map(|x| {
+                                place(x, op.stride[1], s, op.dilation[1], op.padding.left, width)
+                                    .map_or(0.0, |x| line[x])
+                            }));
+                        }
+                    }
+                    at += end - x;
+                }
+            }
+        }
+    }
+    out
+}
+
+fn depthwise(
+    op: &Convolution,
+    plane: &[f32],
+    [height, width]: [usize; 2],
+    kernel: &[f32],
+    out: &mut [f32],
+    out_width: usize,
+) {
+    for (y, out) in out.chunks_mut(out_width).enumerate() {
+        for (r, taps) in kernel.chunks(op.kernel[1]).enumerate() {
+            let Some(y) = place(y, op.stride[0], r, op.dilation[0], op.padding.top, height) else { continue };
+            let line = &plane[y * width..][..width];
+            for (s, &weight) in taps.iter().enumerate() {
+                // The outputs whose element of this tap lies on the line.
+                let offset = s * op.dilation[1];
+                let first = op.padding.left.saturating_sub(offset).div_ceil(op.stride[1]);
+                let end = (width + op.padding.left).saturating_sub(offset).div_ceil(op.stride[1]).min(out_width);
+                for x in first..end {
+                    out[x] += weight * line[x * op.stride[1] + offset - op.padding.left];
+                }
+            }
+        }
+    }
+}
+
+pub(super) fn deconvolve(op: &Convolution, inputs: &[Values<'_>], shape: &[usize]) -> Vec<f32> {
+    let ((from, x), (weights_shape, weights)) = (inputs[0], inputs[1]);
+    let bias = inputs.get(2).map(|(_, bias)| *bias);
+    let (channels, [height, width]) = (from[1], [from[2], from[3]]);
+    let (kernels, [out_height, out_width]) = (shape[1], [shape[2], shape[3]]);
+    let (per_group, kernels_per_group) = (channels / op.group, weights_shape[1]);
+    let taps = op.kernel[0] * op.kernel[1];
+    let mut out = vec![0.0; shape.iter().product()];
+    out.par_chunks_mut(out_height * out_width).enumerate().for_each(|(plane, out)| {
+        let (n, k) = (plane / kernels, plane % kernels);
+        let (group, k) = (k / kernels_per_group, k % kernels_per_group);
+        let data = &x[(n * channels + group * per_group) * height * width..][..per_group * height * width];
+        // This kernel's weights, with one line per tap and one column per channel.
+        let of = |c: usize, tap: usize| weights[((group * per_group + c) * kernels_per_group + k) * taps + tap];
+        let lines: Vec<f32> = (0..taps).flat_map(|tap| (0..per_group).map(move |c| of(c, tap))).collect();
+        let mut spread = vec![0.0; taps * height * width];
+        product(&lines, data, height * width, &mut spread, [taps, per_group, height * width]);
+        for (tap, spread) in spread.chunks(height * width).enumerate() {
+            let (r, s) = (tap / op.kernel[1], tap % op.kernel[1]);
+            for (at, value) in spread.iter().enumerate() {
+                let (y, x) = (at / width, at % width);
+                let y = place(y, op.stride[0], r, op.dilation[0], op.padding.top, out_height);
+                let x = place(x, op.stride[1], s, op.dilation[1], op.padding.left, out_width);
+                if let (Some(y), Some(x)) = (y, x) {
+                    out[y * out_width + x] += value;
+                }
+            }
+        }
+    });
+    add_bias(&mut out, bias, out_height * out_width);
+    out
+}

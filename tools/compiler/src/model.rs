@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A trained network's file, whatever its format.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use crate::ir::{Graph, Unreadable};
+use crate::onnx;
+use crate::simplify::simplify;
+
+/// What a user says about a model that the file leaves open.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// The shape of an input, by its name.
+    pub shapes: HashMap<String, Vec<usize>>,
+    /// The names of the tensors that are to be outputs. Empty: the model's outputs.
+    pub outputs: Vec<String>,
+}
+
+/// Why a model cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file cannot be read.
+    #[error("{}", .0.display())]
+    File(PathBuf, #[source] std::io::Error),
+    /// The file is not a model, or its parts contradict each other.
+    #[error("{}: {}", .0.display(), .1)]
+    Malformed(PathBuf, String),
+    /// Nodes that cannot be read.
+    #[error("{}: {}", .0.display(), .1)]
+    Nodes(PathBuf, Unreadable),
+}
+
+/// A network that was read.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// What it computes.
+    pub graph: Graph,
+}
+
+impl Model {
+    /// Reads a model: ONNX by the extension `.onnx`.
+    pub fn open(path: &Path, options: &Options) -> Result<Self, Error> {
+        let bytes = std::fs::read(path).map_err(|source| Error::File(path.to_owned(), source))?;
+        let malformed = |reason: String| Error::Malformed(path.to_owned(), reason);
+        let folder = path.parent().map(|folder| if folder == Path::new("") { Path::new(".") } else { folder });
+        let mut graph = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("onnx") => onnx::read(bytes.into(), folder, options).map_err(|error| match error {
+                onnx::Error::Malformed(reason) => malformed(reason),
+                onnx::Error::Nodes(nodes) => Error::Nodes(path.to_owned(), nodes),
+            })?,
+            _ => return Err(malformed("the extension is none of .onnx".to_owned())),
+        };
+        simplify(&mut graph);
+        Ok(Self { graph })
+    }
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! NumPy's files of one array (`.npy`), as `numpy.lib.format` documents them: versions 1 to 3, little-endian numbers in
+//! C order.
+
+use std::fs;
+use std::path::Path;
+
+use crate::ir::infer;
+
+/// An array of real numbers, whatever its type in the file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Array {
+    /// Its dimensions.
+    pub shape: Vec<usize>,
+    /// Its values, the last dimension innermost.
+    pub values: Vec<f32>,
+}
+
+/// Reads an array from a file.
+pub fn read(path: &Path) -> Result<Array, String> {
+    let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    parse(&bytes).map_err(|reason| format!("{}: {reason}", path.display()))
+}
+
+/// Reads an array from a file's bytes.
+pub fn parse(bytes: &[u8]) -> Result<Array, String> {
+    let short = "the file is cut off";
+    if bytes.get(..6) != Some(b"\x93NUMPY") {
+        return Err("not a .npy file".to_owned());
+    }
+    let (length, start) = match *bytes.get(6..12).ok_or(short)? {
+        [1, _, a, b, ..] => (u32::from(u16::from_le_bytes([a, b])), 10),
+        [2 | 3, _, a, b, c, d] => (u32::from_le_bytes([a, b, c, d]), 12),
+        [version, ..] => return Err(format!("version {version} of the format is not supported")),
+        [] => return Err(short.to_owned()),
+    };
+    let (header, data) = bytes[start..].split_at_checked(length as usize).ok_or(short)?;
+    let header = std::str::from_utf8(header).map_err(|_| "its header is not text")?;
+    // The header is a Python dictionary: {'descr': '<f4', 'fortran_order': False, 'shape': (1, 3), }
+    let field = |name: &str| {
+        let at = header.find(&format!("'{name}':")).ok_or_else(|| format!("its header has no {name}"))?;
+        Ok::<_, String>(header[at + name.len() + 3..].trim_start())
+    };
+    if !field("fortran_order")?.starts_with("False") {
+        return Err("it is in Fortran order; store it with numpy.ascontiguousarray".to_owned());
+    }
+    let extents =
+        field("shape")?.strip_prefix('(').and_then(|text| text.split_once(')')).ok_or("its shape is cut off")?.0;
+    let extents = extents.split(',').map(str::trim).filter(|text| !text.is_empty());
+    let shape: Vec<usize> =
+        extents.map(|text| text.parse().map_err(|_| format!("the size {text}"))).collect::<Result<_, _>>()?;
+    let count = infer::elements(&shape)?;
+    let kind = field("descr")?.split('\'').nth(1).ok_or("its type is cut off")?;
+    macro_rules! numbers {
+        ($type:ty) => {
+            data.chunks_exact(size_of::<$type>())
+                .map(|bytes| <$type>::from_le_bytes(bytes.try_into().unwrap_or_default()) as f32)
+                .collect()
+        };
+    }
+    let (width, values): (usize, Vec<f32>) = match kind {
+        "<f4" => (4, numbers!(f32)),
+        "<f8" => (8, numbers!(f64)),
+        "<f2" => (2, data.chunks_exact(2).map(|b| half::f16::from_le_bytes([b[0], b[1]]).to_f32()).collect()),
+        "|u1" | "|b1" => (1, numbers!(u8)),
+        "|i1" => (1, numbers!(i8)),
+        "<i2" => (2, numbers!(i16)),
+        "<u2" => (2, numbers!(u16)),
+        "<i4" => (4, numbers!(i32)),
+        "<i8" => (8, numbers!(i64)),
+        other => return Err(format!("elements of type {other} are not supported")),
+    };
+    if values.len() != count || data.len() != count * width {
+        return Err(format!("{} bytes of elements for the shape {shape:?} of {kind}", data.len()));
+    }
+    Ok(Array { shape, values })
+}
+
+/// The bytes of a file with an array of 32-bit numbers.
+pub fn bytes(shape: &[usize], values: &[f32]) -> Vec<u8> {
+    let extents: Vec<String> = shape.iter().map(|extent| format!("{extent},")).collect();
+    let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}), }}", extents.join(" "));
+    // The data start at a multiple of 64, behind a newline.
+    while (header.len() + 11) % 64 != 0 {
+        header.push(' ');
+    }
+    header.push('\n');
+    let mut bytes = b"\x93NUMPY\x01\x00".to_vec();
+    bytes.extend((header.len() as u16).to_le_bytes());
+    bytes.extend(header.as_bytes());
+    bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        for shape in [vec![], vec![3], vec![1, 2, 3]] {
+            let values: Vec<f32> = (0..shape.iter().product()).map(|k: usize| k as f32 - 1.5).collect();
+            assert_eq!(parse(&bytes(&shape, &values)), Ok(Array { shape, values }));
+        }
+    }
+
+    #[test]
+    fn bad_files_are_errors() {
+        let good = bytes(&[2, 3], &[0.0; 6]);
+        for end in 0..good.len() {
+            assert!(parse(&good[..end]).is_err(), "{end} bytes");
+        }
+        let text = String::from_utf8_lossy(&good[10..]).into_owned();
+        for (from, to) in [("<f4", ">f4"), ("False", "True "), ("(2, 3,)", "(2, 4,)"), ("(2, 3,)", "(2, -,)")] {
+            assert!(text.contains(from), "{from}");
+            let bad = [&good[..10], text.replace(from, to).as_bytes()].concat();
+            assert!(parse(&bad).is_err(), "{to}");
+        }
+    }
+}

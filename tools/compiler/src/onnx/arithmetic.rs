@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Operators on elements, normalisation by constants, softmax.
+
+use super::value::types;
+use super::{Known, Node, Reader};
+use crate::ir::{Binary, Op, TensorId, Unary};
+
+impl Reader {
+    pub(super) fn arithmetic(&mut self, n: &Node<'_>, inputs: &[Known]) -> Result<TensorId, String> {
+        let operator = n.proto.op_type.as_str();
+        let unary = match operator {
+            "Relu" => Unary::Relu,
+            "LeakyRelu" => Unary::LeakyRelu(n.float("alpha", 0.01)),
+            "Sigmoid" => Unary::Sigmoid,
+            "Tanh" => Unary::Tanh,
+            "HardSigmoid" => Unary::HardSigmoid { alpha: n.float("alpha", 0.2), beta: n.float("beta", 0.5) },
+            "HardSwish" => Unary::HardSwish,
+            "Elu" => Unary::Elu(n.float("alpha", 1.0)),
+            "Selu" => {
+                let alpha = n.float("alpha", 1.673_263_2);
+                Unary::Selu { alpha, gamma: n.float("gamma", 1.050_701) }
+            }
+            "Gelu" if n.text("approximate", "none") == "tanh" => Unary::GeluTanh,
+            "Gelu" => Unary::Gelu,
+            "Mish" => Unary::Mish,
+            "Softplus" => Unary::Softplus,
+            "Softsign" => Unary::Softsign,
+            "Exp" => Unary::Exp,
+            "Log" => Unary::Log,
+            "Sqrt" => Unary::Sqrt,
+            "Reciprocal" => Unary::Reciprocal,
+            "Erf" => Unary::Erf,
+            "Neg" => Unary::Neg,
+            "Abs" => Unary::Abs,
+            "Sin" => Unary::Sin,
+            "Cos" => Unary::Cos,
+            "Floor" => Unary::Floor,
+            "Ceil" => Unary::Ceil,
+            "Round" => Unary::Round,
+            "ThresholdedRelu" => Unary::Threshold(n.float("alpha", 1.0)),
+            "Clip" => {
+                let limit = |name: &str, k, default: f32| match n.attribute(name) {
+                    Some(attribute) => Ok(attribute.f),
+                    None => self.scalar(inputs, k, default),
+                };
+                Unary::Clip(limit("min", 1, f32::NEG_INFINITY)?, limit("max", 2, f32::INFINITY)?)
+            }
+            _ => return self.other_arithmetic(n, inputs),
+        };
+        let x = self.real(n, inputs, 0)?;
+        self.emit(n, Op::Unary(unary), &[x])
+    }
+
+    fn other_arithmetic(&mut self, n: &Node<'_>, inputs: &[Known]) -> Result<TensorId, String> {
+        let x = self.real(n, inputs, 0)?;
+        let operator = n.proto.op_type.as_str();
+        let binary = match operator {
+            "Add" | "Sum" | "Mean" => Binary::Add,
+            "Sub" => Binary::Sub,
+            "Mul" => Binary::Mul,
+            "Div" => Binary::Div,
+            "Max" => Binary::Max,
+            "Min" => Binary::Min,
+            "Pow" => Binary::Pow,
+            "Identity" => return Ok(x),
+            "Dropout" => {
+                if let Some(Known::Integers(training)) = inputs.get(2) {
+                    if training.values.iter().any(|&value| value != 0) {
+                        return Err("training_mode is set: this model is for training".to_owned());
+                    }
+                }
+                return Ok(x);
+            }
+            "Cast" if types::is_real(n.int("to", 0) as i32) => return Ok(x),
+            "Cast" => return Err(format!("activations are cast to integers of type {}", n.int("to", 0))),
+            "CastLike" if matches!(inputs.get(1), Some(Known::Real(_))) => return Ok(x),
+            "Celu" | "Swish" | "QuickGelu" => return self.scaled(n, x),
+            "PRelu" => return self.prelu(n, x, inputs),
+            "BatchNormalization" => return self.batch_normalization(n, x, inputs),
+            "LRN" => {
+                let size = usize::try_from(n.int("size", 0)).map_err(|_| "its size is negative")?;
+                let (alpha, beta, bias) = (n.float("alpha", 1e-4), n.float("beta", 0.75), n.float("bias", 1.0));
+                return self.emit(n, Op::Lrn { size, alpha, beta, bias }, &[x]);
+            }
+            "Softmax" | "LogSoftmax" => return self.softmax(n, x),
+            _ => return Err("it is supported for constants only".to_owned()),
+        };
+        let mut sum = x;
+        for k in 1..inputs.len() {
+            let other = self.real(n, inputs, k)?;
+            sum = self.emit(n, Op::Binary(binary), &[sum, other])?;
+        }
+        if operator == "Mean" && inputs.len() > 1 {
+            let factor = self.emit_constant(n, &[], vec![1.0 / inputs.len() as f32])?;
+            sum = self.emit(n, Op::Binary(Binary::Mul), &[sum, factor])?;
+        }
+        Ok(sum)
+    }
+
+    /// Functions of alpha * x, in terms of those without alpha.
+    fn scaled(&mut self, n: &Node<'_>, x: TensorId) -> Result<TensorId, String> {
+        let (alpha, celu) = (n.float("alpha", 1.0), n.proto.op_type == "Celu");
+        if alpha == 1.0 {
+            return self.emit(n, Op::Unary(if celu { Unary::Elu(1.0) } else { Unary::Silu }), &[x]);
+        }
+        // Celu: alpha * elu(x / alpha). Swish: silu(alpha * x) / alpha.
+        let factor = if celu { 1.0 / alpha } else { alpha };
+        let (before, after) =
+            (self.emit_constant(n, &[], vec![factor])?, self.emit_constant(n, &[], vec![1.0 / factor])?);
+        let x = self.emit(n, Op::Binary(Binary::Mul), &[x, before])?;
+        let x = self.emit(n, Op::Unary(if celu { Unary::Elu(1.0) } else { Unary::Silu }), &[x])?;
+        self.emit(n, Op::Binary(Binary::Mul), &[x, after])
+    }
+
+    fn prelu(&mut self, n: &Node<'_>, x: TensorId, inputs: &[Known]) -> Result<TensorId, String> {
+        let slopes = self.real(n, inputs, 1)?;
+        let (shape, from) = (self.graph.shape(slopes).to_vec(), self.graph.shape(x).to_vec());
+        let constant = self.graph.constant(slopes).ok_or("its slopes are not constant")?;
+        if let [slope] = constant[..] {
+            return self.emit(n, Op::Unary(Unary::LeakyRelu(slope)), &[x]);
+        }
+        // Slopes per channel, written [C, 1, 1] or, by old exporters, [C].
+        let channels = from.get(1).copied().unwrap_or(0);
+        let per_channel = crate::ir::infer::broadcast(&shape, &from) == crate::ir::infer::Broadcast::Channel;
+        if per_channel || shape == [channels] && (from.len() == 2 || from.last() != Some(&channels)) {
+            let slopes = self.reshape(n, slopes, &[channels])?;
+            return self.emit(n, Op::PRelu, &[x, slopes]);
+        }
+        let positive = self.emit(n, Op::Unary(Unary::Relu), &[x])?;
+        let negative = self.emit(n, Op::Unary(Unary::Clip(f32::NEG_INFINITY, 0.0)), &[x])?;
+        let negative = self.emit(n, Op::Binary(Binary::Mul), &[negative, slopes])?;
+        self.emit(n, Op::Binary(Binary::Add), &[positive, negative])
+    }
+
+    fn batch_normalization(&mut self, n: &Node<'_>, x: TensorId, inputs: &[Known]) -> Result<TensorId, String> {
+        if n.int("training_mode", 0) != 0 {
+            return Err("training_mode is set: this model is for training".to_owned());
+        }
+        let (epsilon, rank) = (n.float("epsilon", 1e-5), self.graph.shape(x).len());
+        let channels = if rank < 2 { 1 } else { self.graph.shape(x)[1] };
+        let [scale, shift, mean, variance] = [1, 2, 3, 4].map(|k| self.values(inputs, k));
+        let (scale, shift, mean, variance) = (scale?, shift?, mean?, variance?);
+        if [&scale, &shift, &mean, &variance].iter().any(|values| values.len() != channels) {
+            return Err(format!("scale, shift, mean and variance do not have {channels} values each"));
+        }
+        let factors: Vec<f32> =
+            scale.iter().zip(&variance).map(|(scale, variance)| scale / (variance + epsilon).sqrt()).collect();
+        let offsets: Vec<f32> = (0..channels).map(|c| shift[c] - mean[c] * factors[c]).collect();
+        self.scale_and_shift(n, x, factors, offsets)
+    }
+
+    /// x * factor + offset, per channel.
+    pub(super) fn scale_and_shift(
+        &mut self,
+        n: &Node<'_>,
+        x: TensorId,
+        factors: Vec<f32>,
+        offsets: Vec<f32>,
+    ) -> Result<TensorId, String> {
+        let mut shape = vec![1; self.graph.shape(x).len().saturating_sub(1)];
+        if let Some(first) = shape.first_mut() {
+            *first = factors.len();
+        }
+        let factors = self.emit_constant(n, &shape, factors)?;
+        let offsets = self.emit_constant(n, &shape, offsets)?;
+        let x = self.emit(n, Op::Binary(Binary::Mul), &[x, factors])?;
+        self.emit(n, Op::Binary(Binary::Add), &[x, offsets])
+    }
+
+    fn softmax(&mut self, n: &Node<'_>, x: TensorId) -> Result<TensorId, String> {
+        let shape = self.graph.shape(x).to_vec();
+        let axis = super::convert::axis(n.int("axis", if n.opset < 13 { 1 } else { -1 }), shape.len())?;
+        let inner: usize = shape[axis + 1..].iter().product();
+        let mut y = if n.opset < 13 && inner > 1 {
+            // Until operator set 12, all dimensions from the axis on were one.
+            let flat = [shape[..axis].iter().product(), shape[axis..].iter().product()];
+            let flat = self.reshape(n, x, &flat)?;
+            self.emit(n, Op::Softmax { axis: 1 }, &[flat])?
+        } else {
+            self.emit(n, Op::Softmax { axis }, &[x])?
+        };
+        if n.proto.op_type == "LogSoftmax" {
+            y = self.emit(n, Op::Unary(Unary::Log), &[y])?;
+        }
+        self.reshape(n, y, &shape)
+    }
+}

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Which operator is read where, and what the conversions share.
+
+use std::path::Path;
+
+use super::value::types;
+use super::{Known, Node, Reader};
+use crate::ir::{Op, TensorId};
+
+/// Operators of the default domain.
+const OPERATORS: &[&str] = &[
+    "Abs",
+    "Add",
+    "And",
+    "AveragePool",
+    "BatchNormalization",
+    "Cast",
+    "CastLike",
+    "Ceil",
+    "Celu",
+    "Clip",
+    "Concat",
+    "Constant",
+    "ConstantOfShape",
+    "Conv",
+    "ConvTranspose",
+    "Cos",
+    "DepthToSpace",
+    "DequantizeLinear",
+    "Div",
+    "Dropout",
+    "Elu",
+    "Equal",
+    "Erf",
+    "Exp",
+    "Expand",
+    "Flatten",
+    "Floor",
+    "Gather",
+    "Gelu",
+    "Gemm",
+    "GlobalAveragePool",
+    "GlobalMaxPool",
+    "Greater",
+    "GreaterOrEqual",
+    "HardSigmoid",
+    "HardSwish",
+    "Identity",
+    "LRN",
+    "LeakyRelu",
+    "Less",
+    "LessOrEqual",
+    "Log",
+    "LogSoftmax",
+    "MatMul",
+    "Max",
+    "MaxPool",
+    "Mean",
+    "Min",
+    "Mish",
+    "Mod",
+    "Mul",
+    "Neg",
+    "Not",
+    "Or",
+    "PRelu",
+    "Pad",
+    "Pow",
+    "QLinearConv",
+    "QLinearMatMul",
+    "QuantizeLinear",
+    "Range",
+    "Reciprocal",
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceMax",
+    "ReduceMean",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceSum",
+    "ReduceSumSquare",
+    "Relu",
+    "Reshape",
+    "Resize",
+    "Round",
+    "Selu",
+    "Shape",
+    "Sigmoid",
+    "Sin",
+    "Size",
+    "Slice",
+    "Softmax",
+    "Softplus",
+    "Softsign",
+    "SpaceToDepth",
+    "Split",
+    "Sqrt",
+    "Squeeze",
+    "Sub",
+    "Sum",
+    "Swish",
+    "Tanh",
+    "ThresholdedRelu",
+    "Tile",
+    "Transpose",
+    "Unsqueeze",
+    "Upsample",
+    "Where",
+];
+
+/// Operators of ONNX Runtime's domain.
+const MICROSOFT: &[&str] = &[
+    "DequantizeLinear",
+    "Gelu",
+    "QGemm",
+    "QLinearAdd",
+    "QLinearAveragePool",
+    "QLinearConcat",
+    "QLinearGlobalAveragePool",
+    "QLinearLeakyRelu",
+    "QLinearMul",
+    "QLinearSigmoid",
+    "QuantizeLinear",
+    "QuickGelu",
+];
+
+/// Operators whose output has the integers of their first input, moved.
+const MOVING: &[&str] = &[
+    "DepthToSpace",
+    "Dropout",
+    "Expand",
+    "Flatten",
+    "Gather",
+    "Identity",
+    "MaxPool",
+    "Reshape",
+    "Slice",
+    "SpaceToDepth",
+    "Split",
+    "Squeeze",
+    "Tile",
+    "Transpose",
+    "Unsqueeze",
+];
+
+/// Whether an operator is read.
+pub(super) fn knows(domain: &str, operator: &str) -> bool {
+    match domain {
+        "" | "ai.onnx" => OPERATORS.contains(&operator),
+        "com.microsoft" => MICROSOFT.contains(&operator),
+        _ => false,
+    }
+}
+
+/// Why an operator is not read.
+pub(super) fn why_not(operator: &str) -> String {
+    match operator {
+        "InstanceNormalization"
+        | "LayerNormalization"
+        | "GroupNormalization"
+        | "MeanVarianceNormalization"
+        | "RMSNormalization"
+        | "LpNormalization"
+        | "SkipLayerNormalization" => {
+            "it divides by a statistic of the activations themselves, which NVDLA has no unit for".to_owned()
+        }
+        "LSTM" | "GRU" | "RNN" | "Loop" | "Scan" | "If" => "recurrence and control flow are not supported".to_owned(),
+        "ArgMax" | "ArgMin" | "TopK" | "NonMaxSuppression" | "NonZero" => {
+            "NVDLA computes no indices; leave it to the application, and name the tensor before it with --outputs"
+                .to_owned()
+        }
+        "DynamicQuantizeLinear" | "ConvInteger" | "MatMulInteger" => {
+            "scales that are measured while the network runs are not supported; quantize the model statically"
+                .to_owned()
+        }
+        _ => "the operator is not supported".to_owned(),
+    }
+}
+
+impl Reader {
+    /// Converts a node; the outputs are in the node's order, and may be fewer.
+    pub(super) fn convert(
+        &mut self,
+        n: &Node<'_>,
+        inputs: &[Known],
+        folder: Option<&Path>,
+    ) -> Result<Vec<Known>, String> {
+        if let Some(folded) = self.integers(n, inputs, folder)? {
+            return Ok(folded);
+        }
+        let operator = n.proto.op_type.as_str();
+        if n.proto.domain == "com.microsoft" && operator != "Gelu" && operator != "QuickGelu"
+            || operator.starts_with("QLinear")
+            || operator.ends_with("QuantizeLinear")
+            || operator == "DequantizeLinear"
+        {
+            return self.quantized(n, inputs).map(|known| vec![known]);
+        }
+        if let Some(Known::Quantized(id, quantization)) = inputs.first() {
+            if !MOVING.contains(&operator) {
+                return Err(format!("it computes with integers of scale {:?}; only {MOVING:?} do", quantization.scale));
+            }
+            let real: Vec<Known> = [Known::Real(*id)].into_iter().chain(inputs[1..].iter().cloned()).collect();
+            let outputs = self.operator(n, &real)?;
+            return outputs.into_iter().map(|output| self.keep(output, quantization)).collect();
+        }
+        self.operator(n, inputs)
+    }
+
+    fn operator(&mut self, n: &Node<'_>, inputs: &[Known]) -> Result<Vec<Known>, String> {
+        let operator = n.proto.op_type.as_str();
+        let one = |id: TensorId| vec![Known::Real(id)];
+        match operator {
+            "Conv" => self.conv(n, inputs).map(one),
+            "ConvTranspose" => self.conv_transpose(n, inputs).map(one),
+            "Gemm" => self.gemm(n, inputs).map(one),
+            "MatMul" => self.mat_mul(n, inputs).map(one),
+            "MaxPool" | "AveragePool" | "GlobalAveragePool" | "GlobalMaxPool" => self.pool(n, inputs).map(one),
+            "Resize" | "Upsample" => self.resize(n, inputs).map(one),
+            _ if operator.starts_with("Reduce") => self.reduce(n, inputs).map(one),
+            "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" | "Transpose" | "Concat" | "Slice" | "Pad" | "Gather"
+            | "Expand" | "Tile" | "DepthToSpace" | "SpaceToDepth" => self.shaping(n, inputs).map(one),
+            "Split" => self.split(n, inputs),
+            _ => self.arithmetic(n, inputs).map(one),
+        }
+    }
+
+    /// The tensor of real numbers of an input; integers are taken as real numbers.
+    pub(super) fn real(&mut self, n: &Node<'_>, inputs: &[Known], k: usize) -> Result<TensorId, String> {
+        match inputs.get(k) {
+            Some(Known::Real(id)) => Ok(*id),
+            Some(Known::Integers(integers)) => self.emit_constant(n, &integers.shape, integers.real()),
+            Some(Known::Quantized(..)) => Err(format!("its input {k} has integers of a quantized model")),
+            _ => Err(format!("its input {k} is missing")),
+        }
+    }
+
+    /// An input that may be left out.
+    pub(super) fn optional(&mut self, n: &Node<'_>, inputs: &[Known], k: usize) -> Result<Option<TensorId>, String> {
+        if n.has(k) {
+            self.real(n, inputs, k).map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+
+    /// The values of an input that must be constant.
+    pub(super) fn values(&self, inputs: &[Known], k: usize) -> Result<Vec<f32>, String> {
+        match inputs.get(k) {
+            Some(Known::Integers(integers)) => Ok(integers.real().to_vec()),
+            Some(Known::Real(id)) => {
+                let values = self.graph.constant(*id).ok_or_else(|| format!("its input {k} is not a constant"))?;
+                Ok(values.to_vec())
+            }
+            Some(Known::Nothing) => Ok(Vec::new()),
+            _ => Err(format!("its input {k} is not a constant")),
+        }
+    }
+
+    /// The only value of an input that must be constant, or a default if it is left out.
+    pub(super) fn scalar(&self, inputs: &[Known], k: usize, default: f32) -> Result<f32, String> {
+        if matches!(inputs.get(k), None | Some(Known::Nothing)) {
+            return Ok(default);
+        }
+        match self.values(inputs, k)?[..] {
+            [value] => Ok(value),
+            ref values => Err(format!("its input {k} has {} values, not one", values.len())),
+        }
+    }
+
+    /// Integers of an input that must be constant. None: it is left out.
+    pub(super) fn list(&self, inputs: &[Known], k: usize) -> Result<Option<Vec<i64>>, String> {
+        match inputs.get(k) {
+            None | Some(Known::Nothing) => Ok(None),
+            Some(Known::Integers(integers)) => Ok(Some(integers.values.to_vec())),
+            _ => Err(format!("its input {k} is not a constant of integers")),
+        }
+    }
+
+    /// Integers that an attribute gave in older operator sets, and an input gives now.
+    pub(super) fn attribute_or_list(
+        &self,
+        n: &Node<'_>,
+        name: &str,
+        inputs: &[Known],
+        k: usize,
+    ) -> Result<Option<Vec<i64>>, String> {
+        match n.ints(name) {
+            Some(ints) => Ok(Some(ints.to_vec())),
+            None => self.list(inputs, k),
+        }
+    }
+
+    /// The same elements in another shape.
+    pub(super) fn reshape(&mut self, n: &Node<'_>, x: TensorId, shape: &[usize]) -> Result<TensorId, String> {
+        if self.graph.shape(x) == shape {
+            return Ok(x);
+        }
+        self.emit(n, Op::Reshape { shape: shape.to_vec() }, &[x])
+    }
+
+    pub(super) fn transpose(&mut self, n: &Node<'_>, x: TensorId, perm: &[usize]) -> Result<TensorId, String> {
+        if perm.iter().enumerate().all(|(k, &axis)| k == axis) && perm.len() == self.graph.shape(x).len() {
+            return Ok(x);
+        }
+        self.emit(n, Op::Transpose { perm: perm.to_vec() }, &[x])
+    }
+}
+
+/// An axis that counts from the end if it is negative.
+pub(super) fn axis(axis: i64, rank: usize) -> Result<usize, String> {
+    super::value::index(axis, rank).map_err(|_| format!("axis {axis} of {rank} dimensions"))
+}
+
+/// Axes, each once.
+pub(super) fn axes(list: &[i64], rank: usize) -> Result<Vec<usize>, String> {
+    let mut axes = list.iter().map(|&a| axis(a, rank)).collect::<Result<Vec<_>, _>>()?;
+    axes.sort_unstable();
+    let count = axes.len();
+    axes.dedup();
+    if axes.len() < count {
+        Err(format!("the axes {list:?} name one twice"))
+    } else {
+        Ok(axes)
+    }
+}
+
+/// Sizes that must not be negative.
+pub(super) fn sizes(list: &[i64], what: &str) -> Result<Vec<usize>, String> {
+    list.iter().map(|&size| usize::try_from(size).map_err(|_| format!("the {what} {list:?} are negative"))).collect()
+}
+
+/// Whether the integers of a type are those of a quantized model.
+pub(super) fn limits(kind: i32) -> Result<(i32, i32), String> {
+    match kind {
+        types::INT8 => Ok((-128, 127)),
+        types::UINT8 => Ok((0, 255)),
+        types::INT16 => Ok((-32768, 32767)),
+        types::UINT16 => Ok((0, 65535)),
+        types::INT32 => Ok((i32::MIN, i32::MAX)),
+        _ => Err(format!("integers of type {kind} are not supported")),
+    }
+}

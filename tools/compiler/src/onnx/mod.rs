@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Reads ONNX models, from operator set 7 on.
+//!
+//! Each node becomes nodes of [`crate::ir`], or is computed at once if all that it reads is known: that is how the
+//! arithmetic on shapes of exported models vanishes. What cannot be read is collected, so that one run names all of it.
+//! Operators, attributes and defaults are those of ONNX's operator reference; `com.microsoft` operators those of ONNX
+//! Runtime's.
+
+mod arithmetic;
+mod convert;
+mod pooling;
+mod product;
+mod proto;
+mod quantized;
+mod reduce;
+mod shapes;
+mod value;
+
+use std::collections::{HashMap, HashSet};
+use std::path::Path;
+
+use bytes::Bytes;
+use prost::Message;
+
+use crate::ir::{Graph, Op, Quantization, Refusal, TensorId, Unreadable};
+use crate::model::Options;
+use value::{Integers, Value};
+
+/// Why a model cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file is not a model, or its parts contradict each other.
+    #[error("{0}")]
+    Malformed(String),
+    /// Nodes that cannot be read.
+    #[error(transparent)]
+    Nodes(#[from] Unreadable),
+}
+
+/// What is known of a tensor of the file.
+#[derive(Clone, Debug)]
+enum Known {
+    /// A tensor of real numbers, constant or not.
+    Real(TensorId),
+    /// The integers of a quantized model: the tensor has the real numbers that they stand for.
+    Quantized(TensorId, Quantization),
+    /// Integers or booleans known now.
+    Integers(Integers),
+    /// A constant of real numbers without elements, or an input that is left out.
+    Nothing,
+    /// What a node that cannot be read would compute.
+    Unknown,
+}
+
+struct Reader {
+    graph: Graph,
+    known: HashMap<String, Known>,
+    /// Version of the default operator set.
+    opset: i64,
+    /// How many nodes and outputs read each tensor of the file.
+    readers: HashMap<String, usize>,
+}
+
+/// A node of the file, with access to its attributes.
+struct Node<'a> {
+    proto: &'a proto::Node,
+    name: String,
+    opset: i64,
+}
+
+impl Node<'_> {
+    fn attribute(&self, name: &str) -> Option<&proto::Attribute> {
+        self.proto.attribute.iter().find(|attribute| attribute.name == name)
+    }
+
+    fn int(&self, name: &str, default: i64) -> i64 {
+        self.attribute(name).map_or(default, |attribute| attribute.i)
+    }
+
+    fn float(&self, name: &str, default: f32) -> f32 {
+        self.attribute(name).map_or(default, |attribute| attribute.f)
+    }
+
+    fn ints(&self, name: &str) -> Option<&[i64]> {
+        self.attribute(name).map(|attribute| attribute.ints.as_slice())
+    }
+
+    fn text(&self, name: &str, default: &str) -> String {
+        self.attribute(name).map_or(default.to_owned(), |a| String::from_utf8_lossy(&a.s).into_owned())
+    }
+
+    /// Whether an input is given.
+    fn has(&self, k: usize) -> bool {
+        self.proto.input.get(k).is_some_and(|name| !name.is_empty())
+    }
+
+    fn operator(&self) -> String {
+        match self.proto.domain.as_str() {
+            "" | "ai.onnx" => self.proto.op_type.clone(),
+            domain => format!("{domain}.{}", self.proto.op_type),
+        }
+    }
+}
+
+/// Reads a model from a file's bytes. `folder` is where files of external data lie.
+pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Graph, Error> {
+    let malformed = |reason: String| Error::Malformed(reason);
+    let model = proto::Model::decode(bytes).map_err(|error| malformed(format!("not an ONNX model: {error}")))?;
+    let file = model.graph.ok_or_else(|| malformed("not an ONNX model: it has no graph".to_owned()))?;
+    let default = |set: &&proto::OperatorSet| set.domain.is_empty() || set.domain == "ai.onnx";
+    let opset = model.opset_import.iter().find(default).map_or(1, |set| set.version);
+    if opset < 7 {
+        return Err(malformed(format!("operator set {opset}: the oldest that is read is 7")));
+    }
+
+    let mut outputs: Vec<String> = file.output.iter().map(|output| output.name.clone()).collect();
+    if !options.outputs.is_empty() {
+        outputs.clone_from(&options.outputs);
+    }
+    let order = order(&file, &outputs).map_err(malformed)?;
+    let mut readers: HashMap<String, usize> = HashMap::new();
+    for name in order.iter().flat_map(|&k| &file.node[k].input).chain(&outputs) {
+        *readers.entry(name.clone()).or_default() += 1;
+    }
+
+    let mut reader = Reader { graph: Graph::new(file.name.clone()), known: HashMap::new(), opset, readers };
+    let mut refusals = Vec::new();
+    for tensor in &file.initializer {
+        if !reader.readers.contains_key(&tensor.name) {
+            continue;
+        }
+        let known = value::tensor(tensor, folder).and_then(|value| reader.constant(&tensor.name, value));
+        let known = known.unwrap_or_else(|reason| {
+            let shapes = value::extents(&tensor.dims).into_iter().collect();
+            refusals.push(Refusal { node: tensor.name.clone(), operator: "initializer".into(), shapes, reason });
+            Known::Unknown
+        });
+        if reader.known.insert(tensor.name.clone(), known).is_some() {
+            return Err(malformed(format!("two initializers have the name \"{}\"", tensor.name)));
+        }
+    }
+    for input in &file.input {
+        // Before version 4 of the format, initializers were listed as inputs too.
+        if reader.known.contains_key(&input.name) {
+            continue;
+        }
+        let known = reader.input(input, options).unwrap_or_else(|reason| {
+            refusals.push(Refusal { node: input.name.clone(), operator: "input".into(), shapes: vec![], reason });
+            Known::Unknown
+        });
+        reader.known.insert(input.name.clone(), known);
+    }
+    for name in options.shapes.keys() {
+        if !file.input.iter().any(|input| input.name == *name) {
+            let names: Vec<_> = file.input.iter().map(|input| input.name.as_str()).collect();
+            return Err(malformed(format!("a shape is given for \"{name}\", the inputs are {}", names.join(", "))));
+        }
+    }
+    for k in order {
+        let proto = &file.node[k];
+        let name = [&proto.name, proto.output.first().unwrap_or(&proto.name)];
+        let name = name.into_iter().find(|name| !name.is_empty()).cloned().unwrap_or_default();
+        let node = Node { proto, name, opset: reader.opset };
+        if let Err(refusal) = reader.node(&node, folder) {
+            refusals.extend(refusal);
+            for output in &proto.output {
+                reader.known.insert(output.clone(), Known::Unknown);
+            }
+        }
+    }
+    if !refusals.is_empty() {
+        return Err(Unreadable(refusals).into());
+    }
+    for name in &outputs {
+        let id = match reader.known.get(name) {
+            Some(Known::Real(id) | Known::Quantized(id, _)) => *id,
+            Some(_) => return Err(malformed(format!("the output \"{name}\" does not depend on the inputs"))),
+            None => return Err(malformed(format!("no node computes the output \"{name}\""))),
+        };
+        let graph = &mut reader.graph;
+        // A node that was left out (Identity, Dropout) may have had the output's name.
+        if graph.producer(id).is_some() && !graph.outputs.contains(&id) {
+            graph.tensors[id.0].name.clone_from(name);
+        }
+        graph.outputs.push(id);
+    }
+    if reader.graph.outputs.is_empty() {
+        return Err(malformed("the model has no outputs".to_owned()));
+    }
+    reader.graph.check().map_err(malformed)?;
+    Ok(reader.graph)
+}
+
+/// The nodes that the outputs need, each behind those that it reads. ONNX demands this order of the file; a file that
+/// has a node too early is put in order, one whose nodes depend on each other in a circle is an error.
+fn order(file: &proto::Graph, outputs: &[String]) -> Result<Vec<usize>, String> {
+    let mut producers: HashMap<&str, usize> = HashMap::new();
+    for (k, node) in file.node.iter().enumerate() {
+        for output in node.output.iter().filter(|output| !output.is_empty()) {
+            if producers.insert(output, k).is_some() {
+                return Err(format!("two nodes compute \"{output}\""));
+            }
+        }
+    }
+    let given: HashSet<&str> = (file.input.iter().map(|input| input.name.as_str()))
+        .chain(file.initializer.iter().map(|tensor| tensor.name.as_str()))
+        .collect();
+    // Depth first, with a stack of its own: a long chain of nodes must not exhaust the thread's.
+    let mut state = vec![0u8; file.node.len()];
+    let mut order = Vec::new();
+    let mut stack: Vec<(usize, usize)> = Vec::new();
+    for output in outputs.iter().rev() {
+        stack.extend(producers.get(output.as_str()).map(|&k| (k, 0)));
+    }
+    while let Some((k, next)) = stack.pop() {
+        if state[k] == 2 || next == 0 && state[k] == 1 {
+            continue;
+        }
+        state[k] = 1;
+        let Some(input) = file.node[k].input.get(next) else {
+            state[k] = 2;
+            order.push(k);
+            continue;
+        };
+        stack.push((k, next + 1));
+        match producers.get(input.as_str()) {
+            Some(&producer) if state[producer] == 1 => {
+                return Err(format!("node \"{}\" depends on its own output, through \"{input}\"", file.node[k].name));
+            }
+            Some(&producer) => stack.push((producer, 0)),
+            None if input.is_empty() || given.contains(input.as_str()) => {}
+            None => return Err(format!("no node computes \"{input}\", which node \"{}\" reads", file.node[k].name)),
+        }
+    }
+    // The file's own order where it is one: names and reports then follow the model.
+    let mut sorted = order.clone();
+    sorted.sort_unstable();
+    let position: HashMap<usize, usize> = sorted.iter().enumerate().map(|(at, &k)| (k, at)).collect();
+    let producer = |name: &String| producers.get(name.as_str()).map(|k| position[k]);
+    let behind = |(at, &k): (usize, &usize)| file.node[k].input.iter().filter_map(producer).all(|from| from < at);
+    Ok(if sorted.iter().enumerate().all(behind) { sorted } else { order })
+}
+
+impl Reader {
+    /// Makes a constant of the file known.
+    fn constant(&mut self, name: &str, value: Value) -> Result<Known, String> {
+        Ok(match value {
+            Value::Real(_, values) if values.is_empty() => Known::Nothing,
+            Value::Real(shape, values) => {
+                if let Some(at) = values.iter().position(|value| value.is_nan()) {
+                    return Err(format!("its value {at} is not a number"));
+                }
+                Known::Real(self.graph.add_constant(name, &shape, values)?)
+            }
+            Value::Integers(integers) => Known::Integers(integers),
+        })
+    }
+
+    fn input(&mut self, input: &proto::ValueInfo, options: &Options) -> Result<Known, String> {
+        let tensor = input.r#type.as_ref().and_then(|kind| kind.tensor_type.as_ref());
+        let tensor = tensor.ok_or("it is not a tensor")?;
+        let shape = match (options.shapes.get(&input.name), &tensor.shape) {
+            (Some(given), Some(shape)) => {
+                let known = shape.dim.iter().map(|dim| dim.dim_value.filter(|&value| value > 0));
+                let agrees = |(given, known): (&usize, Option<i64>)| known.is_none_or(|known| known == *given as i64);
+                if shape.dim.len() != given.len() || !given.iter().zip(known).all(agrees) {
+                    return Err(format!("the shape {given:?} is given, the model has {}", written(shape)));
+                }
+                given.clone()
+            }
+            (Some(given), None) => given.clone(),
+            (None, None) => return Err(format!("its shape is not known; give it as --shape {}=…", input.name)),
+            (None, Some(shape)) => {
+                let extent = |(axis, dim): (usize, &proto::Dimension)| match dim.dim_value {
+                    Some(value) if value > 0 => usize::try_from(value).ok(),
+                    // A batch of unknown size is one.
+                    None | Some(0 | -1) if axis == 0 && shape.dim.len() > 1 => Some(1),
+                    _ => None,
+                };
+                let extents: Option<Vec<usize>> = shape.dim.iter().enumerate().map(extent).collect();
+                let reason = || format!("its shape {} is open; give it as --shape {}=…", written(shape), input.name);
+                extents.ok_or_else(reason)?
+            }
+        };
+        Ok(Known::Real(self.graph.input(input.name.clone(), &shape)?))
+    }
+
+    /// Reads a node. `Err(None)`: its inputs are unknown, because a node before it could not be read.
+    fn node(&mut self, node: &Node<'_>, folder: Option<&Path>) -> Result<(), Option<Refusal>> {
+        let inputs: Vec<Known> = node.proto.input.iter().map(|name| self.lookup(name)).collect();
+        let shape = |known: &Known| self.known_shape(known);
+        let shapes: Vec<_> = inputs.iter().filter_map(shape).collect();
+        let refuse = |reason: String| {
+            Some(Refusal { node: node.name.clone(), operator: node.operator(), shapes: shapes.clone(), reason })
+        };
+        let domain = node.proto.domain.as_str();
+        if !convert::knows(domain, &node.proto.op_type) {
+            return Err(refuse(convert::why_not(&node.proto.op_type)));
+        }
+        if inputs.iter().any(|known| matches!(known, Known::Unknown)) {
+            return Err(None);
+        }
+        let before = self.graph.tensors.len();
+        let outputs = self.convert(node, &inputs, folder).map_err(refuse)?;
+        for (k, known) in outputs.into_iter().enumerate() {
+            let Some(name) = node.proto.output.get(k).filter(|name| !name.is_empty()) else { continue };
+            if let Known::Real(id) | Known::Quantized(id, _) = known {
+                if id.0 >= before {
+                    self.graph.tensors[id.0].name.clone_from(name);
+                }
+            }
+            self.known.insert(name.clone(), known);
+        }
+        for name in &node.proto.output {
+            if !name.is_empty() && !self.known.contains_key(name) {
+                if self.readers.contains_key(name) {
+                    return Err(refuse(format!("its output \"{name}\" is not supported")));
+                }
+                self.known.insert(name.clone(), Known::Unknown);
+            }
+        }
+        Ok(())
+    }
+
+    fn lookup(&self, name: &str) -> Known {
+        if name.is_empty() {
+            return Known::Nothing;
+        }
+        self.known.get(name).cloned().unwrap_or(Known::Unknown)
+    }
+
+    fn known_shape(&self, known: &Known) -> Option<Vec<usize>> {
+        match known {
+            Known::Real(id) | Known::Quantized(id, _) => Some(self.graph.shape(*id).to_vec()),
+            Known::Integers(integers) => Some(integers.shape.clone()),
+            Known::Nothing | Known::Unknown => None,
+        }
+    }
+
+    /// Adds a node, or a constant if all that it reads is constant.
+    fn emit(&mut self, node: &Node<'_>, op: Op, inputs: &[TensorId]) -> Result<TensorId, String> {
+        let name = format!("{}/{}", node.name, self.graph.tensors.len());
+        crate::float::add(&mut self.graph, &node.name, op, inputs, &name)
+    }
+
+    /// Adds a constant of a node.
+    fn emit_constant(
+        &mut self,
+        node: &Node<'_>,
+        shape: &[usize],
+        values: impl Into<std::sync::Arc<[f32]>>,
+    ) -> Result<TensorId, String> {
+        let name = format!("{}/{}", node.name, self.graph.tensors.len());
+        self.graph.add_constant(name, shape, values)
+    }
+}
+
+fn written(shape: &proto::Shape) -> String {
+    let dim = |dim: &proto::Dimension| match dim.dim_value {
+        Some(value) => value.to_string(),
+        None if dim.dim_param.is_empty() => "?".to_owned(),
+        None => dim.dim_param.clone(),
+    };
+    shape.dim.iter().map(dim).collect::<Vec<_>>().join("x")
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Poolings and resizing.
+
+use super::convert::sizes;
+use super::product::{with_height, Windows};
+use super::{Known, Node, Reader};
+use crate::ir::{Coordinates, Op, PadMode, Padding, Pool, PoolKind, Resize, ResizeMode, Rounding, TensorId};
+
+impl Reader {
+    pub(super) fn pool(&mut self, n: &Node<'_>, inputs: &[Known]) -> Result<TensorId, String> {
+        let x = self.real(n, inputs, 0)?;
+        let rank = self.spatial(x)?;
+        let mut x = self.reshape(n, x, &with_height(&self.graph.shape(x).to_vec()))?;
+        let size = [self.graph.shape(x)[2], self.graph.shape(x)[3]];
+        let operator = n.proto.op_type.as_str();
+        let max = operator.ends_with("MaxPool");
+        let average = |count_include_pad| if max { PoolKind::Max } else { PoolKind::Average { count_include_pad } };
+        if operator.starts_with("Global") {
+            let pool = Pool { kind: average(true), kernel: size, stride: [1, 1], padding: Padding::default() };
+            let y = self.emit(n, Op::Pool(pool), &[x])?;
+            return self.without_height(n, y, rank);
+        }
+        let kernel = sizes(n.ints("kernel_shape").ok_or("it has no kernel_shape")?, "kernel_shape")?;
+        let mut windows = Windows::read(n, &kernel, rank)?;
+        windows.resolve(size)?;
+        if windows.dilation != [1, 1] {
+            return Err(format!("dilation {:?}: NVDLA pools neighbouring elements", windows.dilation));
+        }
+        let include = n.int("count_include_pad", 0) != 0;
+        let given = windows.padding();
+        let mut further = false;
+        if n.int("ceil_mode", 0) != 0 {
+            for axis in 0..2 {
+                let (before, after) = windows.pads[axis];
+                let (stride, kernel) = (windows.stride[axis], windows.kernel[axis]);
+                let whole = size[axis].saturating_add(before).saturating_add(after);
+                let Some(rest) = whole.checked_sub(kernel).filter(|_| stride > 0) else { continue };
+                let mut outputs = rest.div_ceil(stride) + 1;
+                // A window that starts in the padding behind the input is left out.
+                if (outputs - 1) * stride >= size[axis] + before {
+                    outputs -= 1;
+                }
+                let beyond = ((outputs - 1) * stride + kernel).saturating_sub(whole);
+                windows.pads[axis].1 += beyond;
+                further |= beyond > 0;
+            }
+        }
+        let mut padding = windows.padding();
+        let mut count_include_pad = include || padding == Padding::default();
+        if include && further && !max {
+            // The divisor counts the padding that the model gives, but not what the rounding of the size adds.
+            let before = vec![0, 0, given.top, given.left];
+            let after = vec![0, 0, given.bottom, given.right];
+            if given != Padding::default() {
+                x = self.emit(n, Op::Pad { mode: PadMode::Constant(0.0), before, after }, &[x])?;
+            }
+            let (bottom, right) = (padding.bottom - given.bottom, padding.right - given.right);
+            padding = Padding { bottom, right, ..Padding::default() };
+            count_include_pad = false;
+        }
+        let pool = Pool { kind: average(count_include_pad), kernel: windows.kernel, stride: windows.stride, padding };
+        let y = self.emit(n, Op::Pool(pool), &[x])?;
+        self.without_height(n, y, rank)
+    }
+
+    pub(super) fn resize(&mut self, n: &Node<'_>, inputs: &[Known]) -> Result<TensorId, String> {
+        let x = self.real(n, inputs, 0)?;
+        let rank = self.spatial(x)?;
+        let shape = self.graph.shape(x).to_vec();
+        let old = n.proto.op_type == "Upsample" || n.opset < 11;
+        let axes = match n.ints("axes") {
+            Some(list) => {
+                list.iter().map(|&axis| super::convert::axis(axis, shape.len())).collect::<Result<Vec<_>, _>>()?
+            }
+            None => (0..shape.len()).collect(),
+        };
+        let scales = match n.attribute("scales") {
+            Some(attribute) => attribute.floats.clone(),
+            None => match inputs.get(if old { 1 } else { 2 }) {
+                Some(Known::Real(_)) => self.values(inputs, if old { 1 } else { 2 })?,
+                _ => Vec::new(),
+            },
+        };
+        let targets = if old { None } else { self.list(inputs, 3)?.filter(|sizes| !sizes.is_empty()) };
+        let (mut all_scales, mut size) = (vec![1.0; shape.len()], shape.clone());
+        if let Some(targets) = targets {
+            let targets = sizes(&targets, "sizes")?;
+            if targets.len() != axes.len() {
+                return Err(format!("sizes {targets:?} for {} dimensions", axes.len()));
+            }
+            let policy = n.text("keep_aspect_ratio_policy", "stretch");
+            if policy != "stretch" {
+                return Err(format!("keep_aspect_ratio_policy {policy} is not supported"));
+            }
+            for (&axis, &target) in axes.iter().zip(&targets) {
+                size[axis] = target;
+                all_scales[axis] = target as f32 / shape[axis] as f32;
+            }
+        } else {
+            if scales.len() != axes.len() {
+                return Err(format!("{} constant scales for {} dimensions", scales.len(), axes.len()));
+            }
+            for (&axis, &scale) in axes.iter().zip(&scales) {
+                size[axis] = (f64::from(scale) * shape[axis] as f64).floor() as usize;
+                all_scales[axis] = scale;
+            }
+        }
+        if size[..2] != shape[..2] {
+            return Err(format!("{shape:?} to {size:?}: only height and width can change"));
+        }
+        if n.int("antialias", 0) != 0 || n.int("exclude_outside", 0) != 0 {
+            return Err("antialias and exclude_outside are not supported".to_owned());
+        }
+        let mode = n.text("mode", "nearest");
+        let rounding = n.text("nearest_mode", if old { "floor" } else { "round_prefer_floor" });
+        let mode = match (mode.as_str(), rounding.as_str()) {
+            ("nearest", "round_prefer_floor") => ResizeMode::Nearest(Rounding::HalfDown),
+            ("nearest", "round_prefer_ceil") => ResizeMode::Nearest(Rounding::HalfUp),
+            ("nearest", "floor") => ResizeMode::Nearest(Rounding::Floor),
+            ("nearest", "ceil") => ResizeMode::Nearest(Rounding::Ceil),
+            ("linear" | "bilinear", _) => ResizeMode::Bilinear,
+            (mode, _) => return Err(format!("mode {mode} with nearest_mode {rounding} is not supported")),
+        };
+        let coordinates = n.text("coordinate_transformation_mode", if old { "asymmetric" } else { "half_pixel" });
+        let coordinates = match coordinates.as_str() {
+            "half_pixel" => Coordinates::HalfPixel,
+            "pytorch_half_pixel" => Coordinates::PytorchHalfPixel,
+            "asymmetric" => Coordinates::Asymmetric,
+            "align_corners" => Coordinates::AlignCorners,
+            other => return Err(format!("coordinate_transformation_mode {other} is not supported")),
+        };
+        let (scales, size) = if rank == 1 {
+            ([1.0, all_scales[2]], [1, size[2]])
+        } else {
+            ([all_scales[2], all_scales[3]], [size[2], size[3]])
+        };
+        let x = self.reshape(n, x, &with_height(&shape))?;
+        let y = self.emit(n, Op::Resize(Resize { mode, coordinates, scales, size }), &[x])?;
+        self.without_height(n, y, rank)
+    }
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Quantized models: `QuantizeLinear`, `DequantizeLinear`, and the operators that compute on integers.
+//!
+//! Integers are kept as the real numbers that they stand for. A tensor that the model quantizes carries the scale
+//! ([`crate::ir::Tensor::quantization`]); rounding and saturation belong to the tensor, not to a node.
+
+use super::convert::limits;
+use super::value::types;
+use super::{Known, Node, Reader};
+use crate::ir::{Binary, Op, Padding, Pool, PoolKind, Quantization, TensorId, Unary};
+
+impl Reader {
+    /// The scale and zero point in two inputs.
+    fn parameters(&self, n: &Node<'_>, inputs: &[Known], scale: usize, zero: usize) -> Result<Quantization, String> {
+        let scales = self.values(inputs, scale)?;
+        let (zero_point, kind) = match inputs.get(zero) {
+            Some(Known::Integers(zero)) => {
+                let values: Result<Vec<i32>, _> = zero.values.iter().map(|&value| i32::try_from(value)).collect();
+                (values.map_err(|_| "a zero point beyond 32 bits")?, zero.kind)
+            }
+            _ => (vec![0; scales.len()], n.int("output_dtype", i64::from(types::UINT8)) as i32),
+        };
+        if scales.len() != zero_point.len() || scales.is_empty() {
+            return Err(format!("{} scales and {} zero points", scales.len(), zero_point.len()));
+        }
+        if let Some(scale) = scales.iter().find(|scale| !(scale.is_finite() && **scale > 0.0)) {
+            return Err(format!("the scale {scale} is not a positive number"));
+        }
+        Ok(Quantization { scale: scales, zero_point, axis: None, limits: limits(kind)? })
+    }
+
+    /// The axis of scales that differ, for a tensor of that shape.
+    fn along(mut q: Quantization, axis: i64, shape: &[usize]) -> Result<Quantization, String> {
+        if q.scale.len() > 1 {
+            let axis = super::convert::axis(axis, shape.len())?;
+            if shape[axis] != q.scale.len() {
+                return Err(format!("{} scales along axis {axis} of {shape:?}", q.scale.len()));
+            }
+            q.axis = Some(axis);
+        }
+        Ok(q)
+    }
+
+    /// The output of a node, as integers of that scale.
+    fn quantize(&mut self, x: TensorId, q: &Quantization) -> Known {
+        self.graph.tensors[x.0].quantization = Some(q.clone());
+        Known::Quantized(x, q.clone())
+    }
+
+    /// What a moving operator makes of integers.
+    pub(super) fn keep(&mut self, output: Known, q: &Quantization) -> Result<Known, String> {
+        match output {
+            Known::Real(_) if q.axis.is_some() => Err("integers with scales per channel are moved".to_owned()),
+            Known::Real(id) => Ok(self.quantize(id, q)),
+            other => Ok(other),
+        }
+    }
+
+    /// The real numbers that the integers of an input stand for; its scale and zero point are two other inputs.
+    fn dequantize(
+        &mut self,
+        n: &Node<'_>,
+        inputs: &[Known],
+        [x, s, z]: [usize; 3],
+        axis: i64,
+    ) -> Result<TensorId, String> {
+        let q = self.parameters(n, inputs, s, z)?;
+        match inputs.get(x) {
+            Some(Known::Quantized(id, own)) => {
+                let same = Self::along(q, axis, self.graph.shape(*id))?;
+                if (&same.scale, &same.zero_point) != (&own.scale, &own.zero_point) {
+                    let reason = "integers of scale {:?} are read with another scale";
+                    return Err(reason.replace("{:?}", &format!("{:?}, zero point {:?}", own.scale, own.zero_point)));
+                }
+                Ok(*id)
+            }
+            Some(Known::Integers(integers)) => {
+                let mut q = Self::along(q, axis, &integers.shape)?;
+                if !matches!(inputs.get(z), Some(Known::Integers(_))) {
+                    q.limits = limits(integers.kind)?;
+                }
+                let inner: usize = q.axis.map_or(1, |axis| integers.shape[axis + 1..].iter().product());
+                let value = |(k, &value): (usize, &i64)| {
+                    let k = k / inner.max(1) % q.scale.len();
+                    (value - i64::from(q.zero_point[k])) as f32 * q.scale[k]
+                };
+                let values: Vec<f32> = integers.values.iter().enumerate().map(value).collect();
+                let id = self.emit_constant(n, &integers.shape.clone(), values)?;
+                self.graph.tensors[id.0].quantization = Some(q);
+                Ok(id)
+            }
+            // An input of the network that is given as integers.
+            Some(Known::Real(id)) if q.scale.len() == 1 => {
+                let zero = self.emit_constant(n, &[], vec![q.zero_point[0] as f32])?;
+                let scale = self.emit_constant(n, &[], vec![q.scale[0]])?;
+                let x = self.emit(n, Op::Binary(Binary::Sub), &[*id, zero])?;
+                self.emit(n, Op::Binary(Binary::Mul), &[x, scale])
+            }
+            _ => Err(format!("its input {x} has no integers")),
+        }
+    }
+
+    /// The bias of a product of integers: its scale is the product of the operands' scales.
+    fn bias(
+        &mut self,
+        n: &Node<'_>,
+        inputs: &[Known],
+        k: usize,
+        from: usize,
+        weights: usize,
+    ) -> Result<Option<TensorId>, String> {
+        let Some(Known::Integers(bias)) = inputs.get(k) else { return Ok(None) };
+        let (from, weights) = (self.values(inputs, from)?, self.values(inputs, weights)?);
+        let scale = |k: usize| from.first().unwrap_or(&1.0) * weights.get(k).or(weights.first()).unwrap_or(&1.0);
+        let values: Vec<f32> = bias.values.iter().enumerate().map(|(k, &value)| value as f32 * scale(k)).collect();
+        self.emit_constant(n, &bias.shape.clone(), values).map(Some)
+    }
+
+    pub(super) fn quantized(&mut self, n: &Node<'_>, inputs: &[Known]) -> Result<Known, String> {
+        if n.int("block_size", 0) != 0 {
+            return Err("scales per block are not supported".to_owned());
+        }
+        let axis = n.int("axis", 1);
+        let (id, q) = match n.proto.op_type.as_str() {
+            "DequantizeLinear" => return self.dequantize(n, inputs, [0, 1, 2], axis).map(Known::Real),
+            "QuantizeLinear" => {
+                let x = self.real(n, inputs, 0)?;
+                let q = Self::along(self.parameters(n, inputs, 1, 2)?, axis, self.graph.shape(x))?;
+                let alone = self.readers.get(&n.proto.input[0]).is_some_and(|&count| count == 1);
+                if self.graph.constant(x).is_none() && alone && self.graph.tensor(x).quantization.is_none() {
+                    (x, q)
+                } else {
+                    // Others read the tensor as it is: the rounded one is another tensor.
+                    let all = Unary::Clip(f32::NEG_INFINITY, f32::INFINITY);
+                    let name = format!("{}/{}", n.name, self.graph.tensors.len());
+                    (self.graph.add(n.name.as_str(), Op::Unary(all), &[x], name)?, q)
+                }
+            }
+            "QLinearConv" => {
+                let (x, w) = (self.dequantize(n, inputs, [0, 1, 2], 1)?, self.dequantize(n, inputs, [3, 4, 5], 0)?);
+                let bias = self.bias(n, inputs, 8, 1, 4)?;
+                (self.convolution(n, x, w, bias)?, self.parameters(n, inputs, 6, 7)?)
+            }
+            "QLinearMatMul" => {
+                let (a, b) = (self.dequantize(n, inputs, [0, 1, 2], -2)?, self.dequantize(n, inputs, [3, 4, 5], -1)?);
+                (self.product(n, a, b, None)?, self.parameters(n, inputs, 6, 7)?)
+            }
+            "QGemm" => {
+                if n.float("alpha", 1.0) != 1.0 || !n.has(7) {
+                    return Err("alpha, and an output of real numbers, are not supported".to_owned());
+                }
+                let turned = n.int("transB", 0) != 0;
+                let along = if turned { 0 } else { 1 };
+                let mut a = self.dequantize(n, inputs, [0, 1, 2], 0)?;
+                let mut b = self.dequantize(n, inputs, [3, 4, 5], along)?;
+                if n.int("transA", 0) != 0 {
+                    a = self.transpose(n, a, &[1, 0])?;
+                }
+                if turned {
+                    b = self.transpose(n, b, &[1, 0])?;
+                }
+                let bias = self.bias(n, inputs, 6, 1, 4)?;
+                (self.product(n, a, b, bias)?, self.parameters(n, inputs, 7, 8)?)
+            }
+            "QLinearAdd" | "QLinearMul" => {
+                let (a, b) = (self.dequantize(n, inputs, [0, 1, 2], 1)?, self.dequantize(n, inputs, [3, 4, 5], 1)?);
+                let op = if n.proto.op_type == "QLinearAdd" { Binary::Add } else { Binary::Mul };
+                (self.emit(n, Op::Binary(op), &[a, b])?, self.parameters(n, inputs, 6, 7)?)
+            }
+            "QLinearConcat" => {
+                let parts: Result<Vec<_>, _> =
+                    (2..inputs.len()).step_by(3).map(|k| self.dequantize(n, inputs, [k, k + 1, k + 2], 1)).collect();
+                let parts = parts?;
+                let rank = parts.first().map_or(0, |&id| self.graph.shape(id).len());
+                let axis = super::convert::axis(axis, rank)?;
+                (self.emit(n, Op::Concat { axis }, &parts)?, self.parameters(n, inputs, 0, 1)?)
+            }
+            "QLinearGlobalAveragePool" | "QLinearAveragePool" => {
+                if n.int("channels_last", 0) != 0 {
+                    return Err("channels_last is not supported".to_owned());
+                }
+                let x = self.dequantize(n, inputs, [0, 1, 2], 1)?;
+                let q = self.parameters(n, inputs, 3, 4)?;
+                if n.proto.op_type == "QLinearAveragePool" {
+                    (self.pool(n, &[Known::Real(x)])?, q)
+                } else {
+                    let &[_, _, height, width] = self.graph.shape(x) else {
+                        return Err("its input does not have four dimensions".to_owned());
+                    };
+                    let kind = PoolKind::Average { count_include_pad: true };
+                    let kernel = [height, width];
+                    let pool = Pool { kind, kernel, stride: [1, 1], padding: Padding::default() };
+                    (self.emit(n, Op::Pool(pool), &[x])?, q)
+                }
+            }
+            "QLinearLeakyRelu" | "QLinearSigmoid" => {
+                let x = self.dequantize(n, inputs, [0, 1, 2], 1)?;
+                let leaky = n.proto.op_type == "QLinearLeakyRelu";
+                let unary = if leaky { Unary::LeakyRelu(n.float("alpha", 0.01)) } else { Unary::Sigmoid };
+                (self.emit(n, Op::Unary(unary), &[x])?, self.parameters(n, inputs, 3, 4)?)
+            }
+            _ => return Err("the operator is not supported".to_owned()),
+        };
+        let q = if q.axis.is_none() { Self::along(q, 1, self.graph.shape(id))? } else { q };
+        if self.graph.tensor(id).constant.is_some() && self.graph.tensor(id).quantization.is_some() {
+            return Err("a constant is quantized twice".to_owned());
+        }
+        Ok(self.quantize(id, &q))
+    }
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Reductions, as poolings over the whole of the reduced dimensions.
+
+use super::convert::axes;
+use super::{Known, Node, Reader};
+use crate::ir::{Binary, Op, Padding, Pool, PoolKind, TensorId, Unary};
+
+impl Reader {
+    pub(super) fn reduce(&mut self, n: &Node<'_>, inputs: &[Known]) -> Result<TensorId, String> {
+        let mut x = self.real(n, inputs, 0)?;
+        let shape = self.graph.shape(x).to_vec();
+        let list = self.attribute_or_list(n, "axes", inputs, 1)?.unwrap_or_default();
+        let reduced = match list[..] {
+            [] if n.int("noop_with_empty_axes", 0) != 0 => Vec::new(),
+            [] => (0..shape.len()).collect(),
+            _ => axes(&list, shape.len())?,
+        };
+        let count: usize = reduced.iter().map(|&axis| shape[axis]).product();
+        let operator = n.proto.op_type.as_str();
+        let kind = match operator {
+            "ReduceMax" | "ReduceMin" => PoolKind::Max,
+            "ReduceMean" | "ReduceSum" | "ReduceL1" | "ReduceL2" | "ReduceSumSquare" => {
+                PoolKind::Average { count_include_pad: true }
+            }
+            _ => return Err("it is supported for constants only".to_owned()),
+        };
+        x = match operator {
+            "ReduceMin" => self.emit(n, Op::Unary(Unary::Neg), &[x])?,
+            "ReduceL1" => self.emit(n, Op::Unary(Unary::Abs), &[x])?,
+            "ReduceL2" | "ReduceSumSquare" => self.emit(n, Op::Binary(Binary::Mul), &[x, x])?,
+            _ => x,
+        };
+        if count > 1 {
+            x = self.reduce_by_pooling(n, x, &reduced, kind)?;
+        }
+        if count > 1 && !matches!(operator, "ReduceMax" | "ReduceMin" | "ReduceMean") {
+            let factor = self.emit_constant(n, &[], vec![count as f32])?;
+            x = self.emit(n, Op::Binary(Binary::Mul), &[x, factor])?;
+        }
+        x = match operator {
+            "ReduceMin" => self.emit(n, Op::Unary(Unary::Neg), &[x])?,
+            "ReduceL2" => self.emit(n, Op::Unary(Unary::Sqrt), &[x])?,
+            _ => x,
+        };
+        let keep = n.int("keepdims", 1) != 0;
+        let left = |axis: &usize| keep || !reduced.contains(axis);
+        let extent = |axis: usize| if reduced.contains(&axis) { 1 } else { shape[axis] };
+        let shape: Vec<usize> = (0..shape.len()).filter(left).map(extent).collect();
+        self.reshape(n, x, &shape)
+    }
+
+    fn reduce_by_pooling(
+        &mut self,
+        n: &Node<'_>,
+        x: TensorId,
+        reduced: &[usize],
+        kind: PoolKind,
+    ) -> Result<TensorId, String> {
+        let shape = self.graph.shape(x).to_vec();
+        let pool = |kernel| Op::Pool(Pool { kind, kernel, stride: [1, 1], padding: Padding::default() });
+        if shape.len() == 4 && reduced.iter().all(|&axis| axis >= 2) {
+            let extent = |axis: usize| if reduced.contains(&axis) { shape[axis] } else { 1 };
+            return self.emit(n, pool([extent(2), extent(3)]), &[x]);
+        }
+        // The reduced dimensions behind the others, as lines.
+        let kept: Vec<usize> = (0..shape.len()).filter(|axis| !reduced.contains(axis)).collect();
+        let perm: Vec<usize> = kept.iter().chain(reduced).copied().collect();
+        let x = self.transpose(n, x, &perm)?;
+        let outer: usize = kept.iter().map(|&axis| shape[axis]).product();
+        let lines: usize = reduced.iter().map(|&axis| shape[axis]).product();
+        let x = self.reshape(n, x, &[1, outer, lines, 1])?;
+        self.emit(n, pool([lines, 1]), &[x])
+    }
+}

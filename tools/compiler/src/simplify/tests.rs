@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+use super::*;
+use crate::float;
+use crate::ir::{Convolution, PadMode, Padding, Pool, PoolKind};
+
+const X: [f32; 8] = [-9.0, -3.0, -1.5, -0.25, 0.0, 0.5, 2.0, 7.0];
+
+/// Simplifies a graph and checks that it computes the same.
+fn simplified(mut graph: Graph) -> Graph {
+    graph.check().unwrap();
+    let elements = graph.tensor(graph.inputs[0]).elements();
+    let input: Vec<f32> = (0..elements).map(|k| X[k % 8] + (k / 8) as f32 * 0.01).collect();
+    let before = float::run(&graph, &[input.clone()], &mut |_, _| {}).unwrap();
+    let name = graph.tensor(graph.outputs[0]).name.clone();
+    simplify(&mut graph);
+    graph.check().unwrap();
+    let after = float::run(&graph, &[input], &mut |_, _| {}).unwrap();
+    for (a, b) in before[0].iter().zip(&after[0]) {
+        assert!((a - b).abs() <= 2e-5 * (1.0 + a.abs()), "{a} became {b}");
+    }
+    assert_eq!(graph.tensor(graph.outputs[0]).name, name);
+    graph
+}
+
+fn ops(graph: &Graph) -> Vec<&'static str> {
+    graph.nodes.iter().map(|node| node.op.name()).collect()
+}
+
+/// Builds an expression of one tensor; the last tensor is the output.
+fn expression(build: impl Fn(&mut Builder, TensorId) -> TensorId) -> Graph {
+    let mut builder = Builder(Graph::new("test"));
+    let x = builder.0.input("x", &[1, 2, 2, 2]).unwrap();
+    let y = build(&mut builder, x);
+    builder.0.outputs.push(y);
+    builder.0
+}
+
+struct Builder(Graph);
+
+impl Builder {
+    fn node(&mut self, op: Op, inputs: &[TensorId]) -> TensorId {
+        let name = format!("t{}", self.0.tensors.len());
+        self.0.add(name.clone(), op, inputs, name).unwrap()
+    }
+    fn constant(&mut self, shape: &[usize], values: Vec<f32>) -> TensorId {
+        let name = format!("t{}", self.0.tensors.len());
+        self.0.add_constant(name, shape, values).unwrap()
+    }
+    fn with(&mut self, op: Binary, x: TensorId, value: f32) -> TensorId {
+        let value = self.constant(&[], vec![value]);
+        self.node(Op::Binary(op), &[x, value])
+    }
+    fn both(&mut self, op: Binary, a: TensorId, b: TensorId) -> TensorId {
+        self.node(Op::Binary(op), &[a, b])
+    }
+    fn unary(&mut self, unary: Unary, x: TensorId) -> TensorId {
+        self.node(Op::Unary(unary), &[x])
+    }
+    fn conv(&mut self, x: TensorId, kernels: usize, kernel: usize) -> TensorId {
+        let channels = self.0.shape(x)[1];
+        let count = kernels * channels * kernel * kernel;
+        let weights = (0..count).map(|k| ((k * 7 + 3) % 11) as f32 * 0.1 - 0.5).collect();
+        let weights = self.constant(&[kernels, channels, kernel, kernel], weights);
+        let op = Convolution {
+            group: 1,
+            kernel: [kernel; 2],
+            stride: [1, 1],
+            dilation: [1, 1],
+            padding: Padding::default(),
+        };
+        self.node(Op::Convolution(op), &[x, weights])
+    }
+}
+
+#[test]
+fn decomposed_functions_are_recognised() {
+    use Binary::{Add, Div, Max, Min, Mul};
+    type Build = fn(&mut Builder, TensorId) -> TensorId;
+    let cases: &[(&str, Build)] = &[
+        ("Silu", |b, x| {
+            let s = b.unary(Unary::Sigmoid, x);
+            b.both(Mul, s, x)
+        }),
+        ("HardSwish", |b, x| {
+            let y = b.with(Add, x, 3.0);
+            let y = b.unary(Unary::Clip(0.0, 6.0), y);
+            let y = b.both(Mul, x, y);
+            b.with(Div, y, 6.0)
+        }),
+        ("HardSwish", |b, x| {
+            let y = b.unary(Unary::HardSigmoid { alpha: 1.0 / 6.0, beta: 0.5 }, x);
+            b.both(Mul, x, y)
+        }),
+        ("HardSigmoid", |b, x| {
+            let y = b.with(Add, x, 3.0);
+            let y = b.unary(Unary::Relu, y);
+            let y = b.with(Min, y, 6.0);
+            b.with(Mul, y, 1.0 / 6.0)
+        }),
+        ("Gelu", |b, x| {
+            let y = b.with(Div, x, std::f32::consts::SQRT_2);
+            let y = b.unary(Unary::Erf, y);
+            let y = b.with(Add, y, 1.0);
+            let y = b.both(Mul, x, y);
+            b.with(Mul, y, 0.5)
+        }),
+        ("Gelu", |b, x| {
+            let y = b.with(Mul, x, std::f32::consts::FRAC_1_SQRT_2);
+            let y = b.unary(Unary::Erf, y);
+            let y = b.with(Add, y, 1.0);
+            let half = b.with(Mul, x, 0.5);
+            b.both(Mul, half, y)
+        }),
+        ("GeluTanh", |b, x| {
+            let y = b.with(Binary::Pow, x, 3.0);
+            let y = b.with(Mul, y, 0.044715);
+            let y = b.both(Add, x, y);
+            let y = b.with(Mul, y, 0.797_884_6);
+            let y = b.unary(Unary::Tanh, y);
+            let y = b.with(Add, y, 1.0);
+            let y = b.both(Mul, x, y);
+            b.with(Mul, y, 0.5)
+        }),
+        ("Mish", |b, x| {
+            let y = b.unary(Unary::Softplus, x);
+            let y = b.unary(Unary::Tanh, y);
+            b.both(Mul, x, y)
+        }),
+        ("LeakyRelu", |b, x| {
+            let y = b.with(Mul, x, 0.1);
+            b.both(Max, x, y)
+        }),
+        ("Clip", |b, x| {
+            let y = b.with(Max, x, -1.0);
+            b.with(Min, y, 2.0)
+        }),
+        ("Relu", |b, x| b.with(Max, x, 0.0)),
+    ];
+    for (name, build) in cases {
+        assert_eq!(ops(&simplified(expression(build))), [*name]);
+    }
+    // Neither a known function nor the same tensor twice.
+    let other = expression(|b, x| {
+        let y = b.with(Mul, x, 1.702);
+        let y = b.unary(Unary::Sigmoid, y);
+        b.both(Mul, x, y)
+    });
+    assert_eq!(ops(&simplified(other)), ["Mul", "Sigmoid", "Mul"]);
+}
+
+#[test]
+fn factors_and_offsets_move_into_weights() {
+    let graph = expression(|b, x| {
+        let y = b.conv(x, 3, 1);
+        let factor = b.constant(&[3, 1, 1], vec![0.5, -2.0, 3.0]);
+        let offset = b.constant(&[1, 3, 1, 1], vec![1.0, 2.0, 3.0]);
+        let y = b.both(Binary::Mul, factor, y);
+        let y = b.both(Binary::Sub, y, offset);
+        b.unary(Unary::Relu, y)
+    });
+    assert_eq!(ops(&simplified(graph)), ["Convolution", "Relu"]);
+}
+
+#[test]
+fn factors_move_into_the_weights_of_grouped_deconvolutions() {
+    let graph = expression(|b, x| {
+        let weights = b.constant(&[2, 3, 2, 2], (0..24).map(|k| k as f32 - 12.0).collect());
+        let op =
+            Convolution { group: 2, kernel: [2, 2], stride: [2, 2], dilation: [1, 1], padding: Padding::default() };
+        let y = b.node(Op::Deconvolution(op, [0, 0]), &[x, weights]);
+        let factor = b.constant(&[6, 1, 1], vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+        b.both(Binary::Mul, y, factor)
+    });
+    assert_eq!(ops(&simplified(graph)), ["Deconvolution"]);
+}
+
+#[test]
+fn an_inner_product_has_kernels_of_its_whole_input() {
+    let graph = expression(|b, x| {
+        let y = b.node(Op::Reshape { shape: vec![1, 8] }, &[x]);
+        let y = b.unary(Unary::Tanh, y);
+        let y = b.node(Op::Reshape { shape: vec![1, 8, 1, 1] }, &[y]);
+        let y = b.conv(y, 3, 1);
+        let y = b.node(Op::Reshape { shape: vec![1, 3] }, &[y]);
+        let bias = b.constant(&[3], vec![1.0, 2.0, 3.0]);
+        let y = b.both(Binary::Add, y, bias);
+        b.unary(Unary::Relu, y)
+    });
+    let graph = simplified(graph);
+    assert_eq!(ops(&graph), ["Tanh", "Convolution", "Relu", "Reshape"]);
+    assert!(matches!(graph.nodes[1].op, Op::Convolution(Convolution { kernel: [2, 2], .. })));
+}
+
+#[test]
+fn shuffles_are_permutations_of_channels() {
+    let mut builder = Builder(Graph::new("test"));
+    let x = builder.0.input("x", &[1, 6, 2, 3]).unwrap();
+    let y = builder.node(Op::Reshape { shape: vec![1, 2, 3, 2, 3] }, &[x]);
+    let y = builder.node(Op::Transpose { perm: vec![0, 2, 1, 3, 4] }, &[y]);
+    let y = builder.node(Op::Reshape { shape: vec![1, 6, 2, 3] }, &[y]);
+    builder.0.outputs.push(y);
+    let graph = simplified(builder.0);
+    assert_eq!(graph.nodes.len(), 1);
+    assert_eq!(graph.nodes[0].op, Op::ChannelPermutation { from: vec![0, 3, 1, 4, 2, 5] });
+}
+
+#[test]
+fn zeros_around_become_padding() {
+    let pad = |b: &mut Builder, x, value| {
+        let op = Op::Pad { mode: PadMode::Constant(value), before: vec![0, 0, 1, 2], after: vec![0, 0, 0, 1] };
+        b.node(op, &[x])
+    };
+    let graph = expression(|b, x| {
+        let y = pad(b, x, 0.0);
+        b.conv(y, 2, 3)
+    });
+    assert_eq!(ops(&simplified(graph)), ["Convolution"]);
+    let graph = expression(|b, x| {
+        let y = pad(b, x, 1.0);
+        b.conv(y, 2, 3)
+    });
+    assert_eq!(ops(&simplified(graph)), ["Pad", "Convolution"]);
+    let graph = expression(|b, x| {
+        let y = pad(b, x, 0.0);
+        let kind = PoolKind::Average { count_include_pad: true };
+        b.node(Op::Pool(Pool { kind, kernel: [3, 3], stride: [1, 1], padding: Padding::default() }), &[y])
+    });
+    assert_eq!(ops(&simplified(graph)), ["AveragePool"]);
+}
+
+#[test]
+fn what_others_read_stays() {
+    let graph = expression(|b, x| {
+        let y = b.conv(x, 2, 1);
+        let doubled = b.with(Binary::Mul, y, 2.0);
+        b.both(Binary::Max, y, doubled)
+    });
+    assert_eq!(ops(&simplified(graph)), ["Convolution", "Mul", "Max"]);
+}
