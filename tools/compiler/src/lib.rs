@@ -39,6 +39,7 @@ pub mod integers;
 pub mod ir;
 pub mod lower;
 pub mod model;
+pub mod ncnn;
 pub mod npy;
 pub mod onnx;
 pub mod plan;

@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use crate::ir::{Graph, Unreadable};
-use crate::onnx;
 use crate::simplify::simplify;
+use crate::{ncnn, onnx};
 
 /// What a user says about a model that the file leaves open.
 #[derive(Clone, Debug, Default)]
@@ -40,7 +40,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// Reads a model: ONNX by the extension `.onnx`.
+    /// Reads a model: ONNX by the extension `.onnx`, NCNN by `.param`, whose weights lie beside it in `.bin`.
     pub fn open(path: &Path, options: &Options) -> Result<Self, Error> {
         let bytes = std::fs::read(path).map_err(|source| Error::File(path.to_owned(), source))?;
         let malformed = |reason: String| Error::Malformed(path.to_owned(), reason);
@@ -50,7 +50,17 @@ impl Model {
                 onnx::Error::Malformed(reason) => malformed(reason),
                 onnx::Error::Nodes(nodes) => Error::Nodes(path.to_owned(), nodes),
             })?,
-            _ => return Err(malformed("the extension is none of .onnx".to_owned())),
+            Some("param") => {
+                let text = String::from_utf8(bytes).map_err(|_| malformed("a .param file is text".to_owned()))?;
+                let weights = path.with_extension("bin");
+                let bin = std::fs::read(&weights).map_err(|source| Error::File(weights, source))?;
+                let name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+                ncnn::read(&text, &bin, &name, options).map_err(|error| match error {
+                    ncnn::Error::Malformed(reason) => malformed(reason),
+                    ncnn::Error::Nodes(nodes) => Error::Nodes(path.to_owned(), nodes),
+                })?
+            }
+            _ => return Err(malformed("the extension is neither .onnx nor .param".to_owned())),
         };
         simplify(&mut graph);
         Ok(Self { graph })

@@ -128,7 +128,7 @@ impl Histogram {
     /// The number of bins with the least cost, among those that a scale can end at.
     fn least(&self, cost: &dyn Fn(usize) -> f64) -> usize {
         let used = self.bins.iter().rposition(|&count| count > 0).map_or(1, |last| last + 1);
-        let candidates = (LEVELS..used).step_by(BINS / 256).chain([used.max(LEVELS).min(BINS)]);
+        let candidates = (LEVELS..used).step_by(BINS / 256).chain([used.clamp(LEVELS, BINS)]);
         let costs = candidates.map(|bins| (bins, cost(bins)));
         costs.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(BINS, |(bins, _)| bins)
     }

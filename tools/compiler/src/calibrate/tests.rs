@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
+// Scales are quotients that are exact.
+#![allow(clippy::float_cmp)]
+
 use super::*;
 use crate::ir::Quantization;
 

@@ -104,7 +104,9 @@ fn add_bias(out: &mut [f32], bias: Option<&[f32]>, pixels: usize) {
     let Some(bias) = bias else { return };
     for (k, plane) in out.chunks_mut(pixels).enumerate() {
         let bias = bias[k % bias.len()];
-        plane.iter_mut().for_each(|value| *value += bias);
+        for value in plane {
+            *value += bias;
+        }
     }
 }
 

@@ -43,10 +43,9 @@ fn taps(resize: &Resize, axis: usize, size: usize) -> Vec<(usize, usize, f32)> {
     let tap = |x: usize| {
         let x = x as f32;
         let at = match resize.coordinates {
-            Coordinates::PytorchHalfPixel if out == 1 => 0.0,
+            Coordinates::PytorchHalfPixel | Coordinates::AlignCorners if out == 1 => 0.0,
             Coordinates::HalfPixel | Coordinates::PytorchHalfPixel => (x + 0.5) / scale - 0.5,
             Coordinates::Asymmetric => x / scale,
-            Coordinates::AlignCorners if out == 1 => 0.0,
             Coordinates::AlignCorners => x * last / (out - 1) as f32,
         };
         let nearest = |at: f32| {

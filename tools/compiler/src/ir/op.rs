@@ -451,6 +451,9 @@ fn erf(x: f32) -> f32 {
 
 #[cfg(test)]
 mod tests {
+    // Signs and the saturated value are exact.
+    #![allow(clippy::float_cmp)]
+
     use super::*;
 
     #[test]

@@ -270,7 +270,7 @@ impl Reader {
     }
 
     /// Integers of an input that must be constant. None: it is left out.
-    pub(super) fn list(&self, inputs: &[Known], k: usize) -> Result<Option<Vec<i64>>, String> {
+    pub(super) fn list(inputs: &[Known], k: usize) -> Result<Option<Vec<i64>>, String> {
         match inputs.get(k) {
             None | Some(Known::Nothing) => Ok(None),
             Some(Known::Integers(integers)) => Ok(Some(integers.values.to_vec())),
@@ -280,7 +280,6 @@ impl Reader {
 
     /// Integers that an attribute gave in older operator sets, and an input gives now.
     pub(super) fn attribute_or_list(
-        &self,
         n: &Node<'_>,
         name: &str,
         inputs: &[Known],
@@ -288,7 +287,7 @@ impl Reader {
     ) -> Result<Option<Vec<i64>>, String> {
         match n.ints(name) {
             Some(ints) => Ok(Some(ints.to_vec())),
-            None => self.list(inputs, k),
+            None => Self::list(inputs, k),
         }
     }
 

@@ -7,6 +7,9 @@
 //! Operators, attributes and defaults are those of ONNX's operator reference; `com.microsoft` operators those of ONNX
 //! Runtime's.
 
+// Parameters are compared with the exact values that mean "nothing to do"; directions are counted along several arrays.
+#![allow(clippy::float_cmp, clippy::needless_range_loop)]
+
 mod arithmetic;
 mod convert;
 mod pooling;
@@ -364,3 +367,6 @@ fn written(shape: &proto::Shape) -> String {
     };
     shape.dim.iter().map(dim).collect::<Vec<_>>().join("x")
 }
+
+#[cfg(test)]
+mod tests;

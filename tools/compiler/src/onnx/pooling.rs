@@ -11,7 +11,7 @@ impl Reader {
     pub(super) fn pool(&mut self, n: &Node<'_>, inputs: &[Known]) -> Result<TensorId, String> {
         let x = self.real(n, inputs, 0)?;
         let rank = self.spatial(x)?;
-        let mut x = self.reshape(n, x, &with_height(&self.graph.shape(x).to_vec()))?;
+        let mut x = self.reshape(n, x, &with_height(self.graph.shape(x)))?;
         let size = [self.graph.shape(x)[2], self.graph.shape(x)[3]];
         let operator = n.proto.op_type.as_str();
         let max = operator.ends_with("MaxPool");
@@ -38,11 +38,12 @@ impl Reader {
                 let Some(rest) = whole.checked_sub(kernel).filter(|_| stride > 0) else { continue };
                 let mut outputs = rest.div_ceil(stride) + 1;
                 // A window that starts in the padding behind the input is left out.
-                if (outputs - 1) * stride >= size[axis] + before {
+                if (outputs - 1).saturating_mul(stride) >= size[axis].saturating_add(before) {
                     outputs -= 1;
                 }
-                let beyond = ((outputs - 1) * stride + kernel).saturating_sub(whole);
-                windows.pads[axis].1 += beyond;
+                let end = (outputs - 1).saturating_mul(stride).saturating_add(kernel);
+                let beyond = end.saturating_sub(whole);
+                windows.pads[axis].1 = after.saturating_add(beyond);
                 further |= beyond > 0;
             }
         }
@@ -82,7 +83,7 @@ impl Reader {
                 _ => Vec::new(),
             },
         };
-        let targets = if old { None } else { self.list(inputs, 3)?.filter(|sizes| !sizes.is_empty()) };
+        let targets = if old { None } else { Self::list(inputs, 3)?.filter(|sizes| !sizes.is_empty()) };
         let (mut all_scales, mut size) = (vec![1.0; shape.len()], shape.clone());
         if let Some(targets) = targets {
             let targets = sizes(&targets, "sizes")?;

@@ -113,7 +113,7 @@ impl Reader {
         Ok(self.graph.shape(id).to_vec())
     }
 
-    fn group(&self, n: &Node<'_>) -> Result<usize, String> {
+    fn group(n: &Node<'_>) -> Result<usize, String> {
         usize::try_from(n.int("group", 1)).map_err(|_| format!("{} groups", n.int("group", 1)))
     }
 
@@ -139,11 +139,11 @@ impl Reader {
             return Err(format!("kernel_shape {given:?}, but weights {weights:?}"));
         }
         let mut windows = Windows::read(n, &weights[2..], rank)?;
-        let x = self.reshape(n, x, &with_height(&self.graph.shape(x).to_vec()))?;
+        let x = self.reshape(n, x, &with_height(self.graph.shape(x)))?;
         let w = self.reshape(n, w, &with_height(&weights))?;
         let shape = self.graph.shape(x);
         windows.resolve([shape[2], shape[3]])?;
-        let op = Op::Convolution(windows.convolution(self.group(n)?));
+        let op = Op::Convolution(windows.convolution(Self::group(n)?));
         let operands: Vec<_> = [x, w].into_iter().chain(bias).collect();
         self.bias_is_constant(bias)?;
         let y = self.emit(n, op, &operands)?;
@@ -170,13 +170,13 @@ impl Reader {
             let list = n.ints(name).map(|ints| sizes(ints, name)).transpose()?;
             match list {
                 Some(list) if list.len() < rank => Err(format!("{name} {list:?} for {rank} directions")),
-                Some(list) if rank == 1 => Ok(Some([if name == "output_shape" { 1 } else { 0 }, list[list.len() - 1]])),
+                Some(list) if rank == 1 => Ok(Some([usize::from(name == "output_shape"), list[list.len() - 1]])),
                 Some(list) => Ok(Some([list[list.len() - 2], list[list.len() - 1]])),
                 None => Ok(None),
             }
         };
         let mut extra = list("output_padding")?.unwrap_or([0; 2]);
-        let x = self.reshape(n, x, &with_height(&self.graph.shape(x).to_vec()))?;
+        let x = self.reshape(n, x, &with_height(self.graph.shape(x)))?;
         let w = self.reshape(n, w, &with_height(&weights))?;
         let size = [self.graph.shape(x)[2], self.graph.shape(x)[3]];
         let same = windows.auto_pad.starts_with("SAME");
@@ -199,7 +199,7 @@ impl Reader {
                 windows.pads[axis] = (0, 0);
             }
         }
-        let op = Op::Deconvolution(windows.convolution(self.group(n)?), extra);
+        let op = Op::Deconvolution(windows.convolution(Self::group(n)?), extra);
         let operands: Vec<_> = [x, w].into_iter().chain(bias).collect();
         let y = self.emit(n, op, &operands)?;
         self.without_height(n, y, rank)

@@ -151,7 +151,7 @@ impl Reader {
                     return Err("alpha, and an output of real numbers, are not supported".to_owned());
                 }
                 let turned = n.int("transB", 0) != 0;
-                let along = if turned { 0 } else { 1 };
+                let along = i64::from(!turned);
                 let mut a = self.dequantize(n, inputs, [0, 1, 2], 0)?;
                 let mut b = self.dequantize(n, inputs, [3, 4, 5], along)?;
                 if n.int("transA", 0) != 0 {

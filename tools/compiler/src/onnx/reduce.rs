@@ -10,7 +10,7 @@ impl Reader {
     pub(super) fn reduce(&mut self, n: &Node<'_>, inputs: &[Known]) -> Result<TensorId, String> {
         let mut x = self.real(n, inputs, 0)?;
         let shape = self.graph.shape(x).to_vec();
-        let list = self.attribute_or_list(n, "axes", inputs, 1)?.unwrap_or_default();
+        let list = Self::attribute_or_list(n, "axes", inputs, 1)?.unwrap_or_default();
         let reduced = match list[..] {
             [] if n.int("noop_with_empty_axes", 0) != 0 => Vec::new(),
             [] => (0..shape.len()).collect(),

@@ -36,8 +36,8 @@ fn slice(shape: &[usize], starts: &[i64], ends: &[i64], list: &[usize], steps: &
 
 impl Reader {
     /// The slice that a node takes of a tensor of that shape.
-    fn slice_of(&self, n: &Node<'_>, inputs: &[Known], shape: &[usize]) -> Result<Slice, String> {
-        let list = |name: &str, k| self.attribute_or_list(n, name, inputs, k);
+    fn slice_of(n: &Node<'_>, inputs: &[Known], shape: &[usize]) -> Result<Slice, String> {
+        let list = |name: &str, k| Self::attribute_or_list(n, name, inputs, k);
         let starts = list("starts", 1)?.ok_or("it has no starts")?;
         let ends = list("ends", 2)?.ok_or("it has no ends")?;
         let given = list("axes", 3)?.unwrap_or_else(|| (0..starts.len() as i64).collect());
@@ -52,10 +52,10 @@ impl Reader {
     }
 
     /// The shape that `Reshape`, `Flatten`, `Squeeze` and `Unsqueeze` make. None: the node is none of these.
-    fn reshaped(&self, n: &Node<'_>, inputs: &[Known], from: &[usize]) -> Result<Option<Vec<usize>>, String> {
+    fn reshaped(n: &Node<'_>, inputs: &[Known], from: &[usize]) -> Result<Option<Vec<usize>>, String> {
         Ok(Some(match n.proto.op_type.as_str() {
             "Reshape" => {
-                let wanted = self.attribute_or_list(n, "shape", inputs, 1)?.ok_or("its shape is not a constant")?;
+                let wanted = Self::attribute_or_list(n, "shape", inputs, 1)?.ok_or("its shape is not a constant")?;
                 let zero_is_zero = n.int("allowzero", 0) != 0;
                 let mut shape = Vec::new();
                 for (k, &extent) in wanted.iter().enumerate() {
@@ -81,7 +81,7 @@ impl Reader {
                 vec![from[..at].iter().product(), from[at..].iter().product()]
             }
             "Squeeze" => {
-                let removed = match self.attribute_or_list(n, "axes", inputs, 1)? {
+                let removed = match Self::attribute_or_list(n, "axes", inputs, 1)? {
                     Some(list) => axes(&list, from.len())?,
                     None => (0..from.len()).filter(|&axis| from[axis] == 1).collect(),
                 };
@@ -91,7 +91,7 @@ impl Reader {
                 (0..from.len()).filter(|axis| !removed.contains(axis)).map(|axis| from[axis]).collect()
             }
             "Unsqueeze" => {
-                let list = self.attribute_or_list(n, "axes", inputs, 1)?.ok_or("it has no axes")?;
+                let list = Self::attribute_or_list(n, "axes", inputs, 1)?.ok_or("it has no axes")?;
                 let added = axes(&list, from.len() + list.len())?;
                 let mut rest = from.iter();
                 let extent = |axis| if added.contains(&axis) { 1 } else { rest.next().copied().unwrap_or(1) };
@@ -104,7 +104,7 @@ impl Reader {
     pub(super) fn shaping(&mut self, n: &Node<'_>, inputs: &[Known]) -> Result<TensorId, String> {
         let x = self.real(n, inputs, 0)?;
         let shape = self.graph.shape(x).to_vec();
-        if let Some(to) = self.reshaped(n, inputs, &shape)? {
+        if let Some(to) = Self::reshaped(n, inputs, &shape)? {
             return self.reshape(n, x, &to);
         }
         match n.proto.op_type.as_str() {
@@ -123,13 +123,13 @@ impl Reader {
                 }
             }
             "Slice" => {
-                let (starts, steps, lengths) = self.slice_of(n, inputs, &shape)?;
+                let (starts, steps, lengths) = Self::slice_of(n, inputs, &shape)?;
                 self.emit(n, Op::Slice { starts, steps, lengths }, &[x])
             }
             "Pad" => self.pad(n, x, inputs),
             "Gather" => self.gather(n, x, inputs),
             "Expand" => {
-                let to = sizes(&self.list(inputs, 1)?.ok_or("its shape is not a constant")?, "sizes")?;
+                let to = sizes(&Self::list(inputs, 1)?.ok_or("its shape is not a constant")?, "sizes")?;
                 // A product with ones: the operand extends as Expand demands.
                 let missing = to.len().saturating_sub(shape.len());
                 let own = |k: usize| k.checked_sub(missing).and_then(|k| shape.get(k)).copied().unwrap_or(1);
@@ -139,7 +139,7 @@ impl Reader {
                 self.emit(n, Op::Binary(Binary::Mul), &[x, ones])
             }
             "Tile" => {
-                let repeats = sizes(&self.list(inputs, 1)?.ok_or("its repeats are not constant")?, "repeats")?;
+                let repeats = sizes(&Self::list(inputs, 1)?.ok_or("its repeats are not constant")?, "repeats")?;
                 if repeats.len() != shape.len() || repeats.iter().any(|&count| count > MOST_SLICES) {
                     return Err(format!("repeats {repeats:?} of {shape:?}"));
                 }
@@ -169,12 +169,12 @@ impl Reader {
 
     fn pad(&mut self, n: &Node<'_>, mut x: TensorId, inputs: &[Known]) -> Result<TensorId, String> {
         let shape = self.graph.shape(x).to_vec();
-        let list = self.attribute_or_list(n, "pads", inputs, 1)?.ok_or("its pads are not constant")?;
+        let list = Self::attribute_or_list(n, "pads", inputs, 1)?.ok_or("its pads are not constant")?;
         let value = match n.attribute("value") {
             Some(value) if n.opset < 11 => value.f,
             _ => self.scalar(inputs, 2, 0.0)?,
         };
-        let chosen = match self.list(inputs, 3)? {
+        let chosen = match Self::list(inputs, 3)? {
             Some(list) => list.iter().map(|&a| axis(a, shape.len())).collect::<Result<Vec<_>, _>>()?,
             None => (0..shape.len()).collect(),
         };
@@ -240,8 +240,8 @@ impl Reader {
     }
 
     /// The lengths of a `Split`'s outputs along its axis.
-    fn split_lengths(&self, n: &Node<'_>, inputs: &[Known], extent: usize) -> Result<Vec<usize>, String> {
-        if let Some(list) = self.attribute_or_list(n, "split", inputs, 1)? {
+    fn split_lengths(n: &Node<'_>, inputs: &[Known], extent: usize) -> Result<Vec<usize>, String> {
+        if let Some(list) = Self::attribute_or_list(n, "split", inputs, 1)? {
             let lengths = sizes(&list, "lengths")?;
             let sum = lengths.iter().try_fold(0usize, |sum, &length| sum.checked_add(length));
             return if sum == Some(extent) { Ok(lengths) } else { Err(format!("lengths {lengths:?} of {extent}")) };
@@ -257,7 +257,7 @@ impl Reader {
         let axis = axis(n.int("axis", 0), shape.len())?;
         let mut start = 0;
         let mut outputs = Vec::new();
-        for length in self.split_lengths(n, inputs, shape[axis])? {
+        for length in Self::split_lengths(n, inputs, shape[axis])? {
             let (mut starts, mut lengths) = (vec![0; shape.len()], shape.clone());
             (starts[axis], lengths[axis]) = (start, length);
             start += length;
@@ -296,7 +296,7 @@ impl Reader {
                 return one(Integers::vector(shape.get(start..end).unwrap_or_default().to_vec()));
             }
             "ConstantOfShape" => {
-                let shape = sizes(&self.list(inputs, 0)?.ok_or("its shape is not a constant")?, "sizes")?;
+                let shape = sizes(&Self::list(inputs, 0)?.ok_or("its shape is not a constant")?, "sizes")?;
                 let count = count(&shape)?;
                 let value = n.attribute("value").and_then(|attribute| attribute.t.as_ref());
                 return match value.map_or(Ok(Value::Real(vec![1], [0.0].into())), |t| value::tensor(t, folder))? {
@@ -344,7 +344,7 @@ impl Reader {
             let axis = axis(n.int("axis", 0), first.shape.len())?;
             let mut at = 0;
             let mut outputs = Vec::new();
-            for length in self.split_lengths(n, inputs, first.shape[axis])? {
+            for length in Self::split_lengths(n, inputs, first.shape[axis])? {
                 let (mut starts, mut lengths) = (vec![0; first.shape.len()], first.shape.clone());
                 (starts[axis], lengths[axis]) = (at, length);
                 at += length;
@@ -352,17 +352,16 @@ impl Reader {
             }
             return Ok(Some(outputs));
         }
-        if let Some(to) = self.reshaped(n, inputs, &first.shape)? {
+        if let Some(to) = Self::reshaped(n, inputs, &first.shape)? {
             return one(first.reshape(to)?);
         }
-        self.integer(n, inputs, &all).map(|integers| integers.map(|integers| vec![Known::Integers(integers)]))
+        Self::integer(n, inputs, &all).map(|integers| integers.map(|integers| vec![Known::Integers(integers)]))
     }
 
-    fn integer(&self, n: &Node<'_>, inputs: &[Known], all: &[&Integers]) -> Result<Option<Integers>, String> {
+    fn integer(n: &Node<'_>, inputs: &[Known], all: &[&Integers]) -> Result<Option<Integers>, String> {
         let first = all[0];
         let fold = |f: &dyn Fn(i64, i64) -> Result<i64, String>| {
-            let rest = all[1..].iter();
-            rest.fold(Ok((*first).clone()), |sum: Result<Integers, String>, other| sum?.zip(other, f)).map(Some)
+            all[1..].iter().try_fold(first.clone(), |sum, other| sum.zip(other, f)).map(Some)
         };
         let over = |what: &str| format!("{what} of integers overflows");
         let compare = |f: fn(&i64, &i64) -> bool| {
@@ -371,7 +370,7 @@ impl Reader {
             Ok(Some(Integers { kind: types::BOOL, ..truth }))
         };
         let reduce = |start: i64, f: &dyn Fn(i64, i64) -> Option<i64>| {
-            let list = self.attribute_or_list(n, "axes", inputs, 1)?.unwrap_or_default();
+            let list = Self::attribute_or_list(n, "axes", inputs, 1)?.unwrap_or_default();
             if first.shape.len() > 1 || axes(&list, first.shape.len())?.len() > 1 {
                 return Err(format!("integers of the shape {:?} are reduced", first.shape));
             }
@@ -387,7 +386,7 @@ impl Reader {
                 first.gather(all.get(1).ok_or("it has no indices")?, at).map(Some)
             }
             "Slice" => {
-                let (starts, steps, lengths) = self.slice_of(n, inputs, &first.shape)?;
+                let (starts, steps, lengths) = Self::slice_of(n, inputs, &first.shape)?;
                 first.slice(&starts, &steps, &lengths).map(Some)
             }
             "Concat" => {

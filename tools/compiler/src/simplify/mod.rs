@@ -7,6 +7,9 @@
 //! meaning. Nodes whose outputs nobody reads any more are removed at the end. A tensor that a quantized model rounds is
 //! never computed away.
 
+// Parameters are compared with the exact values that mean "nothing to do".
+#![allow(clippy::float_cmp)]
+
 mod functions;
 mod moves;
 mod weights;
@@ -87,7 +90,7 @@ impl<'a> Pass<'a> {
                 || self.merge_moves(k)
                 || self.sink_moves(k)
                 || self.permutation(k)
-                || self.into_weights(k)
+                || self.fold_into_weights(k)
                 || self.padding(k)
                 || self.whole_input(k))
     }
@@ -132,16 +135,19 @@ impl<'a> Pass<'a> {
         }
         let old = std::mem::replace(&mut self.graph.nodes[k].inputs, inputs.to_vec());
         self.graph.nodes[k].op = op;
-        old.iter().for_each(|&id| self.release(id));
+        for id in old {
+            self.release(id);
+        }
         true
     }
 
     /// One reader less; what is read no more no longer reads.
     fn release(&mut self, id: TensorId) {
-        self.readers[id.0] -= 1;
-        if let (0, Some(k)) = (self.readers[id.0], self.producer[id.0]) {
-            for input in self.graph.nodes[k].inputs.clone() {
-                self.release(input);
+        let mut released = vec![id];
+        while let Some(id) = released.pop() {
+            self.readers[id.0] -= 1;
+            if let (0, Some(k)) = (self.readers[id.0], self.producer[id.0]) {
+                released.extend(&self.graph.nodes[k].inputs);
             }
         }
     }
@@ -162,13 +168,12 @@ impl<'a> Pass<'a> {
         let (x, y) = (self.inputs(k)[0], self.output(k));
         let shape = self.graph.shape(x);
         let nothing = match &self.graph.nodes[k].op {
-            Op::Reshape { .. } => true,
             Op::Transpose { perm } => perm.iter().enumerate().all(|(k, &axis)| k == axis),
             Op::Slice { starts, steps, .. } => starts.iter().all(|&s| s == 0) && steps.iter().all(|&s| s == 1),
             Op::Pad { before, after, .. } => before.iter().chain(after).all(|&pad| pad == 0),
             Op::Concat { .. } => self.inputs(k).len() == 1,
             Op::ChannelPermutation { from } => from.iter().enumerate().all(|(k, &channel)| k == channel),
-            Op::Unary(Unary::Clip(f32::NEG_INFINITY, f32::INFINITY)) => true,
+            Op::Reshape { .. } | Op::Unary(Unary::Clip(f32::NEG_INFINITY, f32::INFINITY)) => true,
             Op::Binary(op) => {
                 let neutral = match op {
                     Binary::Add | Binary::Sub => 0.0,

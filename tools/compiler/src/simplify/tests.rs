@@ -11,7 +11,7 @@ fn simplified(mut graph: Graph) -> Graph {
     graph.check().unwrap();
     let elements = graph.tensor(graph.inputs[0]).elements();
     let input: Vec<f32> = (0..elements).map(|k| X[k % 8] + (k / 8) as f32 * 0.01).collect();
-    let before = float::run(&graph, &[input.clone()], &mut |_, _| {}).unwrap();
+    let before = float::run(&graph, std::slice::from_ref(&input), &mut |_, _| {}).unwrap();
     let name = graph.tensor(graph.outputs[0]).name.clone();
     simplify(&mut graph);
     graph.check().unwrap();

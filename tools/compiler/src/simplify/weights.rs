@@ -8,7 +8,7 @@ use crate::ir::{Binary, Convolution, Op, PadMode, Padding, Pool, PoolKind};
 
 impl Pass<'_> {
     /// A product with, or a sum of, constants per channel behind a convolution: new weights and a new bias.
-    pub(super) fn into_weights(&mut self, k: usize) -> bool {
+    pub(super) fn fold_into_weights(&mut self, k: usize) -> bool {
         let Op::Binary(op @ (Binary::Add | Binary::Mul)) = self.graph.nodes[k].op else { return false };
         let (x, operand) = (self.inputs(k)[0], self.inputs(k)[1]);
         let (Some(values), Some(c)) = (self.graph.constant(operand).cloned(), self.only_origin(x)) else {
@@ -51,12 +51,14 @@ impl Pass<'_> {
                 return false;
             };
             let taps = shape[2] * shape[3];
-            let kernel = |at: usize| match &new_op {
-                Op::Convolution(_) => at / (shape[1] * taps),
-                // [C][K / group][R][S]: the group follows from the input's channel.
-                _ => {
-                    let group = at / (shape[1] * taps) / (shape[0] / (kernels / shape[1]));
-                    group * shape[1] + at / taps % shape[1]
+            let forward = matches!(new_op, Op::Convolution(_));
+            let kernel = |at: usize| {
+                let first = at / (shape[1] * taps);
+                // A deconvolution's weights are [C][K / group][R][S]: the group follows from the input's channel.
+                if forward {
+                    first
+                } else {
+                    first / (shape[0] / (kernels / shape[1])) * shape[1] + at / taps % shape[1]
                 }
             };
             let scaled: Vec<f32> = old.iter().enumerate().map(|(at, weight)| weight * of(kernel(at))).collect();

@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+use super::*;
+use crate::float;
+
+fn value(name: &str, dims: &[i64]) -> proto::ValueInfo {
+    let dim = |&extent: &i64| proto::Dimension { dim_value: Some(extent), dim_param: String::new() };
+    let shape = Some(proto::Shape { dim: dims.iter().map(dim).collect() });
+    let r#type = Some(proto::Type { tensor_type: Some(proto::TensorType { elem_type: 1, shape }) });
+    proto::ValueInfo { name: name.into(), r#type }
+}
+
+fn tensor(name: &str, dims: &[i64], values: &[f32]) -> proto::Tensor {
+    let raw: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+    proto::Tensor { dims: dims.into(), data_type: 1, name: name.into(), raw_data: raw.into(), ..Default::default() }
+}
+
+fn integers(name: &str, values: &[i64]) -> proto::Tensor {
+    let (dims, int64_data) = (vec![values.len() as i64], values.into());
+    proto::Tensor { dims, data_type: 7, name: name.into(), int64_data, ..Default::default() }
+}
+
+fn node(operator: &str, inputs: &[&str], output: &str) -> proto::Node {
+    let input = inputs.iter().map(|&name| name.into()).collect();
+    proto::Node {
+        op_type: operator.into(),
+        input,
+        output: vec![output.into()],
+        name: output.into(),
+        ..Default::default()
+    }
+}
+
+/// x `[1, 2, 4, 4]` through a convolution and what is given behind it.
+fn model(nodes: Vec<proto::Node>, initializers: Vec<proto::Tensor>, output: &str) -> proto::Model {
+    let conv = node("Conv", &["x", "w", "b"], "conv");
+    let constants = [tensor("w", &[3, 2, 1, 1], &[1.0; 6]), tensor("b", &[3], &[0.0; 3])];
+    let graph = proto::Graph {
+        node: [conv].into_iter().chain(nodes).collect(),
+        name: "test".into(),
+        initializer: constants.into_iter().chain(initializers).collect(),
+        input: vec![value("x", &[1, 2, 4, 4])],
+        output: vec![value(output, &[])],
+    };
+    let opset_import = vec![proto::OperatorSet { domain: String::new(), version: 13 }];
+    proto::Model { graph: Some(graph), opset_import }
+}
+
+fn reads(model: &proto::Model) -> Result<Graph, Error> {
+    read(model.encode_to_vec().into(), None, &Options::default())
+}
+
+/// The error of a model, which must name the node.
+fn refusal(model: &proto::Model, node: &str) -> String {
+    let error = reads(model).unwrap_err().to_string();
+    assert!(error.contains(&format!("\"{node}\"")), "{error}");
+    error
+}
+
+fn plain() -> proto::Model {
+    model(vec![node("Relu", &["conv"], "y")], vec![], "y")
+}
+
+#[test]
+fn a_model_is_read_and_computes() {
+    let graph = reads(&plain()).unwrap();
+    let x: Vec<f32> = (0..32).map(|k| k as f32 - 16.0).collect();
+    let outputs = float::run(&graph, &[x], &mut |_, _| {}).unwrap();
+    assert_eq!(outputs[0][15], 0.0 + (15.0 - 16.0 + 31.0 - 16.0));
+    assert_eq!((outputs[0].len(), outputs[0][0]), (48, 0.0));
+}
+
+#[test]
+fn arithmetic_on_shapes_vanishes() {
+    // Flattening as exporters write it: the batch is taken from the input's shape.
+    let mut gather = node("Gather", &["shape", "zero"], "batch");
+    gather.attribute = vec![];
+    let mut concat = node("Concat", &["batch", "rest"], "to");
+    concat.attribute = vec![proto::Attribute { name: "axis".into(), ..Default::default() }];
+    let nodes = vec![node("Shape", &["conv"], "shape"), gather, concat, node("Reshape", &["conv", "to"], "y")];
+    let graph = reads(&model(nodes, vec![integers("zero", &[0]), integers("rest", &[-1])], "y")).unwrap();
+    let ops: Vec<_> = graph.nodes.iter().map(|node| node.op.name()).collect();
+    assert_eq!(ops, ["Convolution", "Reshape"]);
+    assert_eq!(graph.shape(graph.outputs[0]), [1, 48]);
+}
+
+#[test]
+fn all_nodes_that_cannot_be_read_are_named() {
+    let nodes = vec![
+        node("LSTM", &["conv"], "first"),
+        node("Relu", &["first"], "between"),
+        node("NonMaxSuppression", &["between"], "second"),
+        node("Add", &["conv", "second"], "y"),
+    ];
+    let Err(Error::Nodes(Unreadable(refusals))) = reads(&model(nodes, vec![], "y")) else { panic!("it is read") };
+    let names: Vec<_> = refusals.iter().map(|refusal| (refusal.node.as_str(), refusal.operator.as_str())).collect();
+    assert_eq!(names, [("first", "LSTM"), ("second", "NonMaxSuppression")]);
+    assert_eq!(refusals[0].shapes, [[1, 3, 4, 4]]);
+}
+
+#[test]
+fn every_truncation_is_an_error() {
+    let bytes = plain().encode_to_vec();
+    // A prefix that ends between two fields is a message; it then lacks what the rest needs.
+    for end in 0..bytes.len() {
+        let _ = read(bytes[..end].to_vec().into(), None, &Options::default()).unwrap_err();
+    }
+}
+
+#[test]
+fn lengths_beyond_the_file_are_errors() {
+    // Field 7, the graph, with a length of 2^60.
+    let huge = [&[0x3a][..], &[0x80; 8], &[0x10]].concat();
+    assert!(matches!(read(huge.into(), None, &Options::default()), Err(Error::Malformed(_))));
+    let mut bad = plain();
+    bad.graph.as_mut().unwrap().initializer[0].dims = vec![1 << 60, 1 << 60];
+    refusal(&bad, "w");
+    bad.graph.as_mut().unwrap().initializer[0].dims = vec![-1, 2, 1, 1];
+    refusal(&bad, "w");
+}
+
+#[test]
+fn deep_nesting_is_an_error_or_skipped() {
+    // A graph in an attribute in a node in a graph, 3,000 times: fields 1 (node), 5 (attribute), 6 (graph).
+    let mut bytes = Vec::new();
+    for k in 0..3001 {
+        let field = if k < 3000 { [6u8, 5, 1][k % 3] } else { 7 } << 3 | 2;
+        let mut length = bytes.len();
+        let mut outer = vec![field];
+        loop {
+            outer.push((length & 0x7f) as u8 | if length > 0x7f { 0x80 } else { 0 });
+            length >>= 7;
+            if length == 0 {
+                break;
+            }
+        }
+        bytes = [outer, bytes].concat();
+    }
+    assert!(read(bytes.into(), None, &Options::default()).is_err());
+}
+
+#[test]
+fn circles_are_errors() {
+    let nodes = vec![node("Add", &["conv", "b2"], "a2"), node("Relu", &["a2"], "b2")];
+    let error = refusal(&model(nodes, vec![], "b2"), "b2");
+    assert!(error.contains("its own output"), "{error}");
+    let error = refusal(&model(vec![node("Relu", &["y"], "y")], vec![], "y"), "y");
+    assert!(error.contains("its own output"), "{error}");
+    refusal(&model(vec![node("Relu", &["nothing"], "y")], vec![], "y"), "y");
+}
+
+#[test]
+fn nodes_out_of_order_are_put_in_order() {
+    let mut model = plain();
+    model.graph.as_mut().unwrap().node.reverse();
+    assert_eq!(reads(&model).unwrap().nodes, reads(&plain()).unwrap().nodes);
+}
+
+#[test]
+fn a_long_chain_of_nodes_is_read() {
+    let names: Vec<String> = (0..20_001).map(|k| if k == 0 { "conv".into() } else { format!("n{k}") }).collect();
+    let mut model = model(names.windows(2).map(|pair| node("Relu", &[&pair[0]], &pair[1])).collect(), vec![], "n20000");
+    model.graph.as_mut().unwrap().node.reverse();
+    assert_eq!(reads(&model).unwrap().nodes.len(), 20_001);
+}
+
+#[test]
+fn wrong_shapes_and_values_name_the_node() {
+    let change = |f: &dyn Fn(&mut proto::Graph)| {
+        let mut model = plain();
+        f(model.graph.as_mut().unwrap());
+        model
+    };
+    refusal(&change(&|g| g.initializer[0] = tensor("w", &[3, 5, 1, 1], &[1.0; 15])), "conv");
+    refusal(&change(&|g| g.initializer[0] = tensor("w", &[3, 2, 9, 9], &[1.0; 486])), "conv");
+    refusal(&change(&|g| g.initializer[0] = tensor("w", &[3, 2, 1, 1], &[1.0; 5])), "w");
+    refusal(&change(&|g| g.initializer[1] = tensor("b", &[4], &[1.0; 4])), "conv");
+    refusal(&change(&|g| g.initializer[0] = tensor("w", &[3, 2, 1, 1], &[f32::NAN; 6])), "w");
+    refusal(&change(&|g| g.initializer[0].data_type = 8), "w");
+    refusal(&change(&|g| g.initializer[0].data_type = 77), "w");
+    refusal(&change(&|g| g.node[0].op_type = "Konv".into()), "conv");
+    refusal(&change(&|g| g.node[0].domain = "org.example".into()), "conv");
+    let group = proto::Attribute { name: "group".into(), i: i64::MAX, ..Default::default() };
+    refusal(&change(&|g| g.node[0].attribute.push(group.clone())), "conv");
+    for ints in [vec![0, 0], vec![i64::MIN, 1], vec![1]] {
+        let strides = proto::Attribute { name: "strides".into(), ints, ..Default::default() };
+        refusal(&change(&|g| g.node[0].attribute.push(strides.clone())), "conv");
+    }
+    for ints in [vec![i64::MAX; 4], vec![-1; 4]] {
+        let pads = proto::Attribute { name: "pads".into(), ints, ..Default::default() };
+        refusal(&change(&|g| g.node[0].attribute.push(pads.clone())), "conv");
+    }
+    refusal(&change(&|g| g.input[0] = value("x", &[1, 2, 0, 4])), "x");
+}
+
+#[test]
+fn dynamic_dimensions_are_given_by_the_user() {
+    let mut model = plain();
+    model.graph.as_mut().unwrap().input[0] = value("x", &[0, 2, -1, -1]);
+    assert!(refusal(&model, "x").contains("--shape x="));
+    let given = |shape: &[usize]| Options { shapes: [("x".to_owned(), shape.to_vec())].into(), outputs: vec![] };
+    let graph = read(model.encode_to_vec().into(), None, &given(&[1, 2, 8, 6])).unwrap();
+    assert_eq!(graph.shape(graph.outputs[0]), [1, 3, 8, 6]);
+    assert!(read(model.encode_to_vec().into(), None, &given(&[1, 5, 8, 6])).is_err());
+    let other = Options { shapes: [("z".to_owned(), vec![1])].into(), outputs: vec![] };
+    assert!(read(plain().encode_to_vec().into(), None, &other).is_err());
+}
+
+#[test]
+fn outputs_are_chosen_by_name() {
+    let nodes = vec![node("Relu", &["conv"], "y"), node("ArgMax", &["y"], "class")];
+    let model = model(nodes, vec![], "class");
+    refusal(&model, "class");
+    let options = Options { outputs: vec!["y".into()], ..Options::default() };
+    let graph = read(model.encode_to_vec().into(), None, &options).unwrap();
+    assert_eq!(graph.tensor(graph.outputs[0]).name, "y");
+}
+
+#[test]
+fn external_data_lies_in_the_models_folder() {
+    let folder = std::env::temp_dir().join(format!("nvdla-onnx-{}", std::process::id()));
+    std::fs::create_dir_all(folder.join("inside")).unwrap();
+    std::fs::write(folder.join("secret"), [0; 24]).unwrap();
+    let weights: Vec<u8> = [2.0f32; 6].iter().flat_map(|value| value.to_le_bytes()).collect();
+    std::fs::write(folder.join("inside/weights"), [&[9; 8][..], &weights].concat()).unwrap();
+    let located = |location: &str, offset: &str, length: &str| {
+        let mut model = plain();
+        let w = &mut model.graph.as_mut().unwrap().initializer[0];
+        (w.raw_data, w.data_location) = (Bytes::new(), 1);
+        let entry = |key: &str, value: &str| proto::Entry { key: key.into(), value: value.into() };
+        w.external_data = vec![entry("location", location), entry("offset", offset), entry("length", length)];
+        read(model.encode_to_vec().into(), Some(&folder.join("inside")), &Options::default())
+    };
+    let graph = located("weights", "8", "24").unwrap();
+    assert_eq!(graph.constant(graph.find("w").unwrap()).unwrap()[..], [2.0; 6]);
+    let secret = folder.join("secret");
+    for (location, offset, length) in [
+        ("../secret", "0", "24"),
+        (secret.to_str().unwrap(), "0", "24"),
+        ("../inside/weights", "8", "24"),
+        ("none", "0", "24"),
+        ("", "0", "24"),
+        ("weights", "9", "24"),
+        ("weights", "18446744073709551615", "24"),
+        ("weights", "8", "1152921504606846976"),
+        ("weights", "-8", "24"),
+    ] {
+        let error = located(location, offset, length).unwrap_err().to_string();
+        assert!(error.contains("\"w\""), "{error}");
+    }
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink(&secret, folder.join("inside/link")).unwrap();
+        assert!(located("link", "0", "24").unwrap_err().to_string().contains("outside"));
+    }
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn quantized_models_keep_their_scales() {
+    let scalar = |name: &str, value: f32| tensor(name, &[], &[value]);
+    let zero = |name: &str, kind: i32, value: i32| proto::Tensor {
+        data_type: kind,
+        int32_data: vec![value],
+        name: name.into(),
+        ..Default::default()
+    };
+    let nodes = vec![
+        node("QuantizeLinear", &["conv", "s", "z"], "q"),
+        node("MaxPool", &["q"], "p"),
+        node("DequantizeLinear", &["p", "s", "z"], "y"),
+    ];
+    let mut quantized = model(nodes, vec![scalar("s", 0.5), zero("z", 3, 0)], "y");
+    let kernel = proto::Attribute { name: "kernel_shape".into(), ints: vec![2, 2], ..Default::default() };
+    quantized.graph.as_mut().unwrap().node[2].attribute = vec![kernel];
+    let graph = reads(&quantized).unwrap();
+    let expected = Quantization { scale: vec![0.5], zero_point: vec![0], axis: None, limits: (-128, 127) };
+    let scales: Vec<_> = graph.nodes.iter().map(|node| graph.tensor(node.output).quantization.clone()).collect();
+    assert_eq!(scales, [Some(expected.clone()), Some(expected)]);
+    // Another scale at the end would need another rounding.
+    let file = quantized.graph.as_mut().unwrap();
+    file.initializer.push(scalar("other", 0.25));
+    file.node[3].input[1] = "other".into();
+    refusal(&quantized, "y");
+}
