@@ -5,7 +5,9 @@
 pub mod build;
 pub mod case;
 pub mod drive;
+pub mod hostile;
 pub mod mock;
+pub mod random;
 pub mod reference;
 pub mod resnet;
 pub mod tasks;

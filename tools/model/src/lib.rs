@@ -18,6 +18,7 @@ pub mod lut;
 pub mod memory;
 pub mod num;
 pub mod pdp;
+pub mod record;
 pub mod registers;
 pub mod rubik;
 pub mod sdp;

@@ -55,6 +55,12 @@ pub trait Memory: Sync {
         None
     }
 
+    /// As [`Memory::read`], of a range of whose bytes only some are used. Where the answer is `None` the unit reads those
+    /// alone.
+    fn view(&self, span: Span) -> Option<&[u8]> {
+        self.read(span.port, span.address, span.length)
+    }
+
     /// A number that stands for the range's bytes: as long as it is the same for this range, so are they, and what a unit
     /// made of them it need not make again. Memories that one device sees one after another count together.
     ///

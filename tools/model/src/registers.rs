@@ -33,6 +33,11 @@ impl Registers {
         self.block
     }
 
+    /// All words of the block, in the order of their addresses.
+    pub const fn words(&self) -> &[u32; WORDS] {
+        &self.words
+    }
+
     /// The register's value.
     pub const fn get(&self, register: Register) -> u32 {
         self.words[register.offset as usize / 4]

@@ -13,5 +13,5 @@ mod trace;
 
 pub use counters::check as check_counters;
 pub use memory::TraceMemory;
-pub use player::{play, Failure, Played};
+pub use player::{play, play_observed, Failure, Played};
 pub use trace::{find, Check, Command, ParseError, Region, Trace};

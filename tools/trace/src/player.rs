@@ -9,6 +9,8 @@
 use nvdla_model::device::Model;
 use nvdla_model::glb::Source;
 use nvdla_model::memory::{Memory, Port, Stop};
+use nvdla_model::record::{Recorder, Touched};
+use nvdla_model::work::Finished;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::{glb, Block};
 use thiserror::Error;
@@ -50,7 +52,35 @@ pub struct Played {
 
 /// Plays the trace on a device of that configuration.
 pub fn play(trace: &Trace, config: &'static Config) -> Result<Played, Failure> {
+    play_with(trace, config, |model, memory| {
+        model.run(memory);
+    })
+}
+
+/// As [`play`]; `observe` hears of each operation that was performed, and what it touched in memory.
+pub fn play_observed(
+    trace: &Trace,
+    config: &'static Config,
+    mut observe: impl FnMut(&Finished, &[Touched]),
+) -> Result<Played, Failure> {
+    play_with(trace, config, |model, memory| {
+        while let Some(work) = model.start() {
+            let mut recorder = Recorder::new(memory, Vec::new());
+            let finished = work.run(&mut recorder);
+            observe(&finished, &recorder.finish());
+            model.finish(finished);
+        }
+    })
+}
+
+/// Plays the trace; `run` performs the operations that are enabled.
+fn play_with(
+    trace: &Trace,
+    config: &'static Config,
+    run: impl FnMut(&mut Model, &mut TraceMemory),
+) -> Result<Played, Failure> {
     let mut player = Player {
+        run,
         trace,
         model: Model::new(config),
         memory: TraceMemory::new().map_err(Failure::Memory)?,
@@ -64,7 +94,8 @@ pub fn play(trace: &Trace, config: &'static Config) -> Result<Played, Failure> {
     Ok(Played { model: player.model, memory: player.memory })
 }
 
-struct Player<'t> {
+struct Player<'t, R> {
+    run: R,
     trace: &'t Trace,
     model: Model,
     memory: TraceMemory,
@@ -73,7 +104,7 @@ struct Player<'t> {
     line: usize,
 }
 
-impl Player<'_> {
+impl<R: FnMut(&mut Model, &mut TraceMemory)> Player<'_, R> {
     fn perform(&mut self, command: &Command) -> Result<(), Failure> {
         match command {
             Command::Zero(region) => self.target(region)?.fill(0),
@@ -121,7 +152,7 @@ impl Player<'_> {
         }
         let offset = self.offset(register)?;
         self.model.write(offset, value);
-        self.model.run(&mut self.memory);
+        (self.run)(&mut self.model, &mut self.memory);
         match self.model.take_stop() {
             Some(stop) => Err(Failure::Stopped { line: self.line, stop }),
             None => Ok(()),

@@ -2,7 +2,7 @@
 
 //! The dependency graph.
 
-use super::{descriptor, Descriptor, Error, Event, OpType, Wire, PROCESSORS};
+use super::{descriptor, Descriptor, Error, Event, OpType, Part, Wire, PROCESSORS};
 
 /// An edge of the dependency graph: an operation that waits for an event of this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,6 +16,10 @@ pub struct Consumer {
 /// A consumer slot. Bytes of an unused one (index -1) other than its index mean nothing: compilers leave anything there.
 impl Wire for Option<Consumer> {
     const SIZE: usize = 4;
+    const PARTS: &'static [Part] = &[
+        Part { name: "index", offset: 0, size: 2, element: 2, parts: &[] },
+        Part { name: "event", offset: 2, size: 1, element: 1, parts: &[] },
+    ];
     const ZERO: Self = None;
 
     fn load(bytes: &[u8]) -> Result<Self, Error> {

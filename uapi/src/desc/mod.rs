@@ -112,10 +112,29 @@ impl fmt::Display for Path {
     }
 }
 
+/// A field's place in a descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The field's name.
+    pub name: &'static str,
+    /// Bytes from the start of what holds it.
+    pub offset: usize,
+    /// Bytes of the field.
+    pub size: usize,
+    /// Bytes of one element; `size` where the field is no array.
+    pub element: usize,
+    /// The fields of an element; none where it is one number.
+    pub parts: &'static [Part],
+}
+
 /// A value with a fixed place in a descriptor.
 pub trait Wire: Copy {
     /// Bytes that it takes.
     const SIZE: usize;
+    /// Bytes of one element, where the value is an array.
+    const ELEMENT: usize = Self::SIZE;
+    /// The fields of the value, or of an array's element; none where that is one number.
+    const PARTS: &'static [Part] = &[];
     /// The value whose numbers are 0 and whose optional parts are absent.
     const ZERO: Self;
     /// The value that the first [`Self::SIZE`] bytes hold.
@@ -175,6 +194,8 @@ integers!(u8, i8, u16, i16, u32, i32, u64, i64);
 
 impl<T: Wire, const N: usize> Wire for [T; N] {
     const SIZE: usize = T::SIZE * N;
+    const ELEMENT: usize = T::SIZE;
+    const PARTS: &'static [Part] = T::PARTS;
     const ZERO: Self = [T::ZERO; N];
 
     fn load(bytes: &[u8]) -> Result<Self, Error> {
@@ -271,6 +292,7 @@ macro_rules! descriptor {
 
         impl super::Wire for $name {
             const SIZE: usize = $size;
+            const PARTS: &'static [super::Part] = &[$(super::descriptor!(@part $offset, $field, $kind $(, $int)?)),*];
             const ZERO: Self = Self { $($field: <$kind as super::Wire>::ZERO,)* };
 
             #[inline]
@@ -297,6 +319,18 @@ macro_rules! descriptor {
             }
         }
     )*};
+    (@part $offset:literal, $field:ident, $kind:ty) => {
+        super::Part {
+            name: stringify!($field),
+            offset: $offset,
+            size: <$kind as super::Wire>::SIZE,
+            element: <$kind as super::Wire>::ELEMENT,
+            parts: <$kind as super::Wire>::PARTS,
+        }
+    };
+    (@part $offset:literal, $field:ident, $kind:ty, $int:ty) => {
+        super::descriptor!(@part $offset, $field, $int)
+    };
     (@size $kind:ty) => { <$kind as super::Wire>::SIZE };
     (@size $kind:ty, $int:ty) => { <$int as super::Wire>::SIZE };
     (@load $bytes:expr, $kind:ty) => { <$kind as super::Wire>::load($bytes) };

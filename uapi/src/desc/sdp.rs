@@ -3,7 +3,7 @@
 //! SDP: bias, batch normalisation, element-wise operations, activation.
 
 use super::super::reg::values::{AluAlgorithm, ConvMode, Precision};
-use super::{descriptor, Activation, CvtParam, DataCube, Error, SdpOperandMode, SdpOperation, Wire};
+use super::{descriptor, Activation, CvtParam, DataCube, Error, Part, SdpOperandMode, SdpOperation, Wire};
 
 descriptor! {
     /// One of SDP's sub-units X1, X2 and Y, as it stands in the descriptor.
@@ -98,6 +98,7 @@ descriptor! {
 
 impl Wire for Option<SdpSubUnit> {
     const SIZE: usize = SdpSubUnit::SIZE;
+    const PARTS: &'static [Part] = SdpSubUnit::PARTS;
     const ZERO: Self = None;
 
     #[inline]

@@ -259,7 +259,8 @@ fn in_place<'m>(operation: &Operation, memory: &'m dyn Memory) -> Option<Input<'
         return None;
     }
     let cubes = operation.cubes().ok()?;
-    let bytes = memory.read(surface.port, surface.address[0], usize::try_from(cubes.span()).ok()?)?;
+    let length = usize::try_from(cubes.span()).ok()?;
+    let bytes = memory.view(Span { port: surface.port, address: surface.address[0], length })?;
     let stride = |count: usize, stride: u64| if count == 1 { Some(0) } else { usize::try_from(stride).ok() };
     let view = View {
         cube: stride(operation.batch, cubes.cube_stride())?,

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Submits a task to the engine, runs what it accepts on the model, and holds what was touched against what may be.
+
+use std::fmt;
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
+use nvdla_engine::{Buffer, Engine, Error, Hardware, OutOfRange, Progress, Slot, Task, TaskMemory};
+use nvdla_model::device::Model;
+use nvdla_model::memory::{Memory, Port};
+use nvdla_model::record::{Recorder, Touched};
+use nvdla_model::registers::WORDS;
+use nvdla_model::work::Finished;
+use nvdla_uapi::config::Config;
+
+use super::base::{Base, Field};
+use super::work;
+
+/// Where the first memory lies for the device.
+const FIRST_ADDRESS: u64 = 0x1000_0000;
+const PAGE: u64 = 4096;
+
+/// What came of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The engine refused it, for this kind of reason.
+    Refused(String),
+    /// It was accepted and would take the model too long: it was not run.
+    TooLong,
+    /// It was accepted and ran to its end. The number stands for the register values of its operations.
+    Ran(u64),
+}
+
+/// What must not be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation(pub String);
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A task's memories as the device sees them.
+#[derive(Debug, Default)]
+struct Memories {
+    /// Address and bytes, sorted, a page of nothing between them.
+    areas: Vec<(u64, Vec<u8>)>,
+    /// What the address list gives access to: start and end.
+    reach: Vec<(u64, u64)>,
+    /// Whether the device wrote to the memory.
+    dirty: Vec<bool>,
+}
+
+impl Memories {
+    /// The memory and the offset in it of bytes that one entry of the address list gives access to.
+    fn place(&self, address: u64, length: usize) -> Option<(usize, usize)> {
+        let end = address.checked_add(length as u64)?;
+        self.reach.iter().find(|&&(from, to)| from <= address && end <= to)?;
+        let at = self.areas.partition_point(|&(start, _)| start <= address).checked_sub(1)?;
+        Some((at, (address - self.areas[at].0) as usize))
+    }
+}
+
+impl Memory for Memories {
+    fn read(&self, _: Port, address: u64, length: usize) -> Option<&[u8]> {
+        let (at, offset) = self.place(address, length)?;
+        self.areas[at].1.get(offset..offset + length)
+    }
+
+    fn write(&mut self, _: Port, address: u64, length: usize) -> Option<&mut [u8]> {
+        let (at, offset) = self.place(address, length)?;
+        self.dirty[at] = true;
+        self.areas[at].1.get_mut(offset..offset + length)
+    }
+}
+
+/// The engine's device: the model's registers.
+struct Window<'a>(&'a mut Model);
+
+impl Hardware for Window<'_> {
+    fn read(&mut self, offset: u32) -> u32 {
+        self.0.read(offset)
+    }
+
+    fn write(&mut self, offset: u32, value: u32) {
+        self.0.write(offset, value);
+    }
+}
+
+/// A task to be changed and checked. It keeps its storage from one task to the next.
+#[derive(Debug)]
+pub struct Bench {
+    config: &'static Config,
+    memories: Memories,
+    /// The address list: memory, offset, size.
+    pub entries: Vec<(usize, u64, u64)>,
+    /// What was changed: memory, offset, what was there.
+    changed: Vec<(usize, usize, Vec<u8>)>,
+    slots: Vec<Slot>,
+    touched: Vec<Touched>,
+}
+
+impl Bench {
+    /// For tasks of that configuration.
+    pub fn new(config: &'static Config) -> Self {
+        Self {
+            config,
+            memories: Memories::default(),
+            entries: Vec::new(),
+            changed: Vec::new(),
+            slots: Vec::new(),
+            touched: Vec::new(),
+        }
+    }
+
+    /// Takes a valid task; nothing of the last one is left.
+    pub fn load(&mut self, base: &Base) {
+        self.config = base.config;
+        self.memories.areas.clear();
+        let mut address = FIRST_ADDRESS;
+        for bytes in &base.areas {
+            self.memories.areas.push((address, bytes.clone()));
+            address += (bytes.len() as u64).next_multiple_of(PAGE) + PAGE;
+        }
+        self.memories.dirty = vec![false; base.areas.len()];
+        self.entries.clone_from(&base.entries);
+        self.changed.clear();
+    }
+
+    /// Brings the task that was loaded last back to what it was.
+    pub fn restore(&mut self, base: &Base) {
+        while let Some((area, offset, old)) = self.changed.pop() {
+            self.memories.areas[area].1[offset..offset + old.len()].copy_from_slice(&old);
+        }
+        for ((area, dirty), bytes) in self.memories.areas.iter_mut().zip(&mut self.memories.dirty).zip(&base.areas) {
+            if std::mem::take(dirty) {
+                area.1.copy_from_slice(bytes);
+            }
+        }
+        self.entries.clone_from(&base.entries);
+    }
+
+    /// A field's value, without sign; `None` where its entry no longer holds it.
+    pub fn value(&self, field: &Field) -> Option<u64> {
+        let mut bytes = [0; 8];
+        TaskMemory::read(self, field.entry.into(), field.offset as u64, &mut bytes[..field.size]).ok()?;
+        Some(u64::from_le_bytes(bytes))
+    }
+
+    /// Sets a field.
+    pub fn set(&mut self, field: &Field, value: u64) {
+        self.put(field.entry.into(), field.offset, &value.to_le_bytes()[..field.size]);
+    }
+
+    /// Replaces bytes of an entry of the address list, where it has them.
+    pub fn put(&mut self, entry: usize, offset: usize, bytes: &[u8]) {
+        let Some(&(area, start, size)) = self.entries.get(entry) else { return };
+        if (offset + bytes.len()) as u64 <= size {
+            let at = start as usize + offset;
+            let place = &mut self.memories.areas[area].1[at..at + bytes.len()];
+            self.changed.push((area, at, place.to_vec()));
+            place.copy_from_slice(bytes);
+        }
+    }
+
+    /// Exchanges bytes at two places.
+    pub fn exchange(&mut self, a: (usize, usize), b: (usize, usize), size: usize) {
+        let mut both = [vec![0; size], vec![0; size]];
+        for ((entry, offset), bytes) in [a, b].into_iter().zip(&mut both) {
+            if TaskMemory::read(self, entry, offset as u64, bytes).is_err() {
+                return;
+            }
+        }
+        self.put(a.0, a.1, &both[1]);
+        self.put(b.0, b.1, &both[0]);
+    }
+
+    /// Submits the task, and runs it if the engine accepts it and it takes at most `most` steps ([`work::of`]).
+    ///
+    /// # Errors
+    ///
+    /// What must not be.
+    pub fn check(&mut self, most: u64) -> Result<Outcome, Violation> {
+        match catch_unwind(AssertUnwindSafe(|| self.submit(most))) {
+            Ok(result) => result,
+            Err(panic) => {
+                let text = panic.downcast_ref::<String>().map(String::as_str);
+                let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");
+                Err(Violation(format!("panic: {text}")))
+            }
+        }
+    }
+
+    fn submit(&mut self, most: u64) -> Result<Outcome, Violation> {
+        let count = match Task::slots(self) {
+            Ok(count) => count,
+            Err(error) => return Ok(Outcome::Refused(kind(&error))),
+        };
+        let mut slots = std::mem::take(&mut self.slots);
+        slots.resize(count, Slot::Empty);
+        // Slots of refused tasks are dropped: there is no way to have them back.
+        let task = match Task::parse(self.config, self, slots) {
+            Ok(task) => task,
+            Err(error) => return Ok(Outcome::Refused(kind(&error))),
+        };
+        if work::of(self) > most {
+            self.slots = task.into_slots();
+            return Ok(Outcome::TooLong);
+        }
+        self.memories.reach.clear();
+        for index in 0..self.entries.len() {
+            if let Some(buffer) = TaskMemory::buffer(self, index) {
+                self.memories.reach.push((buffer.address, buffer.address + buffer.size));
+            }
+        }
+        self.run(task)
+    }
+
+    fn run(&mut self, task: Task<Vec<Slot>>) -> Result<Outcome, Violation> {
+        let (mut engine, mut model) = (Engine::new(self.config), Model::new(self.config));
+        if let Err(submission) = engine.submit(&mut Window(&mut model), task, 0, u64::MAX) {
+            return Err(Violation(format!("a free engine does not take the task: {}", submission.error)));
+        }
+        let mut hash = Hash::default();
+        loop {
+            match engine.process_events(&mut Window(&mut model), 0) {
+                Progress::Completed { .. } | Progress::Waiting { poll: true } => continue,
+                Progress::Ended(task) => {
+                    if task.write_statistics(self).is_err() {
+                        return Err(Violation("statistics leave their list".into()));
+                    }
+                    self.slots = task.into_slots();
+                    return Ok(Outcome::Ran(hash.0));
+                }
+                Progress::Idle => return Err(Violation("the engine forgot the task".into())),
+                Progress::Waiting { poll: false } => {}
+            }
+            while let Some(work) = model.start() {
+                let mut touched = std::mem::take(&mut self.touched);
+                touched.clear();
+                let mut recorder = Recorder::new(&mut self.memories, touched);
+                let finished = work.run(&mut recorder);
+                self.touched = recorder.finish();
+                self.hold(&finished)?;
+                hash.add(&finished);
+                model.finish(finished);
+            }
+            if let Some(stop) = model.take_stop() {
+                return Err(Violation(format!("stopped after acceptance: {stop}")));
+            }
+            if !engine.interrupt(&mut Window(&mut model)) {
+                let failure = engine.observe(&mut Window(&mut model)).map(|failure| failure.to_string());
+                return Err(Violation(format!("stuck after acceptance: {}", failure.unwrap_or_default())));
+            }
+        }
+    }
+
+    /// What an operation touched lies in the task's buffers.
+    fn hold(&self, _: &Finished) -> Result<(), Violation> {
+        match self.touched.iter().find(|touched| !touched.allowed) {
+            Some(Touched { access, span, .. }) => Err(Violation(format!(
+                "{access:?} of {} bytes at {:#x} of {}, outside the task's buffers",
+                span.length, span.address, span.port
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+impl TaskMemory for Bench {
+    fn count(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn buffer(&self, index: usize) -> Option<Buffer> {
+        let (area, offset, size) = *self.entries.get(index)?;
+        Some(Buffer { address: self.memories.areas.get(area).map_or(0, |area| area.0) + offset, size })
+    }
+
+    fn read(&self, index: usize, offset: u64, into: &mut [u8]) -> Result<(), OutOfRange> {
+        let (area, start, size) = *self.entries.get(index).ok_or(OutOfRange)?;
+        let end = offset.checked_add(into.len() as u64).filter(|&end| end <= size).ok_or(OutOfRange)?;
+        let bytes = self.memories.areas[area].1.get((start + offset) as usize..(start + end) as usize);
+        into.copy_from_slice(bytes.ok_or(OutOfRange)?);
+        Ok(())
+    }
+
+    fn write(&mut self, index: usize, offset: u64, from: &[u8]) -> Result<(), OutOfRange> {
+        let (area, start, size) = *self.entries.get(index).ok_or(OutOfRange)?;
+        let end = offset.checked_add(from.len() as u64).filter(|&end| end <= size).ok_or(OutOfRange)?;
+        self.memories.dirty[area] = true;
+        let bytes = self.memories.areas[area].1.get_mut((start + offset) as usize..(start + end) as usize);
+        bytes.ok_or(OutOfRange)?.copy_from_slice(from);
+        Ok(())
+    }
+}
+
+/// FNV-1a of register values.
+struct Hash(u64);
+
+impl Default for Hash {
+    fn default() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+}
+
+impl Hash {
+    fn add(&mut self, finished: &Finished) {
+        let blocks = finished.blocks().filter_map(|block| finished.registers(block));
+        for registers in blocks.chain(finished.copies()) {
+            for &word in registers.words().iter().take(WORDS) {
+                self.0 = (self.0 ^ u64::from(word)).wrapping_mul(0x100_0000_01b3);
+            }
+        }
+    }
+}
+
+/// The kind of a refusal's reason: its name in the engine.
+fn kind(error: &Error) -> String {
+    /// The letters of a text up to what is no letter.
+    struct Letters(String);
+
+    impl fmt::Write for Letters {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            let count = text.find(|letter: char| !letter.is_alphanumeric()).unwrap_or(text.len());
+            self.0.push_str(&text[..count]);
+            if count == text.len() {
+                Ok(())
+            } else {
+                Err(fmt::Error)
+            }
+        }
+    }
+
+    let mut letters = Letters(String::new());
+    // It ends with an error where the name does.
+    let _ = fmt::write(&mut letters, format_args!("{:?}", error.reason));
+    letters.0
+}

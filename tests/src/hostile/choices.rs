@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Where a generator's choices come from: a seed, or a fuzzer's bytes.
+
+/// A source of choices.
+pub trait Choices {
+    /// Any number.
+    fn number(&mut self) -> u64;
+
+    /// A number below `count`; 0 when that is 0.
+    fn below(&mut self, count: usize) -> usize {
+        if count == 0 {
+            0
+        } else {
+            (self.number() % count as u64) as usize
+        }
+    }
+
+    /// Whether something that happens in `part` of `of` cases happens.
+    fn chance(&mut self, part: usize, of: usize) -> bool {
+        self.below(of) < part
+    }
+}
+
+/// Choices that follow from a seed (`splitmix64`).
+#[derive(Clone, Debug)]
+pub struct Seeded(u64);
+
+impl Seeded {
+    /// The choices of case `number` of the run with that seed: no other case's depend on them.
+    pub fn new(seed: u64, number: u64) -> Self {
+        let mut start = Self(seed);
+        let mixed = start.number();
+        Self(mixed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    }
+}
+
+impl Choices for Seeded {
+    fn number(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+}
+
+/// Choices that are given as bytes, two a choice; 0 after their end.
+#[derive(Clone, Debug)]
+pub struct Given<'b>(pub &'b [u8]);
+
+impl Choices for Given<'_> {
+    fn number(&mut self) -> u64 {
+        match *self.0 {
+            [low, high, ref rest @ ..] => {
+                self.0 = rest;
+                u64::from(u16::from_le_bytes([low, high]))
+            }
+            _ => {
+                self.0 = &[];
+                0
+            }
+        }
+    }
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Tasks as an attacker would make them: valid ones of which a few fields are changed to values that are likely to be
+//! wrong, and what must hold of each.
+//!
+//! A [`Base`] is a valid task. [`mutate`](mutate::mutate) changes it by [`Choices`], which come from a seed or from a
+//! fuzzer's bytes. [`Bench::check`] then submits it to the engine, with the model as its device, and finds a
+//! [`Violation`] where
+//!
+//! - the engine or the model panics;
+//! - an operation of an accepted task reads or writes outside the task's buffers;
+//! - an operation touches bytes that are not in the footprint that the engine computes from its registers;
+//! - an accepted task does not end, or stops.
+
+pub mod base;
+pub mod bench;
+pub mod choices;
+pub mod mutate;
+pub mod run;
+pub mod work;
+
+pub use base::Base;
+pub use bench::{Bench, Outcome, Violation};
+pub use choices::{Choices, Given, Seeded};

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Many tasks: those of a seed, in an order that any of them can be run alone.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::ops::Range;
+
+use super::base::Base;
+use super::bench::{Bench, Outcome, Violation};
+use super::choices::{Choices, Seeded};
+use super::mutate::mutate;
+
+/// Tasks that are made one after another from the same valid one.
+const TOGETHER: u64 = 64;
+/// Steps of the model ([`super::work`]) that a task may take whatever it was made of.
+const STEPS: u64 = 1 << 22;
+/// Steps that a valid task may take at most, and memory that it may have, to be one that others are made of.
+const LARGEST: (u64, usize) = (1 << 27, 64 << 20);
+/// Steps and bytes at which a valid task is taken half as often as the smallest ones.
+const SMALL: u64 = 1 << 18;
+
+/// What came of many tasks.
+#[derive(Clone, Debug, Default)]
+pub struct Tally {
+    /// Tasks.
+    pub tasks: u64,
+    /// Those that ran to their end.
+    pub ran: u64,
+    /// Those of them whose register values are not those of the valid task.
+    pub different: u64,
+    /// Those that were accepted, and not run for their size.
+    pub too_long: u64,
+    /// Those that were refused, by kinds of reasons.
+    pub refused: BTreeMap<String, u64>,
+    /// Violations: the task's number and what it is.
+    pub violations: Vec<(u64, String)>,
+}
+
+impl Tally {
+    /// Tasks that the engine accepted.
+    pub fn accepted(&self) -> u64 {
+        self.tasks - self.refused.values().sum::<u64>()
+    }
+
+    /// Adds another's.
+    pub fn add(&mut self, other: Self) {
+        self.tasks += other.tasks;
+        self.ran += other.ran;
+        self.different += other.different;
+        self.too_long += other.too_long;
+        for (reason, count) in other.refused {
+            *self.refused.entry(reason).or_default() += count;
+        }
+        self.violations.extend(other.violations);
+    }
+}
+
+impl fmt::Display for Tally {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let part = |count: u64| 100.0 * count as f64 / self.tasks.max(1) as f64;
+        let accepted = self.accepted();
+        writeln!(f, "{} tasks", self.tasks)?;
+        writeln!(f, "{accepted} accepted ({:.1} %)", part(accepted))?;
+        writeln!(f, "  {} ran to their end, {} with other register values than the valid task's", self.ran, self.different)?;
+        writeln!(f, "  {} not run: more steps than the limit", self.too_long)?;
+        writeln!(f, "{} refused", self.tasks - accepted)?;
+        for (reason, count) in &self.refused {
+            writeln!(f, "  {count:>9} {reason}")?;
+        }
+        write!(f, "{} violations", self.violations.len())
+    }
+}
+
+/// Valid tasks of a configuration, and how often each is taken.
+#[derive(Debug)]
+pub struct Plan {
+    corpus: Vec<Base>,
+    /// For each valid task the sum of the weights up to it.
+    weights: Vec<u64>,
+    seed: u64,
+}
+
+impl Plan {
+    /// The tasks of a seed, made from these.
+    pub fn new(mut corpus: Vec<Base>, seed: u64) -> Self {
+        corpus.retain(|base| base.steps <= LARGEST.0 && base.bytes() <= LARGEST.1);
+        let mut sum = 0;
+        let weights = corpus
+            .iter()
+            .map(|base| {
+                sum += (1 << 20) * SMALL / (SMALL + base.steps + base.bytes() as u64);
+                sum
+            })
+            .collect();
+        Self { corpus, weights, seed }
+    }
+
+    /// The valid tasks.
+    pub fn corpus(&self) -> &[Base] {
+        &self.corpus
+    }
+
+    /// The valid task that task `number` is made of.
+    fn base(&self, number: u64) -> usize {
+        let mut choices = Seeded::new(self.seed ^ 0x5eed, number / TOGETHER);
+        let total = self.weights.last().copied().unwrap_or(0);
+        let at = choices.number() % total.max(1);
+        self.weights.partition_point(|&sum| sum <= at)
+    }
+
+    /// What is done to make task `number`, and of which valid one.
+    pub fn describe(&self, number: u64) -> String {
+        let base = &self.corpus[self.base(number)];
+        let mut bench = Bench::new(base.config);
+        bench.load(base);
+        let changes = mutate(&mut bench, base, &self.corpus, &mut Seeded::new(self.seed, number));
+        format!("{}: {}", base.name, changes.join("; "))
+    }
+
+    /// Checks tasks. `violation` hears of each violation at once.
+    pub fn run(&self, numbers: Range<u64>, mut violation: impl FnMut(u64, &str)) -> Tally {
+        let mut tally = Tally::default();
+        let mut benches: HashMap<usize, (Bench, Option<u64>)> = HashMap::new();
+        for number in numbers {
+            let at = self.base(number);
+            let base = &self.corpus[at];
+            // The memories of large tasks are not kept.
+            if benches.len() > 1 && base.bytes() > 1 << 20 {
+                benches.clear();
+            }
+            let (bench, valid) = benches.entry(at).or_insert_with(|| {
+                let mut bench = Bench::new(base.config);
+                bench.load(base);
+                let valid = match bench.check(u64::MAX) {
+                    Ok(Outcome::Ran(registers)) => Some(registers),
+                    Ok(_) => None,
+                    Err(Violation(what)) => {
+                        let what = format!("{}, unchanged: {what}", base.name);
+                        violation(number, &what);
+                        tally.violations.push((number, what));
+                        None
+                    }
+                };
+                bench.restore(base);
+                (bench, valid)
+            });
+            let changes = mutate(bench, base, &self.corpus, &mut Seeded::new(self.seed, number));
+            tally.tasks += 1;
+            match bench.check(STEPS.max(2 * base.steps)) {
+                Ok(Outcome::Refused(reason)) => *tally.refused.entry(reason).or_default() += 1,
+                Ok(Outcome::TooLong) => tally.too_long += 1,
+                Ok(Outcome::Ran(registers)) => {
+                    tally.ran += 1;
+                    tally.different += u64::from(*valid != Some(registers));
+                }
+                Err(Violation(what)) => {
+                    let what = format!("{what}\n  {}: {}", base.name, changes.join("; "));
+                    violation(number, &what);
+                    tally.violations.push((number, what));
+                }
+            }
+            bench.restore(base);
+        }
+        tally
+    }
+}

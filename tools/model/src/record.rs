@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What operations touch in memory, byte by byte: for tests that hold what software may do against what the device did.
+//!
+//! A [`Recorder`] stands between an operation ([`Work::run`](crate::work::Work::run)) and its memory. Without one nothing
+//! is recorded, and nothing is spent on it.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::memory::{Access, Memory, Port, Span};
+
+/// Bytes that were read or written, one after another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Touched {
+    /// Read or write.
+    pub access: Access,
+    /// Where, and how many.
+    pub span: Span,
+    /// Whether the memory let it. What it did not let stopped the operation, with a [`Fault`](crate::memory::Fault).
+    pub allowed: bool,
+}
+
+/// A memory that remembers what is read and written.
+///
+/// It hides from the units how they may save work ([`Memory::view`], [`Memory::both`], [`Memory::version`]), so that each
+/// access is one that the operation needs.
+pub struct Recorder<'m> {
+    memory: &'m mut dyn Memory,
+    touched: Mutex<Vec<Touched>>,
+}
+
+impl std::fmt::Debug for Recorder<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Recorder").field("touched", &self.touched).finish_non_exhaustive()
+    }
+}
+
+impl<'m> Recorder<'m> {
+    /// Records accesses to `memory` behind those in `touched`, whose storage is used again.
+    pub fn new(memory: &'m mut dyn Memory, touched: Vec<Touched>) -> Self {
+        Self { memory, touched: Mutex::new(touched) }
+    }
+
+    /// What was touched, in the order of the accesses as far as one thread made them. Accesses of one kind that follow
+    /// one another in memory and in time are one.
+    pub fn finish(self) -> Vec<Touched> {
+        self.touched.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, access: Access, span: Span, allowed: bool) {
+        let mut touched = self.touched.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(last) = touched.iter_mut().rev().take(2).find(|last| {
+            let Span { port, address, length } = last.span;
+            last.access == access
+                && last.allowed == allowed
+                && port == span.port
+                && address.checked_add(length as u64) == Some(span.address)
+        }) {
+            last.span.length += span.length;
+            return;
+        }
+        touched.push(Touched { access, span, allowed });
+    }
+}
+
+impl Memory for Recorder<'_> {
+    fn read(&self, port: Port, address: u64, length: usize) -> Option<&[u8]> {
+        let bytes = self.memory.read(port, address, length);
+        self.note(Access::Read, Span { port, address, length }, bytes.is_some());
+        bytes
+    }
+
+    fn write(&mut self, port: Port, address: u64, length: usize) -> Option<&mut [u8]> {
+        let allowed = self.memory.write(port, address, length).is_some();
+        self.note(Access::Write, Span { port, address, length }, allowed);
+        self.memory.write(port, address, length)
+    }
+
+    fn view(&self, _: Span) -> Option<&[u8]> {
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Bytes;
+
+    #[test]
+    fn neighbouring_accesses_of_one_kind_are_one_and_refused_ones_are_kept() {
+        let mut memory = Bytes { base: 0x100, bytes: vec![0; 64] };
+        let mut recorder = Recorder::new(&mut memory, Vec::new());
+        assert!(recorder.read(Port::Primary, 0x100, 8).is_some());
+        assert!(recorder.write(Port::Primary, 0x120, 8).is_some());
+        assert!(recorder.read(Port::Primary, 0x108, 8).is_some());
+        assert!(recorder.write(Port::Primary, 0x13c, 8).is_none());
+        assert!(recorder.view(Span { port: Port::Primary, address: 0x100, length: 64 }).is_none());
+        let span = |address, length| Span { port: Port::Primary, address, length };
+        let touched = |access, span, allowed| Touched { access, span, allowed };
+        assert_eq!(
+            recorder.finish(),
+            [
+                touched(Access::Read, span(0x100, 16), true),
+                touched(Access::Write, span(0x120, 8), true),
+                touched(Access::Write, span(0x13c, 8), false),
+            ]
+        );
+    }
+}
