@@ -70,6 +70,7 @@ pub struct Compared {
 pub fn all(reference: &Path) -> Result<Vec<Case>, String> {
     let mut cases = regression(&reference.join("regression"))?;
     cases.extend(manifest(&reference.join("loadables"))?);
+    cases.extend(manifest(&reference.join("loadables-2"))?);
     cases.extend(manifest(&reference.join("loadables-bad"))?);
     Ok(cases)
 }

@@ -3,7 +3,9 @@
 //! The storage of a task: one slot an operation of a region, and one a lookup table.
 
 use super::image::{Image, Program};
+use super::task::Held;
 use crate::uapi::desc::{Event, Lut, OpType, Stat, PROCESSORS};
+use crate::uapi::reg::values::Precision;
 
 /// A place for a validated operation or a lookup table. The caller allocates as many as [`super::Task::slots`] says.
 #[derive(Clone, Debug, Default)]
@@ -92,6 +94,14 @@ pub(crate) struct Modes {
     pub(crate) batches: u8,
 }
 
+/// What both sides of a handover on the fly are told of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Handover {
+    /// Width, height and channels.
+    pub(crate) sizes: [u16; 3],
+    pub(crate) precision: Precision,
+}
+
 /// A validated operation.
 #[derive(Clone, Debug)]
 pub struct Operation {
@@ -110,12 +120,14 @@ pub struct Operation {
     /// The operation that hands its output over on the fly, and the one that takes this one's.
     pub(crate) parent: Option<u32>,
     pub(crate) child: Option<u32>,
-    /// The sizes (width, height, channels) of what it takes on the fly, and of what it hands over on the fly.
-    pub(crate) taken: Option<[u16; 3]>,
-    pub(crate) given: Option<[u16; 3]>,
+    /// What it takes on the fly, and what it hands over on the fly.
+    pub(crate) taken: Option<Handover>,
+    pub(crate) given: Option<Handover>,
     /// A convolution's modes, and those that SDP has for it.
     pub(crate) modes: Modes,
     pub(crate) sharing: Sharing,
+    /// What a convolution holds in the convolution buffer.
+    pub(crate) held: Option<Held>,
     /// The unit's read DMA is used.
     pub(crate) rdma: bool,
     /// The slot of the lookup table.
@@ -144,6 +156,7 @@ impl Operation {
             given: None,
             modes: Modes { winograd: false, batches: 1 },
             sharing: Sharing { reuses: [false; 2], keeps: [false; 2], keeps_lines: false, form: [0; 3] },
+            held: None,
             rdma: false,
             lut: None,
             output: None,

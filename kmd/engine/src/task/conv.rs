@@ -8,7 +8,8 @@
 use super::super::error::{Name, Reason};
 use super::super::image::{code, fit, less_one, signed, Builder, Place};
 use super::super::memory::TaskMemory;
-use super::super::slot::{Modes, Operation, Sharing};
+use super::super::slot::{Handover, Modes, Operation, Sharing};
+use super::agree;
 use super::surface::{Bytes, Context, Named};
 use crate::uapi::desc::{ConvOp, ConvSurface, DataFormat};
 use crate::uapi::layout::align::{self, Data};
@@ -47,7 +48,10 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
         let why = "a convolution's output is handed to SDP, not stored";
         return Err(Reason::Invalid { name: dst.field("type"), value: surface.dst_data.mem_type as i64, why });
     }
-    operation.given = Some([surface.dst_data.width, surface.dst_data.height, surface.dst_data.channel]);
+    operation.given = Some(Handover {
+        sizes: [surface.dst_data.width, surface.dst_data.height, surface.dst_data.channel],
+        precision: op.out_precision,
+    });
     operation.modes = Modes { winograd: op.conv_mode == ConvMode::Winograd, batches: op.batch };
     operation.sharing = Sharing {
         reuses: [op.data_reuse, op.weight_reuse],
@@ -68,6 +72,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     }
     sequencer(&mut image, op, surface)?;
     reader(&mut image, context, op, surface, &input, &weights)?;
+    operation.held = Some(agree::convolution(context.config, op, surface)?);
     operation.program = image.finish(operation.op_type, operation.rdma)?;
     Ok(())
 }

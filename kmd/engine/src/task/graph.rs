@@ -5,7 +5,8 @@
 use super::super::error::{Error, Name, Reason};
 use super::super::memory::TaskMemory;
 use super::super::schedule::{Enabled, Executor, Group, Place, Schedule, GROUPS, UNITS};
-use super::super::slot::{operation, operation_mut, Operation, Sharing, Slot};
+use super::super::slot::{operation, operation_mut, Handover, Operation, Sharing, Slot};
+use super::agree::Buffer;
 use super::lists::Lists;
 use super::{pair, Task};
 use crate::uapi::desc::{Event, OpType, PROCESSORS};
@@ -103,18 +104,43 @@ fn check_partners(slots: &[Slot], index: u32) -> Result<(), Reason> {
             });
         }
         // A child that reads memory is refused for that, in its turn.
-        let given = operation.given.unwrap_or_default();
-        let sizes = given.into_iter().zip(child.taken.unwrap_or(given));
-        for (field, (given, taken)) in ["width", "height", "channel"].into_iter().zip(sizes) {
-            if given != taken {
-                return Err(Reason::Mismatch {
-                    name: Name::of("dst_data", field),
-                    value: i64::from(given),
-                    other: "that of the operation that takes it on the fly",
-                    expected: i64::from(taken),
-                });
-            }
+        if let (Some(given), Some(taken)) = (operation.given, child.taken) {
+            check_handover(unit, given, taken)?;
         }
+    }
+    Ok(())
+}
+
+/// Both sides must be told the same: else one waits for what the other does not give.
+fn check_handover(giver: OpType, given: Handover, taken: Handover) -> Result<(), Reason> {
+    let numbers = |side: Handover| {
+        let [width, height, channel] = side.sizes.map(i64::from);
+        [width, height, channel, side.precision as i64]
+    };
+    let dst = |field| Name::of("dst_data", field);
+    let precision = Name::new(if giver == OpType::Conv { "out_precision" } else { "dst_precision" });
+    let names = [dst("width"), dst("height"), dst("channel"), precision].into_iter();
+    for ((name, value), expected) in names.zip(numbers(given)).zip(numbers(taken)) {
+        if value != expected {
+            let other = "that of the operation that takes it on the fly";
+            return Err(Reason::Mismatch { name, value, other, expected });
+        }
+    }
+    Ok(())
+}
+
+/// Follows what convolutions find in the convolution buffer and leave there, in the order in which they run.
+pub(super) fn convolution_buffer<M: TaskMemory + ?Sized>(
+    lists: &Lists<'_, M>,
+    slots: &[Slot],
+    first: Option<u32>,
+) -> Result<(), Error> {
+    let (mut buffer, mut at) = (Buffer::default(), first);
+    while let Some((index, convolution)) = at.and_then(|index| Some((index, operation(slots, index)?))) {
+        if let Some(held) = &convolution.held {
+            buffer.take(held).map_err(|reason| lists.locate_typed(index, reason, slots))?;
+        }
+        at = convolution.next;
     }
     Ok(())
 }

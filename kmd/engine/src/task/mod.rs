@@ -2,6 +2,7 @@
 
 //! A task: what a user submitted, read once and validated.
 
+mod agree;
 mod bdma;
 mod cdp;
 mod conv;
@@ -12,6 +13,7 @@ mod rubik;
 mod sdp;
 mod surface;
 
+pub(crate) use self::agree::Held;
 use self::lists::Lists;
 use self::surface::Context;
 use super::error::{Error, Name, Reason};
@@ -75,6 +77,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Task<S> {
         let heads = graph::check(&lists, used)?;
         graph::check_sharing(used, heads[OpType::Conv as usize])
             .map_err(|(index, reason)| lists.locate_typed(index, reason, used))?;
+        graph::convolution_buffer(&lists, used, heads[OpType::Conv as usize])?;
         let waits_for_cdma = used.iter().filter_map(Slot::operation).any(|operation| {
             let mut edges = operation.edges.iter().flatten();
             edges.any(|edge| matches!(edge.event, Event::CdmaWeightDone | Event::CdmaDataDone))

@@ -8,7 +8,8 @@
 use super::super::error::{Name, Reason};
 use super::super::image::{code, fit, less_one, signed, Builder, Place};
 use super::super::memory::TaskMemory;
-use super::super::slot::Operation;
+use super::super::slot::{Handover, Operation};
+use super::agree;
 use super::surface::{Context, Named};
 use crate::uapi::desc::{PdpOp, PdpSurface, PDP_PADDING_VALUES};
 use crate::uapi::reg::values::{PdpFlyingMode, PoolingMethod, Precision, RamType};
@@ -39,7 +40,8 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     operation.output = dst.output();
     operation.rdma = !src.is_on_the_fly();
     let (width, height, channel) = (surface.src_data.width, surface.src_data.height, surface.src_data.channel);
-    operation.taken = src.is_on_the_fly().then_some([width, height, channel]);
+    operation.taken =
+        src.is_on_the_fly().then_some(Handover { sizes: [width, height, channel], precision: op.precision });
     if src.is_on_the_fly() && op.split_num != 1 {
         let (name, value) = (Name::new("split_num"), i64::from(op.split_num));
         return Err(Reason::Range { name, value, minimum: 1, maximum: 1 });
@@ -56,6 +58,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     image.block(Block::Pdp);
     pooling(&mut image, op, src, dst)?;
     writer(&mut image, context, op, dst)?;
+    agree::pooling(op, surface)?;
     operation.program = image.finish(operation.op_type, operation.rdma)?;
     Ok(())
 }

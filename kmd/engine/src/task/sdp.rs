@@ -8,7 +8,7 @@
 use super::super::error::{Name, Reason};
 use super::super::image::{code, fit, less_one, signed, Builder, Place};
 use super::super::memory::TaskMemory;
-use super::super::slot::{Modes, Operation};
+use super::super::slot::{Handover, Modes, Operation};
 use super::surface::{Bytes, Context, Named};
 use crate::uapi::desc::{Activation, CvtParam, DataCube, SdpOp, SdpOperandMode, SdpOperation, SdpSubUnit, SdpSurface};
 use crate::uapi::layout::align::Data;
@@ -45,8 +45,8 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     {
         dst.same(field, value, "that of src_data", expected)?;
     }
-    operation.taken = src.is_on_the_fly().then_some(sizes);
-    operation.given = dst.is_on_the_fly().then_some(sizes);
+    operation.taken = src.is_on_the_fly().then_some(Handover { sizes, precision: processing });
+    operation.given = dst.is_on_the_fly().then_some(Handover { sizes, precision: op.dst_precision });
     operation.modes = Modes { winograd: op.conv_mode == ConvMode::Winograd, batches: op.batch_num.max(1) };
     operation.output = dst.output();
 
@@ -128,6 +128,14 @@ fn supported<M: TaskMemory + ?Sized>(
     }
     if !direct && (widens || dst.is_on_the_fly()) {
         return winograd("Winograd's tiles go neither from 8 to 16 bits nor to PDP");
+    }
+    let compares = op.y_op.as_ref().is_some_and(|unit| {
+        matches!(unit.op_type, SdpOperation::Add | SdpOperation::Both) && unit.alu_type == AluAlgorithm::Eql
+    });
+    if compares && (!direct || op.batch_num > 1 || dst.is_on_the_fly()) {
+        let (name, value) = (Name::of("y_op", "alu_type"), AluAlgorithm::Eql as i64);
+        let why = "a comparison has no output for PDP, and takes neither Winograd's tiles nor a batch";
+        return Err(Reason::Invalid { name, value, why });
     }
     if widens && dst.is_on_the_fly() {
         let (value, why) = (op.dst_precision as i64, "PDP takes no 16 bits that SDP makes of 8");

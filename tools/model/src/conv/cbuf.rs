@@ -350,11 +350,10 @@ fn gather_pixel(
     let Operation { surface, fetch, .. } = operation;
     let pad = operation.pad_value[0].to_le_bytes();
     let pad = &pad[..operation.element()];
-    // Bytes that the converter did not widen lie next to each other, and the rest of the line is zero.
-    let element_bytes = match (operation.converter, operation.in_precision) {
-        (None, Precision::Int8) => 1,
-        _ => operation.element(),
-    };
+    // Bytes that the converter did not widen lie where bytes would lie, each at its element's number in the line, and so
+    // over the second half of the padding on the left. What neither they nor padding reach is zero.
+    let narrow = operation.converter.is_none() && operation.in_precision == Precision::Int8 && operation.element() == 2;
+    let element_bytes = if narrow { 1 } else { operation.element() };
     let plain = format.component_bytes() == 1 && format.planes == 1 && operation.element() == 1;
     let tables: Option<[[u16; 256]; 4]> = plain.then(|| {
         let table = |channel| match operation.converter {
@@ -376,8 +375,12 @@ fn gather_pixel(
             let length = image.line_bytes(plane as u32) as usize;
             *line = memory::read(memory, "CDMA", surface.port, address, length)?;
         }
+        let start = bytes.len();
         for _ in 0..operation.pads[0] * components {
             bytes.extend_from_slice(pad);
+        }
+        if narrow {
+            bytes.truncate(start + operation.pads[0] * components);
         }
         if let Some(tables) = &tables {
             // One plane of bytes, which stay bytes.
@@ -398,8 +401,12 @@ fn gather_pixel(
                 bytes.extend_from_slice(&element[..element_bytes]);
             }
         }
-        let narrow = operation.element() - element_bytes;
-        bytes.resize(bytes.len() + narrow * fetch.width * components, 0);
+        if narrow {
+            // Padding that is wider than the pixels.
+            let (end, padded) = (bytes.len() - start, 2 * operation.pads[0] * components);
+            bytes.extend((end..padded).map(|at| pad[at % 2]));
+        }
+        bytes.resize(start + (operation.pads[0] + fetch.width) * components * operation.element(), 0);
         for _ in 0..operation.pads[1] * components {
             bytes.extend_from_slice(pad);
         }

@@ -395,11 +395,7 @@ impl Operation {
             return unsupported("CDMA", format!("CVT_EN with {in_precision:?} data in {mode:?} mode"));
         }
         // Without the converter CDMA hands the fetched bits of a pixel on, whatever CMAC takes them for.
-        let padded = pads & (cdma::d_zero_padding::PAD_LEFT.mask() | cdma::d_zero_padding::PAD_RIGHT.mask()) != 0;
-        let as_they_are = mode == Mode::Pixel
-            && converter.is_none()
-            && (in_precision == Precision::Int16 || !padded)
-            && precision != Precision::Int8;
+        let as_they_are = mode == Mode::Pixel && converter.is_none() && precision != Precision::Int8;
         if in_precision != precision
             && !as_they_are
             && (mode != Mode::Pixel || !converts || in_precision == Precision::Fp16)

@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
+
+//! What must agree for an operation to end: sizes of which several units of the convolution pipeline, or PDP and its read
+//! DMA, have a copy each, and what the convolution buffer must hold.
+//!
+//! Where these contradict one another a unit waits for data that never comes, or reads what an earlier operation left in
+//! the convolution buffer. Nothing outside the task's buffers is touched then, but the device must be reset.
+//!
+//! Sources: the assertions of the hardware project's C-model (`cmod/cdma`, `cmod/csc`, `cmod/cacc`, `cmod/pdp` of
+//! `nvdlav1`) and the register manual. Fields are named as in the descriptors.
+
+use super::super::error::{Name, Reason};
+use crate::uapi::config::Config;
+use crate::uapi::desc::{ConvOp, ConvSurface, DataFormat, PdpOp, PdpSurface};
+use crate::uapi::layout::feature::Atoms;
+use crate::uapi::layout::weight::{Direct, Geometry, Image, PostExtension, Winograd};
+use crate::uapi::layout::{buffer, bytes, pixel, Extents};
+use crate::uapi::reg::values::{ConvMode, PixelFormat, Precision, WeightFormat};
+
+/// Columns or lines of padding that the registers can hold: how far the last kernel may end behind the input.
+const MOST_PADDING: u64 = 63;
+
+/// What CSC walks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Feature,
+    Pixel(PixelFormat),
+    Winograd,
+}
+
+/// What an operation takes from the convolution buffer, and leaves there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Held {
+    /// What two operations must agree on to use each other's data: the mode and the banks of both.
+    place: (u8, u8, u8),
+    /// What they must agree on besides: entries, width, channels and precision of a slice.
+    slice: (u32, u32, u32, u8),
+    /// Slices that CSC takes, and that CDMA writes.
+    taken: u32,
+    fetched: u32,
+    /// Slices that are given back at the end.
+    released: u32,
+    /// Bytes of the weights, uncompressed.
+    weights: u64,
+    data_reuse: bool,
+    weight_reuse: bool,
+    keep_data: bool,
+    keep_weights: bool,
+}
+
+fn mismatch(name: Name, value: u64, other: &'static str, expected: u64) -> Result<(), Reason> {
+    if value == expected {
+        return Ok(());
+    }
+    let (value, expected) = (value as i64, i64::try_from(expected).unwrap_or(i64::MAX));
+    Err(Reason::Mismatch { name, value, other, expected })
+}
+
+fn at_most(name: Name, value: u64, maximum: u64) -> Result<(), Reason> {
+    if value <= maximum {
+        return Ok(());
+    }
+    let (value, maximum) = (i64::try_from(value).unwrap_or(i64::MAX), i64::try_from(maximum).unwrap_or(i64::MAX));
+    Err(Reason::Range { name, value, minimum: 0, maximum })
+}
+
+/// Checks a convolution, of which each value fits its register; what it holds in the convolution buffer.
+pub(super) fn convolution(config: &Config, op: &ConvOp, surface: &ConvSurface) -> Result<Held, Reason> {
+    let mode = match (op.conv_mode, op.data_format) {
+        (ConvMode::Direct, DataFormat::Feature) => Mode::Feature,
+        (ConvMode::Direct, DataFormat::Pixel(format)) => Mode::Pixel(format),
+        (ConvMode::Winograd, DataFormat::Feature) => Mode::Winograd,
+        (ConvMode::Winograd, DataFormat::Pixel(_)) => {
+            let why = "Winograd convolutions take features, not pixels";
+            return Err(Reason::Invalid { name: Name::new("conv_mode"), value: op.conv_mode as i64, why });
+        }
+    };
+    if op.batch > 1 && mode != Mode::Feature {
+        let why = "only direct convolutions of features can be a batch";
+        return Err(Reason::Invalid { name: Name::new("batch"), value: i64::from(op.batch), why });
+    }
+    let convolution = Convolution { config, op, surface, mode };
+    convolution.precisions()?;
+    let (width, height) = (u64::from(surface.dst_data.width), u64::from(surface.dst_data.height));
+    mismatch(Name::new("input_width_cmac"), op.input_width_cmac.into(), "the width of dst_data", width)?;
+    mismatch(Name::new("input_height_cmac"), op.input_height_cmac.into(), "the height of dst_data", height)?;
+    match mode {
+        Mode::Feature => convolution.feature()?,
+        Mode::Pixel(format) => convolution.pixel(format)?,
+        Mode::Winograd => convolution.winograd()?,
+    }
+    convolution.kernels()?;
+    convolution.held()
+}
+
+/// A convolution that is checked.
+struct Convolution<'a> {
+    config: &'a Config,
+    op: &'a ConvOp,
+    surface: &'a ConvSurface,
+    mode: Mode,
+}
+
+impl Convolution<'_> {
+    /// Bytes of an element as CMAC takes it.
+    fn element(&self) -> u64 {
+        bytes(self.op.out_precision).into()
+    }
+
+    /// What the input converter can make of the input.
+    fn precisions(&self) -> Result<(), Reason> {
+        let op = self.op;
+        let (from, to, converts) = (op.in_precision, op.out_precision, op.in_cvt.enable != 0);
+        let features = !matches!(self.mode, Mode::Pixel(_));
+        if converts && features && (from == Precision::Fp16 || self.mode == Mode::Winograd) {
+            let why = "fp16 features and Winograd's are not converted";
+            return Err(Reason::Invalid { name: Name::of("in_cvt", "enable"), value: 1, why });
+        }
+        // Without the converter CDMA hands on the bits of a pixel; they may not have more than CMAC takes.
+        let possible = match self.mode {
+            Mode::Pixel(_) if !converts => to != Precision::Int8,
+            Mode::Pixel(_) => from != Precision::Fp16,
+            Mode::Feature | Mode::Winograd => false,
+        };
+        if from == to || possible {
+            return Ok(());
+        }
+        let (name, value) = (Name::new("in_precision"), from as i64);
+        Err(Reason::Mismatch { name, value, other: "out_precision", expected: to as i64 })
+    }
+
+    fn channels(&self, expected: u16) -> Result<(), Reason> {
+        let (op, other) = (self.op, "the channels of the input");
+        mismatch(Name::new("input_channel_csc"), op.input_channel_csc.into(), other, expected.into())
+    }
+
+    fn feature(&self) -> Result<(), Reason> {
+        let (op, src) = (self.op, &self.surface.src_data);
+        mismatch(Name::new("input_width_csc"), op.input_width_csc.into(), "the width of src_data", src.width.into())?;
+        self.channels(src.channel)?;
+        let (channels, other) = (op.kernel_channel_csc.into(), "input_channel_csc");
+        mismatch(Name::new("kernel_channel_csc"), channels, other, op.input_channel_csc.into())?;
+        self.post_extension()?;
+        let [right, bottom] = self.last();
+        at_most(
+            Name::new("the column where the last kernel ends"),
+            right,
+            self.beyond(op.input_width_csc, op.pad_x_left),
+        )?;
+        at_most(
+            Name::new("the line where the last kernel ends"),
+            bottom,
+            self.beyond(op.input_height_csc, op.pad_y_top),
+        )
+    }
+
+    fn pixel(&self, format: PixelFormat) -> Result<(), Reason> {
+        let op = self.op;
+        let format = pixel::Format::new(format);
+        if op.pixel_mapping as u32 != 0 {
+            let (value, why) = (op.pixel_mapping as i64, "pixels lie in pitch-linear images");
+            return Err(Reason::Invalid { name: Name::new("pixel_mapping"), value, why });
+        }
+        self.channels(format.channels as u16)?;
+        mismatch(Name::new("kernel_width_csc"), op.kernel_width_csc.into(), "the width of an image's kernels", 1)?;
+        let (name, other) = (Name::new("in_precision"), "that of the pixel format");
+        mismatch(name, op.in_precision as u64, other, format.input_precision() as u64)?;
+        self.post_extension()?;
+        let columns = u64::from(op.input_width_cmac) - 1;
+        let last =
+            columns * u64::from(op.conv_stride_x) * u64::from(format.channels) + u64::from(op.kernel_channel_csc);
+        at_most(Name::new("the element where the last kernel ends"), last, self.line() / self.element())?;
+        let [_, bottom] = self.last();
+        at_most(
+            Name::new("the line where the last kernel ends"),
+            bottom,
+            self.beyond(op.input_height_csc, op.pad_y_top),
+        )
+    }
+
+    fn winograd(&self) -> Result<(), Reason> {
+        let (op, src) = (self.op, &self.surface.src_data);
+        let [sx, sy] = [op.conv_stride_x, op.conv_stride_y].map(u64::from);
+        let width = u64::from(op.pad_x_left) + u64::from(src.width) + u64::from(op.pad_x_right);
+        let height = u64::from(op.pad_y_top) + u64::from(src.height) + u64::from(op.pad_y_bottom);
+        let atoms = Atoms::of(self.config, op.in_precision);
+        let channels = atoms.filled(src.channel.into()) as u64 * sx * sy;
+        for (name, value, stride) in
+            [("padded width of src_data", width, sx), ("padded height of src_data", height, sy)]
+        {
+            if value % (4 * stride) != 0 {
+                let (value, why) = (value as i64, "Winograd's input is whole tiles of 4 by 4 extended elements");
+                return Err(Reason::Invalid { name: Name::new(name), value, why });
+            }
+        }
+        mismatch(Name::new("input_width_csc"), op.input_width_csc.into(), "the extended width", width / sx)?;
+        mismatch(Name::new("input_channel_csc"), op.input_channel_csc.into(), "the extended channels", channels)?;
+        mismatch(Name::new("kernel_channel_csc"), op.kernel_channel_csc.into(), "the extended channels", channels)?;
+        self.post_extension()?;
+        for (name, out, input) in [
+            ("input_width_cmac", op.input_width_cmac, op.input_width_csc),
+            ("input_height_cmac", op.input_height_cmac, op.input_height_csc),
+        ] {
+            if out % 4 != 0 {
+                let (value, why) = (i64::from(out), "Winograd's output is whole tiles of 4 by 4");
+                return Err(Reason::Invalid { name: Name::new(name), value, why });
+            }
+            at_most(Name::new(name), out.into(), u64::from(input).saturating_sub(4))?;
+        }
+        Ok(())
+    }
+
+    /// Kernel lines that are processed together must fit a step.
+    fn post_extension(&self) -> Result<(), Reason> {
+        let (op, lines) = (self.op, self.lines());
+        if op.post_extension == 0 {
+            return Ok(());
+        }
+        if !matches!(self.mode, Mode::Pixel(_)) {
+            let (value, why) = (i64::from(op.post_extension), "only kernels of images are extended");
+            return Err(Reason::Invalid { name: Name::new("post_extension"), value, why });
+        }
+        let most = u64::from(self.config.mac_atomic_c / lines);
+        at_most(Name::new("kernel_channel_csc"), op.kernel_channel_csc.into(), most)
+    }
+
+    /// Kernel lines that are processed together.
+    fn lines(&self) -> u32 {
+        1 << self.op.post_extension.min(2)
+    }
+
+    /// Column and line of the padded input where the last kernel ends.
+    fn last(&self) -> [u64; 2] {
+        let op = self.op;
+        let last = |out: u16, stride: u8, kernel: u16, dilation: u8| {
+            (u64::from(out) - 1) * u64::from(stride) + (u64::from(kernel) - 1) * u64::from(dilation)
+        };
+        [
+            last(op.input_width_cmac, op.conv_stride_x, op.kernel_width_csc, op.dilation_x),
+            last(op.input_height_cmac, op.conv_stride_y, op.kernel_height_csc, op.dilation_y),
+        ]
+    }
+
+    /// The largest of these that padding can stand for.
+    fn beyond(&self, size: u16, before: u8) -> u64 {
+        u64::from(size) + u64::from(before) + MOST_PADDING - 1
+    }
+
+    /// Bytes of an image's or Winograd's line in the convolution buffer.
+    fn line(&self) -> u64 {
+        let (op, width) = (self.op, u64::from(self.surface.src_data.width));
+        match self.mode {
+            Mode::Pixel(format) => {
+                let pixels = u64::from(op.pad_x_left) + width + u64::from(op.pad_x_right);
+                pixels * u64::from(pixel::Format::new(format).channels) * self.element()
+            }
+            _ => u64::from(op.input_width_csc) * u64::from(op.input_channel_csc) * self.element(),
+        }
+    }
+
+    /// The kernels' sizes, and that they fit their banks.
+    fn kernels(&self) -> Result<(), Reason> {
+        let (op, config) = (self.op, self.config);
+        let positions = match self.mode {
+            Mode::Winograd => 16,
+            _ => u64::from(op.kernel_width_csc) * u64::from(op.kernel_height_csc),
+        };
+        let kernel = positions * u64::from(op.kernel_channel_csc) * self.element();
+        mismatch(Name::new("bytes_per_kernel"), op.bytes_per_kernel.into(), "the bytes of a kernel", kernel)?;
+        let kernels = u32::from(self.surface.dst_data.channel);
+        let geometry = Geometry::of(config, op.out_precision);
+        let extents =
+            |height: u16, width: u16| Extents::new(kernels, op.kernel_channel_csc.into(), height.into(), width.into());
+        let layout = match self.mode {
+            Mode::Feature => Direct::new(extents(op.kernel_height_csc, op.kernel_width_csc), geometry).map(|_| ()),
+            Mode::Pixel(_) => PostExtension::from_lines(self.lines())
+                .and_then(|lines| Image::new(extents(op.kernel_height_csc, 1), geometry, lines))
+                .map(|_| ()),
+            Mode::Winograd => Winograd::new(extents(3, 3), 1, 1, geometry).map(|_| ()),
+        };
+        layout.map_err(|error| Reason::Layout { surface: "weight_data", error })?;
+        if op.weight_format == WeightFormat::Compressed {
+            return Ok(());
+        }
+        let together = if op.skip_weight_rls { u64::from(kernels) } else { geometry.largest_group(kernels) };
+        let room = u64::from(op.weight_bank) * u64::from(config.cbuf_bank_bytes());
+        at_most(Name::new("bytes of the kernels in the weight banks"), kernel * together, room)
+    }
+
+    /// What the operation holds in the convolution buffer, which must fit its banks.
+    fn held(&self) -> Result<Held, Reason> {
+        let (op, src, config) = (self.op, &self.surface.src_data, self.config);
+        let atoms = Atoms::of(config, op.in_precision);
+        let entries = match self.mode {
+            Mode::Feature => {
+                buffer::feature_entries(config, atoms.surfaces(src.channel.into()) as u32, src.width.into())
+            }
+            Mode::Pixel(_) => buffer::line_entries(config, self.line()),
+            Mode::Winograd => self.line() / u64::from(buffer::entry_bytes(config)),
+        };
+        mismatch(Name::new("entry_per_slice"), op.entry_per_slice.into(), "the entries of a line", entries)?;
+        let batch = u32::from(op.batch.max(1));
+        let taken = u32::from(op.input_height_csc) * batch;
+        let room = u64::from(op.data_bank) * u64::from(buffer::bank_entries(config));
+        at_most(Name::new("entries of the input in the data banks"), u64::from(taken) * entries, room)?;
+        let fetched = match self.mode {
+            Mode::Winograd => {
+                let height = u32::from(op.pad_y_top) + u32::from(src.height) + u32::from(op.pad_y_bottom);
+                height / u32::from(op.conv_stride_y)
+            }
+            _ => u32::from(src.height) * batch,
+        };
+        let kernels = u64::from(self.surface.dst_data.channel);
+        let mode = match self.mode {
+            Mode::Feature => 0,
+            Mode::Pixel(_) => 1,
+            Mode::Winograd => 2,
+        };
+        Ok(Held {
+            place: (mode, op.data_bank, op.weight_bank),
+            slice: (entries as u32, op.input_width_csc.into(), op.input_channel_csc.into(), op.out_precision as u8),
+            taken,
+            fetched,
+            released: if op.skip_data_rls { 0 } else { u32::from(op.release).min(taken) },
+            weights: u64::from(op.bytes_per_kernel) * kernels,
+            data_reuse: op.data_reuse,
+            weight_reuse: op.weight_reuse,
+            keep_data: op.skip_data_rls,
+            keep_weights: op.skip_weight_rls,
+        })
+    }
+}
+
+/// The convolution buffer between a task's convolutions. Who may reuse at all has been checked.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Buffer {
+    last: Option<Held>,
+    /// Slices that the last operation left.
+    slices: u32,
+}
+
+impl Buffer {
+    /// The next convolution, in the order in which they run.
+    pub(super) fn take(&mut self, next: &Held) -> Result<(), Reason> {
+        let last = self.last.filter(|last| last.place == next.place);
+        let fetches = !(next.data_reuse && last.is_some_and(|last| last.keep_data));
+        let kept = if next.data_reuse && last.is_some() { self.slices } else { 0 };
+        if kept != 0 && last.is_some_and(|last| last.slice != next.slice) {
+            let why = "the slices in the convolution buffer have another shape";
+            return Err(Reason::Invalid { name: Name::new("data_reuse"), value: 1, why });
+        }
+        let there = kept + if fetches { next.fetched } else { 0 };
+        let other = "the lines that are fetched and those in the convolution buffer";
+        mismatch(Name::new("input_height_csc * batch"), next.taken.into(), other, there.into())?;
+        // Weights that the one before it does not leave are fetched, whatever is asked for.
+        if let Some(last) = last.filter(|last| last.keep_weights && next.weight_reuse) {
+            at_most(Name::new("bytes of the weights"), next.weights, last.weights)?;
+        }
+        self.slices = there - next.released;
+        self.last = Some(*next);
+        Ok(())
+    }
+}
+
+/// The windows of a pooling: as many as the output has elements, each with an element of the input.
+pub(super) fn pooling(op: &PdpOp, surface: &PdpSurface) -> Result<(), Reason> {
+    let (src, dst) = (&surface.src_data, &surface.dst_data);
+    let height = Windows {
+        window: u64::from(op.pool_height) + 1,
+        stride: op.stride_y.into(),
+        names: ["the height of dst_data", "pad_top"],
+    };
+    height.check([src.height.into(), dst.height.into()], [op.pad_top, op.pad_bottom])?;
+    let width = Windows {
+        window: u64::from(op.pool_width) + 1,
+        stride: op.stride_x.into(),
+        names: ["the width of dst_data", "pad_left"],
+    };
+    if op.split_num <= 1 {
+        return width.check([src.width.into(), dst.width.into()], [op.pad_left, op.pad_right]);
+    }
+    let width = Windows { names: ["the width of a part of dst_data", "pad_left"], ..width };
+    let own = [op.partial_in_width_first, op.partial_in_width_mid, op.partial_in_width_last].map(u64::from);
+    let out = [op.partial_width_first, op.partial_width_mid, op.partial_width_last].map(u64::from);
+    let (mut before, mut written) = (0, 0);
+    for part in 0..op.split_num {
+        let (is_first, is_last) = (part == 0, part + 1 == op.split_num);
+        let which = if is_first {
+            0
+        } else if is_last {
+            2
+        } else {
+            1
+        };
+        // A later part begins with the columns that its first window shares with the part before it.
+        let shared = (own[which] + width.window).checked_sub(width.stride);
+        let input = if is_first { Some(own[0]) } else { shared };
+        let start = if is_first { Some(0) } else { (before + width.stride).checked_sub(width.window) };
+        let (Some(input), Some(_)) = (input.filter(|&input| input > 0), start) else {
+            let why = "a part of the input begins before the cube, or has no columns";
+            return Err(Reason::Invalid { name: Name::new("split_num"), value: op.split_num.into(), why });
+        };
+        let before_and_after = [if is_first { op.pad_left } else { 0 }, if is_last { op.pad_right } else { 0 }];
+        width.check([input, out[which]], before_and_after)?;
+        before += own[which];
+        written += out[which];
+    }
+    mismatch(Name::new("the sum of the partial output widths"), written, "the width of dst_data", dst.width.into())
+}
+
+/// The windows along one direction.
+#[derive(Clone, Copy)]
+struct Windows {
+    window: u64,
+    stride: u64,
+    /// The output's size, and the padding before the input.
+    names: [&'static str; 2],
+}
+
+impl Windows {
+    fn check(&self, [input, output]: [u64; 2], [before, after]: [u8; 2]) -> Result<(), Reason> {
+        let Self { window, stride, names: [size, padding] } = *self;
+        let padded = u64::from(before) + input + u64::from(after);
+        let windows = padded.checked_sub(window).map_or(0, |room| room / stride.max(1) + 1);
+        mismatch(Name::new(size), output, "the windows over the padded input", windows)?;
+        at_most(Name::new(padding), before.into(), window - 1)?;
+        let last = output.saturating_sub(1) * stride;
+        at_most(Name::new("the element where the last window begins"), last, u64::from(before) + input - 1)
+    }
+}

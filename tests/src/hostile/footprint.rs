@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What an operation touched on the model, against the footprint that the engine computes from the same registers.
+
+use nvdla_engine::{footprint, Footprint, Refusal};
+use nvdla_model::memory::{Access, Port};
+use nvdla_model::record::Touched;
+use nvdla_model::work::Finished;
+use nvdla_uapi::config::Config;
+use nvdla_uapi::desc::OpType;
+use nvdla_uapi::reg::Block;
+
+/// The ranges that an operation may touch, from the registers that it was performed with.
+///
+/// # Errors
+///
+/// When its registers have no footprint.
+pub fn ranges(config: &Config, finished: &Finished) -> Result<Vec<Footprint>, Refusal> {
+    let mut all = Vec::new();
+    let mut visit = |access| {
+        all.push(access);
+        Ok(())
+    };
+    for copy in finished.copies() {
+        footprint(config, OpType::Bdma, false, |_, register| Some(copy.get(register)), &mut visit)?;
+    }
+    let uses = |block: Block| finished.blocks().any(|used| used == block);
+    let units = [
+        (Block::Cdma, OpType::Conv, false),
+        (Block::Sdp, OpType::Sdp, uses(Block::SdpRdma)),
+        (Block::Pdp, OpType::Pdp, uses(Block::PdpRdma)),
+        (Block::Cdp, OpType::Cdp, true),
+        (Block::Rbk, OpType::Rubik, false),
+    ];
+    for (_, unit, rdma) in units.into_iter().filter(|&(block, ..)| uses(block)) {
+        let register = |block, register| finished.registers(block).map(|registers| registers.get(register));
+        footprint(config, unit, rdma, register, &mut visit)?;
+    }
+    Ok(all)
+}
+
+fn same(range: &Footprint, touched: &Touched) -> bool {
+    range.write == (touched.access == Access::Write) && Port::from(range.memory) == touched.span.port
+}
+
+/// The first access, in words, that lies outside the ranges.
+pub fn outside(ranges: &[Footprint], touched: &[Touched]) -> Option<String> {
+    let found = touched.iter().find(|touched| {
+        let (mut at, end) = (touched.span.address, touched.span.address.saturating_add(touched.span.length as u64));
+        // Accesses of ranges that follow one another in memory may have been recorded as one.
+        while let Some(range) =
+            ranges.iter().find(|range| same(range, touched) && range.start <= at && at < range.end && at < end)
+        {
+            at = range.end;
+        }
+        at < end
+    })?;
+    let Touched { access, span, .. } = found;
+    let ranges: Vec<_> = ranges.iter().map(ToString::to_string).collect();
+    Some(format!(
+        "{access:?} of {} bytes at {:#x} of {}, outside the footprint: {}",
+        span.length,
+        span.address,
+        span.port,
+        ranges.join("; ")
+    ))
+}
+
+/// Bytes of the range before the first one that was touched, and behind the last one; `None` where none was.
+pub fn slack(range: &Footprint, touched: &[Touched]) -> Option<u64> {
+    let mut hull: Option<(u64, u64)> = None;
+    for touched in touched.iter().filter(|touched| same(range, touched)) {
+        let start = touched.span.address.max(range.start);
+        let end = touched.span.address.saturating_add(touched.span.length as u64).min(range.end);
+        if start < end {
+            let (first, last) = hull.unwrap_or((start, end));
+            hull = Some((first.min(start), last.max(end)));
+        }
+    }
+    hull.map(|(first, last)| first - range.start + (range.end - last))
+}
