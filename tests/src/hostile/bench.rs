@@ -14,7 +14,7 @@ use nvdla_model::work::Finished;
 use nvdla_uapi::config::Config;
 
 use super::base::{Base, Field};
-use super::work;
+use super::{footprint, work};
 
 /// Where the first memory lies for the device.
 const FIRST_ADDRESS: u64 = 0x1000_0000;
@@ -87,6 +87,9 @@ impl Hardware for Window<'_> {
         self.0.write(offset, value);
     }
 }
+
+/// Who hears of operations.
+pub type Observe<'o> = &'o mut dyn FnMut(&Finished, &[Touched]);
 
 /// A task to be changed and checked. It keeps its storage from one task to the next.
 #[derive(Debug)]
@@ -182,7 +185,16 @@ impl Bench {
     ///
     /// What must not be.
     pub fn check(&mut self, most: u64) -> Result<Outcome, Violation> {
-        match catch_unwind(AssertUnwindSafe(|| self.submit(most))) {
+        self.check_with(most, &mut |_, _| {})
+    }
+
+    /// As [`Bench::check`]; `observe` hears of each operation that was performed, and of what it touched.
+    ///
+    /// # Errors
+    ///
+    /// What must not be.
+    pub fn check_with(&mut self, most: u64, observe: Observe<'_>) -> Result<Outcome, Violation> {
+        match catch_unwind(AssertUnwindSafe(|| self.submit(most, observe))) {
             Ok(result) => result,
             Err(panic) => {
                 let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -192,7 +204,7 @@ impl Bench {
         }
     }
 
-    fn submit(&mut self, most: u64) -> Result<Outcome, Violation> {
+    fn submit(&mut self, most: u64, observe: Observe<'_>) -> Result<Outcome, Violation> {
         let count = match Task::slots(self) {
             Ok(count) => count,
             Err(error) => return Ok(Outcome::Refused(kind(&error))),
@@ -214,10 +226,10 @@ impl Bench {
                 self.memories.reach.push((buffer.address, buffer.address + buffer.size));
             }
         }
-        self.run(task)
+        self.run(task, observe)
     }
 
-    fn run(&mut self, task: Task<Vec<Slot>>) -> Result<Outcome, Violation> {
+    fn run(&mut self, task: Task<Vec<Slot>>, observe: Observe<'_>) -> Result<Outcome, Violation> {
         let (mut engine, mut model) = (Engine::new(self.config), Model::new(self.config));
         if let Err(submission) = engine.submit(&mut Window(&mut model), task, 0, u64::MAX) {
             return Err(Violation(format!("a free engine does not take the task: {}", submission.error)));
@@ -242,6 +254,7 @@ impl Bench {
                 let mut recorder = Recorder::new(&mut self.memories, touched);
                 let finished = work.run(&mut recorder);
                 self.touched = recorder.finish();
+                observe(&finished, &self.touched);
                 self.hold(&finished)?;
                 hash.add(&finished);
                 model.finish(finished);
@@ -256,15 +269,17 @@ impl Bench {
         }
     }
 
-    /// What an operation touched lies in the task's buffers.
-    fn hold(&self, _: &Finished) -> Result<(), Violation> {
-        match self.touched.iter().find(|touched| !touched.allowed) {
-            Some(Touched { access, span, .. }) => Err(Violation(format!(
+    /// What an operation touched lies in the task's buffers, and in the operation's footprint.
+    fn hold(&self, finished: &Finished) -> Result<(), Violation> {
+        if let Some(Touched { access, span, .. }) = self.touched.iter().find(|touched| !touched.allowed) {
+            return Err(Violation(format!(
                 "{access:?} of {} bytes at {:#x} of {}, outside the task's buffers",
                 span.length, span.address, span.port
-            ))),
-            None => Ok(()),
+            )));
         }
+        let ranges = footprint::ranges(self.config, finished);
+        let ranges = ranges.map_err(|refusal| Violation(format!("an accepted operation has no footprint: {refusal}")))?;
+        footprint::outside(&ranges, &self.touched).map_or(Ok(()), |what| Err(Violation(what)))
     }
 }
 

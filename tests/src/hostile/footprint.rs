@@ -2,7 +2,7 @@
 
 //! What an operation touched on the model, against the footprint that the engine computes from the same registers.
 
-use nvdla_engine::{footprint, Footprint, Refusal};
+use nvdla_engine::footprint::{footprint, Access as Footprint, Refusal};
 use nvdla_model::memory::{Access, Port};
 use nvdla_model::record::Touched;
 use nvdla_model::work::Finished;
