@@ -1,43 +1,63 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Any bytes are a task that is refused or one that runs: what the engine takes, the device performs without reaching
-//! outside the task's buffers, and to an end.
+//! Any bytes are a task that is refused or one that runs: what the engine accepts, the device performs without reaching
+//! outside the task's buffers and the operations' footprints, and to an end.
 //!
-//! The input is a configuration, then one buffer an address: its size, and its first bytes. `cargo run --bin seeds` makes
-//! such inputs of a loadable's tasks.
+//! The first byte is a configuration. Below 128 the rest is one buffer an address: its size, and its first bytes. `cargo run
+//! --bin seeds` makes such inputs of a loadable's tasks. From 128 on the rest is a valid task's number and choices of what to
+//! change in it.
 
 #![no_main]
 
-use std::time::Duration;
+use std::sync::OnceLock;
 
 use libfuzzer_sys::fuzz_target;
-use nvdla_model::memory::Stop;
-use nvdla_runtime::device::{AddressEntry, Device, Error, ModelDevice};
-use nvdla_uapi::config::Config;
+use nvdla_tests::hostile::base::corpus;
+use nvdla_tests::hostile::mutate::mutate;
+use nvdla_tests::hostile::{Base, Bench, Choices, Given};
+use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
 
 /// Most addresses: a task of the reference compiler has some ten.
 const ADDRESSES: usize = 32;
 /// Largest buffer.
 const SIZE: u64 = 1 << 20;
+/// Steps of the model that a task may take at most.
+const STEPS: u64 = 1 << 24;
+/// The configurations whose valid tasks are changed.
+const CONFIGS: [&Config; 3] = [&NV_SMALL, &NV_FULL, &NV_LARGE];
 
 fuzz_target!(|input: &[u8]| {
-    let Some((&config, mut rest)) = input.split_first() else { return };
-    let mut device = ModelDevice::new(Config::ALL[usize::from(config) % Config::ALL.len()]);
-    let mut addresses = Vec::new();
-    while let (true, Some((header, tail))) = (addresses.len() < ADDRESSES, rest.split_first_chunk::<6>()) {
+    let Some((&config, rest)) = input.split_first() else { return };
+    let mut bench = if config < 128 { any(config, rest) } else { changed(config, rest) };
+    if let Err(violation) = bench.check(STEPS) {
+        panic!("{violation}");
+    }
+});
+
+/// Buffers of those bytes.
+fn any(config: u8, mut rest: &[u8]) -> Bench {
+    let mut buffers = Vec::new();
+    while let (true, Some((header, tail))) = (buffers.len() < ADDRESSES, rest.split_first_chunk::<6>()) {
         let size = u64::from(u32::from_le_bytes([header[0], header[1], header[2], 0])).clamp(1, SIZE);
         let given = usize::from(u16::from_le_bytes([header[3], header[4]])) | usize::from(header[5] & 1) << 16;
         let (bytes, after) = tail.split_at(given.min(tail.len()).min(size as usize));
         rest = after;
-        let Ok(handle) = device.allocate(size) else { return };
-        if let Some(to) = device.bytes_mut(handle).get_mut(..bytes.len()) {
-            to.copy_from_slice(bytes);
-        }
-        addresses.push(AddressEntry { handle, offset: 0, size });
+        let mut buffer = vec![0; size as usize];
+        buffer[..bytes.len()].copy_from_slice(bytes);
+        buffers.push(buffer);
     }
-    match device.submit(&addresses, Some(Duration::from_secs(10)), None) {
-        Err(Error::Stopped { stop: Stop::Fault(fault), .. }) => panic!("a validated task: {fault}"),
-        Err(error @ (Error::Stuck { .. } | Error::Deadline { .. })) => panic!("a validated task: {error}"),
-        _ => {}
-    }
-});
+    Bench::of_buffers(Config::ALL[usize::from(config) % Config::ALL.len()], buffers)
+}
+
+/// A valid task with changes.
+fn changed(config: u8, rest: &[u8]) -> Bench {
+    static CORPORA: OnceLock<[Vec<Base>; 3]> = OnceLock::new();
+    let corpora = CORPORA.get_or_init(|| CONFIGS.map(|config| corpus(config, None).expect("no files are read")));
+    let corpus = &corpora[usize::from(config) % CONFIGS.len()];
+    let mut choices = Given(rest);
+    let base = &corpus[choices.below(corpus.len())];
+    let mut bench = Bench::new(base.config);
+    bench.load(base);
+    mutate(&mut bench, base, corpus, &mut choices);
+    bench
+}

@@ -54,6 +54,7 @@ fn trial(case: Case, counts: &Counts) -> Trial {
     let kind = match case.expected {
         Expected::Golden => "",
         Expected::OrderDependent => "order dependent",
+        Expected::Racing => "racing",
         Expected::Dimg => "dimg",
         Expected::Refused(_) => "refused",
     };

@@ -4,7 +4,6 @@
 //! larger than it must be: for every hardware trace of the reference data, and for the tasks of loadables and networks.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
 
 use nvdla_engine::footprint::Access;
 use nvdla_model::record::Touched;
@@ -14,12 +13,54 @@ use nvdla_tests::hostile::{footprint, Bench, Outcome};
 use nvdla_tests::reference;
 use nvdla_trace::{find, play_observed, Trace};
 use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
-use nvdla_uapi::reg::values::WeightFormat;
-use nvdla_uapi::reg::{cdma, sdp, Block};
+use nvdla_uapi::reg::values::DataFormat;
+use nvdla_uapi::reg::{cdma, Block, Register};
 
-/// Why a range may be more than an atom larger than what the model touched: for each reason, whether it holds for a range
-/// of an operation.
-const REASONS: [(&str, fn(&Finished, &Access) -> bool); 0] = [];
+/// An operation's range that is more than an atom larger than what the model touched.
+struct Larger<'f> {
+    config: &'static Config,
+    finished: &'f Finished,
+    range: &'f Access,
+    /// Bytes before the first one that was touched, and behind the last; `None` where none was touched.
+    slack: Option<[u64; 2]>,
+}
+
+impl Larger<'_> {
+    fn is(&self, register: Register) -> bool {
+        self.range.register == register
+    }
+
+    fn register(&self, block: Block, register: Register) -> u32 {
+        self.finished.registers(block).map_or(0, |registers| registers.get(register))
+    }
+
+    fn atom(&self) -> u64 {
+        self.config.memory_atomic.into()
+    }
+}
+
+/// A reason, and whether it holds.
+type Reason = (&'static str, fn(&Larger<'_>) -> bool);
+
+/// Why a range may be larger.
+const REASONS: [Reason; 2] = [
+    ("the lines of an image begin and end within atoms, and DMA reads whole ones", |larger| {
+        larger.range.block == Block::Cdma
+            && (larger.is(cdma::D_DAIN_ADDR_LOW_0) || larger.is(cdma::D_DAIN_ADDR_LOW_1))
+            && cdma::d_datain_format::DATAIN_FORMAT.get(larger.register(Block::Cdma, cdma::D_DATAIN_FORMAT))
+                == Some(DataFormat::Pixel)
+            && larger.slack.is_some_and(|slack| slack.iter().all(|&bytes| bytes < larger.atom()))
+    }),
+    ("data or weights are in the convolution buffer already", |larger| {
+        use cdma::d_misc_cfg::{DATA_REUSE, WEIGHT_REUSE};
+        let misc = larger.register(Block::Cdma, cdma::D_MISC_CFG);
+        let reused = match larger.range.register {
+            cdma::D_DAIN_ADDR_LOW_0 | cdma::D_DAIN_ADDR_LOW_1 => DATA_REUSE.is_set(misc),
+            _ => WEIGHT_REUSE.is_set(misc),
+        };
+        larger.range.block == Block::Cdma && larger.slack.is_none() && reused
+    }),
+];
 
 /// What was found about an operation's ranges.
 #[derive(Default)]
@@ -42,10 +83,11 @@ impl Found {
         for range in &ranges {
             self.ranges += 1;
             let slack = footprint::slack(range, touched);
-            if slack.is_some_and(|slack| slack <= u64::from(config.memory_atomic)) {
+            if slack.is_some_and(|[before, behind]| before + behind <= config.memory_atomic.into()) {
                 continue;
             }
-            match REASONS.iter().find(|(_, holds)| holds(finished, range)) {
+            let larger = Larger { config, finished, range, slack };
+            match REASONS.iter().find(|(_, holds)| holds(&larger)) {
                 Some((reason, _)) => *self.excused.entry(reason).or_default() += 1,
                 None => {
                     let touched: Vec<_> = touched.iter().take(4).collect();

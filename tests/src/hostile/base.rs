@@ -11,7 +11,7 @@ use nvdla_runtime::loadable::Loadable;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{
     BdmaOp, BdmaSurface, CdpOp, CdpSurface, CommonOp, ConvOp, ConvSurface, Descriptor, Lut, Network, OpType, Operation,
-    Part, PdpOp, PdpSurface, RubikOp, RubikSurface, SdpOp, SdpSurface, Surface, Wire,
+    Part, PdpOp, PdpSurface, RubikOp, RubikSurface, SdpOp, SdpSurface, Surface, Wire, sdp_op,
 };
 use nvdla_uapi::reg::values::Precision;
 
@@ -189,6 +189,25 @@ fn fields(task: &HostTask) -> Option<Vec<Field>> {
             let mut bytes = [0; 2];
             task.read(usize::from(lut.entry), lut.offset as u64, &mut bytes).ok()?;
             luts.extend(usize::try_from(i16::from_le_bytes(bytes)));
+        }
+        if unit == OpType::Sdp {
+            // Of a sub-unit that is not used only that counts.
+            let mut bytes = [0; SdpOp::SIZE];
+            let offset = (at * Operation::SIZE) as u64;
+            task.read(network.operation_desc_index as usize, offset, &mut bytes).ok()?;
+            let used = SdpOp::parse(&bytes).ok()?;
+            let off = [("x1_op", used.x1_op), ("x2_op", used.x2_op), ("y_op", used.y_op)];
+            let off = off.map(|(name, unit)| (name, unit.is_none()));
+            let offsets = [sdp_op::x1_op, sdp_op::x2_op, sdp_op::y_op].map(|part| at * Operation::SIZE + part);
+            fields.retain(|field| {
+                let here = field.list == List::Operations && field.index == index && !field.part.is_empty();
+                let part = offsets.iter().rposition(|&part| field.offset >= part);
+                !here || field.name == "enable" || !part.is_some_and(|part| off[part].1)
+            });
+            fields.retain(|field| {
+                let surface = field.list == List::Surfaces && field.index == index;
+                !surface || !off.iter().any(|(name, off)| *off && field.part[..2.min(field.part.len())] == name[..2])
+            });
         }
     }
     luts.sort_unstable();

@@ -117,16 +117,29 @@ impl Bench {
         }
     }
 
-    /// Takes a valid task; nothing of the last one is left.
-    pub fn load(&mut self, base: &Base) {
-        self.config = base.config;
+    /// A task of one buffer for each entry of its address list.
+    pub fn of_buffers(config: &'static Config, buffers: Vec<Vec<u8>>) -> Self {
+        let mut bench = Self::new(config);
+        bench.entries = buffers.iter().enumerate().map(|(area, bytes)| (area, 0, bytes.len() as u64)).collect();
+        bench.place(&buffers);
+        bench
+    }
+
+    /// Gives memories their addresses.
+    fn place(&mut self, areas: &[Vec<u8>]) {
         self.memories.areas.clear();
         let mut address = FIRST_ADDRESS;
-        for bytes in &base.areas {
+        for bytes in areas {
             self.memories.areas.push((address, bytes.clone()));
             address += (bytes.len() as u64).next_multiple_of(PAGE) + PAGE;
         }
-        self.memories.dirty = vec![false; base.areas.len()];
+        self.memories.dirty = vec![false; areas.len()];
+    }
+
+    /// Takes a valid task; nothing of the last one is left.
+    pub fn load(&mut self, base: &Base) {
+        self.config = base.config;
+        self.place(&base.areas);
         self.entries.clone_from(&base.entries);
         self.changed.clear();
     }

@@ -67,7 +67,7 @@ pub fn outside(ranges: &[Footprint], touched: &[Touched]) -> Option<String> {
 }
 
 /// Bytes of the range before the first one that was touched, and behind the last one; `None` where none was.
-pub fn slack(range: &Footprint, touched: &[Touched]) -> Option<u64> {
+pub fn slack(range: &Footprint, touched: &[Touched]) -> Option<[u64; 2]> {
     let mut hull: Option<(u64, u64)> = None;
     for touched in touched.iter().filter(|touched| same(range, touched)) {
         let start = touched.span.address.max(range.start);
@@ -77,5 +77,5 @@ pub fn slack(range: &Footprint, touched: &[Touched]) -> Option<u64> {
             hull = Some((first.min(start), last.max(end)));
         }
     }
-    hull.map(|(first, last)| first - range.start + (range.end - last))
+    hull.map(|(first, last)| [first - range.start, range.end - last])
 }

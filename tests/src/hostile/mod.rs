@@ -15,6 +15,7 @@
 pub mod base;
 pub mod bench;
 pub mod choices;
+pub mod file;
 pub mod footprint;
 pub mod mutate;
 pub mod run;

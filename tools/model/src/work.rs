@@ -208,20 +208,20 @@ pub struct Finished {
 impl Finished {
     /// The blocks that the operation used.
     pub fn blocks(&self) -> impl Iterator<Item = Block> {
-        self.job.blocks()
+        self.operation.blocks()
     }
 
     /// The values with which the operation was started, of the registers of a block that it used; `None` for others, and
-    /// for BDMA, whose registers are those of each of [`Work::copies`].
+    /// for BDMA, whose registers are those of each of [`Finished::copies`].
     pub fn registers(&self, block: Block) -> Option<&Registers> {
-        let used = block != Block::Bdma && self.job.blocks().any(|used| used == block);
-        used.then(|| &self.shop.registers[index(block)])
+        let used = block != Block::Bdma && self.operation.blocks().any(|used| used == block);
+        used.then(|| &self.states.registers[index(block)])
     }
 
     /// BDMA's registers, as they were for each copy of the group; none for other units.
     pub fn copies(&self) -> &[Registers] {
-        if matches!(self.job, Job::Copies) {
-            &self.shop.copies
+        if matches!(self.operation, Operation::Bdma) {
+            &self.states.copies
         } else {
             &[]
         }
