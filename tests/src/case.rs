@@ -6,7 +6,9 @@
 //! `NVDLA_DEVICE` names (in the words of the runtime's `--device`).
 
 use std::{
+    borrow::Cow,
     fs,
+    ops::Range,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -16,6 +18,11 @@ use nvdla_runtime::dimg::{Dimg, SurfaceFormat, Tensor};
 use nvdla_runtime::loadable::{DataType, Loadable, PixelFormat};
 use nvdla_runtime::session::{Completed, RunOptions, Session, TensorInfo};
 use nvdla_uapi::config::Config;
+
+/// Outputs of the reference that hang on memory which the C-model never wrote: the case, the bytes of a line, and the bytes
+/// of each line that do. See `tools/model/DISAGREEMENTS.md`.
+const UNINITIALISED: [(&str, usize, Range<usize>); 1] =
+    [("loadables-2/m_conv3x3_relu.nv_full.fp16.in-R8", 32 * 32, 14 * 32..17 * 32)];
 
 /// The time that a task has.
 const TIMEOUT: Duration = Duration::from_secs(600);
@@ -185,7 +192,7 @@ impl Case {
         }
         let mut surfaces = Surfaces { folder: self.loadable.with_file_name("surfaces"), ..Surfaces::default() };
         let mut on_operation = |completed: Completed<'_>| {
-            surfaces.compare(completed);
+            surfaces.compare(self, completed);
             Ok(())
         };
         let result = session.run_with(RunOptions {
@@ -214,7 +221,7 @@ impl Case {
                 let info = session.outputs().nth(*index).ok_or("no such output")?;
                 compare_dimg(info, output, &golden)
             } else {
-                difference(output, &golden)
+                difference(&self.initialised(output), &self.initialised(&golden))
             };
             match difference {
                 None => compared.outputs += 1,
@@ -252,6 +259,18 @@ impl Case {
 }
 
 impl Case {
+    /// The bytes without those that the reference's uninitialised memory decides, which are zero.
+    fn initialised<'b>(&self, bytes: &'b [u8]) -> Cow<'b, [u8]> {
+        let Some((_, line, columns)) = UNINITIALISED.iter().find(|(name, ..)| *name == self.name) else {
+            return Cow::Borrowed(bytes);
+        };
+        let mut bytes = bytes.to_vec();
+        for line in bytes.chunks_exact_mut(*line) {
+            line[columns.clone()].fill(0);
+        }
+        Cow::Owned(bytes)
+    }
+
     /// The bytes of the outputs that the case compares.
     fn outputs_of<D: Device>(&self, session: &Session<D>) -> Result<Vec<Vec<u8>>, String> {
         let bytes = |(index, _): &(usize, PathBuf)| session.output(*index).map(<[u8]>::to_vec);
@@ -285,11 +304,11 @@ struct Surfaces {
 }
 
 impl Surfaces {
-    fn compare(&mut self, completed: Completed<'_>) {
+    fn compare(&mut self, case: &Case, completed: Completed<'_>) {
         let name = completed.file_name();
         // Only small surfaces have a file.
         let (Some(bytes), Ok(golden)) = (completed.surface, fs::read(self.folder.join(&name))) else { return };
-        match difference(bytes, &golden) {
+        match difference(&case.initialised(bytes), &case.initialised(&golden)) {
             None => self.equal += 1,
             Some(difference) => self.different.push(format!("surface {name}: {difference}")),
         }

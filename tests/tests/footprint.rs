@@ -113,7 +113,8 @@ fn traces(set: &str, config: &'static Config) {
     let mut found = Found::default();
     for folder in &folders {
         let trace = Trace::read(folder).unwrap();
-        let played = play_observed(&trace, config, |finished, touched| found.hold(&trace.name, config, finished, touched));
+        let played =
+            play_observed(&trace, config, |finished, touched| found.hold(&trace.name, config, finished, touched));
         if let Err(failure) = played {
             panic!("{}: {failure}", trace.name);
         }

@@ -10,8 +10,8 @@ use nvdla_engine::TaskMemory;
 use nvdla_runtime::loadable::Loadable;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{
-    BdmaOp, BdmaSurface, CdpOp, CdpSurface, CommonOp, ConvOp, ConvSurface, Descriptor, Lut, Network, OpType, Operation,
-    Part, PdpOp, PdpSurface, RubikOp, RubikSurface, SdpOp, SdpSurface, Surface, Wire, sdp_op,
+    sdp_op, BdmaOp, BdmaSurface, CdpOp, CdpSurface, CommonOp, ConvOp, ConvSurface, Descriptor, Lut, Network, OpType,
+    Operation, Part, PdpOp, PdpSurface, RubikOp, RubikSurface, SdpOp, SdpSurface, Surface, Wire,
 };
 use nvdla_uapi::reg::values::Precision;
 
@@ -145,16 +145,8 @@ fn fields(task: &HostTask) -> Option<Vec<Field>> {
     task.read(0, 0, &mut bytes).ok()?;
     let network = Network::parse(&bytes).ok()?;
     let mut fields = Vec::new();
-    let none = Field {
-        list: List::Network,
-        index: 0,
-        unit: OpType::Bdma,
-        part: "",
-        name: "",
-        entry: 0,
-        offset: 0,
-        size: 0,
-    };
+    let none =
+        Field { list: List::Network, index: 0, unit: OpType::Bdma, part: "", name: "", entry: 0, offset: 0, size: 0 };
     flatten(&mut fields, Network::PARTS, none);
     let mut luts = Vec::new();
     for index in 0..network.num_operations {

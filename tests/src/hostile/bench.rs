@@ -291,7 +291,8 @@ impl Bench {
             )));
         }
         let ranges = footprint::ranges(self.config, finished);
-        let ranges = ranges.map_err(|refusal| Violation(format!("an accepted operation has no footprint: {refusal}")))?;
+        let ranges =
+            ranges.map_err(|refusal| Violation(format!("an accepted operation has no footprint: {refusal}")))?;
         footprint::outside(&ranges, &self.touched).map_or(Ok(()), |what| Err(Violation(what)))
     }
 }

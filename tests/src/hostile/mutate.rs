@@ -161,10 +161,9 @@ fn splice(bench: &mut Bench, base: &Base, others: &[Base], choices: &mut impl Ch
     let Some(field) = pick(base, choices) else { return "no field".into() };
     let Some(other) = others.get(choices.below(others.len())) else { return "no other task".into() };
     let same = |like: &&Field| like.list == list && like.unit == field.unit && like.part.is_empty();
-    let (Some(to), Some(from)) = (
-        base.fields.iter().find(|like| same(like) && like.index == field.index),
-        other.fields.iter().find(same),
-    ) else {
+    let (Some(to), Some(from)) =
+        (base.fields.iter().find(|like| same(like) && like.index == field.index), other.fields.iter().find(same))
+    else {
         return "no such unit in the other task".into();
     };
     // Both are the descriptor's first number that lies in no part.

@@ -12,13 +12,13 @@ use super::choices::{Choices, Seeded};
 use super::mutate::mutate;
 
 /// Tasks that are made one after another from the same valid one.
-const TOGETHER: u64 = 64;
+const TOGETHER: u64 = 256;
 /// Steps of the model ([`super::work`]) that a task may take whatever it was made of.
-const STEPS: u64 = 1 << 22;
+const STEPS: u64 = 1 << 21;
 /// Steps that a valid task may take at most, and memory that it may have, to be one that others are made of.
 const LARGEST: (u64, usize) = (1 << 27, 64 << 20);
 /// Steps and bytes at which a valid task is taken half as often as the smallest ones.
-const SMALL: u64 = 1 << 18;
+const SMALL: u64 = 1 << 15;
 
 /// What came of many tasks.
 #[derive(Clone, Debug, Default)]
@@ -62,7 +62,11 @@ impl fmt::Display for Tally {
         let accepted = self.accepted();
         writeln!(f, "{} tasks", self.tasks)?;
         writeln!(f, "{accepted} accepted ({:.1} %)", part(accepted))?;
-        writeln!(f, "  {} ran to their end, {} with other register values than the valid task's", self.ran, self.different)?;
+        writeln!(
+            f,
+            "  {} ran to their end, {} with other register values than the valid task's",
+            self.ran, self.different
+        )?;
         writeln!(f, "  {} not run: more steps than the limit", self.too_long)?;
         writeln!(f, "{} refused", self.tasks - accepted)?;
         for (reason, count) in &self.refused {
@@ -89,7 +93,7 @@ impl Plan {
         let weights = corpus
             .iter()
             .map(|base| {
-                sum += (1 << 20) * SMALL / (SMALL + base.steps + base.bytes() as u64);
+                sum += (1 << 20) * SMALL / (SMALL + base.steps + base.bytes() as u64 / 4);
                 sum
             })
             .collect();

@@ -37,7 +37,8 @@ pub fn steps(operation: &Operation, surface: &Surface) -> u64 {
         }
         (Operation::Bdma(_), Surface::Bdma(surface)) => {
             let transfers = surface.transfers.iter().take(surface.num_transfers.into());
-            let bytes = transfers.map(|one| product(&[one.line_size, one.line_repeat, one.surface_repeat].map(u64::from)));
+            let bytes =
+                transfers.map(|one| product(&[one.line_size, one.line_repeat, one.surface_repeat].map(u64::from)));
             bytes.fold(0, u64::saturating_add)
         }
         _ => 0,
@@ -58,7 +59,8 @@ pub fn of(memory: &dyn TaskMemory) -> u64 {
     for index in 0..usize::from(network.num_operations) {
         let entry: [u8; CommonOp::SIZE] = read(memory, network.dependency_graph_index, index);
         let unit = CommonOp::peek_op_type(&entry).unwrap_or(OpType::Bdma);
-        let operation = Operation::parse(unit, &read::<{ Operation::SIZE }>(memory, network.operation_desc_index, index));
+        let operation =
+            Operation::parse(unit, &read::<{ Operation::SIZE }>(memory, network.operation_desc_index, index));
         let surface = Surface::parse(unit, &read::<{ Surface::SIZE }>(memory, network.surface_desc_index, index));
         if let (Ok(operation), Ok(surface)) = (operation, surface) {
             steps = steps.saturating_add(self::steps(&operation, &surface));
