@@ -72,8 +72,8 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     }
     sequencer(&mut image, op, surface)?;
     reader(&mut image, context, op, surface, &input, &weights)?;
-    operation.held = Some(agree::convolution(context.config, op, surface)?);
     operation.program = image.finish(operation.op_type, operation.rdma)?;
+    operation.held = Some(agree::convolution(context.config, op, surface)?);
     Ok(())
 }
 

@@ -58,8 +58,8 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     image.block(Block::Pdp);
     pooling(&mut image, op, src, dst)?;
     writer(&mut image, context, op, dst)?;
-    agree::pooling(op, surface)?;
     operation.program = image.finish(operation.op_type, operation.rdma)?;
+    agree::pooling(op, surface)?;
     Ok(())
 }
 
