@@ -8,6 +8,7 @@ use nvdla_uapi::desc::{
     DataFormat, Descriptor, Event, Lut, MemoryType, Network, OpType, PdpOp, PdpSurface, RubikOp, RubikSurface, SdpOp,
     SdpOperandMode, SdpOperation, SdpSubUnit, SdpSurface, Stat, Surface, Wire,
 };
+use nvdla_uapi::layout::buffer;
 use nvdla_uapi::reg::values::{AluAlgorithm, PoolingMethod, Precision, RubikMode};
 
 use crate::tasks::HostTask;
@@ -58,11 +59,11 @@ pub struct Net {
     pub rois: Vec<u8>,
 }
 
-/// Bytes of an atom of the configuration that a task is made for.
+/// What a task is made for.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
-    /// Bytes of an atom.
-    pub atom: u32,
+    /// The configuration.
+    pub config: &'static Config,
     /// Precision.
     pub precision: Precision,
 }
@@ -79,9 +80,9 @@ impl Shape {
 
     /// A packed feature cube in the data buffer.
     pub fn cube(self, offset: u32, width: u16, height: u16, channel: u16) -> DataCube {
-        let line_stride = u32::from(width) * self.atom;
+        let line_stride = u32::from(width) * self.config.memory_atomic;
         let surf_stride = line_stride * u32::from(height);
-        let surfaces = (u32::from(channel) * self.bytes()).div_ceil(self.atom);
+        let surfaces = (u32::from(channel) * self.bytes()).div_ceil(self.config.memory_atomic);
         DataCube {
             mem_type: MemoryType::Mc,
             address: address::DATA,
@@ -165,8 +166,9 @@ impl Net {
     /// the bias at 0x800. The indices of both.
     pub fn convolution(&mut self, shape: Shape, out: u32) -> (i16, i16) {
         let kernel = 3 * 3 * 8 * shape.bytes();
+        let surfaces = (8 * shape.bytes()).div_ceil(shape.config.memory_atomic);
         let conv = ConvOp {
-            entry_per_slice: 8,
+            entry_per_slice: buffer::feature_entries(shape.config, surfaces, 8) as u16,
             data_format: DataFormat::Feature,
             fetch_grain: 1,
             batch: 1,
@@ -418,8 +420,8 @@ impl Net {
 }
 
 /// A task of one operation of each kind that the configuration has, each at the end of the buffer that it may use.
-pub fn every_unit(config: &Config, precision: Precision) -> Net {
-    let shape = Shape { atom: config.memory_atomic, precision };
+pub fn every_unit(config: &'static Config, precision: Precision) -> Net {
+    let shape = Shape { config, precision };
     let mut net = Net::new();
     let (_, sdp) = net.convolution(shape, 0xf000);
     let pool = net.pooling(shape, 0xf800);

@@ -13,8 +13,8 @@ use nvdla_uapi::reg::values::Precision;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-fn base(config: &Config) -> Net {
-    let shape = Shape { atom: config.memory_atomic, precision: Precision::Int8 };
+fn base(config: &'static Config) -> Net {
+    let shape = Shape { config, precision: Precision::Int8 };
     let mut net = Net::new();
     let (_, sdp) = net.convolution(shape, 0x2000);
     let pool = net.pooling(shape, 0x4000);

@@ -7,13 +7,13 @@ use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
 use nvdla_uapi::desc::{Activation, Consumer, DataFormat, Event, MemoryType, SdpOperandMode, SdpOperation, SdpSubUnit};
 use nvdla_uapi::reg::values::{AluAlgorithm, ConvMode, PixelFormat, Precision, RubikMode, WeightFormat};
 
-const SMALL: Shape = Shape { atom: 8, precision: Precision::Int8 };
-const LARGE: Shape = Shape { atom: 32, precision: Precision::Int8 };
+const SMALL: Shape = Shape { config: &NV_SMALL, precision: Precision::Int8 };
+const LARGE: Shape = Shape { config: &NV_FULL, precision: Precision::Int8 };
 
 /// A convolution with SDP (0, 1), pooling (2), and SDP on its own (3); on nv_full also normalisation (4), a contraction
 /// (5) and BDMA (6).
-fn net(config: &Config) -> Net {
-    let shape = if config.memory_atomic == 8 { SMALL } else { LARGE };
+fn net(config: &'static Config) -> Net {
+    let shape = Shape { config, precision: Precision::Int8 };
     let mut net = Net::new();
     let (_, sdp) = net.convolution(shape, 0x2000);
     let pool = net.pooling(shape, 0x4000);
@@ -519,7 +519,9 @@ fn regions_of_interest() {
 fn winograd_and_batches_are_those_of_the_convolution() {
     // SDP takes an 8x8 cube in tiles, and the convolution gives lines.
     let tiles = |net: &mut Net| {
-        net.conv(0).1.dst_data = LARGE.flying(8, 8, 8);
+        let (op, surface) = net.conv(0);
+        (op.input_width_cmac, op.input_height_cmac) = (8, 8);
+        surface.dst_data = LARGE.flying(8, 8, 8);
         let (op, surface) = net.sdp(1);
         op.conv_mode = ConvMode::Winograd;
         surface.src_data = LARGE.flying(8, 8, 8);
@@ -593,7 +595,56 @@ fn the_convolution_buffer_is_shared_inside_a_task_only() {
         two(|net| {
             let (op, _) = net.conv(0);
             (op.skip_data_rls, op.release) = (false, 6);
+            // The next one fetches the others alone.
+            net.conv(4).1.src_data.height = 6;
         }),
         "taken"
+    );
+}
+
+/// What several units are told of one operation, and what the convolution buffer holds: where they contradict one another
+/// the operation never ends.
+#[test]
+fn units_are_told_the_same() {
+    let conv = |spoil: fn(&mut desc::ConvOp, &mut desc::ConvSurface)| {
+        small(|net| {
+            let (op, surface) = net.conv(0);
+            spoil(op, surface);
+        })
+    };
+    let cases = [
+        (conv(|op, _| op.entry_per_slice = 7), "entry_per_slice is 7, and the entries of a line is 8"),
+        (conv(|op, _| op.input_width_cmac = 5), "input_width_cmac is 5, and the width of dst_data is 6"),
+        (conv(|op, _| op.input_height_cmac = 7), "input_height_cmac is 7, and the height of dst_data is 6"),
+        (conv(|op, _| op.input_width_csc = 9), "input_width_csc is 9, and the width of src_data is 8"),
+        (
+            conv(|op, _| op.input_height_csc = 9),
+            "input_height_csc * batch is 9, and the lines that are fetched and those in the convolution buffer is 8",
+        ),
+        (conv(|op, _| op.input_channel_csc = 7), "input_channel_csc is 7, and the channels of the input is 8"),
+        (conv(|op, _| op.kernel_channel_csc = 7), "kernel_channel_csc is 7, and input_channel_csc is 8"),
+        (conv(|op, _| op.bytes_per_kernel = 71), "bytes_per_kernel is 71, and the bytes of a kernel is 72"),
+        (conv(|op, _| op.post_extension = 1), "post_extension is 1: only kernels of images are extended"),
+        (conv(|op, _| op.conv_stride_y = 30), "the line where the last kernel ends is 152, outside 0..=70"),
+    ];
+    for (found, expected) in cases {
+        assert_eq!(found, format!("operation 0 (CONV): {expected}"));
+    }
+    let pool = |spoil: fn(&mut desc::PdpOp)| small(|net| spoil(net.pdp(2).0));
+    let cases = [
+        (pool(|op| op.pad_right = 2), "the width of dst_data is 3, and the windows over the padded input is 4"),
+        (pool(|op| op.stride_y = 1), "the height of dst_data is 3, and the windows over the padded input is 5"),
+        (
+            pool(|op| (op.pad_top, op.pool_height) = (4, 3)),
+            "the height of dst_data is 3, and the windows over the padded input is 4",
+        ),
+        (pool(|op| (op.pad_left, op.stride_x) = (2, 3)), "pad_left is 2, outside 0..=1"),
+    ];
+    for (found, expected) in cases {
+        assert_eq!(found, format!("operation 2 (PDP): {expected}"));
+    }
+    assert_eq!(
+        full(|net| net.sdp(1).0.src_precision = Precision::Int16),
+        "operation 0 (CONV): out_precision is 0, and that of the operation that takes it on the fly is 1"
     );
 }

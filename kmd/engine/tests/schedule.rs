@@ -11,8 +11,8 @@ use nvdla_uapi::desc::{Activation, Event, OpType, SdpOperandMode, SdpSubUnit, St
 use nvdla_uapi::reg::values::Precision;
 use nvdla_uapi::reg::{bdma, cdma, csc, glb, sdp, sdp_rdma, Block, Register};
 
-const SMALL: Shape = Shape { atom: 8, precision: Precision::Int8 };
-const FULL: Shape = Shape { atom: 32, precision: Precision::Int8 };
+const SMALL: Shape = Shape { config: &NV_SMALL, precision: Precision::Int8 };
+const FULL: Shape = Shape { config: &NV_FULL, precision: Precision::Int8 };
 
 fn parse(config: &'static Config, net: &Net) -> Task<Vec<Slot>> {
     net.task().parse(config).unwrap_or_else(|error| panic!("{error}"))

@@ -132,5 +132,5 @@ pub fn copying(node: &Node, copies: usize) -> io::Result<(Net, usize)> {
 pub fn shape(node: &Node) -> io::Result<Shape> {
     let name = node.config()?;
     let config = Config::by_name(&name).ok_or_else(|| io::Error::other(format!("there is no {name}")))?;
-    Ok(Shape { atom: config.memory_atomic, precision: Precision::Int8 })
+    Ok(Shape { config, precision: Precision::Int8 })
 }
