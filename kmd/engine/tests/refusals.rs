@@ -4,7 +4,9 @@
 
 use nvdla_tests::build::{address, table, Net, Shape};
 use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
-use nvdla_uapi::desc::{Activation, Consumer, DataFormat, Event, MemoryType, SdpOperandMode, SdpOperation, SdpSubUnit};
+use nvdla_uapi::desc::{
+    self, Activation, Consumer, DataFormat, Event, MemoryType, SdpOperandMode, SdpOperation, SdpSubUnit,
+};
 use nvdla_uapi::reg::values::{AluAlgorithm, ConvMode, PixelFormat, Precision, RubikMode, WeightFormat};
 
 const SMALL: Shape = Shape { config: &NV_SMALL, precision: Precision::Int8 };
@@ -625,7 +627,10 @@ fn units_are_told_the_same() {
         (conv(|op, _| op.kernel_channel_csc = 7), "kernel_channel_csc is 7, and input_channel_csc is 8"),
         (conv(|op, _| op.bytes_per_kernel = 71), "bytes_per_kernel is 71, and the bytes of a kernel is 72"),
         (conv(|op, _| op.post_extension = 1), "post_extension is 1: only kernels of images are extended"),
-        (conv(|op, _| op.conv_stride_y = 30), "the line where the last kernel ends is 152, outside 0..=70"),
+        (
+            conv(|op, _| (op.conv_stride_y, op.dilation_y) = (8, 32)),
+            "the line where the last kernel ends is 104, outside 0..=70",
+        ),
     ];
     for (found, expected) in cases {
         assert_eq!(found, format!("operation 0 (CONV): {expected}"));
@@ -644,7 +649,10 @@ fn units_are_told_the_same() {
         assert_eq!(found, format!("operation 2 (PDP): {expected}"));
     }
     assert_eq!(
-        full(|net| net.sdp(1).0.src_precision = Precision::Int16),
+        full(|net| {
+            let (op, _) = net.sdp(1);
+            (op.src_precision, op.dst_precision) = (Precision::Int16, Precision::Int16);
+        }),
         "operation 0 (CONV): out_precision is 0, and that of the operation that takes it on the fly is 1"
     );
 }

@@ -64,6 +64,11 @@ fn at_most(name: Name, value: u64, maximum: u64) -> Result<(), Reason> {
     Err(Reason::Range { name, value, minimum: 0, maximum })
 }
 
+/// Where the last kernel may end at most: what padding can stand for.
+fn beyond(size: u16, before: u8) -> u64 {
+    u64::from(size) + u64::from(before) + MOST_PADDING - 1
+}
+
 /// Checks a convolution, of which each value fits its register; what it holds in the convolution buffer.
 pub(super) fn convolution(config: &Config, op: &ConvOp, surface: &ConvSurface) -> Result<Held, Reason> {
     let mode = match (op.conv_mode, op.data_format) {
@@ -142,16 +147,8 @@ impl Convolution<'_> {
         mismatch(Name::new("kernel_channel_csc"), channels, other, op.input_channel_csc.into())?;
         self.post_extension()?;
         let [right, bottom] = self.last();
-        at_most(
-            Name::new("the column where the last kernel ends"),
-            right,
-            self.beyond(op.input_width_csc, op.pad_x_left),
-        )?;
-        at_most(
-            Name::new("the line where the last kernel ends"),
-            bottom,
-            self.beyond(op.input_height_csc, op.pad_y_top),
-        )
+        at_most(Name::new("the column where the last kernel ends"), right, beyond(op.input_width_csc, op.pad_x_left))?;
+        at_most(Name::new("the line where the last kernel ends"), bottom, beyond(op.input_height_csc, op.pad_y_top))
     }
 
     fn pixel(&self, format: PixelFormat) -> Result<(), Reason> {
@@ -171,11 +168,7 @@ impl Convolution<'_> {
             columns * u64::from(op.conv_stride_x) * u64::from(format.channels) + u64::from(op.kernel_channel_csc);
         at_most(Name::new("the element where the last kernel ends"), last, self.line() / self.element())?;
         let [_, bottom] = self.last();
-        at_most(
-            Name::new("the line where the last kernel ends"),
-            bottom,
-            self.beyond(op.input_height_csc, op.pad_y_top),
-        )
+        at_most(Name::new("the line where the last kernel ends"), bottom, beyond(op.input_height_csc, op.pad_y_top))
     }
 
     fn winograd(&self) -> Result<(), Reason> {
@@ -239,11 +232,6 @@ impl Convolution<'_> {
             last(op.input_width_cmac, op.conv_stride_x, op.kernel_width_csc, op.dilation_x),
             last(op.input_height_cmac, op.conv_stride_y, op.kernel_height_csc, op.dilation_y),
         ]
-    }
-
-    /// The largest of these that padding can stand for.
-    fn beyond(&self, size: u16, before: u8) -> u64 {
-        u64::from(size) + u64::from(before) + MOST_PADDING - 1
     }
 
     /// Bytes of an image's or Winograd's line in the convolution buffer.
