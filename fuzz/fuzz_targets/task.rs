@@ -46,7 +46,7 @@ fn any(config: u8, mut rest: &[u8]) -> Bench {
         buffer[..bytes.len()].copy_from_slice(bytes);
         buffers.push(buffer);
     }
-    Bench::of_buffers(Config::ALL[usize::from(config) % Config::ALL.len()], buffers)
+    Bench::of_buffers(Config::ALL[usize::from(config) % Config::ALL.len()], &buffers)
 }
 
 /// A valid task with changes.

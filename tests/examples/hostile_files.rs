@@ -86,13 +86,11 @@ fn main() -> ExitCode {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn();
-        let (mut process, output) = match spawned.map(|mut process| (process.stdout.take(), process)) {
-            Ok((Some(output), process)) => (process, output),
-            _ => {
-                eprintln!("hostile_files: no process can be started");
-                return ExitCode::from(2);
-            }
+        let Ok(mut process) = spawned else {
+            eprintln!("hostile_files: no process can be started");
+            return ExitCode::from(2);
         };
+        let Some(output) = process.stdout.take() else { return ExitCode::from(2) };
         let last = next + some;
         for line in BufReader::new(output).lines().map_while(Result::ok) {
             let Some((at, what)) = line.split_once(' ') else { continue };

@@ -87,12 +87,11 @@ impl Found {
                 continue;
             }
             let larger = Larger { config, finished, range, slack };
-            match REASONS.iter().find(|(_, holds)| holds(&larger)) {
-                Some((reason, _)) => *self.excused.entry(reason).or_default() += 1,
-                None => {
-                    let touched: Vec<_> = touched.iter().take(4).collect();
-                    self.wrong.push(format!("{name}: {range}: {slack:?} bytes too many; {touched:x?}"));
-                }
+            if let Some((reason, _)) = REASONS.iter().find(|(_, holds)| holds(&larger)) {
+                *self.excused.entry(reason).or_default() += 1;
+            } else {
+                let touched: Vec<_> = touched.iter().take(4).collect();
+                self.wrong.push(format!("{name}: {range}: {slack:?} bytes too many; {touched:x?}"));
             }
         }
     }

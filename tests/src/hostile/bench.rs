@@ -118,10 +118,10 @@ impl Bench {
     }
 
     /// A task of one buffer for each entry of its address list.
-    pub fn of_buffers(config: &'static Config, buffers: Vec<Vec<u8>>) -> Self {
+    pub fn of_buffers(config: &'static Config, buffers: &[Vec<u8>]) -> Self {
         let mut bench = Self::new(config);
         bench.entries = buffers.iter().enumerate().map(|(area, bytes)| (area, 0, bytes.len() as u64)).collect();
-        bench.place(&buffers);
+        bench.place(buffers);
         bench
     }
 

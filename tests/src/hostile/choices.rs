@@ -51,15 +51,11 @@ pub struct Given<'b>(pub &'b [u8]);
 
 impl Choices for Given<'_> {
     fn number(&mut self) -> u64 {
-        match *self.0 {
-            [low, high, ref rest @ ..] => {
-                self.0 = rest;
-                u64::from(u16::from_le_bytes([low, high]))
-            }
-            _ => {
-                self.0 = &[];
-                0
-            }
-        }
+        let Some((&[low, high], rest)) = self.0.split_first_chunk() else {
+            self.0 = &[];
+            return 0;
+        };
+        self.0 = rest;
+        u64::from(u16::from_le_bytes([low, high]))
     }
 }
