@@ -9,11 +9,14 @@ use nvdla_compiler::integers;
 use nvdla_compiler::ir::{
     Binary, Convolution, Graph, Op, Padding, Pool, PoolKind, Preprocess, Range, Ranges, TensorId, Unary,
 };
+use nvdla_compiler::lower::step::{Combine, Kind, Net, Post};
 use nvdla_compiler::lower::{compile, Compiled, Options};
 use nvdla_runtime::device::ModelDevice;
+use nvdla_runtime::half;
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::session::Session;
-use nvdla_uapi::config::Config;
+use nvdla_uapi::config::{Config, NV_FULL};
+use nvdla_uapi::reg::values::Precision;
 
 /// The same numbers in every run (xorshift64).
 struct Random(u64);
@@ -338,6 +341,20 @@ fn unpack(bytes: &[u8], [c, h, w]: [u32; 3], atom: u32) -> Vec<i8> {
 /// Runs a compiled network on random inputs, and compares every output with the plain loops. The number of elements.
 fn check(compiled: &Compiled, config: &'static Config, random: &mut Random, name: &str) -> usize {
     let net = &compiled.steps.net;
+    if std::env::var_os("NVDLA_SHOW").is_some() {
+        for (step, numbers) in net.steps.iter().zip(&compiled.steps.numbers) {
+            let shapes: Vec<_> = step.reads().map(|id| (id, net.tensors[id].shape)).collect();
+            let kind = if let Kind::Convolution(conv) = &step.kind {
+                format!("{:?}", conv.op)
+            } else {
+                format!("{:?}", step.kind)
+            };
+            println!(
+                "{kind} of {shapes:?} -> {} {:?}: {:?}; {:?}",
+                step.output, net.tensors[step.output].shape, step.posts, numbers.stages
+            );
+        }
+    }
     let loadable = Loadable::from_bytes(compiled.loadable.clone()).unwrap();
     let images: Vec<bool> = loadable
         .inputs()
@@ -408,4 +425,180 @@ fn random_graphs_are_exact() {
     println!("{compiled} graphs compiled, {refused} refused, {elements} elements compared");
     assert!(wrong.is_empty(), "graphs {wrong:?} are wrong");
     assert!(refused * 10 <= compiled, "{refused} refused, {compiled} compiled");
+}
+
+/// The steps of a network in real numbers: every tensor that is computed. `inputs` are what is in memory.
+fn real(net: &Net, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
+    let mut values: Vec<Vec<f32>> = vec![Vec::new(); net.tensors.len()];
+    net.inputs.iter().zip(inputs).for_each(|(&id, input)| values[id].clone_from(input));
+    for step in &net.steps {
+        let shape = |id: usize| net.tensors[id].shape.map(|extent| extent as usize);
+        let (from, into) = (shape(step.inputs[0]), shape(step.output));
+        let x = &values[step.inputs[0]];
+        let at = |[_, h, w]: [usize; 3], c: usize, y: usize, x: usize| (c * h + y) * w + x;
+        let mut out = Vec::new();
+        if step.kind == Kind::Concat {
+            step.inputs.iter().for_each(|&id| out.extend_from_slice(&values[id]));
+        }
+        for n in 0..if out.is_empty() { into.iter().product() } else { 0 } {
+            let (c, y, column) = (n / (into[1] * into[2]), n / into[2] % into[1], n % into[2]);
+            let window = |axis: usize, at: usize, stride: usize, pad: usize, kernel: usize, dilation: usize| {
+                let size = from[1 + axis];
+                (0..kernel)
+                    .map(move |tap| (tap, (at * stride + tap * dilation).wrapping_sub(pad)))
+                    .filter(move |(_, at)| *at < size)
+            };
+            let mut value = match &step.kind {
+                Kind::Convolution(conv) => {
+                    let op = &conv.op;
+                    let (each, kernels) = (from[0] / op.group, into[0] / op.group);
+                    let mut sum = f64::from(conv.bias[c]);
+                    for k in 0..each {
+                        for (r, iy) in window(0, y, op.stride[0], op.padding.top, op.kernel[0], op.dilation[0]) {
+                            for (s, ix) in
+                                window(1, column, op.stride[1], op.padding.left, op.kernel[1], op.dilation[1])
+                            {
+                                let weight = conv.weights[((c * each + k) * op.kernel[0] + r) * op.kernel[1] + s];
+                                sum += f64::from(weight) * f64::from(x[at(from, c / kernels * each + k, iy, ix)]);
+                            }
+                        }
+                    }
+                    sum as f32
+                }
+                Kind::Copy | Kind::Same => x[n],
+                Kind::Pool(pool) => {
+                    let mut found = Vec::new();
+                    for (_, iy) in window(0, y, pool.stride[0], pool.padding.top, pool.kernel[0], 1) {
+                        for (_, ix) in window(1, column, pool.stride[1], pool.padding.left, pool.kernel[1], 1) {
+                            found.push(x[at(from, c, iy, ix)]);
+                        }
+                    }
+                    match pool.kind {
+                        PoolKind::Max => found.into_iter().fold(f32::NEG_INFINITY, f32::max),
+                        PoolKind::Average { count_include_pad: true } => {
+                            found.iter().sum::<f32>() / (pool.kernel[0] * pool.kernel[1]) as f32
+                        }
+                        PoolKind::Average { .. } => found.iter().sum::<f32>() / found.len() as f32,
+                    }
+                }
+                Kind::Slice { start, step } => {
+                    let [c0, y0, x0] = start.map(|start| start as usize);
+                    x[at(from, c0 + c * step[0] as usize, y0 + y * step[1] as usize, x0 + column)]
+                }
+                Kind::Channels(order) => x[at(from, order[c] as usize, y, column)],
+                Kind::Spread([by, bx]) => {
+                    let (by, bx) = (*by as usize, *bx as usize);
+                    x[at(from, (y % by * bx + column % bx) * into[0] + c, y / by, column / bx)]
+                }
+                Kind::Repeat([by, bx]) => x[at(from, c, y / *by as usize, column / *bx as usize)],
+                Kind::Concat | Kind::Softmax => unreachable!(),
+            };
+            let of = |values: &[f32]| values[if values.len() == 1 { 0 } else { c }];
+            for post in &step.posts {
+                value = match post {
+                    Post::Affine(scale, shift) => value * of(scale) + of(shift),
+                    Post::Relu => value.max(0.0),
+                    Post::Slopes(slopes) => {
+                        if value < 0.0 {
+                            value * of(slopes)
+                        } else {
+                            value
+                        }
+                    }
+                    Post::Most(limit) => value.min(*limit),
+                    Post::Least(limit) => value.max(*limit),
+                    Post::With(combine, other) => {
+                        let other = values[*other][if values[*other].len() == out_size(into) { n } else { c }];
+                        match combine {
+                            Combine::Add { negate } => other + if *negate { -value } else { value },
+                            Combine::Max => value.max(other),
+                            Combine::Min => value.min(other),
+                            Combine::Mul => value * other,
+                        }
+                    }
+                    Post::Table(unary, low, high) => unary.apply(value.clamp(*low, *high)),
+                };
+            }
+            out.push(value);
+        }
+        values[step.output] = out;
+    }
+    values
+}
+
+fn out_size(shape: [usize; 3]) -> usize {
+    shape.iter().product()
+}
+
+/// fp16 on nv_full: near to real numbers.
+#[test]
+fn random_graphs_in_fp16() {
+    let config = &NV_FULL;
+    let number = |name: &str, default| std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default);
+    let (count, first) = (number("NVDLA_GRAPHS", 40), number("NVDLA_SEED", 1));
+    let (mut wrong, mut compared) = (Vec::new(), 0);
+    for seed in first..first + count {
+        let (graph, _) = random_graph(seed, config);
+        let options = Options { precision: Precision::Fp16, ..Options::new(config) };
+        let compiled = match compile(&graph, &ranges(&graph), &options) {
+            Ok(compiled) => compiled,
+            Err(error) => {
+                println!("graph {seed} in fp16: {error}");
+                continue;
+            }
+        };
+        let net = &compiled.steps.net;
+        let tried = std::panic::catch_unwind(|| {
+            let mut random = Random::new(seed + 2000);
+            let mut session =
+                Session::new(Loadable::from_bytes(compiled.loadable.clone()).unwrap(), ModelDevice::new(config))
+                    .unwrap();
+            let mut values = Vec::new();
+            for (index, &id) in net.inputs.iter().enumerate() {
+                let [c, h, w] = net.tensors[id].shape;
+                let elements: Vec<f32> = (0..c * h * w).map(|_| half::to_f32(half::from_f32(random.real()))).collect();
+                let mut bytes = vec![0; (c.div_ceil(16) * 32 * h * w) as usize];
+                for (n, &value) in (0..).zip(&elements) {
+                    let (k, place) = (n / (h * w), n % (h * w));
+                    let at = ((k / 16 * h * w + place) * 32 + k % 16 * 2) as usize;
+                    bytes[at..at + 2].copy_from_slice(&half::from_f32(value).to_le_bytes());
+                }
+                session.set_input(index, &bytes).unwrap();
+                values.push(elements);
+            }
+            session.run().unwrap();
+            let expected = real(net, &values);
+            let mut count = 0;
+            for (index, &id) in net.outputs.iter().enumerate() {
+                let [c, h, w] = net.tensors[id].shape;
+                let bytes = session.output(index).unwrap();
+                let (mut product, mut squares, mut largest) = (0f64, [0f64; 2], 0f64);
+                for n in 0..c * h * w {
+                    let (k, place) = (n / (h * w), n % (h * w));
+                    let at = ((k / 16 * h * w + place) * 32 + k % 16 * 2) as usize;
+                    let found = f64::from(half::to_f32(u16::from_le_bytes([bytes[at], bytes[at + 1]])));
+                    let wanted = f64::from(expected[id][n as usize]);
+                    product += found * wanted;
+                    squares[0] += found * found;
+                    squares[1] += wanted * wanted;
+                    largest = largest.max((found - wanted).abs());
+                    count += 1;
+                }
+                let cosine = product / (squares[0] * squares[1]).sqrt().max(1e-12);
+                let tiny = squares[1].sqrt() < 1e-3;
+                assert!(
+                    tiny || cosine > 0.999,
+                    "graph {seed}: \"{}\": cosine {cosine}, largest error {largest}",
+                    net.tensors[id].name
+                );
+            }
+            count
+        });
+        match tried {
+            Ok(count) => compared += count,
+            Err(_) => wrong.push(seed),
+        }
+    }
+    println!("{compared} elements of fp16 compared");
+    assert!(wrong.is_empty(), "graphs {wrong:?} are wrong");
 }

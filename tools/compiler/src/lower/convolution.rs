@@ -16,7 +16,7 @@ use nvdla_uapi::reg::{cdma, csc};
 
 use super::numbers::Numbers;
 use super::place::Map;
-use super::step::{Convolution, Kind, Post, Step};
+use super::step::{Convolution, Kind, Step};
 use super::{sdp, Lowering, Region, View};
 use crate::assemble::program::{Base, Cube, Format, Unit};
 use crate::cbuf::{self, Banks, WeightSize};
@@ -182,13 +182,11 @@ impl Lowering<'_> {
                 let data = cbuf::data_banks(self.config, entries, y.input_count);
                 let banks = cbuf::weight_banks(self.config, weight_size, data)
                     .ok_or_else(|| Error::unsupported(&name, format!("{data} banks of data leave none for weights")))?;
-                // SDP reads the atoms of a 1x1 operand one after another.
+                // SDP writes the atoms of a 1x1 cube one after another, whatever the strides say.
                 let single = (x.count, y.count) == (1, 1) && (target.width, target.height) != (1, 1);
-                if single && block.output.1 > atom && step.posts.iter().any(|post| matches!(post, Post::With(..))) {
-                    return Err(Error::unsupported(
-                        &name,
-                        "its parts would be of one element, with an operand per element",
-                    ));
+                if single && block.output.1 > atom {
+                    let reason = "its parts would be of one element, which SDP cannot write with gaps between surfaces";
+                    return Err(Error::unsupported(&name, reason));
                 }
                 let from = Region {
                     channels: block.input,

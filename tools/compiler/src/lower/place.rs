@@ -156,7 +156,7 @@ impl Placer<'_> {
     }
 
     /// Whether a tensor of one line and column is a part of a larger one, whose surfaces lie apart: SDP reads the atoms of
-    /// such an operand one after another, whatever the strides say.
+    /// such a tensor one after another, whatever the strides say.
     fn is_spread_out(&self, tensor: TensorId) -> bool {
         let mut root = tensor;
         while let Some(alias) = self.aliases.get(&root) {
@@ -189,7 +189,13 @@ impl Placer<'_> {
         for mut step in std::mem::take(&mut self.net.steps) {
             let map = match &step.kind {
                 Kind::Convolution(conv) => self.convolution(&step, conv),
-                Kind::Copy | Kind::Pool(_) => self.map(step.inputs[0]),
+                Kind::Copy | Kind::Pool(_) => {
+                    let map = self.map(step.inputs[0]);
+                    if step.kind == Kind::Copy && self.is_spread_out(step.inputs[0]) {
+                        step.inputs[0] = self.remapped(step.inputs[0], map.clone());
+                    }
+                    map
+                }
                 Kind::Softmax => {
                     if !self.map(step.inputs[0]).is_dense() {
                         let channels = self.net.tensors[step.inputs[0]].shape[0];

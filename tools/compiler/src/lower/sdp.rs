@@ -222,13 +222,21 @@ impl Lowering<'_> {
         let atoms = self.program.atoms();
         let (atom, elements) = (atoms.bytes() as u32, atoms.elements() as u32);
         let ready = self.stages(&name, &Stages::default(), &target)?;
-        let most = MOST_CHANNELS / elements;
         let surfaces = target.map.extent.div_ceil(elements);
-        // Surfaces of both without gaps are so many more lines.
-        let joined = source.surface_stride == source.height * source.line_stride
+        // Surfaces of both without gaps are so many more lines. A single column is a column of pixels as it is: SDP takes
+        // the atoms of a 1x1 cube for one run.
+        let column = source.width == 1;
+        let joined = !column
+            && source.surface_stride == source.height * source.line_stride
             && target.surface_stride == source.height * by[0] * target.line_stride;
         let planes = if joined { 1 } else { surfaces };
-        let lines = if joined { surfaces * source.height } else { source.height };
+        let lines = match (column, joined) {
+            (true, _) => 1,
+            (false, true) => surfaces * source.height,
+            (false, false) => source.height,
+        };
+        let most = MOST_CHANNELS / elements;
+        let pixels = if column { source.height } else { source.width };
         for phase in 0..by[0] * by[1] {
             let (py, px) = (phase / by[1], phase % by[1]);
             for plane in 0..planes {
@@ -244,15 +252,20 @@ impl Lowering<'_> {
                     let cube = |view: &View, offset: u32, line_stride: u32, surface_stride: u32| Cube {
                         base: Base::Buffer(view.buffer),
                         offset,
-                        size: (count - 1) * surface_stride + (source.width - 1) * line_stride + atom,
+                        size: (count - 1) * surface_stride + (pixels - 1) * line_stride + atom,
                         width: 1,
-                        height: source.width as u16,
+                        height: pixels as u16,
                         channels: (count * elements) as u16,
                         line_stride,
                         surface_stride,
                     };
-                    let read = cube(&source, from, atom, source.line_stride);
-                    let written = cube(&target, into, by[1] * atom, by[0] * target.line_stride);
+                    let (read, written) = if column {
+                        let line = by[0] * target.line_stride;
+                        (cube(&source, from, source.line_stride, source.line_stride), cube(&target, into, line, line))
+                    } else {
+                        let [y, x] = [by[0] * target.line_stride, by[1] * atom];
+                        (cube(&source, from, atom, source.line_stride), cube(&target, into, x, y))
+                    };
                     let op = Box::new(ready.op);
                     self.program.push(number, Unit::Sdp { op, source: read, operands: [None; 3], target: written });
                     first += count;
