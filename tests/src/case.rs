@@ -196,6 +196,7 @@ impl Case {
             Ok(())
         };
         let result = session.run_with(RunOptions {
+            run_timeout: Some(TIMEOUT),
             timeout: Some(TIMEOUT),
             on_operation: if observe { Some(&mut on_operation) } else { None },
         });

@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 use nvdla_uapi::layout::Index;
 use nvdla_uapi::reg::values::Precision;
 
+use crate::files;
 use crate::half;
-use crate::loadable::Loadable;
+use crate::loadable::{Loadable, MAX_MEMORY_SIZE};
 use crate::network::{self, NetworkOperation};
 use crate::session::{self, Completed};
 
@@ -170,7 +171,7 @@ impl Comparison {
     pub fn look_at(&mut self, completed: &Completed<'_>) -> io::Result<()> {
         let Some(got) = completed.surface else { return Ok(()) };
         let file = completed.file_name();
-        let expected = match std::fs::read(self.folder.join(&file)) {
+        let expected = match files::read(self.folder.join(&file), MAX_MEMORY_SIZE) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 self.missing += 1;

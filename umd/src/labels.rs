@@ -4,6 +4,11 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::files;
+
+/// The most bytes that a file of labels may have.
+const MOST: u64 = 16 << 20;
+
 /// The names of a network's classes: a line each, class 0 first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels {
@@ -22,7 +27,7 @@ pub enum Error {
         cause: std::io::Error,
     },
     /// The file has fewer labels than the output has classes.
-    #[error("{path} has {labels} labels, and the output \"{output}\" has {classes} classes", path = path.display())]
+    #[error("{path} has {labels} labels, and the output {output:?} has {classes} classes", path = path.display())]
     TooFew {
         /// The file.
         path: PathBuf,
@@ -39,7 +44,7 @@ impl Labels {
     /// Reads a text file, a label a line. Bytes that are no UTF-8 are replaced.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
-        let bytes = std::fs::read(path).map_err(|cause| Error::Read { path: path.to_owned(), cause })?;
+        let bytes = files::read(path, MOST).map_err(|cause| Error::Read { path: path.to_owned(), cause })?;
         Ok(Self::parse(&String::from_utf8_lossy(&bytes)))
     }
 

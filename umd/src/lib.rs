@@ -37,6 +37,7 @@ pub mod compare;
 pub mod device;
 pub mod dimg;
 pub mod emulator;
+pub mod files;
 pub mod half;
 pub mod image;
 pub mod labels;

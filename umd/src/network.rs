@@ -2,7 +2,15 @@
 
 //! The operations of a loadable, typed: what its tasks for NVDLA are made of, without running them.
 
-use nvdla_uapi::desc::{upgrade_surface, CommonOp, DataCube, Descriptor, MemoryType, OpType, Operation, Surface, Wire};
+mod accesses;
+pub mod races;
+mod timeline;
+
+use std::fmt;
+
+use nvdla_uapi::desc::{
+    upgrade_surface, CommonOp, DataCube, Descriptor, MemoryType, OpType, Operation, Stat, Surface, Wire,
+};
 use nvdla_uapi::layout::feature::Cube;
 use nvdla_uapi::layout::{Extents, Index, Layout};
 use nvdla_uapi::reg::values::Precision;
@@ -10,6 +18,7 @@ use nvdla_uapi::reg::values::Precision;
 use crate::loadable::{Interface, Loadable};
 use crate::session::plan::{self, Lists, Slot};
 use crate::session::Error;
+use timeline::Graph;
 
 /// An operation of a task for NVDLA.
 #[derive(Clone, Debug)]
@@ -28,7 +37,8 @@ pub struct NetworkOperation {
     pub surface: Surface,
 }
 
-/// Reads all operations of a loadable's tasks for NVDLA, in the order of tasks and lists.
+/// Reads all operations of a loadable's tasks for NVDLA, in the order of tasks and lists; of a task that is submitted
+/// several times, once.
 ///
 /// # Errors
 ///
@@ -43,17 +53,79 @@ pub struct NetworkOperation {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn operations(loadable: &Loadable) -> Result<Vec<NetworkOperation>, Error> {
+    Ok(tasks(loadable)?.into_iter().flat_map(|task| task.operations).collect())
+}
+
+/// A task for NVDLA.
+struct TaskOperations {
+    /// Its id.
+    id: u16,
+    /// Its address list.
+    slots: Vec<Slot>,
+    /// Its operations, in all regions of interest.
+    operations: Vec<NetworkOperation>,
+    /// The order of its operations.
+    graph: Graph,
+    /// Where its statistics go.
+    statistics: Option<Slot>,
+}
+
+/// A bound tensor in whose bytes a task writes its statistics: times among them, which differ from run to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StatisticsInTensor {
+    /// The task's id.
+    pub task: u16,
+    /// The tensor's name.
+    pub tensor: String,
+    /// The first byte of the statistics in the tensor's memory, and the one behind the last.
+    pub bytes: (u64, u64),
+}
+
+impl fmt::Display for StatisticsInTensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { task, tensor, bytes: (start, end) } = self;
+        write!(
+            f,
+            "task {task} writes its statistics into the tensor {tensor:?}, at {start:#x} to {end:#x} of its memory"
+        )
+    }
+}
+
+/// The bound tensors that hold statistics.
+///
+/// # Errors
+///
+/// As [`operations`].
+pub fn statistics_in_tensors(loadable: &Loadable) -> Result<Vec<StatisticsInTensor>, Error> {
+    let mut found = Vec::new();
+    for task in tasks(loadable)? {
+        let Some(slot) = task.statistics else { continue };
+        let size = slot.size.min((task.operations.len() * Stat::SIZE) as u64);
+        let bytes = (slot.offset, slot.offset.saturating_add(size));
+        for memory in loadable.inputs().chain(loadable.outputs()) {
+            let Some(tensor) = loadable.tensor(memory.tensor_desc_id()) else { continue };
+            let shares = bytes.0 < tensor.offset().saturating_add(tensor.size()) && tensor.offset() < bytes.1;
+            if loadable.memory_position(memory.id()) == Some(slot.memory) && shares {
+                found.push(StatisticsInTensor { task: task.id, tensor: tensor.name().into(), bytes });
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The tasks of a loadable for NVDLA, each once.
+fn tasks(loadable: &Loadable) -> Result<Vec<TaskOperations>, Error> {
     let mut all = Vec::new();
-    for task in loadable.tasks_in_order().filter(|task| task.interface() == Interface::Dla1) {
+    for task in loadable.distinct_tasks().filter(|task| task.interface() == Interface::Dla1) {
         let id = task.id();
         let slots = plan::slots(loadable, task);
         let bytes = |position: usize| contents(loadable, *slots.get(position)?);
         let lists = Lists::new(id, &bytes)?;
-        let (graph, operations, surfaces) =
-            (lists.graph(&bytes)?, lists.operation_list(&bytes)?, lists.surfaces(&bytes)?);
+        let (graph, list, surfaces) = (lists.graph(&bytes)?, lists.operation_list(&bytes)?, lists.surfaces(&bytes)?);
         let old = plan::interface_version(loadable, &slots).needs_upgrade();
         let entries = graph.chunks_exact(CommonOp::SIZE);
-        let entries = entries.zip(operations.chunks_exact(Operation::SIZE)).zip(surfaces.chunks_exact(Surface::SIZE));
+        let entries = entries.zip(list.chunks_exact(Operation::SIZE)).zip(surfaces.chunks_exact(Surface::SIZE));
+        let mut operations = Vec::new();
         for (index, ((common, operation), surface)) in entries.enumerate() {
             let at = |list| move |problem| Error::Descriptor { task: id, list, entry: index, problem };
             let common = CommonOp::parse(common).map_err(at("dependency graph"))?;
@@ -67,8 +139,12 @@ pub fn operations(loadable: &Loadable) -> Result<Vec<NetworkOperation>, Error> {
             };
             let operation = Operation::parse(unit, operation).map_err(at("operation list"))?;
             let surface = Surface::parse(unit, surface).map_err(at("surface list"))?;
-            all.push(NetworkOperation { task: id, index, unit, common, operation, surface });
+            operations.push(NetworkOperation { task: id, index, unit, common, operation, surface });
         }
+        let entries = operations.iter().map(|operation| operation.common).collect();
+        let graph = Graph { entries, stride: lists.of_a_region, heads: lists.heads };
+        let statistics = usize::try_from(lists.statistics).ok().and_then(|position| slots.get(position)).copied();
+        all.push(TaskOperations { id, slots, operations, graph, statistics });
     }
     Ok(all)
 }

@@ -6,6 +6,7 @@
 //! A [`report::Report`] is made of any loadable whose lists are sound. Descriptors are shown as far as they can be read;
 //! what cannot be is said where it stands, because a loadable that a driver refuses is what one wants to look into.
 
+pub mod check;
 pub mod layout;
 pub mod report;
 pub mod text;

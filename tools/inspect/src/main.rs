@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use nvdla_inspect::check::Check;
 use nvdla_inspect::layout;
 use nvdla_inspect::report::Report;
 use nvdla_inspect::text::Text;
@@ -24,6 +25,11 @@ struct Arguments {
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
+    /// List the operations that race: that touch the same bytes in an order that nothing fixes, one of them writing
+    ///
+    /// The exit status is 1 if there are any. nvdla_runtime --order runs such a loadable in the order of the list.
+    #[arg(long)]
+    check: bool,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -37,6 +43,10 @@ enum Command {
 fn show(file: &Path, json: bool) -> Result<(), Box<dyn Error>> {
     let report = Report::of(&Loadable::open(file)?);
     let text = if json { serde_json::to_string_pretty(&report)? + "\n" } else { Text(&report).to_string() };
+    print(&text)
+}
+
+fn print(text: &str) -> Result<(), Box<dyn Error>> {
     match io::stdout().write_all(text.as_bytes()) {
         // Whoever reads it has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
@@ -44,10 +54,22 @@ fn show(file: &Path, json: bool) -> Result<(), Box<dyn Error>> {
     }
 }
 
+/// Lists races. An error if there are any.
+fn check(file: &Path, json: bool) -> Result<(), Box<dyn Error>> {
+    let check = Check::of(&Loadable::open(file)?)?;
+    print(&if json { serde_json::to_string_pretty(&check)? + "\n" } else { check.to_string() })?;
+    if check.races.is_empty() && check.not_examined.is_empty() {
+        Ok(())
+    } else {
+        Err("the result depends on how long operations take".into())
+    }
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let (about, result) = match (&arguments.command, &arguments.file) {
         (Some(Command::Layout(layout)), _) => ("layout".into(), layout::run(layout)),
+        (None, Some(file)) if arguments.check => (file.display().to_string(), check(file, arguments.json)),
         (None, Some(file)) => (file.display().to_string(), show(file, arguments.json)),
         (None, None) => return ExitCode::FAILURE, // clap has asked for the file
     };

@@ -47,7 +47,7 @@ fn tensor(f: &mut fmt::Formatter<'_>, tensor: &Tensor) -> fmt::Result {
     let [n, c, h, w] = tensor.nchw;
     write!(
         f,
-        "  {} \"{}\": {} {}, {n} x {c} x {h} x {w} (n, c, h, w), line stride {}",
+        "  {} {:?}: {} {}, {n} x {c} x {h} x {w} (n, c, h, w), line stride {}",
         tensor.bind_id, tensor.name, tensor.data_type, tensor.pixel_format, tensor.line_stride
     )?;
     if tensor.surface_stride != 0 {
@@ -104,7 +104,7 @@ fn surface(f: &mut fmt::Formatter<'_>, surface: &Surface) -> fmt::Result {
                 f.write_str(" (SRAM)")?;
             }
             if let Some(holds) = holds {
-                write!(f, " {holds}")?;
+                write!(f, " {}", holds.escape_debug())?;
             }
             f.write_str(",")?;
         }
@@ -125,11 +125,11 @@ fn memory(f: &mut fmt::Formatter<'_>, memory: &Memory) -> fmt::Result {
         write!(f, ", {}", memory.domain)?;
     }
     if let Some(tensor) = &memory.tensor {
-        write!(f, " \"{tensor}\"")?;
+        write!(f, " {tensor:?}")?;
     }
     writeln!(f)?;
     for content in &memory.contents {
-        writeln!(f, "      {:#08x} {} ({} bytes)", content.offset, content.blob, content.size)?;
+        writeln!(f, "      {:#08x} {} ({} bytes)", content.offset, content.blob.escape_debug(), content.size)?;
     }
     Ok(())
 }

@@ -21,6 +21,7 @@ use crate::bdma::Bdma;
 use crate::cfgrom;
 use crate::glb::{Glb, Source};
 use crate::groups::{describe, written, Groups};
+use crate::limit::Limit;
 use crate::lut::Tables;
 use crate::memory::{Memory, Stop};
 use crate::registers::Registers;
@@ -144,9 +145,14 @@ impl Model {
     ///
     /// An operation that cannot end ([`Model::take_stop`] says why) keeps its blocks busy until [`Model::reset`].
     pub fn run(&mut self, memory: &mut dyn Memory) -> bool {
+        self.run_within(&Limit::NONE, memory)
+    }
+
+    /// As [`Model::run`]; an operation that has not ended by the limit stops with [`Stop::Late`].
+    pub fn run_within(&mut self, limit: &Limit, memory: &mut dyn Memory) -> bool {
         let mut ran = false;
         while let Some(work) = self.start() {
-            ran |= self.finish(work.run(memory));
+            ran |= self.finish(work.run_within(limit, memory));
         }
         ran | std::mem::take(&mut self.skipped)
     }

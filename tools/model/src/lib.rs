@@ -14,6 +14,7 @@ pub mod device;
 pub mod exercise;
 pub mod glb;
 pub mod groups;
+pub mod limit;
 pub mod lut;
 pub mod memory;
 pub mod num;

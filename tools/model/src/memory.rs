@@ -129,6 +129,9 @@ pub enum Stop {
     /// It reached outside its memory.
     #[error(transparent)]
     Fault(#[from] Fault),
+    /// The operation did not end in time: see [`crate::limit`].
+    #[error("the operation did not end in time")]
+    Late,
     /// The registers ask for something that the hardware does not define or that this configuration does not have.
     #[error("{unit}: {what}")]
     Unsupported {

@@ -7,6 +7,7 @@
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::{Block, Register};
 
+use crate::limit::{self, Limit};
 use crate::memory::{Memory, Stop};
 use crate::registers::Registers;
 use crate::{bdma, cdp, conv, pdp, rubik, sdp};
@@ -189,8 +190,13 @@ pub struct Work {
 impl Work {
     /// Performs the operation in `memory`. The device hears of its end by [`crate::device::Model::finish`].
     pub fn run(self, memory: &mut dyn Memory) -> Finished {
+        self.run_within(&Limit::NONE, memory)
+    }
+
+    /// As [`Work::run`]; the operation stops with [`Stop::Late`] when it has not ended in time.
+    pub fn run_within(self, limit: &Limit, memory: &mut dyn Memory) -> Finished {
         let Self { epoch, config, operation, mut states } = self;
-        let result = states.run(operation, config, memory);
+        let result = limit::within(limit, memory, |memory| states.run(operation, config, memory));
         Finished { epoch, operation, states, result }
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 #[derive(Parser, Debug)]
 #[command(name = "nvdla_runtime", version, max_term_width = 100)]
 pub(crate) struct Args {
-    /// The loadable: a network that was compiled for NVDLA
+    /// The loadable: a network that was compiled for NVDLA; "-" is the standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) loadable: PathBuf,
 
@@ -45,10 +45,15 @@ pub(crate) struct Args {
     pub(crate) device: Selection,
 
     /// A file with an input tensor's bytes, as they lie in memory; the first input's without a name
+    ///
+    /// NAME is the tensor's name or its number. Where names hold equals signs themselves, the longest name that the
+    /// argument begins with counts; a FILE with an equals sign in its name is given as 0=FILE. "-" is the standard input.
     #[arg(long, value_name = "[NAME=]FILE")]
     pub(crate) input: Vec<String>,
 
     /// Where to write an output tensor's bytes, as they lie in memory; the first output's without a name
+    ///
+    /// NAME as for --input.
     #[arg(long, value_name = "[NAME=]FILE")]
     pub(crate) output: Vec<String>,
 
@@ -72,9 +77,20 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeat: u32,
 
-    /// Milliseconds that each task has
+    /// Milliseconds that each task has, on the device or emulated; without it the device's own limit
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub(crate) timeout: Option<Duration>,
+
+    /// Run operations that race in the order of their list
+    ///
+    /// Some compilers leave dependencies between operations out, so that the result depends on how long each takes. This
+    /// adds what is missing before the tasks are submitted. nvdla_inspect --check lists such operations.
+    #[arg(long)]
+    pub(crate) order: bool,
+
+    /// Milliseconds that a run of all tasks has; without it ten minutes, or the time of one task if that is more
+    #[arg(long, value_name = "MS", value_parser = milliseconds)]
+    pub(crate) run_timeout: Option<Duration>,
 
     /// Show how long each operation would take on hardware, by an estimate; with a file, write it as a trace for Perfetto
     #[allow(clippy::option_option)] // the option without a value, and with one
@@ -130,7 +146,7 @@ fn positive(text: &str) -> Result<f64, String> {
 fn milliseconds(text: &str) -> Result<Duration, String> {
     let number: u64 = text.parse().map_err(|error| format!("{error}"))?;
     if number == 0 {
-        return Err("a task needs at least 1 ms".to_owned());
+        return Err("it must be at least 1 ms".to_owned());
     }
     Ok(Duration::from_millis(number))
 }

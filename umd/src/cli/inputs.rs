@@ -6,8 +6,10 @@ use super::args::ChannelOrder;
 use super::{cannot, problem, Args, Failure};
 use log::{info, warn};
 use nvdla_runtime::device::Device;
+use nvdla_runtime::files;
 use nvdla_runtime::image::{Encoder, Order, Picture, Settings, Target};
-use nvdla_runtime::session::{Direction, Session, TensorInfo};
+use nvdla_runtime::session::{self, Direction, Session, TensorError, TensorInfo};
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// What an input got.
@@ -18,23 +20,27 @@ pub(crate) struct Given {
     pub(crate) files: Vec<String>,
 }
 
-/// A tensor's name or number, and a file: "NAME=FILE", or "FILE" for the first one.
-pub(crate) fn named(argument: &str) -> (&str, &Path) {
-    match argument.split_once('=') {
-        Some((name, file)) => (name, Path::new(file)),
-        None => ("0", Path::new(argument)),
-    }
-}
-
 /// Fills every input. One that gets nothing is zero, as in NVIDIA's program.
 pub(crate) fn set<D: Device>(args: &Args, session: &mut Session<D>) -> Result<Vec<Given>, Failure> {
     let mut given: Vec<_> =
         session.inputs().map(|tensor| Given { tensor: tensor.clone(), files: Vec::new() }).collect();
     for argument in &args.input {
-        let (name, file) = named(argument);
-        let index = session.find(Direction::Input, name)?;
-        let bytes = std::fs::read(file).map_err(cannot("read the input", file))?;
-        session.set_input(index, &bytes)?;
+        let (index, file) = session.find_named(Direction::Input, argument)?;
+        let file = Path::new(file);
+        let size = given[index].tensor.size;
+        let bytes = match files::read(file, size) {
+            // A regular file says how long it is.
+            Err(error) if error.kind() == ErrorKind::FileTooLarge => match std::fs::metadata(file) {
+                Ok(found) if found.is_file() => {
+                    let source = TensorError::Size { needed: size, given: found.len() };
+                    let name = given[index].tensor.name.clone();
+                    return Err(Box::new(session::Error::Tensor { direction: Direction::Input, index, name, source }));
+                }
+                _ => Err(error),
+            },
+            result => result,
+        };
+        session.set_input(index, &bytes.map_err(cannot("read the input", file))?)?;
         given[index].files.push(file.display().to_string());
     }
     if !args.image.is_empty() {
@@ -42,14 +48,14 @@ pub(crate) fn set<D: Device>(args: &Args, session: &mut Session<D>) -> Result<Ve
             return Err(problem("--image: the loadable has no input"));
         };
         if !first.files.is_empty() {
-            return Err(problem(format!("--image and --input both fill the input \"{}\"", first.tensor.name)));
+            return Err(problem(format!("--image and --input both fill the input {:?}", first.tensor.name)));
         }
         images(args, &first.tensor, session.input_mut(0)?)?;
         first.files.extend(args.image.iter().map(|file| file.display().to_string()));
     }
     for Given { tensor, files } in &given {
         if files.is_empty() {
-            warn!("the input \"{}\" gets neither --image nor --input: it is all zero", tensor.name);
+            warn!("the input {:?} gets neither --image nor --input: it is all zero", tensor.name);
         }
     }
     Ok(given)
@@ -60,7 +66,7 @@ fn images(args: &Args, tensor: &TensorInfo, bytes: &mut [u8]) -> Result<(), Fail
     let batch = tensor.n.max(1) as usize;
     if args.image.len() > batch {
         return Err(problem(format!(
-            "--image was given {} times, and the input \"{}\" takes {batch}",
+            "--image was given {} times, and the input {:?} takes {batch}",
             args.image.len(),
             tensor.name
         )));
@@ -82,12 +88,12 @@ fn images(args: &Args, tensor: &TensorInfo, bytes: &mut [u8]) -> Result<(), Fail
     let changed = settings.mean.iter().any(|mean| *mean != 0.0) || settings.normalize.to_bits() != 1.0_f32.to_bits();
     if encoder.is_bytes() && changed {
         warn!(
-            "--mean and --normalize do not act on the input \"{}\": its 8 bits hold 0 to 127 for samples of 0 to 255",
+            "--mean and --normalize do not act on the input {:?}: its 8 bits hold 0 to 127 for samples of 0 to 255",
             tensor.name
         );
     }
     if args.image.len() < batch {
-        warn!("the input \"{}\" takes {batch} images and gets {}: the rest is zero", tensor.name, args.image.len());
+        warn!("the input {:?} takes {batch} images and gets {}: the rest is zero", tensor.name, args.image.len());
     }
     let one = bytes.len() / batch;
     for (file, bytes) in args.image.iter().zip(bytes.chunks_exact_mut(one.max(1))) {

@@ -15,6 +15,7 @@ use nvdla_runtime::compare::Comparison;
 use nvdla_runtime::device::{self, Kind};
 use nvdla_runtime::labels::Labels;
 use nvdla_runtime::loadable::Loadable;
+use nvdla_runtime::network::races::Edge;
 use nvdla_runtime::profile::{Conditions, Profile};
 use nvdla_runtime::session::{dump_to, Completed, RunOptions, Session};
 use std::error::Error;
@@ -88,6 +89,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     };
 
     let mut session = Session::new(Arc::clone(&loadable), opened.device)?;
+    if args.order {
+        for Edge { task, from, to } in session.order()? {
+            info!("task {task}: operation {to} waits until operation {from} is complete");
+        }
+    }
     let outputs = outputs::Outputs::new(args, &session, labels)?;
     let inputs = inputs::set(args, &mut session)?;
 
@@ -110,7 +116,11 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         };
         let wanted = observes || args.dump.is_some() || args.compare.is_some();
         let on_operation = wanted.then_some(&mut observe as _);
-        report.add(session.run_with(RunOptions { timeout: args.timeout, on_operation })?);
+        report.add(session.run_with(RunOptions {
+            timeout: args.timeout,
+            run_timeout: args.run_timeout,
+            on_operation,
+        })?);
     }
     progress.finish();
     outputs.write(args, &session, &mut report)?;

@@ -2,7 +2,6 @@
 
 //! Writes the output tensors, and finds the best classes.
 
-use super::inputs::named;
 use super::report::Report;
 use super::{cannot, Args, Failure};
 use nvdla_runtime::device::Device;
@@ -36,8 +35,8 @@ impl Outputs {
     pub(crate) fn new<D: Device>(args: &Args, session: &Session<D>, labels: Option<Labels>) -> Result<Self, Failure> {
         let mut files = Vec::new();
         for argument in &args.output {
-            let (name, file) = named(argument);
-            files.push((session.find(Direction::Output, name)?, file.to_owned()));
+            let (index, file) = session.find_named(Direction::Output, argument)?;
+            files.push((index, PathBuf::from(file)));
         }
         if let (Some(labels), Some(path)) = (&labels, &args.labels) {
             for tensor in session.outputs().filter(|tensor| is_classes(tensor)) {

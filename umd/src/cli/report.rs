@@ -84,7 +84,7 @@ impl<'a> Report<'a> {
         writeln!(out, "device: {}: {}", self.device, self.reason)?;
         for Given { tensor, files } in &self.inputs {
             let files = if files.is_empty() { "zeros".to_owned() } else { files.join(", ") };
-            writeln!(out, "input \"{}\" ({}): {files}", tensor.name, shape(tensor))?;
+            writeln!(out, "input {:?} ({}): {files}", tensor.name, shape(tensor))?;
         }
         Ok(out.flush()?)
     }
@@ -171,7 +171,7 @@ impl<'a> Report<'a> {
                     continue;
                 }
                 let which = if batches.len() > 1 { format!(", batch {batch}") } else { String::new() };
-                writeln!(out, "output \"{}\" ({}){which}:", tensor.name, shape(tensor))?;
+                writeln!(out, "output {:?} ({}){which}:", tensor.name, shape(tensor))?;
                 for class in classes {
                     if is_classes(tensor) {
                         let label = class.label.as_deref().map(|label| format!("  {label}")).unwrap_or_default();

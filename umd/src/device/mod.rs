@@ -143,7 +143,16 @@ pub trait Device: Buffers + Send {
     fn can_observe(&self) -> bool {
         false
     }
+
+    /// The time that a run has here where its caller gives none, and each of its tasks; none for a device on which a task
+    /// may take any time.
+    fn time_limit(&self) -> Option<Duration> {
+        Some(TIME_LIMIT)
+    }
 }
+
+/// The time that a run has where nobody gives another: far more than any network of the reference sets takes.
+pub const TIME_LIMIT: Duration = Duration::from_secs(600);
 
 macro_rules! forward {
     ($($type:ty),*) => {$(
@@ -176,6 +185,9 @@ macro_rules! forward {
             }
             fn can_observe(&self) -> bool {
                 (**self).can_observe()
+            }
+            fn time_limit(&self) -> Option<Duration> {
+                (**self).time_limit()
             }
         }
     )*};

@@ -11,7 +11,7 @@ use std::{
 };
 
 use nvdla_engine::{Engine, Hardware, OutOfRange, Progress, Slot};
-use nvdla_model::{device::Model, threads::keep_awake::Awake};
+use nvdla_model::{device::Model, limit::Limit, memory::Stop, threads::keep_awake::Awake};
 use nvdla_uapi::config::Config;
 
 use super::{
@@ -19,7 +19,9 @@ use super::{
     tasks::{AddressList, Refusal, Tasks},
     view::TaskView,
 };
-use super::{AddressEntry, Buffers, Completion, Device, DeviceInfo, Error, Handle, Kind, Observer, TaskReport};
+use super::{
+    AddressEntry, Buffers, Completion, Device, DeviceInfo, Error, Handle, Kind, Observer, TaskReport, TIME_LIMIT,
+};
 
 /// How long a device that does not answer is left alone between two looks at it.
 const NAP: Duration = Duration::from_millis(1);
@@ -139,14 +141,18 @@ impl Device for ModelDevice {
 
         let started = Instant::now();
         let now = || u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        let deadline = timeout.map_or(u64::MAX, |timeout| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
+        let limit = timeout.unwrap_or(TIME_LIMIT);
+        // An operation that overruns stops by itself.
+        let end = started.checked_add(limit).map_or(Limit::NONE, Limit::until);
+        let deadline = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
         if let Err(submission) = self.engine.submit(&mut Window(&mut self.model), task, now(), deadline) {
             return Err(Error::NotTaken(submission.error));
         }
         let _awake = Awake::new();
         let mut completed = 0;
         loop {
-            let ran = !self.mute && self.model.run(&mut TaskView { store: &mut self.store, reach: &ticket.reach });
+            let ran = !self.mute
+                && self.model.run_within(&end, &mut TaskView { store: &mut self.store, reach: &ticket.reach });
             let interrupted = self.model.interrupt() && self.engine.interrupt(&mut Window(&mut self.model));
             let (before, time) = (completed, now());
             let poll = loop {
@@ -169,7 +175,9 @@ impl Device for ModelDevice {
                     Progress::Idle => return Ok(TaskReport { operations: Some(completed) }),
                 }
             };
-            if let Some(stop) = self.model.take_stop() {
+            let stop = self.model.take_stop();
+            let time = if stop == Some(Stop::Late) { now() } else { time };
+            if let Some(stop) = stop.filter(|stop| *stop != Stop::Late) {
                 let failure = self.engine.abort(&mut Window(&mut self.model)).map(|(_, failure)| Box::new(failure));
                 self.reset();
                 return Err(Error::Stopped { stop, failure });
@@ -177,7 +185,7 @@ impl Device for ModelDevice {
             if let Some(failure) = self.engine.check_deadline(&mut Window(&mut self.model), time) {
                 self.engine.abort(&mut Window(&mut self.model));
                 self.reset();
-                return Err(Error::Deadline { timeout: timeout.unwrap_or_default(), failure: Box::new(failure) });
+                return Err(Error::Deadline { timeout: limit, failure: Box::new(failure) });
             }
             if ran || interrupted || completed != before {
                 continue;

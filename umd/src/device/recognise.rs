@@ -47,7 +47,7 @@ pub fn recognise(loadable: &Loadable) -> Recognised {
     for memory in loadable.inputs().chain(loadable.outputs()) {
         let Some(tensor) = loadable.tensor(memory.tensor_desc_id()) else { continue };
         if tensor.pixel_format() == PixelFormat::FEATURE_X8 {
-            return is(&NV_SMALL, format!("tensor \"{}\" is FEATURE_X8: atoms of 8 bytes", tensor.name()));
+            return is(&NV_SMALL, format!("tensor {:?} is FEATURE_X8: atoms of 8 bytes", tensor.name()));
         }
     }
     let mut evidence = Evidence::default();

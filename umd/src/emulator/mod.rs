@@ -14,7 +14,8 @@ mod arithmetic;
 mod surface;
 
 use nvdla_uapi::emu::{Buffer, Form, Kind, Network, Operation, BUFFERS_SIZE, BUFFER_SIZE, NETWORK_SIZE};
-use surface::Surface;
+use std::time::Duration;
+use surface::{Clock, Surface};
 
 /// The memory of a task, by position in its address list.
 pub trait Memory {
@@ -150,6 +151,16 @@ pub enum Error {
         /// Its format.
         format: nvdla_uapi::emu::Format,
     },
+    /// The task did not end in time.
+    #[error("the emulated task did not end within {limit:?}: operation {operation} ({name}) was running")]
+    TimedOut {
+        /// The time that it had.
+        limit: Duration,
+        /// Position in the operation list.
+        operation: u16,
+        /// Power or softmax.
+        name: &'static str,
+    },
     /// Source and destination do not match.
     #[error("emulated operation {operation} ({name}) reads {source_shape} and writes {destination_shape}")]
     Mismatch {
@@ -193,6 +204,12 @@ fn has(size: Option<u64>) -> String {
 /// # Ok::<(), emulator::Error>(())
 /// ```
 pub fn run<M: Memory + ?Sized>(memory: &mut M) -> Result<u16, Error> {
+    run_within(memory, None)
+}
+
+/// As [`run`]; a task that has not ended within `limit` is an error, and what it has written stays.
+pub fn run_within<M: Memory + ?Sized>(memory: &mut M, limit: Option<Duration>) -> Result<u16, Error> {
+    let clock = Clock::new(limit);
     let task = Task::read(memory)?;
     // Nothing is written before every descriptor was found good.
     let planned = (0..task.network.num_operations).map(|n| task.plan(memory, n)).collect::<Result<Vec<_>, _>>()?;
@@ -200,24 +217,25 @@ pub fn run<M: Memory + ?Sized>(memory: &mut M) -> Result<u16, Error> {
         match step.operation.kind {
             Kind::Power { power, scale, shift } => {
                 let apply = arithmetic::Power::new(&step.operation, power, scale, shift);
-                surface::each_line(memory, &step.source, &step.destination, |format, values| {
+                surface::each_line(memory, &step.source, &step.destination, &clock, |format, values| {
                     apply.line(format, values);
                 })
             }
             Kind::Softmax { .. } => {
                 let apply = arithmetic::Softmax::new(&step.operation);
-                surface::each_pixel(memory, &step.source, &step.destination, |format, channels| {
+                surface::each_pixel(memory, &step.source, &step.destination, &clock, |format, channels| {
                     apply.pixel(format, channels);
                 })
             }
         }
-        .map_err(|at: surface::Outside| Error::OutOfRange {
-            side: at.side,
-            operation: step.number,
-            name: name(&step.operation),
-            end: at.end,
-            index: at.index,
-            size: memory.size(at.index.into()),
+        .map_err(|broken| {
+            let (operation, name) = (step.number, name(&step.operation));
+            match broken {
+                surface::Broken::Outside { side, index, end } => {
+                    Error::OutOfRange { side, operation, name, end, index, size: memory.size(index.into()) }
+                }
+                surface::Broken::Late => Error::TimedOut { limit: limit.unwrap_or_default(), operation, name },
+            }
         })?;
     }
     Ok(task.network.num_operations)

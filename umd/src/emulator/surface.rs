@@ -8,6 +8,8 @@ use nvdla_uapi::emu::{Buffer, Format};
 use nvdla_uapi::layout::feature::Cube;
 use nvdla_uapi::layout::{self, Extents, Nest};
 use nvdla_uapi::reg::values::Precision;
+use std::cell::Cell;
+use std::time::{Duration, Instant};
 
 /// A surface that lies inside its memory.
 pub(super) struct Surface {
@@ -16,11 +18,43 @@ pub(super) struct Surface {
     cube: Cube,
 }
 
-/// Where an access left its memory, although the surface did not: the memory changed its size meanwhile.
-pub(super) struct Outside {
-    pub(super) side: &'static str,
-    pub(super) index: u16,
-    pub(super) end: u64,
+/// Why an operation did not end.
+pub(super) enum Broken {
+    /// An access left its memory, although the surface did not: the memory changed its size meanwhile.
+    Outside { side: &'static str, index: u16, end: u64 },
+    /// Its time was over.
+    Late,
+}
+
+/// When a task must have ended.
+pub(super) struct Clock {
+    deadline: Option<Instant>,
+    /// Bytes since the time was looked at.
+    bytes: Cell<usize>,
+}
+
+impl Clock {
+    /// Bytes between two looks at the time: some hundred microseconds of softmax.
+    const BYTES: usize = 1 << 14;
+
+    pub(super) fn new(limit: Option<Duration>) -> Self {
+        // A limit that no clock can hold is none. The first piece of work looks at the time.
+        Self { deadline: limit.and_then(|limit| Instant::now().checked_add(limit)), bytes: Cell::new(Self::BYTES) }
+    }
+
+    /// Before work on so many bytes.
+    fn check(&self, bytes: usize) -> Result<(), Broken> {
+        let since = self.bytes.get().saturating_add(bytes);
+        if since < Self::BYTES {
+            self.bytes.set(since);
+            return Ok(());
+        }
+        self.bytes.set(0);
+        match self.deadline {
+            Some(deadline) if Instant::now() >= deadline => Err(Broken::Late),
+            _ => Ok(()),
+        }
+    }
 }
 
 impl Surface {
@@ -90,22 +124,22 @@ impl Surface {
         self.cube.atoms().span(usize::from(self.buffer.width) - 1) + self.used(surface)
     }
 
-    fn read<M: Memory + ?Sized>(&self, memory: &M, offset: u64, into: &mut [u8]) -> Result<(), Outside> {
+    fn read<M: Memory + ?Sized>(&self, memory: &M, offset: u64, into: &mut [u8]) -> Result<(), Broken> {
         memory
             .read(self.buffer.address_index.into(), offset, into)
             .then_some(())
             .ok_or_else(|| self.outside(offset, into))
     }
 
-    fn write<M: Memory + ?Sized>(&self, memory: &mut M, offset: u64, from: &[u8]) -> Result<(), Outside> {
+    fn write<M: Memory + ?Sized>(&self, memory: &mut M, offset: u64, from: &[u8]) -> Result<(), Broken> {
         memory
             .write(self.buffer.address_index.into(), offset, from)
             .then_some(())
             .ok_or_else(|| self.outside(offset, from))
     }
 
-    fn outside(&self, offset: u64, bytes: &[u8]) -> Outside {
-        Outside { side: self.side, index: self.buffer.address_index, end: offset + bytes.len() as u64 }
+    fn outside(&self, offset: u64, bytes: &[u8]) -> Broken {
+        Broken::Outside { side: self.side, index: self.buffer.address_index, end: offset + bytes.len() as u64 }
     }
 }
 
@@ -114,14 +148,16 @@ pub(super) fn each_line<M: Memory + ?Sized>(
     memory: &mut M,
     source: &Surface,
     destination: &Surface,
+    clock: &Clock,
     compute: impl Fn(Format, &mut [u8]),
-) -> Result<(), Outside> {
+) -> Result<(), Broken> {
     let format = source.buffer.format;
     for surface in 0..source.cube.surfaces() {
         let (used, atom) = (source.used(surface), source.atom_bytes());
         let mut line = vec![0; source.line_bytes(surface)];
         let mut kept = vec![0; line.len()];
         for y in 0..source.buffer.height {
+            clock.check(line.len())?;
             source.read(memory, source.atom(surface, y, 0), &mut line)?;
             compute(format, &mut line);
             let to = destination.atom(surface, y, 0);
@@ -144,11 +180,13 @@ pub(super) fn each_pixel<M: Memory + ?Sized>(
     memory: &mut M,
     source: &Surface,
     destination: &Surface,
+    clock: &Clock,
     compute: impl Fn(Format, &mut [u8]),
-) -> Result<(), Outside> {
+) -> Result<(), Broken> {
     let mut pixel = vec![0; usize::from(source.buffer.channels) * source.element() as usize];
     for y in 0..source.buffer.height {
         for x in 0..source.buffer.width {
+            clock.check(pixel.len())?;
             for (surface, channels) in (0..).zip(pixel.chunks_mut(source.atom_bytes())) {
                 source.read(memory, source.atom(surface, y, x), channels)?;
             }

@@ -57,7 +57,7 @@ pub enum Error {
     },
     /// The sizes differ.
     #[error(
-        "the image has {got_width} x {got_height} pixels and the input tensor \"{tensor}\" {width} x {height}; \
+        "the image has {got_width} x {got_height} pixels and the input tensor {tensor:?} {width} x {height}; \
          --resize scales it"
     )]
     Size {
@@ -74,7 +74,7 @@ pub enum Error {
     },
     /// The tensor has a size that no picture has.
     #[error(
-        "the input tensor \"{tensor}\" has {value} {what}, and a picture fills 1 to {most}; --input binds raw bytes"
+        "the input tensor {tensor:?} has {value} {what}, and a picture fills 1 to {most}; --input binds raw bytes"
     )]
     Shape {
         /// The tensor's name.
@@ -87,14 +87,14 @@ pub enum Error {
         most: u32,
     },
     /// A coloured picture for a tensor of two channels.
-    #[error("the image has 3 channels and the input tensor \"{tensor}\" 2; --input binds raw bytes")]
+    #[error("the image has 3 channels and the input tensor {tensor:?} 2; --input binds raw bytes")]
     TwoChannels {
         /// The tensor's name.
         tensor: String,
     },
     /// The format is not one that pictures can be written in.
     #[error(
-        "a picture cannot be written to the input tensor \"{tensor}\", whose pixel format is {format} of {data_type}"
+        "a picture cannot be written to the input tensor {tensor:?}, whose pixel format is {format} of {data_type}"
     )]
     Format {
         /// The tensor's name.
@@ -105,7 +105,7 @@ pub enum Error {
         data_type: String,
     },
     /// The tensor's strides break the layout's rules.
-    #[error("the input tensor \"{tensor}\": {cause}")]
+    #[error("the input tensor {tensor:?}: {cause}")]
     Layout {
         /// The tensor's name.
         tensor: String,
@@ -113,7 +113,7 @@ pub enum Error {
         cause: nvdla_uapi::layout::Error,
     },
     /// The tensor is smaller than its strides say.
-    #[error("the input tensor \"{tensor}\" has {got} bytes, and its lines need {needed}")]
+    #[error("the input tensor {tensor:?} has {got} bytes, and its lines need {needed}")]
     Bytes {
         /// The tensor's name.
         tensor: String,

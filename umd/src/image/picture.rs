@@ -6,9 +6,13 @@ use super::Error;
 use image::imageops::FilterType;
 use image::{DynamicImage, GrayImage, ImageReader, RgbImage};
 use std::borrow::Cow;
-use std::fs::File;
-use std::io::{BufReader, Cursor};
+use std::io::Cursor;
 use std::path::Path;
+
+use crate::files;
+
+/// The most bytes that an image file may have.
+const MOST: u64 = 256 << 20;
 
 /// A decoded picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,18 +24,15 @@ pub struct Picture {
 }
 
 impl Picture {
-    /// Decodes a pgm, ppm, png or jpeg file. What is in the file counts, not its name.
+    /// Decodes a pgm, ppm, png or jpeg file, or the standard input for `-`. What is in the file counts, not its name.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let read = |cause| Error::Read { path: path.to_owned(), cause };
-        let file = File::open(path).map_err(read)?;
-        let reader = ImageReader::new(BufReader::new(file)).with_guessed_format().map_err(read)?;
-        let picture = reader.decode().map_err(|cause| match cause {
-            // A directory, for one, opens and cannot be read.
-            image::ImageError::IoError(cause) if cause.kind() == std::io::ErrorKind::IsADirectory => read(cause),
-            cause => Error::Decode { path: path.to_owned(), cause },
-        })?;
-        Ok(Self::from_decoded(picture))
+        let bytes = files::read(path, MOST).map_err(read)?;
+        Self::decode(&bytes).map_err(|error| match error {
+            Error::Decode { cause, .. } => Error::Decode { path: path.to_owned(), cause },
+            error => error,
+        })
     }
 
     /// Decodes a file's bytes.

@@ -2,7 +2,7 @@
 
 //! Everything that is checked once, when a loadable is opened, and the index of ids that comes out of it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use flatbuffers::{buffer_has_identifier, root_with_opts, Follow, VerifierOptions};
 
@@ -21,6 +21,12 @@ pub const MAX_MEMORY_SIZE: u64 = 1 << 32;
 
 /// The largest alignment that a memory may ask for.
 pub const MAX_ALIGNMENT: u32 = 1 << 20;
+
+/// The most bytes that a file may have: as far as the format's offsets reach.
+pub(super) const MAX_FILE_SIZE: usize = i32::MAX as usize;
+
+/// How often the blobs of a file may fill memories, all together: opening a small file must not cost much.
+const MAX_FILLING: u64 = 8;
 
 /// From an id to a position in its list.
 #[derive(Debug, Default)]
@@ -52,6 +58,8 @@ pub(super) struct Index {
     pub(super) tensors: Ids,
     /// Positions of blobs, sorted by name.
     pub(super) blobs_by_name: Vec<u32>,
+    /// What fills each memory: positions of blobs, and offsets. Empty where the memory is not to be set.
+    pub(super) contents: Vec<Vec<(u32, u64)>>,
     /// Positions of the memories that are inputs, by bind id.
     pub(super) inputs: Vec<usize>,
     /// Positions of the memories that are outputs, by bind id.
@@ -84,7 +92,7 @@ pub(super) fn check(bytes: &[u8]) -> Result<Index, Error> {
         blobs_by_name: blobs(root.blobs())?,
         ..Index::default()
     };
-    memories(root, &index)?;
+    index.contents = memories(root, &index, bytes.len())?;
     index.inputs = bindings(root.memory_list(), MemoryFlags::INPUT, "input")?;
     index.outputs = bindings(root.memory_list(), MemoryFlags::OUTPUT, "output")?;
     tensors(root, &index)?;
@@ -103,7 +111,7 @@ fn root(bytes: &[u8]) -> Result<Root<'_>, Error> {
     if bytes.len() < 8 {
         return refuse(format!("{} bytes are too few", bytes.len()));
     }
-    if bytes.len() > i32::MAX as usize {
+    if bytes.len() > MAX_FILE_SIZE {
         return refuse(format!("{} bytes are more than the format's offsets reach", bytes.len()));
     }
     let options = VerifierOptions {
@@ -165,15 +173,17 @@ fn blobs(list: List<'_, Blob<'_>>) -> Checked<Vec<u32>> {
     Ok(order)
 }
 
-/// Flags, sizes and contents of memories.
-fn memories(root: Root<'_>, index: &Index) -> Checked<()> {
+/// Flags, sizes and contents of memories. The answer is [`Index::contents`].
+fn memories(root: Root<'_>, index: &Index, file: usize) -> Checked<Vec<Vec<(u32, u64)>>> {
     let blobs = root.blobs();
-    let mut sizes: HashMap<&str, u64> = HashMap::new();
+    let mut sizes: HashMap<&str, (u32, u64)> = HashMap::new();
     for &at in &index.blobs_by_name {
         if let Some(blob) = blobs.get(at as usize) {
-            sizes.insert(blob.name(), blob.size());
+            sizes.insert(blob.name(), (at, blob.size()));
         }
     }
+    let mut filled = 0u64;
+    let mut all = Vec::with_capacity(root.memory_list().len());
     for (at, memory) in root.memory_list().iter().enumerate() {
         let fail = |field: &str, problem| Err(entry("memory_list", at, field, problem));
         if let MemoryDomain::Other(value) = memory.domain() {
@@ -197,7 +207,9 @@ fn memories(root: Root<'_>, index: &Index) -> Checked<()> {
         if alignment != 0 && !alignment.is_power_of_two() || alignment > MAX_ALIGNMENT {
             return fail("alignment", Problem::Alignment { value: alignment, limit: MAX_ALIGNMENT });
         }
+        let mut contents = Vec::new();
         if !flags.has(MemoryFlags::SET) {
+            all.push(contents);
             continue;
         }
         let (names, offsets) = (memory.contents(), memory.offsets());
@@ -208,17 +220,23 @@ fn memories(root: Root<'_>, index: &Index) -> Checked<()> {
             );
         }
         for (name, offset) in names.iter().zip(offsets.iter()) {
-            let Some(&bytes) = sizes.get(name) else {
+            let Some(&(blob, bytes)) = sizes.get(name) else {
                 return fail("contents", Problem::UnknownBlob { name: name.into() });
             };
             let end = offset.saturating_add(bytes);
             if end > size {
-                let what = format!("blob \"{name}\" at {offset:#x}");
+                let what = format!("blob {name:?} at {offset:#x}");
                 return fail("offsets", Problem::Outside { what, end, container: "the memory".into(), size });
             }
+            filled = filled.saturating_add(bytes);
+            if filled > MAX_FILLING * file as u64 {
+                return fail("contents", Problem::TooMuchContent { bytes: filled, file });
+            }
+            contents.push((blob, offset));
         }
+        all.push(contents);
     }
-    Ok(())
+    Ok(all)
 }
 
 /// The inputs or outputs, which must be numbered from 0 without a gap.
@@ -261,13 +279,14 @@ fn tensors(root: Root<'_>, index: &Index) -> Checked<()> {
         let end = tensor.offset().saturating_add(tensor.size());
         if end > memory.size() {
             let problem = Problem::Outside {
-                what: format!("tensor \"{}\"", tensor.name()),
+                what: format!("tensor {:?}", tensor.name()),
                 end,
                 container: format!("memory {}", memory.id()),
                 size: memory.size(),
             };
             return Err(entry("tensor_desc_list", position, "size", problem));
         }
+        super::tensor::check(tensor).map_err(|problem| entry("tensor_desc_list", position, "size", problem))?;
     }
     Ok(())
 }
@@ -376,7 +395,9 @@ fn event_order(root: Root<'_>, index: &Index) -> Checked<()> {
     let mut reached: HashMap<u16, u32> = HashMap::new();
     let mut submits: Vec<_> = root.submit_list().iter().collect();
     submits.sort_by_key(|submit| submit.id());
-    for id in submits.into_iter().flat_map(|submit| submit.task_id().iter()) {
+    // What a task found reached it finds reached when it is submitted again.
+    let mut seen = HashSet::new();
+    for id in submits.into_iter().flat_map(|submit| submit.task_id().iter()).filter(|&id| seen.insert(id)) {
         let Some(task) = index.tasks.position(id).and_then(|at| root.task_list().get(at)) else { continue };
         for (at, event) in task.pre_actions().iter().chain(task.post_actions().iter()).filter_map(event) {
             let chain = reached.entry(event.target()).or_default();

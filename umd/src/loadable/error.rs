@@ -12,7 +12,7 @@ use super::schema::{self, Version};
 /// Why a loadable could not be opened.
 #[derive(Debug, Error)]
 pub enum Error {
-    /// The file could not be opened or mapped.
+    /// The file could not be opened or read.
     #[error("cannot open the loadable {}", path.display())]
     Open {
         /// The file.
@@ -138,18 +138,38 @@ pub enum Problem {
         size: u64,
     },
     /// A blob that does not exist.
-    #[error("there is no blob \"{name}\"")]
+    #[error("there is no blob {name:?}")]
     UnknownBlob {
         /// The name.
         name: String,
     },
     /// Two blobs have one name.
-    #[error("the name \"{name}\" is also that of entry {other}")]
+    #[error("the name {name:?} is also that of entry {other}")]
     DuplicateName {
         /// The name.
         name: String,
         /// The other entry.
         other: usize,
+    },
+    /// The blobs of all memories together are far more than the file has: the same ones are named again and again.
+    #[error("the memories up to this one are filled with {bytes} bytes, of a file that has {file}")]
+    TooMuchContent {
+        /// Bytes of all blobs, as often as they are named.
+        bytes: u64,
+        /// Bytes of the file.
+        file: usize,
+    },
+    /// A bound tensor's shape and strides do not fit into its bytes.
+    #[error("{what} needs {needed} bytes, the tensor has {size}{}", if *.n > 1 { format!(" for each of its {n}") } else { String::new() })]
+    Shape {
+        /// What needs them, with the values that say so.
+        what: String,
+        /// Bytes that an image of the batch needs.
+        needed: u128,
+        /// Bytes that it has.
+        size: u64,
+        /// Images of the batch.
+        n: i32,
     },
     /// Two lists that belong together differ in length.
     #[error("{count} entries, but {other} has {other_count}")]

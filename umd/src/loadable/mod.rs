@@ -3,9 +3,9 @@
 //! Loadables: the files that a compiler makes and the runtime runs.
 //!
 //! A loadable is a FlatBuffer with eight lists: tasks, memories, addresses, events, blobs, tensor descriptors,
-//! relocations and submissions. [`Loadable::open`] maps the file, verifies its structure and everything that one entry
-//! says about another, and gives typed views of the lists: no blob is copied, and no later step meets an index that is
-//! out of range. A malformed file gives an error that names list, entry and field.
+//! relocations and submissions. [`Loadable::open`] reads the file, verifies its structure and everything that one entry
+//! says about another, and gives typed views of the lists: no blob is copied again, and no later step meets an index that
+//! is out of range. A malformed file gives an error that names list, entry and field.
 //!
 //! ```no_run
 //! use nvdla_runtime::loadable::Loadable;
@@ -20,11 +20,12 @@
 mod check;
 mod error;
 pub mod schema;
+mod tensor;
 pub mod write;
 
-use std::{fmt, fs::File, path::Path};
+use std::{fmt, io, path::Path};
 
-use memmap2::Mmap;
+use crate::files;
 
 pub use check::{MAX_ADDRESSES_PER_TASK, MAX_ALIGNMENT, MAX_MEMORY_SIZE};
 pub use error::{Error, Malformed, Place, Problem};
@@ -32,60 +33,37 @@ pub use schema::{
     Address, Blob, DataCategory, DataFormat, DataType, Event, EventOp, Interface, List, Memory, MemoryDomain,
     MemoryFlags, PixelFormat, PixelMapping, Relocation, Submit, Task, Tensor, Version,
 };
-
-/// Where the bytes are.
-enum Bytes {
-    Mapped(Mmap),
-    Owned(Vec<u8>),
-}
-
-impl Bytes {
-    fn get(&self) -> &[u8] {
-        match self {
-            Self::Mapped(map) => map,
-            Self::Owned(vec) => vec,
-        }
-    }
-}
+pub(crate) use tensor::atom;
 
 /// A verified loadable.
 pub struct Loadable {
-    bytes: Bytes,
+    bytes: Vec<u8>,
     index: check::Index,
 }
 
 impl fmt::Debug for Loadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Loadable").field("bytes", &self.bytes.get().len()).finish_non_exhaustive()
+        f.debug_struct("Loadable").field("bytes", &self.bytes.len()).finish_non_exhaustive()
     }
 }
 
 impl Loadable {
-    /// Maps and verifies a file.
+    /// Reads and verifies a file, or the standard input for `-`.
     ///
-    /// The file stays mapped while the value lives. As with every mapped file, another program that shortens it in that
-    /// time takes the bytes away under the reader (the system then ends the process with SIGBUS); replace a file that is
-    /// in use by renaming a new one over it. Where that cannot be promised, read the file and use [`Self::from_bytes`].
+    /// Its bytes are copied into memory of this process: what becomes of the file later changes nothing.
     ///
     /// # Errors
     ///
-    /// When the file cannot be mapped, or is not a loadable that can be run.
+    /// When the file cannot be read (see [`files::read`]), or is not a loadable that can be run.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
-        let failed = |source| Error::Open { path: path.to_owned(), source };
-        let file = File::open(path).map_err(failed)?;
-        let metadata = file.metadata().map_err(failed)?;
-        if !metadata.is_file() {
-            return Err(Error::NotALoadable { reason: format!("{} is not a regular file", path.display()) });
+        match files::read(path, check::MAX_FILE_SIZE as u64) {
+            Ok(bytes) => Self::new(bytes),
+            Err(source) if source.kind() == io::ErrorKind::IsADirectory => {
+                Err(Error::NotALoadable { reason: format!("{} is not a regular file", path.display()) })
+            }
+            Err(source) => Err(Error::Open { path: path.to_owned(), source }),
         }
-        if metadata.len() == 0 {
-            // An empty range cannot be mapped.
-            return Err(Error::NotALoadable { reason: "the file is empty".into() });
-        }
-        // SAFETY: the mapping is private and read-only. What remains is a change of the file by someone else while it
-        // is mapped, which the documentation of this function forbids.
-        let map = unsafe { Mmap::map(&file) }.map_err(failed)?;
-        Self::new(Bytes::Mapped(map))
     }
 
     /// Verifies bytes in memory.
@@ -94,23 +72,23 @@ impl Loadable {
     ///
     /// When they are not a loadable that can be run.
     pub fn from_bytes(bytes: impl Into<Vec<u8>>) -> Result<Self, Error> {
-        Self::new(Bytes::Owned(bytes.into()))
+        Self::new(bytes.into())
     }
 
-    fn new(bytes: Bytes) -> Result<Self, Error> {
-        let index = check::check(bytes.get())?;
+    fn new(bytes: Vec<u8>) -> Result<Self, Error> {
+        let index = check::check(&bytes)?;
         Ok(Self { bytes, index })
     }
 
     /// The root table.
     pub fn root(&self) -> schema::Root<'_> {
         // SAFETY: `new` verified these bytes as a `Root`, and they do not change.
-        unsafe { flatbuffers::root_unchecked::<schema::Root<'_>>(self.bytes.get()) }
+        unsafe { flatbuffers::root_unchecked::<schema::Root<'_>>(&self.bytes) }
     }
 
     /// The file's bytes.
     pub fn as_bytes(&self) -> &[u8] {
-        self.bytes.get()
+        &self.bytes
     }
 
     /// The version of the format.
@@ -165,6 +143,12 @@ impl Loadable {
         submits.into_iter().flat_map(|submit| submit.task_id().iter()).filter_map(|id| self.task(id))
     }
 
+    /// The tasks that are submitted, each once however often that is, by their first submission.
+    pub fn distinct_tasks(&self) -> impl Iterator<Item = Task<'_>> {
+        let mut seen = std::collections::HashSet::new();
+        self.tasks_in_order().filter(move |task| seen.insert(task.id()))
+    }
+
     /// The task with that id.
     pub fn task(&self, id: u16) -> Option<Task<'_>> {
         self.tasks().get(self.index.tasks.position(id)?)
@@ -215,8 +199,9 @@ impl Loadable {
 
     /// The blobs that fill a memory, each with its offset. Empty where the memory is not to be set.
     pub fn contents<'a>(&'a self, memory: Memory<'a>) -> impl Iterator<Item = (Blob<'a>, u64)> + 'a {
-        let count = if memory.flags().has(MemoryFlags::SET) { memory.contents().len() } else { 0 };
-        let names = memory.contents().iter().take(count);
-        names.zip(memory.offsets().iter()).filter_map(|(name, offset)| Some((self.blob(name)?, offset)))
+        let contents = self.memory_position(memory.id()).and_then(|at| self.index.contents.get(at));
+        let blobs = self.blobs();
+        let blob = move |&(blob, offset): &(u32, u64)| Some((blobs.get(blob as usize)?, offset));
+        contents.into_iter().flatten().filter_map(blob)
     }
 }

@@ -114,7 +114,12 @@ impl Plan {
             };
             // The loadable does not say for which configuration it is.
             let alignment = Alignment::of_all(Data::Pixel).start;
-            let strides = [info.line_stride().into(), 0];
+            // The stride of one line leads nowhere, and may be anything.
+            let line = match info.h {
+                1 => format.bytes_of(info.w).next_multiple_of(alignment.into()),
+                _ => info.line_stride().into(),
+            };
+            let strides = [line, 0];
             let image = Image::unpacked(pixel, info.w, info.h, 0, alignment, strides).map_err(layout_error)?;
             (number, Place::Pixels(image))
         };

@@ -2,12 +2,15 @@
 
 //! Why a loadable does not run.
 
+use std::time::Duration;
+
 use nvdla_uapi::desc;
 use thiserror::Error;
 
 use crate::{
     device, emulator,
     loadable::{Interface, Version},
+    network::races::OrderError,
 };
 
 use super::{Direction, TensorError};
@@ -104,6 +107,19 @@ pub enum Error {
         #[source]
         source: emulator::Error,
     },
+    /// The run as a whole did not end in time.
+    #[error("the run did not end within {limit:?}: {done} of its {of} tasks had ended")]
+    RunTime {
+        /// The time that it had.
+        limit: Duration,
+        /// Tasks that had ended.
+        done: usize,
+        /// Tasks that it has, each as often as it is submitted.
+        of: usize,
+    },
+    /// Operations that race cannot be ordered.
+    #[error(transparent)]
+    Order(OrderError),
     /// An operation's result could not be saved.
     #[error("cannot save the result of operation {operation} of task {task}")]
     Save {
@@ -132,7 +148,7 @@ pub enum Error {
         known: String,
     },
     /// A tensor cannot be set, bound or read so.
-    #[error("{direction} {index} (\"{name}\")")]
+    #[error("{direction} {index} ({name:?})")]
     Tensor {
         /// Input or output.
         direction: Direction,
@@ -144,4 +160,18 @@ pub enum Error {
         #[source]
         source: TensorError,
     },
+}
+
+impl Error {
+    /// Whether a task did not end within the time that it had.
+    pub fn is_timeout(&self) -> bool {
+        match self {
+            Self::Task { source, .. } => {
+                matches!(source, device::Error::TimedOut { .. } | device::Error::Deadline { .. })
+            }
+            Self::Emulated { source, .. } => matches!(source, emulator::Error::TimedOut { .. }),
+            Self::RunTime { .. } => true,
+            _ => false,
+        }
+    }
 }

@@ -27,6 +27,7 @@ pub(crate) mod plan;
 mod tensor;
 
 use std::{
+    collections::HashMap,
     io,
     sync::Arc,
     time::{Duration, Instant},
@@ -38,6 +39,7 @@ use crate::{
     device::{AddressEntry, Buffers, Completion, Device, DeviceInfo, Handle},
     emulator,
     loadable::{schema, Interface, Loadable, Memory, MemoryFlags},
+    network::{self, races},
 };
 
 pub use dump::dump_to;
@@ -66,15 +68,21 @@ pub type OnOperation<'a> = &'a mut dyn FnMut(Completed<'_>) -> io::Result<()>;
 /// How to run.
 #[derive(Default)]
 pub struct RunOptions<'a> {
-    /// The time that each task has on its device; none for the device's own limit.
+    /// The time that each task has, on its device or emulated; none for the device's own limit.
     pub timeout: Option<Duration>,
+    /// The time that all tasks have together, however often the loadable submits them; none for
+    /// [`Device::time_limit`], or for `timeout` where that is longer.
+    pub run_timeout: Option<Duration>,
     /// Called when an operation of a task for NVDLA has completed. An error that it gives ends the run after the task.
     pub on_operation: Option<OnOperation<'a>>,
 }
 
 impl std::fmt::Debug for RunOptions<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RunOptions").field("timeout", &self.timeout).finish_non_exhaustive()
+        f.debug_struct("RunOptions")
+            .field("timeout", &self.timeout)
+            .field("run_timeout", &self.run_timeout)
+            .finish_non_exhaustive()
     }
 }
 
@@ -140,9 +148,16 @@ pub struct Session<D: Device = Box<dyn Device>> {
     memories: Vec<Allocated>,
     inputs: Vec<Bound>,
     outputs: Vec<Bound>,
+    /// Tasks that are submitted, each once.
     tasks: Vec<TaskPlan>,
+    /// Positions in `tasks`, in the order of submission.
+    order: Vec<usize>,
     /// Buffers of the application.
     extra: Vec<Handle>,
+    /// The dependency graphs of tasks whose operations were ordered, by task id.
+    ordered: HashMap<u16, Vec<u8>>,
+    /// What makes results differ from run to run was looked for.
+    looked: bool,
 }
 
 impl<D: Device> Session<D> {
@@ -172,13 +187,38 @@ impl<D: Device> Session<D> {
         };
         let inputs = bound(Direction::Input, loadable.inputs().collect());
         let outputs = bound(Direction::Output, loadable.outputs().collect());
-        let mut session =
-            Self { loadable, device, memories: Vec::new(), inputs, outputs, tasks: Vec::new(), extra: Vec::new() };
+        let mut session = Self {
+            loadable,
+            device,
+            memories: Vec::new(),
+            inputs,
+            outputs,
+            tasks: Vec::new(),
+            order: Vec::new(),
+            extra: Vec::new(),
+            ordered: HashMap::new(),
+            looked: false,
+        };
         session.allocate_memories()?;
         session.fill(|_| true);
         session.plan()?;
         session.prepare_descriptors()?;
         Ok(session)
+    }
+
+    /// Lets operations that race run in the order of their list, from the next run on: see [`races::order`]. Gives the
+    /// edges that their dependency graphs lacked.
+    ///
+    /// The graphs of this session's own copy of the tasks are changed, so that it works on every device.
+    ///
+    /// # Errors
+    ///
+    /// When a dependency graph has no room for an edge that it lacks.
+    pub fn order(&mut self) -> Result<Vec<races::Edge>, Error> {
+        let (graphs, edges) = races::order(&self.loadable)?;
+        self.ordered = graphs;
+        self.prepare_descriptors()?;
+        Ok(edges)
     }
 
     /// The loadable.
@@ -203,7 +243,7 @@ impl<D: Device> Session<D> {
 
     /// How many operations of tasks for NVDLA a run has.
     pub fn operations(&self) -> usize {
-        self.tasks.iter().map(|task| task.operations).sum()
+        self.order.iter().filter_map(|&at| self.tasks.get(at)).map(|task| task.operations).sum()
     }
 
     /// The number of the input or output of that name. A decimal number names itself.
@@ -216,6 +256,27 @@ impl<D: Device> Session<D> {
         let by_name = tensors.iter().position(|bound| bound.info.name == which);
         let by_number = || which.parse().ok().filter(|&index: &usize| index < tensors.len());
         by_name.or_else(by_number).ok_or_else(|| self.no_tensor(direction, which))
+    }
+
+    /// The tensor and the value that `NAME=VALUE` gives; the first tensor where it is a value alone.
+    ///
+    /// A name may hold equals signs itself: of the names that `argument` begins with, the longest counts. Where none does,
+    /// what stands before the first equals sign is looked up as by [`Self::find`]: a number, or an error.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::find`].
+    pub fn find_named<'a>(&self, direction: Direction, argument: &'a str) -> Result<(usize, &'a str), Error> {
+        let value = |name: &str| argument.strip_prefix(name)?.strip_prefix('=');
+        let named = self.bound(direction).iter().enumerate();
+        let named = named.filter_map(|(index, bound)| Some((index, bound.info.name.len(), value(&bound.info.name)?)));
+        if let Some((index, _, value)) = named.max_by_key(|&(index, length, _)| (length, std::cmp::Reverse(index))) {
+            return Ok((index, value));
+        }
+        match argument.split_once('=') {
+            Some((which, value)) => Ok((self.find(direction, which)?, value)),
+            None => Ok((self.find(direction, "0")?, argument)),
+        }
     }
 
     /// Writes an input's bytes, as they lie in memory.
@@ -376,21 +437,72 @@ impl<D: Device> Session<D> {
         if options.on_operation.is_some() && !self.device.can_observe() {
             return Err(Error::CannotObserve { device: self.device.info().to_string() });
         }
-        let mut report = Report::default();
-        for at in 0..self.tasks.len() {
-            let started = Instant::now();
-            let (id, interface, operations) = match self.tasks.get(at) {
-                Some(task) if task.interface == Interface::Emu1 => (task.id, task.interface, self.run_emulated(at)?),
-                Some(task) => {
-                    let (id, interface, operations) = (task.id, task.interface, task.operations);
-                    self.run_on_device(at, &mut options)?;
-                    (id, interface, operations)
-                }
-                None => break,
-            };
-            report.tasks.push(TaskRun { id, interface, duration: started.elapsed(), operations });
+        if !std::mem::replace(&mut self.looked, true) {
+            self.warn();
         }
-        Ok(report)
+        let own = self.device.time_limit();
+        let longest = |own: Duration| options.timeout.map_or(own, |timeout| timeout.max(own));
+        let run_limit = options.run_timeout.or(own.map(longest));
+        let began = Instant::now();
+        let mut report = Report::default();
+        let order = std::mem::take(&mut self.order);
+        let result = order.iter().enumerate().try_for_each(|(done, &at)| {
+            let started = Instant::now();
+            let left = run_limit.map(|limit| limit.saturating_sub(started.duration_since(began)));
+            let late = |limit| Error::RunTime { limit, done, of: order.len() };
+            if let (Some(limit), Some(Duration::ZERO)) = (run_limit, left) {
+                return Err(late(limit));
+            }
+            // A task gets what is left of the run only where that is less than its own limit.
+            let timeout = match (options.timeout.or(own), left) {
+                (Some(limit), Some(left)) if left < limit => Some(left),
+                (None, Some(left)) => Some(left),
+                _ => options.timeout,
+            };
+            let run = self.run_task(at, timeout, &mut options).map_err(|error| match (run_limit, error) {
+                (Some(limit), error) if error.is_timeout() && began.elapsed() >= limit => late(limit),
+                (_, error) => error,
+            })?;
+            report.tasks.push(TaskRun { duration: started.elapsed(), ..run });
+            Ok(())
+        });
+        self.order = order;
+        result.map(|()| report)
+    }
+
+    /// Says what makes results differ from run to run, or from device to device.
+    fn warn(&self) {
+        if let (true, Ok(races::Races { pairs, .. })) = (self.ordered.is_empty(), races::races(&self.loadable)) {
+            if let Some(first) = pairs.first() {
+                log::warn!(
+                    "the loadable races, so that its results depend on how long operations take: {} pairs of operations \
+                     touch the same bytes in no fixed order, the first: {first}; they run in the list's order if asked to \
+                     (--order)",
+                    pairs.len()
+                );
+            }
+        }
+        for found in network::statistics_in_tensors(&self.loadable).unwrap_or_default() {
+            log::warn!("{found}: these bytes differ from run to run");
+        }
+    }
+
+    fn run_task(
+        &mut self,
+        at: usize,
+        timeout: Option<Duration>,
+        options: &mut RunOptions<'_>,
+    ) -> Result<TaskRun, Error> {
+        let Some(&TaskPlan { id, interface, operations, .. }) = self.tasks.get(at) else {
+            return Err(Error::Nothing { what: "such task" });
+        };
+        let operations = if interface == Interface::Emu1 {
+            self.run_emulated(at, timeout.or(self.device.time_limit()))?
+        } else {
+            self.run_on_device(at, timeout, options)?;
+            operations
+        };
+        Ok(TaskRun { id, interface, duration: Duration::ZERO, operations })
     }
 
     fn release(&mut self) {
@@ -407,7 +519,7 @@ impl<D: Device> Session<D> {
     }
 
     fn no_tensor(&self, direction: Direction, which: &str) -> Error {
-        let names: Vec<_> = self.bound(direction).iter().map(|bound| format!("\"{}\"", bound.info.name)).collect();
+        let names: Vec<_> = self.bound(direction).iter().map(|bound| format!("{:?}", bound.info.name)).collect();
         let known = if names.is_empty() { "none".into() } else { names.join(", ") };
         Error::NoTensor { direction, which: which.into(), known }
     }
@@ -465,8 +577,10 @@ impl<D: Device> Session<D> {
     /// Works out each task's address list and checks its version.
     fn plan(&mut self) -> Result<(), Error> {
         let loadable = Arc::clone(&self.loadable);
-        for task in loadable.tasks_in_order() {
+        let mut places = HashMap::new();
+        for task in loadable.distinct_tasks() {
             let id = task.id();
+            places.insert(id, self.tasks.len());
             let slots = plan::slots(&loadable, task);
             for (position, slot) in slots.iter().enumerate() {
                 let allocated = self.memories.get(slot.memory).is_some_and(|memory| memory.handle.is_some());
@@ -487,6 +601,7 @@ impl<D: Device> Session<D> {
             let interface = task.interface();
             self.tasks.push(TaskPlan { id, interface, slots, operations: 0, graph: None });
         }
+        self.order = loadable.tasks_in_order().filter_map(|task| places.get(&task.id()).copied()).collect();
         Ok(())
     }
 
@@ -516,6 +631,7 @@ impl<D: Device> Session<D> {
                 })?;
                 upgraded.extend(slot);
             }
+            let graph = self.ordered.get(&id).map_or(graph, Vec::as_slice);
             let graph = usize::try_from(lists.graph).ok().map(|position| (position, graph.to_vec()));
             if upgrade {
                 self.write_slot(at, lists.surfaces, &surfaces);
@@ -550,16 +666,21 @@ impl<D: Device> Session<D> {
 
     /// Writes the strides that the application has changed.
     fn relocate(&mut self) {
+        let changed: HashMap<usize, [u32; 2]> = self
+            .inputs
+            .iter()
+            .chain(&self.outputs)
+            .filter(|bound| bound.restrided)
+            .map(|bound| (bound.memory, [bound.info.line_stride(), bound.info.surface_stride()]))
+            .collect();
+        if changed.is_empty() {
+            return;
+        }
         let loadable = Arc::clone(&self.loadable);
         for relocation in loadable.relocations().iter() {
-            let tensor_memory = self.relocated_memory(relocation);
-            let changed =
-                self.inputs.iter().chain(&self.outputs).find(|b| b.restrided && Some(b.memory) == tensor_memory);
-            let Some(bound) = changed else { continue };
-            let stride = match relocation.reloc_type() {
-                1 => bound.info.line_stride(),
-                _ => bound.info.surface_stride(),
-            };
+            let strides = self.relocated_memory(relocation).and_then(|memory| changed.get(&memory));
+            let Some(&[line, surface]) = strides else { continue };
+            let stride = if relocation.reloc_type() == 1 { line } else { surface };
             let target = loadable.memory_position(relocation.write_id()).and_then(|at| self.memories.get(at)?.handle);
             let place = target.and_then(|handle| {
                 let offset = usize::try_from(relocation.offset()).ok()?;
@@ -599,14 +720,19 @@ impl<D: Device> Session<D> {
         }
     }
 
-    fn run_on_device(&mut self, at: usize, options: &mut RunOptions<'_>) -> Result<(), Error> {
+    fn run_on_device(
+        &mut self,
+        at: usize,
+        timeout: Option<Duration>,
+        options: &mut RunOptions<'_>,
+    ) -> Result<(), Error> {
         self.restore_graph(at);
         let Some(task) = self.tasks.get(at) else { return Ok(()) };
         let id = task.id;
         let addresses = self.addresses(task);
         let mut unsaved = None;
         let result = match &mut options.on_operation {
-            None => self.device.submit(&addresses, options.timeout, None),
+            None => self.device.submit(&addresses, timeout, None),
             Some(on_operation) => {
                 let mut observer = |completion: Completion, buffers: &dyn Buffers| {
                     let Completion { operation, roi, unit, output } = completion;
@@ -619,7 +745,7 @@ impl<D: Device> Session<D> {
                         unsaved.get_or_insert((operation, error));
                     }
                 };
-                self.device.submit(&addresses, options.timeout, Some(&mut observer))
+                self.device.submit(&addresses, timeout, Some(&mut observer))
             }
         };
         result.map_err(|source| Error::Task { task: id, source })?;
@@ -638,12 +764,13 @@ impl<D: Device> Session<D> {
         }
     }
 
-    fn run_emulated(&mut self, at: usize) -> Result<usize, Error> {
+    fn run_emulated(&mut self, at: usize, timeout: Option<Duration>) -> Result<usize, Error> {
         let Some(task) = self.tasks.get(at) else { return Ok(0) };
         let id = task.id;
         let addresses = self.addresses(task);
         let mut memory = EmulatedMemory { device: &mut self.device, addresses };
-        let operations = emulator::run(&mut memory).map_err(|source| Error::Emulated { task: id, source })?;
+        let operations =
+            emulator::run_within(&mut memory, timeout).map_err(|source| Error::Emulated { task: id, source })?;
         Ok(operations.into())
     }
 }

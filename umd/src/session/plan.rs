@@ -2,7 +2,7 @@
 
 //! What a session finds out about a loadable's tasks before it runs them.
 
-use nvdla_uapi::desc::{self, CommonOp, Descriptor, Network, OpType, Operation, Surface, Wire};
+use nvdla_uapi::desc::{self, CommonOp, Descriptor, Network, OpType, Operation, Surface, Wire, PROCESSORS};
 
 use super::Error;
 use crate::loadable::{Interface, Loadable, Task, Version};
@@ -63,9 +63,14 @@ pub(crate) struct Lists {
     task: u16,
     /// Operations in all regions of interest.
     pub(crate) operations: usize,
+    /// Operations of one region.
+    pub(crate) of_a_region: usize,
+    /// Each unit's first operation.
+    pub(crate) heads: [i16; PROCESSORS],
     operation_list: i16,
     pub(crate) graph: i16,
     pub(crate) surfaces: i16,
+    pub(crate) statistics: i16,
 }
 
 impl Lists {
@@ -82,9 +87,12 @@ impl Lists {
         Ok(Self {
             task,
             operations: usize::from(network.num_operations) * regions,
+            of_a_region: network.num_operations.into(),
+            heads: network.op_head,
             operation_list: network.operation_desc_index,
             graph: network.dependency_graph_index,
             surfaces: network.surface_desc_index,
+            statistics: network.stat_list_index,
         })
     }
 

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use nvdla_uapi::layout::feature::{Atoms, Cube};
+use nvdla_uapi::layout::feature::Cube;
 use nvdla_uapi::layout::{Extents, Nest};
 use nvdla_uapi::reg::values::Precision;
 use thiserror::Error;
@@ -158,14 +158,7 @@ impl TensorInfo {
     ///
     /// Loadables made for interface 0.10 call the cubes of nv_small FEATURE too; their line stride tells.
     pub fn atom(&self) -> Option<u32> {
-        match self.pixel_format {
-            PixelFormat::FEATURE_X8 => Some(8),
-            PixelFormat::FEATURE => {
-                let atoms = Atoms::of_line(self.w, self.line_stride(), Precision::Int8);
-                Some(atoms.map_or(8, |atoms| atoms.bytes() as u32))
-            }
-            _ => None,
-        }
+        loadable::atom(self.pixel_format, self.w, self.line_stride())
     }
 
     /// The same tensor with other strides, if it then still fits into `room` bytes of memory.

@@ -21,7 +21,7 @@ pub struct Report {
     pub inputs: Vec<Tensor>,
     /// Tensors to be bound as outputs, by bind id.
     pub outputs: Vec<Tensor>,
-    /// Tasks, in the order in which they run.
+    /// Tasks that are submitted, in the order in which they first run.
     pub tasks: Vec<Task>,
     /// Memories, in file order.
     pub memories: Vec<Memory>,
@@ -225,7 +225,7 @@ impl Report {
             bytes: loadable.as_bytes().len(),
             inputs: tensors(&mut loadable.inputs()),
             outputs: tensors(&mut loadable.outputs()),
-            tasks: loadable.tasks_in_order().map(|task| self::task(loadable, task)).collect(),
+            tasks: loadable.distinct_tasks().map(|task| self::task(loadable, task)).collect(),
             memories: loadable.memories().iter().map(|memory| self::memory(loadable, memory)).collect(),
             constants: constants.fold(Constants::default(), |all, blob| Constants {
                 blobs: all.blobs + 1,

@@ -9,6 +9,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Mutex;
 
+use crate::limit::{is_over, Current};
 use crate::threads::keep_awake;
 
 /// Calls `each` for all pieces on at most `threads` threads. Each thread has its own `local` value.
@@ -19,7 +20,9 @@ pub(crate) fn share<T: Send, L>(
     each: impl Fn(&mut L, T) + Sync,
 ) {
     let pieces = Mutex::new(pieces);
-    let next = || pieces.lock().ok()?.next();
+    let limit = Current::get();
+    // There are no more pieces once the operation's time is over.
+    let next = || if is_over(PIECE) { None } else { pieces.lock().ok()?.next() };
     let work = || {
         let Some(first) = next() else { return };
         let mut local = local();
@@ -34,11 +37,14 @@ pub(crate) fn share<T: Send, L>(
     keep_awake::call();
     rayon::in_place_scope(|scope| {
         for _ in 1..threads {
-            scope.spawn(|_| work());
+            scope.spawn(|_| limit.with(&work));
         }
         work();
     });
 }
+
+/// The work that a piece stands for, in the unit of [`is_over`].
+const PIECE: usize = 1 << 18;
 
 /// Bytes that several threads write, each in different parts.
 pub(crate) struct Parts<'p> {

@@ -15,6 +15,7 @@ use super::parts::{self, Part, PANELS};
 use super::shape::{self, Run, Shape};
 use super::sink::{Place, Sink};
 use super::{Isa, Kernel, Tile, PARALLEL_MACS};
+use crate::limit::is_over;
 use crate::threads::keep_awake;
 
 /// Sums of a surface that a sink takes at a time.
@@ -125,6 +126,9 @@ impl<D, S: Sink> Work<'_, D, S> {
                 let last_tile = tiles.min(first_tile + per_strip);
                 let (x, end) = (edge(first_tile), edge(last_tile));
                 let strip = &mut strip[..(end - x) * N * panels];
+                if is_over(strip.len() * depth) {
+                    return;
+                }
                 for (panel, sums) in strip.chunks_exact_mut((end - x) * N).enumerate() {
                     let Panels { weights, starts } = packed.from(panel, 1);
                     let sums = sums.as_chunks_mut::<N>().0;

@@ -11,6 +11,7 @@
 use std::ops::Range;
 
 use super::super::operation::Operation;
+use crate::limit::Current;
 
 /// Most surfaces of a part: 64 kernels in atoms of 8.
 const SURFACES: usize = 8;
@@ -198,7 +199,8 @@ pub fn each<T: Send, const N: usize>(
     if threads == 1 {
         cut.whole(samples, compute);
     } else {
-        cut.groups(samples, 0, all, compute);
+        let limit = Current::get();
+        cut.groups(samples, 0, all, &|part| limit.with(|| compute(part)));
     }
 }
 

@@ -20,6 +20,7 @@ use super::super::winograd::poa;
 use super::parts::{self, Part};
 use super::shape::Shape;
 use super::{Isa, Scratch, MAX_DEPTH, PARALLEL_MACS};
+use crate::limit::is_over;
 use crate::stream::{Samples, Stream};
 use crate::threads::keep_awake;
 
@@ -129,6 +130,9 @@ macro_rules! for_each_set {
         }
     };
 }
+/// How much longer a multiplication of int16 takes than one of int8, about.
+const SLOWER: usize = 8;
+
 for_each_set!(direct, direct_part, (walk: &Walk<'_>, shape: &Shape, data: &[i16], part: Part<'_, i32>));
 for_each_set!(winograd, winograd_part, (walk: &Walk<'_>, data: &[i16], part: Part<'_, i32>));
 
@@ -154,6 +158,9 @@ fn direct_part(walk: &Walk<'_>, shape: &Shape, data: &[i16], mut part: Part<'_, 
     let (batch, line) = (part.batch, part.line);
     let Some(surface) = part.surfaces().first_mut() else { return 0 };
     for (index, out) in surface.chunks_exact_mut(lanes).enumerate() {
+        if is_over(kernels * depth * SLOWER) {
+            return limited;
+        }
         let (y, x) = (line + index / width, index % width);
         // The shape may have joined lines; the distances between elements are the same.
         let window = batch * shape.cube() + y * shape.step_y + x * shape.step_x;
@@ -217,6 +224,9 @@ fn winograd_part(walk: &Walk<'_>, data: &[i16], mut part: Part<'_, i32>) -> u32 
     let Some(surface) = part.surfaces().first_mut() else { return 0 };
     surface.fill(0);
     for tile in 0..width / 2 * (operation.output.height / 2) {
+        if is_over(kernels * TILE * depth * SLOWER) {
+            return limited;
+        }
         let (y, x) = (tile / (width / 2) * 2, tile % (width / 2) * 2);
         for kernel in 0..kernels {
             for (index, sum) in poa(&products.tile(tile, kernel)).into_iter().enumerate() {

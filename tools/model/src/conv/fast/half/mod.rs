@@ -20,6 +20,7 @@ use super::super::operation::{Mode, Operation};
 use super::super::reference::Walk;
 use super::parts::{self, Part};
 use super::{Isa, Scratch, PARALLEL_MACS};
+use crate::limit::is_over;
 use crate::simd::transpose::transpose;
 use crate::stream::{Samples, Stream};
 use crate::threads::keep_awake;
@@ -33,6 +34,9 @@ pub mod tables;
 pub mod winograd;
 
 use panel::{Active, Datum, Lane, Lists, KERNELS};
+
+/// How much longer a multiplication of fp16 takes than one of int8, about.
+const SLOWER: usize = 32;
 
 /// Output elements that are computed while a step's weights are near.
 const PIXELS: usize = 16;
@@ -348,6 +352,9 @@ impl Work<'_> {
         let mut windows = [0; PIXELS];
         for first in (0..elements).step_by(PIXELS) {
             let count = PIXELS.min(elements - first);
+            if is_over(count * KERNELS * shape.offsets.len() * SLOWER) {
+                return;
+            }
             sums.fill(Accumulators::ZERO);
             for (index, window) in windows[..count].iter_mut().enumerate() {
                 let (y, x) = (part.line + (first + index) / width, (first + index) % width);

@@ -11,6 +11,7 @@ use super::super::parts::{self, Part};
 use super::super::{Isa, Scratch, PARALLEL_MACS};
 use super::panel::{Active, Datum, Lane, KERNELS};
 use super::Loops;
+use crate::limit::is_over;
 use crate::stream::{Samples, Stream};
 use crate::threads::keep_awake;
 use rayon::prelude::*;
@@ -69,6 +70,9 @@ fn compute(walk: &Walk<'_>, data: &[Datum], loops: Loops, mut part: Part<'_, f32
     let width = operation.output.width;
     let tiles = width / 2 * (operation.output.height / 2);
     for tile in 0..tiles {
+        if is_over(blocks * LANES * KERNELS * super::SLOWER) {
+            return;
+        }
         let (y, x) = (tile / (width / 2) * 2, tile % (width / 2) * 2);
         let mut sums = [Accumulators::<KERNELS>::ZERO; 4];
         for block in 0..blocks {

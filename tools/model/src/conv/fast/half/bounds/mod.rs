@@ -28,6 +28,7 @@ use super::super::parts::{self, Part};
 use super::super::sink::{Between, Bounds, Place};
 use super::super::{Isa, PARALLEL_MACS};
 use super::{copy, Shape};
+use crate::limit::is_over;
 use crate::threads::keep_awake;
 
 #[cfg(target_arch = "x86_64")]
@@ -225,6 +226,9 @@ impl<S: Between> Work<'_, S> {
         let mut windows = [0; ELEMENTS];
         for first in (0..elements).step_by(ELEMENTS) {
             let count = ELEMENTS.min(elements - first);
+            if is_over(count * KERNELS * shape.offsets.len() * super::SLOWER) {
+                return;
+            }
             let windows = &mut windows[..count];
             for (number, window) in (before + first..).zip(&mut *windows) {
                 *window = cube + number / width * shape.step_y + number % width * shape.step_x;

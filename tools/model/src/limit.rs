@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The time by which an operation must have ended.
+//!
+//! An operation can take minutes: the largest convolution that registers can describe has 2^38 multiplications. Where an
+//! operation is given a [`Limit`], its loops look at the clock now and then, and leave the rest undone when the time is
+//! over. What the operation has written until then means nothing, and it stops with [`Stop::Late`].
+//!
+//! Loops find the limit in two ways. Every access to memory passes through [`Limited`], which answers "outside" when the
+//! time is over; so the units that go through memory line by line or strip by strip need nothing more. The convolution's
+//! loops, which compute for long between two accesses, ask [`is_over`]. That limit belongs to the thread, and [`Current`]
+//! passes it on to the threads that share the work.
+
+use std::cell::{Cell, RefCell};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
+use std::time::Instant;
+
+use crate::memory::{Memory, Port, Span, Stop};
+
+/// Work between two looks at the clock, in multiplications of int8: less than a millisecond on any machine, and far more
+/// than the look costs.
+const STEP: usize = 1 << 22;
+/// Work that stands for an access to memory, and for each of its bytes.
+const ACCESS: usize = 1 << 8;
+const BYTE: usize = 1 << 6;
+
+/// When an operation must have ended. Clones share one limit.
+#[derive(Clone, Debug, Default)]
+pub struct Limit(Option<Arc<Deadline>>);
+
+#[derive(Debug)]
+struct Deadline {
+    at: Instant,
+    over: AtomicBool,
+}
+
+impl Limit {
+    /// No limit.
+    pub const NONE: Self = Self(None);
+
+    /// Operations must have ended by then.
+    pub fn until(at: Instant) -> Self {
+        Self(Some(Arc::new(Deadline { at, over: AtomicBool::new(false) })))
+    }
+
+    /// Whether work was left undone because the time was over.
+    pub(crate) fn was_over(&self) -> bool {
+        self.0.as_ref().is_some_and(|deadline| deadline.over.load(Ordering::Relaxed))
+    }
+
+    /// Looks at the clock. Once the time is over, it stays so.
+    fn look(&self) -> bool {
+        self.0.as_ref().is_some_and(|deadline| {
+            let over = deadline.over.load(Ordering::Relaxed) || Instant::now() >= deadline.at;
+            if over {
+                deadline.over.store(true, Ordering::Relaxed);
+            }
+            over
+        })
+    }
+}
+
+thread_local! {
+    /// The limit of what this thread works on.
+    static CURRENT: RefCell<Limit> = const { RefCell::new(Limit::NONE) };
+    /// Work since this thread last looked at the clock.
+    static WORK: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Whether the time of what this thread works on is over, before `work` multiplications of int8, or what takes as long.
+///
+/// It is asked often: the clock is looked at only after [`STEP`].
+#[inline]
+pub(crate) fn is_over(work: usize) -> bool {
+    let work = WORK.get().saturating_add(work);
+    WORK.set(work);
+    work >= STEP && look()
+}
+
+#[cold]
+#[inline(never)]
+fn look() -> bool {
+    let over = CURRENT.with_borrow(Limit::look);
+    // Once it is over, the next question is answered alike.
+    WORK.set(if over { STEP } else { 0 });
+    over
+}
+
+/// The limit of what a thread works on, for others that share the work.
+#[derive(Clone)]
+pub(crate) struct Current(Limit);
+
+impl Current {
+    pub(crate) fn get() -> Self {
+        Self(CURRENT.with_borrow(Limit::clone))
+    }
+
+    /// Calls `work` with this limit as the thread's; the thread's own is back afterwards.
+    pub(crate) fn with<R>(&self, work: impl FnOnce() -> R) -> R {
+        /// Puts a limit back, whatever `work` does.
+        struct Back(Limit);
+        impl Drop for Back {
+            fn drop(&mut self) {
+                CURRENT.set(std::mem::take(&mut self.0));
+                WORK.set(0);
+            }
+        }
+        if self.0 .0.is_none() {
+            // A thread that waits may work for another device meanwhile, and that one's limit is not this one's.
+            let own = CURRENT.with_borrow(|current| current.0.is_some());
+            if !own {
+                return work();
+            }
+        }
+        let _back = Back(CURRENT.replace(self.0.clone()));
+        WORK.set(0);
+        work()
+    }
+}
+
+/// A memory that answers "outside" once the time of what the thread works on is over.
+struct Limited<'m>(&'m mut dyn Memory, &'m Limit);
+
+impl Limited<'_> {
+    fn is_over(&self, length: usize) -> bool {
+        let work = WORK.get().saturating_add(ACCESS + length.saturating_mul(BYTE));
+        WORK.set(work);
+        work >= STEP && {
+            let over = self.1.look();
+            WORK.set(if over { STEP } else { 0 });
+            over
+        }
+    }
+}
+
+impl Memory for Limited<'_> {
+    fn read(&self, port: Port, address: u64, length: usize) -> Option<&[u8]> {
+        if self.is_over(length) {
+            return None;
+        }
+        self.0.read(port, address, length)
+    }
+
+    fn write(&mut self, port: Port, address: u64, length: usize) -> Option<&mut [u8]> {
+        if self.is_over(length) {
+            return None;
+        }
+        self.0.write(port, address, length)
+    }
+
+    fn both(&mut self, read: Span, write: Span) -> Option<(&[u8], &mut [u8])> {
+        self.0.both(read, write)
+    }
+
+    fn version(&self, span: Span) -> Option<u64> {
+        self.0.version(span)
+    }
+}
+
+/// Performs `operation` in `memory` within its limit.
+pub(crate) fn within(
+    limit: &Limit,
+    memory: &mut dyn Memory,
+    operation: impl FnOnce(&mut dyn Memory) -> Result<(), Stop>,
+) -> Result<(), Stop> {
+    if limit.0.is_none() {
+        return operation(memory);
+    }
+    // The first piece of work looks at the clock.
+    let result = Current(limit.clone()).with(|| {
+        WORK.set(STEP);
+        operation(&mut Limited(memory, limit))
+    });
+    if limit.was_over() {
+        Err(Stop::Late)
+    } else {
+        result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Bytes;
+    use std::time::Duration;
+
+    #[test]
+    fn work_after_the_end_is_left_undone() {
+        let mut memory = Bytes { base: 0, bytes: vec![0; 64] };
+        let mut done = 0;
+        let limit = Limit::until(Instant::now());
+        let result = within(&limit, &mut memory, |memory| {
+            while memory.read(Port::Primary, 0, 64).is_some() {
+                done += 1;
+            }
+            Ok(())
+        });
+        assert_eq!((result, done), (Err(Stop::Late), 0));
+        assert!(!is_over(usize::MAX), "the thread's own limit is back");
+    }
+
+    #[test]
+    fn what_ends_in_time_is_not_late() {
+        let mut memory = Bytes { base: 0, bytes: vec![0; 64] };
+        let limit = Limit::until(Instant::now() + Duration::from_secs(600));
+        let result = within(&limit, &mut memory, |memory| {
+            assert!(!is_over(usize::MAX));
+            assert!(memory.read(Port::Primary, 0, 64).is_some());
+            Ok(())
+        });
+        assert_eq!(result, Ok(()));
+    }
+
+    #[test]
+    fn threads_that_share_work_share_its_limit() {
+        let mut memory = Bytes { base: 0, bytes: Vec::new() };
+        let limit = Limit::until(Instant::now());
+        let result = within(&limit, &mut memory, |_| {
+            let current = Current::get();
+            let over = std::thread::scope(|scope| scope.spawn(|| current.with(|| is_over(usize::MAX))).join());
+            assert!(matches!(over, Ok(true)));
+            assert!(is_over(0));
+            Ok(())
+        });
+        assert_eq!(result, Err(Stop::Late));
+    }
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Reads files that a user names: whole, into memory of this process, and no further than a limit.
+//!
+//! A file that another program changes meanwhile gives other bytes or an error, as a mapped file would not: the system
+//! ends a process that reads a mapped page which is gone. What has no end (`/dev/zero`) or no beginning (a named pipe that
+//! nobody writes) gives an error.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, Read as _};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{FileTypeExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+
+/// Seconds that a pipe may bring nothing.
+const PATIENCE: u16 = 10;
+/// Bytes that are read from a pipe at once.
+const PIECE: usize = 1 << 16;
+
+/// The bytes of a regular file or a pipe; of the standard input for `-`.
+///
+/// # Errors
+///
+/// When the file cannot be read, is a device or a folder, or has more than `limit` bytes; when a pipe brings nothing for
+/// ten seconds.
+pub fn read(path: impl AsRef<Path>, limit: u64) -> io::Result<Vec<u8>> {
+    let path = path.as_ref();
+    let mut file = if path == Path::new("-") {
+        File::from(io::stdin().as_fd().try_clone_to_owned()?)
+    } else {
+        // Without the flag, opening a pipe waits until somebody writes it.
+        OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)?
+    };
+    let metadata = file.metadata()?;
+    let kind = metadata.file_type();
+    let mut bytes = Vec::new();
+    if kind.is_dir() {
+        return Err(ErrorKind::IsADirectory.into());
+    } else if kind.is_file() {
+        let length = metadata.len();
+        if length > limit {
+            return Err(too_long(&format!("{length} bytes, more"), limit));
+        }
+        reserve(&mut bytes, length)?;
+        // One more, so that a file that has grown meanwhile is found out.
+        file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
+    } else if kind.is_fifo() || kind.is_socket() {
+        from_pipe(&mut file, limit, &mut bytes)?;
+    } else {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "it is a device, and neither a file nor a pipe"));
+    }
+    if bytes.len() as u64 > limit {
+        return Err(too_long("more bytes", limit));
+    }
+    Ok(bytes)
+}
+
+/// Reads until the last writer closes the pipe, or a byte more than `limit`.
+fn from_pipe(pipe: &mut File, limit: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
+    let mut piece = vec![0; PIECE];
+    while bytes.len() as u64 <= limit {
+        let mut ready = [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)];
+        if poll(&mut ready, PollTimeout::from(PATIENCE * 1000))? == 0 {
+            let sentence = format!("nothing was written to the pipe for {PATIENCE} s");
+            return Err(io::Error::new(ErrorKind::TimedOut, sentence));
+        }
+        match pipe.read(&mut piece) {
+            Ok(0) => break,
+            Ok(count) => {
+                reserve(bytes, count as u64)?;
+                bytes.extend(piece.iter().take(count));
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Makes room for `more` bytes, or says that there is none.
+fn reserve(bytes: &mut Vec<u8>, more: u64) -> io::Result<()> {
+    let more = usize::try_from(more).map_err(|_| ErrorKind::OutOfMemory)?;
+    bytes.try_reserve(more).map_err(|_| ErrorKind::OutOfMemory.into())
+}
+
+fn too_long(how_many: &str, limit: u64) -> io::Error {
+    io::Error::new(ErrorKind::FileTooLarge, format!("it has {how_many} than the {limit} that can be used"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    struct Folder(std::path::PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("nvdla-files-{name}-{}", std::process::id()));
+            std::fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn a_file_is_read_up_to_its_limit() {
+        let folder = Folder::new("limit");
+        let path = folder.0.join("file");
+        std::fs::write(&path, [7; 100]).unwrap();
+        assert_eq!(read(&path, 100).unwrap(), [7; 100]);
+        let error = read(&path, 99).unwrap_err().to_string();
+        assert_eq!(error, "it has 100 bytes, more than the 99 that can be used");
+        assert_eq!(read(&folder.0, 99).unwrap_err().kind(), ErrorKind::IsADirectory);
+        assert_eq!(read(folder.0.join("none"), 99).unwrap_err().kind(), ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_device_is_refused() {
+        for path in ["/dev/zero", "/dev/null"] {
+            assert_eq!(read(path, 10).unwrap_err().to_string(), "it is a device, and neither a file nor a pipe");
+        }
+    }
+
+    #[test]
+    fn a_pipe_is_read_to_its_end_or_its_limit() {
+        let (reader, mut writer) = io::pipe().unwrap();
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&reader));
+        writer.write_all(&[1; 1000]).unwrap();
+        let error = read(&path, 999).unwrap_err().to_string();
+        assert_eq!(error, "it has more bytes than the 999 that can be used");
+        writer.write_all(&[2; 1000]).unwrap();
+        drop(writer);
+        assert_eq!(read(&path, 1000).unwrap(), [2; 1000]);
+    }
+}
