@@ -15,7 +15,7 @@ use nvdla_uapi::layout::feature::Cube;
 use nvdla_uapi::layout::{Extents, Index, Layout};
 use nvdla_uapi::reg::values::Precision;
 
-use crate::loadable::{Interface, Loadable};
+use crate::loadable::{Interface, Loadable, MemoryFlags};
 use crate::session::plan::{self, Lists, Slot};
 use crate::session::Error;
 use timeline::Graph;
@@ -70,44 +70,45 @@ struct TaskOperations {
     statistics: Option<Slot>,
 }
 
-/// A bound tensor in whose bytes a task writes its statistics: times among them, which differ from run to run.
+/// Bytes that are there for something else, and in which a task writes its statistics: times among them, which differ
+/// from run to run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StatisticsInTensor {
+pub struct Statistics {
     /// The task's id.
     pub task: u16,
-    /// The tensor's name.
-    pub tensor: String,
-    /// The first byte of the statistics in the tensor's memory, and the one behind the last.
+    /// The bound tensor or the blob that they lie in, by its name.
+    pub over: String,
+    /// The id of its memory.
+    pub memory: u16,
+    /// The first byte of the statistics in the memory, and the one behind the last.
     pub bytes: (u64, u64),
 }
 
-impl fmt::Display for StatisticsInTensor {
+impl fmt::Display for Statistics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { task, tensor, bytes: (start, end) } = self;
-        write!(
-            f,
-            "task {task} writes its statistics into the tensor {tensor:?}, at {start:#x} to {end:#x} of its memory"
-        )
+        let Self { task, over, memory, bytes: (start, end) } = self;
+        write!(f, "task {task} writes its statistics over {over:?}, at {start:#x} to {end:#x} of memory {memory}")
     }
 }
 
-/// The bound tensors that hold statistics.
+/// The bound tensors and blobs over which tasks write statistics.
 ///
 /// # Errors
 ///
 /// As [`operations`].
-pub fn statistics_in_tensors(loadable: &Loadable) -> Result<Vec<StatisticsInTensor>, Error> {
+pub fn statistics(loadable: &Loadable) -> Result<Vec<Statistics>, Error> {
     let mut found = Vec::new();
     for task in tasks(loadable)? {
-        let Some(slot) = task.statistics else { continue };
-        let size = slot.size.min((task.operations.len() * Stat::SIZE) as u64);
-        let bytes = (slot.offset, slot.offset.saturating_add(size));
-        for memory in loadable.inputs().chain(loadable.outputs()) {
-            let Some(tensor) = loadable.tensor(memory.tensor_desc_id()) else { continue };
-            let shares = bytes.0 < tensor.offset().saturating_add(tensor.size()) && tensor.offset() < bytes.1;
-            if loadable.memory_position(memory.id()) == Some(slot.memory) && shares {
-                found.push(StatisticsInTensor { task: task.id, tensor: tensor.name().into(), bytes });
-            }
+        let Some(slot) = task.statistics.filter(|_| !task.operations.is_empty()) else { continue };
+        let Some(memory) = loadable.memories().get(slot.memory) else { continue };
+        let bytes = (slot.offset, slot.offset.saturating_add((task.operations.len() * Stat::SIZE) as u64));
+        let shares = |start: u64, size: u64| bytes.0 < start.saturating_add(size) && start < bytes.1;
+        let is_bound = memory.flags().has(MemoryFlags::INPUT) || memory.flags().has(MemoryFlags::OUTPUT);
+        let tensor = loadable.tensor(memory.tensor_desc_id()).filter(|_| is_bound);
+        let tensor = tensor.filter(|tensor| shares(tensor.offset(), tensor.size())).map(|tensor| tensor.name());
+        let mut blobs = loadable.contents(memory).filter(|(blob, at)| shares(*at, blob.size()));
+        if let Some(over) = tensor.or_else(|| Some(blobs.next()?.0.name())) {
+            found.push(Statistics { task: task.id, over: over.into(), memory: memory.id(), bytes });
         }
     }
     Ok(found)

@@ -337,6 +337,8 @@ fn help_and_version() {
             "--resize",
             "--repeat",
             "--timeout",
+            "--run-timeout",
+            "--order",
             "--json",
             "--profile",
             "-v",
@@ -363,4 +365,114 @@ fn a_closed_output_is_no_error() {
     assert!(child.wait().unwrap().success(), "{error}");
     assert!(!error.contains("panicked"), "{error}");
     assert!(!folder.read("output.dimg").is_empty());
+}
+
+/// A hostile file's path; none without the reference data.
+fn hostile(name: &str) -> Option<String> {
+    let path = nvdla_tests::reference::folder()?.join("loadables-hostile").join(name).with_extension("nvdla");
+    Some(path.to_string_lossy().into_owned())
+}
+
+impl Folder {
+    /// A run that may have this much address space and must end within a minute; its standard error.
+    fn run_limited(&self, kilobytes: u32, arguments: &[&str]) -> (bool, String) {
+        let script = format!("ulimit -v {kilobytes}; exec timeout -s KILL 60 \"$0\" \"$@\"");
+        let output = Command::new("sh")
+            .args(["-c", &script, env!("CARGO_BIN_EXE_nvdla_runtime")])
+            .args(arguments)
+            .current_dir(&self.0)
+            .env_remove("RUST_LOG")
+            .output()
+            .unwrap();
+        let error = text(&output.stderr);
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{arguments:?}: {:?} {error}", output.status);
+        assert!(!error.contains("panicked"), "{error}");
+        let printed = [output.stdout, output.stderr].concat();
+        let plain = printed.iter().all(|&byte| byte >= b' ' && byte != 0x7f || byte == b'\n');
+        assert!(plain, "{arguments:?}: a control character is printed: {:?}", text(&printed));
+        (output.status.success(), error)
+    }
+}
+
+/// Address space for a run of a small file: the program's own code, stacks of its threads, and the file's memories.
+const ADDRESS_SPACE: u32 = 2 << 20;
+
+#[test]
+fn hostile_files_are_refused_or_bounded() {
+    let folder = Folder::new("hostile");
+    let cases: [(&str, &[&str], &str); 12] = [
+        ("channels_max", &[], " needs "),
+        ("hang-dimg", &[], " needs "),
+        ("abort-1018517", &[], " needs "),
+        ("lib_out_c_h_max", &[], " needs "),
+        ("lib_in_size_0", &[], " needs "),
+        ("lib_in_stride_max", &[], " needs "),
+        ("submit_100k", &["--run-timeout", "200"], "error: the run did not end within 200ms: "),
+        ("emu_power_endless", &["--timeout", "200"], "the emulated task did not end within 200ms"),
+        ("deadline_680", &["--timeout", "200"], "the task did not end within 200ms: "),
+        ("escape", &[], ""),
+        ("statistics_times", &[], "differ from run to run"),
+        ("pdp_parts", &[], "error: task 0 failed: "),
+    ];
+    for (name, more, expected) in cases {
+        let Some(file) = hostile(name) else { return };
+        let (succeeded, error) =
+            folder.run_limited(ADDRESS_SPACE, &[&["--loadable", &file, "--device", "model"], more].concat());
+        assert!(error.contains(expected), "{name}: {error}");
+        assert_eq!(succeeded, matches!(name, "escape" | "statistics_times"), "{name}: {error}");
+    }
+}
+
+#[test]
+fn a_name_may_hold_an_equals_sign() {
+    let Some(file) = hostile("name_with_equals") else { return };
+    let folder = Folder::new("equals");
+    folder.write("in.bin", &[1; 896]);
+    folder.write("c=d", &[1; 896]);
+    for (input, output) in [("a=b=in.bin", "a=b=out.bin"), ("a=b=c=d", "0=e=f"), ("0=c=d", "out.bin")] {
+        let arguments = ["--loadable", &file, "--device", "model", "--input", input, "--output", output];
+        let printed = folder.succeed(&arguments);
+        assert!(printed.contains("wrote out.bin") || printed.contains("wrote e=f"), "{printed}");
+    }
+    let error = folder.fail(&["--loadable", &file, "--input", "c=d"]);
+    assert_eq!(error, "error: there is no input c; the loadable has \"a=b\"");
+}
+
+#[test]
+fn what_has_no_end_is_refused() {
+    let folder = Folder::new("endless");
+    let fifo = folder.0.join("fifo");
+    assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+    for (file, why) in [("/dev/zero", "it is a device"), ("fifo", "nothing was written to the pipe for 10 s")] {
+        for arguments in [
+            vec!["--loadable", file],
+            vec!["--loadable", &lenet(), "--device", "model", "--input", file],
+            vec!["--loadable", &lenet(), "--device", "model", "--image", file],
+            vec!["--loadable", &lenet(), "--device", "model", "--image", &seven(), "--labels", file],
+        ] {
+            if file == "fifo" && arguments[1] != file && !arguments.contains(&"--input") {
+                // Each takes the ten seconds.
+                continue;
+            }
+            let (_, error) = folder.run_limited(ADDRESS_SPACE, &arguments);
+            assert!(error.contains(why), "{arguments:?}: {error}");
+        }
+    }
+}
+
+#[test]
+fn the_standard_input_is_a_file_too() {
+    let folder = Folder::new("stdin");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_nvdla_runtime"))
+        .args(["--loadable", &lenet(), "--image", "-", "--device", "model"])
+        .current_dir(&folder.0)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    io::Write::write_all(&mut child.stdin.take().unwrap(), &fs::read(seven()).unwrap()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    let output = text(&output.stdout);
+    assert!(output.lines().any(|line| line.trim_start().starts_with("7 ")), "{output}");
 }

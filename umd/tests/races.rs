@@ -11,8 +11,8 @@ use common::{loadables, reference};
 use nvdla_runtime::device::{self, Selection};
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::network::races::{races, Edge, Races};
-use nvdla_runtime::network::statistics_in_tensors;
-use nvdla_runtime::session::Session;
+use nvdla_runtime::network::statistics;
+use nvdla_runtime::session::{Completed, RunOptions, Session};
 
 const XCEPTION: &str = "loadables-2/tiny_xception.nv_small.int8.per-filter";
 
@@ -34,7 +34,7 @@ fn which_loadables_race() {
     for folder in ["loadables", "loadables-2", "regression"] {
         for path in loadables(reference.join(folder)) {
             let Races { pairs, over_own_input: own, not_examined } = races(&Loadable::open(&path).unwrap()).unwrap();
-            assert_eq!(not_examined, []);
+            assert!(not_examined.is_empty());
             for race in pairs.iter().chain(&own) {
                 println!("{}: {race}", name(&path));
             }
@@ -53,10 +53,10 @@ fn which_loadables_race() {
     let all = || list.as_array().unwrap().iter().map(|entry| (entry, entry["name"].as_str().unwrap()));
     let marked: Vec<_> = all().filter(|(entry, _)| entry["order_dependent"] == true).map(|(_, name)| name).collect();
     assert_eq!(over_own_input, marked);
-    let mut expected: Vec<_> =
-        all().map(|(_, name)| name).filter(|name| name.starts_with("lenet.") && name.ends_with(".b2")).collect();
-    expected.push("tiny_xception.nv_small.int8.per-filter");
-    assert_eq!(racing, expected);
+    // In resnet18, SDP 6 may be enabled, and fetch its X2 operands, before pooling 2 has written them: it waits for
+    // nothing that waits for the pooling. The LeNets of a batch of 2 race only for who does not count on a unit's own order:
+    // pooling 11 writes where convolution 6 reads, and waits for convolution 7, which CACC ends after convolution 6.
+    assert_eq!(racing, ["resnet18.nv_full.int8.per-filter", "tiny_xception.nv_small.int8.per-filter"]);
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn ordering_changes_nothing_else() {
     let run = |order: bool| {
         let mut session = session(Loadable::open(file).unwrap());
         if order {
-            assert_eq!(session.order().unwrap(), []);
+            assert!(session.order().unwrap().is_empty());
         }
         session.run().unwrap();
         session.output(0).unwrap().to_vec()
@@ -114,16 +114,28 @@ fn all_that_race_can_be_ordered() {
     }
 }
 
-/// Statistics in a tensor make its bytes differ from run to run: allowed, and told apart from an error.
+/// Statistics over other bytes make these differ from run to run: allowed, and told apart from an error.
 #[test]
 fn statistics_times() {
     let Some(reference) = reference() else { return };
     let loadable = Loadable::open(reference.join("loadables-hostile/statistics_times.nvdla")).unwrap();
-    let found: Vec<_> = statistics_in_tensors(&loadable).unwrap().iter().map(ToString::to_string).collect();
+    let found: Vec<_> = statistics(&loadable).unwrap().iter().map(ToString::to_string).collect();
     assert_eq!(found.len(), 1, "{found:?}");
-    assert!(found[0].starts_with("task 0 writes its statistics into the tensor \"s1\", at 0x"), "{found:?}");
-    session(loadable).run().unwrap();
+    assert_eq!(found, ["task 0 writes its statistics over \"task-0-addr0\", at 0x0 to 0x84 of memory 5"]);
+    // They lie over the network descriptor, which is there again for the next run.
+    let mut session = session(loadable);
+    for value in [1, 2, 1] {
+        let size = session.inputs().next().unwrap().size as usize;
+        session.set_input(0, &vec![value; size]).unwrap();
+        let mut completed = 0;
+        let mut count = |_: Completed<'_>| {
+            completed += 1;
+            Ok(())
+        };
+        session.run_with(RunOptions { on_operation: Some(&mut count), ..Default::default() }).unwrap();
+        assert_eq!(completed, 3);
+    }
     for path in loadables(reference.join("loadables")) {
-        assert_eq!(statistics_in_tensors(&Loadable::open(path).unwrap()).unwrap(), []);
+        assert!(statistics(&Loadable::open(path).unwrap()).unwrap().is_empty());
     }
 }

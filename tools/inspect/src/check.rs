@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What makes a loadable's results depend on time: operations that race, and statistics in a tensor.
+//! What makes a loadable's results depend on time: operations that race, and statistics over other bytes.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub struct Check {
     pub over_own_input: Vec<Race>,
     /// Ids of tasks that have too many pairs of operations to look at.
     pub not_examined: Vec<u16>,
-    /// Statistics in bound tensors: these bytes differ from run to run.
+    /// Statistics over bytes that are there for something else: these differ from run to run.
     pub statistics: Vec<String>,
 }
 
@@ -77,7 +77,7 @@ impl Check {
     pub fn of(loadable: &Loadable) -> Result<Self, Error> {
         let races::Races { pairs, over_own_input, not_examined } = races::races(loadable)?;
         let list = |races: Vec<races::Race>| races.into_iter().map(Race::from).collect();
-        let statistics = network::statistics_in_tensors(loadable)?;
+        let statistics = network::statistics(loadable)?;
         let statistics = statistics.iter().map(ToString::to_string).collect();
         Ok(Self { races: list(pairs), over_own_input: list(over_own_input), not_examined, statistics })
     }

@@ -39,3 +39,34 @@ fn not_a_loadable() {
         assert_eq!(error.lines().count(), 1, "{error}");
     }
 }
+
+#[test]
+fn races_are_listed() {
+    let file = folder().join("lenet.nv_small.nvdla");
+    let output = run(&["--check", file.to_str().unwrap()]);
+    assert!(output.status.success());
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "no operations race\n");
+
+    let Some(reference) = nvdla_tests::reference::folder() else { return };
+    let file = reference.join("loadables-2/tiny_xception.nv_small.int8.per-filter/net.nvdla");
+    let output = run(&["--check", file.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("pairs of operations race: nothing fixes which comes first\n"), "{text}");
+    assert!(
+        text.contains("task 0: operation 64 (PDP) writes dst_data and operation 66 (SDP) reads x2_data at 0x"),
+        "{text}"
+    );
+    let output = run(&["--check", "--json", file.to_str().unwrap()]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["races"].as_array().unwrap().len(), 45);
+}
+
+/// A name is shown without what a terminal would act on.
+#[test]
+fn names_are_escaped() {
+    let Some(reference) = nvdla_tests::reference::folder() else { return };
+    let output = run(&[reference.join("loadables-hostile/escape.nvdla").to_str().unwrap()]);
+    assert!(output.status.success());
+    assert!(output.stdout.iter().all(|&byte| byte >= b' ' || byte == b'\n'));
+}

@@ -146,7 +146,7 @@ fn positive(text: &str) -> Result<f64, String> {
 fn milliseconds(text: &str) -> Result<Duration, String> {
     let number: u64 = text.parse().map_err(|error| format!("{error}"))?;
     if number == 0 {
-        return Err("it must be at least 1 ms".to_owned());
+        return Err("a task needs at least 1 ms".to_owned());
     }
     Ok(Duration::from_millis(number))
 }

@@ -26,7 +26,7 @@ pub const MAX_ALIGNMENT: u32 = 1 << 20;
 pub(super) const MAX_FILE_SIZE: usize = i32::MAX as usize;
 
 /// How often the blobs of a file may fill memories, all together: opening a small file must not cost much.
-const MAX_FILLING: u64 = 8;
+const MAX_FILLING: u64 = 64;
 
 /// From an id to a position in its list.
 #[derive(Debug, Default)]

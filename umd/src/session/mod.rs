@@ -482,7 +482,7 @@ impl<D: Device> Session<D> {
                 );
             }
         }
-        for found in network::statistics_in_tensors(&self.loadable).unwrap_or_default() {
+        for found in network::statistics(&self.loadable).unwrap_or_default() {
             log::warn!("{found}: these bytes differ from run to run");
         }
     }
@@ -599,7 +599,7 @@ impl<D: Device> Session<D> {
                 return Err(Error::Version { task: id, interface: task.interface(), version });
             }
             let interface = task.interface();
-            self.tasks.push(TaskPlan { id, interface, slots, operations: 0, graph: None });
+            self.tasks.push(TaskPlan { id, interface, slots, operations: 0, graph: None, refill: None, ran: false });
         }
         self.order = loadable.tasks_in_order().filter_map(|task| places.get(&task.id()).copied()).collect();
         Ok(())
@@ -631,6 +631,12 @@ impl<D: Device> Session<D> {
                 })?;
                 upgraded.extend(slot);
             }
+            // What statistics were written over is there again for the next run.
+            let statistics = usize::try_from(lists.statistics).ok().and_then(|at| task.slots.get(at));
+            let filled = |memory: &usize| {
+                loadable.memories().get(*memory).is_some_and(|memory| memory.flags().has(MemoryFlags::SET))
+            };
+            let statistics = statistics.map(|slot| slot.memory).filter(filled);
             let graph = self.ordered.get(&id).map_or(graph, Vec::as_slice);
             let graph = usize::try_from(lists.graph).ok().map(|position| (position, graph.to_vec()));
             if upgrade {
@@ -638,6 +644,7 @@ impl<D: Device> Session<D> {
             }
             if let Some(task) = self.tasks.get_mut(at) {
                 task.operations = units.len();
+                task.refill = statistics;
                 task.graph = graph;
             }
         }
@@ -726,6 +733,13 @@ impl<D: Device> Session<D> {
         timeout: Option<Duration>,
         options: &mut RunOptions<'_>,
     ) -> Result<(), Error> {
+        if let Some(TaskPlan { ran, refill: Some(memory), .. }) = self.tasks.get_mut(at) {
+            let memory = *memory;
+            if std::mem::replace(ran, true) {
+                self.fill(|at| at == memory);
+                self.prepare_descriptors()?;
+            }
+        }
         self.restore_graph(at);
         let Some(task) = self.tasks.get(at) else { return Ok(()) };
         let id = task.id;

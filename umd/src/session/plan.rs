@@ -29,6 +29,10 @@ pub(crate) struct TaskPlan {
     /// Of a task for NVDLA: the dependency graph's slot and bytes. The first driver counts down in them, so that they
     /// are put back before each run.
     pub(crate) graph: Option<(usize, Vec<u8>)>,
+    /// The memory that is filled again before each run, because the task writes its statistics into it.
+    pub(crate) refill: Option<usize>,
+    /// Whether it has run.
+    pub(crate) ran: bool,
 }
 
 /// The address list of a task, each entry clipped to its memory's end.
