@@ -15,7 +15,7 @@ use nvdla_uapi::layout::feature::Cube;
 use nvdla_uapi::layout::{Extents, Index, Layout};
 use nvdla_uapi::reg::values::Precision;
 
-use crate::loadable::{Interface, Loadable, MemoryFlags};
+use crate::loadable::{Interface, Loadable, MemoryFlags, Tensor};
 use crate::session::plan::{self, Lists, Slot};
 use crate::session::Error;
 use timeline::Graph;
@@ -105,7 +105,7 @@ pub fn statistics(loadable: &Loadable) -> Result<Vec<Statistics>, Error> {
         let shares = |start: u64, size: u64| bytes.0 < start.saturating_add(size) && start < bytes.1;
         let is_bound = memory.flags().has(MemoryFlags::INPUT) || memory.flags().has(MemoryFlags::OUTPUT);
         let tensor = loadable.tensor(memory.tensor_desc_id()).filter(|_| is_bound);
-        let tensor = tensor.filter(|tensor| shares(tensor.offset(), tensor.size())).map(|tensor| tensor.name());
+        let tensor = tensor.filter(|tensor| shares(tensor.offset(), tensor.size())).map(Tensor::name);
         let mut blobs = loadable.contents(memory).filter(|(blob, at)| shares(*at, blob.size()));
         if let Some(over) = tensor.or_else(|| Some(blobs.next()?.0.name())) {
             found.push(Statistics { task: task.id, over: over.into(), memory: memory.id(), bytes });

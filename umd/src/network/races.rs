@@ -220,6 +220,15 @@ pub struct Edge {
     pub to: usize,
 }
 
+/// What [`order`] gives.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ordered {
+    /// By task id, the bytes of the dependency graphs that have changed.
+    pub graphs: HashMap<u16, Vec<u8>>,
+    /// The edges that were added.
+    pub edges: Vec<Edge>,
+}
+
 /// The dependency graphs, by task id, in which operations that race run in the order of the list; tasks in which none
 /// race are left out. And the edges that were added.
 ///
@@ -230,8 +239,8 @@ pub struct Edge {
 /// # Errors
 ///
 /// When a descriptor cannot be read, or there is no such edge.
-pub fn order(loadable: &Loadable) -> Result<(HashMap<u16, Vec<u8>>, Vec<Edge>), Error> {
-    let (mut graphs, mut edges) = (HashMap::new(), Vec::new());
+pub fn order(loadable: &Loadable) -> Result<Ordered, Error> {
+    let Ordered { mut graphs, mut edges } = Ordered::default();
     let atom = recognise(loadable).config.memory_atomic;
     for mut task in tasks(loadable)? {
         let before = edges.len();
@@ -255,22 +264,19 @@ pub fn order(loadable: &Loadable) -> Result<(HashMap<u16, Vec<u8>>, Vec<Edge>), 
         // Each round orders one pair at least, and mostly what follows from it too.
         while let Some(&(a, b)) = racing(&task.graph).first() {
             let (from, to) = (accesses[a].operation, accesses[b].operation);
-            match add(&task.graph, from, to) {
-                Some(graph) => task.graph = graph,
-                None => {
-                    let found = race(loadable, &task, &accesses[a], &accesses[b]);
-                    return Err(found.map_or(Error::Nothing { what: "such race" }, |race| {
-                        Error::Order(OrderError::NoRoom(Box::new(race)))
-                    }));
-                }
-            }
+            let Some(graph) = add(&task.graph, from, to) else {
+                let found = race(loadable, &task, &accesses[a], &accesses[b]);
+                let no_room = |race| Error::Order(OrderError::NoRoom(Box::new(race)));
+                return Err(found.map_or(Error::Nothing { what: "such race" }, no_room));
+            };
+            task.graph = graph;
             edges.push(Edge { task: task.id, from, to });
         }
         if edges.len() > before {
             graphs.insert(task.id, task.graph.to_bytes());
         }
     }
-    Ok((graphs, edges))
+    Ok(Ordered { graphs, edges })
 }
 
 /// The graph in which `to` is enabled only after `from` has completed; `None` where there is no way.

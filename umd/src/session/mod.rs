@@ -215,7 +215,7 @@ impl<D: Device> Session<D> {
     ///
     /// When a dependency graph has no room for an edge that it lacks.
     pub fn order(&mut self) -> Result<Vec<races::Edge>, Error> {
-        let (graphs, edges) = races::order(&self.loadable)?;
+        let races::Ordered { graphs, edges } = races::order(&self.loadable)?;
         self.ordered = graphs;
         self.prepare_descriptors()?;
         Ok(edges)
