@@ -174,7 +174,7 @@ fn deadline_680() {
         println!("overran by {:?}", began.elapsed().saturating_sub(timeout));
         let text = chain(&error);
         assert!(text.contains("the task did not end within 50ms: the deadline passed after "), "{text}");
-        assert!(text.contains("(CONV, group 0) was running"), "{text}");
+        assert!(text.contains("operation 2 (CONV, group 1) was running"), "{text}");
         assert!(error.is_timeout());
     }
     check_memory();
