@@ -395,7 +395,7 @@ impl Folder {
 }
 
 /// Address space for a run of a small file: the program's own code, stacks of its threads, and the file's memories.
-const ADDRESS_SPACE: u32 = 2 << 20;
+const ADDRESS_SPACE: u32 = 4 << 20;
 
 #[test]
 fn hostile_files_are_refused_or_bounded() {
