@@ -124,7 +124,7 @@ fn attempt(bytes: Vec<u8>) -> Result<Outcome, String> {
     let Ok(loadable) = Loadable::from_bytes(bytes) else { return Ok(Outcome::NotLoaded) };
     let config = recognise(&loadable).config;
     let Ok(mut session) = Session::new(loadable, ModelDevice::new(config)) else { return Ok(Outcome::NoSession) };
-    match session.run_with(RunOptions { timeout: Some(TIMEOUT), on_operation: None }) {
+    match session.run_with(RunOptions { timeout: Some(TIMEOUT), ..Default::default() }) {
         Ok(_) => Ok(Outcome::Ran),
         Err(Error::Task { source: source @ (DeviceError::Stopped { .. } | DeviceError::Stuck { .. }), .. }) => {
             Err(format!("after acceptance: {source}"))
