@@ -60,7 +60,8 @@ impl Layer {
         let lines = if image && 2 * self.c * self.kernel <= NV_FULL.mac_atomic_c { 2 } else { 1 };
         let input = Cube::int8(if image { lines * self.c * self.kernel } else { self.c }, self.side, self.side);
         let compute = ConvShape {
-            image: image.then_some(Image { bytes: 0, lines }),
+            // The lines that one step takes are divided below.
+            image: image.then_some(Image { pixel_bytes: [4, 0], lines: 1 }),
             winograd,
             ..ConvShape::direct(
                 input,
