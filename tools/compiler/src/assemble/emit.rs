@@ -52,7 +52,7 @@ enum Stride {
 
 /// Makes the loadable's bytes.
 pub fn emit(program: &Program, plan: &Plan) -> Result<Vec<u8>, Error> {
-    let mut emitter = Emitter::new(program, plan)?;
+    let mut emitter = Emitter::new(program, plan);
     for (index, task) in program.tasks.iter().enumerate() {
         let number = index as u16;
         let (interface, network, own) = match task {
@@ -84,7 +84,7 @@ struct Emitter<'a> {
 }
 
 impl<'a> Emitter<'a> {
-    fn new(program: &'a Program, plan: &'a Plan) -> Result<Self, Error> {
+    fn new(program: &'a Program, plan: &'a Plan) -> Self {
         let contents = Contents::default();
         let (shared, bound) = (Vec::new(), Vec::new());
         let whole = whole(program);
@@ -110,10 +110,10 @@ impl<'a> Emitter<'a> {
                 (0..program.buffers.len()).filter(|&id| place(program.buffers[id].place)).collect();
             surfaces.sort_by_key(|&id| number(program.buffers[id].place));
             for id in surfaces {
-                emitter.bind(id)?;
+                emitter.bind(id);
             }
         }
-        Ok(emitter)
+        emitter
     }
 
     /// Adds the blob that says which nodes each operation computes. No memory has it, so that a runtime that does not know
@@ -150,7 +150,7 @@ impl<'a> Emitter<'a> {
     }
 
     /// Adds the memory and the tensor of an input or an output.
-    fn bind(&mut self, id: usize) -> Result<(), Error> {
+    fn bind(&mut self, id: usize) {
         let surface = &self.program.buffers[id];
         let tensor_desc_id = self.contents.tensors.len() as u16;
         let direction = match surface.place {
@@ -198,7 +198,6 @@ impl<'a> Emitter<'a> {
             strides,
             ..Default::default()
         });
-        Ok(())
     }
 
     /// What the loadable format calls a feature cube of this configuration.

@@ -77,7 +77,7 @@ pub fn plan(program: &Program) -> Result<Plan, Error> {
     }
     let conflicts = conflicts(program, &orders, &uses, &pool);
     let sizes: Vec<u64> = pool.iter().map(|&id| u64::from(program.buffers[id].size)).collect();
-    let (places, pool_size) = climb(&sizes, &conflicts, pool.iter().map(|&id| uses[id].span).collect());
+    let (places, pool_size) = climb(&sizes, &conflicts, &pool.iter().map(|&id| uses[id].span).collect::<Vec<_>>());
     let mut buffers = vec![0; program.buffers.len()];
     for (&id, place) in pool.iter().zip(places) {
         buffers[id] = offset(place)?;
@@ -196,14 +196,17 @@ fn first_fit(order: &[usize], sizes: &[u64], conflicts: &[Vec<usize>], places: &
     (end, highest)
 }
 
+/// End of the pool, the buffer that ends there, the order in which buffers were placed, and their places.
+type Found = (u64, usize, Vec<usize>, Vec<Option<u64>>);
+
 /// The best places that a bounded search finds.
-fn climb(sizes: &[u64], conflicts: &[Vec<usize>], spans: Vec<(usize, usize)>) -> (Vec<u64>, u64) {
+fn climb(sizes: &[u64], conflicts: &[Vec<usize>], spans: &[(usize, usize)]) -> (Vec<u64>, u64) {
     let mut by_size: Vec<usize> = (0..sizes.len()).collect();
     by_size.sort_by_key(|&id| (std::cmp::Reverse(sizes[id]), spans[id]));
     let mut by_time: Vec<usize> = (0..sizes.len()).collect();
     by_time.sort_by_key(|&id| spans[id]);
     let mut places = vec![None; sizes.len()];
-    let mut best: Option<(u64, usize, Vec<usize>, Vec<Option<u64>>)> = None;
+    let mut best: Option<Found> = None;
     for order in [by_size, by_time] {
         let (end, highest) = first_fit(&order, sizes, conflicts, &mut places);
         if best.as_ref().is_none_or(|best| end < best.0) {

@@ -148,6 +148,9 @@ pub(super) fn forced_map(
     (chunk > 0).then(|| (0..output[0]).map(|k| k / chunk * atom + k % chunk).collect())
 }
 
+/// Where a weight lies: by kernel, channel, line and column.
+type Offsets<'a> = dyn Fn(u32, u32, u32, u32) -> u64 + 'a;
+
 /// A block of output channels and the input channels that it needs: first and number of physical channels, from whole
 /// atoms on.
 struct Block {
@@ -386,7 +389,7 @@ impl Lowering<'_> {
         let element = bytes(self.precision);
         let direct;
         let pixels;
-        let (kernel, size, offset): ([u32; 3], u64, &dyn Fn(u32, u32, u32, u32) -> u64) = if image {
+        let (kernel, size, offset): ([u32; 3], u64, &Offsets) = if image {
             pixels = Image::new(extents, geometry, PostExtension::One).map_err(refuse)?;
             // Pre-extension makes channels of the columns.
             ([channels * columns, rows, 1], pixels.size(), &|k, c, r, s| pixels.offset(k, c, r, s))

@@ -210,10 +210,10 @@ impl Quantizer<'_> {
         let pipe = Pipe::assign(self.inputs.config, conv, &step.posts, may_saturate(self.net, step.output));
         let pipe = pipe.ok_or_else(|| Error::unsupported(name, "SDP has too few sub-units for what follows"))?;
         match (&step.kind, self.precision) {
-            (Kind::Convolution(conv), Precision::Fp16) => self.float_convolution(step, conv, pipe, image),
+            (Kind::Convolution(conv), Precision::Fp16) => Ok(self.float_convolution(step, conv, pipe, image)),
             (_, Precision::Fp16) => {
-                let x1 = self.float_copy(step, pipe);
-                Ok(Numbers { stages: self.float_rest(step, pipe, x1)?, ..Numbers::default() })
+                let x1 = Self::float_copy(step, pipe);
+                Ok(Numbers { stages: self.float_rest(step, pipe, x1), ..Numbers::default() })
             }
             (Kind::Convolution(conv), _) => self.int_convolution(step, conv, pipe, image),
             _ => self.int_copy(step, pipe),
@@ -336,7 +336,7 @@ impl Quantizer<'_> {
         }
         let largest = scale.iter().fold(1e-30, |largest, &scale| f64::from(scale.abs()).max(largest)) * own;
         let shifts = shift.iter().any(|&shift| shift != 0.0);
-        let plain = scale.iter().all(|&scale| scale == 1.0) && !shifts;
+        let plain = scale.iter().all(|scale| scale.to_bits() == 1f32.to_bits()) && !shifts;
         let fine = largest / 4096.0;
         let free = self.unit(step, pipe, fine);
         let multiplies = !plain
@@ -510,13 +510,7 @@ impl Quantizer<'_> {
         step
     }
 
-    fn float_convolution(
-        &mut self,
-        step: &Step,
-        conv: &Convolution,
-        pipe: Pipe,
-        image: bool,
-    ) -> Result<Numbers, Error> {
+    fn float_convolution(&mut self, step: &Step, conv: &Convolution, pipe: Pipe, image: bool) -> Numbers {
         debug_assert!(!image, "fp16 inputs are feature cubes");
         let sign = if negates(step, pipe) { -1.0 } else { 1.0 };
         let weights = conv.weights.iter().map(|&weight| bits(sign * f64::from(weight))).collect();
@@ -526,10 +520,10 @@ impl Quantizer<'_> {
             follow: if pipe.x1_relu { Follow::Relu } else { Follow::Nothing },
             ..X::default()
         };
-        Ok(Numbers { weights, stages: self.float_rest(step, pipe, Some(x1))?, ..Numbers::default() })
+        Numbers { weights, stages: self.float_rest(step, pipe, Some(x1)), ..Numbers::default() }
     }
 
-    fn float_copy(&self, step: &Step, pipe: Pipe) -> Option<X> {
+    fn float_copy(step: &Step, pipe: Pipe) -> Option<X> {
         let follow = if pipe.x1_relu { Follow::Relu } else { Follow::Nothing };
         let sign = if negates(step, pipe) { -1.0 } else { 1.0 };
         let mul = match step.posts.first() {
@@ -543,7 +537,7 @@ impl Quantizer<'_> {
         (mul.is_some() || follow != Follow::Nothing).then(|| X { mul, follow, ..X::default() })
     }
 
-    fn float_rest(&mut self, step: &Step, pipe: Pipe, x1: Option<X>) -> Result<Stages, Error> {
+    fn float_rest(&mut self, step: &Step, pipe: Pipe, x1: Option<X>) -> Stages {
         let mut stages = Stages { x1, ..Stages::default() };
         let follow = if pipe.x2_relu { Follow::Relu } else { Follow::Nothing };
         let layer = |value: f64| Operand::Layer(bits(value).into());
@@ -590,7 +584,7 @@ impl Quantizer<'_> {
             }
             stages.y = Some(y);
         }
-        Ok(stages)
+        stages
     }
 
     /// A table in fp16: arguments are not scaled, so that the distance of entries is a power of two.
@@ -623,7 +617,7 @@ impl Quantizer<'_> {
             *entry = bits(values[index * entries / (LUT_LINEAR_EXP_ENTRIES - 1)]);
         }
         let error = (0..entries)
-            .map(|index| (finite(at(index as f64 + 0.5)) - (values[index] + values[index + 1]) / 2.0).abs())
+            .map(|index| (finite(at(index as f64 + 0.5)) - f64::midpoint(values[index], values[index + 1])).abs())
             .fold(0f64, f64::max);
         self.errors.push((name.to_owned(), error));
         self.tables.push(table);

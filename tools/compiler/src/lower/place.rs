@@ -91,7 +91,7 @@ struct Placer<'a> {
 }
 
 /// Places all tensors. `images` are the inputs that are images, with their components.
-pub fn place(
+pub(super) fn place(
     net: Net,
     config: &'static Config,
     precision: Precision,
@@ -229,12 +229,12 @@ impl Placer<'_> {
                 }
                 Kind::Same => {
                     let [before, after] = [step.inputs[0], step.output].map(|id| self.net.tensors[id].shape);
-                    if before != after {
-                        self.steps.push(self.reshaped(&step)?);
-                        Map::dense(after[0])
-                    } else {
+                    if before == after {
                         self.aliases.insert(step.output, Alias { of: step.inputs[0], start: [0; 3], step: 1 });
                         self.map(step.inputs[0])
+                    } else {
+                        self.steps.push(self.reshaped(&step)?);
+                        Map::dense(after[0])
                     }
                 }
                 Kind::Spread([y, x]) => {

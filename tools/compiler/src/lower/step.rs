@@ -182,7 +182,6 @@ impl Pipe {
                         return None;
                     }
                 }
-                Post::Affine(..) => return None,
                 Post::Relu if pipe.y.is_some() => return None,
                 Post::Relu if pipe.x2.is_none() && !pipe.x2_shift => pipe.x1_relu = true,
                 Post::Relu => {
@@ -198,7 +197,12 @@ impl Pipe {
                     pipe.saturate = Some(index);
                 }
                 Post::Table(..) if config.sdp_lut && config.sdp_ew => pipe.table = Some(index),
-                Post::Slopes(_) | Post::Most(_) | Post::Least(_) | Post::With(..) | Post::Table(..) => return None,
+                Post::Affine(..)
+                | Post::Slopes(_)
+                | Post::Most(_)
+                | Post::Least(_)
+                | Post::With(..)
+                | Post::Table(..) => return None,
             }
         }
         Some(pipe)
@@ -348,7 +352,7 @@ impl Builder<'_> {
             Op::Softmax { axis } => {
                 let shape = graph.shape(node.inputs[0]);
                 // A tensor of rank 1 has no batch: its only axis is the channels.
-                let channels = if shape.len() == 1 { 0 } else { 1 };
+                let channels = usize::from(shape.len() != 1);
                 if *axis != channels && shape[*axis] != shape.iter().product::<usize>() {
                     return Err(format!("softmax along axis {axis}: the emulator's goes along the channels"));
                 }
@@ -911,7 +915,10 @@ fn joined(net: &Net, index: usize, config: &Config) -> Option<(usize, Step)> {
         if let Kind::Copy = kind {
             // Nothing but a factor of one is nothing.
             if let Some(Post::Affine(scale, shift)) = all.first() {
-                if all.len() > 1 && scale.iter().all(|&s| s == 1.0) && shift.iter().all(|&s| s == 0.0) {
+                if all.len() > 1
+                    && scale.iter().all(|s| s.to_bits() == 1f32.to_bits())
+                    && shift.iter().all(|&s| s == 0.0)
+                {
                     all.remove(0);
                 }
             }
