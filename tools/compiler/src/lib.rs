@@ -29,6 +29,7 @@ pub mod assemble;
 pub mod calibrate;
 pub mod calibration;
 pub mod cbuf;
+pub mod compiler;
 pub mod emit;
 pub mod error;
 pub mod evaluate;

@@ -2,41 +2,107 @@
 
 //! `nvdla_compiler`: a network in, a loadable out.
 
-use std::error::Error as _;
-use std::path::PathBuf;
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 
+use nvdla_compiler::calibrate::{table, Method};
+use nvdla_compiler::compiler::Compiler;
+use nvdla_compiler::ir::{Color, Fit, Preprocess};
+use nvdla_compiler::model::{Model, Options};
 use nvdla_compiler::quantize::Granularity;
-use nvdla_compiler::{calibration, compile, import, Error};
+use nvdla_compiler::{calibration, compile, import};
 use nvdla_uapi::config::Config;
 
-/// Compiles a network to an int8 loadable for one configuration of NVDLA.
+/// Compiles a trained network to a loadable for one configuration of NVDLA.
 #[derive(Parser)]
 #[command(name = "nvdla_compiler", version)]
 struct Arguments {
-    /// The network: a JSON file beside its weights (see examples/lenet)
-    #[arg(long, value_name = "FILE")]
-    model: PathBuf,
+    /// The network: ONNX (.onnx), NCNN (.param with .bin beside it), or this project's JSON
+    #[arg(value_name = "MODEL", required_unless_present = "model_option")]
+    model: Option<PathBuf>,
+    #[arg(long = "model", id = "model_option", hide = true, conflicts_with = "model")]
+    model_option: Option<PathBuf>,
+    /// The loadable to write
+    #[arg(short, long, alias = "out", value_name = "FILE", required_unless_present = "check")]
+    output: Option<PathBuf>,
     /// The configuration of the hardware
-    #[arg(long, value_name = "NAME", value_parser = configuration)]
+    #[arg(long, alias = "configtarget", value_name = "NAME", value_parser = configuration)]
     config: &'static Config,
-    /// A folder of images like those that the network will see; the scales are measured on them
+    /// The precision of weights and activations
+    #[arg(long, alias = "cprecision", value_enum, default_value_t = Precision::Int8)]
+    precision: Precision,
+    /// A folder of pictures or .npy files like those that the network will see; scales are measured on them
     #[arg(long, value_name = "DIR")]
-    calibrate: PathBuf,
+    calibrate: Option<PathBuf>,
+    /// A table of scales in JSON, as NVIDIA's compiler reads it; what it lacks is measured
+    #[arg(long, value_name = "FILE")]
+    calibtable: Option<PathBuf>,
+    /// Writes the scales as such a table
+    #[arg(long, value_name = "FILE")]
+    save_calibration: Option<PathBuf>,
+    /// How scales are chosen: max, percentile[=99.99], mse, entropy
+    #[arg(long, value_name = "METHOD", default_value = "mse")]
+    method: Method,
+    /// What is subtracted from a picture's bytes: one number, or one per channel
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', allow_hyphen_values = true)]
+    mean: Vec<f32>,
+    /// What the difference is divided by: one number, or one per channel
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
+    std: Vec<f32>,
+    /// The order of a picture's channels
+    #[arg(long, value_enum)]
+    color: Option<Colors>,
+    /// What is done with calibration pictures of another size
+    #[arg(long, value_enum, value_name = "HOW")]
+    resize: Option<Resizing>,
+    /// The shape of an input whose dimensions the model leaves open
+    #[arg(long, value_name = "NAME=1x3x224x224", value_parser = shape)]
+    shape: Vec<(String, Vec<usize>)>,
+    /// The tensors that are to be outputs, by name; the nodes behind them are left out
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    outputs: Vec<String>,
+    /// Only says which nodes the configuration cannot compute
+    #[arg(long)]
+    check: bool,
+    /// A folder for the report (report.json) and the scales (calibration.json)
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
     /// Whether each kernel's weights have a scale of their own, or all of a layer's share one
     #[arg(long, value_enum, default_value_t = Scaling::Kernel)]
     weights: Scaling,
-    /// The loadable to write
-    #[arg(long, value_name = "FILE")]
-    out: PathBuf,
+    #[arg(long, hide = true, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1))]
+    batch: u32,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Precision {
+    Int8,
+    Fp16,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Scaling {
     Kernel,
     Layer,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Colors {
+    Rgb,
+    Bgr,
+    Gray,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Resizing {
+    /// Scaled to the input's size, whatever the proportions
+    Stretch,
+    /// Scaled by the shorter side, and the middle taken
+    Crop,
 }
 
 fn configuration(name: &str) -> Result<&'static Config, String> {
@@ -46,23 +112,120 @@ fn configuration(name: &str) -> Result<&'static Config, String> {
     })
 }
 
-fn run(arguments: &Arguments) -> Result<(), Error> {
-    let graph = import::read(&arguments.model)?;
-    let images = calibration::read(&arguments.calibrate, &graph)?;
-    let granularity = match arguments.weights {
-        Scaling::Kernel => Granularity::Kernel,
-        Scaling::Layer => Granularity::Layer,
-    };
-    let loadable = compile(&graph, &images, arguments.config, granularity)?;
-    let failed = |source| Error::File { path: arguments.out.clone(), source };
-    std::fs::write(&arguments.out, &loadable).map_err(failed)?;
+fn shape(text: &str) -> Result<(String, Vec<usize>), String> {
+    let (name, extents) = text.rsplit_once('=').ok_or("a shape is given as NAME=1x3x224x224")?;
+    let extent =
+        |text: &str| text.parse().ok().filter(|&extent| extent > 0).ok_or_else(|| format!("the size \"{text}\""));
+    Ok((name.to_owned(), extents.split('x').map(extent).collect::<Result<_, _>>()?))
+}
+
+/// The preprocessing, if any of its options is given.
+fn preprocess(arguments: &Arguments) -> Option<Preprocess> {
+    let Arguments { mean, std, color, resize, .. } = arguments;
+    if mean.is_empty() && std.is_empty() && color.is_none() && resize.is_none() {
+        return None;
+    }
+    let given = |values: &[f32], default| if values.is_empty() { vec![default] } else { values.to_vec() };
+    Some(Preprocess {
+        mean: given(mean, 0.0),
+        std: given(std, 1.0),
+        color: match color {
+            Some(Colors::Bgr) => Color::Bgr,
+            Some(Colors::Gray) => Color::Gray,
+            Some(Colors::Rgb) | None => Color::Rgb,
+        },
+        fit: match resize {
+            Some(Resizing::Stretch) => Fit::Stretch,
+            Some(Resizing::Crop) => Fit::Crop,
+            None => Fit::Exact,
+        },
+    })
+}
+
+fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), String> {
+    fs::write(path, bytes).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Compiles a network in the project's own format.
+fn run_json(arguments: &Arguments, model: &Path) -> Result<(), Box<dyn Error>> {
+    let graph = import::read(model)?;
+    let folder = arguments.calibrate.as_deref().ok_or("int8 needs samples (--calibrate DIR)")?;
+    if arguments.precision != Precision::Int8 {
+        return Err("a model in JSON is compiled in int8 only".into());
+    }
+    let images = calibration::read(folder, &graph)?;
+    let loadable = compile(&graph, &images, arguments.config, granularity(arguments))?;
+    let output = arguments.output.as_deref().ok_or("--check needs an ONNX or NCNN model")?;
+    write(output, &loadable)?;
+    let (name, config) = (&graph.name, arguments.config.name);
     println!(
-        "{}: {} for {}, {} bytes, scales from {} images",
-        arguments.out.display(),
-        graph.name,
-        arguments.config.name,
+        "{}: {name} for {config}, {} bytes, scales from {} images",
+        output.display(),
         loadable.len(),
         images.len()
+    );
+    Ok(())
+}
+
+fn granularity(arguments: &Arguments) -> Granularity {
+    match arguments.weights {
+        Scaling::Kernel => Granularity::Kernel,
+        Scaling::Layer => Granularity::Layer,
+    }
+}
+
+fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    let path = arguments.model.as_ref().or(arguments.model_option.as_ref()).ok_or("no model is given")?;
+    if path.extension().is_some_and(|extension| extension == "json") {
+        return run_json(arguments, path);
+    }
+    let options = Options { shapes: arguments.shape.iter().cloned().collect(), outputs: arguments.outputs.clone() };
+    let model = Model::open(path, &options)?;
+    let precision = match arguments.precision {
+        Precision::Int8 => nvdla_uapi::reg::values::Precision::Int8,
+        Precision::Fp16 => nvdla_uapi::reg::values::Precision::Fp16,
+    };
+    let mut compiler = Compiler::new(arguments.config)
+        .precision(precision)
+        .granularity(granularity(arguments))
+        .method(arguments.method);
+    if let Some(preprocess) = preprocess(arguments) {
+        compiler = compiler.preprocess(preprocess);
+    }
+    if arguments.check {
+        compiler.check(&model)?;
+        println!("{}: {} maps all {} nodes", path.display(), arguments.config.name, model.graph.nodes.len());
+        return Ok(());
+    }
+    if let Some(path) = &arguments.calibtable {
+        compiler = compiler.table(fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?);
+    }
+    if let Some(folder) = &arguments.calibrate {
+        compiler = compiler.calibrate(folder);
+    }
+    let ranges = compiler.ranges(&model)?;
+    if let Some(path) = &arguments.save_calibration {
+        write(path, table::write(&model.graph, &ranges))?;
+    }
+    let compiled = compiler.compile_with(&model, &ranges)?;
+    let output = arguments.output.as_deref().ok_or("no output is given")?;
+    write(output, &compiled.loadable)?;
+    if let Some(folder) = &arguments.report {
+        fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        write(&folder.join("report.json"), serde_json::to_string_pretty(&compiled.report)? + "\n")?;
+        write(&folder.join("calibration.json"), table::write(&model.graph, &ranges))?;
+    }
+    let report = &compiled.report;
+    println!(
+        "{}: {} for {}, {}, {} bytes; {} operations, {} bytes of activations, {} estimated cycles",
+        output.display(),
+        report.network,
+        report.configuration,
+        report.precision,
+        compiled.loadable.len(),
+        report.operations.len(),
+        report.pool,
+        report.cycles
     );
     Ok(())
 }

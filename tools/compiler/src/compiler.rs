@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! From a model to a loadable: what the program `nvdla_compiler` does, as a library.
+//!
+//! ```no_run
+//! use std::path::Path;
+//! use nvdla_compiler::compiler::Compiler;
+//! use nvdla_compiler::ir::Preprocess;
+//! use nvdla_compiler::model::{Model, Options};
+//! use nvdla_uapi::config::Config;
+//!
+//! let model = Model::open(Path::new("model.onnx"), &Options::default())?;
+//! let config = Config::by_name("nv_small").ok_or("no such configuration")?;
+//! let preprocess = Preprocess { mean: vec![127.0], std: vec![128.0], ..Preprocess::default() };
+//! let compiled = Compiler::new(config).preprocess(preprocess).calibrate("photos").compile(&model)?;
+//! std::fs::write("model.nvdla", compiled.loadable)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use std::path::{Path, PathBuf};
+
+use nvdla_uapi::config::Config;
+use nvdla_uapi::reg::values::Precision;
+
+use crate::calibrate::{self, samples, table, Method};
+use crate::ir::{Graph, Preprocess, Ranges, Unreadable};
+use crate::lower::{self, step, Compiled};
+use crate::model::Model;
+use crate::quantize::Granularity;
+
+/// Why a model has no loadable.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// int8 without anything that says how large the activations are.
+    #[error(
+        "int8 needs the range of each activation: give samples (--calibrate DIR), a table of scales (--calibtable FILE), or a \
+         quantized model"
+    )]
+    NoScales,
+    /// Calibration failed.
+    #[error(transparent)]
+    Calibration(#[from] calibrate::Error),
+    /// The network cannot be compiled for the configuration.
+    #[error(transparent)]
+    Lowering(#[from] crate::Error),
+    /// The preprocessing does not fit an input.
+    #[error("the preprocessing of the input \"{0}\": {1}")]
+    Preprocess(String, String),
+}
+
+/// What to compile for, and how.
+#[derive(Clone, Debug)]
+pub struct Compiler {
+    config: &'static Config,
+    precision: Precision,
+    granularity: Granularity,
+    preprocess: Option<Preprocess>,
+    samples: Option<PathBuf>,
+    table: Option<String>,
+    method: Method,
+}
+
+impl Compiler {
+    /// For a configuration, in int8, with a scale per kernel.
+    pub fn new(config: &'static Config) -> Self {
+        Self {
+            config,
+            precision: Precision::Int8,
+            granularity: Granularity::Kernel,
+            preprocess: None,
+            samples: None,
+            table: None,
+            method: Method::default(),
+        }
+    }
+
+    /// int8 or fp16.
+    #[must_use]
+    pub fn precision(self, precision: Precision) -> Self {
+        Self { precision, ..self }
+    }
+
+    /// Whether each kernel's weights have a scale of their own.
+    #[must_use]
+    pub fn granularity(self, granularity: Granularity) -> Self {
+        Self { granularity, ..self }
+    }
+
+    /// How the bytes of pictures become the values of inputs. Inputs of one, three or four channels are then given as
+    /// bytes when the loadable runs.
+    #[must_use]
+    pub fn preprocess(self, preprocess: Preprocess) -> Self {
+        Self { preprocess: Some(preprocess), ..self }
+    }
+
+    /// Measures ranges on the samples of a folder ([`samples::list`]).
+    #[must_use]
+    pub fn calibrate(self, folder: impl Into<PathBuf>) -> Self {
+        Self { samples: Some(folder.into()), ..self }
+    }
+
+    /// Uses the scales of a table ([`table::read`]); what it lacks is measured.
+    #[must_use]
+    pub fn table(self, text: impl Into<String>) -> Self {
+        Self { table: Some(text.into()), ..self }
+    }
+
+    /// How scales are chosen from what is measured.
+    #[must_use]
+    pub fn method(self, method: Method) -> Self {
+        Self { method, ..self }
+    }
+
+    /// The preprocessing of each input. None: the input is not given as a picture.
+    fn inputs(&self, graph: &Graph) -> Result<Vec<Option<Preprocess>>, Error> {
+        let Some(preprocess) = &self.preprocess else { return Ok(vec![None; graph.inputs.len()]) };
+        let of = |tensor: &crate::ir::Tensor| match tensor.shape[..] {
+            [1, channels @ (1 | 3 | 4), _, _] => match preprocess.check(channels) {
+                Ok(()) => Ok(Some(preprocess.clone())),
+                Err(reason) => Err(Error::Preprocess(tensor.name.clone(), reason)),
+            },
+            _ => Ok(None),
+        };
+        graph.inputs.iter().map(|&id| of(graph.tensor(id))).collect()
+    }
+
+    /// The range of each activation. In fp16 none is needed, and what is known is used.
+    pub fn ranges(&self, model: &Model) -> Result<Ranges, Error> {
+        let graph = &model.graph;
+        let mut given = calibrate::of_model(graph);
+        let quantized = graph.tensors.iter().any(|tensor| tensor.quantization.is_some());
+        if let Some(text) = &self.table {
+            let read = table::read(text, graph)?;
+            graph.tensors.iter().enumerate().for_each(|(k, _)| {
+                let id = crate::ir::TensorId(k);
+                if let Some(range) = read.get(id) {
+                    given.set(id, *range);
+                }
+            });
+        }
+        let measured = self.samples.as_deref().map(|folder| self.measure(graph, folder)).transpose()?;
+        if self.precision == Precision::Fp16 {
+            return Ok(measured.unwrap_or(given));
+        }
+        if measured.is_none() && self.table.is_none() && !quantized {
+            return Err(Error::NoScales);
+        }
+        Ok(calibrate::complete(graph, given, measured.as_ref())?)
+    }
+
+    fn measure(&self, graph: &Graph, folder: &Path) -> Result<Ranges, Error> {
+        let inputs: Vec<Preprocess> = self.inputs(graph)?.into_iter().map(Option::unwrap_or_default).collect();
+        let list = samples::list(folder)?;
+        let read = list.iter().map(|path| samples::read(path, graph, &inputs));
+        Ok(calibrate::measure(graph, read, self.method)?)
+    }
+
+    /// Compiles a model.
+    pub fn compile(&self, model: &Model) -> Result<Compiled, Error> {
+        self.compile_with(model, &self.ranges(model)?)
+    }
+
+    /// Compiles a model with ranges that are known.
+    pub fn compile_with(&self, model: &Model, ranges: &Ranges) -> Result<Compiled, Error> {
+        let (config, precision, granularity) = (self.config, self.precision, self.granularity);
+        let inputs = self.inputs(&model.graph)?;
+        Ok(lower::compile(&model.graph, ranges, &lower::Options { config, precision, granularity, inputs })?)
+    }
+
+    /// All nodes that the configuration cannot compute. Nothing is calibrated.
+    pub fn check(&self, model: &Model) -> Result<(), Unreadable> {
+        step::build(&model.graph, &Ranges::new(), self.config).map(|_| ()).map_err(Unreadable)
+    }
+}
