@@ -131,7 +131,7 @@ fn shapes_are_held_against_sizes() {
         ("17 x 1 x 1 of FEATURE_X8 needs 17 bytes, the tensor has 16", |t| t.c = 17),
         ("10 x 2 x 1 of FEATURE_X8 needs 20 bytes, the tensor has 16", |t| t.h = 2),
         ("10 x 1 x 1 of FEATURE_X8 with strides of 8 and 4294967288 needs 4294967290 bytes, the tensor has 16", |t| {
-            t.strides[2] = 0xffff_fff8
+            t.strides[2] = 0xffff_fff8;
         }),
         ("10 x 1 x 1 of FEATURE_X8 needs 10 bytes, the tensor has 8 for each of its 2", |t| t.n = 2),
         ("10 x 1 x 1 of FEATURE_X8 needs 10 bytes, the tensor has 0", |t| t.size = 0),

@@ -37,7 +37,7 @@ pub(crate) fn share<T: Send, L>(
     keep_awake::call();
     rayon::in_place_scope(|scope| {
         for _ in 1..threads {
-            scope.spawn(|_| limit.with(&work));
+            scope.spawn(|_| limit.with(work));
         }
         work();
     });
