@@ -4,10 +4,18 @@
 
 use std::env;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+
+/// The checkout that this program was built from.
+pub(crate) fn checkout() -> Result<&'static Path> {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .context("the checkout's root is two folders above this program's")
+}
 
 /// The cache folder: `NVDLA_CACHE`, else `nvdla` in the user's cache folder.
 pub(crate) fn root() -> Result<PathBuf> {
@@ -30,19 +38,22 @@ pub(crate) fn step(name: &str, what: &str, work: impl FnOnce(&PathBuf) -> Result
     if done.exists() {
         return Ok(path);
     }
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
     // One at a time: another run may be doing the same step, or one that shares apt's folders with it.
     let lock = fs::File::create(root()?.join("lock")).context("cannot make the cache's lock")?;
     if lock.try_lock().is_err() {
-        eprintln!("vm: {what}: another run works in the cache …");
+        eprintln!("xtask: {what}: another run works in the cache …");
         lock.lock().context("cannot lock the cache")?;
     }
     if done.exists() {
         return Ok(path);
     }
-    eprintln!("vm: {what} …");
+    eprintln!("xtask: {what} …");
     let start = Instant::now();
     work(&path).with_context(|| what.to_string())?;
     fs::write(&done, "").with_context(|| format!("cannot write {}", done.display()))?;
-    eprintln!("vm: {what}: {:.0} s", start.elapsed().as_secs_f64());
+    eprintln!("xtask: {what}: {:.0} s", start.elapsed().as_secs_f64());
     Ok(path)
 }

@@ -4,6 +4,7 @@
 
 mod cache;
 mod command;
+mod rtl;
 mod vm;
 
 use std::process::ExitCode;
@@ -25,6 +26,8 @@ enum Task {
     Test(vm::TestArguments),
     /// Compiles the kernel module for another architecture
     Module(vm::ModuleArguments),
+    /// Builds a simulator of NVDLA's Verilog, which the runtime takes as a device (--device rtl:PROGRAM)
+    Rtl(rtl::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -32,6 +35,7 @@ fn main() -> ExitCode {
         Task::Vm(arguments) => vm::run(arguments),
         Task::Test(arguments) => vm::test(&arguments),
         Task::Module(arguments) => vm::module(&arguments),
+        Task::Rtl(arguments) => rtl::run(&arguments),
     };
     match done {
         Ok(code) => ExitCode::from(code),

