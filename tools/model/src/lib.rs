@@ -24,6 +24,7 @@ pub mod registers;
 pub mod rubik;
 pub mod sdp;
 mod simd;
+pub mod simulation;
 pub mod stream;
 pub mod threads;
 pub mod work;

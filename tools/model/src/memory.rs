@@ -140,6 +140,12 @@ pub enum Stop {
         /// Register, field and value, in words.
         what: String,
     },
+    /// The simulator that is the device answers no more, or refuses.
+    #[error("{what}")]
+    Simulator {
+        /// Which, and why.
+        what: String,
+    },
 }
 
 impl Stop {

@@ -87,8 +87,8 @@ class Device {
         : options_(options),
           context_(std::make_unique<VerilatedContext>()),
           top_(std::make_unique<Vnvdla_top>(context_.get())),
-          dbb_(0, sizeof top_->m0_rdata, memory_, options_.dbb, traffic_, fault_),
-          sram_(1, sizeof top_->m1_rdata, memory_, options_.sram, traffic_, fault_) {
+          dbb_(0, sizeof top_->m0_rdata, memory_[0], options_.dbb, traffic_, fault_),
+          sram_(1, sizeof top_->m1_rdata, memory_[1], options_.sram, traffic_, fault_) {
         reset();
     }
     ~Device() { waves(""); }
@@ -98,6 +98,7 @@ class Device {
         sram_.reset();
         fault_ = Fault{};
         done_.clear();
+        unseen_ = false;
         std::fill(traffic_, traffic_ + CLIENTS, Traffic{});
         top_->csb_valid = 0;
         top_->rstn = 0;
@@ -134,12 +135,13 @@ class Device {
         throw std::runtime_error(text);
     }
 
-    // Clocks until the interrupt line is up, or one of the limits is reached.
+    // Clocks until the interrupt line says something new, or one of the limits is reached. A line that is up since before
+    // the last run, without a unit having ended since, says nothing new.
     Reason run(uint64_t cycles, uint32_t milliseconds) {
         const auto start = std::chrono::steady_clock::now();
         const auto limit = std::chrono::milliseconds(milliseconds);
         for (uint64_t i = 0; i < cycles; i++) {
-            if (top_->intr) return INTERRUPT;
+            if (news()) return INTERRUPT;
             cycle();
             if (fault_.happened) return FAULT;
             if (idle_ >= options_.idle) {
@@ -148,7 +150,7 @@ class Device {
             }
             if (i % 64 == 63 && milliseconds != 0 && std::chrono::steady_clock::now() - start >= limit) return TIME;
         }
-        return top_->intr ? INTERRUPT : LIMIT;
+        return news() ? INTERRUPT : LIMIT;
     }
 
     void waves(const std::string& path) {
@@ -202,9 +204,16 @@ class Device {
         reply.text(NVDLA_CONFIG);
     }
 
-    Memory& memory() { return memory_; }
+    // The address spaces of DBB and SRAM.
+    Memory& memory(int interface) { return memory_[interface]; }
 
   private:
+    bool news() {
+        if (!top_->intr || !unseen_) return false;
+        unseen_ = false;
+        return true;
+    }
+
     void cycle() {
         auto& t = *top_;
         Signals dbb{t.m0_rdata,   t.m0_wdata,   t.m0_araddr, t.m0_awaddr,  t.m0_wstrb,   t.m0_arvalid, t.m0_arready,
@@ -235,12 +244,14 @@ class Device {
             Done done{now_, bits & ~done_bits_, {}};
             std::copy(traffic_, traffic_ + CLIENTS, done.traffic);
             done_.push_back(done);
-            moved = true;
+            moved = unseen_ = true;
         }
         done_bits_ = bits;
         idle_ = moved ? 0 : idle_ + 1;
+        const bool up = t.intr;
         t.clk = 1;
         t.eval();
+        unseen_ |= t.intr && !up;
         dump(2 * now_ + 1);
         now_++;
     }
@@ -252,7 +263,7 @@ class Device {
     }
 
     const Options options_;
-    Memory memory_;
+    Memory memory_[2];
     Traffic traffic_[CLIENTS];
     Fault fault_;
     std::unique_ptr<VerilatedContext> context_;
@@ -261,7 +272,7 @@ class Device {
     std::vector<Done> done_;
     uint64_t now_ = 0, idle_ = 0;
     uint32_t done_bits_ = 0, csb_data_ = 0;
-    bool csb_ready_ = false, csb_data_valid_ = false, csb_complete_ = false;
+    bool csb_ready_ = false, csb_data_valid_ = false, csb_complete_ = false, unseen_ = false;
 #if VM_TRACE
     std::unique_ptr<VerilatedFstC> waves_;
 #endif
@@ -321,13 +332,18 @@ void answer(Device& device, uint32_t kind, Reader& request, Writer& reply) {
             const auto address = request.number<uint64_t>();
             const auto length = request.number<uint64_t>();
             const auto offset = request.number<uint64_t>();
+            const auto interfaces = request.number<uint32_t>();
             const auto writable = request.number<uint32_t>();
-            device.memory().map(address, length, offset, writable != 0, request.rest());
+            const std::string path = request.rest();
+            for (int i = 0; i < 2; i++) {
+                if (interfaces >> i & 1) device.memory(i).map(address, length, offset, writable != 0, path);
+            }
             return;
         }
         case UNMAP: {
             const auto address = request.number<uint64_t>();
-            device.memory().unmap(address, request.number<uint64_t>());
+            const auto length = request.number<uint64_t>();
+            for (int i = 0; i < 2; i++) device.memory(i).unmap(address, length);
             return;
         }
         case ALLOW: {
@@ -337,7 +353,7 @@ void answer(Device& device, uint32_t kind, Reader& request, Writer& reply) {
                 range.first = request.number<uint64_t>();
                 range.second = request.number<uint64_t>();
             }
-            device.memory().allow(all != 0, std::move(ranges));
+            for (int i = 0; i < 2; i++) device.memory(i).allow(all != 0, ranges);
             return;
         }
         case RESET:

@@ -6,6 +6,7 @@
 
 use std::fs;
 
+use nvdla_model::simulation::Simulation;
 use nvdla_uapi::reg::cdma::S_POINTER;
 
 use crate::player::Played;
@@ -13,7 +14,7 @@ use crate::trace::{LineError, ParseError, Trace, Words};
 
 /// Compares the device's counters with the trace's list. The answer describes each that differs; none if the trace has
 /// no list.
-pub fn check(trace: &Trace, played: &mut Played) -> Result<Vec<String>, ParseError> {
+pub fn check<D: Simulation>(trace: &Trace, played: &mut Played<D>) -> Result<Vec<String>, ParseError> {
     let path = trace.folder.join("counters.txt");
     if !path.is_file() {
         return Ok(Vec::new());
@@ -30,12 +31,12 @@ pub fn check(trace: &Trace, played: &mut Played) -> Result<Vec<String>, ParseErr
     Ok(differing)
 }
 
-fn check_line(text: &str, played: &mut Played) -> Result<Option<String>, LineError> {
+fn check_line<D: Simulation>(text: &str, played: &mut Played<D>) -> Result<Option<String>, LineError> {
     let mut words = Words(text.split_whitespace());
     let group = words.value("group")?;
     let register = words.register()?;
     let expected = words.value("value")?;
-    let model = &mut played.model;
+    let model = &mut played.device;
     let Some(base) = register.block.base(model.config().family) else {
         return Err(format!("{} has no {}", model.config().name, register.block.name()).into());
     };

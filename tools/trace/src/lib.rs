@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Plays hardware traces against the model.
+//! Plays hardware traces against the model, or a simulator of the RTL.
 //!
 //! A trace is a folder with a `trace.txt`, one command a line, and the binary files that it names: memory contents,
 //! register writes, interrupts to wait for, and what must then be in memory. It drives the registers directly, with no
@@ -13,5 +13,5 @@ mod trace;
 
 pub use counters::check as check_counters;
 pub use memory::TraceMemory;
-pub use player::{play, play_observed, Failure, Played};
+pub use player::{play, play_observed, play_on, Failure, Played};
 pub use trace::{find, Check, Command, ParseError, Region, Trace};

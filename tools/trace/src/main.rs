@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `nvdla_trace --config CONFIG DIR...`: plays hardware traces against the model.
+//! `nvdla_trace --config CONFIG DIR...`: plays hardware traces against the model; `--rtl PROGRAM`: against the RTL.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use nvdla_trace::{check_counters, find, play, ParseError, Trace};
+use nvdla_model::simulation::Simulation;
+use nvdla_rtl::{Selection, Simulator};
+use nvdla_trace::{check_counters, find, play, play_on, Failure, ParseError, Played, Trace};
 use nvdla_uapi::config::Config;
 
-/// Plays hardware traces against the model.
+/// Plays hardware traces against the model, or a simulator of the RTL.
 ///
 /// Prints a line `ok NAME` or `FAIL NAME: why` for each trace, and at last `N passed, M failed`. The exit status is 0
 /// if all passed, 1 if one failed, 2 if a folder holds no trace.
@@ -18,8 +20,12 @@ use nvdla_uapi::config::Config;
 struct Arguments {
     /// The hardware configuration: nv_full, nv_large, nv_medium_1024_full, nv_medium_512, nv_small_256_full,
     /// nv_small_256 or nv_small.
-    #[arg(long, value_parser = config)]
-    config: &'static Config,
+    #[arg(long, value_parser = config, required_unless_present = "rtl")]
+    config: Option<&'static Config>,
+
+    /// A simulator that `cargo xtask rtl` has built, and its options: PROGRAM[,NAME=VALUE]...
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "config")]
+    rtl: Option<Selection>,
 
     /// Compare the status counters too, where a trace lists them (counters.txt).
     #[arg(long)]
@@ -67,11 +73,23 @@ fn main() -> ExitCode {
 
 fn run(folder: &Path, arguments: &Arguments) -> Result<(), String> {
     let trace = Trace::read(folder).map_err(|error| error.to_string())?;
-    let mut played = play(&trace, arguments.config).map_err(|failure| failure.to_string())?;
-    if !arguments.counters {
+    match (&arguments.rtl, arguments.config) {
+        (Some(rtl), _) => {
+            let simulator = Simulator::start(rtl).map_err(|error| error.to_string())?;
+            judge(&trace, play_on(&trace, simulator), arguments.counters)
+        }
+        (None, Some(config)) => judge(&trace, play(&trace, config), arguments.counters),
+        (None, None) => Err("neither a configuration nor a simulator is given".into()),
+    }
+}
+
+/// Whether a trace has passed, its counters too where they are wanted.
+fn judge<D: Simulation>(trace: &Trace, played: Result<Played<D>, Failure>, counters: bool) -> Result<(), String> {
+    let mut played = played.map_err(|failure| failure.to_string())?;
+    if !counters {
         return Ok(());
     }
-    let differing = check_counters(&trace, &mut played).map_err(|error| error.to_string())?;
+    let differing = check_counters(trace, &mut played).map_err(|error| error.to_string())?;
     match differing.first() {
         None => Ok(()),
         Some(first) => Err(format!("{first} ({} counters differ)", differing.len())),

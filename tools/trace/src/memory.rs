@@ -7,10 +7,13 @@
 //! the next is outside.
 
 use std::collections::btree_map::{BTreeMap, Entry};
+use std::fs::File;
 use std::io;
 
 use memmap2::{MmapMut, MmapOptions};
+use nix::sys::memfd::{memfd_create, MFdFlags};
 use nvdla_model::memory::{apart, Memory, Port, Span};
+use nvdla_model::simulation::Simulation;
 
 /// log2 of a window's bytes.
 const WINDOW_BITS: u32 = 36;
@@ -26,6 +29,16 @@ fn map() -> io::Result<MmapMut> {
     MmapOptions::new().len(1 << WINDOW_BITS).no_reserve_swap().map_anon()
 }
 
+/// A window with a file, which another process maps too.
+fn map_file() -> io::Result<(MmapMut, File)> {
+    let file = File::from(memfd_create(c"nvdla trace", MFdFlags::MFD_CLOEXEC)?);
+    file.set_len(1 << WINDOW_BITS)?;
+    // SAFETY: Only the simulator that is given the file maps it beside this process. It changes the bytes while it is
+    // run; the player, which holds both, has no reference to them then.
+    let window = unsafe { MmapOptions::new().len(1 << WINDOW_BITS).no_reserve_swap().map_mut(&file)? };
+    Ok((window, file))
+}
+
 /// The window that holds the range, and where in it the range starts.
 fn locate(port: Port, address: u64, length: usize) -> Option<((bool, u64), usize)> {
     let start = address % (1 << WINDOW_BITS);
@@ -37,6 +50,18 @@ impl TraceMemory {
     /// Memory of zeros.
     pub fn new() -> io::Result<Self> {
         Ok(Self { windows: BTreeMap::new(), zero: map()? })
+    }
+
+    /// Makes the window that holds an address, and gives it to a simulator.
+    pub(crate) fn share(&mut self, port: Port, address: u64, device: &mut dyn Simulation) -> io::Result<()> {
+        let number = address >> WINDOW_BITS;
+        if let Entry::Vacant(new) = self.windows.entry((port == Port::Secondary, number)) {
+            let (window, file) = map_file()?;
+            let interfaces = if port == Port::Secondary { 0b10 } else { 0b01 };
+            device.map(number << WINDOW_BITS, 1 << WINDOW_BITS, &file, 0, interfaces, true)?;
+            new.insert(window);
+        }
+        Ok(())
     }
 }
 

@@ -5,11 +5,16 @@
 //! The model is run after each register write, so an operation ends as soon as it can, and all interrupts of a
 //! convolution arrive together. A later `wait_interrupt` of such a trace is satisfied by an interrupt that has come and
 //! was cleared along with another, and an `expect` that an operation is still running accepts that it has ended.
+//!
+//! A simulator of the RTL takes its time: there each line that waits for something runs it until that is so.
+
+use std::time::Duration;
 
 use nvdla_model::device::Model;
 use nvdla_model::glb::Source;
 use nvdla_model::memory::{Memory, Port, Stop};
 use nvdla_model::record::{Recorder, Touched};
+use nvdla_model::simulation::Simulation;
 use nvdla_model::work::Finished;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::{glb, Block};
@@ -42,17 +47,24 @@ pub enum Failure {
     Memory(std::io::Error),
 }
 
+/// How long a simulator runs between two looks at a register, and at an interrupt.
+const LOOK: Duration = Duration::from_millis(1);
+const WAIT: Duration = Duration::from_millis(100);
+
+/// How often a simulator may have nothing to do before waiting is given up.
+const QUIET: usize = 8;
+
 /// A trace that passed: the device at its end.
-pub struct Played {
+pub struct Played<D = Model> {
     /// The device.
-    pub model: Model,
+    pub device: D,
     /// Its memory.
     pub memory: TraceMemory,
 }
 
-/// Plays the trace on a device of that configuration.
+/// Plays the trace on the model of that configuration.
 pub fn play(trace: &Trace, config: &'static Config) -> Result<Played, Failure> {
-    play_with(trace, config, |model, memory| {
+    play_with(trace, Model::new(config), |model, memory| {
         model.run(memory);
     })
 }
@@ -63,7 +75,7 @@ pub fn play_observed(
     config: &'static Config,
     mut observe: impl FnMut(&Finished, &[Touched]),
 ) -> Result<Played, Failure> {
-    play_with(trace, config, |model, memory| {
+    play_with(trace, Model::new(config), |model, memory| {
         while let Some(work) = model.start() {
             let mut recorder = Recorder::new(memory, Vec::new());
             let finished = work.run(&mut recorder);
@@ -73,38 +85,49 @@ pub fn play_observed(
     })
 }
 
+/// Plays the trace on a device that was just reset.
+pub fn play_on<D: Simulation>(trace: &Trace, device: D) -> Result<Played<D>, Failure> {
+    play_with(trace, device, |device, memory| {
+        // Simulators run where the trace waits for something.
+        if !device.shares_memory() {
+            device.run(memory, WAIT);
+        }
+    })
+}
+
 /// Plays the trace; `run` performs the operations that are enabled.
-fn play_with(
+fn play_with<D: Simulation>(
     trace: &Trace,
-    config: &'static Config,
-    run: impl FnMut(&mut Model, &mut TraceMemory),
-) -> Result<Played, Failure> {
-    let mut player = Player {
-        run,
-        trace,
-        model: Model::new(config),
-        memory: TraceMemory::new().map_err(Failure::Memory)?,
-        unseen: 0,
-        line: 0,
-    };
+    mut device: D,
+    run: impl FnMut(&mut D, &mut TraceMemory),
+) -> Result<Played<D>, Failure> {
+    let mut memory = TraceMemory::new().map_err(Failure::Memory)?;
+    if device.shares_memory() {
+        for region in trace.regions() {
+            memory.share(region.port, region.address, &mut device).map_err(Failure::Memory)?;
+        }
+    }
+    let mut player = Player { run, trace, device, memory, unseen: 0, quiet: 0, line: 0 };
     for (line, command) in &trace.commands {
         player.line = *line;
         player.perform(command)?;
     }
-    Ok(Played { model: player.model, memory: player.memory })
+    Ok(Played { device: player.device, memory: player.memory })
 }
 
-struct Player<'t, R> {
+struct Player<'t, D, R> {
     run: R,
     trace: &'t Trace,
-    model: Model,
+    device: D,
     memory: TraceMemory,
     /// Interrupt status bits that were cleared before the trace asked for them.
     unseen: u32,
+    /// How often in a row a simulator had nothing to do.
+    quiet: usize,
     line: usize,
 }
 
-impl<R: FnMut(&mut Model, &mut TraceMemory)> Player<'_, R> {
+impl<D: Simulation, R: FnMut(&mut D, &mut TraceMemory)> Player<'_, D, R> {
     fn perform(&mut self, command: &Command) -> Result<(), Failure> {
         match command {
             Command::Zero(region) => self.target(region)?.fill(0),
@@ -114,15 +137,20 @@ impl<R: FnMut(&mut Model, &mut TraceMemory)> Player<'_, R> {
             }
             Command::Write(register, value) => self.write(register, *value)?,
             Command::Poll(register, value) => {
-                let found = self.read(register)?;
-                if found != *value {
-                    return Err(self.register_differs(register, found, !0, *value));
+                let mut found = self.read(register)?;
+                while found != *value {
+                    if !self.wait(LOOK)? {
+                        return Err(self.register_differs(register, found, !0, *value));
+                    }
+                    found = self.read(register)?;
                 }
             }
             Command::Expect { register, mask, value } => self.expect(register, *mask, *value)?,
             Command::WaitInterrupt => {
-                if !self.model.interrupt() && self.unseen == 0 {
-                    return Err(self.unmet("no interrupt arrives"));
+                while !self.device.interrupt() && self.unseen == 0 {
+                    if !self.wait(WAIT)? {
+                        return Err(self.unmet("no interrupt arrives"));
+                    }
                 }
             }
             Command::Interrupt { source, group, id } => self.interrupt(*source, *group, id)?,
@@ -151,30 +179,52 @@ impl<R: FnMut(&mut Model, &mut TraceMemory)> Player<'_, R> {
             self.unseen |= self.read(register)? & value;
         }
         let offset = self.offset(register)?;
-        self.model.write(offset, value);
-        (self.run)(&mut self.model, &mut self.memory);
-        match self.model.take_stop() {
+        self.device.write(offset, value);
+        (self.run)(&mut self.device, &mut self.memory);
+        self.stopped()
+    }
+
+    /// Lets a simulator run; whether waiting may help. The model has done all that it can after each write.
+    fn wait(&mut self, limit: Duration) -> Result<bool, Failure> {
+        if !self.device.shares_memory() {
+            return Ok(false);
+        }
+        // A status register follows a little after the pulse that ends an operation.
+        self.quiet = if self.device.run(&mut self.memory, limit) { 0 } else { self.quiet + 1 };
+        self.stopped()?;
+        Ok(self.quiet < QUIET)
+    }
+
+    fn stopped(&mut self) -> Result<(), Failure> {
+        match self.device.take_stop() {
             Some(stop) => Err(Failure::Stopped { line: self.line, stop }),
             None => Ok(()),
         }
     }
 
     fn expect(&mut self, register: &Named, mask: u32, value: u32) -> Result<(), Failure> {
-        let mut found = self.read(register)?;
-        if register.block == Block::Glb && register.register.register == glb::S_INTR_STATUS && value != 0 {
-            found |= self.unseen;
-            self.unseen &= !value;
+        loop {
+            let mut found = self.read(register)?;
+            if register.block == Block::Glb && register.register.register == glb::S_INTR_STATUS && value != 0 {
+                found |= self.unseen;
+                self.unseen &= !value;
+            }
+            let may_have_ended = register.register.name == "D_OP_ENABLE" && found == 0;
+            if found & mask == value || may_have_ended {
+                return Ok(());
+            }
+            if !self.wait(LOOK)? {
+                return Err(self.register_differs(register, found, mask, value));
+            }
         }
-        let may_have_ended = register.register.name == "D_OP_ENABLE" && found == 0;
-        if found & mask == value || may_have_ended {
-            return Ok(());
-        }
-        Err(self.register_differs(register, found, mask, value))
     }
 
     fn interrupt(&mut self, source: Source, group: usize, id: &str) -> Result<(), Failure> {
         let status = Named { block: Block::Glb, register: &glb::ALL[usize::from(glb::S_INTR_STATUS.offset) / 4] };
-        if self.read(&status)? & source.bit(group) == 0 {
+        while self.read(&status)? & source.bit(group) == 0 {
+            if self.wait(WAIT)? {
+                continue;
+            }
             return Err(self.unmet(format!("{source:?}'s interrupt for group {group} does not arrive")));
         }
         for (_, check) in self.trace.checks.iter().filter(|(name, _)| name == id) {
@@ -189,17 +239,19 @@ impl<R: FnMut(&mut Model, &mut TraceMemory)> Player<'_, R> {
             }
         }
         let offset = self.offset(&status)?;
-        self.model.write(offset, source.bit(group));
-        Ok(())
+        self.device.write(offset, source.bit(group));
+        self.stopped()
     }
 
     fn read(&mut self, register: &Named) -> Result<u32, Failure> {
         let offset = self.offset(register)?;
-        Ok(self.model.read(offset))
+        let value = self.device.read(offset);
+        self.stopped()?;
+        Ok(value)
     }
 
     fn offset(&self, register: &Named) -> Result<u32, Failure> {
-        let config = self.model.config();
+        let config = self.device.config();
         let base = register.block.base(config.family);
         let base = base.ok_or_else(|| self.unmet(format!("{} has no {}", config.name, register.block.name())))?;
         Ok(base + u32::from(register.register.register.offset))
@@ -229,7 +281,7 @@ impl<R: FnMut(&mut Model, &mut TraceMemory)> Player<'_, R> {
     }
 }
 
-impl Played {
+impl<D> Played<D> {
     /// Bytes of the device's memory at the trace's end.
     pub fn bytes(&self, port: Port, address: u64, length: usize) -> Option<&[u8]> {
         self.memory.read(port, address, length)

@@ -178,6 +178,19 @@ impl Trace {
         Ok(trace)
     }
 
+    /// The memory that the trace speaks of.
+    pub fn regions(&self) -> impl Iterator<Item = &Region> {
+        let commands = self.commands.iter().filter_map(|(_, command)| match command {
+            Command::Zero(region) | Command::Load(region, _) | Command::Compare(region, _) => Some(region),
+            _ => None,
+        });
+        let checks = self.checks.iter().filter_map(|(_, check)| match check {
+            Check::Crc(region, _) => Some(region),
+            Check::Nothing => None,
+        });
+        commands.chain(checks)
+    }
+
     /// The bytes of a region's file contents.
     pub fn bytes(&self, region: &Region, bytes: &Bytes) -> &[u8] {
         &self.files[bytes.file].bytes[bytes.offset..bytes.offset + region.length]

@@ -57,6 +57,22 @@ fn conversions_that_a_table_calls_invalid() {
 }
 
 #[test]
+fn traces_that_use_what_the_rtl_of_nv_small_lacks() {
+    let Some(reference) = nvdla_tests::reference::folder() else { return };
+    let enables = |folder: &std::path::PathBuf| {
+        let text = fs::read_to_string(folder.join("trace.txt")).expect("a trace");
+        text.lines().any(|line| {
+            let value = line.strip_prefix("write SDP.D_DP_EW_CFG ").map(|value| value.trim_start_matches("0x"));
+            // Bit 0 bypasses the sub-unit.
+            value.is_some_and(|value| u32::from_str_radix(value, 16).is_ok_and(|value| value & 1 == 0))
+        })
+    };
+    let traces = find(&reference.join("hw-traces/nv_small")).expect("the traces of nv_small");
+    let found: Names = traces.into_iter().filter(enables).map(|folder| name(&folder)).collect();
+    assert_eq!(found, listed("Traces that use what nv_small's RTL lacks"));
+}
+
+#[test]
 fn loadables_whose_result_depends_on_the_order_of_accesses() {
     let Some(reference) = nvdla_tests::reference::folder() else { return };
     let cases = nvdla_tests::case::all(&reference).expect("the manifests");

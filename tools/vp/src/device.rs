@@ -5,13 +5,20 @@
 //! The server thread answers accesses; a worker thread performs operations, because one may take longer than the virtual
 //! machine waits for an answer. Interrupts are events: INTx while the line is up and unmasked, MSI when the line rises or
 //! is still up after software has acknowledged a part of it.
+//!
+//! In the model's place a simulator of the RTL may stand. The worker then clocks it a little at a time, and accesses are
+//! answered between.
 
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use nvdla_model::device::Model;
+use nvdla_model::memory::Stop;
+use nvdla_model::simulation::Simulation;
+use nvdla_rtl::Simulator;
 use nvdla_uapi::reg::{glb, Block};
 use vfio_bindings::bindings::vfio::{
     VFIO_IRQ_SET_ACTION_TRIGGER, VFIO_IRQ_SET_ACTION_UNMASK, VFIO_IRQ_SET_DATA_EVENTFD, VFIO_PCI_BAR0_REGION_INDEX,
@@ -24,6 +31,28 @@ use crate::faults::{Faults, Lines, Schedule};
 use crate::guest::Guest;
 use crate::pci::Configuration;
 
+/// How long a simulator of the RTL is clocked before an access may have its turn.
+const SLICE: Duration = Duration::from_millis(2);
+/// The guest's memory lies behind both memory interfaces.
+const INTERFACES: u32 = 0b11;
+
+/// What the device is.
+pub(crate) enum Core {
+    /// The model.
+    Model(Model),
+    /// A simulator of the RTL.
+    Rtl(Simulator),
+}
+
+impl Core {
+    fn device(&mut self) -> &mut dyn Simulation {
+        match self {
+            Self::Model(model) => model,
+            Self::Rtl(simulator) => simulator,
+        }
+    }
+}
+
 /// Who hears of an interrupt.
 #[derive(Default)]
 struct Interrupts {
@@ -34,7 +63,9 @@ struct Interrupts {
 /// What the server and the worker share. Locks are taken in the order of the fields; an operation runs under the guest's.
 struct Shared {
     guest: Mutex<Guest>,
-    model: Mutex<Model>,
+    /// Held by an access that waits for the device, so that the worker does not take it again before.
+    turn: Mutex<()>,
+    core: Mutex<Core>,
     interrupts: Mutex<Interrupts>,
     /// Software has written a register since the worker last looked; and whether the worker shall end.
     pending: Mutex<(bool, bool)>,
@@ -48,6 +79,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
+    /// Does something with the device, before the worker has it again.
+    fn with_device<T>(&self, work: impl FnOnce(&mut dyn Simulation) -> T) -> T {
+        let _turn = lock(&self.turn);
+        work(lock(&self.core).device())
+    }
+
     /// Tells the virtual machine that the line is up.
     fn raise(&self) {
         let mut interrupts = lock(&self.interrupts);
@@ -65,7 +102,7 @@ impl Shared {
     /// Resets the device, which touches no memory afterwards: an operation under way ends before.
     fn reset(&self) {
         let _quiet = lock(&self.guest);
-        lock(&self.model).reset();
+        self.with_device(Simulation::reset);
         lock(&self.schedule).reset();
     }
 
@@ -110,7 +147,14 @@ impl Shared {
         if !lock(&self.schedule).lines.is_up() {
             return false;
         }
-        let Some(work) = lock(&self.model).start() else { return false };
+        let work = match &mut *lock(&self.core) {
+            Core::Model(model) => model.start(),
+            Core::Rtl(_) => None,
+        };
+        let Some(work) = work else {
+            drop(guest);
+            return self.clock();
+        };
         let plan = lock(&self.schedule).start();
         if !plan.delay.is_zero() {
             // Without the lock, so that a reset need not wait.
@@ -131,7 +175,8 @@ impl Shared {
         guest.refuse = plan.refuse;
         let finished = work.run(&mut *guest);
 
-        let mut model = lock(&self.model);
+        let mut core = lock(&self.core);
+        let Core::Model(model) = &mut *core else { return false };
         let before = model.interrupt();
         model.finish(finished);
         while let Some(stop) = model.take_stop() {
@@ -142,11 +187,34 @@ impl Shared {
             }
         }
         let rises = !before && model.interrupt();
-        drop((model, guest));
+        drop((core, guest));
         if rises {
             self.raise();
         }
         true
+    }
+
+    /// Clocks a simulator of the RTL for a while; whether it has more to do.
+    fn clock(&self) -> bool {
+        drop(lock(&self.turn));
+        let mut core = lock(&self.core);
+        let Core::Rtl(simulator) = &mut *core else { return false };
+        let before = simulator.interrupt();
+        let more = simulator.run(SLICE);
+        let mut outside = 0;
+        while let Some(stop) = simulator.take_stop() {
+            outside += u64::from(matches!(stop, Stop::Fault(_)));
+            log::error!("{stop}");
+        }
+        let rises = !before && simulator.interrupt();
+        drop(core);
+        if outside > 0 {
+            lock(&self.guest).outside.fetch_add(outside, Ordering::Relaxed);
+        }
+        if rises {
+            self.raise();
+        }
+        more
     }
 }
 
@@ -165,12 +233,13 @@ pub(crate) struct Device {
 
 impl Device {
     /// The device; with `control`, a window for tests in the guest beside it.
-    pub(crate) fn new(model: Model, faults: Faults, lines: Lines, control: bool) -> io::Result<Self> {
-        let config = model.config();
+    pub(crate) fn new(mut core: Core, faults: Faults, lines: Lines, control: bool) -> io::Result<Self> {
+        let config = core.device().config();
         let base = Block::Glb.base(config.family).unwrap_or(0);
         let shared = Arc::new(Shared {
             guest: Mutex::new(Guest::new()?),
-            model: Mutex::new(model),
+            turn: Mutex::default(),
+            core: Mutex::new(core),
             interrupts: Mutex::default(),
             pending: Mutex::default(),
             wake: Condvar::new(),
@@ -208,7 +277,7 @@ impl Device {
         if !lock(&self.shared.schedule).answers() {
             return u32::MAX;
         }
-        lock(&self.shared.model).read(register)
+        self.shared.with_device(|device| device.read(register))
     }
 
     fn read_control(&mut self, offset: u64) -> u32 {
@@ -232,7 +301,15 @@ impl Device {
             Action::Find => {
                 self.search.found = lock(&self.shared.guest).find_page(&self.search.mark()).unwrap_or(u64::MAX);
             }
-            Action::Ranges => lock(&self.shared.guest).allowed = self.ranges.list(),
+            Action::Ranges => {
+                let list = self.ranges.list();
+                let ranges: Vec<_> = list.iter().map(|&(start, length)| start..start.saturating_add(length)).collect();
+                let ranges = (!ranges.is_empty()).then_some(&ranges[..]);
+                if let Err(error) = self.shared.with_device(|device| device.allow(ranges)) {
+                    log::error!("the list of memory is not taken: {error}");
+                }
+                lock(&self.shared.guest).allowed = list;
+            }
             Action::Lines(now) => self.shared.set_lines(now),
         }
     }
@@ -243,11 +320,11 @@ impl Device {
         if !lock(&self.shared.schedule).answers() {
             return;
         }
-        let mut model = lock(&self.shared.model);
-        let before = model.interrupt();
-        model.write(register, value);
-        let after = model.interrupt();
-        drop(model);
+        let (before, after) = self.shared.with_device(|device| {
+            let before = device.interrupt();
+            device.write(register, value);
+            (before, device.interrupt())
+        });
         if after && (!before || offset == self.status) {
             self.shared.raise();
         }
@@ -321,16 +398,21 @@ impl ServerBackend for Device {
         // Pieces without a file (video memory, firmware) cannot be reached by this device.
         let Some(file) = file else { return Ok(()) };
         log::debug!("guest memory {address:#x}, {size:#x} bytes");
-        lock(&self.shared.guest).map(address, size, &file, offset, flags.contains(DmaMapFlags::WRITE))
+        let writable = flags.contains(DmaMapFlags::WRITE);
+        lock(&self.shared.guest).map(address, size, &file, offset, writable)?;
+        self.shared.with_device(|device| device.map(address, size, &file, offset, INTERFACES, writable))
     }
 
     fn dma_unmap(&mut self, flags: DmaUnmapFlags, address: u64, size: u64) -> io::Result<()> {
         let mut guest = lock(&self.shared.guest);
-        if flags.contains(DmaUnmapFlags::UNMAP_ALL) {
-            guest.clear()
+        let (address, size) = if flags.contains(DmaUnmapFlags::UNMAP_ALL) {
+            guest.clear()?;
+            (0, u64::MAX)
         } else {
-            guest.unmap(address, size)
-        }
+            guest.unmap(address, size)?;
+            (address, size)
+        };
+        self.shared.with_device(|device| device.unmap(address, size))
     }
 
     fn reset(&mut self) -> io::Result<()> {
@@ -339,7 +421,7 @@ impl ServerBackend for Device {
     }
 
     fn set_irqs(&mut self, index: u32, flags: u32, _start: u32, count: u32, mut fds: Vec<File>) -> io::Result<()> {
-        let up = lock(&self.shared.model).interrupt();
+        let up = self.shared.with_device(|device| device.interrupt());
         let mut interrupts = lock(&self.shared.interrupts);
         let slot = match index {
             VFIO_PCI_INTX_IRQ_INDEX => &mut interrupts.intx,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `nvdla_vp`: the NVDLA model behind a virtual machine's PCI bus.
+//! `nvdla_vp`: the NVDLA model, or a simulator of the RTL, behind a virtual machine's PCI bus.
 //!
 //! It listens on a UNIX socket for QEMU's `vfio-user-pci` device and ends when the virtual machine does.
 
@@ -15,6 +15,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use nvdla_model::device::Model;
+use nvdla_model::simulation::Simulation;
 use nvdla_uapi::config::Config;
 use vfio_bindings::bindings::vfio::{
     vfio_region_info, VFIO_IRQ_INFO_AUTOMASKED, VFIO_IRQ_INFO_EVENTFD, VFIO_IRQ_INFO_MASKABLE,
@@ -24,13 +25,17 @@ use vfio_bindings::bindings::vfio::{
 };
 use vfio_user::{IrqInfo, Server, ServerRegion};
 
-/// Puts the NVDLA model on a virtual machine's PCI bus
+/// Puts the NVDLA model, or a simulator of the RTL, on a virtual machine's PCI bus
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
     /// The hardware configuration
     #[arg(long, default_value = "nv_small")]
     config: String,
+    /// A simulator that `cargo xtask rtl` has built, and its options, in the model's place: PROGRAM[,NAME=VALUE]...;
+    /// faults that begin with an operation are not for it
+    #[arg(long, value_name = "PROGRAM")]
+    rtl: Option<nvdla_rtl::Selection>,
     /// The UNIX socket to listen on
     #[arg(long)]
     socket: PathBuf,
@@ -62,7 +67,18 @@ fn run(arguments: Arguments) -> Result<(), String> {
     })?;
     let control = arguments.control || arguments.lines;
     let lines = if arguments.lines { faults::Lines::OFF } else { faults::Lines::default() };
-    let mut device = device::Device::new(Model::new(config), arguments.faults, lines, control)
+    let core = match &arguments.rtl {
+        None => device::Core::Model(Model::new(config)),
+        Some(rtl) => {
+            let simulator = nvdla_rtl::Simulator::start(rtl).map_err(|error| error.to_string())?;
+            let simulated = simulator.config().name;
+            if simulated != config.name {
+                return Err(format!("{} simulates {simulated}, not {}", rtl.program.display(), config.name));
+            }
+            device::Core::Rtl(simulator)
+        }
+    };
+    let mut device = device::Device::new(core, arguments.faults, lines, control)
         .map_err(|error| format!("the model's thread did not start: {error}"))?;
     // A socket that an earlier run left behind would refuse the new one.
     let _ = std::fs::remove_file(&arguments.socket);

@@ -6,6 +6,7 @@
 //! `NV_nvdla` give the widths of the interfaces. The defines are those of the project's own FPGA flow: they take out the
 //! clock gates, so that one clock drives everything, and choose RAM models that a simulator understands.
 
+use std::env;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
@@ -41,7 +42,7 @@ const DEFINES: [&str; 7] = [
     "SYNTHESIS",
 ];
 /// Settings that Verilator's makefile has from the machine on which it was built.
-const MAKE: [&str; 8] = [
+const MAKE: [&str; 9] = [
     "CXX=c++",
     "LINK=c++",
     "AR=ar",
@@ -49,18 +50,33 @@ const MAKE: [&str; 8] = [
     "CFG_CXXFLAGS_STD=-std=c++20",
     "CFG_CXXFLAGS_STD_NEWEST=-std=c++20",
     "CFG_CXXFLAGS_NO_UNUSED=-w",
+    "CFG_CXXFLAGS_PCH_I=-include",
     "CFG_LDLIBS_THREADS=-pthread",
 ];
 /// The done pulses that arrive at GLB, with the bits of its interrupt status (`NV_NVDLA_GLB_CSB_reg.v`).
 const DONE: [(&str, u32); 8] =
     [("sdp", 0), ("cdp", 2), ("pdp", 4), ("bdma", 6), ("rubik", 8), ("cdma_dat", 16), ("cdma_wt", 18), ("cacc", 20)];
 
+/// Traces of the reference data that --check plays, one for each unit.
+const TRACES: [&str; 5] = [
+    "cdp_8x8x32_lrn3_int8_0",
+    "dc_14x7x49_3x4x49x32_int8_0",
+    "pdp_8x9x19_3x3_ave_int8_0",
+    "sdp_3x3x33_bs_int8_reg_0",
+    "sdp_8x8x32_bypass_int8_0",
+];
+/// Loadables that it runs.
+const LOADABLES: [&str; 3] = ["m_conv3x3.nv_small.int8", "m_pool_max2.nv_small.int8", "lenet.nv_small.int8.default"];
+
 /// Options of `cargo xtask rtl`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The Verilog: the folder "vmod" that the hardware project generates, the folder that holds it, or a .tar.xz of it
-    #[arg(long, value_name = "DIR")]
-    vmod: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "check")]
+    vmod: Option<PathBuf>,
+    /// Play a few traces and networks of the reference data on the program, whose Verilog is taken from there without --vmod
+    #[arg(long)]
+    check: bool,
     /// The configuration that the Verilog was generated for: its name, which the program tells to whoever starts it
     #[arg(long, default_value = "nv_small")]
     config: String,
@@ -88,7 +104,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
             if arguments.waves { "_waves" } else { "" }
         ))
     });
-    let built = build(arguments)?;
+    let reference = reference(checkout);
+    let archive = format!("rtl/{}_vmod.tar.xz", arguments.config);
+    let vmod = match (&arguments.vmod, reference.as_ref().map(|folder| folder.join(archive))) {
+        (Some(vmod), _) => vmod.clone(),
+        (None, Some(archive)) if archive.is_file() => archive,
+        (None, _) if env::var("CI").as_deref() != Ok("true") => {
+            println!("skipped: no Verilog of {} in the reference data (set NVDLA_REFERENCE)", arguments.config);
+            return Ok(0);
+        }
+        (None, _) => bail!("no Verilog of {} in the reference data (set NVDLA_REFERENCE)", arguments.config),
+    };
+    let built = build(&vmod, arguments)?;
     if let Some(folder) = out.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
@@ -97,18 +124,56 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
     fs::copy(&built, &new).with_context(|| format!("cannot write {}", new.display()))?;
     fs::rename(&new, &out).with_context(|| format!("cannot write {}", out.display()))?;
     println!("{}", out.display());
+    if arguments.check {
+        let reference = reference.context("there is no reference data (set NVDLA_REFERENCE)")?;
+        check(checkout, &reference, &out, &arguments.config)?;
+    }
     Ok(0)
 }
 
+/// The reference data, where it is.
+fn reference(checkout: &Path) -> Option<PathBuf> {
+    let folder = env::var_os("NVDLA_REFERENCE").map(PathBuf::from);
+    let folder = folder.or_else(|| Some(checkout.parent()?.join("shared/nvdla")));
+    folder.filter(|folder| folder.is_dir())
+}
+
+/// Plays traces and runs networks on the program: what each unit does, in a few minutes.
+fn check(checkout: &Path, reference: &Path, program: &Path, config: &str) -> Result<()> {
+    ensure!(config == "nv_small", "the traces and networks of --check are for nv_small");
+    let program = std::path::absolute(program)?;
+    let cargo = || {
+        let mut command = Command::new("cargo");
+        command.current_dir(checkout);
+        command
+    };
+    let traces = TRACES.map(|name| reference.join("hw-traces/nv_small").join(name));
+    let mut play = cargo();
+    play.args(["run", "--quiet", "--locked", "--release", "--package", "nvdla-trace", "--", "--rtl"]);
+    play.arg(&program).args(traces);
+    let mut run = cargo();
+    run.args(["test", "--quiet", "--locked", "--package", "nvdla-tests", "--test", "conformance", "--"]);
+    run.args(["--test-threads", "1", "--exact"]).args(LOADABLES.map(|name| format!("nv_small::loadables/{name}")));
+    run.env("NVDLA_DEVICE", format!("rtl:{}", program.display()))
+        .env("NVDLA_REFERENCE", std::path::absolute(reference)?);
+    for mut command in [play, run] {
+        let start = Instant::now();
+        let status = command.status().context("cannot run cargo")?;
+        eprintln!("xtask: {:.0} s", start.elapsed().as_secs_f64());
+        ensure!(status.success(), "the program gives something else than the reference ({status})");
+    }
+    Ok(())
+}
+
 /// The program in the cache.
-fn build(arguments: &Arguments) -> Result<PathBuf> {
+fn build(vmod: &Path, arguments: &Arguments) -> Result<PathBuf> {
     let name = &arguments.config;
     ensure!(
         !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'),
         "a configuration's name has letters, digits and underscores, not {name:?}"
     );
     require_tools()?;
-    let vmod = vmod(&arguments.vmod)?;
+    let vmod = find(vmod)?;
     let files = verilog(&vmod)?;
     let ports = Ports::read(&vmod, arguments)?;
     let top = ports.top();
@@ -154,7 +219,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
 }
 
 /// The folder `vmod` that the user means.
-fn vmod(given: &Path) -> Result<PathBuf> {
+fn find(given: &Path) -> Result<PathBuf> {
     let mut folder = given.to_path_buf();
     if given.is_file() {
         let mut hasher = DefaultHasher::new();

@@ -40,7 +40,8 @@ pub(crate) struct Args {
     pub(crate) rawdump: bool,
 
     /// What runs the loadable: "auto" (the first NVDLA device, else the model), "model" (of the configuration that the
-    /// loadable was made for), "model:CONFIGURATION", or a device node
+    /// loadable was made for), "model:CONFIGURATION", "rtl:PROGRAM" (a simulator that cargo xtask rtl has built; its
+    /// options follow as in "rtl:PROGRAM,latency=100,bandwidth=8"), or a device node
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub(crate) device: Selection,
 
@@ -92,7 +93,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub(crate) run_timeout: Option<Duration>,
 
-    /// Show how long each operation would take on hardware, by an estimate; with a file, write it as a trace for Perfetto
+    /// Show how long each operation would take on hardware, by an estimate, and beside it what it took where the device
+    /// counts cycles; with a file, write it as a trace for Perfetto
     #[allow(clippy::option_option)] // the option without a value, and with one
     #[arg(long, value_name = "FILE.json", num_args = 0..=1, require_equals = true)]
     pub(crate) profile: Option<Option<PathBuf>>,
@@ -116,6 +118,14 @@ pub(crate) struct Args {
     /// Time of a register write in ns, for --profile
     #[arg(long, value_name = "NS", default_value_t = 100.0, value_parser = positive)]
     pub(crate) register_write: f64,
+
+    /// Write a waveform of the design (with --device rtl:PROGRAM, built for it)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace_fst: Option<PathBuf>,
+
+    /// Operations that complete before the waveform begins
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "trace_fst")]
+    pub(crate) trace_from: usize,
 
     /// Show everything as one JSON object
     #[arg(long)]

@@ -12,7 +12,7 @@ pub(crate) use args::Args;
 
 use log::info;
 use nvdla_runtime::compare::Comparison;
-use nvdla_runtime::device::{self, Kind};
+use nvdla_runtime::device::{self, Kind, Selection};
 use nvdla_runtime::labels::Labels;
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::network::races::Edge;
@@ -74,13 +74,13 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let labels = args.labels.as_ref().map(Labels::open).transpose()?;
     let loadable = Arc::new(Loadable::open(&args.loadable).map_err(|error| Context::new(&args.loadable, error))?);
     info!("{}: {} bytes, version {}", args.loadable.display(), loadable.as_bytes().len(), loadable.version());
-    let opened = device::open(&args.device, &loadable)?;
+    let opened = device::open(&selection(args)?, &loadable)?;
     let atom = opened.device.info().config.map_or(32, |config| config.memory_atomic);
     let mut comparison = args.compare.as_ref().map(|folder| Comparison::new(folder, &loadable, atom)).transpose()?;
     let dump_into = |folder: PathBuf| dump_to(folder.clone()).map_err(cannot("make the folder", &folder));
     let mut dump = args.dump.clone().map(dump_into).transpose()?;
 
-    let profile = match &args.profile {
+    let mut profile = match &args.profile {
         Some(_) => {
             let config = opened.device.info().config.unwrap_or_else(|| device::recognise(&loadable).config);
             Some(Profile::new(&loadable, config, conditions(args))?)
@@ -101,11 +101,14 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     report.start()?;
     let mut progress = progress::Progress::new(session.operations(), args.repeat);
     // A device that does not tell of operations can still run without.
-    let observes = session.device().kind == Kind::Model;
+    let observes = session.device().kind != Kind::Hardware;
     for round in 0..args.repeat {
         let last = round + 1 == args.repeat;
         let mut observe = |completed: Completed<'_>| -> io::Result<()> {
             progress.operation(&completed);
+            if let Some(profile) = &mut profile {
+                profile.measure(&completed);
+            }
             if let (Some(comparison), true) = (&mut comparison, last) {
                 comparison.look_at(&completed)?;
             }
@@ -133,6 +136,19 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         Some(comparison) => comparison.verdict().map_err(Into::into),
         None => Ok(()),
     }
+}
+
+/// The device that the user wants.
+fn selection(args: &Args) -> Result<Selection, Failure> {
+    let mut selection = args.device.clone();
+    match (&mut selection, &args.trace_fst) {
+        (_, None) => {}
+        (Selection::Rtl(simulator), Some(file)) => {
+            (simulator.trace, simulator.trace_from) = (Some(file.clone()), args.trace_from);
+        }
+        (_, Some(_)) => return Err(problem("--trace-fst needs a simulator of the RTL: --device rtl:PROGRAM")),
+    }
+    Ok(selection)
 }
 
 /// What the user says of the hardware.

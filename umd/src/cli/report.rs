@@ -251,7 +251,7 @@ impl<'a> Report<'a> {
         let mut object = json!({
             "loadable": self.args.loadable.display().to_string(),
             "device": {
-                "kind": match self.device.kind { Kind::Model => "model", Kind::Hardware => "hardware" },
+                "kind": match self.device.kind { Kind::Model => "model", Kind::Rtl => "rtl", Kind::Hardware => "hardware" },
                 "configuration": self.device.config.map(|config| config.name),
                 "path": self.device.path.as_ref().map(|path| path.display().to_string()),
                 "reason": self.reason,
@@ -284,7 +284,7 @@ impl<'a> Report<'a> {
 /// A profile's rows and totals.
 fn estimate(profile: &Profile) -> Value {
     let row = |row: &Row| {
-        json!({
+        let mut object = json!({
             "task": row.task,
             "operation": row.operation,
             "unit": row.unit.name(),
@@ -297,7 +297,17 @@ fn estimate(profile: &Profile) -> Value {
             "limit": row.limit.to_string(),
             "source": row.source,
             "start": row.start,
-        })
+        });
+        if let Some(measured) = row.measured {
+            object["measured"] = json!({
+                "start": measured.start,
+                "cycles": measured.cycles(),
+                "read_bytes": measured.read,
+                "written_bytes": measured.written,
+                "waited_cycles": measured.waited,
+            });
+        }
+        object
     };
     json!({
         "configuration": profile.config.name,
@@ -311,6 +321,7 @@ fn estimate(profile: &Profile) -> Value {
         "bytes": profile.bytes().total(),
         "cycles": profile.cycles(),
         "milliseconds": profile.milliseconds(),
+        "measured_cycles": profile.measured_cycles(),
     })
 }
 

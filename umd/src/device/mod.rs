@@ -19,12 +19,13 @@ use std::{fmt, io, path::PathBuf, time::Duration};
 use nvdla_uapi::config::Config;
 use thiserror::Error;
 
+pub use nvdla_model::simulation::Measured;
 use nvdla_uapi::desc::OpType;
 
 pub use kernel::{discover, KernelDevice};
 pub use model::ModelDevice;
 pub use recognise::{recognise, Recognised};
-pub use select::{open, Opened, Selection, UnknownConfiguration};
+pub use select::{open, Opened, Selection, SelectionError};
 
 /// A buffer of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -58,6 +59,8 @@ pub struct AddressEntry {
 pub enum Kind {
     /// The built-in model.
     Model,
+    /// A simulator of the RTL, in a process of its own.
+    Rtl,
     /// Hardware, or something that a kernel driver takes for hardware.
     Hardware,
 }
@@ -76,6 +79,9 @@ pub struct DeviceInfo {
 impl fmt::Display for DeviceInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.path, self.config) {
+            (Some(path), Some(config)) if self.kind == Kind::Rtl => {
+                write!(f, "the RTL of {} in {}", config.name, path.display())
+            }
             (Some(path), Some(config)) => write!(f, "{} ({})", path.display(), config.name),
             (Some(path), None) => write!(f, "{}", path.display()),
             (None, Some(config)) => write!(f, "the built-in model of {}", config.name),
@@ -101,6 +107,8 @@ pub struct Completion {
     pub unit: OpType,
     /// Where its output lies: position in the address list, bytes from there, and bytes. None when it went to no memory.
     pub output: Option<(usize, u64, u64)>,
+    /// What it took, where the device counts cycles.
+    pub measured: Option<Measured>,
 }
 
 /// Called when an operation of the running task has completed, with the buffers as they are then.
@@ -244,6 +252,9 @@ pub enum Error {
         /// The device.
         device: String,
     },
+    /// The simulator is not there.
+    #[error(transparent)]
+    Simulator(#[from] nvdla_rtl::StartError),
     /// A task names a buffer that the device does not have, or a place outside it.
     #[error("address {position} of the task is outside the device's buffers")]
     Address {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The built-in model: [`nvdla_model`] driven by [`nvdla_engine`], in this process.
+//! A simulated device, driven by [`nvdla_engine`] in this process: the built-in model, or a simulator of the RTL.
 //!
-//! The scheduler is the one that is inserted into a kernel; the model answers register accesses as the hardware would.
+//! The scheduler is the one that is inserted into a kernel; the simulation answers register accesses as the hardware would.
 //! A task sees the buffers of its address list and nothing else: what reaches outside is a fault.
 
 use std::{
@@ -11,13 +11,14 @@ use std::{
 };
 
 use nvdla_engine::{Engine, Hardware, OutOfRange, Progress, Slot};
-use nvdla_model::{device::Model, limit::Limit, memory::Stop, threads::keep_awake::Awake};
+use nvdla_model::{device::Model, limit::Limit, memory::Stop, simulation::Simulation, threads::keep_awake::Awake};
+use nvdla_rtl::Simulator;
 use nvdla_uapi::config::Config;
 
 use super::{
     store::{Buffer, Store},
     tasks::{AddressList, Refusal, Tasks},
-    view::TaskView,
+    view::{Reach, TaskView},
 };
 use super::{
     AddressEntry, Buffers, Completion, Device, DeviceInfo, Error, Handle, Kind, Observer, TaskReport, TIME_LIMIT,
@@ -25,11 +26,14 @@ use super::{
 
 /// How long a device that does not answer is left alone between two looks at it.
 const NAP: Duration = Duration::from_millis(1);
+/// Both memory interfaces lead to all buffers: a loadable's SRAM is a buffer like any other here.
+const INTERFACES: u32 = 0b11;
 
-/// The built-in model of a configuration.
+/// The built-in model of a configuration, or a simulator of the RTL.
 pub struct ModelDevice {
     config: &'static Config,
-    model: Model,
+    info: DeviceInfo,
+    model: Box<dyn Simulation>,
     engine: Engine<Vec<Slot>>,
     store: Store,
     tasks: Tasks,
@@ -53,11 +57,25 @@ impl ModelDevice {
     /// assert_eq!(device.info().to_string(), "the built-in model of nv_small");
     /// ```
     pub fn new(config: &'static Config) -> Self {
+        let info = DeviceInfo { kind: Kind::Model, config: Some(config), path: None };
+        Self::over(Box::new(Model::new(config)), info)
+    }
+
+    /// The RTL of a program that `cargo xtask rtl` has built.
+    pub fn rtl(simulator: Simulator) -> Self {
+        let path = Some(simulator.program().to_owned());
+        let info = DeviceInfo { kind: Kind::Rtl, config: Some(simulator.config()), path };
+        Self::over(Box::new(simulator), info)
+    }
+
+    fn over(model: Box<dyn Simulation>, info: DeviceInfo) -> Self {
+        let config = model.config();
         Self {
             config,
-            model: Model::new(config),
+            info,
             engine: Engine::new(config),
-            store: Store::new(config),
+            store: Store::new(config, model.shares_memory()),
+            model,
             tasks: Tasks::default(),
             mute: false,
         }
@@ -75,8 +93,8 @@ impl ModelDevice {
     }
 }
 
-/// The model's register window.
-struct Window<'a>(&'a mut Model);
+/// The device's register window.
+struct Window<'a>(&'a mut dyn Simulation);
 
 impl Hardware for Window<'_> {
     fn read(&mut self, offset: u32) -> u32 {
@@ -96,15 +114,28 @@ impl Buffers for ModelDevice {
 
 impl Device for ModelDevice {
     fn info(&self) -> DeviceInfo {
-        DeviceInfo { kind: Kind::Model, config: Some(self.config), path: None }
+        self.info.clone()
     }
 
     fn allocate(&mut self, size: u64) -> Result<Handle, Error> {
-        let result = self.store.allocate(size);
-        result.map_err(|source| Error::Allocate { size, device: self.info().to_string(), source })
+        let failed = |source| Error::Allocate { size, device: self.info.to_string(), source };
+        let handle = self.store.allocate(size).map_err(failed)?;
+        if let Some((buffer, file)) = self.store.file(handle) {
+            let shared = self.model.map(buffer.address(), buffer.pages().len() as u64, file, 0, INTERFACES, true);
+            if let Err(error) = shared {
+                self.store.free(handle);
+                return Err(failed(error));
+            }
+        }
+        Ok(handle)
     }
 
     fn free(&mut self, handle: Handle) {
+        if let Some((buffer, _)) = self.store.file(handle) {
+            if let Err(error) = self.model.unmap(buffer.address(), buffer.pages().len() as u64) {
+                log::error!("a buffer stays mapped: {error}");
+            }
+        }
         self.store.free(handle);
     }
 
@@ -139,30 +170,37 @@ impl Device for ModelDevice {
             }
         };
 
+        if self.model.shares_memory() {
+            let ranges: Vec<_> = ticket.reach.iter().map(Reach::range).collect();
+            if let Err(error) = self.model.allow(Some(&ranges)) {
+                return Err(Error::Stopped { stop: Stop::Simulator { what: error.to_string() }, failure: None });
+            }
+        }
         let started = Instant::now();
         let now = || u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let limit = timeout.unwrap_or(TIME_LIMIT);
         // An operation that overruns stops by itself.
         let end = started.checked_add(limit).map_or(Limit::NONE, Limit::until);
         let deadline = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-        if let Err(submission) = self.engine.submit(&mut Window(&mut self.model), task, now(), deadline) {
+        if let Err(submission) = self.engine.submit(&mut Window(&mut *self.model), task, now(), deadline) {
             return Err(Error::NotTaken(submission.error));
         }
-        let _awake = Awake::new();
+        let _awake = (self.info.kind == Kind::Model).then(Awake::new);
         let mut completed = 0;
         loop {
             let ran = !self.mute
-                && self.model.run_within(&end, &mut TaskView { store: &mut self.store, reach: &ticket.reach });
-            let interrupted = self.model.interrupt() && self.engine.interrupt(&mut Window(&mut self.model));
+                && self.model.run_until(&mut TaskView { store: &mut self.store, reach: &ticket.reach }, &end);
+            let interrupted = self.model.interrupt() && self.engine.interrupt(&mut Window(&mut *self.model));
             let (before, time) = (completed, now());
             let poll = loop {
-                match self.engine.process_events(&mut Window(&mut self.model), time) {
+                match self.engine.process_events(&mut Window(&mut *self.model), time) {
                     Progress::Completed { operation, roi, unit, output } => {
                         completed += 1;
+                        let measured = self.model.completed(unit);
                         if let Some(observer) = &mut observer {
                             let output = output.map(|region| (usize::from(region.address), region.offset, region.size));
                             let (operation, roi) = (operation as usize, roi as usize);
-                            observer(Completion { operation, roi, unit, output }, &self.store);
+                            observer(Completion { operation, roi, unit, output, measured }, &self.store);
                         }
                     }
                     Progress::Ended(task) => {
@@ -178,12 +216,12 @@ impl Device for ModelDevice {
             let stop = self.model.take_stop();
             let time = if stop == Some(Stop::Late) { now() } else { time };
             if let Some(stop) = stop.filter(|stop| *stop != Stop::Late) {
-                let failure = self.engine.abort(&mut Window(&mut self.model)).map(|(_, failure)| Box::new(failure));
+                let failure = self.engine.abort(&mut Window(&mut *self.model)).map(|(_, failure)| Box::new(failure));
                 self.reset();
                 return Err(Error::Stopped { stop, failure });
             }
-            if let Some(failure) = self.engine.check_deadline(&mut Window(&mut self.model), time) {
-                self.engine.abort(&mut Window(&mut self.model));
+            if let Some(failure) = self.engine.check_deadline(&mut Window(&mut *self.model), time) {
+                self.engine.abort(&mut Window(&mut *self.model));
                 self.reset();
                 return Err(Error::Deadline { timeout: limit, failure: Box::new(failure) });
             }
@@ -195,7 +233,7 @@ impl Device for ModelDevice {
                 continue;
             }
             // Nothing will ever happen again: waiting for the deadline would not help.
-            let failure = self.engine.abort(&mut Window(&mut self.model)).map(|(_, failure)| Box::new(failure));
+            let failure = self.engine.abort(&mut Window(&mut *self.model)).map(|(_, failure)| Box::new(failure));
             self.reset();
             return Err(Error::Stuck { failure });
         }

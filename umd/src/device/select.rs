@@ -10,7 +10,7 @@ use thiserror::Error as ThisError;
 use super::{discover, recognise, Device, Error, KernelDevice, ModelDevice};
 use crate::loadable::Loadable;
 
-/// What a user asks for: `auto`, `model`, `model:CONFIG`, or a device node.
+/// What a user asks for: `auto`, `model`, `model:CONFIG`, `rtl:PROGRAM`, or a device node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Selection {
     /// This machine's first NVDLA of the configuration that the loadable was compiled for, else its first NVDLA, else the
@@ -19,20 +19,28 @@ pub enum Selection {
     Auto,
     /// The model, of that configuration or of the one that the loadable was compiled for.
     Model(Option<&'static Config>),
+    /// A simulator of the RTL, with its options: see [`nvdla_rtl::Selection`].
+    Rtl(nvdla_rtl::Selection),
     /// A device node.
     Path(PathBuf),
 }
 
-/// A configuration that does not exist.
+/// A selection that names what does not exist.
 #[derive(Clone, Debug, PartialEq, Eq, ThisError)]
-#[error("there is no configuration \"{name}\"; there are {}", Config::ALL.map(|config| config.name).join(", "))]
-pub struct UnknownConfiguration {
-    /// What was asked for.
-    pub name: String,
+pub enum SelectionError {
+    /// There is no such configuration.
+    #[error("there is no configuration \"{name}\"; there are {}", Config::ALL.map(|config| config.name).join(", "))]
+    UnknownConfiguration {
+        /// What was asked for.
+        name: String,
+    },
+    /// It is no simulator.
+    #[error(transparent)]
+    Simulator(#[from] nvdla_rtl::SelectionError),
 }
 
 impl FromStr for Selection {
-    type Err = UnknownConfiguration;
+    type Err = SelectionError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
@@ -41,8 +49,9 @@ impl FromStr for Selection {
             _ => match text.strip_prefix("model:") {
                 Some(name) => match Config::by_name(name) {
                     Some(config) => Ok(Self::Model(Some(config))),
-                    None => Err(UnknownConfiguration { name: name.into() }),
+                    None => Err(SelectionError::UnknownConfiguration { name: name.into() }),
                 },
+                None if text.starts_with("rtl:") => Ok(Self::Rtl(text["rtl:".len()..].parse()?)),
                 None => Ok(Self::Path(match text.parse::<PathBuf>() {
                     Ok(path) => path,
                     Err::<_, Infallible>(never) => match never {},
@@ -100,6 +109,10 @@ pub fn open(selection: &Selection, loadable: &Loadable) -> Result<Opened, Error>
         Selection::Model(Some(config)) => {
             Ok(Opened { device: Box::new(ModelDevice::new(config)), reason: "as asked for".into() })
         }
+        Selection::Rtl(simulator) => {
+            let device = ModelDevice::rtl(nvdla_rtl::Simulator::start(simulator)?);
+            Ok(Opened { device: Box::new(device), reason: "as asked for".into() })
+        }
         Selection::Path(path) => {
             Ok(Opened { device: Box::new(KernelDevice::open(path)?), reason: "as asked for".into() })
         }
@@ -114,6 +127,8 @@ mod tests {
     fn what_a_user_may_ask_for() {
         assert_eq!("auto".parse(), Ok(Selection::Auto));
         assert_eq!("model".parse(), Ok(Selection::Model(None)));
+        assert_eq!("rtl:sim".parse(), Ok(Selection::Rtl("sim".parse().unwrap())));
+        assert!("rtl:".parse::<Selection>().is_err());
         assert!(matches!("model:nv_large".parse(), Ok(Selection::Model(Some(config))) if config.name == "nv_large"));
         assert_eq!("/dev/dri/renderD128".parse(), Ok(Selection::Path("/dev/dri/renderD128".into())));
         let error = "model:nv_tiny".parse::<Selection>().unwrap_err();

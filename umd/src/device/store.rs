@@ -2,10 +2,12 @@
 
 //! The buffers of the built-in model, and what counts their changes.
 
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 
 use memmap2::{Advice, MmapMut};
+use nix::sys::memfd::{memfd_create, MFdFlags};
 use nvdla_model::memory::apart;
 use nvdla_uapi::config::Config;
 
@@ -25,6 +27,8 @@ pub(super) struct Buffer {
     size: u64,
     /// Whole pages.
     pages: MmapMut,
+    /// What the pages are a mapping of, where a simulator maps them too.
+    file: Option<File>,
     /// As [`Buffer::version`] says.
     version: u64,
 }
@@ -74,6 +78,8 @@ impl Buffer {
 /// The buffers of a device.
 pub(super) struct Store {
     buffers: Vec<Option<Buffer>>,
+    /// Buffers are files.
+    files: bool,
     next_address: u64,
     /// The first address that the device cannot reach.
     end: u64,
@@ -82,14 +88,21 @@ pub(super) struct Store {
 }
 
 impl Store {
-    pub(super) fn new(config: &Config) -> Self {
+    /// The buffers of a device; with `files` each can be mapped by another process.
+    pub(super) fn new(config: &Config, files: bool) -> Self {
         // Address registers have 64 bits, or 32 where the configuration says so; 40 lead to memory.
         let width = config.address_width.unwrap_or(40).min(40);
-        Self { buffers: Vec::new(), next_address: FIRST_ADDRESS, end: 1 << width, clock: 0 }
+        Self { buffers: Vec::new(), files, next_address: FIRST_ADDRESS, end: 1 << width, clock: 0 }
     }
 
     pub(super) fn get(&self, handle: Handle) -> Option<&Buffer> {
         self.buffers.get(handle.0 as usize)?.as_ref()
+    }
+
+    /// A buffer that is a file, and the file.
+    pub(super) fn file(&self, handle: Handle) -> Option<(&Buffer, &File)> {
+        let buffer = self.get(handle)?;
+        Some((buffer, buffer.file.as_ref()?))
     }
 
     /// The pages of a buffer, to be written.
@@ -117,8 +130,14 @@ impl Store {
         let whole = size.checked_next_multiple_of(PAGE);
         let next = whole.and_then(|whole| address.checked_add(whole)?.checked_add(PAGE));
         let next = next.filter(|&next| next <= self.end).ok_or(io::ErrorKind::OutOfMemory)?;
-        let pages = MmapMut::map_anon(length.next_multiple_of(PAGE as usize))?;
-        if length >= HUGE_PAGE {
+        let mapped = length.next_multiple_of(PAGE as usize);
+        let (pages, file) = if self.files {
+            let (pages, file) = shared(mapped)?;
+            (pages, Some(file))
+        } else {
+            (MmapMut::map_anon(mapped)?, None)
+        };
+        if length >= HUGE_PAGE && file.is_none() {
             // Filling 20 MB of weights takes a tenth of the time in huge pages; a system without them goes on as ever.
             if let Err(error) = pages.advise(Advice::HugePage) {
                 log::debug!("no huge pages for {size} bytes: {error}");
@@ -131,7 +150,7 @@ impl Store {
             self.buffers.len() - 1
         });
         self.clock += 1;
-        self.buffers[at] = Some(Buffer { address, size, pages, version: self.clock });
+        self.buffers[at] = Some(Buffer { address, size, pages, file, version: self.clock });
         Ok(Handle(at as u32))
     }
 
@@ -143,6 +162,15 @@ impl Store {
             self.next_address = FIRST_ADDRESS;
         }
     }
+}
+
+/// Zeroed memory that has a file.
+fn shared(length: usize) -> io::Result<(MmapMut, File)> {
+    let file = File::from(memfd_create(c"nvdla buffer", MFdFlags::MFD_CLOEXEC)?);
+    file.set_len(length as u64)?;
+    // SAFETY: Only the simulator that is given the file maps it beside this process. It changes the bytes while it is
+    // run, that is in calls that hold the device exclusively, so that nobody has a reference to them then.
+    Ok((unsafe { MmapMut::map_mut(&file)? }, file))
 }
 
 impl Buffers for Store {
@@ -159,7 +187,7 @@ mod tests {
 
     #[test]
     fn versions_change_with_every_access_that_may_write_and_with_nothing_else() {
-        let mut store = Store::new(&NV_SMALL);
+        let mut store = Store::new(&NV_SMALL, false);
         let [a, b] = [10, 10].map(|size| store.allocate(size).unwrap());
         let versions = |store: &Store| [a, b].map(|handle| store.get(handle).unwrap().version());
         let mut seen = versions(&store).to_vec();

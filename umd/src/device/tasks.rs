@@ -155,7 +155,7 @@ mod tests {
 
     /// A task without operations in the first of two buffers.
     fn store() -> (Store, [AddressEntry; 2]) {
-        let mut store = Store::new(&NV_SMALL);
+        let mut store = Store::new(&NV_SMALL, false);
         let entry = [(); 2].map(|()| AddressEntry { handle: store.allocate(4096).unwrap(), offset: 0, size: 4096 });
         (store, entry)
     }

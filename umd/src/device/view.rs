@@ -2,6 +2,8 @@
 
 //! What the built-in model sees of the memory while a task runs: the buffers of its address list.
 
+use std::ops::Range;
+
 use nvdla_model::memory::{Memory, Port, Span};
 
 use super::store::Store;
@@ -15,6 +17,13 @@ pub(super) struct Reach {
     handle: Handle,
     /// The buffer's address.
     base: u64,
+}
+
+impl Reach {
+    /// Its addresses.
+    pub(super) fn range(&self) -> Range<u64> {
+        self.start..self.end
+    }
 }
 
 /// What the address list of a task reaches, sorted by address. Entries of one buffer are taken together.
@@ -44,7 +53,7 @@ pub(super) struct TaskView<'a> {
 }
 
 impl TaskView<'_> {
-    fn place(&self, address: u64, length: usize) -> Option<(Handle, std::ops::Range<usize>)> {
+    fn place(&self, address: u64, length: usize) -> Option<(Handle, Range<usize>)> {
         let at = self.reach.partition_point(|reach| reach.start <= address).checked_sub(1)?;
         let reach = self.reach.get(at)?;
         let end = address.checked_add(length as u64).filter(|&end| end <= reach.end)?;

@@ -14,9 +14,10 @@ pub use nvdla_estimate::{Bytes, Limit};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{MemoryType, OpType, Operation, Surface};
 
+use crate::device::Measured;
 use crate::loadable::Loadable;
 use crate::network::{self, NetworkOperation};
-use crate::session::Error;
+use crate::session::{Completed, Error};
 
 /// What surrounds the hardware.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -78,6 +79,8 @@ pub struct Row {
     pub group: u64,
     /// What limits its group.
     pub group_limit: Limit,
+    /// What it took on a device that counts cycles.
+    pub measured: Option<Measured>,
 }
 
 /// A network's estimate.
@@ -122,6 +125,7 @@ impl Profile {
                 start: 0,
                 group: 0,
                 group_limit: Limit::Throughput,
+                measured: None,
             });
         }
         let host = Host::new(conditions.register_write * conditions.clock / 1e3);
@@ -146,6 +150,20 @@ impl Profile {
     /// The same in milliseconds.
     pub fn milliseconds(&self) -> f64 {
         self.cycles() as f64 / self.conditions.clock / 1e3
+    }
+
+    /// Puts what an operation took beside its estimate, where the device has counted it.
+    pub fn measure(&mut self, completed: &Completed<'_>) {
+        let place = |row: &&mut Row| (row.task, row.operation) == (completed.task, completed.operation);
+        if let Some(row) = self.rows.iter_mut().find(place) {
+            row.measured = completed.measured.or(row.measured);
+        }
+    }
+
+    /// Cycles from the first operation's start to the last one's end, as the device has counted them.
+    pub fn measured_cycles(&self) -> Option<u64> {
+        let measured = || self.rows.iter().filter_map(|row| row.measured);
+        Some(measured().map(|row| row.end).max()? - measured().map(|row| row.start).min()?)
     }
 
     /// Multiply-accumulate steps of all operations.
@@ -209,16 +227,24 @@ impl fmt::Display for Profile {
             "estimate for {} at {clock} MHz, DRAM {dram} GB/s, SRAM {sram} GB/s, {latency} cycles of latency, {register_write} ns per register write",
             self.config.name
         )?;
+        let measured = self.measured_cycles();
         let width = self.rows.iter().map(|row| row.shape.len()).max().unwrap_or(0).max(5);
         writeln!(
             f,
-            "{:>4} {:>5}   {:5} {:width$} {:>12} {:>11} {:>10}  limited by",
-            "task", "op", "unit", "shape", "MACs", "bytes", "cycles"
+            "{:>4} {:>5}   {:5} {:width$} {:>12} {:>11} {:>10}{}  limited by",
+            "task",
+            "op",
+            "unit",
+            "shape",
+            "MACs",
+            "bytes",
+            "cycles",
+            if measured.is_some() { format!(" {:>10}", "measured") } else { String::new() }
         )?;
         for row in &self.rows {
             writeln!(
                 f,
-                "{:>4} {:>5} {} {:5} {:width$} {:>12} {:>11} {:>10}  {}",
+                "{:>4} {:>5} {} {:5} {:width$} {:>12} {:>11} {:>10}{}  {}",
                 row.task,
                 row.operation,
                 if row.source.is_some() { '+' } else { ' ' },
@@ -227,6 +253,11 @@ impl fmt::Display for Profile {
                 row.macs,
                 row.bytes.total(),
                 row.cycles,
+                match (measured, row.measured) {
+                    (None, _) => String::new(),
+                    (_, None) => format!(" {:>10}", "-"),
+                    (_, Some(measured)) => format!(" {:>10}", measured.cycles()),
+                },
                 row.limit
             )?;
         }
@@ -242,6 +273,17 @@ impl fmt::Display for Profile {
             1e3 / self.milliseconds().max(f64::MIN_POSITIVE),
             100.0 * busy
         )?;
+        if let Some(measured) = measured {
+            let sum = |of: fn(Measured) -> u64| self.rows.iter().filter_map(|row| row.measured).map(of).sum::<u64>();
+            writeln!(
+                f,
+                "measured: {measured} cycles from the first operation's start to the last one's end, {} bytes read, {} \
+                 written, {} cycles of waiting for reads",
+                sum(|row| row.read),
+                sum(|row| row.written),
+                sum(|row| row.waited)
+            )?;
+        }
         // Groups have one row that does not take its data from another.
         let share = |limits: &[Limit]| {
             let groups = self.rows.iter().filter(|row| row.source.is_none() && limits.contains(&row.group_limit));

@@ -36,7 +36,7 @@ use std::{
 use nvdla_uapi::desc::{upgrade_surfaces, OpType};
 
 use crate::{
-    device::{AddressEntry, Buffers, Completion, Device, DeviceInfo, Handle},
+    device::{AddressEntry, Buffers, Completion, Device, DeviceInfo, Handle, Measured},
     emulator,
     loadable::{schema, Interface, Loadable, Memory, MemoryFlags},
     network::{self, races},
@@ -60,6 +60,8 @@ pub struct Completed<'a> {
     pub unit: OpType,
     /// The bytes of its destination, from the surface's address on; none when it writes to no memory.
     pub surface: Option<&'a [u8]>,
+    /// What it took, where the device counts cycles.
+    pub measured: Option<Measured>,
 }
 
 /// Looks at each operation that has completed.
@@ -749,12 +751,12 @@ impl<D: Device> Session<D> {
             None => self.device.submit(&addresses, timeout, None),
             Some(on_operation) => {
                 let mut observer = |completion: Completion, buffers: &dyn Buffers| {
-                    let Completion { operation, roi, unit, output } = completion;
+                    let Completion { operation, roi, unit, output, measured } = completion;
                     let surface = output.and_then(|(position, offset, size)| {
                         let address = addresses.get(position)?;
                         range(buffers.bytes(address.handle), address.offset.checked_add(offset)?, size)
                     });
-                    let completed = Completed { task: id, operation, roi, unit, surface };
+                    let completed = Completed { task: id, operation, roi, unit, surface, measured };
                     if let Err(error) = on_operation(completed) {
                         unsaved.get_or_insert((operation, error));
                     }

@@ -94,6 +94,7 @@ fn server(programs: &Programs, config: &str, socket: &Path, arguments: &Argument
             .args(["--config", config, "--socket"])
             .arg(socket)
             .args((arguments.arch == Arch::Arm64).then_some("--lines"))
+            .args(arguments.rtl.iter().flat_map(|rtl| ["--rtl", rtl]))
             .args(&arguments.server)
             .stdin(Stdio::null())
             .spawn()

@@ -66,6 +66,9 @@ pub(crate) struct Arguments {
     /// Build with KASAN, lockdep, kmemleak and the other checks
     #[arg(long)]
     checked: bool,
+    /// A simulator of the RTL in the model's place: a program that `cargo xtask rtl` has built, and its options
+    #[arg(long, value_name = "PROGRAM[,NAME=VALUE]...")]
+    rtl: Option<String>,
     /// Options of the model's server (faults on purpose)
     #[arg(long, allow_hyphen_values = true)]
     server: Vec<String>,
