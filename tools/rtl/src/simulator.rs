@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use nvdla_model::memory::{Access, Fault, Memory, Port, Stop};
 use nvdla_model::simulation::{Measured, Simulation};
-use nvdla_uapi::config::Config;
+use nvdla_uapi::config::{Config, MemoryInterface};
 use nvdla_uapi::desc::OpType;
 use thiserror::Error;
 
@@ -192,7 +192,7 @@ impl Simulator {
         );
         let unknown = || StartError::Configuration { program: program.clone(), name: hello.config.clone() };
         let mut simulator = Self {
-            config: Config::by_name(&hello.config).ok_or_else(unknown)?,
+            config: configuration(&hello).ok_or_else(unknown)?,
             program: program.clone(),
             child,
             socket,
@@ -291,6 +291,22 @@ impl Simulator {
         }
         Some(state.value)
     }
+}
+
+/// The configuration that the simulator names, with the memory interfaces that it has.
+fn configuration(hello: &Hello) -> Option<&'static Config> {
+    let known = Config::by_name(&hello.config)?;
+    let width = |bytes: u32| bytes.saturating_mul(8);
+    let secondary = known.secondary.filter(|_| hello.sram_bytes != 0);
+    let own = Config {
+        primary: MemoryInterface { width: width(hello.dbb_bytes), ..known.primary },
+        secondary_memif: hello.sram_bytes != 0,
+        secondary: secondary.map(|secondary| MemoryInterface { width: width(hello.sram_bytes), ..secondary }),
+        address_width: known.address_width.map(|_| hello.address_bits),
+        ..*known
+    };
+    // A device is there as long as the program, nearly always; what a simulator adds is a few hundred bytes.
+    Some(if own == *known { known } else { Box::leak(Box::new(own)) })
 }
 
 /// Trouble in words; a program that ended is said to have.
@@ -409,6 +425,17 @@ mod tests {
         for wrong in ["", ",latency=1", "sim,latency", "sim,=1", "sim,trace-from=x"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_design_of_other_interfaces_has_them() {
+        let hello = |dbb_bytes, address_bits, sram_bytes, config: &str| {
+            configuration(&Hello { dbb_bytes, address_bits, sram_bytes, waves: false, config: config.into() })
+        };
+        assert_eq!(hello(8, 32, 0, "nv_small"), Some(&nvdla_uapi::config::NV_SMALL));
+        let wide = hello(16, 40, 0, "nv_small").unwrap();
+        assert_eq!((wide.name, wide.primary.width, wide.address_width), ("nv_small", 128, Some(40)));
+        assert_eq!(hello(8, 32, 0, "nv_tiny"), None);
     }
 
     fn start(program: &str, arguments: &str) -> String {

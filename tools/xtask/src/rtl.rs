@@ -77,9 +77,12 @@ pub(crate) struct Arguments {
     /// Play a few traces and networks of the reference data on the program, whose Verilog is taken from there without --vmod
     #[arg(long)]
     check: bool,
-    /// The configuration that the Verilog was generated for: its name, which the program tells to whoever starts it
+    /// The configuration that the Verilog was generated for; one of your own needs --like beside it
     #[arg(long, default_value = "nv_small")]
     config: String,
+    /// The known configuration whose parameters one of your own has; only its memory interfaces may differ
+    #[arg(long, value_name = "CONFIG")]
+    like: Option<String>,
     /// Where to put the program
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -168,10 +171,12 @@ fn check(checkout: &Path, reference: &Path, program: &Path, config: &str) -> Res
 /// The program in the cache.
 fn build(vmod: &Path, arguments: &Arguments) -> Result<PathBuf> {
     let name = &arguments.config;
-    ensure!(
-        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'),
-        "a configuration's name has letters, digits and underscores, not {name:?}"
-    );
+    for name in [Some(name), arguments.like.as_ref()].into_iter().flatten() {
+        ensure!(
+            !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'),
+            "a configuration's name has letters, digits and underscores, not {name:?}"
+        );
+    }
     require_tools()?;
     let vmod = find(vmod)?;
     let files = verilog(&vmod)?;
@@ -180,7 +185,7 @@ fn build(vmod: &Path, arguments: &Arguments) -> Result<PathBuf> {
     let verilator = Verilator::find()?;
 
     let mut hasher = DefaultHasher::new();
-    (1, &verilator.name, name, &top, SOURCES, DEFINES, MAKE, arguments.waves).hash(&mut hasher);
+    (&verilator.name, name, &arguments.like, &top, SOURCES, DEFINES, MAKE, arguments.waves).hash(&mut hasher);
     for file in &files {
         file.strip_prefix(&vmod)?.hash(&mut hasher);
         read(file)?.hash(&mut hasher);
@@ -592,7 +597,7 @@ fn patch(vmod: &Path, files: &[PathBuf], into: &Path) -> Result<Vec<PathBuf>> {
 fn compile(verilator: &Verilator, from: &Path, ports: &Ports, arguments: &Arguments) -> Result<()> {
     let defines = format!(
         "-DNVDLA_CONFIG=\\\"{}\\\" -DNVDLA_ADDRESS_BITS={} -DNVDLA_SRAM={} -I{}",
-        arguments.config,
+        arguments.like.as_ref().unwrap_or(&arguments.config),
         ports.address,
         u32::from(ports.sram.is_some()),
         from.display()
