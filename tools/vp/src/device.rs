@@ -102,7 +102,7 @@ impl Shared {
     /// Resets the device, which touches no memory afterwards: an operation under way ends before.
     fn reset(&self) {
         let _quiet = lock(&self.guest);
-        self.with_device(Simulation::reset);
+        self.with_device(|device| device.reset());
         lock(&self.schedule).reset();
     }
 
