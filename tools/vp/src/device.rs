@@ -39,7 +39,7 @@ const INTERFACES: u32 = 0b11;
 /// What the device is.
 pub(crate) enum Core {
     /// The model.
-    Model(Model),
+    Model(Box<Model>),
     /// A simulator of the RTL.
     Rtl(Simulator),
 }
@@ -47,7 +47,7 @@ pub(crate) enum Core {
 impl Core {
     fn device(&mut self) -> &mut dyn Simulation {
         match self {
-            Self::Model(model) => model,
+            Self::Model(model) => &mut **model,
             Self::Rtl(simulator) => simulator,
         }
     }

@@ -68,7 +68,7 @@ fn run(arguments: Arguments) -> Result<(), String> {
     let control = arguments.control || arguments.lines;
     let lines = if arguments.lines { faults::Lines::OFF } else { faults::Lines::default() };
     let core = match &arguments.rtl {
-        None => device::Core::Model(Model::new(config)),
+        None => device::Core::Model(Box::new(Model::new(config))),
         Some(rtl) => {
             let simulator = nvdla_rtl::Simulator::start(rtl).map_err(|error| error.to_string())?;
             let simulated = simulator.config().name;

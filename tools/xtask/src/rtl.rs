@@ -343,22 +343,21 @@ impl Ports {
 
     /// The module that gives the design's ports fixed names and widths, and looks at the done pulses at GLB.
     fn top(&self) -> String {
-        let (address, mut wires, mut connections) = (self.address - 1, String::new(), Vec::new());
-        let mut ports = String::new();
+        let (address, mut wires, mut connections, mut ports) = (self.address - 1, Vec::new(), Vec::new(), Vec::new());
         for (number, interface, width) in [(0, "dbb", Some(self.data)), (1, "cvsram", self.sram)] {
             let (data, there) = (width.unwrap_or(64) - 1, width.is_some());
             let m = format!("m{number}_");
             let port = |direction: &str, high: u32, name: &str| format!("  {direction} [{high}:0] {m}{name},\n");
             for (name, high) in [("arid", 7), ("arlen", 7), ("araddr", 63), ("awid", 7), ("awlen", 7), ("awaddr", 63)] {
-                ports += &port("output", high, name);
+                ports.push(port("output", high, name));
             }
-            ports += &(port("output", data, "wdata") + &port("output", 63, "wstrb") + &port("input", data, "rdata"));
-            ports += &(port("input", 7, "rid") + &port("input", 7, "bid"));
+            ports.extend([port("output", data, "wdata"), port("output", 63, "wstrb"), port("input", data, "rdata")]);
+            ports.extend([port("input", 7, "rid"), port("input", 7, "bid")]);
             for name in ["arvalid", "rready", "awvalid", "wvalid", "wlast", "bready"] {
-                ports += &format!("  output {m}{name},\n");
+                ports.push(format!("  output {m}{name},\n"));
             }
             for name in ["arready", "rvalid", "rlast", "awready", "wready", "bvalid"] {
-                ports += &format!("  input {m}{name},\n");
+                ports.push(format!("  input {m}{name},\n"));
             }
             let outputs = [
                 ("araddr", address),
@@ -372,13 +371,13 @@ impl Ports {
             for (name, high) in outputs {
                 if there {
                     // The wire has the design's own width; an assignment fills the rest with zeros.
-                    wires += &format!("  wire [{high}:0] {m}{name}_w;\n  assign {m}{name} = {m}{name}_w;\n");
+                    wires.push(format!("  wire [{high}:0] {m}{name}_w;\n  assign {m}{name} = {m}{name}_w;\n"));
                     connections.push((
                         format!("nvdla_core2{interface}_{}_{name}", &name[..channel(name)]),
                         format!("{m}{name}_w"),
                     ));
                 } else {
-                    wires += &format!("  assign {m}{name} = '0;\n");
+                    wires.push(format!("  assign {m}{name} = '0;\n"));
                 }
             }
             let direct = [
@@ -392,7 +391,7 @@ impl Ports {
                         format!("{m}{name}"),
                     ));
                 } else if ["arvalid", "rready", "awvalid", "wvalid", "wlast", "wdata", "bready"].contains(&name) {
-                    wires += &format!("  assign {m}{name} = '0;\n");
+                    wires.push(format!("  assign {m}{name} = '0;\n"));
                 }
             }
         }
@@ -422,20 +421,23 @@ impl Ports {
             instance.push(format!("    .{name}({wire})"));
         }
         let glb = "dut.u_partition_o.u_NV_NVDLA_glb";
-        let mut done = String::new();
+        let mut done = Vec::new();
         for (unit, bit) in DONE {
-            done += &format!(
+            done.push(format!(
                 "`ifdef DONE_{unit}\n  assign done[{}:{bit}] = {glb}.{unit}2glb_done_intr_pd;\n`else\n",
                 bit + 1
-            );
-            done += &format!("  assign done[{}:{bit}] = '0;\n`endif\n", bit + 1);
+            ));
+            done.push(format!("  assign done[{}:{bit}] = '0;\n`endif\n", bit + 1));
         }
         format!(
             "module nvdla_top(\n  input clk, input rstn,\n  input csb_valid, output csb_ready, input [15:0] csb_addr,\n  \
              input [31:0] csb_wdat, input csb_write,\n  output csb_data_valid, output [31:0] csb_data, output \
              csb_wr_complete,\n{ports}  output intr, output [31:0] done);\n{wires}  NV_nvdla dut(\n{}\n  );\n  assign \
              done[15:10] = '0, done[31:22] = '0;\n{done}endmodule\n",
-            instance.join(",\n")
+            instance.join(",\n"),
+            ports = ports.concat(),
+            wires = wires.concat(),
+            done = done.concat()
         )
     }
 }
