@@ -41,14 +41,14 @@ pub(crate) enum Core {
     /// The model.
     Model(Box<Model>),
     /// A simulator of the RTL.
-    Rtl(Simulator),
+    Rtl(Box<Simulator>),
 }
 
 impl Core {
     fn device(&mut self) -> &mut dyn Simulation {
         match self {
             Self::Model(model) => &mut **model,
-            Self::Rtl(simulator) => simulator,
+            Self::Rtl(simulator) => &mut **simulator,
         }
     }
 }

@@ -75,7 +75,7 @@ fn run(arguments: Arguments) -> Result<(), String> {
             if simulated != config.name {
                 return Err(format!("{} simulates {simulated}, not {}", rtl.program.display(), config.name));
             }
-            device::Core::Rtl(simulator)
+            device::Core::Rtl(Box::new(simulator))
         }
     };
     let mut device = device::Device::new(core, arguments.faults, lines, control)
