@@ -85,7 +85,7 @@ class Device {
   public:
     explicit Device(const Options& options)
         : options_(options),
-          context_(std::make_unique<VerilatedContext>()),
+          context_(context()),
           top_(std::make_unique<Vnvdla_top>(context_.get())),
           dbb_(0, sizeof top_->m0_rdata, memory_[0], options_.dbb, traffic_, fault_),
           sram_(1, sizeof top_->m1_rdata, memory_[1], options_.sram, traffic_, fault_) {
@@ -208,6 +208,14 @@ class Device {
     Memory& memory(int interface) { return memory_[interface]; }
 
   private:
+    // The design may ask for arguments of its own; there are none.
+    static std::unique_ptr<VerilatedContext> context() {
+        auto made = std::make_unique<VerilatedContext>();
+        const char* name = "nvdla_rtl";
+        made->commandArgs(1, &name);
+        return made;
+    }
+
     bool news() {
         if (!top_->intr || !unseen_) return false;
         unseen_ = false;
