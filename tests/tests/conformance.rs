@@ -3,7 +3,7 @@
 //! Conformance: every loadable of the reference data gives exactly the reference's outputs and surfaces, and every bad
 //! one is refused.
 //!
-//! A test a case, named `CONFIGURATION::SET/NAME`: `cargo test -p nvdla-tests --test conformance -- nv_small` runs those
+//! One test per case, named `CONFIGURATION::SET/NAME`: `cargo test -p nvdla-tests --test conformance -- nv_small` runs those
 //! of nv_small. `NVDLA_DEVICE` chooses the device (see `--device` of `nvdla_runtime`), else it is the model of the
 //! case's configuration. The last lines count what was compared.
 

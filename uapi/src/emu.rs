@@ -4,12 +4,12 @@
 //! the runtime computes between the hardware's tasks.
 //!
 //! A task's address list names, in this order of use: a network descriptor (entry 0), which holds the positions of the
-//! operation list and of the buffer list, and the number of operations; the operation list, one [`Operation`] an entry;
-//! the buffer list, a source and a destination [`Buffer`] an entry. All fields are little-endian.
+//! operation list and of the buffer list, and the number of operations; the operation list, one [`Operation`] per entry;
+//! the buffer list, a source and a destination [`Buffer`] per entry. All fields are little-endian.
 //!
 //! Two forms exist, and both say version 0.0.1. The present one has scale factors in an operation and an offset in a
 //! buffer's address. The one written together with DLA interface 0.10 and 0.11 has neither, packs its floats from byte
-//! 1 on, and calls half precision format 2. The length of the operation list tells them apart: 24 bytes an operation,
+//! 1 on, and calls half precision format 2. The length of the operation list tells them apart: 24 bytes per operation,
 //! or 16. [`Form::of`] does that, `parse` takes the form, and `to_bytes` always writes the present one.
 //!
 //! Source: nvdla/sw, `umd/core/src/common/include/priv/emu/emu1/A/emu_interface.h` and `priv/EMUInterface.h` (formats);

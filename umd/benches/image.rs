@@ -26,8 +26,8 @@ fn time(mut work: impl FnMut()) -> f64 {
 
 fn encoding(criterion: &mut Criterion) {
     let samples = |channels: u32| (0..SIDE * SIDE * channels).map(|n| (n * 37 % 256) as u8).collect::<Vec<_>>();
-    let coloured = Picture::new(SIDE, SIDE, samples(3)).expect("3 samples a pixel");
-    let grey = Picture::new(SIDE, SIDE, samples(1)).expect("1 sample a pixel");
+    let coloured = Picture::new(SIDE, SIDE, samples(3)).expect("3 samples per pixel");
+    let grey = Picture::new(SIDE, SIDE, samples(1)).expect("1 sample per pixel");
     for (name, picture, format, data_type, channels, pixel) in [
         ("colour to A8B8G8R8", &coloured, PixelFormat::A8B8G8R8, DataType::Int8, 4, 4),
         ("colour to B8G8R8X8", &coloured, PixelFormat::B8G8R8X8, DataType::Int8, 4, 4),

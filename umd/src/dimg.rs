@@ -126,7 +126,7 @@ pub enum Error {
     Length {
         /// The shape.
         header: String,
-        /// Bytes at one byte an element.
+        /// Bytes at one byte per element.
         expected: u64,
         /// Bytes that there are.
         got: usize,

@@ -42,7 +42,7 @@ pub fn to_f32(bits: u16) -> f32 {
     let exponent = u32::from(bits >> 10 & 0x1f);
     let mantissa = u32::from(bits & 0x3ff);
     match exponent {
-        // 2^-24 a step, which single precision holds exactly.
+        // 2^-24 per step, which single precision holds exactly.
         0 => f32::from_bits(sign | (mantissa as f32 / 16_777_216.0).to_bits()),
         31 => f32::from_bits(sign | 0x7f80_0000 | mantissa << 13),
         _ => f32::from_bits(sign | (exponent + 112) << 23 | mantissa << 13),

@@ -41,7 +41,7 @@ pub enum Error {
 }
 
 impl Labels {
-    /// Reads a text file, a label a line. Bytes that are no UTF-8 are replaced.
+    /// Reads a text file with one label per line. Bytes that are no UTF-8 are replaced.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let bytes = files::read(path, MOST).map_err(|cause| Error::Read { path: path.to_owned(), cause })?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How often a run allocates memory: a few lists a task, and nothing an operation.
+//! How often a run allocates memory: a few lists per task, and nothing per operation.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;

@@ -56,7 +56,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         let run = time(|| measure.run()).as_nanos() as f64 / operations;
         let parse = time(|| drop(task.parse(config))).as_nanos() as f64 / operations;
-        println!("  {run:.0} ns an operation to schedule, {parse:.0} ns to validate");
+        println!("  {run:.0} ns per operation to schedule, {parse:.0} ns to validate");
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! What the engine costs an operation: register accesses, and, under callgrind, instructions.
+//! What the engine costs per operation: register accesses, and, under callgrind, instructions.
 //!
 //! ```text
 //! cargo run --release -p nvdla-engine --example count -- nv_small lenet.nvdla 1
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let loadable = Loadable::open(path)?;
     for (number, task) in HostTask::all(&loadable).iter().enumerate() {
         let mut measure = Measure::new(config, task.parse(config)?);
-        println!("task {number}: {} operations, {} interrupts a run", measure.operations, measure.interrupts);
+        println!("task {number}: {} operations, {} interrupts per run", measure.operations, measure.interrupts);
         for (name, (writes, reads)) in ["first run", "later runs"].into_iter().zip(measure.accesses) {
             let an_operation = |count: usize| count as f64 / f64::from(measure.operations);
             let (w, r) = (an_operation(writes), an_operation(reads));

@@ -47,7 +47,7 @@ impl Messages {
         Ok(Self(File::options().read(true).custom_flags(libc::O_NONBLOCK).open("/dev/kmsg")?))
     }
 
-    /// What has come since the last call, a message a line.
+    /// The messages since the last call, one per line.
     pub fn read(&mut self) -> io::Result<Vec<String>> {
         let mut messages = Vec::new();
         let mut record = [0; 8192];

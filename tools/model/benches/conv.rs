@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Convolution: multiplications a second for layers of known networks, with each instruction set on one thread, beside
+//! Convolution: multiplications per second for layers of known networks, with each instruction set on one thread, beside
 //! the machine's own limit: a loop of nothing but the instruction that the inner loop is made of.
 
 use std::time::Duration;
@@ -125,7 +125,7 @@ fn bench(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A row a layer: each instruction set's rate, and for int8 its share of the peak.
+/// One row per layer: each instruction set's rate, and for int8 its share of the peak.
 fn table() {
     let sets = Isa::available();
     let peaks: Vec<Option<f64>> = sets.iter().map(|&isa| peak(isa)).collect();

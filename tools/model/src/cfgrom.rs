@@ -2,7 +2,7 @@
 
 //! CFGROM: what the hardware has, as words that a driver can read (later family only).
 //!
-//! The ROM is a list of sections, one a block: a descriptor (its upper half says how many bytes follow, its lower half
+//! The ROM is a list of sections, one per block: a descriptor (its upper half says how many bytes follow, its lower half
 //! is the block's number), two capability words, and the block's parameters. Source: `spec/manual/NVDLA_CFGROM.rdl` and
 //! `vmod/nvdla/cfgrom/NV_NVDLA_CFGROM_rom.v`, which hold nv_small's words; every other configuration gets the same
 //! encoding of its own parameters. The capability bits' names are read off nv_small's values.

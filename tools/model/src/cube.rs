@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Feature cubes where the registers say that they lie.
+//! Feature cubes at the addresses and strides that registers give.
 
 use std::ops::Range;
 

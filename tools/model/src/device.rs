@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The device: a register window, an interrupt line, and what happens when software enables operations.
+//! The device: a register window, an interrupt line, and the start of operations.
 //!
 //! Software writes registers and then calls [`Model::run`], which performs every operation that is enabled and whose
-//! inputs are ready, one after another, and raises their interrupts. Nothing happens between: the model is the
-//! hardware with all its delays at zero. Where registers must answer while an operation runs, as behind a bus,
-//! [`Model::start`] gives the operation away, and [`Model::finish`] takes it back.
+//! inputs are ready, one after another, and raises their interrupts. The model has no delays: nothing happens between
+//! two calls. Where registers must answer while an operation runs, as behind a bus, [`Model::start`] gives the
+//! operation to the caller, and [`Model::finish`] takes it back.
 //!
-//! An operation uses several blocks, each with its own two register groups: a convolution needs CDMA, CSC, both CMACs
-//! and CACC, and gives its sums to SDP, which must be enabled "on flying"; SDP needs its read DMA where it reads
-//! memory through it; PDP needs its own or SDP's output; CDP always needs its own.
+//! An operation uses several blocks, each with its own two register groups. A convolution needs CDMA, CSC, both CMACs
+//! and CACC, and gives its sums to SDP, which must be enabled "on flying". SDP needs its read DMA if it reads memory.
+//! PDP needs its read DMA or SDP's output. CDP always needs its read DMA.
 
 use std::collections::VecDeque;
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Any bytes as a driver's register accesses: what the fuzzer and the property tests play against the model.
+//! Turns any bytes into register accesses; the fuzzer and the property tests run them on the model.
 //!
-//! A driver that writes random values never gets past the first check of a unit. So the bytes choose among small valid
-//! programs of each unit, changes to single registers, and starts; addresses and strides are drawn so that most
-//! accesses are near the memory's bounds, inside and outside.
+//! Random register values would never pass the first check of a unit. The bytes therefore select small valid programs
+//! of each unit, changes of single registers, and starts. Addresses and strides are drawn so that most accesses lie
+//! near the bounds of memory, inside and outside.
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::layout::feature::Atoms;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The memory that a device reads and writes, and what happens when it reaches outside.
+//! The memory that a device reads and writes, and the faults of accesses outside.
 
 use std::fmt;
 use std::ops::Range;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What one unit hands to the next without memory between: CACC to SDP, SDP to PDP.
+//! The data that one unit hands to the next without memory between them: CACC to SDP, SDP to PDP.
 
 use nvdla_uapi::layout::feature::View;
 use nvdla_uapi::reg::{Block, Register};
@@ -10,7 +10,7 @@ use nvdla_uapi::reg::{Block, Register};
 /// Lanes past `channels` in the last surface hold what the producing unit computed there (zero for CACC).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stream {
-    /// Elements a line.
+    /// Elements per line.
     pub width: usize,
     /// Lines.
     pub height: usize,
@@ -27,7 +27,7 @@ pub struct Stream {
 /// The shape of a [`Stream`], whose samples may never be held together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
-    /// Elements a line.
+    /// Elements per line.
     pub width: usize,
     /// Lines.
     pub height: usize,

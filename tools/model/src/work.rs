@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! An operation under way: copies of the registers that it was started with, and what the units keep between operations.
+//! An operation that runs: copies of the registers that it was started with, and the state that units keep between
+//! operations.
 //!
-//! It is apart from the device, so that registers can be read and written while it runs.
+//! It is separate from the device, so that registers can be read and written while it runs.
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::{Block, Register};

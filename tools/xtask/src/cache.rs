@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Where built kernels and downloads are kept: once a machine, outside the checkout.
+//! The cache of built kernels and downloads: one per machine, outside the checkout.
 
 use std::env;
 use std::fs;

@@ -3,7 +3,7 @@
 //! The descriptors of a task, interface version 0.12: what a compiler writes into a loadable and the scheduler reads.
 //!
 //! A task is a network descriptor ([`Network`]) and the lists that it points to through the task's address list: the
-//! dependency graph ([`CommonOp`], 36 bytes an entry), the operations ([`Operation`], 116), their surfaces
+//! dependency graph ([`CommonOp`], 36 bytes per entry), the operations ([`Operation`], 116), their surfaces
 //! ([`Surface`], 644), lookup tables ([`Lut`], 700), regions of interest ([`Roi`]) and statistics ([`Stat`]).
 //!
 //! Every type here is plain values. [`Descriptor::parse`] reads one from untrusted bytes and refuses encodings that the

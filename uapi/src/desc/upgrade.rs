@@ -3,7 +3,7 @@
 //! Interface versions, and the older ones' surfaces in today's form.
 //!
 //! Versions 0.10 and 0.11 differ from 0.12 in one thing: their data cubes have no `offset`, so that they are 28 bytes
-//! and what follows a cube in a surface descriptor lies 4 bytes a cube earlier. The containers kept their size, which
+//! and what follows a cube in a surface descriptor lies 4 bytes per cube earlier. The containers kept their size, which
 //! BDMA's surface sets. Source: the history of `dla_interface.h` ("Re-design of address list usage", April 2019).
 
 use super::{

@@ -7,7 +7,7 @@
 //! byte-count registers, which the first family does not implement ([`Register::writable_nv_full`]). A register's
 //! value means the same in both: an address register holds the byte address with its low bits clear.
 //!
-//! Source: the public register specification of the hardware (`spec/manual`), one module a block.
+//! Source: the public register specification of the hardware (`spec/manual`), one module per block.
 //!
 //! ```
 //! use nvdla_uapi::reg::{cdma, values::Precision};
@@ -313,7 +313,7 @@ impl Block {
     }
 }
 
-/// Declares a block's registers: a constant a register, a module of fields beside it, and the table of all.
+/// Declares a block's registers: one constant per register, a module of fields beside it, and the table of all.
 macro_rules! registers {
     ($(
         $name:ident @ $offset:literal, reset $reset:literal, writable $writable:literal / $full:literal: $fields:ident {

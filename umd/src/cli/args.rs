@@ -19,11 +19,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pub(crate) image: Vec<PathBuf>,
 
-    /// Divides each sample of the image, after the mean was taken off; acts on formats of more than 8 bits
+    /// Divides each sample of the image, after the mean is subtracted; acts on formats of more than 8 bits
     #[arg(long, value_name = "NUMBER", default_value_t = 1.0, allow_negative_numbers = true)]
     pub(crate) normalize: f32,
 
-    /// Taken off each sample of the image, one number a channel; acts on formats of more than 8 bits
+    /// Subtracted from each sample of the image, one number per channel; acts on formats of more than 8 bits
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', allow_hyphen_values = true)]
     pub(crate) mean: Vec<f32>,
 
@@ -70,7 +70,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) top: usize,
 
-    /// A file with the classes' names, one a line
+    /// A file with the names of the classes, one per line
     #[arg(long, value_name = "FILE")]
     pub(crate) labels: Option<PathBuf>,
 

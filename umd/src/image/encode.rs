@@ -189,7 +189,7 @@ impl Encoder {
             Ok(size @ 1..) if size <= most => Ok(size),
             _ => Err(Error::Shape { tensor: target.name.clone(), what, value: value.into(), most }),
         };
-        let width = size("pixels a line", target.width, MOST_PIXELS)?;
+        let width = size("pixels per line", target.width, MOST_PIXELS)?;
         let height = size("lines", target.height, MOST_PIXELS)?;
         let channels = size("channels", target.channels, MOST_CHANNELS)?;
 

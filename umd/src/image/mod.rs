@@ -79,7 +79,7 @@ pub enum Error {
     Shape {
         /// The tensor's name.
         tensor: String,
-        /// Channels, lines, pixels a line.
+        /// Channels, lines, pixels per line.
         what: &'static str,
         /// How many.
         value: i64,

@@ -188,7 +188,7 @@ fn tensors_that_no_picture_fits_are_refused() {
         refuse(Target { channels: 64, ..good.clone() }),
         "the input tensor \"data\" has 64 channels, and a picture fills 1 to 16; --input binds raw bytes"
     );
-    assert!(refuse(Target { width: -1, ..good.clone() }).contains("-1 pixels a line"));
+    assert!(refuse(Target { width: -1, ..good.clone() }).contains("-1 pixels per line"));
     assert!(refuse(Target { height: 0, ..good.clone() }).contains("0 lines"));
     assert!(refuse(Target { data_type: DataType::Float, ..good.clone() }).contains("FEATURE of Float"));
     assert!(refuse(Target { format: PixelFormat::Other(99), ..good.clone() }).contains("unknown value 99"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! SDP operands: a row an atom, a cell a component.
+//! SDP operands: one row per atom, one cell per component.
 
 use std::error::Error;
 

@@ -81,7 +81,7 @@ pub(super) fn picture(arguments: &Arguments) -> Result<Picture, Box<dyn Error>> 
         notes: vec![
             "a cell is a component, lowest bits first: its pixel and its bits; hatched: before the x offset".into(),
             format!(
-                "{} bytes a pixel, x offset {x_offset} of at most {}, line stride {}{}",
+                "{} bytes per pixel, x offset {x_offset} of at most {}, line stride {}{}",
                 format.bytes_per_pixel.iter().filter(|it| **it > 0).map(u32::to_string).collect::<Vec<_>>().join(" + "),
                 image.max_x_offset(),
                 image.line_stride(0),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! CDP in loops over many elements of a kind: first all input converters of some positions, then all windows, all lookups,
-//! and all output converters. What lies between stays in the first cache.
+//! CDP in loops over many elements: all input converters of some positions, then all windows, all lookups and all
+//! output converters. Intermediate values stay in the first-level cache.
 //!
-//! The loops are plain ones, compiled for several instruction sets ([`vectorised!`]), but for windows and lookups on
-//! AVX-512, which are written for it (`avx512`).
+//! The loops are plain code that is compiled once per instruction set ([`vectorised!`]). Windows and lookups have
+//! AVX-512 code of their own (`avx512`).
 
 // A loop is compiled for an instruction set only with what is inlined into it.
 #![allow(clippy::inline_always)]

@@ -490,7 +490,7 @@ fn gather_winograd(
     Ok(())
 }
 
-/// Weights from their mask (one bit an element, least significant first) and the elements whose bit is set.
+/// Weights from their mask (one bit per element, least significant first) and the elements whose bit is set.
 ///
 /// What a mask or the stored elements lack is zero. CSC reads as many elements as the mask has bits; the convolution buffer
 /// gives it what an earlier operation left there, and software can check neither, because both lie in memory.

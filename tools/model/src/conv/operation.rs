@@ -2,12 +2,12 @@
 
 //! A convolution's registers as one checked value.
 //!
-//! Sizes in registers are "minus one" and each of CDMA, CSC and CACC has its own copy. Where two copies must agree for
-//! the hardware to end, or where a size must fit the convolution buffer, they are compared here: what passes has
-//! bounded sizes, and every later step can index without fear.
+//! Sizes in registers are "minus one", and CDMA, CSC and CACC each have their own copy. This module compares the copies
+//! that must agree for the hardware to end, and the sizes that must fit the convolution buffer. All sizes are bounded
+//! afterwards, so later steps can index without further checks.
 //!
-//! Source: the register specification; the conditions are those that the reference model asserts
-//! (`cmod/cdma`, `cmod/csc`, `cmod/cacc`).
+//! Source: the register specification; the conditions are those that the reference model asserts (`cmod/cdma`,
+//! `cmod/csc`, `cmod/cacc`).
 
 use std::ops::Range;
 
@@ -700,7 +700,7 @@ impl Operation {
             Mode::Feature => {
                 if (fetch.width, fetch.channels) != (input.width, input.channels) || kernel.channels != input.channels {
                     return unsupported(format!(
-                        "CDMA fetches {} elements of {} channels a line, CSC reads {} of {}, kernels have {}",
+                        "CDMA fetches {} elements of {} channels per line, CSC reads {} of {}, kernels have {}",
                         fetch.width, fetch.channels, input.width, input.channels, kernel.channels
                     ));
                 }
@@ -739,7 +739,7 @@ impl Operation {
                 {
                     return unsupported(format!(
                         "Winograd input of {width}x{height}, {channels} channels at strides {sx} and {sy}; CSC reads \
-                         {} elements of {} channels a line, kernels have {}",
+                         {} elements of {} channels per line, kernels have {}",
                         input.width, input.channels, kernel.channels
                     ));
                 }

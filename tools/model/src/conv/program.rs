@@ -21,7 +21,7 @@ pub enum Source {
     Feature,
     /// A packed feature cube, by Winograd convolution. Strides are those of the channel extension.
     Winograd,
-    /// An image, and how many kernel lines a step takes (1, 2 or 4).
+    /// An image, and how many kernel lines one step takes (1, 2 or 4).
     Pixel(PixelFormat, u32),
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The plain implementation: what CSC, CMAC and CACC do, step after step, for one output element at a time.
+//! The plain implementation: what CSC, CMAC and CACC do, step after step, one output element at a time.
 //!
 //! A step multiplies the channels of one block (atomic-C of them) at one kernel position and adds the sum to the
-//! accumulator, in this order: block, kernel line, kernel column. Images have one step for `post_extension` lines,
-//! whose channels share the block. Winograd has one for four channels of a 4x4 tile. Each addition of integers
-//! saturates to 48 bits. Everything else in this unit is faster and must give the same.
+//! accumulator, in this order: block, kernel line, kernel column. An image has one step per `post_extension` lines,
+//! whose channels share the block. Winograd has one step per four channels of a 4x4 tile. Each addition of integers
+//! saturates to 48 bits. All faster code of this unit must give the same results.
 
 use nvdla_uapi::reg::values::Precision;
 

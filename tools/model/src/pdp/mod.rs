@@ -37,37 +37,6 @@ const READER: &str = "PDP_RDMA";
 /// The largest kernel width and height.
 const KERNEL_MAX: usize = 8;
 
-/// The machine's instructions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Machine {
-    isa: Isa,
-    /// Those of AVX512-FP16.
-    half: bool,
-}
-
-impl Machine {
-    const PLAIN: Self = Self { isa: Isa::Portable, half: false };
-
-    fn best() -> Self {
-        let isa = Isa::best();
-        Self { isa, half: isa == Isa::Avx512 && has_half() }
-    }
-
-    #[cfg(test)]
-    fn available() -> Vec<Self> {
-        let all = Isa::available().into_iter().map(|isa| Self { isa, half: false });
-        all.chain(Some(Self::best()).filter(|best| best.half)).collect()
-    }
-}
-
-/// Whether the machine computes with fp16 itself.
-fn has_half() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    return is_x86_feature_detected!("avx512fp16");
-    #[cfg(not(target_arch = "x86_64"))]
-    false
-}
-
 /// One direction of the window's movement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Axis {
@@ -126,7 +95,7 @@ struct Part {
 /// What does not differ between parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Setup {
-    machine: Machine,
+    isa: Isa,
     precision: Precision,
     method: PoolingMethod,
     atoms: Atoms,
@@ -170,19 +139,19 @@ pub fn run(
     input: Option<&Stream>,
     memory: &mut dyn Memory,
 ) -> Result<Done<()>, Stop> {
-    run_with(Machine::best(), config, rdma, registers, input, memory)
+    run_with(Isa::best(), config, rdma, registers, input, memory)
 }
 
-/// [`run`] with instructions that the machine has.
+/// [`run`] with one of the instruction sets that the processor has.
 fn run_with(
-    machine: Machine,
+    isa: Isa,
     config: &Config,
     rdma: &Registers,
     registers: &Registers,
     input: Option<&Stream>,
     memory: &mut dyn Memory,
 ) -> Result<Done<()>, Stop> {
-    perform(machine, config, rdma, registers, input, memory, fast::pool)
+    perform(isa, config, rdma, registers, input, memory, fast::pool)
 }
 
 /// Writes lines of the output: surface, first line, bytes.
@@ -191,7 +160,7 @@ type Emit<'e> = dyn FnMut(&mut dyn Memory, usize, usize, &[u8]) -> Result<(), St
 type Pool = fn(&Setup, &Part, &Source, &mut dyn Memory, &mut Emit) -> Result<usize, Stop>;
 
 fn perform(
-    machine: Machine,
+    isa: Isa,
     config: &Config,
     rdma: &Registers,
     registers: &Registers,
@@ -199,7 +168,7 @@ fn perform(
     memory: &mut dyn Memory,
     pool: Pool,
 ) -> Result<Done<()>, Stop> {
-    let setup = Setup::new(machine, config, registers)?;
+    let setup = Setup::new(isa, config, registers)?;
     let parts = Parts::new(registers);
     let channels = registers.get(pdp::D_DATA_CUBE_IN_CHANNEL) as usize + 1;
     let source = match input {
@@ -244,7 +213,7 @@ fn nans(line: &[u8]) -> usize {
 }
 
 impl Setup {
-    fn new(machine: Machine, config: &Config, registers: &Registers) -> Result<Self, Stop> {
+    fn new(isa: Isa, config: &Config, registers: &Registers) -> Result<Self, Stop> {
         use pdp::{d_operation_mode_cfg as mode, d_pooling_kernel_cfg as kernel, d_pooling_padding_cfg as pad};
         let get = |register| registers.get(register);
         let size = |register| registers.get(register) as usize + 1;
@@ -264,7 +233,7 @@ impl Setup {
         vertical.check("height", pad::PAD_BOTTOM.value(pad_cfg) as usize)?;
         let off_flying = registers.field(pdp::D_OPERATION_MODE_CFG, mode::FLYING_MODE)? == PdpFlyingMode::OffFlying;
         Ok(Self {
-            machine,
+            isa,
             precision,
             method: registers.field(pdp::D_OPERATION_MODE_CFG, mode::POOLING_METHOD)?,
             atoms,

@@ -6,7 +6,8 @@ use nvdla_uapi::config::Config;
 use nvdla_uapi::layout;
 use nvdla_uapi::reg::values::{PoolingMethod, Precision};
 
-use super::{nans, perform, Emit, Machine, Part, Setup, Source};
+use super::{nans, perform, Emit, Part, Setup, Source};
+use crate::conv::Isa;
 use crate::memory::{Memory, Stop};
 use crate::num::convert::{fp16_to_fp17, fp17_to_fp16};
 use crate::num::fixed::round_shift_right;
@@ -22,7 +23,7 @@ pub fn run(
     input: Option<&Stream>,
     memory: &mut dyn Memory,
 ) -> Result<Done<()>, Stop> {
-    perform(Machine::PLAIN, config, rdma, registers, input, memory, pool)
+    perform(Isa::Portable, config, rdma, registers, input, memory, pool)
 }
 
 /// Pools one part; the answer is the number of NaNs.

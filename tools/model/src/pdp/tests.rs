@@ -149,12 +149,12 @@ fn compare(case: &Case) -> Result<(), TestCaseError> {
     let Some((rdma, registers, memory)) = program(case) else { return Ok(()) };
     let mut expected = memory.clone();
     let reference = reference::run(case.config, &rdma, &registers, None, &mut expected);
-    for machine in Machine::available() {
+    for isa in Isa::available() {
         let mut memory = memory.clone();
-        let done = run_with(machine, case.config, &rdma, &registers, None, &mut memory);
-        prop_assert_eq!(&done, &reference, "{:?}", machine);
+        let done = run_with(isa, case.config, &rdma, &registers, None, &mut memory);
+        prop_assert_eq!(&done, &reference, "{:?}", isa);
         prop_assert!(done.is_ok(), "{:?}", done);
-        prop_assert!(memory == expected, "{:?}", machine);
+        prop_assert!(memory == expected, "{:?}", isa);
     }
     Ok(())
 }

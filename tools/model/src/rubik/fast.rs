@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Rubik by lines: contract moves atoms, split and merge transpose squares of elements ([`crate::turn`]).
+//! Rubik by lines: contract moves atoms, split and merge transpose squares of elements ([`crate::simd::transpose`]).
 //!
-//! Split and merge take blocks of lines, as many as stay in the cache: where a plane's lines follow one another, those of
-//! a block are moved at once.
+//! Split and merge take blocks of as many lines as stay in the cache. Where the lines of a plane follow one another,
+//! the lines of a block are moved at once.
 
 use super::{Contract, Extent, Planes, UNIT};
 use crate::cube::Placed;

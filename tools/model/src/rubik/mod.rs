@@ -4,7 +4,7 @@
 //!
 //! - Contract is the second half of a deconvolution: the surfaces of stride-x by stride-y cubes become the neighbours
 //!   of one wider and higher cube, atom by atom.
-//! - Split takes a feature cube apart into a plane a channel, whose lines are padded with zeros to whole atoms; merge
+//! - Split takes a feature cube apart into one plane per channel, whose lines are padded with zeros to whole atoms; merge
 //!   puts planes together into a feature cube, whose lanes past the last channel are zero.
 //!
 //! Source: the register specification (RBK), the hardware manual ("RUBIK"), and for what lies outside the cube the
@@ -55,7 +55,7 @@ impl Extent {
     }
 }
 
-/// A plane a channel in memory.
+/// One plane per channel in memory.
 #[derive(Clone, Copy, Debug)]
 struct Planes {
     port: Port,

@@ -3,7 +3,7 @@
 //! An SDP operation as typed values.
 //!
 //! Data passes through X1 (`BS`), X2 (`BN`), Y (`EW`) and the output converter. Each sub-unit has an ALU and a
-//! multiplier with an operand each: one for the layer, from a register, or one a kernel or element, from memory through
+//! multiplier with an operand each: one for the layer, from a register, or one per kernel or element, from memory through
 //! SDP_RDMA. Source: register manual (SDP, SDP_RDMA), "In-memory data formats" (operands).
 
 use nvdla_uapi::layout::feature::{Atoms, Cube, View};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! SDP element by element, as plainly as it can be said: what the vector code is compared with.
+//! SDP element by element: the plain code that the vector code is compared with.
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::layout::feature::Atoms;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Which register says what of a sub-unit: X1 and X2 are alike, and so are the three read DMAs.
+//! The registers of each sub-unit: X1 and X2 are alike, and so are the three read DMAs.
 
 use nvdla_uapi::reg::sdp as reg;
 use nvdla_uapi::reg::sdp_rdma as rdma_reg;

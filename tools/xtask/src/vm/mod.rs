@@ -2,7 +2,7 @@
 
 //! `cargo xtask vm`: the kernel module in a virtual machine.
 //!
-//! What it needs it finds or builds, each part once a machine: Debian's kernel source, the library source of this
+//! What it needs it finds or builds, each part once per machine: Debian's kernel source, the library source of this
 //! machine's rustc, bindgen, the kernel, QEMU. Then it builds the module and the programs of this checkout, starts the
 //! model's server and the machine, and runs the command there.
 

@@ -3,7 +3,7 @@
 //! AVX-512 code that moves elements between rows: channel planes and atoms, pixels and surfaces, channels and positions of
 //! a kernel.
 //!
-//! What lies apart is brought together while it is loaded, 16 bytes a lane, which takes no shuffle. Then either the lanes
+//! What lies apart is brought together while it is loaded, 16 bytes per lane, which takes no shuffle. Then either the lanes
 //! of 16 registers change places with the elements within them (as many interleavings as an element's number has bits),
 //! or 2, 4 or 8 registers exchange units of 32, 16 or 8 bytes. Interleavings of whole registers take one instruction on
 //! every machine; byte permutations of two registers take three on some.

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What [`Isa::Avx512`](crate::conv::Isa) stands for.
+//! The code for [`Isa::Avx512`](crate::conv::Isa).
 
 mod double;
 mod finish;
 pub(super) mod half;
 pub(super) mod int16;
-pub(super) mod native;
 pub(super) mod output;
 pub(super) mod parts;
 pub(super) mod rounded;

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! fp16, whose arithmetic is fp17's and fp32's; or the machine's own fp16 (`native`), for tables that it has.
+//! fp16, whose arithmetic is that of fp17 and fp32.
 //!
-//! Positions with a NaN or an infinity go through the reference; elements whose lookup [`Floats`] does not have, or whose
-//! product comes near the ends of fp17's range, through the bit-level functions.
+//! The reference computes positions with a NaN or an infinity. The bit-level functions compute elements whose lookup
+//! [`Floats`] does not cover, or whose product comes near the ends of fp17's range.
 
 mod loops;
-#[cfg(target_arch = "x86_64")]
-mod native;
 
 use std::sync::OnceLock;
 
@@ -28,8 +26,6 @@ pub(super) struct Memo {
     lookup: OnceLock<Option<(Box<Floats>, bool)>>,
     #[cfg(target_arch = "x86_64")]
     vectors: OnceLock<Option<crate::lut::cdp::avx512::float::Floats>>,
-    #[cfg(target_arch = "x86_64")]
-    native: OnceLock<Option<crate::lut::cdp::avx512::native::Native>>,
     rooms: Rooms<Room>,
 }
 
@@ -39,7 +35,6 @@ impl Memo {
         #[cfg(target_arch = "x86_64")]
         {
             self.vectors = OnceLock::new();
-            self.native = OnceLock::new();
         }
     }
 
@@ -50,14 +45,10 @@ impl Memo {
         tables: &'m Tables,
     ) -> (Half<'m>, &'m mut Rooms<Room>) {
         #[cfg(target_arch = "x86_64")]
-        let (vectors, native) = {
+        let vectors = {
             use crate::lut::cdp::avx512::float::Floats;
-            use crate::lut::cdp::avx512::native::Native;
-            let squares = operation.reach.is_some();
-            let new = || Floats::new(&operation.lookup, tables, squares);
-            let vectors = self.vectors.get_or_init(new).as_ref().filter(|_| isa == Isa::Avx512);
-            let new = || Native::new(vectors?, &operation.lookup, tables, squares);
-            (vectors, vectors.and_then(|_| self.native.get_or_init(new).as_ref()))
+            let new = || Floats::new(&operation.lookup, tables, operation.reach.is_some());
+            self.vectors.get_or_init(new).as_ref().filter(|_| isa == Isa::Avx512)
         };
         let new = || Floats::new(&operation.lookup, tables).map(|(floats, exponent)| (Box::new(floats), exponent));
         let lookup = self.lookup.get_or_init(new).as_ref();
@@ -68,8 +59,6 @@ impl Memo {
             lookup,
             #[cfg(target_arch = "x86_64")]
             vectors,
-            #[cfg(target_arch = "x86_64")]
-            native,
         };
         (engine, &mut self.rooms)
     }
@@ -83,9 +72,6 @@ pub(super) struct Room {
     values: Vec<f32>,
     squares: Vec<f32>,
     sums: Vec<f32>,
-    /// Sums of few rows.
-    #[cfg(target_arch = "x86_64")]
-    few: Aligned,
     factors: Vec<f32>,
     results: Vec<u16>,
     odd: Vec<bool>,
@@ -99,8 +85,6 @@ pub(super) struct Half<'o> {
     lookup: Option<&'o (Box<Floats>, bool)>,
     #[cfg(target_arch = "x86_64")]
     vectors: Option<&'o crate::lut::cdp::avx512::float::Floats>,
-    #[cfg(target_arch = "x86_64")]
-    native: Option<&'o crate::lut::cdp::avx512::native::Native>,
 }
 
 impl Half<'_> {
@@ -244,10 +228,6 @@ impl Engine for Half<'_> {
 
     fn normalise(&self, room: &mut Room, rows: Rows, into: &mut [u8]) -> Counts {
         rows.blank::<u16>(rows.all(&mut room.raw));
-        #[cfg(target_arch = "x86_64")]
-        if let Some(counts) = self.native.and_then(|native| self.native(native, room, rows, into)) {
-            return counts;
-        }
         #[cfg(target_arch = "x86_64")]
         if let Some(vectors) = self.vectors {
             return self.all_vectors(vectors, room, rows, into);

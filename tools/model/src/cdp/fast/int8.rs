@@ -2,8 +2,8 @@
 
 //! int8.
 //!
-//! A lookup's argument has 20 bits at most, so that answers can be kept from the first time that they are asked for: a
-//! cube has far fewer different sums than elements, and the next inference asks for the same ones.
+//! The argument of a lookup has 20 bits at most. A cube has far fewer different sums than elements, and the next
+//! inference needs the same ones, so each answer is kept after it was computed first.
 
 mod answers;
 

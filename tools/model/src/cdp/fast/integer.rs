@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Converters and windows of integers, in the narrowest integers that hold what lies between.
+//! Converters and windows of integers, in the narrowest integers that hold the intermediate values.
 
 use super::super::{Converter, REACH};
 

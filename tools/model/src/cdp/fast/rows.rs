@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Rows: all channels of a position one after another, as windows need them.
+//! Rows: all channels of a position, one after another, as windows need them.
 
 use nvdla_uapi::layout::feature::Atoms;
 
@@ -71,13 +71,6 @@ impl Rows {
     #[inline]
     pub(super) fn inner<'v, T>(&self, values: &'v [T], row: usize) -> &'v [T] {
         &values[row * self.stride() + MARGIN..][..self.steps()]
-    }
-
-    /// From a row's first element on, in rows with margins.
-    #[cfg(target_arch = "x86_64")]
-    #[inline]
-    pub(super) fn from<'v, T>(&self, values: &'v [T], row: usize) -> &'v [T] {
-        &values[row * self.stride() + MARGIN..]
     }
 
     /// The steps of a row without.

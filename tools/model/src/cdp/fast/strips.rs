@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A cube in strips: as many positions of a line as nearly fit the first cache. The memory of each is asked for while the one
-//! before is computed. Large cubes are shared out between threads.
+//! Walks a cube in strips: as many positions of a line as nearly fit the first-level cache. The next strip is
+//! prefetched while the current one is computed. Threads share large cubes.
 
 use std::ops::Range;
 use std::sync::Mutex;

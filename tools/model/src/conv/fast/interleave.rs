@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Panels of weights, packed by NEON: a register of as many kernels as it has groups, at a time.
+//! Packs panels of weights with NEON.
 //!
-//! Interleaving each register with the one half of them further down, group by group, turns rows into columns in as many
-//! rounds as their number has bits, as in `turn`. That takes 0.4 to 0.5 instructions a weight, where one group after
-//! another (`panel`) takes 0.9 to 3.5: much for small cubes, whose weights meet few pixels.
+//! Interleaving each register with the register half of them further down turns rows into columns, in as many rounds as
+//! their index has bits (see `simd::transpose`). This takes 0.4 to 0.5 instructions per weight. Packing group after
+//! group (`panel`) takes 0.9 to 3.5, which matters for small cubes, whose weights meet few pixels.
 
 #![allow(clippy::inline_always)]
 

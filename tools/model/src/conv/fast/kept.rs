@@ -2,9 +2,9 @@
 
 //! Packed weights, kept from one run of a network to the next.
 //!
-//! A network's operations take the same weights each time it runs. Where memory says that they have not been written to
-//! ([`crate::memory::Memory::version`]), neither need they be packed again, which takes as long as many an operation's
-//! multiplications.
+//! The operations of a network take the same weights in each run. Weights are packed again only if memory says that
+//! they have been written ([`crate::memory::Memory::version`]). Packing takes as long as the multiplications of many
+//! operations.
 
 use std::collections::HashMap;
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! An output cut into parts that threads compute, each of one panel of kernels and some lines.
+//! Cuts an output into parts for the threads; a part is one panel of kernels and some lines.
 //!
-//! Where the input is larger than the weights, a thread has lines of all panels, so that it reads its own lines of the
-//! input alone: what another thread has just written or copied lies in that one's cache. Else it has panels, and need
-//! not pack those of others; lines, too, where panels are too few.
+//! Where the input is larger than the weights, each thread has some lines of all panels. It then reads only its own
+//! lines of the input, which lie in its cache. Otherwise each thread has panels, and packs only those; it has lines as
+//! well where there are fewer panels than threads.
 //!
-//! The output is halved until a part is left, so that nothing has to hold a list of them.
+//! The output is halved until a part is left, so no list of parts is needed.
 
 use std::ops::Range;
 

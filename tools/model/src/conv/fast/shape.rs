@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A direct convolution as matrix products: how input is laid out for them, and which of its bytes each step reads.
+//! A direct convolution as matrix products: how the input is laid out for them, and which bytes each step reads.
 //!
-//! Input is copied once into lines of pixels, all channels of a pixel side by side and its padding around it, so that
-//! a kernel line is one run of elements, and the elements of an output line lie at one distance. An image is such a
-//! line already.
+//! The input is copied once into lines of pixels, with all channels of a pixel side by side and with its padding. A
+//! kernel line is then one run of elements, and the elements of an output line lie at one distance. An image already
+//! has that form.
 
 use rayon::prelude::*;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What takes a convolution's sums: a stream that keeps them, or SDP while they are still in the first-level cache. Sums
-//! of fp16 may come as bounds.
+//! What takes the sums of a convolution: a stream that keeps them, or SDP, while they are in the first-level cache.
+//! fp16 sums may come as bounds.
 
 /// Some elements of a surface, one after another, lines joined.
 #[derive(Clone, Copy, Debug)]

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! CDP's lookup for AVX-512: sums are taken 32 at a time, in two halves of 16.
+//! CDP's lookup for AVX-512: 32 sums at a time, in two groups of 16.
 //!
-//! Where all sums of a strip lie in one region, one loop answers them all. Otherwise each region that a half's sums lie in
-//! answers that half, and masks put the answers together.
+//! Where all sums of a strip lie in one region of the lookup, one loop answers them all. Otherwise each region that
+//! occurs among 16 sums answers all 16, and masks select the answers.
 
 pub(crate) mod float;
 pub(crate) mod int;
-pub(crate) mod native;
 pub(crate) mod planes;
 pub(crate) mod whole;
 

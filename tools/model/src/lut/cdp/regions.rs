@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Where the same table answers in the same way.
+//! Regions of arguments that the same table answers in the same way.
 //!
-//! As a sum grows it lies below a table, in it, and above it; so the numbers fall into five regions at most in each of
-//! which one table answers in one way and one counter counts.
+//! As a sum grows, it lies below a table, in it, and above it. The arguments therefore fall into five regions at most;
+//! in each of them one table answers in one way, and one counter counts.
 
 use nvdla_uapi::reg::values::{LutFunction, LutTable};
 

@@ -2,8 +2,9 @@
 
 //! CDP's lookup without branches, for loops that compile to vector code.
 //!
-//! An answer comes with whether it holds: where the hardware's arithmetic leaves what a few machine instructions do
-//! (slopes beyond a table's end, the ends of fp17's range, the sign of a zero) the caller asks [`super::Lookup`] itself.
+//! An answer comes with a flag that says whether it holds. Where the hardware's arithmetic differs from a few machine
+//! instructions (slopes beyond a table's end, the ends of fp17's range, the sign of a zero), the caller asks
+//! [`super::Lookup`].
 
 // Loops are compiled for an instruction set only with what is inlined into them.
 #![allow(clippy::inline_always)]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Largest and smallest elements along lines, written for AVX2: an atom of 32 bytes fills a register.
+//! The largest and smallest elements along lines, written for AVX2: an atom of 32 bytes fills one register.
 
 #![allow(clippy::cast_ptr_alignment)]
 

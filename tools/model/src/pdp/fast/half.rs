@@ -3,7 +3,7 @@
 //! The average of fp16.
 
 #[cfg(target_arch = "x86_64")]
-use super::avx512::{half::Tame, native::Native};
+use super::avx512::half::Tame;
 use super::portable::{Method, Portable};
 use super::{At, Lines, Rooms, Task};
 #[cfg(target_arch = "x86_64")]
@@ -11,19 +11,10 @@ use crate::conv::Isa;
 use crate::memory::Stop;
 use crate::num::Fp17;
 use crate::pdp::reference::{self, KERNEL_WIDTHS};
-#[cfg(target_arch = "x86_64")]
-use crate::pdp::Machine;
 use crate::pdp::{nans, Part, Setup, KERNEL_MAX};
-
-/// Lines that are not tried in the first way after one that it could not make: what left fp16 there does so below.
-#[cfg(target_arch = "x86_64")]
-const WAIT: usize = 8;
 
 /// The average of fp16: lines that are not for a quick way are made again in a slower one.
 pub(super) struct HalfAverage {
-    /// For fp16 whose sums are fp16.
-    #[cfg(target_arch = "x86_64")]
-    native: Option<Native>,
     /// For numbers that are all tame.
     #[cfg(target_arch = "x86_64")]
     tame: Option<Tame>,
@@ -36,16 +27,12 @@ impl HalfAverage {
     pub(super) fn new(setup: &Setup, part: &Part) -> Option<Self> {
         let average = Average::new(setup, part)?;
         #[cfg(target_arch = "x86_64")]
-        let (native, tame) = {
+        let tame = {
             let Average { flush, columns, lines, width, height } = average;
-            let Machine { isa, half } = setup.machine;
-            let native = half.then(|| Native::new(columns, lines, [width, height])).flatten();
-            let tame = (isa == Isa::Avx512).then(|| Tame::new(flush, columns, lines, [width, height])).flatten();
-            (native, tame)
+            let tame = || Tame::new(flush, columns, lines, [width, height]);
+            (setup.isa == Isa::Avx512).then(tame).flatten()
         };
         Some(Self {
-            #[cfg(target_arch = "x86_64")]
-            native,
             #[cfg(target_arch = "x86_64")]
             tame,
             portable: Portable(average),
@@ -58,19 +45,12 @@ impl Lines for HalfAverage {
 
     fn line(&self, rooms: &mut Rooms, at: At<'_>, line: &mut [u8]) -> Result<usize, Stop> {
         #[cfg(target_arch = "x86_64")]
-        if let Some(native) = self.native.as_ref().filter(|_| rooms.failed.is_none_or(|line| line + WAIT <= at.y)) {
-            if native.make(&mut rooms.first, at, line)? {
-                return Ok(0);
-            }
-            rooms.failed = Some(at.y);
-        }
-        #[cfg(target_arch = "x86_64")]
         if let Some(tame) = &self.tame {
-            if tame.make(&mut rooms.second, at, line)? {
+            if tame.make(&mut rooms.first, at, line)? {
                 return Ok(0);
             }
         }
-        if self.portable.make(&mut rooms.third, at, line)? <= INFINITE || self.portable.0.flush {
+        if self.portable.make(&mut rooms.second, at, line)? <= INFINITE || self.portable.0.flush {
             return Ok(0);
         }
         let Task { setup, part, source } = at.task;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Through a part's lines: one after another, or bands of them by several threads.
+//! Computes the lines of a part, one after another or in bands on several threads.
 
 use std::cell::Cell;
 

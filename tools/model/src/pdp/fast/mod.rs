@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! PDP a line at a time, in vector instructions.
+//! PDP one line at a time, in vector instructions.
 //!
-//! [`portable`] has loops that compile to vector instructions for every method and precision; [`avx512`] has those
-//! that are worth more: averages, which it takes apart in other ways. [`job`] goes through the lines, by several threads where
-//! there are many.
+//! [`portable`] has loops for every method and precision that compile to vector instructions. [`avx512`] has faster
+//! code for averages. [`job`] walks the lines, on several threads where there are many.
 
 // A loop is compiled for an instruction set only with what is inlined into it.
 #![allow(clippy::inline_always)]
@@ -45,13 +44,13 @@ pub(super) fn pool(
         (Precision::Int8, PoolingMethod::Max) => bytes(&mut job, || Extreme::<_, true>(Bytes)),
         (Precision::Int8, PoolingMethod::Min) => bytes(&mut job, || Extreme::<_, false>(Bytes)),
         (Precision::Int8, PoolingMethod::Average) => match setup.atoms.bytes() {
-            32 => job.run(&Integer::new(setup.machine.isa, Portable::<_, 32>(Average8::new(setup, part)))),
+            32 => job.run(&Integer::new(setup.isa, Portable::<_, 32>(Average8::new(setup, part)))),
             _ => bytes(&mut job, || Average8::new(setup, part)),
         },
         (Precision::Int16, PoolingMethod::Max) => job.run(&Portable::<_, 16>(Extreme::<_, true>(Shorts))),
         (Precision::Int16, PoolingMethod::Min) => job.run(&Portable::<_, 16>(Extreme::<_, false>(Shorts))),
         (Precision::Int16, PoolingMethod::Average) => {
-            job.run(&Integer::new(setup.machine.isa, Portable::<_, 16>(Average16::new(setup, part))))
+            job.run(&Integer::new(setup.isa, Portable::<_, 16>(Average16::new(setup, part))))
         }
         (Precision::Fp16, PoolingMethod::Max) => job.run(&HalfExtreme::<true>::new(setup)),
         (Precision::Fp16, PoolingMethod::Min) => job.run(&HalfExtreme::<false>::new(setup)),
@@ -120,19 +119,14 @@ impl<'t> At<'t> {
 struct Rooms {
     first: Rows,
     second: Rows,
-    third: Rows,
-    /// The last line that the first way could not make.
-    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only its vector code asks
-    failed: Option<usize>,
 }
 
 impl Rooms {
     /// What comes next are other lines than those that follow the last.
     fn forget(&mut self) {
-        for rows in [&mut self.first, &mut self.second, &mut self.third] {
+        for rows in [&mut self.first, &mut self.second] {
             rows.held = 0..0;
         }
-        self.failed = None;
     }
 }
 

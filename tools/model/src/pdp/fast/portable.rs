@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Loops for all methods and precisions ([`Method`]), compiled for AVX-512, for AVX2 and for what every processor has.
+//! Loops for all methods and precisions ([`Method`]), compiled for AVX-512, for AVX2 and for every processor.
 //!
-//! Each input line is reduced along its windows once, into one of as many line buffers as the window has lines; an
-//! output line then combines the buffers that its windows cover. Where elements may be taken in any order, the windows'
-//! columns come first.
+//! Each input line is reduced along its windows once, into one of as many line buffers as the window has lines. An
+//! output line then combines the buffers that its windows cover. Where the order of elements does not matter, the
+//! columns of the windows are reduced first.
 
 use super::{slot, At, Lines, Rooms, Rows};
 use crate::conv::fast::aligned::Plain;
 use crate::conv::Isa;
 use crate::memory::Stop;
-use crate::pdp::{Axis, Machine, Setup};
+use crate::pdp::{Axis, Setup};
 
 /// Bytes of an atom for which methods have quick ways.
 pub(super) const ATOM: usize = 32;
@@ -90,7 +90,7 @@ impl<M: Method, const LANES: usize> Portable<M, LANES> {
     pub(super) fn make(&self, rows: &mut Rows, at: At<'_>, line: &mut [u8]) -> Result<u16, Stop> {
         let Self(method) = self;
         let axis = &at.task.part.axis;
-        let Setup { vertical, machine: Machine { isa, .. }, .. } = *at.task.setup;
+        let Setup { vertical, isa, .. } = *at.task.setup;
         let length = axis.output * LANES;
         let loaded = rows.loaded.get::<M::Value>(axis.input * LANES);
         let sums = rows.sums.get::<M::Value>(length);

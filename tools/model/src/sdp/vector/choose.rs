@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Which way an operation's chunks go: step by step, or in one loop that is made for such operations.
+//! Chooses how the chunks of an operation are computed: step by step, or in one loop that exists for such operations.
 
 use nvdla_uapi::reg::values::Precision;
 

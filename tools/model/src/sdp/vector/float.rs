@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Steps on fp32 values, with the machine's own arithmetic where it agrees with the hardware's.
+//! Steps on fp32 values, in the processor's own arithmetic where it agrees with the hardware's.
 //!
-//! The machine rounds as the hardware does. Where the two differ (see [`crate::num::float`]) the machine's result shows
-//! it: zero, denormal, infinite or NaN; such results are replaced without a branch. Inputs that the hardware reads
-//! differently, infinities and denormals, come only from outside the data path: a chunk that has one is computed
-//! "strictly", with the bit-level functions.
+//! The processor rounds as the hardware does. Where the two differ (see [`crate::num::float`]), the processor's result
+//! shows it: it is zero, denormal, infinite or NaN. Such results are replaced without a branch. Inputs that the
+//! hardware reads differently, which are infinities and denormals, come only from memory. A chunk with such an input is
+//! computed by the bit-level functions.
 
 use super::{map, zip, Each};
 pub(super) use crate::num::plain::{narrow, widen, widen_finite};

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! SDP behind a convolution: takes sums some elements at a time, while they are in the first-level cache; of fp16 sums,
-//! bounds.
+//! SDP behind a convolution: takes sums, or bounds of fp16 sums, while they are in the first-level cache.
 //!
-//! Its bytes are written to memory when all are computed: neither the convolution nor SDP reads what the operation has
-//! written, also where input or operands lie where the output goes.
+//! Its bytes are written to memory after all are computed, so neither the convolution nor SDP reads what the operation
+//! has written, even if the output lies over the input or the operands.
 
 use std::cell::RefCell;
 use std::ops::Range;

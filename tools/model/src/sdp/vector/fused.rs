@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The commonest int8 operations in one loop, from data to bytes without a store between steps. ([`super::fused_float`]
-//! is the same for fp16.)
+//! The most common int8 operations in one loop, from data to bytes without a store between steps.
+//! [`super::fused_float`] is the same for fp16.
 //!
-//! These are: bias, batch normalisation, element-wise sums and ReLU in front of the output converter, that is steps
+//! These are bias, batch normalisation, element-wise sums and ReLU in front of the output converter:
 //!
 //! `[Add] [Multiply] [Relu] [Add [Relu]] [Convert]`
 //!
-//! over int8 data or CACC's sums. What is not in an operation costs an instruction at most: a ReLU that is not there
-//! has the smallest integer as its floor, a shift by zero adds nothing before it.
+//! over int8 data or CACC's sums. A step that an operation does not have costs at most one instruction: a missing ReLU
+//! has the smallest integer as its floor, and a shift by zero adds nothing before it.
 
 use nvdla_uapi::reg::values::Precision;
 
@@ -189,7 +189,7 @@ impl Fused {
         Some(fused)
     }
 
-    /// The slots whose operands the loop takes, one an element even where the layer has only one.
+    /// The slots whose operands the loop takes, one per element even where the layer has only one.
     pub(super) fn slots(&self) -> impl Iterator<Item = Slot> {
         self.adds.into_iter().chain([self.mul]).flatten()
     }

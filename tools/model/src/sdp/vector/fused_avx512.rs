@@ -2,9 +2,10 @@
 
 //! [`super::fused`] written for AVX-512.
 //!
-//! A product of more than 32 bits stays two products of 64 for 16 elements: those of even and those of odd elements. Where
-//! the plan has shown that the shift that follows leaves 32 bits of each, these are put side by side again by shifting
-//! the even ones right and the odd ones left. Half is rounded away from zero by lowering what is negative by one; where ReLU follows, that is not seen.
+//! A product of more than 32 bits is kept as two vectors of 64-bit products per 16 elements, one for even and one for
+//! odd elements. Where the plan has shown that 32 bits of each remain after the shift, they are interleaved again by
+//! shifting the even ones right and the odd ones left. To round half away from zero, negative products are lowered by
+//! one; this is left out where ReLU follows.
 
 #![allow(clippy::cast_ptr_alignment)]
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The commonest fp16 operations in one loop, from data to fp16 without a store between steps:
+//! The most common fp16 operations in one loop, from data to fp16 without a store between steps:
 //!
 //! `[Add] [Multiply] [Relu] [Add [Relu]]`
 //!
-//! over fp16 data or CACC's sums. The loop has the machine's arithmetic only; where a result shows that the hardware's
-//! differs (see [`float`]), its block is computed again with the bit-level functions.
+//! over fp16 data or CACC's sums. The loop uses the processor's arithmetic. A block with a result that may differ from
+//! the hardware's (see [`float`]) is computed again with the bit-level functions.
 
 use nvdla_uapi::reg::values::Precision;
 
@@ -87,7 +87,7 @@ impl FusedFloat {
         !self.prelu
     }
 
-    /// The slots whose operands the loop takes, one an element even where the layer has only one.
+    /// The slots whose operands the loop takes, one per element even where the layer has only one.
     pub(super) fn slots(self) -> impl Iterator<Item = Slot> {
         self.adds.into_iter().chain([self.mul]).flatten()
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! From bytes and samples to a chunk of 32-bit values, and from operands in memory to what steps take.
+//! Loads bytes and samples into a chunk of 32-bit values, and operands in memory into the form that steps take.
 
 use super::super::operation::Converter;
 use super::plan::Prepare;

@@ -2,8 +2,8 @@
 
 //! Integer lookups without branches.
 //!
-//! Both tables lie in one array, so that the table that answers is no more than an offset. Linear tables whose entries
-//! lie closer than one, or 2^32 and more apart, and lookups that are counted, go through [`Lookup::int`].
+//! Both tables lie in one array, so an offset selects the table that answers. Linear tables whose entries lie closer
+//! than one or at least 2^32 apart, and lookups that are counted, go through [`Lookup::int`].
 
 use nvdla_uapi::reg::values::{LutFunction, LutTable};
 

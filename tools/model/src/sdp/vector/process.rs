@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A chunk's way through the steps, compiled once for each instruction set.
+//! The steps of one chunk, compiled once per instruction set.
 
 use super::super::operation::Operation;
 use super::super::Tally;

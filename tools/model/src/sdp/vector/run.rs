@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! An operation from its registers to its status: by this thread, or by several.
+//! Runs an operation from its registers to its status, on this thread or on several.
 
 use nvdla_uapi::config::Config;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! From a chunk of 32-bit values to bytes and samples.
+//! Stores a chunk of 32-bit values as bytes and samples.
 
 use nvdla_uapi::reg::values::Precision;
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Large operations by several threads.
+//! Large operations on several threads.
 //!
 //! The cube is cut into strips of some chunks of a line. Threads compute a round of strips into memory of their own,
-//! which stays in the caches; then they write the strips. Every input of a round is read before its first output is
-//! written, as an operation in place needs it.
+//! which stays in the caches, and then write the strips. All inputs of a round are read before its first output is
+//! written, because an operation may work in place.
 
 use std::cell::Cell;
 use std::sync::Mutex;

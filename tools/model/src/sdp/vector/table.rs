@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Answers for every int8, looked up: on machines with AVX-512 VBMI 64 at a time, in two tables of 128 bytes.
+//! A table with the answer for every int8 value. With AVX-512 VBMI, 64 answers are looked up at a time in two tables of
+//! 128 bytes.
 
 #![allow(clippy::cast_ptr_alignment)]
 

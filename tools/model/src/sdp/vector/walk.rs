@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The way through the cube: batches, surfaces, lines, and chunks of a line.
+//! Walks the cube: batches, surfaces, lines, and chunks of a line.
 //!
-//! Where no gap lies between the lines of anything that is read or written, a surface is walked as one line; a 1x1 cube,
-//! whose atoms lie one after another, is walked as one surface.
+//! Where nothing that is read or written has a gap between lines, a surface is walked as one line. A 1x1 cube, whose
+//! atoms lie one after another, is walked as one surface.
 
 use nvdla_uapi::layout::feature::View;
 use nvdla_uapi::reg::values::Precision;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Two steps of integers at a time.
+//! Integer steps, two at a time.
 
 use std::arch::x86_64::*;
 

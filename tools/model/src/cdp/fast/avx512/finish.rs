@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Results of a step, and of two, by one of the output converters.
+//! The results of one step or of two steps, by one of the output converters.
 
 // What finishes is compiled for an instruction set only where it is inlined.
 #![allow(clippy::inline_always)]

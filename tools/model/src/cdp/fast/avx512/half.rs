@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! fp16, in fp32's arithmetic.
+//! fp16, computed in fp32.
 
 use std::arch::x86_64::*;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! int16: squares of 33 bits, and sums of nine of them, are exact in fp64.
+//! int16, computed in fp64: squares have 33 bits, and the sum of nine squares is exact.
 
 use std::arch::x86_64::*;
 

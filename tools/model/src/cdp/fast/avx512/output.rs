@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Output converters of integers: from factors and values of sixteen bits to results, in lanes of 32 bits and less.
+//! Output converters of integers: from factors and values of 16 bits to results.
 //!
-//! The magnitude of a product less its offset, `d`, has 31 bits; that of the scale, `s`, sixteen. Their product's bits from
-//! the sixteenth on are `d * s / 2^16`, which the high and low halves of products of sixteen bits make up; where the shift is
-//! less than seventeen, the scale and then `d` are shifted left before, `d` after it has been limited to what makes the
-//! result as large as it can be.
+//! `d` is the magnitude of the product less the offset and has 31 bits. `s` is the magnitude of the scale and has 16
+//! bits. The bits of `d * s` from bit 16 on are `d * s / 2^16`, which high and low halves of 16-bit products give. For
+//! a shift below 17, the scale and then `d` are shifted left first; `d` is shifted after it has been limited to the
+//! value that gives the largest result.
 
 use std::arch::x86_64::*;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The factors of a step whose sums lie in several regions.
+//! The factors of a step whose sums lie in several regions of the lookup.
 
 use std::arch::x86_64::*;
 

@@ -2,9 +2,9 @@
 
 //! The output converter of int8 in fp32, for 64 elements.
 //!
-//! A product of a factor and a value has 24 bits, which fp32 holds; less the offset, times `scale / 2^shift`, it is off by
-//! less than 2^-23 of itself. Where every result lies so far from half way between two integers it is the hardware's; others
-//! are computed by [`Scaled`].
+//! The product of a factor and a value has 24 bits, which fp32 holds exactly. Subtracting the offset and multiplying by
+//! `scale / 2^shift` gives a relative error below 2^-23. If every result is farther than that error from the middle
+//! between two integers, its rounding is the hardware's. Otherwise [`Scaled`] computes the results.
 
 // Results are compiled for an instruction set only where they are inlined.
 #![allow(clippy::inline_always)]

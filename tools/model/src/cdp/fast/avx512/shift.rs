@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Output converters that only shift, as a scale of one and no offset make them.
+//! Output converters that only shift: the scale is one and the offset zero.
 
 use std::arch::x86_64::*;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Integers of sixteen bits from values to results, a step at a time in registers.
+//! Integers of 16 bits, from values to results, one step at a time in registers.
 //!
-//! A step whose sums have 32 bits and all lie in one region of the lookup, that in which those before lay, goes the short
-//! way; for another one the caller finds the factors.
+//! The short path takes a step whose sums have 32 bits and lie in the same region of the lookup as the sums before. For
+//! any other step the caller finds the factors.
 
 use std::arch::x86_64::*;
 

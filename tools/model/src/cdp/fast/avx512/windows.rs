@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Sums of integers of sixteen bits, modulo 2^32: two neighbours are squared and added in one instruction.
+//! Sums of squares of 16-bit integers, modulo 2^32. One instruction squares and adds two neighbours.
 
 use std::arch::x86_64::*;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Answers of a lookup, kept from the first time that they are asked for.
+//! The answers of a lookup, each kept after it was computed first.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

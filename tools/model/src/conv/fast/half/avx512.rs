@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The inner loops over fp16 for AVX-512: 64 kernels side by side.
+//! The inner loops over fp16 for AVX-512, 64 kernels at a time.
 //!
-//! Exponents are bytes. Products are plain multiplications, shifted by their distance from the largest exponent; the
-//! tables say which of those shifted by 4 or 8 are one below. Products that lie further below, few in any real network,
-//! are taken one by one.
+//! Exponents are bytes. Products are plain multiplications, shifted by their distance from the largest exponent. The
+//! tables say which products shifted by 4 or 8 are one lower than the plain shift gives. Products that are shifted
+//! further are few in a real network; they are computed one by one.
 
 #![allow(clippy::cast_ptr_alignment)]
 

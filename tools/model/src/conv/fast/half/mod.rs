@@ -2,12 +2,12 @@
 
 //! Direct convolution of fp16, bit for bit, with many kernels side by side.
 //!
-//! For an output element and a step, the data that are not zero meet the weights of 64 kernels at once: first the
-//! largest exponent of each kernel's products is found, then the products are summed at it, then CACC adds the sum. The
-//! order in which a step's products are added does not matter, as their sum is exact; the order of steps does.
+//! Per output element and step, each datum that is not zero meets the weights of 64 kernels at once. First the largest
+//! exponent of each kernel's products is found. Then the products are summed at that exponent. Then CACC adds the sum.
+//! The order of the products within a step does not matter, because their sum is exact; the order of the steps does.
 //!
-//! That is what every sum costs that is needed to the last bit. Where fp16 is made of them, [`bounds`] of the sums do for
-//! most.
+//! This is the cost of a sum that is needed to the last bit. Where sums become fp16, [`bounds`] of the sums are enough
+//! for most elements.
 
 use std::cell::Cell;
 use std::ops::Range;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! fp16 operands as the inner loops take them: taken apart into significand and exponent once.
+//! fp16 operands as the inner loops take them: split into significand and exponent once.
 
 // A loop is compiled for an instruction set only with what is inlined into it.
 #![allow(clippy::inline_always)]

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! When a shifted product is one below its floor.
+//! Tables that say when a shifted product is one below its floor.
 //!
-//! The hardware shifts the sum and the carry of its Booth multiplier apart ([`half::product`]): the carry that their low
-//! bits would give is lost. For a shift by 4 or 8 it depends only on the low 4 or 8 bits of the two significands and on
-//! the product's sign, so that a table of bits answers for all weights and one datum at once: 64 bytes a row, one for
-//! each low byte of a datum and sign; byte and bit of the row are given by the weight's low byte and sign.
+//! The hardware shifts the sum and the carry of its Booth multiplier apart ([`half::product`]), so it loses the carry
+//! that their low bits would give. For a shift by 4 or 8 that carry depends only on the low 4 or 8 bits of the two
+//! significands and on the product's sign. A table of bits therefore answers for all weights and one datum at once. It
+//! has 64 bytes per row and one row per low byte and sign of a datum; the weight's low byte and sign select the bit.
 
 use std::sync::OnceLock;
 

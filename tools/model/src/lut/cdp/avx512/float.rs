@@ -2,10 +2,10 @@
 
 //! fp16 processing.
 //!
-//! What the hardware computes in fp17 is computed in fp32 and rounded to fp17's 11 bits. Numbers that fp17 has not are kept
-//! from coming up by the choice of tables ([`is_tame`]): with an entry of 2^-18 or more a rise that fp17 would
-//! take for zero, below 2^-30, is less than half of a last place, and where entry and rise nearly cancel, what is left is a
-//! multiple of 2^-29.
+//! What the hardware computes in fp17 is computed in fp32 and rounded to fp17's 11 bits. The choice of tables
+//! ([`is_tame`]) excludes numbers that fp17 cannot hold: with entries of 2^-18 or more, a difference that fp17 would
+//! treat as zero (below 2^-30) is less than half of a last place; where an entry and a difference nearly cancel, the
+//! rest is a multiple of 2^-29.
 
 use std::arch::x86_64::*;
 

@@ -2,10 +2,10 @@
 
 //! Integers.
 //!
-//! Between two entries the answer is `low + (high - low) * fraction / 2^16`, half rounded away from zero: the high half of
-//! `low * 2^16 + (high - low) * fraction + 2^15`, less one where the table falls. That has 32 bits whatever
-//! the entries are. With `f` the fraction less 2^15, which fits 16 bits with its sign, it is a sum of two products that one
-//! instruction forms, `low * !f + high * f`, and a number that belongs to the pair of entries.
+//! Between two entries the answer is `low + (high - low) * fraction / 2^16`, with half rounded away from zero. That is
+//! the high half of `low * 2^16 + (high - low) * fraction + 2^15`, less one where the table falls. It has 32 bits for
+//! any entries. With `f` the fraction less 2^15, which fits 16 bits with its sign, it is `low * !f + high * f`, which
+//! one instruction computes, plus a number that belongs to the pair of entries.
 
 use std::arch::x86_64::*;
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Linear tables whose entries only fall, or only rise, as those of local response normalisation do: found by permutations
-//! of bytes, 64 at a time.
+//! Linear tables whose entries only fall or only rise, such as those of local response normalisation. Byte permutations
+//! look up 64 elements at a time.
 //!
-//! Between two entries the answer is `low - (low - high) * fraction / 2^16`, half rounded away from zero. What is subtracted
-//! is not negative, so that half is rounded up, as one instruction does it for fractions of fifteen bits: there are no more
-//! where entries are 2^15 apart or less. Of a table that rises the entries are complemented, and the answers then.
+//! Between two entries the answer is `low - (low - high) * fraction / 2^16`, with half rounded away from zero. The
+//! subtracted term is not negative, so half is rounded up. One instruction does this for fractions of 15 bits, and
+//! fractions have no more bits where entries are 2^15 apart or less. For a table that rises, the entries are
+//! complemented and the answers complemented back.
 
 // What answers is compiled for an instruction set only where it is inlined.
 #![allow(clippy::inline_always)]

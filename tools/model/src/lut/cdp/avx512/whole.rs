@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Integers of 32 bits that lie in one region, all of a step's: no lane needs to know which way it is answered.
+//! Integers of 32 bits where all sums of a step lie in one region, so that all lanes take the same path.
 
 // What answers is compiled for an instruction set only where it is inlined.
 #![allow(clippy::inline_always)]

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The average of fp16, where all numbers are tame: no infinities or NaNs, and nothing near the ends of fp17's range.
+//! The average of fp16 where all numbers are ordinary: no infinities, no NaNs, and nothing near the ends of fp17's
+//! range.
 //!
-//! The sums of such numbers are multiples of 2^-24 below 2^24, so that rounding to 11 bits is all that sets a sum in fp17
-//! apart from one in single precision. To round a number, its power of two times 2^13 is added and subtracted again.
+//! The sums of such numbers are multiples of 2^-24 below 2^24. A sum in fp17 then differs from one in fp32 only by the
+//! rounding to 11 bits. To round a number, its power of two times 2^13 is added and subtracted.
 //!
-//! So an addition takes four instructions and a multiplication as many; with what widens, looks for zeros and narrows, an
-//! atom of a 3x3 window at stride 1 takes 33, of which a processor with two ports for such registers ends two a cycle.
+//! An addition takes four instructions, and so does a multiplication. With widening, the search for zeros and
+//! narrowing, an atom of a 3x3 window at stride 1 takes 33 instructions, of which a processor with two such ports ends
+//! two per cycle.
 //!
-//! The sign of a sum of zero is not kept. Where it may be negative, the line must be made in another way.
+//! The sign of a sum of zero is not kept. A line in which it may be negative is computed in another way.
 
 use std::arch::x86_64::*;
 

@@ -2,13 +2,14 @@
 
 //! Averages of integers.
 //!
-//! Sums that wrap can be taken apart again: the sums of the columns follow the window down by what enters and what
-//! leaves it, and so do the window's along a line. An element costs the same whatever the window's size.
+//! Sums that wrap can be updated: when the window moves down, the sums of the columns lose the line that leaves and
+//! gain the line that enters, and the window's sum does the same along a line. The cost per element does not depend on
+//! the size of the window.
 //!
-//! The sums of an atom fill a register: 32 of 16 bits, or 16 of 32.
+//! The sums of an atom fill one register: 32 sums of 16 bits or 16 of 32.
 //!
-//! On the way from lines to an atom there are four instructions for the columns and then, at stride 1, 14 for int8 (by small
-//! factors) and 22 for int16, half of which are the two roundings of 64-bit products.
+//! From lines to an atom there are four instructions for the columns. At stride 1, 14 more follow for int8 with small
+//! factors, and 22 for int16, half of which are the two roundings of 64-bit products.
 
 use std::arch::asm;
 use std::arch::x86_64::*;

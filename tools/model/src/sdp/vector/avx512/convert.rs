@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The output converter to int8, in lanes of 16 bits where those do.
+//! The output converter to int8, in lanes of 16 bits where they are enough.
 //!
-//! What becomes int8 is limited at both ends: a value may be limited before it is converted to anything that is itself
-//! converted to something beyond int8. Where 16 bits are enough for that ([`Convert::Short`]), a packing instruction
-//! limits and halves the lanes at once, and an instruction multiplies, rounds and shifts by 15. Otherwise the upper half
-//! of a product of 64 bits is the product shifted by one place less than it will be, if the factor was shifted left
-//! before ([`Convert::High`]); the rest is half of it, rounded. Half is rounded away from zero by rounding magnitudes.
+//! A result becomes int8 and is limited at both ends. A value may therefore be limited first, to any range whose ends
+//! convert beyond int8. Where 16 bits hold that range ([`Convert::Short`]), one packing instruction limits and narrows
+//! the lanes, and one instruction multiplies, rounds and shifts by 15. Otherwise ([`Convert::High`]) the factor is
+//! shifted left first, so that the upper half of a 64-bit product is the product shifted by one place less than needed;
+//! the last place is rounded off. Half is rounded away from zero by rounding magnitudes.
 
 use std::arch::x86_64::*;
 

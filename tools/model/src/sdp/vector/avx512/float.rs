@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! [`super::super::fused_float`]'s operations: the machine's arithmetic, and its conversions from and to fp16.
+//! The operations of [`super::super::fused_float`] in the processor's arithmetic, with its conversions from and to
+//! fp16.
 //!
-//! A block in which the hardware's may differ is computed again with the bit-level functions. Of fp16 data and operands
-//! few can: all that is made of them by two sums and a product is zero or lies far within the normal range, a multiple of
-//! 2^-94 and below 2^35, so that looking for NaNs and infinities among what is read is enough. Elsewhere each result is
-//! looked at. A sum of zero has the first operand's sign, which is put there.
+//! A block whose results may differ from the hardware's is computed again with the bit-level functions. With fp16 data
+//! and operands such blocks are rare: two sums and a product of them are zero or far within the normal range, a
+//! multiple of 2^-94 and below 2^35, so it is enough to look for NaNs and infinities in the input. In other cases every
+//! result is inspected. A sum of zero takes the sign of the first operand.
 
 use std::arch::x86_64::*;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! [`super::super::fused`]'s operations whose converter is a [`Convert`].
+//! The operations of [`super::super::fused`] whose converter is a [`Convert`].
 //!
-//! int8 data to which only operands are added stays in lanes of 16 bits, two vectors for 64 elements; what 16 bits do not
-//! hold is limited there (see [`super::convert`]). Other operations have 32 bits until the converter, in four vectors.
+//! int8 data to which operands are only added stays in lanes of 16 bits, two vectors per 64 elements, and is limited to
+//! 16 bits (see [`super::convert`]). Other operations use 32 bits until the converter, in four vectors.
 
 use std::arch::x86_64::*;
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Lookups in the table that answers where both hit, 32 at a time, and the conversion of what they find to int8.
+//! Lookups in the table that answers where both tables hit, 32 at a time, and the conversion of the answers to int8.
 //!
-//! An entry lies beside the next one, so that one gathered word has all that an interpolation needs, and one instruction
-//! multiplies both with their weights. Where not all of 32 values hit that table, [`Joint`] looks them up.
+//! Each entry lies beside the next one, so one gathered word has everything that an interpolation needs, and one
+//! instruction multiplies both entries with their weights. Where not all of 32 values hit that table, [`Joint`] looks
+//! them up.
 
 use std::arch::x86_64::*;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Operands as the loops take them.
+//! Operands in the form that the loops take.
 
 use std::arch::x86_64::*;
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Batch normalisation of int8: data plus and times operands that are the same for each atom.
+//! Batch normalisation of int8: data plus and times operands that are the same for every atom.
 //!
-//! `(data + addend) * factor` is `data * factor + addend * factor`, whose second term is computed once and whose first
-//! one is one multiplication of 16 bits. The rounded shift leaves values that may be limited to 16 bits, where ReLU and
-//! converter follow.
+//! `(data + addend) * factor` is `data * factor + addend * factor`. The second term is computed once, and the first is
+//! one 16-bit multiplication. The rounded shift leaves values that may be limited to 16 bits, and ReLU and converter
+//! follow there.
 
 use std::arch::x86_64::*;
 

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Sums of fp16 as bounds: two numbers between which CACC's sum lies, from the machine's own multiplications.
+//! Bounds of fp16 sums: two numbers that enclose CACC's sum, computed with the processor's own multiplications.
 //!
-//! What the hardware delivers differs from the sum of the exact products only by what its shifts and roundings lose, and
-//! how much that can be is known. In units of `16^largest`, where `largest` is the largest exponent of a step's products
-//! (see [`half`](super::super::super::half)):
+//! The hardware's result differs from the sum of the exact products only by what its shifts and roundings lose, and
+//! that loss has a bound. In units of `16^largest`, where `largest` is the largest exponent of a step's products (see
+//! [`half`](super::super::super::half)):
 //!
-//! - a product at that exponent is exact; any other comes out less than 2 below and less than 1/3 above the exact one:
-//!   sum and carry of the Booth multiplier are shifted apart, each loses less than a unit, and so does the constant that
-//!   is taken off;
-//! - no product is larger than 2^28 of its step's units, so that CACC, which keeps 39 bits behind the sign, loses less
-//!   than 2^-10 of all units so far in each step;
-//! - the machine's fp64 has every product exactly and loses less than 2^-53 of what was summed in each addition, 2^-25
-//!   of the units.
+//! - A product at that exponent is exact. Any other product comes out less than 2 below and less than 1/3 above the
+//!   exact one: the hardware shifts sum and carry of the Booth multiplier apart, and each of them, and the constant
+//!   that is subtracted, loses less than one unit.
+//! - No product is larger than 2^28 units of its step. CACC keeps 39 bits behind the sign, so each step loses less than
+//!   2^-10 of all units so far.
+//! - fp64 holds every product exactly. Each addition loses less than 2^-53 of the sum, which is 2^-25 of the units.
 //!
-//! Most sums become fp16 in the end. Where SDP makes the same fp16 of both bounds, it makes that of all that lies between,
-//! as it never falls where its input rises; only where it does not is the sum itself needed: [`exact`] computes it, for
-//! one element in some dozens.
+//! Most sums become fp16 in the end. SDP's result never falls where its input rises. If SDP makes the same fp16 of both
+//! bounds, it therefore makes that fp16 of every value between them. Otherwise [`exact`] computes the sum itself, which
+//! is needed for one element in some dozens.
 
 use std::cell::RefCell;
 use std::ops::Range;

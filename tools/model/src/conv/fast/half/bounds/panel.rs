@@ -25,7 +25,7 @@ pub(super) struct Panel {
     turned: Vec<u8>,
     /// Significands times 16^exponent, lane by lane.
     pub values: Vec<[f64; KERNELS]>,
-    /// High bits of the exponents, of four lanes a group, [`ZERO`] where there is no weight.
+    /// High bits of the exponents, of four lanes per group, [`ZERO`] where there is no weight.
     pub exponents: Vec<[i8; GROUP * KERNELS]>,
 }
 

@@ -2,8 +2,8 @@
 
 //! Single sums as CMAC and CACC compute them, a few at a time.
 //!
-//! A step's products stand side by side, those of several steps where it has few. Products that are shifted far, of which
-//! there are few, are gathered and computed at once, after the others; CACC adds to several sums side by side.
+//! The products of a step lie side by side; where a step has few products, several steps do. Products that are shifted
+//! far are few; they are gathered and computed together after the others. CACC adds to several sums side by side.
 
 #![allow(clippy::inline_always)]
 
