@@ -14,7 +14,9 @@ use nvdla_runtime::session::Session;
 #[test]
 fn every_reference_loadable_opens() {
     let Some(reference) = reference() else { return };
-    let files = loadables(reference);
+    let mut files = loadables(reference);
+    // Those are refused for their shapes: `hostile.rs`.
+    files.retain(|path| !path.components().any(|part| part.as_os_str() == "loadables-hostile"));
     assert!(files.len() > 300, "{} loadables", files.len());
     for path in files {
         let loadable = Loadable::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
