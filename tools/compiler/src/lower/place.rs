@@ -336,8 +336,13 @@ impl Placer<'_> {
     /// The buffer of each tensor. Parts of a concatenation lie in its buffer, if they can.
     fn homes(&mut self) -> HashMap<TensorId, Home> {
         let mut fixed: HashMap<TensorId, (TensorId, u32)> = HashMap::new();
+        // The tensor of which one is another order of channels, if any. A part of a larger one is none.
+        let tensors: Vec<[u32; 3]> = self.net.tensors.iter().map(|tensor| tensor.shape).collect();
         let resolve = |aliases: &HashMap<TensorId, Alias>, mut tensor: TensorId| {
-            while let Some(alias) = aliases.get(&tensor).filter(|alias| alias.start == [0; 3] && alias.step == 1) {
+            let whole = |alias: &&Alias, tensor: TensorId| {
+                alias.start == [0; 3] && alias.step == 1 && tensors[alias.of][1..] == tensors[tensor][1..]
+            };
+            while let Some(alias) = aliases.get(&tensor).filter(|alias| whole(alias, tensor)) {
                 tensor = alias.of;
             }
             tensor
@@ -387,9 +392,14 @@ impl Placer<'_> {
                         let copy = self.net.tensor(name, shape, range);
                         self.maps.insert(copy, self.map(input));
                         self.net.steps[index].inputs[part] = copy;
-                        let nodes = step.nodes.clone();
-                        let (inputs, posts) = (vec![input], Vec::new());
-                        copies.push((index, Step { nodes, kind: Kind::Copy, inputs, posts, output: copy }));
+                        let channels = self.net.tensors[input].shape[0];
+                        let copied = if self.is_spread_out(input) {
+                            identity(input, copy, channels, String::new())
+                        } else {
+                            let (nodes, inputs, posts) = (step.nodes.clone(), vec![input], Vec::new());
+                            Step { nodes, kind: Kind::Copy, inputs, posts, output: copy }
+                        };
+                        copies.push((index, copied));
                         fixed.insert(copy, here);
                     }
                 }
