@@ -56,8 +56,8 @@ impl Case {
         }
     }
 
-    /// Constants were fitted on the cases with an even hash (FNV-1a of what ran), and are judged by the others. All
-    /// measurements of one shape are in one half.
+    /// Which of two fixed halves the case is in, by a hash (FNV-1a) of what ran: all measurements of one shape are in one
+    /// half. The constants were found with both in sight.
     pub(crate) fn fitted(&self) -> bool {
         let text = self
             .text

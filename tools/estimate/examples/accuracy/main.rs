@@ -7,7 +7,8 @@
 //! ```
 //!
 //! The measurements are `rtl/cycles.json` of the reference folder (`NVDLA_REFERENCE`, else `../shared/nvdla` beside the
-//! checkout). Constants were fitted on half of the shapes; the table shows both halves. `--all` shows every operation.
+//! checkout). The table shows two fixed halves of the shapes; the constants were found with both in
+//! sight. `--all` shows every operation.
 
 mod cases;
 
