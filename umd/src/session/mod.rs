@@ -73,7 +73,7 @@ pub struct RunOptions<'a> {
     /// The time that each task has, on its device or emulated; none for the device's own limit.
     pub timeout: Option<Duration>,
     /// The time that all tasks have together, however often the loadable submits them; none for
-    /// [`Device::time_limit`], or for `timeout` where that is longer.
+    /// [`Device::time_limit`], or for `timeout` where that is longer, looked at before each task.
     pub run_timeout: Option<Duration>,
     /// Called when an operation of a task for NVDLA has completed. An error that it gives ends the run after the task.
     pub on_operation: Option<OnOperation<'a>>,
@@ -455,11 +455,10 @@ impl<D: Device> Session<D> {
             if let (Some(limit), Some(Duration::ZERO)) = (run_limit, left) {
                 return Err(late(limit));
             }
-            // A task gets what is left of the run only where that is less than its own limit.
-            let timeout = match (options.timeout.or(own), left) {
-                (Some(limit), Some(left)) if left < limit => Some(left),
-                (None, Some(left)) => Some(left),
-                _ => options.timeout,
+            // A device's own limit is its own matter, and about as long as a run that nobody limits has.
+            let timeout = match (options.timeout, left.filter(|_| options.run_timeout.is_some())) {
+                (Some(limit), Some(left)) => Some(limit.min(left)),
+                (limit, left) => limit.or(left),
             };
             let run = self.run_task(at, timeout, &mut options).map_err(|error| match (run_limit, error) {
                 (Some(limit), error) if error.is_timeout() && began.elapsed() >= limit => late(limit),
