@@ -83,7 +83,7 @@ impl Suite {
                 command.push(format!("{config}::"));
                 arguments.environment.push(("NVDLA_DEVICE".into(), NODE.into()));
                 arguments.environment.push(("NVDLA_REFERENCE".into(), reference.display().to_string()));
-                for folder in ["loadables", "loadables-bad", "regression"] {
+                for folder in ["loadables", "loadables-2", "loadables-bad", "regression"] {
                     arguments.shares.push(reference.join(folder));
                 }
             }
