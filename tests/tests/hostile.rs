@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! 20,000 tasks that were valid before a few fields were changed: no violation, and enough of them are accepted for that to
-//! mean something.
+//! mean something. 400 files of which a few bytes were changed: each is refused, or runs or is stopped in time.
+
+use std::collections::BTreeMap;
 
 use nvdla_tests::hostile::base::corpus;
+use nvdla_tests::hostile::file;
 use nvdla_tests::hostile::run::Plan;
 use nvdla_tests::reference::{find, Reference};
 use nvdla_uapi::config::{Config, NV_FULL, NV_SMALL};
@@ -30,4 +33,20 @@ fn nv_small() {
 #[test]
 fn nv_full() {
     check(&NV_FULL);
+}
+
+#[test]
+fn files() {
+    let corpus = file::corpus(Vec::new());
+    let mut outcomes = BTreeMap::<_, u64>::new();
+    for number in 0..400 {
+        let (bytes, changes) = file::make(&corpus, 3, number);
+        let outcome = file::run(bytes).unwrap_or_else(|what| panic!("file {number}: {what} ({changes})"));
+        *outcomes.entry(outcome).or_default() += 1;
+    }
+    println!("{outcomes:?}");
+    // Each kind of end but the deadline, which depends on the machine.
+    for outcome in [file::Outcome::NotLoaded, file::Outcome::Refused, file::Outcome::Ran] {
+        assert!(outcomes.contains_key(&outcome), "{outcomes:?}");
+    }
 }

@@ -17,22 +17,31 @@
 //! ```
 //!
 //! Instructions an operation are "PROGRAM TOTALS" divided by 100 and by the number of operations. With
-//! `--toggle-collect='*HostTask*parse*'` it is validation that is counted.
+//! `--toggle-collect='*HostTask*parse*'` it is validation that is counted, which happens once: the footprint's part of it
+//! is `Builder::hold` in the list of `callgrind_annotate --inclusive=yes --auto=no`, and with `--separate-callers=2` each
+//! unit's part. In place of a loadable `units` is a task with an operation of each unit.
 
 use nvdla_runtime::loadable::Loadable;
+use nvdla_tests::build::every_unit;
 use nvdla_tests::drive::Measure;
 use nvdla_tests::tasks::HostTask;
 use nvdla_uapi::config::Config;
+use nvdla_uapi::reg::values::Precision;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [config, path, times] = arguments.as_slice() else {
-        return Err("usage: count CONFIG LOADABLE TIMES".into());
+        return Err("usage: count CONFIG LOADABLE|units TIMES".into());
     };
     let config = Config::by_name(config).ok_or("no such configuration")?;
     let times: u32 = times.parse()?;
-    let loadable = Loadable::open(path)?;
-    for (number, task) in HostTask::all(&loadable).iter().enumerate() {
+    let tasks = if path == "units" {
+        let precision = if config.has_feature_type(Precision::Fp16) { Precision::Fp16 } else { Precision::Int8 };
+        vec![every_unit(config, precision).task()]
+    } else {
+        HostTask::all(&Loadable::open(path)?)
+    };
+    for (number, task) in tasks.iter().enumerate() {
         let mut measure = Measure::new(config, task.parse(config)?);
         println!("task {number}: {} operations, {} interrupts per run", measure.operations, measure.interrupts);
         for (name, (writes, reads)) in ["first run", "later runs"].into_iter().zip(measure.accesses) {

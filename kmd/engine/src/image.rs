@@ -3,7 +3,7 @@
 //! An operation as register values: what remains of its descriptors after validation.
 
 use super::error::{Name, Reason};
-use super::footprint::{self, Access};
+use super::footprint::{self, position, Access, Registers};
 use super::memory::Buffer;
 use crate::uapi::config::Config;
 use crate::uapi::desc::{OpType, MAX_BDMA_TRANSFERS};
@@ -106,38 +106,29 @@ impl Place {
 
 /// Surfaces that the operation of a unit with register groups has at most (the convolution's and SDP's).
 const PLACES: usize = 5;
-/// Blocks of a unit at most that reach memory.
-const READERS: usize = 2;
-/// Words of a block's registers at most, as far as operations program them.
-const WORDS: usize = 64;
-
-/// Which of a unit's blocks that reach memory it is.
-const fn reader(block: Block) -> Option<usize> {
-    match block {
-        Block::Cdma | Block::SdpRdma | Block::PdpRdma | Block::CdpRdma | Block::Rbk => Some(0),
-        Block::Sdp | Block::Pdp | Block::Cdp => Some(1),
-        _ => None,
-    }
-}
-
 /// Builds an [`Image`] and checks on the way that each value fits its field and register, and at the end what the
 /// operation would touch.
 pub(crate) struct Builder {
     config: &'static Config,
     image: Image,
-    /// For each word of the blocks that reach memory one more than the position of its value, 0 where it has none.
-    positions: [[u8; WORDS]; READERS],
+    /// The block of the following registers, and its position among those that reach memory.
+    block: Block,
+    position: usize,
+    /// The registers that steer addresses once more, where the footprint finds them.
+    registers: Registers,
     /// The surfaces: each its block and the offset of its address's low register.
     places: [Option<(Block, u16, Place)>; PLACES],
 }
 
 impl Builder {
     pub(crate) fn new(config: &'static Config) -> Self {
-        Self { config, image: Image::EMPTY, positions: [[0; WORDS]; READERS], places: [None; PLACES] }
+        let (block, registers) = (Block::Cdma, Registers::EMPTY);
+        Self { config, image: Image::EMPTY, block, position: position(block), registers, places: [None; PLACES] }
     }
 
     /// The following registers are of `block`.
     pub(crate) fn block(&mut self, block: Block) {
+        (self.block, self.position) = (block, position(block));
         let end = self.image.count;
         if let Some(segment) = self.image.segments.get_mut(usize::from(self.image.blocks)) {
             *segment = Segment { block, end };
@@ -147,55 +138,65 @@ impl Builder {
 
     /// A register's value.
     pub(crate) fn put(&mut self, register: Register, value: u32) -> Result<(), Reason> {
-        let last = usize::from(self.image.blocks).wrapping_sub(1);
-        let Some(segment) = self.image.segments.get_mut(last) else { return Ok(()) };
-        let writable = match self.config.family {
-            Family::NvFull => register.writable_nv_full,
-            Family::NvSmall => register.writable,
-        };
         let count = usize::from(self.image.count);
-        if value & !writable != 0 || count >= REGISTERS {
-            let name = segment.block.register_name(register);
-            return Err(Reason::Register { block: segment.block, register: name, value, writable });
+        let last = usize::from(self.image.blocks).wrapping_sub(1);
+        let place = self.image.places.get_mut(count).zip(self.image.values.get_mut(count));
+        let (Some((place, kept)), Some(segment)) = (place, self.image.segments.get_mut(last)) else {
+            return Err(self.refuse(register, value));
+        };
+        if value & !writable(self.config, register) != 0 {
+            return Err(self.refuse(register, value));
         }
-        let word = usize::from(register.offset / 4);
-        self.image.places[count] = word as u8;
-        self.image.values[count] = value;
+        let word = register.offset / 4;
+        (*place, *kept) = (word as u8, value);
         self.image.count += 1;
         segment.end = self.image.count;
-        if let Some(position) = reader(segment.block).and_then(|reader| self.positions[reader].get_mut(word)) {
-            *position = self.image.count;
-        }
+        self.registers.set_at(self.position, word.into(), value);
         Ok(())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn refuse(&self, register: Register, value: u32) -> Reason {
+        let writable = writable(self.config, register);
+        Reason::Register { block: self.block, register: self.block.register_name(register), value, writable }
     }
 
     /// A surface's DMA address in its two registers.
     pub(crate) fn address(&mut self, low: Register, high: Register, place: &Place) -> Result<(), Reason> {
-        let last = usize::from(self.image.blocks).wrapping_sub(1);
-        let block = self.image.segments.get(last).map(|segment| segment.block);
-        if let (Some(block), Some(free)) = (block, self.places.iter_mut().find(|place| place.is_none())) {
-            *free = Some((block, low.offset, *place));
+        if let Some(free) = self.places.iter_mut().find(|place| place.is_none()) {
+            *free = Some((self.block, low.offset, *place));
         }
         self.put(low, place.address as u32)?;
         self.put(high, (place.address >> 32) as u32)
     }
 
-    /// The operation's registers, when all that they make `unit` touch lies in the buffers of its surfaces: the last word
-    /// on memory, whatever the checks of descriptors found. `rdma` says whether the unit's read DMA is enabled with it.
+    /// The operation's registers, when all that they make `unit` touch lies in the buffers of its surfaces. `rdma` says
+    /// whether the unit's read DMA is enabled with it.
     pub(crate) fn finish(self, unit: OpType, rdma: bool) -> Result<Program, Reason> {
-        let Self { config, image, positions, places } = &self;
-        let registers = |block: Block, register: Register| {
-            let position = *positions[reader(block)?].get(usize::from(register.offset / 4))?;
-            image.values.get(usize::from(position).wrapping_sub(1)).copied()
-        };
-        footprint::footprint(config, unit, rdma, registers, |access: Access| {
-            let mut places = places.iter().flatten();
+        self.hold(unit, rdma)?;
+        Ok(Program::Blocks(self.image))
+    }
+
+    /// The last word on memory, whatever the checks of descriptors found. Apart from its caller: `examples/count.rs` counts
+    /// its instructions.
+    #[inline(never)]
+    fn hold(&self, unit: OpType, rdma: bool) -> Result<(), Reason> {
+        footprint::footprint(self.config, unit, rdma, &self.registers, |access: Access| {
+            let mut places = self.places.iter().flatten();
             let place = places.find(|(block, offset, _)| (*block, *offset) == (access.block, access.register.offset));
             // Each address is one of those that were put in with their buffers.
-            let (.., place) = place.ok_or(Reason::Homeless(access))?;
+            let Some((.., place)) = place else { return Err(Reason::Homeless(access)) };
             place.holds(&access)
-        })?;
-        Ok(Program::Blocks(self.image))
+        })
+    }
+}
+
+/// The bits of a register that a write changes.
+const fn writable(config: &Config, register: Register) -> u32 {
+    match config.family {
+        Family::NvFull => register.writable_nv_full,
+        Family::NvSmall => register.writable,
     }
 }
 

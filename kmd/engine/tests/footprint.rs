@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-use nvdla_engine::footprint::{footprint, Access, Refusal};
+use nvdla_engine::footprint::{footprint, Access, Refusal, Registers};
 use nvdla_runtime::loadable::Loadable;
 use nvdla_tests::reference;
 use nvdla_tests::tasks::HostTask;
@@ -34,8 +34,11 @@ impl File {
 
     fn accesses(&self, config: &Config, unit: OpType, rdma: bool) -> Result<Vec<Access>, Refusal> {
         let mut accesses = Vec::new();
-        let registers = |block, register: Register| self.0.get(&(block, register.offset)).copied();
-        footprint(config, unit, rdma, registers, |access| {
+        let mut registers = Registers::EMPTY;
+        for (&(block, offset), &value) in &self.0 {
+            registers.set(block, usize::from(offset / 4), value);
+        }
+        footprint(config, unit, rdma, &registers, |access| {
             accesses.push(access);
             Ok::<_, Refusal>(())
         })?;

@@ -2,7 +2,7 @@
 
 //! Each rule of validation has a task that breaks it, and the words that an operator reads.
 
-use nvdla_tests::build::{address, table, Net, Shape};
+use nvdla_tests::build::{address, every_unit, table, Net, Shape};
 use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
 use nvdla_uapi::desc::{
     self, Activation, Consumer, DataFormat, Event, MemoryType, SdpOperandMode, SdpOperation, SdpSubUnit,
@@ -230,6 +230,20 @@ fn surfaces_lie_in_their_buffers() {
         "operation 3 (SDP): x1_data begins at 0xfff8 of address 7 and ends at 0x10038, its buffer at 0x10000"
     );
     assert!(full(|net| net.rubik(5).1.dst_data.line_stride = 0xffff_ffe0).contains("operation 5 (RUBIK): dst_data"));
+}
+
+/// PDP in parts ignores the cube's width: fields that are within their limits one by one reach outside the buffer together.
+#[test]
+fn parts_of_a_pooling_lie_in_their_buffers() {
+    let mut net = every_unit(&NV_SMALL, Precision::Int8);
+    let (op, _) = net.pdp(2);
+    (op.pool_width, op.stride_x, op.split_num) = (0, 1, 8);
+    (op.partial_in_width_first, op.partial_in_width_mid, op.partial_in_width_last) = (64, 64, 64);
+    (op.partial_width_first, op.partial_width_mid, op.partial_width_last) = (64, 64, 64);
+    let expected =
+        "operation 2 (PDP): PDP writes 0x10016800..0x10017830 of primary memory, by D_DST_BASE_ADDR_LOW, and the buffer at \
+         address 7 is 0x10007000..0x10017000";
+    assert_eq!(net.task().parse(&NV_SMALL).unwrap_err().to_string(), expected);
 }
 
 #[test]

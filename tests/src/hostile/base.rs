@@ -21,6 +21,9 @@ use crate::build::{every_unit, Net};
 use crate::random;
 use crate::tasks::HostTask;
 
+/// What a driver's buffers are multiples of.
+const PAGE: usize = 4096;
+
 /// What a field belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum List {
@@ -118,6 +121,23 @@ impl Base {
         let mut bytes = [0; 8];
         bytes[..field.size].copy_from_slice(self.areas[area].get(at..at + field.size)?);
         Some(u64::from_le_bytes(bytes))
+    }
+
+    /// The task as a driver sees it: memories of whole pages, and entries that end with their memories.
+    #[must_use]
+    pub fn in_pages(mut self) -> Self {
+        for bytes in &mut self.areas {
+            bytes.resize(bytes.len().next_multiple_of(PAGE).max(PAGE), 0);
+        }
+        for (area, offset, size) in &mut self.entries {
+            let length = self.areas[*area].len() as u64;
+            if *size == 0 {
+                // An empty entry lies in no memory.
+                *offset = 0;
+            }
+            *size = length - *offset;
+        }
+        self
     }
 
     /// Bytes of its memories.
@@ -218,6 +238,21 @@ fn fields(task: &HostTask) -> Option<Vec<Field>> {
 ///
 /// When a folder of the reference data cannot be read.
 pub fn corpus(config: &'static Config, reference: Option<&Path>) -> Result<Vec<Base>, String> {
+    let mut all = own(config, 60)?;
+    for (name, path) in files(config, reference)? {
+        // Those that the loader or the engine refuses have their own tests.
+        let Ok(loadable) = Loadable::open(&path) else { continue };
+        all.extend(Base::of_loadable(&name, config, &loadable));
+    }
+    Ok(all)
+}
+
+/// Valid tasks for a configuration that are made here: by hand, and of so many random networks by the compiler.
+///
+/// # Errors
+///
+/// When the compiler's file is no loadable.
+pub fn own(config: &'static Config, networks: usize) -> Result<Vec<Base>, String> {
     let mut all = Vec::new();
     for precision in [Precision::Int8, Precision::Int16, Precision::Fp16] {
         if config.has_feature_type(precision) {
@@ -226,17 +261,12 @@ pub fn corpus(config: &'static Config, reference: Option<&Path>) -> Result<Vec<B
     }
     all.extend(Base::new("nothing", config, &Net::new().task()));
     let mut choices = Seeded::new(1, 0);
-    for number in 0..60 {
+    for number in 0..networks {
         let (graph, images) = random::network(&mut choices);
         // Not every network can be compiled for every configuration.
         let Ok(file) = compile(&graph, &images, config, Granularity::Kernel) else { continue };
         let loadable = Loadable::from_bytes(file).map_err(|error| error.to_string())?;
         all.extend(Base::of_loadable(&format!("random network {number}"), config, &loadable));
-    }
-    for (name, path) in files(config, reference)? {
-        // Those that the loader or the engine refuses have their own tests.
-        let Ok(loadable) = Loadable::open(&path) else { continue };
-        all.extend(Base::of_loadable(&name, config, &loadable));
     }
     Ok(all)
 }

@@ -192,6 +192,22 @@ impl Bench {
         self.put(b.0, b.1, &both[0]);
     }
 
+    /// The memories' bytes.
+    pub fn areas(&self) -> impl Iterator<Item = &[u8]> {
+        self.memories.areas.iter().map(|(_, bytes)| bytes.as_slice())
+    }
+
+    /// What the engine says of the task, without a run: the steps ([`work::of`]) of one that it accepts.
+    ///
+    /// # Errors
+    ///
+    /// The kind of reason for which it refuses the task.
+    pub fn verdict(&self) -> Result<u64, String> {
+        let count = Task::slots(self).map_err(|error| kind(&error))?;
+        Task::parse(self.config, self, vec![Slot::Empty; count]).map_err(|error| kind(&error))?;
+        Ok(work::of(self))
+    }
+
     /// Submits the task, and runs it if the engine accepts it and it takes at most `most` steps ([`work::of`]).
     ///
     /// # Errors

@@ -2,9 +2,10 @@
 
 //! What an operation touched on the model, against the footprint that the engine computes from the same registers.
 
-use nvdla_engine::footprint::{footprint, Access as Footprint, Refusal};
+use nvdla_engine::footprint::{footprint, Access as Footprint, Refusal, Registers as Values};
 use nvdla_model::memory::{Access, Port};
 use nvdla_model::record::Touched;
+use nvdla_model::registers::Registers;
 use nvdla_model::work::Finished;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::OpType;
@@ -21,20 +22,34 @@ pub fn ranges(config: &Config, finished: &Finished) -> Result<Vec<Footprint>, Re
         all.push(access);
         Ok(())
     };
+    let values = |files: &[(Block, &Registers)]| {
+        let mut values = Values::EMPTY;
+        for (block, registers) in files {
+            for (word, &value) in registers.words().iter().enumerate() {
+                values.set(*block, word, value);
+            }
+        }
+        values
+    };
     for copy in finished.copies() {
-        footprint(config, OpType::Bdma, false, |_, register| Some(copy.get(register)), &mut visit)?;
+        footprint(config, OpType::Bdma, false, &values(&[(Block::Bdma, copy)]), &mut visit)?;
     }
     let uses = |block: Block| finished.blocks().any(|used| used == block);
     let units = [
-        (Block::Cdma, OpType::Conv, false),
-        (Block::Sdp, OpType::Sdp, uses(Block::SdpRdma)),
-        (Block::Pdp, OpType::Pdp, uses(Block::PdpRdma)),
-        (Block::Cdp, OpType::Cdp, true),
-        (Block::Rbk, OpType::Rubik, false),
+        (OpType::Conv, None, Block::Cdma),
+        (OpType::Sdp, Some(Block::SdpRdma), Block::Sdp),
+        (OpType::Pdp, Some(Block::PdpRdma), Block::Pdp),
+        (OpType::Cdp, Some(Block::CdpRdma), Block::Cdp),
+        (OpType::Rubik, None, Block::Rbk),
     ];
-    for (_, unit, rdma) in units.into_iter().filter(|&(block, ..)| uses(block)) {
-        let register = |block, register| finished.registers(block).map(|registers| registers.get(register));
-        footprint(config, unit, rdma, register, &mut visit)?;
+    for (unit, rdma, block) in units.into_iter().filter(|&(.., block)| uses(block)) {
+        let rdma = rdma.filter(|&block| uses(block));
+        let files: Vec<_> = [rdma, Some(block)]
+            .into_iter()
+            .flatten()
+            .filter_map(|block| Some((block, finished.registers(block)?)))
+            .collect();
+        footprint(config, unit, rdma.is_some(), &values(&files), &mut visit)?;
     }
     Ok(all)
 }

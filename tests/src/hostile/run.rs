@@ -105,20 +105,29 @@ impl Plan {
         &self.corpus
     }
 
-    /// The valid task that task `number` is made of.
-    fn base(&self, number: u64) -> usize {
+    /// The valid task that task `number` is made of. Many that follow one another are made of the same.
+    pub fn base(&self, number: u64) -> &Base {
+        &self.corpus[self.position(number)]
+    }
+
+    fn position(&self, number: u64) -> usize {
         let mut choices = Seeded::new(self.seed ^ 0x5eed, number / TOGETHER);
         let total = self.weights.last().copied().unwrap_or(0);
         let at = choices.number() % total.max(1);
         self.weights.partition_point(|&sum| sum <= at)
     }
 
+    /// Makes task `number` of its valid task, which `bench` holds; what was changed, in words.
+    pub fn make(&self, number: u64, bench: &mut Bench) -> Vec<String> {
+        mutate(bench, self.base(number), &self.corpus, &mut Seeded::new(self.seed, number))
+    }
+
     /// What is done to make task `number`, and of which valid one.
     pub fn describe(&self, number: u64) -> String {
-        let base = &self.corpus[self.base(number)];
+        let base = self.base(number);
         let mut bench = Bench::new(base.config);
         bench.load(base);
-        let changes = mutate(&mut bench, base, &self.corpus, &mut Seeded::new(self.seed, number));
+        let changes = self.make(number, &mut bench);
         format!("{}: {}", base.name, changes.join("; "))
     }
 
@@ -127,7 +136,7 @@ impl Plan {
         let mut tally = Tally::default();
         let mut benches: HashMap<usize, (Bench, Option<u64>)> = HashMap::new();
         for number in numbers {
-            let at = self.base(number);
+            let at = self.position(number);
             let base = &self.corpus[at];
             // The memories of large tasks are not kept.
             if benches.len() > 1 && base.bytes() > 1 << 20 {
@@ -149,7 +158,7 @@ impl Plan {
                 bench.restore(base);
                 (bench, valid)
             });
-            let changes = mutate(bench, base, &self.corpus, &mut Seeded::new(self.seed, number));
+            let changes = self.make(number, bench);
             tally.tasks += 1;
             match bench.check(STEPS.max(2 * base.steps)) {
                 Ok(Outcome::Refused(reason)) => *tally.refused.entry(reason).or_default() += 1,

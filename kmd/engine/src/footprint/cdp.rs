@@ -7,39 +7,49 @@
 //! is handed says where lines and surfaces end, so that it writes as many as the reader reads: `NV_NVDLA_CDP_wdma.v` lines
 //! 1400 to 1547.
 
-use super::{Access, Base, Lines, Refusal, Walk};
-use crate::uapi::reg::{cdp, cdp_rdma, Block, Register};
+use super::{Access, Lines, Refusal, Surface, Walk};
+use crate::uapi::reg::{cdp, cdp_rdma, Block};
 
-pub(super) fn both<R, E, V>(walk: &mut Walk<'_, R, V>) -> Result<(), E>
+const INPUT: Surface = Surface {
+    block: Block::CdpRdma,
+    write: false,
+    low: cdp_rdma::D_SRC_BASE_ADDR_LOW,
+    high: cdp_rdma::D_SRC_BASE_ADDR_HIGH,
+    ram: (cdp_rdma::D_SRC_DMA_CFG, cdp_rdma::d_src_dma_cfg::SRC_RAM_TYPE),
+};
+const OUTPUT: Surface = Surface {
+    block: Block::Cdp,
+    write: true,
+    low: cdp::D_DST_BASE_ADDR_LOW,
+    high: cdp::D_DST_BASE_ADDR_HIGH,
+    ram: (cdp::D_DST_DMA_CFG, cdp::d_dst_dma_cfg::DST_RAM_TYPE),
+};
+
+pub(super) fn both<E, V>(walk: &mut Walk<'_, V>) -> Result<(), E>
 where
-    R: Fn(Block, Register) -> Option<u32>,
     E: From<Refusal>,
     V: FnMut(Access) -> Result<(), E>,
 {
     let format = cdp_rdma::d_data_format::INPUT_DATA;
     let precision = walk.precision(Block::CdpRdma, cdp_rdma::D_DATA_FORMAT, format)?;
     if walk.field(Block::Cdp, cdp::D_DATA_FORMAT, cdp::d_data_format::INPUT_DATA_TYPE)? != precision {
-        return Ok(walk.refuse(Block::Cdp, cdp::D_DATA_FORMAT, "CDP_RDMA reads another precision")?);
+        return Err(walk.refuse(Block::Cdp, cdp::D_DATA_FORMAT, "CDP_RDMA reads another precision").into());
     }
-    let width = walk.count(Block::CdpRdma, cdp_rdma::D_DATA_CUBE_WIDTH, cdp_rdma::d_data_cube_width::WIDTH)?;
-    let height = walk.count(Block::CdpRdma, cdp_rdma::D_DATA_CUBE_HEIGHT, cdp_rdma::d_data_cube_height::HEIGHT)?;
-    let channels = walk.count(Block::CdpRdma, cdp_rdma::D_DATA_CUBE_CHANNEL, cdp_rdma::d_data_cube_channel::CHANNEL)?;
+    let width = walk.count(Block::CdpRdma, cdp_rdma::D_DATA_CUBE_WIDTH, cdp_rdma::d_data_cube_width::WIDTH);
+    let height = walk.count(Block::CdpRdma, cdp_rdma::D_DATA_CUBE_HEIGHT, cdp_rdma::d_data_cube_height::HEIGHT);
+    let channels = walk.count(Block::CdpRdma, cdp_rdma::D_DATA_CUBE_CHANNEL, cdp_rdma::d_data_cube_channel::CHANNEL);
     let input = Lines {
         bytes: width * walk.atom(),
         height,
-        line_stride: walk.stride(Block::CdpRdma, cdp_rdma::D_SRC_LINE_STRIDE)?,
+        line_stride: walk.stride(Block::CdpRdma, cdp_rdma::D_SRC_LINE_STRIDE),
         surfaces: walk.surfaces(channels, precision),
-        surface_stride: walk.stride(Block::CdpRdma, cdp_rdma::D_SRC_SURFACE_STRIDE)?,
+        surface_stride: walk.stride(Block::CdpRdma, cdp_rdma::D_SRC_SURFACE_STRIDE),
     };
     let output = Lines {
-        line_stride: walk.stride(Block::Cdp, cdp::D_DST_LINE_STRIDE)?,
-        surface_stride: walk.stride(Block::Cdp, cdp::D_DST_SURFACE_STRIDE)?,
+        line_stride: walk.stride(Block::Cdp, cdp::D_DST_LINE_STRIDE),
+        surface_stride: walk.stride(Block::Cdp, cdp::D_DST_SURFACE_STRIDE),
         ..input
     };
-    let base = Base { low: cdp_rdma::D_SRC_BASE_ADDR_LOW, high: cdp_rdma::D_SRC_BASE_ADDR_HIGH };
-    let ram = (cdp_rdma::D_SRC_DMA_CFG, cdp_rdma::d_src_dma_cfg::SRC_RAM_TYPE);
-    walk.touch(false, Block::CdpRdma, base, ram, input.span())?;
-    let base = Base { low: cdp::D_DST_BASE_ADDR_LOW, high: cdp::D_DST_BASE_ADDR_HIGH };
-    let ram = (cdp::D_DST_DMA_CFG, cdp::d_dst_dma_cfg::DST_RAM_TYPE);
-    walk.touch(true, Block::Cdp, base, ram, output.span())
+    walk.touch(&INPUT, input.span())?;
+    walk.touch(&OUTPUT, output.span())
 }

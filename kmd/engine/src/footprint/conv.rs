@@ -11,7 +11,7 @@
 //! - Weights: `NV_NVDLA_CDMA_wt.v` lines 3391 to 3424 (weights), 4400 to 4424 (WMB), 5499 to 5514 (WGS: four bytes per group
 //!   of kernels, in reads of 32 bytes).
 
-use super::{Access, Base, Lines, Refusal, Walk};
+use super::{Access, Lines, Refusal, Surface, Walk};
 use crate::uapi::layout::pixel::Format;
 use crate::uapi::layout::weight::Geometry;
 use crate::uapi::reg::cdma::*;
@@ -21,31 +21,37 @@ use crate::uapi::reg::{Block, Field, Register};
 const BLOCK: Block = Block::Cdma;
 const DATA: (Register, Field<RamType>) = (D_DAIN_RAM_TYPE, d_dain_ram_type::DATAIN_RAM_TYPE);
 const WEIGHT: (Register, Field<RamType>) = (D_WEIGHT_RAM_TYPE, d_weight_ram_type::WEIGHT_RAM_TYPE);
-const PLANE_0: Base = Base { low: D_DAIN_ADDR_LOW_0, high: D_DAIN_ADDR_HIGH_0 };
-const PLANE_1: Base = Base { low: D_DAIN_ADDR_LOW_1, high: D_DAIN_ADDR_HIGH_1 };
+const PLANE_0: Surface = read(D_DAIN_ADDR_LOW_0, D_DAIN_ADDR_HIGH_0, DATA);
+const PLANE_1: Surface = read(D_DAIN_ADDR_LOW_1, D_DAIN_ADDR_HIGH_1, DATA);
+const WEIGHTS: Surface = read(D_WEIGHT_ADDR_LOW, D_WEIGHT_ADDR_HIGH, WEIGHT);
+const MASK: Surface = read(D_WMB_ADDR_LOW, D_WMB_ADDR_HIGH, WEIGHT);
+const SIZES: Surface = read(D_WGS_ADDR_LOW, D_WGS_ADDR_HIGH, WEIGHT);
 
-pub(super) fn reader<R, E, V>(walk: &mut Walk<'_, R, V>) -> Result<(), E>
+const fn read(low: Register, high: Register, ram: (Register, Field<RamType>)) -> Surface {
+    Surface { block: BLOCK, write: false, low, high, ram }
+}
+
+pub(super) fn reader<E, V>(walk: &mut Walk<'_, V>) -> Result<(), E>
 where
-    R: Fn(Block, Register) -> Option<u32>,
     E: From<Refusal>,
     V: FnMut(Access) -> Result<(), E>,
 {
     let mode = walk.field(BLOCK, D_MISC_CFG, d_misc_cfg::CONV_MODE)?;
     let format = walk.field(BLOCK, D_DATAIN_FORMAT, d_datain_format::DATAIN_FORMAT)?;
     if mode == ConvMode::Winograd && !(walk.config.winograd && format == DataFormat::Feature) {
-        return Ok(walk.refuse(BLOCK, D_MISC_CFG, "Winograd is for features, where the configuration has it")?);
+        return Err(walk.refuse(BLOCK, D_MISC_CFG, "Winograd is for features, where the configuration has it").into());
     }
     let processing = walk.precision(BLOCK, D_MISC_CFG, d_misc_cfg::PROC_PRECISION)?;
     match format {
         DataFormat::Feature => {
             let span = feature(walk, mode, processing)?;
-            walk.touch(false, BLOCK, PLANE_0, DATA, span)?;
+            walk.touch(&PLANE_0, span)?;
         }
         DataFormat::Pixel => {
             let planes = image(walk)?;
-            walk.touch(false, BLOCK, PLANE_0, DATA, planes[0])?;
+            walk.touch(&PLANE_0, planes[0])?;
             if planes[1] != 0 {
-                walk.touch(false, BLOCK, PLANE_1, DATA, planes[1])?;
+                walk.touch(&PLANE_1, planes[1])?;
             }
         }
     }
@@ -53,33 +59,30 @@ where
 }
 
 /// The bytes that a feature cube spans, or a batch of them.
-fn feature<R, V>(walk: &Walk<'_, R, V>, mode: ConvMode, processing: Precision) -> Result<u64, Refusal>
-where
-    R: Fn(Block, Register) -> Option<u32>,
-{
+fn feature<V>(walk: &mut Walk<'_, V>, mode: ConvMode, processing: Precision) -> Result<u64, Refusal> {
     if walk.field(BLOCK, D_MISC_CFG, d_misc_cfg::IN_PRECISION)? != processing {
-        return walk.refuse(BLOCK, D_MISC_CFG, "features are not of the processing precision");
+        return Err(walk.refuse(BLOCK, D_MISC_CFG, "features are not of the processing precision"));
     }
-    let width = walk.count(BLOCK, D_DATAIN_SIZE_0, d_datain_size_0::DATAIN_WIDTH)?;
-    let height = walk.count(BLOCK, D_DATAIN_SIZE_0, d_datain_size_0::DATAIN_HEIGHT)?;
-    let channels = walk.count(BLOCK, D_DATAIN_SIZE_1, d_datain_size_1::DATAIN_CHANNEL)?;
+    let width = walk.count(BLOCK, D_DATAIN_SIZE_0, d_datain_size_0::DATAIN_WIDTH);
+    let height = walk.count(BLOCK, D_DATAIN_SIZE_0, d_datain_size_0::DATAIN_HEIGHT);
+    let channels = walk.count(BLOCK, D_DATAIN_SIZE_1, d_datain_size_1::DATAIN_CHANNEL);
     let mut cube = Lines {
         bytes: width * walk.atom(),
         height,
-        line_stride: walk.stride(BLOCK, D_LINE_STRIDE)?,
+        line_stride: walk.stride(BLOCK, D_LINE_STRIDE),
         surfaces: walk.surfaces(channels, processing),
-        surface_stride: walk.stride(BLOCK, D_SURF_STRIDE)?,
+        surface_stride: walk.stride(BLOCK, D_SURF_STRIDE),
     };
-    let batches = walk.count(BLOCK, D_BATCH_NUMBER, d_batch_number::BATCHES)?;
+    let batches = walk.count(BLOCK, D_BATCH_NUMBER, d_batch_number::BATCHES);
     if mode == ConvMode::Winograd {
         if batches > 1 {
-            return walk.refuse(BLOCK, D_BATCH_NUMBER, "Winograd has no batches");
+            return Err(walk.refuse(BLOCK, D_BATCH_NUMBER, "Winograd has no batches"));
         }
         return Ok(cube.span());
     }
-    let map = walk.get(BLOCK, D_DAIN_MAP)?;
+    let map = walk.get(BLOCK, D_DAIN_MAP);
     if d_dain_map::LINE_PACKED.is_set(map) && height > 1 && cube.line_stride != cube.bytes {
-        return walk.refuse(BLOCK, D_DAIN_MAP, "LINE_PACKED, and the line stride is not a line's bytes");
+        return Err(walk.refuse(BLOCK, D_DAIN_MAP, "LINE_PACKED, and the line stride is not a line's bytes"));
     }
     if d_dain_map::SURF_PACKED.is_set(map) && width == 1 && height == 1 {
         cube.surface_stride = cube.surface_stride.max(cube.bytes);
@@ -88,27 +91,24 @@ where
         return Ok(cube.span());
     }
     if !walk.config.batch {
-        return walk.refuse(BLOCK, D_BATCH_NUMBER, "the configuration has no hardware batches");
+        return Err(walk.refuse(BLOCK, D_BATCH_NUMBER, "the configuration has no hardware batches"));
     }
-    Ok(cube.span() + (batches - 1) * walk.stride(BLOCK, D_BATCH_STRIDE)?)
+    Ok(cube.span() + (batches - 1) * walk.stride(BLOCK, D_BATCH_STRIDE))
 }
 
 /// The bytes that the planes of an image span, 0 for a plane that it does not have.
-fn image<R, V>(walk: &Walk<'_, R, V>) -> Result<[u64; 2], Refusal>
-where
-    R: Fn(Block, Register) -> Option<u32>,
-{
+fn image<V>(walk: &mut Walk<'_, V>) -> Result<[u64; 2], Refusal> {
     let format = Format::new(walk.field(BLOCK, D_DATAIN_FORMAT, d_datain_format::PIXEL_FORMAT)?);
-    if d_datain_format::PIXEL_MAPPING.value(walk.get(BLOCK, D_DATAIN_FORMAT)?) != 0 {
-        return walk.refuse(BLOCK, D_DATAIN_FORMAT, "images are pitch linear, which is PIXEL_MAPPING 0");
+    if d_datain_format::PIXEL_MAPPING.value(walk.get(BLOCK, D_DATAIN_FORMAT)) != 0 {
+        return Err(walk.refuse(BLOCK, D_DATAIN_FORMAT, "images are pitch linear, which is PIXEL_MAPPING 0"));
     }
-    let offset = walk.get(BLOCK, D_PIXEL_OFFSET)?;
+    let offset = walk.get(BLOCK, D_PIXEL_OFFSET);
     if d_pixel_offset::PIXEL_Y_OFFSET.value(offset) != 0 {
-        return walk.refuse(BLOCK, D_PIXEL_OFFSET, "pitch linear images have no line offset");
+        return Err(walk.refuse(BLOCK, D_PIXEL_OFFSET, "pitch linear images have no line offset"));
     }
     let x = u64::from(d_pixel_offset::PIXEL_X_OFFSET.value(offset));
-    let width = walk.count(BLOCK, D_DATAIN_SIZE_0, d_datain_size_0::DATAIN_WIDTH)?;
-    let height = walk.count(BLOCK, D_DATAIN_SIZE_0, d_datain_size_0::DATAIN_HEIGHT)?;
+    let width = walk.count(BLOCK, D_DATAIN_SIZE_0, d_datain_size_0::DATAIN_WIDTH);
+    let height = walk.count(BLOCK, D_DATAIN_SIZE_0, d_datain_size_0::DATAIN_HEIGHT);
     let atom = walk.atom();
     let known = format.component_bytes() == 1 || walk.config.has_feature_type(Precision::Int16);
     // The second plane's first pixel lies in the first atom of its line.
@@ -117,36 +117,35 @@ where
         let first = if masked { x * bytes % atom } else { x * bytes };
         (height - 1) * stride + (first + width * bytes).next_multiple_of(atom)
     };
-    let first = plane(format.bytes_per_pixel[0], false, walk.stride(BLOCK, D_LINE_STRIDE)?);
+    let first = plane(format.bytes_per_pixel[0], false, walk.stride(BLOCK, D_LINE_STRIDE));
     if format.planes == 1 {
         return Ok([first, 0]);
     }
-    Ok([first, plane(format.bytes_per_pixel[1], true, walk.stride(BLOCK, D_LINE_UV_STRIDE)?)])
+    Ok([first, plane(format.bytes_per_pixel[1], true, walk.stride(BLOCK, D_LINE_UV_STRIDE))])
 }
 
-fn weights<R, E, V>(walk: &mut Walk<'_, R, V>, processing: Precision) -> Result<(), E>
+fn weights<E, V>(walk: &mut Walk<'_, V>, processing: Precision) -> Result<(), E>
 where
-    R: Fn(Block, Register) -> Option<u32>,
     E: From<Refusal>,
     V: FnMut(Access) -> Result<(), E>,
 {
-    let bytes = u64::from(walk.get(BLOCK, D_WEIGHT_BYTES)?);
+    let bytes = u64::from(walk.get(BLOCK, D_WEIGHT_BYTES));
     if bytes < walk.atom() {
-        return Ok(walk.refuse(BLOCK, D_WEIGHT_BYTES, "no weights are to be read")?);
+        return Err(walk.refuse(BLOCK, D_WEIGHT_BYTES, "no weights are to be read").into());
     }
-    walk.touch(false, BLOCK, Base { low: D_WEIGHT_ADDR_LOW, high: D_WEIGHT_ADDR_HIGH }, WEIGHT, bytes)?;
+    walk.touch(&WEIGHTS, bytes)?;
     if walk.field(BLOCK, D_WEIGHT_FORMAT, d_weight_format::WEIGHT_FORMAT)? == WeightFormat::Uncompressed {
         return Ok(());
     }
     if !walk.config.weight_compression {
-        return Ok(walk.refuse(BLOCK, D_WEIGHT_FORMAT, "the configuration has no weight compression")?);
+        return Err(walk.refuse(BLOCK, D_WEIGHT_FORMAT, "the configuration has no weight compression").into());
     }
-    let bytes = u64::from(d_wmb_bytes::WMB_BYTES.value(walk.get(BLOCK, D_WMB_BYTES)?));
+    let bytes = u64::from(d_wmb_bytes::WMB_BYTES.value(walk.get(BLOCK, D_WMB_BYTES)));
     if bytes < walk.atom() {
-        return Ok(walk.refuse(BLOCK, D_WMB_BYTES, "no mask is to be read")?);
+        return Err(walk.refuse(BLOCK, D_WMB_BYTES, "no mask is to be read").into());
     }
-    walk.touch(false, BLOCK, Base { low: D_WMB_ADDR_LOW, high: D_WMB_ADDR_HIGH }, WEIGHT, bytes)?;
-    let kernels = walk.count(BLOCK, D_WEIGHT_SIZE_1, d_weight_size_1::WEIGHT_KERNEL)? as u32;
+    walk.touch(&MASK, bytes)?;
+    let kernels = walk.count(BLOCK, D_WEIGHT_SIZE_1, d_weight_size_1::WEIGHT_KERNEL) as u32;
     let sizes = Geometry::of(walk.config, processing).wgs_read(walk.config, kernels);
-    walk.touch(false, BLOCK, Base { low: D_WGS_ADDR_LOW, high: D_WGS_ADDR_HIGH }, WEIGHT, sizes)
+    walk.touch(&SIZES, sizes)
 }

@@ -114,12 +114,70 @@ impl fmt::Display for Refusal {
 
 impl core::error::Error for Refusal {}
 
+/// Words of a block's registers at most, as far as operations program them.
+const WORDS: usize = 64;
+/// Blocks of a unit at most that reach memory.
+const BLOCKS: usize = 2;
+
+/// The blocks of a unit that reach memory.
+const fn blocks(unit: OpType) -> &'static [Block] {
+    match unit {
+        OpType::Bdma => &[Block::Bdma],
+        OpType::Conv => &[Block::Cdma],
+        OpType::Sdp => &[Block::SdpRdma, Block::Sdp],
+        OpType::Pdp => &[Block::PdpRdma, Block::Pdp],
+        OpType::Cdp => &[Block::CdpRdma, Block::Cdp],
+        OpType::Rubik => &[Block::Rbk],
+    }
+}
+
+/// The block's position among those of its unit; `BLOCKS` for one that does not reach memory.
+pub(crate) const fn position(block: Block) -> usize {
+    match block {
+        Block::Bdma | Block::Cdma | Block::SdpRdma | Block::PdpRdma | Block::CdpRdma | Block::Rbk => 0,
+        Block::Sdp | Block::Pdp | Block::Cdp => 1,
+        _ => BLOCKS,
+    }
+}
+
+/// The registers of one unit's blocks that reach memory, as far as an operation sets them.
+#[derive(Clone, Debug)]
+pub struct Registers([Values; BLOCKS]);
+
+/// The values of one block's registers by their words, so that none is searched for.
+#[derive(Clone, Copy, Debug)]
+struct Values {
+    /// A bit for each word that has a value.
+    present: u64,
+    words: [u32; WORDS],
+}
+
+impl Registers {
+    /// None has a value.
+    pub const EMPTY: Self = Self([Values { present: 0, words: [0; WORDS] }; BLOCKS]);
+
+    /// Gives the register at `word` of `block` a value.
+    pub fn set(&mut self, block: Block, word: usize, value: u32) {
+        self.set_at(position(block), word, value);
+    }
+
+    /// As [`Self::set`], for the block at a [`position`]. What steers no address is left out.
+    #[inline]
+    pub(crate) fn set_at(&mut self, position: usize, word: usize, value: u32) {
+        if let Some(values) = self.0.get_mut(position) {
+            if let Some(kept) = values.words.get_mut(word) {
+                *kept = value;
+                values.present |= 1 << word;
+            }
+        }
+    }
+}
+
 /// Tells `visit` every range that an operation of `unit` reads or writes with these registers, and stops at the first
 /// error of either side.
 ///
-/// `rdma` says whether the unit's read DMA (SDP_RDMA, PDP_RDMA) is enabled with it. `registers` gives the value of a
-/// block's register, and `None` for one that has no value which the operation itself has set. For BDMA they are those of
-/// one transfer.
+/// `rdma` says whether the unit's read DMA (SDP_RDMA, PDP_RDMA) is enabled with it. `registers` are those that the
+/// operation itself sets; for BDMA they are those of one transfer.
 ///
 /// Does not allocate. Nothing that registers hold makes it panic.
 #[inline]
@@ -127,84 +185,160 @@ pub fn footprint<E: From<Refusal>>(
     config: &Config,
     unit: OpType,
     rdma: bool,
-    registers: impl Fn(Block, Register) -> Option<u32>,
+    registers: &Registers,
     visit: impl FnMut(Access) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut walk = Walk { config, registers, visit };
+    let precisions = config.feature_types.iter().fold(0, |all, &precision| all | 1 << precision as u8);
+    let mut walk = Walk { config, precisions, unit, registers, asked: [0; BLOCKS], visit };
     match unit {
-        OpType::Bdma => bdma::transfer(&mut walk),
-        OpType::Conv => conv::reader(&mut walk),
+        OpType::Bdma => bdma::transfer(&mut walk)?,
+        OpType::Conv => conv::reader(&mut walk)?,
         OpType::Sdp => {
             if rdma {
                 sdp::reader(&mut walk)?;
             }
-            sdp::writer(&mut walk)
+            sdp::writer(&mut walk)?;
         }
         OpType::Pdp => {
             if rdma {
                 pdp::reader(&mut walk)?;
             }
-            pdp::writer(&mut walk)
+            pdp::writer(&mut walk)?;
         }
-        OpType::Cdp => cdp::both(&mut walk),
-        OpType::Rubik => rubik::both(&mut walk),
+        OpType::Cdp => cdp::both(&mut walk)?,
+        OpType::Rubik => rubik::both(&mut walk)?,
+    }
+    if walk.is_complete() {
+        Ok(())
+    } else {
+        Err(walk.first_missing().into())
     }
 }
 
-/// A surface's address registers.
-#[derive(Clone, Copy)]
-struct Base {
+/// The registers that say where a surface lies.
+struct Surface {
+    block: Block,
+    write: bool,
+    /// The halves of its address.
     low: Register,
     high: Register,
+    /// Its memory interface.
+    ram: (Register, Field<RamType>),
 }
 
 /// Registers, and who is told what they touch.
-struct Walk<'a, R, V> {
+struct Walk<'a, V> {
     config: &'a Config,
-    registers: R,
+    /// A bit for each precision of features that the configuration has.
+    precisions: u8,
+    unit: OpType,
+    registers: &'a Registers,
+    /// Of each block a bit for each word that was asked for.
+    asked: [u64; BLOCKS],
     visit: V,
 }
 
-impl<R: Fn(Block, Register) -> Option<u32>, V> Walk<'_, R, V> {
-    /// A register's value.
+impl<V> Walk<'_, V> {
+    /// A register's value. One that has none counts as 0 until its lack is found ([`Self::is_complete`]), which is
+    /// before anything is said that follows from it.
     #[inline]
-    fn get(&self, block: Block, register: Register) -> Result<u32, Refusal> {
-        (self.registers)(block, register).ok_or(Refusal::Missing { block, register })
+    fn get(&mut self, block: Block, register: Register) -> u32 {
+        // No register of these blocks that steers an address lies further back, nor does any other block's: neither
+        // remainder changes anything.
+        let (position, word) = (position(block) % BLOCKS, usize::from(register.offset / 4) % WORDS);
+        let values = &self.registers.0[position];
+        self.asked[position] |= 1 << word;
+        values.words[word]
+    }
+
+    /// Of each block a bit for each word that was asked for and has no value.
+    #[inline]
+    fn missing(&self) -> [u64; BLOCKS] {
+        let [first, second] = &self.registers.0;
+        [self.asked[0] & !first.present, self.asked[1] & !second.present]
+    }
+
+    /// All registers that were asked for have values.
+    #[inline]
+    fn is_complete(&self) -> bool {
+        self.missing() == [0; BLOCKS]
+    }
+
+    /// The configuration has the memory interface.
+    #[inline]
+    fn has(&self, memory: RamType) -> bool {
+        memory == RamType::Mcif || self.config.secondary_memif
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn first_missing(&self) -> Refusal {
+        let mut found = blocks(self.unit).iter().zip(self.missing()).flat_map(|(&block, missing)| {
+            let of_block = block.registers().iter().map(move |described| (block, described.register));
+            of_block
+                .filter(move |(_, register)| missing.checked_shr(u32::from(register.offset / 4)).unwrap_or(0) & 1 != 0)
+        });
+        let nothing = (Block::Glb, Register { offset: 0, reset: 0, writable: 0, writable_nv_full: 0 });
+        let (block, register) = found.next().unwrap_or(nothing);
+        Refusal::Missing { block, register }
     }
 
     /// A size or count, which registers hold minus one.
     #[inline]
-    fn count(&self, block: Block, register: Register, field: Field<u32>) -> Result<u64, Refusal> {
-        Ok(u64::from(field.value(self.get(block, register)?)) + 1)
+    fn count(&mut self, block: Block, register: Register, field: Field<u32>) -> u64 {
+        u64::from(field.value(self.get(block, register))) + 1
     }
 
     /// A stride in bytes.
     #[inline]
-    fn stride(&self, block: Block, register: Register) -> Result<u64, Refusal> {
-        self.get(block, register).map(u64::from)
+    fn stride(&mut self, block: Block, register: Register) -> u64 {
+        self.get(block, register).into()
     }
 
     /// A field with named encodings.
     #[inline]
-    fn field<T: FieldValue>(&self, block: Block, register: Register, field: Field<T>) -> Result<T, Refusal> {
-        let value = self.get(block, register)?;
-        field.get(value).ok_or(Refusal::Value { block, register, value, why: "an encoding that no field has" })
+    fn field<T: FieldValue>(&mut self, block: Block, register: Register, field: Field<T>) -> Result<T, Refusal> {
+        match field.get(self.get(block, register)) {
+            Some(value) => Ok(value),
+            None => Err(self.refuse(block, register, "an encoding that no field has")),
+        }
     }
 
     /// A field of a precision that the configuration has.
     #[inline]
-    fn precision(&self, block: Block, register: Register, field: Field<Precision>) -> Result<Precision, Refusal> {
+    fn precision(&mut self, block: Block, register: Register, field: Field<Precision>) -> Result<Precision, Refusal> {
         let precision = self.field(block, register, field)?;
-        if self.config.has_feature_type(precision) {
+        if self.precisions >> precision as u8 & 1 != 0 {
             return Ok(precision);
         }
-        self.refuse(block, register, "the configuration does not have the precision")
+        Err(self.refuse(block, register, "the configuration does not have the precision"))
     }
 
-    /// Refuses a register's value.
+    /// Refuses a register's value, or that there is none.
     #[cold]
-    fn refuse<T>(&self, block: Block, register: Register, why: &'static str) -> Result<T, Refusal> {
-        Err(Refusal::Value { block, register, value: self.get(block, register)?, why })
+    #[inline(never)]
+    fn refuse(&mut self, block: Block, register: Register, why: &'static str) -> Refusal {
+        let value = self.get(block, register);
+        if self.is_complete() {
+            Refusal::Value { block, register, value, why }
+        } else {
+            self.first_missing()
+        }
+    }
+
+    /// Refuses where a surface lies.
+    #[cold]
+    #[inline(never)]
+    fn refuse_surface(&mut self, surface: &Surface) -> Refusal {
+        let &Surface { block, low, high, ram, .. } = surface;
+        let memory = ram.1.get(self.get(block, ram.0));
+        if !memory.is_some_and(|memory| self.has(memory)) {
+            return self.refuse(block, ram.0, "the configuration has no secondary memory interface");
+        }
+        if self.get(block, low) & (self.config.memory_atomic - 1) != 0 {
+            return self.refuse(block, low, "the address is not that of an atom");
+        }
+        self.refuse(block, high, "the surface ends above the last address")
     }
 
     /// Bytes of an atom.
@@ -221,31 +355,23 @@ impl<R: Fn(Block, Register) -> Option<u32>, V> Walk<'_, R, V> {
     }
 }
 
-impl<R: Fn(Block, Register) -> Option<u32>, E: From<Refusal>, V: FnMut(Access) -> Result<(), E>> Walk<'_, R, V> {
-    /// Tells of the `span` bytes from an address on. No count has more than 24 bits and no stride more than 32, so that a
-    /// span is below 2^60.
-    #[inline]
-    fn touch(
-        &mut self,
-        write: bool,
-        block: Block,
-        base: Base,
-        ram: (Register, Field<RamType>),
-        span: u64,
-    ) -> Result<(), E> {
-        let memory = self.field(block, ram.0, ram.1)?;
-        if memory == RamType::Cvif && !self.config.secondary_memif {
-            return Ok(self.refuse(block, ram.0, "the configuration has no secondary memory interface")?);
+impl<E: From<Refusal>, V: FnMut(Access) -> Result<(), E>> Walk<'_, V> {
+    /// Tells of the `span` bytes from a surface's address on. No count has more than 24 bits and no stride more than 32, so
+    /// that a span is below 2^60.
+    #[allow(clippy::inline_always)] // With a constant surface three loads and four comparisons remain.
+    #[inline(always)]
+    fn touch(&mut self, surface: &Surface, span: u64) -> Result<(), E> {
+        let &Surface { block, write, low, high, ram } = surface;
+        let memory = ram.1.get(self.get(block, ram.0));
+        let (low_half, high_half) = (self.get(block, low), self.get(block, high));
+        let start = u64::from(high_half) << 32 | u64::from(low_half);
+        let aligned = low_half & (self.config.memory_atomic - 1) == 0;
+        match (memory, start.checked_add(span)) {
+            (Some(memory), Some(end)) if aligned && self.is_complete() && self.has(memory) => {
+                (self.visit)(Access { block, register: low, write, memory, start, end })
+            }
+            _ => Err(self.refuse_surface(surface).into()),
         }
-        let (low, high) = (self.get(block, base.low)?, self.get(block, base.high)?);
-        if low & (self.config.memory_atomic - 1) != 0 {
-            return Ok(self.refuse(block, base.low, "the address is not that of an atom")?);
-        }
-        let start = u64::from(high) << 32 | u64::from(low);
-        let Some(end) = start.checked_add(span) else {
-            return Ok(self.refuse(block, base.high, "the surface ends above the last address")?);
-        };
-        (self.visit)(Access { block, register: base.low, write, memory, start, end })
     }
 }
 
@@ -265,5 +391,22 @@ impl Lines {
     #[inline]
     fn span(&self) -> u64 {
         (self.surfaces - 1) * self.surface_stride + (self.height - 1) * self.line_stride + self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registers_lie_within_their_words() {
+        let units = [OpType::Bdma, OpType::Conv, OpType::Sdp, OpType::Pdp, OpType::Cdp, OpType::Rubik];
+        for unit in units {
+            for (at, &block) in blocks(unit).iter().enumerate() {
+                assert_eq!(position(block), at, "{block:?}");
+                let words = block.registers().iter().map(|described| usize::from(described.register.offset / 4));
+                assert!(words.max() < Some(WORDS), "{block:?}");
+            }
+        }
     }
 }

@@ -10,84 +10,95 @@
 //! and 801 to 821 (sizes); writer: `NV_NVDLA_PDP_WDMA_cmd.v` lines 130 to 240 (sizes) and 250 to 350 (addresses), both as
 //! generated for nv_small.
 
-use super::{Access, Base, Lines, Refusal, Walk};
-use crate::uapi::reg::{pdp, pdp_rdma, Block, Register};
+use super::{Access, Lines, Refusal, Surface, Walk};
+use crate::uapi::reg::{pdp, pdp_rdma, Block};
 
-pub(super) fn reader<R, E, V>(walk: &mut Walk<'_, R, V>) -> Result<(), E>
+const INPUT: Surface = Surface {
+    block: Block::PdpRdma,
+    write: false,
+    low: pdp_rdma::D_SRC_BASE_ADDR_LOW,
+    high: pdp_rdma::D_SRC_BASE_ADDR_HIGH,
+    ram: (pdp_rdma::D_SRC_RAM_CFG, pdp_rdma::d_src_ram_cfg::SRC_RAM_TYPE),
+};
+const OUTPUT: Surface = Surface {
+    block: Block::Pdp,
+    write: true,
+    low: pdp::D_DST_BASE_ADDR_LOW,
+    high: pdp::D_DST_BASE_ADDR_HIGH,
+    ram: (pdp::D_DST_RAM_CFG, pdp::d_dst_ram_cfg::DST_RAM_TYPE),
+};
+
+pub(super) fn reader<E, V>(walk: &mut Walk<'_, V>) -> Result<(), E>
 where
-    R: Fn(Block, Register) -> Option<u32>,
     E: From<Refusal>,
     V: FnMut(Access) -> Result<(), E>,
 {
     use pdp_rdma::*;
     const BLOCK: Block = Block::PdpRdma;
     let precision = walk.precision(BLOCK, D_DATA_FORMAT, d_data_format::INPUT_DATA)?;
-    let parts = walk.count(BLOCK, D_OPERATION_MODE_CFG, d_operation_mode_cfg::SPLIT_NUM)?;
+    let parts = walk.count(BLOCK, D_OPERATION_MODE_CFG, d_operation_mode_cfg::SPLIT_NUM);
     let width = if parts == 1 {
-        walk.count(BLOCK, D_DATA_CUBE_IN_WIDTH, d_data_cube_in_width::CUBE_IN_WIDTH)?
+        walk.count(BLOCK, D_DATA_CUBE_IN_WIDTH, d_data_cube_in_width::CUBE_IN_WIDTH)
     } else {
-        let window = walk.get(BLOCK, D_POOLING_KERNEL_CFG)?;
+        let window = walk.get(BLOCK, D_POOLING_KERNEL_CFG);
         let kernel = d_pooling_kernel_cfg::KERNEL_WIDTH.value(window);
         let stride = d_pooling_kernel_cfg::KERNEL_STRIDE_WIDTH.value(window);
         if kernel > 7 {
-            return Ok(walk.refuse(BLOCK, D_POOLING_KERNEL_CFG, "the window is wider than eight columns")?);
+            return Err(walk.refuse(BLOCK, D_POOLING_KERNEL_CFG, "the window is wider than eight columns").into());
         }
-        let values = walk.get(BLOCK, D_PARTIAL_WIDTH_IN)?;
+        let values = walk.get(BLOCK, D_PARTIAL_WIDTH_IN);
         let first = u64::from(d_partial_width_in::PARTIAL_WIDTH_IN_FIRST.value(values)) + 1;
         let middle = u64::from(d_partial_width_in::PARTIAL_WIDTH_IN_MID.value(values)) + 1;
         let last = u64::from(d_partial_width_in::PARTIAL_WIDTH_IN_LAST.value(values)) + 1;
         // What later parts share with the part before them, and what they leave out.
         let (shared, skipped) = (u64::from(kernel.saturating_sub(stride)), u64::from(stride.saturating_sub(kernel)));
         if shared > first {
-            return Ok(walk.refuse(BLOCK, D_PARTIAL_WIDTH_IN, "the second part begins before the cube")?);
+            return Err(walk.refuse(BLOCK, D_PARTIAL_WIDTH_IN, "the second part begins before the cube").into());
         }
         if skipped >= last || parts > 2 && skipped >= middle {
-            return Ok(walk.refuse(BLOCK, D_PARTIAL_WIDTH_IN, "a part has no column")?);
+            return Err(walk.refuse(BLOCK, D_PARTIAL_WIDTH_IN, "a part has no column").into());
         }
         first + (parts - 2) * middle + last
     };
-    let channels = walk.count(BLOCK, D_DATA_CUBE_IN_CHANNEL, d_data_cube_in_channel::CUBE_IN_CHANNEL)?;
+    let channels = walk.count(BLOCK, D_DATA_CUBE_IN_CHANNEL, d_data_cube_in_channel::CUBE_IN_CHANNEL);
     let cube = Lines {
         bytes: width * walk.atom(),
-        height: walk.count(BLOCK, D_DATA_CUBE_IN_HEIGHT, d_data_cube_in_height::CUBE_IN_HEIGHT)?,
-        line_stride: walk.stride(BLOCK, D_SRC_LINE_STRIDE)?,
+        height: walk.count(BLOCK, D_DATA_CUBE_IN_HEIGHT, d_data_cube_in_height::CUBE_IN_HEIGHT),
+        line_stride: walk.stride(BLOCK, D_SRC_LINE_STRIDE),
         surfaces: walk.surfaces(channels, precision),
-        surface_stride: walk.stride(BLOCK, D_SRC_SURFACE_STRIDE)?,
+        surface_stride: walk.stride(BLOCK, D_SRC_SURFACE_STRIDE),
     };
-    let base = Base { low: D_SRC_BASE_ADDR_LOW, high: D_SRC_BASE_ADDR_HIGH };
-    walk.touch(false, BLOCK, base, (D_SRC_RAM_CFG, d_src_ram_cfg::SRC_RAM_TYPE), cube.span())
+    walk.touch(&INPUT, cube.span())
 }
 
-pub(super) fn writer<R, E, V>(walk: &mut Walk<'_, R, V>) -> Result<(), E>
+pub(super) fn writer<E, V>(walk: &mut Walk<'_, V>) -> Result<(), E>
 where
-    R: Fn(Block, Register) -> Option<u32>,
     E: From<Refusal>,
     V: FnMut(Access) -> Result<(), E>,
 {
     use pdp::*;
     const BLOCK: Block = Block::Pdp;
     let precision = walk.precision(BLOCK, D_DATA_FORMAT, d_data_format::INPUT_DATA)?;
-    let parts = walk.count(BLOCK, D_OPERATION_MODE_CFG, d_operation_mode_cfg::SPLIT_NUM)?;
+    let parts = walk.count(BLOCK, D_OPERATION_MODE_CFG, d_operation_mode_cfg::SPLIT_NUM);
     let width = if parts == 1 {
-        walk.count(BLOCK, D_DATA_CUBE_OUT_WIDTH, d_data_cube_out_width::CUBE_OUT_WIDTH)?
+        walk.count(BLOCK, D_DATA_CUBE_OUT_WIDTH, d_data_cube_out_width::CUBE_OUT_WIDTH)
     } else {
-        let values = walk.get(BLOCK, D_PARTIAL_WIDTH_OUT)?;
+        let values = walk.get(BLOCK, D_PARTIAL_WIDTH_OUT);
         let width = |part: u32| u64::from(part) + 1;
         width(d_partial_width_out::PARTIAL_WIDTH_OUT_FIRST.value(values))
             + (parts - 2) * width(d_partial_width_out::PARTIAL_WIDTH_OUT_MID.value(values))
             + width(d_partial_width_out::PARTIAL_WIDTH_OUT_LAST.value(values))
     };
-    let channels = walk.count(BLOCK, D_DATA_CUBE_OUT_CHANNEL, d_data_cube_out_channel::CUBE_OUT_CHANNEL)?;
-    if walk.count(BLOCK, D_DATA_CUBE_IN_CHANNEL, d_data_cube_in_channel::CUBE_IN_CHANNEL)? != channels {
-        return Ok(walk.refuse(BLOCK, D_DATA_CUBE_OUT_CHANNEL, "the input has other channels")?);
+    let channels = walk.count(BLOCK, D_DATA_CUBE_OUT_CHANNEL, d_data_cube_out_channel::CUBE_OUT_CHANNEL);
+    if walk.count(BLOCK, D_DATA_CUBE_IN_CHANNEL, d_data_cube_in_channel::CUBE_IN_CHANNEL) != channels {
+        return Err(walk.refuse(BLOCK, D_DATA_CUBE_OUT_CHANNEL, "the input has other channels").into());
     }
     let cube = Lines {
         bytes: width * walk.atom(),
-        height: walk.count(BLOCK, D_DATA_CUBE_OUT_HEIGHT, d_data_cube_out_height::CUBE_OUT_HEIGHT)?,
-        line_stride: walk.stride(BLOCK, D_DST_LINE_STRIDE)?,
+        height: walk.count(BLOCK, D_DATA_CUBE_OUT_HEIGHT, d_data_cube_out_height::CUBE_OUT_HEIGHT),
+        line_stride: walk.stride(BLOCK, D_DST_LINE_STRIDE),
         surfaces: walk.surfaces(channels, precision),
-        surface_stride: walk.stride(BLOCK, D_DST_SURFACE_STRIDE)?,
+        surface_stride: walk.stride(BLOCK, D_DST_SURFACE_STRIDE),
     };
-    let base = Base { low: D_DST_BASE_ADDR_LOW, high: D_DST_BASE_ADDR_HIGH };
-    walk.touch(true, BLOCK, base, (D_DST_RAM_CFG, d_dst_ram_cfg::DST_RAM_TYPE), cube.span())
+    walk.touch(&OUTPUT, cube.span())
 }

@@ -10,80 +10,85 @@
 //! - Splitting and merging, the reader counts the input's channels and the writer the output's surfaces, each with the
 //!   input's channels in its last one (lines 564, 574, 800, 811 and 991).
 
-use super::{Access, Base, Lines, Refusal, Walk};
+use super::{Access, Lines, Refusal, Surface, Walk};
 use crate::uapi::reg::rbk::*;
 use crate::uapi::reg::values::{Precision, RubikMode};
-use crate::uapi::reg::{Block, Register};
+use crate::uapi::reg::Block;
 
 const BLOCK: Block = Block::Rbk;
 /// Atoms of an output line at most: its size register has 13 bits.
 const MAX_WIDTH: u64 = 1 << 13;
+const INPUT: Surface = Surface {
+    block: BLOCK,
+    write: false,
+    low: D_DAIN_ADDR_LOW,
+    high: D_DAIN_ADDR_HIGH,
+    ram: (D_DAIN_RAM_TYPE, d_dain_ram_type::DATAIN_RAM_TYPE),
+};
+const OUTPUT: Surface = Surface {
+    block: BLOCK,
+    write: true,
+    low: D_DAOUT_ADDR_LOW,
+    high: D_DAOUT_ADDR_HIGH,
+    ram: (D_DAOUT_RAM_TYPE, d_daout_ram_type::DATAOUT_RAM_TYPE),
+};
 
-pub(super) fn both<R, E, V>(walk: &mut Walk<'_, R, V>) -> Result<(), E>
+pub(super) fn both<E, V>(walk: &mut Walk<'_, V>) -> Result<(), E>
 where
-    R: Fn(Block, Register) -> Option<u32>,
     E: From<Refusal>,
     V: FnMut(Access) -> Result<(), E>,
 {
     let mode = walk.field(BLOCK, D_MISC_CFG, d_misc_cfg::RUBIK_MODE)?;
     let has = if mode == RubikMode::Contract { walk.config.rubik_contract } else { walk.config.rubik_reshape };
     if !has {
-        return Ok(walk.refuse(BLOCK, D_MISC_CFG, "the configuration does not have the mode")?);
+        return Err(walk.refuse(BLOCK, D_MISC_CFG, "the configuration does not have the mode").into());
     }
     let precision = walk.precision(BLOCK, D_MISC_CFG, d_misc_cfg::IN_PRECISION)?;
     let (read, written) = match mode {
         RubikMode::Contract => contract(walk, precision)?,
         RubikMode::Split | RubikMode::Merge => reshape(walk, precision, mode)?,
     };
-    let base = Base { low: D_DAIN_ADDR_LOW, high: D_DAIN_ADDR_HIGH };
-    walk.touch(false, BLOCK, base, (D_DAIN_RAM_TYPE, d_dain_ram_type::DATAIN_RAM_TYPE), read)?;
-    let base = Base { low: D_DAOUT_ADDR_LOW, high: D_DAOUT_ADDR_HIGH };
-    walk.touch(true, BLOCK, base, (D_DAOUT_RAM_TYPE, d_daout_ram_type::DATAOUT_RAM_TYPE), written)
+    walk.touch(&INPUT, read)?;
+    walk.touch(&OUTPUT, written)
 }
 
 /// The bytes that a contraction spans, input and output.
-fn contract<R, V>(walk: &Walk<'_, R, V>, precision: Precision) -> Result<(u64, u64), Refusal>
-where
-    R: Fn(Block, Register) -> Option<u32>,
-{
-    let width = walk.count(BLOCK, D_DATAIN_SIZE_0, d_datain_size_0::DATAIN_WIDTH)?;
-    let height = walk.count(BLOCK, D_DATAIN_SIZE_0, d_datain_size_0::DATAIN_HEIGHT)?;
-    let x = walk.count(BLOCK, D_DECONV_STRIDE, d_deconv_stride::DECONV_X_STRIDE)?;
-    let y = walk.count(BLOCK, D_DECONV_STRIDE, d_deconv_stride::DECONV_Y_STRIDE)?;
+fn contract<V>(walk: &mut Walk<'_, V>, precision: Precision) -> Result<(u64, u64), Refusal> {
+    let width = walk.count(BLOCK, D_DATAIN_SIZE_0, d_datain_size_0::DATAIN_WIDTH);
+    let height = walk.count(BLOCK, D_DATAIN_SIZE_0, d_datain_size_0::DATAIN_HEIGHT);
+    let x = walk.count(BLOCK, D_DECONV_STRIDE, d_deconv_stride::DECONV_X_STRIDE);
+    let y = walk.count(BLOCK, D_DECONV_STRIDE, d_deconv_stride::DECONV_Y_STRIDE);
     if width * x > MAX_WIDTH {
-        return walk.refuse(BLOCK, D_DECONV_STRIDE, "an output line has more than 8192 atoms");
+        return Err(walk.refuse(BLOCK, D_DECONV_STRIDE, "an output line has more than 8192 atoms"));
     }
-    let channels = walk.count(BLOCK, D_DATAOUT_SIZE_1, d_dataout_size_1::DATAOUT_CHANNEL)?;
+    let channels = walk.count(BLOCK, D_DATAOUT_SIZE_1, d_dataout_size_1::DATAOUT_CHANNEL);
     let input = Lines {
         bytes: width * walk.atom(),
         height,
-        line_stride: walk.stride(BLOCK, D_DAIN_LINE_STRIDE)?,
+        line_stride: walk.stride(BLOCK, D_DAIN_LINE_STRIDE),
         surfaces: walk.surfaces(channels, precision),
-        surface_stride: walk.stride(BLOCK, D_DAIN_SURF_STRIDE)?,
+        surface_stride: walk.stride(BLOCK, D_DAIN_SURF_STRIDE),
     };
-    let places = (x * y - 1) * walk.stride(BLOCK, D_CONTRACT_STRIDE_0)?;
-    let line = walk.stride(BLOCK, D_DAOUT_LINE_STRIDE)?;
-    let cells = (height - 1) * walk.stride(BLOCK, D_CONTRACT_STRIDE_1)? + (y - 1) * line;
-    let surfaces = (input.surfaces - 1) * walk.stride(BLOCK, D_DAOUT_SURF_STRIDE)?;
+    let places = (x * y - 1) * walk.stride(BLOCK, D_CONTRACT_STRIDE_0);
+    let line = walk.stride(BLOCK, D_DAOUT_LINE_STRIDE);
+    let cells = (height - 1) * walk.stride(BLOCK, D_CONTRACT_STRIDE_1) + (y - 1) * line;
+    let surfaces = (input.surfaces - 1) * walk.stride(BLOCK, D_DAOUT_SURF_STRIDE);
     let last_line = ((height * y - 1) * line).max(cells);
     Ok((places + input.span(), surfaces + last_line + width * x * walk.atom()))
 }
 
 /// The bytes that a split or merge spans, input and output.
-fn reshape<R, V>(walk: &Walk<'_, R, V>, precision: Precision, mode: RubikMode) -> Result<(u64, u64), Refusal>
-where
-    R: Fn(Block, Register) -> Option<u32>,
-{
-    let width = walk.count(BLOCK, D_DATAIN_SIZE_0, d_datain_size_0::DATAIN_WIDTH)?;
-    let height = walk.count(BLOCK, D_DATAIN_SIZE_0, d_datain_size_0::DATAIN_HEIGHT)?;
-    let channels = walk.count(BLOCK, D_DATAIN_SIZE_1, d_datain_size_1::DATAIN_CHANNEL)?;
-    let out_channels = walk.count(BLOCK, D_DATAOUT_SIZE_1, d_dataout_size_1::DATAOUT_CHANNEL)?;
+fn reshape<V>(walk: &mut Walk<'_, V>, precision: Precision, mode: RubikMode) -> Result<(u64, u64), Refusal> {
+    let width = walk.count(BLOCK, D_DATAIN_SIZE_0, d_datain_size_0::DATAIN_WIDTH);
+    let height = walk.count(BLOCK, D_DATAIN_SIZE_0, d_datain_size_0::DATAIN_HEIGHT);
+    let channels = walk.count(BLOCK, D_DATAIN_SIZE_1, d_datain_size_1::DATAIN_CHANNEL);
+    let out_channels = walk.count(BLOCK, D_DATAOUT_SIZE_1, d_dataout_size_1::DATAOUT_CHANNEL);
     let surfaces = walk.surfaces(channels, precision);
     if walk.surfaces(out_channels, precision) != surfaces {
-        return walk.refuse(BLOCK, D_DATAOUT_SIZE_1, "the input has other surfaces");
+        return Err(walk.refuse(BLOCK, D_DATAOUT_SIZE_1, "the input has other surfaces"));
     }
     let (line_stride, out_line_stride) =
-        (walk.stride(BLOCK, D_DAIN_LINE_STRIDE)?, walk.stride(BLOCK, D_DAOUT_LINE_STRIDE)?);
+        (walk.stride(BLOCK, D_DAIN_LINE_STRIDE), walk.stride(BLOCK, D_DAOUT_LINE_STRIDE));
     let splits = mode == RubikMode::Split;
     let (cube_line, plane_line) = if splits { (line_stride, out_line_stride) } else { (out_line_stride, line_stride) };
     let (surface, plane) =
@@ -93,7 +98,7 @@ where
         height,
         line_stride: cube_line,
         surfaces,
-        surface_stride: walk.stride(BLOCK, surface)?,
+        surface_stride: walk.stride(BLOCK, surface),
     };
     let planes = Lines {
         // As many atoms as a line of so many channels would have surfaces.
@@ -101,7 +106,7 @@ where
         height,
         line_stride: plane_line,
         surfaces: channels.max(out_channels),
-        surface_stride: walk.stride(BLOCK, plane)?,
+        surface_stride: walk.stride(BLOCK, plane),
     };
     Ok(if splits { (cube.span(), planes.span()) } else { (planes.span(), cube.span()) })
 }

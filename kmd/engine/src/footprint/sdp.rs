@@ -11,44 +11,56 @@
 //! nv_small and nv_large (files of the same names, one for all operands in `NV_NVDLA_SDP_RDMA_ig.v`) leave Winograd,
 //! batches and 16 bits out.
 
-use super::{Access, Base, Lines, Refusal, Walk};
-use crate::uapi::reg::values::{
-    AluAlgorithm, OperandMode, OperandSize, OperandUse, OutputDestination, Precision, RamType,
+use super::{Access, Lines, Refusal, Surface, Walk};
+use crate::uapi::reg::values::{AluAlgorithm, OperandMode, OperandSize, OperandUse, OutputDestination, Precision};
+use crate::uapi::reg::{sdp, sdp_rdma, Block, Register};
+
+const OUTPUT: Surface = Surface {
+    block: Block::Sdp,
+    write: true,
+    low: sdp::D_DST_BASE_ADDR_LOW,
+    high: sdp::D_DST_BASE_ADDR_HIGH,
+    ram: (sdp::D_DST_DMA_CFG, sdp::d_dst_dma_cfg::DST_RAM_TYPE),
 };
-use crate::uapi::reg::{sdp, sdp_rdma, Block, Field, Register};
+const INPUT: Surface = Surface {
+    block: Block::SdpRdma,
+    write: false,
+    low: sdp_rdma::D_SRC_BASE_ADDR_LOW,
+    high: sdp_rdma::D_SRC_BASE_ADDR_HIGH,
+    ram: (sdp_rdma::D_SRC_DMA_CFG, sdp_rdma::d_src_dma_cfg::SRC_RAM_TYPE),
+};
 
 /// What Winograd's tiles make of a cube's lines and columns: two columns of four lines.
 const fn tiles(width: u64, height: u64) -> (u64, u64) {
     (width.next_multiple_of(2), height.next_multiple_of(4))
 }
 
-pub(super) fn writer<R, E, V>(walk: &mut Walk<'_, R, V>) -> Result<(), E>
+pub(super) fn writer<E, V>(walk: &mut Walk<'_, V>) -> Result<(), E>
 where
-    R: Fn(Block, Register) -> Option<u32>,
     E: From<Refusal>,
     V: FnMut(Access) -> Result<(), E>,
 {
     use sdp::d_feature_mode_cfg as mode;
     const BLOCK: Block = Block::Sdp;
-    if walk.field(BLOCK, sdp::D_FEATURE_MODE_CFG, mode::OUTPUT_DST)? == OutputDestination::Pdp || compares(walk)? {
+    if walk.field(BLOCK, sdp::D_FEATURE_MODE_CFG, mode::OUTPUT_DST)? == OutputDestination::Pdp || compares(walk) {
         return Ok(());
     }
-    let modes = walk.get(BLOCK, sdp::D_FEATURE_MODE_CFG)?;
+    let modes = walk.get(BLOCK, sdp::D_FEATURE_MODE_CFG);
     let (winograd, batches) = (mode::WINOGRAD.is_set(modes), u64::from(mode::BATCH_NUMBER.value(modes)) + 1);
     let processing = walk.precision(BLOCK, sdp::D_DATA_FORMAT, sdp::d_data_format::PROC_PRECISION)?;
     let output = walk.precision(BLOCK, sdp::D_DATA_FORMAT, sdp::d_data_format::OUT_PRECISION)?;
     let widens = processing == Precision::Int8 && output != Precision::Int8;
     if processing != Precision::Int8 && output == Precision::Int8 {
-        return Ok(walk.refuse(BLOCK, sdp::D_DATA_FORMAT, "int8 comes of int8 alone")?);
+        return Err(walk.refuse(BLOCK, sdp::D_DATA_FORMAT, "int8 comes of int8 alone").into());
     }
     check_modes(walk, BLOCK, sdp::D_FEATURE_MODE_CFG, winograd, batches)?;
     if u32::from(winograd) + u32::from(batches > 1) + u32::from(widens) > 1 {
         let why = "Winograd, batches and 8 to 16 bits exclude one another";
-        return Ok(walk.refuse(BLOCK, sdp::D_FEATURE_MODE_CFG, why)?);
+        return Err(walk.refuse(BLOCK, sdp::D_FEATURE_MODE_CFG, why).into());
     }
-    let width = walk.count(BLOCK, sdp::D_DATA_CUBE_WIDTH, sdp::d_data_cube_width::WIDTH)?;
-    let height = walk.count(BLOCK, sdp::D_DATA_CUBE_HEIGHT, sdp::d_data_cube_height::HEIGHT)?;
-    let channels = walk.count(BLOCK, sdp::D_DATA_CUBE_CHANNEL, sdp::d_data_cube_channel::CHANNEL)?;
+    let width = walk.count(BLOCK, sdp::D_DATA_CUBE_WIDTH, sdp::d_data_cube_width::WIDTH);
+    let height = walk.count(BLOCK, sdp::D_DATA_CUBE_HEIGHT, sdp::d_data_cube_height::HEIGHT);
+    let channels = walk.count(BLOCK, sdp::D_DATA_CUBE_CHANNEL, sdp::d_data_cube_channel::CHANNEL);
     // Each surface of 8 bits becomes two of 16.
     let surfaces = walk.surfaces(channels, processing) << u32::from(widens);
     let atom = walk.atom();
@@ -59,75 +71,67 @@ where
         Lines {
             bytes: width * atom,
             height,
-            line_stride: walk.stride(BLOCK, sdp::D_DST_LINE_STRIDE)?,
+            line_stride: walk.stride(BLOCK, sdp::D_DST_LINE_STRIDE),
             surfaces,
-            surface_stride: walk.stride(BLOCK, sdp::D_DST_SURFACE_STRIDE)?,
+            surface_stride: walk.stride(BLOCK, sdp::D_DST_SURFACE_STRIDE),
         }
         .span()
     };
     if batches > 1 {
         // A batch goes by its strides also where it is 1x1.
-        let surface_stride = walk.stride(BLOCK, sdp::D_DST_SURFACE_STRIDE)?;
+        let surface_stride = walk.stride(BLOCK, sdp::D_DST_SURFACE_STRIDE);
         span = span.max((surfaces - 1) * surface_stride + atom);
-        span += (batches - 1) * walk.stride(BLOCK, sdp::D_DST_BATCH_STRIDE)?;
+        span += (batches - 1) * walk.stride(BLOCK, sdp::D_DST_BATCH_STRIDE);
     }
-    let base = Base { low: sdp::D_DST_BASE_ADDR_LOW, high: sdp::D_DST_BASE_ADDR_HIGH };
-    walk.touch(true, BLOCK, base, (sdp::D_DST_DMA_CFG, sdp::d_dst_dma_cfg::DST_RAM_TYPE), span)
+    walk.touch(&OUTPUT, span)
 }
 
 /// Whether sub-unit Y compares two cubes, which writes nothing.
-fn compares<R, V>(walk: &Walk<'_, R, V>) -> Result<bool, Refusal>
-where
-    R: Fn(Block, Register) -> Option<u32>,
-{
+fn compares<V>(walk: &mut Walk<'_, V>) -> bool {
     use sdp::d_dp_ew_cfg as cfg;
-    let value = walk.get(Block::Sdp, sdp::D_DP_EW_CFG)?;
+    let value = walk.get(Block::Sdp, sdp::D_DP_EW_CFG);
     let works = !cfg::EW_BYPASS.is_set(value) && !cfg::EW_ALU_BYPASS.is_set(value);
-    Ok(works && cfg::EW_ALU_ALGO.get(value) == Some(AluAlgorithm::Eql))
+    works && cfg::EW_ALU_ALGO.get(value) == Some(AluAlgorithm::Eql)
 }
 
 /// The configuration has the modes.
-fn check_modes<R, V>(
-    walk: &Walk<'_, R, V>,
+fn check_modes<V>(
+    walk: &mut Walk<'_, V>,
     block: Block,
     register: Register,
     winograd: bool,
     batches: u64,
-) -> Result<(), Refusal>
-where
-    R: Fn(Block, Register) -> Option<u32>,
-{
+) -> Result<(), Refusal> {
     if winograd && !walk.config.winograd {
-        return walk.refuse(block, register, "the configuration has no Winograd");
+        return Err(walk.refuse(block, register, "the configuration has no Winograd"));
     }
     if batches > 1 && !walk.config.batch {
-        return walk.refuse(block, register, "the configuration has no hardware batches");
+        return Err(walk.refuse(block, register, "the configuration has no hardware batches"));
     }
     Ok(())
 }
 
-pub(super) fn reader<R, E, V>(walk: &mut Walk<'_, R, V>) -> Result<(), E>
+pub(super) fn reader<E, V>(walk: &mut Walk<'_, V>) -> Result<(), E>
 where
-    R: Fn(Block, Register) -> Option<u32>,
     E: From<Refusal>,
     V: FnMut(Access) -> Result<(), E>,
 {
     use sdp_rdma::*;
     const BLOCK: Block = Block::SdpRdma;
-    let modes = walk.get(BLOCK, D_FEATURE_MODE_CFG)?;
+    let modes = walk.get(BLOCK, D_FEATURE_MODE_CFG);
     let winograd = d_feature_mode_cfg::WINOGRAD.is_set(modes);
     let batches = u64::from(d_feature_mode_cfg::BATCH_NUMBER.value(modes)) + 1;
     check_modes(walk, BLOCK, D_FEATURE_MODE_CFG, winograd, batches)?;
     let processing = walk.precision(BLOCK, D_FEATURE_MODE_CFG, d_feature_mode_cfg::PROC_PRECISION)?;
-    let width = walk.count(BLOCK, D_DATA_CUBE_WIDTH, d_data_cube_width::WIDTH)?;
-    let height = walk.count(BLOCK, D_DATA_CUBE_HEIGHT, d_data_cube_height::HEIGHT)?;
-    let channels = walk.count(BLOCK, D_DATA_CUBE_CHANNEL, d_data_cube_channel::CHANNEL)?;
+    let width = walk.count(BLOCK, D_DATA_CUBE_WIDTH, d_data_cube_width::WIDTH);
+    let height = walk.count(BLOCK, D_DATA_CUBE_HEIGHT, d_data_cube_height::HEIGHT);
+    let channels = walk.count(BLOCK, D_DATA_CUBE_CHANNEL, d_data_cube_channel::CHANNEL);
     let surfaces = walk.surfaces(channels, processing);
     if !d_feature_mode_cfg::FLYING_MODE.is_set(modes) {
         let input = walk.precision(BLOCK, D_FEATURE_MODE_CFG, d_feature_mode_cfg::IN_PRECISION)?;
         let narrows = input == Precision::Int16 && processing == Precision::Int8;
         if input != processing && !narrows {
-            return Ok(walk.refuse(BLOCK, D_FEATURE_MODE_CFG, "the input is not of the processing precision")?);
+            return Err(walk.refuse(BLOCK, D_FEATURE_MODE_CFG, "the input is not of the processing precision").into());
         }
         // Two surfaces of 16 bits become one of 8.
         let surfaces = surfaces << u32::from(narrows);
@@ -138,14 +142,13 @@ where
             Lines {
                 bytes,
                 height,
-                line_stride: walk.stride(BLOCK, D_SRC_LINE_STRIDE)?,
+                line_stride: walk.stride(BLOCK, D_SRC_LINE_STRIDE),
                 surfaces,
-                surface_stride: walk.stride(BLOCK, D_SRC_SURFACE_STRIDE)?,
+                surface_stride: walk.stride(BLOCK, D_SRC_SURFACE_STRIDE),
             }
             .span()
         };
-        let base = Base { low: D_SRC_BASE_ADDR_LOW, high: D_SRC_BASE_ADDR_HIGH };
-        walk.touch(false, BLOCK, base, (D_SRC_DMA_CFG, d_src_dma_cfg::SRC_RAM_TYPE), span)?;
+        walk.touch(&INPUT, span)?;
     }
     let cube = Cube { width, height, surfaces, processing, winograd };
     operands(walk, &X1, &cube)?;
@@ -162,54 +165,66 @@ struct Cube {
     winograd: bool,
 }
 
-/// The registers of an operand channel. All three have the fields of the first.
+/// The registers of an operand channel. All three have the fields of the first, in the register of the memory interface.
 struct Channel {
-    cfg: Register,
-    ram: Field<RamType>,
-    base: Base,
+    surface: Surface,
     line_stride: Register,
     surface_stride: Register,
 }
 
 const X1: Channel = Channel {
-    cfg: sdp_rdma::D_BRDMA_CFG,
-    ram: sdp_rdma::d_brdma_cfg::BRDMA_RAM_TYPE,
-    base: Base { low: sdp_rdma::D_BS_BASE_ADDR_LOW, high: sdp_rdma::D_BS_BASE_ADDR_HIGH },
+    surface: Surface {
+        block: Block::SdpRdma,
+        write: false,
+        low: sdp_rdma::D_BS_BASE_ADDR_LOW,
+        high: sdp_rdma::D_BS_BASE_ADDR_HIGH,
+        ram: (sdp_rdma::D_BRDMA_CFG, sdp_rdma::d_brdma_cfg::BRDMA_RAM_TYPE),
+    },
     line_stride: sdp_rdma::D_BS_LINE_STRIDE,
     surface_stride: sdp_rdma::D_BS_SURFACE_STRIDE,
 };
 const X2: Channel = Channel {
-    cfg: sdp_rdma::D_NRDMA_CFG,
-    ram: sdp_rdma::d_nrdma_cfg::NRDMA_RAM_TYPE,
-    base: Base { low: sdp_rdma::D_BN_BASE_ADDR_LOW, high: sdp_rdma::D_BN_BASE_ADDR_HIGH },
+    surface: Surface {
+        block: Block::SdpRdma,
+        write: false,
+        low: sdp_rdma::D_BN_BASE_ADDR_LOW,
+        high: sdp_rdma::D_BN_BASE_ADDR_HIGH,
+        ram: (sdp_rdma::D_NRDMA_CFG, sdp_rdma::d_nrdma_cfg::NRDMA_RAM_TYPE),
+    },
     line_stride: sdp_rdma::D_BN_LINE_STRIDE,
     surface_stride: sdp_rdma::D_BN_SURFACE_STRIDE,
 };
 const Y: Channel = Channel {
-    cfg: sdp_rdma::D_ERDMA_CFG,
-    ram: sdp_rdma::d_erdma_cfg::ERDMA_RAM_TYPE,
-    base: Base { low: sdp_rdma::D_EW_BASE_ADDR_LOW, high: sdp_rdma::D_EW_BASE_ADDR_HIGH },
+    surface: Surface {
+        block: Block::SdpRdma,
+        write: false,
+        low: sdp_rdma::D_EW_BASE_ADDR_LOW,
+        high: sdp_rdma::D_EW_BASE_ADDR_HIGH,
+        ram: (sdp_rdma::D_ERDMA_CFG, sdp_rdma::d_erdma_cfg::ERDMA_RAM_TYPE),
+    },
     line_stride: sdp_rdma::D_EW_LINE_STRIDE,
     surface_stride: sdp_rdma::D_EW_SURFACE_STRIDE,
 };
 
-fn operands<R, E, V>(walk: &mut Walk<'_, R, V>, channel: &Channel, cube: &Cube) -> Result<(), E>
+#[allow(clippy::inline_always)] // Of a constant channel little remains.
+#[inline(always)]
+fn operands<E, V>(walk: &mut Walk<'_, V>, channel: &Channel, cube: &Cube) -> Result<(), E>
 where
-    R: Fn(Block, Register) -> Option<u32>,
     E: From<Refusal>,
     V: FnMut(Access) -> Result<(), E>,
 {
     use sdp_rdma::d_brdma_cfg as cfg;
     const BLOCK: Block = Block::SdpRdma;
-    if cfg::BRDMA_DISABLE.is_set(walk.get(BLOCK, channel.cfg)?) {
+    let register = channel.surface.ram.0;
+    if cfg::BRDMA_DISABLE.is_set(walk.get(BLOCK, register)) {
         return Ok(());
     }
-    let both = walk.field(BLOCK, channel.cfg, cfg::BRDMA_DATA_USE)? == OperandUse::Both;
-    let two_bytes = walk.field(BLOCK, channel.cfg, cfg::BRDMA_DATA_SIZE)? == OperandSize::TwoByte;
-    let per_kernel = walk.field(BLOCK, channel.cfg, cfg::BRDMA_DATA_MODE)? == OperandMode::PerKernel;
+    let both = walk.field(BLOCK, register, cfg::BRDMA_DATA_USE)? == OperandUse::Both;
+    let two_bytes = walk.field(BLOCK, register, cfg::BRDMA_DATA_SIZE)? == OperandSize::TwoByte;
+    let per_kernel = walk.field(BLOCK, register, cfg::BRDMA_DATA_MODE)? == OperandMode::PerKernel;
     let int8 = cube.processing == Precision::Int8;
     if !int8 && !two_bytes {
-        return Ok(walk.refuse(BLOCK, channel.cfg, "operands of one byte are for int8 alone")?);
+        return Err(walk.refuse(BLOCK, register, "operands of one byte are for int8 alone").into());
     }
     // Atoms of operands for an atom of data.
     let bytes = walk.atom() << (u32::from(both) + u32::from(int8 && two_bytes));
@@ -220,11 +235,11 @@ where
         Lines {
             bytes: width * bytes,
             height,
-            line_stride: walk.stride(BLOCK, channel.line_stride)?,
+            line_stride: walk.stride(BLOCK, channel.line_stride),
             surfaces: cube.surfaces,
-            surface_stride: walk.stride(BLOCK, channel.surface_stride)?,
+            surface_stride: walk.stride(BLOCK, channel.surface_stride),
         }
         .span()
     };
-    walk.touch(false, BLOCK, channel.base, (channel.cfg, channel.ram), span)
+    walk.touch(&channel.surface, span)
 }

@@ -6,7 +6,7 @@
 //! descriptor goes where, and for the limits.
 
 use super::super::error::{Name, Reason};
-use super::super::footprint::footprint;
+use super::super::footprint::{footprint, Registers};
 use super::super::image::{code, fit, less_one, Place, Program, Transfers, TRANSFER_WORDS};
 use super::super::memory::TaskMemory;
 use super::super::slot::Operation;
@@ -14,7 +14,7 @@ use super::surface::{apart, Bytes, Context};
 use crate::uapi::desc::{BdmaSurface, BdmaTransfer, OpType, MAX_BDMA_TRANSFERS};
 use crate::uapi::layout::align::Data;
 use crate::uapi::layout::Nest;
-use crate::uapi::reg::{bdma, Register};
+use crate::uapi::reg::{bdma, Block};
 
 /// Bytes that BDMA moves at least, to which everything is aligned.
 const UNIT: u32 = 32;
@@ -96,8 +96,11 @@ fn one<M: TaskMemory + ?Sized>(
         fit(bdma::cfg_src_surf::STRIDE, name("source_surface / 32"), transfer.source_surface / UNIT)?,
         fit(bdma::cfg_dst_surf::STRIDE, name("destination_surface / 32"), transfer.destination_surface / UNIT)?,
     ];
-    let registers = |_, register: Register| words.get(usize::from(register.offset / 4)).copied();
-    footprint(context.config, OpType::Bdma, false, registers, |access| {
+    let mut registers = Registers::EMPTY;
+    for (word, &value) in words.iter().enumerate() {
+        registers.set(Block::Bdma, word, value);
+    }
+    footprint(context.config, OpType::Bdma, false, &registers, |access| {
         if access.write {
             destination.holds(&access)
         } else {

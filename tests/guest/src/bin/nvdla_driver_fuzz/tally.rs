@@ -30,8 +30,7 @@ pub(crate) enum Count {
 }
 
 /// The counts' names.
-pub(crate) const NAMES: [&str; 6] =
-    ["ioctls", "submissions taken", "refused", "tasks ended well", "badly", "files opened"];
+const NAMES: [&str; 6] = ["ioctls", "submissions taken", "refused", "tasks ended well", "badly", "files opened"];
 
 /// The counts.
 #[derive(Debug)]

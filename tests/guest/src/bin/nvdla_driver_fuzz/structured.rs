@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `--structured`: valid tasks of which one to three fields were changed (`nvdla_tests::hostile`), through the ioctls.
+//!
+//! The driver must accept a task if and only if the engine does that is compiled into this program, and a task that it
+//! accepts must end well: the device does not fail here.
+
+use std::time::{Duration, Instant};
+
+use nvdla_guest::control::Control;
+use nvdla_guest::node::{nodes, Buffer, Node, Options};
+use nvdla_tests::hostile::base::own;
+use nvdla_tests::hostile::run::Plan;
+use nvdla_tests::hostile::{Base, Bench};
+use nvdla_uapi::config::Config;
+use nvdla_uapi::queue::Address;
+
+use crate::tally::{Count, Tally};
+use crate::{Arguments, Outcome, RANGES};
+
+/// Random networks whose tasks are changed: compiling takes time in a virtual machine.
+const NETWORKS: usize = 12;
+/// What the model may have to do for a valid task, and for a changed one, so that each takes a fraction of a second.
+const STEPS: u64 = 1 << 21;
+/// Bytes of a task's memories at most: all are written again for each task.
+const BYTES: usize = 256 << 10;
+/// Seconds after which a task that was accepted must have ended.
+const SECONDS: u64 = 60;
+
+/// A valid task in buffers of an open file.
+struct Loaded {
+    node: Node,
+    buffers: Vec<Buffer>,
+}
+
+impl Loaded {
+    fn new(base: &Base, path: &std::path::Path, program: usize) -> Result<Self, Box<dyn std::error::Error>> {
+        let node = Node::open(path)?;
+        let control = Control::open(&node.device()?)?;
+        let mut buffers = Vec::new();
+        for (entry, bytes) in base.areas.iter().enumerate() {
+            let mut buffer = node.buffer(bytes.len())?;
+            let address = control.address(&mut buffer.map)?;
+            control.allow(program * RANGES + entry, address, bytes.len() as u64);
+            buffers.push(buffer);
+        }
+        for entry in base.areas.len()..RANGES {
+            control.allow(program * RANGES + entry, 0, 0);
+        }
+        Ok(Self { node, buffers })
+    }
+
+    /// Submits the task that the bench holds; `None` when the driver refuses it, else how it ended.
+    fn submit(&mut self, bench: &Bench, tally: &Tally) -> nvdla_guest::drm::Result<Option<i32>> {
+        for (buffer, bytes) in self.buffers.iter_mut().zip(bench.areas()) {
+            buffer.map.copy_from_slice(bytes);
+        }
+        let address =
+            |&(area, offset, _): &(usize, u64, u64)| Address { handle: self.buffers[area].handle, reserved: 0, offset };
+        let addresses: Vec<_> = bench.entries.iter().map(address).collect();
+        tally.add(Count::Calls);
+        match self.node.submit(&[&addresses], Options::default()) {
+            Ok(submitted) => {
+                tally.add(Count::Taken);
+                tally.add(Count::Calls);
+                self.node.wait(submitted.sequence, SECONDS).map(Some)
+            }
+            Err(nix::errno::Errno::EINVAL) => {
+                tally.add(Count::Refused);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// Sends tasks until the time is over.
+pub(crate) fn run(arguments: &Arguments, program: usize) -> Outcome {
+    let end = Instant::now() + Duration::from_secs(arguments.seconds);
+    let path = nodes().into_iter().next().ok_or("there is no device")?;
+    let config = Config::by_name(&Node::open(&path)?.config()?).ok_or("an unknown configuration")?;
+    let mut corpus: Vec<Base> = own(config, NETWORKS)?.into_iter().map(Base::in_pages).collect();
+    corpus.retain(|base| base.steps <= STEPS && base.bytes() <= BYTES && base.areas.len() <= RANGES);
+    let (plan, tally) = (Plan::new(corpus, arguments.seed), Tally::open()?);
+    let (mut bench, mut number) = (Bench::new(config), 0);
+    while Instant::now() < end {
+        let base = plan.base(number);
+        bench.load(base);
+        let mut loaded = Loaded::new(base, &path, program)?;
+        tally.add(Count::Opened);
+        // The valid task first.
+        let mut changes = vec!["unchanged".to_owned()];
+        loop {
+            if let Err(what) = check(&mut loaded, &bench, &tally) {
+                tally.add(Count::Badly);
+                eprintln!("task {number} of seed {}, {}: {}: {what}", arguments.seed, base.name, changes.join("; "));
+            }
+            if !std::ptr::eq(plan.base(number), base) || Instant::now() > end {
+                break;
+            }
+            bench.restore(base);
+            changes = plan.make(number, &mut bench);
+            number += 1;
+            for (area, offset, size) in &mut bench.entries {
+                *size = base.areas[*area].len() as u64 - *offset;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Submits a task; what is wrong with the answer.
+fn check(loaded: &mut Loaded, bench: &Bench, tally: &Tally) -> Result<(), String> {
+    let verdict = bench.verdict();
+    if verdict.as_ref().is_ok_and(|&steps| steps > STEPS) {
+        return Ok(());
+    }
+    let answer = loaded.submit(bench, tally).map_err(|error| error.to_string())?;
+    match (verdict, answer) {
+        (Ok(_), Some(0)) => {
+            tally.add(Count::Well);
+            Ok(())
+        }
+        (Err(_), None) => Ok(()),
+        (Ok(_), None) => Err("the engine accepts it, and the driver does not".into()),
+        (Ok(_), Some(status)) => Err(format!("it was accepted, and ended with {status}")),
+        (Err(reason), Some(status)) => {
+            Err(format!("the engine refuses it ({reason}), and the driver ran it: {status}"))
+        }
+    }
+}
