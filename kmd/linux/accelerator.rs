@@ -20,6 +20,7 @@ use kernel::{
     },
     new_condvar,
     new_mutex,
+    new_spinlock,
     new_spinlock_irq,
     prelude::*,
     seq_file::SeqFile,
@@ -29,6 +30,7 @@ use kernel::{
         CondVar,
         CondVarTimeoutResult,
         Mutex,
+        SpinLock,
         SpinLockIrq, //
     },
     time::{
@@ -106,6 +108,9 @@ pub(crate) struct Accelerator {
     /// Some task has ended, or the device has gone.
     #[pin]
     ended: CondVar,
+    /// Jobs that wait to be freed. Under a lock of its own, because what frees them runs while the next task is submitted.
+    #[pin]
+    garbage: SpinLock<Ended>,
 }
 
 /// What changes.
@@ -126,8 +131,6 @@ pub(crate) struct State {
     last_failure: Option<Failure>,
     completed: u64,
     failed: u64,
-    /// Jobs that wait to be freed.
-    garbage: Ended,
 }
 
 /// What the device is doing.
@@ -200,9 +203,9 @@ impl Accelerator {
                     last_failure: None,
                     completed: 0,
                     failed: 0,
-                    garbage: Ended::new(),
                 }),
                 ended <- new_condvar!(),
+                garbage <- new_spinlock!(Ended::new()),
             }? Error),
             GFP_KERNEL,
         )?;
@@ -361,7 +364,7 @@ impl Accelerator {
 
     /// Frees what has ended.
     pub(crate) fn clean(&self) {
-        let ended = self.state.lock().garbage.take();
+        let ended = self.garbage.lock().take();
         drop(ended);
     }
 
@@ -662,12 +665,11 @@ impl Accelerator {
 
     /// Fails whatever is queued on a device that is dead or goes.
     fn fail_queued(&self, state: &mut State, error: Error) {
-        let State { clients, garbage, .. } = state;
-        for queue in clients {
+        for queue in &mut state.clients {
             while let Some(mut job) = queue.pop() {
                 queue.end(job.sequence, Err(error));
                 job.fence.signal(Err(error));
-                garbage.push(job);
+                self.garbage.lock().push(job);
             }
         }
         state.clean();
@@ -695,7 +697,7 @@ impl Accelerator {
         }
         job.fence.signal(result);
         trace::task_end(&self.dev, job.client, job.sequence, result, busy);
-        state.garbage.push(job);
+        self.garbage.lock().push(job);
         state.clean();
         self.ended.notify_all();
     }

@@ -27,6 +27,9 @@ fn main() -> ExitCode {
     let counts = Counts::default();
     let trials = match find() {
         Reference::Found(path) => match case::all(&path) {
+            Ok(cases) if cases.is_empty() => {
+                vec![Trial::test("reference_data", move || Err(format!("{} has no cases", path.display()).into()))]
+            }
             Ok(cases) => cases.into_iter().map(|case| trial(case, &counts)).collect(),
             Err(why) => vec![Trial::test("reference_data", || Err(why.into()))],
         },
@@ -45,6 +48,12 @@ fn main() -> ExitCode {
                 compared.outputs, compared.surfaces, compared.may_differ
             );
         }
+    }
+    // `cargo test` passes its filter to every test program, so no match is no failure there. A device is named by somebody
+    // who wants cases on it.
+    if std::env::var_os("NVDLA_DEVICE").is_some() && !arguments.list && conclusion.num_passed == 0 {
+        println!("no case ran: {} do not match what was asked for", conclusion.num_filtered_out);
+        return ExitCode::FAILURE;
     }
     conclusion.exit_code()
 }

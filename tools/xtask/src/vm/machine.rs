@@ -128,7 +128,12 @@ fn emulator(qemu: &Path, arguments: &Arguments, options: &str, serial: [&str; 2]
     command.env("QEMU_MODULE_DIR", libraries.join("qemu"));
     command.arg("-L").arg(qemu.join("usr/share/qemu")).arg("-L").arg(qemu.join("usr/share/seabios"));
     command.args(["-machine", &format!("{machine},memory-backend=mem{options}"), "-cpu", processor]);
-    command.args(["-accel", "tcg,thread=multi", "-smp", "2"]);
+    // QEMU counts instructions with one thread for all processors only.
+    let threads = if arguments.instructions { "single" } else { "multi" };
+    command.args(["-accel", &format!("tcg,thread={threads}"), "-smp", "2"]);
+    if arguments.instructions {
+        command.args(["-icount", "shift=0"]);
+    }
     command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
     command.args(["-m", &format!("{}M", arguments.memory)]);
     command.args(["-object", &format!("memory-backend-memfd,id=mem,size={}M,share=on", arguments.memory)]);

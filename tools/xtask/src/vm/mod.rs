@@ -66,6 +66,9 @@ pub(crate) struct Arguments {
     /// Build with KASAN, lockdep, kmemleak and the other checks
     #[arg(long)]
     checked: bool,
+    /// Let the guest's clock count instructions, one per nanosecond: times that do not depend on the load of this machine
+    #[arg(long)]
+    instructions: bool,
     /// A simulator of the RTL in the model's place: a program that `cargo xtask rtl` has built, and its options
     #[arg(long, value_name = "PROGRAM[,NAME=VALUE]...")]
     rtl: Option<String>,

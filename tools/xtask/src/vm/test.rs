@@ -67,6 +67,13 @@ impl Suite {
                     arguments.config.push(other.to_string());
                 }
                 arguments.server.push("--control".to_string());
+                let reference = reference(checkout);
+                if reference.is_dir() {
+                    share(arguments, &reference.canonicalize()?, &["loadables-hostile"]);
+                } else {
+                    // In the guest data that is missing is a failure where it is one here.
+                    arguments.environment.push(("CI".into(), std::env::var("CI").unwrap_or_default()));
+                }
             }
             Self::Fuzz => arguments.server.push("--control".to_string()),
             Self::Conformance => {
@@ -82,16 +89,19 @@ impl Suite {
                 let reference = reference.canonicalize()?;
                 command.push(format!("{config}::"));
                 arguments.environment.push(("NVDLA_DEVICE".into(), NODE.into()));
-                arguments.environment.push(("NVDLA_REFERENCE".into(), reference.display().to_string()));
-                for folder in ["loadables", "loadables-2", "loadables-bad", "regression"] {
-                    arguments.shares.push(reference.join(folder));
-                }
+                share(arguments, &reference, &["loadables", "loadables-2", "loadables-bad", "regression"]);
             }
         }
         command.append(&mut arguments.command);
         arguments.command = command;
         Ok(None)
     }
+}
+
+/// Lets the guest see folders of the reference data, and tells it where they are.
+fn share(arguments: &mut Arguments, reference: &Path, folders: &[&str]) {
+    arguments.environment.push(("NVDLA_REFERENCE".into(), reference.display().to_string()));
+    arguments.shares.extend(folders.iter().map(|folder| reference.join(folder)));
 }
 
 /// Where the reference data is.

@@ -13,6 +13,7 @@ mod expect;
 mod faults;
 mod fences;
 mod figures;
+mod hostile;
 mod identity;
 mod iommu;
 mod leaks;
@@ -47,7 +48,7 @@ fn main() -> ExitCode {
     // A device of the tree stays where it is.
     let on_pci = !expect::first().and_then(|node| Ok(node.device()?)).is_ok_and(|device| system::is_platform(&device));
     let (tree, iommu) = (tree::tests(), iommu::tests());
-    let groups: [(&str, &[Test]); 15] = [
+    let groups: [(&str, &[Test]); 16] = [
         ("identity", identity::TESTS),
         ("arguments", arguments::TESTS),
         ("buffers", buffers::TESTS),
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         ("faults", faults::TESTS),
         ("tree", &tree),
         ("iommu", &iommu),
+        ("hostile", hostile::TESTS),
         ("figures", figures::TESTS),
         ("leaks", leaks::TESTS),
         ("removal", removal::TESTS),
