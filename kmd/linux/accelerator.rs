@@ -13,7 +13,6 @@
 //! empties ([`Accelerator::clean`]).
 
 use kernel::{
-    bindings,
     device::{
         self,
         Bound, //
@@ -41,11 +40,9 @@ use kernel::{
 
 use super::{
     budget::Charge,
-    driver::Found,
     engine::{
         Engine,
         Failure,
-        Hardware,
         Progress, //
     },
     ffi::{
@@ -70,6 +67,12 @@ use super::{
         self,
         Show, //
     },
+    state::{
+        now_ns,
+        Phase,
+        Running,
+        State, //
+    },
     trace,
     uapi::{
         config::Config,
@@ -91,6 +94,16 @@ const RESET_RETRY_NS: u64 = 20_000_000;
 /// How long a task may still run whose client has gone. Ending it costs everybody a reset, and most need less than that.
 const ORPHAN_NS: u64 = 1_000_000_000;
 
+/// What a bus knows of a device.
+pub(crate) struct Found {
+    /// Its registers.
+    pub(crate) window: Window,
+    /// Its configuration; `None` lets the hardware's own registers say it.
+    pub(crate) config: Option<&'static Config>,
+    /// It is a model, not hardware.
+    pub(crate) model: bool,
+}
+
 /// A device.
 #[pin_data]
 pub(crate) struct Accelerator {
@@ -111,52 +124,6 @@ pub(crate) struct Accelerator {
     /// Jobs that wait to be freed. Under a lock of its own, because what frees them runs while the next task is submitted.
     #[pin]
     garbage: SpinLock<Ended>,
-}
-
-/// What changes.
-pub(crate) struct State {
-    /// Behind a pointer, because its shadow of the registers is a good part of a kernel stack.
-    engine: KBox<Engine<Slots>>,
-    power: Power,
-    /// The works; gone once the device stops.
-    worker: Option<Worker>,
-    phase: Phase,
-    /// The machine sleeps, or is about to: nothing starts.
-    suspended: bool,
-    clients: KVec<Queue>,
-    /// Where in `clients` the search for the next task begins.
-    turn: usize,
-    last_client: u64,
-    /// What the last task that was ended by the driver was doing.
-    last_failure: Option<Failure>,
-    completed: u64,
-    failed: u64,
-}
-
-/// What the device is doing.
-pub(crate) enum Phase {
-    /// It waits for a task.
-    Idle,
-    /// It runs one.
-    Running(Running),
-    /// The task was ended for that reason, while the device could not be reset yet.
-    Ending(Running, Error),
-    /// It did not come back from a reset: nothing runs any more.
-    Dead,
-}
-
-/// The task on the device. Its buffers stay until it has ended.
-pub(crate) struct Running {
-    pub(crate) job: KBox<Job>,
-    pub(crate) started_ns: u64,
-    /// Until when it may run although its client has gone.
-    orphan_until: Option<u64>,
-}
-
-/// The clock of all deadlines: `CLOCK_MONOTONIC`, in nanoseconds.
-fn now_ns() -> u64 {
-    // SAFETY: May be called in any context of this module.
-    unsafe { bindings::ktime_get() }.unsigned_abs()
 }
 
 /// How long to wait at once for a deadline; `None` once it has passed. A long wait is made of short ones, so that no
@@ -527,7 +494,7 @@ impl Accelerator {
                     state.arm();
                     return;
                 };
-                state.report(&self.dev, &failure);
+                self.report(&state, &failure);
                 state.last_failure = Some(failure);
                 self.end_running(&mut state, ETIMEDOUT, false);
             }
@@ -702,87 +669,13 @@ impl Accelerator {
         self.ended.notify_all();
     }
 
-    /// What an operator looks at, a line a fact.
-    pub(crate) fn show(&self, to: &SeqFile) {
-        let mut state = self.state.lock();
-        let doing = match &state.phase {
-            // Without a task no register is read: the device may sleep.
-            Phase::Running(_) => state.engine.observe(&mut self.hardware()),
-            _ => None,
-        };
-        show::device(to, &self.identity, self.model);
-        show::state(to, &state.view(), now_ns(), doing.as_ref());
-    }
-}
-
-/// An engine in memory of its own. Apart from its caller, so that the copy on the stack is gone when the rest is built.
-#[inline(never)]
-fn boxed_engine(config: &'static Config) -> Result<KBox<Engine<Slots>>> {
-    let room = KBox::<Engine<Slots>>::new_uninit(GFP_KERNEL)?;
-    Ok(KBox::write(room, Engine::new(config)))
-}
-
-impl State {
-    /// How a client's task has ended; `None` while it has not.
-    fn outcome(&mut self, client: u64, sequence: u64) -> Result<Option<Result>> {
-        let gone = self.worker.is_none();
-        match self.queue(client).ok_or(ENODEV)?.outcome(sequence)? {
-            None if gone => Err(ENODEV),
-            outcome => Ok(outcome),
-        }
-    }
-
-    /// The client's queue, when it has room for so many tasks.
-    fn room(&mut self, client: u64, tasks: usize) -> Result<&mut Queue> {
-        if self.worker.is_none() {
-            return Err(ENODEV);
-        }
-        if matches!(self.phase, Phase::Dead) {
-            return Err(EIO);
-        }
-        let queue = self.queue(client).ok_or(ENODEV)?;
-        if queue.is_full(tasks) { Err(EBUSY) } else { Ok(queue) }
-    }
-
-    fn queue(&mut self, client: u64) -> Option<&mut Queue> {
-        self.clients.iter_mut().find(|queue| queue.client == client)
-    }
-
-    fn kick(&self) {
-        if let Some(worker) = &self.worker {
-            worker.kick();
-        }
-    }
-
-    /// Has what has ended freed, once there is nobody who holds a lock.
-    fn clean(&self) {
-        if let Some(worker) = &self.worker {
-            worker.clean();
-        }
-    }
-
-    /// When the running task is to be ended.
-    fn end_ns(&self) -> u64 {
-        match &self.phase {
-            Phase::Running(Running { orphan_until: Some(until), .. }) => self.engine.deadline_ns().min(*until),
-            _ => self.engine.deadline_ns(),
-        }
-    }
-
-    /// Arms the watchdog for the running task.
-    fn arm(&self) {
-        if let (Some(worker), Phase::Running(_)) = (&self.worker, &self.phase) {
-            worker.arm(self.end_ns().saturating_sub(now_ns()));
-        }
-    }
-
     /// Tells the operator why the running task is ended, unless its client has brought about too much of that lately.
-    fn report(&self, dev: &device::Device, failure: &Failure) {
-        let Phase::Running(Running { job, .. }) = &self.phase else { return };
-        if self.worker.as_ref().is_some_and(Worker::may_log) {
+    fn report(&self, state: &State, failure: &Failure) {
+        let Phase::Running(Running { job, .. }) = &state.phase else { return };
+        if state.worker.as_ref().is_some_and(Worker::may_log) {
             let Job { client, process, sequence, .. } = &**job;
             dev_err!(
-                dev,
+                self.dev,
                 "client {} ({}): task {} ended by the driver: {}\n",
                 client,
                 process,
@@ -792,17 +685,22 @@ impl State {
         }
     }
 
-    /// What there is to show of it.
-    fn view(&self) -> show::View<'_> {
-        show::View {
-            phase: &self.phase,
-            gone: self.worker.is_none(),
-            suspended: self.suspended,
-            end_ns: self.end_ns(),
-            clients: &self.clients,
-            completed: self.completed,
-            failed: self.failed,
-            last_failure: self.last_failure.as_ref(),
-        }
+    /// What an operator looks at, one line per fact.
+    pub(crate) fn show(&self, to: &SeqFile) {
+        let mut state = self.state.lock();
+        let doing = match &state.phase {
+            // Without a task no register is read: the device may sleep.
+            Phase::Running(_) => state.engine.observe(&mut self.hardware()),
+            _ => None,
+        };
+        show::device(to, &self.identity, self.model);
+        show::state(to, &state, now_ns(), doing.as_ref());
     }
+}
+
+/// An engine in memory of its own. Apart from its caller, so that the copy on the stack is gone when the rest is built.
+#[inline(never)]
+fn boxed_engine(config: &'static Config) -> Result<KBox<Engine<Slots>>> {
+    let room = KBox::<Engine<Slots>>::new_uninit(GFP_KERNEL)?;
+    Ok(KBox::write(room, Engine::new(config)))
 }

@@ -16,16 +16,17 @@ use kernel::{
 };
 
 use super::{
-    accelerator::Accelerator,
+    accelerator::{
+        Accelerator,
+        Found, //
+    },
     client::Client,
     ffi::{
         self,
         Power, //
     },
     gem,
-    ioctl,
-    uapi::config::Config,
-    window::Window, //
+    ioctl, //
 };
 
 /// The DRM driver, the same for every bus.
@@ -114,16 +115,6 @@ pub(crate) fn drm_raw<C: drm::DeviceContext>(dev: &drm::Device<Driver, C>) -> *m
 pub(crate) struct Device<'bound> {
     _accelerator: Stop,
     _registration: drm::Registration<'bound, Driver>,
-}
-
-/// What a bus knows of a device.
-pub(crate) struct Found {
-    /// Its registers.
-    pub(crate) window: Window,
-    /// Its configuration; `None` lets the hardware's own registers say it.
-    pub(crate) config: Option<&'static Config>,
-    /// It is a model, not hardware.
-    pub(crate) model: bool,
 }
 
 /// Brings a device up, whichever bus found it.

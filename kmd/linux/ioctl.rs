@@ -185,7 +185,7 @@ fn queue_first(dev: &Device, registered: &Registered<'_>, task: &first::SubmitTa
     for address in addresses {
         let address = first::MemHandle::from_bytes(&address);
         let object = gem::from_fd(dev, file, i32::try_from(address.handle).map_err(|_| EBADF)?)?;
-        places.push(Place::new(object, address.offset)?, GFP_KERNEL_ACCOUNT)?;
+        places.push(Place::new(gem::hold(object), address.offset)?, GFP_KERNEL_ACCOUNT)?;
     }
     let deadline = match task.timeout {
         0 | first::NO_TIMEOUT => Deadline::Absolute(0),
@@ -263,7 +263,7 @@ fn submit(dev: &Unguarded, args: &mut queue::Submit, file: &File) -> Result {
                 return Err(EINVAL);
             }
             let object = gem::Object::lookup_handle(file, address.handle)?;
-            places.push(Place::new(object, address.offset)?, GFP_KERNEL_ACCOUNT)?;
+            places.push(Place::new(gem::hold(object), address.offset)?, GFP_KERNEL_ACCOUNT)?;
         }
         let deadline = Deadline::Absolute(args.deadline_ns);
         jobs.push(accelerator.job(id, places, deadline, charge)?, GFP_KERNEL_ACCOUNT)?;

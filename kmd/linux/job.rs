@@ -4,10 +4,7 @@
 
 use core::cell::Cell;
 
-use kernel::{
-    prelude::*,
-    sync::aref::ARef, //
-};
+use kernel::prelude::*;
 
 use super::{
     budget::Charge,
@@ -25,10 +22,7 @@ use super::{
         Process,
         Watch, //
     },
-    gem::{
-        Held,
-        Object, //
-    },
+    memory::Held,
     uapi::config::Config,
 };
 
@@ -59,11 +53,11 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    pub(crate) fn new(object: ARef<Object>, offset: u64) -> Result<Self> {
+    pub(crate) fn new(object: Held, offset: u64) -> Result<Self> {
         if offset > object.size() {
             return Err(EINVAL);
         }
-        Ok(Self { object: object.into(), offset })
+        Ok(Self { object, offset })
     }
 }
 

@@ -25,10 +25,12 @@ mod gem;
 mod identity;
 mod ioctl;
 mod job;
+mod memory;
 mod pci;
 mod platform;
 mod queue;
 mod show;
+mod state;
 mod trace;
 mod window;
 

@@ -16,10 +16,8 @@ use kernel::{
 };
 
 use super::{
-    driver::{
-        self,
-        Found, //
-    },
+    accelerator::Found,
+    driver,
     ffi,
     uapi::queue::PCI_SUBSYSTEM_MODEL,
     window::Window, //

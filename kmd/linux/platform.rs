@@ -17,10 +17,8 @@ use kernel::{
 };
 
 use super::{
-    driver::{
-        self,
-        Found, //
-    },
+    accelerator::Found,
+    driver,
     ffi,
     uapi::config::{
         self,

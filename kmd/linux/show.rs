@@ -10,10 +10,12 @@ use kernel::{
 };
 
 use super::{
-    accelerator::Phase,
     engine::Failure,
     identity::Identity,
-    queue::Queue, //
+    state::{
+        Phase,
+        State, //
+    }, //
 };
 
 /// A value whose text the kernel's printing takes.
@@ -25,19 +27,6 @@ impl<T: core::fmt::Display> fmt::Display for Show<'_, T> {
     }
 }
 
-/// What is shown of a device's state.
-pub(crate) struct View<'a> {
-    pub(crate) phase: &'a Phase,
-    pub(crate) gone: bool,
-    pub(crate) suspended: bool,
-    /// When the running task is to be ended.
-    pub(crate) end_ns: u64,
-    pub(crate) clients: &'a [Queue],
-    pub(crate) completed: u64,
-    pub(crate) failed: u64,
-    pub(crate) last_failure: Option<&'a Failure>,
-}
-
 /// What the device is.
 pub(crate) fn device(to: &SeqFile, identity: &Identity, model: bool) {
     seq_print!(to, "configuration: {}\n", identity.config.name);
@@ -46,17 +35,17 @@ pub(crate) fn device(to: &SeqFile, identity: &Identity, model: bool) {
 }
 
 /// What it does, a line a fact. `doing` is what the engine says of the running task.
-pub(crate) fn state(to: &SeqFile, view: &View<'_>, now_ns: u64, doing: Option<&Failure>) {
-    let condition = match view.phase {
-        _ if view.gone => "gone",
+pub(crate) fn state(to: &SeqFile, state: &State, now_ns: u64, doing: Option<&Failure>) {
+    let condition = match &state.phase {
+        _ if state.worker.is_none() => "gone",
         Phase::Dead => "dead: it could not be reset",
-        _ if view.suspended => "suspended",
+        _ if state.suspended => "suspended",
         Phase::Running(_) => "busy",
         Phase::Ending(..) => "waits for a reset",
         Phase::Idle => "idle",
     };
     seq_print!(to, "state: {}\n", condition);
-    if let Phase::Running(running) | Phase::Ending(running, _) = view.phase {
+    if let Phase::Running(running) | Phase::Ending(running, _) = &state.phase {
         let job = &running.job;
         seq_print!(
             to,
@@ -65,13 +54,13 @@ pub(crate) fn state(to: &SeqFile, view: &View<'_>, now_ns: u64, doing: Option<&F
             job.process,
             job.sequence,
             now_ns.saturating_sub(running.started_ns) / 1000,
-            view.end_ns.saturating_sub(now_ns) / 1000
+            state.end_ns().saturating_sub(now_ns) / 1000
         );
     }
     if let Some(doing) = doing {
         seq_print!(to, "engine: {}\n", Show(doing));
     }
-    for queue in view.clients {
+    for queue in &state.clients {
         seq_print!(
             to,
             "client {}: {} tasks queued, {} submitted, {} ended, busy for {} us\n",
@@ -82,8 +71,8 @@ pub(crate) fn state(to: &SeqFile, view: &View<'_>, now_ns: u64, doing: Option<&F
             queue.busy_ns / 1000
         );
     }
-    seq_print!(to, "tasks: {} completed, {} ended by the driver\n", view.completed, view.failed);
-    match view.last_failure {
+    seq_print!(to, "tasks: {} completed, {} ended by the driver\n", state.completed, state.failed);
+    match &state.last_failure {
         Some(failure) => seq_print!(to, "last failure: {}\n", Show(failure)),
         None => seq_print!(to, "last failure: none\n"),
     }

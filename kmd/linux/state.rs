@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: GPL-2.0-only
+
+//! What changes of a device: what it is doing, for whom, and who waits.
+
+use kernel::{
+    bindings,
+    prelude::*, //
+};
+
+use super::{
+    engine::{
+        Engine,
+        Failure, //
+    },
+    ffi::{
+        Power,
+        Worker, //
+    },
+    job::{
+        Job,
+        Slots, //
+    },
+    queue::Queue, //
+};
+
+/// The clock of all deadlines: `CLOCK_MONOTONIC`, in nanoseconds.
+pub(crate) fn now_ns() -> u64 {
+    // SAFETY: May be called in any context of this module.
+    unsafe { bindings::ktime_get() }.unsigned_abs()
+}
+
+/// What changes of a device. It lies under the accelerator's mutex.
+pub(crate) struct State {
+    /// Behind a pointer, because its shadow of the registers is a good part of a kernel stack.
+    pub(crate) engine: KBox<Engine<Slots>>,
+    pub(crate) power: Power,
+    /// The works; gone once the device stops.
+    pub(crate) worker: Option<Worker>,
+    pub(crate) phase: Phase,
+    /// The machine sleeps, or is about to: nothing starts.
+    pub(crate) suspended: bool,
+    pub(crate) clients: KVec<Queue>,
+    /// Where in `clients` the search for the next task begins.
+    pub(crate) turn: usize,
+    pub(crate) last_client: u64,
+    /// What the last task that was ended by the driver was doing.
+    pub(crate) last_failure: Option<Failure>,
+    pub(crate) completed: u64,
+    pub(crate) failed: u64,
+}
+
+/// What the device is doing.
+pub(crate) enum Phase {
+    /// It waits for a task.
+    Idle,
+    /// It runs one.
+    Running(Running),
+    /// The task was ended for that reason, while the device could not be reset yet.
+    Ending(Running, Error),
+    /// It did not come back from a reset: nothing runs any more.
+    Dead,
+}
+
+/// The task on the device. Its buffers stay until it has ended.
+pub(crate) struct Running {
+    pub(crate) job: KBox<Job>,
+    pub(crate) started_ns: u64,
+    /// Until when it may run although its client has gone.
+    pub(crate) orphan_until: Option<u64>,
+}
+
+impl State {
+    /// How a client's task has ended; `None` while it has not.
+    pub(crate) fn outcome(&mut self, client: u64, sequence: u64) -> Result<Option<Result>> {
+        let gone = self.worker.is_none();
+        match self.queue(client).ok_or(ENODEV)?.outcome(sequence)? {
+            None if gone => Err(ENODEV),
+            outcome => Ok(outcome),
+        }
+    }
+
+    /// The client's queue, when it has room for so many tasks.
+    pub(crate) fn room(&mut self, client: u64, tasks: usize) -> Result<&mut Queue> {
+        if self.worker.is_none() {
+            return Err(ENODEV);
+        }
+        if matches!(self.phase, Phase::Dead) {
+            return Err(EIO);
+        }
+        let queue = self.queue(client).ok_or(ENODEV)?;
+        if queue.is_full(tasks) { Err(EBUSY) } else { Ok(queue) }
+    }
+
+    pub(crate) fn queue(&mut self, client: u64) -> Option<&mut Queue> {
+        self.clients.iter_mut().find(|queue| queue.client == client)
+    }
+
+    pub(crate) fn kick(&self) {
+        if let Some(worker) = &self.worker {
+            worker.kick();
+        }
+    }
+
+    /// Has what has ended freed, once there is nobody who holds a lock.
+    pub(crate) fn clean(&self) {
+        if let Some(worker) = &self.worker {
+            worker.clean();
+        }
+    }
+
+    /// When the running task is to be ended.
+    pub(crate) fn end_ns(&self) -> u64 {
+        match &self.phase {
+            Phase::Running(Running { orphan_until: Some(until), .. }) => self.engine.deadline_ns().min(*until),
+            _ => self.engine.deadline_ns(),
+        }
+    }
+
+    /// Arms the watchdog for the running task.
+    pub(crate) fn arm(&self) {
+        if let (Some(worker), Phase::Running(_)) = (&self.worker, &self.phase) {
+            worker.arm(self.end_ns().saturating_sub(now_ns()));
+        }
+    }
+}
