@@ -37,7 +37,8 @@ fn run(file: &Path, node: &Path) -> Result<(), String> {
 fn each() -> Result<(), Failed> {
     let Some(reference) = folder() else { return Ok(()) };
     let folder = reference.join("loadables-hostile");
-    let mut files: Vec<_> = std::fs::read_dir(&folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
+    let mut files: Vec<_> =
+        std::fs::read_dir(&folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<_>>()?;
     files.retain(|file| file.extension().is_some_and(|ending| ending == "nvdla"));
     files.sort();
     ensure!(!files.is_empty(), "{} has no loadables", folder.display());
