@@ -68,9 +68,14 @@ impl Messages {
     }
 }
 
+/// What the dma-buf core says once, of every exporter whose `vmap` finds no memory, and so of an import in which an
+/// allocation was made to fail.
+const VMAP_WITHOUT_MEMORY: &str = " at dma_buf_vmap+";
+
 /// Those of the messages that mean that something is broken.
 pub fn splats(messages: &[String]) -> Vec<&String> {
-    messages.iter().filter(|message| SPLATS.iter().any(|splat| message.contains(splat))).collect()
+    let is_splat = |message: &&String| SPLATS.iter().any(|splat| message.contains(splat));
+    messages.iter().filter(is_splat).filter(|message| !message.contains(VMAP_WITHOUT_MEMORY)).collect()
 }
 
 /// A figure of `/proc/meminfo` in kB.

@@ -140,7 +140,7 @@ fn other_device() -> Result<(), Failed> {
     let control = Control::open(&node.device()?)?;
     let work = Work::copies(&node, 1)?;
     control.set(Knob::Hang, 1);
-    let sequence = work.submit(&node, within(1000))?.sequence;
+    let sequence = work.submit(&node, within(5000))?.sequence;
     let mut work = Work::copies(&other, 1)?;
     let start = Instant::now();
     for seed in 0..10 {
@@ -148,7 +148,7 @@ fn other_device() -> Result<(), Failed> {
         equal("the other device's task", work.run(&other)?, 0)?;
         work.check(seed)?;
     }
-    ensure!(start.elapsed() < Duration::from_millis(900), "ten tasks took {:?}", start.elapsed());
+    ensure!(start.elapsed() < Duration::from_millis(4500), "ten tasks took {:?}", start.elapsed());
     equal("the task's end", node.wait(sequence, 20)?, -libc::ETIMEDOUT)
 }
 
@@ -197,7 +197,8 @@ fn late() -> Result<(), Failed> {
     let node = first()?;
     let control = Control::open(&node.device()?)?;
     let mut work = Work::copies(&node, 1)?;
-    control.set(Knob::Delay, 150_000);
+    // Far behind the deadline: a loaded machine may be late with ending the task.
+    control.set(Knob::Delay, 1_000_000);
     let sequence = work.submit(&node, within(50))?.sequence;
     equal("the task's end", node.wait(sequence, 20)?, -libc::ETIMEDOUT)?;
     for seed in 0..3 {
