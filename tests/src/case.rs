@@ -2,8 +2,8 @@
 
 //! The cases of the conformance suite: a loadable, its inputs, and what must come out.
 //!
-//! A case runs on any device: the model of its configuration, or a kernel driver's node that the environment variable
-//! `NVDLA_DEVICE` names (in the words of the runtime's `--device`).
+//! A case runs on any device: the model of its configuration, or what the environment variable `NVDLA_DEVICE` names in the
+//! words of the runtime's `--device`: a kernel driver's node, or a simulator of the RTL.
 
 use std::{
     borrow::Cow,
@@ -24,8 +24,9 @@ use nvdla_uapi::config::Config;
 const UNINITIALISED: [(&str, usize, Range<usize>); 1] =
     [("loadables-2/m_conv3x3_relu.nv_full.fp16.in-R8", 32 * 32, 14 * 32..17 * 32)];
 
-/// The time that a task has.
+/// The time that a task has, and that it has on a simulator of the RTL, which runs some 20,000 cycles per second.
 const TIMEOUT: Duration = Duration::from_secs(600);
+const RTL_TIMEOUT: Duration = Duration::from_secs(12 * 3600);
 
 /// What must come out.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,20 +169,29 @@ pub fn chain(error: &dyn std::error::Error) -> String {
 }
 
 impl Case {
-    /// Runs the case.
+    /// Runs the case on the device that the environment names.
     ///
     /// # Errors
     ///
     /// When anything but what was expected came out; the text says what and where.
     pub fn run(&self) -> Result<Compared, String> {
-        let loadable = Loadable::open(&self.loadable).map_err(|error| chain(&error))?;
         let selection = match std::env::var("NVDLA_DEVICE") {
             Ok(text) => text.parse().map_err(|error| format!("NVDLA_DEVICE: {error}"))?,
             Err(_) => Selection::Model(Some(self.config)),
         };
-        let device = device::open(&selection, &loadable).map_err(|error| chain(&error))?.device;
-        let observe = device.can_observe();
-        let is_model = device.info().kind == Kind::Model;
+        self.run_on(&selection, &mut |_| {})
+    }
+
+    /// Runs the case on a device; `observe` sees the operations of the first run, where the device shows them.
+    ///
+    /// # Errors
+    ///
+    /// As [`Case::run`].
+    pub fn run_on(&self, selection: &Selection, observe: &mut dyn FnMut(&Completed<'_>)) -> Result<Compared, String> {
+        let loadable = Loadable::open(&self.loadable).map_err(|error| chain(&error))?;
+        let device = device::open(selection, &loadable).map_err(|error| chain(&error))?.device;
+        let observes = device.can_observe();
+        let kind = device.info().kind;
         let mut session = match (Session::new(loadable, device), &self.expected) {
             (Ok(session), _) => session,
             (Err(error), Expected::Refused(_)) => return refusal(&chain(&error)),
@@ -193,13 +203,15 @@ impl Case {
         }
         let mut surfaces = Surfaces { folder: self.loadable.with_file_name("surfaces"), ..Surfaces::default() };
         let mut on_operation = |completed: Completed<'_>| {
+            observe(&completed);
             surfaces.compare(self, completed);
             Ok(())
         };
+        let timeout = Some(if kind == Kind::Rtl { RTL_TIMEOUT } else { TIMEOUT });
         let result = session.run_with(RunOptions {
-            run_timeout: Some(TIMEOUT),
-            timeout: Some(TIMEOUT),
-            on_operation: if observe { Some(&mut on_operation) } else { None },
+            run_timeout: timeout,
+            timeout,
+            on_operation: if observes { Some(&mut on_operation) } else { None },
         });
         match (result, &self.expected) {
             (Ok(_), Expected::Refused(why)) => return Err(format!("it ran, though {why}")),
@@ -209,7 +221,7 @@ impl Case {
         }
         let mut compared = Compared { surfaces: surfaces.equal, ..Compared::default() };
         let mut wrong = surfaces.different;
-        if observe && self.expected != Expected::Dimg {
+        if observes && self.expected != Expected::Dimg {
             let files = fs::read_dir(&surfaces.folder).map_or(0, Iterator::count);
             let seen = surfaces.equal + wrong.len();
             if seen != files {
@@ -230,22 +242,25 @@ impl Case {
                 Some(difference) => wrong.push(format!("output {index}: {difference}")),
             }
         }
-        // Once more without loading, other numbers in between: a session holds nothing back from one run to the next.
-        for (index, _) in &self.inputs {
-            session.input_mut(*index).map_err(|error| chain(&error))?.fill(0x55);
-        }
-        session.run().map_err(|error| chain(&error))?;
-        for (index, file) in &self.inputs {
-            session.set_input(*index, &read(file)?).map_err(|error| chain(&error))?;
-        }
-        session.run().map_err(|error| chain(&error))?;
-        for (at, (again, first)) in self.outputs_of(&session)?.iter().zip(&first).enumerate() {
-            if let Some(difference) = difference(again, first) {
-                wrong.push(format!("output {at} of another run: {difference}"));
+        // Once more without loading, other numbers in between: a session holds nothing back from one run to the next. The
+        // RTL takes seconds to minutes for each run, and its session is the model's.
+        if kind != Kind::Rtl {
+            for (index, _) in &self.inputs {
+                session.input_mut(*index).map_err(|error| chain(&error))?.fill(0x55);
+            }
+            session.run().map_err(|error| chain(&error))?;
+            for (index, file) in &self.inputs {
+                session.set_input(*index, &read(file)?).map_err(|error| chain(&error))?;
+            }
+            session.run().map_err(|error| chain(&error))?;
+            for (at, (again, first)) in self.outputs_of(&session)?.iter().zip(&first).enumerate() {
+                if let Some(difference) = difference(again, first) {
+                    wrong.push(format!("output {at} of another run: {difference}"));
+                }
             }
         }
         // The model reads before it writes; another device need not.
-        if self.expected == Expected::Racing || self.expected == Expected::OrderDependent && !is_model {
+        if self.expected == Expected::Racing || self.expected == Expected::OrderDependent && kind != Kind::Model {
             compared.may_differ = wrong.len();
             wrong.clear();
         }

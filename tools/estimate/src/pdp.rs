@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! PDP: input elements / throughput, or as fast as its reader gets data; output lines that end in padding come after the
-//! last input.
+//! PDP: input elements / throughput, or as fast as its reader gets data, and outputs whose windows end in padding.
+//!
+//! **Padding behind the input.** As many outputs follow the last input as whole strides fit in the padding behind it
+//! (`NV_NVDLA_PDP_CORE_cal1d.v` for the columns of a line, `_cal2d.v` for the lines of a surface: `flush_num`). They come
+//! out while the first window of the next line, or surface, fills (`first_out_num`); what does not fit there makes the
+//! input wait, one atom per output (`bubble_num`). Behind the last input all of them do.
 //!
 //! Its reader has so many atoms under way at most as its latency FIFO holds; see [`crate::memory::Reader`]. Its cycles for
 //! starting and ending were fitted on poolings of nv_small and nv_large.
@@ -27,8 +31,14 @@ pub struct PdpShape {
     pub stride_x: u32,
     /// Vertical stride.
     pub stride_y: u32,
+    /// Columns of padding on the left.
+    pub pad_left: u32,
+    /// Columns of padding on the right.
+    pub pad_right: u32,
     /// Lines of padding at the top.
     pub pad_top: u32,
+    /// Lines of padding at the bottom.
+    pub pad_bottom: u32,
     /// Parts that the width is split into; 1 is no split.
     pub parts: u32,
 }
@@ -43,7 +53,10 @@ impl PdpShape {
             kernel_width: kernel.1,
             stride_x: stride.1,
             stride_y: stride.0,
+            pad_left: 0,
+            pad_right: 0,
             pad_top: 0,
+            pad_bottom: 0,
             parts: 1,
         }
     }
@@ -57,7 +70,10 @@ impl PdpShape {
             kernel_width: u32::from(operation.pool_width) + 1,
             stride_x: operation.stride_x.into(),
             stride_y: operation.stride_y.into(),
+            pad_left: operation.pad_left.into(),
+            pad_right: operation.pad_right.into(),
             pad_top: operation.pad_top.into(),
+            pad_bottom: operation.pad_bottom.into(),
             parts: operation.split_num.max(1).into(),
         }
     }
@@ -72,7 +88,7 @@ impl PdpShape {
 const TURNAROUND: u64 = 15;
 /// Cycles from enabling to the done interrupt that are neither streaming nor latency. Fitted.
 const FIXED: u64 = 56;
-/// The same when output lines follow the last input. Fitted.
+/// The same where output lines follow the last input. Fitted.
 const FLUSH: u64 = 7;
 
 impl PdpShape {
@@ -83,14 +99,29 @@ impl PdpShape {
         self.input.surfaces(config) * u64::from(self.input.height) * columns * u64::from(config.memory_atomic)
     }
 
-    /// Cycles of the output lines of the last surface whose windows end below the input.
+    /// How its lines end.
+    fn columns(&self) -> Ends {
+        Ends::new(self.input.width, self.kernel_width, self.stride_x, self.pad_left, self.pad_right)
+    }
+
+    /// How its surfaces end.
+    fn lines(&self) -> Ends {
+        Ends::new(self.input.height, self.kernel_height, self.stride_y, self.pad_top, self.pad_bottom)
+    }
+
+    /// Cycles in which the input waits for outputs at the ends of lines and surfaces, but for the last ones.
+    fn waiting(&self, config: &Config) -> u64 {
+        let surfaces = self.input.surfaces(config);
+        let lines = surfaces * u64::from(self.input.height);
+        let between = surfaces.saturating_sub(1) * self.lines().waiting * u64::from(self.output.width);
+        (lines.saturating_sub(1) * self.columns().waiting + between) * self.position(config)
+    }
+
+    /// Cycles of the outputs that follow the last input.
     pub(crate) fn flush(&self, config: &Config) -> u64 {
-        let reached = (self.input.height + self.pad_top).checked_sub(self.kernel_height);
-        let lines = reached.map_or(0, |rows| rows / self.stride_y.max(1) + 1);
-        match u64::from(self.output.height.saturating_sub(lines)) {
-            0 => 0,
-            lines => FLUSH + lines * u64::from(self.output.width) * self.position(config),
-        }
+        let lines = self.lines().behind * u64::from(self.output.width);
+        let latency = if lines == 0 { 0 } else { FLUSH };
+        latency + (self.columns().behind + lines) * self.position(config)
     }
 
     /// Cycles of an atom.
@@ -100,10 +131,34 @@ impl PdpShape {
     }
 }
 
+/// How a line or a surface ends in padding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Ends {
+    /// Outputs that follow its last input.
+    behind: u64,
+    /// Those of them that do not fit beside what follows.
+    waiting: u64,
+}
+
+impl Ends {
+    const fn new(input: u32, kernel: u32, stride: u32, before: u32, after: u32) -> Self {
+        let stride = if stride == 0 { 1 } else { stride };
+        let mut behind = after / stride;
+        let mut first = kernel.saturating_sub(before);
+        // The first window ends in padding too.
+        if input + before < kernel {
+            let left = (input + before + after).saturating_sub(kernel) / stride;
+            behind = if behind < left { behind } else { left };
+            first = input;
+        }
+        Self { behind: behind as u64, waiting: (behind + 1).saturating_sub(if first == 0 { 1 } else { first }) as u64 }
+    }
+}
+
 /// A pooling's time.
 pub fn pdp(shape: &PdpShape, config: &Config, memory: &Memory) -> Estimate {
     let read = shape.read(config);
-    let compute = read / u64::from(config.memory_atomic.max(1)) * shape.position(config);
+    let compute = read / u64::from(config.memory_atomic.max(1)) * shape.position(config) + shape.waiting(config);
     let input = interface(shape.input.memory, memory);
     let volume = if shape.input.memory == MemoryType::Hw { 0 } else { read };
     let reading =
@@ -111,4 +166,21 @@ pub fn pdp(shape: &PdpShape, config: &Config, memory: &Memory) -> Estimate {
     let latency = u64::from(input.latency) + u64::from(interface(shape.output.memory, memory).latency);
     let flush = shape.flush(config);
     Estimate::new(compute + flush, reading + flush, FIXED + latency, Limit::Throughput, shape.bytes(config), memory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Ends;
+
+    /// Poolings of the hardware project's traces, whose cycles on the RTL agree with these.
+    #[test]
+    fn what_does_not_fit_beside_the_next_line_waits() {
+        let ends = |behind, waiting| Ends { behind, waiting };
+        assert_eq!(Ends::new(24, 8, 1, 5, 6), ends(6, 4));
+        assert_eq!(Ends::new(12, 8, 2, 6, 4), ends(2, 1));
+        assert_eq!(Ends::new(9, 3, 2, 2, 2), ends(1, 1));
+        assert_eq!(Ends::new(28, 3, 1, 1, 1), ends(1, 0));
+        assert_eq!(Ends::new(28, 2, 2, 0, 1), ends(0, 0));
+        assert_eq!(Ends::new(1, 3, 2, 1, 1), ends(0, 0));
+    }
 }

@@ -11,7 +11,7 @@ use cases::Summary;
 #[test]
 fn held_out_cases() {
     let Some(reference) = nvdla_tests::reference::folder() else { return };
-    let (all, networks) = cases::read(&reference);
+    let (all, networks) = cases::read(&reference, &reference.join("rtl/cycles.json"));
     let held: Vec<_> = all.iter().filter(|case| !case.fitted()).collect();
     assert!(held.len() > 150, "{} cases", held.len());
     for kind in ["1x1", "direct", "fully connected", "image", "SDP", "PDP", "CDP"] {

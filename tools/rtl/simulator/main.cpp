@@ -27,8 +27,11 @@ constexpr int RESET_CYCLES = 64;
 constexpr int SETTLE_CYCLES = 256;
 // Cycles that a register access may take.
 constexpr int ACCESS_CYCLES = 4096;
-// Cycles after a write's completion, in which the interrupt line follows what was written.
+// Cycles after the completion of a write to GLB, in which the interrupt line follows what was written.
 constexpr int AFTER_WRITE = 4;
+// The blocks below this offset hold GLB in every release. Writes to them are non-posted, because the interrupt line
+// follows them; all others are posted, as a system's bridge sends them, and take one or two cycles.
+constexpr uint32_t AFTER_GLB = 0x2000;
 constexpr uint32_t LONGEST_REQUEST = 1 << 20;
 
 enum Kind : uint32_t { HELLO = 1, READ, WRITE, RUN, MAP, UNMAP, ALLOW, RESET, WAVES, FAILED = 0xffffffff };
@@ -115,12 +118,15 @@ class Device {
         top_->csb_addr = static_cast<uint16_t>(offset >> 2);
         top_->csb_wdat = value;
         top_->csb_write = write;
+        const bool posted = write && offset >= AFTER_GLB;
+        top_->csb_nposted = write && !posted;
         bool taken = false;
         for (int i = 0; i < ACCESS_CYCLES; i++) {
             cycle();
             if (!taken && csb_ready_) {
                 taken = true;
                 top_->csb_valid = 0;
+                if (posted) return 0;
             }
             if (taken && (write ? csb_complete_ : csb_data_valid_)) {
                 const uint32_t data = write ? 0 : csb_data_;

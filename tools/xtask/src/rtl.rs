@@ -53,6 +53,9 @@ const MAKE: [&str; 9] = [
     "CFG_CXXFLAGS_PCH_I=-include",
     "CFG_LDLIBS_THREADS=-pthread",
 ];
+/// The configurations whose parameters the runtime knows.
+const KNOWN: [&str; 7] =
+    ["nv_full", "nv_large", "nv_medium_1024_full", "nv_medium_512", "nv_small_256_full", "nv_small_256", "nv_small"];
 /// The done pulses that arrive at GLB, with the bits of its interrupt status (`NV_NVDLA_GLB_CSB_reg.v`).
 const DONE: [(&str, u32); 8] =
     [("sdp", 0), ("cdp", 2), ("pdp", 4), ("bdma", 6), ("rubik", 8), ("cdma_dat", 16), ("cdma_wt", 18), ("cacc", 20)];
@@ -152,7 +155,7 @@ fn check(checkout: &Path, reference: &Path, program: &Path, config: &str) -> Res
     };
     let traces = TRACES.map(|name| reference.join("hw-traces/nv_small").join(name));
     let mut play = cargo();
-    play.args(["run", "--quiet", "--locked", "--release", "--package", "nvdla-trace", "--", "--rtl"]);
+    play.args(["run", "--quiet", "--locked", "--package", "nvdla-trace", "--", "--rtl"]);
     play.arg(&program).args(traces);
     let mut run = cargo();
     run.args(["test", "--quiet", "--locked", "--package", "nvdla-tests", "--test", "conformance", "--"]);
@@ -177,6 +180,12 @@ fn build(vmod: &Path, arguments: &Arguments) -> Result<PathBuf> {
             "a configuration's name has letters, digits and underscores, not {name:?}"
         );
     }
+    let like = arguments.like.as_ref().unwrap_or(name);
+    ensure!(
+        KNOWN.contains(&like.as_str()),
+        "{like} is none of the known configurations: --like names the one whose parameters it has, of {}",
+        KNOWN.join(", ")
+    );
     require_tools()?;
     let vmod = find(vmod)?;
     let files = verilog(&vmod)?;
@@ -405,8 +414,7 @@ impl Ports {
             ("csb2nvdla_addr", "csb_addr"),
             ("csb2nvdla_wdat", "csb_wdat"),
             ("csb2nvdla_write", "csb_write"),
-            // A write that is answered is finished when it says so.
-            ("csb2nvdla_nposted", "1'b1"),
+            ("csb2nvdla_nposted", "csb_nposted"),
             ("nvdla2csb_valid", "csb_data_valid"),
             ("nvdla2csb_data", "csb_data"),
             ("nvdla2csb_wr_complete", "csb_wr_complete"),
@@ -431,7 +439,7 @@ impl Ports {
         }
         format!(
             "module nvdla_top(\n  input clk, input rstn,\n  input csb_valid, output csb_ready, input [15:0] csb_addr,\n  \
-             input [31:0] csb_wdat, input csb_write,\n  output csb_data_valid, output [31:0] csb_data, output \
+             input [31:0] csb_wdat, input csb_write, input csb_nposted,\n  output csb_data_valid, output [31:0] csb_data, output \
              csb_wr_complete,\n{ports}  output intr, output [31:0] done);\n{wires}  NV_nvdla dut(\n{}\n  );\n  assign \
              done[15:10] = '0, done[31:22] = '0;\n{done}endmodule\n",
             instance.join(",\n"),
@@ -577,19 +585,20 @@ fn modules(text: &str) -> impl Iterator<Item = &str> {
 
 /// Makes corrected copies of files that Verilator refuses; the answer is the list with these in their places.
 ///
-/// In `NV_NVDLA_CSC_dl.v` of the configurations of 64 channels a wire of one bit drives a port of ten.
+/// In `NV_NVDLA_CSC_dl.v` a wire of one bit drives a wide port of the same name, where the configuration's convolution
+/// buffer does not read across lines (`CBUF_NO_SUPPORT_READ_JUMPING`: nv_large).
 fn patch(vmod: &Path, files: &[PathBuf], into: &Path) -> Result<Vec<PathBuf>> {
     const WRONG: &str = "wire sc2buf_dat_rd_shift =";
-    const RIGHT: &str = "wire [9:0] sc2buf_dat_rd_shift =";
     fs::create_dir_all(into)?;
     let mut files = files.to_vec();
     for file in files.iter_mut().filter(|file| file.ends_with("NV_NVDLA_CSC_dl.v")) {
         let text = String::from_utf8_lossy(&read(file)?).into_owned();
-        if text.contains(WRONG) {
+        let range = |line: &str| Some(line.strip_prefix("output ")?.split_once(" sc2buf_dat_rd_shift;")?.0.to_owned());
+        if let (true, Some(range)) = (text.contains(WRONG), text.lines().find_map(range)) {
             let shown = file.strip_prefix(vmod).unwrap_or(file).display();
-            eprintln!("{shown}: \"{WRONG}\" drives a port of ten bits; a copy with \"{RIGHT}\" is used");
+            eprintln!("{shown}: \"{WRONG}\" has one bit, its port {range}; a copy with the port's width is used");
             *file = into.join("NV_NVDLA_CSC_dl.v");
-            fs::write(&file, text.replace(WRONG, RIGHT))?;
+            fs::write(&file, text.replace(WRONG, &format!("wire {range} sc2buf_dat_rd_shift =")))?;
         }
     }
     Ok(files)

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What was measured on the RTL: operations with their cycles, from the reference folder's `rtl/cycles.json`.
+//! What was measured on the RTL: operations with their cycles, from the reference folder's `rtl/cycles.json` or a file of
+//! the same form.
 //!
-//! A row of it names a hardware trace, whose registers say what ran, or an operation of a loadable, whose descriptors do.
+//! A row names a hardware trace, whose registers say what ran, or operations of a loadable, whose descriptors do: by a text,
+//! or by the number of their group.
 
 use nvdla_estimate::{schedule, CdpShape, ConvShape, Cube, Host, Image, Interface, Memory, Operand, PdpShape};
 use nvdla_estimate::{SdpShape, Shape, Step};
@@ -110,10 +112,10 @@ pub(crate) struct Network {
     pub(crate) cycles: u64,
 }
 
-/// Everything in `cycles.json` that can be estimated, and the whole networks.
-pub(crate) fn read(reference: &Path) -> (Vec<Case>, Vec<Network>) {
-    let text = std::fs::read_to_string(reference.join("rtl/cycles.json")).expect("rtl/cycles.json");
-    let rows: Vec<Value> = serde_json::from_str(&text).expect("rtl/cycles.json is JSON");
+/// Everything in a file of measurements that can be estimated, and the whole networks.
+pub(crate) fn read(reference: &Path, file: &Path) -> (Vec<Case>, Vec<Network>) {
+    let text = std::fs::read_to_string(file).expect("measurements");
+    let rows: Vec<Value> = serde_json::from_str(&text).expect("measurements are JSON");
     let (mut cases, mut networks) = (Vec::new(), Vec::new());
     let mut loadables: BTreeMap<String, Vec<Option<Case>>> = BTreeMap::new();
     for row in &rows {
@@ -137,10 +139,17 @@ pub(crate) fn read(reference: &Path) -> (Vec<Case>, Vec<Network>) {
             Some(of_trace(&reference.join("hw-traces").join(config.name).join(name).join("trace.txt"), config))
         } else {
             let name = string("loadable");
-            let operations = loadables.entry(name.clone()).or_insert_with(|| of_loadable(reference, &name, config));
-            // Operations that ran at the same time as others were measured too; those rows name a text of their own.
-            let place = operations.iter().position(|case| case.as_ref().is_some_and(|case| row["text"] == case.text));
-            place.and_then(|place| operations[place].take())
+            if let Some(group) = row["group"].as_u64() {
+                let groups = of_loadable(reference, &name, config);
+                groups.into_iter().nth(group as usize).map(|(case, _)| case)
+            } else {
+                let all = || of_loadable(reference, &name, config).into_iter().map(|(case, _)| Some(case)).collect();
+                let operations = loadables.entry(name.clone()).or_insert_with(all);
+                // Operations that ran at the same time as others were measured too; those rows name a text of their own.
+                let place =
+                    operations.iter().position(|case| case.as_ref().is_some_and(|case| row["text"] == case.text));
+                place.and_then(|place| operations[place].take())
+            }
         };
         // What SDP hands to PDP was measured at SDP's done interrupt.
         let Some(case) = case.filter(|case| row["unit"] != "SDP alone" || case.pdp.is_none()) else { continue };
@@ -190,10 +199,10 @@ fn kind(conv: Option<&ConvShape>, sdp: Option<&SdpShape>, pdp: Option<&PdpShape>
     }
 }
 
-/// The groups of a loadable's operations that run together.
-fn of_loadable(reference: &Path, name: &str, config: &'static Config) -> Vec<Option<Case>> {
+/// The groups of a loadable's operations that run together, each with the (task, operation) of its members.
+pub(crate) fn of_loadable(reference: &Path, name: &str, config: &'static Config) -> Vec<(Case, Vec<(u16, usize)>)> {
     let loadable = Loadable::open(reference.join("loadables").join(name).join("net.nvdla")).expect("a loadable");
-    let mut cases: Vec<Case> = Vec::new();
+    let mut cases: Vec<(Case, Vec<(u16, usize)>)> = Vec::new();
     for operation in network::operations(&loadable).expect("its operations") {
         let Some(shape) = Shape::from_descriptors(&operation.operation, &operation.surface) else { continue };
         let cube = |cube: &Cube| format!("{}x{}x{}", cube.channels, cube.height, cube.width);
@@ -218,9 +227,10 @@ fn of_loadable(reference: &Path, name: &str, config: &'static Config) -> Vec<Opt
             Shape::Sdp(sdp) => {
                 let text = format!("SDP {} > {}", cube(&sdp.input), cube(&sdp.output));
                 if sdp.input.memory == MemoryType::Hw {
-                    let before = cases.last_mut().expect("a convolution in front");
+                    let (before, members) = cases.last_mut().expect("a convolution in front");
                     before.text = format!("{} + {text}", before.text);
                     before.sdp = Some(sdp);
+                    members.push((operation.task, operation.index));
                     continue;
                 }
                 case.text = text;
@@ -231,14 +241,18 @@ fn of_loadable(reference: &Path, name: &str, config: &'static Config) -> Vec<Opt
                 case.text = format!("PDP {} / {window} > {}", cube(&pdp.input), cube(&pdp.output));
                 case.pdp = Some(pdp);
             }
+            Shape::Cdp(cdp) => {
+                case.text = format!("CDP {} lrn {}", cube(&cdp.input), cdp.window);
+                case.cdp = Some(cdp);
+            }
             _ => continue,
         }
-        cases.push(case);
+        cases.push((case, vec![(operation.task, operation.index)]));
     }
-    for case in &mut cases {
+    for (case, _) in &mut cases {
         case.kind = kind(case.conv.as_ref(), case.sdp.as_ref(), case.pdp.as_ref());
     }
-    cases.into_iter().map(Some).collect()
+    cases
 }
 
 /// What a trace's registers say.
@@ -346,7 +360,10 @@ pub(crate) fn of_registers(register: &dyn Fn(&str) -> u32, config: &'static Conf
             kernel_width: field("PDP.D_POOLING_KERNEL_CFG", 0, 4) + 1,
             stride_x: field("PDP.D_POOLING_KERNEL_CFG", 16, 4) + 1,
             stride_y: field("PDP.D_POOLING_KERNEL_CFG", 20, 4) + 1,
+            pad_left: field("PDP.D_POOLING_PADDING_CFG", 0, 3),
+            pad_right: field("PDP.D_POOLING_PADDING_CFG", 8, 3),
             pad_top: field("PDP.D_POOLING_PADDING_CFG", 4, 3),
+            pad_bottom: field("PDP.D_POOLING_PADDING_CFG", 12, 3),
             parts: field("PDP.D_OPERATION_MODE_CFG", 8, 8) + 1,
         }
     });

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Measures traces and loadables of the reference data on a simulator of the RTL.
+
+use crate::cases;
+use nvdla_model::simulation::{Measured, Simulation};
+use nvdla_rtl::{Selection, Simulator};
+use nvdla_runtime::device;
+use nvdla_tests::case;
+use nvdla_trace::{play_on, Trace};
+use nvdla_uapi::config::Config;
+use nvdla_uapi::desc::OpType;
+use serde_json::{json, Value};
+use std::collections::HashMap;
+use std::path::Path;
+use std::process::ExitCode;
+
+const UNITS: [OpType; 4] = [OpType::Conv, OpType::Sdp, OpType::Pdp, OpType::Cdp];
+
+/// Runs each trace or loadable on the program, and adds rows in the form of `cycles.json` to the file. Fails when one gives
+/// something else than its golden results; the others are measured all the same.
+pub(crate) fn measure(reference: &Path, file: &Path, program: &str, names: &[String]) -> ExitCode {
+    let selection: Selection = program.parse().expect("PROGRAM[,OPTION=VALUE]...");
+    let mut rows: Vec<Value> = match std::fs::read_to_string(file) {
+        Ok(text) => serde_json::from_str(&text).expect("the file has measurements"),
+        Err(_) => Vec::new(),
+    };
+    let cases = case::all(reference).expect("the manifests");
+    let mut failed = 0;
+    for name in names {
+        let start = std::time::Instant::now();
+        let wanted = format!("loadables/{name}");
+        let result = match cases.iter().find(|case| case.name == wanted) {
+            Some(case) => loadable(reference, case, name, &selection),
+            None => trace(reference, name, &selection),
+        };
+        let seconds = start.elapsed().as_secs_f64();
+        match result {
+            Ok((new, text)) => {
+                println!("ok {name}: {text}, {seconds:.0} s");
+                rows.extend(new);
+                let text = serde_json::to_string_pretty(&rows).expect("JSON");
+                std::fs::write(file, text).expect("the file can be written");
+            }
+            Err(why) => {
+                failed += 1;
+                println!("FAIL {name}: {why}, {seconds:.0} s");
+            }
+        }
+    }
+    println!("{} equal, {failed} failed", names.len() - failed);
+    ExitCode::from(u8::from(failed != 0))
+}
+
+/// A row's fields that do not depend on what ran.
+fn row(selection: &Selection, config: &Config, kind: &str, name: &str, cycles: u64) -> Value {
+    let option = |wanted: &str, otherwise: f64| {
+        let mut pairs = selection.arguments.chunks(2);
+        pairs.find(|pair| pair[0] == wanted).and_then(|pair| pair[1].parse().ok()).unwrap_or(otherwise)
+    };
+    json!({
+        "config": config.name,
+        kind: name,
+        "cycles": cycles,
+        "memory_latency": option("--latency", 50.0) as u64,
+        "bandwidth_limit": option("--bandwidth", 0.0),
+    })
+}
+
+/// From the first unit's start, a convolution's where there is one, to the last one's end.
+fn cycles(operations: &[(OpType, Measured)]) -> Option<u64> {
+    let conv = operations.iter().find(|(unit, _)| *unit == OpType::Conv);
+    let start = conv.or_else(|| operations.iter().min_by_key(|(_, measured)| measured.start))?.1.start;
+    Some(operations.iter().map(|(_, measured)| measured.end).max()? - start)
+}
+
+type Rows = Result<(Vec<Value>, String), String>;
+
+fn trace(reference: &Path, name: &str, selection: &Selection) -> Rows {
+    let simulator = Simulator::start(selection).map_err(|error| error.to_string())?;
+    let config = simulator.config();
+    let folder = reference.join("hw-traces").join(config.name).join(name);
+    let trace = Trace::read(&folder).map_err(|error| error.to_string())?;
+    let mut played = play_on(&trace, simulator).map_err(|failure| failure.to_string())?;
+    let mut operations = Vec::new();
+    for unit in UNITS {
+        while let Some(measured) = played.device.completed(unit) {
+            operations.push((unit, measured));
+        }
+    }
+    let several = UNITS.iter().any(|unit| operations.iter().filter(|(of, _)| of == unit).count() > 1);
+    let Some(cycles) = cycles(&operations).filter(|_| !several) else {
+        return Ok((Vec::new(), "several operations, not measured".into()));
+    };
+    let mut row = row(selection, config, "trace", name, cycles);
+    row["text"] = cases::of_trace(&folder.join("trace.txt"), config).kind.into();
+    row["unit"] = "group".into();
+    Ok((vec![row], format!("{cycles} cycles")))
+}
+
+fn loadable(reference: &Path, case: &case::Case, name: &str, selection: &Selection) -> Rows {
+    let mut measured: HashMap<(u16, usize), (OpType, Measured)> = HashMap::new();
+    let compared = case.run_on(&device::Selection::Rtl(selection.clone()), &mut |completed| {
+        if let Some(cycles) = completed.measured {
+            measured.insert((completed.task, completed.operation), (completed.unit, cycles));
+        }
+    })?;
+    let mut rows = Vec::new();
+    for (number, (group, members)) in cases::of_loadable(reference, name, case.config).into_iter().enumerate() {
+        let operations: Vec<_> = members.iter().filter_map(|member| measured.get(member).copied()).collect();
+        let Some(cycles) = cycles(&operations) else { continue };
+        let mut row = row(selection, case.config, "loadable", name, cycles);
+        row["text"] = group.text.into();
+        row["unit"] = "group".into();
+        row["group"] = number.into();
+        rows.push(row);
+    }
+    let ends = measured.values().map(|(_, measured)| measured.end).max();
+    let whole =
+        ends.zip(measured.values().map(|(_, measured)| measured.start).min()).map_or(0, |(end, start)| end - start);
+    let mut row = row(selection, case.config, "loadable", name, whole);
+    row["unit"] = "whole".into();
+    rows.push(row);
+    let text = format!(
+        "{} outputs and {} surfaces equal, {} may differ, {whole} cycles",
+        compared.outputs, compared.surfaces, compared.may_differ
+    );
+    Ok((rows, text))
+}
