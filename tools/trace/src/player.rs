@@ -51,8 +51,9 @@ pub enum Failure {
 const LOOK: Duration = Duration::from_millis(1);
 const WAIT: Duration = Duration::from_millis(100);
 
-/// How often a simulator may have nothing to do before waiting is given up.
-const QUIET: usize = 8;
+/// How often a simulator may have nothing to do before waiting is given up: some 20,000 cycles in all, more than the design
+/// takes to clear its convolution buffer after reset.
+const QUIET: usize = 256;
 
 /// A trace that passed: the device at its end.
 pub struct Played<D = Model> {
