@@ -22,10 +22,9 @@
 namespace {
 
 constexpr uint32_t VERSION = 1;
-// Cycles that the design is held in reset, and that it has to settle after it: it clears the convolution buffer in 8,192
-// cycles (`NV_NVDLA_CDMA_cvt.v`, `NV_NVDLA_CDMA_wt.v`: `dat_cbuf_flush_idx`, `wt_cbuf_flush_idx`).
+// Cycles that the design is held in reset, and that it has to settle after it.
 constexpr int RESET_CYCLES = 64;
-constexpr int SETTLE_CYCLES = 8192 + 256;
+constexpr int SETTLE_CYCLES = 256;
 // Cycles that a register access may take.
 constexpr int ACCESS_CYCLES = 4096;
 // Cycles after the completion of a write to GLB, in which the interrupt line follows what was written.

@@ -148,24 +148,27 @@ fn reference(checkout: &Path) -> Option<PathBuf> {
 fn check(checkout: &Path, reference: &Path, program: &Path, config: &str) -> Result<()> {
     ensure!(config == "nv_small", "the traces and networks of --check are for nv_small");
     let program = std::path::absolute(program)?;
-    let cargo = || {
-        let mut command = Command::new("cargo");
-        command.current_dir(checkout);
-        command
+    // The whole workspace is named, so that nothing is built again behind `cargo test --workspace`.
+    let target = checkout.join("target");
+    let cargo = |what: &str| {
+        let mut cargo = Command::new("cargo");
+        cargo.current_dir(checkout).args([what, "--quiet", "--locked", "--workspace", "--target-dir"]).arg(&target);
+        cargo.env_remove("CARGO_TARGET_DIR");
+        cargo
     };
+    command::run(cargo("build").args(["--bin", "nvdla_trace"]))?;
     let traces = TRACES.map(|name| reference.join("hw-traces/nv_small").join(name));
-    let mut play = cargo();
-    play.args(["run", "--quiet", "--locked", "--package", "nvdla-trace", "--", "--rtl"]);
-    play.arg(&program).args(traces);
-    let mut run = cargo();
-    run.args(["test", "--quiet", "--locked", "--package", "nvdla-tests", "--test", "conformance", "--"]);
-    run.args(["--test-threads", "1", "--exact"]).args(LOADABLES.map(|name| format!("nv_small::loadables/{name}")));
+    let mut play = Command::new(target.join("debug/nvdla_trace"));
+    play.arg("--rtl").arg(&program).args(traces);
+    let mut run = cargo("test");
+    run.args(["--test", "conformance", "--", "--test-threads", "1", "--exact"]);
+    run.args(LOADABLES.map(|name| format!("nv_small::loadables/{name}")));
     run.env("NVDLA_DEVICE", format!("rtl:{}", program.display()))
         .env("NVDLA_REFERENCE", std::path::absolute(reference)?);
     for mut command in [play, run] {
         let start = Instant::now();
-        let status = command.status().context("cannot run cargo")?;
-        eprintln!("xtask: {:.0} s", start.elapsed().as_secs_f64());
+        let status = command.status().with_context(|| format!("cannot run {}", command.get_program().display()))?;
+        eprintln!("xtask: compared: {:.0} s", start.elapsed().as_secs_f64());
         ensure!(status.success(), "the program gives something else than the reference ({status})");
     }
     Ok(())
