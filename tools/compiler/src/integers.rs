@@ -10,7 +10,7 @@ use nvdla_uapi::reg::values::AluAlgorithm;
 
 use crate::half;
 use crate::ir::{Pool, PoolKind};
-use crate::lower::numbers::{Follow, Numbers, Operand, Stages, X, Y};
+use crate::lower::numbers::{Converter, Follow, Numbers, Operand, Stages, X, Y};
 use crate::lower::step::{Convolution, Kind, Step};
 use crate::lower::Lowered;
 
@@ -116,9 +116,7 @@ fn convolution(
                 let inside = (0..i64::from(from[1])).contains(&iy) && (0..i64::from(from[2])).contains(&ix);
                 let channel = group * per_group + c;
                 let value = if inside {
-                    let value = i64::from(input[at(from, channel, iy as u32, ix as u32)]);
-                    let mean = numbers.mean.map_or(0, |mean| i64::from(mean[channel as usize]));
-                    saturate(value - mean, 8)
+                    converted(numbers.converter, input[at(from, channel, iy as u32, ix as u32)], channel)
                 } else {
                     numbers.outside.into()
                 };
@@ -128,6 +126,14 @@ fn convolution(
         }
     }
     saturate(sum, 32)
+}
+
+/// CDMA's converter.
+fn converted(converter: Option<Converter>, value: i8, channel: u32) -> i64 {
+    let Some(Converter { unsigned, offsets, scale, truncate }) = converter else { return value.into() };
+    let value = if unsigned { i64::from(value as u8) } else { i64::from(value) };
+    let value = (value - i64::from(offsets[channel as usize])) * i64::from(scale);
+    saturate(saturate(shift(value, truncate), 17), 8)
 }
 
 /// An operand: `tensor` gives a tensor's element at the present position, or its value of the present channel.

@@ -39,6 +39,7 @@ pub mod import;
 pub mod integers;
 pub mod ir;
 pub mod lower;
+pub mod measure;
 pub mod model;
 pub mod ncnn;
 pub mod npy;

@@ -12,9 +12,11 @@ use clap::{Parser, ValueEnum};
 use nvdla_compiler::calibrate::{table, Method};
 use nvdla_compiler::compiler::Compiler;
 use nvdla_compiler::ir::{Color, Fit, Preprocess};
+use nvdla_compiler::lower::{Bytes, Compiled};
+use nvdla_compiler::measure::Measured;
 use nvdla_compiler::model::{Model, Options};
 use nvdla_compiler::quantize::Granularity;
-use nvdla_compiler::{calibration, compile, import};
+use nvdla_compiler::{calibration, compile, import, npy};
 use nvdla_uapi::config::Config;
 
 /// Compiles a trained network to a loadable for one configuration of NVDLA.
@@ -59,6 +61,9 @@ struct Arguments {
     /// What is done with calibration pictures of another size
     #[arg(long, value_enum, value_name = "HOW")]
     resize: Option<Resizing>,
+    /// What an int8 network reads of pictures: 7 bits of each byte, as NVIDIA's runtime writes them, or all 8
+    #[arg(long, value_enum, value_name = "BYTES", default_value_t = Input::I8)]
+    input: Input,
     /// The shape of an input whose dimensions the model leaves open
     #[arg(long, value_name = "NAME=1x3x224x224", value_parser = shape)]
     shape: Vec<(String, Vec<usize>)>,
@@ -71,6 +76,10 @@ struct Arguments {
     /// A folder for the report (report.json) and the scales (calibration.json)
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
+    /// A folder of samples: the loadable runs on the built-in model with each, and the outputs (output_0.npy, ...) and the
+    /// loss of each tensor (losses.json) go to the report's folder
+    #[arg(long, value_name = "DIR", requires = "report")]
+    evaluate: Option<PathBuf>,
     /// Whether each kernel's weights have a scale of their own, or all of a layer's share one
     #[arg(long, value_enum, default_value_t = Scaling::Kernel)]
     weights: Scaling,
@@ -82,6 +91,14 @@ struct Arguments {
 enum Precision {
     Int8,
     Fp16,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Input {
+    /// 0 to 127
+    I8,
+    /// 0 to 255
+    U8,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -188,6 +205,10 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let mut compiler = Compiler::new(arguments.config)
         .precision(precision)
         .granularity(granularity(arguments))
+        .bytes(match arguments.input {
+            Input::I8 => Bytes::Seven,
+            Input::U8 => Bytes::Eight,
+        })
         .method(arguments.method);
     if let Some(preprocess) = preprocess(arguments) {
         compiler = compiler.preprocess(preprocess);
@@ -214,6 +235,9 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         write(&folder.join("report.json"), serde_json::to_string_pretty(&compiled.report)? + "\n")?;
         write(&folder.join("calibration.json"), table::write(&model.graph, &ranges))?;
+        if let Some(samples) = &arguments.evaluate {
+            evaluate(&compiler, &model, &compiled, samples, folder)?;
+        }
     }
     let report = &compiled.report;
     println!(
@@ -227,6 +251,39 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         report.pool,
         report.cycles
     );
+    Ok(())
+}
+
+/// How many samples the losses of tensors are measured on.
+const LOSS_SAMPLES: usize = 8;
+
+/// Runs a loadable on the model with the samples of a folder.
+fn evaluate(
+    compiler: &Compiler,
+    model: &Model,
+    compiled: &Compiled,
+    samples: &Path,
+    folder: &Path,
+) -> Result<(), Box<dyn Error>> {
+    let graph = &model.graph;
+    let inputs = compiler.inputs(graph)?;
+    let samples = compiler.samples(graph, samples)?;
+    let mut measured = Measured::new(compiled, &inputs)?;
+    let mut outputs = vec![Vec::new(); graph.outputs.len()];
+    for sample in &samples {
+        for (all, values) in outputs.iter_mut().zip(measured.run(sample)?) {
+            all.extend(values);
+        }
+    }
+    for (k, (values, &id)) in outputs.iter().zip(&graph.outputs).enumerate() {
+        let shape = [&[samples.len()], graph.shape(id)].concat();
+        write(&folder.join(format!("output_{k}.npy")), npy::bytes(&shape, values))?;
+    }
+    let losses = measured.losses(graph, &samples[..samples.len().min(LOSS_SAMPLES)])?;
+    let list: Vec<_> = (losses.iter())
+        .map(|(tensor, loss)| serde_json::json!({ "tensor": tensor, "decibels": loss.decibels() }))
+        .collect();
+    write(&folder.join("losses.json"), serde_json::to_string_pretty(&list)? + "\n")?;
     Ok(())
 }
 

@@ -320,19 +320,19 @@ impl Lowering<'_> {
         read: &Cube,
         sums: &Cube,
     ) -> desc::ConvOp {
-        // Registers hold the means of components, which are the image's physical channels.
+        // Registers hold the offsets of components, which are the image's physical channels.
         let mut mean = [0; 4];
-        for (&component, value) in source.map.of.iter().zip(numbers.mean.unwrap_or_default()) {
+        for (&component, value) in source.map.of.iter().zip(numbers.converter.map_or([0; 4], |c| c.offsets)) {
             mean[component as usize % 4] = value;
         }
+        let unsigned = numbers.converter.is_some_and(|converter| converter.unsigned);
         desc::ConvOp {
             entry_per_slice: entries as u16,
             data_format: match source.format {
                 Format::Feature => DataFormat::Feature,
                 Format::Pixel(format) => DataFormat::Pixel(format),
             },
-            // Images hold int8 already.
-            pixel_override: PixelOverride::Int,
+            pixel_override: if unsigned { PixelOverride::Uint } else { PixelOverride::Int },
             fetch_grain: 1,
             batch: 1,
             data_bank: banks.data as u8,
@@ -347,7 +347,7 @@ impl Lowering<'_> {
             input_width_cmac: sums.width,
             input_height_cmac: sums.height,
             bytes_per_kernel: kernel.iter().product::<u32>() * bytes(self.precision),
-            mean_format: numbers.mean.is_some(),
+            mean_format: numbers.converter.is_some(),
             mean_ry: mean[0],
             mean_gu: mean[1],
             mean_bv: mean[2],
@@ -363,7 +363,10 @@ impl Lowering<'_> {
             in_precision: self.precision,
             out_precision: self.precision,
             pad_val: numbers.outside,
-            in_cvt: desc::CvtParam { scale: 1, enable: u8::from(numbers.mean.is_some()), ..Default::default() },
+            in_cvt: numbers.converter.map_or_else(
+                || desc::CvtParam { scale: 1, ..Default::default() },
+                |converter| sdp::converter(converter.scale, converter.truncate),
+            ),
             out_cvt: sdp::converter(1, 0),
             ..Default::default()
         }

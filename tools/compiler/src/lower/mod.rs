@@ -31,6 +31,7 @@ use crate::assemble::report::Report;
 use crate::assemble::{check, emit, memory, report};
 use crate::error::Error;
 use crate::ir::{Color, Graph, Preprocess, Ranges, Unreadable};
+use crate::measure::{Layout, Stored};
 use crate::quantize::Granularity;
 use numbers::{Numbers, Quantizer};
 use place::{Map, Placed};
@@ -48,12 +49,20 @@ pub struct Options {
     /// For each input of the graph that is given as bytes, how they become values; none for an input whose values are
     /// given as integers of a scale that [`Compiled::scales`] says.
     pub inputs: Vec<Option<Preprocess>>,
+    /// In int8, how many bits of a picture's bytes are used.
+    pub bytes: Bytes,
 }
 
 impl Options {
     /// int8, a scale per kernel, no input given as bytes.
     pub fn new(config: &'static Config) -> Self {
-        Self { config, precision: Precision::Int8, granularity: Granularity::Kernel, inputs: Vec::new() }
+        Self {
+            config,
+            precision: Precision::Int8,
+            granularity: Granularity::Kernel,
+            inputs: Vec::new(),
+            bytes: Bytes::default(),
+        }
     }
 }
 
@@ -68,6 +77,43 @@ pub struct Compiled {
     pub scales: (Vec<f64>, Vec<f64>),
     /// The steps with their numbers, for [`crate::integers`].
     pub steps: Lowered,
+    /// The configuration.
+    pub config: &'static Config,
+    /// For each input, how its elements follow from bytes, if it is given so.
+    pub bytes: Vec<Bytes>,
+    /// Where tensors are written, for [`crate::measure`].
+    pub layout: Layout,
+}
+
+/// How an element of an input follows from the byte of a picture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Bytes {
+    /// Integers from 0 to 127, as NVIDIA's runtime makes them.
+    #[default]
+    Seven,
+    /// The byte itself.
+    Eight,
+    /// Half precision of the byte.
+    Half,
+}
+
+impl Bytes {
+    fn per_byte(self) -> f64 {
+        match self {
+            Self::Seven => 127.0 / 255.0,
+            Self::Eight | Self::Half => 1.0,
+        }
+    }
+
+    /// The element's value.
+    pub fn element(self, byte: u8) -> f32 {
+        match self {
+            Self::Seven => f32::from(crate::quantize::image_value(byte)),
+            // An element of eight bits is written as int8.
+            Self::Eight => f32::from(byte as i8),
+            Self::Half => f32::from(byte),
+        }
+    }
 }
 
 /// The steps of a network with their numbers.
@@ -87,19 +133,18 @@ pub struct Lowered {
 #[derive(Clone, Debug)]
 pub struct Known {
     preprocess: Preprocess,
-    /// Integers per byte: the runtime makes 0 to 127 of a byte in int8, and fp16 of the byte itself.
-    per_byte: f64,
+    bytes: Bytes,
 }
 
 impl Known {
     /// The real value of a step of a channel.
     pub fn scale(&self, channel: usize) -> f64 {
-        1.0 / self.per_byte / f64::from(self.preprocess.channel(channel).1)
+        1.0 / self.bytes.per_byte() / f64::from(self.preprocess.channel(channel).1)
     }
 
     /// The integer that stands for zero.
     pub fn zero(&self, channel: usize) -> f64 {
-        f64::from(self.preprocess.channel(channel).0) * self.per_byte
+        f64::from(self.preprocess.channel(channel).0) * self.bytes.per_byte()
     }
 }
 
@@ -144,11 +189,20 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
     let mut inputs = Inputs { config, known: HashMap::new() };
     for (&tensor, preprocess) in net.inputs.iter().zip(&options.inputs) {
         if let Some(preprocess) = preprocess {
-            let per_byte = if precision == Precision::Int8 { 127.0 / 255.0 } else { 1.0 };
-            inputs.known.insert(tensor, Known { preprocess: preprocess.clone(), per_byte });
+            let bytes = if precision == Precision::Int8 { Bytes::Seven } else { Bytes::Half };
+            inputs.known.insert(tensor, Known { preprocess: preprocess.clone(), bytes });
         }
     }
     let images = images(&mut net, &mut inputs, precision);
+    let mut bytes = vec![if precision == Precision::Int8 { Bytes::Seven } else { Bytes::Half }; net.inputs.len()];
+    if options.bytes == Bytes::Eight {
+        // Only CDMA's converter reads eight bits: it works on images.
+        for (index, tensor) in net.inputs.iter().enumerate() {
+            if let Some(known) = inputs.known.get_mut(tensor).filter(|_| images.contains_key(tensor)) {
+                (known.bytes, bytes[index]) = (Bytes::Eight, Bytes::Eight);
+            }
+        }
+    }
     let placed = place::place(net, config, precision, &images)?;
     let scales = numbers::scales(&placed.net, &inputs, precision)?;
     let mut quantizer = Quantizer {
@@ -176,7 +230,14 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
     for (step, numbers) in placed.net.steps.iter().zip(&numbers) {
         lowering.step(step, numbers)?;
     }
+    let tensors = placed.net.steps.iter().map(|step| lowering.stored(step.output)).collect();
     let program = lowering.program;
+    let layout = Layout {
+        atoms: program.atoms(),
+        written: Layout::written(&program.tasks),
+        buffers: program.buffers.iter().map(|buffer| buffer.size).collect(),
+        tensors,
+    };
     let plan = memory::plan(&program)?;
     check::check(&program, &plan)?;
     let loadable = emit::emit(&program, &plan)?;
@@ -184,7 +245,7 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
     let of = |ids: &[TensorId]| ids.iter().map(|&id| scales[id]).collect();
     let ends = (of(&placed.net.inputs), of(&placed.net.outputs));
     let steps = Lowered { net: placed.net, numbers, tables, scales };
-    Ok(Compiled { loadable, report, scales: ends, steps })
+    Ok(Compiled { loadable, report, scales: ends, steps, config, bytes, layout })
 }
 
 /// The inputs that are read as images, with the component of each channel. Others that are bytes with a mean, or with
@@ -403,6 +464,13 @@ impl Lowering<'_> {
             width,
             map: self.placed.maps[&tensor].clone(),
         }
+    }
+
+    /// Where a tensor's elements are.
+    fn stored(&self, tensor: TensorId) -> Stored {
+        let View { buffer, offset, line_stride, surface_stride, height, width, map, .. } = self.view(tensor);
+        let (channels, size, scale) = (map.of.to_vec(), [height, width], self.scales[tensor]);
+        Stored { tensor, size, buffer, offset, line_stride, surface_stride, channels, scale, zero: 0 }
     }
 
     fn step(&mut self, step: &Step, numbers: &Numbers) -> Result<(), Error> {

@@ -17,7 +17,7 @@ use nvdla_uapi::desc::{Lut, LutSlope, LUT_LINEAR_EXP_ENTRIES, LUT_LINEAR_ONLY_EN
 use nvdla_uapi::reg::values::{AluAlgorithm, LutFunction, LutTable, Precision};
 
 use super::step::{may_saturate, Combine, Convolution, Kind, Net, Pipe, Post, Step, TensorId};
-use super::Inputs;
+use super::{Bytes, Inputs};
 use crate::error::Error;
 use crate::half;
 use crate::ir::Unary;
@@ -96,13 +96,53 @@ pub struct Stages {
     pub out: Option<Factor>,
 }
 
+/// CDMA's converter: integer = (component - offset) * scale >> truncate, limited to int8.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Converter {
+    /// Whether components are bytes from 0 to 255, and not int8.
+    pub unsigned: bool,
+    /// The offset of each component.
+    pub offsets: [i16; 4],
+    /// The factor.
+    pub scale: i16,
+    /// The right shift of the product.
+    pub truncate: u8,
+}
+
+impl Converter {
+    /// The factor in real numbers.
+    pub fn factor(&self) -> f64 {
+        f64::from(self.scale) / f64::from(self.truncate).exp2()
+    }
+
+    /// For an image whose components stand for zero at `zeros`: it leaves zero at 0, or where all components have one zero, at
+    /// an integer that lets more bits be used. None: components are taken as they are.
+    fn new(zeros: &[f64], unsigned: bool) -> Option<Self> {
+        let mut offsets = [0; 4];
+        if !unsigned {
+            zeros.iter().zip(&mut offsets).for_each(|(zero, offset)| *offset = zero.round() as i16);
+            return (offsets != [0; 4]).then_some(Self { unsigned, offsets, scale: 1, truncate: 0 });
+        }
+        // The farthest integer from zero; one more than int8 holds is not worth a factor.
+        let reach = zeros.iter().fold(0f64, |reach, zero| reach.max(255.0 - zero.round()).max(zero.round()));
+        let uniform = zeros.iter().all(|zero| (zero - zeros[0]).abs() < 1e-9);
+        if reach > LARGEST + 1.0 && uniform {
+            return Some(Self { unsigned, offsets: [128; 4], scale: 1, truncate: 0 });
+        }
+        zeros.iter().zip(&mut offsets).for_each(|(zero, offset)| *offset = zero.round() as i16);
+        let (scale, truncate) =
+            if reach > LARGEST + 1.0 { ((LARGEST / reach * 16384.0).floor() as i16, 14) } else { (1, 0) };
+        Some(Self { unsigned, offsets, scale, truncate })
+    }
+}
+
 /// The numbers of a step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Numbers {
     /// A convolution's weights, as in [`Convolution::weights`]: int8, or bits of fp16.
     pub weights: Vec<i16>,
-    /// What is subtracted from an image's components before the convolution.
-    pub mean: Option<[i16; 4]>,
+    /// How an image's components become integers before the convolution.
+    pub converter: Option<Converter>,
     /// What stands around the input: the integer that stands for 0.
     pub outside: i16,
     /// What SDP does.
@@ -249,14 +289,20 @@ impl Quantizer<'_> {
             let (k, c) = (at / each, at % each / window);
             k / (conv.kernels / conv.op.group) * per_group + c
         };
-        let own = self.scales[input];
+        let (mut own, mut converter) = (self.scales[input], None);
         let (relative, zeros) = match self.inputs.of(input) {
             Some(known) => {
                 let relative: Vec<f64> = (0..channels).map(|c| known.scale(c) / own).collect();
-                (relative, (0..channels).map(|c| known.zero(c)).collect())
+                let zeros: Vec<f64> = (0..channels).map(|c| known.zero(c)).collect();
+                if image {
+                    converter = Converter::new(&zeros, known.bytes == Bytes::Eight);
+                }
+                (relative, zeros)
             }
             None => (vec![1.0; channels], vec![0.0; channels]),
         };
+        let factor = converter.map_or(1.0, |converter| converter.factor());
+        own /= factor;
         let weights: Vec<f64> =
             conv.weights.iter().enumerate().map(|(at, &weight)| f64::from(weight) * relative[from(at)]).collect();
         let kernels = || weights.chunks_exact(each);
@@ -284,16 +330,14 @@ impl Quantizer<'_> {
             .enumerate()
             .map(|(at, weight)| (weight / steps[at / each]).round().clamp(-LARGEST, LARGEST) as i16)
             .collect();
-        // An image's mean is subtracted as it is read, to the nearest integer; what is left of it, or an input's zero
-        // that is not subtracted, adds a constant to every sum, which the bias takes back.
-        let mean = (image && zeros.iter().any(|&zero| zero != 0.0)).then(|| {
-            let mut mean = [0; 4];
-            zeros.iter().zip(&mut mean).for_each(|(zero, mean)| *mean = zero.round() as i16);
-            mean
-        });
-        let outside = if mean.is_some() { 0 } else { zeros[0].round() as i16 };
-        let rests: Vec<f64> =
-            zeros.iter().enumerate().map(|(c, zero)| zero - mean.map_or(0.0, |mean| f64::from(mean[c]))).collect();
+        // An image's zero is subtracted as it is read, to the nearest integer; what is left of it, or an input's zero that is
+        // not subtracted, adds a constant to every sum, which the bias takes back.
+        let rests: Vec<f64> = zeros
+            .iter()
+            .enumerate()
+            .map(|(c, zero)| (zero - converter.map_or(0.0, |converter| f64::from(converter.offsets[c]))) * factor)
+            .collect();
+        let outside = rests[0].round() as i16;
         let sums: Vec<f64> = quantized
             .chunks_exact(each)
             .enumerate()
@@ -313,7 +357,7 @@ impl Quantizer<'_> {
             follow: if pipe.x1_relu { Follow::Relu } else { Follow::Nothing },
         };
         let stages = self.int_rest(step, pipe, Some(x1), unit, shift, 4)?;
-        Ok(Numbers { weights: quantized, mean, outside, stages })
+        Ok(Numbers { weights: quantized, converter, outside, stages })
     }
 
     fn int_copy(&mut self, step: &Step, pipe: Pipe) -> Result<Numbers, Error> {

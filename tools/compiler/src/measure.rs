@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A compiled network on the built-in model: its outputs as real numbers, and the loss of each tensor, which is measured
+//! on the surfaces that the operations write.
+
+use std::collections::HashMap;
+
+use nvdla_runtime::device::ModelDevice;
+use nvdla_runtime::half;
+use nvdla_runtime::loadable::Loadable;
+use nvdla_runtime::session::{RunOptions, Session};
+use nvdla_uapi::layout::feature::Atoms;
+
+use crate::assemble::program::{Cube, Task};
+use crate::float;
+use crate::ir::{Color, Graph, Preprocess, TensorId};
+use crate::lower::Compiled;
+
+/// Where the tensors of a loadable are written.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// The atoms of feature cubes.
+    pub(crate) atoms: Atoms,
+    /// What each operation of each task writes; nothing for tasks of the emulator.
+    pub(crate) written: Vec<Vec<Cube>>,
+    /// Bytes of each buffer.
+    pub(crate) buffers: Vec<u32>,
+    /// The tensors that steps write, and where.
+    pub(crate) tensors: Vec<Stored>,
+}
+
+/// A tensor in a buffer.
+#[derive(Clone, Debug)]
+pub(crate) struct Stored {
+    /// Its number in the steps' network; those of the graph come first.
+    pub(crate) tensor: usize,
+    /// Lines and columns.
+    pub(crate) size: [u32; 2],
+    /// The buffer's number.
+    pub(crate) buffer: usize,
+    /// Bytes from the buffer's start.
+    pub(crate) offset: u32,
+    /// Bytes from a line to the next.
+    pub(crate) line_stride: u32,
+    /// Bytes from a surface to the next.
+    pub(crate) surface_stride: u32,
+    /// The physical channel of each channel.
+    pub(crate) channels: Vec<u32>,
+    /// A real value is the integer, less `zero`, times this; 1 in fp16.
+    pub(crate) scale: f64,
+    /// The integer that stands for zero.
+    pub(crate) zero: i32,
+}
+
+impl Layout {
+    pub(crate) fn written(tasks: &[Task]) -> Vec<Vec<Cube>> {
+        let cubes = |task: &Task| match task {
+            Task::Dla(operations) => operations.iter().map(|operation| *operation.unit.target()).collect(),
+            Task::Emulated(_) => Vec::new(),
+        };
+        tasks.iter().map(cubes).collect()
+    }
+
+    /// The atoms of a cube: their places in its buffer.
+    fn places<'a>(&'a self, cube: &'a Cube) -> impl Iterator<Item = usize> + 'a {
+        let surfaces = self.atoms.surfaces(cube.channels.into()) as u32;
+        let atom = self.atoms.bytes() as u32;
+        (0..surfaces).flat_map(move |surface| {
+            (0..u32::from(cube.height)).flat_map(move |line| {
+                let start = cube.offset + surface * cube.surface_stride + line * cube.line_stride;
+                (0..u32::from(cube.width)).map(move |column| (start + column * atom) as usize)
+            })
+        })
+    }
+
+    fn values(&self, stored: &Stored, bytes: &[u8]) -> Vec<f32> {
+        let [height, width] = stored.size;
+        let element = self.atoms.bytes() / self.atoms.elements();
+        let mut values = Vec::with_capacity(stored.channels.len() * (height * width) as usize);
+        for &channel in &stored.channels {
+            let (surface, lane) = self.atoms.place(channel as usize);
+            let start = stored.offset as usize + surface * stored.surface_stride as usize + lane * element;
+            for line in 0..height {
+                for column in 0..width as usize {
+                    let at = start + (line * stored.line_stride) as usize + self.atoms.span(column);
+                    values.push(if element == 1 {
+                        (f64::from(i32::from(bytes[at] as i8) - stored.zero) * stored.scale) as f32
+                    } else {
+                        half::to_f32(u16::from_le_bytes([bytes[at], bytes[at + 1]]))
+                    });
+                }
+            }
+        }
+        values
+    }
+}
+
+/// The difference of a tensor from the float network's, over samples.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Loss {
+    /// Sum of the squares of the float values.
+    pub signal: f64,
+    /// Sum of the squares of the differences.
+    pub noise: f64,
+}
+
+impl Loss {
+    /// Adds values and what they should be.
+    pub fn add(&mut self, found: &[f32], expected: &[f32]) {
+        for (&found, &expected) in found.iter().zip(expected) {
+            self.signal += f64::from(expected).powi(2);
+            self.noise += f64::from(found - expected).powi(2);
+        }
+    }
+
+    /// The ratio of signal to noise in decibels.
+    pub fn decibels(&self) -> f64 {
+        10.0 * (self.signal / self.noise.max(1e-30)).max(1e-30).log10()
+    }
+}
+
+/// The losses of tensors, by their names, in the order in which they are computed.
+pub type Losses = Vec<(String, Loss)>;
+
+/// A compiled network on the model.
+pub struct Measured<'a> {
+    compiled: &'a Compiled,
+    inputs: &'a [Option<Preprocess>],
+    session: Session<ModelDevice>,
+}
+
+impl<'a> Measured<'a> {
+    /// Loads it. `inputs` is what [`crate::lower::Options::inputs`] was.
+    pub fn new(compiled: &'a Compiled, inputs: &'a [Option<Preprocess>]) -> Result<Self, String> {
+        let loadable = Loadable::from_bytes(compiled.loadable.clone()).map_err(|error| error.to_string())?;
+        let session = Session::new(loadable, ModelDevice::new(compiled.config)).map_err(|error| error.to_string())?;
+        Ok(Self { compiled, inputs, session })
+    }
+
+    /// Sets the inputs: real values. Those of an input that is given as bytes become the nearest bytes.
+    fn set(&mut self, values: &[Vec<f32>]) -> Result<(), String> {
+        for (index, values) in values.iter().enumerate() {
+            let Some(preprocess) = self.inputs.get(index).and_then(Option::as_ref) else {
+                let scale = self.compiled.scales.0[index] as f32;
+                self.session.set_input_nchw(index, values, scale).map_err(|error| error.to_string())?;
+                continue;
+            };
+            let info = self.session.inputs().nth(index).ok_or("an input is missing")?;
+            let (plane, channels) = ((info.h * info.w) as usize, info.c as usize);
+            let given = values.len() / plane.max(1);
+            let mut bytes = vec![0.0; channels * plane];
+            for (channel, values) in values.chunks_exact(plane).enumerate() {
+                let (mean, std) = preprocess.channel(channel);
+                // The runtime writes blue first.
+                let at = match (given, preprocess.color) {
+                    (3 | 4, Color::Rgb) if channel < 3 => 2 - channel,
+                    _ => channel,
+                };
+                for (into, value) in bytes[at * plane..][..plane].iter_mut().zip(values) {
+                    *into = self.compiled.bytes[index].element((value * std + mean).round().clamp(0.0, 255.0) as u8);
+                }
+            }
+            self.session.set_input_nchw(index, &bytes, 1.0).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    fn outputs(&self) -> Result<Vec<Vec<f32>>, String> {
+        let scales = self.compiled.scales.1.iter().enumerate();
+        scales
+            .map(|(index, &scale)| self.session.output_nchw(index, scale as f32).map_err(|error| error.to_string()))
+            .collect()
+    }
+
+    /// The outputs of one sample: the values of the graph's inputs, in their order.
+    pub fn run(&mut self, inputs: &[Vec<f32>]) -> Result<Vec<Vec<f32>>, String> {
+        self.set(inputs)?;
+        self.session.run().map_err(|error| error.to_string())?;
+        self.outputs()
+    }
+
+    /// The tensors that operations write, and the outputs. Tensors that share bytes with later ones are left out.
+    fn surfaces(&mut self, inputs: &[Vec<f32>]) -> Result<(HashMap<usize, Vec<f32>>, Vec<Vec<f32>>), String> {
+        self.set(inputs)?;
+        let layout = &self.compiled.layout;
+        let mut buffers: Vec<Vec<u8>> = layout.buffers.iter().map(|&size| vec![0; size as usize]).collect();
+        let atom = layout.atoms.bytes();
+        let mut look = |completed: nvdla_runtime::session::Completed<'_>| {
+            let cube = layout.written.get(usize::from(completed.task)).and_then(|list| list.get(completed.operation));
+            if let (Some(cube), Some(bytes)) = (cube, completed.surface) {
+                if let Some(buffer) = cube.buffer() {
+                    for place in layout.places(cube) {
+                        let from = bytes.get(place - cube.offset as usize..).and_then(|rest| rest.get(..atom));
+                        if let (Some(from), Some(into)) = (from, buffers[buffer].get_mut(place..place + atom)) {
+                            into.copy_from_slice(from);
+                        }
+                    }
+                }
+            }
+            Ok(())
+        };
+        let options = RunOptions { on_operation: Some(&mut look), ..RunOptions::default() };
+        self.session.run_with(options).map_err(|error| error.to_string())?;
+        let values = |stored: &Stored| (stored.tensor, layout.values(stored, &buffers[stored.buffer]));
+        Ok((layout.tensors.iter().map(values).collect(), self.outputs()?))
+    }
+
+    /// The loss of every tensor of the graph that operations write, on samples.
+    pub fn losses(&mut self, graph: &Graph, samples: &[Vec<Vec<f32>>]) -> Result<Losses, String> {
+        let mut losses: HashMap<usize, Loss> = HashMap::new();
+        for sample in samples {
+            let (found, _) = self.surfaces(sample)?;
+            let mut compare = |id: TensorId, expected: &[f32]| {
+                if let Some(found) = found.get(&id.0).filter(|found| found.len() == expected.len()) {
+                    losses.entry(id.0).or_default().add(found, expected);
+                }
+            };
+            float::run(graph, sample, &mut compare)?;
+        }
+        let order =
+            self.compiled.layout.tensors.iter().filter_map(|stored| {
+                Some((graph.tensors.get(stored.tensor)?.name.clone(), *losses.get(&stored.tensor)?))
+            });
+        Ok(order.collect())
+    }
+}
