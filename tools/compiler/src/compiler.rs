@@ -22,11 +22,14 @@ use std::path::{Path, PathBuf};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::Precision;
 
-use crate::calibrate::{self, samples, table, Method};
+use crate::calibrate::{self, samples, table, Measured, Method};
 use crate::ir::{Graph, Preprocess, Ranges, Unreadable};
 use crate::lower::{self, step, Bytes, Compiled};
 use crate::model::Model;
 use crate::quantize::Granularity;
+
+/// On how many samples methods of calibration are compared.
+const METHOD_SAMPLES: usize = 4;
 
 /// Why a model has no loadable.
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +60,7 @@ pub struct Compiler {
     preprocess: Option<Preprocess>,
     samples: Option<PathBuf>,
     table: Option<String>,
-    method: Method,
+    method: Option<Method>,
     bytes: Bytes,
 }
 
@@ -71,7 +74,7 @@ impl Compiler {
             preprocess: None,
             samples: None,
             table: None,
-            method: Method::default(),
+            method: None,
             bytes: Bytes::default(),
         }
     }
@@ -113,10 +116,10 @@ impl Compiler {
         Self { bytes, ..self }
     }
 
-    /// How scales are chosen from what is measured.
+    /// How scales are chosen from what is measured. Without it, by the method that changes the outputs least.
     #[must_use]
     pub fn method(self, method: Method) -> Self {
-        Self { method, ..self }
+        Self { method: Some(method), ..self }
     }
 
     /// The preprocessing of each input. None: the input is not given as a picture.
@@ -146,14 +149,28 @@ impl Compiler {
                 }
             });
         }
-        let measured = self.samples.as_deref().map(|folder| self.measure(graph, folder)).transpose()?;
+        let Some(folder) = self.samples.as_deref() else {
+            if self.precision == Precision::Fp16 {
+                return Ok(given);
+            }
+            if self.table.is_none() && !quantized {
+                return Err(Error::NoScales);
+            }
+            return Ok(calibrate::complete(graph, given, None)?);
+        };
+        let inputs: Vec<Preprocess> = self.inputs(graph)?.into_iter().map(Option::unwrap_or_default).collect();
+        let list = samples::list(folder)?;
+        let read = |path: &PathBuf| samples::read(path, graph, &inputs);
+        let measured = Measured::new(graph, list.iter().map(read))?;
         if self.precision == Precision::Fp16 {
-            return Ok(measured.unwrap_or(given));
+            return Ok(measured.ranges(Method::Max));
         }
-        if measured.is_none() && self.table.is_none() && !quantized {
-            return Err(Error::NoScales);
+        let complete = |ranges: Ranges| calibrate::complete(graph, given.clone(), Some(&ranges));
+        if let Some(method) = self.method {
+            return Ok(complete(measured.ranges(method))?);
         }
-        Ok(calibrate::complete(graph, given, measured.as_ref())?)
+        let few: Vec<_> = list.iter().take(METHOD_SAMPLES).map(read).collect::<Result<_, _>>()?;
+        Ok(calibrate::best(graph, &measured, &few, complete)?)
     }
 
     /// The samples of a folder: the values of the graph's inputs.
@@ -161,13 +178,6 @@ impl Compiler {
         let inputs: Vec<Preprocess> = self.inputs(graph)?.into_iter().map(Option::unwrap_or_default).collect();
         let read = samples::list(folder)?.into_iter().map(|path| samples::read(&path, graph, &inputs));
         Ok(read.collect::<Result<_, _>>()?)
-    }
-
-    fn measure(&self, graph: &Graph, folder: &Path) -> Result<Ranges, Error> {
-        let inputs: Vec<Preprocess> = self.inputs(graph)?.into_iter().map(Option::unwrap_or_default).collect();
-        let list = samples::list(folder)?;
-        let read = list.iter().map(|path| samples::read(path, graph, &inputs));
-        Ok(calibrate::measure(graph, read, self.method)?)
     }
 
     /// Compiles a model.

@@ -72,7 +72,7 @@ fn compute(network: &Lowered, step: &Step, numbers: &Numbers, values: &[Option<V
             .collect(),
         Kind::Repeat([by, bx]) => positions(into).map(|(c, y, x)| input[at(from, c, y / by, x / bx)]).collect(),
         Kind::Softmax => {
-            softmax(input, from, network.scales[step.inputs[0]] as f32, network.scales[step.output] as f32)
+            softmax(input, from, network.scales[step.inputs[0]].scale as f32, network.scales[step.output].scale as f32)
         }
     }
 }
@@ -184,7 +184,7 @@ fn stages(stages: &Stages, tables: &[Lut], value: i64, channel: usize, tensor: &
         }
     }
     if let Some(out) = stages.out {
-        value = saturate(shift(value * i64::from(out.scale), out.truncate), 17);
+        value = saturate(shift((value - i64::from(stages.offset)) * i64::from(out.scale), out.truncate), 17);
     }
     saturate(value, 8) as i8
 }

@@ -46,9 +46,9 @@ struct Arguments {
     /// Writes the scales as such a table
     #[arg(long, value_name = "FILE")]
     save_calibration: Option<PathBuf>,
-    /// How scales are chosen: max, percentile[=99.99], mse, entropy
-    #[arg(long, value_name = "METHOD", default_value = "mse")]
-    method: Method,
+    /// How scales are chosen: max, percentile[=99.99], mse, entropy; without it, by the least loss of the outputs
+    #[arg(long, value_name = "METHOD")]
+    method: Option<Method>,
     /// What is subtracted from a picture's bytes: one number, or one per channel
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', allow_hyphen_values = true)]
     mean: Vec<f32>,
@@ -202,14 +202,16 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         Precision::Int8 => nvdla_uapi::reg::values::Precision::Int8,
         Precision::Fp16 => nvdla_uapi::reg::values::Precision::Fp16,
     };
-    let mut compiler = Compiler::new(arguments.config)
-        .precision(precision)
-        .granularity(granularity(arguments))
-        .bytes(match arguments.input {
+    let mut compiler =
+        Compiler::new(arguments.config).precision(precision).granularity(granularity(arguments)).bytes(match arguments
+            .input
+        {
             Input::I8 => Bytes::Seven,
             Input::U8 => Bytes::Eight,
-        })
-        .method(arguments.method);
+        });
+    if let Some(method) = arguments.method {
+        compiler = compiler.method(method);
+    }
     if let Some(preprocess) = preprocess(arguments) {
         compiler = compiler.preprocess(preprocess);
     }

@@ -10,6 +10,9 @@ const BINS: usize = 2048;
 /// int8 has 128 magnitudes from 0 to 127.
 const LEVELS: usize = 128;
 
+/// Values that are not negative can have all 256 integers.
+const ONE_SIDED_LEVELS: usize = 256;
+
 /// How a scale is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Method {
@@ -97,14 +100,20 @@ impl Histogram {
         let mut range = Range::of(self.min, self.max);
         let largest = self.min.abs().max(self.max.abs());
         let width = self.end / BINS as f32;
-        if largest > 0.0 {
+        let threshold = |levels: usize| {
             let threshold = match method {
                 Method::Max => largest,
                 Method::Percentile(percent) => self.percentile(percent) as f32 * width,
-                Method::Mse => self.least(&|bins| self.square_error(bins)) as f32 * width,
-                Method::Entropy => self.least(&|bins| self.divergence(bins)) as f32 * width,
+                Method::Mse => self.least(levels, &|bins| self.square_error(bins, levels)) as f32 * width,
+                Method::Entropy => self.least(levels, &|bins| self.divergence(bins, levels)) as f32 * width,
             };
-            range.scale = threshold.min(largest) / (LEVELS - 1) as f32;
+            threshold.min(largest)
+        };
+        if largest > 0.0 {
+            range.scale = threshold(LEVELS) / (LEVELS - 1) as f32;
+            if self.min >= 0.0 {
+                range.one_sided = threshold(ONE_SIDED_LEVELS) / (ONE_SIDED_LEVELS - 1) as f32;
+            }
         }
         range
     }
@@ -126,34 +135,34 @@ impl Histogram {
     }
 
     /// The number of bins with the least cost, among those that a scale can end at.
-    fn least(&self, cost: &dyn Fn(usize) -> f64) -> usize {
+    fn least(&self, levels: usize, cost: &dyn Fn(usize) -> f64) -> usize {
         let used = self.bins.iter().rposition(|&count| count > 0).map_or(1, |last| last + 1);
-        let candidates = (LEVELS..used).step_by(BINS / 256).chain([used.clamp(LEVELS, BINS)]);
+        let candidates = (levels..used).step_by(BINS / 256).chain([used.clamp(levels, BINS)]);
         let costs = candidates.map(|bins| (bins, cost(bins)));
         costs.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(BINS, |(bins, _)| bins)
     }
 
     /// The sum of squared errors, in units of bins, if the threshold stands at the end of that many bins.
-    fn square_error(&self, bins: usize) -> f64 {
-        let step = bins as f64 / (LEVELS - 1) as f64;
+    fn square_error(&self, bins: usize, levels: usize) -> f64 {
+        let step = bins as f64 / (levels - 1) as f64;
         let error = |(k, &count): (usize, &u64)| {
             let value = k as f64 + 0.5;
-            let integer = (value / step).round().min((LEVELS - 1) as f64);
+            let integer = (value / step).round().min((levels - 1) as f64);
             count as f64 * (value - integer * step).powi(2)
         };
         // The first bin holds zeros, which have no error.
         self.bins.iter().enumerate().skip(1).map(error).sum()
     }
 
-    /// The divergence of the distribution that 128 levels can show from that of the values.
-    fn divergence(&self, bins: usize) -> f64 {
+    /// The divergence of the distribution that so many levels can show from that of the values.
+    fn divergence(&self, bins: usize, levels: usize) -> f64 {
         let mut values: Vec<f64> = self.bins[..bins].iter().map(|&count| count as f64).collect();
         // Saturated values count where they end.
         values[bins - 1] += self.bins[bins..].iter().sum::<u64>() as f64;
         let total: f64 = values.iter().sum();
         let mut divergence = 0.0;
-        for level in 0..LEVELS {
-            let own = level * bins / LEVELS..(level + 1) * bins / LEVELS;
+        for level in 0..levels {
+            let own = level * bins / levels..(level + 1) * bins / levels;
             // The level's count, spread evenly over its bins that are not empty. What saturates is not the level's.
             let sum: f64 = self.bins[own.clone()].iter().map(|&count| count as f64).sum();
             let filled = values[own.clone()].iter().filter(|&&value| value > 0.0).count() as f64;

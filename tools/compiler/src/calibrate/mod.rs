@@ -9,7 +9,7 @@ pub mod samples;
 pub mod table;
 
 use crate::float;
-use crate::ir::{Graph, Op, PoolKind, Range, Ranges, TensorId, Unary};
+use crate::ir::{Graph, Op, PoolKind, Quantization, Range, Ranges, TensorId, Unary};
 use histogram::Histogram;
 pub use histogram::Method;
 
@@ -30,26 +30,114 @@ pub enum Error {
     NotFinite(String),
 }
 
-/// Measures the range of each activation on samples: the values of the graph's inputs, in their order.
+/// What samples say of each activation, before a method makes scales of it.
+#[derive(Clone, Debug)]
+pub struct Measured {
+    histograms: Vec<Option<Histogram>>,
+    /// The sum of each channel's values, and how many they are per channel.
+    sums: Vec<Option<(Vec<f64>, usize)>>,
+}
+
+impl Measured {
+    /// Runs the graph on samples: the values of the graph's inputs, in their order.
+    pub fn new(graph: &Graph, samples: impl IntoIterator<Item = Result<Vec<Vec<f32>>, Error>>) -> Result<Self, Error> {
+        let count = graph.tensors.len();
+        let mut measured = Self { histograms: vec![None; count], sums: vec![None; count] };
+        for sample in samples {
+            let mut visit = |id: TensorId, values: &[f32]| measured.add(graph, id, values);
+            float::run(graph, &sample?, &mut visit).map_err(Error::Sample)?;
+        }
+        for (tensor, histogram) in graph.tensors.iter().zip(&measured.histograms) {
+            if histogram.as_ref().is_some_and(|histogram| !histogram.is_finite()) {
+                return Err(Error::NotFinite(tensor.name.clone()));
+            }
+        }
+        Ok(measured)
+    }
+
+    fn add(&mut self, graph: &Graph, id: TensorId, values: &[f32]) {
+        self.histograms[id.0].get_or_insert_default().add(values);
+        let Some([1, channels, height, width]) = graph.tensor(id).nchw() else { return };
+        let (sums, count) = self.sums[id.0].get_or_insert_with(|| (vec![0.0; channels], 0));
+        for (sum, plane) in sums.iter_mut().zip(values.chunks_exact(height * width)) {
+            *sum += plane.iter().map(|&value| f64::from(value)).sum::<f64>();
+        }
+        *count += height * width;
+    }
+
+    /// The range of each activation, by a method.
+    pub fn ranges(&self, method: Method) -> Ranges {
+        let mut ranges = Ranges::new();
+        for (k, histogram) in self.histograms.iter().enumerate() {
+            if let Some(histogram) = histogram {
+                ranges.set(TensorId(k), histogram.range(method));
+            }
+            if let Some((sums, count)) = &self.sums[k] {
+                ranges.set_means(TensorId(k), sums.iter().map(|sum| (sum / *count as f64) as f32).collect());
+            }
+        }
+        ranges
+    }
+}
+
+/// Measures the range of each activation on samples.
 pub fn measure(
     graph: &Graph,
     samples: impl IntoIterator<Item = Result<Vec<Vec<f32>>, Error>>,
     method: Method,
 ) -> Result<Ranges, Error> {
-    let mut histograms: Vec<Option<Histogram>> = vec![None; graph.tensors.len()];
-    for sample in samples {
-        let mut visit = |id: TensorId, values: &[f32]| histograms[id.0].get_or_insert_default().add(values);
-        float::run(graph, &sample?, &mut visit).map_err(Error::Sample)?;
-    }
-    let mut ranges = Ranges::new();
-    for (k, histogram) in histograms.iter().enumerate() {
-        let Some(histogram) = histogram else { continue };
-        if !histogram.is_finite() {
-            return Err(Error::NotFinite(graph.tensors[k].name.clone()));
+    Ok(Measured::new(graph, samples)?.ranges(method))
+}
+
+/// The methods that [`best`] chooses from.
+const METHODS: [Method; 4] = [Method::Mse, Method::Max, Method::Percentile(99.99), Method::Entropy];
+
+/// The ranges by the method whose rounding changes the outputs least on samples: the float network runs with every activation
+/// rounded to its scale. `complete` makes the ranges of a method those that are used.
+pub fn best(
+    graph: &Graph,
+    measured: &Measured,
+    samples: &[Vec<Vec<f32>>],
+    complete: impl Fn(Ranges) -> Result<Ranges, Error>,
+) -> Result<Ranges, Error> {
+    let run = |graph: &Graph, sample: &Vec<Vec<f32>>| float::run(graph, sample, &mut |_, _| {}).map_err(Error::Sample);
+    let expected: Vec<_> = samples.iter().map(|sample| run(graph, sample)).collect::<Result<_, _>>()?;
+    let mut found: Option<(f64, Ranges)> = None;
+    for method in METHODS {
+        let ranges = complete(measured.ranges(method))?;
+        let rounding = rounded(graph, &ranges);
+        let mut noise = 0.0;
+        for (sample, expected) in samples.iter().zip(&expected) {
+            for (found, expected) in run(&rounding, sample)?.iter().zip(expected) {
+                let square = |(a, b): (&f32, &f32)| f64::from(a - b).powi(2);
+                let signal: f64 = expected.iter().map(|&value| f64::from(value).powi(2)).sum();
+                noise += found.iter().zip(expected).map(square).sum::<f64>() / signal.max(1e-30);
+            }
         }
-        ranges.set(TensorId(k), histogram.range(method));
+        if found.as_ref().is_none_or(|(least, _)| noise < *least) {
+            found = Some((noise, ranges));
+        }
     }
-    Ok(ranges)
+    found.map(|(_, ranges)| ranges).ok_or_else(|| Error::Sample("there is no sample".to_owned()))
+}
+
+/// The graph with its activations rounded, except those that only the next node of a fused operation sees.
+fn rounded(graph: &Graph, ranges: &Ranges) -> Graph {
+    let mut rounded = graph.clone();
+    for (k, tensor) in rounded.tensors.iter_mut().enumerate() {
+        let id = TensorId(k);
+        let mut users = graph.users(id);
+        let fused = |op: &Op| matches!(op, Op::Unary(_) | Op::Binary(_) | Op::PRelu);
+        let only = users.next().filter(|_| users.next().is_none());
+        if graph.outputs.contains(&id) || only.is_some_and(|user| fused(&graph.node(user).op)) {
+            continue;
+        }
+        let (Some(range), None) = (ranges.get(id), &tensor.quantization) else { continue };
+        let (scale, zero) = if range.one_sided > 0.0 { (range.one_sided, -128) } else { (range.scale, 0) };
+        tensor.quantization =
+            Some(Quantization { scale: vec![scale], zero_point: vec![zero], axis: None, limits: (-128, 127) });
+    }
+    rounded
 }
 
 /// The range of integers of a quantized model. Scales without a zero point are used as they are; others, and those of
@@ -63,6 +151,9 @@ pub fn of_model(graph: &Graph) -> Ranges {
         let mut range = Range::of(value(q.limits.0), value(q.limits.1));
         if zero == 0 && q.limits == (-128, 127) {
             range.scale = scale;
+        }
+        if zero == q.limits.0 && q.limits.1 - q.limits.0 == 255 {
+            range.one_sided = scale;
         }
         ranges.set(TensorId(k), range);
     }
@@ -92,6 +183,9 @@ pub fn complete(graph: &Graph, given: Ranges, measured: Option<&Ranges>) -> Resu
         for k in 0..graph.tensors.len() {
             if let (None, Some(range)) = (ranges.get(TensorId(k)), measured.get(TensorId(k))) {
                 ranges.set(TensorId(k), *range);
+            }
+            if let Some(means) = measured.means(TensorId(k)) {
+                ranges.set_means(TensorId(k), means.clone());
             }
         }
     }

@@ -19,6 +19,9 @@ struct Entry {
     max: f32,
     #[serde(default)]
     offset: f32,
+    /// The step of values that are not negative if they have 256 integers; NVIDIA's compiler does not know it.
+    #[serde(default)]
+    one_sided: f32,
 }
 
 /// Reads a table. An entry names a tensor, or the node that computes it.
@@ -33,7 +36,7 @@ pub fn read(text: &str, graph: &Graph) -> Result<Ranges, Error> {
         let Some((name, entry)) = [name, node].into_iter().find_map(|name| Some((name, entries.get(name)?))) else {
             continue;
         };
-        let Entry { scale, min, max, offset } = *entry;
+        let Entry { scale, min, max, offset, one_sided } = *entry;
         if !(scale.is_finite() && scale > 0.0) {
             return Err(Error::Table(format!("\"{name}\" has the scale {scale}, which is not a positive number")));
         }
@@ -45,8 +48,12 @@ pub fn read(text: &str, graph: &Graph) -> Result<Ranges, Error> {
         let mut range = Range::of(-127.0 * scale, 127.0 * scale);
         if min < max {
             (range.min, range.max) = (min, max);
+            range.reach(127.0 * scale);
         }
         range.scale = scale;
+        if range.one_sided > 0.0 && one_sided.is_finite() && one_sided > 0.0 {
+            range.one_sided = one_sided;
+        }
         ranges.set(id, range);
     }
     Ok(ranges)
@@ -57,7 +64,8 @@ pub fn write(graph: &Graph, ranges: &Ranges) -> String {
     let mut entries = BTreeMap::new();
     for id in graph.inputs.iter().copied().chain(graph.nodes.iter().map(|node| node.output)) {
         if let Some(range) = ranges.get(id) {
-            let entry = Entry { scale: range.scale, min: range.min, max: range.max, offset: 0.0 };
+            let Range { min, max, scale, one_sided } = *range;
+            let entry = Entry { scale, min, max, offset: 0.0, one_sided };
             entries.insert(&graph.tensor(id).name, entry);
         }
     }

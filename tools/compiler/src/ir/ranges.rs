@@ -2,6 +2,8 @@
 
 //! What calibration knows of each activation tensor, and the int8 scale chosen for it.
 
+use std::sync::Arc;
+
 use super::TensorId;
 
 /// The values of a tensor.
@@ -13,21 +15,33 @@ pub struct Range {
     pub max: f32,
     /// The real value of one step: value = int8 * scale. Positive. Values beyond 127 steps saturate.
     pub scale: f32,
-    /// The integer that stands for 0 in a quantized model's own scale. It is 0 in every scale that calibration chooses.
-    pub zero_point: i32,
+    /// The real value of one step if all 256 integers hold the values from 0 on: value = (int8 + 128) * one_sided. 0 where
+    /// there are negative values.
+    pub one_sided: f32,
 }
 
 impl Range {
     /// The range between two values, with the smallest symmetric scale that holds both.
     pub fn of(min: f32, max: f32) -> Self {
         let largest = min.abs().max(max.abs());
-        Self { min, max, scale: if largest > 0.0 { largest / 127.0 } else { 1.0 / 127.0 }, zero_point: 0 }
+        let mut range = Self { min, max, scale: 1.0 / 127.0, one_sided: 0.0 };
+        range.reach(if largest > 0.0 { largest } else { 1.0 });
+        range
+    }
+
+    /// Sets the scales so that the largest integer is `threshold`.
+    pub fn reach(&mut self, threshold: f32) {
+        self.scale = threshold / 127.0;
+        self.one_sided = if self.min >= 0.0 { threshold / 255.0 } else { 0.0 };
     }
 }
 
-/// The range of each tensor of a graph.
+/// The range of each tensor of a graph, and the mean of each channel where it was measured.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Ranges(Vec<Option<Range>>);
+pub struct Ranges {
+    ranges: Vec<Option<Range>>,
+    means: Vec<Option<Arc<[f32]>>>,
+}
 
 impl Ranges {
     /// No range for any tensor.
@@ -37,14 +51,34 @@ impl Ranges {
 
     /// The range of a tensor. None for constants, and for tensors that were not measured.
     pub fn get(&self, id: TensorId) -> Option<&Range> {
-        self.0.get(id.0)?.as_ref()
+        self.ranges.get(id.0)?.as_ref()
     }
 
     /// Sets the range of a tensor.
     pub fn set(&mut self, id: TensorId, range: Range) {
-        if self.0.len() <= id.0 {
-            self.0.resize(id.0 + 1, None);
-        }
-        self.0[id.0] = Some(range);
+        put(&mut self.ranges, id, range);
     }
+
+    /// The mean of each channel of a tensor.
+    pub fn means(&self, id: TensorId) -> Option<&Arc<[f32]>> {
+        self.means.get(id.0)?.as_ref()
+    }
+
+    /// Sets the mean of each channel of a tensor.
+    pub fn set_means(&mut self, id: TensorId, means: Arc<[f32]>) {
+        put(&mut self.means, id, means);
+    }
+
+    /// The ranges without the means.
+    #[must_use]
+    pub fn without_means(self) -> Self {
+        Self { means: Vec::new(), ..self }
+    }
+}
+
+fn put<T: Clone>(list: &mut Vec<Option<T>>, id: TensorId, value: T) {
+    if list.len() <= id.0 {
+        list.resize(id.0 + 1, None);
+    }
+    list[id.0] = Some(value);
 }

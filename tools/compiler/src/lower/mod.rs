@@ -33,7 +33,7 @@ use crate::error::Error;
 use crate::ir::{Color, Graph, Preprocess, Ranges, Unreadable};
 use crate::measure::{Layout, Stored};
 use crate::quantize::Granularity;
-use numbers::{Numbers, Quantizer};
+use numbers::{Numbers, Quantizer, Scale};
 use place::{Map, Placed};
 use step::{Kind, Net, Post, Step, TensorId};
 
@@ -126,7 +126,7 @@ pub struct Lowered {
     /// Lookup tables.
     pub tables: Vec<Lut>,
     /// The scale of each tensor.
-    pub scales: Vec<f64>,
+    pub scales: Vec<Scale>,
 }
 
 /// An input that is given as bytes: value = (integer - zero) * scale, per channel.
@@ -209,6 +209,7 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
         net: &placed.net,
         inputs: &inputs,
         scales: &scales,
+        ranges,
         precision,
         granularity,
         tables: Vec::new(),
@@ -242,7 +243,7 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
     check::check(&program, &plan)?;
     let loadable = emit::emit(&program, &plan)?;
     let report = report::report(&program, &plan, errors);
-    let of = |ids: &[TensorId]| ids.iter().map(|&id| scales[id]).collect();
+    let of = |ids: &[TensorId]| ids.iter().map(|&id| scales[id].scale).collect();
     let ends = (of(&placed.net.inputs), of(&placed.net.outputs));
     let steps = Lowered { net: placed.net, numbers, tables, scales };
     Ok(Compiled { loadable, report, scales: ends, steps, config, bytes, layout })
@@ -390,7 +391,7 @@ struct Lowering<'a> {
     precision: Precision,
     program: Program,
     placed: &'a Placed,
-    scales: &'a [f64],
+    scales: &'a [Scale],
     /// The buffer of each root.
     buffers: HashMap<TensorId, usize>,
 }
@@ -469,14 +470,15 @@ impl Lowering<'_> {
     /// Where a tensor's elements are.
     fn stored(&self, tensor: TensorId) -> Stored {
         let View { buffer, offset, line_stride, surface_stride, height, width, map, .. } = self.view(tensor);
-        let (channels, size, scale) = (map.of.to_vec(), [height, width], self.scales[tensor]);
-        Stored { tensor, size, buffer, offset, line_stride, surface_stride, channels, scale, zero: 0 }
+        let Scale { scale, zero } = self.scales[tensor];
+        let (channels, size) = (map.of.to_vec(), [height, width]);
+        Stored { tensor, size, buffer, offset, line_stride, surface_stride, channels, scale, zero }
     }
 
     fn step(&mut self, step: &Step, numbers: &Numbers) -> Result<(), Error> {
         let number = self.program.steps.len();
         let tensor = self.placed.net.tensors[step.output].name.clone();
-        let scale = self.scales[step.output];
+        let scale = self.scales[step.output].scale;
         self.program.steps.push(StepInfo { nodes: step.nodes.clone(), tensor, scale });
         match step.kind {
             Kind::Convolution(_) => self.convolution(number, step, numbers),
@@ -487,8 +489,8 @@ impl Lowering<'_> {
                 let atoms = self.program.atoms();
                 let (source, target) = (self.view(step.inputs[0]), self.view(step.output));
                 let (source, target) = (source.cube(&source.all(), atoms), target.cube(&target.all(), atoms));
-                let input_scale = self.scales[step.inputs[0]] as f32;
-                let output_scale = self.scales[step.output] as f32;
+                let input_scale = self.scales[step.inputs[0]].scale as f32;
+                let output_scale = self.scales[step.output].scale as f32;
                 self.program.push_emulated(Emulated { step: number, source, target, input_scale, output_scale });
                 Ok(())
             }

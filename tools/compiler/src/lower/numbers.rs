@@ -2,13 +2,15 @@
 
 //! The numbers of each step: weights, operands, shifts and converters, in int8 or fp16.
 //!
-//! In int8 a tensor's real value is `scale * q`. Within a step, values are integers of a unit that X1's factor chooses, so
-//! that an operand of another scale can be shifted to it:
+//! In int8 a tensor's real value is `scale * (q - zero)`: `zero` is -128 for tensors without negative values whose makers and
+//! readers can take it off ([`scales`]), so that they have all 256 integers, else 0. A convolution pads with it and takes it
+//! off in its bias; the output converter's offset adds it. Within a step, values are integers of a unit that X1's factor
+//! chooses, so that an operand of another scale can be shifted to it:
 //!
 //! ```text
 //! X1   v = ((sum + (bias << bias shift)) * factor[k]) >> 15 or so        in units of U
 //! X2   v = v + (operand << s), where the operand's scale is U * 2^s      in units of U
-//! out  q = v * scale >> truncate                                         in units of the output's scale
+//! out  q = (v - offset) * scale >> truncate                              in units of the output's scale
 //! ```
 
 use std::collections::HashMap;
@@ -16,11 +18,11 @@ use std::collections::HashMap;
 use nvdla_uapi::desc::{Lut, LutSlope, LUT_LINEAR_EXP_ENTRIES, LUT_LINEAR_ONLY_ENTRIES};
 use nvdla_uapi::reg::values::{AluAlgorithm, LutFunction, LutTable, Precision};
 
-use super::step::{may_saturate, Combine, Convolution, Kind, Net, Pipe, Post, Step, TensorId};
+use super::step::{may_saturate, Combine, Convolution, Kind, Net, Pipe, Post, Step, Tensor, TensorId};
 use super::{Bytes, Inputs};
 use crate::error::Error;
 use crate::half;
-use crate::ir::Unary;
+use crate::ir::{self, Padding, PoolKind, Ranges, Unary};
 use crate::quantize::{bias_values, Factor, Granularity};
 
 /// The largest int8 that is used for weights.
@@ -94,6 +96,8 @@ pub struct Stages {
     pub y: Option<Y>,
     /// The output converter.
     pub out: Option<Factor>,
+    /// What the output converter subtracts first.
+    pub offset: i32,
 }
 
 /// CDMA's converter: integer = (component - offset) * scale >> truncate, limited to int8.
@@ -149,62 +153,125 @@ pub struct Numbers {
     pub stages: Stages,
 }
 
-/// The scale of every tensor: 1 in fp16.
-pub fn scales(net: &Net, inputs: &Inputs, precision: Precision) -> Result<Vec<f64>, Error> {
-    if precision == Precision::Fp16 {
-        return Ok(vec![1.0; net.tensors.len()]);
+/// What a tensor's integers stand for: value = scale * (integer - zero).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scale {
+    /// The real value of one step.
+    pub scale: f64,
+    /// The integer that stands for 0: 0 or -128.
+    pub zero: i32,
+}
+
+/// The zero of tensors whose integers all stand for values from 0 on.
+const ONE_SIDED: i32 = -128;
+
+/// Tensors that share a scale, as a forest.
+struct Groups(Vec<usize>);
+
+impl Groups {
+    fn new(net: &Net) -> Self {
+        let mut groups = Self((0..net.tensors.len()).collect());
+        for step in &net.steps {
+            if matches!(step.kind, Kind::Convolution(_) | Kind::Copy | Kind::Softmax) {
+                continue;
+            }
+            for &input in &step.inputs {
+                let (a, b) = (groups.root(input), groups.root(step.output));
+                groups.0[a.max(b)] = a.min(b);
+            }
+        }
+        groups
     }
-    // Tensors that share a scale, as a forest.
-    let mut parent: Vec<usize> = (0..net.tensors.len()).collect();
-    fn root(parent: &mut [usize], mut at: usize) -> usize {
-        while parent[at] != at {
-            parent[at] = parent[parent[at]];
-            at = parent[at];
+
+    fn root(&mut self, mut at: usize) -> usize {
+        while self.0[at] != at {
+            self.0[at] = self.0[self.0[at]];
+            at = self.0[at];
         }
         at
     }
-    for step in &net.steps {
-        if matches!(step.kind, Kind::Convolution(_) | Kind::Copy | Kind::Softmax) {
-            continue;
-        }
-        for &input in &step.inputs {
-            let (a, b) = (root(&mut parent, input), root(&mut parent, step.output));
-            parent[a.max(b)] = a.min(b);
-        }
+}
+
+/// The tensors that a step combines with its own value in such a way that their zero cannot be taken off. What X2 adds to a
+/// convolution's value can: the bias takes it off, if no ReLU lies between.
+fn needs_zero(step: &Step, pipe: Option<Pipe>) -> impl Iterator<Item = TensorId> + '_ {
+    let convolution = matches!(step.kind, Kind::Convolution(_));
+    step.posts.iter().enumerate().filter_map(move |(at, post)| {
+        let Post::With(combine, other) = post else { return None };
+        let added = matches!(combine, Combine::Add { .. });
+        let taken_off = pipe.is_some_and(|pipe| pipe.x2 == Some(at) && !pipe.x1_relu);
+        (!(convolution && added && taken_off)).then_some(*other)
+    })
+}
+
+/// The scale of every tensor: 1 in fp16. Tensors that views, concatenations and poolings connect have the same, which is the
+/// largest of theirs.
+pub fn scales(net: &Net, inputs: &Inputs, precision: Precision) -> Result<Vec<Scale>, Error> {
+    if precision == Precision::Fp16 {
+        return Ok(vec![Scale { scale: 1.0, zero: 0 }; net.tensors.len()]);
+    }
+    let mut groups = Groups::new(net);
+    let mut used = vec![false; net.tensors.len()];
+    net.inputs.iter().for_each(|&id| used[id] = true);
+    net.steps.iter().for_each(|step| used[step.output] = true);
+    let mut symmetric = vec![false; net.tensors.len()];
+    for (id, tensor) in net.tensors.iter().enumerate().filter(|(id, _)| used[*id]) {
+        symmetric[groups.root(id)] |= tensor.range.is_none_or(|range| range.one_sided <= 0.0);
+    }
+    // What the user and the emulator see has no zero but 0.
+    for &id in net.inputs.iter().chain(&net.outputs) {
+        symmetric[groups.root(id)] = true;
     }
     let mut limits: HashMap<TensorId, f64> = HashMap::new();
     for step in &net.steps {
         let conv = matches!(step.kind, Kind::Convolution(_));
         let pipe = Pipe::assign(inputs.config, conv, &step.posts, may_saturate(net, step.output));
         if let Some(Post::Most(limit)) = pipe.and_then(|pipe| pipe.saturate).map(|at| &step.posts[at]) {
-            limits.insert(step.output, f64::from(*limit) / LARGEST);
+            limits.insert(step.output, f64::from(*limit));
+        }
+        for other in needs_zero(step, pipe) {
+            symmetric[groups.root(other)] = true;
+        }
+        let excluded = match &step.kind {
+            Kind::Softmax => true,
+            // PDP's padding of averages is 0.
+            Kind::Pool(pool) => {
+                pool.kind == (PoolKind::Average { count_include_pad: true }) && pool.padding != Padding::default()
+            }
+            _ => false,
+        };
+        if excluded {
+            symmetric[groups.root(step.inputs[0])] = true;
+            symmetric[groups.root(step.output)] = true;
         }
     }
-    let mut used = vec![false; net.tensors.len()];
-    net.inputs.iter().for_each(|&id| used[id] = true);
-    net.steps.iter().for_each(|step| used[step.output] = true);
     let mut largest: HashMap<usize, f64> = HashMap::new();
     for (id, tensor) in net.tensors.iter().enumerate().filter(|(id, _)| used[*id]) {
-        let scale = match (inputs.fixed(id), limits.get(&id)) {
-            (Some(scale), _) => scale,
-            (_, Some(&limit)) => limit,
-            _ => match tensor.range {
-                Some(range) if range.scale.is_finite() && range.scale > 0.0 => f64::from(range.scale),
-                _ => continue,
-            },
+        let root = groups.root(id);
+        let (steps, one) = if symmetric[root] {
+            (LARGEST, tensor.range.map(|r| r.scale))
+        } else {
+            (255.0, tensor.range.map(|r| r.one_sided))
         };
-        let group = largest.entry(root(&mut parent, id)).or_insert(0.0);
+        let scale = match (inputs.fixed(id), limits.get(&id), one) {
+            (Some(scale), ..) => scale,
+            (_, Some(&limit), _) => limit / steps,
+            (.., Some(scale)) if scale.is_finite() && scale > 0.0 => f64::from(scale),
+            _ => continue,
+        };
+        let group = largest.entry(root).or_insert(0.0);
         *group = group.max(scale);
     }
-    net.tensors
-        .iter()
-        .enumerate()
-        .map(|(id, tensor)| match largest.get(&root(&mut parent, id)) {
-            Some(&scale) => Ok(scale),
-            None if !used[id] => Ok(1.0),
+    let scale = |(id, tensor): (usize, &Tensor)| {
+        let root = groups.root(id);
+        let zero = if symmetric[root] { 0 } else { ONE_SIDED };
+        match largest.get(&root) {
+            Some(&scale) => Ok(Scale { scale, zero }),
+            None if !used[id] => Ok(Scale { scale: 1.0, zero: 0 }),
             None => Err(Error::Network(format!("the range of tensor \"{}\" is not known", tensor.name))),
-        })
-        .collect()
+        }
+    };
+    net.tensors.iter().enumerate().map(scale).collect()
 }
 
 /// Computes numbers.
@@ -214,7 +281,9 @@ pub struct Quantizer<'a> {
     /// What is known of its inputs.
     pub inputs: &'a Inputs,
     /// The scale of every tensor.
-    pub scales: &'a [f64],
+    pub scales: &'a [Scale],
+    /// The means of the channels of the graph's tensors.
+    pub ranges: &'a Ranges,
     /// int8 or fp16.
     pub precision: Precision,
     /// How weights are scaled.
@@ -264,7 +333,7 @@ impl Quantizer<'_> {
     fn unit(&self, step: &Step, pipe: Pipe, finest: f64) -> Option<(f64, u8)> {
         if let Some(Post::With(combine, other)) = pipe.x2.map(|x2| &step.posts[x2]) {
             if *combine != Combine::Mul {
-                let scale = self.scales[*other];
+                let scale = self.scales[*other].scale;
                 let shift = exponent(scale / finest).clamp(0.0, LARGEST_SHIFT);
                 return Some((scale / shift.exp2(), shift as u8));
             }
@@ -289,7 +358,7 @@ impl Quantizer<'_> {
             let (k, c) = (at / each, at % each / window);
             k / (conv.kernels / conv.op.group) * per_group + c
         };
-        let (mut own, mut converter) = (self.scales[input], None);
+        let (Scale { scale: mut own, zero }, mut converter) = (self.scales[input], None);
         let (relative, zeros) = match self.inputs.of(input) {
             Some(known) => {
                 let relative: Vec<f64> = (0..channels).map(|c| known.scale(c) / own).collect();
@@ -299,7 +368,7 @@ impl Quantizer<'_> {
                 }
                 (relative, zeros)
             }
-            None => (vec![1.0; channels], vec![0.0; channels]),
+            None => (vec![1.0; channels], vec![f64::from(zero); channels]),
         };
         let factor = converter.map_or(1.0, |converter| converter.factor());
         own /= factor;
@@ -338,17 +407,34 @@ impl Quantizer<'_> {
             .map(|(c, zero)| (zero - converter.map_or(0.0, |converter| f64::from(converter.offsets[c]))) * factor)
             .collect();
         let outside = rests[0].round() as i16;
+        let sign = if negates(step, pipe) { -1.0 } else { 1.0 };
+        // The zero of what X2 adds.
+        let added = match pipe.x2.map(|x2| &step.posts[x2]) {
+            Some(Post::With(Combine::Add { .. }, other)) => {
+                let Scale { scale, zero } = self.scales[*other];
+                -sign * scale * f64::from(zero)
+            }
+            _ => 0.0,
+        };
+        // What the rounding of weights changes on average.
+        let means = self.ranges.means(ir::TensorId(input)).filter(|means| means.len() == channels);
         let sums: Vec<f64> = quantized
             .chunks_exact(each)
             .enumerate()
             .map(|(k, kernel)| {
-                let rest: f64 =
-                    kernel.iter().enumerate().map(|(at, &w)| f64::from(w) * rests[from(k * each + at)]).sum();
-                f64::from(conv.bias[k]) / (own * steps[k]) - rest
+                let (mut rest, mut change) = (0.0, 0.0);
+                for (at, &weight) in kernel.iter().enumerate() {
+                    let c = from(k * each + at);
+                    rest += f64::from(weight) * rests[c];
+                    if let Some(means) = means {
+                        let rounded = f64::from(weight) * steps[k] / relative[c];
+                        change += (f64::from(conv.weights[k * each + at]) - rounded) * f64::from(means[c]);
+                    }
+                }
+                (f64::from(conv.bias[k]) + change + added) / (own * steps[k]) - rest
             })
             .collect();
         let (bias, bias_shift) = bias_values(&name, &sums)?;
-        let sign = if negates(step, pipe) { -1.0 } else { 1.0 };
         let x1 = X {
             alu: Some((AluAlgorithm::Sum, Operand::Kernel(bias))),
             shift: bias_shift,
@@ -362,7 +448,7 @@ impl Quantizer<'_> {
 
     fn int_copy(&mut self, step: &Step, pipe: Pipe) -> Result<Numbers, Error> {
         let input = step.inputs[0];
-        let own = self.scales[input];
+        let Scale { scale: own, zero } = self.scales[input];
         let follow = if pipe.x1_relu { Follow::Relu } else { Follow::Nothing };
         let channels = self.net.tensors[input].shape[0] as usize;
         let (mut scale, shift) = match step.posts.first() {
@@ -383,7 +469,11 @@ impl Quantizer<'_> {
         let plain = scale.iter().all(|scale| scale.to_bits() == 1f32.to_bits()) && !shifts;
         let fine = largest / 4096.0;
         let free = self.unit(step, pipe, fine);
+        // The same integers, if nothing happens to them.
+        let moved = step.posts.is_empty() && plain && self.scales[step.output] == self.scales[input];
+        let zeros = !moved && (zero != 0 || self.scales[step.output].zero != 0);
         let multiplies = !plain
+            || zeros
             || free.is_some()
             || negates(step, pipe)
             || pipe.x2.is_some_and(|x2| !is_mul(step, x2))
@@ -402,7 +492,8 @@ impl Quantizer<'_> {
             } else {
                 Operand::Kernel((0..channels).map(factor).collect())
             };
-            Some(X { mul: Some(mul), truncate: truncate as u8, follow, ..X::default() })
+            let alu = (zero != 0).then_some((AluAlgorithm::Sum, Operand::Layer(-zero)));
+            Some(X { alu, mul: Some(mul), truncate: truncate as u8, follow, ..X::default() })
         } else {
             (follow != Follow::Nothing).then(|| X { follow, ..X::default() })
         };
@@ -411,6 +502,9 @@ impl Quantizer<'_> {
             return Err(Error::unsupported(name, "an input's mean cannot be taken off in this step"));
         }
         let mut stages = self.int_rest(step, pipe, x1, unit, operand_shift, if multiplies { 8 } else { 0 })?;
+        if moved {
+            stages.offset = 0;
+        }
         if pipe.x2_shift {
             let name = &self.net.tensors[step.output].name;
             let sums: Vec<f64> = (0..channels).map(|k| shift[if shift.len() == 1 { 0 } else { k }] / unit).collect();
@@ -444,7 +538,7 @@ impl Quantizer<'_> {
                 Post::With(Combine::Mul, other) => {
                     x2.mul = Some(self.operand(step, *other));
                     x2.truncate = truncate;
-                    unit *= self.scales[*other] * f64::from(truncate).exp2();
+                    unit *= self.scales[*other].scale * f64::from(truncate).exp2();
                 }
                 Post::With(combine, other) => {
                     x2.alu = Some((algorithm(*combine), self.operand(step, *other)));
@@ -477,10 +571,10 @@ impl Quantizer<'_> {
                 Some(Post::With(Combine::Mul, other)) => {
                     y.mul = Some(self.operand(step, *other));
                     y.truncate = truncate;
-                    unit *= self.scales[*other] * f64::from(truncate).exp2();
+                    unit *= self.scales[*other].scale * f64::from(truncate).exp2();
                 }
                 Some(Post::With(combine, other)) => {
-                    let factor = Factor::nearest(&name, self.scales[*other] / unit)?;
+                    let factor = Factor::nearest(&name, self.scales[*other].scale / unit)?;
                     y.alu = Some((algorithm(*combine), self.operand(step, *other), Some(factor)));
                 }
                 Some(post @ (Post::Most(limit) | Post::Least(limit))) => {
@@ -491,13 +585,22 @@ impl Quantizer<'_> {
                 _ => {}
             }
             if let Some(Post::Table(unary, low, high)) = pipe.table.map(|table| &step.posts[table]) {
-                let own = self.scales[step.output];
+                let own = self.scales[step.output].scale;
                 y.table = Some(self.tables.len());
                 unit = self.table(&name, *unary, (f64::from(*low), f64::from(*high)), unit, own);
             }
             stages.y = Some(y);
         }
-        stages.out = Some(Factor::nearest(&name, unit / self.scales[step.output])?);
+        let Scale { scale, zero } = self.scales[step.output];
+        let factor = Factor::nearest(&name, unit / scale)?;
+        let offset = (f64::from(-zero) * f64::from(factor.truncate).exp2() / f64::from(factor.scale)).round();
+        if offset > f64::from(i32::MAX) {
+            return Err(Error::unsupported(
+                &name,
+                format!("its output needs an offset of {offset:e}, which has no int32"),
+            ));
+        }
+        (stages.out, stages.offset) = (Some(factor), offset as i32);
         Ok(stages)
     }
 

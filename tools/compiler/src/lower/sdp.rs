@@ -92,6 +92,7 @@ impl Lowering<'_> {
             });
         }
         let out = stages.out.map_or_else(|| converter(1, 0), |factor| converter(factor.scale, factor.truncate));
+        let out = desc::CvtParam { offset: stages.offset, ..out };
         let [x1_op, x2_op] = units;
         let op = desc::SdpOp {
             src_precision: self.precision,

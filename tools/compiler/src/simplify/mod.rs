@@ -16,7 +16,7 @@ mod weights;
 
 use std::sync::Arc;
 
-use crate::ir::{infer, Binary, Graph, Op, TensorId, Unary};
+use crate::ir::{infer, Binary, Graph, Node, Op, TensorId, Unary};
 
 /// Applies all rules until none changes the graph.
 pub fn simplify(graph: &mut Graph) {
@@ -24,10 +24,12 @@ pub fn simplify(graph: &mut Graph) {
     for _ in 0..64 {
         let mut pass = Pass::new(graph);
         let mut changed = false;
-        for k in 0..pass.graph.nodes.len() {
+        let mut k = 0;
+        while k < pass.graph.nodes.len() {
             while pass.node(k) {
                 changed = true;
             }
+            k += 1;
         }
         prune(graph);
         if !changed {
@@ -92,6 +94,7 @@ impl<'a> Pass<'a> {
                 || self.permutation(k)
                 || self.fold_into_weights(k)
                 || self.padding(k)
+                || self.large_average(k)
                 || self.whole_input(k))
     }
 
@@ -120,6 +123,19 @@ impl<'a> Pass<'a> {
             Some(value)
         } else {
             None
+        }
+    }
+
+    /// Inserts a node before another. Its output is a new tensor at the end.
+    fn insert(&mut self, at: usize, node: Node) {
+        for id in &node.inputs {
+            self.readers[id.0] += 1;
+        }
+        self.producer.push(Some(at));
+        self.readers.push(0);
+        self.graph.nodes.insert(at, node);
+        for later in self.producer.iter_mut().rev().skip(1).flatten().filter(|later| **later >= at) {
+            *later += 1;
         }
     }
 

@@ -193,6 +193,37 @@ fn an_inner_product_has_kernels_of_its_whole_input() {
 }
 
 #[test]
+fn a_transposition_before_an_inner_product_is_one_of_its_weights() {
+    let mut builder = Builder(Graph::new("test"));
+    let x = builder.0.input("x", &[1, 2, 3, 4]).unwrap();
+    let y = builder.node(Op::Transpose { perm: vec![0, 3, 2, 1] }, &[x]);
+    let y = builder.node(Op::Reshape { shape: vec![1, 24, 1, 1] }, &[y]);
+    let y = builder.conv(y, 5, 1);
+    builder.0.outputs.push(y);
+    let graph = simplified(builder.0);
+    assert_eq!(ops(&graph), ["Convolution"]);
+    assert!(matches!(graph.nodes[0].op, Op::Convolution(Convolution { kernel: [3, 4], .. })));
+}
+
+#[test]
+fn averages_over_large_windows_are_averages_of_averages() {
+    let average = |h: usize, w: usize| {
+        let mut builder = Builder(Graph::new("test"));
+        let x = builder.0.input("x", &[1, 2, h, w]).unwrap();
+        let kind = PoolKind::Average { count_include_pad: false };
+        let y =
+            builder.node(Op::Pool(Pool { kind, kernel: [h, w], stride: [1, 1], padding: Padding::default() }), &[x]);
+        builder.0.outputs.push(y);
+        simplified(builder.0)
+    };
+    assert_eq!(ops(&average(64, 80)), ["AveragePool", "AveragePool"]);
+    assert_eq!(ops(&average(7, 36)), ["AveragePool", "AveragePool"]);
+    assert_eq!(ops(&average(32, 32)), ["AveragePool"]);
+    // A prime number of lines.
+    assert_eq!(ops(&average(37, 4)), ["AveragePool"]);
+}
+
+#[test]
 fn shuffles_are_permutations_of_channels() {
     let mut builder = Builder(Graph::new("test"));
     let x = builder.0.input("x", &[1, 6, 2, 3]).unwrap();

@@ -4,7 +4,12 @@
 
 use super::Pass;
 use crate::ir::infer::{broadcast, Broadcast};
-use crate::ir::{Binary, Convolution, Op, PadMode, Padding, Pool, PoolKind};
+use crate::ir::{Binary, Convolution, Node, Op, PadMode, Padding, Pool, PoolKind, Tensor, TensorId};
+
+/// The largest side of a window that a convolution averages.
+const LARGEST_WINDOW: usize = 32;
+/// The largest side of PDP's.
+const PDP_WINDOW: usize = 8;
 
 impl Pass<'_> {
     /// A product with, or a sum of, constants per channel behind a convolution: new weights and a new bias.
@@ -101,7 +106,43 @@ impl Pass<'_> {
         self.replace(k, op, &inputs)
     }
 
-    /// A 1 x 1 convolution of a flattened tensor is a convolution whose kernels are as large as the tensor.
+    /// An average over windows above [`LARGEST_WINDOW`] that do not overlap is an average of averages, if the size has a
+    /// divisor that PDP takes.
+    pub(super) fn large_average(&mut self, k: usize) -> bool {
+        let Op::Pool(pool @ Pool { kind: PoolKind::Average { .. }, .. }) = self.graph.nodes[k].op else { return false };
+        let (x, y) = (self.inputs(k)[0], self.output(k));
+        if pool.padding != Padding::default() || self.graph.tensor(x).quantization.is_some() {
+            return false;
+        }
+        let size = self.graph.shape(y)[2..].to_vec();
+        let part = [0, 1].map(|axis| {
+            let divides = |by: &usize| pool.kernel[axis] % by == 0 && (size[axis] == 1 || pool.stride[axis] % by == 0);
+            let large = pool.kernel[axis] > LARGEST_WINDOW;
+            if large {
+                (2..=PDP_WINDOW).rev().find(divides)
+            } else {
+                Some(1)
+            }
+        });
+        let [Some(rows), Some(columns)] = part else { return false };
+        if (rows, columns) == (1, 1) {
+            return false;
+        }
+        let name = format!("{}'", self.graph.tensor(y).name);
+        let shape = self.graph.shape(x);
+        let shape = [shape[0], shape[1], shape[2] / rows, shape[3] / columns];
+        self.graph.tensors.push(Tensor { name, shape: shape.to_vec(), constant: None, quantization: None });
+        let inner = TensorId(self.graph.tensors.len() - 1);
+        let first = Pool { kernel: [rows, columns], stride: [rows, columns], ..pool };
+        let rest = |of: [usize; 2]| [(of[0] / rows).max(1), (of[1] / columns).max(1)];
+        let second = Pool { kernel: rest(pool.kernel), stride: rest(pool.stride), ..pool };
+        let node = Node { name: self.graph.nodes[k].name.clone(), op: Op::Pool(first), inputs: vec![x], output: inner };
+        self.insert(k, node);
+        self.replace(k + 1, Op::Pool(second), &[inner])
+    }
+
+    /// A 1 x 1 convolution of a flattened tensor is a convolution whose kernels are as large as the tensor. A transposition
+    /// before the flattening is one of the weights.
     pub(super) fn whole_input(&mut self, k: usize) -> bool {
         let Op::Convolution(op @ Convolution { group: 1, kernel: [1, 1], .. }) = self.graph.nodes[k].op else {
             return false;
@@ -109,7 +150,16 @@ impl Pass<'_> {
         let (x, weights) = (self.inputs(k)[0], self.inputs(k)[1]);
         let rounds = self.graph.tensor(x).quantization.clone();
         let Some(node) = self.producer[x.0].map(|k| &self.graph.nodes[k]) else { return false };
-        let (Op::Reshape { .. }, from) = (&node.op, node.inputs[0]) else { return false };
+        let (Op::Reshape { .. }, mut from) = (&node.op, node.inputs[0]) else { return false };
+        let turned = self.origin(from).and_then(|k| match (&self.graph.nodes[k].op, &self.graph.nodes[k].inputs[..]) {
+            (Op::Transpose { perm }, &[source]) if perm.len() == 4 && perm[0] == 0 => {
+                Some((perm.clone(), source, self.graph.shape(from).to_vec()))
+            }
+            _ => None,
+        });
+        if let Some((_, source, _)) = &turned {
+            from = *source;
+        }
         let (&[n, c, h, w], &[batch, flat, 1, 1]) = (self.graph.shape(from), self.graph.shape(x)) else { return false };
         if op.padding != Padding::default()
             || n != batch
@@ -118,9 +168,16 @@ impl Pass<'_> {
         {
             return false;
         }
-        let (Some(values), kernels) = (self.graph.constant(weights).cloned(), self.graph.shape(weights)[0]) else {
+        let (Some(mut values), kernels) = (self.graph.constant(weights).cloned(), self.graph.shape(weights)[0]) else {
             return false;
         };
+        if let Some((perm, _, shape)) = turned {
+            let mut inverse = vec![0; 4];
+            perm.iter().enumerate().for_each(|(k, &axis)| inverse[axis] = k);
+            let before = [&[kernels], &shape[1..]].concat();
+            values = crate::float::apply(&Op::Transpose { perm: inverse }, &[(&before, &values)], &[kernels, c, h, w])
+                .into();
+        }
         let Some(weights) = self.constant(weights, &[kernels, c, h, w], values) else { return false };
         let mut inputs = self.inputs(k).to_vec();
         (inputs[0], inputs[1]) = (from, weights);
