@@ -224,3 +224,96 @@ impl<'a> Measured<'a> {
         Ok(order.collect())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use nvdla_uapi::config::NV_SMALL;
+
+    use super::*;
+    use crate::calibrate::{measure, Method};
+    use crate::ir::{Binary, Convolution, Op, Padding, Pool, PoolKind, Unary};
+    use crate::lower::{compile, Options};
+
+    /// Numbers from -1 to 1 (xorshift64).
+    fn numbers(seed: u64, count: usize) -> Vec<f32> {
+        let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+        };
+        (0..count).map(|_| next()).collect()
+    }
+
+    /// A residual block with a depthwise convolution, an average and a classifier.
+    fn network() -> Graph {
+        let mut graph = Graph::new("block");
+        let x = graph.input("x", &[1, 8, 12, 12]).unwrap();
+        let mut conv = |graph: &mut Graph, x, name: &str, kernels: usize, kernel: usize, group: usize| {
+            let each = graph.shape(x)[1] / group;
+            let shape = [kernels, each, kernel, kernel];
+            let size = (3.0 / (each * kernel * kernel) as f32).sqrt();
+            let seed = name.bytes().map(u64::from).sum();
+            let weights = numbers(seed, shape.iter().product()).iter().map(|w| w * size).collect::<Vec<_>>();
+            let weights = graph.add_constant(format!("{name} weights"), &shape, weights).unwrap();
+            let bias = graph.add_constant(format!("{name} bias"), &[kernels], numbers(seed + 1, kernels)).unwrap();
+            let pad = kernel / 2;
+            let padding = Padding { top: pad, left: pad, bottom: pad, right: pad };
+            let op = Convolution { group, kernel: [kernel; 2], stride: [1; 2], dilation: [1; 2], padding };
+            graph.add(name, Op::Convolution(op), &[x, weights, bias], name).unwrap()
+        };
+        let mut relu = |graph: &mut Graph, x, name: &str| graph.add(name, Op::Unary(Unary::Relu), &[x], name).unwrap();
+        let a = conv(&mut graph, x, "expand", 24, 1, 1);
+        let a = relu(&mut graph, a, "expanded");
+        let b = conv(&mut graph, a, "depthwise", 24, 3, 24);
+        let b = relu(&mut graph, b, "filtered");
+        let c = conv(&mut graph, b, "project", 24, 1, 1);
+        let sum = graph.add("sum", Op::Binary(Binary::Add), &[c, a], "sum").unwrap();
+        let sum = relu(&mut graph, sum, "block");
+        let pool = Pool {
+            kind: PoolKind::Average { count_include_pad: false },
+            kernel: [6, 6],
+            stride: [6, 6],
+            padding: Padding::default(),
+        };
+        let pooled = graph.add("pool", Op::Pool(pool), &[sum], "pool").unwrap();
+        let out = conv(&mut graph, pooled, "logits", 10, 1, 1);
+        graph.outputs.push(out);
+        graph
+    }
+
+    #[test]
+    fn the_loss_of_eight_bits_is_that_of_rounding() {
+        let graph = network();
+        let samples: Vec<Vec<Vec<f32>>> = (1..5).map(|seed| vec![numbers(seed, 8 * 12 * 12)]).collect();
+        let ranges = measure(&graph, samples.iter().cloned().map(Ok), Method::Max).unwrap();
+        let loss = |one_sided: bool| {
+            let mut ranges = ranges.clone();
+            for id in (0..graph.tensors.len()).map(TensorId) {
+                if let Some(range) = ranges.get(id).copied().filter(|_| !one_sided) {
+                    ranges.set(id, crate::ir::Range { one_sided: 0.0, ..range });
+                }
+            }
+            let compiled = compile(&graph, &ranges, &Options::new(&NV_SMALL)).unwrap();
+            let mut measured = Measured::new(&compiled, &[]).unwrap();
+            let losses = measured.losses(&graph, &samples).unwrap();
+            let of = |name: &str| losses.iter().find(|(tensor, _)| tensor == name).unwrap().1.decibels();
+            ["expanded", "filtered", "block", "pool", "logits"].map(of)
+        };
+        let (one_sided, symmetric) = (loss(true), loss(false));
+        // 127 steps to the largest of values that are spread evenly are 47 dB; these are not, and errors add up.
+        assert!(symmetric.iter().all(|&decibels| decibels > 30.0), "{symmetric:?}");
+        assert!(one_sided[0] > symmetric[0] + 3.0, "{one_sided:?}, {symmetric:?}");
+        assert!(one_sided.iter().zip(&symmetric).take(3).all(|(one, two)| one > two), "{one_sided:?}, {symmetric:?}");
+        // An output is what its surface holds.
+        let compiled = compile(&graph, &ranges, &Options::new(&NV_SMALL)).unwrap();
+        let mut measured = Measured::new(&compiled, &[]).unwrap();
+        let mut outputs = Loss::default();
+        for sample in &samples {
+            let expected = float::run(&graph, sample, &mut |_, _| {}).unwrap();
+            outputs.add(&measured.run(sample).unwrap()[0], &expected[0]);
+        }
+        assert!((outputs.decibels() - one_sided[4]).abs() < 1e-3, "{} {one_sided:?}", outputs.decibels());
+    }
+}

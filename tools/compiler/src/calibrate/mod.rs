@@ -121,15 +121,17 @@ pub fn best(
     found.map(|(_, ranges)| ranges).ok_or_else(|| Error::Sample("there is no sample".to_owned()))
 }
 
-/// The graph with its activations rounded, except those that only the next node of a fused operation sees.
+/// The graph with its activations rounded, except sums of a convolution that only what is joined with it sees.
 fn rounded(graph: &Graph, ranges: &Ranges) -> Graph {
     let mut rounded = graph.clone();
     for (k, tensor) in rounded.tensors.iter_mut().enumerate() {
         let id = TensorId(k);
         let mut users = graph.users(id);
-        let fused = |op: &Op| matches!(op, Op::Unary(_) | Op::Binary(_) | Op::PRelu);
-        let only = users.next().filter(|_| users.next().is_none());
-        if graph.outputs.contains(&id) || only.is_some_and(|user| fused(&graph.node(user).op)) {
+        let only = users.next().filter(|_| users.next().is_none()).map(|user| &graph.node(user).op);
+        let maker = graph.producer(id).map(|maker| &graph.node(maker).op);
+        let convolution = matches!(maker, Some(Op::Convolution(_) | Op::Deconvolution(..)));
+        let joined = matches!(only, Some(Op::Unary(_) | Op::Binary(_) | Op::PRelu));
+        if graph.outputs.contains(&id) || convolution && joined {
             continue;
         }
         let (Some(range), None) = (ranges.get(id), &tensor.quantization) else { continue };

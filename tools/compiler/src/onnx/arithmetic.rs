@@ -122,7 +122,8 @@ impl Reader {
         }
         // Slopes per channel, written [C, 1, 1] or, by old exporters, [C].
         let channels = from.get(1).copied().unwrap_or(0);
-        let per_channel = crate::ir::infer::broadcast(&shape, &from) == crate::ir::infer::Broadcast::Channel;
+        let per_channel = crate::ir::infer::broadcast(&shape, &from) == crate::ir::infer::Broadcast::Channel
+            || constant.len() == channels && from.iter().product::<usize>() == channels;
         if per_channel || shape == [channels] && (from.len() == 2 || from.last() != Some(&channels)) {
             let slopes = self.reshape(n, slopes, &[channels])?;
             return self.emit(n, Op::PRelu, &[x, slopes]);
