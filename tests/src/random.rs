@@ -2,46 +2,63 @@
 
 //! Small networks of any layers with any parameters.
 
-use nvdla_compiler::graph::{Convolution, Extent, Graph, Image, Op, Padding, Pooling, PoolingMode, Shape};
+use nvdla_compiler::ir::{Convolution, Graph, Op, Padding, Pool, PoolKind, Preprocess, Unary};
+use nvdla_compiler::lower::{compile, Options};
+use nvdla_compiler::Error;
+use nvdla_uapi::config::Config;
 
 use crate::hostile::Choices;
+use crate::zoo;
 
-/// A network, and images to calibrate it with: one image, of which there are bytes for each input.
+/// A network of one input.
 ///
-/// # Panics
+/// # Errors
 ///
 /// Never: its layers fit one another.
-pub fn network(choices: &mut impl Choices) -> (Graph, Vec<Vec<Vec<u8>>>) {
-    let mut pick = |from: u32, to: u32| from + choices.below((to - from + 1) as usize) as u32;
+pub fn network(choices: &mut impl Choices) -> Result<Graph, String> {
+    let mut pick = |from: usize, to: usize| from + choices.below(to - from + 1);
     let mut graph = Graph::new("random");
-    let channels = [1, 3, 4, pick(2, 40)][pick(0, 3) as usize];
-    let input = Shape { channels, height: pick(3, 16), width: pick(3, 16) };
-    let mut last = graph.input("data", input, Image { mean: 0.0, divisor: 255.0 }).expect("an image of that size");
+    let channels = [1, 3, 4, pick(2, 40)][pick(0, 3)];
+    let mut last = graph.input("data", &[1, channels, pick(3, 16), pick(3, 16)])?;
     for layer in 0..pick(1, 4) {
-        let now = graph.node(last).shape;
-        let window = Extent { y: pick(1, now.height.min(4)), x: pick(1, now.width.min(4)) };
-        let stride = Extent { y: pick(1, 3), x: pick(1, 3) };
-        let padding = Padding {
-            top: pick(0, window.y - 1),
-            left: pick(0, window.x - 1),
-            bottom: pick(0, window.y - 1),
-            right: pick(0, window.x - 1),
-        };
-        let mode = if pick(0, 1) == 0 { PoolingMode::Max } else { PoolingMode::Average };
+        let &[_, channels, height, width] = graph.shape(last) else { return Err("four dimensions".to_owned()) };
+        let kernel = [pick(1, height.min(4)), pick(1, width.min(4))];
+        let stride = [pick(1, 3), pick(1, 3)];
+        let mut pad = |size: usize| pick(0, size - 1);
+        let padding =
+            Padding { top: pad(kernel[0]), left: pad(kernel[1]), bottom: pad(kernel[0]), right: pad(kernel[1]) };
+        let mut inputs = vec![last];
         let op = match pick(0, 5) {
             0..=2 => {
                 let kernels = pick(1, 24);
-                let count = (kernels * now.channels * window.y * window.x) as usize;
-                let weights = (0..count).map(|_| pick(0, 200) as f32 / 1000.0 - 0.1).collect();
-                let bias = (0..kernels).map(|_| pick(0, 200) as f32 / 1000.0 - 0.1).collect();
-                Op::Convolution(Convolution { kernels, window, stride, dilation: Extent::ONE, padding, weights, bias })
+                let mut real = |_| pick(0, 200) as f32 / 1000.0 - 0.1;
+                let weights: Vec<f32> = (0..kernels * channels * kernel[0] * kernel[1]).map(&mut real).collect();
+                let bias: Vec<f32> = (0..kernels).map(&mut real).collect();
+                let shape = [kernels, channels, kernel[0], kernel[1]];
+                inputs.push(graph.add_constant(format!("{layer} weights"), &shape, weights)?);
+                inputs.push(graph.add_constant(format!("{layer} bias"), &[kernels], bias)?);
+                Op::Convolution(Convolution { group: 1, kernel, stride, dilation: [1; 2], padding })
             }
-            3 => Op::Relu,
-            _ => Op::Pooling(Pooling { mode, window, stride, padding }),
+            3 => Op::Unary(Unary::Relu),
+            mode => {
+                let average = PoolKind::Average { count_include_pad: true };
+                Op::Pool(Pool { kind: if mode == 4 { PoolKind::Max } else { average }, kernel, stride, padding })
+            }
         };
-        last = graph.add(layer.to_string(), op, last).expect("a layer that fits");
+        last = graph.add(layer.to_string(), op, &inputs, format!("{layer}:0"))?;
     }
-    graph.output(last);
-    let image = (0..input.elements()).map(|_| pick(0, 255) as u8).collect();
-    (graph, vec![vec![image]])
+    graph.outputs.push(last);
+    Ok(graph)
+}
+
+/// The loadable of such a network, whose input is given as bytes. Not every network can be compiled for every
+/// configuration.
+///
+/// # Errors
+///
+/// That of the compiler.
+pub fn loadable(graph: &Graph, config: &'static Config) -> Result<Vec<u8>, Error> {
+    let preprocess = Preprocess { std: vec![255.0], ..Preprocess::default() };
+    let options = Options { inputs: vec![Some(preprocess)], ..Options::new(config) };
+    Ok(compile(graph, &zoo::uniform(graph, 1.0), &options)?.loadable)
 }

@@ -434,6 +434,61 @@ fn random_graphs_are_exact() {
     assert!(refused * 10 <= compiled, "{refused} refused, {compiled} compiled");
 }
 
+/// A graph of these operators, one behind the other, with convolutions of random weights: exact on all configurations.
+fn chain(input: [usize; 3], add: impl Fn(&mut Builder, TensorId) -> TensorId) {
+    for config in Config::ALL {
+        let mut builder = Builder { graph: Graph::new("chain"), random: Random::new(7), count: 0, known: Vec::new() };
+        let [c, h, w] = input;
+        let data = builder.graph.input("data", &[1, c, h, w]).unwrap();
+        let last = add(&mut builder, data);
+        builder.graph.outputs.push(last);
+        let compiled = compile(&builder.graph, &ranges(&builder.graph), &Options::new(config)).unwrap();
+        check(&compiled, config, &mut Random::new(8), "a chain");
+    }
+}
+
+fn windows(builder: &mut Builder, from: TensorId, kernels: usize, kernel: [usize; 2], stride: usize) -> TensorId {
+    let [c, ..] = builder.shape(from);
+    let weights = builder.constant(&[kernels, c, kernel[0], kernel[1]], 0.1, 0.0);
+    let padding = Padding { top: kernel[0] / 2, left: kernel[1] / 2, bottom: kernel[0] / 2, right: kernel[1] / 2 };
+    let op = Convolution { group: 1, kernel, stride: [stride; 2], dilation: [1; 2], padding };
+    builder.add(Op::Convolution(op), &[from, weights]).unwrap()
+}
+
+/// More input than the convolution buffer holds: bands of lines, whose seams must not show.
+#[test]
+fn bands_are_exact() {
+    // The largest buffer has 512 KiB.
+    chain([32, 900, 24], |builder, data| windows(builder, data, 5, [3, 3], 2));
+}
+
+/// More weights than the convolution buffer holds: kernel groups pass through it.
+#[test]
+fn kernel_groups_are_exact() {
+    chain([130, 5, 4], |builder, data| {
+        let first = windows(builder, data, 300, [5, 4], 1);
+        windows(builder, first, 20, [1, 1], 1)
+    });
+}
+
+/// A softmax between convolutions: three tasks.
+#[test]
+fn softmax_in_the_middle() {
+    let mut builder = Builder { graph: Graph::new("softmax"), random: Random::new(9), count: 0, known: Vec::new() };
+    let data = builder.graph.input("data", &[1, 8, 9, 9]).unwrap();
+    let first = windows(&mut builder, data, 11, [3, 3], 1);
+    let softmax = builder.add(Op::Softmax { axis: 1 }, &[first]).unwrap();
+    let second = windows(&mut builder, softmax, 6, [2, 2], 1);
+    builder.graph.outputs.push(second);
+    let config = &nvdla_uapi::config::NV_SMALL;
+    let compiled = compile(&builder.graph, &ranges(&builder.graph), &Options::new(config)).unwrap();
+    check(&compiled, config, &mut Random::new(10), "softmax");
+    let loadable = Loadable::from_bytes(compiled.loadable).unwrap();
+    let tasks: Vec<_> = loadable.tasks_in_order().map(nvdla_runtime::loadable::Task::interface).collect();
+    use nvdla_runtime::loadable::Interface::{Dla1, Emu1};
+    assert_eq!(tasks, [Dla1, Emu1, Dla1]);
+}
+
 /// The steps of a network in real numbers: every tensor that is computed. `inputs` are what is in memory.
 fn real(net: &Net, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
     let mut values: Vec<Vec<f32>> = vec![Vec::new(); net.tensors.len()];

@@ -3,13 +3,15 @@
 //! The project's own LeNet: its loadables are what the compiler makes, every layer on the built-in model is what plain
 //! loops compute, and it knows its digits.
 
-mod plain;
-
 use std::path::{Path, PathBuf};
 
-use nvdla_compiler::graph::{Graph, Shape};
-use nvdla_compiler::quantize::{Granularity, Scales};
-use nvdla_compiler::{calibration, compile, import};
+use nvdla_compiler::calibrate::table;
+use nvdla_compiler::compiler::Compiler;
+use nvdla_compiler::integers;
+use nvdla_compiler::ir::{Color, Preprocess, TensorId};
+use nvdla_compiler::lower::Compiled;
+use nvdla_compiler::model::{Model, Options};
+use nvdla_compiler::quantize::{image_value, Granularity};
 use nvdla_runtime::device::ModelDevice;
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::session::{Completed, RunOptions, Session};
@@ -17,28 +19,48 @@ use nvdla_tests::reference;
 use nvdla_uapi::config::{Config, NV_LARGE, NV_SMALL};
 
 const DIGITS: [&str; 10] = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
-const IMAGE: Shape = Shape { channels: 1, height: 28, width: 28 };
+/// The picture's height and width.
+const SIDE: usize = 28;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/lenet")
 }
 
-fn graph() -> (Graph, Vec<Vec<Vec<u8>>>) {
-    let graph = import::read(&folder().join("lenet.json")).unwrap();
-    let images = calibration::read(&folder().join("calibration"), &graph).unwrap();
-    (graph, images)
+fn model() -> Model {
+    Model::open(&folder().join("lenet.onnx"), &Options::default()).unwrap()
 }
 
-/// The pixels of a binary PGM file of 28 x 28.
-fn pixels(path: &Path) -> Vec<u8> {
+fn table_of_scales() -> String {
+    std::fs::read_to_string(folder().join("lenet.scales.json")).unwrap()
+}
+
+/// As the command in the example's README.
+fn compiler(config: &'static Config) -> Compiler {
+    let preprocess = Preprocess { std: vec![255.0], color: Color::Gray, ..Preprocess::default() };
+    Compiler::new(config).preprocess(preprocess)
+}
+
+fn compiled(config: &'static Config, granularity: Granularity) -> Compiled {
+    compiler(config).granularity(granularity).table(table_of_scales()).compile(&model()).unwrap()
+}
+
+/// The int8 of a binary PGM file of 28 x 28.
+fn pixels(path: &Path) -> Vec<i8> {
     let bytes = std::fs::read(path).unwrap();
     assert!(bytes.starts_with(b"P5"), "{}", path.display());
-    bytes[bytes.len() - 784..].to_vec()
+    bytes[bytes.len() - SIDE * SIDE..].iter().map(|&byte| image_value(byte)).collect()
 }
 
-fn input(pixels: &[u8], config: &Config) -> Vec<u8> {
-    let values: Vec<i8> = pixels.iter().map(|&byte| nvdla_compiler::quantize::image_value(byte)).collect();
-    plain::pack(&values, IMAGE, config.memory_atomic, true)
+/// The input's bytes: lines of 28 elements, 32 bytes apart.
+fn input(pixels: &[i8]) -> Vec<u8> {
+    let line = |line: &[i8]| line.iter().map(|&value| value as u8).chain([0; 4]).collect::<Vec<_>>();
+    pixels.chunks_exact(SIDE).flat_map(line).collect()
+}
+
+/// The elements of a cube without gaps, channel by channel.
+fn unpack(bytes: &[u8], [c, h, w]: [u32; 3], atom: u32) -> Vec<i8> {
+    let at = |k: u32, y: u32, x: u32| ((k / atom * h + y) * w + x) * atom + k % atom;
+    (0..c * h * w).map(|n| bytes[at(n / (h * w), n / w % h, n % w) as usize] as i8).collect()
 }
 
 fn class(values: &[i8]) -> usize {
@@ -47,10 +69,9 @@ fn class(values: &[i8]) -> usize {
 
 #[test]
 fn the_loadables_are_what_the_compiler_makes() {
-    let (graph, images) = graph();
     for config in [&NV_SMALL, &NV_LARGE] {
         let path = folder().join(format!("lenet.{}.nvdla", config.name));
-        let made = compile(&graph, &images, config, Granularity::Kernel).unwrap();
+        let made = compiled(config, Granularity::Kernel).loadable;
         assert!(made == std::fs::read(&path).unwrap(), "{} is not what the compiler makes", path.display());
     }
     assert_eq!(
@@ -59,36 +80,50 @@ fn the_loadables_are_what_the_compiler_makes() {
     );
 }
 
-/// Every layer of every image, on both configurations, with a scale a kernel and with a scale a layer.
+/// The table of scales is what calibration measures. Matrix products differ from machine to machine in their last bits.
+#[test]
+fn the_scales_are_what_calibration_measures() {
+    let model = model();
+    let measured = compiler(&NV_SMALL).calibrate(folder().join("calibration")).ranges(&model).unwrap();
+    let given = table::read(&table_of_scales(), &model.graph).unwrap();
+    for id in (0..model.graph.tensors.len()).map(TensorId) {
+        let (measured, given) = (measured.get(id), given.get(id));
+        assert_eq!(measured.is_some(), given.is_some(), "{}", model.graph.tensor(id).name);
+        if let (Some(measured), Some(given)) = (measured, given) {
+            let ratio = measured.scale / given.scale;
+            assert!((0.99..1.01).contains(&ratio), "{}: {measured:?}, {given:?}", model.graph.tensor(id).name);
+        }
+    }
+}
+
+/// Every layer of every image, on both configurations, with a scale per kernel and with a scale per layer.
 #[test]
 fn every_layer_is_exact() {
-    let (graph, images) = graph();
-    let scales = Scales::calibrate(&graph, &images);
     for config in [&NV_SMALL, &NV_LARGE] {
         for granularity in [Granularity::Kernel, Granularity::Layer] {
-            let file = compile(&graph, &images, config, granularity).unwrap();
-            let mut session = Session::new(Loadable::from_bytes(file).unwrap(), ModelDevice::new(config)).unwrap();
+            let Compiled { loadable, steps, .. } = compiled(config, granularity);
+            let mut session = Session::new(Loadable::from_bytes(loadable).unwrap(), ModelDevice::new(config)).unwrap();
             for digit in DIGITS {
                 let pixels = pixels(&folder().join(format!("images/{digit}.pgm")));
-                let expected = plain::evaluate(&graph, &scales, granularity, std::slice::from_ref(&pixels));
-                session.set_input(0, &input(&pixels, config)).unwrap();
-                // The layers that leave a surface, in the order of the list's operations.
-                let mut layers = ["relu1", "pool1", "relu2", "pool2", "relu3", "ip2"].into_iter();
+                let expected = integers::evaluate(&steps, std::slice::from_ref(&pixels));
+                session.set_input(0, &input(&pixels)).unwrap();
+                // Each step leaves one surface.
+                let mut layers = steps.net.steps.iter().map(|step| step.output);
                 let mut look = |completed: Completed<'_>| {
                     if let Some(bytes) = completed.surface {
-                        let layer = layers.next().unwrap();
-                        let node = graph.find(layer).unwrap();
-                        let found = plain::unpack(bytes, graph.node(node).shape, config.memory_atomic);
-                        assert_eq!(found, expected[&node], "{layer} of {digit} on {}", config.name);
+                        let tensor = layers.next().unwrap();
+                        let found = unpack(bytes, steps.net.tensors[tensor].shape, config.memory_atomic);
+                        let name = &steps.net.tensors[tensor].name;
+                        assert_eq!(Some(&found), expected[tensor].as_ref(), "{name} of {digit} on {}", config.name);
                     }
                     Ok(())
                 };
                 let options = RunOptions { on_operation: Some(&mut look), ..Default::default() };
                 session.run_with(options).unwrap();
-                assert_eq!(layers.next(), None);
-                let prob = graph.find("prob").unwrap();
-                let found = plain::unpack(session.output(0).unwrap(), graph.node(prob).shape, config.memory_atomic);
-                assert_eq!(found, expected[&prob], "{digit} on {}", config.name);
+                let prob = layers.next().unwrap();
+                assert_eq!((layers.next(), steps.net.outputs[0]), (None, prob));
+                let found = unpack(session.output(0).unwrap(), [10, 1, 1], config.memory_atomic);
+                assert_eq!(Some(&found), expected[prob].as_ref(), "{digit} on {}", config.name);
             }
         }
     }
@@ -99,10 +134,9 @@ fn knows(loadable: &Path, config: &'static Config, images: &Path, digits: &[&str
     let mut session = Session::new(Loadable::open(loadable).unwrap(), ModelDevice::new(config)).unwrap();
     for digit in digits {
         let pixels = pixels(&images.join(format!("{digit}.pgm")));
-        session.set_input(0, &input(&pixels, config)).unwrap();
+        session.set_input(0, &input(&pixels)).unwrap();
         session.run().unwrap();
-        let shape = Shape { channels: 10, height: 1, width: 1 };
-        let values = plain::unpack(session.output(0).unwrap(), shape, config.memory_atomic);
+        let values = unpack(session.output(0).unwrap(), [10, 1, 1], config.memory_atomic);
         assert_eq!(DIGITS[class(&values)], *digit, "{values:?} of {}", loadable.display());
     }
 }

@@ -15,6 +15,7 @@ use nvdla_uapi::reg::values::Precision;
 
 use crate::files;
 use crate::half;
+use crate::loadable::names::Names;
 use crate::loadable::{Loadable, MAX_MEMORY_SIZE};
 use crate::network::{self, NetworkOperation};
 use crate::session::{self, Completed};
@@ -70,6 +71,8 @@ pub struct Difference {
     pub operation: usize,
     /// The unit.
     pub unit: &'static str,
+    /// The layers that it computes, where the loadable says.
+    pub layer: Option<String>,
     /// What differs.
     pub what: What,
 }
@@ -104,6 +107,9 @@ pub enum What {
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "operation {} ({}) of task {}", self.operation, self.unit, self.task)?;
+        if let Some(layer) = &self.layer {
+            write!(f, ", layer {layer},")?;
+        }
         match &self.what {
             What::Length { expected, got } => write!(f, ": expected {expected} bytes ({}), got {got}", self.file),
             What::Value { offset, position, expected, got, bytes, of } => {
@@ -123,6 +129,7 @@ pub struct Comparison {
     folder: PathBuf,
     files: usize,
     operations: HashMap<(u16, usize), NetworkOperation>,
+    names: Names,
     atom: u32,
     compared: usize,
     missing: usize,
@@ -155,6 +162,7 @@ impl Comparison {
             folder: folder.to_owned(),
             files,
             operations: operations.collect(),
+            names: loadable.names().unwrap_or_default(),
             atom,
             compared: 0,
             missing: 0,
@@ -186,8 +194,9 @@ impl Comparison {
         self.differing += 1;
         if self.first.is_none() {
             let what = self.what(completed, &expected, got);
-            let unit = completed.unit.name();
-            self.first = Some(Difference { file, task: completed.task, operation: completed.operation, unit, what });
+            let &Completed { task, operation, unit, .. } = completed;
+            let layer = self.names.layer(task, operation).map(ToString::to_string);
+            self.first = Some(Difference { file, task, operation, unit: unit.name(), layer, what });
         }
         Ok(())
     }

@@ -4,8 +4,6 @@
 
 use std::path::Path;
 
-use nvdla_compiler::compile;
-use nvdla_compiler::quantize::Granularity;
 use nvdla_engine::TaskMemory;
 use nvdla_runtime::loadable::Loadable;
 use nvdla_uapi::config::Config;
@@ -262,9 +260,8 @@ pub fn own(config: &'static Config, networks: usize) -> Result<Vec<Base>, String
     all.extend(Base::new("nothing", config, &Net::new().task()));
     let mut choices = Seeded::new(1, 0);
     for number in 0..networks {
-        let (graph, images) = random::network(&mut choices);
         // Not every network can be compiled for every configuration.
-        let Ok(file) = compile(&graph, &images, config, Granularity::Kernel) else { continue };
+        let Ok(file) = random::loadable(&random::network(&mut choices)?, config) else { continue };
         let loadable = Loadable::from_bytes(file).map_err(|error| error.to_string())?;
         all.extend(Base::of_loadable(&format!("random network {number}"), config, &loadable));
     }

@@ -4,8 +4,6 @@
 
 use std::time::{Duration, Instant};
 
-use nvdla_compiler::compile;
-use nvdla_compiler::quantize::Granularity;
 use nvdla_runtime::device::{recognise, Error as DeviceError, ModelDevice};
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::session::{Error, RunOptions, Session};
@@ -151,9 +149,9 @@ pub fn corpus(given: Vec<(String, Vec<u8>)>) -> Vec<File> {
     let mut choices = Seeded::new(2, 0);
     let mut files = given;
     for number in 0..12 {
-        let (graph, images) = random::network(&mut choices);
+        let Ok(graph) = random::network(&mut choices) else { continue };
         for config in Config::ALL {
-            if let Ok(file) = compile(&graph, &images, config, Granularity::Kernel) {
+            if let Ok(file) = random::loadable(&graph, config) {
                 files.push((format!("random network {number} for {}", config.name), file));
             }
         }

@@ -1,22 +1,61 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Compares the float evaluation of models with outputs that another program computed.
+//! Compares models with outputs that another program computed: their float evaluation, or with `--config` the loadable
+//! that the compiler makes of them, run on the built-in model of that configuration.
 //!
-//!     cargo run --release -p nvdla-compiler --example compare -- FOLDER...
+//!     cargo run --release -p nvdla-compiler --example compare -- [--config NAME [--precision int8|fp16]] FOLDER...
 //!
 //! Each folder has a model (`model.onnx`, or `model.param` and `model.bin`), its inputs `input_0.npy`, … and the
 //! expected outputs `output_0.npy`, …; a folder without a model is searched for such folders. `scripts/node_cases.py`
 //! and `scripts/networks.py` write them. The difference that is printed is the largest, relative to the output's largest
-//! value, or to 0.01 if that is smaller.
+//! value, or to 0.01 if that is smaller. Equal is up to 1e-4 in float, 1e-2 in fp16, and 5e-2 in int8, whose scales are
+//! measured on the inputs.
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use nvdla_compiler::calibrate::{self, Method};
+use nvdla_compiler::ir::Graph;
+use nvdla_compiler::lower;
 use nvdla_compiler::model::{Model, Options};
 use nvdla_compiler::{float, npy};
+use nvdla_runtime::device::ModelDevice;
+use nvdla_runtime::loadable::Loadable;
+use nvdla_runtime::session::Session;
+use nvdla_uapi::config::Config;
+use nvdla_uapi::reg::values::Precision;
+
+/// What a model is compiled for. None: it is computed in float.
+type Target = Option<(&'static Config, Precision)>;
 
 /// The largest difference that counts as equal.
-const LIMIT: f32 = 1e-4;
+fn limit(target: Target) -> f32 {
+    match target {
+        None => 1e-4,
+        Some((_, Precision::Fp16)) => 1e-2,
+        Some(_) => 5e-2,
+    }
+}
+
+/// The outputs of the loadable.
+fn compiled(
+    graph: &Graph,
+    inputs: &[Vec<f32>],
+    config: &'static Config,
+    precision: Precision,
+) -> Result<Vec<Vec<f32>>, String> {
+    let ranges = calibrate::measure(graph, [Ok(inputs.to_vec())], Method::Max).map_err(|error| error.to_string())?;
+    let options = lower::Options { precision, ..lower::Options::new(config) };
+    let compiled = lower::compile(graph, &ranges, &options).map_err(|error| error.to_string())?;
+    let loadable = Loadable::from_bytes(compiled.loadable).map_err(|error| error.to_string())?;
+    let mut session = Session::new(loadable, ModelDevice::new(config)).map_err(|error| error.to_string())?;
+    for (index, (values, scale)) in inputs.iter().zip(&compiled.scales.0).enumerate() {
+        session.set_input_nchw(index, values, *scale as f32).map_err(|error| error.to_string())?;
+    }
+    session.run().map_err(|error| error.to_string())?;
+    let output = |(index, scale): (usize, &f64)| session.output_nchw(index, *scale as f32);
+    compiled.scales.1.iter().enumerate().map(output).collect::<Result<_, _>>().map_err(|error| error.to_string())
+}
 
 fn arrays(folder: &Path, name: &str) -> Result<Vec<npy::Array>, String> {
     let path = |k: usize| folder.join(format!("{name}_{k}.npy"));
@@ -24,11 +63,14 @@ fn arrays(folder: &Path, name: &str) -> Result<Vec<npy::Array>, String> {
 }
 
 /// The largest difference of an output, relative to its largest value.
-fn compare(folder: &Path, model: &Path) -> Result<(f32, String), String> {
+fn compare(folder: &Path, model: &Path, target: Target) -> Result<(f32, String), String> {
     let model = Model::open(model, &Options::default()).map_err(|error| error.to_string())?;
     let inputs: Vec<_> = arrays(folder, "input")?.into_iter().map(|array| array.values).collect();
     let start = Instant::now();
-    let outputs = float::run(&model.graph, &inputs, &mut |_, _| {})?;
+    let outputs = match target {
+        None => float::run(&model.graph, &inputs, &mut |_, _| {})?,
+        Some((config, precision)) => compiled(&model.graph, &inputs, config, precision)?,
+    };
     let time = start.elapsed();
     let mut worst = 0.0f32;
     for (k, (expected, &id)) in arrays(folder, "output")?.iter().zip(&model.graph.outputs).enumerate() {
@@ -61,16 +103,25 @@ fn cases(folder: &Path, found: &mut Vec<(PathBuf, PathBuf)>) {
     }
 }
 
-fn main() {
-    let mut found = Vec::new();
-    for folder in std::env::args_os().skip(1) {
-        cases(Path::new(&folder), &mut found);
+fn main() -> Result<(), String> {
+    let (mut found, mut config, mut precision) = (Vec::new(), None, Precision::Fp16);
+    let mut arguments = std::env::args();
+    arguments.next();
+    while let Some(argument) = arguments.next() {
+        let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value"));
+        match argument.as_str() {
+            "--config" => config = Some(Config::by_name(&value()?).ok_or("no such configuration")?),
+            "--precision" if value()? == "int8" => precision = Precision::Int8,
+            "--precision" => precision = Precision::Fp16,
+            folder => cases(Path::new(folder), &mut found),
+        }
     }
+    let target = config.map(|config| (config, precision));
     let (mut equal, mut different, mut refused) = (0, 0, 0);
     for (folder, model) in found {
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        match compare(&folder, &model) {
-            Ok((difference, what)) if difference <= LIMIT => {
+        match compare(&folder, &model, target) {
+            Ok((difference, what)) if difference <= limit(target) => {
                 equal += 1;
                 println!("equal      {name}: {difference:.1e}, {what}");
             }
@@ -85,4 +136,5 @@ fn main() {
         }
     }
     println!("{equal} equal, {different} different, {refused} refused");
+    Ok(())
 }

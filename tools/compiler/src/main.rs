@@ -16,14 +16,13 @@ use nvdla_compiler::lower::{Bytes, Compiled};
 use nvdla_compiler::measure::Measured;
 use nvdla_compiler::model::{Model, Options};
 use nvdla_compiler::quantize::Granularity;
-use nvdla_compiler::{calibration, compile, import, npy};
 use nvdla_uapi::config::Config;
 
 /// Compiles a trained network to a loadable for one configuration of NVDLA.
 #[derive(Parser)]
 #[command(name = "nvdla_compiler", version)]
 struct Arguments {
-    /// The network: ONNX (.onnx), NCNN (.param with .bin beside it), or this project's JSON
+    /// The network: ONNX (.onnx), or NCNN (.param with .bin beside it)
     #[arg(value_name = "MODEL", required_unless_present = "model_option")]
     model: Option<PathBuf>,
     #[arg(long = "model", id = "model_option", hide = true, conflicts_with = "model")]
@@ -73,7 +72,7 @@ struct Arguments {
     /// Only says which nodes the configuration cannot compute
     #[arg(long)]
     check: bool,
-    /// A folder for the report (report.json) and the scales (calibration.json)
+    /// A folder for the report (report.html, report.json) and the scales (calibration.json)
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
     /// A folder of samples: the loadable runs on the built-in model with each, and the outputs (output_0.npy, ...) and the
@@ -163,27 +162,6 @@ fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), String> {
     fs::write(path, bytes).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Compiles a network in the project's own format.
-fn run_json(arguments: &Arguments, model: &Path) -> Result<(), Box<dyn Error>> {
-    let graph = import::read(model)?;
-    let folder = arguments.calibrate.as_deref().ok_or("int8 needs samples (--calibrate DIR)")?;
-    if arguments.precision != Precision::Int8 {
-        return Err("a model in JSON is compiled in int8 only".into());
-    }
-    let images = calibration::read(folder, &graph)?;
-    let loadable = compile(&graph, &images, arguments.config, granularity(arguments))?;
-    let output = arguments.output.as_deref().ok_or("--check needs an ONNX or NCNN model")?;
-    write(output, &loadable)?;
-    let (name, config) = (&graph.name, arguments.config.name);
-    println!(
-        "{}: {name} for {config}, {} bytes, scales from {} images",
-        output.display(),
-        loadable.len(),
-        images.len()
-    );
-    Ok(())
-}
-
 fn granularity(arguments: &Arguments) -> Granularity {
     match arguments.weights {
         Scaling::Kernel => Granularity::Kernel,
@@ -193,9 +171,6 @@ fn granularity(arguments: &Arguments) -> Granularity {
 
 fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let path = arguments.model.as_ref().or(arguments.model_option.as_ref()).ok_or("no model is given")?;
-    if path.extension().is_some_and(|extension| extension == "json") {
-        return run_json(arguments, path);
-    }
     let options = Options { shapes: arguments.shape.iter().cloned().collect(), outputs: arguments.outputs.clone() };
     let model = Model::open(path, &options)?;
     let precision = match arguments.precision {
@@ -236,6 +211,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     if let Some(folder) = &arguments.report {
         fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         write(&folder.join("report.json"), serde_json::to_string_pretty(&compiled.report)? + "\n")?;
+        write(&folder.join("report.html"), compiled.report.to_html())?;
         write(&folder.join("calibration.json"), table::write(&model.graph, &ranges))?;
         if let Some(samples) = &arguments.evaluate {
             evaluate(&compiler, &model, &compiled, samples, folder)?;

@@ -85,6 +85,9 @@ fn operation(f: &mut fmt::Formatter<'_>, operation: &Operation) -> fmt::Result {
             operation.waits_for.iter().map(|wait| format!("{} {}", wait.operation, wait.event)).collect();
         write!(f, "; after {}", waits.join(", "))?;
     }
+    if let Some(layer) = &operation.layer {
+        write!(f, "; computes {layer}")?;
+    }
     writeln!(f)?;
     if let Some(problem) = &operation.problem {
         writeln!(f, "      PROBLEM: {problem}")?;

@@ -15,6 +15,7 @@ use nvdla_runtime::compare::Comparison;
 use nvdla_runtime::device::{self, Kind, Selection};
 use nvdla_runtime::labels::Labels;
 use nvdla_runtime::loadable::Loadable;
+use nvdla_runtime::network;
 use nvdla_runtime::network::races::Edge;
 use nvdla_runtime::profile::{Conditions, Profile};
 use nvdla_runtime::session::{dump_to, Completed, RunOptions, Session};
@@ -79,6 +80,17 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let mut comparison = args.compare.as_ref().map(|folder| Comparison::new(folder, &loadable, atom)).transpose()?;
     let dump_into = |folder: PathBuf| dump_to(folder.clone()).map_err(cannot("make the folder", &folder));
     let mut dump = args.dump.clone().map(dump_into).transpose()?;
+    if let (Some(folder), Some(names)) = (&args.dump, loadable.names()) {
+        // Which layer each file of the folder is of.
+        let line = |operation: network::NetworkOperation| {
+            let (task, index, unit) = (operation.task, operation.index, operation.unit);
+            let layer = names.layer(task, index)?;
+            Some(format!("op_t{task}_{index:03}_{unit}.bin  {layer}\n"))
+        };
+        let lines: String = network::operations(&loadable)?.into_iter().filter_map(line).collect();
+        let path = folder.join("layers.txt");
+        std::fs::write(&path, lines).map_err(cannot("write", &path))?;
+    }
 
     let mut profile = match &args.profile {
         Some(_) => {

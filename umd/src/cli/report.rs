@@ -288,6 +288,7 @@ fn estimate(profile: &Profile) -> Value {
             "task": row.task,
             "operation": row.operation,
             "unit": row.unit.name(),
+            "layer": row.layer,
             "shape": row.shape,
             "macs": row.macs,
             "dram_bytes": row.bytes.dram,

@@ -483,7 +483,7 @@ impl Builder<'_> {
             }
         }
         let sources = if word == 4 && step == 4 { sources(&colour) } else { None };
-        let is_pressed = (0..=u8::MAX).all(|sample| grey[usize::from(sample)] == press(sample).into());
+        let is_pressed = (0..=u8::MAX).all(|sample| grey[usize::from(sample)] == u64::from(press(sample)));
         Plane {
             is_pressed,
             sources,

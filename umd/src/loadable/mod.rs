@@ -19,6 +19,7 @@
 
 mod check;
 mod error;
+pub mod names;
 pub mod schema;
 mod tensor;
 pub mod write;

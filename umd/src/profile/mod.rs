@@ -59,6 +59,8 @@ pub struct Row {
     pub operation: usize,
     /// The unit.
     pub unit: OpType,
+    /// The layers that it computes, where the loadable says.
+    pub layer: Option<String>,
     /// What goes in and comes out.
     pub shape: String,
     /// Multiply-accumulate steps of the algorithm.
@@ -102,6 +104,7 @@ impl Profile {
     /// When a descriptor is missing or cannot be read.
     pub fn new(loadable: &Loadable, config: &'static Config, conditions: Conditions) -> Result<Self, Error> {
         let operations = network::operations(loadable)?;
+        let names = loadable.names().unwrap_or_default();
         // The loadable's operations come in the order of tasks and lists, behind those that hand data to them.
         let mut steps: Vec<Step> = Vec::with_capacity(operations.len());
         let mut rows: Vec<Row> = Vec::with_capacity(operations.len());
@@ -115,6 +118,7 @@ impl Profile {
                 task: operation.task,
                 operation: operation.index,
                 unit: operation.unit,
+                layer: names.layer(operation.task, operation.index).map(ToString::to_string),
                 shape: text(operation, &shape),
                 macs: shape.macs(),
                 source,
@@ -244,7 +248,7 @@ impl fmt::Display for Profile {
         for row in &self.rows {
             writeln!(
                 f,
-                "{:>4} {:>5} {} {:5} {:width$} {:>12} {:>11} {:>10}{}  {}",
+                "{:>4} {:>5} {} {:5} {:width$} {:>12} {:>11} {:>10}{}  {}{}",
                 row.task,
                 row.operation,
                 if row.source.is_some() { '+' } else { ' ' },
@@ -258,7 +262,8 @@ impl fmt::Display for Profile {
                     (_, None) => format!(" {:>10}", "-"),
                     (_, Some(measured)) => format!(" {:>10}", measured.cycles()),
                 },
-                row.limit
+                row.limit,
+                row.layer.as_ref().map(|layer| format!("  {layer}")).unwrap_or_default()
             )?;
         }
         let cycles = self.cycles();

@@ -21,7 +21,7 @@ pub(super) fn json(profile: &Profile) -> String {
     ));
     let microseconds = |cycles: u64| cycles as f64 / profile.conditions.clock;
     for row in &profile.rows {
-        // Names and shapes hold nothing that JSON would want escaped.
+        // Units and shapes hold nothing that JSON would want escaped.
         let mut event = String::new();
         let _ = write!(
             event,
@@ -34,8 +34,16 @@ pub(super) fn json(profile: &Profile) -> String {
         );
         let _ = write!(
             event,
-            r#""args":{{"task":{},"shape":"{}","macs":{},"dram bytes":{},"sram bytes":{},"cycles":{},"compute cycles":{},"limited by":"{}"}}}}"#,
-            row.task, row.shape, row.macs, row.bytes.dram, row.bytes.sram, row.cycles, row.compute, row.limit
+            r#""args":{{"task":{},"layer":{},"shape":"{}","macs":{},"dram bytes":{},"sram bytes":{},"cycles":{},"compute cycles":{},"limited by":"{}"}}}}"#,
+            row.task,
+            serde_json::json!(row.layer),
+            row.shape,
+            row.macs,
+            row.bytes.dram,
+            row.bytes.sram,
+            row.cycles,
+            row.compute,
+            row.limit
         );
         events.push(event);
     }

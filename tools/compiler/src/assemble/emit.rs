@@ -6,6 +6,7 @@
 //! descriptors of each task. Memory n has address n. A task's address list begins with its network descriptor, then come
 //! constants, pool, inputs and outputs, which all tasks share, then the task's own lists.
 
+use nvdla_runtime::loadable::names;
 use nvdla_runtime::loadable::write::{Address, Blob, Contents, Event, Memory, Relocation, Submit, Task, Tensor};
 use nvdla_runtime::loadable::{
     DataCategory, DataFormat, DataType, EventOp, Interface, MemoryFlags, PixelFormat, Version,
@@ -26,10 +27,6 @@ use crate::error::Error;
 const DLA_VERSION: Version = Version([desc::Version::CURRENT.major, desc::Version::CURRENT.minor, 3]);
 /// Version of the emulator's descriptors.
 const EMU_VERSION: Version = Version([0, 0, 1]);
-
-/// The blob of names: JSON with, per task, the step of each operation, and per step the nodes of the model that it computes,
-/// the tensor that it makes, and the tensor's scale.
-pub const NAMES: &str = "nvdla-names";
 
 /// What a blob of descriptors holds: numbers of the loadable format.
 #[derive(Clone, Copy)]
@@ -134,11 +131,14 @@ impl<'a> Emitter<'a> {
             "version": 1,
             "network": self.program.name,
             "configuration": self.program.config.name,
+            "precision": if self.program.precision == Precision::Fp16 { "fp16" } else { "int8" },
+            "inputs": self.program.inputs,
+            "outputs": self.program.outputs,
             "steps": steps.collect::<Vec<_>>(),
             "tasks": operations.collect::<Vec<_>>(),
         });
         let data = names.to_string().into_bytes();
-        self.contents.blobs.push(Blob { name: NAMES.to_owned(), data, ..Default::default() });
+        self.contents.blobs.push(Blob { name: names::BLOB.to_owned(), data, ..Default::default() });
     }
 
     /// Adds a memory and its address, which have the same number.

@@ -31,6 +31,8 @@ pub struct Plan {
     pub constants_size: u64,
     /// Offset of each buffer of the pool; 0 of the others, which have memories of their own.
     pub buffers: Vec<u32>,
+    /// First and last position of what touches each buffer, in the order of all operations; none if nothing does.
+    pub spans: Vec<Option<(usize, usize)>>,
     /// Bytes of the pool.
     pub pool_size: u64,
     /// The most bytes that are needed at once when operations run one after another in the order of the list: no pool for
@@ -83,7 +85,8 @@ pub fn plan(program: &Program) -> Result<Plan, Error> {
         buffers[id] = offset(place)?;
     }
     let pool_bound = bound(program, &uses, &pool);
-    Ok(Plan { constants, constants_size, buffers, pool_size, pool_bound, orders })
+    let spans = uses.iter().map(|uses| (!uses.by.is_empty()).then_some(uses.span)).collect();
+    Ok(Plan { constants, constants_size, buffers, spans, pool_size, pool_bound, orders })
 }
 
 fn offset(bytes: u64) -> Result<u32, Error> {

@@ -5,6 +5,7 @@
 
 pub mod check;
 pub mod emit;
+mod html;
 pub mod memory;
 pub mod order;
 pub mod program;

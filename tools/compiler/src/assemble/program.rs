@@ -309,6 +309,17 @@ pub struct StepInfo {
     pub scale: f64,
 }
 
+/// What the integers of an input or output stand for: real value = (integer - zero point) * scale.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct End {
+    /// The tensor.
+    pub tensor: String,
+    /// One value, or one per channel as the channels lie in memory. 1 in fp16.
+    pub scale: Vec<f64>,
+    /// As many; an image's mean is not always a whole number.
+    pub zero_point: Vec<f64>,
+}
+
 /// A lowered network.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
@@ -324,6 +335,10 @@ pub struct Program {
     pub constants: Vec<Constant>,
     /// Lookup tables of SDP and CDP.
     pub tables: Vec<desc::Lut>,
+    /// The inputs.
+    pub inputs: Vec<End>,
+    /// The outputs.
+    pub outputs: Vec<End>,
     /// What operations are part of.
     pub steps: Vec<StepInfo>,
     /// The tasks, in order.
@@ -333,8 +348,18 @@ pub struct Program {
 impl Program {
     /// An empty program.
     pub fn new(name: String, config: &'static Config, precision: Precision) -> Self {
-        let (buffers, constants, tables) = (Vec::new(), Vec::new(), Vec::new());
-        Self { name, config, precision, buffers, constants, tables, steps: Vec::new(), tasks: Vec::new() }
+        Self {
+            name,
+            config,
+            precision,
+            buffers: Vec::new(),
+            constants: Vec::new(),
+            tables: Vec::new(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            steps: Vec::new(),
+            tasks: Vec::new(),
+        }
     }
 
     /// The atoms of feature cubes.

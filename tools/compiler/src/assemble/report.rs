@@ -8,7 +8,9 @@ use nvdla_uapi::reg::values::Precision;
 use serde::Serialize;
 
 use super::memory::Plan;
-use super::program::{Base, Cube, Operation, Program, StepInfo, Task, Unit};
+use super::program::{Base, Buffer, Cube, Operation, Place, Program, StepInfo, Task, Unit};
+use crate::ir::{self, Graph};
+use crate::lower::step::Net;
 
 /// An operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -31,8 +33,57 @@ pub struct OperationReport {
     pub weights: u64,
     /// Estimated cycles; 0 for what the CPU computes, and for what is counted with the operation before.
     pub cycles: u64,
+    /// What limits it: MACs, throughput, DRAM, latency, or the writing of registers.
+    pub limit: String,
     /// Estimated bytes that it moves.
     pub bytes: u64,
+}
+
+/// A node of the model, or of the graph that is left after simplification.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NodeReport {
+    /// Its name in the model.
+    pub name: String,
+    /// What it computes.
+    pub operator: String,
+    /// The tensors that it reads, without constants.
+    pub inputs: Vec<String>,
+    /// The tensor that it makes.
+    pub output: String,
+    /// The tensor's shape.
+    pub shape: Vec<usize>,
+}
+
+/// What one pass of the hardware computes: nodes that were joined.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct StepReport {
+    /// The nodes; none for what the compiler added.
+    pub nodes: Vec<String>,
+    /// What it begins with.
+    pub kind: &'static str,
+    /// The tensors that it reads.
+    pub inputs: Vec<String>,
+    /// The tensor that it makes.
+    pub output: String,
+    /// Channels, height and width.
+    pub shape: [u32; 3],
+    /// The real value of a step of the tensor's integers; 1 in fp16.
+    pub scale: f64,
+}
+
+/// A buffer of the pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BufferReport {
+    /// The tensor that it holds.
+    pub tensor: String,
+    /// Bytes from the pool's start.
+    pub offset: u32,
+    /// Bytes.
+    pub size: u32,
+    /// The first operation that touches it, counted through all tasks.
+    pub first: usize,
+    /// The last.
+    pub last: usize,
 }
 
 /// A compilation.
@@ -44,8 +95,14 @@ pub struct Report {
     pub configuration: &'static str,
     /// int8 or fp16.
     pub precision: &'static str,
+    /// The nodes before they are joined.
+    pub graph: Vec<NodeReport>,
+    /// The steps that they become.
+    pub steps: Vec<StepReport>,
     /// Every operation, in the order of the tasks.
     pub operations: Vec<OperationReport>,
+    /// The buffers of the pool.
+    pub buffers: Vec<BufferReport>,
     /// Bytes of the pool of activations.
     pub pool: u64,
     /// No pool is smaller while operations run in their order.
@@ -78,6 +135,7 @@ pub(crate) fn report(program: &Program, plan: &Plan, tables: Vec<(String, f64)>)
                 output: sizes(target),
                 weights: 0,
                 cycles: 0,
+                limit: String::new(),
                 bytes: 0,
             });
         };
@@ -109,6 +167,7 @@ pub(crate) fn report(program: &Program, plan: &Plan, tables: Vec<(String, f64)>)
             let report = &mut operations[first + at];
             report.cycles = if slot.leader == at { slot.cycles } else { 0 };
             report.bytes = slot.estimate.bytes.total();
+            report.limit = slot.estimate.limit.to_string();
             if let Unit::Convolution { weights, .. } = &list[at].unit {
                 report.weights = u64::from(weights.size);
             }
@@ -119,11 +178,57 @@ pub(crate) fn report(program: &Program, plan: &Plan, tables: Vec<(String, f64)>)
         configuration: config.name,
         precision: if program.precision == Precision::Fp16 { "fp16" } else { "int8" },
         cycles: operations.iter().map(|operation| operation.cycles).sum(),
+        graph: Vec::new(),
+        steps: Vec::new(),
         operations,
+        buffers: buffers(program, plan),
         pool: plan.pool_size,
         pool_bound: plan.pool_bound,
         constants: plan.constants_size,
         tables,
+    }
+}
+
+fn buffers(program: &Program, plan: &Plan) -> Vec<BufferReport> {
+    let report = |(id, buffer): (usize, &Buffer)| {
+        let (first, last) = plan.spans[id].filter(|_| buffer.place == Place::Pool)?;
+        Some(BufferReport { tensor: buffer.name.clone(), offset: plan.buffers[id], size: buffer.size, first, last })
+    };
+    program.buffers.iter().enumerate().filter_map(report).collect()
+}
+
+impl Report {
+    /// Adds what the operations were made of.
+    pub(crate) fn describe(&mut self, graph: &Graph, net: &Net, scales: &[f64]) {
+        let name = |&id: &ir::TensorId| graph.tensor(id).name.clone();
+        self.graph = graph
+            .nodes
+            .iter()
+            .map(|node| NodeReport {
+                name: node.name.clone(),
+                operator: node.op.name().to_owned(),
+                inputs: node.inputs.iter().filter(|id| graph.constant(**id).is_none()).map(name).collect(),
+                output: name(&node.output),
+                shape: graph.shape(node.output).to_vec(),
+            })
+            .collect();
+        self.steps = net
+            .steps
+            .iter()
+            .map(|step| StepReport {
+                nodes: step.nodes.clone(),
+                kind: step.kind.name(),
+                inputs: step.reads().map(|id| net.tensors[id].name.clone()).collect(),
+                output: net.tensors[step.output].name.clone(),
+                shape: net.tensors[step.output].shape,
+                scale: scales[step.output],
+            })
+            .collect();
+    }
+
+    /// The report as a page, with a picture of the pool over time.
+    pub fn to_html(&self) -> String {
+        super::html::page(self)
     }
 }
 

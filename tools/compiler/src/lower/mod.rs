@@ -3,13 +3,14 @@
 //! From a graph to a loadable of one configuration.
 //!
 //! ```text
-//! step      nodes that one pass of the hardware computes
+//! step      nodes that one pass of the hardware computes; linear: those that are a product by a matrix
 //! place     channel maps, views of buffers
 //! numbers   scales, weights, operands, tables
 //! convolution, sdp, pool   the operations of a step
 //! ```
 
 mod convolution;
+mod linear;
 pub mod numbers;
 pub mod place;
 mod pool;
@@ -26,7 +27,7 @@ use nvdla_uapi::layout::pixel::Image;
 use nvdla_uapi::reg::csc;
 use nvdla_uapi::reg::values::{PixelFormat, Precision};
 
-use crate::assemble::program::{Base, Buffer, Cube, Emulated, Format, Place, Program, StepInfo};
+use crate::assemble::program::{Base, Buffer, Cube, Emulated, End, Format, Place, Program, StepInfo};
 use crate::assemble::report::Report;
 use crate::assemble::{check, emit, memory, report};
 use crate::error::Error;
@@ -193,6 +194,7 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
             inputs.known.insert(tensor, Known { preprocess: preprocess.clone(), bytes });
         }
     }
+    let given = inputs.clone();
     let images = images(&mut net, &mut inputs, precision);
     let mut bytes = vec![if precision == Precision::Int8 { Bytes::Seven } else { Bytes::Half }; net.inputs.len()];
     if options.bytes == Bytes::Eight {
@@ -225,6 +227,23 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
     let Quantizer { tables, errors, .. } = quantizer;
     let mut program = Program::new(graph.name.clone(), config, precision);
     program.tables.clone_from(&tables);
+    let end = |&id: &TensorId| {
+        let tensor = placed.net.tensors[id].name.clone();
+        let Some(known) = given.of(id) else { return End { tensor, scale: vec![scales[id]], zero_point: vec![0.0] } };
+        // The runtime writes the channels of a picture in its own order.
+        let channels = placed.net.tensors[id].shape[0] as usize;
+        let order = component_order(channels as u32, known.preprocess.color);
+        let in_memory = |of: &dyn Fn(usize) -> f64| {
+            let mut values = vec![0.0; channels];
+            order.iter().enumerate().for_each(|(channel, &at)| values[at as usize] = of(channel));
+            values
+        };
+        let (scale, zero_point) =
+            (in_memory(&|channel| known.scale(channel)), in_memory(&|channel| known.zero(channel)));
+        End { tensor, scale, zero_point }
+    };
+    program.inputs = placed.net.inputs.iter().map(end).collect();
+    program.outputs = placed.net.outputs.iter().map(end).collect();
     let mut lowering =
         Lowering { config, precision, program, placed: &placed, scales: &scales, buffers: HashMap::new() };
     lowering.buffers(&images)?;
@@ -242,11 +261,21 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
     let plan = memory::plan(&program)?;
     check::check(&program, &plan)?;
     let loadable = emit::emit(&program, &plan)?;
-    let report = report::report(&program, &plan, errors);
+    let mut report = report::report(&program, &plan, errors);
+    report.describe(graph, &placed.net, &scales);
     let of = |ids: &[TensorId]| ids.iter().map(|&id| scales[id].scale).collect();
     let ends = (of(&placed.net.inputs), of(&placed.net.outputs));
     let steps = Lowered { net: placed.net, numbers, tables, scales };
     Ok(Compiled { loadable, report, scales: ends, steps, config, bytes, layout })
+}
+
+/// Where each channel of a picture lies in memory: the runtime writes blue first.
+fn component_order(channels: u32, color: Color) -> Vec<u32> {
+    match (channels, color) {
+        (3, Color::Rgb) => vec![2, 1, 0],
+        (4, Color::Rgb) => vec![2, 1, 0, 3],
+        _ => (0..channels).collect(),
+    }
 }
 
 /// The inputs that are read as images, with the component of each channel. Others that are bytes with a mean, or with
@@ -264,12 +293,7 @@ fn images(net: &mut Net, inputs: &mut Inputs, precision: Precision) -> HashMap<T
             Kind::Convolution(conv) => begins(step) && convolution::reads_images(conv, components),
             _ => false,
         });
-        // The runtime writes blue first.
-        let order = match (channels, known.preprocess.color) {
-            (3, Color::Rgb) => vec![2, 1, 0],
-            (4, Color::Rgb) => vec![2, 1, 0, 3],
-            _ => (0..channels).collect(),
-        };
+        let order = component_order(channels, known.preprocess.color);
         if precision == Precision::Int8 && matches!(channels, 1 | 3 | 4) && convolved {
             images.insert(input, order);
             continue;

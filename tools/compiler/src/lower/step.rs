@@ -18,6 +18,9 @@ use nvdla_uapi::config::Config;
 
 use crate::ir::{self, infer::Broadcast, Binary, Graph, Op, Pool, Range, Ranges, Refusal, Unary};
 
+/// The largest stride of a convolution.
+const LARGEST_STRIDE: usize = 8;
+
 /// Names a tensor of a network of steps.
 pub type TensorId = usize;
 
@@ -116,6 +119,24 @@ pub enum Kind {
     Repeat([u32; 2]),
     /// Softmax over the channels: the CPU.
     Softmax,
+}
+
+impl Kind {
+    /// Its name, for reports.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Convolution(_) => "convolution",
+            Self::Copy => "copy",
+            Self::Pool(_) => "pooling",
+            Self::Concat => "concatenation (no operation)",
+            Self::Slice { .. } => "slice (no operation)",
+            Self::Channels(_) => "order of channels (no operation)",
+            Self::Same => "same elements (no operation)",
+            Self::Spread(_) => "channels to blocks",
+            Self::Repeat(_) => "elements to blocks",
+            Self::Softmax => "softmax (CPU)",
+        }
+    }
 }
 
 /// A step.
@@ -283,13 +304,10 @@ fn live(graph: &Graph) -> Vec<bool> {
 
 impl Net {
     fn empty(graph: &Graph, ranges: &Ranges) -> Self {
-        let tensor = |(id, tensor): (usize, &ir::Tensor)| {
-            let [_, c, h, w] = tensor.nchw().unwrap_or([1, tensor.elements(), 1, 1]);
-            Tensor {
-                name: tensor.name.clone(),
-                shape: [c as u32, h as u32, w as u32],
-                range: ranges.get(ir::TensorId(id)).copied(),
-            }
+        let tensor = |(id, tensor): (usize, &ir::Tensor)| Tensor {
+            name: tensor.name.clone(),
+            shape: folded(tensor),
+            range: ranges.get(ir::TensorId(id)).copied(),
         };
         Self {
             tensors: graph.tensors.iter().enumerate().map(tensor).collect(),
@@ -300,15 +318,33 @@ impl Net {
     }
 }
 
-struct Builder<'a> {
-    graph: &'a Graph,
-    config: &'static Config,
-    net: Net,
+/// Channels, height and width of a tensor. What stands before the channels belongs to them: elements keep their order.
+fn folded(tensor: &ir::Tensor) -> [u32; 3] {
+    let [n, c, h, w] = tensor.nchw().unwrap_or_else(|| {
+        let [outer @ .., h, w] = &tensor.shape[..] else { return [1, tensor.elements(), 1, 1] };
+        [1, outer.iter().product(), *h, *w]
+    });
+    [n * c, h, w].map(|extent| extent as u32)
+}
+
+/// A network of steps that is being made.
+pub(super) struct Builder<'a> {
+    pub(super) graph: &'a Graph,
+    pub(super) config: &'static Config,
+    pub(super) net: Net,
     refusals: Vec<Refusal>,
 }
 
 impl Builder<'_> {
-    fn step(&mut self, node: &ir::Node, kind: Kind, inputs: &[TensorId], posts: Vec<Post>, output: TensorId) {
+    /// Adds a step of a node.
+    pub(super) fn step(
+        &mut self,
+        node: &ir::Node,
+        kind: Kind,
+        inputs: &[TensorId],
+        posts: Vec<Post>,
+        output: TensorId,
+    ) {
         let nodes = vec![node.name.clone()];
         self.net.steps.push(Step { nodes, kind, inputs: inputs.to_vec(), posts, output });
     }
@@ -320,17 +356,12 @@ impl Builder<'_> {
 
     fn node(&mut self, node: &ir::Node) -> Result<(), String> {
         let (graph, output) = (self.graph, node.output.0);
-        for &id in node.inputs.iter().chain([&node.output]) {
-            let tensor = graph.tensor(id);
-            let Some([n, ..]) = tensor.nchw() else {
-                if graph.constant(id).is_some() || matches!(node.op, Op::Reshape { .. } | Op::Transpose { .. }) {
-                    continue;
-                }
-                return Err(format!("\"{}\" has more than four dimensions", tensor.name));
-            };
-            if n != 1 && graph.constant(id).is_none() {
-                return Err(format!("\"{}\" is a batch of {n}: the hardware takes one at a time", tensor.name));
-            }
+        let shape = graph.shape(node.inputs[0]).to_vec();
+        // Several in a batch lie behind one another, as more channels.
+        let batch = if shape.len() > 1 { shape[0] } else { 1 };
+        let several = |values: &[f32]| values.repeat(batch);
+        if matches!(node.op, Op::Convolution(_) | Op::Deconvolution(..) | Op::Pool(_) | Op::PRelu) && shape.len() > 4 {
+            return Err("more than two dimensions behind the channels".to_owned());
         }
         let constant = |at: usize| node.inputs.get(at).and_then(|&id| graph.constant(id).cloned());
         match &node.op {
@@ -338,77 +369,82 @@ impl Builder<'_> {
                 let weights = constant(1).ok_or("its weights are not constant")?;
                 let kernels = graph.shape(node.inputs[1])[0];
                 let bias = constant(2).map_or_else(|| vec![0.0; kernels], |bias| bias.to_vec());
-                let kind = Kind::Convolution(Box::new(Convolution { op: *op, kernels, weights, bias }));
-                self.simple(node, kind, Vec::new());
+                if let Some(&stride) = op.stride.iter().find(|&&stride| stride > LARGEST_STRIDE) {
+                    return self.linear_node(node, format!("a stride of {stride}: the hardware's largest is 8"));
+                }
+                let (weights, bias) =
+                    if batch > 1 { (several(&weights).into(), several(&bias)) } else { (weights, bias) };
+                let op = ir::Convolution { group: op.group * batch, ..*op };
+                self.convolve(
+                    node,
+                    Convolution { op, kernels: kernels * batch, weights, bias },
+                    node.inputs[0].0,
+                    output,
+                );
             }
-            Op::Deconvolution(op, _) => self.deconvolution(node, op)?,
+            Op::Deconvolution(op, _) => {
+                let steps = self.net.steps.len();
+                let made = if batch > 1 { Err(format!("a batch of {batch}")) } else { self.deconvolution(node, op) };
+                if let Err(reason) = made {
+                    self.net.steps.truncate(steps);
+                    self.linear_node(node, reason)?;
+                }
+            }
             Op::Unary(unary) => self.unary(node, *unary)?,
             Op::PRelu => {
                 let slopes = constant(1).ok_or("its slopes are not constant")?;
-                self.simple(node, Kind::Copy, vec![Post::Slopes(slopes.to_vec())]);
+                let slopes = if slopes.len() == 1 { slopes.to_vec() } else { several(&slopes) };
+                self.simple(node, Kind::Copy, vec![Post::Slopes(slopes)]);
             }
             Op::Binary(binary) => self.binary(node, *binary)?,
             Op::Pool(pool) => self.pool(node, *pool)?,
-            Op::Softmax { axis } => {
-                let shape = graph.shape(node.inputs[0]);
-                // A tensor of rank 1 has no batch: its only axis is the channels.
-                let channels = usize::from(shape.len() != 1);
-                if *axis != channels && shape[*axis] != shape.iter().product::<usize>() {
-                    return Err(format!("softmax along axis {axis}: the emulator's goes along the channels"));
-                }
-                if *axis != channels {
-                    return Err("softmax along columns".to_owned());
-                }
-                self.simple(node, Kind::Softmax, Vec::new());
-            }
+            Op::Softmax { axis } => self.softmax(node, *axis)?,
             Op::Concat { axis } => {
-                if *axis != 1 {
-                    return Err(format!("concatenation along axis {axis}: only channels can lie behind one another"));
-                }
-                if let Some(&id) = node.inputs.iter().find(|&&id| graph.constant(id).is_some()) {
-                    return Err(format!("\"{}\" is a constant", graph.tensor(id).name));
+                let outer: usize = shape[..*axis].iter().product();
+                // Channels, or what stands before them.
+                let channels = match shape.len() {
+                    0..=3 => *axis <= 1,
+                    rank => *axis + 2 < rank,
+                };
+                let constants = node.inputs.iter().any(|&id| graph.constant(id).is_some());
+                if !channels || outer != 1 || constants {
+                    let what = if constants { " with constants" } else { "" };
+                    return self.linear_node(node, format!("a concatenation along axis {axis} of {shape:?}{what}"));
                 }
                 let inputs: Vec<TensorId> = node.inputs.iter().map(|id| id.0).collect();
                 self.step(node, Kind::Concat, &inputs, Vec::new(), output);
             }
-            Op::Slice { starts, steps, lengths } => {
-                let shape = graph.shape(node.inputs[0]);
-                let at = |axis: usize| {
-                    if axis < shape.len() {
-                        (starts[axis], steps[axis], lengths[axis])
-                    } else {
-                        (0, 1, 1)
-                    }
-                };
-                let axes: [(usize, isize, usize); 3] = match shape.len() {
-                    3 => [at(1), (0, 1, 1), at(2)],
-                    1 => [at(0), (0, 1, 1), (0, 1, 1)],
-                    _ => [at(1), at(2), at(3)],
-                };
-                if axes.iter().any(|&(_, step, length)| step < 0 && length > 1) {
-                    return Err("a slice that goes backwards".to_owned());
-                }
-                let step = axes.map(|(_, step, length)| if length > 1 { step as u32 } else { 1 });
-                if step[2] != 1 {
-                    return Err(format!("a slice of every {}th column", step[2]));
-                }
-                let start = axes.map(|(start, ..)| start as u32);
-                self.simple(node, Kind::Slice { start, step: [step[0], step[1]] }, Vec::new());
-            }
+            Op::Slice { starts, steps, lengths } => self.slice(node, starts, steps, lengths)?,
             Op::ChannelPermutation { from } => {
-                self.simple(node, Kind::Channels(from.iter().map(|&from| from as u32).collect()), Vec::new());
+                let channels = graph.shape(node.inputs[0])[1];
+                let from = (0..batch).flat_map(|n| from.iter().map(move |&k| (n * channels + k) as u32)).collect();
+                self.simple(node, Kind::Channels(from), Vec::new());
             }
-            Op::Reshape { .. } => self.simple(node, Kind::Same, Vec::new()),
-            Op::Transpose { perm } => {
-                // Only dimensions of 1 may move.
-                let shape = graph.shape(node.inputs[0]);
-                let order: Vec<usize> = perm.iter().copied().filter(|&axis| shape[axis] != 1).collect();
-                if order.windows(2).any(|pair| pair[0] > pair[1]) {
-                    return Err(format!("the order {perm:?} of {shape:?} moves elements"));
+            Op::Reshape { .. } => {
+                let [before, after] = [node.inputs[0].0, output].map(|id| self.net.tensors[id].shape);
+                if before == after || after[1..] == [1, 1] {
+                    self.simple(node, Kind::Same, Vec::new());
+                } else {
+                    self.linear_node(node, format!("{shape:?} as {:?}", graph.shape(node.output)))?;
                 }
-                self.simple(node, Kind::Same, Vec::new());
             }
-            Op::Pad { mode, before, after } => self.pad(node, *mode, before, after)?,
+            Op::Transpose { perm } => {
+                // Where only dimensions of 1 move, no element does.
+                let order: Vec<usize> = perm.iter().copied().filter(|&axis| shape[axis] != 1).collect();
+                let [before, after] = [node.inputs[0].0, output].map(|id| self.net.tensors[id].shape);
+                let stays = order.windows(2).all(|pair| pair[0] < pair[1]);
+                if stays && (before == after || after[1..] == [1, 1]) {
+                    self.simple(node, Kind::Same, Vec::new());
+                } else {
+                    self.linear_node(node, format!("the order {perm:?} of {shape:?}"))?;
+                }
+            }
+            Op::Pad { mode, before, after } => {
+                if let Err(reason) = self.pad(node, *mode, before, after) {
+                    self.linear_node(node, reason)?;
+                }
+            }
+            Op::DepthToSpace { .. } if batch > 1 => self.linear_node(node, format!("a batch of {batch}"))?,
             Op::DepthToSpace { block, order } => {
                 let [c, ..] = self.net.tensors[node.inputs[0].0].shape;
                 let (square, block) = ((block * block) as u32, *block as u32);
@@ -422,11 +458,77 @@ impl Builder<'_> {
                 }
                 self.step(node, Kind::Spread([block; 2]), &[input], Vec::new(), output);
             }
-            Op::Resize(resize) => self.resize(node, resize)?,
-            Op::SpaceToDepth { .. } | Op::Lrn { .. } => {
-                return Err("no unit of the hardware is used for this operator".to_owned());
+            Op::Resize(resize) => {
+                let made = if batch > 1 { Err(format!("a batch of {batch}")) } else { self.resize(node, resize) };
+                if let Err(reason) = made {
+                    self.linear_node(node, reason)?;
+                }
             }
+            Op::SpaceToDepth { block } => {
+                if batch > 1 || *block > LARGEST_STRIDE {
+                    return self.linear_node(node, format!("a batch of {batch}, blocks of {block}"));
+                }
+                // Kernel (y * block + x) * C + c takes channel c at line y and column x.
+                let (channels, square) = (shape[1], block * block);
+                let mut weights = vec![0f32; channels * square * channels * square];
+                for row in 0..channels * square {
+                    weights[(row * channels + row % channels) * square + row / channels] = 1.0;
+                }
+                let op = ir::Convolution {
+                    group: 1,
+                    kernel: [*block; 2],
+                    stride: [*block; 2],
+                    dilation: [1; 2],
+                    padding: ir::Padding::default(),
+                };
+                let kernels = channels * square;
+                let conv = Convolution { op, kernels, weights: weights.into(), bias: vec![0.0; kernels] };
+                self.simple(node, Kind::Convolution(Box::new(conv)), Vec::new());
+            }
+            Op::Lrn { .. } => return Err("no unit of the hardware is used for this operator".to_owned()),
         }
+        Ok(())
+    }
+
+    /// A part of a tensor: a view, where the columns that it takes lie beside one another.
+    fn slice(&mut self, node: &ir::Node, starts: &[usize], steps: &[isize], lengths: &[usize]) -> Result<(), String> {
+        let shape = self.graph.shape(node.inputs[0]);
+        let rank = shape.len();
+        // Axes of lines and columns; the others are channels.
+        let [lines, columns] = match rank {
+            0..=2 => [None, None],
+            3 => [None, Some(2)],
+            _ => [Some(rank - 2), Some(rank - 1)],
+        };
+        let of = |axis: Option<usize>| axis.map_or((0, 1, 1), |axis| (starts[axis], steps[axis], lengths[axis]));
+        let ((y, by, height), (x, along, width)) = (of(lines), of(columns));
+        if height > 1 && by < 0 || width > 1 && along != 1 {
+            return self.linear_node(node, format!("a slice in steps of {steps:?}"));
+        }
+        let outer = rank - [lines, columns].iter().flatten().count();
+        let mut channels = vec![0usize];
+        for axis in 0..outer {
+            let at = |k: usize| (starts[axis] as isize + k as isize * steps[axis]) as usize;
+            let next =
+                channels.iter().flat_map(|&before| (0..lengths[axis]).map(move |k| before * shape[axis] + at(k)));
+            channels = next.collect();
+        }
+        let (input, output) = (node.inputs[0].0, node.output.0);
+        let first = channels[0];
+        let distance = channels.get(1).map_or(1, |&second| second.wrapping_sub(first));
+        let even = channels.windows(2).all(|pair| pair[1].wrapping_sub(pair[0]) == distance)
+            && distance <= shape.iter().product();
+        let step = [distance as u32, if height > 1 { by as u32 } else { 1 }];
+        if even {
+            self.simple(node, Kind::Slice { start: [first as u32, y as u32, x as u32], step }, Vec::new());
+            return Ok(());
+        }
+        let Tensor { name, shape: [_, h, w], range } = self.net.tensors[output].clone();
+        let whole = self.net.tensors[input].shape[0];
+        let part = self.net.tensor(format!("{name} lines"), [whole, h, w], range);
+        self.step(node, Kind::Slice { start: [0, y as u32, x as u32], step: [1, step[1]] }, &[input], Vec::new(), part);
+        let from = channels.into_iter().map(|channel| channel as u32).collect();
+        self.step(node, Kind::Channels(from), &[part], Vec::new(), output);
         Ok(())
     }
 
@@ -514,21 +616,33 @@ impl Builder<'_> {
                 };
                 let reversed = constant == a;
                 let one_channel = self.net.tensors[data.0].shape[0] == 1;
-                match ir::infer::broadcast(shape(constant), shape(node.output)) {
-                    Broadcast::Scalar | Broadcast::Channel => {}
-                    Broadcast::Element if self.net.tensors[data.0].shape[1..] == [1, 1] || values.len() == 1 => {}
-                    _ if one_channel && values.len() == 1 => {}
-                    _ => {
-                        return Err(format!(
-                            "a constant of shape {:?}: only one value, or one per channel, can be combined",
-                            shape(constant)
-                        ))
-                    }
+                let channels = self.net.tensors[node.output.0].shape[0] as usize;
+                // More than four dimensions have channels that a constant of one per index of dimension 1 does not number.
+                let few = shape(node.output).len() <= 4;
+                let fits = match ir::infer::broadcast(shape(constant), shape(node.output)) {
+                    Broadcast::Scalar => true,
+                    Broadcast::Channel => few,
+                    Broadcast::Element => self.net.tensors[data.0].shape[1..] == [1, 1] || values.len() == 1,
+                    Broadcast::Other => one_channel && values.len() == 1,
+                };
+                if !fits || self.net.tensors[data.0].shape != self.net.tensors[node.output.0].shape {
+                    let reason = format!(
+                        "a constant of shape {:?}: only one value, or one per channel, can be combined",
+                        shape(constant)
+                    );
+                    return match (binary, reversed) {
+                        (Binary::Add | Binary::Sub | Binary::Mul, _) | (Binary::Div, false) => {
+                            self.linear_node(node, reason)
+                        }
+                        _ => Err(reason),
+                    };
                 }
-                if self.net.tensors[data.0].shape != self.net.tensors[node.output.0].shape {
-                    return Err("the constant extends the tensor".to_owned());
-                }
-                let values = values.to_vec();
+                // One per channel of a batch is that many times the same.
+                let values = if values.len() > 1 && values.len() < channels {
+                    values.repeat(channels / values.len())
+                } else {
+                    values.to_vec()
+                };
                 let all = |value: f32| vec![value; values.len()];
                 let post = match (binary, reversed) {
                     (Binary::Add, _) => Post::Affine(all(1.0), values),
@@ -557,15 +671,33 @@ impl Builder<'_> {
                 self.split(node, Kind::Copy, data.0, vec![post], node.output.0);
             }
             _ => {
-                let [x, y] = [self.net.tensors[a.0].shape, self.net.tensors[b.0].shape];
-                let gate = |small: [u32; 3], large: [u32; 3]| small == [large[0], 1, 1];
-                let (own, other, swapped) = if x == y || gate(y, x) {
-                    (a.0, b.0, false)
-                } else if gate(x, y) {
-                    (b.0, a.0, true)
-                } else {
-                    return Err("the operands have different shapes, and neither is one value per channel".to_owned());
+                let out = self.net.tensors[node.output.0].shape;
+                let output_shape = shape(node.output).to_vec();
+                let rank = output_shape.len();
+                let extents = |id: ir::TensorId| {
+                    let small = shape(id);
+                    [&vec![1; rank - small.len()], small].concat()
                 };
+                let same = |id| extents(id) == output_shape;
+                // One value per channel: what is behind the channels has one element.
+                let outer = if rank < 3 { rank } else { (rank - 2).max(2) };
+                let gate = |id| {
+                    let extents = extents(id);
+                    extents[..outer] == output_shape[..outer] && extents[outer..].iter().all(|&extent| extent == 1)
+                };
+                let (full, gates) = ([same(a), same(b)], [gate(a), gate(b)]);
+                let (first, second) = (a, b);
+                let (mut a, mut b) = (a.0, b.0);
+                // What is neither as large as the output nor one value per channel is extended by a product.
+                if !full[0] && !(full[1] && gates[0]) {
+                    a = self.extended(node, first, &output_shape)?;
+                }
+                if !full[1] && !(full[0] && gates[1]) {
+                    b = self.extended(node, second, &output_shape)?;
+                }
+                let [x, y] = [a, b].map(|id| self.net.tensors[id].shape);
+                let swapped = x != out;
+                let (own, other) = if swapped { (b, a) } else { (a, b) };
                 let combine = match binary {
                     Binary::Add => Combine::Add { negate: false },
                     Binary::Max => Combine::Max,
@@ -573,16 +705,45 @@ impl Builder<'_> {
                     Binary::Mul => Combine::Mul,
                     // a - b is -b + a.
                     Binary::Sub if x == y => {
-                        let post = Post::With(Combine::Add { negate: true }, a.0);
-                        self.step(node, Kind::Copy, &[b.0], vec![post], node.output.0);
+                        let post = Post::With(Combine::Add { negate: true }, a);
+                        self.step(node, Kind::Copy, &[b], vec![post], node.output.0);
                         return Ok(());
                     }
                     Binary::Sub if swapped => Combine::Add { negate: true },
+                    Binary::Sub => {
+                        let Tensor { name, shape, range } = self.net.tensors[other].clone();
+                        let range = range.map(|range| Range { min: -range.max, max: -range.min, ..range });
+                        let negative = self.net.tensor(format!("{name} negative"), shape, range);
+                        let negate = vec![Post::Affine(vec![-1.0], vec![0.0])];
+                        self.step(node, Kind::Copy, &[other], negate, negative);
+                        let add = vec![Post::With(Combine::Add { negate: false }, negative)];
+                        self.step(node, Kind::Copy, &[own], add, node.output.0);
+                        return Ok(());
+                    }
+                    Binary::Div if self.config.sdp_lut && self.config.sdp_ew => {
+                        return self.quotient(node, a, b);
+                    }
                     _ => return Err("the hardware has no such operation of two tensors".to_owned()),
                 };
                 self.step(node, Kind::Copy, &[own], vec![Post::With(combine, other)], node.output.0);
             }
         }
+        Ok(())
+    }
+
+    /// a / b, as a times the reciprocal of b.
+    fn quotient(&mut self, node: &ir::Node, a: TensorId, b: TensorId) -> Result<(), String> {
+        let Tensor { name, shape, range } = self.net.tensors[b].clone();
+        let range = range
+            .filter(|range| range.min > 0.0 || range.max < 0.0)
+            .ok_or("a division by a tensor whose values are not known to keep away from 0")?;
+        let inverse = Some(Range::of(1.0 / range.max, 1.0 / range.min));
+        let inverse = self.net.tensor(format!("{name} reciprocal"), shape, inverse);
+        let table = Post::Table(Unary::Reciprocal, range.min, range.max);
+        self.step(node, Kind::Copy, &[b], vec![table], inverse);
+        let whole = self.net.tensors[a].shape == self.net.tensors[node.output.0].shape;
+        let (own, other) = if whole { (a, inverse) } else { (inverse, a) };
+        self.step(node, Kind::Copy, &[own], vec![Post::With(Combine::Mul, other)], node.output.0);
         Ok(())
     }
 
@@ -597,10 +758,8 @@ impl Builder<'_> {
         let Tensor { name, shape, range } = self.net.tensors[input].clone();
         if let ir::PoolKind::Average { count_include_pad } = pool.kind {
             if !count_include_pad && pool.padding != ir::Padding::default() {
-                return Err(format!("an average over windows of {:?} that does not count padding", pool.kernel));
-            }
-            if pool.kernel.iter().any(|&side| side > 32) {
-                return Err(format!("an average over windows of {:?}: more than 32 lines or columns", pool.kernel));
+                let reason = format!("an average over windows of {:?} that does not count padding", pool.kernel);
+                return self.linear_node(node, reason);
             }
             // A convolution of equal weights.
             let channels = shape[0] as usize;
@@ -612,6 +771,10 @@ impl Builder<'_> {
                 dilation: [1; 2],
                 padding: pool.padding,
             };
+            if let Some(stride) = pool.stride.iter().find(|&&stride| stride > LARGEST_STRIDE) {
+                let reason = format!("an average over windows of {:?} with a stride of {stride}", pool.kernel);
+                return self.linear_node(node, reason);
+            }
             self.depthwise(node, op, vec![1.0 / window as f32; channels * window], input, node.output.0);
             return Ok(());
         }
@@ -669,8 +832,8 @@ impl Builder<'_> {
 
     fn depthwise(&mut self, node: &ir::Node, op: ir::Convolution, weights: Vec<f32>, from: TensorId, to: TensorId) {
         let kernels = op.group;
-        let kind = Convolution { op, kernels, weights: weights.into(), bias: vec![0.0; kernels] };
-        self.step(node, Kind::Convolution(Box::new(kind)), &[from], Vec::new(), to);
+        let conv = Convolution { op, kernels, weights: weights.into(), bias: vec![0.0; kernels] };
+        self.convolve(node, conv, from, to);
     }
 
     /// A deconvolution of stride s is s x s convolutions, each of every s-th weight, whose outputs are interleaved.

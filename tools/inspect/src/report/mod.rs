@@ -141,6 +141,9 @@ pub struct Operation {
     pub precision: String,
     /// What it does, in words.
     pub summary: String,
+    /// The layers of the model that it computes, where the loadable says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub layer: Option<String>,
     /// What it waits for.
     pub waits_for: Vec<Wait>,
     /// What it reads and writes.
@@ -219,13 +222,20 @@ impl Report {
         let tensors = |memories: &mut dyn Iterator<Item = nvdla_runtime::loadable::Memory<'_>>| {
             memories.filter_map(|memory| tensor(loadable, memory)).collect::<Vec<_>>()
         };
+        let names = loadable.names().unwrap_or_default();
+        let named = |mut task: Task| {
+            for operation in &mut task.operations {
+                operation.layer = names.layer(task.id, operation.index).map(ToString::to_string);
+            }
+            task
+        };
         let constants = loadable.blobs().iter().filter(|blob| blob.interface() == Interface::None);
         Self {
             version: loadable.version().to_string(),
             bytes: loadable.as_bytes().len(),
             inputs: tensors(&mut loadable.inputs()),
             outputs: tensors(&mut loadable.outputs()),
-            tasks: loadable.distinct_tasks().map(|task| self::task(loadable, task)).collect(),
+            tasks: loadable.distinct_tasks().map(|task| named(self::task(loadable, task))).collect(),
             memories: loadable.memories().iter().map(|memory| self::memory(loadable, memory)).collect(),
             constants: constants.fold(Constants::default(), |all, blob| Constants {
                 blobs: all.blobs + 1,

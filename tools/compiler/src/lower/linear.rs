@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Operators that no unit computes as they are, and that are linear in small tensors: a product by a matrix.
+//!
+//! Every element of the output is a sum of elements of the inputs, each with a factor, and a constant. A convolution whose
+//! kernels are as large as the input computes all elements as channels of one pixel; SDP copies put them at their lines and
+//! columns. The factors are found by evaluating the operator for inputs of a single 1.
+
+use std::sync::Arc;
+
+use super::step::{Builder, Combine, Convolution, Kind, Post, Tensor, TensorId};
+use crate::float;
+use crate::ir::{self, Op};
+
+/// The most elements of an input or output.
+const MOST_ELEMENTS: usize = 4096;
+/// The most factors.
+const MOST_FACTORS: usize = 1 << 22;
+/// The largest side of a kernel.
+pub(super) const LARGEST_KERNEL: usize = 32;
+/// The most channels of a cube.
+const MOST_CHANNELS: usize = 8192;
+
+/// An input of a linear operator.
+pub(super) struct Operand {
+    /// Where it is; unused for a constant.
+    pub(super) tensor: TensorId,
+    /// Its shape in the model.
+    pub(super) shape: Vec<usize>,
+    /// Its values, if it is constant.
+    pub(super) constant: Option<Arc<[f32]>>,
+}
+
+impl Builder<'_> {
+    /// The inputs of a node.
+    pub(super) fn operands(&self, node: &ir::Node) -> Vec<Operand> {
+        let operand = |&id: &ir::TensorId| {
+            let ir::Tensor { shape, constant, .. } = self.graph.tensor(id);
+            Operand { tensor: id.0, shape: shape.clone(), constant: constant.clone() }
+        };
+        node.inputs.iter().map(operand).collect()
+    }
+
+    /// Computes a node that is linear in what is not constant; or the reason why another way was wanted.
+    pub(super) fn linear_node(&mut self, node: &ir::Node, reason: String) -> Result<(), String> {
+        let operands = self.operands(node);
+        let shape = self.graph.shape(node.output).to_vec();
+        self.linear(node, &node.op, &operands, (node.output.0, &shape), reason)
+    }
+
+    /// Computes an operator that is linear in what is not constant, for a node. `output` has its shape in the model.
+    pub(super) fn linear(
+        &mut self,
+        node: &ir::Node,
+        op: &Op,
+        operands: &[Operand],
+        output: (TensorId, &[usize]),
+        reason: String,
+    ) -> Result<(), String> {
+        let (output, shape) = output;
+        let [channels, height, width] = self.net.tensors[output].shape.map(|extent| extent as usize);
+        let (elements, positions) = (channels * height * width, height * width);
+        let given = || operands.iter().enumerate().filter(|(_, operand)| operand.constant.is_none());
+        let sizes: Vec<usize> = given().map(|(_, operand)| operand.shape.iter().product()).collect();
+        let apart = positions * channels.next_multiple_of(self.config.memory_atomic as usize);
+        if sizes.iter().chain([&elements]).any(|&size| size > MOST_ELEMENTS)
+            || sizes.iter().sum::<usize>() * elements > MOST_FACTORS
+            || positions > 1 && apart > MOST_CHANNELS
+        {
+            return Err(format!("{reason}, and {elements} elements are too many for a product by a matrix"));
+        }
+        // The output where element `at` of an input is 1.
+        let evaluate = |number: usize, at: Option<usize>| {
+            let values: Vec<Vec<f32>> = operands
+                .iter()
+                .enumerate()
+                .map(|(k, operand)| {
+                    let mut values = vec![0.0; operand.shape.iter().product()];
+                    if let (true, Some(at)) = (k == number, at) {
+                        values[at] = 1.0;
+                    }
+                    values
+                })
+                .collect();
+            let values: Vec<float::Values<'_>> = operands
+                .iter()
+                .zip(&values)
+                .map(|(operand, values)| (&operand.shape[..], operand.constant.as_deref().unwrap_or(values)))
+                .collect();
+            float::apply(op, &values, shape)
+        };
+        let constant = evaluate(0, None);
+        if constant.iter().any(|value| !value.is_finite()) {
+            return Err(reason);
+        }
+        // Channel = position, then the output's channel.
+        let element = |row: usize| row % channels * positions + row / channels;
+        let Tensor { name, range, .. } = self.net.tensors[output].clone();
+        let mut sum: Option<TensorId> = None;
+        for (number, operand) in given() {
+            let factors: Vec<Vec<f32>> = (0..operand.shape.iter().product())
+                .map(|at| evaluate(number, Some(at)).iter().zip(&constant).map(|(value, zero)| value - zero).collect())
+                .collect();
+            let [c, h, w] = self.net.tensors[operand.tensor].shape.map(|extent| extent as usize);
+            if (h, w, positions, given().count()) == (1, 1, 1, 1) && constant.iter().all(|&value| value == 0.0) {
+                // Channels of one pixel that only change their places.
+                let one = |element: usize| {
+                    let mut from = (0..c).filter(|&at| factors[at][element] != 0.0);
+                    let first = from.next().filter(|&at| factors[at][element].to_bits() == 1f32.to_bits())?;
+                    from.next().is_none().then_some(first as u32)
+                };
+                if let Some(from) = (0..elements).map(one).collect::<Option<Vec<u32>>>() {
+                    self.step(node, Kind::Channels(from), &[operand.tensor], Vec::new(), output);
+                    return Ok(());
+                }
+            }
+            for y in (0..h).step_by(LARGEST_KERNEL) {
+                for x in (0..w).step_by(LARGEST_KERNEL) {
+                    let (rows, columns) = ((h - y).min(LARGEST_KERNEL), (w - x).min(LARGEST_KERNEL));
+                    let source = self.window(node, operand.tensor, [y, x], [rows, columns]);
+                    let mut weights = Vec::with_capacity(elements * c * rows * columns);
+                    for row in 0..elements {
+                        for at in 0..c * rows * columns {
+                            let (k, r, s) = (at / (rows * columns), at / columns % rows, at % columns);
+                            weights.push(factors[(k * h + y + r) * w + x + s][element(row)]);
+                        }
+                    }
+                    let first = sum.is_none();
+                    let bias = |row| if first { constant[element(row)] } else { 0.0 };
+                    let op = ir::Convolution {
+                        group: 1,
+                        kernel: [rows, columns],
+                        stride: [1; 2],
+                        dilation: [1; 2],
+                        padding: ir::Padding::default(),
+                    };
+                    let bias = (0..elements).map(bias).collect();
+                    let kind = Convolution { op, kernels: elements, weights: weights.into(), bias };
+                    let posts = sum.map(|sum| Post::With(Combine::Add { negate: false }, sum));
+                    let made = self.net.tensor(format!("{name} as channels"), [elements as u32, 1, 1], range);
+                    let (kind, posts) = (Kind::Convolution(Box::new(kind)), posts.into_iter().collect());
+                    self.step(node, kind, &[source], posts, made);
+                    sum = Some(made);
+                }
+            }
+        }
+        let Some(sum) = sum else { return Err("all that it reads is constant".to_owned()) };
+        if positions == 1 {
+            self.net.steps.last_mut().into_iter().for_each(|step| step.output = output);
+        } else {
+            self.step(node, Kind::Spread([height as u32, width as u32]), &[sum], Vec::new(), output);
+        }
+        Ok(())
+    }
+
+    /// A part of a tensor: first line and column, lines and columns.
+    pub(super) fn window(&mut self, node: &ir::Node, of: TensorId, start: [usize; 2], size: [usize; 2]) -> TensorId {
+        let Tensor { name, shape, range } = self.net.tensors[of].clone();
+        let size = size.map(|extent| extent as u32);
+        if shape[1..] == size {
+            return of;
+        }
+        let part = self.net.tensor(format!("{name} part"), [shape[0], size[0], size[1]], range);
+        let start = [0, start[0] as u32, start[1] as u32];
+        self.step(node, Kind::Slice { start, step: [1; 2] }, &[of], Vec::new(), part);
+        part
+    }
+
+    /// A tensor of a larger shape, to which a tensor extends as an operand of a binary operator does.
+    pub(super) fn extended(
+        &mut self,
+        node: &ir::Node,
+        small: ir::TensorId,
+        shape: &[usize],
+    ) -> Result<TensorId, String> {
+        let [n, c, h, w] = [4, 3, 2, 1].map(|back| shape.len().checked_sub(back).map_or(1, |axis| shape[axis]));
+        let Tensor { name, range, .. } = self.net.tensors[small.0].clone();
+        let like = self.net.tensors[node.output.0].shape;
+        debug_assert_eq!(like.iter().product::<u32>() as usize, n * c * h * w);
+        let whole = self.net.tensor(format!("{name} extended"), like, range);
+        let zeros =
+            Operand { tensor: 0, shape: shape.to_vec(), constant: Some(vec![0.0; shape.iter().product()].into()) };
+        let operand = Operand { tensor: small.0, shape: self.graph.shape(small).to_vec(), constant: None };
+        let reason = "the operands have different shapes, and neither is one value per channel".to_owned();
+        self.linear(node, &Op::Binary(ir::Binary::Add), &[operand, zeros], (whole, shape), reason)?;
+        Ok(whole)
+    }
+
+    /// A convolution, in parts where its kernels are larger than the hardware's: each part takes a part of the kernel's
+    /// lines and columns, and adds what the parts before made.
+    pub(super) fn convolve(&mut self, node: &ir::Node, conv: Convolution, x: TensorId, output: TensorId) {
+        let [rows, columns] = conv.op.kernel;
+        if rows <= LARGEST_KERNEL && columns <= LARGEST_KERNEL {
+            self.step(node, Kind::Convolution(Box::new(conv)), &[x], Vec::new(), output);
+            return;
+        }
+        let Tensor { name, shape, range } = self.net.tensors[output].clone();
+        let [_, h, w] = self.net.tensors[x].shape.map(|extent| extent as usize);
+        let each = conv.weights.len() / conv.kernels / (rows * columns);
+        // What a part of the kernel's lines takes: first line, lines, padding before and after.
+        let axis = |axis: usize, size: usize, first: usize, count: usize, before: usize| {
+            let (stride, dilation) = (conv.op.stride[axis], conv.op.dilation[axis]);
+            let begin = first * dilation;
+            let end = (shape[1 + axis] as usize - 1) * stride + (first + count - 1) * dilation + 1;
+            let start = begin.saturating_sub(before);
+            let stop = end.saturating_sub(before).min(size);
+            (stop > start).then(|| {
+                let after = end.saturating_sub(before + size);
+                (start, stop - start, before.saturating_sub(begin), after)
+            })
+        };
+        let mut sum: Option<TensorId> = None;
+        for r in (0..rows).step_by(LARGEST_KERNEL) {
+            for s in (0..columns).step_by(LARGEST_KERNEL) {
+                let kernel = [(rows - r).min(LARGEST_KERNEL), (columns - s).min(LARGEST_KERNEL)];
+                let padding = conv.op.padding;
+                let (Some(y), Some(column)) =
+                    (axis(0, h, r, kernel[0], padding.top), axis(1, w, s, kernel[1], padding.left))
+                else {
+                    continue;
+                };
+                let source = self.window(node, x, [y.0, column.0], [y.1, column.1]);
+                let mut weights = Vec::with_capacity(conv.kernels * each * kernel[0] * kernel[1]);
+                for plane in conv.weights.chunks_exact(rows * columns) {
+                    for line in plane.chunks_exact(columns).skip(r).take(kernel[0]) {
+                        weights.extend_from_slice(&line[s..s + kernel[1]]);
+                    }
+                }
+                let padding = ir::Padding { top: y.2, left: column.2, bottom: y.3, right: column.3 };
+                let bias = if sum.is_none() { conv.bias.clone() } else { vec![0.0; conv.kernels] };
+                let op = ir::Convolution { kernel, padding, ..conv.op };
+                let part = Convolution { op, kernels: conv.kernels, weights: weights.into(), bias };
+                let posts = sum.map(|sum| Post::With(Combine::Add { negate: false }, sum));
+                let made = self.net.tensor(format!("{name} part"), shape, range);
+                self.step(node, Kind::Convolution(Box::new(part)), &[source], posts.into_iter().collect(), made);
+                sum = Some(made);
+            }
+        }
+        if sum.is_some() {
+            self.net.steps.last_mut().into_iter().for_each(|step| step.output = output);
+        }
+    }
+
+    /// Softmax along any axis: the axis becomes the channels, and what it makes goes back to its place.
+    pub(super) fn softmax(&mut self, node: &ir::Node, axis: usize) -> Result<(), String> {
+        let shape = self.graph.shape(node.inputs[0]).to_vec();
+        let (x, output) = (node.inputs[0].0, node.output.0);
+        let outer: usize = shape[..axis].iter().product();
+        if outer == 1 {
+            let [channels, ..] = self.net.tensors[x].shape;
+            if channels as usize == shape[axis] {
+                self.step(node, Kind::Softmax, &[x], Vec::new(), output);
+                return Ok(());
+            }
+        }
+        let reason = format!("softmax along axis {axis}: the emulator's goes along the channels");
+        let order: Vec<usize> = [axis].into_iter().chain((0..shape.len()).filter(|&at| at != axis)).collect();
+        let moved: Vec<usize> = order.iter().map(|&at| shape[at]).collect();
+        let back: Vec<usize> = (0..shape.len()).map(|at| order.iter().position(|&k| k == at).unwrap_or(0)).collect();
+        let rest = shape.iter().product::<usize>() / shape[axis];
+        let across = [shape[axis] as u32, rest as u32, 1];
+        let Tensor { name, range, .. } = self.net.tensors[x].clone();
+        let source = self.net.tensor(format!("{name} moved"), across, range);
+        let target = self.net.tensor(format!("{name} softmax"), across, self.net.tensors[output].range);
+        let operand = |tensor: TensorId, shape: &[usize]| Operand { tensor, shape: shape.to_vec(), constant: None };
+        let op = Op::Transpose { perm: order };
+        self.linear(node, &op, &[operand(x, &shape)], (source, &moved), reason.clone())?;
+        self.step(node, Kind::Softmax, &[source], Vec::new(), target);
+        self.linear(node, &Op::Transpose { perm: back }, &[operand(target, &moved)], (output, &shape), reason)
+    }
+}

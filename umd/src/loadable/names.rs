@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The names that this project's compiler writes into a loadable: which layers of the model each operation computes, and
+//! what the integers of the inputs and outputs stand for. `docs/compiler.md` describes the blob, which is JSON.
+
+use std::fmt;
+
+use serde_json::Value;
+
+use super::Loadable;
+
+/// The blob's name. No memory contains it, so that other runtimes ignore it.
+pub const BLOB: &str = "nvdla-names";
+
+/// Names and scales.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Names {
+    /// For each input, in the order of the bind ids.
+    pub inputs: Vec<Scale>,
+    /// For each output.
+    pub outputs: Vec<Scale>,
+    layers: Vec<Layer>,
+    /// The layer of each operation of each task.
+    tasks: Vec<Vec<usize>>,
+}
+
+/// What a tensor's integers stand for: real value = (integer - zero point) * scale.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Scale {
+    /// The tensor's name in the model.
+    pub tensor: String,
+    /// One value, or one per channel as the channels lie in memory. 1 in fp16.
+    pub scale: Vec<f64>,
+    /// As many as there are scales; not always whole numbers.
+    pub zero_point: Vec<f64>,
+}
+
+/// What an operation computes, or a part of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Layer {
+    /// The nodes of the model; none for what the compiler added.
+    pub nodes: Vec<String>,
+    /// The tensor that it makes.
+    pub tensor: String,
+    /// The real value of a step of its integers; 1 in fp16.
+    pub scale: f64,
+}
+
+impl fmt::Display for Layer {
+    /// The nodes, or the tensor where there are none. Characters that a terminal would act on are escaped.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.nodes.is_empty() {
+            return write!(f, "({})", self.tensor.escape_debug());
+        }
+        for (k, node) in self.nodes.iter().enumerate() {
+            write!(f, "{}{}", if k > 0 { ", " } else { "" }, node.escape_debug())?;
+        }
+        Ok(())
+    }
+}
+
+impl Names {
+    /// The layer of an operation.
+    pub fn layer(&self, task: u16, operation: usize) -> Option<&Layer> {
+        self.layers.get(*self.tasks.get(usize::from(task))?.get(operation)?)
+    }
+
+    /// Reads the blob; none if it is not one.
+    pub fn parse(bytes: &[u8]) -> Option<Self> {
+        let value: Value = serde_json::from_slice(bytes).ok()?;
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let numbers = |value: &Value| value.as_array()?.iter().map(Value::as_f64).collect::<Option<Vec<f64>>>();
+        let scale = |value: &Value| {
+            let (scale, zero_point) = (numbers(&value["scale"])?, numbers(&value["zero_point"])?);
+            let valid = !scale.is_empty() && scale.len() == zero_point.len();
+            valid.then_some(Scale { tensor: text(&value["tensor"])?, scale, zero_point })
+        };
+        let layer = |value: &Value| {
+            let nodes = value["nodes"].as_array()?.iter().map(text).collect::<Option<_>>()?;
+            Some(Layer { nodes, tensor: text(&value["tensor"])?, scale: value["scale"].as_f64()? })
+        };
+        let task = |value: &Value| {
+            let number = |value: &Value| value.as_u64().and_then(|number| usize::try_from(number).ok());
+            value.as_array()?.iter().map(number).collect::<Option<_>>()
+        };
+        Some(Self {
+            inputs: value["inputs"].as_array()?.iter().map(scale).collect::<Option<_>>()?,
+            outputs: value["outputs"].as_array()?.iter().map(scale).collect::<Option<_>>()?,
+            layers: value["steps"].as_array()?.iter().map(layer).collect::<Option<_>>()?,
+            tasks: value["tasks"].as_array()?.iter().map(task).collect::<Option<_>>()?,
+        })
+    }
+}
+
+impl Loadable {
+    /// The compiler's names, if the loadable has them and they can be read.
+    pub fn names(&self) -> Option<Names> {
+        Names::parse(self.blobs().iter().find(|blob| blob.name() == BLOB)?.data())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = r#"{
+        "inputs": [{"tensor": "data", "scale": [0.5], "zero_point": [3.5]}], "outputs": [],
+        "steps": [{"nodes": ["conv", "re\u001blu"], "tensor": "x", "scale": 2}, {"nodes": [], "tensor": "y", "scale": 1}],
+        "tasks": [[0, 0, 1, 7]]
+    }"#;
+
+    #[test]
+    fn layers_of_operations() {
+        let names = Names::parse(TEXT.as_bytes()).unwrap();
+        assert_eq!(names.layer(0, 1).unwrap().to_string(), "conv, re\\u{1b}lu");
+        assert_eq!(names.layer(0, 2).unwrap().to_string(), "(y)");
+        assert_eq!((names.layer(0, 3), names.layer(0, 4), names.layer(1, 0)), (None, None, None));
+        let data = Scale { tensor: "data".to_owned(), scale: vec![0.5], zero_point: vec![3.5] };
+        assert_eq!(names.inputs, [data]);
+    }
+
+    #[test]
+    fn other_json_is_no_blob_of_names() {
+        for (from, to) in [("[3.5]", "[]"), ("\"tasks\"", "\"task\""), ("7]", "-1]"), ("\"y\"", "1"), ("{", "[")] {
+            assert!(TEXT.contains(from));
+            assert_eq!(Names::parse(TEXT.replacen(from, to, 1).as_bytes()), None, "{from}");
+        }
+    }
+}
