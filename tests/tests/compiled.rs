@@ -122,8 +122,13 @@ impl Builder {
     fn node(&mut self, config: &Config) -> Option<TensorId> {
         let from = self.any();
         let [c, h, w] = self.shape(from);
-        match self.random.below(16) {
+        match self.random.below(19) {
             0..=3 => self.convolution(from),
+            16 => {
+                self.add(Op::Lrn { size: self.random.pick(&[3, 5, 7, 9]), alpha: 0.5, beta: 0.75, bias: 1.0 }, &[from])
+            }
+            17 => self.add(Op::SpaceToDepth { block: 2 }, &[from]),
+            18 => self.moved(from),
             4 | 5 => {
                 let unary = match self.random.below(if config.sdp_lut { 10 } else { 6 }) {
                     0 | 1 => Unary::Relu,
@@ -250,6 +255,23 @@ impl Builder {
                 self.add(Op::ChannelPermutation { from: order }, &[from])
             }
         }
+    }
+
+    /// Elements that move: a product by a matrix.
+    fn moved(&mut self, from: TensorId) -> Option<TensorId> {
+        let [c, h, w] = self.shape(from);
+        if c * h * w > 400 {
+            return None;
+        }
+        let op = match self.random.below(4) {
+            0 => Op::Transpose { perm: self.random.pick(&[[0, 2, 1, 3], [0, 3, 2, 1], [0, 2, 3, 1]]).to_vec() },
+            1 => Op::Reshape { shape: vec![1, h, w, c] },
+            2 => Op::Slice { starts: vec![0, 0, 0, w - 1], steps: vec![1, 1, 1, -1], lengths: vec![1, c, h, w] },
+            _ => {
+                return self.add(Op::Concat { axis: self.random.between(2, 3) }, &[from, from]);
+            }
+        };
+        self.add(op, &[from])
     }
 
     fn convolution_1x1(&mut self, from: TensorId, kernels: usize) -> Option<TensorId> {
@@ -553,6 +575,12 @@ fn real(net: &Net, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
                     x[at(from, (y % by * bx + column % bx) * into[0] + c, y / by, column / bx)]
                 }
                 Kind::Repeat([by, bx]) => x[at(from, c, y / *by as usize, column / *bx as usize)],
+                Kind::Lrn(lrn) => {
+                    let reach = lrn.size / 2;
+                    let around = c.saturating_sub(reach)..=(c + reach).min(from[0] - 1);
+                    let sum: f64 = around.map(|c| f64::from(x[at(from, c, y, column)]).powi(2)).sum();
+                    (f64::from(x[n]) * lrn.factor(sum)) as f32
+                }
                 Kind::Concat | Kind::Softmax => unreachable!(),
             };
             let of = |values: &[f32]| values[if values.len() == 1 { 0 } else { c }];

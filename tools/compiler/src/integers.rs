@@ -71,6 +71,19 @@ fn compute(network: &Lowered, step: &Step, numbers: &Numbers, values: &[Option<V
             .map(|(c, y, x)| input[at(from, (y % by * bx + x % bx) * into[0] + c, y / by, x / bx)])
             .collect(),
         Kind::Repeat([by, bx]) => positions(into).map(|(c, y, x)| input[at(from, c, y / by, x / bx)]).collect(),
+        Kind::Lrn(lrn) => {
+            let Some((table, out)) = numbers.normalisation else { return Vec::new() };
+            let reach = lrn.size as u32 / 2;
+            let factor = |sum: i64| normalising_factor(&network.tables[table], sum);
+            positions(into)
+                .map(|(c, y, x)| {
+                    let around = c.saturating_sub(reach)..=(c + reach).min(from[0] - 1);
+                    let sum: i64 = around.map(|c| i64::from(input[at(from, c, y, x)]).pow(2)).sum();
+                    let product = i64::from(input[at(into, c, y, x)]) * factor(sum) * i64::from(out.scale);
+                    saturate(shift(product, out.truncate), 8) as i8
+                })
+                .collect()
+        }
         Kind::Softmax => {
             softmax(input, from, network.scales[step.inputs[0]].scale as f32, network.scales[step.output].scale as f32)
         }
@@ -203,6 +216,23 @@ fn look_up(table: &Lut, value: i64) -> i64 {
     let part = (value - start) & ((1 << select) - 1);
     let (low, high) = (i64::from(entries[index]), i64::from(entries[index + 1]));
     shift(low * ((1 << select) - part) + high * part, select)
+}
+
+/// CDP's factor: as [`look_up`], between two entries with a fraction of 16 bits.
+fn normalising_factor(table: &Lut, sum: i64) -> i64 {
+    let entries = &table.linear_only_table;
+    let (start, select) = (table.linear_only_start as i64, table.linear_only_offset as u32);
+    let index = ((sum - start) >> select) as usize;
+    if sum <= start {
+        return entries[0].into();
+    }
+    if index >= entries.len() - 1 {
+        return entries[entries.len() - 1].into();
+    }
+    let part = (sum - start) & ((1 << select) - 1);
+    let part = if select > 16 { part >> (select - 16) } else { part << (16 - select) };
+    let (low, high) = (i64::from(entries[index]), i64::from(entries[index + 1]));
+    low + shift((high - low) * part, 16)
 }
 
 fn pooled(pool: &Pool, input: &[i8], from: [u32; 3], (c, y, x): (u32, u32, u32)) -> i8 {

@@ -29,7 +29,7 @@ fn text_and_json() {
 
 #[test]
 fn not_a_loadable() {
-    for file in [folder().join("lenet.json"), folder().join("none"), folder().to_owned()] {
+    for file in [folder().join("lenet.onnx"), folder().join("none"), folder().to_owned()] {
         let output = run(&[file.to_str().unwrap()]);
         assert_eq!(output.status.code(), Some(1), "{}", file.display());
         assert!(output.stdout.is_empty());

@@ -58,7 +58,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "[NAME=]FILE")]
     pub(crate) output: Vec<String>,
 
-    /// Write the surface that each operation made to this folder, as op_t<task>_<operation>_<UNIT>.bin
+    /// Write the surface that each operation made to this folder, as op_t<task>_<operation>_<UNIT>.bin, and the layer of each to layers.txt
     #[arg(long, value_name = "DIR")]
     pub(crate) dump: Option<PathBuf>,
 

@@ -20,14 +20,14 @@ pub mod step;
 use std::collections::HashMap;
 
 use nvdla_uapi::config::Config;
-use nvdla_uapi::desc::Lut;
+use nvdla_uapi::desc::{self, Lut};
 use nvdla_uapi::layout::align::{Alignment, Data};
 use nvdla_uapi::layout::feature::Atoms;
 use nvdla_uapi::layout::pixel::Image;
 use nvdla_uapi::reg::csc;
 use nvdla_uapi::reg::values::{PixelFormat, Precision};
 
-use crate::assemble::program::{Base, Buffer, Cube, Emulated, End, Format, Place, Program, StepInfo};
+use crate::assemble::program::{Base, Buffer, Cube, Emulated, End, Format, Place, Program, StepInfo, Unit};
 use crate::assemble::report::Report;
 use crate::assemble::{check, emit, memory, report};
 use crate::error::Error;
@@ -36,7 +36,7 @@ use crate::measure::{Layout, Stored};
 use crate::quantize::Granularity;
 use numbers::{Numbers, Quantizer, Scale};
 use place::{Map, Placed};
-use step::{Kind, Net, Post, Step, TensorId};
+use step::{Kind, Lrn, Net, Post, Step, TensorId};
 
 /// What to compile for.
 #[derive(Clone, Debug)]
@@ -221,6 +221,7 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
     for step in &placed.net.steps {
         numbers.push(match step.kind {
             Kind::Convolution(_) | Kind::Copy => quantizer.step(step, images.contains_key(&step.inputs[0]))?,
+            Kind::Lrn(ref lrn) => quantizer.normalisation(step, lrn)?,
             _ => Numbers::default(),
         });
     }
@@ -499,6 +500,25 @@ impl Lowering<'_> {
         Stored { tensor, size, buffer, offset, line_stride, surface_stride, channels, scale, zero }
     }
 
+    /// CDP, from memory to memory.
+    fn normalisation(&mut self, number: usize, step: &Step, lrn: &Lrn, numbers: &Numbers) {
+        let Some((table, out)) = numbers.normalisation else { return };
+        let (source, target) = (self.view(step.inputs[0]), self.view(step.output));
+        let part = target.all();
+        let op = desc::CdpOp {
+            in_precision: self.precision,
+            out_precision: self.precision,
+            lut_index: table as i16,
+            in_cvt: sdp::converter(1, 0),
+            out_cvt: sdp::converter(out.scale, out.truncate),
+            local_size: lrn.size as u8,
+            ..Default::default()
+        };
+        let atoms = self.program.atoms();
+        let (source, target) = (source.cube(&part, atoms), target.cube(&part, atoms));
+        self.program.push(number, Unit::Cdp { op: Box::new(op), source, target });
+    }
+
     fn step(&mut self, step: &Step, numbers: &Numbers) -> Result<(), Error> {
         let number = self.program.steps.len();
         let tensor = self.placed.net.tensors[step.output].name.clone();
@@ -509,6 +529,10 @@ impl Lowering<'_> {
             Kind::Copy => self.copy(number, step, numbers),
             Kind::Pool(_) => self.pool(number, step),
             Kind::Spread(_) | Kind::Repeat(_) => self.spread(number, step),
+            Kind::Lrn(ref lrn) => {
+                self.normalisation(number, step, lrn, numbers);
+                Ok(())
+            }
             Kind::Softmax => {
                 let atoms = self.program.atoms();
                 let (source, target) = (self.view(step.inputs[0]), self.view(step.output));

@@ -18,7 +18,7 @@ use std::collections::HashMap;
 use nvdla_uapi::desc::{Lut, LutSlope, LUT_LINEAR_EXP_ENTRIES, LUT_LINEAR_ONLY_ENTRIES};
 use nvdla_uapi::reg::values::{AluAlgorithm, LutFunction, LutTable, Precision};
 
-use super::step::{may_saturate, Combine, Convolution, Kind, Net, Pipe, Post, Step, Tensor, TensorId};
+use super::step::{may_saturate, Combine, Convolution, Kind, Lrn, Net, Pipe, Post, Step, Tensor, TensorId};
 use super::{Bytes, Inputs};
 use crate::error::Error;
 use crate::half;
@@ -151,6 +151,8 @@ pub struct Numbers {
     pub outside: i16,
     /// What SDP does.
     pub stages: Stages,
+    /// CDP's lookup table, and its output converter.
+    pub normalisation: Option<(usize, Factor)>,
 }
 
 /// What a tensor's integers stand for: value = scale * (integer - zero).
@@ -172,7 +174,7 @@ impl Groups {
     fn new(net: &Net) -> Self {
         let mut groups = Self((0..net.tensors.len()).collect());
         for step in &net.steps {
-            if matches!(step.kind, Kind::Convolution(_) | Kind::Copy | Kind::Softmax) {
+            if matches!(step.kind, Kind::Convolution(_) | Kind::Copy | Kind::Softmax | Kind::Lrn(_)) {
                 continue;
             }
             for &input in &step.inputs {
@@ -233,7 +235,8 @@ pub fn scales(net: &Net, inputs: &Inputs, precision: Precision) -> Result<Vec<Sc
             symmetric[groups.root(other)] = true;
         }
         let excluded = match &step.kind {
-            Kind::Softmax => true,
+            // CDP squares and sums values whose zero is 0.
+            Kind::Softmax | Kind::Lrn(_) => true,
             // PDP's padding of averages is 0.
             Kind::Pool(pool) => {
                 pool.kind == (PoolKind::Average { count_include_pad: true }) && pool.padding != Padding::default()
@@ -327,6 +330,27 @@ impl Quantizer<'_> {
             (Kind::Convolution(conv), _) => self.int_convolution(step, conv, pipe, image),
             _ => self.int_copy(step, pipe),
         }
+    }
+
+    /// The numbers of a normalisation: in int8 the table's argument is the sum of squares of integers.
+    pub fn normalisation(&mut self, step: &Step, lrn: &Lrn) -> Result<Numbers, Error> {
+        let name = self.net.tensors[step.output].name.clone();
+        let table = self.tables.len();
+        let range = self.net.tensors[step.inputs[0]].range;
+        let out = if self.precision == Precision::Fp16 {
+            let largest = range.map_or(8.0, |range| f64::from(range.min.abs().max(range.max.abs())));
+            let most = largest * largest * lrn.size as f64;
+            self.float_table(&name, &|sum| lrn.factor(sum), 0.0, most);
+            Factor { scale: 1, truncate: 0 }
+        } else {
+            let own = self.scales[step.inputs[0]];
+            let most = LARGEST * LARGEST * lrn.size as f64;
+            // The factor's step in the table, in real numbers.
+            let (square, target) = (own * own, self.scales[step.output]);
+            let unit = self.table(&name, &|sum| lrn.factor(sum), (0.0, most * square), square, target / own / LARGEST);
+            Factor::nearest(&name, unit * own / target)?
+        };
+        Ok(Numbers { normalisation: Some((table, out)), ..Numbers::default() })
     }
 
     /// The unit that suits what follows, near `finest`; and the left shift of the tensor that X2 combines.
@@ -443,7 +467,7 @@ impl Quantizer<'_> {
             follow: if pipe.x1_relu { Follow::Relu } else { Follow::Nothing },
         };
         let stages = self.int_rest(step, pipe, Some(x1), unit, shift, 4)?;
-        Ok(Numbers { weights: quantized, converter, outside, stages })
+        Ok(Numbers { weights: quantized, converter, outside, stages, normalisation: None })
     }
 
     fn int_copy(&mut self, step: &Step, pipe: Pipe) -> Result<Numbers, Error> {
@@ -587,7 +611,8 @@ impl Quantizer<'_> {
             if let Some(Post::Table(unary, low, high)) = pipe.table.map(|table| &step.posts[table]) {
                 let own = self.scales[step.output].scale;
                 y.table = Some(self.tables.len());
-                unit = self.table(&name, *unary, (f64::from(*low), f64::from(*high)), unit, own);
+                let function = |x: f64| f64::from(unary.apply(x as f32));
+                unit = self.table(&name, &function, (f64::from(*low), f64::from(*high)), unit, own);
             }
             stages.y = Some(y);
         }
@@ -614,11 +639,18 @@ impl Quantizer<'_> {
     }
 
     /// A table of a function over `low` to `high`, of arguments in steps of `unit`. The step of its entries.
-    fn table(&mut self, name: &str, unary: Unary, (low, high): (f64, f64), unit: f64, own: f64) -> f64 {
+    fn table(
+        &mut self,
+        name: &str,
+        function: &dyn Fn(f64) -> f64,
+        (low, high): (f64, f64),
+        unit: f64,
+        own: f64,
+    ) -> f64 {
         let entries = LUT_LINEAR_ONLY_ENTRIES - 1;
         let select = exponent((high - low).max(1e-6) / unit / entries as f64 - 1e-9).max(0.0);
         let start = (low / unit).floor();
-        let at = |index: f64| f64::from(unary.apply(((start + index * select.exp2()) * unit) as f32));
+        let at = |index: f64| function((start + index * select.exp2()) * unit);
         let finite = |value: f64| if value.is_finite() { value } else { 0.0 };
         let values: Vec<f64> = (0..=entries).map(|index| finite(at(index as f64))).collect();
         let largest = values.iter().fold(1e-12f64, |largest, value| largest.max(value.abs()));
@@ -727,7 +759,8 @@ impl Quantizer<'_> {
             if let Some(Post::Table(unary, low, high)) = pipe.table.map(|table| &step.posts[table]) {
                 y.table = Some(self.tables.len());
                 let name = self.net.tensors[step.output].name.clone();
-                self.float_table(&name, *unary, f64::from(*low), f64::from(*high));
+                let function = |x: f64| f64::from(unary.apply(x as f32));
+                self.float_table(&name, &function, f64::from(*low), f64::from(*high));
             }
             stages.y = Some(y);
         }
@@ -735,12 +768,12 @@ impl Quantizer<'_> {
     }
 
     /// A table in fp16: arguments are not scaled, so that the distance of entries is a power of two.
-    fn float_table(&mut self, name: &str, unary: Unary, low: f64, high: f64) {
+    fn float_table(&mut self, name: &str, function: &dyn Fn(f64) -> f64, low: f64, high: f64) {
         let entries = LUT_LINEAR_ONLY_ENTRIES - 1;
         let select = exponent((high - low).max(1e-3) / entries as f64);
         let start = (low / select.exp2()).floor() * select.exp2();
         let end = start + entries as f64 * select.exp2();
-        let at = |index: f64| f64::from(unary.apply((start + index * select.exp2()) as f32));
+        let at = |index: f64| function(start + index * select.exp2());
         let finite = |value: f64| if value.is_finite() { value.clamp(-65504.0, 65504.0) } else { 0.0 };
         let values: Vec<f64> = (0..=entries).map(|index| finite(at(index as f64))).collect();
         let single = |value: f64| u64::from((value as f32).to_bits());

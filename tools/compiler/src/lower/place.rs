@@ -203,6 +203,16 @@ impl Placer<'_> {
                     }
                     self.map(step.inputs[0])
                 }
+                Kind::Lrn(_) => {
+                    // Windows pass over what lies behind the last channel in its atom: it must be zero.
+                    let channels = self.net.tensors[step.inputs[0]].shape[0];
+                    let wanted = Map { of: (0..channels).collect(), extent: self.filled(channels) };
+                    let own = self.map(step.inputs[0]);
+                    if own != wanted || self.is_spread_out(step.inputs[0]) {
+                        step.inputs[0] = self.remapped(step.inputs[0], wanted);
+                    }
+                    Map::dense(channels)
+                }
                 Kind::Concat => {
                     let mut of = Vec::new();
                     let mut base = 0;
@@ -314,6 +324,7 @@ impl Placer<'_> {
                         | Kind::Copy
                         | Kind::Pool(_)
                         | Kind::Softmax
+                        | Kind::Lrn(_)
                         | Kind::Spread(_)
                         | Kind::Repeat(_)
                 )

@@ -119,6 +119,28 @@ pub enum Kind {
     Repeat([u32; 2]),
     /// Softmax over the channels: the CPU.
     Softmax,
+    /// Local response normalisation over the channels.
+    Lrn(Lrn),
+}
+
+/// x / (bias + alpha / size * (sum of the squares of `size` channels around))^beta.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Lrn {
+    /// Channels of the window: 3, 5, 7 or 9.
+    pub size: usize,
+    /// As in the formula.
+    pub alpha: f32,
+    /// As in the formula.
+    pub beta: f32,
+    /// As in the formula.
+    pub bias: f32,
+}
+
+impl Lrn {
+    /// The factor for a sum of squares.
+    pub fn factor(&self, sum: f64) -> f64 {
+        (f64::from(self.bias) + f64::from(self.alpha) / self.size as f64 * sum).powf(-f64::from(self.beta))
+    }
 }
 
 impl Kind {
@@ -135,6 +157,7 @@ impl Kind {
             Self::Spread(_) => "channels to blocks",
             Self::Repeat(_) => "elements to blocks",
             Self::Softmax => "softmax (CPU)",
+            Self::Lrn(_) => "normalisation",
         }
     }
 }
@@ -485,7 +508,19 @@ impl Builder<'_> {
                 let conv = Convolution { op, kernels, weights: weights.into(), bias: vec![0.0; kernels] };
                 self.simple(node, Kind::Convolution(Box::new(conv)), Vec::new());
             }
-            Op::Lrn { .. } => return Err("no unit of the hardware is used for this operator".to_owned()),
+            Op::Lrn { size, alpha, beta, bias } => {
+                if !self.config.cdp {
+                    return Err("the configuration has no CDP".to_owned());
+                }
+                if ![3, 5, 7, 9].contains(size) {
+                    return Err(format!("a window of {size} channels: CDP has 3, 5, 7 or 9"));
+                }
+                if batch > 1 || shape.len() < 3 {
+                    return Err(format!("{shape:?}: CDP's windows pass the limits of a batch"));
+                }
+                let lrn = Lrn { size: *size, alpha: *alpha, beta: *beta, bias: *bias };
+                self.simple(node, Kind::Lrn(lrn), Vec::new());
+            }
         }
         Ok(())
     }
@@ -584,7 +619,7 @@ impl Builder<'_> {
             || self.graph.users(ir::TensorId(output)).all(|user| {
                 matches!(
                     self.graph.node(user).op,
-                    Op::Convolution(_) | Op::Unary(_) | Op::Binary(_) | Op::PRelu | Op::Softmax { .. }
+                    Op::Convolution(_) | Op::Unary(_) | Op::Binary(_) | Op::PRelu | Op::Softmax { .. } | Op::Lrn { .. }
                 )
             });
         while Pipe::assign(self.config, matches!(kind, Kind::Convolution(_)), &posts, own).is_none() && posts.len() > 1
@@ -1100,7 +1135,7 @@ pub fn may_saturate(net: &Net, tensor: TensorId) -> bool {
     net.steps
         .iter()
         .filter(|step| step.inputs.contains(&tensor))
-        .all(|step| matches!(step.kind, Kind::Convolution(_) | Kind::Copy | Kind::Softmax))
+        .all(|step| matches!(step.kind, Kind::Convolution(_) | Kind::Copy | Kind::Softmax | Kind::Lrn(_)))
 }
 
 fn scale_weights(conv: &mut Convolution, scale: &[f32], shift: &[f32]) {
