@@ -125,7 +125,8 @@ impl Builder {
         match self.random.below(19) {
             0..=3 => self.convolution(from),
             16 => {
-                self.add(Op::Lrn { size: self.random.pick(&[3, 5, 7, 9]), alpha: 0.5, beta: 0.75, bias: 1.0 }, &[from])
+                let size = self.random.pick(&[3, 5, 7, 9]);
+                self.add(Op::Lrn { size, alpha: 0.5, beta: 0.75, bias: 1.0 }, &[from])
             }
             17 => self.add(Op::SpaceToDepth { block: 2 }, &[from]),
             18 => self.moved(from),
@@ -268,7 +269,8 @@ impl Builder {
             1 => Op::Reshape { shape: vec![1, h, w, c] },
             2 => Op::Slice { starts: vec![0, 0, 0, w - 1], steps: vec![1, 1, 1, -1], lengths: vec![1, c, h, w] },
             _ => {
-                return self.add(Op::Concat { axis: self.random.between(2, 3) }, &[from, from]);
+                let axis = self.random.between(2, 3);
+                return self.add(Op::Concat { axis }, &[from, from]);
             }
         };
         self.add(op, &[from])

@@ -15,6 +15,7 @@ use nvdla_compiler::ir::{Color, Fit, Preprocess};
 use nvdla_compiler::lower::{Bytes, Compiled};
 use nvdla_compiler::measure::Measured;
 use nvdla_compiler::model::{Model, Options};
+use nvdla_compiler::npy;
 use nvdla_compiler::quantize::Granularity;
 use nvdla_uapi::config::Config;
 

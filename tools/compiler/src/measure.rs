@@ -250,7 +250,7 @@ mod tests {
     fn network() -> Graph {
         let mut graph = Graph::new("block");
         let x = graph.input("x", &[1, 8, 12, 12]).unwrap();
-        let mut conv = |graph: &mut Graph, x, name: &str, kernels: usize, kernel: usize, group: usize| {
+        let conv = |graph: &mut Graph, x, name: &str, kernels: usize, kernel: usize, group: usize| {
             let each = graph.shape(x)[1] / group;
             let shape = [kernels, each, kernel, kernel];
             let size = (3.0 / (each * kernel * kernel) as f32).sqrt();
@@ -263,7 +263,7 @@ mod tests {
             let op = Convolution { group, kernel: [kernel; 2], stride: [1; 2], dilation: [1; 2], padding };
             graph.add(name, Op::Convolution(op), &[x, weights, bias], name).unwrap()
         };
-        let mut relu = |graph: &mut Graph, x, name: &str| graph.add(name, Op::Unary(Unary::Relu), &[x], name).unwrap();
+        let relu = |graph: &mut Graph, x, name: &str| graph.add(name, Op::Unary(Unary::Relu), &[x], name).unwrap();
         let a = conv(&mut graph, x, "expand", 24, 1, 1);
         let a = relu(&mut graph, a, "expanded");
         let b = conv(&mut graph, a, "depthwise", 24, 3, 24);

@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::memory::Plan;
 use super::program::{Base, Buffer, Cube, Operation, Place, Program, StepInfo, Task, Unit};
 use crate::ir::{self, Graph};
+use crate::lower::numbers::Scale;
 use crate::lower::step::Net;
 
 /// An operation.
@@ -199,7 +200,7 @@ fn buffers(program: &Program, plan: &Plan) -> Vec<BufferReport> {
 
 impl Report {
     /// Adds what the operations were made of.
-    pub(crate) fn describe(&mut self, graph: &Graph, net: &Net, scales: &[f64]) {
+    pub(crate) fn describe(&mut self, graph: &Graph, net: &Net, scales: &[Scale]) {
         let name = |&id: &ir::TensorId| graph.tensor(id).name.clone();
         self.graph = graph
             .nodes
@@ -221,7 +222,7 @@ impl Report {
                 inputs: step.reads().map(|id| net.tensors[id].name.clone()).collect(),
                 output: net.tensors[step.output].name.clone(),
                 shape: net.tensors[step.output].shape,
-                scale: scales[step.output],
+                scale: scales[step.output].scale,
             })
             .collect();
     }

@@ -194,7 +194,7 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
             inputs.known.insert(tensor, Known { preprocess: preprocess.clone(), bytes });
         }
     }
-    let given = inputs.clone();
+    let mut given = inputs.clone();
     let images = images(&mut net, &mut inputs, precision);
     let mut bytes = vec![if precision == Precision::Int8 { Bytes::Seven } else { Bytes::Half }; net.inputs.len()];
     if options.bytes == Bytes::Eight {
@@ -202,6 +202,7 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
         for (index, tensor) in net.inputs.iter().enumerate() {
             if let Some(known) = inputs.known.get_mut(tensor).filter(|_| images.contains_key(tensor)) {
                 (known.bytes, bytes[index]) = (Bytes::Eight, Bytes::Eight);
+                given.known.insert(*tensor, known.clone());
             }
         }
     }
@@ -230,7 +231,10 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
     program.tables.clone_from(&tables);
     let end = |&id: &TensorId| {
         let tensor = placed.net.tensors[id].name.clone();
-        let Some(known) = given.of(id) else { return End { tensor, scale: vec![scales[id]], zero_point: vec![0.0] } };
+        let Some(known) = given.of(id) else {
+            let Scale { scale, zero } = scales[id];
+            return End { tensor, scale: vec![scale], zero_point: vec![f64::from(zero)] };
+        };
         // The runtime writes the channels of a picture in its own order.
         let channels = placed.net.tensors[id].shape[0] as usize;
         let order = component_order(channels as u32, known.preprocess.color);

@@ -22,7 +22,7 @@ use super::step::{may_saturate, Combine, Convolution, Kind, Lrn, Net, Pipe, Post
 use super::{Bytes, Inputs};
 use crate::error::Error;
 use crate::half;
-use crate::ir::{self, Padding, PoolKind, Ranges, Unary};
+use crate::ir::{self, Padding, PoolKind, Ranges};
 use crate::quantize::{bias_values, Factor, Granularity};
 
 /// The largest int8 that is used for weights.
@@ -343,10 +343,10 @@ impl Quantizer<'_> {
             self.float_table(&name, &|sum| lrn.factor(sum), 0.0, most);
             Factor { scale: 1, truncate: 0 }
         } else {
-            let own = self.scales[step.inputs[0]];
+            let own = self.scales[step.inputs[0]].scale;
             let most = LARGEST * LARGEST * lrn.size as f64;
             // The factor's step in the table, in real numbers.
-            let (square, target) = (own * own, self.scales[step.output]);
+            let (square, target) = (own * own, self.scales[step.output].scale);
             let unit = self.table(&name, &|sum| lrn.factor(sum), (0.0, most * square), square, target / own / LARGEST);
             Factor::nearest(&name, unit * own / target)?
         };
