@@ -5,7 +5,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nvdla_model::exercise::play;
+use nvdla_model::support::exercise::play;
 use nvdla_uapi::config::Config;
 
 fuzz_target!(|bytes: &[u8]| {

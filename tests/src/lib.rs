@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the tests that cross crates share: the reference data, its cases, and tasks without a runtime.
+//! What the tests that cross crates share: the reference data, its cases, tasks without a runtime, and the tree's sources.
 
 pub mod build;
 pub mod case;
@@ -10,5 +10,6 @@ pub mod mock;
 pub mod random;
 pub mod reference;
 pub mod resnet;
+pub mod sources;
 pub mod tasks;
 pub mod zoo;

@@ -7,7 +7,7 @@ use nvdla_compiler::lower::{compile, Options};
 use nvdla_compiler::Error;
 use nvdla_uapi::config::Config;
 
-use crate::hostile::Choices;
+use crate::hostile::choices::Choices;
 use crate::zoo;
 
 /// A network of one input.

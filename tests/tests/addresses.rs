@@ -11,7 +11,9 @@
 //! Tests are left out: what they hold the layouts against is written a second time on purpose.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use nvdla_tests::sources::{is_name, sources, words, Word};
 
 /// Folders that are searched.
 const FOLDERS: [&str; 12] = [
@@ -107,66 +109,6 @@ const CALCULATIONS: [&str; 12] = [
     "multiply_add",
     "mul_add",
 ];
-
-/// A word of code: a name, a number or a sign, and the line on which it stands.
-#[derive(Clone, Copy, Debug)]
-struct Word<'t> {
-    text: &'t str,
-    line: usize,
-}
-
-/// The words of a source, without comments and strings, up to its tests.
-fn words(source: &str) -> Vec<Word<'_>> {
-    let mut words = Vec::new();
-    let (mut rest, mut line) = (source, 1);
-    let is_name = |c: char| c.is_alphanumeric() || c == '_';
-    while let Some(first) = rest.chars().next() {
-        let length = if first == '\n' {
-            line += 1;
-            1
-        } else if rest.starts_with("//") {
-            rest.find('\n').unwrap_or(rest.len())
-        } else if rest.starts_with("#[cfg(test)]\nmod ")
-            && !rest["#[cfg(test)]\nmod ".len()..].lines().next().unwrap().ends_with(';')
-        {
-            break;
-        } else if first == '"' {
-            let mut escaped = false;
-            let end = rest[1..].find(|c| {
-                let ends = c == '"' && !escaped;
-                escaped = c == '\\' && !escaped;
-                ends
-            });
-            let length = end.map_or(rest.len(), |end| end + 2);
-            line += rest[..length].matches('\n').count();
-            length
-        } else if is_name(first) {
-            let length = rest.find(|c| !is_name(c)).unwrap_or(rest.len());
-            words.push(Word { text: &rest[..length], line });
-            length
-        } else if first == '\'' && rest[1..].starts_with('\\') {
-            rest[3..].find('\'').map_or(rest.len(), |end| end + 4)
-        } else if first == '\'' && rest.chars().nth(2) == Some('\'') {
-            rest.char_indices().nth(3).map_or(rest.len(), |(at, _)| at)
-        } else {
-            let length = if ["->", "=>", "::", "..", "&&", "||"].iter().any(|sign| rest.starts_with(sign)) {
-                2
-            } else {
-                first.len_utf8()
-            };
-            if !first.is_whitespace() {
-                words.push(Word { text: &rest[..length], line });
-            }
-            length
-        };
-        rest = &rest[length..];
-    }
-    words
-}
-
-fn is_name(word: &str) -> bool {
-    word.starts_with(|c: char| c.is_alphanumeric() || c == '_')
-}
 
 fn speaks_of_layouts(words: &[Word], divides: bool) -> bool {
     words.iter().any(|Word { text, .. }| {
@@ -279,22 +221,6 @@ fn calculations(source: &str) -> Vec<(usize, String)> {
         }
     }
     found
-}
-
-/// The Rust sources under a folder that are no tests.
-fn sources(folder: &Path, into: &mut Vec<PathBuf>) {
-    let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
-    paths.sort();
-    for path in paths {
-        let name = path.file_name().unwrap().to_str().unwrap();
-        if path.is_dir() {
-            if name != "tests" && name != "target" {
-                sources(&path, into);
-            }
-        } else if path.extension().is_some_and(|extension| extension == "rs") && name != "tests.rs" {
-            into.push(path);
-        }
-    }
 }
 
 /// What a source calculates, without the lines.

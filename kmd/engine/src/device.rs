@@ -10,7 +10,7 @@ use crate::uapi::config::Config;
 use crate::uapi::desc::{Lut, OpType, LUT_LINEAR_EXP_ENTRIES, LUT_LINEAR_ONLY_ENTRIES, PROCESSORS};
 use crate::uapi::reg::values::{LutAccess, LutFunction, LutTable};
 use crate::uapi::reg::{
-    bdma, cacc, cdma, cdp, cdp_rdma, cmac_a, csc, glb, pdp, pdp_rdma, rbk, sdp, sdp_rdma, Block, Register,
+    bdma, cacc, cdma, cdp, cdp_rdma, cmac_a, csc, glb, pdp, pdp_rdma, rbk, sdp, sdp_rdma, Block, Register, Word,
 };
 
 /// The first block that has register groups; all after it have them too.
@@ -102,7 +102,7 @@ const _: () = {
 
 /// The interrupt bits of CDMA: weights and data are in the convolution buffer.
 pub(crate) const CDMA_DONE: u32 = {
-    use glb::s_intr_mask as mask;
+    use glb::S_INTR_MASK as mask;
     mask::CDMA_DAT_DONE_MASK0.mask()
         | mask::CDMA_DAT_DONE_MASK1.mask()
         | mask::CDMA_WT_DONE_MASK0.mask()
@@ -183,7 +183,7 @@ impl Device {
         let mut consumers = [0; BLOCKS];
         for (index, block) in Block::ALL[FIRST..].iter().enumerate().filter(|(_, block)| self.exists(**block)) {
             let pointer = self.bases[index] + u32::from(cdma::S_POINTER.offset);
-            consumers[index] = cdma::s_pointer::CONSUMER.value(hw.read(pointer)) as u8;
+            consumers[index] = Word::new(hw.read(pointer)).value(cdma::S_POINTER::CONSUMER) as u8;
             for group in [1, 0] {
                 hw.write(pointer, group);
                 for register in block.registers().iter().map(|described| described.register) {
@@ -247,7 +247,7 @@ impl Device {
         // Every block with groups has its status at the same offset.
         let status = u32::from(cdma::S_STATUS.offset);
         let groups = blocks.filter(|(block, _)| self.exists(**block)).all(|(_, base)| hw.read(base + status) == 0);
-        groups && (!self.config.bdma || bdma::status::IDLE.is_set(self.read_bdma(hw, bdma::STATUS)))
+        groups && (!self.config.bdma || Word::new(self.read_bdma(hw, bdma::STATUS)).is_set(bdma::STATUS::IDLE))
     }
 
     /// Clears bits of the interrupt status.
@@ -259,7 +259,7 @@ impl Device {
     pub(crate) fn is_flushed(&mut self, hw: &mut impl Hardware) -> bool {
         if !self.flushed {
             let status = hw.read(self.block(Block::Cdma) + u32::from(cdma::S_CBUF_FLUSH_STATUS.offset));
-            self.flushed = cdma::s_cbuf_flush_status::FLUSH_DONE.value(status) != 0;
+            self.flushed = Word::new(status).value(cdma::S_CBUF_FLUSH_STATUS::FLUSH_DONE) != 0;
         }
         self.flushed
     }
@@ -312,7 +312,7 @@ impl Device {
                     hw.write(self.bdma + word as u32 * 4, value);
                 }
             }
-            hw.write(self.bdma + u32::from(bdma::CFG_OP.offset), bdma::cfg_op::EN.put(true));
+            hw.write(self.bdma + u32::from(bdma::CFG_OP.offset), bdma::CFG_OP::EN.put(true));
         }
     }
 
@@ -320,7 +320,7 @@ impl Device {
     pub(crate) fn enable(&mut self, hw: &mut impl Hardware, unit: OpType, rdma: bool, place: Place, counted: bool) {
         if unit == OpType::Bdma {
             if counted {
-                hw.write(self.bdma + u32::from(bdma::CFG_STATUS.offset), bdma::cfg_status::STALL_COUNT_EN.put(true));
+                hw.write(self.bdma + u32::from(bdma::CFG_STATUS.offset), bdma::CFG_STATUS::STALL_COUNT_EN.put(true));
             }
             let launch = if place.group == 0 { bdma::CFG_LAUNCH0 } else { bdma::CFG_LAUNCH1 };
             hw.write(self.bdma + u32::from(launch.offset), 1);
@@ -374,21 +374,23 @@ impl<H: Hardware> TableWriter<'_, H> {
         self.entries(LutTable::Le, &lut.linear_exp_table);
         self.entries(LutTable::Lo, &lut.linear_only_table);
 
-        use sdp::s_lut_cfg as cfg;
-        let value = cfg::LUT_LE_FUNCTION.put(lut.method)
-            | cfg::LUT_UFLOW_PRIORITY.put(lut.underflow_priority)
-            | cfg::LUT_OFLOW_PRIORITY.put(lut.overflow_priority)
-            | cfg::LUT_HYBRID_PRIORITY.put(lut.hybrid_priority);
-        self.put(sdp::S_LUT_CFG, cdp::S_LUT_CFG, value);
+        use sdp::S_LUT_CFG as cfg;
+        let value = Word::new(0)
+            .with(cfg::LUT_LE_FUNCTION, lut.method)
+            .with(cfg::LUT_UFLOW_PRIORITY, lut.underflow_priority)
+            .with(cfg::LUT_OFLOW_PRIORITY, lut.overflow_priority)
+            .with(cfg::LUT_HYBRID_PRIORITY, lut.hybrid_priority);
+        self.put(sdp::S_LUT_CFG, cdp::S_LUT_CFG, value.bits());
 
-        use sdp::s_lut_info as info;
+        use sdp::S_LUT_INFO as info;
         let first = lut.linear_exp_offset as u8;
-        let first = match lut.method {
-            LutFunction::Exponent => info::LUT_LE_INDEX_OFFSET.put(u32::from(first)),
-            LutFunction::Linear => info::LUT_LE_INDEX_SELECT.put(u32::from(first)),
+        let field = match lut.method {
+            LutFunction::Exponent => info::LUT_LE_INDEX_OFFSET,
+            LutFunction::Linear => info::LUT_LE_INDEX_SELECT,
         };
-        let second = info::LUT_LO_INDEX_SELECT.put(u32::from(lut.linear_only_offset as u8));
-        self.put(sdp::S_LUT_INFO, cdp::S_LUT_INFO, first | second);
+        let second = u32::from(lut.linear_only_offset as u8);
+        let value = Word::new(0).with(field, u32::from(first)).with(info::LUT_LO_INDEX_SELECT, second);
+        self.put(sdp::S_LUT_INFO, cdp::S_LUT_INFO, value.bits());
 
         self.bound(sdp::S_LUT_LE_START, cdp::S_LUT_LE_START_LOW, cdp::S_LUT_LE_START_HIGH, lut.linear_exp_start);
         self.bound(sdp::S_LUT_LE_END, cdp::S_LUT_LE_END_LOW, cdp::S_LUT_LE_END_HIGH, lut.linear_exp_end);
@@ -396,7 +398,7 @@ impl<H: Hardware> TableWriter<'_, H> {
         self.bound(sdp::S_LUT_LO_END, cdp::S_LUT_LO_END_LOW, cdp::S_LUT_LO_END_HIGH, lut.linear_only_end);
 
         // One layout of fields serves all four slope registers.
-        use sdp::{s_lut_le_slope_scale as scale, s_lut_le_slope_shift as shift};
+        use sdp::{S_LUT_LE_SLOPE_SCALE as scale, S_LUT_LE_SLOPE_SHIFT as shift};
         let slopes = [
             (lut.linear_exp_underflow_slope, lut.linear_exp_overflow_slope),
             (lut.linear_only_underflow_slope, lut.linear_only_overflow_slope),
@@ -412,23 +414,25 @@ impl<H: Hardware> TableWriter<'_, H> {
             ),
         ];
         for ((under, over), (scales, shifts)) in slopes.into_iter().zip(registers) {
-            let value = scale::LUT_LE_SLOPE_UFLOW_SCALE.put(u32::from(under.scale as u16))
-                | scale::LUT_LE_SLOPE_OFLOW_SCALE.put(u32::from(over.scale as u16));
-            self.put(scales.0, scales.1, value);
+            let value = Word::new(0)
+                .with(scale::LUT_LE_SLOPE_UFLOW_SCALE, u32::from(under.scale as u16))
+                .with(scale::LUT_LE_SLOPE_OFLOW_SCALE, u32::from(over.scale as u16));
+            self.put(scales.0, scales.1, value.bits());
             // Half precision has no shift; the registers keep what they hold.
             if !half {
-                let value = shift::LUT_LE_SLOPE_UFLOW_SHIFT.put(u32::from(under.shifter as u8))
-                    | shift::LUT_LE_SLOPE_OFLOW_SHIFT.put(u32::from(over.shifter as u8));
-                self.put(shifts.0, shifts.1, value);
+                let value = Word::new(0)
+                    .with(shift::LUT_LE_SLOPE_UFLOW_SHIFT, u32::from(under.shifter as u8))
+                    .with(shift::LUT_LE_SLOPE_OFLOW_SHIFT, u32::from(over.shifter as u8));
+                self.put(shifts.0, shifts.1, value.bits());
             }
         }
     }
 
     /// The entries of a table; the address counts up by itself.
     fn entries(&mut self, table: LutTable, entries: &[i16]) {
-        use sdp::s_lut_access_cfg as access;
-        let value = access::LUT_TABLE_ID.put(table) | access::LUT_ACCESS_TYPE.put(LutAccess::Write);
-        self.put(sdp::S_LUT_ACCESS_CFG, cdp::S_LUT_ACCESS_CFG, value);
+        use sdp::S_LUT_ACCESS_CFG as access;
+        let value = Word::new(0).with(access::LUT_TABLE_ID, table).with(access::LUT_ACCESS_TYPE, LutAccess::Write);
+        self.put(sdp::S_LUT_ACCESS_CFG, cdp::S_LUT_ACCESS_CFG, value.bits());
         for &entry in entries {
             self.put(sdp::S_LUT_ACCESS_DATA, cdp::S_LUT_ACCESS_DATA, u32::from(entry as u16));
         }

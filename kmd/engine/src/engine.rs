@@ -26,7 +26,7 @@ const STATUS_ROUNDS: u32 = 16;
 
 /// What CDMA's interrupt bits say, and of which group.
 const CDMA_EVENTS: [(u32, usize, Event); 4] = {
-    use glb::s_intr_status as status;
+    use glb::S_INTR_STATUS as status;
     [
         (status::CDMA_WT_DONE_STATUS0.mask(), 0, Event::CdmaWeightDone),
         (status::CDMA_WT_DONE_STATUS1.mask(), 1, Event::CdmaWeightDone),

@@ -72,7 +72,7 @@ pub struct Failure {
 
 /// The bits of the interrupt status with which units, by number, say that a group's operation is done.
 pub(crate) const DONE: [[u32; GROUPS]; PROCESSORS] = {
-    use glb::s_intr_status as status;
+    use glb::S_INTR_STATUS as status;
     [
         [status::BDMA_DONE_STATUS0.mask(), status::BDMA_DONE_STATUS1.mask()],
         [status::CACC_DONE_STATUS0.mask(), status::CACC_DONE_STATUS1.mask()],

@@ -7,7 +7,7 @@ use super::footprint::{self, position, Access, Registers};
 use super::memory::Buffer;
 use crate::uapi::config::Config;
 use crate::uapi::desc::{OpType, MAX_BDMA_TRANSFERS};
-use crate::uapi::reg::{Block, Family, Field, FieldValue, Register};
+use crate::uapi::reg::{Block, Family, Field, FieldValue, Register, Tied, Word};
 
 /// Registers that the operation of a unit has at most (the convolution's).
 const REGISTERS: usize = 88;
@@ -136,7 +136,12 @@ impl Builder {
         }
     }
 
-    /// A register's value.
+    /// A register's value, put together of its fields.
+    pub(crate) fn word<R: Tied>(&mut self, value: Word<R>) -> Result<(), Reason> {
+        self.put(R::REGISTER, value.bits())
+    }
+
+    /// The value of a register that is one number.
     pub(crate) fn put(&mut self, register: Register, value: u32) -> Result<(), Reason> {
         let count = usize::from(self.image.count);
         let last = usize::from(self.image.blocks).wrapping_sub(1);
@@ -200,18 +205,18 @@ const fn writable(config: &Config, register: Register) -> u32 {
     }
 }
 
-/// The bits of `field` that hold `value`, which must fit.
-pub(crate) fn fit(field: Field<u32>, name: Name, value: u32) -> Result<u32, Reason> {
+/// The word whose `field` holds `value`, which must fit.
+pub(crate) fn fit<R: Tied>(field: Field<u32, R>, name: Name, value: u32) -> Result<Word<R>, Reason> {
     if value > field.max() {
         return Err(Reason::Range { name, value: i64::from(value), minimum: 0, maximum: i64::from(field.max()) });
     }
-    Ok(field.put(value))
+    Ok(code(field, value))
 }
 
-/// The bits of `field` that hold `value - 1`, as sizes and counts are kept.
-pub(crate) fn less_one(field: Field<u32>, name: Name, value: u32) -> Result<u32, Reason> {
+/// The word whose `field` holds `value - 1`, as sizes and counts are kept.
+pub(crate) fn less_one<R: Tied>(field: Field<u32, R>, name: Name, value: u32) -> Result<Word<R>, Reason> {
     match value.checked_sub(1) {
-        Some(less) if less <= field.max() => Ok(field.put(less)),
+        Some(less) if less <= field.max() => Ok(code(field, less)),
         _ => {
             let maximum = i64::from(field.max()) + 1;
             Err(Reason::Range { name, value: i64::from(value), minimum: 1, maximum })
@@ -219,21 +224,21 @@ pub(crate) fn less_one(field: Field<u32>, name: Name, value: u32) -> Result<u32,
     }
 }
 
-/// The bits of `field` that hold `value` in two's complement. Values that fit the field without a sign are taken too:
+/// The word whose `field` holds `value` in two's complement. Values that fit the field without a sign are taken too:
 /// compilers write half precision and unsigned numbers into signed fields.
-pub(crate) fn signed(field: Field<u32>, name: Name, value: i32) -> Result<u32, Reason> {
+pub(crate) fn signed<R: Tied>(field: Field<u32, R>, name: Name, value: i32) -> Result<Word<R>, Reason> {
     let maximum = i64::from(field.max());
     let minimum = -(maximum + 1) / 2;
     let wide = i64::from(value);
     if wide < minimum || wide > maximum {
         return Err(Reason::Range { name, value: wide, minimum, maximum });
     }
-    Ok(field.put(value as u32 & field.max()))
+    Ok(code(field, value as u32 & field.max()))
 }
 
-/// The bits of an enumerated field.
-pub(crate) fn code<T: FieldValue>(field: Field<T>, value: T) -> u32 {
-    field.put(value)
+/// The word with an enumerated field.
+pub(crate) fn code<T: FieldValue, R: Tied>(field: Field<T, R>, value: T) -> Word<R> {
+    Word::new(0).with(field, value)
 }
 
 #[cfg(test)]
@@ -246,13 +251,14 @@ mod tests {
 
     #[test]
     fn fields_hold_what_fits() {
-        let width = cdma::d_datain_size_0::DATAIN_WIDTH;
-        assert_eq!(less_one(width, NAME, 8192), Ok(8191));
-        assert_eq!(less_one(width, NAME, 0), Err(Reason::Range { name: NAME, value: 0, minimum: 1, maximum: 8192 }));
+        let width = cdma::D_DATAIN_SIZE_0::DATAIN_WIDTH;
+        assert_eq!(less_one(width, NAME, 8192).map(Word::bits), Ok(8191));
+        let refused = Reason::Range { name: NAME, value: 0, minimum: 1, maximum: 8192 };
+        assert_eq!(less_one(width, NAME, 0).map(Word::bits), Err(refused));
         assert!(less_one(width, NAME, 8193).is_err());
-        let scale = sdp::d_cvt_scale::CVT_SCALE;
-        assert_eq!(signed(scale, NAME, -1), Ok(0xffff));
-        assert_eq!(signed(scale, NAME, 0xffff), Ok(0xffff));
+        let scale = sdp::D_CVT_SCALE::CVT_SCALE;
+        assert_eq!(signed(scale, NAME, -1).map(Word::bits), Ok(0xffff));
+        assert_eq!(signed(scale, NAME, 0xffff).map(Word::bits), Ok(0xffff));
         assert!(signed(scale, NAME, 0x10000).is_err());
         assert!(signed(scale, NAME, -32769).is_err());
     }

@@ -3,7 +3,7 @@
 //! The storage of a task: one slot an operation of a region, and one a lookup table.
 
 use super::image::{Image, Program};
-use super::task::Held;
+use super::task::agree::Held;
 use crate::uapi::desc::{Event, Lut, OpType, Stat, PROCESSORS};
 use crate::uapi::reg::values::Precision;
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use criterion::{criterion_group, Criterion, Throughput};
 use nvdla_model::conv::operation::Size;
-use nvdla_model::conv::program::{Program, Source};
 use nvdla_model::conv::{run_with, Isa, State};
 use nvdla_model::memory::{Memory, Port};
 use nvdla_model::num::convert::fp32_to_fp16;
+use nvdla_model::support::program::{Program, Source};
 use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
 use nvdla_uapi::reg::values::{PixelFormat, Precision};
 

@@ -162,12 +162,12 @@ pub(crate) fn copy(registers: &Registers, memory: &mut dyn Memory) -> Result<(),
             .map_err(|error| Stop::unsupported(UNIT, error.to_string()))
     };
     let source = Side {
-        port: registers.field(CFG_CMD, cfg_cmd::SRC_RAM_TYPE)?.into(),
+        port: registers.field(CFG_CMD::SRC_RAM_TYPE)?.into(),
         address: registers.address(CFG_SRC_ADDR_HIGH, CFG_SRC_ADDR_LOW),
         lines: nest([CFG_SRC_SURF, CFG_SRC_LINE])?,
     };
     let destination = Side {
-        port: registers.field(CFG_CMD, cfg_cmd::DST_RAM_TYPE)?.into(),
+        port: registers.field(CFG_CMD::DST_RAM_TYPE)?.into(),
         address: registers.address(CFG_DST_ADDR_HIGH, CFG_DST_ADDR_LOW),
         lines: nest([CFG_DST_SURF, CFG_DST_LINE])?,
     };

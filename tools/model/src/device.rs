@@ -226,17 +226,18 @@ impl Model {
     fn skip_idle_readers(&mut self) {
         let mut skipped = false;
         if self.ready(Block::SdpRdma).is_some_and(|rdma| {
-            sdp_rdma::d_feature_mode_cfg::FLYING_MODE.is_set(rdma.get(sdp_rdma::D_FEATURE_MODE_CFG))
-                && sdp_rdma::d_brdma_cfg::BRDMA_DISABLE.is_set(rdma.get(sdp_rdma::D_BRDMA_CFG))
-                && sdp_rdma::d_nrdma_cfg::NRDMA_DISABLE.is_set(rdma.get(sdp_rdma::D_NRDMA_CFG))
-                && sdp_rdma::d_erdma_cfg::ERDMA_DISABLE.is_set(rdma.get(sdp_rdma::D_ERDMA_CFG))
+            rdma.is_set(sdp_rdma::D_FEATURE_MODE_CFG::FLYING_MODE)
+                && rdma.is_set(sdp_rdma::D_BRDMA_CFG::BRDMA_DISABLE)
+                && rdma.is_set(sdp_rdma::D_NRDMA_CFG::NRDMA_DISABLE)
+                && rdma.is_set(sdp_rdma::D_ERDMA_CFG::ERDMA_DISABLE)
         }) {
             self.end(Block::SdpRdma);
             skipped = true;
         }
-        if self.ready(Block::PdpRdma).is_some_and(|rdma| {
-            pdp_rdma::d_flying_mode::FLYING_MODE.get(rdma.get(pdp_rdma::D_FLYING_MODE)) == Some(PdpFlyingMode::OnFlying)
-        }) {
+        if self
+            .ready(Block::PdpRdma)
+            .is_some_and(|rdma| rdma.read().get(pdp_rdma::D_FLYING_MODE::FLYING_MODE) == Some(PdpFlyingMode::OnFlying))
+        {
             self.end(Block::PdpRdma);
             skipped = true;
         }
@@ -261,11 +262,10 @@ impl Model {
             }
             Unit::Sdp => {
                 let sdp = self.ready(Block::Sdp)?;
-                let mode = sdp.get(reg_sdp::D_FEATURE_MODE_CFG);
                 let operation = Operation::Sdp {
-                    convolution: reg_sdp::d_feature_mode_cfg::FLYING_MODE.is_set(mode),
+                    convolution: sdp.is_set(reg_sdp::D_FEATURE_MODE_CFG::FLYING_MODE),
                     reads: sdp_reads_memory(sdp),
-                    pooling: reg_sdp::d_feature_mode_cfg::OUTPUT_DST.get(mode) == Some(OutputDestination::Pdp),
+                    pooling: sdp.read().get(reg_sdp::D_FEATURE_MODE_CFG::OUTPUT_DST) == Some(OutputDestination::Pdp),
                 };
                 if matches!(operation, Operation::Sdp { pooling: true, .. })
                     && !self.ready(Block::Pdp).is_some_and(pdp_on_flying)
@@ -367,37 +367,29 @@ fn write_plain(registers: &mut Registers, family: Family, offset: u32, value: u3
 }
 
 fn pdp_on_flying(pdp: &Registers) -> bool {
-    let mode = pdp.get(reg_pdp::D_OPERATION_MODE_CFG);
-    reg_pdp::d_operation_mode_cfg::FLYING_MODE.get(mode) == Some(PdpFlyingMode::OnFlying)
+    pdp.read().get(reg_pdp::D_OPERATION_MODE_CFG::FLYING_MODE) == Some(PdpFlyingMode::OnFlying)
 }
 
 /// Whether SDP takes its data or any operand from its read DMA.
 fn sdp_reads_memory(registers: &Registers) -> bool {
-    use reg_sdp::{
-        d_dp_bn_alu_cfg, d_dp_bn_cfg, d_dp_bn_mul_cfg, d_dp_bs_alu_cfg, d_dp_bs_cfg, d_dp_bs_mul_cfg, d_dp_ew_alu_cfg,
-        d_dp_ew_cfg, d_dp_ew_mul_cfg,
-    };
     let from_memory = |source: Option<OperandSource>| source == Some(OperandSource::Mem);
-    let x1 = registers.get(reg_sdp::D_DP_BS_CFG);
-    let x2 = registers.get(reg_sdp::D_DP_BN_CFG);
-    let y = registers.get(reg_sdp::D_DP_EW_CFG);
-    let x1_alu = d_dp_bs_alu_cfg::BS_ALU_SRC.get(registers.get(reg_sdp::D_DP_BS_ALU_CFG));
-    let x1_mul = d_dp_bs_mul_cfg::BS_MUL_SRC.get(registers.get(reg_sdp::D_DP_BS_MUL_CFG));
-    let x2_alu = d_dp_bn_alu_cfg::BN_ALU_SRC.get(registers.get(reg_sdp::D_DP_BN_ALU_CFG));
-    let x2_mul = d_dp_bn_mul_cfg::BN_MUL_SRC.get(registers.get(reg_sdp::D_DP_BN_MUL_CFG));
-    let y_alu = d_dp_ew_alu_cfg::EW_ALU_SRC.get(registers.get(reg_sdp::D_DP_EW_ALU_CFG));
-    let y_mul = d_dp_ew_mul_cfg::EW_MUL_SRC.get(registers.get(reg_sdp::D_DP_EW_MUL_CFG));
+    let x1_alu = registers.read().get(reg_sdp::D_DP_BS_ALU_CFG::BS_ALU_SRC);
+    let x1_mul = registers.read().get(reg_sdp::D_DP_BS_MUL_CFG::BS_MUL_SRC);
+    let x2_alu = registers.read().get(reg_sdp::D_DP_BN_ALU_CFG::BN_ALU_SRC);
+    let x2_mul = registers.read().get(reg_sdp::D_DP_BN_MUL_CFG::BN_MUL_SRC);
+    let y_alu = registers.read().get(reg_sdp::D_DP_EW_ALU_CFG::EW_ALU_SRC);
+    let y_mul = registers.read().get(reg_sdp::D_DP_EW_MUL_CFG::EW_MUL_SRC);
 
-    !reg_sdp::d_feature_mode_cfg::FLYING_MODE.is_set(registers.get(reg_sdp::D_FEATURE_MODE_CFG))
-        || (!d_dp_bs_cfg::BS_BYPASS.is_set(x1)
-            && ((!d_dp_bs_cfg::BS_ALU_BYPASS.is_set(x1) && from_memory(x1_alu))
-                || (!d_dp_bs_cfg::BS_MUL_BYPASS.is_set(x1) && from_memory(x1_mul))))
-        || (!d_dp_bn_cfg::BN_BYPASS.is_set(x2)
-            && ((!d_dp_bn_cfg::BN_ALU_BYPASS.is_set(x2) && from_memory(x2_alu))
-                || (!d_dp_bn_cfg::BN_MUL_BYPASS.is_set(x2) && from_memory(x2_mul))))
-        || (!d_dp_ew_cfg::EW_BYPASS.is_set(y)
-            && ((!d_dp_ew_cfg::EW_ALU_BYPASS.is_set(y) && from_memory(y_alu))
-                || (!d_dp_ew_cfg::EW_MUL_BYPASS.is_set(y) && from_memory(y_mul))))
+    !registers.is_set(reg_sdp::D_FEATURE_MODE_CFG::FLYING_MODE)
+        || (!registers.is_set(reg_sdp::D_DP_BS_CFG::BS_BYPASS)
+            && ((!registers.is_set(reg_sdp::D_DP_BS_CFG::BS_ALU_BYPASS) && from_memory(x1_alu))
+                || (!registers.is_set(reg_sdp::D_DP_BS_CFG::BS_MUL_BYPASS) && from_memory(x1_mul))))
+        || (!registers.is_set(reg_sdp::D_DP_BN_CFG::BN_BYPASS)
+            && ((!registers.is_set(reg_sdp::D_DP_BN_CFG::BN_ALU_BYPASS) && from_memory(x2_alu))
+                || (!registers.is_set(reg_sdp::D_DP_BN_CFG::BN_MUL_BYPASS) && from_memory(x2_mul))))
+        || (!registers.is_set(reg_sdp::D_DP_EW_CFG::EW_BYPASS)
+            && ((!registers.is_set(reg_sdp::D_DP_EW_CFG::EW_ALU_BYPASS) && from_memory(y_alu))
+                || (!registers.is_set(reg_sdp::D_DP_EW_CFG::EW_MUL_BYPASS) && from_memory(y_mul))))
 }
 
 #[cfg(test)]
@@ -408,7 +400,7 @@ mod tests {
 
     use super::*;
     use crate::memory::Fault;
-    use crate::testing::Bytes;
+    use crate::support::testing::Bytes;
 
     const BASE: u64 = 0x1000;
 

@@ -11,7 +11,6 @@ pub mod cfgrom;
 pub mod conv;
 pub mod cube;
 pub mod device;
-pub mod exercise;
 pub mod glb;
 pub mod groups;
 pub mod limit;
@@ -26,8 +25,6 @@ pub mod sdp;
 mod simd;
 pub mod simulation;
 pub mod stream;
+pub mod support;
 pub mod threads;
 pub mod work;
-
-#[cfg(test)]
-mod testing;

@@ -182,7 +182,7 @@ pub(crate) fn within(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Bytes;
+    use crate::support::testing::Bytes;
     use std::time::Duration;
 
     #[test]

@@ -84,7 +84,7 @@ impl Memory for Recorder<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Bytes;
+    use crate::support::testing::Bytes;
 
     #[test]
     fn neighbouring_accesses_of_one_kind_are_one_and_refused_ones_are_kept() {

@@ -2,7 +2,7 @@
 
 //! The register values of one block as a unit sees them when an operation starts.
 
-use nvdla_uapi::reg::{Block, Field, FieldValue, Register};
+use nvdla_uapi::reg::{Block, Field, FieldValue, Register, Tied, Word};
 
 use crate::memory::Stop;
 
@@ -48,19 +48,28 @@ impl Registers {
         self.words[usize::from(register.offset / 4)] = value;
     }
 
-    /// The field's value in that register; an encoding without a name is unsupported.
-    pub fn field<T: FieldValue>(&self, register: Register, field: Field<T>) -> Result<T, Stop> {
-        let value = self.get(register);
-        field.get(value).ok_or_else(|| {
-            Stop::unsupported(
-                self.block.name(),
-                format!(
-                    "register {:#x} bits {}.. hold {}, which is no encoding",
-                    register.offset,
-                    field.lsb(),
-                    field.raw(value)
-                ),
-            )
+    /// The register's value, for its fields.
+    pub const fn read<R: Tied>(&self) -> Word<R> {
+        Word::new(self.get(R::REGISTER))
+    }
+
+    /// The value of a field that holds a number.
+    pub const fn value<R: Tied>(&self, field: Field<u32, R>) -> u32 {
+        self.read::<R>().value(field)
+    }
+
+    /// Whether a field's bit is set.
+    pub const fn is_set<R: Tied>(&self, field: Field<bool, R>) -> bool {
+        self.read::<R>().is_set(field)
+    }
+
+    /// A field's value; an encoding without a name is unsupported.
+    pub fn field<T: FieldValue, R: Tied>(&self, field: Field<T, R>) -> Result<T, Stop> {
+        let word = self.read();
+        word.get(field).ok_or_else(|| {
+            let (register, value, low) = (self.block.register_name(R::REGISTER), word.raw(field), field.lsb());
+            let what = format!("{register} holds {value} in bits {low}.., which is no encoding");
+            Stop::unsupported(self.block.name(), what)
         })
     }
 

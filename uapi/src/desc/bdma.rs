@@ -2,7 +2,8 @@
 
 //! BDMA: copies between the two memories.
 
-use super::{descriptor, MemoryType};
+use super::types::MemoryType;
+use super::wire::descriptor;
 
 /// Transfers that one operation can make.
 pub const MAX_BDMA_TRANSFERS: usize = 20;

@@ -3,7 +3,8 @@
 //! CDP: local response normalisation.
 
 use super::super::reg::values::Precision;
-use super::{descriptor, CvtParam, DataCube};
+use super::cube::{CvtParam, DataCube};
+use super::wire::descriptor;
 
 descriptor! {
     /// CDP's operation.

@@ -3,7 +3,9 @@
 //! Convolution.
 
 use super::super::reg::values::{ConvMode, Precision, WeightFormat};
-use super::{descriptor, CvtParam, DataCube, DataFormat, PixelMapping, PixelOverride};
+use super::cube::{CvtParam, DataCube};
+use super::types::{DataFormat, PixelMapping, PixelOverride};
+use super::wire::descriptor;
 
 descriptor! {
     /// The convolution pipeline's operation.

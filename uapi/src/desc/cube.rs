@@ -2,7 +2,8 @@
 
 //! Parts that several descriptors hold: data cubes and converters.
 
-use super::{descriptor, MemoryType};
+use super::types::MemoryType;
+use super::wire::descriptor;
 
 descriptor! {
     /// A surface: where a data cube lies and how.

@@ -2,7 +2,8 @@
 
 //! The dependency graph.
 
-use super::{descriptor, Descriptor, Error, Event, OpType, Part, Wire, PROCESSORS};
+use super::types::{Event, OpType};
+use super::wire::{descriptor, Descriptor, Error, Part, Wire, PROCESSORS};
 
 /// An edge of the dependency graph: an operation that waits for an event of this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

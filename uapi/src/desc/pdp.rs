@@ -3,7 +3,8 @@
 //! PDP: pooling.
 
 use super::super::reg::values::{PoolingMethod, Precision};
-use super::{descriptor, DataCube};
+use super::cube::DataCube;
+use super::wire::descriptor;
 
 /// Padding values: for one to seven padded columns under the window.
 pub const PDP_PADDING_VALUES: usize = 7;

@@ -3,7 +3,8 @@
 //! Rubik: contraction, splitting and merging of cubes.
 
 use super::super::reg::values::{Precision, RubikMode};
-use super::{descriptor, DataCube};
+use super::cube::DataCube;
+use super::wire::descriptor;
 
 descriptor! {
     /// Rubik's operation.

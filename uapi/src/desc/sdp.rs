@@ -3,7 +3,9 @@
 //! SDP: bias, batch normalisation, element-wise operations, activation.
 
 use super::super::reg::values::{AluAlgorithm, ConvMode, Precision};
-use super::{descriptor, Activation, CvtParam, DataCube, Error, Part, SdpOperandMode, SdpOperation, Wire};
+use super::cube::{CvtParam, DataCube};
+use super::types::{Activation, SdpOperandMode, SdpOperation};
+use super::wire::{descriptor, Error, Part, Wire};
 
 descriptor! {
     /// One of SDP's sub-units X1, X2 and Y, as it stands in the descriptor.

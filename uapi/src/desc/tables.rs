@@ -3,7 +3,7 @@
 //! Lookup tables, which SDP and CDP each have one pair of.
 
 use super::super::reg::values::{LutFunction, LutTable};
-use super::descriptor;
+use super::wire::descriptor;
 
 /// Entries of the first table (LE).
 pub const LUT_LINEAR_EXP_ENTRIES: usize = 65;

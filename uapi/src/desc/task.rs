@@ -2,7 +2,7 @@
 
 //! The network descriptor and regions of interest.
 
-use super::{descriptor, PROCESSORS};
+use super::wire::{descriptor, PROCESSORS};
 
 descriptor! {
     /// A task: positions in its address list, and how many entries the lists have.

@@ -7,7 +7,7 @@ use super::super::reg::values::{
     WeightFormat,
 };
 use super::super::reg::{encodings, FieldValue};
-use super::{byte_encodings, PROCESSORS};
+use super::wire::{byte_encodings, PROCESSORS};
 use core::fmt;
 
 encodings! {

@@ -6,10 +6,16 @@
 //! and what follows a cube in a surface descriptor lies 4 bytes per cube earlier. The containers kept their size, which
 //! BDMA's surface sets. Source: the history of `dla_interface.h` ("Re-design of address list usage", April 2019).
 
-use super::{
-    data_cube, BdmaSurface, CdpSurface, ConvSurface, DataCube, Error, OpType, PdpSurface, RubikSurface, SdpSurface,
-    Surface, Wire,
-};
+use super::bdma::BdmaSurface;
+use super::cdp::CdpSurface;
+use super::containers::Surface;
+use super::conv::ConvSurface;
+use super::cube::{data_cube, DataCube};
+use super::pdp::PdpSurface;
+use super::rubik::RubikSurface;
+use super::sdp::SdpSurface;
+use super::types::OpType;
+use super::wire::{Error, Wire};
 use core::fmt;
 
 /// A version of the descriptor interface.

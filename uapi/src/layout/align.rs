@@ -17,7 +17,7 @@
 
 use super::super::config::Config;
 use super::super::reg::Family;
-use super::{Error, Rule};
+use super::error::{Error, Rule};
 
 /// A kind of data in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -11,7 +11,10 @@
 
 use super::super::config::Config;
 use super::super::reg::values::Precision;
-use super::{bytes, multiply_add, Element, Error, Extents, Index, Layout, Order, Rule};
+use super::contract::Layout;
+use super::element::Element;
+use super::error::{Error, Rule};
+use super::extents::{bytes, multiply_add, Extents, Order};
 use core::ops::Range;
 
 /// The atoms that channels are cut into.
@@ -205,13 +208,13 @@ impl Cells {
 #[allow(clippy::struct_field_names)] // "cube stride" is the document's name
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Cube {
-    extents: Extents,
-    precision: Precision,
-    atom: u32,
-    line_stride: u64,
-    surface_stride: u64,
-    cube_stride: u64,
-    span: u64,
+    pub(super) extents: Extents,
+    pub(super) precision: Precision,
+    pub(super) atom: u32,
+    pub(super) line_stride: u64,
+    pub(super) surface_stride: u64,
+    pub(super) cube_stride: u64,
+    pub(super) span: u64,
 }
 
 impl Cube {
@@ -446,7 +449,7 @@ impl Cube {
     }
 
     /// Whether surfaces lie between lines, not lines between surfaces.
-    const fn is_between(&self) -> bool {
+    pub(super) const fn is_between(&self) -> bool {
         self.surfaces() > 1 && self.extents.h > 1 && self.surface_stride < self.line_stride
     }
 
@@ -463,60 +466,5 @@ impl Cube {
     /// Unpacks into a plain slice; see [`Layout::unpack`].
     pub fn unpack<T: Element>(&self, order: Order, memory: &[u8], plain: &mut [T]) -> Result<(), Error> {
         Layout::unpack(self, order, memory, plain)
-    }
-}
-
-impl Layout for Cube {
-    fn extents(&self) -> Extents {
-        self.extents
-    }
-
-    fn element_bytes(&self) -> u32 {
-        bytes(self.precision)
-    }
-
-    fn offset(&self, n: u32, c: u32, h: u32, w: u32) -> u64 {
-        Self::offset(self, n, c, h, w)
-    }
-
-    fn size(&self) -> u64 {
-        self.span
-    }
-
-    fn at(&self, offset: u64) -> Option<Index> {
-        let Extents { n: cubes, h: lines, w: width, .. } = self.extents;
-        let (n, rest) = super::split(offset, self.cube_stride, cubes);
-        let (surface, h, rest) = if self.is_between() {
-            let (h, rest) = super::split(rest, self.line_stride, lines);
-            let (surface, rest) = super::split(rest, self.surface_stride, self.surfaces());
-            (surface, h, rest)
-        } else {
-            let (surface, rest) = super::split(rest, self.surface_stride, self.surfaces());
-            let (h, rest) = super::split(rest, self.line_stride, lines);
-            (surface, h, rest)
-        };
-        let (w, rest) = super::split(rest, u64::from(self.atom), width);
-        let lane = u32::try_from(rest).ok().filter(|rest| *rest < self.atom)? / bytes(self.precision);
-        let c = surface.checked_mul(self.atom_elements())?.checked_add(lane)?;
-        let index = Index::new(n, c, h, w);
-        self.extents.contains(index).then_some(index)
-    }
-
-    fn following(&self, at: Index) -> Option<Index> {
-        super::next_in_atoms(self.extents, self.atom_elements(), self.is_between(), at)
-    }
-
-    #[cfg(feature = "bulk")]
-    fn pack<T: Element>(&self, order: Order, plain: &[T], memory: &mut [u8]) -> Result<(), Error> {
-        super::transfer::check(self, plain, memory.len())?;
-        super::bulk::pack_feature(self, order, plain, memory);
-        Ok(())
-    }
-
-    #[cfg(feature = "bulk")]
-    fn unpack<T: Element>(&self, order: Order, memory: &[u8], plain: &mut [T]) -> Result<(), Error> {
-        super::transfer::check(self, plain, memory.len())?;
-        super::bulk::unpack_feature(self, order, memory, plain);
-        Ok(())
     }
 }

@@ -5,7 +5,8 @@
 //!
 //! Source: the register specification (RBK, BDMA), which gives these surfaces as strides only.
 
-use super::{multiply_add, Error, Rule};
+use super::error::{Error, Rule};
+use super::extents::multiply_add;
 
 /// Pieces of `bytes` bytes; level 0 is the outermost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -12,7 +12,9 @@
 //! N, C, H, W as in a feature cube; [`Operands::component_offset`] addresses the two components.
 
 use super::super::reg::values::{OperandMode, OperandSize, OperandUse, Precision};
-use super::{bytes, multiply_add, round_up, Error, Extents, Index, Layout, Rule};
+use super::contract::Layout;
+use super::error::{Error, Rule};
+use super::extents::{bytes, multiply_add, round_up, Extents, Index};
 use core::ops::Range;
 
 /// A component of an operand.
@@ -328,9 +330,9 @@ impl Layout for Operands {
     }
 
     fn at(&self, offset: u64) -> Option<Index> {
-        let (surface, rest) = super::split(offset, self.surface_stride, self.surfaces());
-        let (h, rest) = super::split(rest, self.line_stride, self.extents.h);
-        let (w, rest) = super::split(rest, u64::from(self.bytes_per_atom()), self.extents.w);
+        let (surface, rest) = super::extents::split(offset, self.surface_stride, self.surfaces());
+        let (h, rest) = super::extents::split(rest, self.line_stride, self.extents.h);
+        let (w, rest) = super::extents::split(rest, u64::from(self.bytes_per_atom()), self.extents.w);
         let lane = u32::try_from(rest).ok().filter(|rest| *rest < self.bytes_per_atom())? / self.element_bytes();
         let c = surface.checked_mul(self.atom_elements)?.checked_add(lane)?;
         let index = Index::new(0, c, h, w);
@@ -338,6 +340,6 @@ impl Layout for Operands {
     }
 
     fn following(&self, at: Index) -> Option<Index> {
-        super::next_in_atoms(self.extents, self.atom_elements, false, at)
+        super::extents::next_in_atoms(self.extents, self.atom_elements, false, at)
     }
 }

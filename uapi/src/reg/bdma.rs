@@ -4,7 +4,7 @@
 
 use super::values::RamType;
 
-super::registers! {
+super::register::registers! {
     CFG_SRC_ADDR_LOW @ 0x0, reset 0x0, writable 0xffffffe0 / 0xffffffe0: cfg_src_addr_low {
         V32: u32 = 5, 27;
     }

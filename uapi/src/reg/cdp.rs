@@ -4,7 +4,7 @@
 
 use super::values::{GroupStatus, LutAccess, LutFunction, LutTable, NormalizationLength, Precision, RamType};
 
-super::registers! {
+super::register::registers! {
     S_STATUS @ 0x0, reset 0x0, writable 0x0 / 0x0: s_status {
         STATUS_0: GroupStatus = 0, 2;
         STATUS_1: GroupStatus = 16, 2;

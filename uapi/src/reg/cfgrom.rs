@@ -2,7 +2,7 @@
 
 //! CFGROM: configuration ROM: what the synthesised hardware has.
 
-super::registers! {
+super::register::registers! {
     CFGROM_HW_VERSION @ 0x0, reset 0x0, writable 0x0 / 0x0: cfgrom_hw_version {
         HW_VERSION: u32 = 0, 32;
     }

@@ -2,7 +2,7 @@
 
 //! GLB: global: version and interrupts.
 
-super::registers! {
+super::register::registers! {
     S_NVDLA_HW_VERSION @ 0x0, reset 0x303031, writable 0x0 / 0x0: s_nvdla_hw_version {
         MAJOR: u32 = 0, 8;
         MINOR: u32 = 8, 16;

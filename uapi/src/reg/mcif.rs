@@ -2,7 +2,7 @@
 
 //! MCIF: memory interface of the primary memory (DRAM).
 
-super::registers! {
+super::register::registers! {
     CFG_RD_WEIGHT_0 @ 0x0, reset 0x1010101, writable 0xffffffff / 0xffffffff: cfg_rd_weight_0 {
         RD_WEIGHT_BDMA: u32 = 0, 8;
         RD_WEIGHT_SDP: u32 = 8, 8;

@@ -10,12 +10,18 @@
 //! Source: the public register specification of the hardware (`spec/manual`), one module per block.
 //!
 //! ```
-//! use nvdla_uapi::reg::{cdma, values::Precision};
-//! let misc = cdma::d_misc_cfg::IN_PRECISION.put(Precision::Fp16);
-//! assert_eq!(cdma::d_misc_cfg::IN_PRECISION.get(misc), Some(Precision::Fp16));
+//! use nvdla_uapi::reg::{cdma::D_MISC_CFG, values::Precision, Word};
+//! let misc = Word::new(D_MISC_CFG.reset).with(D_MISC_CFG::IN_PRECISION, Precision::Fp16);
+//! assert_eq!(misc.get(D_MISC_CFG::IN_PRECISION), Some(Precision::Fp16));
 //! ```
-
-use core::marker::PhantomData;
+//!
+//! A register's value gives away that register's fields only:
+//!
+//! ```compile_fail,E0308
+//! use nvdla_uapi::reg::{cdma, Word};
+//! let padding = Word::new(0).with(cdma::D_ZERO_PADDING::PAD_LEFT, 1);
+//! padding.value(cdma::D_CONV_STRIDE::CONV_X_STRIDE);
+//! ```
 
 pub mod bdma;
 pub mod cacc;
@@ -32,128 +38,13 @@ pub mod mcif;
 pub mod pdp;
 pub mod pdp_rdma;
 pub mod rbk;
+mod register;
 pub mod sdp;
 pub mod sdp_rdma;
 pub mod values;
 
-/// A register: where it lies in its block and which of its bits can be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Register {
-    /// Byte offset from the block's base.
-    pub offset: u16,
-    /// Value after reset.
-    pub reset: u32,
-    /// Bits that a write changes (later family).
-    pub writable: u32,
-    /// Bits that a write changes on nv_full.
-    pub writable_nv_full: u32,
-}
-
-/// A value that a register field can hold.
-pub trait FieldValue: Sized {
-    /// The value that `bits` (already shifted down and masked) encode, if the specification names it.
-    fn from_bits(bits: u32) -> Option<Self>;
-    /// The encoding, not yet shifted.
-    fn to_bits(self) -> u32;
-}
-
-impl FieldValue for u32 {
-    fn from_bits(bits: u32) -> Option<Self> {
-        Some(bits)
-    }
-    fn to_bits(self) -> u32 {
-        self
-    }
-}
-
-impl FieldValue for bool {
-    fn from_bits(bits: u32) -> Option<Self> {
-        Some(bits != 0)
-    }
-    fn to_bits(self) -> u32 {
-        u32::from(self)
-    }
-}
-
-/// A field of a register, holding a `T`.
-#[derive(Debug)]
-pub struct Field<T> {
-    lsb: u8,
-    width: u8,
-    value: PhantomData<T>,
-}
-
-impl<T> Clone for Field<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T> Copy for Field<T> {}
-
-impl<T> Field<T> {
-    /// The field of `width` bits whose lowest is `lsb`.
-    pub const fn new(lsb: u8, width: u8) -> Self {
-        Self { lsb, width, value: PhantomData }
-    }
-
-    /// Position of the lowest bit.
-    pub const fn lsb(self) -> u32 {
-        self.lsb as u32
-    }
-
-    /// The field's largest value, not shifted.
-    pub const fn max(self) -> u32 {
-        u32::MAX >> (32 - self.width as u32)
-    }
-
-    /// The field's bits within the register.
-    pub const fn mask(self) -> u32 {
-        self.max() << self.lsb
-    }
-
-    /// The field's bits of `register`, shifted down.
-    pub const fn raw(self, register: u32) -> u32 {
-        (register >> self.lsb) & self.max()
-    }
-}
-
-impl<T: FieldValue> Field<T> {
-    /// The field's value in `register`; `None` when the specification does not name the encoding.
-    pub fn get(self, register: u32) -> Option<T> {
-        T::from_bits(self.raw(register))
-    }
-
-    /// The register bits that set the field to `value`. Bits that do not fit are cut off.
-    pub fn put(self, value: T) -> u32 {
-        (value.to_bits() & self.max()) << self.lsb
-    }
-}
-
-impl Field<u32> {
-    /// The field's value in `register`.
-    pub const fn value(self, register: u32) -> u32 {
-        self.raw(register)
-    }
-}
-
-impl Field<bool> {
-    /// Whether the field's bit is set in `register`.
-    pub const fn is_set(self, register: u32) -> bool {
-        self.raw(register) != 0
-    }
-}
-
-/// A register with its name and fields, for tools and logs.
-#[derive(Clone, Copy, Debug)]
-pub struct Described {
-    /// The register's name in the specification.
-    pub name: &'static str,
-    /// The register.
-    pub register: Register,
-    /// Name, lowest bit and width of each field.
-    pub fields: &'static [(&'static str, u8, u8)],
-}
+pub(super) use register::encodings;
+pub use register::{Described, Field, FieldValue, Register, Tied, Untied, Word};
 
 /// Which of the two register maps a device has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -312,79 +203,6 @@ impl Block {
         }
     }
 }
-
-/// Declares a block's registers: one constant per register, a module of fields beside it, and the table of all.
-macro_rules! registers {
-    ($(
-        $name:ident @ $offset:literal, reset $reset:literal, writable $writable:literal / $full:literal: $fields:ident {
-            $($field:ident: $kind:ty = $lsb:literal, $width:literal;)*
-        }
-    )*) => {
-        use super::{Described, Register};
-
-        $(
-            #[doc = concat!("`", stringify!($name), "`, at offset ", $offset, ".")]
-            pub const $name: Register = Register {
-                offset: $offset,
-                reset: $reset,
-                writable: $writable,
-                writable_nv_full: $full,
-            };
-
-            #[doc = concat!("The fields of [`", stringify!($name), "`].")]
-            pub mod $fields {
-                #[allow(unused_imports)]
-                use super::*;
-                use super::super::Field;
-                $(
-                    #[doc = concat!("`", stringify!($field), "`: lowest bit ", $lsb, ", ", $width, " bits.")]
-                    pub const $field: Field<$kind> = Field::new($lsb, $width);
-                )*
-            }
-        )*
-
-        /// Every register of the block, in address order.
-        pub static ALL: &[Described] = &[$(
-            Described {
-                name: stringify!($name),
-                register: $name,
-                fields: &[$((stringify!($field), $lsb, $width)),*],
-            },
-        )*];
-    };
-}
-use registers;
-
-/// Declares enumerations that fields hold.
-macro_rules! encodings {
-    ($($(#[$attribute:meta])* $name:ident { $($variant:ident = $value:literal),* $(,)? })*) => {$(
-        $(#[$attribute])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        #[repr(u8)]
-        pub enum $name {
-            $(#[doc = concat!("Encoding ", $value, ".")] $variant = $value,)*
-        }
-
-        impl $name {
-            /// Every value, in the order of the encodings.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
-        }
-
-        impl super::FieldValue for $name {
-            fn from_bits(bits: u32) -> Option<Self> {
-                match bits {
-                    $($value => Some(Self::$variant),)*
-                    _ => None,
-                }
-            }
-
-            fn to_bits(self) -> u32 {
-                self as u32
-            }
-        }
-    )*};
-}
-pub(super) use encodings;
 
 #[cfg(test)]
 mod tests {

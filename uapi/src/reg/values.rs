@@ -5,7 +5,7 @@
 //! A field that is an enumeration in the register specification has one of these types; [`super::Field::get`] then
 //! answers `None` for an encoding that the specification does not name.
 
-use super::encodings;
+use super::register::{encodings, FieldValue};
 
 encodings! {
     /// How elements are stored or processed.

@@ -6,7 +6,7 @@
 //! each side at strides of its own: `NV_NVDLA_BDMA_load.v` lines 283 to 310 and 395 to 439 for the source,
 //! `NV_NVDLA_BDMA_store.v` for the destination, which has the same counters. The unit has 32 bytes whatever the atom.
 
-use super::{Access, Lines, Refusal, Surface, Walk};
+use super::{Access, Lines, Ram, Refusal, Surface, Walk};
 use crate::uapi::reg::bdma::*;
 use crate::uapi::reg::Block;
 
@@ -16,14 +16,14 @@ const SOURCE: Surface = Surface {
     write: false,
     low: CFG_SRC_ADDR_LOW,
     high: CFG_SRC_ADDR_HIGH,
-    ram: (CFG_CMD, cfg_cmd::SRC_RAM_TYPE),
+    ram: Ram::new(CFG_CMD::SRC_RAM_TYPE),
 };
 const DESTINATION: Surface = Surface {
     block: Block::Bdma,
     write: true,
     low: CFG_DST_ADDR_LOW,
     high: CFG_DST_ADDR_HIGH,
-    ram: (CFG_CMD, cfg_cmd::DST_RAM_TYPE),
+    ram: Ram::new(CFG_CMD::DST_RAM_TYPE),
 };
 
 pub(super) fn transfer<E, V>(walk: &mut Walk<'_, V>) -> Result<(), E>
@@ -32,9 +32,9 @@ where
     V: FnMut(Access) -> Result<(), E>,
 {
     const BLOCK: Block = Block::Bdma;
-    let bytes = walk.count(BLOCK, CFG_LINE, cfg_line::SIZE) * UNIT;
-    let height = walk.count(BLOCK, CFG_LINE_REPEAT, cfg_line_repeat::NUMBER);
-    let surfaces = walk.count(BLOCK, CFG_SURF_REPEAT, cfg_surf_repeat::NUMBER);
+    let bytes = walk.count(BLOCK, CFG_LINE::SIZE) * UNIT;
+    let height = walk.count(BLOCK, CFG_LINE_REPEAT::NUMBER);
+    let surfaces = walk.count(BLOCK, CFG_SURF_REPEAT::NUMBER);
     let (line_stride, surface_stride) = (walk.stride(BLOCK, CFG_SRC_LINE), walk.stride(BLOCK, CFG_SRC_SURF));
     let source = Lines { bytes, height, line_stride, surfaces, surface_stride };
     let (line_stride, surface_stride) = (walk.stride(BLOCK, CFG_DST_LINE), walk.stride(BLOCK, CFG_DST_SURF));

@@ -7,7 +7,7 @@
 //! is handed says where lines and surfaces end, so that it writes as many as the reader reads: `NV_NVDLA_CDP_wdma.v` lines
 //! 1400 to 1547.
 
-use super::{Access, Lines, Refusal, Surface, Walk};
+use super::{Access, Lines, Ram, Refusal, Surface, Walk};
 use crate::uapi::reg::{cdp, cdp_rdma, Block};
 
 const INPUT: Surface = Surface {
@@ -15,14 +15,14 @@ const INPUT: Surface = Surface {
     write: false,
     low: cdp_rdma::D_SRC_BASE_ADDR_LOW,
     high: cdp_rdma::D_SRC_BASE_ADDR_HIGH,
-    ram: (cdp_rdma::D_SRC_DMA_CFG, cdp_rdma::d_src_dma_cfg::SRC_RAM_TYPE),
+    ram: Ram::new(cdp_rdma::D_SRC_DMA_CFG::SRC_RAM_TYPE),
 };
 const OUTPUT: Surface = Surface {
     block: Block::Cdp,
     write: true,
     low: cdp::D_DST_BASE_ADDR_LOW,
     high: cdp::D_DST_BASE_ADDR_HIGH,
-    ram: (cdp::D_DST_DMA_CFG, cdp::d_dst_dma_cfg::DST_RAM_TYPE),
+    ram: Ram::new(cdp::D_DST_DMA_CFG::DST_RAM_TYPE),
 };
 
 pub(super) fn both<E, V>(walk: &mut Walk<'_, V>) -> Result<(), E>
@@ -30,14 +30,14 @@ where
     E: From<Refusal>,
     V: FnMut(Access) -> Result<(), E>,
 {
-    let format = cdp_rdma::d_data_format::INPUT_DATA;
-    let precision = walk.precision(Block::CdpRdma, cdp_rdma::D_DATA_FORMAT, format)?;
-    if walk.field(Block::Cdp, cdp::D_DATA_FORMAT, cdp::d_data_format::INPUT_DATA_TYPE)? != precision {
+    let format = cdp_rdma::D_DATA_FORMAT::INPUT_DATA;
+    let precision = walk.precision(Block::CdpRdma, format)?;
+    if walk.field(Block::Cdp, cdp::D_DATA_FORMAT::INPUT_DATA_TYPE)? != precision {
         return Err(walk.refuse(Block::Cdp, cdp::D_DATA_FORMAT, "CDP_RDMA reads another precision").into());
     }
-    let width = walk.count(Block::CdpRdma, cdp_rdma::D_DATA_CUBE_WIDTH, cdp_rdma::d_data_cube_width::WIDTH);
-    let height = walk.count(Block::CdpRdma, cdp_rdma::D_DATA_CUBE_HEIGHT, cdp_rdma::d_data_cube_height::HEIGHT);
-    let channels = walk.count(Block::CdpRdma, cdp_rdma::D_DATA_CUBE_CHANNEL, cdp_rdma::d_data_cube_channel::CHANNEL);
+    let width = walk.count(Block::CdpRdma, cdp_rdma::D_DATA_CUBE_WIDTH::WIDTH);
+    let height = walk.count(Block::CdpRdma, cdp_rdma::D_DATA_CUBE_HEIGHT::HEIGHT);
+    let channels = walk.count(Block::CdpRdma, cdp_rdma::D_DATA_CUBE_CHANNEL::CHANNEL);
     let input = Lines {
         bytes: width * walk.atom(),
         height,

@@ -11,23 +11,23 @@
 //! - Weights: `NV_NVDLA_CDMA_wt.v` lines 3391 to 3424 (weights), 4400 to 4424 (WMB), 5499 to 5514 (WGS: four bytes per group
 //!   of kernels, in reads of 32 bytes).
 
-use super::{Access, Lines, Refusal, Surface, Walk};
+use super::{Access, Lines, Ram, Refusal, Surface, Walk};
 use crate::uapi::layout::pixel::Format;
 use crate::uapi::layout::weight::Geometry;
 use crate::uapi::reg::cdma::*;
-use crate::uapi::reg::values::{ConvMode, DataFormat, Precision, RamType, WeightFormat};
-use crate::uapi::reg::{Block, Field, Register};
+use crate::uapi::reg::values::{ConvMode, DataFormat, Precision, WeightFormat};
+use crate::uapi::reg::{Block, Register};
 
 const BLOCK: Block = Block::Cdma;
-const DATA: (Register, Field<RamType>) = (D_DAIN_RAM_TYPE, d_dain_ram_type::DATAIN_RAM_TYPE);
-const WEIGHT: (Register, Field<RamType>) = (D_WEIGHT_RAM_TYPE, d_weight_ram_type::WEIGHT_RAM_TYPE);
+const DATA: Ram = Ram::new(D_DAIN_RAM_TYPE::DATAIN_RAM_TYPE);
+const WEIGHT: Ram = Ram::new(D_WEIGHT_RAM_TYPE::WEIGHT_RAM_TYPE);
 const PLANE_0: Surface = read(D_DAIN_ADDR_LOW_0, D_DAIN_ADDR_HIGH_0, DATA);
 const PLANE_1: Surface = read(D_DAIN_ADDR_LOW_1, D_DAIN_ADDR_HIGH_1, DATA);
 const WEIGHTS: Surface = read(D_WEIGHT_ADDR_LOW, D_WEIGHT_ADDR_HIGH, WEIGHT);
 const MASK: Surface = read(D_WMB_ADDR_LOW, D_WMB_ADDR_HIGH, WEIGHT);
 const SIZES: Surface = read(D_WGS_ADDR_LOW, D_WGS_ADDR_HIGH, WEIGHT);
 
-const fn read(low: Register, high: Register, ram: (Register, Field<RamType>)) -> Surface {
+const fn read(low: Register, high: Register, ram: Ram) -> Surface {
     Surface { block: BLOCK, write: false, low, high, ram }
 }
 
@@ -36,12 +36,12 @@ where
     E: From<Refusal>,
     V: FnMut(Access) -> Result<(), E>,
 {
-    let mode = walk.field(BLOCK, D_MISC_CFG, d_misc_cfg::CONV_MODE)?;
-    let format = walk.field(BLOCK, D_DATAIN_FORMAT, d_datain_format::DATAIN_FORMAT)?;
+    let mode = walk.field(BLOCK, D_MISC_CFG::CONV_MODE)?;
+    let format = walk.field(BLOCK, D_DATAIN_FORMAT::DATAIN_FORMAT)?;
     if mode == ConvMode::Winograd && !(walk.config.winograd && format == DataFormat::Feature) {
         return Err(walk.refuse(BLOCK, D_MISC_CFG, "Winograd is for features, where the configuration has it").into());
     }
-    let processing = walk.precision(BLOCK, D_MISC_CFG, d_misc_cfg::PROC_PRECISION)?;
+    let processing = walk.precision(BLOCK, D_MISC_CFG::PROC_PRECISION)?;
     match format {
         DataFormat::Feature => {
             let span = feature(walk, mode, processing)?;
@@ -60,12 +60,12 @@ where
 
 /// The bytes that a feature cube spans, or a batch of them.
 fn feature<V>(walk: &mut Walk<'_, V>, mode: ConvMode, processing: Precision) -> Result<u64, Refusal> {
-    if walk.field(BLOCK, D_MISC_CFG, d_misc_cfg::IN_PRECISION)? != processing {
+    if walk.field(BLOCK, D_MISC_CFG::IN_PRECISION)? != processing {
         return Err(walk.refuse(BLOCK, D_MISC_CFG, "features are not of the processing precision"));
     }
-    let width = walk.count(BLOCK, D_DATAIN_SIZE_0, d_datain_size_0::DATAIN_WIDTH);
-    let height = walk.count(BLOCK, D_DATAIN_SIZE_0, d_datain_size_0::DATAIN_HEIGHT);
-    let channels = walk.count(BLOCK, D_DATAIN_SIZE_1, d_datain_size_1::DATAIN_CHANNEL);
+    let width = walk.count(BLOCK, D_DATAIN_SIZE_0::DATAIN_WIDTH);
+    let height = walk.count(BLOCK, D_DATAIN_SIZE_0::DATAIN_HEIGHT);
+    let channels = walk.count(BLOCK, D_DATAIN_SIZE_1::DATAIN_CHANNEL);
     let mut cube = Lines {
         bytes: width * walk.atom(),
         height,
@@ -73,18 +73,18 @@ fn feature<V>(walk: &mut Walk<'_, V>, mode: ConvMode, processing: Precision) -> 
         surfaces: walk.surfaces(channels, processing),
         surface_stride: walk.stride(BLOCK, D_SURF_STRIDE),
     };
-    let batches = walk.count(BLOCK, D_BATCH_NUMBER, d_batch_number::BATCHES);
+    let batches = walk.count(BLOCK, D_BATCH_NUMBER::BATCHES);
     if mode == ConvMode::Winograd {
         if batches > 1 {
             return Err(walk.refuse(BLOCK, D_BATCH_NUMBER, "Winograd has no batches"));
         }
         return Ok(cube.span());
     }
-    let map = walk.get(BLOCK, D_DAIN_MAP);
-    if d_dain_map::LINE_PACKED.is_set(map) && height > 1 && cube.line_stride != cube.bytes {
+    let map = walk.read::<D_DAIN_MAP>(BLOCK);
+    if map.is_set(D_DAIN_MAP::LINE_PACKED) && height > 1 && cube.line_stride != cube.bytes {
         return Err(walk.refuse(BLOCK, D_DAIN_MAP, "LINE_PACKED, and the line stride is not a line's bytes"));
     }
-    if d_dain_map::SURF_PACKED.is_set(map) && width == 1 && height == 1 {
+    if map.is_set(D_DAIN_MAP::SURF_PACKED) && width == 1 && height == 1 {
         cube.surface_stride = cube.surface_stride.max(cube.bytes);
     }
     if batches == 1 {
@@ -98,17 +98,17 @@ fn feature<V>(walk: &mut Walk<'_, V>, mode: ConvMode, processing: Precision) -> 
 
 /// The bytes that the planes of an image span, 0 for a plane that it does not have.
 fn image<V>(walk: &mut Walk<'_, V>) -> Result<[u64; 2], Refusal> {
-    let format = Format::new(walk.field(BLOCK, D_DATAIN_FORMAT, d_datain_format::PIXEL_FORMAT)?);
-    if d_datain_format::PIXEL_MAPPING.value(walk.get(BLOCK, D_DATAIN_FORMAT)) != 0 {
+    let format = Format::new(walk.field(BLOCK, D_DATAIN_FORMAT::PIXEL_FORMAT)?);
+    if walk.read::<D_DATAIN_FORMAT>(BLOCK).value(D_DATAIN_FORMAT::PIXEL_MAPPING) != 0 {
         return Err(walk.refuse(BLOCK, D_DATAIN_FORMAT, "images are pitch linear, which is PIXEL_MAPPING 0"));
     }
-    let offset = walk.get(BLOCK, D_PIXEL_OFFSET);
-    if d_pixel_offset::PIXEL_Y_OFFSET.value(offset) != 0 {
+    let offset = walk.read::<D_PIXEL_OFFSET>(BLOCK);
+    if offset.value(D_PIXEL_OFFSET::PIXEL_Y_OFFSET) != 0 {
         return Err(walk.refuse(BLOCK, D_PIXEL_OFFSET, "pitch linear images have no line offset"));
     }
-    let x = u64::from(d_pixel_offset::PIXEL_X_OFFSET.value(offset));
-    let width = walk.count(BLOCK, D_DATAIN_SIZE_0, d_datain_size_0::DATAIN_WIDTH);
-    let height = walk.count(BLOCK, D_DATAIN_SIZE_0, d_datain_size_0::DATAIN_HEIGHT);
+    let x = u64::from(offset.value(D_PIXEL_OFFSET::PIXEL_X_OFFSET));
+    let width = walk.count(BLOCK, D_DATAIN_SIZE_0::DATAIN_WIDTH);
+    let height = walk.count(BLOCK, D_DATAIN_SIZE_0::DATAIN_HEIGHT);
     let atom = walk.atom();
     let known = format.component_bytes() == 1 || walk.config.has_feature_type(Precision::Int16);
     // The second plane's first pixel lies in the first atom of its line.
@@ -134,18 +134,18 @@ where
         return Err(walk.refuse(BLOCK, D_WEIGHT_BYTES, "no weights are to be read").into());
     }
     walk.touch(&WEIGHTS, bytes)?;
-    if walk.field(BLOCK, D_WEIGHT_FORMAT, d_weight_format::WEIGHT_FORMAT)? == WeightFormat::Uncompressed {
+    if walk.field(BLOCK, D_WEIGHT_FORMAT::WEIGHT_FORMAT)? == WeightFormat::Uncompressed {
         return Ok(());
     }
     if !walk.config.weight_compression {
         return Err(walk.refuse(BLOCK, D_WEIGHT_FORMAT, "the configuration has no weight compression").into());
     }
-    let bytes = u64::from(d_wmb_bytes::WMB_BYTES.value(walk.get(BLOCK, D_WMB_BYTES)));
+    let bytes = u64::from(walk.read::<D_WMB_BYTES>(BLOCK).value(D_WMB_BYTES::WMB_BYTES));
     if bytes < walk.atom() {
         return Err(walk.refuse(BLOCK, D_WMB_BYTES, "no mask is to be read").into());
     }
     walk.touch(&MASK, bytes)?;
-    let kernels = walk.count(BLOCK, D_WEIGHT_SIZE_1, d_weight_size_1::WEIGHT_KERNEL) as u32;
+    let kernels = walk.count(BLOCK, D_WEIGHT_SIZE_1::WEIGHT_KERNEL) as u32;
     let sizes = Geometry::of(walk.config, processing).wgs_read(walk.config, kernels);
     walk.touch(&SIZES, sizes)
 }

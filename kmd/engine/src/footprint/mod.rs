@@ -35,7 +35,7 @@ mod sdp;
 use crate::uapi::config::Config;
 use crate::uapi::desc::OpType;
 use crate::uapi::reg::values::{Precision, RamType};
-use crate::uapi::reg::{Block, Field, FieldValue, Register};
+use crate::uapi::reg::{Block, Field, FieldValue, Register, Tied, Word};
 use core::fmt;
 
 /// A range of memory that an operation touches.
@@ -215,6 +215,19 @@ pub fn footprint<E: From<Refusal>>(
     }
 }
 
+/// The field that names a surface's memory interface.
+#[derive(Clone, Copy)]
+struct Ram {
+    register: Register,
+    field: Field<RamType>,
+}
+
+impl Ram {
+    const fn new<R: Tied>(field: Field<RamType, R>) -> Self {
+        Self { register: R::REGISTER, field: Field::new(field.lsb() as u8, field.width() as u8) }
+    }
+}
+
 /// The registers that say where a surface lies.
 struct Surface {
     block: Block,
@@ -223,7 +236,7 @@ struct Surface {
     low: Register,
     high: Register,
     /// Its memory interface.
-    ram: (Register, Field<RamType>),
+    ram: Ram,
 }
 
 /// Registers, and who is told what they touch.
@@ -249,6 +262,12 @@ impl<V> Walk<'_, V> {
         let values = &self.registers.0[position];
         self.asked[position] |= 1 << word;
         values.words[word]
+    }
+
+    /// As [`Self::get`], for the register's fields.
+    #[inline]
+    fn read<R: Tied>(&mut self, block: Block) -> Word<R> {
+        Word::new(self.get(block, R::REGISTER))
     }
 
     /// Of each block a bit for each word that was asked for and has no value.
@@ -285,8 +304,8 @@ impl<V> Walk<'_, V> {
 
     /// A size or count, which registers hold minus one.
     #[inline]
-    fn count(&mut self, block: Block, register: Register, field: Field<u32>) -> u64 {
-        u64::from(field.value(self.get(block, register))) + 1
+    fn count<R: Tied>(&mut self, block: Block, field: Field<u32, R>) -> u64 {
+        u64::from(self.read::<R>(block).value(field)) + 1
     }
 
     /// A stride in bytes.
@@ -297,8 +316,19 @@ impl<V> Walk<'_, V> {
 
     /// A field with named encodings.
     #[inline]
-    fn field<T: FieldValue>(&mut self, block: Block, register: Register, field: Field<T>) -> Result<T, Refusal> {
-        match field.get(self.get(block, register)) {
+    fn field<T: FieldValue, R: Tied>(&mut self, block: Block, field: Field<T, R>) -> Result<T, Refusal> {
+        self.field_of(block, R::REGISTER, field)
+    }
+
+    /// As [`Self::field`], of a register that has the same fields as the field's own.
+    #[inline]
+    fn field_of<T: FieldValue, R: Tied>(
+        &mut self,
+        block: Block,
+        register: Register,
+        field: Field<T, R>,
+    ) -> Result<T, Refusal> {
+        match Word::new(self.get(block, register)).get(field) {
             Some(value) => Ok(value),
             None => Err(self.refuse(block, register, "an encoding that no field has")),
         }
@@ -306,12 +336,12 @@ impl<V> Walk<'_, V> {
 
     /// A field of a precision that the configuration has.
     #[inline]
-    fn precision(&mut self, block: Block, register: Register, field: Field<Precision>) -> Result<Precision, Refusal> {
-        let precision = self.field(block, register, field)?;
+    fn precision<R: Tied>(&mut self, block: Block, field: Field<Precision, R>) -> Result<Precision, Refusal> {
+        let precision = self.field(block, field)?;
         if self.precisions >> precision as u8 & 1 != 0 {
             return Ok(precision);
         }
-        Err(self.refuse(block, register, "the configuration does not have the precision"))
+        Err(self.refuse(block, R::REGISTER, "the configuration does not have the precision"))
     }
 
     /// Refuses a register's value, or that there is none.
@@ -331,9 +361,9 @@ impl<V> Walk<'_, V> {
     #[inline(never)]
     fn refuse_surface(&mut self, surface: &Surface) -> Refusal {
         let &Surface { block, low, high, ram, .. } = surface;
-        let memory = ram.1.get(self.get(block, ram.0));
+        let memory = ram.field.get(self.get(block, ram.register));
         if !memory.is_some_and(|memory| self.has(memory)) {
-            return self.refuse(block, ram.0, "the configuration has no secondary memory interface");
+            return self.refuse(block, ram.register, "the configuration has no secondary memory interface");
         }
         if self.get(block, low) & (self.config.memory_atomic - 1) != 0 {
             return self.refuse(block, low, "the address is not that of an atom");
@@ -362,7 +392,7 @@ impl<E: From<Refusal>, V: FnMut(Access) -> Result<(), E>> Walk<'_, V> {
     #[inline(always)]
     fn touch(&mut self, surface: &Surface, span: u64) -> Result<(), E> {
         let &Surface { block, write, low, high, ram } = surface;
-        let memory = ram.1.get(self.get(block, ram.0));
+        let memory = ram.field.get(self.get(block, ram.register));
         let (low_half, high_half) = (self.get(block, low), self.get(block, high));
         let start = u64::from(high_half) << 32 | u64::from(low_half);
         let aligned = low_half & (self.config.memory_atomic - 1) == 0;

@@ -10,7 +10,7 @@
 //! and 801 to 821 (sizes); writer: `NV_NVDLA_PDP_WDMA_cmd.v` lines 130 to 240 (sizes) and 250 to 350 (addresses), both as
 //! generated for nv_small.
 
-use super::{Access, Lines, Refusal, Surface, Walk};
+use super::{Access, Lines, Ram, Refusal, Surface, Walk};
 use crate::uapi::reg::{pdp, pdp_rdma, Block};
 
 const INPUT: Surface = Surface {
@@ -18,14 +18,14 @@ const INPUT: Surface = Surface {
     write: false,
     low: pdp_rdma::D_SRC_BASE_ADDR_LOW,
     high: pdp_rdma::D_SRC_BASE_ADDR_HIGH,
-    ram: (pdp_rdma::D_SRC_RAM_CFG, pdp_rdma::d_src_ram_cfg::SRC_RAM_TYPE),
+    ram: Ram::new(pdp_rdma::D_SRC_RAM_CFG::SRC_RAM_TYPE),
 };
 const OUTPUT: Surface = Surface {
     block: Block::Pdp,
     write: true,
     low: pdp::D_DST_BASE_ADDR_LOW,
     high: pdp::D_DST_BASE_ADDR_HIGH,
-    ram: (pdp::D_DST_RAM_CFG, pdp::d_dst_ram_cfg::DST_RAM_TYPE),
+    ram: Ram::new(pdp::D_DST_RAM_CFG::DST_RAM_TYPE),
 };
 
 pub(super) fn reader<E, V>(walk: &mut Walk<'_, V>) -> Result<(), E>
@@ -35,21 +35,21 @@ where
 {
     use pdp_rdma::*;
     const BLOCK: Block = Block::PdpRdma;
-    let precision = walk.precision(BLOCK, D_DATA_FORMAT, d_data_format::INPUT_DATA)?;
-    let parts = walk.count(BLOCK, D_OPERATION_MODE_CFG, d_operation_mode_cfg::SPLIT_NUM);
+    let precision = walk.precision(BLOCK, D_DATA_FORMAT::INPUT_DATA)?;
+    let parts = walk.count(BLOCK, D_OPERATION_MODE_CFG::SPLIT_NUM);
     let width = if parts == 1 {
-        walk.count(BLOCK, D_DATA_CUBE_IN_WIDTH, d_data_cube_in_width::CUBE_IN_WIDTH)
+        walk.count(BLOCK, D_DATA_CUBE_IN_WIDTH::CUBE_IN_WIDTH)
     } else {
-        let window = walk.get(BLOCK, D_POOLING_KERNEL_CFG);
-        let kernel = d_pooling_kernel_cfg::KERNEL_WIDTH.value(window);
-        let stride = d_pooling_kernel_cfg::KERNEL_STRIDE_WIDTH.value(window);
+        let window = walk.read::<D_POOLING_KERNEL_CFG>(BLOCK);
+        let kernel = window.value(D_POOLING_KERNEL_CFG::KERNEL_WIDTH);
+        let stride = window.value(D_POOLING_KERNEL_CFG::KERNEL_STRIDE_WIDTH);
         if kernel > 7 {
             return Err(walk.refuse(BLOCK, D_POOLING_KERNEL_CFG, "the window is wider than eight columns").into());
         }
-        let values = walk.get(BLOCK, D_PARTIAL_WIDTH_IN);
-        let first = u64::from(d_partial_width_in::PARTIAL_WIDTH_IN_FIRST.value(values)) + 1;
-        let middle = u64::from(d_partial_width_in::PARTIAL_WIDTH_IN_MID.value(values)) + 1;
-        let last = u64::from(d_partial_width_in::PARTIAL_WIDTH_IN_LAST.value(values)) + 1;
+        let values = walk.read::<D_PARTIAL_WIDTH_IN>(BLOCK);
+        let first = u64::from(values.value(D_PARTIAL_WIDTH_IN::PARTIAL_WIDTH_IN_FIRST)) + 1;
+        let middle = u64::from(values.value(D_PARTIAL_WIDTH_IN::PARTIAL_WIDTH_IN_MID)) + 1;
+        let last = u64::from(values.value(D_PARTIAL_WIDTH_IN::PARTIAL_WIDTH_IN_LAST)) + 1;
         // What later parts share with the part before them, and what they leave out.
         let (shared, skipped) = (u64::from(kernel.saturating_sub(stride)), u64::from(stride.saturating_sub(kernel)));
         if shared > first {
@@ -60,10 +60,10 @@ where
         }
         first + (parts - 2) * middle + last
     };
-    let channels = walk.count(BLOCK, D_DATA_CUBE_IN_CHANNEL, d_data_cube_in_channel::CUBE_IN_CHANNEL);
+    let channels = walk.count(BLOCK, D_DATA_CUBE_IN_CHANNEL::CUBE_IN_CHANNEL);
     let cube = Lines {
         bytes: width * walk.atom(),
-        height: walk.count(BLOCK, D_DATA_CUBE_IN_HEIGHT, d_data_cube_in_height::CUBE_IN_HEIGHT),
+        height: walk.count(BLOCK, D_DATA_CUBE_IN_HEIGHT::CUBE_IN_HEIGHT),
         line_stride: walk.stride(BLOCK, D_SRC_LINE_STRIDE),
         surfaces: walk.surfaces(channels, precision),
         surface_stride: walk.stride(BLOCK, D_SRC_SURFACE_STRIDE),
@@ -78,24 +78,24 @@ where
 {
     use pdp::*;
     const BLOCK: Block = Block::Pdp;
-    let precision = walk.precision(BLOCK, D_DATA_FORMAT, d_data_format::INPUT_DATA)?;
-    let parts = walk.count(BLOCK, D_OPERATION_MODE_CFG, d_operation_mode_cfg::SPLIT_NUM);
+    let precision = walk.precision(BLOCK, D_DATA_FORMAT::INPUT_DATA)?;
+    let parts = walk.count(BLOCK, D_OPERATION_MODE_CFG::SPLIT_NUM);
     let width = if parts == 1 {
-        walk.count(BLOCK, D_DATA_CUBE_OUT_WIDTH, d_data_cube_out_width::CUBE_OUT_WIDTH)
+        walk.count(BLOCK, D_DATA_CUBE_OUT_WIDTH::CUBE_OUT_WIDTH)
     } else {
-        let values = walk.get(BLOCK, D_PARTIAL_WIDTH_OUT);
+        let values = walk.read::<D_PARTIAL_WIDTH_OUT>(BLOCK);
         let width = |part: u32| u64::from(part) + 1;
-        width(d_partial_width_out::PARTIAL_WIDTH_OUT_FIRST.value(values))
-            + (parts - 2) * width(d_partial_width_out::PARTIAL_WIDTH_OUT_MID.value(values))
-            + width(d_partial_width_out::PARTIAL_WIDTH_OUT_LAST.value(values))
+        width(values.value(D_PARTIAL_WIDTH_OUT::PARTIAL_WIDTH_OUT_FIRST))
+            + (parts - 2) * width(values.value(D_PARTIAL_WIDTH_OUT::PARTIAL_WIDTH_OUT_MID))
+            + width(values.value(D_PARTIAL_WIDTH_OUT::PARTIAL_WIDTH_OUT_LAST))
     };
-    let channels = walk.count(BLOCK, D_DATA_CUBE_OUT_CHANNEL, d_data_cube_out_channel::CUBE_OUT_CHANNEL);
-    if walk.count(BLOCK, D_DATA_CUBE_IN_CHANNEL, d_data_cube_in_channel::CUBE_IN_CHANNEL) != channels {
+    let channels = walk.count(BLOCK, D_DATA_CUBE_OUT_CHANNEL::CUBE_OUT_CHANNEL);
+    if walk.count(BLOCK, D_DATA_CUBE_IN_CHANNEL::CUBE_IN_CHANNEL) != channels {
         return Err(walk.refuse(BLOCK, D_DATA_CUBE_OUT_CHANNEL, "the input has other channels").into());
     }
     let cube = Lines {
         bytes: width * walk.atom(),
-        height: walk.count(BLOCK, D_DATA_CUBE_OUT_HEIGHT, d_data_cube_out_height::CUBE_OUT_HEIGHT),
+        height: walk.count(BLOCK, D_DATA_CUBE_OUT_HEIGHT::CUBE_OUT_HEIGHT),
         line_stride: walk.stride(BLOCK, D_DST_LINE_STRIDE),
         surfaces: walk.surfaces(channels, precision),
         surface_stride: walk.stride(BLOCK, D_DST_SURFACE_STRIDE),

@@ -10,7 +10,7 @@
 //! - Splitting and merging, the reader counts the input's channels and the writer the output's surfaces, each with the
 //!   input's channels in its last one (lines 564, 574, 800, 811 and 991).
 
-use super::{Access, Lines, Refusal, Surface, Walk};
+use super::{Access, Lines, Ram, Refusal, Surface, Walk};
 use crate::uapi::reg::rbk::*;
 use crate::uapi::reg::values::{Precision, RubikMode};
 use crate::uapi::reg::Block;
@@ -23,14 +23,14 @@ const INPUT: Surface = Surface {
     write: false,
     low: D_DAIN_ADDR_LOW,
     high: D_DAIN_ADDR_HIGH,
-    ram: (D_DAIN_RAM_TYPE, d_dain_ram_type::DATAIN_RAM_TYPE),
+    ram: Ram::new(D_DAIN_RAM_TYPE::DATAIN_RAM_TYPE),
 };
 const OUTPUT: Surface = Surface {
     block: BLOCK,
     write: true,
     low: D_DAOUT_ADDR_LOW,
     high: D_DAOUT_ADDR_HIGH,
-    ram: (D_DAOUT_RAM_TYPE, d_daout_ram_type::DATAOUT_RAM_TYPE),
+    ram: Ram::new(D_DAOUT_RAM_TYPE::DATAOUT_RAM_TYPE),
 };
 
 pub(super) fn both<E, V>(walk: &mut Walk<'_, V>) -> Result<(), E>
@@ -38,12 +38,12 @@ where
     E: From<Refusal>,
     V: FnMut(Access) -> Result<(), E>,
 {
-    let mode = walk.field(BLOCK, D_MISC_CFG, d_misc_cfg::RUBIK_MODE)?;
+    let mode = walk.field(BLOCK, D_MISC_CFG::RUBIK_MODE)?;
     let has = if mode == RubikMode::Contract { walk.config.rubik_contract } else { walk.config.rubik_reshape };
     if !has {
         return Err(walk.refuse(BLOCK, D_MISC_CFG, "the configuration does not have the mode").into());
     }
-    let precision = walk.precision(BLOCK, D_MISC_CFG, d_misc_cfg::IN_PRECISION)?;
+    let precision = walk.precision(BLOCK, D_MISC_CFG::IN_PRECISION)?;
     let (read, written) = match mode {
         RubikMode::Contract => contract(walk, precision)?,
         RubikMode::Split | RubikMode::Merge => reshape(walk, precision, mode)?,
@@ -54,14 +54,14 @@ where
 
 /// The bytes that a contraction spans, input and output.
 fn contract<V>(walk: &mut Walk<'_, V>, precision: Precision) -> Result<(u64, u64), Refusal> {
-    let width = walk.count(BLOCK, D_DATAIN_SIZE_0, d_datain_size_0::DATAIN_WIDTH);
-    let height = walk.count(BLOCK, D_DATAIN_SIZE_0, d_datain_size_0::DATAIN_HEIGHT);
-    let x = walk.count(BLOCK, D_DECONV_STRIDE, d_deconv_stride::DECONV_X_STRIDE);
-    let y = walk.count(BLOCK, D_DECONV_STRIDE, d_deconv_stride::DECONV_Y_STRIDE);
+    let width = walk.count(BLOCK, D_DATAIN_SIZE_0::DATAIN_WIDTH);
+    let height = walk.count(BLOCK, D_DATAIN_SIZE_0::DATAIN_HEIGHT);
+    let x = walk.count(BLOCK, D_DECONV_STRIDE::DECONV_X_STRIDE);
+    let y = walk.count(BLOCK, D_DECONV_STRIDE::DECONV_Y_STRIDE);
     if width * x > MAX_WIDTH {
         return Err(walk.refuse(BLOCK, D_DECONV_STRIDE, "an output line has more than 8192 atoms"));
     }
-    let channels = walk.count(BLOCK, D_DATAOUT_SIZE_1, d_dataout_size_1::DATAOUT_CHANNEL);
+    let channels = walk.count(BLOCK, D_DATAOUT_SIZE_1::DATAOUT_CHANNEL);
     let input = Lines {
         bytes: width * walk.atom(),
         height,
@@ -79,10 +79,10 @@ fn contract<V>(walk: &mut Walk<'_, V>, precision: Precision) -> Result<(u64, u64
 
 /// The bytes that a split or merge spans, input and output.
 fn reshape<V>(walk: &mut Walk<'_, V>, precision: Precision, mode: RubikMode) -> Result<(u64, u64), Refusal> {
-    let width = walk.count(BLOCK, D_DATAIN_SIZE_0, d_datain_size_0::DATAIN_WIDTH);
-    let height = walk.count(BLOCK, D_DATAIN_SIZE_0, d_datain_size_0::DATAIN_HEIGHT);
-    let channels = walk.count(BLOCK, D_DATAIN_SIZE_1, d_datain_size_1::DATAIN_CHANNEL);
-    let out_channels = walk.count(BLOCK, D_DATAOUT_SIZE_1, d_dataout_size_1::DATAOUT_CHANNEL);
+    let width = walk.count(BLOCK, D_DATAIN_SIZE_0::DATAIN_WIDTH);
+    let height = walk.count(BLOCK, D_DATAIN_SIZE_0::DATAIN_HEIGHT);
+    let channels = walk.count(BLOCK, D_DATAIN_SIZE_1::DATAIN_CHANNEL);
+    let out_channels = walk.count(BLOCK, D_DATAOUT_SIZE_1::DATAOUT_CHANNEL);
     let surfaces = walk.surfaces(channels, precision);
     if walk.surfaces(out_channels, precision) != surfaces {
         return Err(walk.refuse(BLOCK, D_DATAOUT_SIZE_1, "the input has other surfaces"));

@@ -11,23 +11,23 @@
 //! nv_small and nv_large (files of the same names, one for all operands in `NV_NVDLA_SDP_RDMA_ig.v`) leave Winograd,
 //! batches and 16 bits out.
 
-use super::{Access, Lines, Refusal, Surface, Walk};
+use super::{Access, Lines, Ram, Refusal, Surface, Walk};
 use crate::uapi::reg::values::{AluAlgorithm, OperandMode, OperandSize, OperandUse, OutputDestination, Precision};
-use crate::uapi::reg::{sdp, sdp_rdma, Block, Register};
+use crate::uapi::reg::{sdp, sdp_rdma, Block, Register, Word};
 
 const OUTPUT: Surface = Surface {
     block: Block::Sdp,
     write: true,
     low: sdp::D_DST_BASE_ADDR_LOW,
     high: sdp::D_DST_BASE_ADDR_HIGH,
-    ram: (sdp::D_DST_DMA_CFG, sdp::d_dst_dma_cfg::DST_RAM_TYPE),
+    ram: Ram::new(sdp::D_DST_DMA_CFG::DST_RAM_TYPE),
 };
 const INPUT: Surface = Surface {
     block: Block::SdpRdma,
     write: false,
     low: sdp_rdma::D_SRC_BASE_ADDR_LOW,
     high: sdp_rdma::D_SRC_BASE_ADDR_HIGH,
-    ram: (sdp_rdma::D_SRC_DMA_CFG, sdp_rdma::d_src_dma_cfg::SRC_RAM_TYPE),
+    ram: Ram::new(sdp_rdma::D_SRC_DMA_CFG::SRC_RAM_TYPE),
 };
 
 /// What Winograd's tiles make of a cube's lines and columns: two columns of four lines.
@@ -40,15 +40,17 @@ where
     E: From<Refusal>,
     V: FnMut(Access) -> Result<(), E>,
 {
-    use sdp::d_feature_mode_cfg as mode;
     const BLOCK: Block = Block::Sdp;
-    if walk.field(BLOCK, sdp::D_FEATURE_MODE_CFG, mode::OUTPUT_DST)? == OutputDestination::Pdp || compares(walk) {
+    if walk.field(BLOCK, sdp::D_FEATURE_MODE_CFG::OUTPUT_DST)? == OutputDestination::Pdp || compares(walk) {
         return Ok(());
     }
-    let modes = walk.get(BLOCK, sdp::D_FEATURE_MODE_CFG);
-    let (winograd, batches) = (mode::WINOGRAD.is_set(modes), u64::from(mode::BATCH_NUMBER.value(modes)) + 1);
-    let processing = walk.precision(BLOCK, sdp::D_DATA_FORMAT, sdp::d_data_format::PROC_PRECISION)?;
-    let output = walk.precision(BLOCK, sdp::D_DATA_FORMAT, sdp::d_data_format::OUT_PRECISION)?;
+    let modes = walk.read::<sdp::D_FEATURE_MODE_CFG>(BLOCK);
+    let (winograd, batches) = (
+        modes.is_set(sdp::D_FEATURE_MODE_CFG::WINOGRAD),
+        u64::from(modes.value(sdp::D_FEATURE_MODE_CFG::BATCH_NUMBER)) + 1,
+    );
+    let processing = walk.precision(BLOCK, sdp::D_DATA_FORMAT::PROC_PRECISION)?;
+    let output = walk.precision(BLOCK, sdp::D_DATA_FORMAT::OUT_PRECISION)?;
     let widens = processing == Precision::Int8 && output != Precision::Int8;
     if processing != Precision::Int8 && output == Precision::Int8 {
         return Err(walk.refuse(BLOCK, sdp::D_DATA_FORMAT, "int8 comes of int8 alone").into());
@@ -58,9 +60,9 @@ where
         let why = "Winograd, batches and 8 to 16 bits exclude one another";
         return Err(walk.refuse(BLOCK, sdp::D_FEATURE_MODE_CFG, why).into());
     }
-    let width = walk.count(BLOCK, sdp::D_DATA_CUBE_WIDTH, sdp::d_data_cube_width::WIDTH);
-    let height = walk.count(BLOCK, sdp::D_DATA_CUBE_HEIGHT, sdp::d_data_cube_height::HEIGHT);
-    let channels = walk.count(BLOCK, sdp::D_DATA_CUBE_CHANNEL, sdp::d_data_cube_channel::CHANNEL);
+    let width = walk.count(BLOCK, sdp::D_DATA_CUBE_WIDTH::WIDTH);
+    let height = walk.count(BLOCK, sdp::D_DATA_CUBE_HEIGHT::HEIGHT);
+    let channels = walk.count(BLOCK, sdp::D_DATA_CUBE_CHANNEL::CHANNEL);
     // Each surface of 8 bits becomes two of 16.
     let surfaces = walk.surfaces(channels, processing) << u32::from(widens);
     let atom = walk.atom();
@@ -88,10 +90,9 @@ where
 
 /// Whether sub-unit Y compares two cubes, which writes nothing.
 fn compares<V>(walk: &mut Walk<'_, V>) -> bool {
-    use sdp::d_dp_ew_cfg as cfg;
-    let value = walk.get(Block::Sdp, sdp::D_DP_EW_CFG);
-    let works = !cfg::EW_BYPASS.is_set(value) && !cfg::EW_ALU_BYPASS.is_set(value);
-    works && cfg::EW_ALU_ALGO.get(value) == Some(AluAlgorithm::Eql)
+    let value = walk.read::<sdp::D_DP_EW_CFG>(Block::Sdp);
+    let works = !value.is_set(sdp::D_DP_EW_CFG::EW_BYPASS) && !value.is_set(sdp::D_DP_EW_CFG::EW_ALU_BYPASS);
+    works && value.get(sdp::D_DP_EW_CFG::EW_ALU_ALGO) == Some(AluAlgorithm::Eql)
 }
 
 /// The configuration has the modes.
@@ -118,17 +119,17 @@ where
 {
     use sdp_rdma::*;
     const BLOCK: Block = Block::SdpRdma;
-    let modes = walk.get(BLOCK, D_FEATURE_MODE_CFG);
-    let winograd = d_feature_mode_cfg::WINOGRAD.is_set(modes);
-    let batches = u64::from(d_feature_mode_cfg::BATCH_NUMBER.value(modes)) + 1;
+    let modes = walk.read::<D_FEATURE_MODE_CFG>(BLOCK);
+    let winograd = modes.is_set(D_FEATURE_MODE_CFG::WINOGRAD);
+    let batches = u64::from(modes.value(D_FEATURE_MODE_CFG::BATCH_NUMBER)) + 1;
     check_modes(walk, BLOCK, D_FEATURE_MODE_CFG, winograd, batches)?;
-    let processing = walk.precision(BLOCK, D_FEATURE_MODE_CFG, d_feature_mode_cfg::PROC_PRECISION)?;
-    let width = walk.count(BLOCK, D_DATA_CUBE_WIDTH, d_data_cube_width::WIDTH);
-    let height = walk.count(BLOCK, D_DATA_CUBE_HEIGHT, d_data_cube_height::HEIGHT);
-    let channels = walk.count(BLOCK, D_DATA_CUBE_CHANNEL, d_data_cube_channel::CHANNEL);
+    let processing = walk.precision(BLOCK, D_FEATURE_MODE_CFG::PROC_PRECISION)?;
+    let width = walk.count(BLOCK, D_DATA_CUBE_WIDTH::WIDTH);
+    let height = walk.count(BLOCK, D_DATA_CUBE_HEIGHT::HEIGHT);
+    let channels = walk.count(BLOCK, D_DATA_CUBE_CHANNEL::CHANNEL);
     let surfaces = walk.surfaces(channels, processing);
-    if !d_feature_mode_cfg::FLYING_MODE.is_set(modes) {
-        let input = walk.precision(BLOCK, D_FEATURE_MODE_CFG, d_feature_mode_cfg::IN_PRECISION)?;
+    if !modes.is_set(D_FEATURE_MODE_CFG::FLYING_MODE) {
+        let input = walk.precision(BLOCK, D_FEATURE_MODE_CFG::IN_PRECISION)?;
         let narrows = input == Precision::Int16 && processing == Precision::Int8;
         if input != processing && !narrows {
             return Err(walk.refuse(BLOCK, D_FEATURE_MODE_CFG, "the input is not of the processing precision").into());
@@ -178,7 +179,7 @@ const X1: Channel = Channel {
         write: false,
         low: sdp_rdma::D_BS_BASE_ADDR_LOW,
         high: sdp_rdma::D_BS_BASE_ADDR_HIGH,
-        ram: (sdp_rdma::D_BRDMA_CFG, sdp_rdma::d_brdma_cfg::BRDMA_RAM_TYPE),
+        ram: Ram::new(sdp_rdma::D_BRDMA_CFG::BRDMA_RAM_TYPE),
     },
     line_stride: sdp_rdma::D_BS_LINE_STRIDE,
     surface_stride: sdp_rdma::D_BS_SURFACE_STRIDE,
@@ -189,7 +190,7 @@ const X2: Channel = Channel {
         write: false,
         low: sdp_rdma::D_BN_BASE_ADDR_LOW,
         high: sdp_rdma::D_BN_BASE_ADDR_HIGH,
-        ram: (sdp_rdma::D_NRDMA_CFG, sdp_rdma::d_nrdma_cfg::NRDMA_RAM_TYPE),
+        ram: Ram::new(sdp_rdma::D_NRDMA_CFG::NRDMA_RAM_TYPE),
     },
     line_stride: sdp_rdma::D_BN_LINE_STRIDE,
     surface_stride: sdp_rdma::D_BN_SURFACE_STRIDE,
@@ -200,7 +201,7 @@ const Y: Channel = Channel {
         write: false,
         low: sdp_rdma::D_EW_BASE_ADDR_LOW,
         high: sdp_rdma::D_EW_BASE_ADDR_HIGH,
-        ram: (sdp_rdma::D_ERDMA_CFG, sdp_rdma::d_erdma_cfg::ERDMA_RAM_TYPE),
+        ram: Ram::new(sdp_rdma::D_ERDMA_CFG::ERDMA_RAM_TYPE),
     },
     line_stride: sdp_rdma::D_EW_LINE_STRIDE,
     surface_stride: sdp_rdma::D_EW_SURFACE_STRIDE,
@@ -213,15 +214,15 @@ where
     E: From<Refusal>,
     V: FnMut(Access) -> Result<(), E>,
 {
-    use sdp_rdma::d_brdma_cfg as cfg;
+    use sdp_rdma::D_BRDMA_CFG as Cfg;
     const BLOCK: Block = Block::SdpRdma;
-    let register = channel.surface.ram.0;
-    if cfg::BRDMA_DISABLE.is_set(walk.get(BLOCK, register)) {
+    let register = channel.surface.ram.register;
+    if Word::<Cfg>::new(walk.get(BLOCK, register)).is_set(Cfg::BRDMA_DISABLE) {
         return Ok(());
     }
-    let both = walk.field(BLOCK, register, cfg::BRDMA_DATA_USE)? == OperandUse::Both;
-    let two_bytes = walk.field(BLOCK, register, cfg::BRDMA_DATA_SIZE)? == OperandSize::TwoByte;
-    let per_kernel = walk.field(BLOCK, register, cfg::BRDMA_DATA_MODE)? == OperandMode::PerKernel;
+    let both = walk.field_of(BLOCK, register, Cfg::BRDMA_DATA_USE)? == OperandUse::Both;
+    let two_bytes = walk.field_of(BLOCK, register, Cfg::BRDMA_DATA_SIZE)? == OperandSize::TwoByte;
+    let per_kernel = walk.field_of(BLOCK, register, Cfg::BRDMA_DATA_MODE)? == OperandMode::PerKernel;
     let int8 = cube.processing == Precision::Int8;
     if !int8 && !two_bytes {
         return Err(walk.refuse(BLOCK, register, "operands of one byte are for int8 alone").into());

@@ -87,14 +87,14 @@ fn one<M: TaskMemory + ?Sized>(
         (source.address >> 32) as u32,
         destination.address as u32,
         (destination.address >> 32) as u32,
-        less_one(bdma::cfg_line::SIZE, name("line_size / 32"), transfer.line_size / UNIT)?,
-        code(bdma::cfg_cmd::SRC_RAM_TYPE, source_type) | code(bdma::cfg_cmd::DST_RAM_TYPE, destination_type),
-        less_one(bdma::cfg_line_repeat::NUMBER, name("line_repeat"), transfer.line_repeat)?,
-        fit(bdma::cfg_src_line::STRIDE, name("source_line / 32"), transfer.source_line / UNIT)?,
-        fit(bdma::cfg_dst_line::STRIDE, name("destination_line / 32"), transfer.destination_line / UNIT)?,
-        less_one(bdma::cfg_surf_repeat::NUMBER, name("surface_repeat"), transfer.surface_repeat)?,
-        fit(bdma::cfg_src_surf::STRIDE, name("source_surface / 32"), transfer.source_surface / UNIT)?,
-        fit(bdma::cfg_dst_surf::STRIDE, name("destination_surface / 32"), transfer.destination_surface / UNIT)?,
+        less_one(bdma::CFG_LINE::SIZE, name("line_size / 32"), transfer.line_size / UNIT)?.bits(),
+        (code(bdma::CFG_CMD::SRC_RAM_TYPE, source_type) | code(bdma::CFG_CMD::DST_RAM_TYPE, destination_type)).bits(),
+        less_one(bdma::CFG_LINE_REPEAT::NUMBER, name("line_repeat"), transfer.line_repeat)?.bits(),
+        fit(bdma::CFG_SRC_LINE::STRIDE, name("source_line / 32"), transfer.source_line / UNIT)?.bits(),
+        fit(bdma::CFG_DST_LINE::STRIDE, name("destination_line / 32"), transfer.destination_line / UNIT)?.bits(),
+        less_one(bdma::CFG_SURF_REPEAT::NUMBER, name("surface_repeat"), transfer.surface_repeat)?.bits(),
+        fit(bdma::CFG_SRC_SURF::STRIDE, name("source_surface / 32"), transfer.source_surface / UNIT)?.bits(),
+        fit(bdma::CFG_DST_SURF::STRIDE, name("destination_surface / 32"), transfer.destination_surface / UNIT)?.bits(),
     ];
     let mut registers = Registers::EMPTY;
     for (word, &value) in words.iter().enumerate() {

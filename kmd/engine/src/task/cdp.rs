@@ -51,10 +51,10 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     image.address(cdp::D_DST_BASE_ADDR_LOW, cdp::D_DST_BASE_ADDR_HIGH, &address)?;
     image.put(cdp::D_DST_LINE_STRIDE, surface.dst_data.line_stride)?;
     image.put(cdp::D_DST_SURFACE_STRIDE, surface.dst_data.surf_stride)?;
-    image.put(cdp::D_DST_DMA_CFG, code(cdp::d_dst_dma_cfg::DST_RAM_TYPE, ram))?;
-    image.put(cdp::D_DATA_FORMAT, code(cdp::d_data_format::INPUT_DATA_TYPE, op.in_precision))?;
-    let value = code(cdp::d_perf_enable::DMA_EN, context.counted) | code(cdp::d_perf_enable::LUT_EN, context.counted);
-    image.put(cdp::D_PERF_ENABLE, value)?;
+    image.word(code(cdp::D_DST_DMA_CFG::DST_RAM_TYPE, ram))?;
+    image.word(code(cdp::D_DATA_FORMAT::INPUT_DATA_TYPE, op.in_precision))?;
+    let value = code(cdp::D_PERF_ENABLE::DMA_EN, context.counted) | code(cdp::D_PERF_ENABLE::LUT_EN, context.counted);
+    image.word(value)?;
     operation.program = image.finish(operation.op_type, operation.rdma)?;
     Ok(())
 }
@@ -69,19 +69,16 @@ fn reader<M: TaskMemory + ?Sized>(
     let bytes = context.feature(src, src.extents(1), op.in_precision, 0)?;
     let address = context.place_input(src, &bytes, 1)?;
     image.block(Block::CdpRdma);
-    for (register, field, name, value) in [
-        (cdp_rdma::D_DATA_CUBE_WIDTH, cdp_rdma::d_data_cube_width::WIDTH, "width", src.cube.width),
-        (cdp_rdma::D_DATA_CUBE_HEIGHT, cdp_rdma::d_data_cube_height::HEIGHT, "height", src.cube.height),
-        (cdp_rdma::D_DATA_CUBE_CHANNEL, cdp_rdma::d_data_cube_channel::CHANNEL, "channel", src.cube.channel),
-    ] {
-        image.put(register, less_one(field, src.field(name), u32::from(value))?)?;
-    }
+    let [width, height, channel] = [src.cube.width, src.cube.height, src.cube.channel].map(u32::from);
+    image.word(less_one(cdp_rdma::D_DATA_CUBE_WIDTH::WIDTH, src.field("width"), width)?)?;
+    image.word(less_one(cdp_rdma::D_DATA_CUBE_HEIGHT::HEIGHT, src.field("height"), height)?)?;
+    image.word(less_one(cdp_rdma::D_DATA_CUBE_CHANNEL::CHANNEL, src.field("channel"), channel)?)?;
     image.address(cdp_rdma::D_SRC_BASE_ADDR_LOW, cdp_rdma::D_SRC_BASE_ADDR_HIGH, &address)?;
     image.put(cdp_rdma::D_SRC_LINE_STRIDE, src.cube.line_stride)?;
     image.put(cdp_rdma::D_SRC_SURFACE_STRIDE, src.cube.surf_stride)?;
-    image.put(cdp_rdma::D_SRC_DMA_CFG, code(cdp_rdma::d_src_dma_cfg::SRC_RAM_TYPE, ram))?;
-    image.put(cdp_rdma::D_DATA_FORMAT, code(cdp_rdma::d_data_format::INPUT_DATA, op.in_precision))?;
-    image.put(cdp_rdma::D_PERF_ENABLE, code(cdp_rdma::d_perf_enable::DMA_EN, context.counted))
+    image.word(code(cdp_rdma::D_SRC_DMA_CFG::SRC_RAM_TYPE, ram))?;
+    image.word(code(cdp_rdma::D_DATA_FORMAT::INPUT_DATA, op.in_precision))?;
+    image.word(code(cdp_rdma::D_PERF_ENABLE::DMA_EN, context.counted))
 }
 
 fn normalization(image: &mut Builder, op: &CdpOp) -> Result<(), Reason> {
@@ -96,17 +93,17 @@ fn normalization(image: &mut Builder, op: &CdpOp) -> Result<(), Reason> {
         }
     };
     image.block(Block::Cdp);
-    let value = code(cdp::d_func_bypass::SQSUM_BYPASS, op.bypass_sqsum)
-        | code(cdp::d_func_bypass::MUL_BYPASS, op.bypass_out_mul);
-    image.put(cdp::D_FUNC_BYPASS, value)?;
-    image.put(cdp::D_LRN_CFG, code(cdp::d_lrn_cfg::NORMALZ_LEN, length))?;
+    let value = code(cdp::D_FUNC_BYPASS::SQSUM_BYPASS, op.bypass_sqsum)
+        | code(cdp::D_FUNC_BYPASS::MUL_BYPASS, op.bypass_out_mul);
+    image.word(value)?;
+    image.word(code(cdp::D_LRN_CFG::NORMALZ_LEN, length))?;
     let name = Name::of("in_cvt", "offset");
-    image.put(cdp::D_DATIN_OFFSET, signed(cdp::d_datin_offset::DATIN_OFFSET, name, op.in_cvt.offset)?)?;
+    image.word(signed(cdp::D_DATIN_OFFSET::DATIN_OFFSET, name, op.in_cvt.offset)?)?;
     image.put(cdp::D_DATIN_SCALE, u32::from(op.in_cvt.scale as u16))?;
     let (name, truncate) = (Name::of("in_cvt", "truncate"), u32::from(op.in_cvt.truncate));
-    image.put(cdp::D_DATIN_SHIFTER, fit(cdp::d_datin_shifter::DATIN_SHIFTER, name, truncate)?)?;
+    image.word(fit(cdp::D_DATIN_SHIFTER::DATIN_SHIFTER, name, truncate)?)?;
     image.put(cdp::D_DATOUT_OFFSET, op.out_cvt.offset as u32)?;
     image.put(cdp::D_DATOUT_SCALE, u32::from(op.out_cvt.scale as u16))?;
     let (name, truncate) = (Name::of("out_cvt", "truncate"), u32::from(op.out_cvt.truncate));
-    image.put(cdp::D_DATOUT_SHIFTER, fit(cdp::d_datout_shifter::DATOUT_SHIFTER, name, truncate)?)
+    image.word(fit(cdp::D_DATOUT_SHIFTER::DATOUT_SHIFTER, name, truncate)?)
 }

@@ -18,7 +18,7 @@ use crate::uapi::layout::pixel::{self, Image};
 use crate::uapi::layout::weight::Geometry;
 use crate::uapi::layout::{bytes, round_up, Error as LayoutError};
 use crate::uapi::reg::values::{ConvMode, DataFormat as InputFormat, RamType, WeightFormat};
-use crate::uapi::reg::{cacc, cdma, cmac_a, csc, Block};
+use crate::uapi::reg::{cacc, cdma, cmac_a, csc, Block, Field, Tied, Word};
 
 /// What the pipeline reads.
 struct Input {
@@ -66,9 +66,9 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     accumulator(&mut image, context, op, surface)?;
     for block in [Block::CmacA, Block::CmacB] {
         image.block(block);
-        let value = code(cmac_a::d_misc_cfg::CONV_MODE, op.conv_mode)
-            | code(cmac_a::d_misc_cfg::PROC_PRECISION, op.out_precision);
-        image.put(cmac_a::D_MISC_CFG, value)?;
+        let value = code(cmac_a::D_MISC_CFG::CONV_MODE, op.conv_mode)
+            | code(cmac_a::D_MISC_CFG::PROC_PRECISION, op.out_precision);
+        image.word(value)?;
     }
     sequencer(&mut image, op, surface)?;
     reader(&mut image, context, op, surface, &input, &weights)?;
@@ -223,25 +223,23 @@ fn accumulator<M: TaskMemory + ?Sized>(
     op: &ConvOp,
     surface: &ConvSurface,
 ) -> Result<(), Reason> {
-    use cacc::{d_batch_number, d_clip_cfg, d_dataout_map, d_dataout_size_0, d_dataout_size_1, d_misc_cfg};
+    use cacc::{D_BATCH_NUMBER, D_CLIP_CFG, D_DATAOUT_MAP, D_DATAOUT_SIZE_0, D_DATAOUT_SIZE_1, D_MISC_CFG};
     let dst = Named { name: "dst_data", cube: &surface.dst_data };
     let (width, height) = (u32::from(surface.dst_data.width), u32::from(surface.dst_data.height));
     image.block(Block::Cacc);
-    let value = code(d_misc_cfg::CONV_MODE, op.conv_mode) | code(d_misc_cfg::PROC_PRECISION, op.out_precision);
-    image.put(cacc::D_MISC_CFG, value)?;
-    let value = less_one(d_dataout_size_0::DATAOUT_WIDTH, dst.field("width"), width)?
-        | less_one(d_dataout_size_0::DATAOUT_HEIGHT, dst.field("height"), height)?;
-    image.put(cacc::D_DATAOUT_SIZE_0, value)?;
+    let value = code(D_MISC_CFG::CONV_MODE, op.conv_mode) | code(D_MISC_CFG::PROC_PRECISION, op.out_precision);
+    image.word(value)?;
+    let value = less_one(D_DATAOUT_SIZE_0::DATAOUT_WIDTH, dst.field("width"), width)?
+        | less_one(D_DATAOUT_SIZE_0::DATAOUT_HEIGHT, dst.field("height"), height)?;
+    image.word(value)?;
     let channels = u32::from(surface.dst_data.channel);
-    image.put(cacc::D_DATAOUT_SIZE_1, less_one(d_dataout_size_1::DATAOUT_CHANNEL, dst.field("channel"), channels)?)?;
-    image.put(cacc::D_BATCH_NUMBER, less_one(d_batch_number::BATCHES, Name::new("batch"), u32::from(op.batch))?)?;
-    let strides = [
-        (cacc::D_LINE_STRIDE, cacc::d_line_stride::LINE_STRIDE, "line_stride", surface.dst_data.line_stride),
-        (cacc::D_SURF_STRIDE, cacc::d_surf_stride::SURF_STRIDE, "surf_stride", surface.dst_data.surf_stride),
-    ];
+    image.word(less_one(D_DATAOUT_SIZE_1::DATAOUT_CHANNEL, dst.field("channel"), channels)?)?;
+    image.word(less_one(D_BATCH_NUMBER::BATCHES, Name::new("batch"), u32::from(op.batch))?)?;
     // CACC hands batches over in the order of addresses, and needs strides for that alone.
-    for (register, field, name, value) in strides.into_iter().filter(|_| op.batch > 1) {
-        image.put(register, fit(field, dst.field(name), value)?)?;
+    if op.batch > 1 {
+        let (line_stride, surf_stride) = (surface.dst_data.line_stride, surface.dst_data.surf_stride);
+        image.word(fit(cacc::D_LINE_STRIDE::LINE_STRIDE, dst.field("line_stride"), line_stride)?)?;
+        image.word(fit(cacc::D_SURF_STRIDE::SURF_STRIDE, dst.field("surf_stride"), surf_stride)?)?;
     }
     let packed = width == 1 && height == 1;
     if packed && surface.dst_data.line_stride != context.config.memory_atomic {
@@ -254,10 +252,10 @@ fn accumulator<M: TaskMemory + ?Sized>(
             expected,
         });
     }
-    let value = code(d_dataout_map::LINE_PACKED, packed) | code(d_dataout_map::SURF_PACKED, packed);
-    image.put(cacc::D_DATAOUT_MAP, value)?;
+    let value = code(D_DATAOUT_MAP::LINE_PACKED, packed) | code(D_DATAOUT_MAP::SURF_PACKED, packed);
+    image.word(value)?;
     let truncate = u32::from(op.out_cvt.truncate);
-    image.put(cacc::D_CLIP_CFG, fit(d_clip_cfg::CLIP_TRUNCATE, Name::of("out_cvt", "truncate"), truncate)?)
+    image.word(fit(D_CLIP_CFG::CLIP_TRUNCATE, Name::of("out_cvt", "truncate"), truncate)?)
 }
 
 /// The register's kind of input.
@@ -275,7 +273,7 @@ fn sequencer(image: &mut Builder, op: &ConvOp, surface: &ConvSurface) -> Result<
     let wide = |value: u16| u32::from(value);
     image.block(Block::Csc);
 
-    use csc::d_misc_cfg as misc;
+    use csc::D_MISC_CFG as misc;
     let value = code(misc::CONV_MODE, op.conv_mode)
         | code(misc::IN_PRECISION, op.out_precision)
         | code(misc::PROC_PRECISION, op.out_precision)
@@ -283,74 +281,74 @@ fn sequencer(image: &mut Builder, op: &ConvOp, surface: &ConvSurface) -> Result<
         | code(misc::WEIGHT_REUSE, op.weight_reuse)
         | code(misc::SKIP_DATA_RLS, op.skip_data_rls)
         | code(misc::SKIP_WEIGHT_RLS, op.skip_weight_rls);
-    image.put(csc::D_MISC_CFG, value)?;
-    image.put(csc::D_DATAIN_FORMAT, code(csc::d_datain_format::DATAIN_FORMAT, input_format(op)))?;
+    image.word(value)?;
+    image.word(code(csc::D_DATAIN_FORMAT::DATAIN_FORMAT, input_format(op)))?;
 
-    use csc::{d_datain_size_ext_0 as size_0, d_datain_size_ext_1 as size_1};
+    use csc::{D_DATAIN_SIZE_EXT_0 as size_0, D_DATAIN_SIZE_EXT_1 as size_1};
     let value = less_one(size_0::DATAIN_WIDTH_EXT, Name::new("input_width_csc"), wide(op.input_width_csc))?
         | less_one(size_0::DATAIN_HEIGHT_EXT, Name::new("input_height_csc"), wide(op.input_height_csc))?;
-    image.put(csc::D_DATAIN_SIZE_EXT_0, value)?;
+    image.word(value)?;
     let name = Name::new("input_channel_csc");
-    image.put(csc::D_DATAIN_SIZE_EXT_1, less_one(size_1::DATAIN_CHANNEL_EXT, name, wide(op.input_channel_csc))?)?;
-    let batches = less_one(csc::d_batch_number::BATCHES, Name::new("batch"), u32::from(op.batch))?;
-    image.put(csc::D_BATCH_NUMBER, batches)?;
+    image.word(less_one(size_1::DATAIN_CHANNEL_EXT, name, wide(op.input_channel_csc))?)?;
+    let batches = less_one(csc::D_BATCH_NUMBER::BATCHES, Name::new("batch"), u32::from(op.batch))?;
+    image.word(batches)?;
     if op.post_extension > 2 {
         let value = i64::from(op.post_extension);
         return Err(Reason::Range { name: Name::new("post_extension"), value, minimum: 0, maximum: 2 });
     }
-    image.put(
-        csc::D_POST_Y_EXTENSION,
-        fit(csc::d_post_y_extension::Y_EXTENSION, Name::new("post_extension"), u32::from(op.post_extension))?,
-    )?;
-    let entries = less_one(csc::d_entry_per_slice::ENTRIES, Name::new("entry_per_slice"), wide(op.entry_per_slice))?;
-    image.put(csc::D_ENTRY_PER_SLICE, entries)?;
-    image.put(csc::D_WEIGHT_FORMAT, code(csc::d_weight_format::WEIGHT_FORMAT, op.weight_format))?;
+    image.word(fit(
+        csc::D_POST_Y_EXTENSION::Y_EXTENSION,
+        Name::new("post_extension"),
+        u32::from(op.post_extension),
+    )?)?;
+    let entries = less_one(csc::D_ENTRY_PER_SLICE::ENTRIES, Name::new("entry_per_slice"), wide(op.entry_per_slice))?;
+    image.word(entries)?;
+    image.word(code(csc::D_WEIGHT_FORMAT::WEIGHT_FORMAT, op.weight_format))?;
 
-    use csc::{d_weight_size_ext_0 as kernel_0, d_weight_size_ext_1 as kernel_1};
+    use csc::{D_WEIGHT_SIZE_EXT_0 as kernel_0, D_WEIGHT_SIZE_EXT_1 as kernel_1};
     let value = less_one(kernel_0::WEIGHT_WIDTH_EXT, Name::new("kernel_width_csc"), wide(op.kernel_width_csc))?
         | less_one(kernel_0::WEIGHT_HEIGHT_EXT, Name::new("kernel_height_csc"), wide(op.kernel_height_csc))?;
-    image.put(csc::D_WEIGHT_SIZE_EXT_0, value)?;
+    image.word(value)?;
     let channels = wide(op.kernel_channel_csc);
     let value = less_one(kernel_1::WEIGHT_CHANNEL_EXT, Name::new("kernel_channel_csc"), channels)?
         | less_one(kernel_1::WEIGHT_KERNEL, dst.field("channel"), kernels)?;
-    image.put(csc::D_WEIGHT_SIZE_EXT_1, value)?;
+    image.word(value)?;
     image.put(csc::D_WEIGHT_BYTES, surface.weight_data.size)?;
     if op.weight_format == WeightFormat::Compressed {
         let size = surface.wmb_data.size;
-        image.put(csc::D_WMB_BYTES, fit(csc::d_wmb_bytes::WMB_BYTES, Name::of("wmb_data", "size"), size)?)?;
+        image.word(fit(csc::D_WMB_BYTES::WMB_BYTES, Name::of("wmb_data", "size"), size)?)?;
     }
 
-    use csc::d_dataout_size_0 as out;
+    use csc::D_DATAOUT_SIZE_0 as out;
     let value = less_one(out::DATAOUT_WIDTH, Name::new("input_width_cmac"), wide(op.input_width_cmac))?
         | less_one(out::DATAOUT_HEIGHT, Name::new("input_height_cmac"), wide(op.input_height_cmac))?;
-    image.put(csc::D_DATAOUT_SIZE_0, value)?;
-    image
-        .put(csc::D_DATAOUT_SIZE_1, less_one(csc::d_dataout_size_1::DATAOUT_CHANNEL, dst.field("channel"), kernels)?)?;
-    let atomics = less_one(csc::d_atomics::ATOMICS, dst.field("width * height"), width * height)?;
-    image.put(csc::D_ATOMICS, atomics)?;
-    image.put(csc::D_RELEASE, less_one(csc::d_release::RLS_SLICES, Name::new("release"), wide(op.release))?)?;
+    image.word(value)?;
+    image.word(less_one(csc::D_DATAOUT_SIZE_1::DATAOUT_CHANNEL, dst.field("channel"), kernels)?)?;
+    let atomics = less_one(csc::D_ATOMICS::ATOMICS, dst.field("width * height"), width * height)?;
+    image.word(atomics)?;
+    image.word(less_one(csc::D_RELEASE::RLS_SLICES, Name::new("release"), wide(op.release))?)?;
 
     // Winograd's input is already cut for its strides and padding.
     let direct = op.conv_mode == ConvMode::Direct;
     let (x, y) = if direct { (op.conv_stride_x, op.conv_stride_y) } else { (1, 1) };
     let (left, top) = if direct { (op.pad_x_left, op.pad_y_top) } else { (0, 0) };
-    use csc::{d_conv_stride_ext as stride, d_dilation_ext as dilation, d_zero_padding as padding};
+    use csc::{D_CONV_STRIDE_EXT as stride, D_DILATION_EXT as dilation, D_ZERO_PADDING as padding};
     let value = less_one(stride::CONV_X_STRIDE_EXT, Name::new("conv_stride_x"), u32::from(x))?
         | less_one(stride::CONV_Y_STRIDE_EXT, Name::new("conv_stride_y"), u32::from(y))?;
-    image.put(csc::D_CONV_STRIDE_EXT, value)?;
+    image.word(value)?;
     let value = less_one(dilation::X_DILATION_EXT, Name::new("dilation_x"), u32::from(op.dilation_x))?
         | less_one(dilation::Y_DILATION_EXT, Name::new("dilation_y"), u32::from(op.dilation_y))?;
-    image.put(csc::D_DILATION_EXT, value)?;
+    image.word(value)?;
     let value = fit(padding::PAD_LEFT, Name::new("pad_x_left"), u32::from(left))?
         | fit(padding::PAD_TOP, Name::new("pad_y_top"), u32::from(top))?;
-    image.put(csc::D_ZERO_PADDING, value)?;
+    image.word(value)?;
     image.put(csc::D_ZERO_PADDING_VALUE, u32::from(op.pad_val as u16))?;
-    image.put(csc::D_BANK, banks(op, csc::d_bank::DATA_BANK, csc::d_bank::WEIGHT_BANK)?)?;
-    let truncate = fit(csc::d_pra_cfg::PRA_TRUNCATE, Name::new("pra_truncate"), u32::from(op.pra_truncate))?;
-    image.put(csc::D_PRA_CFG, truncate)
+    image.word(banks(op, csc::D_BANK::DATA_BANK, csc::D_BANK::WEIGHT_BANK)?)?;
+    let truncate = fit(csc::D_PRA_CFG::PRA_TRUNCATE, Name::new("pra_truncate"), u32::from(op.pra_truncate))?;
+    image.word(truncate)
 }
 
-fn banks(op: &ConvOp, data: crate::uapi::reg::Field<u32>, weight: crate::uapi::reg::Field<u32>) -> Result<u32, Reason> {
+fn banks<R: Tied>(op: &ConvOp, data: Field<u32, R>, weight: Field<u32, R>) -> Result<Word<R>, Reason> {
     Ok(less_one(data, Name::new("data_bank"), u32::from(op.data_bank))?
         | less_one(weight, Name::new("weight_bank"), u32::from(op.weight_bank))?)
 }
@@ -369,7 +367,7 @@ fn reader<M: TaskMemory + ?Sized>(
     let kernels = u32::from(surface.dst_data.channel);
     image.block(Block::Cdma);
 
-    use cdma::d_misc_cfg as misc;
+    use cdma::D_MISC_CFG as misc;
     let value = code(misc::CONV_MODE, op.conv_mode)
         | code(misc::IN_PRECISION, op.in_precision)
         | code(misc::PROC_PRECISION, op.out_precision)
@@ -377,12 +375,12 @@ fn reader<M: TaskMemory + ?Sized>(
         | code(misc::WEIGHT_REUSE, op.weight_reuse)
         | code(misc::SKIP_DATA_RLS, op.skip_data_rls)
         | code(misc::SKIP_WEIGHT_RLS, op.skip_weight_rls);
-    image.put(cdma::D_MISC_CFG, value)?;
+    image.word(value)?;
 
-    use cdma::d_datain_format as format;
+    use cdma::D_DATAIN_FORMAT as format;
     let value = match op.data_format {
         // The pixel fields mean nothing then: their values after reset.
-        DataFormat::Feature => cdma::D_DATAIN_FORMAT.reset & !format::DATAIN_FORMAT.mask(),
+        DataFormat::Feature => Word::new(cdma::D_DATAIN_FORMAT.reset).with(format::DATAIN_FORMAT, InputFormat::Feature),
         DataFormat::Pixel(pixel) => {
             code(format::DATAIN_FORMAT, InputFormat::Pixel)
                 | code(format::PIXEL_FORMAT, pixel)
@@ -390,24 +388,24 @@ fn reader<M: TaskMemory + ?Sized>(
                 | code(format::PIXEL_SIGN_OVERRIDE, op.pixel_override as u32)
         }
     };
-    image.put(cdma::D_DATAIN_FORMAT, value)?;
+    image.word(value)?;
 
-    use cdma::{d_datain_size_0 as size_0, d_datain_size_1 as size_1, d_datain_size_ext_0 as size_ext};
+    use cdma::{D_DATAIN_SIZE_0 as size_0, D_DATAIN_SIZE_1 as size_1, D_DATAIN_SIZE_EXT_0 as size_ext};
     let value = less_one(size_0::DATAIN_WIDTH, src.field("width"), width)?
         | less_one(size_0::DATAIN_HEIGHT, src.field("height"), height)?;
-    image.put(cdma::D_DATAIN_SIZE_0, value)?;
+    image.word(value)?;
     let channels = u32::from(surface.src_data.channel);
-    image.put(cdma::D_DATAIN_SIZE_1, less_one(size_1::DATAIN_CHANNEL, src.field("channel"), channels)?)?;
+    image.word(less_one(size_1::DATAIN_CHANNEL, src.field("channel"), channels)?)?;
     let (csc_width, csc_height) = (u32::from(op.input_width_csc), u32::from(op.input_height_csc));
     let value = less_one(size_ext::DATAIN_WIDTH_EXT, Name::new("input_width_csc"), csc_width)?
         | less_one(size_ext::DATAIN_HEIGHT_EXT, Name::new("input_height_csc"), csc_height)?;
-    image.put(cdma::D_DATAIN_SIZE_EXT_0, value)?;
+    image.word(value)?;
 
     if op.data_format != DataFormat::Feature {
         // Descriptors have no such offset: an image's address is that of its first pixel.
         image.put(cdma::D_PIXEL_OFFSET, 0)?;
     }
-    image.put(cdma::D_DAIN_RAM_TYPE, code(cdma::d_dain_ram_type::DATAIN_RAM_TYPE, input.ram))?;
+    image.word(code(cdma::D_DAIN_RAM_TYPE::DATAIN_RAM_TYPE, input.ram))?;
     image.address(cdma::D_DAIN_ADDR_LOW_0, cdma::D_DAIN_ADDR_HIGH_0, &input.address)?;
     image.put(cdma::D_LINE_STRIDE, line_stride)?;
     if let Some(chroma) = &input.chroma {
@@ -418,30 +416,27 @@ fn reader<M: TaskMemory + ?Sized>(
         let strides = [line_stride, surf_stride].map(u64::from);
         let packed = Atoms::of(context.config, op.in_precision).packed_strides(width, height);
         image.put(cdma::D_SURF_STRIDE, surf_stride)?;
-        let value = code(cdma::d_dain_map::LINE_PACKED, strides[0] == packed[0])
-            | code(cdma::d_dain_map::SURF_PACKED, strides[1] == packed[1]);
-        image.put(cdma::D_DAIN_MAP, value)?;
+        let value = code(cdma::D_DAIN_MAP::LINE_PACKED, strides[0] == packed[0])
+            | code(cdma::D_DAIN_MAP::SURF_PACKED, strides[1] == packed[1]);
+        image.word(value)?;
     }
-    let batches = less_one(cdma::d_batch_number::BATCHES, Name::new("batch"), u32::from(op.batch))?;
-    image.put(cdma::D_BATCH_NUMBER, batches)?;
+    let batches = less_one(cdma::D_BATCH_NUMBER::BATCHES, Name::new("batch"), u32::from(op.batch))?;
+    image.word(batches)?;
     if op.batch > 1 {
         image.put(cdma::D_BATCH_STRIDE, op.batch_stride)?;
     }
     let entries = u32::from(op.entry_per_slice);
-    image.put(
-        cdma::D_ENTRY_PER_SLICE,
-        less_one(cdma::d_entry_per_slice::ENTRIES, Name::new("entry_per_slice"), entries)?,
-    )?;
-    let grains = less_one(cdma::d_fetch_grain::GRAINS, Name::new("fetch_grain"), u32::from(op.fetch_grain))?;
-    image.put(cdma::D_FETCH_GRAIN, grains)?;
+    image.word(less_one(cdma::D_ENTRY_PER_SLICE::ENTRIES, Name::new("entry_per_slice"), entries)?)?;
+    let grains = less_one(cdma::D_FETCH_GRAIN::GRAINS, Name::new("fetch_grain"), u32::from(op.fetch_grain))?;
+    image.word(grains)?;
 
-    image.put(cdma::D_WEIGHT_FORMAT, code(cdma::d_weight_format::WEIGHT_FORMAT, op.weight_format))?;
+    image.word(code(cdma::D_WEIGHT_FORMAT::WEIGHT_FORMAT, op.weight_format))?;
     let name = Name::new("bytes_per_kernel");
-    let bytes = less_one(cdma::d_weight_size_0::BYTE_PER_KERNEL, name, op.bytes_per_kernel)?;
-    image.put(cdma::D_WEIGHT_SIZE_0, bytes)?;
+    let bytes = less_one(cdma::D_WEIGHT_SIZE_0::BYTE_PER_KERNEL, name, op.bytes_per_kernel)?;
+    image.word(bytes)?;
     let name = Name::of("dst_data", "channel");
-    image.put(cdma::D_WEIGHT_SIZE_1, less_one(cdma::d_weight_size_1::WEIGHT_KERNEL, name, kernels)?)?;
-    image.put(cdma::D_WEIGHT_RAM_TYPE, code(cdma::d_weight_ram_type::WEIGHT_RAM_TYPE, weights.ram))?;
+    image.word(less_one(cdma::D_WEIGHT_SIZE_1::WEIGHT_KERNEL, name, kernels)?)?;
+    image.word(code(cdma::D_WEIGHT_RAM_TYPE::WEIGHT_RAM_TYPE, weights.ram))?;
     image.address(cdma::D_WEIGHT_ADDR_LOW, cdma::D_WEIGHT_ADDR_HIGH, &weights.address)?;
     image.put(cdma::D_WEIGHT_BYTES, surface.weight_data.size)?;
     if let (Some(wmb), Some(wgs)) = (&weights.wmb, &weights.wgs) {
@@ -450,34 +445,34 @@ fn reader<M: TaskMemory + ?Sized>(
         image.put(cdma::D_WMB_BYTES, surface.wmb_data.size)?;
     }
 
-    image.put(cdma::D_MEAN_FORMAT, code(cdma::d_mean_format::MEAN_FORMAT, op.mean_format))?;
+    image.word(code(cdma::D_MEAN_FORMAT::MEAN_FORMAT, op.mean_format))?;
     if op.mean_format {
         let pair = |low: i16, high: i16| u32::from(low as u16) | u32::from(high as u16) << 16;
         image.put(cdma::D_MEAN_GLOBAL_0, pair(op.mean_ry, op.mean_gu))?;
         image.put(cdma::D_MEAN_GLOBAL_1, pair(op.mean_bv, op.mean_ax))?;
     }
     if op.in_cvt.enable == 0 {
-        image.put(cdma::D_CVT_CFG, code(cdma::d_cvt_cfg::CVT_EN, false))?;
+        image.word(code(cdma::D_CVT_CFG::CVT_EN, false))?;
     } else {
         let truncate = u32::from(op.in_cvt.truncate);
-        let value = code(cdma::d_cvt_cfg::CVT_EN, true)
-            | fit(cdma::d_cvt_cfg::CVT_TRUNCATE, Name::of("in_cvt", "truncate"), truncate)?;
-        image.put(cdma::D_CVT_CFG, value)?;
+        let value = code(cdma::D_CVT_CFG::CVT_EN, true)
+            | fit(cdma::D_CVT_CFG::CVT_TRUNCATE, Name::of("in_cvt", "truncate"), truncate)?;
+        image.word(value)?;
         let name = Name::of("in_cvt", "offset");
-        image.put(cdma::D_CVT_OFFSET, signed(cdma::d_cvt_offset::CVT_OFFSET, name, op.in_cvt.offset)?)?;
+        image.word(signed(cdma::D_CVT_OFFSET::CVT_OFFSET, name, op.in_cvt.offset)?)?;
         image.put(cdma::D_CVT_SCALE, u32::from(op.in_cvt.scale as u16))?;
     }
 
-    use cdma::{d_conv_stride as stride, d_zero_padding as padding};
+    use cdma::{D_CONV_STRIDE as stride, D_ZERO_PADDING as padding};
     let value = less_one(stride::CONV_X_STRIDE, Name::new("conv_stride_x"), u32::from(op.conv_stride_x))?
         | less_one(stride::CONV_Y_STRIDE, Name::new("conv_stride_y"), u32::from(op.conv_stride_y))?;
-    image.put(cdma::D_CONV_STRIDE, value)?;
+    image.word(value)?;
     let value = fit(padding::PAD_LEFT, Name::new("pad_x_left"), u32::from(op.pad_x_left))?
         | fit(padding::PAD_RIGHT, Name::new("pad_x_right"), u32::from(op.pad_x_right))?
         | fit(padding::PAD_TOP, Name::new("pad_y_top"), u32::from(op.pad_y_top))?
         | fit(padding::PAD_BOTTOM, Name::new("pad_y_bottom"), u32::from(op.pad_y_bottom))?;
-    image.put(cdma::D_ZERO_PADDING, value)?;
+    image.word(value)?;
     image.put(cdma::D_ZERO_PADDING_VALUE, u32::from(op.pad_val as u16))?;
-    image.put(cdma::D_BANK, banks(op, cdma::d_bank::DATA_BANK, cdma::d_bank::WEIGHT_BANK)?)?;
+    image.word(banks(op, cdma::D_BANK::DATA_BANK, cdma::D_BANK::WEIGHT_BANK)?)?;
     image.put(cdma::D_PERF_ENABLE, u32::from(context.counted))
 }

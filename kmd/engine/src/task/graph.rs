@@ -8,7 +8,6 @@ use super::super::schedule::{Enabled, Executor, Group, Place, Schedule, GROUPS, 
 use super::super::slot::{operation, operation_mut, Handover, Operation, Sharing, Slot};
 use super::agree::Buffer;
 use super::lists::Lists;
-use super::{pair, Task};
 use crate::uapi::desc::{Event, OpType, PROCESSORS};
 
 /// The unit that hands data to this one on the fly.
@@ -269,11 +268,13 @@ impl Executor for NoDevice {
 
 /// Runs the schedule on a device that completes whatever can complete, to see that everything does. The order in which
 /// units complete does not matter: an event never takes back what another made possible.
-pub(super) fn simulate<S: AsRef<[Slot]> + AsMut<[Slot]>>(task: &mut Task<S>) -> Result<(), (u32, Reason)> {
-    task.rewind();
+pub(super) fn simulate(
+    heads: [Option<u32>; PROCESSORS],
+    operations: u32,
+    slots: &mut [Slot],
+) -> Result<(), (u32, Reason)> {
     let mut schedule = Schedule::new([(0, 0); PROCESSORS]);
-    schedule.start(task.heads, task.operations);
-    let slots = task.slots.as_mut();
+    schedule.start(heads, operations);
     schedule.advance(slots, &mut NoDevice);
     while !schedule.is_complete() {
         let before = schedule.completed();
@@ -367,5 +368,15 @@ fn happened(schedule: &Schedule, from: &Operation, of: u32, event: Event) -> boo
         (Some(_), Event::OpProgrammed) | (Some(Group::Enabled(..)), Event::OpEnabled) => true,
         (Some(_), _) => false,
         (None, _) => schedule.has_left(unit, from.order),
+    }
+}
+
+/// Gives `operation` in `slots` its partner on the fly.
+fn pair(slots: &mut [Slot], parent: u32, child: u32) {
+    if let Some(operation) = operation_mut(slots, parent) {
+        operation.child = Some(child);
+    }
+    if let Some(operation) = operation_mut(slots, child) {
+        operation.parent = Some(parent);
     }
 }

@@ -6,10 +6,12 @@ use super::super::error::{Error, Name, Reason};
 use super::super::memory::TaskMemory;
 use super::super::slot::{operation, Edge, Operation, Slot};
 use super::surface::Region;
-use super::MAX_OPERATIONS;
 use crate::uapi::desc::{
     self, CommonOp, Consumer, Descriptor, Lut, Network, OpType, Roi, RoiArray, Stat, Surface, Wire,
 };
+
+/// Operations, regions counted apart, that a task has at most: what an index of the interface can name.
+const MAX_OPERATIONS: u64 = 1 << 15;
 
 /// A task's lists.
 pub(super) struct Lists<'a, M: ?Sized> {

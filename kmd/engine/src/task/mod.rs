@@ -2,7 +2,7 @@
 
 //! A task: what a user submitted, read once and validated.
 
-mod agree;
+pub(super) mod agree;
 mod bdma;
 mod cdp;
 mod conv;
@@ -13,19 +13,15 @@ mod rubik;
 mod sdp;
 mod surface;
 
-pub(crate) use self::agree::Held;
 use self::lists::Lists;
 use self::surface::Context;
 use super::error::{Error, Name, Reason};
 use super::memory::{OutOfRange, TaskMemory};
-use super::slot::{operation_mut, Operation, Slot, Table};
+use super::slot::{Operation, Slot, Table};
 use crate::uapi::config::Config;
 use crate::uapi::desc::{self, Event, Lut, OpType, Stat, Surface, PROCESSORS};
 use crate::uapi::reg::sdp as sdp_registers;
 use crate::uapi::reg::values::Precision;
-
-/// Operations, regions counted apart, that a task has at most: what an index of the interface can name.
-pub(crate) const MAX_OPERATIONS: u64 = 1 << 15;
 
 /// A validated task, ready to run as often as the caller likes.
 #[derive(Debug)]
@@ -83,7 +79,9 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Task<S> {
             edges.any(|edge| matches!(edge.event, Event::CdmaWeightDone | Event::CdmaDataDone))
         });
         let mut task = Self { config, slots, operations, stride: lists.stride(), heads, statistics, waits_for_cdma };
-        graph::simulate(&mut task).map_err(|(index, reason)| lists.locate_typed(index, reason, task.slots.as_ref()))?;
+        task.rewind();
+        graph::simulate(task.heads, operations, task.slots.as_mut())
+            .map_err(|(index, reason)| lists.locate_typed(index, reason, task.slots.as_ref()))?;
         Ok(task)
     }
 
@@ -252,18 +250,8 @@ fn check_slopes(lut: &Lut) -> Result<(), Reason> {
         ("linear_only_underflow_slope", lut.linear_only_underflow_slope),
         ("linear_only_overflow_slope", lut.linear_only_overflow_slope),
     ] {
-        let field = sdp_registers::s_lut_le_slope_shift::LUT_LE_SLOPE_UFLOW_SHIFT;
+        let field = sdp_registers::S_LUT_LE_SLOPE_SHIFT::LUT_LE_SLOPE_UFLOW_SHIFT;
         super::image::signed(field, Name::of(part, "shifter"), i32::from(slope.shifter))?;
     }
     Ok(())
-}
-
-/// Gives `operation` in `slots` its partner on the fly.
-pub(crate) fn pair(slots: &mut [Slot], parent: u32, child: u32) {
-    if let Some(operation) = operation_mut(slots, parent) {
-        operation.child = Some(child);
-    }
-    if let Some(operation) = operation_mut(slots, child) {
-        operation.parent = Some(parent);
-    }
 }

@@ -13,17 +13,10 @@ use super::agree;
 use super::surface::{Context, Named};
 use crate::uapi::desc::{PdpOp, PdpSurface, PDP_PADDING_VALUES};
 use crate::uapi::reg::values::{PdpFlyingMode, PoolingMethod, Precision, RamType};
-use crate::uapi::reg::{pdp, pdp_rdma, Block, Field, Register};
+use crate::uapi::reg::{pdp, pdp_rdma, Block, Field, Register, Tied, Word};
 
 /// The largest window, in each direction.
 const MAX_WINDOW: u32 = 8;
-
-/// The parts of a split width, minus one, in the places where both blocks have them.
-struct Parts {
-    first: u32,
-    last: u32,
-    mid: u32,
-}
 
 pub(super) fn translate<M: TaskMemory + ?Sized>(
     context: &Context<'_, M>,
@@ -90,38 +83,27 @@ fn window(op: &PdpOp, surface: &PdpSurface) -> Result<(), Reason> {
 }
 
 /// A part's width minus one, 0 when there is none.
-fn part(field: Field<u32>, name: &'static str, width: u16) -> Result<u32, Reason> {
+fn part<R: Tied>(field: Field<u32, R>, name: &'static str, width: u16) -> Result<Word<R>, Reason> {
     match width {
-        0 => Ok(0),
+        0 => Ok(Word::new(0)),
         width => less_one(field, Name::new(name), u32::from(width)),
     }
 }
 
-fn parts_in(op: &PdpOp) -> Result<Parts, Reason> {
-    use pdp::d_partial_width_in as field;
-    Ok(Parts {
-        first: part(field::PARTIAL_WIDTH_IN_FIRST, "partial_in_width_first", op.partial_in_width_first)?,
-        last: part(field::PARTIAL_WIDTH_IN_LAST, "partial_in_width_last", op.partial_in_width_last)?,
-        mid: part(field::PARTIAL_WIDTH_IN_MID, "partial_in_width_mid", op.partial_in_width_mid)?,
-    })
+fn parts_in<R: Tied>(op: &PdpOp, [first, last, mid]: [Field<u32, R>; 3]) -> Result<Word<R>, Reason> {
+    Ok(part(first, "partial_in_width_first", op.partial_in_width_first)?
+        | part(last, "partial_in_width_last", op.partial_in_width_last)?
+        | part(mid, "partial_in_width_mid", op.partial_in_width_mid)?)
 }
 
-fn parts_out(op: &PdpOp) -> Result<Parts, Reason> {
-    use pdp::d_partial_width_out as field;
-    Ok(Parts {
-        first: part(field::PARTIAL_WIDTH_OUT_FIRST, "partial_width_first", op.partial_width_first)?,
-        last: part(field::PARTIAL_WIDTH_OUT_LAST, "partial_width_last", op.partial_width_last)?,
-        mid: part(field::PARTIAL_WIDTH_OUT_MID, "partial_width_mid", op.partial_width_mid)?,
-    })
+fn parts_out(op: &PdpOp) -> Result<Word<pdp::D_PARTIAL_WIDTH_OUT>, Reason> {
+    use pdp::D_PARTIAL_WIDTH_OUT as field;
+    Ok(part(field::PARTIAL_WIDTH_OUT_FIRST, "partial_width_first", op.partial_width_first)?
+        | part(field::PARTIAL_WIDTH_OUT_LAST, "partial_width_last", op.partial_width_last)?
+        | part(field::PARTIAL_WIDTH_OUT_MID, "partial_width_mid", op.partial_width_mid)?)
 }
 
-impl Parts {
-    fn bits(&self) -> u32 {
-        self.first | self.last | self.mid
-    }
-}
-
-fn split(op: &PdpOp, field: Field<u32>) -> Result<u32, Reason> {
+fn split<R: Tied>(op: &PdpOp, field: Field<u32, R>) -> Result<Word<R>, Reason> {
     less_one(field, Name::new("split_num"), u32::from(op.split_num))
 }
 
@@ -133,42 +115,27 @@ fn reader<M: TaskMemory + ?Sized>(
     address: &Place,
     ram: RamType,
 ) -> Result<(), Reason> {
-    use pdp_rdma::{
-        d_data_cube_in_channel as channel, d_data_cube_in_height as height, d_data_cube_in_width as width,
-        d_pooling_kernel_cfg as kernel,
-    };
-    let sizes = [
-        (pdp_rdma::D_DATA_CUBE_IN_WIDTH, width::CUBE_IN_WIDTH, "width", src.cube.width),
-        (pdp_rdma::D_DATA_CUBE_IN_HEIGHT, height::CUBE_IN_HEIGHT, "height", src.cube.height),
-        (pdp_rdma::D_DATA_CUBE_IN_CHANNEL, channel::CUBE_IN_CHANNEL, "channel", src.cube.channel),
-    ];
-    put_sizes(image, src, sizes)?;
-    let mode = code(pdp_rdma::d_flying_mode::FLYING_MODE, PdpFlyingMode::OffFlying);
-    image.put(pdp_rdma::D_FLYING_MODE, mode)?;
+    use pdp_rdma::{D_PARTIAL_WIDTH_IN as partial, D_POOLING_KERNEL_CFG as kernel};
+    let [width, height, channel] = [src.cube.width, src.cube.height, src.cube.channel].map(u32::from);
+    image.word(less_one(pdp_rdma::D_DATA_CUBE_IN_WIDTH::CUBE_IN_WIDTH, src.field("width"), width)?)?;
+    image.word(less_one(pdp_rdma::D_DATA_CUBE_IN_HEIGHT::CUBE_IN_HEIGHT, src.field("height"), height)?)?;
+    image.word(less_one(pdp_rdma::D_DATA_CUBE_IN_CHANNEL::CUBE_IN_CHANNEL, src.field("channel"), channel)?)?;
+    let mode = code(pdp_rdma::D_FLYING_MODE::FLYING_MODE, PdpFlyingMode::OffFlying);
+    image.word(mode)?;
     image.address(pdp_rdma::D_SRC_BASE_ADDR_LOW, pdp_rdma::D_SRC_BASE_ADDR_HIGH, address)?;
     image.put(pdp_rdma::D_SRC_LINE_STRIDE, src.cube.line_stride)?;
     image.put(pdp_rdma::D_SRC_SURFACE_STRIDE, src.cube.surf_stride)?;
-    image.put(pdp_rdma::D_SRC_RAM_CFG, code(pdp_rdma::d_src_ram_cfg::SRC_RAM_TYPE, ram))?;
-    image.put(pdp_rdma::D_DATA_FORMAT, code(pdp_rdma::d_data_format::INPUT_DATA, op.precision))?;
-    image.put(pdp_rdma::D_OPERATION_MODE_CFG, split(op, pdp_rdma::d_operation_mode_cfg::SPLIT_NUM)?)?;
+    image.word(code(pdp_rdma::D_SRC_RAM_CFG::SRC_RAM_TYPE, ram))?;
+    image.word(code(pdp_rdma::D_DATA_FORMAT::INPUT_DATA, op.precision))?;
+    image.word(split(op, pdp_rdma::D_OPERATION_MODE_CFG::SPLIT_NUM)?)?;
     let value = fit(kernel::KERNEL_WIDTH, Name::new("pool_width"), u32::from(op.pool_width))?
         | less_one(kernel::KERNEL_STRIDE_WIDTH, Name::new("stride_x"), u32::from(op.stride_x))?;
-    image.put(pdp_rdma::D_POOLING_KERNEL_CFG, value)?;
-    let padding = pdp_rdma::d_pooling_padding_cfg::PAD_WIDTH;
-    image.put(pdp_rdma::D_POOLING_PADDING_CFG, fit(padding, Name::new("pad_left"), u32::from(op.pad_left))?)?;
-    image.put(pdp_rdma::D_PARTIAL_WIDTH_IN, parts_in(op)?.bits())?;
-    image.put(pdp_rdma::D_PERF_ENABLE, code(pdp_rdma::d_perf_enable::DMA_EN, context.counted))
-}
-
-fn put_sizes(
-    image: &mut Builder,
-    surface: Named<'_>,
-    sizes: [(Register, Field<u32>, &'static str, u16); 3],
-) -> Result<(), Reason> {
-    for (register, field, name, value) in sizes {
-        image.put(register, less_one(field, surface.field(name), u32::from(value))?)?;
-    }
-    Ok(())
+    image.word(value)?;
+    let padding = pdp_rdma::D_POOLING_PADDING_CFG::PAD_WIDTH;
+    image.word(fit(padding, Name::new("pad_left"), u32::from(op.pad_left))?)?;
+    let parts = [partial::PARTIAL_WIDTH_IN_FIRST, partial::PARTIAL_WIDTH_IN_LAST, partial::PARTIAL_WIDTH_IN_MID];
+    image.word(parts_in(op, parts)?)?;
+    image.word(code(pdp_rdma::D_PERF_ENABLE::DMA_EN, context.counted))
 }
 
 /// 1 / window as PDP multiplies by it: 16 bits behind the point, or half precision; rounded down.
@@ -180,40 +147,34 @@ fn reciprocal(precision: Precision, window_less_one: u8) -> u32 {
 }
 
 fn pooling(image: &mut Builder, op: &PdpOp, src: Named<'_>, dst: Named<'_>) -> Result<(), Reason> {
-    use pdp::{
-        d_data_cube_in_channel, d_data_cube_in_height, d_data_cube_in_width, d_data_cube_out_channel,
-        d_data_cube_out_height, d_data_cube_out_width,
-    };
-    let sizes = [
-        (pdp::D_DATA_CUBE_IN_WIDTH, d_data_cube_in_width::CUBE_IN_WIDTH, "width", src.cube.width),
-        (pdp::D_DATA_CUBE_IN_HEIGHT, d_data_cube_in_height::CUBE_IN_HEIGHT, "height", src.cube.height),
-        (pdp::D_DATA_CUBE_IN_CHANNEL, d_data_cube_in_channel::CUBE_IN_CHANNEL, "channel", src.cube.channel),
-    ];
-    put_sizes(image, src, sizes)?;
-    let sizes = [
-        (pdp::D_DATA_CUBE_OUT_WIDTH, d_data_cube_out_width::CUBE_OUT_WIDTH, "width", dst.cube.width),
-        (pdp::D_DATA_CUBE_OUT_HEIGHT, d_data_cube_out_height::CUBE_OUT_HEIGHT, "height", dst.cube.height),
-        (pdp::D_DATA_CUBE_OUT_CHANNEL, d_data_cube_out_channel::CUBE_OUT_CHANNEL, "channel", dst.cube.channel),
-    ];
-    put_sizes(image, dst, sizes)?;
+    let [width, height, channel] = [src.cube.width, src.cube.height, src.cube.channel].map(u32::from);
+    image.word(less_one(pdp::D_DATA_CUBE_IN_WIDTH::CUBE_IN_WIDTH, src.field("width"), width)?)?;
+    image.word(less_one(pdp::D_DATA_CUBE_IN_HEIGHT::CUBE_IN_HEIGHT, src.field("height"), height)?)?;
+    image.word(less_one(pdp::D_DATA_CUBE_IN_CHANNEL::CUBE_IN_CHANNEL, src.field("channel"), channel)?)?;
+    let [width, height, channel] = [dst.cube.width, dst.cube.height, dst.cube.channel].map(u32::from);
+    image.word(less_one(pdp::D_DATA_CUBE_OUT_WIDTH::CUBE_OUT_WIDTH, dst.field("width"), width)?)?;
+    image.word(less_one(pdp::D_DATA_CUBE_OUT_HEIGHT::CUBE_OUT_HEIGHT, dst.field("height"), height)?)?;
+    image.word(less_one(pdp::D_DATA_CUBE_OUT_CHANNEL::CUBE_OUT_CHANNEL, dst.field("channel"), channel)?)?;
 
-    use pdp::{d_operation_mode_cfg as mode, d_pooling_kernel_cfg as kernel, d_pooling_padding_cfg as padding};
+    use pdp::{D_OPERATION_MODE_CFG as mode, D_POOLING_KERNEL_CFG as kernel, D_POOLING_PADDING_CFG as padding};
     let flying = if src.is_on_the_fly() { PdpFlyingMode::OnFlying } else { PdpFlyingMode::OffFlying };
     let value =
         code(mode::POOLING_METHOD, op.pool_mode) | code(mode::FLYING_MODE, flying) | split(op, mode::SPLIT_NUM)?;
-    image.put(pdp::D_OPERATION_MODE_CFG, value)?;
-    image.put(pdp::D_PARTIAL_WIDTH_IN, parts_in(op)?.bits())?;
-    image.put(pdp::D_PARTIAL_WIDTH_OUT, parts_out(op)?.bits())?;
+    image.word(value)?;
+    use pdp::D_PARTIAL_WIDTH_IN as partial;
+    let parts = [partial::PARTIAL_WIDTH_IN_FIRST, partial::PARTIAL_WIDTH_IN_LAST, partial::PARTIAL_WIDTH_IN_MID];
+    image.word(parts_in(op, parts)?)?;
+    image.word(parts_out(op)?)?;
     let value = fit(kernel::KERNEL_WIDTH, Name::new("pool_width"), u32::from(op.pool_width))?
         | fit(kernel::KERNEL_HEIGHT, Name::new("pool_height"), u32::from(op.pool_height))?
         | less_one(kernel::KERNEL_STRIDE_WIDTH, Name::new("stride_x"), u32::from(op.stride_x))?
         | less_one(kernel::KERNEL_STRIDE_HEIGHT, Name::new("stride_y"), u32::from(op.stride_y))?;
-    image.put(pdp::D_POOLING_KERNEL_CFG, value)?;
+    image.word(value)?;
     let value = fit(padding::PAD_LEFT, Name::new("pad_left"), u32::from(op.pad_left))?
         | fit(padding::PAD_RIGHT, Name::new("pad_right"), u32::from(op.pad_right))?
         | fit(padding::PAD_TOP, Name::new("pad_top"), u32::from(op.pad_top))?
         | fit(padding::PAD_BOTTOM, Name::new("pad_bottom"), u32::from(op.pad_bottom))?;
-    image.put(pdp::D_POOLING_PADDING_CFG, value)?;
+    image.word(value)?;
     // Only averages divide, and only they add padding.
     if op.pool_mode != PoolingMethod::Average {
         return Ok(());
@@ -234,7 +195,9 @@ fn pooling(image: &mut Builder, op: &PdpOp, src: Named<'_>, dst: Named<'_>) -> R
         if op.precision == Precision::Fp16 && value != 0 {
             return Err(Reason::Range { name, value: i64::from(value), minimum: 0, maximum: 0 });
         }
-        image.put(register, signed(pdp::d_pooling_padding_value_1_cfg::PAD_VALUE_1X, name, value)?)?;
+        // All seven have the field of the first.
+        let value = signed(pdp::D_POOLING_PADDING_VALUE_1_CFG::PAD_VALUE_1X, name, value)?;
+        image.put(register, value.bits())?;
     }
     Ok(())
 }
@@ -251,7 +214,7 @@ fn writer<M: TaskMemory + ?Sized>(
     image.address(pdp::D_DST_BASE_ADDR_LOW, pdp::D_DST_BASE_ADDR_HIGH, &address)?;
     image.put(pdp::D_DST_LINE_STRIDE, dst.cube.line_stride)?;
     image.put(pdp::D_DST_SURFACE_STRIDE, dst.cube.surf_stride)?;
-    image.put(pdp::D_DST_RAM_CFG, code(pdp::d_dst_ram_cfg::DST_RAM_TYPE, ram))?;
-    image.put(pdp::D_DATA_FORMAT, code(pdp::d_data_format::INPUT_DATA, op.precision))?;
-    image.put(pdp::D_PERF_ENABLE, code(pdp::d_perf_enable::DMA_EN, context.counted))
+    image.word(code(pdp::D_DST_RAM_CFG::DST_RAM_TYPE, ram))?;
+    image.word(code(pdp::D_DATA_FORMAT::INPUT_DATA, op.precision))?;
+    image.word(code(pdp::D_PERF_ENABLE::DMA_EN, context.counted))
 }

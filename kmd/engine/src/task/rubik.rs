@@ -61,14 +61,14 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
 
     let mut image = Builder::new(config);
     image.block(Block::Rbk);
-    let value = code(rbk::d_misc_cfg::RUBIK_MODE, op.mode) | code(rbk::d_misc_cfg::IN_PRECISION, op.precision);
-    image.put(rbk::D_MISC_CFG, value)?;
-    image.put(rbk::D_DAIN_RAM_TYPE, code(rbk::d_dain_ram_type::DATAIN_RAM_TYPE, source.1))?;
-    let value = less_one(rbk::d_datain_size_0::DATAIN_WIDTH, src.field("width"), width)?
-        | less_one(rbk::d_datain_size_0::DATAIN_HEIGHT, src.field("height"), height)?;
-    image.put(rbk::D_DATAIN_SIZE_0, value)?;
+    let value = code(rbk::D_MISC_CFG::RUBIK_MODE, op.mode) | code(rbk::D_MISC_CFG::IN_PRECISION, op.precision);
+    image.word(value)?;
+    image.word(code(rbk::D_DAIN_RAM_TYPE::DATAIN_RAM_TYPE, source.1))?;
+    let value = less_one(rbk::D_DATAIN_SIZE_0::DATAIN_WIDTH, src.field("width"), width)?
+        | less_one(rbk::D_DATAIN_SIZE_0::DATAIN_HEIGHT, src.field("height"), height)?;
+    image.word(value)?;
     let channels = u32::from(surface.src_data.channel);
-    image.put(rbk::D_DATAIN_SIZE_1, less_one(rbk::d_datain_size_1::DATAIN_CHANNEL, src.field("channel"), channels)?)?;
+    image.word(less_one(rbk::D_DATAIN_SIZE_1::DATAIN_CHANNEL, src.field("channel"), channels)?)?;
     image.address(rbk::D_DAIN_ADDR_LOW, rbk::D_DAIN_ADDR_HIGH, &source.0)?;
     image.put(rbk::D_DAIN_LINE_STRIDE, surface.src_data.line_stride)?;
     if op.mode == RubikMode::Merge {
@@ -76,11 +76,8 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     } else {
         image.put(rbk::D_DAIN_SURF_STRIDE, surface.src_data.surf_stride)?;
     }
-    image.put(rbk::D_DAOUT_RAM_TYPE, code(rbk::d_daout_ram_type::DATAOUT_RAM_TYPE, target.1))?;
-    image.put(
-        rbk::D_DATAOUT_SIZE_1,
-        less_one(rbk::d_dataout_size_1::DATAOUT_CHANNEL, dst.field("channel"), out_channels)?,
-    )?;
+    image.word(code(rbk::D_DAOUT_RAM_TYPE::DATAOUT_RAM_TYPE, target.1))?;
+    image.word(less_one(rbk::D_DATAOUT_SIZE_1::DATAOUT_CHANNEL, dst.field("channel"), out_channels)?)?;
     image.address(rbk::D_DAOUT_ADDR_LOW, rbk::D_DAOUT_ADDR_HIGH, &target.0)?;
     image.put(rbk::D_DAOUT_LINE_STRIDE, surface.dst_data.line_stride)?;
     if op.mode == RubikMode::Split {
@@ -96,10 +93,10 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
         image.put(rbk::D_CONTRACT_STRIDE_0, stride_0)?;
         let stride_1 = stride(dst, lines.offset([u64::from(y)]))?;
         image.put(rbk::D_CONTRACT_STRIDE_1, stride_1)?;
-        use rbk::d_deconv_stride as field;
+        use rbk::D_DECONV_STRIDE as field;
         let value = less_one(field::DECONV_X_STRIDE, Name::new("stride_x"), x)?
             | less_one(field::DECONV_Y_STRIDE, Name::new("stride_y"), y)?;
-        image.put(rbk::D_DECONV_STRIDE, value)?;
+        image.word(value)?;
     }
     image.put(rbk::D_PERF_ENABLE, u32::from(context.counted))?;
     operation.program = image.finish(operation.op_type, operation.rdma)?;

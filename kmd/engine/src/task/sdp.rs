@@ -18,7 +18,7 @@ use crate::uapi::layout::Extents;
 use crate::uapi::reg::values::{
     AluAlgorithm, ConvMode, OperandMode, OperandSize, OperandSource, OperandUse, OutputDestination, Precision, RamType,
 };
-use crate::uapi::reg::{sdp, sdp_rdma, Block, Field, Register};
+use crate::uapi::reg::{sdp, sdp_rdma, Block, Field, Register, Tied};
 
 /// The input of one of the read DMA's three operand channels.
 struct Operand {
@@ -222,36 +222,27 @@ fn reader<M: TaskMemory + ?Sized>(
     src: Named<'_>,
     input: Option<(Place, RamType)>,
 ) -> Result<(), Reason> {
-    use sdp_rdma::d_feature_mode_cfg as mode;
+    use sdp_rdma::D_FEATURE_MODE_CFG as mode;
     let value = code(mode::FLYING_MODE, input.is_none())
         | code(mode::WINOGRAD, op.conv_mode == ConvMode::Winograd)
         | code(mode::IN_PRECISION, op.src_precision)
         | code(mode::PROC_PRECISION, processing(op))
         | code(mode::OUT_PRECISION, op.dst_precision)
         | less_one(mode::BATCH_NUMBER, Name::new("batch_num"), u32::from(op.batch_num))?;
-    image.put(sdp_rdma::D_FEATURE_MODE_CFG, value)?;
+    image.word(value)?;
     let DataCube { width, height, channel, line_stride, surf_stride, .. } = *src.cube;
-    image.put(
-        sdp_rdma::D_DATA_CUBE_WIDTH,
-        less_one(sdp_rdma::d_data_cube_width::WIDTH, src.field("width"), u32::from(width))?,
-    )?;
-    image.put(
-        sdp_rdma::D_DATA_CUBE_HEIGHT,
-        less_one(sdp_rdma::d_data_cube_height::HEIGHT, src.field("height"), u32::from(height))?,
-    )?;
-    image.put(
-        sdp_rdma::D_DATA_CUBE_CHANNEL,
-        less_one(sdp_rdma::d_data_cube_channel::CHANNEL, src.field("channel"), u32::from(channel))?,
-    )?;
+    image.word(less_one(sdp_rdma::D_DATA_CUBE_WIDTH::WIDTH, src.field("width"), u32::from(width))?)?;
+    image.word(less_one(sdp_rdma::D_DATA_CUBE_HEIGHT::HEIGHT, src.field("height"), u32::from(height))?)?;
+    image.word(less_one(sdp_rdma::D_DATA_CUBE_CHANNEL::CHANNEL, src.field("channel"), u32::from(channel))?)?;
     if let Some((address, ram)) = input {
         image.address(sdp_rdma::D_SRC_BASE_ADDR_LOW, sdp_rdma::D_SRC_BASE_ADDR_HIGH, &address)?;
         image.put(sdp_rdma::D_SRC_LINE_STRIDE, line_stride)?;
         image.put(sdp_rdma::D_SRC_SURFACE_STRIDE, surf_stride)?;
-        image.put(sdp_rdma::D_SRC_DMA_CFG, code(sdp_rdma::d_src_dma_cfg::SRC_RAM_TYPE, ram))?;
+        image.word(code(sdp_rdma::D_SRC_DMA_CFG::SRC_RAM_TYPE, ram))?;
     }
-    use sdp_rdma::d_perf_enable as perf;
+    use sdp_rdma::D_PERF_ENABLE as perf;
     let value = code(perf::PERF_DMA_EN, context.counted) | code(perf::PERF_NAN_INF_COUNT_EN, context.counted);
-    image.put(sdp_rdma::D_PERF_ENABLE, value)
+    image.word(value)
 }
 
 /// The registers of one of the read DMA's operand channels. All three have the same fields.
@@ -291,7 +282,7 @@ fn operand_channel(
     registers: &OperandRegisters,
     cube: &DataCube,
 ) -> Result<(), Reason> {
-    use sdp_rdma::d_brdma_cfg as cfg;
+    use sdp_rdma::D_BRDMA_CFG as cfg;
     let Some(Operand { address, ram, format }) = operand else {
         // Off, as after reset.
         return image.put(registers.cfg, registers.cfg.reset);
@@ -301,7 +292,7 @@ fn operand_channel(
         | code(cfg::BRDMA_DATA_SIZE, format.data_size)
         | code(cfg::BRDMA_DATA_MODE, format.mode)
         | code(cfg::BRDMA_RAM_TYPE, *ram);
-    image.put(registers.cfg, value)?;
+    image.put(registers.cfg, value.bits())?;
     image.address(registers.low, registers.high, address)?;
     // Operands of a kernel lie one after another: strides are for those of an element.
     if format.mode == OperandMode::PerElement {
@@ -320,17 +311,17 @@ fn writer<M: TaskMemory + ?Sized>(
 ) -> Result<(), Reason> {
     let DataCube { width, height, channel, .. } = *src.cube;
     let (width, height, channel) = (u32::from(width), u32::from(height), u32::from(channel));
-    image.put(sdp::D_DATA_CUBE_WIDTH, less_one(sdp::d_data_cube_width::WIDTH, src.field("width"), width)?)?;
-    image.put(sdp::D_DATA_CUBE_HEIGHT, less_one(sdp::d_data_cube_height::HEIGHT, src.field("height"), height)?)?;
-    image.put(sdp::D_DATA_CUBE_CHANNEL, less_one(sdp::d_data_cube_channel::CHANNEL, src.field("channel"), channel)?)?;
+    image.word(less_one(sdp::D_DATA_CUBE_WIDTH::WIDTH, src.field("width"), width)?)?;
+    image.word(less_one(sdp::D_DATA_CUBE_HEIGHT::HEIGHT, src.field("height"), height)?)?;
+    image.word(less_one(sdp::D_DATA_CUBE_CHANNEL::CHANNEL, src.field("channel"), channel)?)?;
 
     let destination = if dst.is_on_the_fly() { OutputDestination::Pdp } else { OutputDestination::Mem };
-    use sdp::d_feature_mode_cfg as mode;
+    use sdp::D_FEATURE_MODE_CFG as mode;
     let value = code(mode::FLYING_MODE, src.is_on_the_fly())
         | code(mode::OUTPUT_DST, destination)
         | code(mode::WINOGRAD, op.conv_mode == ConvMode::Winograd)
         | less_one(mode::BATCH_NUMBER, Name::new("batch_num"), u32::from(op.batch_num))?;
-    image.put(sdp::D_FEATURE_MODE_CFG, value)?;
+    image.word(value)?;
     if !dst.is_on_the_fly() {
         let ram = context.ram(dst.field("type"), dst.cube.mem_type)?;
         let batches = u32::from(op.batch_num.max(1));
@@ -342,24 +333,24 @@ fn writer<M: TaskMemory + ?Sized>(
         image.address(sdp::D_DST_BASE_ADDR_LOW, sdp::D_DST_BASE_ADDR_HIGH, &address)?;
         image.put(sdp::D_DST_LINE_STRIDE, dst.cube.line_stride)?;
         image.put(sdp::D_DST_SURFACE_STRIDE, dst.cube.surf_stride)?;
-        image.put(sdp::D_DST_DMA_CFG, code(sdp::d_dst_dma_cfg::DST_RAM_TYPE, ram))?;
+        image.word(code(sdp::D_DST_DMA_CFG::DST_RAM_TYPE, ram))?;
         if batches > 1 {
             image.put(sdp::D_DST_BATCH_STRIDE, op.batch_stride)?;
         }
     }
-    let value = code(sdp::d_data_format::PROC_PRECISION, processing(op))
-        | code(sdp::d_data_format::OUT_PRECISION, op.dst_precision);
-    image.put(sdp::D_DATA_FORMAT, value)?;
+    let value = code(sdp::D_DATA_FORMAT::PROC_PRECISION, processing(op))
+        | code(sdp::D_DATA_FORMAT::OUT_PRECISION, op.dst_precision);
+    image.word(value)?;
     image.put(sdp::D_CVT_OFFSET, op.out_cvt.offset as u32)?;
     image.put(sdp::D_CVT_SCALE, u32::from(op.out_cvt.scale as u16))?;
     let truncate = u32::from(op.out_cvt.truncate);
-    image.put(sdp::D_CVT_SHIFT, fit(sdp::d_cvt_shift::CVT_SHIFT, Name::of("out_cvt", "truncate"), truncate)?)?;
-    use sdp::d_perf_enable as perf;
+    image.word(fit(sdp::D_CVT_SHIFT::CVT_SHIFT, Name::of("out_cvt", "truncate"), truncate)?)?;
+    use sdp::D_PERF_ENABLE as perf;
     let value = code(perf::PERF_DMA_EN, context.counted)
         | code(perf::PERF_LUT_EN, context.counted)
         | code(perf::PERF_SAT_EN, context.counted)
         | code(perf::PERF_NAN_INF_COUNT_EN, context.counted);
-    image.put(sdp::D_PERF_ENABLE, value)
+    image.word(value)
 }
 
 /// The registers of sub-unit X1 or X2. Both have the same fields.
@@ -402,7 +393,7 @@ fn sub_unit(
     unit: Option<&SdpSubUnit>,
     registers: &SubUnitRegisters,
 ) -> Result<(), Reason> {
-    use sdp::{d_dp_bs_alu_cfg as alu_cfg, d_dp_bs_cfg as cfg, d_dp_bs_mul_cfg as mul_cfg};
+    use sdp::{D_DP_BS_ALU_CFG as alu_cfg, D_DP_BS_CFG as cfg, D_DP_BS_MUL_CFG as mul_cfg};
     let Some(unit) = unit else {
         // Bypassed, as after reset.
         return image.put(registers.cfg, registers.cfg.reset);
@@ -422,42 +413,42 @@ fn sub_unit(
         | code(cfg::BS_MUL_BYPASS, !mul)
         | code(cfg::BS_MUL_PRELU, unit.act == Activation::Prelu)
         | code(cfg::BS_RELU_BYPASS, unit.act != Activation::Relu);
-    image.put(registers.cfg, value)?;
+    image.put(registers.cfg, value.bits())?;
     let layer = unit.mode == SdpOperandMode::PerLayer;
     let source = if layer { OperandSource::Reg } else { OperandSource::Mem };
     if alu {
         let shift = u32::from(unit.shift_value);
         let value =
             code(alu_cfg::BS_ALU_SRC, source) | fit(alu_cfg::BS_ALU_SHIFT_VALUE, Name::of(name, "shift_value"), shift)?;
-        image.put(registers.alu_cfg, value)?;
+        image.put(registers.alu_cfg, value.bits())?;
     }
     if layer && alu {
-        put_signed(image, registers.alu_operand, sdp::d_dp_bs_alu_src_value::BS_ALU_OPERAND, name, unit.alu_operand)?;
+        put_signed(image, registers.alu_operand, sdp::D_DP_BS_ALU_SRC_VALUE::BS_ALU_OPERAND, name, unit.alu_operand)?;
     }
     if layer && mul {
-        put_signed(image, registers.mul_operand, sdp::d_dp_bs_mul_src_value::BS_MUL_OPERAND, name, unit.mul_operand)?;
+        put_signed(image, registers.mul_operand, sdp::D_DP_BS_MUL_SRC_VALUE::BS_MUL_OPERAND, name, unit.mul_operand)?;
     }
     // The product's shift takes effect even when the multiplier is bypassed.
     let truncate = u32::from(unit.truncate);
     let value =
         code(mul_cfg::BS_MUL_SRC, source) | fit(mul_cfg::BS_MUL_SHIFT_VALUE, Name::of(name, "truncate"), truncate)?;
-    image.put(registers.mul_cfg, value)
+    image.put(registers.mul_cfg, value.bits())
 }
 
-fn put_signed(
+fn put_signed<R: Tied>(
     image: &mut Builder,
     register: Register,
-    field: Field<u32>,
+    field: Field<u32, R>,
     unit: &'static str,
     value: i32,
 ) -> Result<(), Reason> {
-    image.put(register, signed(field, Name::of(unit, "operand"), value)?)
+    image.put(register, signed(field, Name::of(unit, "operand"), value)?.bits())
 }
 
 /// Sub-unit Y, whose operands from memory go through converters of their own.
 fn element_wise(image: &mut Builder, unit: Option<&SdpSubUnit>) -> Result<(), Reason> {
     const NAME: &str = "y_op";
-    use sdp::{d_dp_ew_alu_cfg as alu_cfg, d_dp_ew_cfg as cfg, d_dp_ew_mul_cfg as mul_cfg};
+    use sdp::{D_DP_EW_ALU_CFG as alu_cfg, D_DP_EW_CFG as cfg, D_DP_EW_MUL_CFG as mul_cfg};
     let Some(unit) = unit else {
         return image.put(sdp::D_DP_EW_CFG, sdp::D_DP_EW_CFG.reset);
     };
@@ -472,12 +463,12 @@ fn element_wise(image: &mut Builder, unit: Option<&SdpSubUnit>) -> Result<(), Re
         | code(cfg::EW_MUL_BYPASS, !mul)
         | code(cfg::EW_MUL_PRELU, unit.act == Activation::Prelu)
         | code(cfg::EW_LUT_BYPASS, unit.act != Activation::Lut);
-    image.put(sdp::D_DP_EW_CFG, value)?;
+    image.word(value)?;
     let layer = unit.mode == SdpOperandMode::PerLayer;
     let source = if layer { OperandSource::Reg } else { OperandSource::Mem };
     if alu {
         let value = code(alu_cfg::EW_ALU_SRC, source) | code(alu_cfg::EW_ALU_CVT_BYPASS, unit.alu_cvt.enable == 0);
-        image.put(sdp::D_DP_EW_ALU_CFG, value)?;
+        image.word(value)?;
         if layer {
             image.put(sdp::D_DP_EW_ALU_SRC_VALUE, unit.alu_operand as u32)?;
         } else {
@@ -486,7 +477,7 @@ fn element_wise(image: &mut Builder, unit: Option<&SdpSubUnit>) -> Result<(), Re
     }
     if mul {
         let value = code(mul_cfg::EW_MUL_SRC, source) | code(mul_cfg::EW_MUL_CVT_BYPASS, unit.mul_cvt.enable == 0);
-        image.put(sdp::D_DP_EW_MUL_CFG, value)?;
+        image.word(value)?;
         if layer {
             image.put(sdp::D_DP_EW_MUL_SRC_VALUE, unit.mul_operand as u32)?;
         } else {
@@ -525,6 +516,6 @@ fn converter(
     }
     image.put(registers.offset, converter.offset as u32)?;
     image.put(registers.scale, u32::from(converter.scale as u16))?;
-    let field = sdp::d_dp_ew_alu_cvt_truncate_value::EW_ALU_CVT_TRUNCATE;
-    image.put(registers.truncate, fit(field, Name::of(name, "truncate"), u32::from(converter.truncate))?)
+    let field = sdp::D_DP_EW_ALU_CVT_TRUNCATE_VALUE::EW_ALU_CVT_TRUNCATE;
+    image.put(registers.truncate, fit(field, Name::of(name, "truncate"), u32::from(converter.truncate))?.bits())
 }

@@ -9,7 +9,7 @@ use nvdla_uapi::layout::feature::Cube;
 use nvdla_uapi::layout::{Extents, Layout};
 
 use super::picture::{Cell, Picture, Row};
-use super::PrecisionName;
+use super::precision::PrecisionName;
 
 #[derive(Args, Debug)]
 pub(super) struct Arguments {

@@ -9,6 +9,7 @@ mod feature;
 mod operand;
 pub mod picture;
 mod pixel;
+mod precision;
 mod svg;
 mod tpu;
 mod weight;
@@ -18,8 +19,7 @@ use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
-use nvdla_uapi::reg::values::Precision;
+use clap::{Args, Subcommand};
 
 use picture::Picture;
 
@@ -58,27 +58,6 @@ enum Kind {
         #[command(subcommand)]
         kind: tpu::Kind,
     },
-}
-
-/// Precisions by name.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum PrecisionName {
-    /// 8-bit integers.
-    Int8,
-    /// 16-bit integers.
-    Int16,
-    /// Half precision.
-    Fp16,
-}
-
-impl From<PrecisionName> for Precision {
-    fn from(name: PrecisionName) -> Self {
-        match name {
-            PrecisionName::Int8 => Self::Int8,
-            PrecisionName::Int16 => Self::Int16,
-            PrecisionName::Fp16 => Self::Fp16,
-        }
-    }
 }
 
 /// Draws a layout, or says which rule the shape breaks.

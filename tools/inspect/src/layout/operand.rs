@@ -10,7 +10,7 @@ use nvdla_uapi::layout::{Extents, Layout};
 use nvdla_uapi::reg::values::{OperandMode, OperandSize, OperandUse};
 
 use super::picture::{Cell, Picture, Row};
-use super::PrecisionName;
+use super::precision::PrecisionName;
 
 #[derive(Args, Debug)]
 pub(super) struct Arguments {

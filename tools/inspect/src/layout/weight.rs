@@ -10,7 +10,7 @@ use nvdla_uapi::layout::weight::{self, Geometry, Groups, PostExtension, Surfaces
 use nvdla_uapi::layout::{Extents, Index, Layout};
 
 use super::picture::{Cell, Picture, Row};
-use super::PrecisionName;
+use super::precision::PrecisionName;
 
 #[derive(Args, Debug)]
 struct Shape {

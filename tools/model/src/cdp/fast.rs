@@ -13,10 +13,10 @@
 
 use nvdla_uapi::reg::values::Precision;
 
-use super::{Counts, Operation, State};
+use super::operation::{Counts, Operation};
 use crate::conv::Isa;
 use crate::lut::cdp::Lookup;
-use crate::lut::{Counters, Tables};
+use crate::lut::Tables;
 use crate::memory::{Memory, Stop};
 
 /// Defines a function whose loops are compiled for AVX-512, AVX2, and for what every processor of the target has; its
@@ -100,10 +100,10 @@ impl Memo {
 pub(super) fn normalise(
     isa: Isa,
     operation: &Operation,
-    state: &mut State,
+    tables: &Tables,
+    memo: &mut Memo,
     memory: &mut dyn Memory,
 ) -> Result<Counts, Stop> {
-    let State { tables, memo } = state;
     memo.renew(operation, tables);
     match operation.precision {
         Precision::Int8 => {
@@ -119,10 +119,4 @@ pub(super) fn normalise(
             strips::run(&engine, room, operation, memory)
         }
     }
-}
-
-/// Counters of as many lookups of each class.
-fn counters(counts: [u32; 5]) -> Counters {
-    let [under, over, hybrid, le_hit, lo_hit] = counts;
-    Counters { under, over, hybrid, le_hit, lo_hit }
 }

@@ -5,7 +5,7 @@
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::Precision;
 
-use super::{done, Counts, Operation, State, REACH};
+use super::operation::{done, Counts, Operation, REACH};
 use crate::lut::Tables;
 use crate::memory::{Memory, Stop};
 use crate::num::convert::{fp16_to_fp17, fp17_to_fp16, fp17_to_fp32};
@@ -15,14 +15,14 @@ use crate::stream::Done;
 
 /// As [`super::run`].
 pub fn run(
-    state: &mut State,
+    tables: &Tables,
     config: &Config,
     rdma: &Registers,
     registers: &Registers,
     memory: &mut dyn Memory,
 ) -> Result<Done<()>, Stop> {
     let operation = Operation::new(config, rdma, registers)?;
-    let counts = normalise(&operation, &state.tables, memory)?;
+    let counts = normalise(&operation, tables, memory)?;
     Ok(done(counts))
 }
 

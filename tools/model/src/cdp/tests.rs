@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 use nvdla_uapi::config::{NV_FULL, NV_MEDIUM_512, NV_SMALL};
-use nvdla_uapi::reg::values::{LutFunction, NormalizationLength, RamType};
-use nvdla_uapi::reg::Register;
+use nvdla_uapi::reg::values::{LutFunction, NormalizationLength, Precision, RamType};
+use nvdla_uapi::reg::{cdp, cdp_rdma, Block, Register};
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::{noise, set, Bytes};
+use crate::support::testing::{noise, set, Bytes};
 
 const BASE: u64 = 0x1000;
 
@@ -210,7 +210,7 @@ proptest! {
     fn the_fast_implementation_gives_the_reference_s_bytes(case in case()) {
         let (mut state, rdma, registers, memory) = program(&case);
         let mut expected = memory.clone();
-        let right = reference::run(&mut state, case.config, &rdma, &registers, &mut expected);
+        let right = reference::run(&state.tables, case.config, &rdma, &registers, &mut expected);
         for isa in Isa::available() {
             let mut memory = memory.clone();
             let done = run_with(isa, &mut state, case.config, &rdma, &registers, &mut memory);

@@ -17,9 +17,8 @@ use super::half::{is_infinite, is_nan};
 use super::operation::{Mode, Operation, Placement};
 use super::pixel;
 use crate::memory::{self, Memory, Span, Stop};
-use crate::stream::Stream;
 
-/// What the convolution buffer holds between operations, and scratch memory that operations share.
+/// What the convolution buffer holds between operations.
 #[derive(Debug, Default)]
 pub struct State {
     /// The last operation's placement.
@@ -36,8 +35,6 @@ pub struct State {
     weights: Vec<u8>,
     /// Counts of the last fetches: an operation that fetches nothing reports those before it.
     pub(super) counters: Counters,
-    /// Buffers that operations share.
-    pub(super) scratch: super::fast::Scratch,
 }
 
 /// What two operations must agree on to read each other's slices.
@@ -100,16 +97,6 @@ impl std::ops::Deref for Weights<'_> {
 }
 
 impl State {
-    /// The state after reset: nothing to reuse.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Takes a stream that [`super::run`] gave back when nothing needs it any more, for its memory.
-    pub fn recycle(&mut self, stream: Stream) {
-        self.scratch.recycle(stream);
-    }
-
     /// What CSC reads for this operation.
     pub(super) fn input<'m>(&mut self, operation: &Operation, memory: &'m dyn Memory) -> Result<Input<'m>, Stop> {
         let placed = self.placement == Some(operation.placement);

@@ -8,7 +8,6 @@
 //! - [`pixel`] and [`convert`]: pixel formats and the input converter;
 //! - [`reference`]: the steps of CSC, CMAC and CACC in plain code;
 //! - [`fast`]: the same with the machine's vector instructions;
-//! - [`program`]: registers from sizes, for tests and benchmarks;
 //! - [`half`] and [`winograd`]: the arithmetic of fp16 and of Winograd convolution.
 //!
 //! Source: "In-memory data formats" for what lies in memory; the reference model (`cmod/cdma`, `cmod/csc`, `cmod/cmac`,
@@ -19,39 +18,43 @@ use nvdla_uapi::reg::values::Precision;
 use nvdla_uapi::reg::{cacc, cdma, Block};
 
 use crate::memory::{Memory, Stop};
-use crate::registers::Registers;
-use crate::stream::{Done, Form, Samples, Status, Stream};
+use crate::stream::{Done, Form, Status, Stream};
 
+pub use self::operation::Blocks;
 pub mod cbuf;
 pub mod convert;
 pub mod fast;
 pub mod half;
 pub mod operation;
 pub mod pixel;
-pub mod program;
 pub mod reference;
 #[cfg(test)]
 mod tests;
 pub mod winograd;
 
-pub use cbuf::State;
 use fast::sink::{Between, Sink};
 pub use fast::Isa;
 use operation::{Operation, Size};
 
-/// The registers of the five blocks.
-#[derive(Clone, Copy, Debug)]
-pub struct Blocks<'a> {
-    /// Convolution DMA.
-    pub cdma: &'a Registers,
-    /// Sequence controller.
-    pub csc: &'a Registers,
-    /// First half of the multiply-accumulate array.
-    pub cmac_a: &'a Registers,
-    /// Second half of the multiply-accumulate array.
-    pub cmac_b: &'a Registers,
-    /// Accumulator.
-    pub cacc: &'a Registers,
+/// What stays from one operation to the next.
+#[derive(Debug, Default)]
+pub struct State {
+    /// The convolution buffer.
+    buffer: cbuf::State,
+    /// Buffers that operations share.
+    scratch: fast::Scratch,
+}
+
+impl State {
+    /// The state after reset: nothing to reuse.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes a stream that [`run`] gave back when nothing needs it any more, for its memory.
+    pub fn recycle(&mut self, stream: Stream) {
+        self.scratch.recycle(stream);
+    }
 }
 
 /// Performs one convolution.
@@ -71,10 +74,10 @@ pub fn run_with(
     memory: &dyn Memory,
 ) -> Result<Done<Stream>, Stop> {
     let operation = Operation::new(config, blocks)?;
-    let weights = state.weights(&operation, memory)?;
-    let input = state.input(&operation, memory)?;
+    let weights = state.buffer.weights(&operation, memory)?;
+    let input = state.buffer.input(&operation, memory)?;
     let (output, saturated) = fast::run(&mut state.scratch, isa, &operation, &input, &weights);
-    state.release(&operation, input, weights);
+    state.buffer.release(&operation, input, weights);
     Ok(Done { output, status: report(state, saturated) })
 }
 
@@ -105,8 +108,8 @@ pub(crate) fn run_into<'s>(
     memory: &dyn Memory,
     sink: &(impl Sink<Out = u8> + Between<Out = [u8; 2]>),
 ) -> Result<Done<Flown<'s>>, Stop> {
-    let weights = state.weights(operation, memory)?;
-    let input = state.input(operation, memory)?;
+    let weights = state.buffer.weights(operation, memory)?;
+    let input = state.buffer.input(operation, memory)?;
     let (scratch, isa) = (&mut state.scratch, Isa::best());
     let mut sums = None;
     if operation.precision != Precision::Fp16 {
@@ -114,7 +117,7 @@ pub(crate) fn run_into<'s>(
     } else if !fast::halves(scratch, isa, operation, &input, &weights, sink) {
         sums = Some(fast::run(scratch, isa, operation, &input, &weights).0);
     }
-    state.release(operation, input, weights);
+    state.buffer.release(operation, input, weights);
     let status = report(state, 0);
     let output = sums.map_or_else(|| Flown::Bytes(state.scratch.bytes(operation)), Flown::Sums);
     Ok(Done { output, status })
@@ -122,7 +125,7 @@ pub(crate) fn run_into<'s>(
 
 /// The status registers' new values.
 fn report(state: &State, saturated: u32) -> Status {
-    let counters = state.counters;
+    let counters = state.buffer.counters;
     [
         (Block::Cdma, cdma::D_NAN_INPUT_DATA_NUM, counters.nan_data),
         (Block::Cdma, cdma::D_NAN_INPUT_WEIGHT_NUM, counters.nan_weights),
@@ -131,10 +134,4 @@ fn report(state: &State, saturated: u32) -> Status {
         (Block::Cacc, cacc::D_OUT_SATURATION, saturated),
     ]
     .into()
-}
-
-/// The operation's output.
-fn stream(operation: &Operation, samples: Samples) -> Stream {
-    let Operation { output, batch, atomic_k, .. } = *operation;
-    Stream { width: output.width, height: output.height, channels: output.channels, lanes: atomic_k, batch, samples }
 }

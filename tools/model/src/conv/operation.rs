@@ -15,11 +15,12 @@ use nvdla_uapi::config::Config;
 use nvdla_uapi::layout::feature::{Atoms, Cube};
 use nvdla_uapi::layout::pixel::Image;
 use nvdla_uapi::layout::{buffer, weight, Extents};
-use nvdla_uapi::reg::values::{ConvMode, DataFormat, PixelFormat, Precision, RamType, WeightFormat};
+use nvdla_uapi::reg::values::{ConvMode, DataFormat, PixelFormat, Precision, WeightFormat};
 use nvdla_uapi::reg::{cacc, cdma, cmac_a, cmac_b, csc, Family};
 
-use super::Blocks;
 use crate::memory::{Port, Stop};
+use crate::registers::Registers;
+use crate::stream::{Samples, Stream};
 
 /// Largest number of accumulators of one operation (256 MiB of them): far above what any surface of a real network
 /// holds, and a bound on what random registers can make the model allocate.
@@ -229,161 +230,172 @@ fn same(what: &str, a: impl Into<u64>, b: impl Into<u64>) -> Result<(), Stop> {
     Err(Stop::unsupported("CSC", format!("{what} is {a} in one unit and {b} in another: the operation never ends")))
 }
 
-impl Operation {
-    /// Reads and checks the registers.
-    pub fn new(config: &Config, blocks: &Blocks) -> Result<Self, Stop> {
-        let Blocks { cdma: d, csc: s, cmac_a: a, cmac_b: b, cacc: c } = blocks;
-        let unsupported = |unit, what: String| Err(Stop::unsupported(unit, what));
+/// How the input lies in memory and how CMAC computes: the precisions that all blocks must agree on.
+fn precisions(config: &Config, blocks: &Blocks) -> Result<(Precision, Precision), Stop> {
+    let Blocks { cdma: d, csc: s, cmac_a: a, cmac_b: b, cacc: c } = blocks;
+    let in_precision = d.field(cdma::D_MISC_CFG::IN_PRECISION)?;
+    let precision = s.field(csc::D_MISC_CFG::PROC_PRECISION)?;
+    for other in [
+        d.field(cdma::D_MISC_CFG::PROC_PRECISION)?,
+        a.field(cmac_a::D_MISC_CFG::PROC_PRECISION)?,
+        b.field(cmac_b::D_MISC_CFG::PROC_PRECISION)?,
+        c.field(cacc::D_MISC_CFG::PROC_PRECISION)?,
+    ] {
+        same("PROC_PRECISION", precision as u32, other as u32)?;
+    }
+    if !config.has_feature_type(precision) || !config.has_feature_type(in_precision) && config.family == Family::NvFull
+    {
+        let what = format!("{} has no {in_precision:?} to {precision:?}", config.name);
+        return Err(Stop::unsupported("CDMA", what));
+    }
+    Ok((in_precision, precision))
+}
 
-        let misc = d.get(cdma::D_MISC_CFG);
-        let in_precision = d.field(cdma::D_MISC_CFG, cdma::d_misc_cfg::IN_PRECISION)?;
-        let precision: Precision = s.field(csc::D_MISC_CFG, csc::d_misc_cfg::PROC_PRECISION)?;
+impl Mode {
+    fn new(config: &Config, blocks: &Blocks) -> Result<Self, Stop> {
+        let Blocks { cdma: d, csc: s, cmac_a: a, cmac_b: b, cacc: c } = blocks;
+        let mode = s.field(csc::D_MISC_CFG::CONV_MODE)?;
         for other in [
-            d.field(cdma::D_MISC_CFG, cdma::d_misc_cfg::PROC_PRECISION)?,
-            a.field(cmac_a::D_MISC_CFG, cmac_a::d_misc_cfg::PROC_PRECISION)?,
-            b.field(cmac_b::D_MISC_CFG, cmac_b::d_misc_cfg::PROC_PRECISION)?,
-            c.field(cacc::D_MISC_CFG, cacc::d_misc_cfg::PROC_PRECISION)?,
+            d.field(cdma::D_MISC_CFG::CONV_MODE)?,
+            a.field(cmac_a::D_MISC_CFG::CONV_MODE)?,
+            b.field(cmac_b::D_MISC_CFG::CONV_MODE)?,
+            c.field(cacc::D_MISC_CFG::CONV_MODE)?,
         ] {
-            same("PROC_PRECISION", precision as u32, other as u32)?;
+            same("CONV_MODE", mode as u32, other as u32)?;
         }
-        if !config.has_feature_type(precision)
-            || !config.has_feature_type(in_precision) && config.family == Family::NvFull
-        {
-            return unsupported("CDMA", format!("{} has no {in_precision:?} to {precision:?}", config.name));
-        }
-        let conv_mode: ConvMode = s.field(csc::D_MISC_CFG, csc::d_misc_cfg::CONV_MODE)?;
-        for other in [
-            d.field(cdma::D_MISC_CFG, cdma::d_misc_cfg::CONV_MODE)?,
-            a.field(cmac_a::D_MISC_CFG, cmac_a::d_misc_cfg::CONV_MODE)?,
-            b.field(cmac_b::D_MISC_CFG, cmac_b::d_misc_cfg::CONV_MODE)?,
-            c.field(cacc::D_MISC_CFG, cacc::d_misc_cfg::CONV_MODE)?,
-        ] {
-            same("CONV_MODE", conv_mode as u32, other as u32)?;
-        }
-        let format: DataFormat = s.field(csc::D_DATAIN_FORMAT, csc::d_datain_format::DATAIN_FORMAT)?;
-        let other: DataFormat = d.field(cdma::D_DATAIN_FORMAT, cdma::d_datain_format::DATAIN_FORMAT)?;
+        let format = s.field(csc::D_DATAIN_FORMAT::DATAIN_FORMAT)?;
+        let other = d.field(cdma::D_DATAIN_FORMAT::DATAIN_FORMAT)?;
         same("DATAIN_FORMAT", format as u32, other as u32)?;
-        let mode = match (conv_mode, format) {
-            (ConvMode::Direct, DataFormat::Feature) => Mode::Feature,
-            (ConvMode::Direct, DataFormat::Pixel) => Mode::Pixel,
-            (ConvMode::Winograd, DataFormat::Feature) if config.winograd => Mode::Winograd,
+        match (mode, format) {
+            (ConvMode::Direct, DataFormat::Feature) => Ok(Self::Feature),
+            (ConvMode::Direct, DataFormat::Pixel) => Ok(Self::Pixel),
+            (ConvMode::Winograd, DataFormat::Feature) if config.winograd => Ok(Self::Winograd),
             (ConvMode::Winograd, DataFormat::Feature) => {
-                return unsupported("CSC", format!("{} has no Winograd convolution", config.name));
+                Err(Stop::unsupported("CSC", format!("{} has no Winograd convolution", config.name)))
             }
             (ConvMode::Winograd, DataFormat::Pixel) => {
-                return unsupported("CSC", "CONV_MODE is Winograd and DATAIN_FORMAT is pixel".into());
+                Err(Stop::unsupported("CSC", "CONV_MODE is Winograd and DATAIN_FORMAT is pixel"))
             }
-        };
+        }
+    }
+}
 
-        let bank = |register, unit| -> Result<(usize, usize), Stop> {
-            let data = csc::d_bank::DATA_BANK.value(register) as usize + 1;
-            let weight = csc::d_bank::WEIGHT_BANK.value(register) as usize + 1;
-            if data + weight > config.cbuf_banks as usize {
-                return Err(Stop::unsupported(
-                    unit,
-                    format!(
-                        "D_BANK gives {data} banks to data and {weight} to weights, the convolution buffer has {}",
-                        config.cbuf_banks
-                    ),
-                ));
+impl Placement {
+    /// CDMA's banks, which CSC's must agree with.
+    fn new(config: &Config, blocks: &Blocks, mode: Mode) -> Result<Self, Stop> {
+        let Blocks { cdma: d, csc: s, .. } = blocks;
+        let fetched = [d.value(cdma::D_BANK::DATA_BANK), d.value(cdma::D_BANK::WEIGHT_BANK)];
+        let read = [s.value(csc::D_BANK::DATA_BANK), s.value(csc::D_BANK::WEIGHT_BANK)];
+        let check = |unit, banks: [u32; 2]| -> Result<[usize; 2], Stop> {
+            let [data, weight] = banks.map(|banks| banks as usize + 1);
+            if data + weight <= config.cbuf_banks as usize {
+                return Ok([data, weight]);
             }
-            Ok((data, weight))
+            Err(Stop::unsupported(
+                unit,
+                format!(
+                    "D_BANK gives {data} banks to data and {weight} to weights, the convolution buffer has {}",
+                    config.cbuf_banks
+                ),
+            ))
         };
-        let (data_banks, weight_banks) = bank(d.get(cdma::D_BANK), "CDMA")?;
-        let (csc_data_banks, csc_weight_banks) = bank(s.get(csc::D_BANK), "CSC")?;
+        let [data_banks, weight_banks] = check("CDMA", fetched)?;
+        let [csc_data_banks, csc_weight_banks] = check("CSC", read)?;
         same("DATA_BANK", data_banks as u64, csc_data_banks as u64)?;
         same("WEIGHT_BANK", weight_banks as u64, csc_weight_banks as u64)?;
-        let placement = Placement { mode, data_banks, weight_banks };
+        Ok(Self { mode, data_banks, weight_banks })
+    }
+}
 
-        let batch = cdma::d_batch_number::BATCHES.value(d.get(cdma::D_BATCH_NUMBER)) as usize + 1;
-        for other in [
-            csc::d_batch_number::BATCHES.value(s.get(csc::D_BATCH_NUMBER)),
-            cacc::d_batch_number::BATCHES.value(c.get(cacc::D_BATCH_NUMBER)),
-        ] {
-            same("BATCHES", batch as u64 - 1, other)?;
-        }
-        if batch > 1 && (!config.batch || mode != Mode::Feature) {
-            return unsupported("CDMA", format!("BATCHES is {} in {mode:?} mode on {}", batch - 1, config.name));
-        }
+/// The number of cubes.
+fn batches(config: &Config, blocks: &Blocks, mode: Mode) -> Result<usize, Stop> {
+    let Blocks { cdma: d, csc: s, cacc: c, .. } = blocks;
+    let batches = d.value(cdma::D_BATCH_NUMBER::BATCHES);
+    for other in [s.value(csc::D_BATCH_NUMBER::BATCHES), c.value(cacc::D_BATCH_NUMBER::BATCHES)] {
+        same("BATCHES", batches, other)?;
+    }
+    if batches > 0 && (!config.batch || mode != Mode::Feature) {
+        let what = format!("BATCHES is {batches} in {mode:?} mode on {}", config.name);
+        return Err(Stop::unsupported("CDMA", what));
+    }
+    Ok(batches as usize + 1)
+}
 
-        let size_0 = d.get(cdma::D_DATAIN_SIZE_0);
-        let fetch = Size {
-            width: cdma::d_datain_size_0::DATAIN_WIDTH.value(size_0) as usize + 1,
-            height: cdma::d_datain_size_0::DATAIN_HEIGHT.value(size_0) as usize + 1,
-            channels: cdma::d_datain_size_1::DATAIN_CHANNEL.value(d.get(cdma::D_DATAIN_SIZE_1)) as usize + 1,
-        };
-        let ext_0 = s.get(csc::D_DATAIN_SIZE_EXT_0);
-        let input = Size {
-            width: csc::d_datain_size_ext_0::DATAIN_WIDTH_EXT.value(ext_0) as usize + 1,
-            height: csc::d_datain_size_ext_0::DATAIN_HEIGHT_EXT.value(ext_0) as usize + 1,
-            channels: csc::d_datain_size_ext_1::DATAIN_CHANNEL_EXT.value(s.get(csc::D_DATAIN_SIZE_EXT_1)) as usize + 1,
-        };
-        let weight_0 = s.get(csc::D_WEIGHT_SIZE_EXT_0);
-        let weight_1 = s.get(csc::D_WEIGHT_SIZE_EXT_1);
-        let kernel = Size {
-            width: csc::d_weight_size_ext_0::WEIGHT_WIDTH_EXT.value(weight_0) as usize + 1,
-            height: csc::d_weight_size_ext_0::WEIGHT_HEIGHT_EXT.value(weight_0) as usize + 1,
-            channels: csc::d_weight_size_ext_1::WEIGHT_CHANNEL_EXT.value(weight_1) as usize + 1,
-        };
-        let kernels = csc::d_weight_size_ext_1::WEIGHT_KERNEL.value(weight_1) as usize + 1;
-        let out_0 = s.get(csc::D_DATAOUT_SIZE_0);
-        let output = Size {
-            width: csc::d_dataout_size_0::DATAOUT_WIDTH.value(out_0) as usize + 1,
-            height: csc::d_dataout_size_0::DATAOUT_HEIGHT.value(out_0) as usize + 1,
-            channels: csc::d_dataout_size_1::DATAOUT_CHANNEL.value(s.get(csc::D_DATAOUT_SIZE_1)) as usize + 1,
-        };
-        same("DATAOUT_WIDTH and HEIGHT", out_0, c.get(cacc::D_DATAOUT_SIZE_0))?;
-        same("DATAOUT_CHANNEL", output.channels as u64 - 1, c.get(cacc::D_DATAOUT_SIZE_1))?;
+/// The sizes of an operation's cubes and kernels, as [`Operation`] has them.
+struct Sizes {
+    fetch: Size,
+    input: Size,
+    kernel: Size,
+    kernels: usize,
+    output: Size,
+}
 
-        let bytes = element_bytes(precision);
-        let atoms = Atoms::of(config, in_precision);
-        let atomic_c = config.mac_atomic_c as usize;
-        let atomic_k = config.mac_atomic_k as usize / bytes;
-        same(
-            "the number of kernel groups",
-            output.channels.div_ceil(atomic_k) as u64,
-            kernels.div_ceil(atomic_k) as u64,
-        )?;
-
-        let post_extension = match csc::d_post_y_extension::Y_EXTENSION.value(s.get(csc::D_POST_Y_EXTENSION)) {
-            0 => 1,
-            1 if mode == Mode::Pixel && kernel.channels <= atomic_c / 2 => 2,
-            2 if mode == Mode::Pixel && kernel.channels <= atomic_c / 4 => 4,
-            value => {
-                return unsupported(
-                    "CSC",
-                    format!("Y_EXTENSION is {value} in {mode:?} mode with {} kernel channels", kernel.channels),
-                );
-            }
+impl Sizes {
+    fn new(blocks: &Blocks) -> Result<Self, Stop> {
+        let Blocks { cdma: d, csc: s, cacc: c, .. } = blocks;
+        let size = |[width, height, channels]: [u32; 3]| Size {
+            width: width as usize + 1,
+            height: height as usize + 1,
+            channels: channels as usize + 1,
         };
+        let output = [
+            s.value(csc::D_DATAOUT_SIZE_0::DATAOUT_WIDTH),
+            s.value(csc::D_DATAOUT_SIZE_0::DATAOUT_HEIGHT),
+            s.value(csc::D_DATAOUT_SIZE_1::DATAOUT_CHANNEL),
+        ];
+        same("DATAOUT_WIDTH and HEIGHT", s.get(csc::D_DATAOUT_SIZE_0), c.get(cacc::D_DATAOUT_SIZE_0))?;
+        same("DATAOUT_CHANNEL", output[2], c.get(cacc::D_DATAOUT_SIZE_1))?;
+        Ok(Self {
+            fetch: size([
+                d.value(cdma::D_DATAIN_SIZE_0::DATAIN_WIDTH),
+                d.value(cdma::D_DATAIN_SIZE_0::DATAIN_HEIGHT),
+                d.value(cdma::D_DATAIN_SIZE_1::DATAIN_CHANNEL),
+            ]),
+            input: size([
+                s.value(csc::D_DATAIN_SIZE_EXT_0::DATAIN_WIDTH_EXT),
+                s.value(csc::D_DATAIN_SIZE_EXT_0::DATAIN_HEIGHT_EXT),
+                s.value(csc::D_DATAIN_SIZE_EXT_1::DATAIN_CHANNEL_EXT),
+            ]),
+            kernel: size([
+                s.value(csc::D_WEIGHT_SIZE_EXT_0::WEIGHT_WIDTH_EXT),
+                s.value(csc::D_WEIGHT_SIZE_EXT_0::WEIGHT_HEIGHT_EXT),
+                s.value(csc::D_WEIGHT_SIZE_EXT_1::WEIGHT_CHANNEL_EXT),
+            ]),
+            kernels: s.value(csc::D_WEIGHT_SIZE_EXT_1::WEIGHT_KERNEL) as usize + 1,
+            output: size(output),
+        })
+    }
+}
 
-        let stride = s.get(csc::D_CONV_STRIDE_EXT);
-        let dilation = s.get(csc::D_DILATION_EXT);
-        let padding = s.get(csc::D_ZERO_PADDING);
-        let pads = d.get(cdma::D_ZERO_PADDING);
-        let extension = d.get(cdma::D_CONV_STRIDE);
-        let datain = d.get(cdma::D_DATAIN_FORMAT);
-        let pixel: PixelFormat = match mode {
-            Mode::Pixel => d.field(cdma::D_DATAIN_FORMAT, cdma::d_datain_format::PIXEL_FORMAT)?,
-            _ => PixelFormat::R8,
-        };
-        if mode == Mode::Pixel && cdma::d_datain_format::PIXEL_MAPPING.value(datain) != 0 {
-            return unsupported("CDMA", "PIXEL_MAPPING is 1, which is no encoding".into());
-        }
+/// Kernel lines that one step of CSC takes.
+fn post_extension(s: &Registers, mode: Mode, kernel: Size, atomic_c: usize) -> Result<usize, Stop> {
+    match s.value(csc::D_POST_Y_EXTENSION::Y_EXTENSION) {
+        0 => Ok(1),
+        1 if mode == Mode::Pixel && kernel.channels <= atomic_c / 2 => Ok(2),
+        2 if mode == Mode::Pixel && kernel.channels <= atomic_c / 4 => Ok(4),
+        value => Err(Stop::unsupported(
+            "CSC",
+            format!("Y_EXTENSION is {value} in {mode:?} mode with {} kernel channels", kernel.channels),
+        )),
+    }
+}
 
-        let cvt = d.get(cdma::D_CVT_CFG);
-        let converter = cdma::d_cvt_cfg::CVT_EN.is_set(cvt).then(|| {
+impl Converter {
+    /// CDMA's converter, where it is enabled and changes the data.
+    fn new(d: &Registers, mode: Mode, in_precision: Precision, precision: Precision) -> Result<Option<Self>, Stop> {
+        let unsupported = |what: String| Err(Stop::unsupported("CDMA", what));
+        let converter = d.is_set(cdma::D_CVT_CFG::CVT_EN).then(|| {
             let means = [d.get(cdma::D_MEAN_GLOBAL_0), d.get(cdma::D_MEAN_GLOBAL_1)];
             let offset = d.get(cdma::D_CVT_OFFSET) as i16;
-            let mean = mode == Mode::Pixel && cdma::d_mean_format::MEAN_FORMAT.is_set(d.get(cdma::D_MEAN_FORMAT));
-            Converter {
+            let mean = mode == Mode::Pixel && d.is_set(cdma::D_MEAN_FORMAT::MEAN_FORMAT);
+            Self {
                 offsets: if mean {
                     [means[0] as i16, (means[0] >> 16) as i16, means[1] as i16, (means[1] >> 16) as i16]
                 } else {
                     [offset; 4]
                 },
                 scale: d.get(cdma::D_CVT_SCALE) as i16,
-                truncate: cdma::d_cvt_cfg::CVT_TRUNCATE.value(cvt),
+                truncate: d.value(cdma::D_CVT_CFG::CVT_TRUNCATE),
             }
         });
         let converts = match mode {
@@ -392,7 +404,7 @@ impl Operation {
             Mode::Winograd => false,
         };
         if converter.is_some() && !converts && (in_precision == Precision::Fp16 || mode == Mode::Winograd) {
-            return unsupported("CDMA", format!("CVT_EN with {in_precision:?} data in {mode:?} mode"));
+            return unsupported(format!("CVT_EN with {in_precision:?} data in {mode:?} mode"));
         }
         // Without the converter CDMA hands the fetched bits of a pixel on, whatever CMAC takes them for.
         let as_they_are = mode == Mode::Pixel && converter.is_none() && precision != Precision::Int8;
@@ -400,31 +412,33 @@ impl Operation {
             && !as_they_are
             && (mode != Mode::Pixel || !converts || in_precision == Precision::Fp16)
         {
-            return unsupported(
-                "CDMA",
-                format!("IN_PRECISION is {in_precision:?}, PROC_PRECISION {precision:?}, in {mode:?} mode, CVT_EN {converts}"),
-            );
+            return unsupported(format!(
+                "IN_PRECISION is {in_precision:?}, PROC_PRECISION {precision:?}, in {mode:?} mode, CVT_EN {converts}"
+            ));
         }
+        Ok(converter.filter(|converter| converts && !(mode == Mode::Feature && converter.is_identity())))
+    }
+}
 
+impl Surface {
+    fn new(d: &Registers, mode: Mode, fetch: Size, atoms: Atoms) -> Result<Self, Stop> {
         let line_stride = u64::from(d.get(cdma::D_LINE_STRIDE));
-        let map = d.get(cdma::D_DAIN_MAP);
-        let line_packed = cdma::d_dain_map::LINE_PACKED.is_set(map);
-        let surface_packed = cdma::d_dain_map::SURF_PACKED.is_set(map);
+        let line_packed = d.is_set(cdma::D_DAIN_MAP::LINE_PACKED);
+        let surface_packed = d.is_set(cdma::D_DAIN_MAP::SURF_PACKED);
         let packed = atoms.packed_strides(fetch.width as u32, fetch.height as u32);
         if mode != Mode::Pixel && line_packed && fetch.height > 1 && line_stride != packed[0] {
-            return unsupported(
+            return Err(Stop::unsupported(
                 "CDMA",
-                format!("LINE_PACKED with a line stride of {line_stride:#x} bytes and {} atoms a line", fetch.width),
-            );
+                format!("LINE_PACKED with a line stride of {line_stride:#x} bytes and {} atoms per line", fetch.width),
+            ));
         }
         let one = fetch.width == 1 && fetch.height == 1;
         let surface_stride = match mode {
             Mode::Feature if one && line_packed && surface_packed => packed[1],
             _ => u64::from(d.get(cdma::D_SURF_STRIDE)),
         };
-        let data_ram: RamType = d.field(cdma::D_DAIN_RAM_TYPE, cdma::d_dain_ram_type::DATAIN_RAM_TYPE)?;
-        let surface = Surface {
-            port: data_ram.into(),
+        Ok(Self {
+            port: d.field(cdma::D_DAIN_RAM_TYPE::DATAIN_RAM_TYPE)?.into(),
             address: [
                 d.address(cdma::D_DAIN_ADDR_HIGH_0, cdma::D_DAIN_ADDR_LOW_0),
                 d.address(cdma::D_DAIN_ADDR_HIGH_1, cdma::D_DAIN_ADDR_LOW_1),
@@ -432,99 +446,132 @@ impl Operation {
             line_stride: [line_stride, u64::from(d.get(cdma::D_LINE_UV_STRIDE))],
             surface_stride,
             batch_stride: u64::from(d.get(cdma::D_BATCH_STRIDE)),
-        };
+        })
+    }
+}
 
-        let weight_ram: RamType = d.field(cdma::D_WEIGHT_RAM_TYPE, cdma::d_weight_ram_type::WEIGHT_RAM_TYPE)?;
-        let weight_format: WeightFormat = s.field(csc::D_WEIGHT_FORMAT, csc::d_weight_format::WEIGHT_FORMAT)?;
-        let other: WeightFormat = d.field(cdma::D_WEIGHT_FORMAT, cdma::d_weight_format::WEIGHT_FORMAT)?;
-        same("WEIGHT_FORMAT", weight_format as u32, other as u32)?;
+impl WeightSurface {
+    fn new(config: &Config, blocks: &Blocks, kernels: usize, placement: Placement) -> Result<Self, Stop> {
+        let Blocks { cdma: d, csc: s, .. } = blocks;
+        let unsupported = |what: String| Err(Stop::unsupported("CDMA", what));
+        let format = s.field(csc::D_WEIGHT_FORMAT::WEIGHT_FORMAT)?;
+        let other = d.field(cdma::D_WEIGHT_FORMAT::WEIGHT_FORMAT)?;
+        same("WEIGHT_FORMAT", format as u32, other as u32)?;
         same("WEIGHT_KERNEL", kernels as u64 - 1, d.get(cdma::D_WEIGHT_SIZE_1))?;
-        let compressed = weight_format == WeightFormat::Compressed;
+        let compressed = format == WeightFormat::Compressed;
         if compressed && !config.weight_compression {
-            return unsupported("CDMA", format!("{} has no weight compression", config.name));
+            return unsupported(format!("{} has no weight compression", config.name));
         }
+        let Placement { data_banks, weight_banks, .. } = placement;
         if compressed && data_banks + weight_banks >= config.cbuf_banks as usize {
-            return unsupported(
-                "CDMA",
-                format!("compressed weights need a bank for their mask: {data_banks} + {weight_banks} banks are taken"),
-            );
+            return unsupported(format!(
+                "compressed weights need a bank for their mask: {data_banks} + {weight_banks} banks are taken"
+            ));
         }
-        let weights = WeightSurface {
-            port: weight_ram.into(),
+        let mask = (d.address(cdma::D_WMB_ADDR_HIGH, cdma::D_WMB_ADDR_LOW), d.get(cdma::D_WMB_BYTES) as usize);
+        Ok(Self {
+            port: d.field(cdma::D_WEIGHT_RAM_TYPE::WEIGHT_RAM_TYPE)?.into(),
             address: d.address(cdma::D_WEIGHT_ADDR_HIGH, cdma::D_WEIGHT_ADDR_LOW),
             bytes: d.get(cdma::D_WEIGHT_BYTES) as usize,
-            mask: compressed
-                .then(|| (d.address(cdma::D_WMB_ADDR_HIGH, cdma::D_WMB_ADDR_LOW), d.get(cdma::D_WMB_BYTES) as usize)),
+            mask: compressed.then_some(mask),
             sizes: d.address(cdma::D_WGS_ADDR_HIGH, cdma::D_WGS_ADDR_LOW),
-        };
+        })
+    }
+}
 
-        let s_misc = s.get(csc::D_MISC_CFG);
+impl Operation {
+    /// Reads and checks the registers.
+    pub fn new(config: &Config, blocks: &Blocks) -> Result<Self, Stop> {
+        let Blocks { cdma: d, csc: s, cacc: c, .. } = blocks;
+        let (in_precision, precision) = precisions(config, blocks)?;
+        let mode = Mode::new(config, blocks)?;
+        let placement = Placement::new(config, blocks, mode)?;
+        let batch = batches(config, blocks, mode)?;
+        let Sizes { fetch, input, kernel, kernels, output } = Sizes::new(blocks)?;
+
+        let atoms = Atoms::of(config, in_precision);
+        let atomic_c = config.mac_atomic_c as usize;
+        let bytes = element_bytes(precision);
+        let atomic_k = config.mac_atomic_k as usize / bytes;
+        let groups = [output.channels, kernels].map(|kernels| kernels.div_ceil(atomic_k) as u64);
+        same("the number of kernel groups", groups[0], groups[1])?;
+
+        let post_extension = post_extension(s, mode, kernel, atomic_c)?;
+        let pixel = match mode {
+            Mode::Pixel => d.field(cdma::D_DATAIN_FORMAT::PIXEL_FORMAT)?,
+            Mode::Feature | Mode::Winograd => PixelFormat::R8,
+        };
+        if mode == Mode::Pixel && d.value(cdma::D_DATAIN_FORMAT::PIXEL_MAPPING) != 0 {
+            return Err(Stop::unsupported("CDMA", "PIXEL_MAPPING is 1, which is no encoding"));
+        }
+        let pads = d.read::<cdma::D_ZERO_PADDING>();
+        let padding = s.read::<csc::D_ZERO_PADDING>();
+        let extension = d.read::<cdma::D_CONV_STRIDE>();
+        let stride = s.read::<csc::D_CONV_STRIDE_EXT>();
+        let dilation = s.read::<csc::D_DILATION_EXT>();
         let operation = Self {
             precision,
             in_precision,
             placement,
-            surface,
+            surface: Surface::new(d, mode, fetch, atoms)?,
             fetch,
             input,
             pixel,
-            pixel_x_offset: cdma::d_pixel_offset::PIXEL_X_OFFSET.value(d.get(cdma::D_PIXEL_OFFSET)) as usize,
-            pixel_signed: cdma::d_datain_format::PIXEL_SIGN_OVERRIDE.value(datain) != 0,
-            converter: converter.filter(|converter| converts && !(mode == Mode::Feature && converter.is_identity())),
-            flush_nan: cdma::d_nan_flush_to_zero::NAN_TO_ZERO.is_set(d.get(cdma::D_NAN_FLUSH_TO_ZERO)),
+            pixel_x_offset: d.value(cdma::D_PIXEL_OFFSET::PIXEL_X_OFFSET) as usize,
+            pixel_signed: d.value(cdma::D_DATAIN_FORMAT::PIXEL_SIGN_OVERRIDE) != 0,
+            converter: Converter::new(d, mode, in_precision, precision)?,
+            flush_nan: d.is_set(cdma::D_NAN_FLUSH_TO_ZERO::NAN_TO_ZERO),
             batch,
             pads: [
-                cdma::d_zero_padding::PAD_LEFT.value(pads) as usize,
-                cdma::d_zero_padding::PAD_RIGHT.value(pads) as usize,
-                cdma::d_zero_padding::PAD_TOP.value(pads) as usize,
-                cdma::d_zero_padding::PAD_BOTTOM.value(pads) as usize,
+                pads.value(cdma::D_ZERO_PADDING::PAD_LEFT) as usize,
+                pads.value(cdma::D_ZERO_PADDING::PAD_RIGHT) as usize,
+                pads.value(cdma::D_ZERO_PADDING::PAD_TOP) as usize,
+                pads.value(cdma::D_ZERO_PADDING::PAD_BOTTOM) as usize,
             ],
             extension: [
-                cdma::d_conv_stride::CONV_X_STRIDE.value(extension) as usize + 1,
-                cdma::d_conv_stride::CONV_Y_STRIDE.value(extension) as usize + 1,
+                extension.value(cdma::D_CONV_STRIDE::CONV_X_STRIDE) as usize + 1,
+                extension.value(cdma::D_CONV_STRIDE::CONV_Y_STRIDE) as usize + 1,
             ],
             pad: [
-                csc::d_zero_padding::PAD_LEFT.value(padding) as usize,
-                csc::d_zero_padding::PAD_TOP.value(padding) as usize,
+                padding.value(csc::D_ZERO_PADDING::PAD_LEFT) as usize,
+                padding.value(csc::D_ZERO_PADDING::PAD_TOP) as usize,
             ],
             pad_value: [d.get(cdma::D_ZERO_PADDING_VALUE) as u16, s.get(csc::D_ZERO_PADDING_VALUE) as u16],
             output,
             kernel,
             kernels,
             stride: [
-                csc::d_conv_stride_ext::CONV_X_STRIDE_EXT.value(stride) as usize + 1,
-                csc::d_conv_stride_ext::CONV_Y_STRIDE_EXT.value(stride) as usize + 1,
+                stride.value(csc::D_CONV_STRIDE_EXT::CONV_X_STRIDE_EXT) as usize + 1,
+                stride.value(csc::D_CONV_STRIDE_EXT::CONV_Y_STRIDE_EXT) as usize + 1,
             ],
             dilation: [
-                csc::d_dilation_ext::X_DILATION_EXT.value(dilation) as usize + 1,
-                csc::d_dilation_ext::Y_DILATION_EXT.value(dilation) as usize + 1,
+                dilation.value(csc::D_DILATION_EXT::X_DILATION_EXT) as usize + 1,
+                dilation.value(csc::D_DILATION_EXT::Y_DILATION_EXT) as usize + 1,
             ],
             post_extension,
-            weights,
+            weights: WeightSurface::new(config, blocks, kernels, placement)?,
             mapping: Mapping::new(config, precision, mode, kernel, kernels, post_extension)?,
             data_reuse: [
                 Reuse {
-                    reuse: cdma::d_misc_cfg::DATA_REUSE.is_set(misc),
-                    keep: cdma::d_misc_cfg::SKIP_DATA_RLS.is_set(misc),
+                    reuse: d.is_set(cdma::D_MISC_CFG::DATA_REUSE),
+                    keep: d.is_set(cdma::D_MISC_CFG::SKIP_DATA_RLS),
                 },
-                Reuse {
-                    reuse: csc::d_misc_cfg::DATA_REUSE.is_set(s_misc),
-                    keep: csc::d_misc_cfg::SKIP_DATA_RLS.is_set(s_misc),
-                },
+                Reuse { reuse: s.is_set(csc::D_MISC_CFG::DATA_REUSE), keep: s.is_set(csc::D_MISC_CFG::SKIP_DATA_RLS) },
             ],
             weight_reuse: [
                 Reuse {
-                    reuse: cdma::d_misc_cfg::WEIGHT_REUSE.is_set(misc),
-                    keep: cdma::d_misc_cfg::SKIP_WEIGHT_RLS.is_set(misc),
+                    reuse: d.is_set(cdma::D_MISC_CFG::WEIGHT_REUSE),
+                    keep: d.is_set(cdma::D_MISC_CFG::SKIP_WEIGHT_RLS),
                 },
                 Reuse {
-                    reuse: csc::d_misc_cfg::WEIGHT_REUSE.is_set(s_misc),
-                    keep: csc::d_misc_cfg::SKIP_WEIGHT_RLS.is_set(s_misc),
+                    reuse: s.is_set(csc::D_MISC_CFG::WEIGHT_REUSE),
+                    keep: s.is_set(csc::D_MISC_CFG::SKIP_WEIGHT_RLS),
                 },
             ],
-            release: csc::d_release::RLS_SLICES.value(s.get(csc::D_RELEASE)) as usize + 1,
+            release: s.value(csc::D_RELEASE::RLS_SLICES) as usize + 1,
             slices: input.height * batch,
-            pra_truncate: csc::d_pra_cfg::PRA_TRUNCATE.value(s.get(csc::D_PRA_CFG)),
-            clip_truncate: cacc::d_clip_cfg::CLIP_TRUNCATE.value(c.get(cacc::D_CLIP_CFG)),
+            pra_truncate: s.value(csc::D_PRA_CFG::PRA_TRUNCATE),
+            clip_truncate: c.value(cacc::D_CLIP_CFG::CLIP_TRUNCATE),
             atomic_c,
             atomic_k,
             atoms,
@@ -533,12 +580,12 @@ impl Operation {
         operation.check_buffer(
             config,
             [
-                cdma::d_entry_per_slice::ENTRIES.value(d.get(cdma::D_ENTRY_PER_SLICE)) as usize + 1,
-                csc::d_entry_per_slice::ENTRIES.value(s.get(csc::D_ENTRY_PER_SLICE)) as usize + 1,
+                d.value(cdma::D_ENTRY_PER_SLICE::ENTRIES) as usize + 1,
+                s.value(csc::D_ENTRY_PER_SLICE::ENTRIES) as usize + 1,
             ],
         )?;
         operation.check_weights(
-            cdma::d_weight_size_0::BYTE_PER_KERNEL.value(d.get(cdma::D_WEIGHT_SIZE_0)) as usize + 1,
+            d.value(cdma::D_WEIGHT_SIZE_0::BYTE_PER_KERNEL) as usize + 1,
             config.cbuf_bank_bytes() as usize,
         )?;
         Ok(operation)
@@ -823,4 +870,25 @@ pub const fn element_bytes(precision: Precision) -> usize {
         Precision::Int8 => 1,
         Precision::Int16 | Precision::Fp16 => 2,
     }
+}
+
+/// The registers of the five blocks.
+#[derive(Clone, Copy, Debug)]
+pub struct Blocks<'a> {
+    /// Convolution DMA.
+    pub cdma: &'a Registers,
+    /// Sequence controller.
+    pub csc: &'a Registers,
+    /// First half of the multiply-accumulate array.
+    pub cmac_a: &'a Registers,
+    /// Second half of the multiply-accumulate array.
+    pub cmac_b: &'a Registers,
+    /// Accumulator.
+    pub cacc: &'a Registers,
+}
+
+/// The operation's output.
+pub(super) fn stream(operation: &Operation, samples: Samples) -> Stream {
+    let Operation { output, batch, atomic_k, .. } = *operation;
+    Stream { width: output.width, height: output.height, channels: output.channels, lanes: atomic_k, batch, samples }
 }

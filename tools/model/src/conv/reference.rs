@@ -26,7 +26,7 @@ const WINOGRAD_LANES: usize = 4;
 
 /// The output cubes, and how many sums were limited to 32 bits.
 pub fn run(operation: &Operation, input: &Input<'_>, weights: &[u8]) -> (Stream, u32) {
-    let mut stream = super::stream(operation, empty(operation));
+    let mut stream = super::operation::stream(operation, empty(operation));
     let mut saturated = 0;
     let walk = Walk { operation, input, weights };
     let line = operation.output.width * operation.kernel_bytes() * SLOWER;

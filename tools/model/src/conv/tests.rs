@@ -11,11 +11,11 @@ use super::cbuf::{Input, Weights};
 use super::fast::half;
 use super::fast::sink::{Between, Bounds, Exact, Place};
 use super::operation::{Operation, Size};
-use super::program::{Program, Source};
 use super::{fast, reference, Isa, State};
 use crate::memory::{Memory, Port, Stop};
 use crate::stream::{Samples, Stream};
-use crate::testing::noise;
+use crate::support::program::{Program, Source};
+use crate::support::testing::noise;
 
 /// Input and weights, each at its own address.
 struct Surfaces {
@@ -147,8 +147,9 @@ fn compare_on(program: &Program, memory: &Surfaces) -> Result<(), TestCaseError>
     let operation = Operation::new(program.config, &registers.blocks());
     let operation = operation.map_err(|stop| TestCaseError::fail(format!("{program:?}: {stop}")))?;
     let mut state = State::new();
-    let weights = state.weights(&operation, memory).map_err(|stop| TestCaseError::fail(stop.to_string()))?;
-    let input: Input<'_> = state.input(&operation, memory).map_err(|stop| TestCaseError::fail(stop.to_string()))?;
+    let weights = state.buffer.weights(&operation, memory).map_err(|stop| TestCaseError::fail(stop.to_string()))?;
+    let input: Input<'_> =
+        state.buffer.input(&operation, memory).map_err(|stop| TestCaseError::fail(stop.to_string()))?;
     let (expected, limited) = reference::run(&operation, &input, &weights);
     let mut scratch = fast::Scratch::default();
     let mut room = half::Room::default();

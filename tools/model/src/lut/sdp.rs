@@ -8,7 +8,7 @@
 use nvdla_uapi::reg::sdp as reg;
 use nvdla_uapi::reg::values::{LutFunction, LutTable};
 
-use super::{Counters, Position, Priorities, Tables};
+use super::tables::{Counters, Position, Priorities, Tables};
 use crate::memory::Stop;
 use crate::num::convert::{fp16_to_fp17, fp17_to_fp32, fp32_to_fp17, fp32_to_index, fraction_to_fp17};
 use crate::num::fixed::{round_shift_right, saturate, shift_right_signed, sign_extend};
@@ -52,39 +52,34 @@ pub struct Lookup {
 impl Lookup {
     /// The lookup that the registers describe.
     pub fn new(registers: &Registers) -> Result<Self, Stop> {
-        use reg::{s_lut_le_slope_scale as les, s_lut_le_slope_shift as leh};
-        use reg::{s_lut_lo_slope_scale as los, s_lut_lo_slope_shift as loh};
         let get = |register| registers.get(register);
-        let info = get(reg::S_LUT_INFO);
-        let (le_scale, le_shift) = (get(reg::S_LUT_LE_SLOPE_SCALE), get(reg::S_LUT_LE_SLOPE_SHIFT));
-        let (lo_scale, lo_shift) = (get(reg::S_LUT_LO_SLOPE_SCALE), get(reg::S_LUT_LO_SLOPE_SHIFT));
         Ok(Self {
-            function: registers.field(reg::S_LUT_CFG, reg::s_lut_cfg::LUT_LE_FUNCTION)?,
-            index_offset: sign_extend(reg::s_lut_info::LUT_LE_INDEX_OFFSET.value(info), 8),
+            function: registers.field(reg::S_LUT_CFG::LUT_LE_FUNCTION)?,
+            index_offset: sign_extend(registers.value(reg::S_LUT_INFO::LUT_LE_INDEX_OFFSET), 8),
             le: Range {
                 start: get(reg::S_LUT_LE_START) as i32,
                 end: get(reg::S_LUT_LE_END) as i32,
-                select: sign_extend(reg::s_lut_info::LUT_LE_INDEX_SELECT.value(info), 8),
+                select: sign_extend(registers.value(reg::S_LUT_INFO::LUT_LE_INDEX_SELECT), 8),
                 under: Slope {
-                    scale: les::LUT_LE_SLOPE_UFLOW_SCALE.value(le_scale) as i16,
-                    shift: sign_extend(leh::LUT_LE_SLOPE_UFLOW_SHIFT.value(le_shift), 5),
+                    scale: registers.value(reg::S_LUT_LE_SLOPE_SCALE::LUT_LE_SLOPE_UFLOW_SCALE) as i16,
+                    shift: sign_extend(registers.value(reg::S_LUT_LE_SLOPE_SHIFT::LUT_LE_SLOPE_UFLOW_SHIFT), 5),
                 },
                 over: Slope {
-                    scale: les::LUT_LE_SLOPE_OFLOW_SCALE.value(le_scale) as i16,
-                    shift: sign_extend(leh::LUT_LE_SLOPE_OFLOW_SHIFT.value(le_shift), 5),
+                    scale: registers.value(reg::S_LUT_LE_SLOPE_SCALE::LUT_LE_SLOPE_OFLOW_SCALE) as i16,
+                    shift: sign_extend(registers.value(reg::S_LUT_LE_SLOPE_SHIFT::LUT_LE_SLOPE_OFLOW_SHIFT), 5),
                 },
             },
             lo: Range {
                 start: get(reg::S_LUT_LO_START) as i32,
                 end: get(reg::S_LUT_LO_END) as i32,
-                select: sign_extend(reg::s_lut_info::LUT_LO_INDEX_SELECT.value(info), 8),
+                select: sign_extend(registers.value(reg::S_LUT_INFO::LUT_LO_INDEX_SELECT), 8),
                 under: Slope {
-                    scale: los::LUT_LO_SLOPE_UFLOW_SCALE.value(lo_scale) as i16,
-                    shift: sign_extend(loh::LUT_LO_SLOPE_UFLOW_SHIFT.value(lo_shift), 5),
+                    scale: registers.value(reg::S_LUT_LO_SLOPE_SCALE::LUT_LO_SLOPE_UFLOW_SCALE) as i16,
+                    shift: sign_extend(registers.value(reg::S_LUT_LO_SLOPE_SHIFT::LUT_LO_SLOPE_UFLOW_SHIFT), 5),
                 },
                 over: Slope {
-                    scale: los::LUT_LO_SLOPE_OFLOW_SCALE.value(lo_scale) as i16,
-                    shift: sign_extend(loh::LUT_LO_SLOPE_OFLOW_SHIFT.value(lo_shift), 5),
+                    scale: registers.value(reg::S_LUT_LO_SLOPE_SCALE::LUT_LO_SLOPE_OFLOW_SCALE) as i16,
+                    shift: sign_extend(registers.value(reg::S_LUT_LO_SLOPE_SHIFT::LUT_LO_SLOPE_OFLOW_SHIFT), 5),
                 },
             },
             priorities: Priorities::from_register(get(reg::S_LUT_CFG)),
@@ -95,9 +90,9 @@ impl Lookup {
     pub fn int(&self, tables: &Tables, value: i32, counters: &mut Counters) -> i32 {
         let le = match self.function {
             LutFunction::Exponent => exponent_int(value, self.le.start, self.index_offset),
-            LutFunction::Linear => linear_int(value, &self.le, super::LE_ENTRIES - 1, true),
+            LutFunction::Linear => linear_int(value, &self.le, super::tables::LE_ENTRIES - 1, true),
         };
-        let lo = linear_int(value, &self.lo, super::LO_ENTRIES - 1, false);
+        let lo = linear_int(value, &self.lo, super::tables::LO_ENTRIES - 1, false);
         let table = self.priorities.choose(le, lo);
         let (position, range, entries) = self.select(table, le, lo, tables);
         count(counters, le, lo, position);
@@ -128,9 +123,9 @@ impl Lookup {
     pub fn float(&self, tables: &Tables, value: u32, counters: &mut Counters) -> u32 {
         let le = match self.function {
             LutFunction::Exponent => exponent_float(value, self.le.start as u32, self.index_offset),
-            LutFunction::Linear => linear_float(value, &self.le, super::LE_ENTRIES - 1),
+            LutFunction::Linear => linear_float(value, &self.le, super::tables::LE_ENTRIES - 1),
         };
-        let lo = linear_float(value, &self.lo, super::LO_ENTRIES - 1);
+        let lo = linear_float(value, &self.lo, super::tables::LO_ENTRIES - 1);
         let table = self.priorities.choose(le, lo);
         let (position, range, entries) = self.select(table, le, lo, tables);
         count(counters, le, lo, position);
@@ -198,7 +193,7 @@ fn exponent_int(value: i32, start: i32, offset: i32) -> Position {
     let index = log as i32 - offset;
     if index < 0 {
         Position::Under
-    } else if index as usize >= super::LE_ENTRIES - 1 {
+    } else if index as usize >= super::tables::LE_ENTRIES - 1 {
         Position::Over
     } else {
         let beyond = u64::from(distance) & ((1 << log) - 1);
@@ -259,7 +254,7 @@ fn exponent_float(value: u32, start: u32, offset: i32) -> Position {
     let index = Fp32::expo(distance) as i32 - Fp32::BIAS as i32 - offset;
     if index < 0 {
         Position::Under
-    } else if index as usize >= super::LE_ENTRIES - 1 {
+    } else if index as usize >= super::tables::LE_ENTRIES - 1 {
         Position::Over
     } else {
         Position::Hit { index: index as usize, fraction: u64::from(Fp32::mant(distance)) << (FRACTION - 23) }

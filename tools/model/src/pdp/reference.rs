@@ -2,29 +2,14 @@
 
 //! PDP element by element: what the fast implementation is compared with.
 
-use nvdla_uapi::config::Config;
 use nvdla_uapi::layout;
 use nvdla_uapi::reg::values::{PoolingMethod, Precision};
 
-use super::{nans, perform, Emit, Part, Setup, Source};
-use crate::conv::Isa;
+use super::setup::{nans, Emit, Part, Setup, Source};
 use crate::memory::{Memory, Stop};
 use crate::num::convert::{fp16_to_fp17, fp17_to_fp16};
 use crate::num::fixed::round_shift_right;
 use crate::num::{Fp16, Fp17};
-use crate::registers::Registers;
-use crate::stream::{Done, Stream};
-
-/// As [`super::run`].
-pub fn run(
-    config: &Config,
-    rdma: &Registers,
-    registers: &Registers,
-    input: Option<&Stream>,
-    memory: &mut dyn Memory,
-) -> Result<Done<()>, Stop> {
-    perform(Isa::Portable, config, rdma, registers, input, memory, pool)
-}
 
 /// Pools one part; the answer is the number of NaNs.
 pub(super) fn pool(

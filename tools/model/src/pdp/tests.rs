@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 use nvdla_uapi::config::{NV_FULL, NV_MEDIUM_512, NV_SMALL};
-use nvdla_uapi::reg::values::RamType;
+use nvdla_uapi::reg::values::{PdpFlyingMode, PoolingMethod, RamType};
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::{noise, set, Bytes};
+use crate::support::testing::{noise, set, Bytes};
 
 /// One direction of a random operation: input, kernel, stride, padding before and after.
 type Direction = (usize, usize, usize, usize, usize);
@@ -148,7 +148,7 @@ fn program(case: &Case) -> Option<(Registers, Registers, Bytes)> {
 fn compare(case: &Case) -> Result<(), TestCaseError> {
     let Some((rdma, registers, memory)) = program(case) else { return Ok(()) };
     let mut expected = memory.clone();
-    let reference = reference::run(case.config, &rdma, &registers, None, &mut expected);
+    let reference = perform(Isa::Portable, case.config, &rdma, &registers, None, &mut expected, reference::pool);
     for isa in Isa::available() {
         let mut memory = memory.clone();
         let done = run_with(isa, case.config, &rdma, &registers, None, &mut memory);

@@ -5,7 +5,7 @@
 //! Split and merge take blocks of as many lines as stay in the cache. Where the lines of a plane follow one another,
 //! the lines of a block are moved at once.
 
-use super::{Contract, Extent, Planes, UNIT};
+use super::operation::{Contract, Extent, Planes, UNIT};
 use crate::cube::Placed;
 use crate::memory::{read, write, Memory, Stop};
 use crate::simd::transpose::transpose;

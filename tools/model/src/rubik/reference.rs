@@ -4,7 +4,7 @@
 
 use nvdla_uapi::config::Config;
 
-use super::{done, Contract, Extent, Operation, Planes, UNIT};
+use super::operation::{done, Contract, Extent, Operation, Planes, UNIT};
 use crate::cube::Placed;
 use crate::memory::{write, Memory, Stop};
 use crate::registers::Registers;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 use nvdla_uapi::config::NV_FULL;
-use nvdla_uapi::reg::values::RamType;
+use nvdla_uapi::reg::values::{Precision, RamType, RubikMode};
+use nvdla_uapi::reg::{rbk, Block};
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::{noise, set, Bytes};
+use crate::support::testing::{noise, set, Bytes};
 
 const BASE: u64 = 0x1000;
 

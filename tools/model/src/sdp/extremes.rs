@@ -7,7 +7,7 @@ use nvdla_uapi::reg::{sdp as reg, sdp_rdma as rdma_reg};
 
 use super::tests::{copy, settings};
 use super::{reference, vector, State};
-use crate::testing::{set, Bytes};
+use crate::support::testing::{set, Bytes};
 
 const BASE: u64 = 0x10_0000;
 const OPERANDS: usize = 0x8000;

@@ -11,7 +11,7 @@ use nvdla_uapi::layout::Extents;
 use nvdla_uapi::reg::sdp as reg;
 use nvdla_uapi::reg::sdp_rdma as rdma_reg;
 use nvdla_uapi::reg::values::{AluAlgorithm, OperandMode, OperandSource, OutputDestination, Precision};
-use nvdla_uapi::reg::{Field, Register};
+use nvdla_uapi::reg::{Field, Register, Tied};
 
 use super::operation::{
     Alu, Converter, Count, Destination, Multiplier, Operand, OperandPlace, Operation, Place, Source, X, Y,
@@ -63,19 +63,18 @@ impl Operation {
 
     /// [`Self::new`] of what CACC gives in this form, if anything.
     pub(super) fn of(config: &Config, rdma: &Registers, sdp: &Registers, stream: Option<Form>) -> Result<Self, Stop> {
-        use reg::d_feature_mode_cfg as mode;
         let reader = Reader {
             config,
             rdma,
             sdp,
-            width: reg::d_data_cube_width::WIDTH.value(sdp.get(reg::D_DATA_CUBE_WIDTH)) + 1,
-            height: reg::d_data_cube_height::HEIGHT.value(sdp.get(reg::D_DATA_CUBE_HEIGHT)) + 1,
-            channels: reg::d_data_cube_channel::CHANNEL.value(sdp.get(reg::D_DATA_CUBE_CHANNEL)) + 1,
-            processing: sdp.field(reg::D_DATA_FORMAT, reg::d_data_format::PROC_PRECISION)?,
-            winograd: mode::WINOGRAD.is_set(sdp.get(reg::D_FEATURE_MODE_CFG)),
+            width: sdp.value(reg::D_DATA_CUBE_WIDTH::WIDTH) + 1,
+            height: sdp.value(reg::D_DATA_CUBE_HEIGHT::HEIGHT) + 1,
+            channels: sdp.value(reg::D_DATA_CUBE_CHANNEL::CHANNEL) + 1,
+            processing: sdp.field(reg::D_DATA_FORMAT::PROC_PRECISION)?,
+            winograd: sdp.is_set(reg::D_FEATURE_MODE_CFG::WINOGRAD),
         };
-        let output = sdp.field(reg::D_DATA_FORMAT, reg::d_data_format::OUT_PRECISION)?;
-        let batch = mode::BATCH_NUMBER.value(sdp.get(reg::D_FEATURE_MODE_CFG)) + 1;
+        let output = sdp.field(reg::D_DATA_FORMAT::OUT_PRECISION)?;
+        let batch = sdp.value(reg::D_FEATURE_MODE_CFG::BATCH_NUMBER) + 1;
         reader.check_precisions(output, batch)?;
 
         let x1 = reader.x(&X1, &BRDMA)?;
@@ -85,8 +84,6 @@ impl Operation {
         let destination = reader.destination(output, batch, y.as_ref())?;
 
         let atoms = Atoms::of(config, reader.processing);
-        let perf = sdp.get(reg::D_PERF_ENABLE);
-        let rdma_mode = rdma.get(rdma_reg::D_FEATURE_MODE_CFG);
         let operation = Self {
             width: reader.width as usize,
             height: reader.height as usize,
@@ -105,17 +102,16 @@ impl Operation {
             converter: Converter {
                 offset: sdp.get(reg::D_CVT_OFFSET) as i32,
                 scale: sdp.get(reg::D_CVT_SCALE) as i16,
-                shift: reg::d_cvt_shift::CVT_SHIFT.value(sdp.get(reg::D_CVT_SHIFT)),
+                shift: sdp.value(reg::D_CVT_SHIFT::CVT_SHIFT),
             },
-            nan_to_zero: reader.processing == Precision::Fp16
-                && mode::NAN_TO_ZERO.is_set(sdp.get(reg::D_FEATURE_MODE_CFG)),
+            nan_to_zero: reader.processing == Precision::Fp16 && sdp.is_set(reg::D_FEATURE_MODE_CFG::NAN_TO_ZERO),
             count: Count {
-                lookups: reg::d_perf_enable::PERF_LUT_EN.is_set(perf) && y.is_some_and(|y| y.lookup.is_some()),
-                saturation: reg::d_perf_enable::PERF_SAT_EN.is_set(perf),
-                nan_output: reg::d_perf_enable::PERF_NAN_INF_COUNT_EN.is_set(perf) && output == Precision::Fp16,
+                lookups: sdp.is_set(reg::D_PERF_ENABLE::PERF_LUT_EN) && y.is_some_and(|y| y.lookup.is_some()),
+                saturation: sdp.is_set(reg::D_PERF_ENABLE::PERF_SAT_EN),
+                nan_output: sdp.is_set(reg::D_PERF_ENABLE::PERF_NAN_INF_COUNT_EN) && output == Precision::Fp16,
                 nan_input: matches!(source, Source::Memory(_))
-                    && rdma_reg::d_perf_enable::PERF_NAN_INF_COUNT_EN.is_set(rdma.get(rdma_reg::D_PERF_ENABLE))
-                    && rdma_reg::d_feature_mode_cfg::IN_PRECISION.get(rdma_mode) == Some(Precision::Fp16),
+                    && rdma.is_set(rdma_reg::D_PERF_ENABLE::PERF_NAN_INF_COUNT_EN)
+                    && rdma.read().get(rdma_reg::D_FEATURE_MODE_CFG::IN_PRECISION) == Some(Precision::Fp16),
             },
         };
         if let Some(stream) = stream {
@@ -207,9 +203,7 @@ impl Reader<'_> {
     }
 
     fn source(&self, stream: Option<Form>, batch: u32) -> Result<Source, Stop> {
-        use reg::d_feature_mode_cfg::FLYING_MODE;
-        let mode = self.sdp.get(reg::D_FEATURE_MODE_CFG);
-        match (FLYING_MODE.is_set(mode), stream) {
+        match (self.sdp.is_set(reg::D_FEATURE_MODE_CFG::FLYING_MODE), stream) {
             (true, Some(stream)) => return Ok(Source::Stream { largest: stream.largest }),
             (true, None) => return refuse("SDP", "D_FEATURE_MODE_CFG.FLYING_MODE is ON, and CACC gives nothing"),
             (false, Some(_)) => {
@@ -227,12 +221,11 @@ impl Reader<'_> {
                 ),
             );
         }
-        let rdma_mode = self.rdma.get(rdma_reg::D_FEATURE_MODE_CFG);
-        if rdma_reg::d_feature_mode_cfg::FLYING_MODE.is_set(rdma_mode) {
+        if self.rdma.is_set(rdma_reg::D_FEATURE_MODE_CFG::FLYING_MODE) {
             return refuse("SDP_RDMA", "D_FEATURE_MODE_CFG.FLYING_MODE is ON, but SDP reads memory");
         }
         self.check_rdma()?;
-        let precision = self.rdma.field(rdma_reg::D_FEATURE_MODE_CFG, rdma_reg::d_feature_mode_cfg::IN_PRECISION)?;
+        let precision = self.rdma.field(rdma_reg::D_FEATURE_MODE_CFG::IN_PRECISION)?;
         if precision != self.processing && (precision, self.processing) != (Precision::Int16, Precision::Int8) {
             return refuse(
                 "SDP_RDMA",
@@ -253,14 +246,14 @@ impl Reader<'_> {
             0,
         )?;
         Ok(Source::Memory(Place {
-            port: self.rdma.field(rdma_reg::D_SRC_DMA_CFG, rdma_reg::d_src_dma_cfg::SRC_RAM_TYPE)?.into(),
+            port: self.rdma.field(rdma_reg::D_SRC_DMA_CFG::SRC_RAM_TYPE)?.into(),
             base: self.rdma.address(rdma_reg::D_SRC_BASE_ADDR_HIGH, rdma_reg::D_SRC_BASE_ADDR_LOW),
             cube,
         }))
     }
 
     fn destination(&self, output: Precision, batch: u32, y: Option<&Y>) -> Result<Destination, Stop> {
-        let destination = self.sdp.field(reg::D_FEATURE_MODE_CFG, reg::d_feature_mode_cfg::OUTPUT_DST)?;
+        let destination = self.sdp.field(reg::D_FEATURE_MODE_CFG::OUTPUT_DST)?;
         if y.and_then(|y| y.alu).is_some_and(|alu| alu.algorithm == AluAlgorithm::Eql) {
             if destination == OutputDestination::Pdp || batch > 1 || self.winograd {
                 return refuse(
@@ -297,7 +290,7 @@ impl Reader<'_> {
             self.sdp.get(reg::D_DST_BATCH_STRIDE),
         )?;
         Ok(Destination::Memory(Place {
-            port: self.sdp.field(reg::D_DST_DMA_CFG, reg::d_dst_dma_cfg::DST_RAM_TYPE)?.into(),
+            port: self.sdp.field(reg::D_DST_DMA_CFG::DST_RAM_TYPE)?.into(),
             base: self.sdp.address(reg::D_DST_BASE_ADDR_HIGH, reg::D_DST_BASE_ADDR_LOW),
             cube,
         }))
@@ -327,18 +320,18 @@ impl Reader<'_> {
 
     /// SDP_RDMA must read the cube that SDP computes.
     fn check_rdma(&self) -> Result<(), Stop> {
-        use rdma_reg::{d_data_cube_channel, d_data_cube_height, d_data_cube_width};
-        for (register, field, name, expected) in [
-            (rdma_reg::D_DATA_CUBE_WIDTH, d_data_cube_width::WIDTH, "D_DATA_CUBE_WIDTH", self.width),
-            (rdma_reg::D_DATA_CUBE_HEIGHT, d_data_cube_height::HEIGHT, "D_DATA_CUBE_HEIGHT", self.height),
-            (rdma_reg::D_DATA_CUBE_CHANNEL, d_data_cube_channel::CHANNEL, "D_DATA_CUBE_CHANNEL", self.channels),
+        let rdma = self.rdma;
+        for (given, name, expected) in [
+            (rdma.value(rdma_reg::D_DATA_CUBE_WIDTH::WIDTH), "D_DATA_CUBE_WIDTH", self.width),
+            (rdma.value(rdma_reg::D_DATA_CUBE_HEIGHT::HEIGHT), "D_DATA_CUBE_HEIGHT", self.height),
+            (rdma.value(rdma_reg::D_DATA_CUBE_CHANNEL::CHANNEL), "D_DATA_CUBE_CHANNEL", self.channels),
         ] {
-            let given = field.value(self.rdma.get(register)) + 1;
+            let given = given + 1;
             if given != expected {
                 return refuse("SDP_RDMA", format!("{name} is {}, SDP's is {}", given - 1, expected - 1));
             }
         }
-        let processing = self.rdma.field(rdma_reg::D_FEATURE_MODE_CFG, rdma_reg::d_feature_mode_cfg::PROC_PRECISION)?;
+        let processing = self.rdma.field(rdma_reg::D_FEATURE_MODE_CFG::PROC_PRECISION)?;
         if processing != self.processing {
             return refuse(
                 "SDP_RDMA",
@@ -349,23 +342,27 @@ impl Reader<'_> {
     }
 
     /// The operand surface of a sub-unit that takes `components` from memory.
-    fn operands(&self, dma: &DmaRegisters, components: [Option<Component>; 2]) -> Result<Option<OperandPlace>, Stop> {
+    fn operands(
+        &self,
+        dma: &DmaRegisters<impl Tied>,
+        components: [Option<Component>; 2],
+    ) -> Result<Option<OperandPlace>, Stop> {
         if components == [None; 2] {
             return Ok(None);
         }
         let name = dma.name;
-        if dma.disable.is_set(self.rdma.get(dma.cfg)) {
+        if self.rdma.is_set(dma.disable) {
             return refuse("SDP_RDMA", format!("{name}_DISABLE is YES, but SDP takes operands from memory"));
         }
         self.check_rdma()?;
         let format = Format {
-            mode: self.rdma.field(dma.cfg, dma.data_mode)?,
-            data_use: self.rdma.field(dma.cfg, dma.data_use)?,
-            data_size: self.rdma.field(dma.cfg, dma.data_size)?,
+            mode: self.rdma.field(dma.data_mode)?,
+            data_use: self.rdma.field(dma.data_use)?,
+            data_size: self.rdma.field(dma.data_size)?,
             processing: self.processing,
             atom: self.config.memory_atomic,
         };
-        let winograd = rdma_reg::d_feature_mode_cfg::WINOGRAD.is_set(self.rdma.get(rdma_reg::D_FEATURE_MODE_CFG));
+        let winograd = self.rdma.is_set(rdma_reg::D_FEATURE_MODE_CFG::WINOGRAD);
         if format.mode == OperandMode::PerElement && winograd != self.winograd {
             return refuse(
                 "SDP_RDMA",
@@ -391,23 +388,26 @@ impl Reader<'_> {
             }
         }
         Ok(Some(OperandPlace {
-            port: self.rdma.field(dma.cfg, dma.ram_type)?.into(),
+            port: self.rdma.field(dma.ram_type)?.into(),
             base: self.rdma.address(dma.base_high, dma.base_low),
             layout,
         }))
     }
 
-    fn x(&self, registers: &XRegisters, dma: &DmaRegisters) -> Result<Option<X>, Stop> {
+    fn x<C: Tied, A: Tied, M: Tied>(
+        &self,
+        registers: &XRegisters<C, A, M>,
+        dma: &DmaRegisters<impl Tied>,
+    ) -> Result<Option<X>, Stop> {
         let sdp = self.sdp;
-        let cfg = sdp.get(registers.cfg);
-        if registers.bypass.is_set(cfg) {
+        if sdp.is_set(registers.bypass) {
             return Ok(None);
         }
         let mut components = [None; 2];
-        let alu = if registers.alu_bypass.is_set(cfg) {
+        let alu = if sdp.is_set(registers.alu_bypass) {
             None
         } else {
-            let algorithm = sdp.field(registers.cfg, registers.alu_algorithm)?;
+            let algorithm = sdp.field(registers.alu_algorithm)?;
             if algorithm == AluAlgorithm::Eql {
                 let name = registers.name;
                 return refuse("SDP", format!("D_DP_{name}_CFG.{name}_ALU_ALGO is 3, which only EW has"));
@@ -415,59 +415,57 @@ impl Reader<'_> {
             let value = sdp.get(registers.alu_value) as i16;
             Some(Alu {
                 algorithm,
-                operand: operand(sdp, registers.alu_cfg, registers.alu_source, value.into(), || {
+                operand: operand(sdp, registers.alu_source, value.into(), || {
                     components[0] = Some(Component::Alu);
                 })?,
             })
         };
-        let multiplier = if registers.mul_bypass.is_set(cfg) {
+        let multiplier = if sdp.is_set(registers.mul_bypass) {
             None
         } else {
             let value = sdp.get(registers.mul_value) as i16;
             Some(Multiplier {
-                operand: operand(sdp, registers.mul_cfg, registers.mul_source, value.into(), || {
+                operand: operand(sdp, registers.mul_source, value.into(), || {
                     components[1] = Some(Component::Mul);
                 })?,
-                prelu: registers.mul_prelu.is_set(cfg),
+                prelu: sdp.is_set(registers.mul_prelu),
             })
         };
         Ok(Some(X {
             alu,
-            alu_shift: registers.alu_shift.value(sdp.get(registers.alu_cfg)),
+            alu_shift: sdp.value(registers.alu_shift),
             multiplier,
             // The field has eight bits, the shifter six.
-            shift: registers.mul_shift.value(sdp.get(registers.mul_cfg)) & 0x3f,
-            relu: !registers.relu_bypass.is_set(cfg),
+            shift: sdp.value(registers.mul_shift) & 0x3f,
+            relu: !sdp.is_set(registers.relu_bypass),
             operands: self.operands(dma, components)?,
         }))
     }
 
     fn y(&self) -> Result<Option<Y>, Stop> {
-        use reg::{d_dp_ew_alu_cfg as alu_cfg, d_dp_ew_cfg as cfg, d_dp_ew_mul_cfg as mul_cfg};
         let sdp = self.sdp;
-        let ew = sdp.get(reg::D_DP_EW_CFG);
-        if cfg::EW_BYPASS.is_set(ew) {
+        if sdp.is_set(reg::D_DP_EW_CFG::EW_BYPASS) {
             return Ok(None);
         }
         let mut components = [None; 2];
-        let multiplier = if cfg::EW_MUL_BYPASS.is_set(ew) {
+        let multiplier = if sdp.is_set(reg::D_DP_EW_CFG::EW_MUL_BYPASS) {
             None
         } else {
             let value = sdp.get(reg::D_DP_EW_MUL_SRC_VALUE) as i32;
             Some(Multiplier {
-                operand: operand(sdp, reg::D_DP_EW_MUL_CFG, mul_cfg::EW_MUL_SRC, value, || {
+                operand: operand(sdp, reg::D_DP_EW_MUL_CFG::EW_MUL_SRC, value, || {
                     components[0] = Some(Component::Mul);
                 })?,
-                prelu: cfg::EW_MUL_PRELU.is_set(ew),
+                prelu: sdp.is_set(reg::D_DP_EW_CFG::EW_MUL_PRELU),
             })
         };
-        let alu = if cfg::EW_ALU_BYPASS.is_set(ew) {
+        let alu = if sdp.is_set(reg::D_DP_EW_CFG::EW_ALU_BYPASS) {
             None
         } else {
             let value = sdp.get(reg::D_DP_EW_ALU_SRC_VALUE) as i32;
             Some(Alu {
-                algorithm: sdp.field(reg::D_DP_EW_CFG, cfg::EW_ALU_ALGO)?,
-                operand: operand(sdp, reg::D_DP_EW_ALU_CFG, alu_cfg::EW_ALU_SRC, value, || {
+                algorithm: sdp.field(reg::D_DP_EW_CFG::EW_ALU_ALGO)?,
+                operand: operand(sdp, reg::D_DP_EW_ALU_CFG::EW_ALU_SRC, value, || {
                     components[1] = Some(Component::Alu);
                 })?,
             })
@@ -475,38 +473,36 @@ impl Reader<'_> {
         let converter = |bypass: bool, offset: Register, scale: Register, shift: u32| {
             (!bypass).then(|| Converter { offset: sdp.get(offset) as i32, scale: sdp.get(scale) as i16, shift })
         };
-        let truncate = |register: Register, field: Field<u32>| field.value(sdp.get(register));
         Ok(Some(Y {
             multiplier,
             multiplier_converter: converter(
-                mul_cfg::EW_MUL_CVT_BYPASS.is_set(sdp.get(reg::D_DP_EW_MUL_CFG)),
+                sdp.is_set(reg::D_DP_EW_MUL_CFG::EW_MUL_CVT_BYPASS),
                 reg::D_DP_EW_MUL_CVT_OFFSET_VALUE,
                 reg::D_DP_EW_MUL_CVT_SCALE_VALUE,
-                truncate(reg::D_DP_EW_MUL_CVT_TRUNCATE_VALUE, reg::d_dp_ew_mul_cvt_truncate_value::EW_MUL_CVT_TRUNCATE),
+                sdp.value(reg::D_DP_EW_MUL_CVT_TRUNCATE_VALUE::EW_MUL_CVT_TRUNCATE),
             ),
-            shift: truncate(reg::D_DP_EW_TRUNCATE_VALUE, reg::d_dp_ew_truncate_value::EW_TRUNCATE),
+            shift: sdp.value(reg::D_DP_EW_TRUNCATE_VALUE::EW_TRUNCATE),
             alu,
             alu_converter: converter(
-                alu_cfg::EW_ALU_CVT_BYPASS.is_set(sdp.get(reg::D_DP_EW_ALU_CFG)),
+                sdp.is_set(reg::D_DP_EW_ALU_CFG::EW_ALU_CVT_BYPASS),
                 reg::D_DP_EW_ALU_CVT_OFFSET_VALUE,
                 reg::D_DP_EW_ALU_CVT_SCALE_VALUE,
-                truncate(reg::D_DP_EW_ALU_CVT_TRUNCATE_VALUE, reg::d_dp_ew_alu_cvt_truncate_value::EW_ALU_CVT_TRUNCATE),
+                sdp.value(reg::D_DP_EW_ALU_CVT_TRUNCATE_VALUE::EW_ALU_CVT_TRUNCATE),
             ),
-            lookup: if cfg::EW_LUT_BYPASS.is_set(ew) { None } else { Some(Lookup::new(sdp)?) },
+            lookup: if sdp.is_set(reg::D_DP_EW_CFG::EW_LUT_BYPASS) { None } else { Some(Lookup::new(sdp)?) },
             operands: self.operands(&ERDMA, components)?,
         }))
     }
 }
 
 /// Where an operand comes from; calls `from_memory` when it is memory.
-fn operand(
+fn operand<R: Tied>(
     sdp: &Registers,
-    register: Register,
-    source: Field<OperandSource>,
+    source: Field<OperandSource, R>,
     value: i32,
     from_memory: impl FnOnce(),
 ) -> Result<Operand, Stop> {
-    Ok(match sdp.field(register, source)? {
+    Ok(match sdp.field(source)? {
         OperandSource::Reg => Operand::Register(value),
         OperandSource::Mem => {
             from_memory();

@@ -10,7 +10,9 @@ use nvdla_uapi::reg::values::{AluAlgorithm, OperandMode, Precision};
 use super::operation::{
     Alu, Converter, Destination, Multiplier, Operand, OperandPlace, Operation, Place, Source, X, Y,
 };
-use super::{put_sample, stream_for_pdp, State, Tally};
+use super::output::{put_sample, stream_for_pdp};
+use super::state::State;
+use super::tally::Tally;
 use crate::lut::Tables;
 use crate::memory::{read, write, Fault, Memory, Stop};
 use crate::num::convert::{fp16_to_fp32, fp16_to_i16, fp32_to_fp16, i17_to_fp16};

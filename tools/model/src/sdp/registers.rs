@@ -7,81 +7,71 @@ use nvdla_uapi::reg::sdp_rdma as rdma_reg;
 use nvdla_uapi::reg::values::{AluAlgorithm, OperandMode, OperandSize, OperandSource, OperandUse, RamType};
 use nvdla_uapi::reg::{Field, Register};
 
-/// Registers of X1 or X2.
-pub(super) struct XRegisters {
+/// Registers of X1 or X2; the types are the registers whose fields they are.
+pub(super) struct XRegisters<Cfg, Alu, Mul> {
     pub name: &'static str,
-    pub cfg: Register,
-    pub bypass: Field<bool>,
-    pub alu_bypass: Field<bool>,
-    pub alu_algorithm: Field<AluAlgorithm>,
-    pub mul_bypass: Field<bool>,
-    pub mul_prelu: Field<bool>,
-    pub relu_bypass: Field<bool>,
-    pub alu_cfg: Register,
-    pub alu_source: Field<OperandSource>,
-    pub alu_shift: Field<u32>,
+    pub bypass: Field<bool, Cfg>,
+    pub alu_bypass: Field<bool, Cfg>,
+    pub alu_algorithm: Field<AluAlgorithm, Cfg>,
+    pub mul_bypass: Field<bool, Cfg>,
+    pub mul_prelu: Field<bool, Cfg>,
+    pub relu_bypass: Field<bool, Cfg>,
+    pub alu_source: Field<OperandSource, Alu>,
+    pub alu_shift: Field<u32, Alu>,
     pub alu_value: Register,
-    pub mul_cfg: Register,
-    pub mul_source: Field<OperandSource>,
-    pub mul_shift: Field<u32>,
+    pub mul_source: Field<OperandSource, Mul>,
+    pub mul_shift: Field<u32, Mul>,
     pub mul_value: Register,
 }
 
 /// X1's.
-pub(super) const X1: XRegisters = {
-    use reg::{d_dp_bs_alu_cfg as alu, d_dp_bs_cfg as cfg, d_dp_bs_mul_cfg as mul};
+pub(super) const X1: XRegisters<reg::D_DP_BS_CFG, reg::D_DP_BS_ALU_CFG, reg::D_DP_BS_MUL_CFG> = {
+    use reg::{D_DP_BS_ALU_CFG as Alu, D_DP_BS_CFG as Cfg, D_DP_BS_MUL_CFG as Mul};
     XRegisters {
         name: "BS",
-        cfg: reg::D_DP_BS_CFG,
-        bypass: cfg::BS_BYPASS,
-        alu_bypass: cfg::BS_ALU_BYPASS,
-        alu_algorithm: cfg::BS_ALU_ALGO,
-        mul_bypass: cfg::BS_MUL_BYPASS,
-        mul_prelu: cfg::BS_MUL_PRELU,
-        relu_bypass: cfg::BS_RELU_BYPASS,
-        alu_cfg: reg::D_DP_BS_ALU_CFG,
-        alu_source: alu::BS_ALU_SRC,
-        alu_shift: alu::BS_ALU_SHIFT_VALUE,
+        bypass: Cfg::BS_BYPASS,
+        alu_bypass: Cfg::BS_ALU_BYPASS,
+        alu_algorithm: Cfg::BS_ALU_ALGO,
+        mul_bypass: Cfg::BS_MUL_BYPASS,
+        mul_prelu: Cfg::BS_MUL_PRELU,
+        relu_bypass: Cfg::BS_RELU_BYPASS,
+        alu_source: Alu::BS_ALU_SRC,
+        alu_shift: Alu::BS_ALU_SHIFT_VALUE,
         alu_value: reg::D_DP_BS_ALU_SRC_VALUE,
-        mul_cfg: reg::D_DP_BS_MUL_CFG,
-        mul_source: mul::BS_MUL_SRC,
-        mul_shift: mul::BS_MUL_SHIFT_VALUE,
+        mul_source: Mul::BS_MUL_SRC,
+        mul_shift: Mul::BS_MUL_SHIFT_VALUE,
         mul_value: reg::D_DP_BS_MUL_SRC_VALUE,
     }
 };
 
 /// X2's.
-pub(super) const X2: XRegisters = {
-    use reg::{d_dp_bn_alu_cfg as alu, d_dp_bn_cfg as cfg, d_dp_bn_mul_cfg as mul};
+pub(super) const X2: XRegisters<reg::D_DP_BN_CFG, reg::D_DP_BN_ALU_CFG, reg::D_DP_BN_MUL_CFG> = {
+    use reg::{D_DP_BN_ALU_CFG as Alu, D_DP_BN_CFG as Cfg, D_DP_BN_MUL_CFG as Mul};
     XRegisters {
         name: "BN",
-        cfg: reg::D_DP_BN_CFG,
-        bypass: cfg::BN_BYPASS,
-        alu_bypass: cfg::BN_ALU_BYPASS,
-        alu_algorithm: cfg::BN_ALU_ALGO,
-        mul_bypass: cfg::BN_MUL_BYPASS,
-        mul_prelu: cfg::BN_MUL_PRELU,
-        relu_bypass: cfg::BN_RELU_BYPASS,
-        alu_cfg: reg::D_DP_BN_ALU_CFG,
-        alu_source: alu::BN_ALU_SRC,
-        alu_shift: alu::BN_ALU_SHIFT_VALUE,
+        bypass: Cfg::BN_BYPASS,
+        alu_bypass: Cfg::BN_ALU_BYPASS,
+        alu_algorithm: Cfg::BN_ALU_ALGO,
+        mul_bypass: Cfg::BN_MUL_BYPASS,
+        mul_prelu: Cfg::BN_MUL_PRELU,
+        relu_bypass: Cfg::BN_RELU_BYPASS,
+        alu_source: Alu::BN_ALU_SRC,
+        alu_shift: Alu::BN_ALU_SHIFT_VALUE,
         alu_value: reg::D_DP_BN_ALU_SRC_VALUE,
-        mul_cfg: reg::D_DP_BN_MUL_CFG,
-        mul_source: mul::BN_MUL_SRC,
-        mul_shift: mul::BN_MUL_SHIFT_VALUE,
+        mul_source: Mul::BN_MUL_SRC,
+        mul_shift: Mul::BN_MUL_SHIFT_VALUE,
         mul_value: reg::D_DP_BN_MUL_SRC_VALUE,
     }
 };
 
-/// Registers of a sub-unit's read DMA.
-pub(super) struct DmaRegisters {
+/// Registers of a sub-unit's read DMA; the type is the register whose fields they are.
+pub(super) struct DmaRegisters<Cfg> {
     pub name: &'static str,
-    pub cfg: Register,
-    pub disable: Field<bool>,
-    pub data_use: Field<OperandUse>,
-    pub data_size: Field<OperandSize>,
-    pub data_mode: Field<OperandMode>,
-    pub ram_type: Field<RamType>,
+    pub disable: Field<bool, Cfg>,
+    pub data_use: Field<OperandUse, Cfg>,
+    pub data_size: Field<OperandSize, Cfg>,
+    pub data_mode: Field<OperandMode, Cfg>,
+    pub ram_type: Field<RamType, Cfg>,
     pub base_low: Register,
     pub base_high: Register,
     pub line_stride: Register,
@@ -89,16 +79,15 @@ pub(super) struct DmaRegisters {
 }
 
 /// X1's.
-pub(super) const BRDMA: DmaRegisters = {
-    use rdma_reg::d_brdma_cfg as cfg;
+pub(super) const BRDMA: DmaRegisters<rdma_reg::D_BRDMA_CFG> = {
+    use rdma_reg::D_BRDMA_CFG as Cfg;
     DmaRegisters {
         name: "BRDMA",
-        cfg: rdma_reg::D_BRDMA_CFG,
-        disable: cfg::BRDMA_DISABLE,
-        data_use: cfg::BRDMA_DATA_USE,
-        data_size: cfg::BRDMA_DATA_SIZE,
-        data_mode: cfg::BRDMA_DATA_MODE,
-        ram_type: cfg::BRDMA_RAM_TYPE,
+        disable: Cfg::BRDMA_DISABLE,
+        data_use: Cfg::BRDMA_DATA_USE,
+        data_size: Cfg::BRDMA_DATA_SIZE,
+        data_mode: Cfg::BRDMA_DATA_MODE,
+        ram_type: Cfg::BRDMA_RAM_TYPE,
         base_low: rdma_reg::D_BS_BASE_ADDR_LOW,
         base_high: rdma_reg::D_BS_BASE_ADDR_HIGH,
         line_stride: rdma_reg::D_BS_LINE_STRIDE,
@@ -107,16 +96,15 @@ pub(super) const BRDMA: DmaRegisters = {
 };
 
 /// X2's.
-pub(super) const NRDMA: DmaRegisters = {
-    use rdma_reg::d_nrdma_cfg as cfg;
+pub(super) const NRDMA: DmaRegisters<rdma_reg::D_NRDMA_CFG> = {
+    use rdma_reg::D_NRDMA_CFG as Cfg;
     DmaRegisters {
         name: "NRDMA",
-        cfg: rdma_reg::D_NRDMA_CFG,
-        disable: cfg::NRDMA_DISABLE,
-        data_use: cfg::NRDMA_DATA_USE,
-        data_size: cfg::NRDMA_DATA_SIZE,
-        data_mode: cfg::NRDMA_DATA_MODE,
-        ram_type: cfg::NRDMA_RAM_TYPE,
+        disable: Cfg::NRDMA_DISABLE,
+        data_use: Cfg::NRDMA_DATA_USE,
+        data_size: Cfg::NRDMA_DATA_SIZE,
+        data_mode: Cfg::NRDMA_DATA_MODE,
+        ram_type: Cfg::NRDMA_RAM_TYPE,
         base_low: rdma_reg::D_BN_BASE_ADDR_LOW,
         base_high: rdma_reg::D_BN_BASE_ADDR_HIGH,
         line_stride: rdma_reg::D_BN_LINE_STRIDE,
@@ -125,16 +113,15 @@ pub(super) const NRDMA: DmaRegisters = {
 };
 
 /// Y's.
-pub(super) const ERDMA: DmaRegisters = {
-    use rdma_reg::d_erdma_cfg as cfg;
+pub(super) const ERDMA: DmaRegisters<rdma_reg::D_ERDMA_CFG> = {
+    use rdma_reg::D_ERDMA_CFG as Cfg;
     DmaRegisters {
         name: "ERDMA",
-        cfg: rdma_reg::D_ERDMA_CFG,
-        disable: cfg::ERDMA_DISABLE,
-        data_use: cfg::ERDMA_DATA_USE,
-        data_size: cfg::ERDMA_DATA_SIZE,
-        data_mode: cfg::ERDMA_DATA_MODE,
-        ram_type: cfg::ERDMA_RAM_TYPE,
+        disable: Cfg::ERDMA_DISABLE,
+        data_use: Cfg::ERDMA_DATA_USE,
+        data_size: Cfg::ERDMA_DATA_SIZE,
+        data_mode: Cfg::ERDMA_DATA_MODE,
+        ram_type: Cfg::ERDMA_RAM_TYPE,
         base_low: rdma_reg::D_EW_BASE_ADDR_LOW,
         base_high: rdma_reg::D_EW_BASE_ADDR_HIGH,
         line_stride: rdma_reg::D_EW_LINE_STRIDE,

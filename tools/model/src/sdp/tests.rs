@@ -13,7 +13,7 @@ use crate::conv::fast::sink::{Between, Bounds, Place, Sink};
 use crate::memory::{Access, Fault, Port, Stop};
 use crate::registers::Registers;
 use crate::stream::{Done, Samples, Stream};
-use crate::testing::{noise, set, Bytes};
+use crate::support::testing::{noise, set, Bytes};
 
 const BASE: u64 = 0x10_0000;
 const INPUT: u32 = 0x10_0000;

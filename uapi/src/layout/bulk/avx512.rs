@@ -10,8 +10,7 @@
 
 #![allow(clippy::needless_range_loop)] // registers are numbered as the shuffles are
 
-use super::run::{PackTiles, Transpose, UnpackTiles};
-use super::weight::{Channels, Positions, Rows};
+use super::contract::{Channels, PackTiles, Positions, Rows, Transpose, UnpackTiles};
 use core::arch::x86_64::*;
 
 /// A loop over the numbers of registers, short enough for the compiler to write it out: then the registers are never put
@@ -342,7 +341,7 @@ macro_rules! lanes {
                 }
             }
 
-            /// The code for [`super::super::weight::Channels`]: N positions.
+            /// The code for [`super::super::contract::Channels`]: N positions.
             ///
             /// # Safety
             /// As there.
@@ -378,7 +377,7 @@ macro_rules! lanes {
                 }
             }
 
-            /// The code for [`super::super::weight::Positions`]: N positions.
+            /// The code for [`super::super::contract::Positions`]: N positions.
             ///
             /// # Safety
             /// As there.
@@ -480,7 +479,7 @@ unsafe fn unpack_8<const K: usize, const B: usize, const LINES: bool>(
     }
 }
 
-/// The code for [`super::feature::Collect`] of 32 bytes: chunks meet in a register while they are loaded, so that whole lines
+/// The code for [`super::contract::Collect`] of 32 bytes: chunks meet in a register while they are loaded, so that whole lines
 /// are stored.
 ///
 /// # Safety

@@ -2,10 +2,12 @@
 
 //! Feature cubes to and from plain slices.
 
+use super::super::contract::Layout;
+use super::super::element::Element;
+use super::super::extents::{Extents, Order};
 use super::super::feature::Cube;
-use super::super::{Element, Extents, Layout, Order};
-use super::run::Transpose;
-use super::{bytes_of, bytes_of_mut, in_parallel, Destination};
+use super::contract::{Collect, Squares, Transpose};
+use super::parallel::{bytes_of, bytes_of_mut, in_parallel, Destination};
 use core::ops::Range;
 
 /// Bytes of plain NHWC data that are moved to all surfaces before the next.
@@ -116,14 +118,6 @@ impl Runs {
     }
 }
 
-/// Blocks of K x K units of 64 / K bytes, transposed: rows `strides[0]` apart become rows `strides[1]` apart, and a block
-/// follows the last at `steps`.
-///
-/// # Safety
-/// Both sides hold 64 bytes in each of K rows of each of `blocks`.
-pub(super) type Squares =
-    unsafe fn(source: *const u8, target: *mut u8, strides: [usize; 2], steps: [usize; 2], blocks: usize);
-
 /// The code that moves pixels' atoms of several surfaces, and how many surfaces.
 fn squares(atom: usize) -> (Option<Squares>, usize) {
     #[cfg(target_arch = "x86_64")]
@@ -133,12 +127,6 @@ fn squares(atom: usize) -> (Option<Squares>, usize) {
     let _ = atom;
     (None, 1)
 }
-
-/// Copies chunks of an atom's size, `stride` apart, to `blocks` blocks of 64 bytes.
-///
-/// # Safety
-/// Both sides hold them.
-pub(super) type Collect = unsafe fn(source: *const u8, stride: usize, target: *mut u8, blocks: usize);
 
 /// The code that brings atoms together.
 fn collect(atom: usize) -> Option<Collect> {

@@ -6,7 +6,7 @@
 //! its register and then that within it, by one bit. After as many rounds as a row's index has bits, rows have become
 //! atoms; after as many more as an index within a register has, atoms rows.
 
-use super::run::{Transpose, TILE};
+use super::contract::{Transpose, TILE};
 use core::arch::aarch64::*;
 
 /// Bytes of a register.
@@ -55,7 +55,7 @@ fn rounds<const ROWS: usize, const BYTES: usize>(registers: &mut [uint8x16_t; RO
 }
 
 /// # Safety
-/// As for [`super::run::PackTiles`].
+/// As for [`super::contract::PackTiles`].
 #[target_feature(enable = "neon")]
 unsafe fn pack<const ROWS: usize, const BYTES: usize>(source: *const u8, stride: usize, target: *mut u8, tiles: usize) {
     for column in 0..tiles * TILE / REGISTER {
@@ -73,7 +73,7 @@ unsafe fn pack<const ROWS: usize, const BYTES: usize>(source: *const u8, stride:
 }
 
 /// # Safety
-/// As for [`super::run::UnpackTiles`].
+/// As for [`super::contract::UnpackTiles`].
 #[target_feature(enable = "neon")]
 unsafe fn unpack<const ROWS: usize, const BYTES: usize>(
     source: *const u8,

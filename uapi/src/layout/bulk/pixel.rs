@@ -3,57 +3,14 @@
 //! 8-bit RGB to pixel formats: 16 pixels at a time by one byte permutation for each 64 bytes of a plane, and a shift, a
 //! conversion or a joining of lanes where components are not whole bytes.
 
-use super::super::pixel::{Image, Kind};
-use super::{in_parallel, Destination};
+use super::super::pixel::{format::Kind, image::Image};
+use super::contract::{Block, Finish, PIXELS, SOURCE};
+use super::parallel::{in_parallel, Destination};
 
-/// Pixels of a block.
-pub(super) const PIXELS: usize = 16;
 /// Pixels of a line that are one piece of work.
 const PIECE: usize = 16 << 10;
-/// Bytes of a block's RGB.
-pub(super) const SOURCE: usize = PIXELS * 3;
-/// What makes components of permuted bytes, in which every source byte stands twice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Finish {
-    /// Nothing.
-    Bytes,
-    /// 16-bit lanes are shifted right.
-    Shift(u32),
-    /// The low byte of 16-bit lanes becomes a number in fp16.
-    Half,
-    /// Four 16-bit lanes are shifted right each by its own, and joined to 32 bits: the second by its distance from the
-    /// first, the fourth from the third, the upper two by theirs.
-    Join {
-        /// Bits that each lane loses.
-        shift: [u16; 4],
-        /// What the lanes of each pair are multiplied by before they are added.
-        scale: [i16; 4],
-        /// How far the upper pair is moved right, out of the upper 32 bits.
-        back: u32,
-    },
-}
-
 /// Marks a byte that holds alpha's value instead of a source byte.
 const ALPHA: u8 = 0x40;
-
-/// Where each byte of a plane's block comes from.
-pub(super) struct Block {
-    /// Bytes: 16, 32, 64 or 128.
-    pub(super) len: usize,
-    /// What is done with them.
-    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only vector code asks
-    pub(super) finish: Finish,
-    /// For each byte, the source byte.
-    pub(super) index: [[u8; 64]; 2],
-    /// Which bytes hold alpha.
-    pub(super) alpha: [u64; 2],
-}
-
-/// Permutes blocks of 16 pixels into one plane.
-///
-/// # Safety
-/// `source` has `blocks` blocks of RGB and 16 bytes more, `target` as many of the plane.
-pub(super) type Shuffle = unsafe fn(block: &Block, alpha: u8, source: *const u8, target: *mut u8, blocks: usize);
 
 impl Block {
     /// A plane's block.

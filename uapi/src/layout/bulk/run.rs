@@ -6,37 +6,10 @@
 //! atom is not full, or rows crowd in the cache, a few tiles are staged in a buffer; the run's last, cut tile goes through
 //! one of its own.
 
-/// Bytes of a row in a tile.
-pub(super) const TILE: usize = 64;
+use super::contract::{PackTiles, Transpose, UnpackTiles, MAX_ROWS, TILE};
+
 /// Bytes by which rows may be off a line for code that stores whole lines.
 const WORD: usize = 4;
-/// Rows of a tile at most: 32 int8 channels in a 32-byte atom.
-pub(super) const MAX_ROWS: usize = 32;
-
-/// Transposes `tiles` whole tiles: rows at `source`, `stride` bytes apart, to atoms at `target`.
-///
-/// # Safety
-/// Each row has `tiles` x `TILE` bytes; the target has as many bytes as all rows together.
-pub(super) type PackTiles = unsafe fn(source: *const u8, stride: usize, target: *mut u8, tiles: usize);
-
-/// The reverse: atoms at `source` to rows at `target`, `stride` bytes apart.
-///
-/// # Safety
-/// As for [`PackTiles`].
-pub(super) type UnpackTiles = unsafe fn(source: *const u8, target: *mut u8, stride: usize, tiles: usize);
-
-/// How runs of one shape are transposed on this machine.
-#[derive(Clone, Copy)]
-pub(super) struct Transpose {
-    /// Elements of an atom.
-    pub(super) rows: usize,
-    /// Bytes of an element.
-    pub(super) bytes: usize,
-    pub(super) pack: PackTiles,
-    pub(super) unpack: UnpackTiles,
-    /// The same as `unpack` in whole lines of the cache, where each row begins at a multiple of [`WORD`] bytes.
-    pub(super) unpack_lines: Option<UnpackTiles>,
-}
 
 impl Transpose {
     /// The fastest code for atoms of that many elements of that many bytes.

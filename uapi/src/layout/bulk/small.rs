@@ -8,7 +8,7 @@
 
 #![allow(clippy::needless_range_loop)] // registers are numbered as the shuffles are
 
-use super::weight::Permute;
+use super::contract::Permute;
 use core::arch::x86_64::*;
 
 /// The code for that number of positions and size of elements: to positions of channels.
@@ -26,7 +26,7 @@ pub(super) fn to_channels(positions: usize, bytes: usize) -> Option<Permute> {
     }
 }
 
-/// To channels of positions, where it is faster than [`super::weight::Positions`].
+/// To channels of positions, where it is faster than [`super::contract::Positions`].
 pub(super) fn to_positions(positions: usize, bytes: usize) -> Option<Permute> {
     match (positions, bytes) {
         (2, 1) => Some(pairs::<2, 1, true>),

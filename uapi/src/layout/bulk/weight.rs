@@ -5,41 +5,13 @@
 //! A small cube is a run of channels of one kernel at one position. In KRSC they are contiguous on both sides. In KCRS a
 //! kernel's block of channels is a matrix of channels x positions, which is transposed.
 
-use super::super::weight::Direct;
-use super::super::{Element, Layout, Order};
-use super::{bytes_of, bytes_of_mut, in_parallel, Destination};
+use super::super::contract::Layout;
+use super::super::element::Element;
+use super::super::extents::Order;
+use super::super::weight::direct::Direct;
+use super::contract::{Channels, Positions, Rows};
+use super::parallel::{bytes_of, bytes_of_mut, in_parallel, Destination};
 use core::ops::Range;
-
-/// Permutes as many registers of 64 bytes as a kernel has positions: the same channels of each position become these channels'
-/// positions, one channel after another, or back. The number of positions is the code's. Registers are `from` and `to` bytes
-/// apart.
-///
-/// # Safety
-/// The source's registers can be read, and the target's written.
-pub(super) type Permute = unsafe fn(source: *const u8, from: usize, target: *mut u8, to: usize);
-
-/// Where 64 bytes of the elements of a position come from: element `i` of lane `l` of 16 bytes from the kernel's channel
-/// that starts at `lanes[l] + rows[i]`.
-pub(super) struct Rows {
-    pub(super) lanes: [usize; 4],
-    pub(super) rows: [usize; 16],
-}
-
-/// Copies positions `stored` of the 16 bytes that each channel of `rows` has at `source` to `target`, `to` bytes apart.
-///
-/// # Safety
-/// 16 bytes of each channel can be read, and 64 bytes of each stored position written.
-pub(super) type Positions = unsafe fn(rows: &Rows, source: *const u8, target: *mut u8, to: usize, stored: Range<usize>);
-
-/// The reverse: copies the elements of `count` positions, whose 64 bytes are `step` bytes apart at `source`, to as many
-/// elements of each channel of `rows` at `target`, in the order of lanes and rows. Unless each channel stands `alone`, 16 bytes
-/// are stored for those of the first three lanes, so that what follows a channel is written after it.
-///
-/// # Safety
-/// 64 bytes of each position can be read; `count` elements of each channel can be written, of which there are 1 to 16
-/// bytes, and 16 bytes of those that do not stand alone.
-pub(super) type Channels =
-    unsafe fn(rows: &Rows, source: *const u8, step: usize, count: usize, target: *mut u8, alone: bool);
 
 /// What all conversions of some weights share.
 struct Plan {

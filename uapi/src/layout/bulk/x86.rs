@@ -9,10 +9,9 @@
 
 #![allow(clippy::needless_range_loop)] // registers are numbered as the shuffles are
 
-use super::feature::{Collect, Squares};
-use super::pixel::{Block, Finish, Shuffle};
-use super::run::{PackTiles, Transpose, UnpackTiles, TILE};
-use super::weight::{Channels, Permute, Positions};
+use super::contract::{
+    Block, Channels, Collect, Finish, PackTiles, Permute, Positions, Shuffle, Squares, Transpose, UnpackTiles, TILE,
+};
 use core::arch::x86_64::*;
 
 /// The fastest code for that shape that this machine has.

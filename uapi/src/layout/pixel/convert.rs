@@ -10,7 +10,7 @@
 
 use super::super::super::reg::values::Precision;
 use super::super::half;
-use super::Kind;
+use super::format::Kind;
 
 /// The converter's parameters: `D_CVT_CFG`, `D_CVT_OFFSET`, `D_CVT_SCALE` (or a channel's mean instead of the offset).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -3,8 +3,10 @@
 //! Where an image's pixels lie: pitch linear planes, with an x offset from the aligned start to the first pixel.
 
 use super::super::super::reg::values::PixelFormat;
-use super::super::{multiply_add, round_up, Element, Error, Extents, Index, Order, Rule};
-use super::{Component, Format};
+use super::super::element::Element;
+use super::super::error::{Error, Rule};
+use super::super::extents::{multiply_add, round_up, Extents, Index, Order};
+use super::format::{Component, Format};
 
 /// An image in memory.
 ///
@@ -12,9 +14,9 @@ use super::{Component, Format};
 /// the address lies past whole aligned units, so there only the remainder counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Image {
-    format: Format,
-    width: u32,
-    height: u32,
+    pub(in super::super) format: Format,
+    pub(in super::super) width: u32,
+    pub(in super::super) height: u32,
     x_offset: u32,
     alignment: u32,
     line_strides: [u64; 2],
@@ -198,7 +200,7 @@ impl Image {
 
     fn check(&self, plain_bytes: usize, plain: usize, planes: [usize; 2]) -> Result<(), Error> {
         let extents = self.extents();
-        super::super::transfer::check_sizes(
+        super::super::contract::check_sizes(
             extents,
             self.format.component_bytes(),
             self.span(0),
@@ -253,41 +255,12 @@ impl Image {
         Ok(())
     }
 
-    /// Writes 8-bit RGB (three bytes a pixel, red first) to the planes of a format with three or four channels, in
-    /// which R, G, B stand for the first three; the fourth gets `alpha`.
-    ///
-    /// Integers are widened by repeating their bits, so that 0 and 255 become 0 and the largest value; fp16 gets the
-    /// number 0 to 255.
-    pub fn pack_rgb(&self, rgb: &[u8], alpha: u8, planes: [&mut [u8]; 2]) -> Result<(), Error> {
-        if self.format.channels == 1 {
-            return Err(Error::new(Rule::PixelRgb, 1, 3));
-        }
-        let pixels = self.width as u64 * self.height as u64;
-        if rgb.len() as u64 != pixels.saturating_mul(3) {
-            return Err(Error::new(Rule::PlainLength, rgb.len() as u64, pixels.saturating_mul(3)));
-        }
-        let [first, second] = planes;
-        Error::unless_at_least(Rule::MemoryLength, first.len() as u64, self.span(0))?;
-        Error::unless_at_least(Rule::MemoryLength, second.len() as u64, self.span(1))?;
-        for (plane, memory) in [&mut *first, &mut *second].into_iter().enumerate() {
-            self.clear_gaps(plane as u32, memory);
-        }
-        #[cfg(feature = "bulk")]
-        let done = super::super::bulk::pack_rgb(self, rgb, alpha, [&mut *first, &mut *second]);
-        #[cfg(not(feature = "bulk"))]
-        let done = 0;
-        if done < self.width {
-            self.pack_rgb_from(done, rgb, alpha, [first, second]);
-        }
-        Ok(())
-    }
-
     /// Converts the pixels of each line from `first` on.
-    fn pack_rgb_from(&self, first: u32, rgb: &[u8], alpha: u8, planes: [&mut [u8]; 2]) {
+    pub(in super::super) fn pack_rgb_from(&self, first: u32, rgb: &[u8], alpha: u8, planes: [&mut [u8]; 2]) {
         let [luma, chroma] = planes;
         let widen = |value: u8, component: Component| match self.format.kind {
-            super::Kind::Float => super::super::half::from_fixed(i64::from(value), 0),
-            super::Kind::Unsigned | super::Kind::Signed => {
+            super::format::Kind::Float => super::super::half::from_fixed(i64::from(value), 0),
+            super::format::Kind::Unsigned | super::format::Kind::Signed => {
                 let repeated = u32::from(value) * 0x0101;
                 (repeated >> (16 - component.bits)) as u16
             }
@@ -328,7 +301,7 @@ impl Image {
     }
 
     /// Clears the bytes of a plane that hold no pixel.
-    fn clear_gaps(&self, plane: u32, memory: &mut [u8]) {
+    pub(in super::super) fn clear_gaps(&self, plane: u32, memory: &mut [u8]) {
         let span = self.span(plane) as usize;
         let pixels = self.width as usize * self.format.bytes_per_pixel[(plane & 1) as usize] as usize;
         if pixels == 0 {

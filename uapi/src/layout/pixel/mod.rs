@@ -7,9 +7,9 @@
 //! Source: "In-memory data formats", section "Pixel Format" and table 33; the order of components within a pixel, the
 //! alignment of 10-bit components and the second plane's x offset as the reference model reads them (CDMA).
 
-mod convert;
-mod format;
-mod image;
+pub(super) mod convert;
+pub(super) mod format;
+pub(super) mod image;
 
 pub use convert::{saturating_shift, Converter};
 pub use format::{Component, Format, Kind};

@@ -5,8 +5,11 @@
 //! Source: "Scatter Features to Different NPUs", "Strides in Local Memory", "128-Byte Aligned Layout", "Compact
 //! Layout".
 
-use super::super::{multiply_add, Element, Error, Extents, Index, Layout, Order, Rule};
-use super::Memory;
+use super::super::contract::Layout;
+use super::super::element::Element;
+use super::super::error::{Error, Rule};
+use super::super::extents::{multiply_add, Extents, Index, Order};
+use super::memory::Memory;
 
 /// Strides in elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -114,7 +117,7 @@ impl Local {
 
     const fn nested(memory: Memory, address: u64, extents: Extents, element: u32, unit: u64) -> Result<Self, Error> {
         let plane = (extents.h as u64).saturating_mul(extents.w as u64);
-        let c = super::super::round_up(plane, unit);
+        let c = super::super::extents::round_up(plane, unit);
         let start = match memory.locate(address) {
             Ok((npu, _)) => npu as u64,
             Err(error) => return Err(error),
@@ -288,8 +291,8 @@ impl Layout for Local {
 
     /// Writes the elements; every other byte of local memory stays as it is.
     fn pack<T: Element>(&self, order: Order, plain: &[T], memory: &mut [u8]) -> Result<(), Error> {
-        super::super::transfer::check(self, plain, memory.len())?;
-        super::super::transfer::write_portable(self, order, plain, memory);
+        super::super::contract::check(self, plain, memory.len())?;
+        super::super::contract::write_portable(self, order, plain, memory);
         Ok(())
     }
 }

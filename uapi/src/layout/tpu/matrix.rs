@@ -4,8 +4,12 @@
 //!
 //! Source: "Matrix Layout".
 
-use super::super::{Element, Error, Extents, Index, Layout, Order, Rule};
-use super::{Local, Memory, Usage};
+use super::super::contract::Layout;
+use super::super::element::Element;
+use super::super::error::{Error, Rule};
+use super::super::extents::{Extents, Index, Order};
+use super::local::{Local, Usage};
+use super::memory::Memory;
 
 /// An N-by-M matrix seen as the tensor (N, ceil(M / W), 1, W) in the 128-byte aligned layout.
 ///
@@ -108,8 +112,8 @@ impl Layout for Matrix {
     }
 
     fn pack<T: Element>(&self, order: Order, plain: &[T], memory: &mut [u8]) -> Result<(), Error> {
-        super::super::transfer::check(self, plain, memory.len())?;
-        super::super::transfer::write_portable(self, order, plain, memory);
+        super::super::contract::check(self, plain, memory.len())?;
+        super::super::contract::write_portable(self, order, plain, memory);
         Ok(())
     }
 }

@@ -4,8 +4,12 @@
 //!
 //! Source: "4N-mode", "2N-mode", "2IC-mode".
 
-use super::super::{Element, Error, Extents, Index, Layout, Order};
-use super::{Local, Memory, Strides, Usage};
+use super::super::contract::Layout;
+use super::super::element::Element;
+use super::super::error::Error;
+use super::super::extents::{Extents, Index, Order};
+use super::local::{Local, Strides, Usage};
+use super::memory::Memory;
 
 /// A storage mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -164,7 +168,7 @@ impl Layout for Packed {
 
     /// Writes the elements, and zero for dummy elements.
     fn pack<T: Element>(&self, order: Order, plain: &[T], memory: &mut [u8]) -> Result<(), Error> {
-        super::super::transfer::check(self, plain, memory.len())?;
+        super::super::contract::check(self, plain, memory.len())?;
         if self.dummies() > 0 {
             let wide = self.wide.extents();
             for c in 0..wide.c {
@@ -176,7 +180,7 @@ impl Layout for Packed {
                 }
             }
         }
-        super::super::transfer::write_portable(self, order, plain, memory);
+        super::super::contract::write_portable(self, order, plain, memory);
         Ok(())
     }
 }

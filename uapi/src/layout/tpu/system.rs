@@ -4,7 +4,9 @@
 //!
 //! Source: "Strides in System Memory", "Continuous Layout".
 
-use super::super::{Error, Extents, Index, Layout, Rule};
+use super::super::contract::Layout;
+use super::super::error::{Error, Rule};
+use super::super::extents::{Extents, Index};
 use super::local::{self, Strides};
 
 /// A tensor in system memory; offsets count from its address.

@@ -8,8 +8,9 @@
 //!
 //! Source: "In-memory data formats", section "Sparse Compression option" and table 35.
 
-use super::super::{round_up, Error, Rule};
-use super::{Groups, WGS_ENTRY};
+use super::super::error::{Error, Rule};
+use super::super::extents::round_up;
+use super::geometry::{Groups, WGS_ENTRY};
 
 /// The bytes to which each surface is padded.
 const ALIGNMENT: u64 = 128;

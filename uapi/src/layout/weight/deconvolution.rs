@@ -10,8 +10,11 @@
 //! Source: "In-memory data formats", section "Weight Format" (table 34, "Set split for deconvolution"); the phases as
 //! the reference compiler splits them.
 
-use super::super::{multiply_add, Error, Extents, Index, Layout, Rule};
-use super::{Direct, Geometry};
+use super::super::contract::Layout;
+use super::super::error::{Error, Rule};
+use super::super::extents::{multiply_add, Extents, Index};
+use super::direct::Direct;
+use super::geometry::Geometry;
 
 /// Deconvolution weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -6,17 +6,16 @@
 //!
 //! Source: "In-memory data formats", section "Basic Weight for Direct Convolution".
 
-use super::super::{multiply_add, round_up, Error, Extents, Index, Layout, Rule};
-#[cfg(feature = "bulk")]
-use super::super::{Element, Order};
-use super::{Geometry, Groups};
+use super::super::error::{Error, Rule};
+use super::super::extents::{multiply_add, round_up, Extents};
+use super::geometry::{Geometry, Groups};
 
 /// Direct weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Direct {
-    extents: Extents,
-    geometry: Geometry,
-    bytes: u64,
+    pub(in super::super) extents: Extents,
+    pub(in super::super) geometry: Geometry,
+    pub(in super::super) bytes: u64,
 }
 
 impl Direct {
@@ -72,7 +71,7 @@ impl Direct {
     }
 
     /// Elements of one kernel.
-    const fn kernel_elements(&self) -> u64 {
+    pub(in super::super) const fn kernel_elements(&self) -> u64 {
         self.extents.c as u64 * self.extents.h as u64 * self.extents.w as u64
     }
 
@@ -113,66 +112,6 @@ impl Direct {
         let channels = self.geometry.cube_channels;
         self.cube_offset(k, c / channels, r, s)
             .wrapping_add((c % channels) as u64 * self.geometry.element_bytes() as u64)
-    }
-}
-
-impl Layout for Direct {
-    fn extents(&self) -> Extents {
-        self.extents
-    }
-
-    fn element_bytes(&self) -> u32 {
-        self.geometry.element_bytes()
-    }
-
-    fn offset(&self, n: u32, c: u32, h: u32, w: u32) -> u64 {
-        Self::offset(self, n, c, h, w)
-    }
-
-    fn size(&self) -> u64 {
-        Self::size(self)
-    }
-
-    fn at(&self, offset: u64) -> Option<Index> {
-        if offset >= self.bytes {
-            return None;
-        }
-        let element = offset / u64::from(self.element_bytes());
-        let Extents { h: rows, w: columns, .. } = self.extents;
-        let group_elements = self.kernel_elements() * u64::from(self.geometry.group_kernels);
-        let group = (element / group_elements) as u32;
-        let rest = element % group_elements;
-        let kernels = u64::from(self.kernels_in(group));
-        let plane = kernels * u64::from(rows) * u64::from(columns);
-        let block = (rest / (plane * u64::from(self.geometry.cube_channels))) as u32;
-        let rest = rest - plane * u64::from(self.geometry.cube_channels) * u64::from(block);
-        let channels = u64::from(self.channels_in(block));
-        let (place, lane) = (rest / channels, (rest % channels) as u32);
-        let (position, k) = (place / kernels, (place % kernels) as u32);
-        Some(Index::new(
-            group * self.geometry.group_kernels + k,
-            block * self.geometry.cube_channels + lane,
-            (position / u64::from(columns)) as u32,
-            (position % u64::from(columns)) as u32,
-        ))
-    }
-
-    fn following(&self, at: Index) -> Option<Index> {
-        self.at(self.offset(at.n, at.c, at.h, at.w) + u64::from(self.element_bytes()))
-    }
-
-    #[cfg(feature = "bulk")]
-    fn pack<T: Element>(&self, order: Order, plain: &[T], memory: &mut [u8]) -> Result<(), Error> {
-        super::super::transfer::check(self, plain, memory.len())?;
-        super::super::bulk::pack_direct(self, order, plain, memory);
-        Ok(())
-    }
-
-    #[cfg(feature = "bulk")]
-    fn unpack<T: Element>(&self, order: Order, memory: &[u8], plain: &mut [T]) -> Result<(), Error> {
-        super::super::transfer::check(self, plain, memory.len())?;
-        super::super::bulk::unpack_direct(self, order, memory, plain);
-        Ok(())
     }
 }
 

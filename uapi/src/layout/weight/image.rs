@@ -10,8 +10,11 @@
 //! Source: "In-memory data formats", sections "Basic Weight for image input" and "Weight Channel Post-extension for
 //! image input".
 
-use super::super::{Error, Extents, Index, Layout, Rule};
-use super::{Direct, Geometry, Groups};
+use super::super::contract::Layout;
+use super::super::error::{Error, Rule};
+use super::super::extents::{Extents, Index};
+use super::direct::Direct;
+use super::geometry::{Geometry, Groups};
 
 /// Lines that post-extension combines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

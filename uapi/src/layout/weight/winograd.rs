@@ -13,8 +13,14 @@
 //! the extended channels as the reference compiler and model have them.
 
 use super::super::super::reg::values::Precision;
-use super::super::{half, pixel::saturating_shift, Element, Error, Extents, Index, Layout, Order, Rule};
-use super::{Direct, Geometry, Groups};
+use super::super::contract::Layout;
+use super::super::element::Element;
+use super::super::error::{Error, Rule};
+use super::super::extents::{Extents, Index, Order};
+use super::super::half;
+use super::super::pixel::saturating_shift;
+use super::direct::Direct;
+use super::geometry::{Geometry, Groups};
 
 /// Winograd weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -138,7 +144,7 @@ impl Winograd {
         memory: &mut [u8],
     ) -> Result<(), Error> {
         let bytes = self.converted.geometry().element_bytes();
-        super::super::transfer::check_sizes(self.original, bytes, self.size(), T::BYTES, plain.len(), memory.len())?;
+        super::super::contract::check_sizes(self.original, bytes, self.size(), T::BYTES, plain.len(), memory.len())?;
         memory[..self.size() as usize].fill(0);
         let value = |k, c, r, s| {
             let mut bits = [0; 8];

@@ -11,4 +11,5 @@ pub(super) mod parts;
 pub(super) mod rounded;
 pub(super) mod shift;
 pub(super) mod steps;
+pub(super) mod ways;
 pub(super) mod windows;

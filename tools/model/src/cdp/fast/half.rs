@@ -9,10 +9,12 @@ mod loops;
 
 use std::sync::OnceLock;
 
-use super::super::{reference, Counts, Operation, REACH};
+use super::super::super::conv::fast::isa::Isa;
+use super::super::operation::counters;
+use super::super::operation::{Counts, Operation, REACH};
+use super::super::reference;
 use super::rows::Rows;
 use super::strips::{Engine, Rooms};
-use super::{counters, Isa};
 use crate::conv::fast::aligned::Aligned;
 use crate::lut::cdp::vector::float::Floats;
 use crate::lut::cdp::vector::CLASSES;

@@ -6,13 +6,14 @@ mod loops;
 
 use std::sync::OnceLock;
 
+use super::super::super::conv::fast::isa::Isa;
+use super::super::operation::counters;
 #[cfg(target_arch = "x86_64")]
-use super::super::Converter;
-use super::super::{Counts, Operation, REACH};
+use super::super::operation::Converter;
+use super::super::operation::{Counts, Operation, REACH};
 use super::integer::{self, Output};
 use super::rows::Rows;
 use super::strips::{Engine, Rooms};
-use super::{counters, Isa};
 #[cfg(target_arch = "x86_64")]
 use crate::conv::fast::aligned::Aligned;
 use crate::lut::cdp::vector::int::Ints;
@@ -163,7 +164,8 @@ impl Int16<'_> {
     #[cfg(target_arch = "x86_64")]
     fn steps(&self, room: &mut Room, rows: Rows, into: &mut [u8]) -> Option<Counts> {
         use super::avx512::shift::Shift16;
-        use super::avx512::steps::{self, Job};
+        use super::avx512::steps::{self};
+        use super::avx512::ways::Job;
         let (vectors, scaled) = self.steps.as_ref()?;
         let Operation { reach, skip_multiply, output, input, ref lookup, .. } = *self.operation;
         let short = rows.all(&mut room.short);

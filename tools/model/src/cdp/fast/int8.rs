@@ -5,6 +5,7 @@
 //! The argument of a lookup has 20 bits at most. A cube has far fewer different sums than elements, and the next
 //! inference needs the same ones, so each answer is kept after it was computed first.
 
+use self::answers::{LARGEST, SMALLEST};
 mod answers;
 
 #[cfg(target_arch = "x86_64")]
@@ -12,18 +13,14 @@ use std::sync::OnceLock;
 
 use answers::Answers;
 
-use super::super::{Converter, Counts, Operation};
+use super::super::super::conv::fast::isa::Isa;
+use super::super::operation::counters;
+use super::super::operation::{Converter, Counts, Operation};
 use super::integer::{self, Output};
 use super::rows::Rows;
 use super::strips::{Engine, Rooms};
-use super::{counters, Isa};
 use crate::conv::fast::aligned::Aligned;
 use crate::lut::Tables;
-
-/// Nine squares of 9 bits.
-const LARGEST: i64 = 9 << 16;
-/// The smallest single value, which the table's argument is where nothing is squared.
-const SMALLEST: i64 = -256;
 
 /// What belongs to a lookup, and memory.
 #[derive(Debug, Default)]
@@ -172,7 +169,8 @@ impl Int8<'_> {
         into: &mut [u8],
     ) -> Counts {
         use super::avx512::shift::Shift8;
-        use super::avx512::steps::{self, Job};
+        use super::avx512::steps::{self};
+        use super::avx512::ways::Job;
         let Operation { reach, skip_multiply, output, ref lookup, .. } = *self.operation;
         let job = Job { ints: &vectors.steps, ends: vectors.ends, reach, skip_multiply };
         let shift = Shift8::new(output);
@@ -201,7 +199,7 @@ impl Int8<'_> {
             integer::widen(self.isa, values, wide);
             match operation.reach {
                 Some(reach) => integer::windows(self.isa, reach, wide, squares, sums),
-                None => sums.copy_from_slice(&wide[super::super::REACH..][..steps]),
+                None => sums.copy_from_slice(&wide[super::super::operation::REACH..][..steps]),
             }
             self.answers.factors(&operation.lookup, self.tables, sums, rows.elements, factors, &mut classes);
         }
@@ -239,7 +237,7 @@ impl Engine for Int8<'_> {
         rows.clear::<i16>(&mut room.values);
         rows.reserve(&mut room.sums);
         rows.reserve(&mut room.factors);
-        let around = rows.steps() + 2 * super::super::REACH;
+        let around = rows.steps() + 2 * super::super::operation::REACH;
         for words in [&mut room.wide, &mut room.squares] {
             words.resize(around, 0);
         }

@@ -2,7 +2,7 @@
 
 //! Converters and windows of integers, in the narrowest integers that hold the intermediate values.
 
-use super::super::{Converter, REACH};
+use super::super::operation::{Converter, REACH};
 
 /// Integers to compute with.
 pub(super) trait Word: Copy + Default + Ord + Into<i64> {

@@ -4,7 +4,7 @@
 
 use nvdla_uapi::layout::feature::Atoms;
 
-use super::super::{Operation, REACH};
+use super::super::operation::{Operation, REACH};
 use crate::conv::fast::aligned::{Aligned, Plain};
 
 /// Elements that loops take at once; a row is filled up to whole steps.

@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use rayon::prelude::*;
 
-use super::super::{Counts, Operation};
+use super::super::operation::{Counts, Operation};
 use super::rows::Rows;
 use crate::memory::{Memory, Stop};
 use crate::simd::prefetch::{prefetch_after, prefetch_write_after};

@@ -9,7 +9,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{by_pixels, Kernel, Tile};
+use super::kernel::{by_pixels, Kernel, Tile};
 
 /// AVX2.
 #[derive(Debug)]
@@ -28,8 +28,8 @@ impl Kernel<16> for Avx2 {
     }
 
     unsafe fn pack(
-        operation: &super::Operation,
-        shape: &super::Shape,
+        operation: &super::super::operation::Operation,
+        shape: &super::shape::Shape,
         weights: &[u8],
         first: usize,
         panel: &mut [i16],
@@ -42,7 +42,13 @@ impl Kernel<16> for Avx2 {
 }
 
 #[target_feature(enable = "avx2")]
-fn pack(operation: &super::Operation, shape: &super::Shape, weights: &[u8], first: usize, panel: &mut [i16]) {
+fn pack(
+    operation: &super::super::operation::Operation,
+    shape: &super::shape::Shape,
+    weights: &[u8],
+    first: usize,
+    panel: &mut [i16],
+) {
     super::panel::pack::<i16, 16, 2>(operation, shape, weights, first, panel);
 }
 

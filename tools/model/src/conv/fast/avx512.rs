@@ -11,7 +11,7 @@
 use std::arch::x86_64::*;
 
 use super::super::operation::Mapping;
-use super::{by_pixels, Kernel, Tile};
+use super::kernel::{by_pixels, Kernel, Tile};
 
 /// Bytes of weights that are fetched ahead.
 const AHEAD: usize = 4096;
@@ -33,8 +33,8 @@ impl Kernel<32> for Avx512 {
     }
 
     unsafe fn pack(
-        operation: &super::Operation,
-        shape: &super::Shape,
+        operation: &super::super::operation::Operation,
+        shape: &super::shape::Shape,
         weights: &[u8],
         first: usize,
         panel: &mut [i8],
@@ -49,7 +49,13 @@ impl Kernel<32> for Avx512 {
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
-fn pack(operation: &super::Operation, shape: &super::Shape, weights: &[u8], first: usize, panel: &mut [i8]) {
+fn pack(
+    operation: &super::super::operation::Operation,
+    shape: &super::shape::Shape,
+    weights: &[u8],
+    first: usize,
+    panel: &mut [i8],
+) {
     let count = operation.kernels.saturating_sub(first).min(32);
     let channels = operation.kernel.channels;
     if channels.min(operation.atomic_c) < 16 {

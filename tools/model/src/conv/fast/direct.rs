@@ -10,11 +10,12 @@ use super::super::cbuf::{Input, Weights};
 use super::super::operation::Operation;
 use super::super::reference::deliver;
 use super::aligned::Aligned;
+use super::isa::Isa;
 use super::kept::{Kept, Panels};
+use super::kernel::{Kernel, Tile, PARALLEL_MACS};
 use super::parts::{self, Part, PANELS};
 use super::shape::{self, Run, Shape};
 use super::sink::{Place, Sink};
-use super::{Isa, Kernel, Tile, PARALLEL_MACS};
 use crate::limit::is_over;
 use crate::threads::keep_awake;
 

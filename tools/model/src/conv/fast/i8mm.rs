@@ -11,7 +11,7 @@
 use std::arch::aarch64::*;
 use std::arch::asm;
 
-use super::{by_pixels, Kernel, Tile};
+use super::kernel::{by_pixels, Kernel, Tile};
 
 /// Pairs of kernels.
 const PAIRS: usize = 8;
@@ -33,8 +33,8 @@ impl Kernel<16> for I8mm {
     }
 
     unsafe fn pack(
-        operation: &super::Operation,
-        shape: &super::Shape,
+        operation: &super::super::operation::Operation,
+        shape: &super::shape::Shape,
         weights: &[u8],
         first: usize,
         panel: &mut [i8],

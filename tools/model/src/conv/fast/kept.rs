@@ -10,9 +10,11 @@ use std::collections::HashMap;
 
 use super::super::operation::{Mapping, Operation, Size, WeightSurface};
 use super::aligned::Aligned;
+use super::isa::Isa;
+use super::kernel::Kernel;
 use super::panel::Weight;
+use super::parts;
 use super::shape::Shape;
-use super::{parts, Isa, Kernel};
 use crate::threads::share;
 
 /// Bytes that are kept at most: all panels of the largest usual networks.
@@ -140,7 +142,7 @@ mod tests {
 
     use super::super::portable::Portable;
     use super::*;
-    use crate::conv::program::Program;
+    use crate::support::program::Program;
 
     const N: usize = 16;
 

@@ -27,136 +27,23 @@ pub mod i8mm;
 pub mod interleave;
 pub mod isa;
 mod kept;
+mod kernel;
 #[cfg(target_arch = "aarch64")]
 pub mod neon;
 pub mod panel;
 pub mod parts;
 pub mod portable;
+mod scratch;
 pub mod shape;
 pub mod sink;
 pub mod wide;
 
-use aligned::Aligned;
 use direct::InputRoom;
 pub use isa::Isa;
-use panel::Weight;
-use shape::{Element, Run, Shape};
+use kernel::MAX_DEPTH;
+pub use kernel::{Kernel, Tile};
+pub use scratch::Scratch;
 use sink::{Between, Keep, Sink};
-
-/// Products of int8 whose sum cannot leave 32 bits.
-const MAX_DEPTH: usize = (1 << 17) - 1;
-/// Multiplications from which a second thread pays.
-const PARALLEL_MACS: usize = 1_000_000;
-
-/// Buffers that operations share.
-#[derive(Debug, Default)]
-pub struct Scratch {
-    input: InputRoom,
-    half: half::Room,
-    bytes: Aligned,
-    spare: Vec<i32>,
-    spare_floats: Vec<f32>,
-}
-
-impl Scratch {
-    /// Takes a finished operation's stream back, for its memory.
-    pub fn recycle(&mut self, stream: Stream) {
-        match stream.samples {
-            Samples::Int(samples) if samples.capacity() > self.spare.capacity() => self.spare = samples,
-            Samples::Float(samples) if samples.capacity() > self.spare_floats.capacity() => self.spare_floats = samples,
-            Samples::Int(_) | Samples::Float(_) => {}
-        }
-    }
-
-    /// What [`bytes`] or [`halves`] has made, in the order of a packed cube.
-    pub fn bytes(&mut self, operation: &Operation) -> &[u8] {
-        match operation.precision {
-            Precision::Fp16 => self.bytes.get::<[u8; 2]>(operation.sums()).as_flattened(),
-            Precision::Int8 | Precision::Int16 => self.bytes.get::<u8>(operation.sums()),
-        }
-    }
-
-    /// `count` floats, all to be overwritten.
-    fn floats(&mut self, count: usize) -> Vec<f32> {
-        let mut sums = std::mem::take(&mut self.spare_floats);
-        sums.truncate(count);
-        sums.resize(count, 0.0);
-        sums
-    }
-
-    /// `count` sums, all to be overwritten.
-    fn sums(&mut self, count: usize) -> Vec<i32> {
-        let mut sums = std::mem::take(&mut self.spare);
-        sums.truncate(count);
-        sums.resize(count, 0);
-        sums
-    }
-}
-
-/// What an inner loop computes: the sums of some windows with the kernels of a panel.
-#[derive(Debug)]
-pub struct Tile<'t, D, W, const N: usize> {
-    /// The copied input, from the first window on.
-    pub data: &'t [D],
-    /// Elements from a window to the next.
-    pub step: usize,
-    /// What a window takes of the data.
-    pub runs: &'t [Run],
-    /// The weights.
-    pub panel: &'t [W],
-    /// What the sums begin at.
-    pub start: &'t [i32; N],
-    /// The sums, an array for each window.
-    pub sums: &'t mut [[i32; N]],
-}
-
-/// Calls the loop `tile` that is compiled for as many windows as a tile has (for some at a time, `by` so many). Its
-/// numbers are all that [`Kernel::tile`]'s condition leaves.
-macro_rules! by_pixels {
-    ($tile:ident: $($count:literal)+) => { by_pixels!($tile by 1: $($count)+) };
-    ($tile:ident by $together:literal: $($count:literal)+) => {
-        match $tile.sums.len().div_ceil($together) {
-            $($count => tile::<$count>($tile),)+
-            _ => {}
-        }
-    };
-}
-use by_pixels;
-
-/// An inner loop over `N` kernels.
-pub trait Kernel<const N: usize> {
-    /// An element of the copied input.
-    type Data: Element + Sync;
-    /// An element of a panel.
-    type Weight: Weight;
-    /// Elements of a step.
-    const GROUP: usize;
-    /// Most pixels of a tile.
-    const PIXELS: usize;
-    /// What the data is too high by.
-    const BIAS: i32;
-
-    /// The sums of the tile's windows with all kernels of the panel.
-    ///
-    /// # Safety
-    /// The machine has the instructions. The tile has 1 to `PIXELS` windows; run offsets and lengths, plus all windows'
-    /// steps but one, lie in its data; its panel has `N` weights for each element of the runs, whose lengths are
-    /// multiples of `GROUP`.
-    unsafe fn tile(tile: Tile<'_, Self::Data, Self::Weight, N>);
-
-    /// Packs a panel, and gives what its sums begin at.
-    ///
-    /// # Safety
-    /// The machine has the instructions.
-    unsafe fn pack(
-        operation: &Operation,
-        shape: &Shape,
-        weights: &[u8],
-        first: usize,
-        panel: &mut [Self::Weight],
-        start: &mut [i32; N],
-    );
-}
 
 /// Whether [`sums`] computes the operation.
 pub fn is_fast(operation: &Operation) -> bool {
@@ -184,7 +71,7 @@ pub fn run(
     }
     let mut samples = scratch.sums(operation.sums());
     sums(&mut scratch.input, isa, operation, input, weights, &Keep, &mut samples);
-    (super::stream(operation, Samples::Int(samples)), 0)
+    (super::operation::stream(operation, Samples::Int(samples)), 0)
 }
 
 /// The sums of an operation that [`is_fast`], each given to `sink` once.

@@ -11,7 +11,7 @@
 
 use std::arch::aarch64::*;
 
-use super::{by_pixels, Kernel, Tile};
+use super::kernel::{by_pixels, Kernel, Tile};
 
 /// NEON.
 #[derive(Debug)]
@@ -30,8 +30,8 @@ impl Kernel<16> for Neon {
     }
 
     unsafe fn pack(
-        operation: &super::Operation,
-        shape: &super::Shape,
+        operation: &super::super::operation::Operation,
+        shape: &super::shape::Shape,
         weights: &[u8],
         first: usize,
         panel: &mut [i8],

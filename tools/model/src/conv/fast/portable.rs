@@ -2,8 +2,8 @@
 
 //! The inner loop in plain code, for machines whose instructions have no loop of their own.
 
+use super::kernel::{by_pixels, Kernel, Tile};
 use super::shape::Run;
-use super::{by_pixels, Kernel, Tile};
 
 /// Plain code over 16-bit elements.
 #[derive(Debug)]
@@ -21,8 +21,8 @@ impl Kernel<16> for Portable {
     }
 
     unsafe fn pack(
-        operation: &super::Operation,
-        shape: &super::Shape,
+        operation: &super::super::operation::Operation,
+        shape: &super::shape::Shape,
         weights: &[u8],
         first: usize,
         panel: &mut [i16],

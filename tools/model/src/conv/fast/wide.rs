@@ -17,9 +17,11 @@ use super::super::cbuf::Input;
 use super::super::operation::{Mode, Operation};
 use super::super::reference::{deliver, Walk};
 use super::super::winograd::poa;
+use super::isa::Isa;
+use super::kernel::{MAX_DEPTH, PARALLEL_MACS};
 use super::parts::{self, Part};
+use super::scratch::Scratch;
 use super::shape::Shape;
-use super::{Isa, Scratch, MAX_DEPTH, PARALLEL_MACS};
 use crate::limit::is_over;
 use crate::stream::{Samples, Stream};
 use crate::threads::keep_awake;
@@ -79,10 +81,10 @@ pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input
         let shape = Shape::of_all(operation, 1);
         let mut data = Vec::new();
         let sizes = [shape.line, shape.lines, shape.channels];
-        super::half::copy(operation, sizes, input, &mut data, |bits| bits as i16);
+        super::half::shape::copy(operation, sizes, input, &mut data, |bits| bits as i16);
         each(operation, &mut samples, threads, true, |part| direct(isa, &walk, &shape, &data, part))
     };
-    (super::super::stream(operation, Samples::Int(samples)), limited)
+    (super::super::operation::stream(operation, Samples::Int(samples)), limited)
 }
 
 /// Computes the output, a surface or a piece of one at a time; the sum of the answers.

@@ -7,8 +7,8 @@
 
 use nvdla_uapi::reg::values::{LutFunction, LutTable};
 
-use super::{class, Lookup, Range};
-use crate::lut::{Position, Tables};
+use super::lookup::{class, Lookup, Range};
+use crate::lut::tables::{Position, Tables};
 
 /// How a table answers.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -6,8 +6,8 @@
 
 use std::arch::x86_64::*;
 
-use super::extreme::{Kind, Order};
-use crate::pdp::Axis;
+use super::order::{Kind, Order};
+use crate::pdp::setup::Axis;
 
 /// Bytes of a register, and of an atom.
 const REGISTER: usize = size_of::<__m256i>();

@@ -4,39 +4,15 @@
 
 #[cfg(target_arch = "x86_64")]
 use super::avx2;
-use super::portable::{Element, Method, Portable};
-use super::{At, Lines, Rooms};
-use crate::conv::fast::aligned::Plain;
+use super::lines::{At, Lines, Rooms};
+use super::order::{Kind, Order};
+use super::portable::{Method, Portable};
 #[cfg(target_arch = "x86_64")]
 use crate::conv::Isa;
 use crate::memory::Stop;
 #[cfg(target_arch = "x86_64")]
-use crate::pdp::Axis;
-use crate::pdp::{nans, Setup};
-
-/// What elements are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only its vector code asks
-pub(super) enum Kind {
-    Bytes,
-    Shorts,
-    Halves,
-}
-
-/// Elements as integers that are ordered like them.
-pub(super) trait Order: Sync {
-    type Key: Plain + Ord;
-    type Element: Element;
-    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only its vector code asks
-    const KIND: Kind;
-    fn key(&self, element: Self::Element) -> Self::Key;
-    fn element(key: Self::Key) -> Self::Element;
-    /// As [`Method::mark`].
-    #[inline(always)]
-    fn mark(_: Self::Element) -> u16 {
-        0
-    }
-}
+use crate::pdp::setup::Axis;
+use crate::pdp::setup::{nans, Setup};
 
 /// int8.
 pub(super) struct Bytes;

@@ -4,14 +4,14 @@
 
 #[cfg(target_arch = "x86_64")]
 use super::avx512::half::Tame;
+use super::lines::{At, Lines, Rooms, Task};
 use super::portable::{Method, Portable};
-use super::{At, Lines, Rooms, Task};
 #[cfg(target_arch = "x86_64")]
 use crate::conv::Isa;
 use crate::memory::Stop;
 use crate::num::Fp17;
 use crate::pdp::reference::{self, KERNEL_WIDTHS};
-use crate::pdp::{nans, Part, Setup, KERNEL_MAX};
+use crate::pdp::setup::{nans, Part, Setup, KERNEL_MAX};
 
 /// The average of fp16: lines that are not for a quick way are made again in a slower one.
 pub(super) struct HalfAverage {

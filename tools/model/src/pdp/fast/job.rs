@@ -4,10 +4,10 @@
 
 use std::cell::Cell;
 
-use super::{At, Lines, Rooms, Task};
+use super::lines::{At, Lines, Rooms, Task};
 use crate::conv::fast::aligned::Aligned;
 use crate::memory::{Memory, Stop};
-use crate::pdp::Emit;
+use crate::pdp::setup::Emit;
 use crate::threads::keep_awake;
 
 /// Bytes of results that wait for others, at least a line for each thread.

@@ -6,11 +6,11 @@
 //! output line then combines the buffers that its windows cover. Where the order of elements does not matter, the
 //! columns of the windows are reduced first.
 
-use super::{slot, At, Lines, Rooms, Rows};
+use super::lines::{slot, At, Lines, Rooms, Rows};
 use crate::conv::fast::aligned::Plain;
 use crate::conv::Isa;
 use crate::memory::Stop;
-use crate::pdp::{Axis, Setup};
+use crate::pdp::setup::{Axis, Setup};
 
 /// Bytes of an atom for which methods have quick ways.
 pub(super) const ATOM: usize = 32;

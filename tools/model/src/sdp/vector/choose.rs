@@ -5,22 +5,22 @@
 use nvdla_uapi::reg::values::Precision;
 
 use super::super::operation::{Destination, Operation, Source};
-use super::super::Tally;
+use super::super::tally::Tally;
 #[cfg(target_arch = "x86_64")]
-use super::avx512::Tail;
+use super::avx512::{int8, Tail};
 use super::fused::Fused;
 use super::fused_float::FusedFloat;
+#[cfg(target_arch = "x86_64")]
+use super::instructions::Instructions;
+use super::lanes::{Scratch, Slot, CHUNK, SLOTS};
 use super::load::Data;
 use super::lookup::Joint;
 #[cfg(target_arch = "x86_64")]
 use super::places::halves_out;
 use super::plan::{Feed, Plan, Prepare};
-#[cfg(target_arch = "x86_64")]
-use super::process::Instructions;
 use super::process::{self, Job, Packing, Short};
 use super::table::{self, Answers};
 use super::walk::Walk;
-use super::{Scratch, Slot, CHUNK, SLOTS};
 use crate::lut::Tables;
 
 /// The lookup without branches, where the operation has one.
@@ -64,8 +64,11 @@ pub(super) fn short(walk: &Walk, job: &Job, scratch: &mut Scratch) -> Option<Sho
     if let Some(mut fused) = Fused::new(operation, plan) {
         fused.each = each;
         #[cfg(target_arch = "x86_64")]
-        if fused.convert.is_some() {
-            fused.direct = direct(job, 1, Prepare::Plain);
+        {
+            fused.convert = int8::convert(&fused);
+            if fused.convert.is_some() {
+                fused.direct = direct(job, 1, Prepare::Plain);
+            }
         }
         let short = Short::Int(fused);
         fill(&short, &mut fused.slots());

@@ -7,7 +7,7 @@
 //! hardware reads differently, which are infinities and denormals, come only from memory. A chunk with such an input is
 //! computed by the bit-level functions.
 
-use super::{map, zip, Each};
+use super::lanes::{map, zip, Each};
 pub(super) use crate::num::plain::{narrow, widen, widen_finite};
 use crate::num::{convert, Fp32};
 

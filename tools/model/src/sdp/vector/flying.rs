@@ -13,20 +13,23 @@ use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::Precision;
 
 use super::super::operation::{Destination, Operation, Place};
-use super::super::{State, Tally};
+use super::super::state::State;
+use super::super::tally::Tally;
 #[cfg(target_arch = "x86_64")]
 use super::avx512::Tail;
 #[cfg(target_arch = "x86_64")]
 use super::choose::tail;
 use super::choose::{joint, short};
+use super::lanes::{Direct, Operands};
+use super::lanes::{Scratch, Slot, CHUNK, SLOTS};
 use super::load::Data;
 use super::lookup::Joint;
 use super::places::feature_bytes_mut;
+use super::places::At;
 use super::plan::{Feed, Plan};
-use super::process::{self, Direct, Job, Operands, Short};
+use super::process::{self, Job, Short};
 use super::run::Settings;
-use super::walk::{emit, At, Walk};
-use super::{Scratch, Slot, CHUNK, SLOTS};
+use super::walk::{emit, Walk};
 use crate::conv::fast::sink;
 use crate::lut::Tables;
 use crate::memory::{Fault, Memory, Stop};

@@ -14,9 +14,9 @@ use nvdla_uapi::reg::values::Precision;
 
 use super::super::operation::{Destination, Operation, Source};
 #[cfg(target_arch = "x86_64")]
-use super::avx512::{int8, Convert};
+use super::avx512::convert::Convert;
+use super::lanes::{Lanes, Slot, SLOTS};
 use super::plan::{Feed, Plan, Step};
-use super::{Lanes, Slot, SLOTS};
 
 /// The parameters of a fused loop.
 #[derive(Clone, Copy, Debug)]
@@ -181,10 +181,6 @@ impl Fused {
         fused.saturating = plan.steps().any(|step| matches!(step, Step::AddSaturating(_)));
         if steps.next().is_some() {
             return None;
-        }
-        #[cfg(target_arch = "x86_64")]
-        {
-            fused.convert = int8::convert(&fused);
         }
         Some(fused)
     }

@@ -12,7 +12,7 @@
 use std::arch::x86_64::*;
 
 use super::fused::{Fused, MulWidth, Round};
-use super::{Lanes, Slot, CHUNK, SLOTS};
+use super::lanes::{Lanes, Slot, CHUNK, SLOTS};
 
 /// Elements of a step: all lanes of the widest atom, after which operands of kernels repeat.
 const STEP: usize = 32;

@@ -10,8 +10,9 @@
 use nvdla_uapi::reg::values::Precision;
 
 use super::super::operation::{Destination, Operation};
+use super::float;
+use super::lanes::{Lanes, Slot, SLOTS};
 use super::plan::{Feed, Plan, Step};
-use super::{float, Lanes, Slot, SLOTS};
 use crate::num::convert::{fp16_to_fp32, fp32_to_fp16};
 use crate::num::Fp32;
 

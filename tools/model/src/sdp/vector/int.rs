@@ -4,7 +4,7 @@
 //!
 //! "Narrow" steps stay within 32 bits, which the plan has proved possible; "wide" ones use 64.
 
-use super::{map, zip, Each};
+use super::lanes::{map, zip, Each};
 use crate::num::fixed;
 
 /// `value / 2^shift` rounded half away from zero, for `shift` of 1 and more; `value` plus half a unit fits.

@@ -3,8 +3,9 @@
 //! Loads bytes and samples into a chunk of 32-bit values, and operands in memory into the form that steps take.
 
 use super::super::operation::Converter;
+use super::lanes::map;
 use super::plan::Prepare;
-use super::{float, int, map};
+use super::{float, int};
 use crate::num::fixed::shift_left;
 use crate::num::Fp16;
 use crate::simd::prefetch::prefetch_after;

@@ -7,7 +7,7 @@ use nvdla_uapi::reg::values::Precision;
 
 use super::super::operation::{OperandPlace, Operation, Place, Source};
 use super::load::Format;
-use super::walk::At;
+
 use crate::memory::{read, write, Fault, Memory};
 
 /// Whether two surfaces of int16 input make one of the data path.
@@ -53,4 +53,14 @@ pub(super) fn format(place: &OperandPlace, component: Component) -> Format {
         components: layout.components() as usize,
         component: usize::from(layout.components() == 2 && component == Component::Mul),
     }
+}
+
+/// A chunk's place.
+#[derive(Clone, Copy)]
+pub(super) struct At {
+    pub batch: usize,
+    pub surface: usize,
+    pub line: usize,
+    pub x: usize,
+    pub atoms: usize,
 }

@@ -9,7 +9,8 @@ use nvdla_uapi::layout::operand::Component;
 use nvdla_uapi::reg::values::{AluAlgorithm, OperandMode, Precision};
 
 use super::super::operation::{Alu, Converter, Multiplier, Operand, OperandPlace, Operation, Source, X, Y};
-use super::{float, Slot, SLOTS};
+use super::float;
+use super::lanes::{Slot, SLOTS};
 use crate::num::convert::fp16_to_fp32;
 use crate::num::fixed::shift_left;
 use crate::num::Fp16;

@@ -3,18 +3,21 @@
 //! The steps of one chunk, compiled once per instruction set.
 
 use super::super::operation::Operation;
-use super::super::Tally;
+use super::super::tally::Tally;
 #[cfg(target_arch = "x86_64")]
 use super::avx512::{self, int8, Tail};
 use super::fused::{self, Fused};
 #[cfg(target_arch = "x86_64")]
 use super::fused_avx512;
 use super::fused_float::{self, FusedFloat};
+use super::instructions::Instructions;
+use super::lanes::Operands;
+use super::lanes::{Each, Lanes, Scratch, Slot, CHUNK, SLOTS};
 use super::load::{self, Data, Format};
 use super::lookup::Joint;
 use super::plan::{Feed, Plan, Prepare, Step};
 use super::table::{self, Answers};
-use super::{float, int, store, Each, Lanes, Scratch, Slot, CHUNK, SLOTS};
+use super::{float, int, store};
 use crate::lut::sdp::Lookup;
 use crate::lut::Tables;
 
@@ -34,19 +37,6 @@ pub(super) struct Job<'j> {
     pub past: bool,
 }
 
-/// The instruction set that a chunk is processed with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Instructions {
-    /// What the program was compiled for.
-    Portable,
-    /// AVX2.
-    #[cfg(target_arch = "x86_64")]
-    Avx2,
-    /// AVX-512 with its byte, word and quadword instructions.
-    #[cfg(target_arch = "x86_64")]
-    Avx512,
-}
-
 impl Job<'_> {
     /// How many elements of `length` operands are prepared for that repeat after an atom or sooner.
     pub(super) fn prepared(&self, length: usize) -> usize {
@@ -60,37 +50,6 @@ impl Job<'_> {
             return true;
         }
         self.short.is_some()
-    }
-}
-
-impl Instructions {
-    /// The widest that this machine has.
-    pub(in super::super) fn detect() -> Self {
-        #[cfg(target_arch = "x86_64")]
-        for instructions in [Self::Avx512, Self::Avx2] {
-            if instructions.exist() {
-                return instructions;
-            }
-        }
-        Self::Portable
-    }
-
-    /// Whether this machine has them.
-    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only tests ask
-    pub(in super::super) fn exist(self) -> bool {
-        match self {
-            Self::Portable => true,
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx2 => is_x86_feature_detected!("avx2"),
-            #[cfg(target_arch = "x86_64")]
-            Self::Avx512 => {
-                is_x86_feature_detected!("avx512f")
-                    && is_x86_feature_detected!("avx512bw")
-                    && is_x86_feature_detected!("avx512cd")
-                    && is_x86_feature_detected!("avx512dq")
-                    && is_x86_feature_detected!("avx512vl")
-            }
-        }
     }
 }
 
@@ -237,19 +196,6 @@ fn look_up_float(values: &mut [i32], lookup: &Lookup, tables: &Tables, tally: &m
         *value = lookup.float(tables, *value as u32, &mut tally.lookups) as i32;
     }
 }
-
-/// The operands of the way in one loop.
-#[derive(Clone, Copy)]
-pub(super) struct Operands<'o> {
-    /// Those that were prepared.
-    pub lanes: &'o [Lanes; SLOTS],
-    /// Those that are taken as they lie in memory.
-    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // the loops that take them are AVX-512's
-    pub bytes: &'o Direct<'o>,
-}
-
-/// Bytes of the operands of each slot that is [`Fused::direct`].
-pub(super) type Direct<'o> = [&'o [u8]; SLOTS];
 
 /// A chunk's way in one loop.
 #[derive(Clone, Copy, Debug)]

@@ -5,14 +5,19 @@
 use nvdla_uapi::config::Config;
 
 use super::super::operation::Operation;
-use super::super::{stream_for_pdp, State, Tally};
+use super::super::output::stream_for_pdp;
+use super::super::state::State;
+use super::super::tally::Tally;
 #[cfg(target_arch = "x86_64")]
 use super::choose::tail;
 use super::choose::{joint, short};
+use super::instructions::Instructions;
+use super::lanes::Scratch;
+use super::places::At;
 use super::plan::Plan;
-use super::process::{Instructions, Job};
-use super::walk::{At, Walk};
-use super::{strips, Scratch};
+use super::process::Job;
+use super::strips;
+use super::walk::Walk;
 use crate::memory::{Fault, Memory, Stop};
 use crate::registers::Registers;
 use crate::simd::non_temporal::store_fence;

@@ -5,8 +5,9 @@
 use nvdla_uapi::reg::values::Precision;
 
 use super::super::operation::Operation;
-use super::super::Tally;
-use super::{float, map};
+use super::super::tally::Tally;
+use super::float;
+use super::lanes::map;
 use crate::num::convert::{fp16_to_fp32, i17_to_fp16};
 use crate::stream::Samples;
 

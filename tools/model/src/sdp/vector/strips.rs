@@ -12,11 +12,12 @@ use std::sync::Mutex;
 use nvdla_uapi::layout::feature::Atoms;
 
 use super::super::operation::Place;
-use super::super::Tally;
+use super::super::tally::Tally;
+use super::lanes::Scratch;
 use super::places::feature_bytes_mut;
+use super::places::At;
 use super::process::Job;
-use super::walk::{emit, At, Walk};
-use super::Scratch;
+use super::walk::{emit, Walk};
 use crate::conv::fast::aligned::Aligned;
 use crate::memory::{Fault, Memory};
 use crate::simd::non_temporal::{copy_non_temporal, store_fence};

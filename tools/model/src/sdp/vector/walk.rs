@@ -5,16 +5,19 @@
 //! Where nothing that is read or written has a gap between lines, a surface is walked as one line. A 1x1 cube, whose
 //! atoms lie one after another, is walked as one surface.
 
+use super::places::At;
 use nvdla_uapi::layout::feature::View;
 use nvdla_uapi::reg::values::Precision;
 
 use super::super::operation::{Destination, Operation, Place, Source};
-use super::super::Tally;
+use super::super::tally::Tally;
+use super::lanes::{Direct, Operands};
+use super::lanes::{Lanes, Scratch, CHUNK, SLOTS};
 use super::load::{self, Data};
 use super::places::{feature_bytes, feature_bytes_mut, format, halves_in, halves_out, operand_bytes};
 use super::plan::{Feed, Plan};
-use super::process::{self, Direct, Job, Operands, Packing, Short};
-use super::{store, Lanes, Scratch, CHUNK, SLOTS};
+use super::process::{self, Job, Packing, Short};
+use super::store;
 use crate::memory::{Fault, Memory};
 use crate::simd::non_temporal::copy_non_temporal;
 use crate::simd::prefetch::prefetch_after;
@@ -30,16 +33,6 @@ pub(super) struct Walk {
     pub chunk: usize,
     /// A 1x1 cube, walked along its channels.
     pub folded: bool,
-}
-
-/// A chunk's place.
-#[derive(Clone, Copy)]
-pub(super) struct At {
-    pub batch: usize,
-    pub surface: usize,
-    pub line: usize,
-    pub x: usize,
-    pub atoms: usize,
 }
 
 impl Walk {

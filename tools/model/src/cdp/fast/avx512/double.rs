@@ -2,17 +2,15 @@
 
 //! Integer steps, two at a time.
 
+use super::output::DOUBLE;
 use std::arch::x86_64::*;
 
 use super::super::rows::STEP;
 use super::finish::Finish;
-use super::steps::{Row, Ways};
+use super::ways::{Row, Ways};
 use super::windows::sums;
-use crate::cdp::REACH;
-use crate::lut::cdp::avx512::whole::Answer;
-
-/// Elements of two steps.
-pub(super) const DOUBLE: usize = 2 * STEP;
+use crate::cdp::operation::REACH;
+use crate::lut::cdp::avx512::answer::Answer;
 
 /// Pairs of steps of a row from one on, as long as they lie in the region; answers the first step that was not taken.
 #[inline]

@@ -4,7 +4,7 @@
 
 use std::arch::x86_64::*;
 
-use super::super::super::REACH;
+use super::super::super::operation::REACH;
 use super::super::rows::Rows;
 use crate::lut::cdp::avx512::float::round;
 

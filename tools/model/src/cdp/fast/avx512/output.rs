@@ -9,9 +9,8 @@
 
 use std::arch::x86_64::*;
 
-use super::super::super::Converter;
+use super::super::super::operation::Converter;
 use super::super::rows::STEP;
-use super::double::DOUBLE;
 
 /// The magnitude that `d` is less than or equal to.
 const LARGEST: i64 = 1 << 31;
@@ -237,3 +236,6 @@ impl Scaled {
 
 #[cfg(test)]
 mod tests;
+
+/// Elements of two steps.
+pub(super) const DOUBLE: usize = 2 * STEP;

@@ -6,7 +6,7 @@ use std::arch::x86_64::*;
 
 use super::super::rows::STEP;
 use super::windows::sums_of;
-use crate::cdp::REACH;
+use crate::cdp::operation::REACH;
 use crate::lut::cdp::avx512::int::Ints;
 use crate::lut::cdp::avx512::Row;
 

@@ -11,9 +11,9 @@
 
 use std::arch::x86_64::*;
 
-use super::super::super::Converter;
+use super::super::super::operation::Converter;
 use super::super::rows::STEP;
-use super::double::DOUBLE;
+use super::output::DOUBLE;
 use super::output::{products, Scaled};
 
 /// Results from here on may be limited.

@@ -3,7 +3,7 @@
 //! Plain loops.
 
 use super::super::rows::Rows;
-use crate::cdp::REACH;
+use crate::cdp::operation::REACH;
 use crate::lut::cdp::vector::float::{outside as uncertain, round, Floats};
 use crate::lut::cdp::vector::{CLASSES, WIDTH};
 use crate::num::plain;

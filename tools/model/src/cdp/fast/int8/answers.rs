@@ -4,7 +4,6 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::{LARGEST, SMALLEST};
 use crate::lut::cdp::Lookup;
 use crate::lut::{Counters, Tables};
 
@@ -80,3 +79,9 @@ impl Answers {
         }
     }
 }
+
+/// Nine squares of 9 bits.
+pub(super) const LARGEST: i64 = 9 << 16;
+
+/// The smallest single value, which the table's argument is where nothing is squared.
+pub(super) const SMALLEST: i64 = -256;

@@ -10,16 +10,15 @@
 //! for most elements.
 
 use std::cell::Cell;
-use std::ops::Range;
-
-use nvdla_uapi::reg::values::Precision;
 
 use super::super::cbuf::Input;
 use super::super::half::{self, Accumulators};
 use super::super::operation::{Mode, Operation};
 use super::super::reference::Walk;
+use super::isa::Isa;
+use super::kernel::PARALLEL_MACS;
 use super::parts::{self, Part};
-use super::{Isa, Scratch, PARALLEL_MACS};
+use super::scratch::Scratch;
 use crate::limit::is_over;
 use crate::simd::transpose::transpose;
 use crate::stream::{Samples, Stream};
@@ -28,147 +27,22 @@ use crate::threads::keep_awake;
 #[cfg(target_arch = "x86_64")]
 pub mod avx512;
 pub mod bounds;
+mod loops;
 pub mod panel;
 pub mod plain;
+pub mod shape;
 pub mod tables;
 pub mod winograd;
 
+use loops::{Loops, SLOWER};
 use panel::{Active, Datum, Lane, Lists, KERNELS};
-
-/// How much longer a multiplication of fp16 takes than one of int8, about.
-const SLOWER: usize = 32;
+pub(super) use shape::copy;
+use shape::Shape;
+use shape::Step;
+pub use shape::{is_fast, Room};
 
 /// Output elements that are computed while a step's weights are near.
 const PIXELS: usize = 16;
-
-/// Sums the products of the first so many kernels at their largest exponents.
-type Sum = fn(&[Lane], &[Active], &[i8; KERNELS], usize, &mut [i64; KERNELS]);
-
-/// The inner loops.
-#[derive(Clone, Copy)]
-struct Loops {
-    largest: fn(&[Lane], &[Active]) -> [i8; KERNELS],
-    sum: Sum,
-    accumulate: fn(&mut Accumulators<KERNELS>, &[i8; KERNELS], &[i64; KERNELS], usize),
-    deliver: fn(&Accumulators<KERNELS>) -> [u32; KERNELS],
-    fill: fn(&mut Lane, &[u16; KERNELS]),
-}
-
-impl Loops {
-    fn new(isa: Isa) -> Self {
-        match isa {
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => Self {
-                // SAFETY: the caller of `run` says that the machine has AVX-512.
-                largest: |lanes, active| unsafe { avx512::largest(lanes, active) },
-                // SAFETY: as above.
-                sum: |lanes, active, largest, kernels, sums| unsafe {
-                    avx512::sum(lanes, active, largest, kernels, sums);
-                },
-                // SAFETY: as above.
-                accumulate: |accumulators, largest, sums, kernels| unsafe {
-                    avx512::accumulate(accumulators, largest, sums, kernels);
-                },
-                // SAFETY: as above.
-                deliver: |accumulators| unsafe { avx512::deliver(accumulators) },
-                // SAFETY: as above.
-                fill: |lane, weights| unsafe { avx512::fill(lane, weights) },
-            },
-            #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => Self {
-                // SAFETY: the caller of `run` says that the machine has AVX2.
-                largest: |lanes, active| unsafe { avx2_largest(lanes, active) },
-                // SAFETY: as above.
-                sum: |lanes, active, largest, kernels, sums| unsafe {
-                    avx2_sum(lanes, active, largest, kernels, sums);
-                },
-                // SAFETY: as above.
-                accumulate: |accumulators, largest, sums, kernels| unsafe {
-                    avx2_accumulate(accumulators, largest, sums, kernels);
-                },
-                // SAFETY: as above.
-                deliver: |accumulators| unsafe { avx2_deliver(accumulators) },
-                // SAFETY: as above.
-                fill: |lane, weights| unsafe { avx2_fill(lane, weights) },
-            },
-            _ => Self {
-                largest: plain::largest,
-                sum: plain::sum,
-                accumulate: Accumulators::add_first,
-                deliver: Accumulators::to_fp32,
-                fill: Lane::set_all,
-            },
-        }
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn avx2_largest(lanes: &[Lane], active: &[Active]) -> [i8; KERNELS] {
-    plain::largest(lanes, active)
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn avx2_sum(lanes: &[Lane], active: &[Active], largest: &[i8; KERNELS], kernels: usize, sums: &mut [i64; KERNELS]) {
-    plain::sum(lanes, active, largest, kernels, sums);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,lzcnt")]
-fn avx2_accumulate(
-    accumulators: &mut Accumulators<KERNELS>,
-    largest: &[i8; KERNELS],
-    sums: &[i64; KERNELS],
-    kernels: usize,
-) {
-    accumulators.add_first(largest, sums, kernels);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn avx2_deliver(accumulators: &Accumulators<KERNELS>) -> [u32; KERNELS] {
-    accumulators.to_fp32()
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn avx2_fill(lane: &mut Lane, weights: &[u16; KERNELS]) {
-    lane.set_all(weights);
-}
-
-/// A step: where its data lie from an output element's window, and the weights' place.
-#[derive(Debug)]
-struct Step {
-    block: usize,
-    tap: usize,
-    /// Which of the shape's offsets are its own.
-    offsets: Range<usize>,
-    /// The pixel that they are of, where they are of one.
-    pixel: usize,
-}
-
-/// The walk over the copied input, in elements.
-struct Shape {
-    channels: usize,
-    line: usize,
-    lines: usize,
-    step_x: usize,
-    step_y: usize,
-    steps: Vec<Step>,
-    /// Elements of the copied input, one a lane of each step.
-    offsets: Vec<usize>,
-}
-
-/// Room that operations share.
-#[derive(Debug, Default)]
-pub struct Room {
-    steps: Vec<Step>,
-    offsets: Vec<usize>,
-    data: Vec<Datum>,
-    lists: Lists,
-    bounds: bounds::Room,
-}
 
 /// Room that a thread's parts share.
 #[derive(Default)]
@@ -184,51 +58,6 @@ struct PartRoom {
 
 thread_local! {
     static ROOM: Cell<PartRoom> = Cell::default();
-}
-
-impl Shape {
-    /// The walk; the vectors are used again.
-    fn new(operation: &Operation, mut steps: Vec<Step>, mut offsets: Vec<usize>) -> Self {
-        steps.clear();
-        offsets.clear();
-        let Operation { kernel, output, stride, dilation, atomic_c, .. } = operation;
-        let [sx, sy] = *stride;
-        let channels = kernel.channels;
-        let pixel = operation.placement.mode == Mode::Pixel;
-        let (line, lines, step_x);
-        if pixel {
-            step_x = sx * operation.input.channels;
-            line = (output.width - 1) * step_x + channels;
-            lines = (output.height - 1) * sy + kernel.height;
-        } else {
-            step_x = sx * channels;
-            line = ((output.width - 1) * sx + (kernel.width - 1) * dilation[0] + 1) * channels;
-            lines = (output.height - 1) * sy + (kernel.height - 1) * dilation[1] + 1;
-        }
-        for block in 0..channels.div_ceil(*atomic_c) {
-            let lanes = block * atomic_c..channels.min((block + 1) * atomic_c);
-            for tap in 0..operation.taps() {
-                let start = offsets.len();
-                if pixel {
-                    let first = tap * operation.post_extension;
-                    let last = kernel.height.min(first + operation.post_extension);
-                    offsets.extend((first..last).flat_map(|r| lanes.clone().map(move |lane| r * line + lane)));
-                } else {
-                    let (r, s) = (tap / kernel.width, tap % kernel.width);
-                    let at = r * dilation[1] * line + s * dilation[0] * channels;
-                    offsets.extend(lanes.clone().map(|lane| at + lane));
-                }
-                let pixel = offsets.get(start).map_or(0, |first| first / channels);
-                steps.push(Step { block, tap, pixel, offsets: start..offsets.len() });
-            }
-        }
-        Self { channels, line, lines, step_x, step_y: sy * line, steps, offsets }
-    }
-}
-
-/// Whether [`run`] has a way for the operation.
-pub fn is_fast(operation: &Operation) -> bool {
-    operation.precision == Precision::Fp16
 }
 
 /// The output cubes.
@@ -253,40 +82,7 @@ pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input
     parts::each::<f32, KERNELS>(operation, output.width, output.height, &mut samples, threads, &|part| work.part(part));
     (room.steps, room.offsets) = (shape.steps, shape.offsets);
     scratch.half = room;
-    super::super::stream(operation, Samples::Float(samples))
-}
-
-/// Copies input of 16-bit elements with its padding: lines of pixels, all channels of a pixel side by side.
-pub(super) fn copy<T: Copy>(
-    operation: &Operation,
-    [line, lines, channels]: [usize; 3],
-    input: &Input<'_>,
-    data: &mut Vec<T>,
-    element: impl Fn(u16) -> T,
-) {
-    data.clear();
-    data.resize(line * lines * operation.batch, element(operation.pad_value[1]));
-    let halves = |bytes: &[u8], at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
-    for (batch, cube) in data.chunks_exact_mut(line * lines).enumerate() {
-        for (y, line) in cube.chunks_exact_mut(line).enumerate() {
-            let Some(y) = y.checked_sub(operation.pad[1]).filter(|&y| y < operation.input.height) else { continue };
-            if operation.placement.mode == Mode::Pixel {
-                for (index, to) in line.iter_mut().enumerate() {
-                    *to = element(halves(&input.bytes, input.view.line_offset(y) + 2 * index));
-                }
-                continue;
-            }
-            for (x, pixel) in line.chunks_exact_mut(channels).enumerate() {
-                let Some(x) = x.checked_sub(operation.pad[0]).filter(|&x| x < operation.input.width) else { continue };
-                for (surface, lanes) in pixel.chunks_mut(input.view.elements(2)).enumerate() {
-                    let atom = &input.bytes[input.view.atoms(batch, surface, [y, x], 1)];
-                    for (to, half) in lanes.iter_mut().zip(atom.chunks_exact(2)) {
-                        *to = element(halves(half, 0));
-                    }
-                }
-            }
-        }
-    }
+    super::super::operation::stream(operation, Samples::Float(samples))
 }
 
 struct Work<'a> {

@@ -4,13 +4,15 @@
 //! and the 16 sums become four, one for each element of the output tile.
 
 use super::super::super::cbuf::Input;
-use super::super::super::half::Accumulators;
+use super::super::super::half::{is_nan, Accumulators};
 use super::super::super::operation::Operation;
 use super::super::super::reference::Walk;
+use super::super::isa::Isa;
+use super::super::kernel::PARALLEL_MACS;
 use super::super::parts::{self, Part};
-use super::super::{Isa, Scratch, PARALLEL_MACS};
+use super::super::scratch::Scratch;
+use super::loops::Loops;
 use super::panel::{Active, Datum, Lane, KERNELS};
-use super::Loops;
 use crate::limit::is_over;
 use crate::stream::{Samples, Stream};
 use crate::threads::keep_awake;
@@ -44,7 +46,7 @@ pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input
     parts::each::<f32, KERNELS>(operation, elements, 1, &mut samples, threads, &|part| {
         compute(&walk, &data, loops, part);
     });
-    super::super::super::stream(operation, Samples::Float(samples))
+    super::super::super::operation::stream(operation, Samples::Float(samples))
 }
 
 /// A panel's lanes: 64 for each block.
@@ -54,7 +56,7 @@ fn panel(walk: &Walk<'_>, first: usize, kernels: usize, blocks: usize) -> (Vec<L
     for (block, lanes) in lanes.chunks_exact_mut(LANES).enumerate() {
         for kernel in 0..kernels {
             for (lane, bits) in lanes.iter_mut().zip(walk.tile_weights(first + kernel, block)) {
-                nan[block] |= super::half::is_nan(bits);
+                nan[block] |= is_nan(bits);
                 lane.set(kernel, bits);
             }
         }
@@ -70,7 +72,7 @@ fn compute(walk: &Walk<'_>, data: &[Datum], loops: Loops, mut part: Part<'_, f32
     let width = operation.output.width;
     let tiles = width / 2 * (operation.output.height / 2);
     for tile in 0..tiles {
-        if is_over(blocks * LANES * KERNELS * super::SLOWER) {
+        if is_over(blocks * LANES * KERNELS * super::loops::SLOWER) {
             return;
         }
         let (y, x) = (tile / (width / 2) * 2, tile % (width / 2) * 2);

@@ -11,12 +11,12 @@ use std::arch::x86_64::*;
 
 use nvdla_uapi::reg::values::{LutFunction, LutTable};
 
+use super::super::lookup::{Lookup, Range};
 use super::super::regions::{regions, Region, Way};
 use super::super::vector::float::{is_flat, is_regular, number, rise};
-use super::super::{Lookup, Range};
 use super::int::range;
-use super::{entries, gather, walk, Row, HALF};
-use crate::lut::Tables;
+use super::row::{entries, gather, walk, Row, HALF};
+use crate::lut::tables::Tables;
 use crate::num::{Fp16, Fp32};
 
 /// The largest sum of nine squares of fp16, about.

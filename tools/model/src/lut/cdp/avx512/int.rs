@@ -11,12 +11,12 @@ use std::arch::x86_64::*;
 
 use nvdla_uapi::reg::values::LutTable;
 
+use super::super::lookup::{Lookup, Range};
 use super::super::regions::{regions, Region, Way};
 use super::super::vector::int::is_flat;
-use super::super::{Lookup, Range};
 use super::planes::Planes;
-use super::{entries, gather, walk, Row, HALF};
-use crate::lut::Tables;
+use super::row::{entries, gather, walk, Row, HALF};
+use crate::lut::tables::Tables;
 
 /// The number of a pair of entries, and the pair.
 fn entry(low: i16, high: i16) -> [i32; 2] {

@@ -13,8 +13,8 @@
 
 use std::arch::x86_64::*;
 
-use super::super::Range;
-use super::whole::Answer;
+use super::super::lookup::Range;
+use super::answer::Answer;
 
 /// Entries that an index of eight bits finds.
 const ENTRIES: usize = 256;

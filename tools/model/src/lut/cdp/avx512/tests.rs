@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
+use std::arch::x86_64::*;
+
 use nvdla_uapi::reg::values::Precision;
 
 use super::super::vector::tests::{class, numbers, random};
+use super::row::{HALF, STEP};
 use super::*;
 use crate::conv::Isa;
 use crate::lut::{Counters, Tables};
@@ -117,7 +120,7 @@ fn answers(planes: &planes::Planes, sums: &[i64; 2 * STEP]) -> [i16; 2 * STEP] {
     // What answers sixteen is not asked.
     #[derive(Clone, Copy)]
     struct None;
-    impl whole::Answer for None {
+    impl answer::Answer for None {
         unsafe fn half(self, _: __m512i) -> __m512i {
             unreachable!("only two steps are answered")
         }
@@ -129,7 +132,7 @@ fn answers(planes: &planes::Planes, sums: &[i64; 2 * STEP]) -> [i16; 2 * STEP] {
     };
     let mut found = [0; 2 * STEP];
     // SAFETY: the processor has what this function needs.
-    let answers = unsafe { whole::Answer::double(planes.beside(None), [part(0), part(1), part(2), part(3)]) };
+    let answers = unsafe { answer::Answer::double(planes.beside(None), [part(0), part(1), part(2), part(3)]) };
     for (into, answers) in found.as_chunks_mut::<STEP>().0.iter_mut().zip(answers) {
         // SAFETY: room for 32 numbers.
         unsafe { _mm512_storeu_si512(into.as_mut_ptr().cast(), answers) };

@@ -7,9 +7,9 @@
 
 use nvdla_uapi::reg::values::LutFunction;
 
-use super::super::{Lookup, Range};
-use super::{Answers, Entries, Part, Rule, WIDTH};
-use crate::lut::Tables;
+use super::super::lookup::{Lookup, Range};
+use super::rule::{Answers, Entries, Part, Rule, WIDTH};
+use crate::lut::tables::Tables;
 use crate::num::convert::{fp16_to_fp32, fp17_to_fp32, fp32_to_fp17};
 use crate::num::{Fp16, Fp32};
 

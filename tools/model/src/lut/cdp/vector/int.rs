@@ -4,9 +4,9 @@
 
 use nvdla_uapi::reg::values::LutFunction;
 
-use super::super::{Lookup, Range};
-use super::{Answers, Entries, Part, Rule, WIDTH};
-use crate::lut::Tables;
+use super::super::lookup::{Lookup, Range};
+use super::rule::{Answers, Entries, Part, Rule, WIDTH};
+use crate::lut::tables::Tables;
 
 /// Whether the end entries stand for what lies below and above.
 pub(in super::super) fn is_flat(range: &Range) -> [bool; 2] {

@@ -15,8 +15,8 @@
 use std::arch::x86_64::*;
 
 use crate::memory::Stop;
-use crate::pdp::fast::{slot, At, Rows};
-use crate::pdp::{Axis, KERNEL_MAX};
+use crate::pdp::fast::lines::{slot, At, Rows};
+use crate::pdp::setup::{Axis, KERNEL_MAX};
 
 /// Bytes of an atom.
 pub(super) const ATOM: usize = 32;

@@ -14,10 +14,10 @@
 use std::arch::asm;
 use std::arch::x86_64::*;
 
+use super::super::factors::{Average, Factors};
 use crate::memory::Stop;
-use crate::pdp::fast::integer::{Average, Factors};
-use crate::pdp::fast::{At, Rows};
-use crate::pdp::Axis;
+use crate::pdp::fast::lines::{At, Rows};
+use crate::pdp::setup::Axis;
 
 /// Bytes of an atom.
 const ATOM: usize = 32;

@@ -10,8 +10,6 @@
 
 use std::arch::x86_64::*;
 
-use super::super::fused::Fused;
-
 /// How values are converted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Convert {
@@ -29,9 +27,7 @@ const MARGIN: i32 = 512;
 
 impl Convert {
     /// The converter of these operations, where its registers allow it.
-    pub(in super::super) fn new(fused: &Fused) -> Option<Self> {
-        let Fused { offset, scale, round, .. } = *fused;
-        let shift = round.shift;
+    pub(in super::super) fn new(offset: i32, scale: i32, shift: u32) -> Option<Self> {
         if (offset, scale, shift) == (0, 1, 0) {
             return Some(Self::Limit);
         }
@@ -185,7 +181,7 @@ fn negate(values: __m512i, signs: __m512i) -> __m512i {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::process::Instructions;
+    use super::super::super::instructions::Instructions;
     use super::*;
     use crate::num::fixed::{round_shift_right, saturate};
 

@@ -11,10 +11,10 @@
 use std::arch::x86_64::*;
 
 use super::super::fused_float::{exactly, Element, FusedFloat, Operands as Values};
+use super::super::lanes::Operands;
+use super::super::lanes::Slot;
 use super::super::load::{self, Format};
 use super::super::plan::Prepare;
-use super::super::process::Operands;
-use super::super::Slot;
 use super::operand::{Operand, PERIOD};
 
 /// Elements that are computed again together.
@@ -265,7 +265,7 @@ fn narrow(values: __m512) -> __m256i {
 #[cfg(test)]
 mod tests {
     use super::super::super::float;
-    use super::super::super::process::Instructions;
+    use super::super::super::instructions::Instructions;
     use super::*;
 
     #[test]

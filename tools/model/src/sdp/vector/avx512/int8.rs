@@ -5,12 +5,13 @@
 //! int8 data to which operands are only added stays in lanes of 16 bits, two vectors per 64 elements, and is limited to
 //! 16 bits (see [`super::convert`]). Other operations use 32 bits until the converter, in four vectors.
 
+use super::operand::store;
 use std::arch::x86_64::*;
 
 use super::super::fused::{Fused, MulWidth};
 use super::super::fused_avx512::Rounding;
-use super::super::process::Operands;
-use super::super::Slot;
+use super::super::lanes::Operands;
+use super::super::lanes::Slot;
 use super::convert::{Convert, Converter, HIGH, LIMIT, SHORT};
 use super::operand::{load_bytes, widen, Operand};
 use super::scaled::Scaled;
@@ -25,7 +26,7 @@ pub(in super::super) fn convert(fused: &Fused) -> Option<Convert> {
         (_, MulWidth::Product) => fused.mul_fits && fused.mul_round.shift <= 32,
         (_, MulWidth::Sum) => false,
     };
-    multiplier.then(|| Convert::new(fused)).flatten()
+    multiplier.then(|| Convert::new(fused.offset, fused.scale, fused.round.shift)).flatten()
 }
 
 /// Data that a loop can take.
@@ -220,16 +221,4 @@ fn add(value: __m512i, operand: __m512i, saturating: bool) -> __m512i {
     let overflow = _mm512_movepi32_mask(_mm512_ternarylogic_epi32::<0x42>(value, operand, sum));
     let limit = _mm512_xor_si512(_mm512_srai_epi32::<31>(value), _mm512_set1_epi32(i32::MAX));
     _mm512_mask_mov_epi32(sum, overflow, limit)
-}
-
-/// As many bytes as `into` has.
-#[inline]
-#[target_feature(enable = "avx512f,avx512bw")]
-pub(super) fn store(into: &mut [u8], bytes: __m512i) {
-    match into.first_chunk_mut::<STEP>() {
-        // SAFETY: 64 bytes.
-        Some(into) => unsafe { _mm512_storeu_si512(into.as_mut_ptr().cast(), bytes) },
-        // SAFETY: the mask has a bit for each of these bytes.
-        None => unsafe { _mm512_mask_storeu_epi8(into.as_mut_ptr().cast(), (1 << into.len()) - 1, bytes) },
-    }
 }

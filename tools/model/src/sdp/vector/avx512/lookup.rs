@@ -14,7 +14,7 @@ use super::super::super::operation::Operation;
 use super::super::lookup::{Joint, Side, ENTRIES};
 use super::super::plan::{Plan, Step};
 use super::convert::{Convert, Converter, HIGH, LIMIT, SHORT};
-use super::int8::store;
+use super::operand::store;
 
 /// Elements of a step.
 const STEP: usize = 64;
@@ -177,13 +177,13 @@ fn missing(joint: &Joint, values: &[i32; PART]) -> [__m512i; 2] {
 mod tests {
     use nvdla_uapi::reg::{sdp as reg, Block};
 
-    use super::super::super::process::Instructions;
+    use super::super::super::instructions::Instructions;
     use super::*;
     use crate::lut::sdp::Lookup;
     use crate::lut::{Counters, Tables};
     use crate::num::fixed::{round_shift_right, saturate};
     use crate::registers::Registers;
-    use crate::testing::noise;
+    use crate::support::testing::noise;
 
     #[test]
     fn answers_are_the_lookup_s_at_and_between_entries_and_beyond_them() {

@@ -4,13 +4,12 @@
 
 #![allow(clippy::cast_ptr_alignment)]
 
-mod convert;
+pub(super) mod convert;
 pub(super) mod float;
 pub(super) mod int8;
 mod lookup;
 mod operand;
 mod scaled;
 
-pub(super) use convert::Convert;
 pub(super) use lookup::Tail;
 pub(super) use operand::PERIOD;

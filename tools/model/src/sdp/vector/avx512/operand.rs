@@ -4,8 +4,8 @@
 
 use std::arch::x86_64::*;
 
-use super::super::process::Operands;
-use super::super::{Lanes, Slot, SLOTS};
+use super::super::lanes::Operands;
+use super::super::lanes::{Lanes, Slot, SLOTS};
 
 /// Elements after which operands of kernels repeat: lanes of the widest atom.
 pub(in super::super) const PERIOD: usize = 32;
@@ -102,4 +102,16 @@ pub(super) fn widen(bytes: &[u8]) -> __m512i {
         // SAFETY: the mask has a bit for each of the bytes.
         None => unsafe { _mm256_maskz_loadu_epi8((1 << bytes.len()) - 1, bytes.as_ptr().cast()) },
     })
+}
+
+/// As many bytes as `into` has.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+pub(super) fn store(into: &mut [u8], bytes: __m512i) {
+    match into.first_chunk_mut::<64>() {
+        // SAFETY: 64 bytes.
+        Some(into) => unsafe { _mm512_storeu_si512(into.as_mut_ptr().cast(), bytes) },
+        // SAFETY: the mask has a bit for each of these bytes.
+        None => unsafe { _mm512_mask_storeu_epi8(into.as_mut_ptr().cast(), (1 << into.len()) - 1, bytes) },
+    }
 }

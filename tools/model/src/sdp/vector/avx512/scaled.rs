@@ -10,7 +10,7 @@ use std::arch::x86_64::*;
 
 use super::super::fused::Fused;
 use super::convert::{Convert, Converter};
-use super::int8::store;
+use super::operand::store;
 use super::operand::{load_bytes, Operand, PERIOD};
 
 /// Elements of a step.

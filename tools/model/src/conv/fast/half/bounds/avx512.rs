@@ -7,7 +7,8 @@
 use std::arch::x86_64::*;
 
 use super::panel::KERNELS;
-use super::{Sums, GROUP, UNIT};
+use super::run::GROUP;
+use super::sums::{Sums, UNIT};
 
 /// Which byte of a group each lane of a vector takes.
 static SPREAD: [u8; GROUP * KERNELS] = {

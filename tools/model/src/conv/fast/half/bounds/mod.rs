@@ -23,10 +23,11 @@ use std::ops::Range;
 use super::super::super::cbuf::Input;
 use super::super::super::half::is_nan;
 use super::super::super::operation::{Mode, Operation};
+use super::super::isa::Isa;
+use super::super::kernel::PARALLEL_MACS;
 use super::super::parts::{self, Part};
 use super::super::sink::{Between, Bounds, Place};
-use super::super::{Isa, PARALLEL_MACS};
-use super::{copy, Shape};
+use super::shape::{copy, Shape};
 use crate::limit::is_over;
 use crate::threads::keep_awake;
 
@@ -35,53 +36,16 @@ mod avx512;
 mod exact;
 mod panel;
 mod plain;
+mod run;
+pub(super) mod sums;
 
 use panel::{Panel, KERNELS};
+use run::{Run, GROUP};
+pub use sums::Room;
+use sums::{Data, Sums};
 
-/// Channels whose exponents are compared at once.
-const GROUP: usize = 4;
 /// Output elements that a sink takes at a time.
 const ELEMENTS: usize = 64;
-/// 2^-50: a sum's unit at exponent 0.
-const UNIT: f64 = 1.0 / (1_u64 << 50) as f64;
-
-/// Data of a step that lie one after another, and their weights.
-#[derive(Clone, Copy, Debug)]
-struct Run {
-    /// From the first datum of an output element's window, in elements.
-    offset: usize,
-    /// Elements.
-    length: usize,
-    /// Number of the first weight of a kernel.
-    lane: usize,
-    /// Number of the first group of weights.
-    group: usize,
-    /// The weights' place: block of channels, and position in the kernel.
-    block: usize,
-    position: usize,
-}
-
-/// The copied input, taken apart.
-#[derive(Debug, Default)]
-struct Data {
-    /// As in the convolution buffer.
-    halves: Vec<u16>,
-    /// Significands times 16^exponent.
-    values: Vec<f64>,
-    /// High bits of the exponents, [`super::panel::ZERO`] of zeros; and some for a last group to read.
-    exponents: Vec<i8>,
-    /// How many elements before each are not zero.
-    before: Vec<u32>,
-}
-
-/// Room that operations share.
-#[derive(Debug, Default)]
-pub struct Room {
-    data: Data,
-    runs: Vec<Run>,
-    steps: Vec<Range<usize>>,
-}
-
 /// Room that a thread's parts share.
 #[derive(Default)]
 struct PartRoom {
@@ -95,29 +59,14 @@ thread_local! {
     static ROOM: RefCell<PartRoom> = RefCell::default();
 }
 
-/// What bounds are computed from.
-#[derive(Clone, Copy)]
-struct Sums<'a> {
-    runs: &'a [Run],
-    steps: &'a [Range<usize>],
-    data: &'a Data,
-    panel: &'a Panel,
-    /// Most products of a step.
-    widest: usize,
-    /// Elements from a window's first to the last that is read.
-    reach: usize,
-    /// What a unit may lack, and what it may exceed the exact sum by.
-    slack: [f64; 2],
-}
-
 /// Whether [`run`] has a way for the operation.
 pub fn suits(operation: &Operation) -> bool {
-    super::is_fast(operation) && operation.placement.mode != Mode::Winograd && operation.atomic_k == KERNELS
+    super::shape::is_fast(operation) && operation.placement.mode != Mode::Winograd && operation.atomic_k == KERNELS
 }
 
 /// Gives bounds of all sums to `sink`. False, and nothing is given, where there is a NaN among data or weights.
 pub fn run<S: Between>(
-    room: &mut super::Room,
+    room: &mut super::shape::Room,
     isa: Isa,
     operation: &Operation,
     input: &Input<'_>,
@@ -176,23 +125,6 @@ fn walk(operation: &Operation, shape: &Shape, runs: &mut Vec<Run>, steps: &mut V
     }
 }
 
-impl Data {
-    /// Makes the other lists of the halves.
-    fn take_apart(&mut self, isa: Isa) {
-        let Self { halves, values, exponents, before } = self;
-        values.resize(halves.len(), 0.0);
-        exponents.resize(halves.len() + GROUP, super::panel::ZERO);
-        before.resize(halves.len() + 1, 0);
-        panel::take_apart(isa, halves, values, exponents);
-        let mut count = 0;
-        before[0] = 0;
-        for (before, half) in before[1..].iter_mut().zip(halves) {
-            count += u32::from(*half << 1 != 0);
-            *before = count;
-        }
-    }
-}
-
 struct Work<'a, S> {
     operation: &'a Operation,
     shape: &'a Shape,
@@ -225,7 +157,7 @@ impl<S: Between> Work<'_, S> {
         let mut windows = [0; ELEMENTS];
         for first in (0..elements).step_by(ELEMENTS) {
             let count = ELEMENTS.min(elements - first);
-            if is_over(count * KERNELS * shape.offsets.len() * super::SLOWER) {
+            if is_over(count * KERNELS * shape.offsets.len() * super::loops::SLOWER) {
                 return;
             }
             let windows = &mut windows[..count];

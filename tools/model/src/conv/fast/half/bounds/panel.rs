@@ -6,9 +6,9 @@
 #![allow(clippy::inline_always)]
 
 use super::super::super::super::operation::Operation;
-use super::super::super::Isa;
+use super::super::super::isa::Isa;
 use super::super::panel::{signed_lane, ZERO};
-use super::{Run, GROUP};
+use super::run::{Run, GROUP};
 use crate::simd::transpose::transpose;
 
 /// Kernels of a panel: those of a surface.

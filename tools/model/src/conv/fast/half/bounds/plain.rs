@@ -5,7 +5,8 @@
 #![allow(clippy::inline_always)]
 
 use super::panel::KERNELS;
-use super::{Sums, GROUP, UNIT};
+use super::run::GROUP;
+use super::sums::{Sums, UNIT};
 
 /// Bounds of the sums of these windows: `TILE` side by side, as many as the registers hold, with `FUSED` multiplications
 /// and additions where the machine has them.

@@ -8,8 +8,9 @@ use std::arch::x86_64::*;
 
 use super::super::super::avx512::NUMBERS;
 use super::super::super::panel::ZERO;
-use super::super::{Run, Sums};
-use super::{Element, Room, LANES, MANY, NEAR, NOTHING};
+use super::super::run::Run;
+use super::super::sums::Sums;
+use super::room::{Element, Room, LANES, MANY, NEAR, NOTHING};
 
 /// Lanes of half a register.
 const QUARTER: usize = 16;

@@ -7,55 +7,15 @@
 
 #![allow(clippy::inline_always)]
 
-use super::super::super::super::half::{self, Accumulators};
-use super::super::super::Isa;
-use super::Sums;
+use super::super::super::isa::Isa;
+use super::sums::Sums;
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod plain;
+mod room;
 
-/// Most products of a step.
-const LANES: usize = 64;
-/// Steps side by side, at most: with 16 lanes each.
-const TOGETHER: usize = 4;
-/// Sums that are computed together.
-pub(super) const MANY: usize = 8;
-/// Quarters of a shift from which on nothing of a product is left.
-const NOTHING: u8 = 8;
-/// Quarters of a shift up to which eight bits say what is lost.
-const NEAR: u8 = 2;
-
-/// A kernel of the panel and a window.
-pub(super) type Element = (usize, usize);
-
-/// Room for some sums.
-#[derive(Debug, Default)]
-pub(super) struct Room {
-    steps: Steps,
-    far: Far,
-}
-
-/// What CMAC gives to CACC, step by step.
-#[derive(Debug, Default)]
-struct Steps {
-    /// Largest exponents.
-    exponents: Vec<[i8; MANY]>,
-    /// Sums of the products.
-    sums: Vec<[i64; MANY]>,
-}
-
-/// Products that are shifted far.
-#[derive(Debug, Default)]
-struct Far {
-    weights: Vec<i16>,
-    data: Vec<i16>,
-    /// Quarters of the shift.
-    distances: Vec<u8>,
-    /// Numbers of the sums.
-    places: Vec<u32>,
-    count: usize,
-}
+pub(super) use self::room::{Element, Room, MANY};
 
 /// What CACC delivers for [`MANY`] elements at most.
 pub(super) fn sums(isa: Isa, sums: &Sums<'_>, room: &mut Room, elements: &[Element]) -> [f32; MANY] {
@@ -85,75 +45,13 @@ fn each(sums: &Sums<'_>, room: &mut Room, elements: &[Element]) -> [f32; MANY] {
     room.finish(sums.steps.len())
 }
 
-impl Room {
-    /// CACC's work, when all steps are known but for the far products.
-    #[inline(always)]
-    fn finish(&mut self, steps: usize) -> [f32; MANY] {
-        let Self { steps: all, far } = self;
-        far.settle(all.sums.as_flattened_mut());
-        let mut accumulators = Accumulators::<MANY>::ZERO;
-        for (exponents, sums) in all.exponents.iter().zip(&all.sums).take(steps) {
-            accumulators.add_first(exponents, sums, MANY);
-        }
-        accumulators.to_fp32().map(f32::from_bits)
-    }
-}
-
-impl Steps {
-    /// Makes room for so many steps, and for what is computed beside the last.
-    fn clear(&mut self, steps: usize) {
-        let Self { exponents, sums } = self;
-        exponents.clear();
-        exponents.resize(steps + TOGETHER, [0; MANY]);
-        sums.clear();
-        sums.resize(steps + TOGETHER, [0; MANY]);
-    }
-}
-
-impl Far {
-    /// Room for as many products as may stand side by side.
-    #[inline(always)]
-    fn reserve(&mut self) {
-        let Self { weights, data, distances, places, count } = self;
-        let room = *count + LANES;
-        if places.len() < room {
-            // For some at once.
-            let room = 2 * room;
-            weights.resize(room, 0);
-            data.resize(room, 0);
-            distances.resize(room, 0);
-            places.resize(room, 0);
-        }
-    }
-
-    /// Adds these products to their sums, and forgets them.
-    #[inline(always)]
-    fn settle(&mut self, sums: &mut [i64]) {
-        const WIDTH: usize = 16;
-        let products = self.weights.as_chunks::<WIDTH>().0.iter().zip(self.data.as_chunks::<WIDTH>().0);
-        let distances = self.distances.as_chunks::<WIDTH>().0;
-        let places = self.places[..self.count].chunks(WIDTH);
-        for (((weights, data), distances), places) in products.zip(distances).zip(places) {
-            let mut shifted = [0i32; WIDTH];
-            for (i, shifted) in shifted.iter_mut().enumerate() {
-                let (weight, data) = (i32::from(weights[i]), i32::from(data[i]));
-                let (sum, carry) = half::booth_lane((weight ^ data) < 0, weight.unsigned_abs(), data.unsigned_abs());
-                let by = (4 * u32::from(distances[i])) & 31;
-                *shifted = (sum >> by).wrapping_add(carry >> by).wrapping_sub(half::BOOTH_OFFSET >> by) as i32;
-            }
-            for (place, shifted) in places.iter().zip(shifted) {
-                sums[*place as usize] += i64::from(shifted);
-            }
-        }
-        self.count = 0;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
+    use super::room::LANES;
     use super::*;
+    use crate::conv::half;
 
     /// What the bounds count on: less than 2 units below the exact product, less than 1/3 above.
     #[test]

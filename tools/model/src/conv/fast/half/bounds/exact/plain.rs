@@ -5,8 +5,8 @@
 #![allow(clippy::inline_always)]
 
 use super::super::super::panel::signed_lane;
-use super::super::Sums;
-use super::{Element, Room, LANES, MANY, NEAR, NOTHING, TOGETHER};
+use super::super::sums::Sums;
+use super::room::{Element, Room, LANES, MANY, NEAR, NOTHING, TOGETHER};
 
 /// Fewest lanes that a step has to itself.
 const NARROWEST: usize = LANES / TOGETHER;

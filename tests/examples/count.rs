@@ -1,22 +1,22 @@
-// SPDX-License-Identifier: GPL-2.0-only OR MIT
+// SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! What the engine costs per operation: register accesses, and, under callgrind, instructions.
 //!
 //! ```text
-//! cargo run --release -p nvdla-engine --example count -- nv_small lenet.nvdla 1
+//! cargo run --release -p nvdla-tests --example count -- nv_small lenet.nvdla 1
 //! ```
 //!
 //! The last number is how often the task is run again, on a device that gives recorded answers; validation happens once,
 //! before. Callgrind counts the instructions of those runs alone, and lists the device's two functions apart:
 //!
 //! ```text
-//! cargo build --release -p nvdla-engine --example count
+//! cargo build --release -p nvdla-tests --example count
 //! valgrind --tool=callgrind --callgrind-out-file=count.out --toggle-collect='*Measure::run*' \
 //!     target/release/examples/count nv_small lenet.nvdla 100
 //! callgrind_annotate count.out
 //! ```
 //!
-//! Instructions an operation are "PROGRAM TOTALS" divided by 100 and by the number of operations. With
+//! Instructions per operation are "PROGRAM TOTALS" divided by 100 and by the number of operations. With
 //! `--toggle-collect='*HostTask*parse*'` it is validation that is counted, which happens once: the footprint's part of it
 //! is `Builder::hold` in the list of `callgrind_annotate --inclusive=yes --auto=no`, and with `--separate-callers=2` each
 //! unit's part. In place of a loadable `units` is a task with an operation of each unit.
@@ -45,9 +45,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut measure = Measure::new(config, task.parse(config)?);
         println!("task {number}: {} operations, {} interrupts per run", measure.operations, measure.interrupts);
         for (name, (writes, reads)) in ["first run", "later runs"].into_iter().zip(measure.accesses) {
-            let an_operation = |count: usize| count as f64 / f64::from(measure.operations);
-            let (w, r) = (an_operation(writes), an_operation(reads));
-            println!("{name}: {writes} writes and {reads} reads, {w:.1} and {r:.1} an operation");
+            let per_operation = |count: usize| count as f64 / f64::from(measure.operations);
+            let (w, r) = (per_operation(writes), per_operation(reads));
+            println!("{name}: {writes} writes and {reads} reads, {w:.1} and {r:.1} per operation");
         }
         for _ in 0..times {
             measure.run();

@@ -1,8 +1,72 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! Moving elements between a plain slice and a layout, one at a time: the definition that faster code must match.
+//! What every layout provides ([`Layout`]), and moving elements one at a time: the definition that faster code must match.
 
-use super::{Element, Error, Extents, Index, Layout, Order, Rule};
+use super::element::Element;
+use super::error::{Error, Rule};
+use super::extents::{Extents, Index, Order};
+
+/// A layout: each element of a tensor has one address, no two share one, and all lie inside [`Layout::size`].
+pub trait Layout: Copy {
+    /// The tensor's sizes.
+    fn extents(&self) -> Extents;
+
+    /// Bytes of an element.
+    fn element_bytes(&self) -> u32;
+
+    /// Byte offset of an element. Meaningful inside [`Layout::extents`] only; never panics.
+    fn offset(&self, n: u32, c: u32, h: u32, w: u32) -> u64;
+
+    /// Bytes that the layout needs in memory, padding at the end included.
+    fn size(&self) -> u64;
+
+    /// The element to which the byte at `offset` belongs; `None` for padding and outside.
+    fn at(&self, offset: u64) -> Option<Index>;
+
+    /// The first element in memory.
+    fn first(&self) -> Index {
+        Index::new(0, 0, 0, 0)
+    }
+
+    /// The element after `at` in memory order.
+    fn following(&self, at: Index) -> Option<Index>;
+
+    /// All elements with their byte offsets, in memory order.
+    fn elements(&self) -> Elements<Self> {
+        Elements { layout: *self, next: Some(self.first()) }
+    }
+
+    /// Writes a plain slice of `order` into `memory`, padding as zeros (so never NaN).
+    fn pack<T: Element>(&self, order: Order, plain: &[T], memory: &mut [u8]) -> Result<(), Error> {
+        check(self, plain, memory.len())?;
+        pack_portable(self, order, plain, memory);
+        Ok(())
+    }
+
+    /// Reads `memory` into a plain slice of `order`.
+    fn unpack<T: Element>(&self, order: Order, memory: &[u8], plain: &mut [T]) -> Result<(), Error> {
+        check(self, plain, memory.len())?;
+        unpack_portable(self, order, memory, plain);
+        Ok(())
+    }
+}
+
+/// The elements of a layout in memory order, each with its byte offset.
+#[derive(Clone, Debug)]
+pub struct Elements<L> {
+    pub(super) layout: L,
+    pub(super) next: Option<Index>,
+}
+
+impl<L: Layout> Iterator for Elements<L> {
+    type Item = (u64, Index);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let at = self.next?;
+        self.next = self.layout.following(at);
+        Some((self.layout.offset(at.n, at.c, at.h, at.w), at))
+    }
+}
 
 /// Checks that the element type has the layout's size, that `plain` holds exactly its elements, and that `memory`
 /// bytes hold the layout.

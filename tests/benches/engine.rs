@@ -1,6 +1,6 @@
-// SPDX-License-Identifier: GPL-2.0-only OR MIT
+// SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The engine on LeNet, beside the reference driver's register accesses: `cargo bench -p nvdla-engine`.
+//! The engine on LeNet, beside the reference driver's register accesses: `cargo bench -p nvdla-tests --bench engine`.
 //!
 //! The device is a mock that answers at once. Instructions are counted by the example `count` under callgrind.
 
@@ -12,7 +12,7 @@ use nvdla_tests::drive::Measure;
 use nvdla_tests::tasks::HostTask;
 use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
 
-/// Writes and reads an operation of the reference driver on LeNet for nv_small.
+/// Writes and reads per operation of the reference driver on LeNet for nv_small.
 const REFERENCE: (f64, f64) = (57.0, 7.0);
 const TIME: Duration = Duration::from_millis(500);
 
@@ -29,7 +29,7 @@ fn time(mut call: impl FnMut()) -> Duration {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/nvdla");
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/nvdla");
     let reference = std::env::var_os("NVDLA_REFERENCE").map_or(beside, PathBuf::from);
     let cases: [(&'static Config, &str); 3] = [
         (&NV_SMALL, "lenet.nv_small.int8.default"),
@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let (writes, reads) = (writes as f64 / operations, reads as f64 / operations);
             let (w, r) = (writes / REFERENCE.0, reads / REFERENCE.1);
             println!(
-                "  {run}: {writes:.1} writes an operation ({w:.2} of the reference driver's), {reads:.1} reads ({r:.2})"
+                "  {run}: {writes:.1} writes per operation ({w:.2} of the reference driver's), {reads:.1} reads ({r:.2})"
             );
         }
         let run = time(|| measure.run()).as_nanos() as f64 / operations;

@@ -10,8 +10,8 @@ use nvdla_uapi::layout::pixel::Image;
 use nvdla_uapi::reg::values::{ConvMode, DataFormat, PixelFormat, Precision, RamType, WeightFormat};
 use nvdla_uapi::reg::{cacc, cdma, cmac_a, cmac_b, csc, Block, Register};
 
-use super::operation::{element_bytes, Size};
-use super::{pixel, Blocks};
+use crate::conv::operation::{element_bytes, Blocks, Size};
+use crate::conv::pixel;
 use crate::registers::Registers;
 
 /// What a convolution reads.
@@ -67,7 +67,7 @@ pub struct Programmed {
 }
 
 impl Programmed {
-    /// The registers, as [`super::run`] takes them.
+    /// The registers, as [`crate::conv::run`] takes them.
     pub fn blocks(&self) -> Blocks<'_> {
         let [cdma, csc, cmac_a, cmac_b, cacc] = &self.blocks;
         Blocks { cdma, csc, cmac_a, cmac_b, cacc }

@@ -1,0 +1,344 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! No import circles between the files of a crate: a search through the sources.
+//!
+//! The files of a crate are the nodes of a graph. It has an edge from file A to file B
+//!
+//! - where A declares B with `mod b;`: a parent stands above its children, because it chooses among them and passes their
+//!   items on (`pub use b::Item`);
+//! - where a `use` of A, or a path in A's code that begins with `crate::`, `super::` or `self::`, names B or an item of B.
+//!   The file of a path is the longest part of the path that names a file. `use super::Item` is therefore an edge to the
+//!   parent, also where the parent only passes `Item` on, and it makes a circle with the parent's `mod`.
+//!
+//! What several files of a folder share therefore stands in a file beside them, not in their `mod.rs`. A circle is a
+//! strongly connected component with more than one file. Each must lie within one entry of [`ALLOWED`], which gives the
+//! reason, and each entry must be needed.
+//!
+//! Files are found as the compiler finds them, from the crate's root by `mod`. Other crates (`crate::uapi` in the engine),
+//! modules with a `#[path]`, and tests are left out.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use nvdla_tests::sources::{is_name, words, Word};
+
+/// Roots of the crates that are searched.
+const ROOTS: [&str; 19] = [
+    "uapi/src/lib.rs",
+    "kmd/engine/src/lib.rs",
+    "kmd/linux/main.rs",
+    "umd/src/lib.rs",
+    "umd/src/main.rs",
+    "tools/model/src/lib.rs",
+    "tools/estimate/src/lib.rs",
+    "tools/rtl/src/lib.rs",
+    "tools/compiler/src/lib.rs",
+    "tools/compiler/src/main.rs",
+    "tools/inspect/src/lib.rs",
+    "tools/inspect/src/main.rs",
+    "tools/trace/src/lib.rs",
+    "tools/trace/src/main.rs",
+    "tools/vp/src/main.rs",
+    "tools/xtask/src/main.rs",
+    "tests/src/lib.rs",
+    "tests/guest/src/bin/nvdla_driver_test/main.rs",
+    "tests/guest/src/bin/nvdla_driver_fuzz/main.rs",
+];
+
+/// Modules of the kernel module that are crates elsewhere.
+const CRATES: [&str; 2] = ["uapi", "engine"];
+
+/// The files that may import each other (a file, or a folder with `/` at its end), and why.
+const ALLOWED: [(&[&str], &str); 10] = [
+    (
+        &["kmd/engine/src/footprint/"],
+        "the units' footprints and what walks them are one recursive description: a range is checked while it is made",
+    ),
+    (&["kmd/linux/"], "`drm::Driver` names the types of files, buffers and ioctls, which in turn name the driver"),
+    (
+        &["umd/src/device/", "umd/src/network.rs", "umd/src/network/", "umd/src/session/"],
+        "a session's error names them",
+    ),
+    (
+        &["umd/src/emulator/", "umd/src/image/", "umd/src/loadable/", "umd/src/profile/"],
+        "errors and traits of a folder stand in its mod.rs",
+    ),
+    (&["umd/src/cli/"], "a report prints the outputs that it takes, and outputs print their report"),
+    (&["tools/estimate/src/"], "the crate's root has the types that each unit's estimate takes and gives"),
+    (&["tools/compiler/src/"], "readers and passes are methods of a state that their folder's mod.rs declares"),
+    (&["tools/inspect/src/report/"], "the report's tree of operations stands in its mod.rs"),
+    (&["tools/xtask/src/vm/"], "the command's arguments stand in its mod.rs"),
+    (&["tests/guest/src/bin/"], "the list of tests and what they share stand in main.rs"),
+];
+
+/// The path of a module within its crate.
+type Module = Vec<String>;
+
+/// A file, the modules that it declares, and the modules or items that its paths name.
+#[derive(Debug, Default)]
+struct File {
+    name: String,
+    children: Vec<Module>,
+    paths: Vec<Module>,
+}
+
+/// The paths of a `use` tree that begins at `at`, relative to `prefix`, and where the tree ends.
+fn tree(words: &[Word], mut at: usize, prefix: &[String], into: &mut Vec<Module>) -> usize {
+    let mut path = prefix.to_vec();
+    while at < words.len() {
+        match words[at].text {
+            "::" => {}
+            "{" => {
+                at += 1;
+                while words[at].text != "}" {
+                    at = tree(words, at, &path, into);
+                    at += usize::from(words[at].text == ",");
+                }
+                return at + 1;
+            }
+            "as" => at += 1,
+            "*" => {}
+            word if is_name(word) => path.push(word.to_owned()),
+            _ => break,
+        }
+        at += 1;
+    }
+    into.push(path);
+    at
+}
+
+/// The absolute form of a path that begins with `crate`, `super` or `self` in module `here`.
+fn absolute(path: &[String], here: &[String]) -> Option<Module> {
+    let (mut base, mut rest) = match path.first()?.as_str() {
+        "crate" => (Vec::new(), &path[1..]),
+        "self" => (here.to_vec(), &path[1..]),
+        "super" => (here.to_vec(), path),
+        _ => return None,
+    };
+    while rest.first().is_some_and(|word| word == "super") {
+        base.pop();
+        rest = &rest[1..];
+    }
+    base.extend(rest.iter().filter(|word| *word != "self").cloned());
+    Some(base)
+}
+
+/// Where the group of brackets that follows `at` ends.
+fn group_end(words: &[Word], at: usize) -> usize {
+    let mut depth = 0;
+    for (index, word) in words.iter().enumerate().skip(at) {
+        match word.text {
+            "{" | "(" | "[" => depth += 1,
+            "}" | ")" | "]" if depth == 1 => return index + 1,
+            "}" | ")" | "]" => depth -= 1,
+            _ => {}
+        }
+    }
+    words.len()
+}
+
+/// Reads the modules that a source of module `module` declares, and the paths that it names.
+fn read(source: &str, module: &[String]) -> File {
+    let words = words(source);
+    let mut file = File::default();
+    let mut here = module.to_vec();
+    // Depths of braces at which the modules within this file end.
+    let (mut depth, mut inner) = (0, Vec::new());
+    // Up to here stands a macro, whose relative paths are those of its users.
+    let mut macro_end = 0;
+    let mut at = 0;
+    while at < words.len() {
+        let before = |back: usize| at.checked_sub(back).map_or("", |at| words[at].text);
+        let after = |on: usize| words.get(at + on).map_or("", |word| word.text);
+        let starts_path = words[at].text == "crate" || at >= macro_end && matches!(words[at].text, "super" | "self");
+        let starts_path = starts_path && after(1) == "::" && before(1) != "::";
+        match words[at].text {
+            "{" => depth += 1,
+            "}" => {
+                depth -= 1;
+                if inner.last() == Some(&depth) {
+                    inner.pop();
+                    here.pop();
+                }
+            }
+            "macro_rules" => macro_end = group_end(&words, at),
+            "mod" if after(2) == ";" => {
+                let is_test = (1..=7).rev().map(before).eq(["#", "[", "cfg", "(", "test", ")", "]"]);
+                if !is_test && after(1) != "tests" {
+                    file.children.push([&here[..], &[after(1).to_owned()]].concat());
+                }
+            }
+            "mod" if after(2) == "{" => {
+                here.push(after(1).to_owned());
+                inner.push(depth);
+            }
+            "use" if after(1) != "<" && at >= macro_end => {
+                let mut paths = Vec::new();
+                at = tree(&words, at + 1, &[], &mut paths);
+                file.paths.extend(paths.iter().filter_map(|path| absolute(path, &here)));
+                continue;
+            }
+            // `pub(in crate::x)` names no item.
+            _ if starts_path && !(before(1) == "in" && before(2) == "(") => {
+                let mut paths = Vec::new();
+                let end = (at..words.len())
+                    .take_while(|at| words[*at].text == "::" || is_name(words[*at].text))
+                    .last()
+                    .map_or(at, |last| last + 1);
+                tree(&words[..end], at, &[], &mut paths);
+                file.paths.extend(paths.iter().filter_map(|path| absolute(path, &here)));
+                at = end;
+                continue;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+    file
+}
+
+/// The files of the crate whose root is `root`, by module.
+fn files(base: &Path, root: &str) -> BTreeMap<Module, File> {
+    let mut files = BTreeMap::new();
+    let folder = Path::new(root).parent().unwrap().to_owned();
+    let mut next: Vec<(Module, PathBuf, PathBuf)> = vec![(Vec::new(), root.into(), folder)];
+    while let Some((module, path, folder)) = next.pop() {
+        let source = fs::read_to_string(base.join(&path)).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let mut file = read(&source, &module);
+        file.name = path.to_str().unwrap().to_owned();
+        for child in &file.children {
+            let folder: PathBuf = folder.join(child[module.len()..].iter().collect::<PathBuf>());
+            let found = [folder.with_extension("rs"), folder.join("mod.rs")];
+            next.extend(
+                found.into_iter().find(|path| base.join(path).exists()).map(|path| (child.clone(), path, folder)),
+            );
+        }
+        files.insert(module, file);
+    }
+    files
+}
+
+/// For each file, the files that it imports.
+fn edges(files: &BTreeMap<Module, File>) -> BTreeMap<&str, Vec<&str>> {
+    files
+        .values()
+        .map(|file| {
+            let to = file.children.iter().filter_map(|child| files.get(child));
+            let named = file.paths.iter().filter_map(|path| {
+                let length = (0..=path.len()).rev().find(|length| files.contains_key(&path[..*length]))?;
+                let is_other = length == 0 && path.first().is_some_and(|word| CRATES.contains(&word.as_str()));
+                files.get(&path[..length]).filter(|_| !is_other)
+            });
+            let mut to: Vec<&str> =
+                to.chain(named).map(|to| to.name.as_str()).filter(|name| *name != file.name).collect();
+            to.sort_unstable();
+            to.dedup();
+            (file.name.as_str(), to)
+        })
+        .collect()
+}
+
+/// Tarjan's strongly connected components with more than one member, each sorted.
+fn circles<'t>(edges: &BTreeMap<&'t str, Vec<&'t str>>) -> Vec<Vec<&'t str>> {
+    struct Search<'e, 't> {
+        edges: &'e BTreeMap<&'t str, Vec<&'t str>>,
+        // Number and lowest reachable number of each visited node.
+        numbers: BTreeMap<&'t str, (usize, usize)>,
+        stack: Vec<&'t str>,
+        found: Vec<Vec<&'t str>>,
+    }
+    impl<'t> Search<'_, 't> {
+        fn visit(&mut self, node: &'t str) -> usize {
+            let number = self.numbers.len();
+            self.numbers.insert(node, (number, number));
+            self.stack.push(node);
+            let mut low = number;
+            for to in self.edges.get(node).into_iter().flatten() {
+                match self.numbers.get(to) {
+                    None => low = low.min(self.visit(to)),
+                    Some((number, _)) if self.stack.contains(to) => low = low.min(*number),
+                    Some(_) => {}
+                }
+            }
+            if low == number {
+                let first = self.stack.iter().position(|other| *other == node).unwrap();
+                let mut members = self.stack.split_off(first);
+                members.sort_unstable();
+                self.found.extend((members.len() > 1).then_some(members));
+            }
+            low
+        }
+    }
+    let mut search = Search { edges, numbers: BTreeMap::new(), stack: Vec::new(), found: Vec::new() };
+    for node in edges.keys() {
+        if !search.numbers.contains_key(node) {
+            search.visit(node);
+        }
+    }
+    search.found
+}
+
+/// The paths of a source of module `a::b`, each as one text.
+fn paths(source: &str) -> Vec<String> {
+    read(source, &["a".to_owned(), "b".to_owned()]).paths.iter().map(|path| path.join("::")).collect()
+}
+
+#[test]
+fn paths_are_found() {
+    for (code, expected) in [
+        ("use crate::x::{y::Z, w::{self, V}};", vec!["x::y::Z", "x::w", "x::w::V"]),
+        ("pub(crate) use super::c::D as E;", vec!["a::c::D"]),
+        ("use super::super::x::*;", vec!["x"]),
+        ("use self::c::D;", vec!["a::b::c::D"]),
+        ("fn f() { super::c::d(crate::X) }", vec!["a::c::d", "X"]),
+        ("mod inner { use super::X; } use super::Y;", vec!["a::b::X", "a::Y"]),
+        ("macro_rules! m { () => { $crate::x::y(super::Z) } } use super::V;", vec!["x::y", "a::V"]),
+        ("use std::fs; extern crate c; pub(in crate::x) fn f(self) { self.y() } // use super::X;", vec![]),
+        ("#[cfg(test)]\nmod tests { use super::X; }", vec![]),
+    ] {
+        assert_eq!(paths(code), expected, "{code}");
+    }
+    let file = read("mod c; #[cfg(test)] mod d; mod tests; pub mod e;", &[]);
+    assert_eq!(file.children, [["c"], ["e"]]);
+}
+
+#[test]
+fn circles_are_found() {
+    let edges = |list: &[(&'static str, &[&'static str])]| list.iter().map(|(a, b)| (*a, b.to_vec())).collect();
+    assert_eq!(circles(&edges(&[("a", &["b", "c"]), ("b", &["c"]), ("c", &[])])), Vec::<Vec<&str>>::new());
+    assert_eq!(
+        circles(&edges(&[("a", &["b"]), ("b", &["c"]), ("c", &["a"]), ("d", &["a", "e"]), ("e", &["d"])])),
+        [vec!["a", "b", "c"], vec!["d", "e"]]
+    );
+}
+
+#[test]
+fn no_files_import_each_other() {
+    let base = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut used = [false; ALLOWED.len()];
+    let mut others = String::new();
+    for root in ROOTS {
+        let files = files(&base, root);
+        let edges = edges(&files);
+        for circle in circles(&edges) {
+            let is_in = |file: &str, entry: &str| file == entry || entry.ends_with('/') && file.starts_with(entry);
+            let entry = ALLOWED
+                .iter()
+                .position(|(entries, _)| circle.iter().all(|file| entries.iter().any(|entry| is_in(file, entry))));
+            if let Some(entry) = entry {
+                used[entry] = true;
+                continue;
+            }
+            others += &format!("\n{} files of {root} import each other:\n", circle.len());
+            for file in &circle {
+                let to: Vec<_> = edges[file].iter().filter(|to| circle.contains(to)).copied().collect();
+                others += &format!("    {file} -> {}\n", to.join(", "));
+            }
+        }
+    }
+    assert!(others.is_empty(), "circles:\n{others}");
+    for (used, (files, why)) in used.into_iter().zip(ALLOWED) {
+        assert!(used && !why.is_empty(), "no circle among {files:?} any more");
+    }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The products and sums of some elements, step by step.
+
+use super::super::super::super::super::half::{self, Accumulators};
+
+/// Most products of a step.
+pub(super) const LANES: usize = 64;
+
+/// Steps side by side, at most: with 16 lanes each.
+pub(super) const TOGETHER: usize = 4;
+
+/// Sums that are computed together.
+pub(in crate::conv::fast::half::bounds) const MANY: usize = 8;
+
+/// Quarters of a shift from which on nothing of a product is left.
+pub(super) const NOTHING: u8 = 8;
+
+/// Quarters of a shift up to which eight bits say what is lost.
+pub(super) const NEAR: u8 = 2;
+
+/// A kernel of the panel and a window.
+pub(in crate::conv::fast::half::bounds) type Element = (usize, usize);
+
+/// Room for some sums.
+#[derive(Debug, Default)]
+pub(in crate::conv::fast::half::bounds) struct Room {
+    pub(super) steps: Steps,
+    pub(super) far: Far,
+}
+
+/// What CMAC gives to CACC, step by step.
+#[derive(Debug, Default)]
+pub(super) struct Steps {
+    /// Largest exponents.
+    pub(super) exponents: Vec<[i8; MANY]>,
+    /// Sums of the products.
+    pub(super) sums: Vec<[i64; MANY]>,
+}
+
+/// Products that are shifted far.
+#[derive(Debug, Default)]
+pub(super) struct Far {
+    pub(super) weights: Vec<i16>,
+    pub(super) data: Vec<i16>,
+    /// Quarters of the shift.
+    pub(super) distances: Vec<u8>,
+    /// Numbers of the sums.
+    pub(super) places: Vec<u32>,
+    pub(super) count: usize,
+}
+
+impl Room {
+    /// CACC's work, when all steps are known but for the far products.
+    #[inline(always)]
+    pub(super) fn finish(&mut self, steps: usize) -> [f32; MANY] {
+        let Self { steps: all, far } = self;
+        far.settle(all.sums.as_flattened_mut());
+        let mut accumulators = Accumulators::<MANY>::ZERO;
+        for (exponents, sums) in all.exponents.iter().zip(&all.sums).take(steps) {
+            accumulators.add_first(exponents, sums, MANY);
+        }
+        accumulators.to_fp32().map(f32::from_bits)
+    }
+}
+
+impl Steps {
+    /// Makes room for so many steps, and for what is computed beside the last.
+    pub(super) fn clear(&mut self, steps: usize) {
+        let Self { exponents, sums } = self;
+        exponents.clear();
+        exponents.resize(steps + TOGETHER, [0; MANY]);
+        sums.clear();
+        sums.resize(steps + TOGETHER, [0; MANY]);
+    }
+}
+
+impl Far {
+    /// Room for as many products as may stand side by side.
+    #[inline(always)]
+    pub(super) fn reserve(&mut self) {
+        let Self { weights, data, distances, places, count } = self;
+        let room = *count + LANES;
+        if places.len() < room {
+            // For some at once.
+            let room = 2 * room;
+            weights.resize(room, 0);
+            data.resize(room, 0);
+            distances.resize(room, 0);
+            places.resize(room, 0);
+        }
+    }
+
+    /// Adds these products to their sums, and forgets them.
+    #[inline(always)]
+    pub(super) fn settle(&mut self, sums: &mut [i64]) {
+        const WIDTH: usize = 16;
+        let products = self.weights.as_chunks::<WIDTH>().0.iter().zip(self.data.as_chunks::<WIDTH>().0);
+        let distances = self.distances.as_chunks::<WIDTH>().0;
+        let places = self.places[..self.count].chunks(WIDTH);
+        for (((weights, data), distances), places) in products.zip(distances).zip(places) {
+            let mut shifted = [0i32; WIDTH];
+            for (i, shifted) in shifted.iter_mut().enumerate() {
+                let (weight, data) = (i32::from(weights[i]), i32::from(data[i]));
+                let (sum, carry) = half::booth_lane((weight ^ data) < 0, weight.unsigned_abs(), data.unsigned_abs());
+                let by = (4 * u32::from(distances[i])) & 31;
+                *shifted = (sum >> by).wrapping_add(carry >> by).wrapping_sub(half::BOOTH_OFFSET >> by) as i32;
+            }
+            for (place, shifted) in places.iter().zip(shifted) {
+                sums[*place as usize] += i64::from(shifted);
+            }
+        }
+        self.count = 0;
+    }
+}

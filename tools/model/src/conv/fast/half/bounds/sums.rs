@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What bounds are computed from.
+
+use super::super::super::isa::Isa;
+use super::panel::{self, Panel};
+use super::run::{Run, GROUP};
+use std::ops::Range;
+
+/// 2^-50: a sum's unit at exponent 0.
+pub(super) const UNIT: f64 = 1.0 / (1_u64 << 50) as f64;
+
+/// The copied input, taken apart.
+#[derive(Debug, Default)]
+pub(super) struct Data {
+    /// As in the convolution buffer.
+    pub(super) halves: Vec<u16>,
+    /// Significands times 16^exponent.
+    pub(super) values: Vec<f64>,
+    /// High bits of the exponents, [`super::super::panel::ZERO`] of zeros; and some for a last group to read.
+    pub(super) exponents: Vec<i8>,
+    /// How many elements before each are not zero.
+    pub(super) before: Vec<u32>,
+}
+
+/// Room that operations share.
+#[derive(Debug, Default)]
+pub struct Room {
+    pub(super) data: Data,
+    pub(super) runs: Vec<Run>,
+    pub(super) steps: Vec<Range<usize>>,
+}
+
+/// What bounds are computed from.
+#[derive(Clone, Copy)]
+pub(super) struct Sums<'a> {
+    pub(super) runs: &'a [Run],
+    pub(super) steps: &'a [Range<usize>],
+    pub(super) data: &'a Data,
+    pub(super) panel: &'a Panel,
+    /// Most products of a step.
+    pub(super) widest: usize,
+    /// Elements from a window's first to the last that is read.
+    pub(super) reach: usize,
+    /// What a unit may lack, and what it may exceed the exact sum by.
+    pub(super) slack: [f64; 2],
+}
+
+impl Data {
+    /// Makes the other lists of the halves.
+    pub(super) fn take_apart(&mut self, isa: Isa) {
+        let Self { halves, values, exponents, before } = self;
+        values.resize(halves.len(), 0.0);
+        exponents.resize(halves.len() + GROUP, super::super::panel::ZERO);
+        before.resize(halves.len() + 1, 0);
+        panel::take_apart(isa, halves, values, exponents);
+        let mut count = 0;
+        before[0] = 0;
+        for (before, half) in before[1..].iter_mut().zip(halves) {
+            count += u32::from(*half << 1 != 0);
+            *before = count;
+        }
+    }
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Buffers that operations share.
+
+use super::super::operation::Operation;
+use super::aligned::Aligned;
+use super::direct::InputRoom;
+use super::half::shape::Room;
+use crate::stream::{Samples, Stream};
+use nvdla_uapi::reg::values::Precision;
+
+/// Buffers that operations share.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    pub(super) input: InputRoom,
+    pub(super) half: Room,
+    pub(super) bytes: Aligned,
+    pub(super) spare: Vec<i32>,
+    pub(super) spare_floats: Vec<f32>,
+}
+
+impl Scratch {
+    /// Takes a finished operation's stream back, for its memory.
+    pub fn recycle(&mut self, stream: Stream) {
+        match stream.samples {
+            Samples::Int(samples) if samples.capacity() > self.spare.capacity() => self.spare = samples,
+            Samples::Float(samples) if samples.capacity() > self.spare_floats.capacity() => self.spare_floats = samples,
+            Samples::Int(_) | Samples::Float(_) => {}
+        }
+    }
+
+    /// What [`bytes`] or [`halves`] has made, in the order of a packed cube.
+    pub fn bytes(&mut self, operation: &Operation) -> &[u8] {
+        match operation.precision {
+            Precision::Fp16 => self.bytes.get::<[u8; 2]>(operation.sums()).as_flattened(),
+            Precision::Int8 | Precision::Int16 => self.bytes.get::<u8>(operation.sums()),
+        }
+    }
+
+    /// `count` floats, all to be overwritten.
+    pub(super) fn floats(&mut self, count: usize) -> Vec<f32> {
+        let mut sums = std::mem::take(&mut self.spare_floats);
+        sums.truncate(count);
+        sums.resize(count, 0.0);
+        sums
+    }
+
+    /// `count` sums, all to be overwritten.
+    pub(super) fn sums(&mut self, count: usize) -> Vec<i32> {
+        let mut sums = std::mem::take(&mut self.spare);
+        sums.truncate(count);
+        sums.resize(count, 0);
+        sums
+    }
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What SDP keeps from one operation to the next.
+
+use super::vector::lanes::Scratch;
+use super::vector::lookup::Joint;
+use crate::lut::Tables;
+
+/// What SDP keeps from one operation to the next.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    /// The lookup tables.
+    pub tables: Tables,
+    pub(super) scratch: Option<Box<Scratch>>,
+    /// The last operation's lookup.
+    pub(super) joint: Option<Joint>,
+}

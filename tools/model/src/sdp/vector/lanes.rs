@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A chunk of elements, its operands, and loops over them.
+
+/// Elements of a chunk: a multiple of every atom, small enough for a few of them to stay in the first-level cache.
+pub(super) const CHUNK: usize = 1024;
+
+/// The elements of a chunk: integers, or the bits of fp32 values.
+#[derive(Clone, Debug)]
+#[repr(C, align(64))]
+pub(super) struct Lanes(pub(super) [i32; CHUNK]);
+
+/// An operand of a sub-unit, as a place among the chunk's operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Slot {
+    X1Alu,
+    X1Mul,
+    X2Alu,
+    X2Mul,
+    YAlu,
+    YMul,
+}
+
+/// Number of [`Slot`]s.
+pub(super) const SLOTS: usize = 6;
+
+/// Room for a chunk and its operands, kept from one operation to the next.
+#[derive(Clone, Debug)]
+pub(in crate::sdp) struct Scratch {
+    pub(super) values: Lanes,
+    pub(super) operands: [Lanes; SLOTS],
+    /// A chunk of output.
+    pub(super) bytes: [u8; 2 * CHUNK],
+}
+
+impl Scratch {
+    /// Empty room.
+    #[allow(clippy::large_stack_arrays)] // once in a device's life
+    pub(in crate::sdp) fn new() -> Box<Self> {
+        const EMPTY: Lanes = Lanes([0; CHUNK]);
+        Box::new(Self { values: EMPTY, operands: [EMPTY; SLOTS], bytes: [0; 2 * CHUNK] })
+    }
+}
+
+/// An operand during a step.
+#[derive(Clone, Copy)]
+pub(super) enum Each<'a> {
+    /// The same for all elements.
+    One(i32),
+    /// One an element.
+    Many(&'a [i32]),
+}
+
+/// `f` of each value.
+#[inline(always)]
+pub(super) fn map(values: &mut [i32], f: impl Fn(i32) -> i32) {
+    for value in values {
+        *value = f(*value);
+    }
+}
+
+/// `f` of each value and its operand.
+#[inline(always)]
+pub(super) fn zip(values: &mut [i32], operand: Each, f: impl Fn(i32, i32) -> i32) {
+    match operand {
+        Each::One(operand) => map(values, |value| f(value, operand)),
+        Each::Many(operands) => {
+            for (value, &operand) in values.iter_mut().zip(operands) {
+                *value = f(*value, operand);
+            }
+        }
+    }
+}
+
+/// The operands of the way in one loop.
+#[derive(Clone, Copy)]
+pub(super) struct Operands<'o> {
+    /// Those that were prepared.
+    pub lanes: &'o [Lanes; SLOTS],
+    /// Those that are taken as they lie in memory.
+    #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // the loops that take them are AVX-512's
+    pub bytes: &'o Direct<'o>,
+}
+
+/// Bytes of the operands of each slot that is [`Fused::direct`].
+pub(super) type Direct<'o> = [&'o [u8]; SLOTS];
