@@ -600,6 +600,9 @@ impl Builder<'_> {
                 self.split(node, Kind::Copy, x, posts, gate);
                 vec![Post::With(Combine::Mul, gate)]
             }
+            Unary::Floor | Unary::Ceil | Unary::Round => {
+                return Err(format!("{} has steps, which a lookup table draws as slopes", unary.name()));
+            }
             _ if tables => {
                 let range = self.net.tensors[node.inputs[0].0].range;
                 let (low, high) = range.map_or((-8.0, 8.0), |range| (range.min, range.max));
