@@ -283,3 +283,36 @@ fn quantized_models_keep_their_scales() {
     file.node[3].input[1] = "other".into();
     refusal(&quantized, "y");
 }
+
+#[test]
+fn changed_bytes_are_a_consistent_model_or_an_error() {
+    let attribute =
+        |name: &str, ints: &[i64]| proto::Attribute { name: name.into(), ints: ints.into(), ..Default::default() };
+    let mut pool = node("AveragePool", &["conv"], "pool");
+    pool.attribute = vec![attribute("kernel_shape", &[2, 2]), attribute("pads", &[1, 1, 1, 1])];
+    let mut slice = node("Slice", &["pool", "one", "three", "one", "one"], "part");
+    slice.attribute = vec![];
+    let nodes = vec![pool, slice, node("Reshape", &["part", "to"], "flat"), node("MatMul", &["flat", "m"], "y")];
+    let constants =
+        [integers("one", &[1]), integers("three", &[3]), integers("to", &[1, -1]), tensor("m", &[50, 2], &[0.5; 100])];
+    let good = model(nodes, constants.into(), "y").encode_to_vec();
+    read(good.clone().into(), None, &Options::default()).unwrap();
+    let mut state = 1u64;
+    let mut random = |below: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % below
+    };
+    let mut accepted = 0;
+    for _ in 0..20_000 {
+        let mut bytes = good.clone();
+        for _ in 0..=random(3) {
+            let at = random(bytes.len());
+            bytes[at] = [0, 1, 2, 0x7f, 0x80, 0xff, random(256) as u8][random(7)];
+        }
+        let Ok(mut graph) = read(bytes.into(), None, &Options::default()) else { continue };
+        accepted += 1;
+        crate::simplify::simplify(&mut graph);
+        graph.check().unwrap();
+    }
+    assert!(accepted > 1000, "{accepted} were accepted");
+}
