@@ -2,8 +2,9 @@
 
 //! Runs NVDLA loadables: on the hardware through its kernel driver, or on the built-in model.
 //!
-//! A [`loadable::Loadable`] is a compiled network, a [`device::Device`] what runs it, and a [`session::Session`] the two
-//! together: memories allocated and filled, ready for any number of inputs.
+//! A [`loadable::Loadable`] is a compiled network and a [`device::Device`] what runs it. A [`Network`] is the two together,
+//! and a [`Context`] has its inputs and outputs: several run at the same time. A [`session::Session`] is one network alone on
+//! a device of its own.
 //!
 //! ```
 //! use nvdla_runtime::device::{self, Selection};
@@ -37,11 +38,21 @@ pub mod compare;
 pub mod device;
 pub mod dimg;
 pub mod emulator;
+mod error;
 pub mod files;
 pub mod half;
 pub mod image;
 pub mod labels;
 pub mod loadable;
 pub mod network;
+pub mod npy;
 pub mod profile;
 pub mod session;
+
+/// The examples of `docs/library.md`.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/library.md")]
+pub struct Library;
+
+pub use error::{kind_of, ErrorKind};
+pub use session::{Context, Network, Pending};

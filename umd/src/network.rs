@@ -15,7 +15,9 @@ use nvdla_uapi::layout::feature::Cube;
 use nvdla_uapi::layout::{Extents, Index, Layout};
 use nvdla_uapi::reg::values::Precision;
 
-use crate::loadable::{Interface, Loadable, MemoryFlags, Tensor};
+use crate::device::recognise;
+use crate::emulator;
+use crate::loadable::{Interface, Loadable, Memory, MemoryFlags, Tensor};
 use crate::session::plan::{self, Lists, Slot};
 use crate::session::Error;
 use timeline::Graph;
@@ -68,6 +70,10 @@ struct TaskOperations {
     graph: Graph,
     /// Where its statistics go.
     statistics: Option<Slot>,
+    /// Where its dependency graph lies.
+    graph_slot: Option<Slot>,
+    /// Its descriptors are of an older version, and brought into the present form before they run.
+    is_old: bool,
 }
 
 /// Bytes that are there for something else, and in which a task writes its statistics: times among them, which differ
@@ -114,6 +120,73 @@ pub fn statistics(loadable: &Loadable) -> Result<Vec<Statistics>, Error> {
     Ok(found)
 }
 
+/// The memories, by their positions, that hold bytes which no task changes and the device reads as they are in the file:
+/// several sessions can have them together. `keeps_graphs` says that the device does not count in dependency graphs.
+pub(crate) fn constants(loadable: &Loadable, keeps_graphs: bool) -> Vec<bool> {
+    let Ok(tasks) = tasks(loadable) else {
+        // What cannot be read is refused when it runs.
+        return vec![false; loadable.memories().len()];
+    };
+    let set = |memory: Memory<'_>| {
+        let has = |flag| memory.flags().has(flag);
+        has(MemoryFlags::ALLOC) && has(MemoryFlags::SET) && !has(MemoryFlags::INPUT) && !has(MemoryFlags::OUTPUT)
+    };
+    let mut constant: Vec<bool> = loadable.memories().iter().map(set).collect();
+    let mut changes = |memory: usize| {
+        if let Some(constant) = constant.get_mut(memory) {
+            *constant = false;
+        }
+    };
+    for task in tasks {
+        let atom = recognise(loadable).config.memory_atomic;
+        for access in races::accesses(&task, atom).iter().filter(|access| access.writes) {
+            changes(access.memory);
+        }
+        task.statistics.iter().for_each(|slot| changes(slot.memory));
+        if task.is_old {
+            // They are brought into the present form in place.
+            task.slots.iter().for_each(|slot| changes(slot.memory));
+        }
+        if !keeps_graphs {
+            task.graph_slot.iter().for_each(|slot| changes(slot.memory));
+        }
+    }
+    for task in loadable.distinct_tasks().filter(|task| task.interface() == Interface::Emu1) {
+        let slots = plan::slots(loadable, task);
+        let targets = emulator::targets(&FileMemory { loadable, slots: &slots });
+        // A task that cannot be read is refused when it runs.
+        let targets = targets.unwrap_or_else(|_| (0..slots.len()).collect());
+        targets.iter().filter_map(|&at| slots.get(at)).for_each(|slot| changes(slot.memory));
+    }
+    constant
+}
+
+/// The descriptors of an emulated task, as they are in the file.
+struct FileMemory<'a> {
+    loadable: &'a Loadable,
+    slots: &'a [Slot],
+}
+
+impl emulator::Memory for FileMemory<'_> {
+    fn size(&self, index: usize) -> Option<u64> {
+        self.slots.get(index).map(|slot| slot.size)
+    }
+
+    fn read(&self, index: usize, offset: u64, into: &mut [u8]) -> bool {
+        let bytes = self.slots.get(index).and_then(|slot| contents(self.loadable, *slot));
+        let from = bytes.zip(usize::try_from(offset).ok()).and_then(|(bytes, at)| bytes.get(at..));
+        // What no blob fills is zero.
+        let have = from.map_or(0, |from| from.len().min(into.len()));
+        into.fill(0);
+        into[..have].copy_from_slice(&from.unwrap_or_default()[..have]);
+        have > 0
+    }
+
+    fn write(&mut self, _: usize, _: u64, _: &[u8]) -> bool {
+        false
+    }
+}
+
 /// The tasks of a loadable for NVDLA, each once.
 fn tasks(loadable: &Loadable) -> Result<Vec<TaskOperations>, Error> {
     let mut all = Vec::new();
@@ -144,8 +217,9 @@ fn tasks(loadable: &Loadable) -> Result<Vec<TaskOperations>, Error> {
         }
         let entries = operations.iter().map(|operation| operation.common).collect();
         let graph = Graph { entries, stride: lists.of_a_region, heads: lists.heads };
-        let statistics = usize::try_from(lists.statistics).ok().and_then(|position| slots.get(position)).copied();
-        all.push(TaskOperations { id, slots, operations, graph, statistics });
+        let slot = |position: i16| usize::try_from(position).ok().and_then(|position| slots.get(position)).copied();
+        let (statistics, graph_slot) = (slot(lists.statistics), slot(lists.graph));
+        all.push(TaskOperations { id, slots, operations, graph, statistics, graph_slot, is_old: old });
     }
     Ok(all)
 }

@@ -24,7 +24,7 @@ pub mod lower;
 pub mod measure;
 pub mod model;
 pub mod ncnn;
-pub mod npy;
+pub use nvdla_runtime::npy;
 pub mod onnx;
 pub mod quantize;
 pub mod simplify;

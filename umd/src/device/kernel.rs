@@ -8,77 +8,29 @@
 use std::{
     fs::{self, File, OpenOptions},
     io,
-    os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
-use memmap2::{MmapMut, MmapOptions};
+use memmap2::MmapOptions;
 use nix::errno::Errno;
+use nix::time::{clock_gettime, ClockId};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::ioctl::{
     GemCreateArgs, GemDestroyArgs, GemMapOffsetArgs, MemHandle, SubmitArgs, SubmitTask, DRIVER_NAME,
     MAX_BUFFERS_PER_TASK, NO_TIMEOUT, SUBMIT_VERSION_TIMEOUT,
 };
 
-use nvdla_uapi::queue::Query;
+use nvdla_uapi::queue::{self, Query};
 
-use super::{refusal, AddressEntry, Buffers, Device, DeviceInfo, Error, Handle, Kind, Observer, TaskReport};
-
-/// DRM's own structures and ioctls.
-mod drm {
-    use std::ffi::c_char;
-
-    /// `struct drm_version`.
-    #[repr(C)]
-    pub(super) struct Version {
-        pub(super) major: i32,
-        pub(super) minor: i32,
-        pub(super) patch_level: i32,
-        pub(super) name_len: usize,
-        pub(super) name: *mut c_char,
-        pub(super) date_len: usize,
-        pub(super) date: *mut c_char,
-        pub(super) desc_len: usize,
-        pub(super) desc: *mut c_char,
-    }
-
-    /// `struct drm_prime_handle`.
-    #[repr(C)]
-    pub(super) struct PrimeHandle {
-        pub(super) handle: u32,
-        pub(super) flags: u32,
-        pub(super) fd: i32,
-    }
-
-    nix::ioctl_readwrite!(version, b'd', 0x00, Version);
-    nix::ioctl_readwrite!(prime_handle_to_fd, b'd', 0x2d, PrimeHandle);
-}
-
-/// The driver's ioctls.
-mod nvdla {
-    use nvdla_uapi::ioctl::{self, GemCreateArgs, GemDestroyArgs, GemMapOffsetArgs, SubmitArgs};
-    use nvdla_uapi::queue::{Query, QUERY_COMMAND};
-
-    nix::ioctl_readwrite!(submit, b'd', 0x40, SubmitArgs);
-    nix::ioctl_readwrite!(gem_create, b'd', 0x41, GemCreateArgs);
-    nix::ioctl_readwrite!(gem_mmap, b'd', 0x42, GemMapOffsetArgs);
-    nix::ioctl_readwrite!(gem_destroy, b'd', 0x43, GemDestroyArgs);
-    nix::ioctl_readwrite!(query, b'd', 0x40 + QUERY_COMMAND, Query);
-
-    // The two ways to a number agree.
-    #[allow(clippy::unnecessary_cast)]
-    const _: () = {
-        const fn number<T>(command: u64) -> u64 {
-            nix::request_code_readwrite!(b'd', command, size_of::<T>()) as u64
-        }
-        assert!(number::<SubmitArgs>(0x40) == ioctl::SUBMIT as u64);
-        assert!(number::<GemCreateArgs>(0x41) == ioctl::GEM_CREATE as u64);
-        assert!(number::<GemMapOffsetArgs>(0x42) == ioctl::GEM_MMAP as u64);
-        assert!(number::<GemDestroyArgs>(0x43) == ioctl::GEM_DESTROY as u64);
-    };
-}
+use super::ioctl::{self, retry};
+use super::{
+    dma_buf, refusal, AddressEntry, Buffers, Device, DeviceInfo, Error, Fence, Handle, Kind, Observer, Pages,
+    TaskReport,
+};
 
 /// The first render node: DRM numbers them from here.
 const FIRST_RENDER_MINOR: u32 = 128;
@@ -116,12 +68,17 @@ fn is_nvdla(path: &Path) -> bool {
 struct Buffer {
     /// The GEM handle.
     gem: u32,
-    /// The buffer's dma-buf, by which a submission names it.
-    dma_buf: OwnedFd,
-    /// Bytes that were asked for.
-    size: usize,
-    /// Whole pages.
-    map: MmapMut,
+    /// The buffer's dma-buf, by which the first driver's submission names it.
+    dma_buf: Option<OwnedFd>,
+    pages: Arc<Pages>,
+}
+
+impl Buffer {
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: nobody writes the bytes: the device does so only while `submit` holds it exclusively, or while a run of
+        // the context is in flight that owns the buffer, which keeps away from it then.
+        unsafe { self.pages.bytes() }
+    }
 }
 
 /// What a driver's buffers are made of.
@@ -135,23 +92,14 @@ pub struct KernelDevice {
     config: Option<&'static Config>,
     /// How long a task may run at most; the first driver cannot be asked.
     longest: Option<Duration>,
+    /// The driver has a queue of its own; the first driver has none.
+    has_queue: bool,
     buffers: Vec<Option<Buffer>>,
 }
 
 impl std::fmt::Debug for KernelDevice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("KernelDevice").field("path", &self.path).finish_non_exhaustive()
-    }
-}
-
-/// Calls an ioctl until no signal interrupts it.
-fn retry(mut call: impl FnMut() -> nix::Result<i32>) -> io::Result<()> {
-    loop {
-        match call() {
-            Ok(_) => return Ok(()),
-            Err(Errno::EINTR) => {}
-            Err(error) => return Err(error.into()),
-        }
     }
 }
 
@@ -176,14 +124,15 @@ impl KernelDevice {
         }
         let query = query(file.as_raw_fd());
         let config = query.as_ref().and_then(configuration);
+        let has_queue = query.is_some();
         let longest = query.map(|query| Duration::from_nanos(query.max_timeout_ns));
-        Ok(Self { file, path: path.to_owned(), config, longest, buffers: Vec::new() })
+        Ok(Self { file, path: path.to_owned(), config, longest, has_queue, buffers: Vec::new() })
     }
 
     /// Why the driver has refused the task, where the configuration is known.
     fn refusal(&self, addresses: &[AddressEntry]) -> Option<nvdla_engine::Error> {
         let entry =
-            |entry: &AddressEntry| Some((entry.handle.0 as usize, entry.offset, &*self.buffer(entry.handle)?.map));
+            |entry: &AddressEntry| Some((entry.handle.0 as usize, entry.offset, self.buffer(entry.handle)?.bytes()));
         refusal::of(self.config?, &addresses.iter().map(entry).collect::<Option<Vec<_>>>()?)
     }
 
@@ -195,42 +144,134 @@ impl KernelDevice {
         self.buffers.get(handle.0 as usize)?.as_ref()
     }
 
+    /// A dma-buf of a GEM handle.
+    fn prime(&self, gem: u32) -> io::Result<OwnedFd> {
+        let flags = (libc::O_CLOEXEC | libc::O_RDWR) as u32;
+        let mut prime = ioctl::PrimeHandle { handle: gem, flags, fd: -1 };
+        // SAFETY: the descriptor is open and the argument is the structure that the ioctl names.
+        retry(|| unsafe { ioctl::prime_handle_to_fd(self.file.as_raw_fd(), &raw mut prime) })?;
+        // SAFETY: the ioctl succeeded, so this is a new descriptor that nobody else owns.
+        Ok(unsafe { OwnedFd::from_raw_fd(prime.fd) })
+    }
+
     /// Makes and maps a buffer whose GEM handle exists already.
     fn map(&self, gem: u32, length: usize) -> Result<Buffer, Error> {
-        let fd = self.file.as_raw_fd();
-        let mut prime = drm::PrimeHandle { handle: gem, flags: libc::O_CLOEXEC as u32, fd: -1 };
-        // SAFETY: the descriptor is open and the argument is the structure that the ioctl names.
-        retry(|| unsafe { drm::prime_handle_to_fd(fd, &raw mut prime) })
-            .map_err(self.failed("DRM_IOCTL_PRIME_HANDLE_TO_FD"))?;
-        // SAFETY: the ioctl succeeded, so this is a new descriptor that nobody else owns.
-        let dma_buf = unsafe { OwnedFd::from_raw_fd(prime.fd) };
-
+        let dma_buf = if self.has_queue {
+            None
+        } else {
+            Some(self.prime(gem).map_err(self.failed("DRM_IOCTL_PRIME_HANDLE_TO_FD"))?)
+        };
         let mut place = GemMapOffsetArgs { handle: gem, ..Default::default() };
-        // SAFETY: as above.
-        retry(|| unsafe { nvdla::gem_mmap(fd, &raw mut place) }).map_err(self.failed("DRM_IOCTL_NVDLA_GEM_MMAP"))?;
+        // SAFETY: the descriptor is open and the argument is the structure that the ioctl names.
+        retry(|| unsafe { ioctl::gem_mmap(self.file.as_raw_fd(), &raw mut place) })
+            .map_err(self.failed("DRM_IOCTL_NVDLA_GEM_MMAP"))?;
         let whole = length.next_multiple_of(PAGE);
-        // SAFETY: the mapping is of a buffer that only this value's owner names. The device writes to it only while
-        // `submit` holds the value exclusively, so no slice of it exists then.
-        let map = unsafe { MmapOptions::new().offset(place.offset).len(whole).map_mut(&self.file) }
+        // SAFETY: the mapping is of a buffer that only this device's owners name. While the device writes to it no slice
+        // of it exists, as `Pages` says.
+        let mut map = unsafe { MmapOptions::new().offset(place.offset).len(whole).map_mut(&self.file) }
             .map_err(self.failed("mmap of a buffer"))?;
-        Ok(Buffer { gem, dma_buf, size: length, map })
+        // Not every driver clears what it hands out.
+        map.fill(0);
+        Ok(Buffer { gem, dma_buf, pages: Pages::new(map, length) })
+    }
+
+    fn add(&mut self, buffer: Buffer) -> Handle {
+        let free = self.buffers.iter().position(Option::is_none);
+        let at = free.unwrap_or_else(|| {
+            self.buffers.push(None);
+            self.buffers.len() - 1
+        });
+        self.buffers[at] = Some(buffer);
+        Handle(at as u32)
     }
 
     fn destroy(&self, gem: u32) {
         let mut args = GemDestroyArgs { handle: gem };
         // SAFETY: the descriptor is open and the argument is the structure that the ioctl names.
-        if let Err(error) = retry(|| unsafe { nvdla::gem_destroy(self.file.as_raw_fd(), &raw mut args) }) {
+        if let Err(error) = retry(|| unsafe { ioctl::gem_destroy(self.file.as_raw_fd(), &raw mut args) }) {
             // Closing the node gives the handle back in any case.
             log::warn!("{}: DRM_IOCTL_NVDLA_GEM_DESTROY of handle {gem}: {error}", self.path.display());
         }
     }
+
+    /// What an error number of a task means.
+    fn meaning(&self, timeout: Option<Duration>) -> impl Fn(i32) -> Error + Send + Sync + 'static {
+        // No task runs for longer than the driver's operator allows.
+        let timeout = timeout.map(|timeout| self.longest.map_or(timeout, |longest| timeout.min(longest)));
+        let path = self.path.clone();
+        move |status| match Errno::from_raw(-status) {
+            Errno::ETIMEDOUT | Errno::ETIME => Error::TimedOut { timeout, device: path.display().to_string() },
+            error => Error::Failed { device: path.display().to_string(), source: error.into() },
+        }
+    }
+
+    /// Queues a task; the number by which it can be waited for, and its fence where that is asked for.
+    fn enqueue(
+        &self,
+        addresses: &[AddressEntry],
+        timeout: Option<Duration>,
+        after: Option<&Fence>,
+        fence: bool,
+    ) -> Result<(u64, Option<OwnedFd>), Error> {
+        check_count(addresses)?;
+        let list = addresses.iter().enumerate().map(|(position, entry)| {
+            let buffer = self.buffer(entry.handle).ok_or(Error::Address { position })?;
+            Ok(queue::Address { handle: buffer.gem, reserved: 0, offset: entry.offset })
+        });
+        let list = list.collect::<Result<Vec<_>, Error>>()?;
+        let task = queue::Task {
+            addresses: list.as_ptr() as u64,
+            num_addresses: list.len() as u32,
+            address_size: size_of::<queue::Address>() as u32,
+            ..queue::Task::default()
+        };
+        let in_fences: Vec<i32> = after.iter().map(|fence| fence.as_fd().as_raw_fd()).collect();
+        let mut args = queue::Submit {
+            tasks: std::ptr::from_ref(&task) as u64,
+            num_tasks: 1,
+            task_size: size_of::<queue::Task>() as u32,
+            in_fences: in_fences.as_ptr() as u64,
+            num_in_fences: in_fences.len() as u32,
+            flags: if fence { queue::SUBMIT_OUT_FENCE } else { 0 },
+            deadline_ns: timeout.map_or(0, |timeout| now().saturating_add(nanoseconds(timeout))),
+            ..queue::Submit::default()
+        };
+        // SAFETY: the argument points to one task, that to `num_addresses` addresses, and to `num_in_fences` descriptors;
+        // all outlive the call.
+        let result = retry(|| unsafe { ioctl::submit_tasks(self.file.as_raw_fd(), &raw mut args) });
+        result.map_err(|error| {
+            let invalid = error.raw_os_error() == Some(Errno::EINVAL as i32);
+            let reason = if invalid { self.refusal(addresses) } else { None };
+            reason.map_or_else(|| self.failed("DRM_IOCTL_NVDLA_SUBMIT_TASKS")(error), Error::Refused)
+        })?;
+        // SAFETY: with this flag the ioctl gave a new descriptor that nobody else owns.
+        Ok((args.sequence, fence.then(|| unsafe { OwnedFd::from_raw_fd(args.out_fence) })))
+    }
+}
+
+/// That the driver takes so many addresses.
+fn check_count(addresses: &[AddressEntry]) -> Result<(), Error> {
+    let limit = MAX_BUFFERS_PER_TASK as usize;
+    if addresses.len() > limit {
+        return Err(Error::TooManyAddresses { count: addresses.len(), limit });
+    }
+    Ok(())
+}
+
+/// Now, on the clock of the driver's deadlines.
+fn now() -> u64 {
+    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |now| nanoseconds(now.into()))
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// What the driver says of its device and itself; `None` for a driver that does not know the question.
 fn query(fd: RawFd) -> Option<Query> {
     let mut query = Query::default();
     // SAFETY: the argument is the structure that the ioctl names. A driver that does not know it says so.
-    retry(|| unsafe { nvdla::query(fd, &raw mut query) }).ok()?;
+    retry(|| unsafe { ioctl::query(fd, &raw mut query) }).ok()?;
     Some(query)
 }
 
@@ -244,7 +285,7 @@ fn configuration(query: &Query) -> Option<&'static Config> {
 fn driver_name(fd: RawFd) -> io::Result<String> {
     let mut name = [0u8; 64];
     let null = std::ptr::null_mut();
-    let mut version = drm::Version {
+    let mut version = ioctl::Version {
         major: 0,
         minor: 0,
         patch_level: 0,
@@ -256,14 +297,14 @@ fn driver_name(fd: RawFd) -> io::Result<String> {
         desc: null,
     };
     // SAFETY: `name` has `name_len` bytes and outlives the call; the other texts have no room and are not written.
-    retry(|| unsafe { drm::version(fd, &raw mut version) })?;
+    retry(|| unsafe { ioctl::drm_version(fd, &raw mut version) })?;
     let length = version.name_len.min(name.len());
     Ok(String::from_utf8_lossy(name.get(..length).unwrap_or_default()).trim_end_matches('\0').to_owned())
 }
 
 impl Buffers for KernelDevice {
     fn bytes(&self, handle: Handle) -> &[u8] {
-        self.buffer(handle).and_then(|buffer| buffer.map.get(..buffer.size)).unwrap_or_default()
+        self.buffer(handle).and_then(|buffer| buffer.bytes().get(..buffer.pages.size())).unwrap_or_default()
     }
 }
 
@@ -280,38 +321,81 @@ impl Device for KernelDevice {
             .ok_or_else(|| failed(io::ErrorKind::InvalidInput.into()))?;
         let mut args = GemCreateArgs { size, ..Default::default() };
         // SAFETY: the descriptor is open and the argument is the structure that the ioctl names.
-        retry(|| unsafe { nvdla::gem_create(self.file.as_raw_fd(), &raw mut args) }).map_err(failed)?;
-        let mut buffer = match self.map(args.handle, length) {
-            Ok(buffer) => buffer,
+        retry(|| unsafe { ioctl::gem_create(self.file.as_raw_fd(), &raw mut args) }).map_err(failed)?;
+        match self.map(args.handle, length) {
+            Ok(buffer) => Ok(self.add(buffer)),
             Err(error) => {
                 self.destroy(args.handle);
-                return Err(error);
+                Err(error)
             }
-        };
-        // Not every driver clears what it hands out.
-        buffer.map.fill(0);
-        let free = self.buffers.iter().position(Option::is_none);
-        let at = free.unwrap_or_else(|| {
-            self.buffers.push(None);
-            self.buffers.len() - 1
-        });
-        self.buffers[at] = Some(buffer);
-        Ok(Handle(at as u32))
+        }
     }
 
     fn free(&mut self, handle: Handle) {
         if let Some(buffer) = self.buffers.get_mut(handle.0 as usize).and_then(Option::take) {
-            let Buffer { gem, dma_buf, map, .. } = buffer;
-            drop((map, dma_buf));
-            self.destroy(gem);
+            let gem = buffer.gem;
+            drop(buffer);
+            // A buffer of this driver that comes back as a dma-buf has the handle that it had.
+            if !self.buffers.iter().flatten().any(|buffer| buffer.gem == gem) {
+                self.destroy(gem);
+            }
         }
     }
 
     fn bytes_mut(&mut self, handle: Handle) -> &mut [u8] {
         match self.buffers.get_mut(handle.0 as usize) {
-            Some(Some(buffer)) => buffer.map.get_mut(..buffer.size).unwrap_or_default(),
+            Some(Some(buffer)) => {
+                // SAFETY: as in `Buffer::bytes`, and the exclusive reference keeps every other slice of this device away.
+                unsafe { buffer.pages.bytes_mut() }.get_mut(..buffer.pages.size()).unwrap_or_default()
+            }
             _ => &mut [],
         }
+    }
+
+    fn keeps_graphs(&self) -> bool {
+        self.has_queue
+    }
+
+    fn pages(&self, handle: Handle) -> Option<Arc<Pages>> {
+        self.buffer(handle).map(|buffer| Arc::clone(&buffer.pages))
+    }
+
+    fn has_queue(&self) -> bool {
+        self.has_queue
+    }
+
+    fn queue(
+        &mut self,
+        addresses: &[AddressEntry],
+        timeout: Option<Duration>,
+        after: Option<&Fence>,
+    ) -> Result<Fence, Error> {
+        let (_, fence) = self.enqueue(addresses, timeout, after, true)?;
+        let fence = fence.ok_or_else(|| Error::Fence { source: io::ErrorKind::NotFound.into() })?;
+        Ok(Fence::sync_file(fence, self.meaning(timeout)))
+    }
+
+    fn export(&mut self, handle: Handle) -> Result<OwnedFd, Error> {
+        let result = match self.buffer(handle) {
+            Some(buffer) => self.prime(buffer.gem),
+            None => Err(io::ErrorKind::NotFound.into()),
+        };
+        result.map_err(|source| Error::Share { device: self.path.display().to_string(), source })
+    }
+
+    fn import(&mut self, fd: BorrowedFd<'_>) -> Result<Handle, Error> {
+        let import = || -> io::Result<Buffer> {
+            let dma_buf = fd.try_clone_to_owned()?;
+            let file = File::from(dma_buf.try_clone()?);
+            let size = dma_buf::size(&file)?;
+            let map = dma_buf::map(&file, size)?;
+            let mut prime = ioctl::PrimeHandle { handle: 0, flags: 0, fd: fd.as_raw_fd() };
+            // SAFETY: the descriptor is open and the argument is the structure that the ioctl names.
+            retry(|| unsafe { ioctl::prime_fd_to_handle(self.file.as_raw_fd(), &raw mut prime) })?;
+            Ok(Buffer { gem: prime.handle, dma_buf: Some(dma_buf), pages: Pages::new(map, size as usize) })
+        };
+        let buffer = import().map_err(|source| Error::Share { device: self.path.display().to_string(), source })?;
+        Ok(self.add(buffer))
     }
 
     fn submit(
@@ -320,16 +404,24 @@ impl Device for KernelDevice {
         timeout: Option<Duration>,
         _observer: Option<Observer<'_>>,
     ) -> Result<TaskReport, Error> {
-        let limit = MAX_BUFFERS_PER_TASK as usize;
-        if addresses.len() > limit {
-            return Err(Error::TooManyAddresses { count: addresses.len(), limit });
+        if self.has_queue {
+            let (sequence, _) = self.enqueue(addresses, timeout, None, false)?;
+            // The driver ends each task in time.
+            let mut args = queue::Wait { sequence, deadline_ns: u64::MAX, ..queue::Wait::default() };
+            // SAFETY: the descriptor is open and the argument is the structure that the ioctl names. The buffers are this
+            // value's own and `&mut self` keeps every slice of them away while the device writes.
+            retry(|| unsafe { ioctl::wait(self.file.as_raw_fd(), &raw mut args) })
+                .map_err(self.failed("DRM_IOCTL_NVDLA_WAIT"))?;
+            return if args.status < 0 { Err(self.meaning(timeout)(args.status)) } else { Ok(TaskReport::default()) };
         }
+        check_count(addresses)?;
         let list = addresses
             .iter()
             .enumerate()
             .map(|(position, address)| {
                 let buffer = self.buffer(address.handle).ok_or(Error::Address { position })?;
-                Ok(MemHandle { handle: buffer.dma_buf.as_raw_fd() as u32, reserved: 0, offset: address.offset })
+                let fd = buffer.dma_buf.as_ref().ok_or(Error::Address { position })?.as_raw_fd();
+                Ok(MemHandle { handle: fd as u32, reserved: 0, offset: address.offset })
             })
             .collect::<Result<Vec<_>, Error>>()?;
         // The largest number means "no timeout", and zero would end the task before it starts.
@@ -343,14 +435,10 @@ impl Device for KernelDevice {
         // SAFETY: the argument points to one task, that to `num_addresses` addresses; both outlive the call. The buffers
         // are this value's own and `&mut self` keeps every slice of them away while the device writes.
         // A submission that a signal interrupts is not repeated: the task may have run.
-        let result = unsafe { nvdla::submit(self.file.as_raw_fd(), &raw mut args) };
+        let result = ioctl::once(|| unsafe { ioctl::submit(self.file.as_raw_fd(), &raw mut args) });
         match result {
-            Ok(_) => Ok(TaskReport::default()),
-            Err(Errno::ETIMEDOUT | Errno::ETIME) => {
-                // No task runs for longer than the driver's operator allows.
-                let timeout = timeout.map(|timeout| self.longest.map_or(timeout, |longest| timeout.min(longest)));
-                Err(Error::TimedOut { timeout, device: self.path.display().to_string() })
-            }
+            Ok(()) => Ok(TaskReport::default()),
+            Err(error @ (Errno::ETIMEDOUT | Errno::ETIME)) => Err(self.meaning(timeout)(-(error as i32))),
             Err(error) => {
                 let reason = if error == Errno::EINVAL { self.refusal(addresses) } else { None };
                 Err(reason.map_or_else(|| self.failed("DRM_IOCTL_NVDLA_SUBMIT")(error.into()), Error::Refused))

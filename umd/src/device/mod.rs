@@ -5,16 +5,27 @@
 //! A device has buffers, which the application sees as bytes, and runs one task at a time: the task is a list of places
 //! in buffers, of which the first holds the network descriptor. Nothing else is known here of what a task means.
 
+mod dma_buf;
+mod fence;
+mod ioctl;
 mod kernel;
 mod model;
+mod pages;
 mod recognise;
 mod refusal;
 mod select;
+mod shared;
 mod store;
 mod tasks;
 mod view;
 
-use std::{fmt, io, path::PathBuf, time::Duration};
+use std::{
+    fmt, io,
+    os::fd::{BorrowedFd, OwnedFd},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
 use nvdla_uapi::config::Config;
 use thiserror::Error;
@@ -22,10 +33,15 @@ use thiserror::Error;
 pub use nvdla_model::simulation::Measured;
 use nvdla_uapi::desc::OpType;
 
+pub use fence::Fence;
+pub(crate) use fence::{lock, readable, Signal, Waited};
 pub use kernel::{discover, KernelDevice};
 pub use model::ModelDevice;
+pub use pages::Pages;
 pub use recognise::{recognise, Recognised};
 pub use select::{open, Opened, Selection, SelectionError};
+pub use shared::{Client, Shared};
+pub(crate) use shared::{EmulatedMemory, Follow, Holding};
 
 /// A buffer of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -157,6 +173,51 @@ pub trait Device: Buffers + Send {
     fn time_limit(&self) -> Option<Duration> {
         Some(TIME_LIMIT)
     }
+
+    /// Whether a task leaves its dependency graph as it was. The first kernel driver counts down in it.
+    fn keeps_graphs(&self) -> bool {
+        true
+    }
+
+    /// The buffer's pages, so that its owner reaches them while the device works for another; without them a device
+    /// cannot be [`Shared`].
+    fn pages(&self, handle: Handle) -> Option<Arc<Pages>> {
+        let _ = handle;
+        None
+    }
+
+    /// Whether [`Device::queue`] queues tasks.
+    fn has_queue(&self) -> bool {
+        false
+    }
+
+    /// Queues a task and returns before it has run; it begins when the task of `after` has ended.
+    ///
+    /// The default runs the task and returns when it has ended, as [`Device::submit`].
+    fn queue(
+        &mut self,
+        addresses: &[AddressEntry],
+        timeout: Option<Duration>,
+        after: Option<&Fence>,
+    ) -> Result<Fence, Error> {
+        let _ = after;
+        let signal = Signal::new().map_err(|source| Error::Fence { source })?;
+        signal.set(self.submit(addresses, timeout, None));
+        Ok(Fence::signal(signal))
+    }
+
+    /// A descriptor of the buffer's bytes: a dma-buf, or of the model a file that other processes can map.
+    fn export(&mut self, handle: Handle) -> Result<OwnedFd, Error> {
+        let _ = handle;
+        Err(Error::Share { device: self.info().to_string(), source: io::ErrorKind::Unsupported.into() })
+    }
+
+    /// A buffer whose bytes are those of a descriptor that somebody else has made: a dma-buf, or for the model any file
+    /// that can be mapped.
+    fn import(&mut self, fd: BorrowedFd<'_>) -> Result<Handle, Error> {
+        let _ = fd;
+        Err(Error::Share { device: self.info().to_string(), source: io::ErrorKind::Unsupported.into() })
+    }
 }
 
 /// The time that a run has where nobody gives another: far more than any network of the reference sets takes.
@@ -197,6 +258,29 @@ macro_rules! forward {
             fn time_limit(&self) -> Option<Duration> {
                 (**self).time_limit()
             }
+            fn keeps_graphs(&self) -> bool {
+                (**self).keeps_graphs()
+            }
+            fn pages(&self, handle: Handle) -> Option<Arc<Pages>> {
+                (**self).pages(handle)
+            }
+            fn has_queue(&self) -> bool {
+                (**self).has_queue()
+            }
+            fn queue(
+                &mut self,
+                addresses: &[AddressEntry],
+                timeout: Option<Duration>,
+                after: Option<&Fence>,
+            ) -> Result<Fence, Error> {
+                (**self).queue(addresses, timeout, after)
+            }
+            fn export(&mut self, handle: Handle) -> Result<OwnedFd, Error> {
+                (**self).export(handle)
+            }
+            fn import(&mut self, fd: BorrowedFd<'_>) -> Result<Handle, Error> {
+                (**self).import(fd)
+            }
         }
     )*};
 }
@@ -204,6 +288,7 @@ forward!(Box<D>, &mut D);
 
 /// Why a device did not do what it was asked to.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The node cannot be opened.
     #[error("cannot open {}", path.display())]
@@ -252,6 +337,15 @@ pub enum Error {
         /// The device.
         device: String,
     },
+    /// The driver reported that the task failed.
+    #[error("the task failed on {device}")]
+    Failed {
+        /// The device.
+        device: String,
+        /// The driver's reason.
+        #[source]
+        source: io::Error,
+    },
     /// The simulator is not there.
     #[error(transparent)]
     Simulator(#[from] nvdla_rtl::StartError),
@@ -291,6 +385,37 @@ pub enum Error {
     Stuck {
         /// What was running.
         failure: Option<Box<nvdla_engine::Failure>>,
+    },
+    /// A buffer cannot be given to or taken from another driver or process.
+    #[error("{device} cannot share the buffer")]
+    Share {
+        /// The device.
+        device: String,
+        /// The system's reason.
+        #[source]
+        source: io::Error,
+    },
+    /// The end of a task cannot be waited for.
+    #[error("the end of a task cannot be waited for")]
+    Fence {
+        /// The system's reason.
+        #[source]
+        source: io::Error,
+    },
+    /// A thread that works for the device cannot be started.
+    #[error("a thread for {device} cannot be started")]
+    Thread {
+        /// The device.
+        device: String,
+        /// The system's reason.
+        #[source]
+        source: io::Error,
+    },
+    /// The device has buffers that only one owner can reach.
+    #[error("{device} cannot be shared: it does not give its buffers' pages")]
+    NotShared {
+        /// The device.
+        device: String,
     },
     /// A task has more addresses than the driver takes.
     #[error("the task has {count} addresses; the driver takes {limit}")]

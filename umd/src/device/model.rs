@@ -7,6 +7,8 @@
 
 use std::{
     io,
+    os::fd::{BorrowedFd, OwnedFd},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -21,7 +23,7 @@ use super::{
     view::{Reach, TaskView},
 };
 use super::{
-    AddressEntry, Buffers, Completion, Device, DeviceInfo, Error, Handle, Kind, Observer, TaskReport, TIME_LIMIT,
+    AddressEntry, Buffers, Completion, Device, DeviceInfo, Error, Handle, Kind, Observer, Pages, TaskReport, TIME_LIMIT,
 };
 
 /// How long a device that does not answer is left alone between two looks at it.
@@ -87,6 +89,18 @@ impl ModelDevice {
         self.mute = mute;
     }
 
+    /// Gives a simulator a new buffer to see; the buffer goes where that fails.
+    fn map(&mut self, handle: Handle) -> io::Result<Handle> {
+        if let Some((buffer, file)) = self.store.file(handle).filter(|_| self.model.shares_memory()) {
+            let shared = self.model.map(buffer.address(), buffer.pages().len() as u64, file, 0, INTERFACES, true);
+            if let Err(error) = shared {
+                self.store.free(handle);
+                return Err(error);
+            }
+        }
+        Ok(handle)
+    }
+
     fn reset(&mut self) {
         self.model.reset();
         self.engine.reset();
@@ -118,20 +132,26 @@ impl Device for ModelDevice {
     }
 
     fn allocate(&mut self, size: u64) -> Result<Handle, Error> {
-        let failed = |source| Error::Allocate { size, device: self.info.to_string(), source };
-        let handle = self.store.allocate(size).map_err(failed)?;
-        if let Some((buffer, file)) = self.store.file(handle) {
-            let shared = self.model.map(buffer.address(), buffer.pages().len() as u64, file, 0, INTERFACES, true);
-            if let Err(error) = shared {
-                self.store.free(handle);
-                return Err(failed(error));
-            }
-        }
-        Ok(handle)
+        let result = self.store.allocate(size).and_then(|handle| self.map(handle));
+        result.map_err(|source| Error::Allocate { size, device: self.info.to_string(), source })
+    }
+
+    fn pages(&self, handle: Handle) -> Option<Arc<Pages>> {
+        self.store.share(handle)
+    }
+
+    fn export(&mut self, handle: Handle) -> Result<OwnedFd, Error> {
+        let result = self.store.export(handle);
+        result.map_err(|source| Error::Share { device: self.info.to_string(), source })
+    }
+
+    fn import(&mut self, fd: BorrowedFd<'_>) -> Result<Handle, Error> {
+        let result = self.store.import(fd).and_then(|handle| self.map(handle));
+        result.map_err(|source| Error::Share { device: self.info.to_string(), source })
     }
 
     fn free(&mut self, handle: Handle) {
-        if let Some((buffer, _)) = self.store.file(handle) {
+        if let Some((buffer, _)) = self.store.file(handle).filter(|_| self.model.shares_memory()) {
             if let Err(error) = self.model.unmap(buffer.address(), buffer.pages().len() as u64) {
                 log::error!("a buffer stays mapped: {error}");
             }

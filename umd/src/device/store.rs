@@ -5,13 +5,15 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use memmap2::{Advice, MmapMut};
 use nix::sys::memfd::{memfd_create, MFdFlags};
 use nvdla_model::memory::apart;
 use nvdla_uapi::config::Config;
 
-use super::{AddressEntry, Buffers, Handle};
+use super::{AddressEntry, Buffers, Handle, Pages};
 
 /// Where the first buffer lies. Address 0 stays a fault.
 const FIRST_ADDRESS: u64 = 0x1000_0000;
@@ -26,11 +28,9 @@ pub(super) struct Buffer {
     /// Bytes that were asked for.
     size: u64,
     /// Whole pages.
-    pages: MmapMut,
-    /// What the pages are a mapping of, where a simulator maps them too.
+    pages: Arc<Pages>,
+    /// What the pages are a mapping of, where another process maps them too.
     file: Option<File>,
-    /// As [`Buffer::version`] says.
-    version: u64,
 }
 
 impl Buffer {
@@ -47,7 +47,7 @@ impl Buffer {
     /// A number that no buffer of the store has had before for other bytes: it is another after each access that may
     /// change one.
     pub(super) fn version(&self) -> u64 {
-        self.version
+        self.pages.version()
     }
 
     /// The bytes from `offset` on, `size` of them, that an address list gives access to.
@@ -56,7 +56,7 @@ impl Buffer {
     /// last page too: the hardware reads operands in whole atoms, and compilers do not pad the memory for that.
     pub(super) fn reach(&self, entry: &AddressEntry) -> u64 {
         if entry.offset + entry.size == self.size {
-            self.pages.len() as u64 - entry.offset
+            self.pages.length() as u64 - entry.offset
         } else {
             entry.size
         }
@@ -64,14 +64,15 @@ impl Buffer {
 
     /// Its pages.
     pub(super) fn pages(&self) -> &[u8] {
-        &self.pages
+        // SAFETY: the device reads a buffer in calls of whoever owns it, and while a task of its owner runs. In both
+        // cases nobody writes the bytes: a context keeps away from its buffers while a run of it is in flight.
+        unsafe { self.pages.bytes() }
     }
 
-    /// Its pages, to be written.
-    fn pages_mut(&mut self, clock: &mut u64) -> &mut [u8] {
-        *clock += 1;
-        self.version = *clock;
-        &mut self.pages
+    /// Its pages, to be written; none of constants.
+    fn pages_mut(&mut self) -> Option<&mut [u8]> {
+        // SAFETY: as above, and the exclusive reference keeps every other slice away that this device gives.
+        Some(unsafe { self.pages.bytes_mut() }).filter(|pages| !pages.is_empty())
     }
 }
 
@@ -80,11 +81,8 @@ pub(super) struct Store {
     buffers: Vec<Option<Buffer>>,
     /// Buffers are files.
     files: bool,
-    next_address: u64,
     /// The first address that the device cannot reach.
     end: u64,
-    /// The last version that a buffer was given.
-    clock: u64,
 }
 
 impl Store {
@@ -92,7 +90,7 @@ impl Store {
     pub(super) fn new(config: &Config, files: bool) -> Self {
         // Address registers have 64 bits, or 32 where the configuration says so; 40 lead to memory.
         let width = config.address_width.unwrap_or(40).min(40);
-        Self { buffers: Vec::new(), files, next_address: FIRST_ADDRESS, end: 1 << width, clock: 0 }
+        Self { buffers: Vec::new(), files, end: 1 << width }
     }
 
     pub(super) fn get(&self, handle: Handle) -> Option<&Buffer> {
@@ -107,7 +105,7 @@ impl Store {
 
     /// The pages of a buffer, to be written.
     pub(super) fn pages_mut(&mut self, handle: Handle) -> Option<&mut [u8]> {
-        Some(self.buffers.get_mut(handle.0 as usize)?.as_mut()?.pages_mut(&mut self.clock))
+        self.buffers.get_mut(handle.0 as usize)?.as_mut()?.pages_mut()
     }
 
     /// A range to read and one to write, which do not share a byte.
@@ -120,16 +118,43 @@ impl Store {
             return apart(self.pages_mut(from)?, read, write);
         }
         let [from, to] = self.buffers.get_disjoint_mut([from.0 as usize, to.0 as usize]).ok()?;
-        Some((from.as_ref()?.pages.get(read)?, to.as_mut()?.pages_mut(&mut self.clock).get_mut(write)?))
+        Some((from.as_ref()?.pages().get(read)?, to.as_mut()?.pages_mut()?.get_mut(write)?))
+    }
+
+    /// The pages of a buffer, for who shares them.
+    pub(super) fn share(&self, handle: Handle) -> Option<Arc<Pages>> {
+        self.get(handle).map(|buffer| Arc::clone(&buffer.pages))
+    }
+
+    /// The first place for `size` bytes: between the buffers or behind them, so that places are used again.
+    fn free_address(&self, size: u64) -> Option<u64> {
+        let mut taken: Vec<_> = self.buffers.iter().flatten().map(|b| (b.address, b.pages.length() as u64)).collect();
+        taken.sort_unstable();
+        let mut address = FIRST_ADDRESS;
+        for (start, length) in taken {
+            if address.checked_add(size)?.checked_add(PAGE)? <= start {
+                break;
+            }
+            // A page of nothing after each buffer, so that running over its end is a fault.
+            address = start + length + PAGE;
+        }
+        address.checked_add(size)?.checked_add(PAGE).filter(|&end| end <= self.end).map(|_| address)
+    }
+
+    fn add(&mut self, address: u64, size: u64, map: MmapMut, file: Option<File>) -> Handle {
+        let free = self.buffers.iter().position(Option::is_none);
+        let at = free.unwrap_or_else(|| {
+            self.buffers.push(None);
+            self.buffers.len() - 1
+        });
+        self.buffers[at] = Some(Buffer { address, size, pages: Pages::new(map, size as usize), file });
+        Handle(at as u32)
     }
 
     pub(super) fn allocate(&mut self, size: u64) -> io::Result<Handle> {
         let length = usize::try_from(size).ok().filter(|&length| length > 0).ok_or(io::ErrorKind::InvalidInput)?;
-        let address = self.next_address;
-        // A page of nothing after each buffer, so that running over its end is a fault.
-        let whole = size.checked_next_multiple_of(PAGE);
-        let next = whole.and_then(|whole| address.checked_add(whole)?.checked_add(PAGE));
-        let next = next.filter(|&next| next <= self.end).ok_or(io::ErrorKind::OutOfMemory)?;
+        let whole = size.checked_next_multiple_of(PAGE).ok_or(io::ErrorKind::OutOfMemory)?;
+        let address = self.free_address(whole).ok_or(io::ErrorKind::OutOfMemory)?;
         let mapped = length.next_multiple_of(PAGE as usize);
         let (pages, file) = if self.files {
             let (pages, file) = shared(mapped)?;
@@ -143,23 +168,35 @@ impl Store {
                 log::debug!("no huge pages for {size} bytes: {error}");
             }
         }
-        self.next_address = next;
-        let free = self.buffers.iter().position(Option::is_none);
-        let at = free.unwrap_or_else(|| {
-            self.buffers.push(None);
-            self.buffers.len() - 1
-        });
-        self.clock += 1;
-        self.buffers[at] = Some(Buffer { address, size, pages, file, version: self.clock });
-        Ok(Handle(at as u32))
+        Ok(self.add(address, size, pages, file))
+    }
+
+    /// A file of the buffer's bytes, which other processes can map. Its pages become others where it had no file.
+    pub(super) fn export(&mut self, handle: Handle) -> io::Result<OwnedFd> {
+        let index = handle.0 as usize;
+        let buffer = self.buffers.get_mut(index).and_then(Option::as_mut).ok_or(io::ErrorKind::NotFound)?;
+        if buffer.file.is_none() {
+            let (mut map, file) = shared(buffer.pages.length())?;
+            map.copy_from_slice(buffer.pages());
+            buffer.pages = Pages::new(map, buffer.size as usize);
+            buffer.file = Some(file);
+        }
+        Ok(buffer.file.as_ref().ok_or(io::ErrorKind::NotFound)?.try_clone()?.into())
+    }
+
+    /// A buffer whose bytes are those of a file that somebody else has made.
+    pub(super) fn import(&mut self, fd: BorrowedFd<'_>) -> io::Result<Handle> {
+        let file = File::from(fd.try_clone_to_owned()?);
+        let size = super::dma_buf::size(&file)?;
+        let whole = size.checked_next_multiple_of(PAGE).ok_or(io::ErrorKind::OutOfMemory)?;
+        let address = self.free_address(whole).ok_or(io::ErrorKind::OutOfMemory)?;
+        let map = super::dma_buf::map(&file, size)?;
+        Ok(self.add(address, size, map, Some(file)))
     }
 
     pub(super) fn free(&mut self, handle: Handle) {
         if let Some(buffer) = self.buffers.get_mut(handle.0 as usize) {
             *buffer = None;
-        }
-        if self.buffers.iter().all(Option::is_none) {
-            self.next_address = FIRST_ADDRESS;
         }
     }
 }
@@ -175,7 +212,7 @@ fn shared(length: usize) -> io::Result<(MmapMut, File)> {
 
 impl Buffers for Store {
     fn bytes(&self, handle: Handle) -> &[u8] {
-        self.get(handle).and_then(|buffer| buffer.pages.get(..buffer.size as usize)).unwrap_or_default()
+        self.get(handle).and_then(|buffer| buffer.pages().get(..buffer.size as usize)).unwrap_or_default()
     }
 }
 

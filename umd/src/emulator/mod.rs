@@ -241,6 +241,13 @@ pub fn run_within<M: Memory + ?Sized>(memory: &mut M, limit: Option<Duration>) -
     Ok(task.network.num_operations)
 }
 
+/// The positions in a task's address list that it writes.
+pub(crate) fn targets<M: Memory + ?Sized>(memory: &M) -> Result<Vec<usize>, Error> {
+    let task = Task::read(memory)?;
+    let target = |number| Ok(task.buffers(memory, number)?[1].address_index.into());
+    (0..task.network.num_operations).map(target).collect()
+}
+
 /// The name of an operation's unit, as in the dump of a network.
 pub fn name(operation: &Operation) -> &'static str {
     match operation.kind {
@@ -280,6 +287,17 @@ impl Task {
         Ok(Self { network, form })
     }
 
+    /// The source and the destination of an operation.
+    fn buffers<M: Memory + ?Sized>(&self, memory: &M, number: u16) -> Result<[Buffer; 2], Error> {
+        let at = |error| Error::Descriptor { operation: number, cause: error };
+        let mut bytes = [0; BUFFERS_SIZE];
+        let entry = u64::from(number) * BUFFERS_SIZE as u64;
+        list(memory, "buffer list", self.network.buffers.into(), entry, &mut bytes)?;
+        let source = Buffer::parse(&bytes[..BUFFER_SIZE], self.form).map_err(at)?;
+        let destination = Buffer::parse(&bytes[BUFFER_SIZE..], self.form).map_err(at)?;
+        Ok([source, destination])
+    }
+
     fn plan<M: Memory + ?Sized>(&self, memory: &M, number: u16) -> Result<Step, Error> {
         let at = |error| Error::Descriptor { operation: number, cause: error };
         let mut bytes = [0; nvdla_uapi::emu::OPERATION_SIZE];
@@ -288,11 +306,7 @@ impl Task {
         list(memory, "operation list", self.network.operations.into(), entry, &mut bytes[..size])?;
         let operation = Operation::parse(&bytes[..size], self.form).map_err(at)?;
 
-        let mut bytes = [0; BUFFERS_SIZE];
-        let entry = u64::from(number) * BUFFERS_SIZE as u64;
-        list(memory, "buffer list", self.network.buffers.into(), entry, &mut bytes)?;
-        let source = Buffer::parse(&bytes[..BUFFER_SIZE], self.form).map_err(at)?;
-        let destination = Buffer::parse(&bytes[BUFFER_SIZE..], self.form).map_err(at)?;
+        let [source, destination] = self.buffers(memory, number)?;
 
         let name = name(&operation);
         let check = |side, buffer: Buffer| Surface::new(memory, side, number, name, buffer);

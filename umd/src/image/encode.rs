@@ -248,17 +248,26 @@ impl Encoder {
         Ok(())
     }
 
-    fn fit<'a>(&self, picture: &'a Picture) -> Result<Cow<'a, Picture>, Error> {
-        let same = (picture.width(), picture.height()) == (self.width, self.height);
-        if !same && !self.resize {
-            return Err(Error::Size {
-                tensor: self.name.clone(),
-                got_width: picture.width(),
-                got_height: picture.height(),
-                width: self.width,
-                height: self.height,
-            });
+    /// That a picture of that size can be written, which is known before it is decoded.
+    ///
+    /// # Errors
+    ///
+    /// When it has another size than the tensor, and is not to be resized.
+    pub fn check_size(&self, width: u32, height: u32) -> Result<(), Error> {
+        if (width, height) == (self.width, self.height) || self.resize {
+            return Ok(());
         }
+        Err(Error::Size {
+            tensor: self.name.clone(),
+            got_width: width,
+            got_height: height,
+            width: self.width,
+            height: self.height,
+        })
+    }
+
+    fn fit<'a>(&self, picture: &'a Picture) -> Result<Cow<'a, Picture>, Error> {
+        self.check_size(picture.width(), picture.height())?;
         Ok(picture.resized(self.width, self.height))
     }
 

@@ -32,12 +32,13 @@ mod sample;
 mod vector;
 
 pub use encode::{Encoder, Order, Settings, Target};
-pub use picture::Picture;
+pub use picture::{Picture, PictureFile};
 
 use std::path::PathBuf;
 
 /// Why a picture cannot become a tensor.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
     /// The file cannot be read.
     #[error("cannot read the image {path}: {cause}", path = path.display())]
@@ -54,6 +55,20 @@ pub enum Error {
         path: PathBuf,
         /// What the decoder says.
         cause: image::ImageError,
+    },
+    /// The file ends within the picture.
+    #[error("{path} ends within the picture, after {bytes} bytes", path = path.display())]
+    Truncated {
+        /// The file.
+        path: PathBuf,
+        /// Bytes that it has.
+        bytes: usize,
+    },
+    /// A background shows through the picture, and there is none.
+    #[error("{path} is transparent in places; --background gives the colour behind it", path = path.display())]
+    Transparent {
+        /// The file.
+        path: PathBuf,
     },
     /// The sizes differ.
     #[error(

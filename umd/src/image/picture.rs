@@ -4,10 +4,10 @@
 
 use super::Error;
 use image::imageops::FilterType;
-use image::{DynamicImage, GrayImage, ImageReader, RgbImage};
+use image::{DynamicImage, GrayImage, ImageFormat, ImageReader, RgbImage, RgbaImage};
 use std::borrow::Cow;
 use std::io::Cursor;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::files;
 
@@ -23,24 +23,130 @@ pub struct Picture {
     samples: Vec<u8>,
 }
 
-impl Picture {
-    /// Decodes a pgm, ppm, png or jpeg file, or the standard input for `-`. What is in the file counts, not its name.
+/// A picture in a file whose size is known, and which is not decoded yet.
+#[derive(Debug)]
+pub struct PictureFile {
+    path: PathBuf,
+    bytes: Vec<u8>,
+    format: Option<ImageFormat>,
+    width: u32,
+    height: u32,
+}
+
+impl PictureFile {
+    /// Reads a pgm, ppm, png or jpeg file, or the standard input for `-`, and its size. What is in the file counts, not its
+    /// name.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let read = |cause| Error::Read { path: path.to_owned(), cause };
-        let bytes = files::read(path, MOST).map_err(read)?;
-        Self::decode(&bytes).map_err(|error| match error {
-            Error::Decode { cause, .. } => Error::Decode { path: path.to_owned(), cause },
-            error => error,
-        })
+        Self::new(path.to_owned(), files::read(path, MOST).map_err(read)?)
+    }
+
+    fn new(path: PathBuf, bytes: Vec<u8>) -> Result<Self, Error> {
+        let failed = |cause| Error::Decode { path: path.clone(), cause };
+        let reader =
+            ImageReader::new(Cursor::new(&bytes)).with_guessed_format().map_err(|error| failed(error.into()))?;
+        let format = reader.format();
+        let (width, height) = reader.into_dimensions().map_err(failed)?;
+        if format == Some(ImageFormat::Jpeg) && !has_end(&bytes) {
+            return Err(Error::Truncated { path, bytes: bytes.len() });
+        }
+        Ok(Self { path, bytes, format, width, height })
+    }
+
+    /// Pixels a line.
+    pub fn width(&self) -> u32 {
+        self.width
+    }
+
+    /// Lines.
+    pub fn height(&self) -> u32 {
+        self.height
+    }
+
+    /// Decodes it. Where it lets a background through, it is blended with that colour (red, green, blue).
+    ///
+    /// # Errors
+    ///
+    /// When the file is damaged, or the picture lets a background through and there is none.
+    pub fn decode(self, background: Option<[u8; 3]>) -> Result<Picture, Error> {
+        let failed = |cause| Error::Decode { path: self.path.clone(), cause };
+        let mut reader = ImageReader::new(Cursor::new(&self.bytes));
+        if let Some(format) = self.format {
+            reader.set_format(format);
+        }
+        let decoded = reader.decode().map_err(failed)?;
+        if !decoded.color().has_alpha() {
+            return Ok(Picture::from_decoded(decoded));
+        }
+        let (width, height, has_color) = (decoded.width(), decoded.height(), decoded.color().has_color());
+        let pixels = decoded.into_rgba8();
+        if pixels.pixels().all(|pixel| pixel[3] == u8::MAX) {
+            return Ok(Picture::from_samples(width, height, has_color, &pixels, |pixel| {
+                [pixel[0], pixel[1], pixel[2]]
+            }));
+        }
+        let Some(background) = background else { return Err(Error::Transparent { path: self.path }) };
+        let has_color = has_color || background.iter().any(|&sample| sample != background[0]);
+        Ok(Picture::from_samples(width, height, has_color, &pixels, |pixel| {
+            std::array::from_fn(|at| {
+                let (ink, alpha) = (u32::from(pixel[at]), u32::from(pixel[3]));
+                ((ink * alpha + u32::from(background[at]) * (255 - alpha) + 127) / 255) as u8
+            })
+        }))
+    }
+}
+
+/// Whether a JPEG's image has its end: decoders fill up what is missing with grey.
+///
+/// Source: ITU-T T.81, annex B: segments with their length, then entropy-coded data in which a marker other than a restart
+/// ends the scan.
+fn has_end(bytes: &[u8]) -> bool {
+    let mut at = 2;
+    while let Some(&[mark, code]) = bytes.get(at..at + 2) {
+        match (mark, code) {
+            (0xff, 0xd9) => return true,
+            // A byte that fills up, a restart, a zero behind a byte of data; and data.
+            (0xff, 0xff) => at += 1,
+            (0xff, 0x00 | 0x01 | 0xd0..=0xd8) => at += 2,
+            (0xff, _) => match bytes.get(at + 2..at + 4) {
+                Some(&[high, low]) => at += 2 + usize::from(u16::from_be_bytes([high, low])).max(2),
+                _ => return false,
+            },
+            _ => at += 1,
+        }
+    }
+    false
+}
+
+impl Picture {
+    /// Decodes a pgm, ppm, png or jpeg file, or the standard input for `-`. What is in the file counts, not its name.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be read, is damaged, or lets a background through (see [`PictureFile::decode`]).
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        PictureFile::open(path)?.decode(None)
     }
 
     /// Decodes a file's bytes.
     pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let failed = |cause| Error::Decode { path: "(bytes in memory)".into(), cause };
-        let reader =
-            ImageReader::new(Cursor::new(bytes)).with_guessed_format().map_err(|error| failed(error.into()))?;
-        Ok(Self::from_decoded(reader.decode().map_err(failed)?))
+        PictureFile::new("(bytes in memory)".into(), bytes.to_vec())?.decode(None)
+    }
+
+    fn from_samples(
+        width: u32,
+        height: u32,
+        has_color: bool,
+        pixels: &RgbaImage,
+        opaque: impl Fn(&[u8; 4]) -> [u8; 3],
+    ) -> Self {
+        let pixels = pixels.pixels().map(|pixel| opaque(&pixel.0));
+        if has_color {
+            Self { width, height, channels: 3, samples: pixels.flatten().collect() }
+        } else {
+            Self { width, height, channels: 1, samples: pixels.map(|[grey, ..]| grey).collect() }
+        }
     }
 
     /// A picture of these samples, pixel by pixel; `None` unless there are `width` x `height` times 1 or 3 of them.

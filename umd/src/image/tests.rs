@@ -239,3 +239,44 @@ fn what_is_no_picture_is_refused() {
     assert_eq!(Picture::new(2, 2, vec![0; 5]), None);
     assert_eq!(Picture::new(0, 2, vec![]), None);
 }
+
+/// A file of a picture in that format.
+fn encoded(picture: &image::DynamicImage, format: image::ImageFormat) -> Vec<u8> {
+    let mut file = std::io::Cursor::new(Vec::new());
+    picture.write_to(&mut file, format).unwrap();
+    file.into_inner()
+}
+
+#[test]
+fn a_jpeg_that_ends_early_is_no_picture() {
+    let picture = image::DynamicImage::from(image::RgbImage::from_fn(64, 64, |x, y| image::Rgb([x as u8, y as u8, 7])));
+    let file = encoded(&picture, image::ImageFormat::Jpeg);
+    assert!(Picture::decode(&file).is_ok());
+    // What comes behind the end does not matter.
+    assert!(Picture::decode(&[&file[..], b"more"].concat()).is_ok());
+    for length in [file.len() - 1, file.len() - 2, file.len() * 3 / 4] {
+        assert!(matches!(Picture::decode(&file[..length]), Err(Error::Truncated { .. })), "{length} of {}", file.len());
+    }
+}
+
+#[test]
+fn what_is_behind_a_transparent_picture_must_be_said() {
+    let path = std::env::temp_dir().join(format!("nvdla-transparent-{}.png", std::process::id()));
+    let decode = |picture: &image::DynamicImage, background| {
+        std::fs::write(&path, encoded(picture, image::ImageFormat::Png)).unwrap();
+        PictureFile::open(&path).unwrap().decode(background)
+    };
+    // Black ink on nothing.
+    let ink =
+        image::DynamicImage::from(image::GrayAlphaImage::from_fn(2, 1, |x, _| image::LumaA([0, [255, 0][x as usize]])));
+    let error = decode(&ink, None).unwrap_err();
+    assert!(matches!(error, Error::Transparent { .. }) && error.to_string().contains("--background"), "{error}");
+    assert_eq!(decode(&ink, Some([200; 3])).unwrap(), Picture::new(2, 1, vec![0, 200]).unwrap());
+    assert_eq!(decode(&ink, Some([1, 2, 3])).unwrap(), Picture::new(2, 1, vec![0, 0, 0, 1, 2, 3]).unwrap());
+    let half = image::DynamicImage::from(image::RgbaImage::from_pixel(1, 1, image::Rgba([255, 0, 100, 128])));
+    assert_eq!(decode(&half, Some([0, 255, 100])).unwrap(), Picture::new(1, 1, vec![128, 127, 100]).unwrap());
+    // What is opaque everywhere needs no background.
+    let opaque = image::DynamicImage::from(image::RgbaImage::from_pixel(1, 1, image::Rgba([9, 8, 7, 255])));
+    assert_eq!(decode(&opaque, None).unwrap(), Picture::new(1, 1, vec![9, 8, 7]).unwrap());
+    std::fs::remove_file(&path).unwrap();
+}

@@ -118,7 +118,7 @@ pub fn races(loadable: &Loadable) -> Result<Races, Error> {
     Ok(all)
 }
 
-fn accesses(task: &TaskOperations, atom: u32) -> Vec<Access> {
+pub(super) fn accesses(task: &TaskOperations, atom: u32) -> Vec<Access> {
     let mut collector = Collector::new(&task.slots, atom);
     for (at, operation) in task.operations.iter().enumerate() {
         collector.add(at, operation);

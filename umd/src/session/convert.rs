@@ -2,7 +2,8 @@
 
 //! Between a tensor's bytes and plain numbers in NCHW order.
 //!
-//! A number is an element times the scale that the caller gives: loadables do not hold scales. Towards the tensor the
+//! A number is an element times the scale that the caller gives, or what the compiler has written into the loadable
+//! (see [`crate::loadable::names`]). Towards the tensor the
 //! quotient is rounded to the nearest element (ties away from zero) and clamped to what an element holds. Where the
 //! elements lie is [`nvdla_uapi::layout`]'s; values that fill up atoms or lines become zero.
 
@@ -15,7 +16,7 @@ use nvdla_uapi::layout::{
 use nvdla_uapi::reg::{values::Precision, FieldValue};
 
 use super::{TensorError, TensorInfo};
-use crate::{half, loadable::DataType};
+use crate::{half, loadable::names::Scale, loadable::DataType};
 
 /// How an element holds a number.
 #[derive(Clone, Copy)]
@@ -191,13 +192,58 @@ fn check_scale(scale: f32) -> Result<(), TensorError> {
 /// Writes numbers in NCHW order into a tensor's bytes.
 pub(super) fn encode(info: &TensorInfo, values: &[f32], scale: f32, memory: &mut [u8]) -> Result<(), TensorError> {
     check_scale(scale)?;
+    write(info, values, memory, |value| value / scale)
+}
+
+/// A tensor's numbers in NCHW order.
+pub(super) fn decode(info: &TensorInfo, scale: f32, memory: &[u8]) -> Result<Vec<f32>, TensorError> {
+    check_scale(scale)?;
+    read(info, memory, |element| element * scale)
+}
+
+/// The scale and the zero point of a channel.
+fn of_channel(meaning: &Scale, channel: usize) -> (f32, f32) {
+    let of = |numbers: &[f64]| numbers.get(channel).or(numbers.first()).copied().unwrap_or_default() as f32;
+    (of(&meaning.scale), of(&meaning.zero_point))
+}
+
+/// Writes real numbers in NCHW order, by what the compiler has left in the loadable.
+pub(super) fn quantise(info: &TensorInfo, values: &[f32], memory: &mut [u8]) -> Result<(), TensorError> {
+    let Some(meaning) = &info.meaning else { return encode(info, values, 1.0, memory) };
+    let (plane, channels) = (((info.h as usize) * (info.w as usize)).max(1), info.c.max(1) as usize);
+    let mut elements = values.to_vec();
+    for (at, plane) in elements.chunks_mut(plane).enumerate() {
+        let (scale, zero) = of_channel(meaning, at % channels);
+        plane.iter_mut().for_each(|value| *value = *value / scale + zero);
+    }
+    write(info, &elements, memory, |element| element)
+}
+
+/// Real numbers in NCHW order, by what the compiler has left in the loadable.
+pub(super) fn dequantise(info: &TensorInfo, memory: &[u8]) -> Result<Vec<f32>, TensorError> {
+    let Some(meaning) = &info.meaning else { return decode(info, 1.0, memory) };
+    let mut values = read(info, memory, |element| element)?;
+    let (plane, channels) = (((info.h as usize) * (info.w as usize)).max(1), info.c.max(1) as usize);
+    for (at, plane) in values.chunks_mut(plane).enumerate() {
+        let (scale, zero) = of_channel(meaning, at % channels);
+        plane.iter_mut().for_each(|value| *value = (*value - zero) * scale);
+    }
+    Ok(values)
+}
+
+fn write(
+    info: &TensorInfo,
+    values: &[f32],
+    memory: &mut [u8],
+    element: impl Fn(f32) -> f32,
+) -> Result<(), TensorError> {
     let plan = Plan::new(info)?;
     let needed = plan.elements as u64 * u64::from(info.n);
     if values.len() as u64 != needed {
         return Err(TensorError::Elements { needed, given: values.len() as u64 });
     }
     for (values, memory) in values.chunks_exact(plan.elements).zip(memory.chunks_exact_mut(plan.image_bytes)) {
-        let elements = values.iter().map(|value| plan.number.encode(value / scale));
+        let elements = values.iter().map(|&value| plan.number.encode(element(value)));
         if plan.number.bytes() == 1 {
             plan.pack(&elements.map(|bits| bits as u8).collect::<Vec<_>>(), memory)?;
         } else {
@@ -207,20 +253,18 @@ pub(super) fn encode(info: &TensorInfo, values: &[f32], scale: f32, memory: &mut
     Ok(())
 }
 
-/// A tensor's numbers in NCHW order.
-pub(super) fn decode(info: &TensorInfo, scale: f32, memory: &[u8]) -> Result<Vec<f32>, TensorError> {
-    check_scale(scale)?;
+fn read(info: &TensorInfo, memory: &[u8], value: impl Fn(f32) -> f32) -> Result<Vec<f32>, TensorError> {
     let plan = Plan::new(info)?;
     let mut values = Vec::with_capacity(plan.elements * info.n as usize);
     for memory in memory.chunks_exact(plan.image_bytes).take(info.n as usize) {
         if plan.number.bytes() == 1 {
             let mut plain = vec![0u8; plan.elements];
             plan.unpack(memory, &mut plain)?;
-            values.extend(plain.into_iter().map(|byte| plan.number.decode(byte.into()) * scale));
+            values.extend(plain.iter().map(|&byte| value(plan.number.decode(byte.into()))));
         } else {
             let mut plain = vec![0u16; plan.elements];
             plan.unpack(memory, &mut plain)?;
-            values.extend(plain.into_iter().map(|bits| plan.number.decode(bits) * scale));
+            values.extend(plain.iter().map(|&bits| value(plan.number.decode(bits))));
         }
     }
     Ok(values)
@@ -255,6 +299,7 @@ mod tests {
             strides: [element, line, surface, 0, 0, 0, 0, 0],
             size,
             offset: 0,
+            meaning: None,
         }
     }
 

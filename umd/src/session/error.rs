@@ -17,6 +17,7 @@ use super::{Direction, TensorError};
 
 /// Why a session could not be made or a run did not end well.
 #[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum Error {
     /// There is nothing to run.
     #[error("the loadable has no {what}")]
@@ -116,6 +117,42 @@ pub enum Error {
         done: usize,
         /// Tasks that it has, each as often as it is submitted.
         of: usize,
+    },
+    /// A wait's deadline has passed; the run goes on.
+    #[error("the run has not ended yet")]
+    NotYet,
+    /// The result of a run was asked for twice.
+    #[error("the result of the run was given to an earlier wait")]
+    Taken,
+    /// The memory of a context was asked for while a run of it is in flight.
+    #[error("a run of this context is in flight: wait for it first")]
+    Busy,
+    /// A task that changes its own descriptors is submitted several times per run.
+    #[error("task {task} writes its statistics over what it reads and runs several times: it cannot be queued")]
+    Repeated {
+        /// The task's id.
+        task: u16,
+    },
+    /// A submitted run cannot be followed.
+    #[error("a submitted run cannot be followed")]
+    Follow {
+        /// The device's reason.
+        #[source]
+        source: device::Error,
+    },
+    /// A buffer cannot be given to or taken from another driver or process.
+    #[error("a buffer cannot be shared")]
+    Share {
+        /// The device's reason.
+        #[source]
+        source: device::Error,
+    },
+    /// Nothing can be waited for.
+    #[error("no event descriptor can be had")]
+    Wait {
+        /// The system's reason.
+        #[source]
+        source: std::io::Error,
     },
     /// Operations that race cannot be ordered.
     #[error(transparent)]

@@ -20,9 +20,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod context;
 mod convert;
 mod dump;
 mod error;
+mod flight;
 pub(crate) mod plan;
 mod tensor;
 
@@ -42,8 +44,10 @@ use crate::{
     network::{self, races},
 };
 
+pub use context::{Context, Network, Pending, SubmitOptions};
 pub use dump::dump_to;
 pub use error::Error;
+use flight::{Limits, Stage};
 use plan::{Lists, TaskPlan};
 pub use tensor::{Direction, TensorError, TensorInfo};
 
@@ -122,6 +126,8 @@ struct Allocated {
     handle: Option<Handle>,
     /// The buffer's bytes as the session asked for them.
     size: u64,
+    /// The buffer holds constants that other sessions read, too.
+    shared: bool,
     /// An application's own buffer stands in for it: address entries then reach to that buffer's end.
     bound: Option<(Handle, u64)>,
 }
@@ -169,7 +175,11 @@ impl<D: Device> Session<D> {
     ///
     /// When the device lacks memory, or the loadable's tasks cannot be run by this runtime.
     pub fn new(loadable: impl Into<Arc<Loadable>>, device: D) -> Result<Self, Error> {
-        let loadable = loadable.into();
+        Self::with_constants(loadable.into(), device, &[])
+    }
+
+    /// The same, where some memories are there already, filled, and are only read.
+    fn with_constants(loadable: Arc<Loadable>, device: D, constants: &[Option<Handle>]) -> Result<Self, Error> {
         for (what, empty) in [
             ("task", loadable.tasks().is_empty()),
             ("submission", loadable.submits().is_empty()),
@@ -179,11 +189,12 @@ impl<D: Device> Session<D> {
                 return Err(Error::Nothing { what });
             }
         }
+        let names = loadable.names().unwrap_or_default();
         let bound = |direction, memories: Vec<Memory<'_>>| -> Vec<Bound> {
             let bound = |(index, memory): (usize, &Memory<'_>)| {
                 let tensor = loadable.tensor(memory.tensor_desc_id())?;
                 let memory = loadable.memory_position(memory.id())?;
-                Some(Bound { info: TensorInfo::new(direction, index, tensor), memory, restrided: false })
+                Some(Bound { info: TensorInfo::new(direction, index, tensor, &names), memory, restrided: false })
             };
             memories.iter().enumerate().filter_map(bound).collect()
         };
@@ -201,7 +212,7 @@ impl<D: Device> Session<D> {
             ordered: HashMap::new(),
             looked: false,
         };
-        session.allocate_memories()?;
+        session.allocate_memories(constants)?;
         session.fill(|_| true);
         session.plan()?;
         session.prepare_descriptors()?;
@@ -333,6 +344,35 @@ impl<D: Device> Session<D> {
         values.map_err(|source| self.tensor_error(Direction::Output, index, source))
     }
 
+    /// Writes an input from numbers in NCHW order, by the scale and zero point that the compiler has left in the loadable;
+    /// without them each number is the element that stands for it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::set_input_nchw`].
+    pub fn set_input_f32(&mut self, index: usize, values: &[f32]) -> Result<(), Error> {
+        let Some(info) = self.inputs.get(index).map(|bound| bound.info.clone()) else {
+            return Err(self.no_tensor(Direction::Input, &index.to_string()));
+        };
+        let result = convert::quantise(&info, values, self.input_mut(index)?);
+        result.map_err(|source| self.tensor_error(Direction::Input, index, source))
+    }
+
+    /// An output as numbers in NCHW order, by the scale and zero point that the compiler has left in the loadable; without
+    /// them each number is the element that stands for it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::output_nchw`].
+    pub fn output_f32(&self, index: usize) -> Result<Vec<f32>, Error> {
+        let bytes = self.output(index)?;
+        let Some(bound) = self.outputs.get(index) else {
+            return Err(self.no_tensor(Direction::Output, &index.to_string()));
+        };
+        let values = convert::dequantise(&bound.info, bytes);
+        values.map_err(|source| self.tensor_error(Direction::Output, index, source))
+    }
+
     /// An output's bytes, as they lie in memory.
     ///
     /// # Errors
@@ -417,6 +457,9 @@ impl<D: Device> Session<D> {
         let loadable = Arc::clone(&self.loadable);
         let targets: Vec<_> =
             loadable.relocations().iter().filter_map(|r| loadable.memory_position(r.write_id())).collect();
+        for &memory in &targets {
+            self.own(memory)?;
+        }
         self.fill(|memory| targets.contains(&memory));
         self.prepare_descriptors()
     }
@@ -442,33 +485,40 @@ impl<D: Device> Session<D> {
         if !std::mem::replace(&mut self.looked, true) {
             self.warn();
         }
-        let own = self.device.time_limit();
-        let longest = |own: Duration| options.timeout.map_or(own, |timeout| timeout.max(own));
-        let run_limit = options.run_timeout.or(own.map(longest));
-        let began = Instant::now();
+        let (timeout, run_timeout) = (options.timeout, options.run_timeout);
+        let limits = Limits::new(timeout, run_timeout, self.device.time_limit(), self.order.len());
         let mut report = Report::default();
         let order = std::mem::take(&mut self.order);
         let result = order.iter().enumerate().try_for_each(|(done, &at)| {
+            let timeout = limits.of_task(done)?;
             let started = Instant::now();
-            let left = run_limit.map(|limit| limit.saturating_sub(started.duration_since(began)));
-            let late = |limit| Error::RunTime { limit, done, of: order.len() };
-            if let (Some(limit), Some(Duration::ZERO)) = (run_limit, left) {
-                return Err(late(limit));
-            }
-            // A device's own limit is its own matter, and about as long as a run that nobody limits has.
-            let timeout = match (options.timeout, left.filter(|_| options.run_timeout.is_some())) {
-                (Some(limit), Some(left)) => Some(limit.min(left)),
-                (limit, left) => limit.or(left),
-            };
-            let run = self.run_task(at, timeout, &mut options).map_err(|error| match (run_limit, error) {
-                (Some(limit), error) if error.is_timeout() && began.elapsed() >= limit => late(limit),
-                (_, error) => error,
-            })?;
+            let run = self.run_task(at, timeout, &mut options).map_err(|error| limits.explain(done, error))?;
             report.tasks.push(TaskRun { duration: started.elapsed(), ..run });
             Ok(())
         });
         self.order = order;
         result.map(|()| report)
+    }
+
+    /// The tasks of a run, ready to be submitted.
+    fn stages(&mut self) -> Result<Vec<Stage>, Error> {
+        if !std::mem::replace(&mut self.looked, true) {
+            self.warn();
+        }
+        let once: std::collections::HashSet<_> = self.order.iter().collect();
+        let changes = |task: &&TaskPlan| task.refill.is_some() || !self.device.keeps_graphs() && task.graph.is_some();
+        if let Some(task) = self.tasks.iter().find(changes).filter(|_| once.len() < self.order.len()) {
+            return Err(Error::Repeated { task: task.id });
+        }
+        for at in 0..self.tasks.len() {
+            self.renew(at)?;
+        }
+        let stage = |&at: &usize| {
+            let task = self.tasks.get(at)?;
+            let addresses = self.addresses(task);
+            Some(Stage { id: task.id, interface: task.interface, operations: task.operations, addresses })
+        };
+        Ok(self.order.iter().filter_map(stage).collect())
     }
 
     /// Says what makes results differ from run to run, or from device to device.
@@ -542,17 +592,39 @@ impl<D: Device> Session<D> {
     }
 
     /// Allocates in list order.
-    fn allocate_memories(&mut self) -> Result<(), Error> {
+    fn allocate_memories(&mut self, constants: &[Option<Handle>]) -> Result<(), Error> {
         let loadable = Arc::clone(&self.loadable);
-        for memory in loadable.memories().iter() {
+        for (at, memory) in loadable.memories().iter().enumerate() {
             let size = memory.size();
+            if let Some(&Some(handle)) = constants.get(at) {
+                self.memories.push(Allocated { handle: Some(handle), size, shared: true, bound: None });
+                continue;
+            }
             let handle = if memory.flags().has(MemoryFlags::ALLOC) {
                 let failed = |source| Error::Allocate { memory: memory.id(), size, source };
                 Some(self.device.allocate(size).map_err(failed)?)
             } else {
                 None
             };
-            self.memories.push(Allocated { handle, size, bound: None });
+            self.memories.push(Allocated { handle, size, shared: false, bound: None });
+        }
+        Ok(())
+    }
+
+    /// Gives this session a memory of its own in place of one that others read, too.
+    fn own(&mut self, at: usize) -> Result<(), Error> {
+        let Some(&Allocated { handle: Some(old), size, shared: true, .. }) = self.memories.get(at) else {
+            return Ok(());
+        };
+        let memory = self.loadable.memories().get(at).map_or(0, Memory::id);
+        let new = self.device.allocate(size).map_err(|source| Error::Allocate { memory, size, source })?;
+        let bytes = self.device.bytes(old).to_vec();
+        if let Some(into) = self.device.bytes_mut(new).get_mut(..bytes.len()) {
+            into.copy_from_slice(&bytes);
+        }
+        self.device.free(old);
+        if let Some(memory) = self.memories.get_mut(at) {
+            (memory.handle, memory.shared) = (Some(new), false);
         }
         Ok(())
     }
@@ -561,17 +633,9 @@ impl<D: Device> Session<D> {
     fn fill(&mut self, which: impl Fn(usize) -> bool) {
         let loadable = Arc::clone(&self.loadable);
         for (at, memory) in loadable.memories().iter().enumerate().filter(|&(at, _)| which(at)) {
-            let Some(handle) = self.memories.get(at).and_then(|memory| memory.handle) else { continue };
-            let bytes = self.device.bytes_mut(handle);
-            for (blob, offset) in loadable.contents(memory) {
-                // Opening the loadable has checked that the blob fits.
-                let into = usize::try_from(offset)
-                    .ok()
-                    .and_then(|offset| bytes.get_mut(offset..)?.get_mut(..blob.data().len()));
-                if let Some(into) = into {
-                    into.copy_from_slice(blob.data());
-                }
-            }
+            let own = self.memories.get(at).filter(|memory| !memory.shared);
+            let Some(handle) = own.and_then(|memory| memory.handle) else { continue };
+            fill(&loadable, memory, self.device.bytes_mut(handle));
         }
     }
 
@@ -641,7 +705,7 @@ impl<D: Device> Session<D> {
             let graph = self.ordered.get(&id).map_or(graph, Vec::as_slice);
             let graph = usize::try_from(lists.graph).ok().map(|position| (position, graph.to_vec()));
             if upgrade {
-                self.write_slot(at, lists.surfaces, &surfaces);
+                self.write_slot(at, lists.surfaces, &surfaces)?;
             }
             if let Some(task) = self.tasks.get_mut(at) {
                 task.operations = units.len();
@@ -717,15 +781,29 @@ impl<D: Device> Session<D> {
         range(buffers.bytes(handle), slot.offset, slot.size)
     }
 
-    fn write_slot(&mut self, task: usize, position: i16, bytes: &[u8]) {
+    fn write_slot(&mut self, task: usize, position: i16, bytes: &[u8]) -> Result<(), Error> {
         let slot = usize::try_from(position).ok().and_then(|position| self.tasks.get(task)?.slots.get(position));
-        let place = slot.and_then(|slot| Some((self.memories.get(slot.memory)?.handle()?, slot.offset)));
-        let Some((handle, offset)) = place else { return };
+        let Some(&plan::Slot { memory, offset, .. }) = slot else { return Ok(()) };
+        self.own(memory)?;
+        let Some(handle) = self.memories.get(memory).and_then(Allocated::handle) else { return Ok(()) };
         let into =
             self.device.bytes_mut(handle).get_mut(offset as usize..).and_then(|into| into.get_mut(..bytes.len()));
         if let Some(into) = into {
             into.copy_from_slice(bytes);
         }
+        Ok(())
+    }
+
+    /// Puts back what a run of a task has changed.
+    fn renew(&mut self, at: usize) -> Result<(), Error> {
+        if let Some(TaskPlan { ran, refill: Some(memory), .. }) = self.tasks.get_mut(at) {
+            let memory = *memory;
+            if std::mem::replace(ran, true) {
+                self.fill(|at| at == memory);
+                self.prepare_descriptors()?;
+            }
+        }
+        self.restore_graph(at)
     }
 
     fn run_on_device(
@@ -734,14 +812,7 @@ impl<D: Device> Session<D> {
         timeout: Option<Duration>,
         options: &mut RunOptions<'_>,
     ) -> Result<(), Error> {
-        if let Some(TaskPlan { ran, refill: Some(memory), .. }) = self.tasks.get_mut(at) {
-            let memory = *memory;
-            if std::mem::replace(ran, true) {
-                self.fill(|at| at == memory);
-                self.prepare_descriptors()?;
-            }
-        }
-        self.restore_graph(at);
+        self.renew(at)?;
         let Some(task) = self.tasks.get(at) else { return Ok(()) };
         let id = task.id;
         let addresses = self.addresses(task);
@@ -771,12 +842,13 @@ impl<D: Device> Session<D> {
     }
 
     /// Puts the dependency graph back where a run has changed it.
-    fn restore_graph(&mut self, at: usize) {
-        let Some((position, graph)) = self.tasks.get(at).and_then(|task| task.graph.clone()) else { return };
+    fn restore_graph(&mut self, at: usize) -> Result<(), Error> {
+        let Some((position, graph)) = self.tasks.get(at).and_then(|task| task.graph.clone()) else { return Ok(()) };
         let now = self.slot_bytes(&self.device, at, position).and_then(|bytes| bytes.get(..graph.len()));
-        if now != Some(&graph[..]) {
-            self.write_slot(at, position as i16, &graph);
+        if now == Some(&graph[..]) {
+            return Ok(());
         }
+        self.write_slot(at, position as i16, &graph)
     }
 
     fn run_emulated(&mut self, at: usize, timeout: Option<Duration>) -> Result<usize, Error> {
@@ -793,6 +865,18 @@ impl<D: Device> Session<D> {
 impl<D: Device> Drop for Session<D> {
     fn drop(&mut self) {
         self.release();
+    }
+}
+
+/// Puts a loadable's blobs into one of its memories.
+fn fill(loadable: &Loadable, memory: Memory<'_>, bytes: &mut [u8]) {
+    for (blob, offset) in loadable.contents(memory) {
+        // Opening the loadable has checked that the blob fits.
+        let into =
+            usize::try_from(offset).ok().and_then(|offset| bytes.get_mut(offset..)?.get_mut(..blob.data().len()));
+        if let Some(into) = into {
+            into.copy_from_slice(blob.data());
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use nvdla_uapi::layout::{Extents, Nest};
 use nvdla_uapi::reg::values::Precision;
 use thiserror::Error;
 
+use crate::loadable::names::{Names, Scale};
 use crate::loadable::{self, DataCategory, DataFormat, DataType, PixelFormat};
 
 /// Whether a tensor goes in or comes out.
@@ -30,7 +31,7 @@ impl fmt::Display for Direction {
 }
 
 /// A bound tensor: its shape, its element format, and how it lies in memory.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct TensorInfo {
     /// Input or output.
     pub direction: Direction,
@@ -60,11 +61,14 @@ pub struct TensorInfo {
     pub size: u64,
     /// Bytes from the start of its memory.
     pub offset: u64,
+    /// What its elements stand for, where the compiler has left that in the loadable.
+    pub meaning: Option<Scale>,
 }
 
 impl TensorInfo {
     /// What a loadable says about a tensor.
-    pub(super) fn new(direction: Direction, index: usize, tensor: loadable::Tensor<'_>) -> Self {
+    pub(super) fn new(direction: Direction, index: usize, tensor: loadable::Tensor<'_>, names: &Names) -> Self {
+        let scales = if direction == Direction::Input { &names.inputs } else { &names.outputs };
         Self {
             direction,
             index,
@@ -81,6 +85,7 @@ impl TensorInfo {
             strides: tensor.strides(),
             size: tensor.size(),
             offset: tensor.offset(),
+            meaning: scales.get(index).filter(|scale| is_usable(scale)).cloned(),
         }
     }
 
@@ -98,6 +103,11 @@ impl TensorInfo {
     pub fn is_feature(&self) -> bool {
         matches!(self.pixel_format, PixelFormat::FEATURE | PixelFormat::FEATURE_X8)
     }
+}
+
+/// Whether numbers can be divided by it.
+fn is_usable(scale: &Scale) -> bool {
+    scale.scale.iter().all(|scale| scale.is_finite() && *scale > 0.0) && scale.zero_point.iter().all(|z| z.is_finite())
 }
 
 /// Why a tensor cannot be used so.

@@ -2,13 +2,18 @@
 
 //! Writes the output tensors, and finds the best classes.
 
-use super::report::Report;
-use super::{cannot, Args, Failure};
+use crate::args::Args;
+use crate::report::Report;
+use crate::run::{cannot, problem, Failure};
+use log::warn;
+use nix::unistd::{access, AccessFlags};
 use nvdla_runtime::device::Device;
 use nvdla_runtime::dimg::{SurfaceFormat, Tensor};
 use nvdla_runtime::labels::{best, Error as LabelsError, Labels};
 use nvdla_runtime::loadable::{DataType, PixelFormat};
+use nvdla_runtime::npy;
 use nvdla_runtime::session::{Direction, Session, TensorInfo};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 /// The file that NVIDIA's program writes.
@@ -19,6 +24,8 @@ pub(crate) struct Outputs {
     files: Vec<(usize, PathBuf)>,
     labels: Option<Labels>,
     top: usize,
+    /// `output.dimg` is written.
+    dimg: bool,
 }
 
 /// An element of an output, among the best of its batch.
@@ -31,12 +38,34 @@ pub(crate) struct Class {
 }
 
 impl Outputs {
-    /// Checks that the outputs exist which are asked for.
-    pub(crate) fn new<D: Device>(args: &Args, session: &Session<D>, labels: Option<Labels>) -> Result<Self, Failure> {
+    /// Checks that the outputs exist which are asked for, and that their files can be written.
+    pub(crate) fn new<D: Device>(
+        args: &Args,
+        session: &Session<D>,
+        labels: Option<Labels>,
+        dimg: bool,
+    ) -> Result<Self, Failure> {
         let mut files = Vec::new();
         for argument in &args.output {
             let (index, file) = session.find_named(Direction::Output, argument)?;
             files.push((index, PathBuf::from(file)));
+        }
+        if let Some(folder) = &args.output_dir {
+            std::fs::create_dir_all(folder).map_err(cannot("make the folder", folder))?;
+            for tensor in session.outputs() {
+                let plain = |c: char| if c == '/' || c.is_control() { '_' } else { c };
+                let name: String = tensor.name.chars().map(plain).collect();
+                files.push((tensor.index, folder.join(format!("{name}.npy"))));
+            }
+        }
+        if files.iter().filter(|(_, path)| is_stdout(path)).count() > 1 {
+            return Err(problem("--output: only one output can go to the standard output"));
+        }
+        for (_, path) in files.iter().filter(|(_, path)| !is_stdout(path)) {
+            check_writable(path)?;
+        }
+        if let Some(Some(path)) = &args.profile {
+            check_writable(path)?;
         }
         if let (Some(labels), Some(path)) = (&labels, &args.labels) {
             for tensor in session.outputs().filter(|tensor| is_classes(tensor)) {
@@ -50,28 +79,40 @@ impl Outputs {
                 }
             }
         }
-        Ok(Self { files, labels, top: args.top })
+        Ok(Self { files, labels, top: args.top, dimg })
     }
 
-    /// Writes `output.dimg` and what else was asked for.
+    /// Whether an output goes to the standard output.
+    pub(crate) fn takes_stdout(&self) -> bool {
+        self.files.iter().any(|(_, path)| is_stdout(path))
+    }
+
+    /// Writes `output.dimg` and what else was asked for: all that can be written, and the first reason for what cannot.
     pub(crate) fn write<D: Device>(
         &self,
         args: &Args,
         session: &Session<D>,
         report: &mut Report<'_>,
     ) -> Result<(), Failure> {
-        if let Some(tensor) = session.outputs().next() {
+        if let Some(tensor) = session.outputs().next().filter(|_| self.dimg) {
             let dimg = dimg(tensor, session.output(0)?);
             let bytes = if args.rawdump { dimg.to_text()?.into_bytes() } else { dimg.to_dimg()? };
             let path = Path::new(OUTPUT_DIMG);
-            std::fs::write(path, bytes).map_err(cannot("write", path))?;
-            report.wrote(path);
+            match std::fs::write(path, bytes) {
+                Ok(()) => report.wrote(path),
+                // Nobody has asked for it.
+                Err(error) => warn!("cannot write {OUTPUT_DIMG}: {error}"),
+            }
         }
+        let mut result = Ok(());
         for (index, path) in &self.files {
-            std::fs::write(path, session.output(*index)?).map_err(cannot("write", path))?;
-            report.wrote(path);
+            match write(session, *index, path) {
+                Ok(()) if is_stdout(path) => {}
+                Ok(()) => report.wrote(path),
+                Err(error) => result = result.and(Err(error)),
+            }
         }
-        Ok(())
+        result
     }
 
     /// The best elements of each of an output's batch.
@@ -100,6 +141,40 @@ impl Outputs {
             .map(|values| best(values, self.top).into_iter().map(|at| class(values, at)).collect())
             .collect())
     }
+}
+
+/// Whether it stands for the standard output.
+fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// That a file can be written, which is known before the run.
+fn check_writable(path: &Path) -> Result<(), Failure> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let result = if path.exists() {
+        access(path, AccessFlags::W_OK)
+    } else {
+        access(folder, AccessFlags::W_OK | AccessFlags::X_OK)
+    };
+    result.map_err(|error| cannot("write", path)(error.into()))
+}
+
+/// Writes an output as its file's name says.
+fn write<D: Device>(session: &Session<D>, index: usize, path: &Path) -> Result<(), Failure> {
+    if is_stdout(path) {
+        return std::io::stdout()
+            .write_all(session.output(index)?)
+            .map_err(cannot("write", Path::new("standard output")));
+    }
+    let bytes = if path.extension().is_some_and(|extension| extension == "npy") {
+        let values = session.output_f32(index)?;
+        let sizes = |tensor: &TensorInfo| [tensor.n, tensor.c, tensor.h, tensor.w].map(|size| size as usize);
+        let shape = session.outputs().nth(index).map_or([0; 4], sizes);
+        npy::bytes(&shape, &values)
+    } else {
+        session.output(index)?.to_vec()
+    };
+    std::fs::write(path, bytes).map_err(cannot("write", path))
 }
 
 /// Whether each channel of an output is a class.

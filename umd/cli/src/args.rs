@@ -10,6 +10,24 @@ use std::time::Duration;
 /// Runs an NVDLA loadable and shows what comes out
 #[derive(Parser, Debug)]
 #[command(name = "nvdla_runtime", version, max_term_width = 100)]
+pub(crate) struct RuntimeArgs {
+    #[command(flatten)]
+    pub(crate) common: Args,
+
+    /// Say more about what is done; given again, even more
+    #[arg(short, long, action = ArgAction::Count)]
+    pub(crate) verbose: u8,
+}
+
+/// Options of `nvdla run`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct RunArgs {
+    #[command(flatten)]
+    pub(crate) common: Args,
+}
+
+/// What both have.
+#[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// The loadable: a network that was compiled for NVDLA; "-" is the standard input
     #[arg(long, value_name = "FILE")]
@@ -35,30 +53,41 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) resize: bool,
 
-    /// Write output.dimg as text: the elements' values
+    /// The colour behind images that are transparent in places: "white", "black" or "#rrggbb"
+    #[arg(long, value_name = "COLOR", value_parser = color)]
+    pub(crate) background: Option<[u8; 3]>,
+
+    /// Write output.dimg (of nvdla_runtime) as text: the elements' values
     #[arg(long)]
     pub(crate) rawdump: bool,
 
-    /// What runs the loadable: "auto" (the first NVDLA device, else the model), "model" (of the configuration that the
+    /// What runs the loadable; else NVDLA_DEVICE, else "auto": "auto" (the first NVDLA device, else the model), "model" (of the configuration that the
     /// loadable was made for), "model:CONFIGURATION", "rtl:PROGRAM" (a simulator that cargo xtask rtl has built; its
     /// options follow as in "rtl:PROGRAM,latency=100,bandwidth=8"), or a device node
-    #[arg(long, value_name = "DEVICE", default_value = "auto")]
-    pub(crate) device: Selection,
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) device: Option<Selection>,
 
-    /// A file with an input tensor's bytes, as they lie in memory; the first input's without a name
+    /// A file with an input tensor's bytes, as they lie in memory, or (.npy) its numbers in NCHW order; the first input's
+    /// without a name
     ///
     /// NAME is the tensor's name or its number. Where names hold equals signs themselves, the longest name that the
     /// argument begins with counts; a FILE with an equals sign in its name is given as 0=FILE. "-" is the standard input.
     #[arg(long, value_name = "[NAME=]FILE")]
     pub(crate) input: Vec<String>,
 
-    /// Where to write an output tensor's bytes, as they lie in memory; the first output's without a name
+    /// Where to write an output tensor's bytes, as they lie in memory, or (.npy) its numbers in NCHW order; the first
+    /// output's without a name
     ///
-    /// NAME as for --input.
+    /// NAME as for --input. "-" is the standard output; what is shown then goes to the standard error.
     #[arg(long, value_name = "[NAME=]FILE")]
     pub(crate) output: Vec<String>,
 
-    /// Write the surface that each operation made to this folder, as op_t<task>_<operation>_<UNIT>.bin, and the layer of each to layers.txt
+    /// Write every output to this folder, as NAME.npy with its numbers in NCHW order
+    #[arg(long, value_name = "DIR")]
+    pub(crate) output_dir: Option<PathBuf>,
+
+    /// Write the surface that each operation made to this folder, as op_t<task>_<operation>_<UNIT>.bin, and the layer of
+    /// each to layers.txt
     #[arg(long, value_name = "DIR")]
     pub(crate) dump: Option<PathBuf>,
 
@@ -130,10 +159,6 @@ pub(crate) struct Args {
     /// Show everything as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-
-    /// Say more about what is done; given again, even more
-    #[arg(short, long, action = ArgAction::Count)]
-    pub(crate) verbose: u8,
 }
 
 /// See [`nvdla_runtime::image::Order`].
@@ -145,12 +170,25 @@ pub(crate) enum ChannelOrder {
     Rgb,
 }
 
-fn positive(text: &str) -> Result<f64, String> {
+pub(crate) fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if number > 0.0 && number.is_finite() => Ok(number),
         Ok(_) => Err("it must be above 0".to_owned()),
         Err(error) => Err(error.to_string()),
     }
+}
+
+fn color(text: &str) -> Result<[u8; 3], String> {
+    match text {
+        "white" => return Ok([255; 3]),
+        "black" => return Ok([0; 3]),
+        _ => {}
+    }
+    let digits = text.strip_prefix('#').filter(|digits| digits.len() == 6);
+    let number = digits.and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    number
+        .map(|number| [(number >> 16) as u8, (number >> 8) as u8, number as u8])
+        .ok_or_else(|| format!("{text:?} is no colour: \"white\", \"black\" or \"#rrggbb\""))
 }
 
 fn milliseconds(text: &str) -> Result<Duration, String> {

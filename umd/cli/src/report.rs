@@ -2,18 +2,22 @@
 
 //! What the user gets to see: lines of text, or one JSON object.
 
-use super::inputs::Given;
-use super::outputs::{is_classes, Class, Outputs};
-use super::{Args, Failure};
+use crate::args::Args;
+use crate::inputs::Given;
+use crate::outputs::{is_classes, Class, Outputs};
+use crate::run::Failure;
 use nvdla_runtime::compare::Comparison;
 use nvdla_runtime::device::{Device, DeviceInfo, Kind};
 use nvdla_runtime::loadable::Interface;
 use nvdla_runtime::profile::{Profile, Row};
 use nvdla_runtime::session::{Session, TensorInfo};
 use serde_json::{json, Value};
-use std::io::{self, ErrorKind, StdoutLock, Write};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// Of the JSON objects that the programs show: a field that goes or changes its meaning makes it another.
+pub(crate) const VERSION: u32 = 1;
 
 /// Collects what happens.
 pub(crate) struct Report<'a> {
@@ -23,10 +27,12 @@ pub(crate) struct Report<'a> {
     inputs: Vec<Given>,
     runs: Vec<nvdla_runtime::session::Report>,
     wrote: Vec<PathBuf>,
+    /// The standard output has something else.
+    to_stderr: bool,
 }
 
-/// The standard output. When its reader has enough and closes it, the run goes on: there are files to write.
-struct Quiet(StdoutLock<'static>);
+/// The standard output, or error. When its reader has enough and closes it, the run goes on: there are files to write.
+struct Quiet(Box<dyn Write>);
 
 impl Quiet {
     fn forgive<T>(result: io::Result<T>, otherwise: T) -> io::Result<T> {
@@ -71,8 +77,18 @@ fn ms(time: Duration) -> f64 {
 }
 
 impl<'a> Report<'a> {
-    pub(crate) fn new<D: Device>(args: &'a Args, session: &Session<D>, reason: String, inputs: Vec<Given>) -> Self {
-        Self { args, device: session.device(), reason, inputs, runs: Vec::new(), wrote: Vec::new() }
+    pub(crate) fn new<D: Device>(
+        args: &'a Args,
+        session: &Session<D>,
+        reason: String,
+        inputs: Vec<Given>,
+        to_stderr: bool,
+    ) -> Self {
+        Self { args, device: session.device(), reason, inputs, runs: Vec::new(), wrote: Vec::new(), to_stderr }
+    }
+
+    fn out(&self) -> Quiet {
+        Quiet(if self.to_stderr { Box::new(io::stderr().lock()) } else { Box::new(io::stdout().lock()) })
     }
 
     /// Before the run: what runs, and with what.
@@ -80,7 +96,7 @@ impl<'a> Report<'a> {
         if self.args.json {
             return Ok(());
         }
-        let mut out = Quiet(std::io::stdout().lock());
+        let mut out = self.out();
         writeln!(out, "device: {}: {}", self.device, self.reason)?;
         for Given { tensor, files } in &self.inputs {
             let files = if files.is_empty() { "zeros".to_owned() } else { files.join(", ") };
@@ -134,7 +150,7 @@ impl<'a> Report<'a> {
         comparison: Option<&Comparison>,
         profile: Option<&Profile>,
     ) -> Result<(), Failure> {
-        let mut out = Quiet(std::io::stdout().lock());
+        let mut out = self.out();
         let (tasks, all) = self.times();
         let time = |times: &Times| {
             if self.runs.len() == 1 {
@@ -249,6 +265,7 @@ impl<'a> Report<'a> {
             })
             .collect();
         let mut object = json!({
+            "version": VERSION,
             "loadable": self.args.loadable.display().to_string(),
             "device": {
                 "kind": match self.device.kind { Kind::Model => "model", Kind::Rtl => "rtl", Kind::Hardware => "hardware" },
@@ -260,6 +277,7 @@ impl<'a> Report<'a> {
             "runs": self.runs.len(),
             "tasks": tasks,
             "milliseconds": all.to_json(),
+            "run_milliseconds": self.runs.iter().map(|run| ms(run.duration())).collect::<Vec<_>>(),
             "outputs": outputs,
             "wrote": self.wrote.iter().map(|path| path.display().to_string()).collect::<Vec<_>>(),
         });
@@ -274,7 +292,7 @@ impl<'a> Report<'a> {
         if let Some(profile) = profile {
             object["profile"] = estimate(profile);
         }
-        let mut out = Quiet(std::io::stdout().lock());
+        let mut out = self.out();
         serde_json::to_writer_pretty(&mut out, &object).map_err(std::io::Error::from)?;
         writeln!(out)?;
         Ok(out.flush()?)

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::ir::infer;
+use crate::half;
 
 /// An array of real numbers, whatever its type in the file.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,7 +50,8 @@ pub fn parse(bytes: &[u8]) -> Result<Array, String> {
     let extents = extents.split(',').map(str::trim).filter(|text| !text.is_empty());
     let shape: Vec<usize> =
         extents.map(|text| text.parse().map_err(|_| format!("the size {text}"))).collect::<Result<_, _>>()?;
-    let count = infer::elements(&shape)?;
+    let count = shape.iter().try_fold(1usize, |product, &extent| product.checked_mul(extent));
+    let count = count.ok_or_else(|| format!("the shape {shape:?} has too many elements"))?;
     let kind = field("descr")?.split('\'').nth(1).ok_or("its type is cut off")?;
     macro_rules! numbers {
         ($type:ty) => {
@@ -62,7 +63,7 @@ pub fn parse(bytes: &[u8]) -> Result<Array, String> {
     let (width, values): (usize, Vec<f32>) = match kind {
         "<f4" => (4, numbers!(f32)),
         "<f8" => (8, numbers!(f64)),
-        "<f2" => (2, data.chunks_exact(2).map(|b| half::f16::from_le_bytes([b[0], b[1]]).to_f32()).collect()),
+        "<f2" => (2, data.chunks_exact(2).map(|b| half::to_f32(u16::from_le_bytes([b[0], b[1]]))).collect()),
         "|u1" | "|b1" => (1, numbers!(u8)),
         "|i1" => (1, numbers!(i8)),
         "<i2" => (2, numbers!(i16)),
@@ -71,7 +72,7 @@ pub fn parse(bytes: &[u8]) -> Result<Array, String> {
         "<i8" => (8, numbers!(i64)),
         other => return Err(format!("elements of type {other} are not supported")),
     };
-    if values.len() != count || data.len() != count * width {
+    if values.len() != count || Some(data.len()) != count.checked_mul(width) {
         return Err(format!("{} bytes of elements for the shape {shape:?} of {kind}", data.len()));
     }
     Ok(Array { shape, values })

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! The program as a user meets it: what it prints, what it writes, and one clear sentence for every mistake.
-#![cfg(feature = "cli")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::{fs, io};
 
 /// The project's own network.
-const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/lenet");
+const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/lenet");
 
 /// A folder that goes when the test ends.
 struct Folder(PathBuf);
@@ -37,11 +36,11 @@ impl Folder {
         text(&output.stdout)
     }
 
-    /// A run that must fail with exit status 1 (or 2, from the command line's parser); its standard error.
+    /// A run that must fail with an exit status that says why; its standard error.
     fn fail(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         let error = text(&output.stderr);
-        assert!(matches!(output.status.code(), Some(1 | 2)), "{arguments:?}: {:?} {error}", output.status);
+        assert!(matches!(output.status.code(), Some(2..=6)), "{arguments:?}: {:?} {error}", output.status);
         assert!(!error.contains("panicked"), "{error}");
         error.lines().filter(|line| !line.starts_with("warning")).collect::<Vec<_>>().join("\n")
     }
@@ -385,7 +384,7 @@ impl Folder {
             .output()
             .unwrap();
         let error = text(&output.stderr);
-        assert!(matches!(output.status.code(), Some(0 | 1)), "{arguments:?}: {:?} {error}", output.status);
+        assert!(matches!(output.status.code(), Some(0 | 3..=5)), "{arguments:?}: {:?} {error}", output.status);
         assert!(!error.contains("panicked"), "{error}");
         let printed = [output.stdout, output.stderr].concat();
         let plain = printed.iter().all(|&byte| byte >= b' ' && byte != 0x7f || byte == b'\n');
@@ -475,4 +474,102 @@ fn the_standard_input_is_a_file_too() {
     assert!(output.status.success());
     let output = text(&output.stdout);
     assert!(output.lines().any(|line| line.trim_start().starts_with("7 ")), "{output}");
+}
+
+/// The program `nvdla`, with its exit status and its outputs.
+fn nvdla(folder: &Folder, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_nvdla"))
+        .args(arguments)
+        .current_dir(&folder.0)
+        .env_remove("RUST_LOG")
+        .output()
+        .unwrap();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn the_exit_status_says_what_went_wrong() {
+    let folder = Folder::new("status");
+    let (lenet, seven, large) = (lenet(), seven(), example("lenet.nv_large.nvdla"));
+    let run = |more: &[&str]| nvdla(&folder, &[&["run", "--loadable", &lenet, "--image", &seven], more].concat());
+    let (code, shown, _) = run(&["--device", "model", "--dump", "surfaces"]);
+    assert_eq!(code, Some(0));
+    assert!(shown.contains("     7  126"), "{shown}");
+    assert!(!folder.0.join("output.dimg").exists(), "only nvdla_runtime writes it");
+    assert_eq!(run(&["--no-such-option"]).0, Some(2));
+    assert_eq!(run(&["--mean", "nan"]).0, Some(2));
+    assert_eq!(run(&["--output", "no/folder.bin"]).0, Some(3));
+    assert_eq!(nvdla(&folder, &["run", "--loadable", "none.nvdla"]).0, Some(3));
+    assert_eq!(nvdla(&folder, &["run", "--loadable", &large, "--device", "model:nv_small"]).0, Some(4));
+    assert_eq!(run(&["--device", "/dev/null"]).0, Some(5));
+    let surface = fs::read_dir(folder.0.join("surfaces")).unwrap().next().unwrap().unwrap().path();
+    let mut bytes = fs::read(&surface).unwrap();
+    bytes[0] ^= 1;
+    fs::write(&surface, bytes).unwrap();
+    assert_eq!(run(&["--compare", "surfaces"]).0, Some(6));
+    let (code, shown, error) = nvdla(&folder, &["run", "--loadable", "none.nvdla", "--json"]);
+    let object: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!((code, &object["version"], &object["error"]["status"]), (Some(3), &1.into(), &3.into()), "{error}");
+    assert_eq!(object["error"]["kind"], "file");
+}
+
+#[test]
+fn arrays_go_in_and_come_out_as_numpy_writes_them() {
+    let folder = Folder::new("npy");
+    let (lenet, seven) = (lenet(), seven());
+    let (code, ..) = nvdla(&folder, &["run", "--loadable", &lenet, "--image", &seven, "--output-dir", "out"]);
+    assert_eq!(code, Some(0));
+    let scores = nvdla_runtime::npy::parse(&folder.read("out/prob.npy")).unwrap();
+    assert_eq!(scores.shape, [1, 10, 1, 1]);
+    assert_eq!(scores.values.iter().position(|&value| value as i32 == 126), Some(7));
+    let image = fs::read(seven).unwrap();
+    let pixels: Vec<f32> =
+        image[image.len() - 784..].iter().map(|&sample| ((u32::from(sample) * 254 + 255) / 510) as f32).collect();
+    folder.write("in.npy", &nvdla_runtime::npy::bytes(&[1, 1, 28, 28], &pixels));
+    let (code, shown, error) = nvdla(&folder, &["run", "--loadable", &lenet, "--input", "in.npy", "--output", "-"]);
+    assert_eq!(code, Some(0), "{error}");
+    assert_eq!(shown.len(), 16, "the output's bytes, and nothing else");
+    assert_eq!(shown.as_bytes()[7], 126);
+    assert!(error.contains("     7  126"), "{error}");
+    folder.write("short.npy", &nvdla_runtime::npy::bytes(&[1, 1, 28, 27], &pixels[..756]));
+    let (code, _, error) = nvdla(&folder, &["run", "--loadable", &lenet, "--input", "short.npy"]);
+    assert_eq!(code, Some(2));
+    assert!(error.contains("it has 784 elements, 756 were given"), "{error}");
+}
+
+#[test]
+fn runs_are_counted_and_timed() {
+    let folder = Folder::new("bench");
+    let lenet = lenet();
+    let arguments =
+        ["bench", "--loadable", &lenet, "--device", "model", "--iterations", "20", "--in-flight", "4", "--json"];
+    let (code, shown, error) = nvdla(&folder, &arguments);
+    assert_eq!(code, Some(0), "{error}");
+    let object: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(object["iterations"], 20);
+    let time = |name: &str| object["milliseconds"][name].as_f64().unwrap();
+    assert!(time("least") > 0.0 && time("least") <= time("p50") && time("p50") <= time("p99"), "{shown}");
+    assert!(object["shared_bytes"].as_u64().unwrap() > 50_000, "{shown}");
+    let (code, shown, _) = nvdla(&folder, &["list"]);
+    assert_eq!(code, Some(0));
+    assert!(shown.contains("model:nv_small"), "{shown}");
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_no_failure_after_a_good_run() {
+    let folder = Folder::new("readonly");
+    // A file in the way, for a user to whom no folder is closed.
+    fs::create_dir(folder.0.join("output.dimg")).unwrap();
+    let output = folder.run(&["--loadable", &lenet(), "--image", &seven(), "--device", "model"]);
+    assert!(output.status.success());
+    assert!(text(&output.stderr).contains("warning: cannot write output.dimg: "), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).contains("     7  126"));
+}
+
+#[test]
+fn a_jpeg_that_is_cut_off_is_refused() {
+    let folder = Folder::new("jpeg");
+    folder.write("cut.jpg", &[0xff, 0xd8, 0xff, 0xd9]);
+    let error = folder.fail(&["--loadable", &lenet(), "--image", "cut.jpg"]);
+    assert!(error.starts_with("error: cut.jpg "), "{error}");
 }

@@ -1,24 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the program does with its options.
+//! Runs a loadable.
 
-mod args;
-mod inputs;
-mod outputs;
-mod progress;
-mod report;
-
-pub(crate) use args::Args;
-
+use crate::args::Args;
+use crate::{inputs, outputs, progress, report};
 use log::info;
 use nvdla_runtime::compare::Comparison;
-use nvdla_runtime::device::{self, Kind, Selection};
+use nvdla_runtime::device::{self, Kind, Selection, Shared};
 use nvdla_runtime::labels::Labels;
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::network;
 use nvdla_runtime::network::races::Edge;
 use nvdla_runtime::profile::{Conditions, Profile};
-use nvdla_runtime::session::{dump_to, Completed, RunOptions, Session};
+use nvdla_runtime::session::{dump_to, Completed, RunOptions};
+use nvdla_runtime::Network;
 use std::error::Error;
 use std::fmt;
 use std::io;
@@ -30,9 +25,16 @@ pub(crate) type Failure = Box<dyn Error>;
 
 /// Something that went wrong with a file or an option.
 #[derive(Debug)]
-struct Problem {
+pub(crate) struct Problem {
     sentence: String,
     source: Option<io::Error>,
+}
+
+impl Problem {
+    /// Whether it is about a file, and not about an option.
+    pub(crate) fn is_file(&self) -> bool {
+        self.source.is_some()
+    }
 }
 
 impl fmt::Display for Problem {
@@ -47,12 +49,12 @@ impl Error for Problem {
     }
 }
 
-fn problem(sentence: impl Into<String>) -> Failure {
+pub(crate) fn problem(sentence: impl Into<String>) -> Failure {
     Box::new(Problem { sentence: sentence.into(), source: None })
 }
 
 /// "cannot read FILE", and the reason.
-fn cannot(verb: &str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
+pub(crate) fn cannot(verb: &str, path: &Path) -> impl FnOnce(io::Error) -> Failure {
     let sentence = format!("cannot {verb} {}", path.display());
     move |source| Box::new(Problem { sentence, source: Some(source) })
 }
@@ -69,11 +71,25 @@ pub(crate) fn sentence(error: &dyn Error) -> String {
     sentence
 }
 
-/// Does it.
-pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+/// Opens a loadable.
+pub(crate) fn open_loadable(path: &Path) -> Result<Loadable, Failure> {
+    Ok(Loadable::open(path).map_err(|error| Context::new(path, error))?)
+}
+
+/// The device that is asked for, by an option or by the environment.
+pub(crate) fn or_environment(selection: Option<Selection>) -> Result<Selection, Failure> {
+    match (selection, std::env::var("NVDLA_DEVICE")) {
+        (Some(selection), _) => Ok(selection),
+        (None, Ok(text)) => text.parse::<Selection>().map_err(|error| problem(format!("NVDLA_DEVICE: {error}"))),
+        (None, Err(_)) => Ok(Selection::Auto),
+    }
+}
+
+/// Does it; `dimg` says that `output.dimg` is written.
+pub(crate) fn run(args: &Args, dimg: bool) -> Result<(), Failure> {
     // What can be refused before anything runs is refused first.
     let labels = args.labels.as_ref().map(Labels::open).transpose()?;
-    let loadable = Arc::new(Loadable::open(&args.loadable).map_err(|error| Context::new(&args.loadable, error))?);
+    let loadable = Arc::new(open_loadable(&args.loadable)?);
     info!("{}: {} bytes, version {}", args.loadable.display(), loadable.as_bytes().len(), loadable.version());
     let opened = device::open(&selection(args)?, &loadable)?;
     let atom = opened.device.info().config.map_or(32, |config| config.memory_atomic);
@@ -100,16 +116,19 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         None => None,
     };
 
-    let mut session = Session::new(Arc::clone(&loadable), opened.device)?;
+    let reason = opened.reason;
+    let network = Network::new(Arc::clone(&loadable), &Shared::new(opened.device))?;
+    let mut context = network.context()?;
     if args.order {
-        for Edge { task, from, to } in session.order()? {
+        for Edge { task, from, to } in context.session()?.order()? {
             info!("task {task}: operation {to} waits until operation {from} is complete");
         }
     }
-    let outputs = outputs::Outputs::new(args, &session, labels)?;
-    let inputs = inputs::set(args, &mut session)?;
+    let session = context.session()?;
+    let outputs = outputs::Outputs::new(args, session, labels, dimg)?;
+    let inputs = inputs::set(args, session)?;
 
-    let mut report = report::Report::new(args, &session, opened.reason, inputs);
+    let mut report = report::Report::new(args, session, reason, inputs, outputs.takes_stdout());
     report.start()?;
     let mut progress = progress::Progress::new(session.operations(), args.repeat);
     // A device that does not tell of operations can still run without.
@@ -138,12 +157,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         })?);
     }
     progress.finish();
-    outputs.write(args, &session, &mut report)?;
+    // What was computed is shown, whatever cannot be written.
+    let mut written = outputs.write(args, session, &mut report);
     if let (Some(profile), Some(Some(path))) = (&profile, &args.profile) {
-        std::fs::write(path, profile.to_trace()).map_err(cannot("write", path))?;
-        report.wrote(path);
+        match std::fs::write(path, profile.to_trace()).map_err(cannot("write", path)) {
+            Ok(()) => report.wrote(path),
+            Err(error) => written = written.and(Err(error)),
+        }
     }
-    report.finish(&outputs, &session, comparison.as_ref(), profile.as_ref())?;
+    report.finish(&outputs, session, comparison.as_ref(), profile.as_ref())?;
+    written?;
     match comparison {
         Some(comparison) => comparison.verdict().map_err(Into::into),
         None => Ok(()),
@@ -152,7 +175,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
 
 /// The device that the user wants.
 fn selection(args: &Args) -> Result<Selection, Failure> {
-    let mut selection = args.device.clone();
+    let mut selection = or_environment(args.device.clone())?;
     match (&mut selection, &args.trace_fst) {
         (_, None) => {}
         (Selection::Rtl(simulator), Some(file)) => {
@@ -176,14 +199,21 @@ fn conditions(args: &Args) -> Conditions {
 
 /// An error about a file, with the file's name in front.
 #[derive(Debug)]
-struct Context<E> {
+pub(crate) struct Context<E> {
     path: String,
     error: E,
 }
 
 impl<E> Context<E> {
-    fn new(path: &Path, error: E) -> Self {
+    pub(crate) fn new(path: &Path, error: E) -> Self {
         Self { path: path.display().to_string(), error }
+    }
+}
+
+impl<E> Context<E> {
+    /// The error.
+    pub(crate) fn error(&self) -> &E {
+        &self.error
     }
 }
 

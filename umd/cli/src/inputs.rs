@@ -2,12 +2,13 @@
 
 //! Fills the input tensors from images and files.
 
-use super::args::ChannelOrder;
-use super::{cannot, problem, Args, Failure};
+use crate::args::{Args, ChannelOrder};
+use crate::run::{cannot, problem, Context, Failure};
 use log::{info, warn};
 use nvdla_runtime::device::Device;
 use nvdla_runtime::files;
-use nvdla_runtime::image::{Encoder, Order, Picture, Settings, Target};
+use nvdla_runtime::image::{Encoder, Order, PictureFile, Settings, Target};
+use nvdla_runtime::npy;
 use nvdla_runtime::session::{self, Direction, Session, TensorError, TensorInfo};
 use std::io::ErrorKind;
 use std::path::Path;
@@ -28,6 +29,17 @@ pub(crate) fn set<D: Device>(args: &Args, session: &mut Session<D>) -> Result<Ve
         let (index, file) = session.find_named(Direction::Input, argument)?;
         let file = Path::new(file);
         let size = given[index].tensor.size;
+        if file.extension().is_some_and(|extension| extension == "npy") {
+            // No header is longer than that, and no number than eight bytes.
+            let bytes =
+                files::read(file, size.saturating_mul(8) + (1 << 16)).map_err(cannot("read the input", file))?;
+            let array = npy::parse(&bytes).map_err(|reason| {
+                cannot("read the input", file)(std::io::Error::new(ErrorKind::InvalidData, reason))
+            })?;
+            session.set_input_f32(index, &array.values)?;
+            given[index].files.push(file.display().to_string());
+            continue;
+        }
         let bytes = match files::read(file, size) {
             // A regular file says how long it is.
             Err(error) if error.kind() == ErrorKind::FileTooLarge => match std::fs::metadata(file) {
@@ -97,7 +109,9 @@ fn images(args: &Args, tensor: &TensorInfo, bytes: &mut [u8]) -> Result<(), Fail
     }
     let one = bytes.len() / batch;
     for (file, bytes) in args.image.iter().zip(bytes.chunks_exact_mut(one.max(1))) {
-        let picture = Picture::open(file)?;
+        let picture = PictureFile::open(file)?;
+        encoder.check_size(picture.width(), picture.height()).map_err(|error| Context::new(file, error))?;
+        let picture = picture.decode(args.background)?;
         info!(
             "{}: {} x {} pixels of {} samples",
             file.display(),
@@ -105,7 +119,7 @@ fn images(args: &Args, tensor: &TensorInfo, bytes: &mut [u8]) -> Result<(), Fail
             picture.height(),
             picture.channels()
         );
-        encoder.encode(&picture, bytes).map_err(|error| super::Context::new(file, error))?;
+        encoder.encode(&picture, bytes).map_err(|error| Context::new(file, error))?;
     }
     Ok(())
 }

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `nvdla bench`: how many runs per second, and how long each takes.
+//!
+//! Each run in flight has a context of its own. A run's time is from its submission to its end, so that it grows with the
+//! runs in flight where the device does one after another.
+
+use std::collections::VecDeque;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use nvdla_runtime::device::{self, Selection, Shared};
+use nvdla_runtime::loadable::Loadable;
+use nvdla_runtime::{Context, Network, Pending};
+use serde_json::json;
+
+use crate::run::{self, Failure};
+
+/// Options of `nvdla bench`.
+#[derive(clap::Args, Debug)]
+pub(crate) struct Args {
+    /// The loadable; "-" is the standard input
+    #[arg(long, value_name = "FILE")]
+    loadable: PathBuf,
+
+    /// What runs it, as for `nvdla run`; else NVDLA_DEVICE, else "auto"
+    #[arg(long, value_name = "DEVICE")]
+    device: Option<Selection>,
+
+    /// End after so many runs
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    iterations: Option<u64>,
+
+    /// End after so many seconds [default: 5, unless --iterations is given]
+    #[arg(long, value_name = "SECONDS", value_parser = crate::args::positive)]
+    duration: Option<f64>,
+
+    /// Runs per context before the measurement
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    warmup: u32,
+
+    /// Runs that are in flight at the same time
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    in_flight: u16,
+
+    /// Show everything as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+struct InFlight {
+    context: Context,
+    pending: Pending,
+    since: Instant,
+}
+
+fn submit(mut context: Context) -> Result<InFlight, Failure> {
+    let since = Instant::now();
+    let pending = context.submit()?;
+    Ok(InFlight { context, pending, since })
+}
+
+/// Bytes of this process that are in memory.
+fn resident() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    Some(text.split_whitespace().nth(1)?.parse::<u64>().ok()? * 4096)
+}
+
+pub(crate) fn run(args: &Args) -> Result<(), Failure> {
+    let loadable = Arc::new(run::open_loadable(&args.loadable)?);
+    let opened = device::open(&run::or_environment(args.device.clone())?, &loadable)?;
+    let (reason, device) = (opened.reason, Shared::new(opened.device));
+    let network = Network::new(Arc::<Loadable>::clone(&loadable), &device)?;
+    let mut idle = (0..args.in_flight).map(|_| network.context()).collect::<Result<VecDeque<_>, _>>()?;
+    for context in &mut idle {
+        for _ in 0..args.warmup {
+            context.run()?;
+        }
+    }
+    let mut times = Histogram::<u64>::new(3).map_err(|error| run::problem(error.to_string()))?;
+    let seconds = args.duration.or(if args.iterations.is_some() { None } else { Some(5.0) });
+    let began = Instant::now();
+    let end = seconds.and_then(|seconds| began.checked_add(Duration::from_secs_f64(seconds)));
+    let mut flying = VecDeque::new();
+    let mut submitted = 0;
+    loop {
+        let more = args.iterations.is_none_or(|most| submitted < most) && end.is_none_or(|end| Instant::now() < end);
+        if let (true, Some(context)) = (more, if more { idle.pop_front() } else { None }) {
+            flying.push_back(submit(context)?);
+            submitted += 1;
+            continue;
+        }
+        // Runs of a device end in the order in which they were submitted.
+        let Some(InFlight { context, mut pending, since }) = flying.pop_front() else { break };
+        pending.wait(None)?;
+        times.record(since.elapsed().as_nanos() as u64).map_err(|error| run::problem(error.to_string()))?;
+        idle.push_back(context);
+    }
+    let took = began.elapsed().as_secs_f64();
+    let ms = |nanoseconds: u64| nanoseconds as f64 / 1e6;
+    let at = |quantile| ms(times.value_at_quantile(quantile));
+    let per_second = times.len() as f64 / took;
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        let object = json!({
+            "version": crate::report::VERSION,
+            "loadable": args.loadable.display().to_string(),
+            "device": device.info().to_string(),
+            "in_flight": args.in_flight,
+            "warmup": args.warmup,
+            "iterations": times.len(),
+            "seconds": took,
+            "per_second": per_second,
+            "milliseconds": {
+                "mean": times.mean() / 1e6, "least": ms(times.min()), "p50": at(0.5), "p90": at(0.9), "p99": at(0.99),
+                "greatest": ms(times.max()),
+            },
+            "shared_bytes": network.shared_bytes(),
+            "resident_bytes": resident(),
+        });
+        writeln!(out, "{object:#}")?;
+        return Ok(());
+    }
+    writeln!(out, "device: {}: {reason}", device.info())?;
+    writeln!(out, "{} runs in {took:.3} s, {} in flight: {per_second:.1} per second", times.len(), args.in_flight)?;
+    writeln!(
+        out,
+        "time of a run in ms: mean {:.3}, p50 {:.3}, p90 {:.3}, p99 {:.3}, least {:.3}, greatest {:.3}",
+        times.mean() / 1e6,
+        at(0.5),
+        at(0.9),
+        at(0.99),
+        ms(times.min()),
+        ms(times.max())
+    )?;
+    let resident = resident().map_or_else(|| "unknown".to_owned(), |bytes| format!("{} kB", bytes >> 10));
+    writeln!(
+        out,
+        "memory: {} kB of constants that all contexts share; this process has {resident}",
+        network.shared_bytes() >> 10
+    )?;
+    Ok(())
+}

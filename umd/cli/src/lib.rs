@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The programs `nvdla` and `nvdla_runtime`.
+//!
+//! Both run loadables in the same way. `nvdla run` writes what it is asked to write; `nvdla_runtime` also writes
+//! `output.dimg`, as NVIDIA's program does. The exit status is the same in both: see [`exit`].
+
+mod args;
+mod bench;
+pub mod exit;
+mod inputs;
+mod list;
+mod outputs;
+mod progress;
+mod report;
+mod run;
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::ExitCode;
+
+use clap::{ArgAction, Parser, Subcommand};
+
+use run::Failure;
+
+/// Runs networks on NVDLA, or on its bit-exact model
+#[derive(Parser, Debug)]
+#[command(name = "nvdla", version, max_term_width = 100)]
+struct Program {
+    /// Say more about what is done; given again, even more
+    #[arg(short, long, action = ArgAction::Count, global = true)]
+    verbose: u8,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+enum Command {
+    /// Run a loadable and show what comes out
+    Run(Box<args::RunArgs>),
+    /// Measure how many runs per second a device does, and how long each takes
+    Bench(bench::Args),
+    /// List the devices of this machine
+    List(list::Args),
+    /// Show what a loadable holds (nvdla_inspect)
+    #[command(disable_help_flag = true)]
+    Inspect(Rest),
+    /// Compile a network to a loadable (nvdla_compiler)
+    #[command(disable_help_flag = true)]
+    Compile(Rest),
+    /// Play register traces of the hardware's verification (nvdla_trace)
+    #[command(disable_help_flag = true)]
+    Trace(Rest),
+}
+
+/// What goes to another program.
+#[derive(clap::Args, Debug)]
+struct Rest {
+    /// Its options
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    rest: Vec<OsString>,
+}
+
+/// Another program of this project, which lies beside this one or on the path, takes over.
+fn other(name: &str, options: &Rest) -> Failure {
+    let beside = std::env::current_exe().ok().map(|path| path.with_file_name(name)).filter(|path| path.exists());
+    let program = beside.unwrap_or_else(|| name.into());
+    run::cannot("start", &program)(std::process::Command::new(&program).args(&options.rest).exec())
+}
+
+/// The program `nvdla`.
+pub fn nvdla() -> ExitCode {
+    let Program { verbose, command } = Program::parse();
+    log_to_stderr(verbose);
+    let json = match &command {
+        Command::Run(args) => args.common.json,
+        Command::Bench(args) => args.json,
+        Command::List(args) => args.json,
+        Command::Inspect(_) | Command::Compile(_) | Command::Trace(_) => false,
+    };
+    let result = match &command {
+        Command::Run(args) => run::run(&args.common, false),
+        Command::Bench(args) => bench::run(args),
+        Command::List(args) => list::run(args),
+        Command::Inspect(rest) => Err(other("nvdla_inspect", rest)),
+        Command::Compile(rest) => Err(other("nvdla_compiler", rest)),
+        Command::Trace(rest) => Err(other("nvdla_trace", rest)),
+    };
+    exit::end(result, json)
+}
+
+/// The program `nvdla_runtime`.
+pub fn nvdla_runtime() -> ExitCode {
+    let args = args::RuntimeArgs::parse();
+    log_to_stderr(args.verbose);
+    exit::end(run::run(&args.common, true), args.common.json)
+}
+
+fn log_to_stderr(verbose: u8) {
+    let level = match verbose {
+        0 => log::LevelFilter::Warn,
+        1 => log::LevelFilter::Info,
+        2 => log::LevelFilter::Debug,
+        _ => log::LevelFilter::Trace,
+    };
+    // RUST_LOG, where it is set, says more precisely what is wanted.
+    env_logger::Builder::new()
+        .filter_level(level)
+        .parse_default_env()
+        .format(|out, record| {
+            let level = match record.level() {
+                log::Level::Error => "error",
+                log::Level::Warn => "warning",
+                log::Level::Info => "info",
+                log::Level::Debug => "debug",
+                log::Level::Trace => "trace",
+            };
+            writeln!(out, "{level}: {}", record.args())
+        })
+        .init();
+}

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The pages of a device's buffer, which this process has mapped.
+//!
+//! Several parts of a process hold the same pages: the device that works on them, and the context whose tensors lie in
+//! them. Who may look at the bytes and when is the rule of [`super::Shared`]: a context while no run of it is in flight,
+//! the device during a run, and everybody who only reads where a network's constants are.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::Arc;
+
+use memmap2::{MmapMut, MmapRaw};
+
+/// The last version that pages were given.
+static CLOCK: AtomicU64 = AtomicU64::new(0);
+
+/// Whole pages of memory.
+pub struct Pages {
+    map: MmapRaw,
+    /// Bytes that were asked for.
+    size: usize,
+    /// As [`Pages::version`] says.
+    version: AtomicU64,
+    /// They are constants.
+    sealed: AtomicBool,
+}
+
+impl fmt::Debug for Pages {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pages").field("size", &self.size).finish_non_exhaustive()
+    }
+}
+
+impl Pages {
+    /// Of a mapping, of which the first `size` bytes were asked for.
+    pub(crate) fn new(map: MmapMut, size: usize) -> Arc<Self> {
+        let size = size.min(map.len());
+        let pages = Self { map: map.into(), size, version: AtomicU64::new(0), sealed: AtomicBool::new(false) };
+        pages.touch();
+        Arc::new(pages)
+    }
+
+    /// Bytes that were asked for.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Bytes of the whole pages.
+    pub fn length(&self) -> usize {
+        self.map.len()
+    }
+
+    /// A number that no pages have had before for other bytes: it is another after each access that may change one.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Relaxed)
+    }
+
+    fn touch(&self) {
+        self.version.store(CLOCK.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// From now on nobody writes them.
+    pub(crate) fn seal(&self) {
+        self.sealed.store(true, Ordering::Release);
+    }
+
+    /// Whether nobody writes them any more.
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.sealed.load(Ordering::Acquire)
+    }
+
+    /// All bytes.
+    ///
+    /// # Safety
+    ///
+    /// Nobody writes them while the slice lives.
+    pub(crate) unsafe fn bytes(&self) -> &[u8] {
+        // SAFETY: the mapping lives as long as this value; the rest is the caller's.
+        unsafe { std::slice::from_raw_parts(self.map.as_ptr(), self.map.len()) }
+    }
+
+    /// All bytes, to be written; none of constants.
+    ///
+    /// # Safety
+    ///
+    /// There is no other slice of them while this one lives.
+    #[allow(clippy::mut_from_ref)] // the caller knows that it is alone
+    pub(crate) unsafe fn bytes_mut(&self) -> &mut [u8] {
+        if self.is_sealed() {
+            return &mut [];
+        }
+        self.touch();
+        // SAFETY: the mapping lives as long as this value; the rest is the caller's.
+        unsafe { std::slice::from_raw_parts_mut(self.map.as_mut_ptr(), self.map.len()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn constants_are_not_written() {
+        let pages = Pages::new(MmapMut::map_anon(4096).unwrap(), 10);
+        // SAFETY: nobody else has these pages.
+        unsafe { pages.bytes_mut() }
+        [3] = 7;
+        let version = pages.version();
+        pages.seal();
+        // SAFETY: as above.
+        assert!(unsafe { pages.bytes_mut() }.is_empty());
+        // SAFETY: as above.
+        assert_eq!(unsafe { pages.bytes() }[3], 7);
+        assert_eq!((pages.version(), pages.size(), pages.length()), (version, 10, 4096));
+    }
+}

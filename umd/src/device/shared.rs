@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A device for several users: networks, and contexts in several threads.
+//!
+//! [`Shared`] holds the device; each user has a [`Client`] with buffers of its own. The rule by which they share memory:
+//!
+//! - A buffer belongs to one client, and its bytes are reached through that client alone. The exceptions are constants,
+//!   which several clients read and nobody writes.
+//! - A task reaches the buffers of its address list, which are its client's. While a submitted task is in flight, the
+//!   client's owner does not touch them: [`crate::session::Context`] sees to that.
+//! - A submitted task keeps its buffers alive until it has ended, whatever becomes of its client.
+//!
+//! A driver with a queue of its own takes tasks at once. For any other device a thread runs them, one after another.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::sync::mpsc::{channel, Receiver, Sender, TryRecvError};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use super::{
+    dma_buf, lock, readable, AddressEntry, Buffers, Device, DeviceInfo, Error, Fence, Handle, Observer, Pages, Signal,
+    TaskReport, Waited,
+};
+use crate::emulator;
+
+/// A device that any number of networks and contexts use, from any thread. Clones are the same device.
+#[derive(Clone)]
+pub struct Shared(Arc<Inner>);
+
+type Locked = Arc<Mutex<Box<dyn Device>>>;
+
+struct Inner {
+    device: Locked,
+    info: DeviceInfo,
+    can_observe: bool,
+    time_limit: Option<Duration>,
+    keeps_graphs: bool,
+    has_queue: bool,
+    worker: Mutex<Option<Sender<Job>>>,
+    follower: Mutex<Option<Follower>>,
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Shared").field(&self.0.info).finish()
+    }
+}
+
+impl Shared {
+    /// Takes a device, to share it.
+    ///
+    /// ```
+    /// use nvdla_runtime::device::{ModelDevice, Shared};
+    /// use nvdla_uapi::config::NV_SMALL;
+    ///
+    /// let device = Shared::new(ModelDevice::new(&NV_SMALL));
+    /// assert_eq!(device.info().to_string(), "the built-in model of nv_small");
+    /// ```
+    pub fn new(device: impl Device + 'static) -> Self {
+        Self(Arc::new(Inner {
+            info: device.info(),
+            can_observe: device.can_observe(),
+            time_limit: device.time_limit(),
+            keeps_graphs: device.keeps_graphs(),
+            has_queue: device.has_queue(),
+            device: Arc::new(Mutex::new(Box::new(device))),
+            worker: Mutex::new(None),
+            follower: Mutex::new(None),
+        }))
+    }
+
+    /// What it is.
+    pub fn info(&self) -> &DeviceInfo {
+        &self.0.info
+    }
+
+    /// A user of the device, with no buffers yet.
+    pub fn client(&self) -> Client {
+        Client { shared: self.clone(), held: Arc::default() }
+    }
+
+    /// Queues a task for whoever holds these buffers.
+    pub(crate) fn queue(
+        &self,
+        held: &Holding,
+        addresses: Vec<AddressEntry>,
+        timeout: Option<Duration>,
+        after: Option<&Fence>,
+    ) -> Result<Fence, Error> {
+        if self.0.has_queue {
+            return lock(&self.0.device).queue(&addresses, timeout, after);
+        }
+        let signal = Signal::new().map_err(|source| Error::Fence { source })?;
+        let job = Job { addresses, timeout, held: Arc::clone(held), signal: Arc::clone(&signal) };
+        let mut worker = lock(&self.0.worker);
+        let sender = match &*worker {
+            Some(sender) => sender,
+            None => worker.insert(start_worker(&self.0.device).map_err(|source| self.no_thread(source))?),
+        };
+        // The thread ends only when the sender has gone.
+        sender.send(job).map_err(|_| self.no_thread(io::ErrorKind::BrokenPipe.into()))?;
+        Ok(Fence::signal(signal))
+    }
+
+    /// Whether tasks that wait for one another can be queued at once.
+    pub(crate) fn has_queue(&self) -> bool {
+        self.0.has_queue
+    }
+
+    /// Lets a thread do what is next whenever the fence of `follow` has signalled.
+    pub(crate) fn follow(&self, follow: Box<dyn Follow>) -> Result<(), Error> {
+        let mut follower = lock(&self.0.follower);
+        let follower = match &mut *follower {
+            Some(follower) => follower,
+            None => follower.insert(Follower::start().map_err(|source| self.no_thread(source))?),
+        };
+        follower.send(follow).map_err(|source| self.no_thread(source))
+    }
+
+    fn no_thread(&self, source: io::Error) -> Error {
+        Error::Thread { device: self.0.info.to_string(), source }
+    }
+}
+
+/// A task for the thread that runs them.
+struct Job {
+    addresses: Vec<AddressEntry>,
+    timeout: Option<Duration>,
+    held: Holding,
+    signal: Arc<Signal<Result<TaskReport, Error>>>,
+}
+
+fn start_worker(device: &Locked) -> io::Result<Sender<Job>> {
+    let (sender, receiver) = channel::<Job>();
+    let device = Arc::clone(device);
+    std::thread::Builder::new().name("nvdla tasks".into()).spawn(move || {
+        for Job { addresses, timeout, held, signal } in receiver {
+            let result = lock(&device).submit(&addresses, timeout, None);
+            // Who waits may look at what the device still has.
+            drop(held);
+            signal.set(result);
+        }
+    })?;
+    Ok(sender)
+}
+
+/// Something that goes on whenever its fence has signalled.
+pub(crate) trait Follow: Send {
+    /// What is waited for.
+    fn fence(&self) -> BorrowedFd<'_>;
+
+    /// Does what is next; none where nothing is left.
+    fn advance(self: Box<Self>) -> Option<Box<dyn Follow>>;
+}
+
+/// The thread that follows fences.
+struct Follower {
+    sender: Option<Sender<Box<dyn Follow>>>,
+    wake: Arc<EventFd>,
+}
+
+impl Follower {
+    fn start() -> io::Result<Self> {
+        let wake = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?);
+        let (sender, receiver) = channel();
+        let woken = Arc::clone(&wake);
+        std::thread::Builder::new().name("nvdla fences".into()).spawn(move || follow(&receiver, &woken))?;
+        Ok(Self { sender: Some(sender), wake })
+    }
+
+    fn send(&self, follow: Box<dyn Follow>) -> io::Result<()> {
+        let sender = self.sender.as_ref().ok_or(io::ErrorKind::BrokenPipe)?;
+        sender.send(follow).map_err(|_| io::Error::from(io::ErrorKind::BrokenPipe))?;
+        self.wake.write(1)?;
+        Ok(())
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.sender = None;
+        // The thread ends when it has nothing left to follow.
+        if let Err(error) = self.wake.write(1) {
+            log::error!("a thread cannot be told to end: {error}");
+        }
+    }
+}
+
+fn follow(receiver: &Receiver<Box<dyn Follow>>, wake: &EventFd) {
+    let mut all: Vec<Box<dyn Follow>> = Vec::new();
+    let mut connected = true;
+    while connected || !all.is_empty() {
+        let fds: Vec<_> = std::iter::once(wake.as_fd()).chain(all.iter().map(|follow| follow.fence())).collect();
+        let ready = match readable(&fds, None) {
+            Ok(ready) => ready,
+            Err(error) => {
+                log::error!("fences cannot be waited for: {error}");
+                return;
+            }
+        };
+        let mut ready = ready.into_iter();
+        if ready.next() == Some(true) {
+            // It counts how often it was written, and is zero again.
+            let _ = wake.read();
+        }
+        all = all
+            .into_iter()
+            .filter_map(|follow| if ready.next() == Some(true) { follow.advance() } else { Some(follow) })
+            .collect();
+        loop {
+            match receiver.try_recv() {
+                // It may have nothing to wait for yet.
+                Ok(follow) => all.extend(follow.advance()),
+                Err(TryRecvError::Empty) => break,
+                Err(TryRecvError::Disconnected) => {
+                    connected = false;
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// Gives a buffer back when nobody holds it any more.
+struct Owner {
+    device: Locked,
+    handle: Handle,
+}
+
+impl Drop for Owner {
+    fn drop(&mut self) {
+        lock(&self.device).free(self.handle);
+    }
+}
+
+/// A buffer of a client.
+#[derive(Clone)]
+pub(crate) struct Held {
+    _owner: Arc<Owner>,
+    pages: Arc<Pages>,
+    /// The buffer as others see it, where there are others.
+    fd: Option<Arc<OwnedFd>>,
+}
+
+/// The buffers of a client.
+pub(crate) type Holding = Arc<HashMap<Handle, Held>>;
+
+/// A user of a shared device: a [`Device`] with buffers of its own, which it reaches while the device works for others.
+pub struct Client {
+    shared: Shared,
+    held: Holding,
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("shared", &self.shared).field("buffers", &self.held.len()).finish()
+    }
+}
+
+impl Client {
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    pub(crate) fn held(&self) -> &Holding {
+        &self.held
+    }
+
+    /// Makes a buffer one of constants, which nobody writes any more.
+    pub(crate) fn seal(&mut self, handle: Handle) {
+        if let Some(held) = self.held.get(&handle) {
+            held.pages.seal();
+        }
+    }
+
+    /// Reads constants of another client, too.
+    pub(crate) fn read_constants(&mut self, of: &Client) {
+        let constants = of.held.iter().filter(|(_, held)| held.pages.is_sealed());
+        Arc::make_mut(&mut self.held).extend(constants.map(|(handle, held)| (*handle, held.clone())));
+    }
+
+    fn hold(&mut self, device: &mut dyn Device, handle: Handle, fd: Option<Arc<OwnedFd>>) -> Result<Handle, Error> {
+        let Some(pages) = device.pages(handle) else {
+            device.free(handle);
+            return Err(Error::NotShared { device: self.shared.0.info.to_string() });
+        };
+        let owner = Arc::new(Owner { device: Arc::clone(&self.shared.0.device), handle });
+        Arc::make_mut(&mut self.held).insert(handle, Held { _owner: owner, pages, fd });
+        Ok(handle)
+    }
+
+    /// Before and after the processor's own accesses to buffers that others see.
+    pub(crate) fn access(&self, end: bool) -> Result<(), Error> {
+        for fd in self.held.values().filter_map(|held| held.fd.as_ref()) {
+            let result = dma_buf::access(fd.as_fd(), end);
+            result.map_err(|source| Error::Share { device: self.shared.0.info.to_string(), source })?;
+        }
+        Ok(())
+    }
+}
+
+impl Buffers for Client {
+    fn bytes(&self, handle: Handle) -> &[u8] {
+        let Some(held) = self.held.get(&handle) else { return &[] };
+        // SAFETY: the buffer is this client's, and no task of it is in flight; or it holds constants.
+        unsafe { held.pages.bytes() }.get(..held.pages.size()).unwrap_or_default()
+    }
+}
+
+impl Device for Client {
+    fn info(&self) -> DeviceInfo {
+        self.shared.0.info.clone()
+    }
+
+    fn allocate(&mut self, size: u64) -> Result<Handle, Error> {
+        let device = Arc::clone(&self.shared.0.device);
+        let mut device = lock(&device);
+        let handle = device.allocate(size)?;
+        self.hold(&mut **device, handle, None)
+    }
+
+    fn free(&mut self, handle: Handle) {
+        // What a task in flight holds is given back when that has ended.
+        Arc::make_mut(&mut self.held).remove(&handle);
+    }
+
+    fn bytes_mut(&mut self, handle: Handle) -> &mut [u8] {
+        let Some(held) = self.held.get(&handle) else { return &mut [] };
+        // SAFETY: as in `bytes`, and the exclusive reference keeps every other slice of this client away; constants are
+        // not given.
+        unsafe { held.pages.bytes_mut() }.get_mut(..held.pages.size()).unwrap_or_default()
+    }
+
+    fn submit(
+        &mut self,
+        addresses: &[AddressEntry],
+        timeout: Option<Duration>,
+        observer: Option<Observer<'_>>,
+    ) -> Result<TaskReport, Error> {
+        self.check(addresses)?;
+        self.access(true)?;
+        let result = if self.shared.0.has_queue {
+            let fence = lock(&self.shared.0.device).queue(addresses, timeout, None);
+            fence.and_then(|fence| match fence.wait(None) {
+                Waited::Ended(result) => result,
+                Waited::NotYet => Err(Error::TimedOut { timeout, device: self.shared.0.info.to_string() }),
+            })
+        } else {
+            lock(&self.shared.0.device).submit(addresses, timeout, observer)
+        };
+        self.access(false)?;
+        result
+    }
+
+    fn can_observe(&self) -> bool {
+        self.shared.0.can_observe
+    }
+
+    fn time_limit(&self) -> Option<Duration> {
+        self.shared.0.time_limit
+    }
+
+    fn keeps_graphs(&self) -> bool {
+        self.shared.0.keeps_graphs
+    }
+
+    fn export(&mut self, handle: Handle) -> Result<OwnedFd, Error> {
+        let failed = |source| Error::Share { device: self.shared.0.info.to_string(), source };
+        let Some(held) = self.held.get(&handle).filter(|held| !held.pages.is_sealed()) else {
+            return Err(failed(io::ErrorKind::NotFound.into()));
+        };
+        let mut held = held.clone();
+        let device = Arc::clone(&self.shared.0.device);
+        let mut device = lock(&device);
+        let fd = device.export(handle)?;
+        if held.fd.is_none() {
+            let own = fd.try_clone().map_err(failed)?;
+            dma_buf::access(own.as_fd(), false).map_err(failed)?;
+            held.fd = Some(Arc::new(own));
+        }
+        // They may be others now.
+        held.pages = device.pages(handle).unwrap_or(held.pages);
+        Arc::make_mut(&mut self.held).insert(handle, held);
+        Ok(fd)
+    }
+
+    fn import(&mut self, fd: BorrowedFd<'_>) -> Result<Handle, Error> {
+        let failed = |source| Error::Share { device: self.shared.0.info.to_string(), source };
+        let own = fd.try_clone_to_owned().map_err(failed)?;
+        dma_buf::access(own.as_fd(), false).map_err(failed)?;
+        let device = Arc::clone(&self.shared.0.device);
+        let mut device = lock(&device);
+        let handle = device.import(fd)?;
+        self.hold(&mut **device, handle, Some(Arc::new(own)))
+    }
+}
+
+impl Client {
+    /// That each address lies in a buffer of this client.
+    pub(crate) fn check(&self, addresses: &[AddressEntry]) -> Result<(), Error> {
+        match addresses.iter().position(|entry| !self.held.contains_key(&entry.handle)) {
+            Some(position) => Err(Error::Address { position }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What an emulated task reaches of its client's buffers.
+pub(crate) struct EmulatedMemory {
+    held: Holding,
+    addresses: Vec<AddressEntry>,
+}
+
+impl EmulatedMemory {
+    pub(crate) fn new(held: Holding, addresses: Vec<AddressEntry>) -> Self {
+        Self { held, addresses }
+    }
+
+    /// The pages at `offset` of an entry, when `length` bytes are inside it, and where in them.
+    fn place(&self, index: usize, offset: u64, length: usize) -> Option<(&Pages, std::ops::Range<usize>)> {
+        let address = self.addresses.get(index)?;
+        let pages = &self.held.get(&address.handle)?.pages;
+        if offset.checked_add(length as u64)? > address.size {
+            return None;
+        }
+        let start = usize::try_from(address.offset.checked_add(offset)?).ok()?;
+        let end = start.checked_add(length).filter(|&end| end <= pages.size())?;
+        Some((pages, start..end))
+    }
+}
+
+impl emulator::Memory for EmulatedMemory {
+    fn size(&self, index: usize) -> Option<u64> {
+        self.addresses.get(index).map(|address| address.size)
+    }
+
+    fn read(&self, index: usize, offset: u64, into: &mut [u8]) -> bool {
+        let Some((pages, range)) = self.place(index, offset, into.len()) else { return false };
+        // SAFETY: the run of which this task is a part has these buffers to itself; or they hold constants.
+        let from = unsafe { pages.bytes() }.get(range);
+        from.map(|from| into.copy_from_slice(from)).is_some()
+    }
+
+    fn write(&mut self, index: usize, offset: u64, from: &[u8]) -> bool {
+        let Some((pages, range)) = self.place(index, offset, from.len()) else { return false };
+        // SAFETY: as above, and this memory has the task to itself.
+        let into = unsafe { pages.bytes_mut() }.get_mut(range);
+        into.map(|into| into.copy_from_slice(from)).is_some()
+    }
+}

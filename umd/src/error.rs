@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What an error is about, for programs that decide by it.
+
+use std::fmt;
+
+use crate::{device, loadable, session};
+
+/// What an error is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// An argument of the caller: no such tensor, a wrong size.
+    Argument,
+    /// A file cannot be read or written.
+    File,
+    /// A loadable is malformed, or holds what this runtime does not know.
+    Loadable,
+    /// A task breaks a rule of the hardware or of its configuration.
+    Refused,
+    /// There is not enough memory.
+    Memory,
+    /// The device cannot be opened, or failed.
+    Device,
+    /// Something did not end in time.
+    Deadline,
+    /// A run of the context is in flight.
+    Busy,
+    /// The device cannot do this.
+    Unsupported,
+}
+
+impl ErrorKind {
+    /// Its name, in small letters.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Argument => "argument",
+            Self::File => "file",
+            Self::Loadable => "loadable",
+            Self::Refused => "refused",
+            Self::Memory => "memory",
+            Self::Device => "device",
+            Self::Deadline => "deadline",
+            Self::Busy => "busy",
+            Self::Unsupported => "unsupported",
+        }
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The kind of an error, where it is one of this library's; its causes are looked at too.
+pub fn kind_of(error: &(dyn std::error::Error + 'static)) -> Option<ErrorKind> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let kind = error
+            .downcast_ref::<session::Error>()
+            .map(session::Error::kind)
+            .or_else(|| error.downcast_ref::<device::Error>().map(device::Error::kind))
+            .or_else(|| error.downcast_ref::<loadable::Error>().map(loadable::Error::kind));
+        if kind.is_some() {
+            return kind;
+        }
+        next = error.source();
+    }
+    None
+}
+
+impl device::Error {
+    /// What it is about.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Refused(_) | Self::NotTaken(_) | Self::TooManyAddresses { .. } | Self::Address { .. } => {
+                ErrorKind::Refused
+            }
+            Self::Allocate { .. } => ErrorKind::Memory,
+            Self::TimedOut { .. } | Self::Deadline { .. } => ErrorKind::Deadline,
+            Self::NotShared { .. } => ErrorKind::Unsupported,
+            Self::Share { source, .. } if source.kind() == std::io::ErrorKind::Unsupported => ErrorKind::Unsupported,
+            _ => ErrorKind::Device,
+        }
+    }
+}
+
+impl loadable::Error {
+    /// What it is about.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Open { .. } => ErrorKind::File,
+            _ => ErrorKind::Loadable,
+        }
+    }
+}
+
+impl session::Error {
+    /// What it is about.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Allocate { source, .. }
+            | Self::Task { source, .. }
+            | Self::Follow { source }
+            | Self::Share { source } => source.kind(),
+            Self::Emulated { .. } if self.is_timeout() => ErrorKind::Deadline,
+            Self::RunTime { .. } | Self::NotYet => ErrorKind::Deadline,
+            Self::Emulated { .. } => ErrorKind::Refused,
+            Self::Save { .. } => ErrorKind::File,
+            Self::CannotObserve { .. } | Self::Repeated { .. } => ErrorKind::Unsupported,
+            Self::NoTensor { .. } | Self::Tensor { .. } | Self::Taken => ErrorKind::Argument,
+            Self::Busy => ErrorKind::Busy,
+            Self::Wait { .. } => ErrorKind::Device,
+            _ => ErrorKind::Loadable,
+        }
+    }
+}

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Runs that are in flight: tasks that a device has, and those that follow their fences.
+//!
+//! Tasks for NVDLA go to the device's queue, where the driver has one all that follow one another at once, each waiting
+//! for the fence of the one before. An emulated task begins when the fence of the task before it has signalled; a thread
+//! of the shared device computes it, while the device runs the tasks of other contexts.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use super::{Error, Report, TaskRun};
+use crate::device::{lock, AddressEntry, EmulatedMemory, Fence, Follow, Holding, Shared, Signal, Waited};
+use crate::emulator;
+use crate::loadable::Interface;
+
+/// The time that a run has.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    began: Instant,
+    /// Of each task.
+    task: Option<Duration>,
+    /// Of the whole run.
+    run: Option<Duration>,
+    /// The caller gave the time of the whole run.
+    is_given: bool,
+    /// Tasks of the run.
+    of: usize,
+}
+
+impl Limits {
+    /// From what the caller gives and the device's own limit, for a run of `of` tasks that begins now.
+    pub(super) fn new(task: Option<Duration>, run: Option<Duration>, own: Option<Duration>, of: usize) -> Self {
+        let longest = |own: Duration| task.map_or(own, |task| task.max(own));
+        Self { began: Instant::now(), task, run: run.or(own.map(longest)), is_given: run.is_some(), of }
+    }
+
+    fn late(&self, limit: Duration, done: usize) -> Error {
+        Error::RunTime { limit, done, of: self.of }
+    }
+
+    /// The time of a task that begins now, after `done` others; none for the device's own limit.
+    pub(super) fn of_task(&self, done: usize) -> Result<Option<Duration>, Error> {
+        let left = self.run.map(|limit| limit.saturating_sub(self.began.elapsed()));
+        if let (Some(limit), Some(Duration::ZERO)) = (self.run, left) {
+            return Err(self.late(limit, done));
+        }
+        // A device's own limit is its own matter, and about as long as a run that nobody limits has.
+        Ok(match (self.task, left.filter(|_| self.is_given)) {
+            (Some(limit), Some(left)) => Some(limit.min(left)),
+            (limit, left) => limit.or(left),
+        })
+    }
+
+    /// The error of a task after `done` others: of the run, where that has no time left.
+    pub(super) fn explain(&self, done: usize, error: Error) -> Error {
+        match self.run {
+            Some(limit) if error.is_timeout() && self.began.elapsed() >= limit => self.late(limit, done),
+            _ => error,
+        }
+    }
+}
+
+/// A task that is to run.
+pub(super) struct Stage {
+    pub(super) id: u16,
+    pub(super) interface: Interface,
+    pub(super) operations: usize,
+    pub(super) addresses: Vec<AddressEntry>,
+}
+
+impl Stage {
+    fn run(&self) -> TaskRun {
+        TaskRun { id: self.id, interface: self.interface, duration: Duration::ZERO, operations: self.operations }
+    }
+}
+
+/// A task that the device has.
+pub(super) struct Queued {
+    run: TaskRun,
+    since: Instant,
+    fence: Fence,
+}
+
+impl Queued {
+    fn ended(&self, result: Result<impl Sized, crate::device::Error>) -> Result<TaskRun, Error> {
+        match result {
+            Ok(_) => Ok(TaskRun { duration: self.since.elapsed(), ..self.run }),
+            Err(source) => Err(Error::Task { task: self.run.id, source }),
+        }
+    }
+}
+
+/// The tasks of a run, from its submission on.
+struct Flight {
+    shared: Shared,
+    held: Holding,
+    limits: Limits,
+    waiting: VecDeque<Stage>,
+    queued: VecDeque<Queued>,
+    /// A task could not be queued behind others.
+    broken: Option<Error>,
+    report: Report,
+    signal: Arc<Signal<Result<Report, Error>>>,
+}
+
+impl Flight {
+    /// Gives the device what it can have now.
+    fn queue(&mut self) -> Result<(), Error> {
+        while let Some(stage) = self.waiting.front() {
+            let can = self.queued.is_empty() || self.shared.has_queue();
+            if stage.interface == Interface::Emu1 || !can {
+                break;
+            }
+            let done = self.report.tasks.len() + self.queued.len();
+            let run = stage.run();
+            let timeout = self.limits.of_task(done)?;
+            let Some(stage) = self.waiting.pop_front() else { break };
+            let after = self.queued.back().map(|queued| &queued.fence);
+            let since = Instant::now();
+            let fence = self
+                .shared
+                .queue(&self.held, stage.addresses, timeout, after)
+                .map_err(|source| Error::Task { task: run.id, source })?;
+            self.queued.push_back(Queued { run, since, fence });
+        }
+        Ok(())
+    }
+
+    /// Goes as far as it can without waiting; the result when the run has ended.
+    fn go_on(&mut self) -> Option<Result<Report, Error>> {
+        loop {
+            let done = self.report.tasks.len();
+            let fail = |limits: &Limits, error| Some(Err(limits.explain(done, error)));
+            if let Some(queued) = self.queued.front() {
+                match fenced(queued) {
+                    Waited::NotYet => return None,
+                    Waited::Ended(Ok(run)) => self.report.tasks.push(run),
+                    Waited::Ended(Err(error)) => return fail(&self.limits, error),
+                }
+                self.queued.pop_front();
+                continue;
+            }
+            if let Some(error) = self.broken.take() {
+                return fail(&self.limits, error);
+            }
+            match self.waiting.front() {
+                None => return Some(Ok(std::mem::take(&mut self.report))),
+                Some(stage) if stage.interface == Interface::Emu1 => {
+                    let limit = match self.limits.of_task(done) {
+                        Ok(limit) => limit.or(self.limits.run),
+                        Err(error) => return Some(Err(error)),
+                    };
+                    let started = Instant::now();
+                    let mut memory = EmulatedMemory::new(Arc::clone(&self.held), stage.addresses.clone());
+                    match emulator::run_within(&mut memory, limit) {
+                        Ok(operations) => self.report.tasks.push(TaskRun {
+                            duration: started.elapsed(),
+                            operations: operations.into(),
+                            ..stage.run()
+                        }),
+                        Err(source) => return fail(&self.limits, Error::Emulated { task: stage.id, source }),
+                    }
+                    self.waiting.pop_front();
+                }
+                Some(_) => {
+                    if let Err(error) = self.queue() {
+                        self.waiting.clear();
+                        self.broken = Some(error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whoever waits may free or touch the run's memory at once.
+    fn finish(self, result: Result<Report, Error>) {
+        let Self { signal, held, shared, .. } = self;
+        drop((held, shared));
+        signal.set(result);
+    }
+}
+
+fn fenced(queued: &Queued) -> Waited<Result<TaskRun, Error>> {
+    match queued.fence.wait(Some(Instant::now())) {
+        Waited::NotYet => Waited::NotYet,
+        Waited::Ended(result) => Waited::Ended(queued.ended(result)),
+    }
+}
+
+impl Follow for Flight {
+    fn fence(&self) -> BorrowedFd<'_> {
+        self.queued.front().map_or(self.signal.as_fd(), |queued| queued.fence.as_fd())
+    }
+
+    fn advance(mut self: Box<Self>) -> Option<Box<dyn Follow>> {
+        match self.go_on() {
+            None => Some(self),
+            Some(result) => {
+                self.finish(result);
+                None
+            }
+        }
+    }
+}
+
+/// A run that was submitted.
+pub(super) enum InFlight {
+    /// One task, whose fence is the run's.
+    Direct {
+        queued: Box<Queued>,
+        limits: Limits,
+        /// Its result was given to somebody.
+        taken: Mutex<bool>,
+    },
+    /// Several, which a thread follows.
+    Followed(Arc<Signal<Result<Report, Error>>>),
+}
+
+impl InFlight {
+    /// Submits tasks in order for whoever holds these buffers.
+    pub(super) fn launch(shared: &Shared, held: &Holding, stages: Vec<Stage>, limits: Limits) -> Result<Self, Error> {
+        let signal = Signal::new().map_err(|source| Error::Wait { source })?;
+        let mut flight = Flight {
+            shared: shared.clone(),
+            held: Arc::clone(held),
+            limits,
+            waiting: stages.into(),
+            queued: VecDeque::new(),
+            broken: None,
+            report: Report::default(),
+            signal: Arc::clone(&signal),
+        };
+        if let Err(error) = flight.queue() {
+            if flight.queued.is_empty() {
+                return Err(error);
+            }
+            // What the device has already must end first.
+            flight.waiting.clear();
+            flight.broken = Some(error);
+        }
+        if flight.waiting.is_empty() && flight.queued.len() == 1 && flight.broken.is_none() {
+            if let Some(queued) = flight.queued.pop_front() {
+                return Ok(Self::Direct { queued: Box::new(queued), limits, taken: Mutex::new(false) });
+            }
+        }
+        shared.follow(Box::new(flight)).map_err(|source| Error::Follow { source })?;
+        Ok(Self::Followed(signal))
+    }
+
+    /// Whether the run has ended.
+    pub(super) fn is_ended(&self) -> bool {
+        match self {
+            Self::Direct { queued, .. } => queued.fence.is_ended(),
+            Self::Followed(signal) => signal.is_set(),
+        }
+    }
+
+    /// Waits for the run's end, and gives its result once.
+    pub(super) fn wait(&self, deadline: Option<Instant>) -> Result<Report, Error> {
+        match self {
+            Self::Followed(signal) => match signal.take(deadline) {
+                Waited::NotYet => Err(Error::NotYet),
+                Waited::Ended(result) => result.ok_or(Error::Taken)?,
+            },
+            Self::Direct { queued, limits, taken } => {
+                let mut taken = lock(taken);
+                if *taken {
+                    return Err(Error::Taken);
+                }
+                match queued.fence.wait(deadline) {
+                    Waited::NotYet => Err(Error::NotYet),
+                    Waited::Ended(result) => {
+                        *taken = true;
+                        let run = queued.ended(result).map_err(|error| limits.explain(0, error))?;
+                        Ok(Report { tasks: vec![run] })
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl AsFd for InFlight {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Direct { queued, .. } => queued.fence.as_fd(),
+            Self::Followed(signal) => signal.as_fd(),
+        }
+    }
+}
