@@ -104,8 +104,8 @@ mod tests {
     fn constants_are_not_written() {
         let pages = Pages::new(MmapMut::map_anon(4096).unwrap(), 10);
         // SAFETY: nobody else has these pages.
-        unsafe { pages.bytes_mut() }
-        [3] = 7;
+        let bytes = unsafe { pages.bytes_mut() };
+        bytes[3] = 7;
         let version = pages.version();
         pages.seal();
         // SAFETY: as above.
