@@ -55,6 +55,12 @@ impl Image {
             (segment.block, places.iter().zip(values).map(|(&place, &value)| (usize::from(place), value)))
         })
     }
+
+    /// A block's register, where the operation sets it.
+    fn value(&self, block: Block, register: Register) -> Option<u32> {
+        let (_, mut registers) = self.blocks().find(|(other, _)| *other == block)?;
+        registers.find(|&(word, _)| word == usize::from(register.offset / 4)).map(|(_, value)| value)
+    }
 }
 
 /// BDMA's registers of one transfer, from `CFG_SRC_ADDR_LOW` to `CFG_DST_SURF`, in address order.
@@ -82,6 +88,28 @@ pub(crate) enum Program {
     Blocks(Image),
     /// BDMA's.
     Bdma(Transfers),
+}
+
+impl Program {
+    /// Tells `visit` what the registers make the unit touch.
+    pub(crate) fn accesses(&self, config: &Config, unit: OpType, rdma: bool, mut visit: impl FnMut(Access)) {
+        let mut tell = |access| {
+            visit(access);
+            Ok::<(), footprint::Refusal>(())
+        };
+        // What was validated has a footprint, so there is no refusal.
+        match self {
+            Self::Blocks(image) => {
+                let _ = footprint::footprint(config, unit, rdma, |block, at| image.value(block, at), &mut tell);
+            }
+            Self::Bdma(transfers) => {
+                for words in transfers.used() {
+                    let register = |_, at: Register| words.get(usize::from(at.offset / 4)).copied();
+                    let _ = footprint::footprint(config, unit, rdma, register, &mut tell);
+                }
+            }
+        }
+    }
 }
 
 /// A DMA address, and the buffer of the task in which it was found.

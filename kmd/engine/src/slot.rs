@@ -2,8 +2,10 @@
 
 //! The storage of a task: one slot an operation of a region, and one a lookup table.
 
+use super::footprint::Access;
 use super::image::{Image, Program};
 use super::task::agree::Held;
+use crate::uapi::config::Config;
 use crate::uapi::desc::{Event, Lut, OpType, Stat, PROCESSORS};
 use crate::uapi::reg::values::Precision;
 
@@ -185,6 +187,11 @@ impl Operation {
     /// the fly, and for BDMA, which has no cube.
     pub fn output(&self) -> Option<Region> {
         self.output
+    }
+
+    /// Tells `visit` every range of memory that the operation touches on a device of the task's configuration.
+    pub fn accesses(&self, config: &Config, visit: impl FnMut(Access)) {
+        self.program.accesses(config, self.op_type, self.rdma, visit);
     }
 
     /// What the unit counted, when the task asked for it and the operation has run.

@@ -262,6 +262,16 @@ impl Device {
         })
     }
 
+    /// The client has gone, and what it has lent with it.
+    pub(crate) fn disconnect(&mut self) {
+        *lock(&self.shared.interrupts) = Interrupts::default();
+        self.shared.reset();
+        if let Err(error) = self.dma_unmap(DmaUnmapFlags::UNMAP_ALL, 0, 0) {
+            log::error!("the last client's memory stays mapped: {error}");
+        }
+        self.configuration = Configuration::new(self.control);
+    }
+
     /// Register reads, register writes, interrupts, accesses outside, starts, resets, register accesses without a clock
     /// or during a reset, and stops of the clock so far.
     pub(crate) fn counts(&self) -> Counts {
@@ -347,6 +357,7 @@ impl ServerBackend for Device {
         data.fill(0);
         match region {
             VFIO_PCI_CONFIG_REGION_INDEX => {
+                self.configuration.set_interrupt(self.shared.with_device(|device| device.interrupt()));
                 if let Some(bytes) =
                     usize::try_from(offset).ok().and_then(|offset| self.configuration.read(offset, data.len()))
                 {

@@ -2,7 +2,8 @@
 
 //! `nvdla_vp`: the NVDLA model, or a simulator of the RTL, behind a virtual machine's PCI bus.
 //!
-//! It listens on a UNIX socket for QEMU's `vfio-user-pci` device and ends when the virtual machine does.
+//! It listens on a UNIX socket for QEMU's `vfio-user-pci` device, or for the runtime (`--device vfio-user:SOCKET`), and ends
+//! when the virtual machine or the program does.
 
 mod control;
 mod device;
@@ -39,6 +40,12 @@ struct Arguments {
     /// The UNIX socket to listen on
     #[arg(long)]
     socket: PathBuf,
+    /// Serve one client after another, each with a device that has just been reset, until this program is ended
+    #[arg(long)]
+    persist: bool,
+    /// Have the interrupt line only, without MSI
+    #[arg(long)]
+    no_msi: bool,
     /// Give the guest a second window, through which its tests arrange faults
     #[arg(long)]
     control: bool,
@@ -82,9 +89,16 @@ fn run(arguments: Arguments) -> Result<(), String> {
         .map_err(|error| format!("the model's thread did not start: {error}"))?;
     // A socket that an earlier run left behind would refuse the new one.
     let _ = std::fs::remove_file(&arguments.socket);
-    let server = Server::new(&arguments.socket, true, interrupts(), regions(control))
+    let server = Server::new(&arguments.socket, true, interrupts(!arguments.no_msi), regions(control))
         .map_err(|error| format!("cannot listen on {}: {error}", arguments.socket.display()))?;
-    let ended = server.run(&mut device);
+    let mut ended = server.run(&mut device);
+    while arguments.persist {
+        if let Err(error) = &ended {
+            log::warn!("a client's connection failed: {error}");
+        }
+        device.disconnect();
+        ended = server.run(&mut device);
+    }
     let [reads, writes, interrupts, outside, ..] = device.counts();
     // One write, because several servers share the terminal.
     let counts = format!(
@@ -121,7 +135,7 @@ fn regions(control: bool) -> Vec<ServerRegion> {
         .collect()
 }
 
-fn interrupts() -> Vec<IrqInfo> {
+fn interrupts(msi: bool) -> Vec<IrqInfo> {
     (0..VFIO_PCI_NUM_IRQS)
         .map(|index| match index {
             VFIO_PCI_INTX_IRQ_INDEX => IrqInfo {
@@ -129,7 +143,7 @@ fn interrupts() -> Vec<IrqInfo> {
                 count: 1,
                 flags: VFIO_IRQ_INFO_EVENTFD | VFIO_IRQ_INFO_MASKABLE | VFIO_IRQ_INFO_AUTOMASKED,
             },
-            VFIO_PCI_MSI_IRQ_INDEX => IrqInfo { index, count: 1, flags: VFIO_IRQ_INFO_EVENTFD },
+            VFIO_PCI_MSI_IRQ_INDEX if msi => IrqInfo { index, count: 1, flags: VFIO_IRQ_INFO_EVENTFD },
             _ => IrqInfo { index, count: 0, flags: 0 },
         })
         .collect()

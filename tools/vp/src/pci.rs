@@ -20,11 +20,14 @@ const VENDOR_NVIDIA: u16 = 0x10de;
 const DEVICE_NVDLA: u16 = 0x4e56;
 /// Class "processing accelerator".
 const CLASS: [u8; 3] = [0x00, 0x00, 0x12];
+/// Status bit: the interrupt line is up.
+const STATUS_INTERRUPT: u16 = 1 << 3;
 /// Status bit: a capability list exists.
 const STATUS_CAPABILITIES: u16 = 1 << 4;
 /// Writable command bits: memory space, bus master, interrupt disable.
 const COMMAND_WRITABLE: u16 = 1 << 1 | 1 << 2 | 1 << 10;
 const COMMAND: usize = 0x04;
+const STATUS: usize = 0x06;
 const BAR0: usize = 0x10;
 const BAR2: usize = 0x18;
 const SUBSYSTEM: usize = 0x2c;
@@ -57,7 +60,7 @@ impl Configuration {
         let mut this = Self { bytes: [0; SIZE], writable: [0; SIZE] };
         this.set(0x00, &VENDOR_NVIDIA.to_le_bytes());
         this.set(0x02, &DEVICE_NVDLA.to_le_bytes());
-        this.set(0x06, &STATUS_CAPABILITIES.to_le_bytes());
+        this.set(STATUS, &STATUS_CAPABILITIES.to_le_bytes());
         this.set(0x08, &[1]);
         this.set(0x09, &CLASS);
         this.set(SUBSYSTEM, &VENDOR_NVIDIA.to_le_bytes());
@@ -81,6 +84,12 @@ impl Configuration {
     /// The bytes at `offset`; `None` outside the space.
     pub(crate) fn read(&self, offset: usize, length: usize) -> Option<&[u8]> {
         self.bytes.get(offset..offset.checked_add(length)?)
+    }
+
+    /// Lets the status register say whether the interrupt line is up.
+    pub(crate) fn set_interrupt(&mut self, up: bool) {
+        let status = STATUS_CAPABILITIES | if up { STATUS_INTERRUPT } else { 0 };
+        self.set(STATUS, &status.to_le_bytes());
     }
 
     /// Changes what is writable of the bytes at `offset`. What lies outside is ignored, as on a bus. True when software
@@ -132,6 +141,16 @@ mod tests {
         assert!(!configuration.write(0, &[0; 4]));
         assert_eq!(configuration.read(0, 2), Some(&VENDOR_NVIDIA.to_le_bytes()[..]));
         assert_eq!(configuration.read(SIZE - 1, 2), None);
+    }
+
+    #[test]
+    fn the_status_says_whether_the_line_is_up() {
+        let mut configuration = Configuration::new(false);
+        for (up, status) in [(false, 0x10), (true, 0x18), (false, 0x10)] {
+            configuration.set_interrupt(up);
+            assert!(!configuration.write(STATUS, &[0xff]));
+            assert_eq!(configuration.read(STATUS, 2), Some(&[status, 0][..]));
+        }
     }
 
     #[test]

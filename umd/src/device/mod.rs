@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What runs a task: NVDLA behind its kernel driver, or the built-in model, behind one trait.
+//! What runs a task: NVDLA behind its kernel driver or driven by this process itself, or the built-in model, behind one
+//! trait.
 //!
 //! A device has buffers, which the application sees as bytes, and runs one task at a time: the task is a list of places
 //! in buffers, of which the first holds the network descriptor. Nothing else is known here of what a task means.
 
+#[cfg(feature = "direct")]
+mod direct;
 mod dma_buf;
 mod fence;
 mod ioctl;
@@ -33,6 +36,8 @@ use thiserror::Error;
 pub use nvdla_model::simulation::Measured;
 use nvdla_uapi::desc::OpType;
 
+#[cfg(feature = "direct")]
+pub use direct::{DirectDevice, OpenError, Place, PlaceError};
 pub use fence::Fence;
 pub(crate) use fence::{lock, readable, Signal, Waited};
 pub use kernel::{discover, KernelDevice};
@@ -376,6 +381,20 @@ pub enum Error {
         timeout: Duration,
         /// What was running.
         failure: Box<nvdla_engine::Failure>,
+    },
+    /// The device cannot be reached without its driver.
+    #[cfg(feature = "direct")]
+    #[error(transparent)]
+    Direct(#[from] OpenError),
+    /// The device stopped answering, or cannot be used any more.
+    #[error("{device} is lost: {why}{}", detail(.failure.as_deref()))]
+    Lost {
+        /// The device.
+        device: String,
+        /// What is wrong with it.
+        why: String,
+        /// What was running.
+        failure: Option<Box<nvdla_engine::Failure>>,
     },
     /// What the units counted could not be written where the task wants it.
     #[error("the task's statistics list is outside its memory")]

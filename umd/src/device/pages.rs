@@ -7,9 +7,13 @@
 //! the device during a run, and everybody who only reads where a network's constants are.
 
 use std::fmt;
+#[cfg(feature = "direct")]
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
+#[cfg(feature = "direct")]
+use memmap2::Advice;
 use memmap2::{MmapMut, MmapRaw};
 
 /// The last version that pages were given.
@@ -68,6 +72,12 @@ impl Pages {
     /// Whether nobody writes them any more.
     pub(crate) fn is_sealed(&self) -> bool {
         self.sealed.load(Ordering::Acquire)
+    }
+
+    /// Keeps them from processes that this one starts.
+    #[cfg(feature = "direct")]
+    pub(crate) fn keep_from_children(&self) -> io::Result<()> {
+        self.map.advise(Advice::DontFork)
     }
 
     /// All bytes.

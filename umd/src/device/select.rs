@@ -8,9 +8,12 @@ use nvdla_uapi::config::Config;
 use thiserror::Error as ThisError;
 
 use super::{discover, recognise, Device, Error, KernelDevice, ModelDevice};
+#[cfg(feature = "direct")]
+use super::{DirectDevice, Place, PlaceError};
 use crate::loadable::Loadable;
 
-/// What a user asks for: `auto`, `model`, `model:CONFIG`, `rtl:PROGRAM`, or a device node.
+/// What a user asks for: `auto`, `model`, `model:CONFIG`, `rtl:PROGRAM`, `vfio:NAME`, `uio:NODE`, `vfio-user:SOCKET`, or a
+/// device node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Selection {
     /// This machine's first NVDLA of the configuration that the loadable was compiled for, else its first NVDLA, else the
@@ -21,6 +24,9 @@ pub enum Selection {
     Model(Option<&'static Config>),
     /// A simulator of the RTL, with its options: see [`nvdla_rtl::Selection`].
     Rtl(nvdla_rtl::Selection),
+    /// A device that this process drives by itself.
+    #[cfg(feature = "direct")]
+    Direct(Place),
     /// A device node.
     Path(PathBuf),
 }
@@ -37,12 +43,20 @@ pub enum SelectionError {
     /// It is no simulator.
     #[error(transparent)]
     Simulator(#[from] nvdla_rtl::SelectionError),
+    /// It names no device that can be driven directly.
+    #[cfg(feature = "direct")]
+    #[error(transparent)]
+    Place(#[from] PlaceError),
 }
 
 impl FromStr for Selection {
     type Err = SelectionError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        #[cfg(feature = "direct")]
+        if let Some(place) = Place::parse(text) {
+            return Ok(Self::Direct(place?));
+        }
         match text {
             "auto" => Ok(Self::Auto),
             "model" => Ok(Self::Model(None)),
@@ -113,6 +127,10 @@ pub fn open(selection: &Selection, loadable: &Loadable) -> Result<Opened, Error>
             let device = ModelDevice::rtl(nvdla_rtl::Simulator::start(simulator)?);
             Ok(Opened { device: Box::new(device), reason: "as asked for".into() })
         }
+        #[cfg(feature = "direct")]
+        Selection::Direct(place) => {
+            Ok(Opened { device: Box::new(DirectDevice::open(place)?), reason: "as asked for".into() })
+        }
         Selection::Path(path) => {
             Ok(Opened { device: Box::new(KernelDevice::open(path)?), reason: "as asked for".into() })
         }
@@ -130,6 +148,10 @@ mod tests {
         assert_eq!("rtl:sim".parse(), Ok(Selection::Rtl("sim".parse().unwrap())));
         assert!("rtl:".parse::<Selection>().is_err());
         assert!(matches!("model:nv_large".parse(), Ok(Selection::Model(Some(config))) if config.name == "nv_large"));
+        #[cfg(feature = "direct")]
+        assert!(
+            matches!("vfio:0000:00:05.0".parse(), Ok(Selection::Direct(Place::Vfio(name))) if name == "0000:00:05.0")
+        );
         assert_eq!("/dev/dri/renderD128".parse(), Ok(Selection::Path("/dev/dri/renderD128".into())));
         let error = "model:nv_tiny".parse::<Selection>().unwrap_err();
         assert!(error.to_string().starts_with("there is no configuration \"nv_tiny\"; there are nv_full, nv_large,"));

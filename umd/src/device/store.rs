@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The buffers of the built-in model, and what counts their changes.
+//! The buffers of a device that the engine drives in this process, and what counts their changes.
 
 use std::fs::File;
 use std::io;
@@ -17,12 +17,12 @@ use super::{AddressEntry, Buffers, Handle, Pages};
 
 /// Where the first buffer lies. Address 0 stays a fault.
 const FIRST_ADDRESS: u64 = 0x1000_0000;
-/// The alignment of buffers.
-const PAGE: u64 = 4096;
+/// The alignment of buffers at least.
+pub(super) const PAGE: u64 = 4096;
 /// What the system can map in one piece.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// A buffer: zeroed pages of this process, at an address of the model's memory.
+/// A buffer: zeroed pages of this process, at an address of the device's memory.
 pub(super) struct Buffer {
     address: u64,
     /// Bytes that were asked for.
@@ -62,6 +62,19 @@ impl Buffer {
         }
     }
 
+    /// What the pages are a mapping of.
+    #[cfg(feature = "direct")]
+    pub(super) fn file(&self) -> Option<&File> {
+        self.file.as_ref()
+    }
+
+    /// Keeps its pages from processes that this one starts: a copy that such a one is given could leave the device with
+    /// pages that are not the buffer's any more.
+    #[cfg(feature = "direct")]
+    pub(super) fn keep_from_children(&self) -> io::Result<()> {
+        self.pages.keep_from_children()
+    }
+
     /// Its pages.
     pub(super) fn pages(&self) -> &[u8] {
         // SAFETY: the device reads a buffer in calls of whoever owns it, and while a task of its owner runs. In both
@@ -81,16 +94,46 @@ pub(super) struct Store {
     buffers: Vec<Option<Buffer>>,
     /// Buffers are files.
     files: bool,
-    /// The first address that the device cannot reach.
-    end: u64,
+    /// Where buffers may lie, in order.
+    ranges: Vec<Range<u64>>,
+    /// The alignment of buffers.
+    page: u64,
+}
+
+/// The addresses that a device of that configuration reaches, without the first ones.
+pub(super) fn reachable(config: &Config) -> Range<u64> {
+    // Address registers have 64 bits, or 32 where the configuration says so; 40 lead to memory.
+    FIRST_ADDRESS..1 << config.address_width.unwrap_or(40).min(40)
 }
 
 impl Store {
     /// The buffers of a device; with `files` each can be mapped by another process.
     pub(super) fn new(config: &Config, files: bool) -> Self {
-        // Address registers have 64 bits, or 32 where the configuration says so; 40 lead to memory.
-        let width = config.address_width.unwrap_or(40).min(40);
-        Self { buffers: Vec::new(), files, end: 1 << width }
+        Self::within(vec![reachable(config)], PAGE, files)
+    }
+
+    /// The buffers of a device that reaches those addresses: whole pages of `page` bytes, a multiple of 4096.
+    pub(super) fn within(ranges: Vec<Range<u64>>, page: u64, files: bool) -> Self {
+        Self { buffers: Vec::new(), files, ranges, page }
+    }
+
+    /// The first address where `length` bytes are free. Between two buffers there is a page of nothing, so that running
+    /// over a buffer's end is a fault.
+    fn find(&self, length: u64) -> Option<u64> {
+        let end = |buffer: &Buffer| buffer.address + buffer.pages.length() as u64 + self.page;
+        let mut taken: Vec<_> = self.buffers.iter().flatten().map(|buffer| buffer.address..end(buffer)).collect();
+        taken.sort_unstable_by_key(|taken| taken.start);
+        let apart = length.checked_add(self.page)?;
+        self.ranges.iter().find_map(|range| {
+            let mut next = range.start;
+            for taken in taken.iter().filter(|taken| range.contains(&taken.start)) {
+                if taken.start.checked_sub(next)? >= apart {
+                    return Some(next);
+                }
+                next = taken.end;
+            }
+            (next.checked_add(length)? <= range.end).then_some(next)
+        })
     }
 
     pub(super) fn get(&self, handle: Handle) -> Option<&Buffer> {
@@ -126,21 +169,6 @@ impl Store {
         self.get(handle).map(|buffer| Arc::clone(&buffer.pages))
     }
 
-    /// The first place for `size` bytes: between the buffers or behind them, so that places are used again.
-    fn free_address(&self, size: u64) -> Option<u64> {
-        let mut taken: Vec<_> = self.buffers.iter().flatten().map(|b| (b.address, b.pages.length() as u64)).collect();
-        taken.sort_unstable();
-        let mut address = FIRST_ADDRESS;
-        for (start, length) in taken {
-            if address.checked_add(size)?.checked_add(PAGE)? <= start {
-                break;
-            }
-            // A page of nothing after each buffer, so that running over its end is a fault.
-            address = start + length + PAGE;
-        }
-        address.checked_add(size)?.checked_add(PAGE).filter(|&end| end <= self.end).map(|_| address)
-    }
-
     fn add(&mut self, address: u64, size: u64, map: MmapMut, file: Option<File>) -> Handle {
         let free = self.buffers.iter().position(Option::is_none);
         let at = free.unwrap_or_else(|| {
@@ -153,9 +181,8 @@ impl Store {
 
     pub(super) fn allocate(&mut self, size: u64) -> io::Result<Handle> {
         let length = usize::try_from(size).ok().filter(|&length| length > 0).ok_or(io::ErrorKind::InvalidInput)?;
-        let whole = size.checked_next_multiple_of(PAGE).ok_or(io::ErrorKind::OutOfMemory)?;
-        let address = self.free_address(whole).ok_or(io::ErrorKind::OutOfMemory)?;
-        let mapped = length.next_multiple_of(PAGE as usize);
+        let mapped = length.checked_next_multiple_of(self.page as usize).ok_or(io::ErrorKind::OutOfMemory)?;
+        let address = self.find(mapped as u64).ok_or(io::ErrorKind::OutOfMemory)?;
         let (pages, file) = if self.files {
             let (pages, file) = shared(mapped)?;
             (pages, Some(file))
@@ -188,16 +215,26 @@ impl Store {
     pub(super) fn import(&mut self, fd: BorrowedFd<'_>) -> io::Result<Handle> {
         let file = File::from(fd.try_clone_to_owned()?);
         let size = super::dma_buf::size(&file)?;
-        let whole = size.checked_next_multiple_of(PAGE).ok_or(io::ErrorKind::OutOfMemory)?;
-        let address = self.free_address(whole).ok_or(io::ErrorKind::OutOfMemory)?;
+        let whole = size.checked_next_multiple_of(self.page).ok_or(io::ErrorKind::OutOfMemory)?;
+        let address = self.find(whole).ok_or(io::ErrorKind::OutOfMemory)?;
         let map = super::dma_buf::map(&file, size)?;
         Ok(self.add(address, size, map, Some(file)))
     }
 
     pub(super) fn free(&mut self, handle: Handle) {
-        if let Some(buffer) = self.buffers.get_mut(handle.0 as usize) {
-            *buffer = None;
-        }
+        self.take(handle);
+    }
+
+    /// The buffer, which is no longer this store's.
+    pub(super) fn take(&mut self, handle: Handle) -> Option<Buffer> {
+        self.buffers.get_mut(handle.0 as usize)?.take()
+    }
+
+    /// Every buffer.
+    #[cfg(feature = "direct")]
+    pub(super) fn handles(&self) -> Vec<Handle> {
+        let present = |(at, buffer): (usize, &Option<Buffer>)| buffer.is_some().then_some(Handle(at as u32));
+        self.buffers.iter().enumerate().filter_map(present).collect()
     }
 }
 
@@ -221,6 +258,31 @@ mod tests {
     use nvdla_uapi::config::NV_SMALL;
 
     use super::*;
+
+    #[test]
+    fn addresses_are_given_again_and_buffers_stay_apart() {
+        let mut store = Store::within(vec![0x1000..0x4000, 0x10000..0x16000], PAGE, false);
+        let place = |store: &Store, handle| store.get(handle).unwrap().address();
+        let first = store.allocate(1).unwrap();
+        assert_eq!(place(&store, first), 0x1000);
+        let second = store.allocate(PAGE).unwrap();
+        assert_eq!(place(&store, second), 0x3000, "a page of nothing between them");
+        let third = store.allocate(2 * PAGE).unwrap();
+        assert_eq!(place(&store, third), 0x10000, "the first range is full");
+        assert!(store.allocate(4 * PAGE).is_err());
+        let last = store.allocate(3 * PAGE).unwrap();
+        assert_eq!(place(&store, last), 0x13000);
+        for _ in 0..3 {
+            store.free(third);
+            let again = store.allocate(PAGE).unwrap();
+            assert_eq!((again, place(&store, again)), (third, 0x10000));
+        }
+        store.free(first);
+        assert!(store.allocate(2 * PAGE).is_err());
+        let again = store.allocate(10).unwrap();
+        assert_eq!(place(&store, again), 0x1000);
+        assert!(store.allocate(u64::MAX).is_err());
+    }
 
     #[test]
     fn versions_change_with_every_access_that_may_write_and_with_nothing_else() {

@@ -35,6 +35,13 @@ const TOOLS: [(&str, &str); 10] = [
     ("/usr/sbin/debootstrap", "debootstrap"),
     ("/usr/bin/make", "make"),
 ];
+/// Programs that a guest needs whose kernel is Debian's.
+const GUEST_TOOLS: [(&str, &str); 4] = [
+    ("/usr/bin/cpio", "cpio"),
+    ("/bin/busybox", "busybox-static"),
+    ("/usr/sbin/debootstrap", "debootstrap"),
+    ("/usr/bin/xz", "xz-utils"),
+];
 /// Libraries that the build needs, by a file of each.
 const LIBRARIES: [(&str, &str); 3] = [
     ("/usr/lib/llvm-19/lib/libclang-19.so.1", "libclang1-19"),
@@ -60,6 +67,11 @@ pub(super) fn require_tools(machine: Option<Arch>) -> Result<()> {
 /// The same, of what Arm programs need.
 pub(super) fn require_arm_cross() -> Result<()> {
     require([&ARM_CROSS, &[], &[], &[]])
+}
+
+/// The same, of what a guest needs whose kernel is Debian's.
+pub(super) fn require_guest_tools() -> Result<()> {
+    require([&GUEST_TOOLS, &[], &[], &[]])
 }
 
 fn require(all: [&[(&str, &'static str)]; 4]) -> Result<()> {
@@ -114,42 +126,84 @@ pub(super) fn emulator(name: &str) -> Result<PathBuf> {
     Ok(folder.join("usr/bin").join(name))
 }
 
+/// The newest kernel of a series as it is shipped, and its modules.
+pub(super) fn kernel(series: &str, into: &Path) -> Result<()> {
+    // The release's packages have all in one, those of newer suites the kernel and its modules apart.
+    let pattern = format!(r"^linux-(image|binary|modules)-{}\.[0-9.]+\+deb[0-9]+-amd64$", series.replace('.', r"\."));
+    for suite in [RELEASE, SUITE] {
+        let apt = Apt::of(suite, None)?;
+        let found = command::output(apt.command("apt-cache").args(["search", "--names-only", &pattern]))?;
+        let names = found.lines().filter_map(|line| line.split_whitespace().next());
+        let mut releases: Vec<(Vec<u32>, &str)> = names.map(|name| (numbers(name), name)).collect();
+        releases.sort();
+        let Some((newest, _)) = releases.last().cloned() else { continue };
+        let packages: Vec<_> =
+            releases.iter().filter(|(release, _)| *release == newest).map(|(_, name)| *name).collect();
+        return apt.unpack(&packages, into);
+    }
+    bail!("neither {RELEASE} nor {SUITE} has a kernel {series}")
+}
+
+/// The numbers in a package's name, by which versions are sorted.
+fn numbers(name: &str) -> Vec<u32> {
+    let version = name.split('-').nth(2).unwrap_or_default();
+    version.split(|character: char| !character.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect()
+}
+
 /// Fetches a package of a suite and unpacks it into `into`.
 fn fetch(suite: &str, package: &str, into: &Path) -> Result<()> {
-    let apt = cache::root()?.join("apt");
-    for folder in ["state/lists/partial", "cache/archives/partial"] {
-        fs::create_dir_all(apt.join(folder))?;
-    }
-    fs::write(apt.join("sources.list"), format!("deb {} {suite} main\n", mirror()?))?;
-    let apt_get = || {
-        let mut command = Command::new("apt-get");
-        for (key, value) in [
+    // A package of another architecture is named with it.
+    let apt = Apt::of(suite, package.split_once(':').map(|(_, arch)| arch))?;
+    apt.unpack(&[package], into).with_context(|| format!("{suite} has no {package}"))
+}
+
+/// apt with a state of its own.
+struct Apt {
+    options: Vec<String>,
+}
+
+impl Apt {
+    /// With the packages of a suite, for that architecture where it is not this machine's.
+    fn of(suite: &str, arch: Option<&str>) -> Result<Self> {
+        let apt = cache::root()?.join("apt");
+        for folder in ["state/lists/partial", "cache/archives/partial"] {
+            fs::create_dir_all(apt.join(folder))?;
+        }
+        fs::write(apt.join("sources.list"), format!("deb {} {suite} main\n", mirror()?))?;
+        let settings = [
             ("Dir::State", apt.join("state")),
             ("Dir::State::status", PathBuf::from("/var/lib/dpkg/status")),
             ("Dir::Cache", apt.join("cache")),
             ("Dir::Etc::sourcelist", apt.join("sources.list")),
             ("Dir::Etc::sourceparts", PathBuf::from("/dev/null")),
             ("Dir::Etc::preferencesparts", PathBuf::from("/dev/null")),
-        ] {
-            command.arg("-o").arg(format!("{key}={}", value.display()));
-        }
-        // A package of another architecture is named with it.
-        if let Some((_, arch)) = package.split_once(':') {
-            command.arg("-o").arg(format!("APT::Architectures::={arch}"));
-        }
-        command
-    };
-    command::run(apt_get().arg("update"))?;
-    let downloads = apt.join("downloads");
-    let _ = fs::remove_dir_all(&downloads);
-    fs::create_dir_all(&downloads)?;
-    command::run(apt_get().args(["-o", "APT::Sandbox::User=root", "download", package]).current_dir(&downloads))
-        .with_context(|| format!("{suite} has no {package}"))?;
-    for file in fs::read_dir(&downloads)? {
-        command::run(Command::new("dpkg").arg("-x").arg(file?.path()).arg(into))?;
+        ];
+        let mut options: Vec<_> = settings.iter().map(|(key, value)| format!("{key}={}", value.display())).collect();
+        options.push("APT::Sandbox::User=root".into());
+        options.extend(arch.map(|arch| format!("APT::Architectures::={arch}")));
+        let apt = Self { options };
+        command::run(apt.command("apt-get").arg("update"))?;
+        Ok(apt)
     }
-    fs::remove_dir_all(&downloads)?;
-    Ok(())
+
+    /// One of apt's programs.
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.args(self.options.iter().flat_map(|option| ["-o", option]));
+        command
+    }
+
+    /// Fetches packages and unpacks them into `into`.
+    fn unpack(&self, packages: &[&str], into: &Path) -> Result<()> {
+        let downloads = cache::root()?.join("apt/downloads");
+        let _ = fs::remove_dir_all(&downloads);
+        fs::create_dir_all(&downloads)?;
+        command::run(self.command("apt-get").arg("download").args(packages).current_dir(&downloads))?;
+        for file in fs::read_dir(&downloads)? {
+            command::run(Command::new("dpkg").arg("-x").arg(file?.path()).arg(into))?;
+        }
+        Ok(fs::remove_dir_all(&downloads)?)
+    }
 }
 
 /// A folder whose root file system has a QEMU with `vfio-user-pci` for that machine.
@@ -172,4 +226,16 @@ fn install(root: &Path, package: &str) -> Result<()> {
     let apt_get = |words: &[&str]| command::run(Command::new("chroot").arg(root).arg("apt-get").args(words));
     apt_get(&["update"])?;
     apt_get(&["install", "-y", "--no-install-recommends", "-t", SUITE, package])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::numbers;
+
+    #[test]
+    fn versions_are_sorted_by_number() {
+        let [old, new] = ["linux-image-6.12.94+deb13-amd64", "linux-image-6.12.107+deb13-amd64"].map(numbers);
+        assert_eq!(new, [6, 12, 107, 13]);
+        assert!(old < new);
+    }
 }

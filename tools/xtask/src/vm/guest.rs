@@ -32,10 +32,11 @@ read line </line
 stty -F $line raw -echo
 [ ! -e /board ] || . /board
 [ ! -e /nvdla_bridge.ko ] || insmod /nvdla_bridge.ko
-insmod /nvdla.ko $NVDLA_MODULE_OPTIONS || echo 'nvdla-exit: 125'
+[ ! -e /nvdla.ko ] || insmod /nvdla.ko $NVDLA_MODULE_OPTIONS || echo 'nvdla-exit: 125'
+[ ! -e /direct ] || . /direct
 # A device whose clock has only just come is tried again.
 read devices </devices
-while [ $(ls /dev/dri | grep -c renderD) -lt $devices ] && [ $((waited += 1)) -lt 100 ]; do sleep 0.05; done
+while [ $devices -gt 0 ] && [ $(ls /dev/dri | grep -c renderD) -lt $devices ] && [ $((waited += 1)) -lt 100 ]; do sleep 0.05; done
 cd "$(cat /directory)"
 if [ -e /interactive ]; then
     stty -F $line sane
@@ -121,7 +122,13 @@ pub(super) fn initramfs(
     }
     write(&root.join("init"), INIT)?;
     write(&root.join("line"), &format!("/dev/{}1\n", arguments.arch.serial()))?;
-    write(&root.join("devices"), &format!("{}\n", arguments.config.len()))?;
+    let setup = arguments.access.setup();
+    // Nodes of the module's, which are waited for.
+    let nodes = if setup.is_some() { 0 } else { arguments.config.len() };
+    write(&root.join("devices"), &format!("{nodes}\n"))?;
+    if let Some(setup) = setup {
+        write(&root.join("direct"), &setup)?;
+    }
     if arguments.arch == Arch::Arm64 {
         write(&root.join("board"), BOARD)?;
     }

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{bail, Context, Result};
 
 use super::arch::Arch;
+use super::direct::Access;
 use super::guest::Programs;
 use super::{tree, Arguments};
 use crate::command;
@@ -145,7 +146,10 @@ fn emulator(qemu: &Path, arguments: &Arguments, options: &str, serial: [&str; 2]
     command.args(["-object", &format!("memory-backend-memfd,id=mem,size={}M,share=on", arguments.memory)]);
     command.args(["-serial", serial[0], "-serial", serial[1]]);
     if arguments.iommu {
-        command.args(["-device", arguments.arch.iommu()]);
+        let iommu = arguments.arch.iommu();
+        // Without it VFIO refuses the device: its interrupts could be any.
+        let remapped = iommu.replace("intremap=off", "intremap=on");
+        command.args(["-device", if arguments.access == Access::Vfio { &remapped } else { iommu }]);
     }
     command
 }
@@ -191,10 +195,13 @@ fn machine(
         }
     }
     let line = arguments.arch.serial();
-    let iommu = if arguments.iommu && arguments.arch == Arch::X86 { " intel_iommu=on" } else { "" };
+    let iommu = match arguments.access {
+        Access::Module if arguments.iommu && arguments.arch == Arch::X86 => " intel_iommu=on".into(),
+        access => access.boot(),
+    };
     let lines = if arguments.intx { " pci=nomsi" } else { "" };
     command.arg("-append").arg(format!("console={line}0 panic=-1 oops=panic cma=256M quiet loglevel=6{iommu}{lines}"));
-    command.arg("-kernel").arg(kernel.join(arguments.arch.image().1)).arg("-initrd").arg(image);
+    command.arg("-kernel").arg(kernel).arg("-initrd").arg(image);
     Ok(command)
 }
 

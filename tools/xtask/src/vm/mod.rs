@@ -4,11 +4,13 @@
 //!
 //! What it needs it finds or builds, each part once per machine: Debian's kernel source, the library source of this
 //! machine's rustc, bindgen, the kernel, QEMU. Then it builds the module and the programs of this checkout, starts the
-//! model's server and the machine, and runs the command there.
+//! model's server and the machine, and runs the command there. With `--kernel` the kernel is one that Debian has built, and
+//! the NVDLA is reached without the module.
 
 mod arch;
 mod cross;
 mod debian;
+mod direct;
 mod emulated;
 mod guest;
 mod kernel;
@@ -16,7 +18,7 @@ mod machine;
 mod test;
 mod tree;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{bail, ensure, Result};
 
@@ -39,6 +41,13 @@ pub(crate) struct Arguments {
     /// A kernel source tree to build instead of Debian's
     #[arg(long)]
     kernel_source: Option<PathBuf>,
+    /// A kernel as Debian ships it instead of one that is built here, for --access vfio or uio: debian:6.12
+    #[arg(long, value_name = "debian:SERIES", conflicts_with = "kernel_source")]
+    kernel: Option<String>,
+    /// How programs reach the NVDLA; without the module `nvdla_runtime` is given its --device, and every command finds it
+    /// in the variable NVDLA_DEVICE
+    #[arg(long, value_enum, default_value = "module")]
+    access: direct::Access,
     /// A folder of the host that the guest sees read-only under its own path
     #[arg(long = "share")]
     shares: Vec<PathBuf>,
@@ -119,16 +128,19 @@ pub(crate) fn run(mut arguments: Arguments) -> Result<u8> {
             return Ok(0);
         }
     }
-    debian::require_tools(Some(arch))?;
-    let toolchain = kernel::Toolchain::find()?;
-    let kernel = kernel::build(&toolchain, arguments.kernel_source.as_deref(), arch, arguments.checked)?;
+    let (kernel, modules) = match &arguments.kernel {
+        Some(name) => {
+            ensure!(arch == Arch::X86 && !arguments.platform, "--kernel is for a machine whose NVDLA is on PCI");
+            ensure!(!arguments.checked, "--checked is for a kernel that is built here");
+            debian::require_guest_tools()?;
+            let direct::Kernel { image, modules } = direct::kernel(name, arguments.access)?;
+            prepare_direct(&mut arguments);
+            (image, modules)
+        }
+        None => built(checkout, &arguments)?,
+    };
     let qemu = debian::qemu(arch)?;
     let busybox = debian::busybox(arch)?;
-    let mut modules = vec![kernel::module(&toolchain, &kernel, checkout, "", "nvdla", arch, true)?];
-    modules.extend(arch.modules().iter().map(|module| kernel.join(module)));
-    if arguments.platform {
-        modules.push(kernel::module(&toolchain, &kernel, checkout, "tests/bridge", "nvdla_bridge", arch, true)?);
-    }
     let programs = guest::programs(checkout, arch, arguments.test)?;
     let image = guest::initramfs(&modules, &programs, &busybox, checkout, &arguments)?;
     let status = machine::run(&qemu, &kernel, &image, &programs, &arguments);
@@ -137,4 +149,39 @@ pub(crate) fn run(mut arguments: Arguments) -> Result<u8> {
         let _ = std::fs::remove_dir_all(work);
     }
     status
+}
+
+/// A kernel that is built here, and the modules that are inserted.
+fn built(checkout: &Path, arguments: &Arguments) -> Result<(PathBuf, Vec<PathBuf>)> {
+    let arch = arguments.arch;
+    ensure!(
+        arguments.access == direct::Access::Module,
+        "--access needs a kernel with VFIO and UIO: --kernel debian:6.12"
+    );
+    debian::require_tools(Some(arch))?;
+    let toolchain = kernel::Toolchain::find()?;
+    let kernel = kernel::build(&toolchain, arguments.kernel_source.as_deref(), arch, arguments.checked)?;
+    let mut modules = vec![kernel::module(&toolchain, &kernel, checkout, "", "nvdla", arch, true)?];
+    modules.extend(arch.modules().iter().map(|module| kernel.join(module)));
+    if arguments.platform {
+        modules.push(kernel::module(&toolchain, &kernel, checkout, "tests/bridge", "nvdla_bridge", arch, true)?);
+    }
+    Ok((kernel.join(arch.image().1), modules))
+}
+
+/// Fills in what a machine without the module needs.
+fn prepare_direct(arguments: &mut Arguments) {
+    let device = arguments.access.device();
+    if arguments.command.first().is_some_and(|program| program == "nvdla_runtime")
+        && !arguments.command.iter().any(|word| word.starts_with("--device"))
+    {
+        arguments.command.push(format!("--device={device}"));
+    }
+    if arguments.test == Some(test::Suite::Conformance) {
+        // One program at a time has the device.
+        arguments.command.push("--test-threads=1".into());
+    }
+    arguments.environment.retain(|(name, _)| name != "NVDLA_DEVICE");
+    arguments.environment.push(("NVDLA_DEVICE".into(), device));
+    arguments.iommu = arguments.access == direct::Access::Vfio;
 }

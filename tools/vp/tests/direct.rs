@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The runtime drives the device behind this server's socket by itself, with no virtual machine between them.
+//!
+//! The reference's loadables give its outputs; `NVDLA_CONFORMANCE=all` runs each of them, else a few for each
+//! configuration. What goes wrong on either side leaves the other usable.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use nvdla_runtime::device::{self, DirectDevice, ModelDevice, Place, Selection};
+use nvdla_runtime::loadable::Loadable;
+use nvdla_runtime::session::{RunOptions, Session};
+use nvdla_tests::{case, reference};
+use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
+
+/// The variable with the socket of [`client`].
+const SOCKET: &str = "NVDLA_TEST_SOCKET";
+/// Cases of the default run: a network, each unit that the configuration has, and bad ones.
+const CASES: [&str; 14] = [
+    "lenet.nv_small.int8.default",
+    "m_concat_pool.nv_small.int8",
+    "m_conv3x3.nv_small.int8",
+    "m_bn_relu_pre.nv_small.int8",
+    "lenet.nv_large.int8.per-filter",
+    "m_concat_conv.nv_large.int8",
+    "m_bn.nv_large.int8",
+    "lenet.nv_full.fp16.default",
+    "lenet.nv_full.int8.opt-winograd",
+    "lenet.nv_full.fp16.opt-compress",
+    "lenet.nv_full.fp16.opt-cvsram",
+    "m_concat2.nv_full.fp16",
+    "m_bn.nv_full.int8",
+    "m_conv3x3.nv_full.fp16",
+];
+
+/// A server, which is ended with this value.
+struct Server {
+    process: Child,
+    socket: PathBuf,
+}
+
+impl Server {
+    fn start(config: &Config, options: &[&str]) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let socket = std::env::temp_dir().join(format!("nvdla-direct-{}-{number}", std::process::id()));
+        let process = Command::new(env!("CARGO_BIN_EXE_nvdla_vp"))
+            .args(["--persist", "--config", config.name, "--socket"])
+            .arg(&socket)
+            .args(options)
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        let server = Self { process, socket };
+        let start = Instant::now();
+        while !server.socket.exists() {
+            assert!(start.elapsed() < Duration::from_secs(60), "the server does not listen");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        server
+    }
+
+    fn place(&self) -> Place {
+        Place::VfioUser(self.socket.clone())
+    }
+
+    fn device(&self) -> DirectDevice {
+        DirectDevice::open(&self.place()).unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
+/// LeNet with an input on a device.
+fn lenet<D: device::Device>(device: D) -> Session<D> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/lenet/lenet.nv_small.nvdla");
+    let mut session = Session::new(Loadable::open(path).unwrap(), device).unwrap();
+    let input = session.input_mut(0).unwrap();
+    input.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at * 37 % 128) as u8);
+    session
+}
+
+fn by_model() -> Vec<u8> {
+    let mut session = lenet(ModelDevice::new(&NV_SMALL));
+    session.run().unwrap();
+    session.output(0).unwrap().to_vec()
+}
+
+fn within(milliseconds: u64) -> RunOptions<'static> {
+    RunOptions { timeout: Some(Duration::from_millis(milliseconds)), ..Default::default() }
+}
+
+#[test]
+fn the_references_loadables_give_its_outputs() {
+    let Some(folder) = reference::folder() else { return };
+    let all = std::env::var("NVDLA_CONFORMANCE").as_deref() == Ok("all");
+    let cases = case::all(&folder).unwrap();
+    let named = |case: &case::Case| case.name.rsplit('/').next().is_some_and(|name| CASES.contains(&name));
+    for config in [&NV_SMALL, &NV_LARGE, &NV_FULL] {
+        let server = Server::start(config, &[]);
+        let selection = Selection::Direct(server.place());
+        let bad = cases.iter().filter(|case| case.config.name == config.name && is_refused(case));
+        let bad: Vec<_> = bad.take(if all { usize::MAX } else { 2 }).collect();
+        let good = cases.iter().filter(|case| case.config.name == config.name && !is_refused(case));
+        let good: Vec<_> = good.filter(|case| all || named(case)).collect();
+        assert!(good.len() >= 3, "{}: {} cases", config.name, good.len());
+        let start = Instant::now();
+        let (mut outputs, mut surfaces) = (0, 0);
+        for case in bad.iter().chain(&good) {
+            let compared = case.run_on(&selection).unwrap_or_else(|why| panic!("{}: {why}", case.name));
+            outputs += compared.outputs;
+            surfaces += compared.surfaces;
+        }
+        println!(
+            "{}: {} loadables equal ({outputs} outputs, {surfaces} surfaces), {} refused, {:.1} s",
+            config.name,
+            good.len(),
+            bad.len(),
+            start.elapsed().as_secs_f64()
+        );
+    }
+}
+
+fn is_refused(case: &case::Case) -> bool {
+    matches!(case.expected, case::Expected::Refused(_))
+}
+
+#[test]
+fn one_program_after_another_has_the_device() {
+    let server = Server::start(&NV_SMALL, &[]);
+    let expected = by_model();
+    for _ in 0..2 {
+        let mut session = lenet(server.device());
+        for _ in 0..3 {
+            session.run().unwrap();
+            assert_eq!(session.output(0).unwrap(), expected);
+        }
+    }
+}
+
+#[test]
+fn the_interrupt_line_serves_as_an_msi_does() {
+    let server = Server::start(&NV_SMALL, &["--no-msi"]);
+    let mut session = lenet(server.device());
+    let start = Instant::now();
+    session.run().unwrap();
+    assert_eq!(session.output(0).unwrap(), by_model());
+    assert!(start.elapsed() < Duration::from_secs(60));
+}
+
+#[test]
+fn a_lost_interrupt_delays_a_task_and_a_hang_ends_it() {
+    let server = Server::start(&NV_SMALL, &["--lose-interrupt", "2"]);
+    let expected = by_model();
+    let mut session = lenet(server.device());
+    session.run().unwrap();
+    assert_eq!(session.output(0).unwrap(), expected);
+    drop((session, server));
+
+    let server = Server::start(&NV_SMALL, &["--hang", "3"]);
+    let mut session = lenet(server.device());
+    let error = case::chain(&session.run_with(within(1500)).unwrap_err());
+    assert!(error.contains("the deadline passed") && error.contains("its interrupt did not come"), "{error}");
+    session.run().unwrap();
+    assert_eq!(session.output(0).unwrap(), expected, "after its reset the device runs the next task");
+}
+
+#[test]
+fn a_server_that_dies_ends_the_task() {
+    let mut server = Server::start(&NV_SMALL, &["--delay", "300000"]);
+    let mut session = lenet(server.device());
+    let start = Instant::now();
+    let error = std::thread::scope(|scope| {
+        let run = scope.spawn(|| session.run().unwrap_err());
+        std::thread::sleep(Duration::from_millis(400));
+        server.process.kill().unwrap();
+        run.join().unwrap()
+    });
+    let error = case::chain(&error);
+    assert!(error.contains("is lost: the connection to the simulator failed"), "{error}");
+    assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());
+    let error = case::chain(&session.run().unwrap_err());
+    assert!(error.contains("is lost"), "{error}");
+    drop(session);
+    let error = DirectDevice::open(&server.place()).unwrap_err();
+    assert!(error.to_string().contains("cannot connect to the simulator"), "{error}");
+}
+
+#[test]
+fn a_program_that_is_killed_leaves_the_device_to_the_next() {
+    let server = Server::start(&NV_SMALL, &["--delay", "20000"]);
+    let mut client = Command::new(std::env::current_exe().unwrap())
+        .args(["client", "--exact", "--ignored", "--nocapture"])
+        .env(SOCKET, &server.socket)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(client.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("it runs")));
+    std::thread::sleep(Duration::from_millis(100));
+    // SIGKILL, in the middle of a task.
+    client.kill().unwrap();
+    client.wait().unwrap();
+    let mut session = lenet(server.device());
+    session.run().unwrap();
+    assert_eq!(session.output(0).unwrap(), by_model());
+}
+
+#[test]
+#[ignore = "the program that another test kills"]
+fn client() {
+    let Some(socket) = std::env::var_os(SOCKET) else { return };
+    let mut session = lenet(DirectDevice::open(&Place::VfioUser(socket.into())).unwrap());
+    println!("it runs");
+    loop {
+        session.run().unwrap();
+    }
+}

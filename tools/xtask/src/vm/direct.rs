@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! `cargo xtask vm --kernel debian:SERIES --access vfio|uio`: the NVDLA without its module, on a kernel as Debian ships it.
+//!
+//! The guest's first process inserts the modules of VFIO or UIO that come with that kernel and binds the devices to them.
+//! For VFIO the machine has an IOMMU; for UIO a part of its memory is reserved by the kernel's command line.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{bail, Context, Result};
+
+use super::debian;
+use super::tree;
+use crate::cache;
+use crate::command;
+
+/// How programs in the guest reach the NVDLA.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Access {
+    /// Through the kernel module of this checkout
+    Module,
+    /// Through the kernel's VFIO, behind an IOMMU
+    Vfio,
+    /// Through the kernel's UIO, with reserved memory
+    Uio,
+}
+
+/// The memory that is reserved for devices without an IOMMU. Neither the kernel nor the initial file system lies there:
+/// QEMU puts the one at 16 MiB, and the other below 896 MiB.
+const RESERVED: (u64, &str) = (256, "0x10000000");
+
+impl Access {
+    /// The driver that has the device.
+    fn driver(self) -> &'static str {
+        match self {
+            Self::Module => "nvdla",
+            Self::Vfio => "vfio-pci",
+            Self::Uio => "uio_pci_generic",
+        }
+    }
+
+    /// The kernel's modules that it needs, in the order in which they are inserted.
+    fn modules(self) -> &'static [&'static str] {
+        match self {
+            Self::Module => &[],
+            Self::Vfio => &["irqbypass", "vfio", "vfio_iommu_type1", "vfio-pci-core", "vfio-pci"],
+            Self::Uio => &["uio", "uio_pci_generic"],
+        }
+    }
+
+    /// The first device in the words of `--device`.
+    pub(super) fn device(self) -> String {
+        let (mebibytes, start) = RESERVED;
+        match self {
+            Self::Module => "/dev/dri/renderD128".into(),
+            Self::Vfio => format!("vfio:0000:00:{:02x}.0", tree::slot(0)),
+            Self::Uio => format!("uio:/dev/uio0,memory={mebibytes}M@{start}"),
+        }
+    }
+
+    /// What the kernel's command line says beside the rest.
+    pub(super) fn boot(self) -> String {
+        let (mebibytes, start) = RESERVED;
+        match self {
+            Self::Module => String::new(),
+            Self::Vfio => " intel_iommu=on".into(),
+            Self::Uio => format!(" memmap={mebibytes}M${start}"),
+        }
+    }
+
+    /// What the guest's first process does instead of inserting the module.
+    pub(super) fn setup(self) -> Option<String> {
+        let driver = self.driver();
+        let modules = self.modules().join(" ");
+        (self != Self::Module).then(|| {
+            format!(
+                "for module in {modules}; do\n    [ ! -e /$module.ko ] || insmod /$module.ko || echo 'nvdla-exit: 125'\n\
+                 done\n\
+                 for device in /sys/bus/pci/devices/*; do\n    read vendor <$device/vendor\n    \
+                 read number <$device/device\n    [ $vendor = 0x10de ] && [ $number = 0x4e56 ] || continue\n    \
+                 echo {driver} >$device/driver_override\n    echo ${{device##*/}} >/sys/bus/pci/drivers_probe\ndone\n"
+            )
+        })
+    }
+}
+
+/// A kernel as Debian ships it.
+pub(super) struct Kernel {
+    /// What QEMU starts.
+    pub(super) image: PathBuf,
+    /// The modules that are inserted.
+    pub(super) modules: Vec<PathBuf>,
+}
+
+/// Fetches the kernel that the user names, with the modules of a way to the device.
+pub(super) fn kernel(name: &str, access: Access) -> Result<Kernel> {
+    let series = name.strip_prefix("debian:").with_context(|| {
+        format!("--kernel {name}: debian:SERIES is asked for, as debian:6.12; --kernel-source takes a source tree")
+    })?;
+    if access == Access::Module {
+        bail!("the module is not built for Debian's kernels: --kernel needs --access vfio or --access uio");
+    }
+    let folder =
+        cache::step(&format!("debian-kernel-{series}"), &format!("fetching Debian's kernel {series}"), |path| {
+            debian::kernel(series, path)
+        })?;
+    let release = only(&folder.join("usr/lib/modules"))?;
+    let version = release.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    // Newer packages have the kernel beside its modules.
+    let images = [folder.join("boot").join(format!("vmlinuz-{version}")), release.join("vmlinuz")];
+    let image = images.into_iter().find(|image| image.exists()).context("the packages have no kernel")?;
+    let modules = access.modules().iter().filter_map(|name| module(&release, name).transpose());
+    Ok(Kernel { image, modules: modules.collect::<Result<_>>()? })
+}
+
+/// The one entry of a folder.
+fn only(folder: &Path) -> Result<PathBuf> {
+    let mut entries = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
+    let first = entries.next().with_context(|| format!("{} is empty", folder.display()))??;
+    Ok(first.path())
+}
+
+/// A module's file, unpacked; none where it is built in.
+fn module(release: &Path, name: &str) -> Result<Option<PathBuf>> {
+    let find = |file: &str| -> Result<Option<PathBuf>> {
+        let found = command::output(Command::new("find").arg(release).args(["-name", file]))?;
+        Ok(found.lines().next().map(PathBuf::from))
+    };
+    if let Some(file) = find(&format!("{name}.ko"))? {
+        return Ok(Some(file));
+    }
+    let Some(packed) = find(&format!("{name}.ko.xz"))? else { return Ok(None) };
+    command::run(Command::new("xz").args(["--decompress", "--keep"]).arg(&packed))?;
+    Ok(Some(packed.with_extension("")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kernel_of_debians_has_no_module() {
+        assert!(kernel("6.12", Access::Vfio).is_err());
+        assert!(kernel("debian:6.12", Access::Module).is_err());
+    }
+
+    #[test]
+    fn the_setup_binds_devices_to_the_driver() {
+        let setup = Access::Uio.setup().unwrap();
+        assert!(setup.contains("for module in uio uio_pci_generic; do"), "{setup}");
+        assert!(setup.contains("echo uio_pci_generic >$device/driver_override"), "{setup}");
+        assert!(setup.contains("echo ${device##*/} >/sys/bus/pci/drivers_probe"), "{setup}");
+        assert_eq!(Access::Vfio.device(), "vfio:0000:00:01.0");
+        assert!(Access::Module.setup().is_none());
+    }
+}

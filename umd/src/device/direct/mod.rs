@@ -1,0 +1,488 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! NVDLA without its kernel driver: the engine runs in this process and drives the registers itself.
+//!
+//! [`DirectDevice`] is the same for all ways to a device. What differs between them is a [`Transport`]: how registers are
+//! read and written, how an interrupt is waited for, and how the device reaches buffers. There are three:
+//!
+//! - [`vfio`]: PCI and platform devices behind an IOMMU, through the kernel's VFIO. The device reaches this process's
+//!   buffers and nothing else.
+//! - [`uio`]: devices without an IOMMU, through the kernel's UIO and reserved memory.
+//! - [`vfio_user`]: a simulator in another process, through a UNIX socket.
+//!
+//! `docs/direct.md` says which way is for which board.
+
+mod place;
+mod uio;
+mod vfio;
+mod vfio_user;
+mod window;
+
+use std::collections::HashMap;
+use std::io;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use nvdla_engine::{identify, Engine, Failure, Hardware, Progress, Slot, Task};
+use nvdla_uapi::config::Config;
+use thiserror::Error as ThisError;
+
+use super::store::{reachable, Buffer, Store};
+use super::tasks::{AddressList, Refusal, Tasks};
+use super::{AddressEntry, Buffers, Completion, Device, DeviceInfo, Error, Handle, Kind, Observer, TaskReport};
+
+pub use place::{Place, PlaceError};
+
+/// How long an interrupt is waited for before the device is asked whether it has raised one.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The same, once an interrupt was lost: its line cannot be relied on.
+const IMPATIENCE: Duration = Duration::from_millis(2);
+/// How long a device that is not ready for an operation is left alone.
+const NAP: Duration = Duration::from_micros(200);
+/// The time that a task has on hardware where nobody gives another, as with the kernel module.
+const HARDWARE_LIMIT: Duration = Duration::from_secs(10);
+/// How long a device that cannot be reset has to end what it runs.
+const SETTLE: Duration = Duration::from_secs(2);
+
+/// A way to a device.
+trait Transport: Send {
+    /// Reads a register; all ones when nobody answers.
+    fn read(&mut self, offset: u32) -> u32;
+
+    /// Writes a register. What was written to buffers before is there for the device when the write arrives.
+    fn write(&mut self, offset: u32, value: u32);
+
+    /// Waits for an interrupt; false when none came in that time.
+    fn wait(&mut self, limit: Duration) -> io::Result<bool>;
+
+    /// Lets the next interrupt through, after the device's status was taken.
+    fn unmask(&mut self) -> io::Result<()>;
+
+    /// Resets the device, which touches no memory afterwards; false when there is no way to.
+    fn reset(&mut self) -> io::Result<bool>;
+
+    /// Lets the device reach a buffer.
+    fn map(&mut self, buffer: &Buffer) -> io::Result<()>;
+
+    /// Ends that.
+    fn unmap(&mut self, buffer: &Buffer) -> io::Result<()>;
+
+    /// Whether buffers are copied to the device's memory and back, because the device does not see those of this process.
+    fn copies(&self) -> bool {
+        false
+    }
+
+    /// Copies bytes to the device's memory.
+    fn copy_to(&mut self, _address: u64, _bytes: &[u8]) {}
+
+    /// Copies bytes from the device's memory.
+    fn copy_from(&mut self, _address: u64, _bytes: &mut [u8]) {}
+
+    /// What went wrong with the way itself, where it has failed.
+    fn failure(&self) -> Option<String> {
+        None
+    }
+}
+
+/// A transport, and where it wants the buffers.
+struct Way {
+    transport: Box<dyn Transport>,
+    /// Addresses that buffers may have.
+    ranges: Vec<Range<u64>>,
+    /// Buffers are files, which another process can map.
+    files: bool,
+    /// A simulator, on which a task may take long.
+    simulated: bool,
+}
+
+/// Why a device cannot be reached directly: the step that failed.
+#[derive(Debug, ThisError)]
+#[error("{place}: {step}{}", .advice.as_deref().map(|advice| format!(" ({advice})")).unwrap_or_default())]
+pub struct OpenError {
+    /// The device.
+    place: Place,
+    /// What failed.
+    step: String,
+    /// What to do.
+    advice: Option<String>,
+    /// The system's reason.
+    #[source]
+    source: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl OpenError {
+    fn new(place: &Place, step: impl Into<String>) -> Self {
+        Self { place: place.clone(), step: step.into(), advice: None, source: None }
+    }
+
+    fn because(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    fn advise(mut self, advice: impl Into<String>) -> Self {
+        self.advice = Some(advice.into());
+        self
+    }
+}
+
+/// The registers, as the engine drives them.
+struct Registers<'a>(&'a mut dyn Transport);
+
+impl Hardware for Registers<'_> {
+    fn read(&mut self, offset: u32) -> u32 {
+        self.0.read(offset)
+    }
+
+    fn write(&mut self, offset: u32, value: u32) {
+        self.0.write(offset, value);
+    }
+}
+
+/// An NVDLA that this process drives by itself.
+pub struct DirectDevice {
+    config: &'static Config,
+    place: Place,
+    transport: Box<dyn Transport>,
+    engine: Box<Engine<Vec<Slot>>>,
+    store: Store,
+    tasks: Tasks,
+    /// Which version of each buffer the device's memory holds, where buffers are copied.
+    copied: HashMap<Handle, u64>,
+    /// How long an interrupt is waited for at once.
+    patience: Duration,
+    simulated: bool,
+    /// Why it takes no more tasks.
+    broken: Option<String>,
+}
+
+impl std::fmt::Debug for DirectDevice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DirectDevice").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+impl DirectDevice {
+    /// Opens a device, resets it and finds out what it is.
+    ///
+    /// # Errors
+    ///
+    /// The step that failed: the device is not there, belongs to a driver or to another process, may not be used by this
+    /// user, or is no NVDLA.
+    pub fn open(place: &Place) -> Result<Self, OpenError> {
+        let way = match place {
+            Place::VfioUser(socket) => vfio_user::open(place, socket),
+            Place::Vfio(name) => vfio::open(place, name),
+            Place::Uio { node, memory } => uio::open(place, node, memory.clone()),
+        }?;
+        Self::over(place, way)
+    }
+
+    fn over(place: &Place, way: Way) -> Result<Self, OpenError> {
+        let Way { mut transport, ranges, files, simulated } = way;
+        let hardware = &mut Registers(&mut *transport);
+        let failed = |step: &str| OpenError::new(place, step);
+        // Another process may have left the device at work.
+        let reset = hardware.0.reset().map_err(|error| failed("the device cannot be reset").because(error))?;
+        let Some(identity) = identify(hardware) else {
+            let first = hardware.read(0);
+            let why = hardware.0.failure();
+            let error = failed(&format!("no NVDLA answers: register 0 reads {first:#x}"));
+            return Err(match why {
+                Some(why) => error.because(why),
+                None => error,
+            });
+        };
+        let config = identity.config;
+        let mut engine = Box::new(Engine::new(config));
+        if !settle(&engine, hardware) {
+            let how = if reset { "after its reset" } else { "and has no reset" };
+            return Err(failed(&format!("the device is busy {how}")));
+        }
+        engine.adopt(hardware);
+        let reach = reachable(config);
+        let ranges: Vec<_> = ranges
+            .into_iter()
+            .map(|range| range.start..range.end.min(reach.end))
+            .filter(|range| range.start < range.end)
+            .collect();
+        if ranges.is_empty() {
+            let step = format!("{} reaches addresses below {:#x}, and the memory lies above", config.name, reach.end);
+            return Err(failed(&step));
+        }
+        log::info!("{place}: {}, hardware version {:#x}", config.name, identity.version);
+        Ok(Self {
+            config,
+            place: place.clone(),
+            engine,
+            store: Store::within(ranges, window::page_size(), files),
+            transport,
+            tasks: Tasks::default(),
+            copied: HashMap::new(),
+            patience: PATIENCE,
+            simulated,
+            broken: None,
+        })
+    }
+
+    /// Brings the device back after a task that was ended.
+    fn recover(&mut self) {
+        let reset = self.transport.reset();
+        let hardware = &mut Registers(&mut *self.transport);
+        let ready = settle(&self.engine, hardware);
+        if ready {
+            self.engine.reset();
+            self.engine.adopt(hardware);
+            return;
+        }
+        let why = match (self.transport.failure(), reset) {
+            (Some(why), _) => why,
+            (None, Err(error)) => format!("its reset failed: {error}"),
+            (None, Ok(true)) => "it is busy after its reset".into(),
+            (None, Ok(false)) => "it does not end its operation and has no reset".into(),
+        };
+        self.broken = Some(why);
+    }
+
+    /// Ends the running task for a failure that was found.
+    fn end(&mut self) -> Option<Box<Failure>> {
+        let failure = self.engine.abort(&mut Registers(&mut *self.transport)).map(|(_, failure)| Box::new(failure));
+        self.recover();
+        failure
+    }
+
+    fn lost(&self, why: String, failure: Option<Box<Failure>>) -> Error {
+        Error::Lost { device: self.place.to_string(), why, failure }
+    }
+
+    /// Copies what has changed of the buffers that the task may use.
+    fn copy_to_device(&mut self, addresses: &[AddressEntry]) {
+        for entry in addresses {
+            let Some(buffer) = self.store.get(entry.handle) else { continue };
+            if self.copied.get(&entry.handle) != Some(&buffer.version()) {
+                self.transport.copy_to(buffer.address(), buffer.pages());
+                self.copied.insert(entry.handle, buffer.version());
+            }
+        }
+    }
+
+    /// Copies back what an operation of the task has written.
+    fn copy_from_device(&mut self, writes: &[Write]) {
+        for Write { handle, range } in writes {
+            let Some(address) = self.store.get(*handle).map(Buffer::address) else { continue };
+            if let Some(bytes) = self.store.pages_mut(*handle).and_then(|pages| pages.get_mut(range.clone())) {
+                self.transport.copy_from(address + range.start as u64, bytes);
+            }
+            // Both hold the same.
+            if let Some(buffer) = self.store.get(*handle) {
+                self.copied.insert(*handle, buffer.version());
+            }
+        }
+    }
+
+    /// The ranges that a task's operations write, with each operation's number and region.
+    fn writes(&self, task: &Task<Vec<Slot>>, addresses: &[AddressEntry]) -> HashMap<(u32, u32), Vec<Write>> {
+        let mut writes: HashMap<_, Vec<Write>> = HashMap::new();
+        for operation in task.iter() {
+            let of = writes.entry((operation.index(), operation.roi())).or_default();
+            operation.accesses(self.config, |access| {
+                let inside = |entry: &AddressEntry| {
+                    let buffer = self.store.get(entry.handle)?;
+                    let start = access.start.checked_sub(buffer.address())?;
+                    let end = access.end.checked_sub(buffer.address())?;
+                    let range = usize::try_from(start).ok()?..usize::try_from(end).ok()?;
+                    (range.end <= buffer.pages().len()).then_some(Write { handle: entry.handle, range })
+                };
+                if access.write {
+                    of.extend(addresses.iter().find_map(inside));
+                }
+            });
+        }
+        writes
+    }
+}
+
+/// A range of a buffer that an operation writes.
+struct Write {
+    handle: Handle,
+    range: Range<usize>,
+}
+
+/// Waits until the device runs nothing; false when it does not end in time.
+fn settle(engine: &Engine<Vec<Slot>>, hardware: &mut Registers<'_>) -> bool {
+    let start = Instant::now();
+    while !engine.is_idle(hardware) {
+        if start.elapsed() > SETTLE || hardware.0.failure().is_some() {
+            return false;
+        }
+        std::thread::sleep(NAP);
+    }
+    true
+}
+
+impl Buffers for DirectDevice {
+    fn bytes(&self, handle: Handle) -> &[u8] {
+        self.store.bytes(handle)
+    }
+}
+
+impl Device for DirectDevice {
+    fn info(&self) -> DeviceInfo {
+        let path = PathBuf::from(self.place.to_string());
+        DeviceInfo { kind: Kind::Hardware, config: Some(self.config), path: Some(path) }
+    }
+
+    fn allocate(&mut self, size: u64) -> Result<Handle, Error> {
+        let failed = |source| Error::Allocate { size, device: self.place.to_string(), source };
+        let handle = self.store.allocate(size).map_err(failed)?;
+        if let Some(buffer) = self.store.get(handle) {
+            if let Err(error) = self.transport.map(buffer) {
+                self.store.free(handle);
+                return Err(failed(error));
+            }
+        }
+        Ok(handle)
+    }
+
+    fn free(&mut self, handle: Handle) {
+        let Some(buffer) = self.store.take(handle) else { return };
+        self.copied.remove(&handle);
+        if let Err(error) = self.transport.unmap(&buffer) {
+            // The device may still reach it, so nobody else may have it.
+            log::error!("{}: {} bytes stay mapped: {error}", self.place, buffer.size());
+            std::mem::forget(buffer);
+        }
+    }
+
+    fn bytes_mut(&mut self, handle: Handle) -> &mut [u8] {
+        let size = self.store.get(handle).map_or(0, Buffer::size);
+        self.store.pages_mut(handle).and_then(|pages| pages.get_mut(..size as usize)).unwrap_or_default()
+    }
+
+    fn can_observe(&self) -> bool {
+        true
+    }
+
+    fn time_limit(&self) -> Option<Duration> {
+        Some(if self.simulated { super::TIME_LIMIT } else { HARDWARE_LIMIT })
+    }
+
+    fn submit(
+        &mut self,
+        addresses: &[AddressEntry],
+        timeout: Option<Duration>,
+        mut observer: Option<Observer<'_>>,
+    ) -> Result<TaskReport, Error> {
+        if let Some(why) = &self.broken {
+            return Err(self.lost(why.clone(), None));
+        }
+        for (position, entry) in addresses.iter().enumerate() {
+            let size = self.store.get(entry.handle).map(Buffer::size);
+            let end = entry.offset.checked_add(entry.size);
+            if !matches!((size, end), (Some(size), Some(end)) if end <= size) {
+                return Err(Error::Address { position });
+            }
+        }
+        let (ticket, task) = match self.tasks.take(self.config, &mut self.store, addresses) {
+            Ok(ready) => ready,
+            Err(Refusal::Task(error)) => return Err(Error::Refused(error)),
+            Err(Refusal::Slots(slots)) => {
+                let (size, source) = ((slots * size_of::<Slot>()) as u64, io::ErrorKind::OutOfMemory.into());
+                return Err(Error::Allocate { size, device: self.place.to_string(), source });
+            }
+        };
+        let mut writes = HashMap::new();
+        if self.transport.copies() {
+            writes = self.writes(&task, addresses);
+            self.copy_to_device(addresses);
+        }
+        let started = Instant::now();
+        let now = || u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let limit = timeout.or(self.time_limit()).unwrap_or(super::TIME_LIMIT);
+        let deadline = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+        if let Err(submission) = self.engine.submit(&mut Registers(&mut *self.transport), task, now(), deadline) {
+            return Err(Error::NotTaken(submission.error));
+        }
+        let mut completed = 0;
+        loop {
+            let poll = loop {
+                match self.engine.process_events(&mut Registers(&mut *self.transport), now()) {
+                    Progress::Completed { operation, roi, unit, output } => {
+                        completed += 1;
+                        if let Some(writes) = writes.get(&(operation, roi)) {
+                            self.copy_from_device(writes);
+                        }
+                        if let Some(observer) = &mut observer {
+                            let output = output.map(|region| (usize::from(region.address), region.offset, region.size));
+                            let (operation, roi) = (operation as usize, roi as usize);
+                            observer(Completion { operation, roi, unit, output, measured: None }, &self.store);
+                        }
+                    }
+                    Progress::Ended(task) => {
+                        let written = task.write_statistics(&mut AddressList::new(&mut self.store, addresses));
+                        self.tasks.keep(ticket, task);
+                        written.map_err(|nvdla_engine::OutOfRange| Error::Statistics)?;
+                        return Ok(TaskReport { operations: Some(completed) });
+                    }
+                    Progress::Waiting { poll } => break poll,
+                    Progress::Idle => return Ok(TaskReport { operations: Some(completed) }),
+                }
+            };
+            if let Some(found) = self.engine.check_deadline(&mut Registers(&mut *self.transport), now()) {
+                let gone = self.engine.is_gone();
+                let why = self.transport.failure();
+                self.end();
+                let failure = Box::new(found);
+                return Err(match (why, gone) {
+                    (Some(why), _) => self.lost(why, Some(failure)),
+                    (None, true) => self.lost("its registers read as all ones".into(), Some(failure)),
+                    (None, false) => Error::Deadline { timeout: limit, failure },
+                });
+            }
+            let left = Duration::from_nanos(deadline.saturating_sub(now()));
+            let nap = left.min(if poll { NAP } else { self.patience });
+            let came = match self.transport.wait(nap) {
+                Ok(came) => came,
+                Err(error) => {
+                    let failure = self.end();
+                    return Err(self.lost(format!("its interrupt cannot be waited for: {error}"), failure));
+                }
+            };
+            if !came && poll {
+                continue;
+            }
+            let taken = self.engine.interrupt(&mut Registers(&mut *self.transport));
+            if taken && !came && !self.engine.is_gone() {
+                if self.patience != IMPATIENCE {
+                    log::warn!(
+                        "{}: an interrupt did not arrive; from now on the device is asked every {IMPATIENCE:?}",
+                        self.place
+                    );
+                }
+                self.patience = IMPATIENCE;
+            }
+            if let Err(error) = self.transport.unmask() {
+                let failure = self.end();
+                return Err(self.lost(format!("its interrupt cannot be unmasked: {error}"), failure));
+            }
+        }
+    }
+}
+
+impl Drop for DirectDevice {
+    fn drop(&mut self) {
+        if self.engine.is_busy() || self.broken.is_some() {
+            // A task that nobody waited for: the device must not touch buffers that are no more.
+            if let Err(error) = self.transport.reset() {
+                log::error!("{}: the device is left at work: {error}", self.place);
+            }
+        }
+        for handle in self.store.handles() {
+            self.free(handle);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A device in another process, through a UNIX socket: `nvdla_vp`, or any other server of the protocol vfio-user.
+//!
+//! The client of the crate `vfio_user` waits for each answer without a limit. It therefore runs in a thread of its own,
+//! and this side waits for the thread. Register writes are handed to the thread and not waited for, as writes to a bus
+//! are not; what goes wrong with one is known at the next read.
+//!
+//! Source: "vfio-user Protocol Specification", version 0.9 (QEMU's `docs/interop/vfio-user.rst`); `linux/vfio.h` for the
+//! numbers of regions and interrupts.
+
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::mpsc::{channel, sync_channel, RecvTimeoutError, Sender};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use vfio_bindings::bindings::vfio::{
+    VFIO_IRQ_SET_ACTION_TRIGGER, VFIO_IRQ_SET_ACTION_UNMASK, VFIO_IRQ_SET_DATA_EVENTFD, VFIO_IRQ_SET_DATA_NONE,
+    VFIO_PCI_BAR0_REGION_INDEX, VFIO_PCI_CONFIG_REGION_INDEX, VFIO_PCI_INTX_IRQ_INDEX, VFIO_PCI_MSI_IRQ_INDEX,
+};
+use vfio_user::{Client, Error};
+use vmm_sys_util::eventfd::{EventFd, EFD_CLOEXEC, EFD_NONBLOCK};
+
+use super::super::store::Buffer;
+use super::vfio::{BUS_MASTER, COMMAND, MEMORY_SPACE};
+use super::window::{self, NOBODY};
+use super::{OpenError, Place, Transport, Way};
+
+/// How long a server may take to answer. A reset waits for the operation under way.
+const ANSWER: Duration = Duration::from_secs(30);
+
+/// Something that the thread does with the client. The thread ends when it is an error.
+type Job = Box<dyn FnOnce(&mut Client) -> Result<(), Error> + Send>;
+
+/// The socket.
+struct Socket {
+    jobs: Sender<Job>,
+    /// Why the connection is of no use any more.
+    lost: Arc<OnceLock<String>>,
+    answer: Duration,
+}
+
+impl Socket {
+    fn connect(path: &Path, answer: Duration) -> io::Result<Self> {
+        let (jobs, queue) = channel::<Job>();
+        let (connected, first) = sync_channel(1);
+        let path = path.to_path_buf();
+        let lost = Arc::new(OnceLock::new());
+        let told = Arc::clone(&lost);
+        std::thread::Builder::new().name("vfio-user".into()).spawn(move || {
+            let mut client = match Client::new(&path) {
+                Ok(client) => client,
+                Err(error) => {
+                    let _ = connected.send(Err(error));
+                    return;
+                }
+            };
+            if connected.send(Ok(())).is_err() {
+                return;
+            }
+            for job in queue {
+                if let Err(error) = job(&mut client) {
+                    // The reason that is known already stays.
+                    let _ = told.set(format!("the connection to the simulator failed: {error}"));
+                    return;
+                }
+            }
+        })?;
+        match first.recv_timeout(answer) {
+            Ok(Ok(())) => Ok(Self { jobs, lost, answer }),
+            Ok(Err(Error::Connect(error))) => Err(error),
+            Ok(Err(error)) => Err(io::Error::other(error)),
+            Err(_) => Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("no answer within {answer:?}; the simulator may have another client"),
+            )),
+        }
+    }
+
+    /// Does something with the client, without waiting for it.
+    fn post(&self, work: impl FnOnce(&mut Client) -> Result<(), Error> + Send + 'static) {
+        // Where the thread has ended it has said why.
+        let _ = self.jobs.send(Box::new(work));
+    }
+
+    /// Does something with the client, after all that was posted.
+    fn call<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Client) -> Result<T, Error> + Send + 'static,
+    ) -> io::Result<T> {
+        let lost = || io::Error::other(self.failure().unwrap_or_else(|| "the connection has ended".into()));
+        if self.lost.get().is_some() {
+            return Err(lost());
+        }
+        let (tell, answer) = sync_channel(1);
+        self.post(move |client| {
+            // Nobody hears of it after the limit.
+            let _ = tell.send(work(client)?);
+            Ok(())
+        });
+        answer.recv_timeout(self.answer).map_err(|error| {
+            if error == RecvTimeoutError::Timeout {
+                let _ = self.lost.set(format!("the simulator has not answered for {:?}", self.answer));
+            }
+            lost()
+        })
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.lost.get().cloned()
+    }
+}
+
+struct VfioUser {
+    socket: Socket,
+    event: EventFd,
+    /// The interrupt that is used: an MSI, or else the line.
+    interrupt: u32,
+}
+
+/// Connects to a server.
+pub(super) fn open(place: &Place, path: &Path) -> Result<Way, OpenError> {
+    Ok(Way {
+        transport: Box::new(VfioUser::open(place, path, ANSWER)?),
+        ranges: vec![0x1000_0000..u64::MAX],
+        files: true,
+        simulated: true,
+    })
+}
+
+impl VfioUser {
+    fn open(place: &Place, path: &Path, answer: Duration) -> Result<Self, OpenError> {
+        let socket = Socket::connect(path, answer).map_err(|error| {
+            let advice = match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => "start the simulator first, as nvdla_vp",
+                io::ErrorKind::PermissionDenied => "the socket's permissions do not let this user connect",
+                _ => "the socket's server does not speak vfio-user, or has another client",
+            };
+            OpenError::new(place, "cannot connect to the simulator").because(error).advise(advice)
+        })?;
+        let failed = |step: &'static str| move |error: io::Error| OpenError::new(place, step).because(error);
+        let event =
+            EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC).map_err(failed("cannot make an event for the interrupt"))?;
+        let window = socket
+            .call(|client| Ok(client.region(VFIO_PCI_BAR0_REGION_INDEX).map_or(0, |region| region.size)))
+            .map_err(failed("the simulator does not answer"))?;
+        if window == 0 {
+            return Err(OpenError::new(place, "the simulated device has no register window (BAR 0)"));
+        }
+        let count = |index| {
+            socket
+                .call(move |client| client.get_irq_info(index))
+                .map(|info| info.count)
+                .map_err(failed("the simulator does not say which interrupts there are"))
+        };
+        let interrupt = if count(VFIO_PCI_MSI_IRQ_INDEX)? > 0 {
+            VFIO_PCI_MSI_IRQ_INDEX
+        } else if count(VFIO_PCI_INTX_IRQ_INDEX)? > 0 {
+            VFIO_PCI_INTX_IRQ_INDEX
+        } else {
+            return Err(OpenError::new(place, "the simulated device has no interrupt"));
+        };
+        let fd = event.as_raw_fd();
+        socket
+            .call(move |client| {
+                let flags = VFIO_IRQ_SET_DATA_EVENTFD | VFIO_IRQ_SET_ACTION_TRIGGER;
+                client.set_irqs(interrupt, flags, 0, 1, &[fd])
+            })
+            .map_err(failed("the simulator does not take the interrupt's event"))?;
+        Ok(Self { socket, event, interrupt })
+    }
+}
+
+impl Transport for VfioUser {
+    fn read(&mut self, offset: u32) -> u32 {
+        let read = move |client: &mut Client| {
+            let mut bytes = [0; 4];
+            client.region_read(VFIO_PCI_BAR0_REGION_INDEX, offset.into(), &mut bytes)?;
+            Ok(u32::from_le_bytes(bytes))
+        };
+        self.socket.call(read).unwrap_or(NOBODY)
+    }
+
+    fn write(&mut self, offset: u32, value: u32) {
+        let bytes = value.to_le_bytes();
+        self.socket.post(move |client| client.region_write(VFIO_PCI_BAR0_REGION_INDEX, offset.into(), &bytes));
+    }
+
+    fn wait(&mut self, limit: Duration) -> io::Result<bool> {
+        // What was written is what the interrupt answers, so it must have arrived before the time counts.
+        if self.socket.call(|_| Ok(())).is_err() {
+            return Ok(false);
+        }
+        Ok(window::wait(&self.event, limit)? && self.event.read().is_ok())
+    }
+
+    fn unmask(&mut self) -> io::Result<()> {
+        if self.interrupt == VFIO_PCI_INTX_IRQ_INDEX {
+            let flags = VFIO_IRQ_SET_DATA_NONE | VFIO_IRQ_SET_ACTION_UNMASK;
+            self.socket.post(move |client| client.set_irqs(VFIO_PCI_INTX_IRQ_INDEX, flags, 0, 1, &[]));
+        }
+        Ok(())
+    }
+
+    fn reset(&mut self) -> io::Result<bool> {
+        self.socket.call(|client| {
+            client.reset()?;
+            // A reset takes the function off the bus.
+            let command = (MEMORY_SPACE | BUS_MASTER).to_le_bytes();
+            client.region_write(VFIO_PCI_CONFIG_REGION_INDEX, COMMAND, &command)
+        })?;
+        // An interrupt from before says nothing about what follows.
+        let _ = self.event.read();
+        Ok(true)
+    }
+
+    fn map(&mut self, buffer: &Buffer) -> io::Result<()> {
+        let file = buffer.file().ok_or(io::ErrorKind::Unsupported)?.try_clone()?;
+        let (address, length) = (buffer.address(), buffer.pages().len() as u64);
+        self.socket.call(move |client| client.dma_map(0, address, length, file.as_raw_fd()))
+    }
+
+    fn unmap(&mut self, buffer: &Buffer) -> io::Result<()> {
+        if self.socket.lost.get().is_some() {
+            // The simulator has its own mapping of the file, which is not this process's memory.
+            return Ok(());
+        }
+        let (address, length) = (buffer.address(), buffer.pages().len() as u64);
+        self.socket.call(move |client| client.dma_unmap(address, length))
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.socket.failure()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn a_server_that_does_not_answer_is_given_up() {
+        let path = std::env::temp_dir().join(format!("nvdla-silent-{}", std::process::id()));
+        let place = Place::VfioUser(path.clone());
+        let text = |error: &OpenError| format!("{error}: {:?}", error.source);
+        let missing = VfioUser::open(&place, &path, Duration::from_millis(50)).map(drop).unwrap_err();
+        assert!(text(&missing).contains("start the simulator first"), "{missing}");
+        let listener = UnixListener::bind(&path).unwrap();
+        let silent = VfioUser::open(&place, &path, Duration::from_millis(50)).map(drop).unwrap_err();
+        std::fs::remove_file(&path).unwrap();
+        drop(listener);
+        assert!(text(&silent).contains("no answer within 50ms"), "{}", text(&silent));
+    }
+}
