@@ -55,12 +55,6 @@ impl Image {
             (segment.block, places.iter().zip(values).map(|(&place, &value)| (usize::from(place), value)))
         })
     }
-
-    /// A block's register, where the operation sets it.
-    fn value(&self, block: Block, register: Register) -> Option<u32> {
-        let (_, mut registers) = self.blocks().find(|(other, _)| *other == block)?;
-        registers.find(|&(word, _)| word == usize::from(register.offset / 4)).map(|(_, value)| value)
-    }
 }
 
 /// BDMA's registers of one transfer, from `CFG_SRC_ADDR_LOW` to `CFG_DST_SURF`, in address order.
@@ -97,15 +91,23 @@ impl Program {
             visit(access);
             Ok::<(), footprint::Refusal>(())
         };
-        // What was validated has a footprint, so there is no refusal.
+        let mut walk = |registers: &Registers| {
+            // What was validated has a footprint, so there is no refusal.
+            let _ = footprint::footprint(config, unit, rdma, registers, &mut tell);
+        };
         match self {
             Self::Blocks(image) => {
-                let _ = footprint::footprint(config, unit, rdma, |block, at| image.value(block, at), &mut tell);
+                let mut all = Registers::EMPTY;
+                for (block, registers) in image.blocks() {
+                    registers.for_each(|(word, value)| all.set(block, word, value));
+                }
+                walk(&all);
             }
             Self::Bdma(transfers) => {
                 for words in transfers.used() {
-                    let register = |_, at: Register| words.get(usize::from(at.offset / 4)).copied();
-                    let _ = footprint::footprint(config, unit, rdma, register, &mut tell);
+                    let mut all = Registers::EMPTY;
+                    words.iter().enumerate().for_each(|(word, &value)| all.set(Block::Bdma, word, value));
+                    walk(&all);
                 }
             }
         }
