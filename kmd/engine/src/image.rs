@@ -99,14 +99,18 @@ impl Program {
             Self::Blocks(image) => {
                 let mut all = Registers::EMPTY;
                 for (block, registers) in image.blocks() {
-                    registers.for_each(|(word, value)| all.set(block, word, value));
+                    for (word, value) in registers {
+                        all.set(block, word, value);
+                    }
                 }
                 walk(&all);
             }
             Self::Bdma(transfers) => {
                 for words in transfers.used() {
                     let mut all = Registers::EMPTY;
-                    words.iter().enumerate().for_each(|(word, &value)| all.set(Block::Bdma, word, value));
+                    for (word, &value) in words.iter().enumerate() {
+                        all.set(Block::Bdma, word, value);
+                    }
                     walk(&all);
                 }
             }

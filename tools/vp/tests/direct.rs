@@ -105,14 +105,13 @@ fn the_references_loadables_give_its_outputs() {
     let Some(folder) = reference::folder() else { return };
     let all = std::env::var("NVDLA_CONFORMANCE").as_deref() == Ok("all");
     let cases = case::all(&folder).unwrap();
-    let named = |case: &case::Case| case.name.rsplit('/').next().is_some_and(|name| CASES.contains(&name));
     for config in [&NV_SMALL, &NV_LARGE, &NV_FULL] {
         let server = Server::start(config, &[]);
         let selection = Selection::Direct(server.place());
         let bad = cases.iter().filter(|case| case.config.name == config.name && is_refused(case));
         let bad: Vec<_> = bad.take(if all { usize::MAX } else { 2 }).collect();
         let good = cases.iter().filter(|case| case.config.name == config.name && !is_refused(case));
-        let good: Vec<_> = good.filter(|case| all || named(case)).collect();
+        let good: Vec<_> = good.filter(|case| all || is_named(case)).collect();
         assert!(good.len() >= 3, "{}: {} cases", config.name, good.len());
         let start = Instant::now();
         let (mut outputs, mut surfaces) = (0, 0);
@@ -129,6 +128,10 @@ fn the_references_loadables_give_its_outputs() {
             start.elapsed().as_secs_f64()
         );
     }
+}
+
+fn is_named(case: &case::Case) -> bool {
+    case.name.rsplit('/').next().is_some_and(|name| CASES.contains(&name))
 }
 
 fn is_refused(case: &case::Case) -> bool {
@@ -177,15 +180,16 @@ fn a_lost_interrupt_delays_a_task_and_a_hang_ends_it() {
 
 #[test]
 fn a_server_that_dies_ends_the_task() {
-    let mut server = Server::start(&NV_SMALL, &["--delay", "300000"]);
+    let server = Server::start(&NV_SMALL, &["--delay", "300000"]);
     let mut session = lenet(server.device());
     let start = Instant::now();
-    let error = std::thread::scope(|scope| {
-        let run = scope.spawn(|| session.run().unwrap_err());
+    let pid = server.process.id().to_string();
+    let killer = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(400));
-        server.process.kill().unwrap();
-        run.join().unwrap()
+        Command::new("kill").args(["-9", &pid]).status().unwrap()
     });
+    let error = session.run().unwrap_err();
+    assert!(killer.join().unwrap().success());
     let error = case::chain(&error);
     assert!(error.contains("is lost: the connection to the simulator failed"), "{error}");
     assert!(start.elapsed() < Duration::from_secs(60), "{:?}", start.elapsed());

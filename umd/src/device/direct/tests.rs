@@ -6,7 +6,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use nvdla_model::device::Model;
 use nvdla_model::memory::{Memory, Port, Span};
-use nvdla_model::simulation::Simulation;
 use nvdla_uapi::config::NV_SMALL;
 
 use super::*;
@@ -191,8 +190,10 @@ fn a_device_that_hangs_is_reset_and_runs_the_next_task() {
         timeout: Some(Duration::from_millis(milliseconds)),
         ..Default::default()
     };
-    let error = session.run_with(options(50)).unwrap_err();
-    let SessionError::Task { source: Error::Deadline { failure, .. }, .. } = error else { panic!("{error:?}") };
+    let failure = match session.run_with(options(50)).unwrap_err() {
+        SessionError::Task { source: Error::Deadline { failure, .. }, .. } => failure,
+        other => panic!("{other:?}"),
+    };
     assert!(failure.to_string().contains("was running, and its interrupt did not come"), "{failure}");
     faults.lock().unwrap().hang = false;
     session.run().unwrap();
@@ -207,7 +208,7 @@ fn a_device_that_hangs_and_has_no_reset_takes_no_more_tasks() {
     let options = || crate::session::RunOptions { timeout: Some(Duration::from_millis(50)), ..Default::default() };
     session.run_with(options()).unwrap_err();
     let error = session.run_with(options()).unwrap_err();
-    let text = format!("{:?}", error);
+    let text = format!("{error:?}");
     assert!(text.contains("does not end its operation and has no reset"), "{text}");
 }
 
