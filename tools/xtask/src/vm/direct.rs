@@ -26,6 +26,10 @@ pub(crate) enum Access {
     Uio,
 }
 
+/// An option of a module: the machine's IOMMU does not remap interrupts, because with it QEMU's emulated processor has no
+/// timer when the kernel looks for one, and VFIO then wants to be told that devices are trusted with their interrupts.
+const OPTION: (&str, &str) = ("vfio_iommu_type1", "allow_unsafe_interrupts=1");
+
 /// The memory that is reserved for devices without an IOMMU. Neither the kernel nor the initial file system lies there:
 /// QEMU puts the one at 16 MiB, and the other below 896 MiB.
 const RESERVED: (u64, &str) = (256, "0x10000000");
@@ -73,13 +77,22 @@ impl Access {
     pub(super) fn setup(self) -> Option<String> {
         let driver = self.driver();
         let modules = self.modules().join(" ");
+        let (module, option) = OPTION;
         (self != Self::Module).then(|| {
             format!(
-                "for module in {modules}; do\n    [ ! -e /$module.ko ] || insmod /$module.ko || echo 'nvdla-exit: 125'\n\
-                 done\n\
-                 for device in /sys/bus/pci/devices/*; do\n    read vendor <$device/vendor\n    \
-                 read number <$device/device\n    [ $vendor = 0x10de ] && [ $number = 0x4e56 ] || continue\n    \
-                 echo {driver} >$device/driver_override\n    echo ${{device##*/}} >/sys/bus/pci/drivers_probe\ndone\n"
+                r"for module in {modules}; do
+    option=
+    [ $module != {module} ] || option={option}
+    [ ! -e /$module.ko ] || insmod /$module.ko $option || echo 'nvdla-exit: 125'
+done
+for device in /sys/bus/pci/devices/*; do
+    read vendor <$device/vendor
+    read number <$device/device
+    [ $vendor = 0x10de ] && [ $number = 0x4e56 ] || continue
+    echo {driver} >$device/driver_override
+    echo ${{device##*/}} >/sys/bus/pci/drivers_probe
+done
+"
             )
         })
     }

@@ -146,10 +146,7 @@ fn emulator(qemu: &Path, arguments: &Arguments, options: &str, serial: [&str; 2]
     command.args(["-object", &format!("memory-backend-memfd,id=mem,size={}M,share=on", arguments.memory)]);
     command.args(["-serial", serial[0], "-serial", serial[1]]);
     if arguments.iommu {
-        let iommu = arguments.arch.iommu();
-        // Without it VFIO refuses the device: its interrupts could be any.
-        let remapped = iommu.replace("intremap=off", "intremap=on");
-        command.args(["-device", if arguments.access == Access::Vfio { &remapped } else { iommu }]);
+        command.args(["-device", arguments.arch.iommu()]);
     }
     command
 }
