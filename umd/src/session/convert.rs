@@ -214,7 +214,9 @@ pub(super) fn quantise(info: &TensorInfo, values: &[f32], memory: &mut [u8]) -> 
     let mut elements = values.to_vec();
     for (at, plane) in elements.chunks_mut(plane).enumerate() {
         let (scale, zero) = of_channel(meaning, at % channels);
-        plane.iter_mut().for_each(|value| *value = *value / scale + zero);
+        for value in plane.iter_mut() {
+            *value = *value / scale + zero;
+        }
     }
     write(info, &elements, memory, |element| element)
 }
@@ -226,7 +228,9 @@ pub(super) fn dequantise(info: &TensorInfo, memory: &[u8]) -> Result<Vec<f32>, T
     let (plane, channels) = (((info.h as usize) * (info.w as usize)).max(1), info.c.max(1) as usize);
     for (at, plane) in values.chunks_mut(plane).enumerate() {
         let (scale, zero) = of_channel(meaning, at % channels);
-        plane.iter_mut().for_each(|value| *value = (*value - zero) * scale);
+        for value in plane.iter_mut() {
+            *value = (*value - zero) * scale;
+        }
     }
     Ok(values)
 }
