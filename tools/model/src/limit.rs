@@ -6,9 +6,9 @@
 //! operation is given a [`Limit`], its loops look at the clock now and then, and leave the rest undone when the time is
 //! over. What the operation has written until then means nothing, and it stops with [`Stop::Late`].
 //!
-//! Loops find the limit in two ways. Every access to memory passes through [`Limited`], which answers "outside" when the
+//! Loops find the limit in two ways. Every access to memory passes through `Limited`, which answers "outside" when the
 //! time is over; so the units that go through memory line by line or strip by strip need nothing more. The convolution's
-//! loops, which compute for long between two accesses, ask [`is_over`]. That limit belongs to the thread, and [`Current`]
+//! loops, which compute for long between two accesses, ask `is_over`. That limit belongs to the thread, and `Current`
 //! passes it on to the threads that share the work.
 
 use std::cell::{Cell, RefCell};

@@ -5,7 +5,8 @@
 use super::super::reg::FieldValue;
 use core::fmt;
 
-/// Number of processors, of slots in [`CommonOp::consumers`] and in [`Network::op_head`].
+/// Number of processors, of slots in [`CommonOp::consumers`](super::CommonOp::consumers) and in
+/// [`Network::op_head`](super::Network::op_head).
 pub const PROCESSORS: usize = 6;
 
 /// Why bytes are no descriptor.

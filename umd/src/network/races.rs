@@ -4,7 +4,7 @@
 //!
 //! NVIDIA's compiler sometimes leaves an edge of the dependency graph out. What such a loadable computes depends on how long
 //! operations take. [`races`] finds these pairs, and [`order`] adds the edges that are missing, so that the operations run
-//! as if one after another in the order of the list. What the graph says about the order is [`super::timeline`]'s.
+//! as if one after another in the order of the list. What the graph says about the order is `super::timeline`'s.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -6,7 +6,7 @@
 //! - [`operation`]: the registers of the five blocks as one checked value;
 //! - [`cbuf`]: what CDMA fetches, and what stays in the convolution buffer for the next operation;
 //! - [`pixel`] and [`convert`]: pixel formats and the input converter;
-//! - [`reference`]: the steps of CSC, CMAC and CACC in plain code;
+//! - [`mod@reference`]: the steps of CSC, CMAC and CACC in plain code;
 //! - [`fast`]: the same with the machine's vector instructions;
 //! - [`half`] and [`winograd`]: the arithmetic of fp16 and of Winograd convolution.
 //!

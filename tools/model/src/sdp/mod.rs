@@ -7,7 +7,7 @@
 //! addresses depend on where an element lies. The padding channels of the last atom are computed and written like the
 //! others.
 //!
-//! [`reference`] says element by element what happens; [`run`] does the same a line at a time with vector code.
+//! [`mod@reference`] says element by element what happens; [`run`] does the same a line at a time with vector code.
 //!
 //! Source: register manual (SDP, SDP_RDMA), "In-memory data formats", and for widths and orders the hardware project's
 //! C-model (`cmod/sdp`, `cmod/hls/sdp`).
@@ -37,7 +37,7 @@ pub(crate) use vector::{OnFlying, Settings};
 /// Performs the operation that the registers of SDP and its read DMA describe.
 ///
 /// `input` is what CACC gives, `None` when SDP reads memory. The output is a cube for PDP where the registers say so:
-/// int8 and int16 as they are, fp16 widened by [`fp16_to_fp32`].
+/// int8 and int16 as they are, fp16 widened by [`fp16_to_fp32`](crate::num::convert::fp16_to_fp32).
 pub fn run(
     state: &mut State,
     config: &Config,

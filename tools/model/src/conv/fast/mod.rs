@@ -45,7 +45,7 @@ pub use kernel::{Kernel, Tile};
 pub use scratch::Scratch;
 use sink::{Between, Keep, Sink};
 
-/// Whether [`sums`] computes the operation.
+/// Whether int8 in 32-bit sums computes the operation.
 pub fn is_fast(operation: &Operation) -> bool {
     operation.precision == Precision::Int8
         && operation.placement.mode != Mode::Winograd

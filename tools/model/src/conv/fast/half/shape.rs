@@ -72,7 +72,7 @@ impl Shape {
     }
 }
 
-/// Whether [`run`] has a way for the operation.
+/// Whether [`run`](super::run) has a way for the operation.
 pub fn is_fast(operation: &Operation) -> bool {
     operation.precision == Precision::Fp16
 }

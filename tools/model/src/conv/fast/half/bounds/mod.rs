@@ -14,7 +14,7 @@
 //! - fp64 holds every product exactly. Each addition loses less than 2^-53 of the sum, which is 2^-25 of the units.
 //!
 //! Most sums become fp16 in the end. SDP's result never falls where its input rises. If SDP makes the same fp16 of both
-//! bounds, it therefore makes that fp16 of every value between them. Otherwise [`exact`] computes the sum itself, which
+//! bounds, it therefore makes that fp16 of every value between them. Otherwise `exact` computes the sum itself, which
 //! is needed for one element in some dozens.
 
 use std::cell::RefCell;
