@@ -173,10 +173,11 @@ impl Compiler {
         Ok(calibrate::best(graph, &measured, &few, complete)?)
     }
 
-    /// The samples of a folder: the values of the graph's inputs.
-    pub fn samples(&self, graph: &Graph, folder: &Path) -> Result<Vec<Vec<Vec<f32>>>, Error> {
+    /// The first samples of a folder, at most so many: the values of the graph's inputs.
+    pub fn samples(&self, graph: &Graph, folder: &Path, most: usize) -> Result<Vec<Vec<Vec<f32>>>, Error> {
         let inputs: Vec<Preprocess> = self.inputs(graph)?.into_iter().map(Option::unwrap_or_default).collect();
-        let read = samples::list(folder)?.into_iter().map(|path| samples::read(&path, graph, &inputs));
+        let list = samples::list(folder)?;
+        let read = list.iter().take(most).map(|path| samples::read(path, graph, &inputs));
         Ok(read.collect::<Result<_, _>>()?)
     }
 

@@ -13,7 +13,7 @@ use nvdla_compiler::calibrate::{table, Method};
 use nvdla_compiler::compiler::Compiler;
 use nvdla_compiler::ir::{Color, Fit, Preprocess};
 use nvdla_compiler::lower::{Bytes, Compiled};
-use nvdla_compiler::measure::Measured;
+use nvdla_compiler::measure::{Losses, Measured};
 use nvdla_compiler::model::{Model, Options};
 use nvdla_compiler::npy;
 use nvdla_compiler::quantize::Granularity;
@@ -76,8 +76,8 @@ struct Arguments {
     /// A folder for the report (report.html, report.json) and the scales (calibration.json)
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
-    /// A folder of samples: the loadable runs on the built-in model with each, and the outputs (output_0.npy, ...) and the
-    /// loss of each tensor (losses.json) go to the report's folder
+    /// A folder of samples: the loadable runs on the built-in model with each, the outputs (output_0.npy, ...) go to the
+    /// report's folder, and losses are measured on them rather than on those of --calibrate
     #[arg(long, value_name = "DIR", requires = "report")]
     evaluate: Option<PathBuf>,
     /// Whether each kernel's weights have a scale of their own, or all of a layer's share one
@@ -206,17 +206,19 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     if let Some(path) = &arguments.save_calibration {
         write(path, table::write(&model.graph, &ranges))?;
     }
-    let compiled = compiler.compile_with(&model, &ranges)?;
+    let mut compiled = compiler.compile_with(&model, &ranges)?;
     let output = arguments.output.as_deref().ok_or("no output is given")?;
     write(output, &compiled.loadable)?;
     if let Some(folder) = &arguments.report {
         fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        if let Some(samples) = arguments.evaluate.as_ref().or(arguments.calibrate.as_ref()) {
+            let outputs = arguments.evaluate.is_some().then_some(folder.as_path());
+            let losses = evaluate(&compiler, &model, &compiled, samples, outputs)?;
+            compiled.report.add_losses(&losses);
+        }
         write(&folder.join("report.json"), serde_json::to_string_pretty(&compiled.report)? + "\n")?;
         write(&folder.join("report.html"), compiled.report.to_html())?;
         write(&folder.join("calibration.json"), table::write(&model.graph, &ranges))?;
-        if let Some(samples) = &arguments.evaluate {
-            evaluate(&compiler, &model, &compiled, samples, folder)?;
-        }
     }
     let report = &compiled.report;
     println!(
@@ -234,36 +236,35 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
 }
 
 /// How many samples the losses of tensors are measured on.
-const LOSS_SAMPLES: usize = 8;
+const LOSS_SAMPLES: usize = 4;
 
-/// Runs a loadable on the model with the samples of a folder.
+/// Runs a loadable on the model with samples of a folder: the losses of tensors, on a few of them. With a folder for outputs,
+/// the outputs of all samples are written there.
 fn evaluate(
     compiler: &Compiler,
     model: &Model,
     compiled: &Compiled,
     samples: &Path,
-    folder: &Path,
-) -> Result<(), Box<dyn Error>> {
+    folder: Option<&Path>,
+) -> Result<Losses, Box<dyn Error>> {
     let graph = &model.graph;
     let inputs = compiler.inputs(graph)?;
-    let samples = compiler.samples(graph, samples)?;
+    let most = if folder.is_some() { usize::MAX } else { LOSS_SAMPLES };
+    let samples = compiler.samples(graph, samples, most)?;
     let mut measured = Measured::new(compiled, &inputs)?;
-    let mut outputs = vec![Vec::new(); graph.outputs.len()];
-    for sample in &samples {
-        for (all, values) in outputs.iter_mut().zip(measured.run(sample)?) {
-            all.extend(values);
+    if let Some(folder) = folder {
+        let mut outputs = vec![Vec::new(); graph.outputs.len()];
+        for sample in &samples {
+            for (all, values) in outputs.iter_mut().zip(measured.run(sample)?) {
+                all.extend(values);
+            }
+        }
+        for (k, (values, &id)) in outputs.iter().zip(&graph.outputs).enumerate() {
+            let shape = [&[samples.len()], graph.shape(id)].concat();
+            write(&folder.join(format!("output_{k}.npy")), npy::bytes(&shape, values))?;
         }
     }
-    for (k, (values, &id)) in outputs.iter().zip(&graph.outputs).enumerate() {
-        let shape = [&[samples.len()], graph.shape(id)].concat();
-        write(&folder.join(format!("output_{k}.npy")), npy::bytes(&shape, values))?;
-    }
-    let losses = measured.losses(graph, &samples[..samples.len().min(LOSS_SAMPLES)])?;
-    let list: Vec<_> = (losses.iter())
-        .map(|(tensor, loss)| serde_json::json!({ "tensor": tensor, "decibels": loss.decibels() }))
-        .collect();
-    write(&folder.join("losses.json"), serde_json::to_string_pretty(&list)? + "\n")?;
-    Ok(())
+    Ok(measured.losses(graph, &samples[..samples.len().min(LOSS_SAMPLES)])?)
 }
 
 fn main() -> ExitCode {

@@ -111,11 +111,19 @@ pub(super) fn page(report: &Report) -> String {
     };
     table(&mut page, &titles, report.operations.iter().map(row));
     page.push_str("<h2>Steps: the graph after joining nodes</h2>\n");
-    let titles =
-        [("nodes", false), ("kind", false), ("reads", false), ("tensor", false), ("shape", false), ("scale", true)];
+    let titles = [
+        ("nodes", false),
+        ("kind", false),
+        ("reads", false),
+        ("tensor", false),
+        ("shape", false),
+        ("scale", true),
+        ("signal to noise in dB", true),
+    ];
     let row = |step: &super::report::StepReport| {
         let (nodes, inputs, scale) = (step.nodes.join(", "), step.inputs.join(", "), format!("{:.6}", step.scale));
-        vec![nodes, step.kind.to_owned(), inputs, step.output.clone(), sizes(&step.shape), scale]
+        let decibels = step.decibels.map_or_else(String::new, |decibels| format!("{decibels:.1}"));
+        vec![nodes, step.kind.to_owned(), inputs, step.output.clone(), sizes(&step.shape), scale, decibels]
     };
     table(&mut page, &titles, report.steps.iter().map(row));
     page.push_str("<h2>Nodes: the graph before</h2>\n");

@@ -12,6 +12,7 @@ use super::program::{Base, Buffer, Cube, Operation, Place, Program, StepInfo, Ta
 use crate::ir::{self, Graph};
 use crate::lower::numbers::Scale;
 use crate::lower::step::Net;
+use crate::measure::Loss;
 
 /// An operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -70,6 +71,8 @@ pub struct StepReport {
     pub shape: [u32; 3],
     /// The real value of a step of the tensor's integers; 1 in fp16.
     pub scale: f64,
+    /// The ratio of the tensor's values to their error in decibels, where it was measured on the model.
+    pub decibels: Option<f64>,
 }
 
 /// A buffer of the pool.
@@ -223,8 +226,16 @@ impl Report {
                 output: net.tensors[step.output].name.clone(),
                 shape: net.tensors[step.output].shape,
                 scale: scales[step.output].scale,
+                decibels: None,
             })
             .collect();
+    }
+
+    /// Adds the losses of tensors.
+    pub fn add_losses(&mut self, losses: &[(String, Loss)]) {
+        for step in &mut self.steps {
+            step.decibels = losses.iter().find(|(tensor, _)| *tensor == step.output).map(|(_, loss)| loss.decibels());
+        }
     }
 
     /// The report as a page, with a picture of the pool over time.
