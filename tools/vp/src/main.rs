@@ -91,14 +91,16 @@ fn run(arguments: Arguments) -> Result<(), String> {
     let _ = std::fs::remove_file(&arguments.socket);
     let server = Server::new(&arguments.socket, true, interrupts(!arguments.no_msi), regions(control))
         .map_err(|error| format!("cannot listen on {}: {error}", arguments.socket.display()))?;
-    let mut ended = server.run(&mut device);
-    while arguments.persist {
+    let ended = loop {
+        let ended = server.run(&mut device);
+        if !arguments.persist {
+            break ended;
+        }
         if let Err(error) = &ended {
             log::warn!("a client's connection failed: {error}");
         }
         device.disconnect();
-        ended = server.run(&mut device);
-    }
+    };
     let [reads, writes, interrupts, outside, ..] = device.counts();
     // One write, because several servers share the terminal.
     let counts = format!(

@@ -7,6 +7,7 @@
 //! in buffers, of which the first holds the network descriptor. Nothing else is known here of what a task means.
 
 #[cfg(feature = "direct")]
+#[allow(clippy::single_range_in_vec_init)] // a list of one range of addresses
 mod direct;
 mod dma_buf;
 mod fence;

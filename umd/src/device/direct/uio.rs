@@ -81,18 +81,17 @@ pub(super) fn open(place: &Place, node: &Path, memory: Option<Range<u64>>) -> Re
         let window = window.map_err(|error| failed("cannot map the register window (map0)").because(error))?;
         (window, Bus::Platform)
     };
-    let (memory, start) = match memory {
-        Some(range) => (physical(place, &range)?, range.start),
-        None => {
-            let map = mapping(&class, 1).map_err(|error| {
-                failed("the device has no reserved memory").because(error).advise(
-                    "name it as memory=SIZE@START, reserved at the start of the system (memmap=SIZE$START), or give the \
-                     device's node a second region",
-                )
-            })?;
-            let memory = map.window(&file);
-            (memory.map_err(|error| failed("cannot map the reserved memory (map1)").because(error))?, map.address)
-        }
+    let (memory, start) = if let Some(range) = memory {
+        (physical(place, &range)?, range.start)
+    } else {
+        let map = mapping(&class, 1).map_err(|error| {
+            failed("the device has no reserved memory").because(error).advise(
+                "name it as memory=SIZE@START, reserved at the start of the system (memmap=SIZE$START), or give the \
+                 device's node a second region",
+            )
+        })?;
+        let memory = map.window(&file);
+        (memory.map_err(|error| failed("cannot map the reserved memory (map1)").because(error))?, map.address)
     };
     log::warn!(
         "{place}: no IOMMU isolates the device; only the checks of this program keep it from the rest of the memory"
