@@ -122,6 +122,9 @@ impl Loss {
 /// The losses of tensors, by their names, in the order in which they are computed.
 pub type Losses = Vec<(String, Loss)>;
 
+/// The values of tensors, by their numbers.
+type Surfaces = HashMap<usize, Vec<f32>>;
+
 /// A compiled network on the model.
 pub struct Measured<'a> {
     compiled: &'a Compiled,
@@ -180,7 +183,7 @@ impl<'a> Measured<'a> {
     }
 
     /// The tensors that operations write, and the outputs. Tensors that share bytes with later ones are left out.
-    fn surfaces(&mut self, inputs: &[Vec<f32>]) -> Result<(HashMap<usize, Vec<f32>>, Vec<Vec<f32>>), String> {
+    fn surfaces(&mut self, inputs: &[Vec<f32>]) -> Result<(Surfaces, Vec<Vec<f32>>), String> {
         self.set(inputs)?;
         let layout = &self.compiled.layout;
         let mut buffers: Vec<Vec<u8>> = layout.buffers.iter().map(|&size| vec![0; size as usize]).collect();

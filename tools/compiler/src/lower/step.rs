@@ -727,10 +727,10 @@ impl Builder<'_> {
                 let (first, second) = (a, b);
                 let (mut a, mut b) = (a.0, b.0);
                 // What is neither as large as the output nor one value per channel is extended by a product.
-                if !full[0] && !(full[1] && gates[0]) {
+                if !(full[0] || full[1] && gates[0]) {
                     a = self.extended(node, first, &output_shape)?;
                 }
-                if !full[1] && !(full[0] && gates[1]) {
+                if !(full[1] || full[0] && gates[1]) {
                     b = self.extended(node, second, &output_shape)?;
                 }
                 let [x, y] = [a, b].map(|id| self.net.tensors[id].shape);
