@@ -15,6 +15,10 @@ pub struct Word<'t> {
 }
 
 /// The words of a source, without comments and strings, up to its tests.
+///
+/// # Panics
+///
+/// The source ends within a comment, a string or an attribute.
 pub fn words(source: &str) -> Vec<Word<'_>> {
     let mut words = Vec::new();
     let (mut rest, mut line) = (source, 1);
@@ -69,6 +73,10 @@ pub fn is_name(word: &str) -> bool {
 }
 
 /// The Rust sources under a folder that are no tests.
+///
+/// # Panics
+///
+/// The folder cannot be read.
 pub fn sources(folder: &Path, into: &mut Vec<PathBuf>) {
     let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
