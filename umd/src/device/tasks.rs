@@ -181,9 +181,9 @@ mod tests {
         store.pages_mut(first.handle);
         assert!(!is_kept(&mut tasks, store, &both));
         assert!(is_kept(&mut tasks, store, &both));
-        store.free(second.handle);
-        assert_eq!(store.allocate(100).unwrap(), second.handle);
-        assert!(!is_kept(&mut tasks, store, &both), "the second buffer is another");
+        store.free(first.handle);
+        assert_eq!(store.allocate(4096).unwrap(), first.handle);
+        assert!(!is_kept(&mut tasks, store, &both), "the first buffer is another");
     }
 
     #[test]
