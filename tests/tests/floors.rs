@@ -18,6 +18,7 @@
 //! modules with a `#[path]`, and tests are left out.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -88,7 +89,7 @@ fn tree(words: &[Word], mut at: usize, prefix: &[String], into: &mut Vec<Module>
     let mut path = prefix.to_vec();
     while at < words.len() {
         match words[at].text {
-            "::" => {}
+            "::" | "*" => {}
             "{" => {
                 at += 1;
                 while words[at].text != "}" {
@@ -98,7 +99,6 @@ fn tree(words: &[Word], mut at: usize, prefix: &[String], into: &mut Vec<Module>
                 return at + 1;
             }
             "as" => at += 1,
-            "*" => {}
             word if is_name(word) => path.push(word.to_owned()),
             _ => break,
         }
@@ -206,7 +206,7 @@ fn files(base: &Path, root: &str) -> BTreeMap<Module, File> {
     while let Some((module, path, folder)) = next.pop() {
         let source = fs::read_to_string(base.join(&path)).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
         let mut file = read(&source, &module);
-        file.name = path.to_str().unwrap().to_owned();
+        path.to_str().unwrap().clone_into(&mut file.name);
         for child in &file.children {
             let folder: PathBuf = folder.join(child[module.len()..].iter().collect::<PathBuf>());
             let found = [folder.with_extension("rs"), folder.join("mod.rs")];
@@ -330,10 +330,10 @@ fn no_files_import_each_other() {
                 used[entry] = true;
                 continue;
             }
-            others += &format!("\n{} files of {root} import each other:\n", circle.len());
+            writeln!(others, "\n{} files of {root} import each other:", circle.len()).unwrap();
             for file in &circle {
                 let to: Vec<_> = edges[file].iter().filter(|to| circle.contains(to)).copied().collect();
-                others += &format!("    {file} -> {}\n", to.join(", "));
+                writeln!(others, "    {file} -> {}", to.join(", ")).unwrap();
             }
         }
     }
