@@ -9,7 +9,7 @@ use nvdla_runtime::device::ModelDevice;
 use nvdla_runtime::half;
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::session::{RunOptions, Session};
-use nvdla_uapi::layout::feature::Atoms;
+use nvdla_uapi::layout::feature::{Atoms, View};
 
 use crate::assemble::program::{Cube, Task};
 use crate::float;
@@ -61,34 +61,36 @@ impl Layout {
         tasks.iter().map(cubes).collect()
     }
 
+    /// The lines and surfaces of a cube or a tensor, in bytes.
+    fn view(&self, line: u32, surface: u32) -> View {
+        View { cube: 0, surface: surface as usize, line: line as usize, atom: self.atoms.bytes() }
+    }
+
     /// The atoms of a cube: their places in its buffer.
     fn places<'a>(&'a self, cube: &'a Cube) -> impl Iterator<Item = usize> + 'a {
-        let surfaces = self.atoms.surfaces(cube.channels.into()) as u32;
-        let atom = self.atoms.bytes() as u32;
+        let surfaces = self.atoms.surfaces(cube.channels.into());
+        let view = self.view(cube.line_stride, cube.surface_stride);
         (0..surfaces).flat_map(move |surface| {
-            (0..u32::from(cube.height)).flat_map(move |line| {
-                let start = cube.offset + surface * cube.surface_stride + line * cube.line_stride;
-                (0..u32::from(cube.width)).map(move |column| (start + column * atom) as usize)
+            (0..usize::from(cube.height)).flat_map(move |y| {
+                (0..usize::from(cube.width)).map(move |x| cube.offset as usize + view.atom_offset(0, surface, y, x))
             })
         })
     }
 
     fn values(&self, stored: &Stored, bytes: &[u8]) -> Vec<f32> {
-        let [height, width] = stored.size;
-        let element = self.atoms.bytes() / self.atoms.elements();
-        let mut values = Vec::with_capacity(stored.channels.len() * (height * width) as usize);
+        let [height, width] = stored.size.map(|size| size as usize);
+        let view = self.view(stored.line_stride, stored.surface_stride);
+        let element = view.atom / self.atoms.elements();
+        let mut values = Vec::with_capacity(stored.channels.len() * height * width);
         for &channel in &stored.channels {
             let (surface, lane) = self.atoms.place(channel as usize);
-            let start = stored.offset as usize + surface * stored.surface_stride as usize + lane * element;
-            for line in 0..height {
-                for column in 0..width as usize {
-                    let at = start + (line * stored.line_stride) as usize + self.atoms.span(column);
-                    values.push(if element == 1 {
-                        (f64::from(i32::from(bytes[at] as i8) - stored.zero) * stored.scale) as f32
-                    } else {
-                        half::to_f32(u16::from_le_bytes([bytes[at], bytes[at + 1]]))
-                    });
-                }
+            for (y, x) in (0..height).flat_map(|y| (0..width).map(move |x| (y, x))) {
+                let at = stored.offset as usize + view.atom_offset(0, surface, y, x) + lane * element;
+                values.push(if element == 1 {
+                    (f64::from(i32::from(bytes[at] as i8) - stored.zero) * stored.scale) as f32
+                } else {
+                    half::to_f32(u16::from_le_bytes([bytes[at], bytes[at + 1]]))
+                });
             }
         }
         values
