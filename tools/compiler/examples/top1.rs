@@ -3,7 +3,7 @@
 //! How many pictures of digits a loadable of examples/lenet knows. Each file's name begins with the digit's.
 //!
 //! ```text
-//! cargo run --release -p nvdla-compiler --example accuracy -- examples/lenet/lenet.nv_small.nvdla examples/lenet/images
+//! cargo run --release -p nvdla-compiler --example top1 -- examples/lenet/lenet.nv_small.nvdla examples/lenet/images
 //! ```
 
 use std::error::Error;
