@@ -21,6 +21,8 @@ use crate::lower::Compiled;
 pub struct Layout {
     /// The atoms of feature cubes.
     pub(crate) atoms: Atoms,
+    /// Bytes of an element.
+    pub(crate) element: usize,
     /// What each operation of each task writes; nothing for tasks of the emulator.
     pub(crate) written: Vec<Vec<Cube>>,
     /// Bytes of each buffer.
@@ -80,7 +82,7 @@ impl Layout {
     fn values(&self, stored: &Stored, bytes: &[u8]) -> Vec<f32> {
         let [height, width] = stored.size.map(|size| size as usize);
         let view = self.view(stored.line_stride, stored.surface_stride);
-        let element = view.atom / self.atoms.elements();
+        let element = self.element;
         let mut values = Vec::with_capacity(stored.channels.len() * height * width);
         for &channel in &stored.channels {
             let (surface, lane) = self.atoms.place(channel as usize);

@@ -23,7 +23,7 @@
 //!     run.wait(None)?;
 //! }
 //! assert_eq!(contexts[0].output(0)?, contexts[1].output(0)?);
-//! # Ok::<(), nvdla_runtime::session::Error>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 use std::fmt;

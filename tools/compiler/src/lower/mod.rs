@@ -259,6 +259,7 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
     let program = lowering.program;
     let layout = Layout {
         atoms: program.atoms(),
+        element: nvdla_uapi::layout::bytes(precision) as usize,
         written: Layout::written(&program.tasks),
         buffers: program.buffers.iter().map(|buffer| buffer.size).collect(),
         tensors,

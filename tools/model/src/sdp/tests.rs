@@ -667,7 +667,7 @@ fn what_the_hardware_does_not_define_is_refused_by_name() {
         (&NV_SMALL, &[][..], &[(reg::D_DATA_FORMAT, 0x5)][..], "PROC_PRECISION is Int16, which nv_small does not have"),
         (&NV_FULL, &[], &[(reg::D_DATA_FORMAT, 0x2)], "OUT_PRECISION is Int8 with PROC_PRECISION Fp16"),
         (&NV_FULL, &[(rdma_reg::D_FEATURE_MODE_CFG, 0x8)], &[], "IN_PRECISION is Fp16 with PROC_PRECISION Int8"),
-        (&NV_FULL, &[], &[(reg::D_DATA_FORMAT, 0xc)], "register 0xbc bits 2.. hold 3"),
+        (&NV_FULL, &[], &[(reg::D_DATA_FORMAT, 0xc)], "D_DATA_FORMAT holds 3 in bits 2.."),
         (&NV_FULL, &[], &[(reg::D_DP_BS_CFG, 0x5c)], "BS_ALU_ALGO is 3"),
         (&NV_FULL, &[], &[(reg::D_FEATURE_MODE_CFG, 0x1)], "FLYING_MODE is ON"),
         (&NV_FULL, &[(rdma_reg::D_DATA_CUBE_WIDTH, 9)], &[], "D_DATA_CUBE_WIDTH is 9, SDP's is 1"),
