@@ -17,8 +17,7 @@ use nvdla_runtime::session::Session;
 const DIGITS: [&str; 10] = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let [net, folder] =
-        std::env::args().skip(1).collect::<Vec<_>>().try_into().map_err(|_| "usage: top1 NET DIR")?;
+    let [net, folder] = std::env::args().skip(1).collect::<Vec<_>>().try_into().map_err(|_| "usage: top1 NET DIR")?;
     let loadable = Loadable::open(net)?;
     let device = device::open(&Selection::Auto, &loadable)?.device;
     let mut session = Session::new(loadable, device)?;
