@@ -369,11 +369,17 @@ impl Reader<'_> {
                 format!("D_FEATURE_MODE_CFG.WINOGRAD is {}, SDP's is {}", u8::from(winograd), u8::from(self.winograd)),
             );
         }
+        // The atoms of a 1x1 cube's operands are one run too, whatever the strides say.
+        let surface_stride = if self.width == 1 && self.height == 1 {
+            format.bytes_per_atom()
+        } else {
+            self.rdma.get(dma.surface_stride)
+        };
         let layout = Operands::as_programmed(
             self.extents(),
             format,
             self.rdma.get(dma.line_stride).into(),
-            self.rdma.get(dma.surface_stride).into(),
+            surface_stride.into(),
         )
         .or_else(|error| refuse("SDP_RDMA", format!("{name}: {error}")))?;
         for component in components.into_iter().flatten() {
