@@ -160,12 +160,16 @@ fn check(checkout: &Path, reference: &Path, program: &Path, config: &str) -> Res
     let traces = TRACES.map(|name| reference.join("hw-traces/nv_small").join(name));
     let mut play = Command::new(target.join("debug/nvdla_trace"));
     play.arg("--rtl").arg(&program).args(traces);
-    let mut run = cargo("test");
-    run.args(["--test", "conformance", "--", "--test-threads", "1", "--exact"]);
-    run.args(LOADABLES.map(|name| format!("nv_small::loadables/{name}")));
-    run.env("NVDLA_DEVICE", format!("rtl:{}", program.display()))
-        .env("NVDLA_REFERENCE", std::path::absolute(reference)?);
-    for mut command in [play, run] {
+    // The suite's program takes one name.
+    let mut commands = vec![play];
+    for name in LOADABLES {
+        let mut run = cargo("test");
+        run.args(["--test", "conformance", "--", "--exact"]).arg(format!("nv_small::loadables/{name}"));
+        run.env("NVDLA_DEVICE", format!("rtl:{}", program.display()))
+            .env("NVDLA_REFERENCE", std::path::absolute(reference)?);
+        commands.push(run);
+    }
+    for mut command in commands {
         let start = Instant::now();
         let status = command.status().with_context(|| format!("cannot run {}", command.get_program().display()))?;
         eprintln!("xtask: compared: {:.0} s", start.elapsed().as_secs_f64());
