@@ -603,7 +603,7 @@ fn patch(vmod: &Path, files: &[PathBuf], into: &Path) -> Result<Vec<PathBuf>> {
         let range = |line: &str| Some(line.strip_prefix("output ")?.split_once(" sc2buf_dat_rd_shift;")?.0.to_owned());
         if let (true, Some(range)) = (text.contains(WRONG), text.lines().find_map(range)) {
             let shown = file.strip_prefix(vmod).unwrap_or(file).display();
-            eprintln!("{shown}: \"{WRONG}\" has one bit, its port {range}; a copy with the port's width is used");
+            eprintln!("xtask: {shown} declares sc2buf_dat_rd_shift with one bit, and its port as {range}: a copy with the port's width is built");
             *file = into.join("NV_NVDLA_CSC_dl.v");
             fs::write(&file, text.replace(WRONG, &format!("wire {range} sc2buf_dat_rd_shift =")))?;
         }
