@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::{device, loadable, session};
+use crate::{device, image, loadable, session};
 
 /// What an error is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,7 +61,8 @@ pub fn kind_of(error: &(dyn std::error::Error + 'static)) -> Option<ErrorKind> {
             .downcast_ref::<session::Error>()
             .map(session::Error::kind)
             .or_else(|| error.downcast_ref::<device::Error>().map(device::Error::kind))
-            .or_else(|| error.downcast_ref::<loadable::Error>().map(loadable::Error::kind));
+            .or_else(|| error.downcast_ref::<loadable::Error>().map(loadable::Error::kind))
+            .or_else(|| error.downcast_ref::<image::Error>().map(image::Error::kind));
         if kind.is_some() {
             return kind;
         }
@@ -92,6 +93,16 @@ impl loadable::Error {
         match self {
             Self::Open { .. } => ErrorKind::File,
             _ => ErrorKind::Loadable,
+        }
+    }
+}
+
+impl image::Error {
+    /// What it is about.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Normalize(_) => ErrorKind::Argument,
+            _ => ErrorKind::File,
         }
     }
 }

@@ -49,13 +49,9 @@ fn kind(error: &(dyn Error + 'static)) -> Option<ErrorKind> {
         Some(if problem.is_file() { ErrorKind::File } else { ErrorKind::Argument })
     } else if let Some(context) = error.downcast_ref::<Context<loadable::Error>>() {
         Some(context.error().kind())
-    } else if let Some(image::Error::Normalize(_)) = error.downcast_ref() {
-        Some(ErrorKind::Argument)
-    } else if error.is::<image::Error>()
-        || error.is::<Context<image::Error>>()
-        || error.is::<labels::Error>()
-        || error.is::<compare::Error>()
-    {
+    } else if let Some(context) = error.downcast_ref::<Context<image::Error>>() {
+        Some(context.error().kind())
+    } else if error.is::<labels::Error>() || error.is::<compare::Error>() {
         Some(ErrorKind::File)
     } else {
         None
