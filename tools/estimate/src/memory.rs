@@ -85,7 +85,8 @@ impl Reader {
     }
 
     /// Cycles that it needs for so many bytes, of which the unit takes `compute` cycles to pass them on. `turnaround` is
-    /// the time from a request to the one that takes its place in the FIFO, without the latency.
+    /// the time from a request to the one that takes its place in the FIFO, without the latency. The FIFO is filled in
+    /// rounds, and the atoms of the last round still pass through the unit.
     pub(crate) fn cycles(
         &self,
         bytes: u64,
@@ -95,9 +96,9 @@ impl Reader {
         config: &Config,
     ) -> u64 {
         let atoms = bytes / u64::from(config.memory_atomic.max(1));
-        let Some(waiting) = atoms.checked_sub(self.depth) else { return compute };
-        let first = (compute * self.depth).div_ceil(atoms.max(1));
-        first + (waiting * (u64::from(interface.latency) + turnaround)).div_ceil(self.depth)
+        let rounds = atoms.saturating_sub(1) / self.depth;
+        let last = atoms - rounds * self.depth;
+        rounds * (u64::from(interface.latency) + turnaround) + (compute * last).div_ceil(atoms.max(1))
     }
 }
 
