@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! The committed header is what cbindgen generates, and programs in C99 and C++17 run with an installed library. They are
-//! compiled with the flags of pkg-config, under AddressSanitizer and UndefinedBehaviorSanitizer.
-//!
-//! The test installs the library of this build into a temporary folder. With `NVDLA_PREFIX` it uses what
-//! `cargo cinstall --prefix` has installed there.
+//! compiled with the flags of pkg-config, under AddressSanitizer and UndefinedBehaviorSanitizer. The script `install` installs
+//! the library of this build into a temporary folder.
 
 use std::env;
 use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 
 fn here() -> &'static Path {
@@ -20,7 +17,7 @@ fn here() -> &'static Path {
 fn the_header_is_up_to_date() {
     let config = cbindgen::Config::from_file(here().join("cbindgen.toml")).unwrap();
     let sources = ["status.rs", "tensor.rs", "lib.rs"].map(|name| here().join("src").join(name));
-    let builder = sources.iter().fold(cbindgen::Builder::new().with_config(config), |b, source| b.with_src(source));
+    let builder = sources.into_iter().fold(cbindgen::Builder::new().with_config(config), cbindgen::Builder::with_src);
     let mut header = Vec::new();
     builder.generate().unwrap().write(&mut header);
     let path = here().join("include/nvdla.h");
@@ -48,37 +45,16 @@ fn has(tool: &str) -> bool {
     found
 }
 
-/// Installs the library of this build, which lies beside this test.
-fn install(prefix: &Path) {
-    let built = env::current_exe().unwrap().with_file_name("libnvdla.so");
-    fs::create_dir_all(prefix.join("lib/pkgconfig")).unwrap();
-    fs::create_dir_all(prefix.join("include")).unwrap();
-    symlink(built, prefix.join("lib/libnvdla.so.0")).unwrap();
-    symlink("libnvdla.so.0", prefix.join("lib/libnvdla.so")).unwrap();
-    for header in ["nvdla.h", "nvdla.hpp"] {
-        fs::copy(here().join("include").join(header), prefix.join("include").join(header)).unwrap();
-    }
-    let text = format!(
-        "prefix={}\nName: nvdla\nDescription: test\nVersion: {}\nLibs: -L${{prefix}}/lib -lnvdla\nCflags: -I${{prefix}}/include\n",
-        prefix.display(),
-        env!("CARGO_PKG_VERSION")
-    );
-    fs::write(prefix.join("lib/pkgconfig/nvdla.pc"), text).unwrap();
-}
-
 #[test]
 fn programs_in_c_and_cpp_classify_the_seven() {
     if !["pkg-config", "cc", "c++"].into_iter().all(has) {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let prefix = env::var_os("NVDLA_PREFIX").map_or_else(
-        || {
-            install(&folder.path().join("usr"));
-            folder.path().join("usr")
-        },
-        PathBuf::from,
-    );
+    let prefix = folder.path().join("usr");
+    // The library lies beside this test.
+    let built = env::current_exe().unwrap();
+    succeed(Command::new(here().join("install")).arg(&prefix).arg(built.parent().unwrap()));
     let flags = succeed(
         Command::new("pkg-config")
             .args(["--cflags", "--libs", "nvdla"])
