@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! One device: the engine, the queues of its clients, and who is told when a task ends.
+//! One device: the engine, the queues of its clients, and the notification of clients when a task ends.
 //!
-//! All state lies under one mutex, which nobody holds while waiting for the device. Tasks start and end in three places:
-//! the interrupt thread, the worker that is kicked when something may start, and the watchdog.
+//! One mutex protects all state. No thread holds it while it waits for the device. Tasks start and end in three places:
+//! the interrupt thread, the `kick` work, which is queued when a task may be able to start, and the watchdog.
 //!
-//! A task runs alone. When one ends, the next client in turn gets the device for one task, so a client that queues
-//! a thousand tasks delays another's by one.
+//! One task runs at a time. When it ends, the device goes to the next client for one task. So a client that queues a
+//! thousand tasks delays another client by one task.
 //!
 //! The mutex is taken on the way to a fence's signal, for which memory reclaim may wait. So nothing is allocated under it,
 //! and nothing freed that has buffers or a reservation lock behind it: ended jobs go to a list that a work of their own
@@ -91,10 +91,11 @@ use super::{
 
 /// How long until a reset is tried again for which the bus had no time.
 const RESET_RETRY_NS: u64 = 20_000_000;
-/// How long a task may still run whose client has gone. Ending it costs everybody a reset, and most need less than that.
+/// How long a task may run on after its client has closed the file. Ending a task costs all clients a reset, and most
+/// tasks end sooner.
 const ORPHAN_NS: u64 = 1_000_000_000;
 
-/// What a bus knows of a device.
+/// What a bus driver knows about a device.
 pub(crate) struct Found {
     /// Its registers.
     pub(crate) window: Window,
@@ -118,10 +119,11 @@ pub(crate) struct Accelerator {
     interrupts: SpinLockIrq<Interrupts>,
     #[pin]
     state: Mutex<State>,
-    /// Some task has ended, or the device has gone.
+    /// A task has ended, or the device is gone.
     #[pin]
     ended: CondVar,
-    /// Jobs that wait to be freed. Under a lock of its own, because what frees them runs while the next task is submitted.
+    /// Jobs that wait to be freed. They have a separate lock, because the work that frees them runs while the next task
+    /// is submitted.
     #[pin]
     garbage: SpinLock<Ended>,
 }
@@ -176,7 +178,7 @@ impl Accelerator {
             }? Error),
             GFP_KERNEL,
         )?;
-        // SAFETY: `stop` drops the worker before the accelerator goes; whoever holds the registration calls it.
+        // SAFETY: `stop` drops the worker before the accelerator is freed; the holder of the registration calls it.
         let worker = unsafe { Worker::new(core::ptr::from_ref(&*accelerator).cast())? };
         accelerator.state.lock().worker = Some(worker);
         Ok(accelerator)
@@ -215,7 +217,8 @@ impl Accelerator {
         self.max_timeout_ns().min(u64::from(super::module_parameters::timeout_ms.value()) * 1_000_000)
     }
 
-    /// Nanoseconds that a task may run whatever its deadline: a client cannot keep the device from the others for longer.
+    /// The longest time in nanoseconds that a task may run, whatever its deadline. It limits how long a client can keep
+    /// the device from others.
     pub(crate) fn max_timeout_ns(&self) -> u64 {
         match super::module_parameters::max_timeout_ms.value() {
             0 => u64::MAX,
@@ -223,8 +226,8 @@ impl Accelerator {
         }
     }
 
-    /// Nanoseconds that a task that has started may run whatever its deadline: ending it costs everybody a reset, which
-    /// no client is given for nothing.
+    /// The time in nanoseconds that a started task has, even if its deadline is earlier. Ending a task costs all
+    /// clients a reset, so a client must not be able to cause resets at will.
     fn min_timeout_ns(&self) -> u64 {
         self.max_timeout_ns().min(u64::from(super::module_parameters::min_timeout_ms.value()) * 1_000_000)
     }
@@ -298,7 +301,8 @@ impl Accelerator {
         state.queue(client).map_or(0, |queue| queue.busy_ns) + current
     }
 
-    /// Whether the client may submit so many tasks now; asked before they are read, and again when they are queued.
+    /// Whether the client may submit this many tasks now. It is checked before the tasks are read, and again when they
+    /// are queued.
     pub(crate) fn has_room(&self, client: u64, tasks: usize) -> Result {
         self.state.lock().room(client, tasks).map(|_| ())
     }
@@ -313,7 +317,8 @@ impl Accelerator {
     ) -> Result<KBox<Job>> {
         Job::new(self.config(), client, Places::new(places), deadline, charge).map_err(|refusal| {
             if let Some(reason) = refusal.reason {
-                // A program that keeps sending bad tasks shall not fill the log; the developer of one turns this on.
+                // A debug message, so that a program that keeps sending bad tasks does not fill the log. A developer
+                // can turn it on.
                 dev_dbg!(self.dev, "task refused: {}\n", Show(&reason));
             }
             refusal.error
@@ -329,13 +334,14 @@ impl Accelerator {
         self.kicker()?.watch(fd)
     }
 
-    /// Frees what has ended.
+    /// Frees the jobs that have ended.
     pub(crate) fn clean(&self) {
         let ended = self.garbage.lock().take();
         drop(ended);
     }
 
-    /// Frees what has ended, and waits for who does so already: for a client whose memory is short.
+    /// Frees the jobs that have ended, and waits until other threads have done so. For a client that is short of
+    /// memory.
     pub(crate) fn settle(&self) {
         self.clean();
         if let Ok(kicker) = self.kicker() {
@@ -445,7 +451,7 @@ impl Accelerator {
         let hardware = &mut self.hardware();
         state.engine.reset();
         state.engine.adopt(hardware);
-        // Its power was off, which ends whatever a reset could not.
+        // The device was without power, which also ends what a reset could not end.
         if matches!(state.phase, Phase::Dead) && state.engine.is_idle(hardware) {
             state.phase = Phase::Idle;
         }
@@ -502,7 +508,7 @@ impl Accelerator {
         self.start_next(&mut state);
     }
 
-    /// Takes the device down: nothing starts any more, what runs is ended, who waits is told.
+    /// Takes the device down: no task starts any more, the running task is ended, and waiters are woken.
     pub(crate) fn stop(&self) {
         let worker = {
             let mut state = self.state.lock();
@@ -516,7 +522,7 @@ impl Accelerator {
         self.clean();
     }
 
-    /// Lets the engine do what the interrupts so far allow, to the end of the running task.
+    /// Lets the engine handle the interrupts so far, up to the end of the running task.
     fn process(&self, state: &mut State) {
         loop {
             match state.engine.process_events(&mut self.hardware(), now_ns()) {
@@ -535,7 +541,7 @@ impl Accelerator {
                     if poll {
                         state.kick();
                     }
-                    // A device that is gone will not say that anything ended.
+                    // A device that is gone raises no interrupt.
                     if let (true, Some(worker)) = (state.engine.is_gone(), &state.worker) {
                         worker.arm(0);
                     }
@@ -546,7 +552,7 @@ impl Accelerator {
         }
     }
 
-    /// Gives the device to the next client in turn whose first task is ready.
+    /// Gives the device to the next client whose first task is ready.
     fn start_next(&self, state: &mut State) {
         while matches!(state.phase, Phase::Idle) && !state.suspended && state.worker.is_some() {
             let count = state.clients.len();
@@ -586,9 +592,9 @@ impl Accelerator {
 
     /// Ends the running task, if there is one, for a reason of the driver's, and brings the device back.
     ///
-    /// While the bus has no time for a reset the task stays where it is, and the watchdog tries again: its buffers are
-    /// what the device still writes. `held` says that the driver core holds the device for the caller, as
-    /// it does for an unbinding and a suspend.
+    /// If the bus cannot reset the device now, the task stays on the device and the watchdog tries again, because the
+    /// device may still write the task's buffers. `held` means that the driver core holds the device for the caller, as
+    /// during an unbinding and a suspend.
     fn end_running(&self, state: &mut State, error: Error, held: bool) {
         let hardware = &mut self.hardware();
         let running = match core::mem::replace(&mut state.phase, Phase::Idle) {
@@ -630,7 +636,7 @@ impl Accelerator {
         }
     }
 
-    /// Fails whatever is queued on a device that is dead or goes.
+    /// Fails the queued tasks of a device that is dead or being removed.
     fn fail_queued(&self, state: &mut State, error: Error) {
         for queue in &mut state.clients {
             while let Some(mut job) = queue.pop() {
@@ -651,7 +657,7 @@ impl Accelerator {
         }
     }
 
-    /// Tells everybody that a task has ended.
+    /// Notifies the client and all waiters that a task has ended.
     fn tell(&self, state: &mut State, running: Running, result: Result) {
         let Running { mut job, started_ns, .. } = running;
         if let Some(worker) = &state.worker {
@@ -698,7 +704,8 @@ impl Accelerator {
     }
 }
 
-/// An engine in memory of its own. Apart from its caller, so that the copy on the stack is gone when the rest is built.
+/// An engine in memory of its own. It is a separate function, so that the copy on the stack is freed before the rest is
+/// built.
 #[inline(never)]
 fn boxed_engine(config: &'static Config) -> Result<KBox<Engine<Slots>>> {
     let room = KBox::<Engine<Slots>>::new_uninit(GFP_KERNEL)?;

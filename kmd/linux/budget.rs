@@ -2,8 +2,8 @@
 
 //! What a client makes the driver hold, and how much of it: memory for its tasks, and its buffers.
 //!
-//! Most of it is also accounted to the control group of the process (`GFP_KERNEL_ACCOUNT`). These limits hold without
-//! control groups as well, and for contiguous areas, which the kernel accounts to nobody.
+//! Most of it is also accounted to the control group of the process (`GFP_KERNEL_ACCOUNT`). These limits also hold
+//! without control groups, and for contiguous areas, which the kernel does not account.
 
 use kernel::{
     page::PAGE_SIZE,
@@ -46,8 +46,8 @@ impl Budget {
         }
     }
 
-    /// Charges the client with so many bytes until the value is dropped; `EBUSY` for tasks, `ENOMEM` for buffers, when it
-    /// would have more than the limit.
+    /// Charges the client with `bytes` until the value is dropped. Fails with `EBUSY` for tasks and `ENOMEM` for
+    /// buffers if the client would exceed the limit.
     pub(crate) fn charge(self: &Arc<Self>, kind: Kind, bytes: u64) -> Result<Charge> {
         let mut charge = Charge { budget: self.clone(), kind, bytes: 0 };
         charge.grow(bytes)?;
@@ -79,10 +79,11 @@ pub(crate) struct Charge {
 }
 
 impl Charge {
-    /// The thing costs so much more.
+    /// Adds `bytes` to the charge.
     pub(crate) fn grow(&mut self, bytes: u64) -> Result {
         let count = self.budget.count(self.kind);
-        // Sizes are those of buffers and lists, far below what could overflow; a huge one is refused before it is added.
+        // Sizes are those of buffers and lists, which are far too small to overflow. A huge size is refused before it
+        // is added.
         let limit = limit(self.kind);
         let fits = bytes <= limit && count.fetch_add(bytes, Relaxed) <= limit - bytes;
         if !fits {

@@ -21,7 +21,7 @@ use super::{
     driver::Driver, //
 };
 
-/// The driver's part of an open file. Closing it cancels what the client has queued.
+/// The driver's part of an open file. Closing the file cancels the client's queued tasks.
 pub(crate) struct Client {
     /// The client's number, DRM's own.
     id: Atomic<u64>,
@@ -52,7 +52,7 @@ impl Client {
         self.id.load(Relaxed)
     }
 
-    /// The device, which may have gone.
+    /// The device, which may already be gone.
     pub(crate) fn accelerator(&self) -> &Accelerator {
         &self.accelerator
     }
@@ -87,7 +87,7 @@ unsafe extern "C" fn nvdla_client_busy_ns(file: *mut bindings::drm_file) -> u64 
 ///
 /// # Safety
 ///
-/// `file` must be an open DRM file of this driver that nobody uses yet.
+/// `file` must be an open DRM file of this driver that no other thread uses yet.
 #[no_mangle]
 #[allow(improper_ctypes_definitions)]
 unsafe extern "C" fn nvdla_client_opened(file: *mut bindings::drm_file, id: u64) {

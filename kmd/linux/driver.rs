@@ -71,8 +71,8 @@ impl Drop for Stop {
     }
 }
 
-/// The interrupt handler. Its first part takes what the device has to say and so frees the line, which may be shared with
-/// handlers of any kind; the thread does what follows from it.
+/// The interrupt handler. Its first part reads and clears the device's status, which releases the line, so that the
+/// line may be shared with handlers of any kind. The thread handles the completions.
 pub(crate) struct Handler(Arc<Accelerator>);
 
 impl irq::ThreadedHandler for Handler {
@@ -131,7 +131,7 @@ pub(crate) fn probe<'bound>(
 
     let data = accelerator.clone();
     let drm = drm::UnregisteredDevice::<Driver>::new(Parent::new(dev), Ok(data))?;
-    // SAFETY: The device is not registered yet, so nobody uses its tables.
+    // SAFETY: The device is not registered yet, so no other thread uses its tables.
     unsafe { ffi::nvdla_drm_extend(drm_raw(&*drm)) };
 
     let handler = Handler(accelerator.clone());

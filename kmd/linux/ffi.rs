@@ -146,14 +146,14 @@ impl Drop for Fence {
     }
 }
 
-/// A descriptor of a fence that user space does not see yet; given back when it is dropped.
+/// A descriptor of a fence that user space cannot use yet. It is freed when it is dropped.
 pub(crate) struct Descriptor {
     fd: c_int,
     sync: *mut c_void,
 }
 
 impl Descriptor {
-    /// Lets user space see it.
+    /// Makes the descriptor usable for user space.
     pub(crate) fn install(self) -> i32 {
         let this = core::mem::ManuallyDrop::new(self);
         // SAFETY: Both were reserved together by this process, and neither is used after this.
@@ -214,7 +214,7 @@ impl Process {
 impl kernel::fmt::Display for Process {
     fn fmt(&self, f: &mut kernel::fmt::Formatter<'_>) -> kernel::fmt::Result {
         let length = self.name.iter().position(|&byte| byte == 0).unwrap_or(self.name.len());
-        // A process chooses its name: what could be taken for another line of the log is shown as a dot.
+        // A process chooses its name. Characters that could imitate a line of the log are shown as dots.
         for &byte in self.name.iter().take(length) {
             let byte = if byte.is_ascii_graphic() || byte == b' ' { byte } else { b'.' };
             kernel::fmt::Write::write_char(f, char::from(byte))?;
@@ -223,7 +223,7 @@ impl kernel::fmt::Display for Process {
     }
 }
 
-/// The works of a device: "look for the next task", "the running task's time is up", "free what has ended".
+/// The works of a device: start the next task, end a task at its deadline, free jobs that have ended.
 pub(crate) struct Worker(*mut c_void);
 
 // SAFETY: Work items may be queued from any thread.
@@ -261,13 +261,13 @@ impl Worker {
         unsafe { nvdla_worker_disarm(self.0) };
     }
 
-    /// Has what has ended freed, by `nvdla_core_clean`.
+    /// Frees the jobs that have ended, through `nvdla_core_clean`.
     pub(crate) fn clean(&self) {
         // SAFETY: The worker is valid until dropped.
         unsafe { nvdla_worker_cleanup(self.0) };
     }
 
-    /// Whether another message of what a client did may go to the log.
+    /// Whether another message about a client may be logged.
     pub(crate) fn may_log(&self) -> bool {
         // SAFETY: The worker is valid until dropped.
         unsafe { nvdla_worker_may_log(self.0) }
@@ -285,7 +285,7 @@ impl Worker {
 pub(crate) struct Kicker(*mut c_void);
 
 impl Kicker {
-    /// Waits until what has ended is freed.
+    /// Waits until the jobs that have ended are freed.
     pub(crate) fn flush(&self) {
         // SAFETY: The reference keeps the worker.
         unsafe { nvdla_worker_flush(self.0) };
@@ -308,7 +308,7 @@ impl Drop for Kicker {
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        // SAFETY: The reference is ours; after the first call no work runs, whoever still has a reference.
+        // SAFETY: The reference is ours. After the first call no work runs, even if others still have references.
         unsafe {
             nvdla_worker_stop(self.0);
             nvdla_worker_put(self.0);
@@ -350,15 +350,15 @@ fn device_raw<C: device::DeviceContext>(dev: &device::Device<C>) -> *mut binding
 
 /// How a device is brought up, back when it does not answer any more, and to sleep.
 ///
-/// It lives as long as the device is bound, and nobody uses it after that.
+/// It lives as long as the device is bound, and is not used after that.
 pub(crate) struct Power(*mut c_void);
 
 // SAFETY: The functions may be called from any thread; the caller's lock makes it one at a time.
 unsafe impl Send for Power {}
 
 impl Power {
-    /// Turns on what the device tree names, if there is one: reserved memory, clocks, resets. All of it is given back
-    /// when the device is unbound.
+    /// Turns on what the device tree names, if there is one: reserved memory, clocks, resets. The kernel releases all
+    /// of it when the device is unbound.
     pub(crate) fn start(dev: &device::Device<Bound>) -> Result<Self> {
         // SAFETY: The device is bound.
         let raw = kernel::error::from_err_ptr(unsafe { nvdla_power_start(device_raw(dev)) })?;
@@ -398,13 +398,13 @@ impl Power {
     }
 }
 
-/// The device is about to be unbound: it is awake from now on. Once for a [`Power::manage`].
+/// Keeps the device awake because it is about to be unbound. Called once per [`Power::manage`].
 pub(crate) fn unmanage<C: device::DeviceContext>(dev: &device::Device<C>) {
     // SAFETY: The device exists, and the driver core holds it for the unbinding.
     unsafe { nvdla_power_unmanage(device_raw(dev)) };
 }
 
-/// The device is awake until it is dropped.
+/// Keeps the device awake until it is dropped.
 pub(crate) struct Awake(ARef<device::Device>);
 
 impl Awake {

@@ -2,8 +2,8 @@
 
 //! Buffers: GEM objects whose memory is contiguous in DMA addresses, because NVDLA has no scatter list.
 //!
-//! `memory.rs` has what a task needs of a buffer. A buffer is mapped, exported and imported through DRM's own PRIME and mmap. It lives as long as anyone holds it: a
-//! handle, a mapping, a dma-buf, or a task that is queued or running.
+//! `memory.rs` has what a task needs from a buffer. DRM's own PRIME and mmap map, export and import a buffer. It lives
+//! until the last reference is dropped: a handle, a mapping, a dma-buf, or a queued or running task.
 
 use kernel::{
     bindings,
@@ -49,7 +49,7 @@ impl gem::DriverObject for Data {
     type Args = Source;
 
     fn new(dev: &drm::Device<Driver>, size: usize, source: Source) -> impl PinInit<Self, Error> {
-        // SAFETY: The device is of this driver, and what is imported comes from PRIME alone.
+        // SAFETY: The device is of this driver, and only PRIME imports buffers.
         unsafe { Data::new(drm_raw(dev), size, source) }
     }
 }

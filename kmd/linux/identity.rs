@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What the hardware says it is, checked against what the bus says.
+//! The identity that the hardware's registers report, compared with the one that the bus reports.
 
 use kernel::{
     device::{

@@ -71,8 +71,8 @@ macro_rules! ioctls {
                     ) -> c_int {
                         // SAFETY: DRM keeps the device alive for the call, and it is of this driver.
                         let dev: &Unguarded = unsafe { drm::Device::from_raw(dev) };
-                        // SAFETY: `drm_ioctl` hands over a buffer of at least the size in the command; the type is
-                        // plain data, for which every bit pattern is valid.
+                        // SAFETY: `drm_ioctl` passes a buffer of at least the size in the command; the type is plain
+                        // data, for which every bit pattern is valid.
                         let data = unsafe { &mut *data.cast::<$type>() };
                         // SAFETY: An open file of this driver.
                         let file: &File = unsafe { drm::File::from_raw(file) };
@@ -116,7 +116,7 @@ fn gem_create(dev: &Device, _: &Registered<'_>, args: &mut first::GemCreateArgs,
     let client = file.inner();
     let create = || gem::create(dev, client.budget(), args.size);
     let object = create().or_else(|error| {
-        // What the client has given back may wait with an ended task.
+        // Memory that the client has released may still belong to a job that has ended.
         if error != ENOMEM {
             return Err(error);
         }
@@ -171,7 +171,7 @@ fn submit_first(dev: &Unguarded, args: &mut first::SubmitArgs, file: &File) -> R
     Ok(())
 }
 
-/// Queues a task whose addresses are dma-buf descriptors; its sequence number.
+/// Queues a task whose addresses are dma-buf descriptors, and returns its sequence number.
 fn queue_first(dev: &Device, registered: &Registered<'_>, task: &first::SubmitTask, file: &File) -> Result<u64> {
     if task.num_addresses == 0 || task.num_addresses > first::MAX_BUFFERS_PER_TASK {
         return Err(EINVAL);

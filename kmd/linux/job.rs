@@ -67,7 +67,7 @@ const READS_AT_ONCE: u32 = 256;
 /// A task's buffers. The references keep them while the task is queued or runs.
 pub(crate) struct Places {
     list: KVVec<Place>,
-    /// Reads so far; `None` once a signal was seen, from when on nothing is read.
+    /// The number of reads so far; `None` after a signal, when nothing more is read.
     reads: Cell<Option<u32>>,
 }
 
@@ -113,7 +113,7 @@ impl Places {
         self.reads.get().is_none()
     }
 
-    /// The memory of the buffers is never given back.
+    /// The memory of the buffers is never freed.
     ///
     /// # Safety
     ///
@@ -151,7 +151,7 @@ impl AsMut<[Slot]> for Slots {
 
 /// Why a task was refused.
 pub(crate) struct Refusal {
-    /// What the caller is told.
+    /// The error that the caller gets.
     pub(crate) error: Error,
     /// What is wrong with it, where it is the task that is wrong.
     pub(crate) reason: Option<engine::Error>,
@@ -176,9 +176,9 @@ pub(crate) struct Job {
     watches: KVec<Watch>,
     /// What it costs its client.
     charge: Charge,
-    /// Keeps the device awake from the queue to the end.
+    /// Keeps the device awake from queueing to the end.
     awake: Option<Awake>,
-    /// The next in a list of what has ended.
+    /// The next job in a list of ended jobs.
     next: Option<KBox<Job>>,
 }
 
@@ -187,13 +187,13 @@ const JOB_BYTES: u64 = 1024;
 /// What a watch costs, with the fence's part of it.
 const WATCH_BYTES: u64 = 256;
 
-/// What a task of so many addresses costs its client before it is read.
+/// The charge for a task with this many addresses, before it is read.
 pub(crate) fn cost(addresses: u32) -> u64 {
     JOB_BYTES + u64::from(addresses) * size_of::<Place>() as u64
 }
 
 impl Job {
-    /// Copies and validates a task. After this no memory of the user's is read any more.
+    /// Copies and validates a task. After this no memory that the user can write is read again.
     ///
     /// `EINTR` when a signal comes meanwhile. `charge` is what its address list costs.
     pub(crate) fn new(
@@ -237,7 +237,7 @@ impl Job {
         Ok(self.watches.push(watch, GFP_KERNEL_ACCOUNT)?)
     }
 
-    /// The device stays awake for the task.
+    /// Keeps the device awake for the task.
     pub(crate) fn keep_awake(&mut self, awake: Awake) {
         self.awake = Some(awake);
     }

@@ -2,9 +2,9 @@
 
 //! The kernel module of NVDLA.
 //!
-//! It brings a device to user space as a DRM render node: buffers, tasks, fences. What a task means and how its
-//! operations reach the registers is the engine's business (`kmd/engine`), which is compiled in from the same files that
-//! user space uses; so is the shared language (`uapi`).
+//! The module makes a device available to user space as a DRM render node: buffers, tasks, fences. The engine
+//! (`kmd/engine`) interprets tasks and programs registers. It is compiled in from the same files that user space uses,
+//! and so is `uapi`.
 
 // What user space alone needs of the two is unused here.
 #[allow(dead_code, unused_imports, unreachable_pub)]

@@ -66,7 +66,7 @@ impl Data {
                 to_result(match import {
                     // SAFETY: `drm` and `slot` are valid.
                     None => unsafe { ffi::nvdla_memory_alloc(drm, size as u64, slot) },
-                    // SAFETY: PRIME import hands over a mapped attachment; `slot` is valid.
+                    // SAFETY: PRIME import passes a mapped attachment; `slot` is valid.
                     Some((attachment, table)) => unsafe { ffi::nvdla_memory_import(attachment, table, slot) },
                 })
             }),
@@ -74,7 +74,7 @@ impl Data {
         })
     }
 
-    /// What the C helpers know of it.
+    /// The pointer for the C helpers.
     pub(crate) fn raw(&self) -> *mut ffi::Memory {
         self.memory.get()
     }
@@ -99,8 +99,8 @@ impl Data {
         if !self.holds(offset, into.len()) {
             return false;
         }
-        // SAFETY: The range lies inside the memory, and `into` has as many bytes. Any value that others write there
-        // meanwhile is acceptable.
+        // SAFETY: The range lies inside the memory, and `into` has the same length. Others may write the memory
+        // meanwhile, and any value is acceptable.
         unsafe { ffi::nvdla_memory_read(self.memory.get(), offset, into.as_mut_ptr().cast(), into.len()) };
         true
     }
@@ -121,13 +121,13 @@ impl Data {
         true
     }
 
-    /// The memory is never given back, because a device that nobody can stop may still write it.
+    /// The memory is never freed, because a device that cannot be stopped may still write it.
     ///
     /// # Safety
     ///
     /// One caller at a time for all buffers of a device.
     pub(crate) unsafe fn lose(&self) {
-        // SAFETY: Initialised; nobody else reads the mark before the object is dropped.
+        // SAFETY: Initialised; no other thread reads the mark before the object is dropped.
         unsafe { ffi::nvdla_memory_lose(self.memory.get()) };
     }
 
@@ -148,11 +148,12 @@ unsafe impl Send for Held {}
 unsafe impl Sync for Held {}
 
 impl Held {
-    /// Takes over a reference to an object whose memory `data` is.
+    /// Takes over a reference to an object; `data` is the object's memory.
     ///
     /// # Safety
     ///
-    /// `object` must be a GEM object of this driver with a reference that the caller gives away, and `data` a part of it.
+    /// `object` must be a GEM object of this driver with a reference that passes to this value, and `data` a part of
+    /// it.
     pub(crate) unsafe fn new(object: *mut bindings::drm_gem_object, data: *const Data) -> Self {
         // SAFETY: By this function's condition neither is null.
         unsafe { Self { object: NonNull::new_unchecked(object), data: NonNull::new_unchecked(data.cast_mut()) } }

@@ -12,7 +12,8 @@ use super::{
 /// How many tasks a client can have queued, and how many of its ended tasks keep their status for a later wait.
 const LENGTH: usize = MAX_QUEUED as usize;
 
-/// A client's tasks. Its lists have all their room from the start: nothing is allocated while a fence may be waited for.
+/// A client's tasks. Its lists are allocated when it is made, because nothing may be allocated while a fence may be
+/// waited for.
 pub(crate) struct Queue {
     /// The client's number.
     pub(crate) client: u64,
@@ -43,16 +44,16 @@ impl Queue {
         self.jobs.len()
     }
 
-    /// Whether so many more tasks would be too many.
+    /// Whether `more` tasks do not fit the queue.
     pub(crate) fn is_full(&self, more: usize) -> bool {
         self.jobs.len() + more > LENGTH
     }
 
-    /// Queues a task, for which [`Self::is_full`] has said that there is room, and gives it its number.
+    /// Queues a task and gives it its number. [`Self::is_full`] must have returned false for it.
     pub(crate) fn push(&mut self, mut job: KBox<Job>) {
         self.submitted += 1;
         job.sequence = self.submitted;
-        // There is room: `is_full` was asked under the same lock.
+        // The list is large enough: `is_full` was called under the same lock.
         let _ = self.jobs.push_within_capacity(job);
     }
 

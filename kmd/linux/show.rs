@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What an operator reads: the text of the debugfs file, and printing what is written for `core::fmt` with the kernel's
-//! own formatting.
+//! The text of the debugfs file, and a way to print `core::fmt` values with the kernel's own formatting.
 
 use kernel::{
     fmt,
@@ -18,7 +17,7 @@ use super::{
     }, //
 };
 
-/// A value whose text the kernel's printing takes.
+/// A value that the kernel's formatting can print.
 pub(crate) struct Show<'a, T>(pub(crate) &'a T);
 
 impl<T: core::fmt::Display> fmt::Display for Show<'_, T> {
@@ -34,7 +33,7 @@ pub(crate) fn device(to: &SeqFile, identity: &Identity, model: bool) {
     seq_print!(to, "device: {}\n", if model { "model" } else { "hardware" });
 }
 
-/// What it does, a line a fact. `doing` is what the engine says of the running task.
+/// The state of the device, one fact per line. `doing` is the engine's description of the running task.
 pub(crate) fn state(to: &SeqFile, state: &State, now_ns: u64, doing: Option<&Failure>) {
     let condition = match &state.phase {
         _ if state.worker.is_none() => "gone",

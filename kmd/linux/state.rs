@@ -34,7 +34,7 @@ pub(crate) struct State {
     /// Behind a pointer, because its shadow of the registers is a good part of a kernel stack.
     pub(crate) engine: KBox<Engine<Slots>>,
     pub(crate) power: Power,
-    /// The works; gone once the device stops.
+    /// The works; `None` once the device has been stopped.
     pub(crate) worker: Option<Worker>,
     pub(crate) phase: Phase,
     /// The machine sleeps, or is about to: nothing starts.
@@ -65,7 +65,7 @@ pub(crate) enum Phase {
 pub(crate) struct Running {
     pub(crate) job: KBox<Job>,
     pub(crate) started_ns: u64,
-    /// Until when it may run although its client has gone.
+    /// The time until which the task may run although its client is gone.
     pub(crate) orphan_until: Option<u64>,
 }
 
@@ -79,7 +79,7 @@ impl State {
         }
     }
 
-    /// The client's queue, when it has room for so many tasks.
+    /// The client's queue, if this many tasks fit.
     pub(crate) fn room(&mut self, client: u64, tasks: usize) -> Result<&mut Queue> {
         if self.worker.is_none() {
             return Err(ENODEV);
@@ -101,7 +101,7 @@ impl State {
         }
     }
 
-    /// Has what has ended freed, once there is nobody who holds a lock.
+    /// Queues the work that frees ended jobs. It runs without any of the driver's locks.
     pub(crate) fn clean(&self) {
         if let Some(worker) = &self.worker {
             worker.clean();

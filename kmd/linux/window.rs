@@ -73,12 +73,13 @@ impl Interrupts {
         self.awake = awake;
     }
 
-    /// The first handler: takes what the device has to say. False when it has nothing: the interrupt was another's.
+    /// The first handler: reads and clears the device's status. Returns false if no bit is set, because the interrupt
+    /// was of another device.
     pub(crate) fn handle(&mut self, window: &Window) -> bool {
         !matches!(self.take(window), 0 | NOBODY)
     }
 
-    /// Takes and clears what the device says, and gives it; nothing while it has no clock.
+    /// Reads and clears the status, and returns it; 0 while the device has no clock.
     fn take(&mut self, window: &Window) -> u32 {
         if !self.awake {
             return 0;
@@ -92,7 +93,8 @@ impl Interrupts {
     }
 }
 
-/// The registers as the engine drives them: the interrupt status is what was taken before the device is asked again.
+/// The registers for the engine. A read of the interrupt status first returns the bits that the first handler has
+/// taken.
 pub(crate) struct Device<'a> {
     window: &'a Window,
     interrupts: &'a SpinLockIrq<Interrupts>,

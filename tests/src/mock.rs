@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A device that does nothing but say that it did: register groups, pointers and interrupts as the hardware has them,
-//! and no arithmetic. For tests of the engine, which can make it lose interrupts and hang.
+//! A device for tests of the engine: register groups, pointers and interrupts as in the hardware, without arithmetic. An
+//! operation completes without reading or writing memory. Tests can make the device lose interrupts and hang.
 
 use std::collections::{HashMap, VecDeque};
 
 use nvdla_engine::Hardware;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::OpType;
+use nvdla_uapi::reg::glb::S_INTR_STATUS as Status;
 use nvdla_uapi::reg::values::{OperandSource, OutputDestination, PdpFlyingMode};
-use nvdla_uapi::reg::{bdma, cdma, cdp, csc, glb, pdp, sdp, Block, Register};
+use nvdla_uapi::reg::{bdma, cdma, cdp, csc, glb, pdp, sdp, Block, Register, Tied, Word};
 
 /// The blocks of a convolution.
 const CONVOLUTION: [Block; 5] = [Block::Cdma, Block::Csc, Block::CmacA, Block::CmacB, Block::Cacc];
@@ -115,6 +116,10 @@ impl Mock {
         self.register(block, self.next(block), register)
     }
 
+    fn word<R: Tied>(&self, block: Block) -> Word<R> {
+        Word::new(self.current(block, R::REGISTER))
+    }
+
     fn ready(&self, block: Block) -> bool {
         self.enabled.get(&(block, self.next(block))).copied().unwrap_or(false)
     }
@@ -137,24 +142,25 @@ impl Mock {
     }
 
     fn step_bdma(&mut self) -> bool {
-        use glb::s_intr_status::{BDMA_DONE_STATUS0, BDMA_DONE_STATUS1};
         if self.is_hung(OpType::Bdma) {
             return false;
         }
         let Some(group) = self.launched.pop_front() else { return false };
-        self.raise([BDMA_DONE_STATUS0, BDMA_DONE_STATUS1][group].mask());
+        self.raise([Status::BDMA_DONE_STATUS0, Status::BDMA_DONE_STATUS1][group].mask());
         true
     }
 
     /// Whether SDP's next operation reads memory.
     fn sdp_reads(&self) -> bool {
         let get = |register| self.current(Block::Sdp, register);
-        let flying = sdp::d_feature_mode_cfg::FLYING_MODE.is_set(get(sdp::D_FEATURE_MODE_CFG));
+        let flying = self.word(Block::Sdp).is_set(sdp::D_FEATURE_MODE_CFG::FLYING_MODE);
+        // The registers of the three sub-units, and those of ALU and multiplier, have the same fields.
         let from_memory = |cfg: u32, alu: u32, mul: u32| {
-            let is_memory = |value| sdp::d_dp_bs_alu_cfg::BS_ALU_SRC.get(value) == Some(OperandSource::Mem);
-            !sdp::d_dp_bs_cfg::BS_BYPASS.is_set(cfg)
-                && (!sdp::d_dp_bs_cfg::BS_ALU_BYPASS.is_set(cfg) && is_memory(alu)
-                    || !sdp::d_dp_bs_cfg::BS_MUL_BYPASS.is_set(cfg) && is_memory(mul))
+            let is_memory = |value| Word::new(value).get(sdp::D_DP_BS_ALU_CFG::BS_ALU_SRC) == Some(OperandSource::Mem);
+            let cfg = Word::new(cfg);
+            !cfg.is_set(sdp::D_DP_BS_CFG::BS_BYPASS)
+                && (!cfg.is_set(sdp::D_DP_BS_CFG::BS_ALU_BYPASS) && is_memory(alu)
+                    || !cfg.is_set(sdp::D_DP_BS_CFG::BS_MUL_BYPASS) && is_memory(mul))
         };
         !flying
             || from_memory(get(sdp::D_DP_BS_CFG), get(sdp::D_DP_BS_ALU_CFG), get(sdp::D_DP_BS_MUL_CFG))
@@ -166,9 +172,9 @@ impl Mock {
         if !self.ready(Block::Sdp) || self.is_hung(OpType::Sdp) {
             return false;
         }
-        let mode = self.current(Block::Sdp, sdp::D_FEATURE_MODE_CFG);
-        let flying = sdp::d_feature_mode_cfg::FLYING_MODE.is_set(mode);
-        let to_pdp = sdp::d_feature_mode_cfg::OUTPUT_DST.get(mode) == Some(OutputDestination::Pdp);
+        let mode = self.word(Block::Sdp);
+        let flying = mode.is_set(sdp::D_FEATURE_MODE_CFG::FLYING_MODE);
+        let to_pdp = mode.get(sdp::D_FEATURE_MODE_CFG::OUTPUT_DST) == Some(OutputDestination::Pdp);
         let reads = self.sdp_reads();
         let convolves = !flying || CONVOLUTION.iter().all(|&block| self.ready(block)) && !self.is_hung(OpType::Conv);
         let reader = !reads || self.ready(Block::SdpRdma);
@@ -176,34 +182,32 @@ impl Mock {
         if !(convolves && reader && pools) {
             return false;
         }
-        use glb::s_intr_status as bits;
         let mut status = 0;
         if flying {
             let cdma = self.finish(Block::Cdma);
-            status |= [bits::CDMA_DAT_DONE_STATUS0, bits::CDMA_DAT_DONE_STATUS1][cdma].mask();
-            status |= [bits::CDMA_WT_DONE_STATUS0, bits::CDMA_WT_DONE_STATUS1][cdma].mask();
+            status |= [Status::CDMA_DAT_DONE_STATUS0, Status::CDMA_DAT_DONE_STATUS1][cdma].mask();
+            status |= [Status::CDMA_WT_DONE_STATUS0, Status::CDMA_WT_DONE_STATUS1][cdma].mask();
             for block in [Block::Csc, Block::CmacA, Block::CmacB] {
                 self.finish(block);
             }
             let cacc = self.finish(Block::Cacc);
-            status |= [bits::CACC_DONE_STATUS0, bits::CACC_DONE_STATUS1][cacc].mask();
+            status |= [Status::CACC_DONE_STATUS0, Status::CACC_DONE_STATUS1][cacc].mask();
         }
         if reads {
             self.finish(Block::SdpRdma);
         }
         let group = self.finish(Block::Sdp);
-        status |= [bits::SDP_DONE_STATUS0, bits::SDP_DONE_STATUS1][group].mask();
+        status |= [Status::SDP_DONE_STATUS0, Status::SDP_DONE_STATUS1][group].mask();
         if to_pdp {
             let group = self.finish(Block::Pdp);
-            status |= [bits::PDP_DONE_STATUS0, bits::PDP_DONE_STATUS1][group].mask();
+            status |= [Status::PDP_DONE_STATUS0, Status::PDP_DONE_STATUS1][group].mask();
         }
         self.raise(status);
         true
     }
 
     fn pdp_takes_sdp(&self) -> bool {
-        let mode = self.current(Block::Pdp, pdp::D_OPERATION_MODE_CFG);
-        pdp::d_operation_mode_cfg::FLYING_MODE.get(mode) == Some(PdpFlyingMode::OnFlying)
+        self.word(Block::Pdp).get(pdp::D_OPERATION_MODE_CFG::FLYING_MODE) == Some(PdpFlyingMode::OnFlying)
     }
 
     fn step_pdp(&mut self) -> bool {
@@ -211,10 +215,9 @@ impl Mock {
         if !alone || self.is_hung(OpType::Pdp) {
             return false;
         }
-        use glb::s_intr_status::{PDP_DONE_STATUS0, PDP_DONE_STATUS1};
         self.finish(Block::PdpRdma);
         let group = self.finish(Block::Pdp);
-        self.raise([PDP_DONE_STATUS0, PDP_DONE_STATUS1][group].mask());
+        self.raise([Status::PDP_DONE_STATUS0, Status::PDP_DONE_STATUS1][group].mask());
         true
     }
 
@@ -222,10 +225,9 @@ impl Mock {
         if !self.ready(Block::Cdp) || !self.ready(Block::CdpRdma) || self.is_hung(OpType::Cdp) {
             return false;
         }
-        use glb::s_intr_status::{CDP_DONE_STATUS0, CDP_DONE_STATUS1};
         self.finish(Block::CdpRdma);
         let group = self.finish(Block::Cdp);
-        self.raise([CDP_DONE_STATUS0, CDP_DONE_STATUS1][group].mask());
+        self.raise([Status::CDP_DONE_STATUS0, Status::CDP_DONE_STATUS1][group].mask());
         true
     }
 
@@ -233,9 +235,8 @@ impl Mock {
         if !self.ready(Block::Rbk) || self.is_hung(OpType::Rubik) {
             return false;
         }
-        use glb::s_intr_status::{RUBIK_DONE_STATUS0, RUBIK_DONE_STATUS1};
         let group = self.finish(Block::Rbk);
-        self.raise([RUBIK_DONE_STATUS0, RUBIK_DONE_STATUS1][group].mask());
+        self.raise([Status::RUBIK_DONE_STATUS0, Status::RUBIK_DONE_STATUS1][group].mask());
         true
     }
 }

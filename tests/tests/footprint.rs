@@ -14,7 +14,7 @@ use nvdla_tests::reference;
 use nvdla_trace::{find, play_observed, Trace};
 use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
 use nvdla_uapi::reg::values::DataFormat;
-use nvdla_uapi::reg::{cdma, Block, Register};
+use nvdla_uapi::reg::{cdma, Block, Register, Tied, Word};
 
 /// An operation's range that is more than an atom larger than what the model touched.
 struct Larger<'f> {
@@ -30,8 +30,8 @@ impl Larger<'_> {
         self.range.register == register
     }
 
-    fn register(&self, block: Block, register: Register) -> u32 {
-        self.finished.registers(block).map_or(0, |registers| registers.get(register))
+    fn word<R: Tied>(&self, block: Block) -> Word<R> {
+        self.finished.registers(block).map_or(Word::new(0), |registers| registers.read())
     }
 
     fn atom(&self) -> u64 {
@@ -47,16 +47,14 @@ const REASONS: [Reason; 2] = [
     ("the lines of an image begin and end within atoms, and DMA reads whole ones", |larger| {
         larger.range.block == Block::Cdma
             && (larger.is(cdma::D_DAIN_ADDR_LOW_0) || larger.is(cdma::D_DAIN_ADDR_LOW_1))
-            && cdma::d_datain_format::DATAIN_FORMAT.get(larger.register(Block::Cdma, cdma::D_DATAIN_FORMAT))
-                == Some(DataFormat::Pixel)
+            && larger.word(Block::Cdma).get(cdma::D_DATAIN_FORMAT::DATAIN_FORMAT) == Some(DataFormat::Pixel)
             && larger.slack.is_some_and(|slack| slack.iter().all(|&bytes| bytes < larger.atom()))
     }),
     ("data or weights are in the convolution buffer already", |larger| {
-        use cdma::d_misc_cfg::{DATA_REUSE, WEIGHT_REUSE};
-        let misc = larger.register(Block::Cdma, cdma::D_MISC_CFG);
+        let misc = larger.word(Block::Cdma);
         let reused = match larger.range.register {
-            cdma::D_DAIN_ADDR_LOW_0 | cdma::D_DAIN_ADDR_LOW_1 => DATA_REUSE.is_set(misc),
-            _ => WEIGHT_REUSE.is_set(misc),
+            cdma::D_DAIN_ADDR_LOW_0 | cdma::D_DAIN_ADDR_LOW_1 => misc.is_set(cdma::D_MISC_CFG::DATA_REUSE),
+            _ => misc.is_set(cdma::D_MISC_CFG::WEIGHT_REUSE),
         };
         larger.range.block == Block::Cdma && larger.slack.is_none() && reused
     }),

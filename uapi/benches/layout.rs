@@ -2,15 +2,16 @@
 
 //! How fast layouts pack and unpack, beside a memory copy of the same bytes in the same run.
 //!
-//! `cargo bench -p nvdla-uapi --bench layout` prints a table: a line a conversion, a column a size, each cell GB/s of the
-//! plain tensor's bytes and its ratio to the copy of as many bytes, measured in turns; laid-out memory and the copy's
-//! target begin a page. Then criterion measures each at 4 MB, unless one of these asks for a table alone:
+//! `cargo bench -p nvdla-uapi --bench layout` prints a table with one line per conversion and one column per size. Each
+//! cell has GB/s of the plain tensor's bytes, and the ratio to a copy of the same number of bytes, measured
+//! alternately. Memory in NVDLA's layouts and the copy's target begin at a page. Then criterion measures each
+//! conversion at 4 MB, unless one of these options asks for a table alone:
 //!
 //! - `-- --quick-table`: nothing else,
-//! - `-- --limits` prints below each conversion between channel planes and atoms what a loop reaches that loads and stores
-//!   as many bytes in the same order and shuffles nothing: once with 64 bytes where each row's tile lies, once with whole
-//!   lines of the cache,
-//! - `-- --only TEXT` keeps the conversions whose name has the text, and `-- --up-to KB` the sizes up to that one.
+//! - `-- --limits` prints two more lines below each conversion between channel planes and atoms: the speed of loops
+//!   that load and store the same bytes in the same order without a transposition, once with 64 bytes at the alignment
+//!   of each row's tile, and once with whole cache lines,
+//! - `-- --only TEXT` selects conversions by a part of their name, and `-- --up-to KB` the largest size.
 
 use criterion::{Criterion, Throughput};
 use nvdla_uapi::layout::feature::Cube;
@@ -154,8 +155,8 @@ fn limits(_: &Cube, _: Way) -> Vec<Case> {
     Vec::new()
 }
 
-/// Moves whole tiles of rows of `plane` bytes to or from as many contiguous bytes. With `whole_lines` each row's tile is moved
-/// to where its line of the cache begins.
+/// Moves whole tiles of rows of `plane` bytes to or from contiguous memory of the same size. With `whole_lines` each
+/// row's tile is moved to the start of its cache line.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 unsafe fn limit(planes: &mut [u8], atoms: &mut [u8], plane: usize, way: Way, whole_lines: bool) {
@@ -165,8 +166,8 @@ unsafe fn limit(planes: &mut [u8], atoms: &mut [u8], plane: usize, way: Way, who
     assert!(atoms.len() >= rows * plane);
     for tile in 0..plane / TILE {
         for row in 0..rows {
-            // SAFETY: a tile lies inside its row, and the end of a line where a tile begins does not lie behind it; all
-            // tiles of all rows are as many bytes as the contiguous side has at least.
+            // SAFETY: a tile lies inside its row, and the start of the cache line of a tile is not behind the tile; the
+            // contiguous side has at least as many bytes as all tiles of all rows.
             unsafe {
                 let mut at = planes.as_mut_ptr().add(row * plane + tile * TILE);
                 if whole_lines {
@@ -294,14 +295,14 @@ fn cases(bytes: usize) -> Vec<Case> {
     cases
 }
 
-/// The best times of `run` and of copying as many bytes, in turns.
+/// The best times of `run` and of copying the same number of bytes, measured alternately.
 fn measure(case: &mut Case) -> (f64, f64) {
     let source = vec![1u8; case.bytes];
     let mut target = Pages::new(case.bytes);
     let (mut best, mut copy) = (Duration::MAX, Duration::MAX);
     let started = Instant::now();
     let mut rounds = 0;
-    // Large sizes need more time to meet a quiet moment of a shared machine.
+    // Large sizes need more time, so that a shared machine is idle at least once.
     let time = Duration::from_millis(if case.bytes < 8 << 20 { 60 } else { 300 });
     while rounds < 5 || (started.elapsed() < time && rounds < 2000) {
         let start = Instant::now();

@@ -77,15 +77,15 @@ pub struct Config {
     pub cbuf_bank_width: u32,
     /// Entries of a convolution buffer bank.
     pub cbuf_bank_depth: u32,
-    /// Elements a cycle of SDP X1.
+    /// Elements per cycle of SDP X1.
     pub sdp_bs_throughput: u32,
-    /// Elements a cycle of SDP X2.
+    /// Elements per cycle of SDP X2.
     pub sdp_bn_throughput: u32,
-    /// Elements a cycle of SDP Y.
+    /// Elements per cycle of SDP Y.
     pub sdp_ew_throughput: Option<u32>,
-    /// Elements a cycle of PDP.
+    /// Elements per cycle of PDP.
     pub pdp_throughput: u32,
-    /// Elements a cycle of CDP.
+    /// Elements per cycle of CDP.
     pub cdp_throughput: u32,
     /// The primary memory interface (DRAM).
     pub primary: MemoryInterface,

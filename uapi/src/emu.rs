@@ -7,10 +7,10 @@
 //! operation list and of the buffer list, and the number of operations; the operation list, one [`Operation`] per entry;
 //! the buffer list, a source and a destination [`Buffer`] per entry. All fields are little-endian.
 //!
-//! Two forms exist, and both say version 0.0.1. The present one has scale factors in an operation and an offset in a
-//! buffer's address. The one written together with DLA interface 0.10 and 0.11 has neither, packs its floats from byte
-//! 1 on, and calls half precision format 2. The length of the operation list tells them apart: 24 bytes per operation,
-//! or 16. [`Form::of`] does that, `parse` takes the form, and `to_bytes` always writes the present one.
+//! Two forms exist, and both have version 0.0.1. The current form has scale factors in an operation and an offset in a
+//! buffer's address. The older form, of DLA interfaces 0.10 and 0.11, has neither, begins its floats at byte 1, and
+//! uses 2 for half precision. The length of the operation list distinguishes them: 24 bytes per operation, or 16.
+//! [`Form::of`] finds the form, `parse` takes it, and `to_bytes` always writes the current one.
 //!
 //! Source: nvdla/sw, `umd/core/src/common/include/priv/emu/emu1/A/emu_interface.h` and `priv/EMUInterface.h` (formats);
 //! for the older form, the loadables of its regression set made before April 2019.
@@ -399,7 +399,7 @@ impl Buffer {
     }
 }
 
-/// Bytes of which at least as many exist as the descriptor needs: reads within it cannot fail.
+/// At least as many bytes as the descriptor needs, so reads within it cannot fail.
 #[derive(Clone, Copy)]
 struct Fields<'a>(&'a [u8]);
 

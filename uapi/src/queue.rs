@@ -53,7 +53,8 @@ pub struct Query {
     pub max_in_fences: u32,
     /// Nanoseconds that a task may run when it names no deadline.
     pub default_timeout_ns: u64,
-    /// Nanoseconds that a task may run whatever its deadline; `u64::MAX` where the operator has set no limit.
+    /// The longest time in nanoseconds that a task may run, whatever its deadline; `u64::MAX` if the operator has set
+    /// no limit.
     pub max_timeout_ns: u64,
 }
 
@@ -116,8 +117,9 @@ pub struct Submit {
 
 /// Waits for a task of this client.
 ///
-/// Fails with `ETIMEDOUT` when the deadline passes first, `EINVAL` for a number that was not given out, `ESTALE` for one
-/// after which [`MAX_QUEUED`] others have ended, `ENODEV` when the device has gone. A signal interrupts it.
+/// Fails with `ETIMEDOUT` when the deadline passes first, with `EINVAL` for a number that was never returned, with
+/// `ESTALE` if [`MAX_QUEUED`] other tasks have ended since, and with `ENODEV` when the device is gone. A signal
+/// interrupts it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Wait {

@@ -133,7 +133,7 @@ pub enum Error {
     },
 }
 
-/// A tensor in memory, and what a `.dimg` says of it.
+/// A tensor in memory, with the fields that a `.dimg` file has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tensor<'a> {
     /// How its elements lie.

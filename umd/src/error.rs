@@ -14,7 +14,7 @@ pub enum ErrorKind {
     Argument,
     /// A file cannot be read or written.
     File,
-    /// A loadable is malformed, or holds what this runtime does not know.
+    /// A loadable is malformed, or contains something that this runtime does not support.
     Loadable,
     /// A task breaks a rule of the hardware or of its configuration.
     Refused,

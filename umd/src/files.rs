@@ -2,9 +2,9 @@
 
 //! Reads files that a user names: whole, into memory of this process, and no further than a limit.
 //!
-//! A file that another program changes meanwhile gives other bytes or an error, as a mapped file would not: the system
-//! ends a process that reads a mapped page which is gone. What has no end (`/dev/zero`) or no beginning (a named pipe that
-//! nobody writes) gives an error.
+//! If another program changes the file meanwhile, the result is other bytes or an error. A mapped file would be worse:
+//! the system ends a process that reads a mapped page that no longer exists. Endless files (`/dev/zero`) and named
+//! pipes without a writer give an error.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _};
@@ -23,14 +23,14 @@ const PIECE: usize = 1 << 16;
 ///
 /// # Errors
 ///
-/// When the file cannot be read, is a device or a folder, or has more than `limit` bytes; when a pipe brings nothing for
-/// ten seconds.
+/// Fails if the file cannot be read, is a device or a folder, or has more than `limit` bytes, or if a pipe has no data
+/// for ten seconds.
 pub fn read(path: impl AsRef<Path>, limit: u64) -> io::Result<Vec<u8>> {
     let path = path.as_ref();
     let mut file = if path == Path::new("-") {
         File::from(io::stdin().as_fd().try_clone_to_owned()?)
     } else {
-        // Without the flag, opening a pipe waits until somebody writes it.
+        // Without the flag, opening a pipe waits for a writer.
         OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)?
     };
     let metadata = file.metadata()?;
@@ -79,7 +79,7 @@ fn from_pipe(pipe: &mut File, limit: u64, bytes: &mut Vec<u8>) -> io::Result<()>
     Ok(())
 }
 
-/// Makes room for `more` bytes, or says that there is none.
+/// Reserves memory for `more` bytes. Fails if there is not enough.
 fn reserve(bytes: &mut Vec<u8>, more: u64) -> io::Result<()> {
     let more = usize::try_from(more).map_err(|_| ErrorKind::OutOfMemory)?;
     bytes.try_reserve(more).map_err(|_| ErrorKind::OutOfMemory.into())

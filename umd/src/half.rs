@@ -2,11 +2,12 @@
 
 //! Half precision as the host side of the existing software converts it: to nearest, ties away from zero.
 //!
-//! The hardware rounds ties to even; the library with which NVIDIA's runtime was built does not, and its images and
-//! emulated operations have to be met bit for bit. Source: nvdla/sw, `umd/external/include/half.h` with its defaults
-//! (`HALF_ROUND_STYLE` 1, `HALF_ROUND_TIES_TO_EVEN` 0).
+//! The hardware rounds ties to even. The library in NVIDIA's runtime does not, and its images and emulated operations
+//! must be matched bit for bit. Source: nvdla/sw, `umd/external/include/half.h` with its defaults (`HALF_ROUND_STYLE`
+//! 1, `HALF_ROUND_TIES_TO_EVEN` 0).
 
-/// The half-precision bits nearest to `value`; a tie goes away from zero, what is too large becomes infinity.
+/// The half-precision bits nearest to `value`. A tie is rounded away from zero; values that are too large become
+/// infinity.
 ///
 /// ```
 /// use nvdla_runtime::half;

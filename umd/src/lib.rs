@@ -2,9 +2,9 @@
 
 //! Runs NVDLA loadables: on the hardware through its kernel driver, or on the built-in model.
 //!
-//! A [`loadable::Loadable`] is a compiled network and a [`device::Device`] what runs it. A [`Network`] is the two together,
-//! and a [`Context`] has its inputs and outputs: several run at the same time. A [`session::Session`] is one network alone on
-//! a device of its own.
+//! A [`loadable::Loadable`] is a compiled network, and a [`device::Device`] runs it. A [`Network`] is a loadable on a
+//! device, and a [`Context`] has inputs and outputs for it; several contexts can run at the same time. A
+//! [`session::Session`] is one network alone on its own device.
 //!
 //! ```
 //! use nvdla_runtime::device::{self, Selection};
@@ -31,8 +31,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The parts serve on their own, too: [`emulator`] computes the operations that NVDLA lacks, [`image`] turns pictures
-//! into tensors, [`dimg`] writes the existing program's result files, [`network`] reads a loadable's operations.
+//! Some modules are also useful alone: [`emulator`] computes the operations that NVDLA does not have, [`image`] turns
+//! pictures into tensors, [`dimg`] writes the result files of NVIDIA's program, and [`network`] reads a loadable's
+//! operations.
 
 pub mod compare;
 pub mod device;

@@ -35,7 +35,7 @@ pub struct NetworkOperation {
     pub common: CommonOp,
     /// Its parameters.
     pub operation: Operation,
-    /// Its surfaces, in the present form whatever form the loadable has.
+    /// Its surfaces, in the current form of the descriptors, whatever form the loadable has.
     pub surface: Surface,
 }
 
@@ -86,7 +86,7 @@ pub struct Statistics {
     pub over: String,
     /// The id of its memory.
     pub memory: u16,
-    /// The first byte of the statistics in the memory, and the one behind the last.
+    /// The first byte of the statistics in the memory, and the first byte behind them.
     pub bytes: (u64, u64),
 }
 

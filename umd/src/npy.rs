@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::half;
 
-/// An array of real numbers, whatever its type in the file.
+/// An array of real numbers, for any element type of the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Array {
     /// Its dimensions.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! The device's registers as the engine knows them, so that it writes only those that change.
+//! The state of the device's registers, as far as the engine has written or read them. Only values that change are
+//! written.
 
 use super::hardware::Hardware;
 use super::image::{Image, Program, Transfers, TRANSFER_WORDS};
@@ -234,14 +235,15 @@ impl Device {
         self.mask = ALL_DONE;
     }
 
-    /// The interrupt status; `None` when all its bits are set, also those that no device has: a bus answers so for a
-    /// device that is gone.
+    /// The interrupt status. `None` when all bits are set, including those that no device has: a bus answers so when
+    /// the device is gone.
     pub(crate) fn status(&self, hw: &mut impl Hardware) -> Option<u32> {
         let status = hw.read(self.glb + u32::from(glb::S_INTR_STATUS.offset));
         (status != u32::MAX).then_some(status & ALL_DONE)
     }
 
-    /// Whether no unit runs anything. A device that is gone is not idle: it may be what it was, behind a link that is down.
+    /// Whether no unit runs an operation. A device that does not answer is not idle: it may still run behind a link
+    /// that is down.
     pub(crate) fn is_idle(&self, hw: &mut impl Hardware) -> bool {
         let blocks = Block::ALL[FIRST..].iter().zip(self.bases);
         // Every block with groups has its status at the same offset.
@@ -268,7 +270,7 @@ impl Device {
         self.bases[block as usize - FIRST]
     }
 
-    /// Makes a block's register group the one that is read and written.
+    /// Selects the register group of a block for reads and writes.
     fn select(&mut self, hw: &mut impl Hardware, block: Block, group: u8) {
         let index = block as usize - FIRST;
         if self.producer[index] != group {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! One device's engine: it runs a task at a time.
+//! The engine of one device. It runs one task at a time.
 //!
-//! The caller serialises the calls, under whatever lock it has, and drives them: [`Engine::submit`] programs and starts
-//! the first operations; on each interrupt [`Engine::interrupt`] takes and clears the device's status, and
-//! [`Engine::process_events`], called until it has nothing more to tell, does what follows from it.
+//! The caller serialises the calls under its own lock, and drives them: [`Engine::submit`] programs and starts the
+//! first operations. On each interrupt [`Engine::interrupt`] reads and clears the device's status.
+//! [`Engine::process_events`] then handles the completions; the caller repeats it until there is nothing more to
+//! report.
 
 use super::device::Device;
 use super::device::CDMA_DONE;
@@ -148,8 +149,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
         self.deadline_ns
     }
 
-    /// Whether the device did not answer the last interrupt: its registers read as all ones, as they do behind a link that
-    /// is down. [`Engine::check_deadline`] then says so, whatever the time.
+    /// Whether the device did not answer the last interrupt: its registers read as all ones, as they do behind a link
+    /// that is down. [`Engine::check_deadline`] then reports this, whatever the time.
     pub fn is_gone(&self) -> bool {
         self.gone
     }
@@ -160,7 +161,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
         self.device.is_idle(hw)
     }
 
-    /// Whether the device must be reset before it takes a task.
+    /// Whether the device must be reset before the next task.
     pub fn needs_reset(&self) -> bool {
         self.needs_reset
     }
@@ -321,7 +322,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
         None
     }
 
-    /// Reads what the unit counted, when the task asks for it.
+    /// Reads what the unit counted, if the task asks for it.
     fn count(&mut self, hw: &mut impl Hardware, index: u32, place: Place, now_ns: u64) {
         let Some(task) = &mut self.task else { return };
         if !task.is_counted() {
@@ -335,8 +336,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
         }
     }
 
-    /// Enables what can be enabled, and with `ahead` also programs what comes next: that waits until all that has happened
-    /// is known.
+    /// Enables all operations that can be enabled. With `ahead` it also programs the next operations, which must wait
+    /// until all completions are known.
     fn advance(&mut self, hw: &mut impl Hardware, now_ns: u64, ahead: bool) {
         if let Some(task) = &mut self.task {
             let counted = task.is_counted();
@@ -349,7 +350,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
         }
     }
 
-    /// What is wrong when the running task's deadline has passed, or the device is gone. The caller then calls
+    /// The reason why the running task must end: its deadline has passed, or the device is gone. The caller then calls
     /// [`Engine::abort`].
     pub fn check_deadline(&mut self, hw: &mut impl Hardware, now_ns: u64) -> Option<Failure> {
         if self.task.is_none() || now_ns < self.deadline_ns && !self.gone {
@@ -410,7 +411,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
     }
 }
 
-/// Carries out on the device what the schedule decides.
+/// Carries out the schedule's decisions on the device.
 struct Driver<'a, H> {
     hw: &'a mut H,
     device: &'a mut Device,

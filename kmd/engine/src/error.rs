@@ -12,7 +12,7 @@ use core::fmt;
 /// A refused task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// The operation's index, where it is an operation that is refused.
+    /// The operation's index, if an operation is refused.
     pub operation: Option<u32>,
     /// The operation's type, once that is known.
     pub op_type: Option<OpType>,
@@ -145,7 +145,7 @@ pub enum Reason {
         /// What it must be a multiple of.
         alignment: u64,
     },
-    /// A value is outside what the field's register holds, or the hardware can do.
+    /// A value does not fit the field's register, or exceeds what the hardware can do.
     Range {
         /// The field.
         name: Name,
@@ -219,7 +219,7 @@ pub enum Reason {
     Stuck {
         /// The event.
         event: Event,
-        /// The operation whose event it is.
+        /// The operation that raises the event.
         of: u32,
         /// Its type.
         op_type: OpType,

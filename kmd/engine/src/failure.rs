@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! What an operator is told when a task does not end.
+//! The text that an operator reads when a task does not end.
 
 use super::schedule::GROUPS;
 use crate::uapi::desc::{OpType, PROCESSORS};
@@ -16,7 +16,7 @@ pub enum Cause {
     Gone,
     /// The caller ended it.
     Aborted,
-    /// It was not: somebody looked.
+    /// It was not delivered; the status register was polled.
     Observed,
 }
 

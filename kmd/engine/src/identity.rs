@@ -18,7 +18,7 @@ pub struct Identity {
     pub version: u32,
 }
 
-/// Finds the configuration whose registers the device has; `None` when no NVDLA answers. Changes nothing.
+/// Finds the configuration that the device's registers describe; `None` if no NVDLA answers. Writes no register.
 pub fn identify(hw: &mut impl Hardware) -> Option<Identity> {
     let config = Config::ALL.into_iter().find(|config| matches(hw, config))?;
     Some(Identity { config, version: read(hw, config.family, Block::Glb, glb::S_NVDLA_HW_VERSION) })

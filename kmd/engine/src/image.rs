@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! An operation as register values: what remains of its descriptors after validation.
+//! An operation as register values, the result of validating its descriptors.
 
 use super::error::{Name, Reason};
 use super::footprint::{self, position, Access, Registers};
@@ -85,7 +85,7 @@ pub(crate) enum Program {
 }
 
 impl Program {
-    /// Tells `visit` what the registers make the unit touch.
+    /// Calls `visit` with each range that the registers make the unit access.
     pub(crate) fn accesses(&self, config: &Config, unit: OpType, rdma: bool, mut visit: impl FnMut(Access)) {
         let mut tell = |access| {
             visit(access);
@@ -140,8 +140,8 @@ impl Place {
 
 /// Surfaces that the operation of a unit with register groups has at most (the convolution's and SDP's).
 const PLACES: usize = 5;
-/// Builds an [`Image`] and checks on the way that each value fits its field and register, and at the end what the
-/// operation would touch.
+/// Builds an [`Image`]. It checks that each value fits its field and register, and at the end which memory the
+/// operation would access.
 pub(crate) struct Builder {
     config: &'static Config,
     image: Image,
@@ -217,8 +217,8 @@ impl Builder {
         Ok(Program::Blocks(self.image))
     }
 
-    /// The last word on memory, whatever the checks of descriptors found. Apart from its caller: `examples/count.rs` counts
-    /// its instructions.
+    /// The final check of memory, in addition to the checks of descriptors. It is a separate function so that
+    /// `examples/count.rs` can count its instructions.
     #[inline(never)]
     fn hold(&self, unit: OpType, rdma: bool) -> Result<(), Reason> {
         footprint::footprint(self.config, unit, rdma, &self.registers, |access: Access| {
@@ -239,7 +239,7 @@ const fn writable(config: &Config, register: Register) -> u32 {
     }
 }
 
-/// The word whose `field` holds `value`, which must fit.
+/// The word whose `field` holds `value`, if `value` fits.
 pub(crate) fn fit<R: Tied>(field: Field<u32, R>, name: Name, value: u32) -> Result<Word<R>, Reason> {
     if value > field.max() {
         return Err(Reason::Range { name, value: i64::from(value), minimum: 0, maximum: i64::from(field.max()) });
@@ -247,7 +247,7 @@ pub(crate) fn fit<R: Tied>(field: Field<u32, R>, name: Name, value: u32) -> Resu
     Ok(code(field, value))
 }
 
-/// The word whose `field` holds `value - 1`, as sizes and counts are kept.
+/// The word whose `field` holds `value - 1`, the form in which registers hold sizes and counts.
 pub(crate) fn less_one<R: Tied>(field: Field<u32, R>, name: Name, value: u32) -> Result<Word<R>, Reason> {
     match value.checked_sub(1) {
         Some(less) if less <= field.max() => Ok(code(field, less)),
@@ -258,8 +258,8 @@ pub(crate) fn less_one<R: Tied>(field: Field<u32, R>, name: Name, value: u32) ->
     }
 }
 
-/// The word whose `field` holds `value` in two's complement. Values that fit the field without a sign are taken too:
-/// compilers write half precision and unsigned numbers into signed fields.
+/// The word whose `field` holds `value` in two's complement. Values that fit the field as unsigned numbers are accepted
+/// too, because compilers write half precision and unsigned numbers into signed fields.
 pub(crate) fn signed<R: Tied>(field: Field<u32, R>, name: Name, value: i32) -> Result<Word<R>, Reason> {
     let maximum = i64::from(field.max());
     let minimum = -(maximum + 1) / 2;

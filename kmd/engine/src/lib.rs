@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! The scheduler of NVDLA: it turns a task's descriptors into validated register values, orders the operations, programs
-//! the device and follows it by its interrupts.
+//! The scheduler of NVDLA: it turns a task's descriptors into validated register values, orders the operations,
+//! programs the device and handles its interrupts.
 //!
-//! A task is read once ([`Task::parse`]): every index is in range, every surface lies in its own buffer, the dependency
-//! graph can complete, and the configuration has what the operations ask for. What remains of an operation is the
-//! register values that program it, so nothing that a user wrote is read again, and nothing can go wrong later but the
-//! device itself. What those values make the device touch has the last word ([`footprint`]): it lies in the task's buffers,
-//! or the task is refused. [`Engine`] then runs the task: [`Engine::submit`], [`Engine::interrupt`], [`Engine::process_events`],
-//! [`Engine::check_deadline`] and [`Engine::abort`] are plain functions over one device's state; none blocks.
+//! A task is read once ([`Task::parse`]). Then every index is in range, every surface lies in its buffer, the
+//! dependency graph can complete, and the configuration supports the operations. An operation is kept as the register
+//! values that program it, so memory that a user can write is not read again, and later only the device itself can
+//! fail. The last check uses those register values ([`footprint`]): all memory that they make the device access must
+//! lie in the task's buffers, or the task is refused. [`Engine`] then runs the task. [`Engine::submit`],
+//! [`Engine::interrupt`], [`Engine::process_events`], [`Engine::check_deadline`] and [`Engine::abort`] are plain
+//! functions over one device's state, and none of them blocks.
 //!
-//! `no_std`, without allocation: the caller hands in the storage ([`Slot`]s). Cargo builds this as a crate for user space,
-//! Kbuild as a module of the kernel module. Sources of facts about the hardware are named where they are used; what
-//! `kmd/firmware` of the reference software does is called "the reference driver".
+//! The crate is `no_std` and does not allocate: the caller provides the storage ([`Slot`]s). Cargo builds it as a crate
+//! for user space, Kbuild as a module of the kernel module. Sources of facts about the hardware are named where they
+//! are used. "The reference driver" is `kmd/firmware` of NVIDIA's software project.
 #![cfg_attr(not(any(MODULE, test)), no_std)]
 
 // In the kernel module `uapi` is a module of the crate root; here it is a crate under the same name, so that

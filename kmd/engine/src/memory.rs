@@ -4,10 +4,10 @@
 
 use core::fmt;
 
-/// What an entry of the address list stands for: bytes that the device may touch.
+/// A buffer: the bytes that an entry of the address list allows the device to access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Buffer {
-    /// The address at which the device sees the first byte.
+    /// The device's address of the first byte.
     pub address: u64,
     /// Bytes, counted from there to the end of the memory that belongs to the task.
     pub size: u64,
@@ -25,14 +25,14 @@ impl fmt::Display for OutOfRange {
 
 impl core::error::Error for OutOfRange {}
 
-/// A task's address list, whose entries descriptors name by position.
+/// A task's address list. Descriptors name its entries by position.
 ///
 /// Addresses and sizes must not change from [`super::Task::parse`] to the end of the task's last run: the register
 /// values hold them.
 pub trait TaskMemory {
     /// Entries of the list.
     fn count(&self) -> usize;
-    /// The buffer of an entry; `None` past the list's end.
+    /// The buffer of an entry; `None` if the list has no such entry.
     fn buffer(&self, index: usize) -> Option<Buffer>;
     /// Copies bytes out of an entry's buffer.
     fn read(&self, index: usize, offset: u64, into: &mut [u8]) -> Result<(), OutOfRange>;

@@ -2,13 +2,14 @@
 
 //! The order of a task's operations: six units with two register groups each, and the graph's events.
 //!
-//! A unit's operations are programmed in the order of its list, into its two register groups in turn: the next one as
-//! soon as the one before it is enabled, so that it is ready when that one ends, and no pointer goes back and forth
-//! between a group that waits to be enabled and one that is programmed. An operation is enabled when it is programmed
-//! and nothing is left that it waits for. Programming, enabling and completion are events for which others wait.
+//! A unit's operations are programmed in the order of its list, alternately into its two register groups. The next
+//! operation is programmed as soon as the one before it is enabled, so that it is ready when that one ends. The
+//! producer pointer therefore never changes between a group that waits to be enabled and one that is being programmed.
+//! An operation is enabled when it is programmed and all events that it waits for have happened. Programming, enabling
+//! and completion are events that other operations can wait for.
 //!
-//! The schedule knows no registers; an [`Executor`] does. Validation runs it too, without a device, to see that the
-//! graph completes.
+//! The schedule does not access registers; an [`Executor`] does. Validation also runs the schedule, without a device,
+//! to check that the graph completes.
 
 use super::image::Program;
 use super::slot::{operation, operation_mut, Edge, Operation, Slot};
@@ -22,7 +23,8 @@ pub(crate) const GROUPS: usize = 2;
 pub(crate) struct Place {
     /// The unit's register group.
     pub(crate) group: u8,
-    /// The register group of its read DMA, whose groups alternate on their own: only for operations that use it.
+    /// The register group of its read DMA, only for operations that use one. The groups of the read DMA alternate
+    /// separately.
     pub(crate) rdma: u8,
 }
 
@@ -37,7 +39,7 @@ pub(crate) enum Enabled {
     NotYet,
 }
 
-/// Carries out what the schedule decides.
+/// Carries out the schedule's decisions.
 pub(crate) trait Executor {
     /// Programs the operation in slot `index`.
     fn program(&mut self, slots: &[Slot], index: u32, place: Place);
@@ -70,7 +72,7 @@ impl Group {
 #[derive(Clone, Copy, Debug)]
 struct Unit {
     groups: [Group; GROUPS],
-    /// The group that is filled next; while both are in use, the one with the older operation.
+    /// The group that is filled next. If both are in use, the one with the older operation.
     fill: u8,
     /// The read DMA's group that is filled next.
     fill_rdma: u8,
@@ -86,9 +88,9 @@ pub(crate) struct Schedule {
     units: [Unit; PROCESSORS],
     /// Groups with an operation to be enabled, a bit each: unit * 2 + group.
     ready: u16,
-    /// Groups whose operation could not be enabled yet.
+    /// Groups with an operation that could not be enabled yet.
     deferred: u16,
-    /// Groups whose operation completed by being enabled.
+    /// Groups with an operation that was complete when it was enabled.
     finished: u16,
     /// Units to fill, a bit each.
     refill: u8,
@@ -116,7 +118,7 @@ impl Schedule {
         Self { units, ready: 0, deferred: 0, finished: 0, refill: 0, completed: 0, total: 0 }
     }
 
-    /// Begins a task whose units start with these operations.
+    /// Begins a task. `heads` are the first operations of its units.
     pub(crate) fn start(&mut self, heads: [Option<u32>; PROCESSORS], total: u32) {
         for (unit, head) in self.units.iter_mut().zip(heads) {
             unit.groups = [Group::Free; GROUPS];
@@ -169,7 +171,7 @@ impl Schedule {
         [first, 1 - first].into_iter().find(|&group| self.units[unit].groups[group] != Group::Free)
     }
 
-    /// A group whose operation completed without the device.
+    /// Takes a group whose operation completed without the device.
     pub(crate) fn take_finished(&mut self) -> Option<(usize, usize)> {
         let place = self.finished.trailing_zeros() as usize;
         if place >= PROCESSORS * GROUPS {
@@ -179,7 +181,7 @@ impl Schedule {
         Some((place / GROUPS, place % GROUPS))
     }
 
-    /// Tries again what could not be enabled.
+    /// Tries again to enable the operations that could not be enabled.
     pub(crate) fn retry(&mut self) {
         self.ready |= core::mem::take(&mut self.deferred);
     }
@@ -220,7 +222,7 @@ impl Schedule {
         }
     }
 
-    /// Enables all that can be enabled of what is programmed.
+    /// Enables all programmed operations that can be enabled.
     pub(crate) fn enable_ready(&mut self, slots: &mut [Slot], executor: &mut impl Executor) {
         while self.ready != 0 {
             let place = self.ready.trailing_zeros() as usize;
@@ -229,7 +231,8 @@ impl Schedule {
         }
     }
 
-    /// Programs and enables all that can be. What can start goes before what is programmed ahead.
+    /// Programs and enables all operations that can be. Operations that can start are handled before those that are
+    /// only programmed.
     pub(crate) fn advance(&mut self, slots: &mut [Slot], executor: &mut impl Executor) {
         loop {
             self.enable_ready(slots, executor);
@@ -279,7 +282,7 @@ impl Schedule {
     /// Programs a unit's next operation; false when it has none or cannot take it.
     fn fill(&mut self, slots: &mut [Slot], executor: &mut impl Executor, unit: usize) -> bool {
         let state = &mut self.units[unit];
-        // BDMA's groups are not taken in turn: launching one says which.
+        // BDMA's groups do not alternate: launching a group names it.
         if UNITS[unit] == OpType::Bdma && state.groups == [Group::Free; GROUPS] {
             state.fill = 0;
         }
@@ -308,8 +311,9 @@ impl Schedule {
 
 /// Whether an operation may be programmed while the unit's other group holds `other`, which must have been enabled.
 ///
-/// A lookup table is shared by both groups, and locked while the unit runs. BDMA's queue of transfers is shared as well:
-/// both operations' must fit. One without transfers completes at once, so it waits for its turn.
+/// Both groups share the lookup tables, which are locked while the unit runs. They also share BDMA's queue of
+/// transfers, which must hold the transfers of both operations. A BDMA operation without transfers completes at once,
+/// so it must not overtake the one before it.
 fn may_join(slots: &[Slot], next: &Operation, other: Group) -> bool {
     let index = match other {
         Group::Free => return true,

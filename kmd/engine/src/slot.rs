@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! The storage of a task: one slot an operation of a region, and one a lookup table.
+//! The storage of a task: one slot per operation of each region, and one per lookup table.
 
 use super::footprint::Access;
 use super::image::{Image, Program};
@@ -9,7 +9,7 @@ use crate::uapi::config::Config;
 use crate::uapi::desc::{Event, Lut, OpType, Stat, PROCESSORS};
 use crate::uapi::reg::values::Precision;
 
-/// A place for a validated operation or a lookup table. The caller allocates as many as [`super::Task::slots`] says.
+/// Storage for one validated operation or lookup table. The caller allocates as many as [`super::Task::slots`] returns.
 #[derive(Clone, Debug, Default)]
 #[allow(clippy::large_enum_variant)] // an operation and a table are about as large
 pub enum Slot {
@@ -22,11 +22,11 @@ pub enum Slot {
     Table(Table),
 }
 
-/// A lookup table as a task holds it.
+/// A lookup table of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     pub(crate) lut: Lut,
-    /// Its slopes are half precision.
+    /// Whether its slopes are half precision.
     pub(crate) half: bool,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Edge {
     pub(crate) event: Event,
 }
 
-/// How a convolution shares the convolution buffer with the one before it and the one after it.
+/// How a convolution shares the convolution buffer with the convolution before and after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sharing {
     /// It uses data, and weights, that are there.
@@ -92,11 +92,11 @@ pub(crate) struct Sharing {
 pub(crate) struct Modes {
     /// Winograd's tiles are handed over.
     pub(crate) winograd: bool,
-    /// So many cubes are, in turns.
+    /// The number of cubes, one after another.
     pub(crate) batches: u8,
 }
 
-/// What both sides of a handover on the fly are told of it.
+/// The parameters that the producer and the consumer of on-the-fly data must agree on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Handover {
     /// Width, height and channels.
@@ -119,10 +119,10 @@ pub struct Operation {
     pub(crate) next: Option<u32>,
     pub(crate) linked: bool,
     pub(crate) order: u32,
-    /// The operation that hands its output over on the fly, and the one that takes this one's.
+    /// The operation that passes its output to this one on the fly, and the one to which this one passes its output.
     pub(crate) parent: Option<u32>,
     pub(crate) child: Option<u32>,
-    /// What it takes on the fly, and what it hands over on the fly.
+    /// The parameters of the data that it receives on the fly, and of those that it passes on.
     pub(crate) taken: Option<Handover>,
     pub(crate) given: Option<Handover>,
     /// A convolution's modes, and those that SDP has for it.

@@ -10,7 +10,7 @@ use super::schedule::Place;
 use crate::uapi::desc::{BdmaStat, CdpStat, ConvStat, OpType, PdpStat, RubikStat, SdpStat, Stat};
 use crate::uapi::reg::{bdma, cacc, cdma, cdp, pdp, rbk, sdp, sdp_rdma, Block, Register};
 
-/// Reads what a unit counted for the operation that ran at `place`, for `runtime` microseconds.
+/// Reads the counters of the unit for the operation that ran at `place`, for `runtime` microseconds.
 pub(crate) fn read(
     device: &mut Device,
     hw: &mut impl Hardware,

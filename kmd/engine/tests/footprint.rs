@@ -45,7 +45,7 @@ impl File {
         Ok(accesses)
     }
 
-    /// The accesses as lines: the register, what is done, and the range.
+    /// The accesses as lines of text: the register, read or write, and the range.
     fn ranges(&self, config: &Config, unit: OpType, rdma: bool) -> Vec<String> {
         match self.accesses(config, unit, rdma) {
             Ok(accesses) => accesses.iter().map(Access::to_string).collect(),
@@ -144,7 +144,7 @@ fn pdp_in_parts_ignores_the_width() {
     let split = split.and(Block::PdpRdma, &[(pdp_rdma::D_POOLING_KERNEL_CFG, 0x07)]);
     let before = "PDP_RDMA.D_PARTIAL_WIDTH_IN is 0x400402: the second part begins before the cube";
     assert_eq!(split.ranges(&NV_SMALL, OpType::Pdp, true), [before]);
-    // Two narrower: nothing is left of the last part, whose size would wrap.
+    // Two narrower: the last part would be empty, and its size would wrap.
     let split = split.and(Block::PdpRdma, &[(pdp_rdma::D_POOLING_KERNEL_CFG, 0x20)]);
     let empty = "PDP_RDMA.D_PARTIAL_WIDTH_IN is 0x400402: a part has no column";
     assert_eq!(split.ranges(&NV_SMALL, OpType::Pdp, true), [empty]);
@@ -272,7 +272,7 @@ fn sdp_reads_operands_per_kernel_and_per_element() {
         )
     };
     let range = |file: File, config| file.ranges(config, OpType::Sdp, true).remove(0);
-    // Use (1 ALU, 2 both), size, mode, memory. Per kernel: 40 channels are two atoms, of one to four bytes an element.
+    // Use (1 ALU, 2 both), size, mode, memory. Per kernel: 40 channels are two atoms, of one to four bytes per element.
     let of = |data_use: u32, size: u32, mode: u32| operand(data_use << 1 | size << 3 | mode << 4 | MCIF << 5);
     let reads = |end: &str| format!("SDP_RDMA reads 0x4000..{end} of primary memory, by D_BN_BASE_ADDR_LOW");
     assert_eq!(range(of(1, 0, 0), &NV_FULL), reads("0x4040"));
@@ -411,7 +411,8 @@ fn rubik_contracts() {
             "RBK writes 0x100000..0x1057c0 of primary memory, by D_DAOUT_ADDR_LOW",
         ]
     );
-    // Lines of a cell farther apart than the register for lines says: what the C-model writes lies in it too.
+    // Lines of a cell are farther apart than the register for lines says. The range also covers what the C-model
+    // writes.
     let apart = rubik(0, 0).and(Block::Rbk, &[(rbk::D_CONTRACT_STRIDE_1, 0x3000)]);
     let end = "RBK writes 0x100000..0x10a7c0 of primary memory, by D_DAOUT_ADDR_LOW";
     assert_eq!(apart.ranges(&NV_FULL, OpType::Rubik, false)[1], end);
@@ -422,7 +423,7 @@ fn rubik_contracts() {
 
 #[test]
 fn rubik_splits_and_merges() {
-    // Two surfaces of 10 atoms a line, 40 planes of one atom a line.
+    // Two surfaces of 10 atoms per line, 40 planes of one atom per line.
     assert_eq!(
         rubik(1, 0).ranges(&NV_FULL, OpType::Rubik, false),
         [
@@ -512,7 +513,7 @@ fn cdma_reads_features() {
 
 #[test]
 fn cdma_reads_compressed_weights() {
-    // 300 kernels are ten groups of 32, whose sizes are 40 bytes.
+    // 300 kernels are ten groups of 32. Their sizes take 40 bytes.
     let compressed = convolution().and(Block::Cdma, &[(cdma::D_WEIGHT_FORMAT, 1)]);
     assert_eq!(
         compressed.ranges(&NV_FULL, OpType::Conv, false)[1..],
@@ -596,7 +597,7 @@ fn an_address_inside_an_atom_is_refused() {
     assert_eq!(file.ranges(&NV_SMALL, OpType::Pdp, false), [refused]);
 }
 
-/// A loadable whose pooling has the fields of eight parts that its cube does not have.
+/// A loadable with a pooling in eight parts, for which its cube is too small.
 #[test]
 fn parts_outside_the_buffers_are_refused() {
     let Some(folder) = reference::folder() else { return };

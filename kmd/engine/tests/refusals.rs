@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! Each rule of validation has a task that breaks it, and the words that an operator reads.
+//! Each rule of validation has a task that breaks it, and the message that an operator reads.
 
 use nvdla_tests::build::{address, every_unit, table, Net, Shape};
 use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
@@ -205,7 +205,7 @@ fn surfaces_lie_in_their_buffers() {
         full(|net| net.rubik(5).1.dst_data.offset = 0xf900),
         "operation 5 (RUBIK): dst_data begins at 0xf900 of address 7 and ends at 0x10100, its buffer at 0x10000"
     );
-    // The atoms of a 1x1 cube are touched one after another, whatever the strides say.
+    // The atoms of a 1x1 cube are accessed one after another, whatever the strides are.
     assert!(small(|net| {
         let (_, surface) = net.sdp(3);
         (surface.src_data, surface.dst_data) = (SMALL.cube(0x2000, 1, 1, 64), SMALL.cube(0xfff8, 1, 1, 64));
@@ -588,7 +588,7 @@ fn the_convolution_buffer_is_shared_inside_a_task_only() {
         small(|net| net.conv(0).0.weight_reuse = true),
         "operation 0 (CONV): weight_reuse is 1: the task's convolution before this one left nothing that this one can use"
     );
-    // What the last one leaves is nobody's.
+    // What the last one leaves is not used.
     assert_eq!(small(|net| net.conv(0).0.skip_weight_rls = true), "taken");
     let two = |spoil: fn(&mut Net)| {
         small(|net| {
@@ -618,8 +618,8 @@ fn the_convolution_buffer_is_shared_inside_a_task_only() {
     );
 }
 
-/// What several units are told of one operation, and what the convolution buffer holds: where they contradict one another
-/// the operation never ends.
+/// Copies of one size in several units, and the contents of the convolution buffer: if they contradict one another, the
+/// operation never ends.
 #[test]
 fn units_are_told_the_same() {
     let conv = |spoil: fn(&mut desc::ConvOp, &mut desc::ConvSurface)| {

@@ -81,7 +81,7 @@ fn only_what_changes_is_written() {
     mock.log.clear();
     engine.submit(&mut mock, task.unwrap(), 0, u64::MAX).unwrap();
     assert!(finish(&mut engine, &mut mock).0.is_some());
-    // Both groups of each unit have their values: what is left are pointers, starts and interrupts.
+    // Both groups of each unit have their values. Only pointers, starts and interrupts remain.
     for access in &mock.log {
         let Access::Write(offset, _) = *access else { continue };
         let block = Block::at(NV_SMALL.family, offset).unwrap();
@@ -147,7 +147,7 @@ fn a_table_is_loaded_once_and_never_under_a_running_unit() {
 #[test]
 fn cdma_events_are_let_through_only_where_somebody_waits() {
     let (_, mock) = start(&NV_SMALL, &chain());
-    assert_ne!(mock.mask & glb::s_intr_mask::CDMA_DAT_DONE_MASK0.mask(), 0);
+    assert_ne!(mock.mask & glb::S_INTR_MASK::CDMA_DAT_DONE_MASK0.mask(), 0);
 
     let mut net = Net::new();
     let (conv, _) = net.convolution(SMALL, 0x2000);
@@ -265,7 +265,7 @@ fn an_interrupt_that_was_not_delivered_is_told_apart() {
     assert!(text.contains("operation 0 (CONV, group 0) ended, but its interrupt was not delivered"), "{text}");
 
     let (mut engine, mut mock) = start(&NV_SMALL, &chain());
-    mock.lost = glb::s_intr_status::CACC_DONE_STATUS0.mask();
+    mock.lost = glb::S_INTR_STATUS::CACC_DONE_STATUS0.mask();
     finish(&mut engine, &mut mock);
     let text = engine.abort(&mut mock).unwrap().1.to_string();
     assert!(text.contains("operation 0 (CONV, group 0) was running, and its interrupt did not come"), "{text}");
@@ -273,11 +273,11 @@ fn an_interrupt_that_was_not_delivered_is_told_apart() {
 
 #[test]
 fn interrupts_that_mean_nothing_change_nothing() {
-    use glb::s_intr_status::{CACC_DONE_STATUS0, SDP_DONE_STATUS0, SDP_DONE_STATUS1};
+    use glb::S_INTR_STATUS as Status;
     let (mut engine, mut mock) = start(&NV_SMALL, &chain());
     assert!(!engine.interrupt(&mut mock));
-    // Of what is enabled, nothing: the first convolution, and SDP's operations behind both.
-    let enabled = CACC_DONE_STATUS0.mask() | SDP_DONE_STATUS0.mask() | SDP_DONE_STATUS1.mask();
+    // None for the operations that are enabled: the first convolution, and SDP's operations behind both.
+    let enabled = Status::CACC_DONE_STATUS0.mask() | Status::SDP_DONE_STATUS0.mask() | Status::SDP_DONE_STATUS1.mask();
     mock.status = glb::S_INTR_STATUS.writable & !enabled;
     assert!(engine.interrupt(&mut mock));
     assert_eq!(mock.status, 0);
@@ -301,7 +301,7 @@ fn a_used_device_is_taken_over() {
     net.convolution(SMALL, 0x2000);
     let (mut engine, mut mock) = start(&NV_SMALL, &net);
     assert!(finish(&mut engine, &mut mock).0.is_some());
-    // Another engine, which does not know that the device is at its second groups.
+    // Another engine. It does not know that the device's second groups are next.
     let mut engine = Engine::new(&NV_SMALL);
     assert!(engine.adopt(&mut mock).is_none());
     engine.submit(&mut mock, parse(&NV_SMALL, &chain()), 0, u64::MAX).unwrap();
@@ -346,7 +346,7 @@ fn a_device_that_is_gone_completes_nothing() {
 
 #[test]
 fn a_device_is_idle_when_its_groups_and_bdma_are() {
-    /// Reads give zero, but for one register.
+    /// Reads return zero, except for one register.
     struct One(u32, u32);
     impl Hardware for One {
         fn read(&mut self, offset: u32) -> u32 {
@@ -364,8 +364,8 @@ fn a_device_is_idle_when_its_groups_and_bdma_are() {
     };
     let full: Engine<Vec<Slot>> = Engine::new(&NV_FULL);
     let status = at(&NV_FULL, Block::Bdma, bdma::STATUS);
-    assert!(full.is_idle(&mut One(status, bdma::status::IDLE.put(true))));
-    assert!(!full.is_idle(&mut One(status, bdma::status::GRP0_BUSY.put(true))));
+    assert!(full.is_idle(&mut One(status, bdma::STATUS::IDLE.put(true))));
+    assert!(!full.is_idle(&mut One(status, bdma::STATUS::GRP0_BUSY.put(true))));
     let small: Engine<Vec<Slot>> = Engine::new(&NV_SMALL);
     assert!(small.is_idle(&mut One(0, 0)));
     for block in [Block::Cdma, Block::SdpRdma, Block::Sdp, Block::Pdp, Block::Cdp] {

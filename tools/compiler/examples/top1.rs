@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How many pictures of digits a loadable of examples/lenet knows. Each file's name begins with the digit's.
+//! Counts the pictures of digits that a loadable of examples/lenet classifies correctly. The name of each file begins
+//! with its digit.
 //!
 //! ```text
 //! cargo run --release -p nvdla-compiler --example top1 -- examples/lenet/lenet.nv_small.nvdla examples/lenet/images

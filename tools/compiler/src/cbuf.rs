@@ -38,7 +38,7 @@ pub fn feature_entries(config: &Config, channels: u32, width: u32) -> u32 {
     buffer::feature_entries(config, surfaces as u32, width) as u32
 }
 
-/// Entries of a slice of a feature cube of so many surfaces.
+/// The entries of a slice of a feature cube with this many surfaces.
 pub fn surface_entries(config: &Config, surfaces: u32, width: u32) -> u32 {
     buffer::feature_entries(config, surfaces, width) as u32
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! From a model to a loadable: what the program `nvdla_compiler` does, as a library.
+//! From a model to a loadable: the program `nvdla_compiler` as a library.
 //!
 //! ```no_run
 //! use std::path::Path;
@@ -116,7 +116,7 @@ impl Compiler {
         Self { bytes, ..self }
     }
 
-    /// How scales are chosen from what is measured. Without it, by the method that changes the outputs least.
+    /// How scales are chosen from the measured values. By default, by the method that changes the outputs least.
     #[must_use]
     pub fn method(self, method: Method) -> Self {
         Self { method: Some(method), ..self }
@@ -135,7 +135,7 @@ impl Compiler {
         graph.inputs.iter().map(|&id| of(graph.tensor(id))).collect()
     }
 
-    /// The range of each activation. In fp16 none is needed, and what is known is used.
+    /// The range of each activation. fp16 does not need ranges, but uses those that are known.
     pub fn ranges(&self, model: &Model) -> Result<Ranges, Error> {
         let graph = &model.graph;
         let mut given = calibrate::of_model(graph);
@@ -173,7 +173,7 @@ impl Compiler {
         Ok(calibrate::best(graph, &measured, &few, complete)?)
     }
 
-    /// The first samples of a folder, at most so many: the values of the graph's inputs.
+    /// The first samples of a folder, at most `most`: the values of the graph's inputs.
     pub fn samples(&self, graph: &Graph, folder: &Path, most: usize) -> Result<Vec<Vec<Vec<f32>>>, Error> {
         let inputs: Vec<Preprocess> = self.inputs(graph)?.into_iter().map(Option::unwrap_or_default).collect();
         let list = samples::list(folder)?;

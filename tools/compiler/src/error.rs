@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Why a network could not be compiled: always with the layer's name and the values that stand in the way.
+//! Why a network could not be compiled. The error has the layer's name and the values that prevent it.
 
 /// What went wrong, where.
 #[derive(Debug, thiserror::Error)]

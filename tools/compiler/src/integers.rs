@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! An int8 network in plain loops, tensor by tensor: what a loadable must give, bit for bit.
+//! An int8 network in plain loops, tensor by tensor. A loadable must give the same bits.
 //!
-//! It knows the steps and their numbers, and nothing of layouts, parts, buffers or descriptors. Rounding and saturation
-//! are written down here from the description of the units.
+//! The loops use the steps and their numbers, and no layouts, parts, buffers or descriptors. Rounding and saturation
+//! follow the description of the units.
 
 use nvdla_uapi::desc::Lut;
 use nvdla_uapi::reg::values::AluAlgorithm;
@@ -90,7 +90,7 @@ fn compute(network: &Lowered, step: &Step, numbers: &Numbers, values: &[Option<V
     }
 }
 
-/// Shifted right, half away from zero.
+/// Shifted right, rounded half away from zero.
 fn shift(value: i64, by: u8) -> i64 {
     if by == 0 {
         return value;
@@ -259,7 +259,7 @@ fn pooled(pool: &Pool, input: &[i8], from: [u32; 3], (c, y, x): (u32, u32, u32))
     }
 }
 
-/// The emulator's softmax: single precision inside, half precision on the way in and out, cut towards zero.
+/// The emulator's softmax: half precision input and output, single precision inside, truncated towards zero.
 fn softmax(input: &[i8], shape: [u32; 3], input_scale: f32, output_scale: f32) -> Vec<i8> {
     let half = |value: f32| half::to_f32(half::from_f32(value));
     let mut out = vec![0; input.len()];

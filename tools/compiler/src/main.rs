@@ -37,7 +37,7 @@ struct Arguments {
     /// The precision of weights and activations
     #[arg(long, alias = "cprecision", value_enum, default_value_t = Precision::Int8)]
     precision: Precision,
-    /// A folder of pictures or .npy files like those that the network will see; scales are measured on them
+    /// A folder of pictures or .npy files like those that the network will process; scales are measured on them
     #[arg(long, value_name = "DIR")]
     calibrate: Option<PathBuf>,
     /// A table of scales in JSON, as NVIDIA's compiler reads it; what it lacks is measured
@@ -58,13 +58,13 @@ struct Arguments {
     /// The order of a picture's channels
     #[arg(long, value_enum)]
     color: Option<Colors>,
-    /// What is done with calibration pictures of another size
+    /// How calibration pictures of another size are fitted
     #[arg(long, value_enum, value_name = "HOW")]
     resize: Option<Resizing>,
     /// What an int8 network reads of pictures: 7 bits of each byte, as NVIDIA's runtime writes them, or all 8
     #[arg(long, value_enum, value_name = "BYTES", default_value_t = Input::I8)]
     input: Input,
-    /// The shape of an input whose dimensions the model leaves open
+    /// The shape of an input with dimensions that the model does not fix
     #[arg(long, value_name = "NAME=1x3x224x224", value_parser = shape)]
     shape: Vec<(String, Vec<usize>)>,
     /// The tensors that are to be outputs, by name; the nodes behind them are left out
@@ -116,7 +116,7 @@ enum Colors {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Resizing {
-    /// Scaled to the input's size, whatever the proportions
+    /// Scaled to the input's size; proportions may change
     Stretch,
     /// Scaled by the shorter side, and the middle taken
     Crop,

@@ -50,7 +50,7 @@ pub(crate) struct Stored {
     pub(crate) channels: Vec<u32>,
     /// A real value is the integer, less `zero`, times this; 1 in fp16.
     pub(crate) scale: f64,
-    /// The integer that stands for zero.
+    /// The integer that represents zero.
     pub(crate) zero: i32,
 }
 

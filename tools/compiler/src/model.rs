@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A trained network's file, whatever its format.
+//! A file with a trained network, in one of the supported formats.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// Reads a model: ONNX by the extension `.onnx`, NCNN by `.param`, whose weights lie beside it in `.bin`.
+    /// Reads a model: ONNX by the extension `.onnx`; NCNN by `.param`, with the weights beside it in `.bin`.
     pub fn open(path: &Path, options: &Options) -> Result<Self, Error> {
         let bytes = std::fs::read(path).map_err(|source| Error::File(path.to_owned(), source))?;
         let malformed = |reason: String| Error::Malformed(path.to_owned(), reason);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! BDMA: the more of bytes in and bytes out / width of the memory interface, which has a channel for each, and the
+//! BDMA: the larger of bytes in and bytes out / width of the memory interface, which has a channel for each, plus the
 //! latencies of the first read and the last write.
 //!
 //! Only nv_full has BDMA, and nothing was measured on it.
@@ -13,7 +13,7 @@ use nvdla_uapi::desc::{BdmaSurface, MemoryType};
 /// Copies between memories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct BdmaShape {
-    /// Bytes that are read, and as many that are written.
+    /// Bytes that are read. The same number is written.
     pub bytes: u64,
     /// Lines that they are made of.
     pub lines: u64,

@@ -2,8 +2,8 @@
 
 //! CDP: input elements / throughput, or as fast as its reader gets data.
 //!
-//! Its reader has so many atoms under way at most as its latency FIFO holds; see [`crate::memory::Reader`]. Its cycles for
-//! starting and ending were fitted on normalisations of nv_small and nv_large.
+//! Its reader has at most as many outstanding atoms as its latency FIFO holds; see [`crate::memory::Reader`]. Its
+//! cycles for starting and ending were fitted on normalisations of nv_small and nv_large.
 
 use crate::memory::{interface, Reader, Unit};
 use crate::{Bytes, Cube, Estimate, Limit, Memory};

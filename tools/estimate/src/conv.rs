@@ -3,15 +3,15 @@
 //! Convolution: CDMA fills the buffer, CSC sequences stripes, CACC hands sums to SDP.
 //!
 //! **Filling.** The sequencer starts when the whole input and the weights of the first kernel group are in the buffer
-//! (`NV_NVDLA_CSC_sg.v`: `dat_cbuf_ready`, `wt_cbuf_ready`). The two readers of CDMA take turns at the interface while
-//! both want data, so that each gets every second beat. Weights stop when their banks are full. Input alone is slower
-//! than a beat per cycle: CDMA takes an extra cycle at the end of each line of a surface, and three cycles per two atoms
-//! of the surfaces whose number has bit 1 set (`NV_NVDLA_CDMA_dc.v`: `is_blocking`, `rsp_ch0_rd_one`).
+//! (`NV_NVDLA_CSC_sg.v`: `dat_cbuf_ready`, `wt_cbuf_ready`). While both readers of CDMA request data, they alternate at
+//! the interface, and each gets every second beat. Weights stop when their banks are full. Input alone takes more than
+//! a cycle per beat: CDMA takes an extra cycle at the end of each line of a surface, and three cycles per two atoms of
+//! the surfaces whose number has bit 1 set (`NV_NVDLA_CDMA_dc.v`: `is_blocking`, `rsp_ch0_rd_one`).
 //!
-//! **Stripes.** A kernel group (atomic-K kernels) makes its outputs in stripes of 2 x atomic-K positions. What is left of
-//! the last 2 to 4 x atomic-K goes in stripes of atomic-K and a rest (`stripe_up_cnt_w`); a stripe of an image stays
-//! within a line. A stripe takes one package per block of atomic-C channels and kernel element, and a package as many
-//! cycles as the stripe has positions, at least atomic-K (`dat_max_cycles`).
+//! **Stripes.** A kernel group (atomic-K kernels) makes its outputs in stripes of 2 x atomic-K positions. The last 2 to
+//! 4 x atomic-K positions are divided into stripes of atomic-K and a rest (`stripe_up_cnt_w`). A stripe of an image
+//! stays within a line. A stripe takes one package per block of atomic-C channels and kernel element. A package takes
+//! as many cycles as the stripe has positions, at least atomic-K (`dat_max_cycles`).
 //!
 //! **Credits.** The last package of a stripe waits until the accumulator can take all its positions: it has credits for
 //! 2 x atomic-K (`credit_cnt`), and gives one back per position that SDP took (`NV_NVDLA_CACC_delivery_buffer.v`:
@@ -19,7 +19,7 @@
 //! one more cycle per position. Full stripes use all credits, so that computing and handing over alternate where SDP is
 //! the slower of the two.
 //!
-//! **Weights.** Later kernel groups stream in while earlier ones compute; a group's room is free again at its end.
+//! **Weights.** Later kernel groups stream in while earlier ones compute. The entries of a group are free at its end.
 //!
 //! nv_full is of an earlier release: its stripes have 32 positions, then 16, a package takes at least 10 cycles, and there
 //! are 256 credits (`NV_NVDLA_CSC_sg.v` of that release). Nothing was measured on it.
@@ -41,7 +41,7 @@ const PIPE: u64 = 22;
 const CREDIT: u64 = 16;
 /// Cycles from the last position at SDP to the done interrupt, without the write's latency. Fitted.
 const END: u64 = 16;
-/// Cycles from the release of a kernel group's room to the next weights' request and their use. Fitted.
+/// Cycles from the release of a kernel group's entries to the request and use of the next weights. Fitted.
 const REFILL: u64 = 40;
 
 /// A convolution's input as an image.
@@ -82,7 +82,7 @@ pub struct ConvShape {
     pub weight_reuse: bool,
     /// Buffer banks for data.
     pub data_banks: u32,
-    /// Buffer banks for weights; 0 for as many as they need.
+    /// Buffer banks for weights; 0 for as many as the weights need.
     pub weight_banks: u32,
     /// Inputs that are convolved with the same weights.
     pub batch: u32,
@@ -250,7 +250,7 @@ impl Filling {
         Self { slow, together, input: (2.0 * together * slow + (beats - together) * per_beat) }
     }
 
-    /// When so many beats of weights have arrived, were there room for all.
+    /// When this many beats of weights have arrived, if the buffer were large enough for all.
     fn weights(&self, beats: f64) -> f64 {
         if beats <= self.together {
             2.0 * beats * self.slow
@@ -313,7 +313,7 @@ impl Flow {
         }
     }
 
-    /// A stripe of so many positions.
+    /// A stripe of this many positions.
     #[inline]
     fn stripe(&mut self, positions: u64) {
         let package = ((positions + self.round) & !self.round).max(self.least);
@@ -363,7 +363,7 @@ pub(crate) struct Run {
     pub(crate) compute: u64,
 }
 
-/// Runs a convolution whose positions are taken in `position` cycles each.
+/// Runs a convolution. SDP takes each position in `position` cycles.
 pub(crate) fn run(shape: &ConvShape, position: u64, config: &Config, memory: &Memory) -> Run {
     let beat = bus(config);
     let groups = shape.groups(config);
@@ -393,7 +393,8 @@ pub(crate) fn run(shape: &ConvShape, position: u64, config: &Config, memory: &Me
     let filling = Filling::new(shape, room, config, memory);
     let started = filling.input.max(filling.weights(group_beats));
 
-    // What later kernel groups wait for their weights, when room suffices: the times of arrival have one kink.
+    // The time that later kernel groups wait for their weights if the buffer is large enough. The times of arrival have
+    // one kink.
     let arrival = |at: u64| filling.weights((group_beats * (at + 1) as f64).min(all_beats));
     let kink = if group_beats > 0.0 { (filling.together / group_beats) as u64 } else { 0 };
     let stall = [kink.saturating_sub(1), kink, kink + 1, groups - 1]
@@ -401,7 +402,7 @@ pub(crate) fn run(shape: &ConvShape, position: u64, config: &Config, memory: &Me
         .filter(|&at| at < groups)
         .map(|at| arrival(at) - started - (at * period) as f64)
         .fold(0.0, f64::max);
-    // And when it does not: a group's weights replace those of the group that ended so many before.
+    // The same if the buffer is too small: a group's weights replace those of an earlier group.
     let mut replaced = 0.0;
     if all_beats > room as f64 && group_beats > 0.0 {
         let held = (room as f64 / group_beats).floor().max(1.0);

@@ -2,10 +2,10 @@
 
 //! How long NVDLA takes for an operation: formulas from the configuration's parameters, without running anything.
 //!
-//! One function per unit takes what the operation is given (its shape), the hardware's [`Config`] and what surrounds it
-//! ([`Memory`]), and returns an [`Estimate`]: cycles, and what limits them. [`pipeline`] is for operations that hand data
-//! over on the fly (a convolution, its SDP, a PDP behind it), which run together. A shape is a small structure that a
-//! compiler can fill in without a descriptor; `from_descriptors` makes one from a loadable's descriptors.
+//! One function per unit takes the shape of an operation, the hardware's [`Config`] and the [`Memory`] around it, and
+//! returns an [`Estimate`]: cycles, and what limits them. [`pipeline`] is for operations that pass data on the fly and
+//! run together (a convolution, its SDP, a PDP behind it). A shape is a small structure that a compiler can fill in
+//! without a descriptor; `from_descriptors` makes one from a loadable's descriptors.
 //!
 //! The functions allocate nothing and take well below a microsecond, so that a compiler can call them for every choice.
 //!
@@ -13,7 +13,7 @@
 //! use nvdla_estimate::{convolution, ConvShape, Cube, Memory};
 //! use nvdla_uapi::config::NV_SMALL;
 //!
-//! // 16 channels of 32 x 32 through 32 kernels of 3 x 3, on nv_small with 8 bytes a cycle and 50 cycles of latency.
+//! // 16 channels of 32 x 32 through 32 kernels of 3 x 3, on nv_small with 8 bytes per cycle and 50 cycles of latency.
 //! let shape = ConvShape::direct(Cube::int8(16, 32, 32), 32, (3, 3), Cube::int8(32, 30, 30));
 //! let estimate = convolution(&shape, &NV_SMALL, &Memory::new(&NV_SMALL, 50, 8.0));
 //! assert!(estimate.cycles >= 2 * 4 * 9 * 30 * 30);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Memory as operations see it: cubes, the bytes that they hold, and what an interface moves in a cycle.
+//! The memory of operations: cubes, their bytes, and how much an interface transfers per cycle.
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{DataCube, MemoryType};
@@ -14,7 +14,7 @@ use std::ops::{Add, AddAssign};
 pub struct Interface {
     /// Cycles from a read request to its first data.
     pub latency: u32,
-    /// Bytes a cycle, reads and writes together; no more than the interface's width counts.
+    /// Bytes per cycle, reads and writes together. At most the interface's width is used.
     pub bandwidth: f64,
 }
 
@@ -28,7 +28,8 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// DRAM of that latency in cycles and that bandwidth in bytes a cycle; SRAM as fast as the interface, at the same latency.
+    /// DRAM with this latency in cycles and this bandwidth in bytes per cycle. SRAM has the interface's full bandwidth
+    /// and the same latency.
     pub fn new(config: &Config, latency: u32, bandwidth: f64) -> Self {
         let width = config.secondary.unwrap_or(config.primary).width;
         Self { dram: Interface { latency, bandwidth }, sram: Interface { latency, bandwidth: f64::from(width / 8) } }
@@ -54,8 +55,8 @@ pub(crate) enum Unit {
 /// A reader of SDP, PDP or CDP: requests are single atoms, and no more are under way than its latency FIFO holds
 /// (`NV_NVDLA_MCIF_READ_IG_bpt.v`: `lat_fifo_free_slot`), so that memory behind a long latency is read slowly.
 ///
-/// The depth is the hardware project's: the latency that a configuration is made for x the bytes per cycle of the reader,
-/// or a quarter of the interface's width if that is less, / the width, at least 4 (`spec/defs/projects.spec`:
+/// The depth is the hardware project's: the configuration's design latency times the bytes per cycle of the reader (at
+/// most a quarter of the interface's width), divided by the width, and at least 4 (`spec/defs/projects.spec`:
 /// `NVDLA_VMOD_…_LATENCY_FIFO_DEPTH`). nv_full's depths are those of its own release (`NV_NVDLA_MCIF_READ_ig.v`).
 pub(crate) struct Reader {
     depth: u64,
@@ -84,9 +85,9 @@ impl Reader {
         Self { depth: (config.primary.latency * throughput.min(width / 4)).div_ceil(width).max(4).into() }
     }
 
-    /// Cycles that it needs for so many bytes, of which the unit takes `compute` cycles to pass them on. `turnaround` is
-    /// the time from a request to the one that takes its place in the FIFO, without the latency. The FIFO is filled in
-    /// rounds, and the atoms of the last round still pass through the unit.
+    /// The cycles for this many bytes. The unit takes `compute` cycles to process them. `turnaround` is the time from a
+    /// request to the one that replaces it in the FIFO, without the latency. The FIFO is filled in rounds, and the atoms of the last
+    /// round still pass through the unit.
     pub(crate) fn cycles(
         &self,
         bytes: u64,
@@ -200,7 +201,7 @@ impl Cube {
         self.surfaces(config) * self.pixels() * u64::from(config.memory_atomic)
     }
 
-    /// Elements, with the channels that fill its atoms: what passes a unit.
+    /// Elements that the unit processes, including the channels that fill atoms.
     pub fn elements(&self, config: &Config) -> u64 {
         self.volume(config) / u64::from(layout::bytes(self.precision))
     }

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! PDP: input elements / throughput, or as fast as its reader gets data, and outputs whose windows end in padding.
+//! PDP: input elements / throughput, or the speed at which its reader gets data, plus outputs with windows that end in
+//! padding.
 //!
-//! **Padding behind the input.** As many outputs follow the last input as whole strides fit in the padding behind it
-//! (`NV_NVDLA_PDP_CORE_cal1d.v` for the columns of a line, `_cal2d.v` for the lines of a surface: `flush_num`). They come
-//! out while the first window of the next line, or surface, fills (`first_out_num`); what does not fit there makes the
-//! input wait, one atom per output (`bubble_num`). Behind the last input all of them do.
+//! **Padding behind the input.** After the last input there are as many outputs as whole strides fit in the padding
+//! behind it (`NV_NVDLA_PDP_CORE_cal1d.v` for the columns of a line, `_cal2d.v` for the lines of a surface:
+//! `flush_num`). They are written while the first window of the next line, or surface, fills (`first_out_num`). Those
+//! that do not fit there make the input wait, one atom per output (`bubble_num`). Behind the last input all of them
+//! take time.
 //!
-//! Its reader has so many atoms under way at most as its latency FIFO holds; see [`crate::memory::Reader`]. Its cycles for
-//! starting and ending were fitted on poolings of nv_small and nv_large.
+//! Its reader has at most as many outstanding atoms as its latency FIFO holds; see [`crate::memory::Reader`]. Its
+//! cycles for starting and ending were fitted on poolings of nv_small and nv_large.
 
 use crate::memory::{interface, Reader, Unit};
 use crate::{Bytes, Cube, Estimate, Limit, Memory};
@@ -109,7 +111,7 @@ impl PdpShape {
         Ends::new(self.input.height, self.kernel_height, self.stride_y, self.pad_top, self.pad_bottom)
     }
 
-    /// Cycles in which the input waits for outputs at the ends of lines and surfaces, but for the last ones.
+    /// Cycles in which the input waits for outputs at the ends of lines and surfaces, except for the last ones.
     fn waiting(&self, config: &Config) -> u64 {
         let surfaces = self.input.surfaces(config);
         let lines = surfaces * u64::from(self.input.height);
@@ -172,7 +174,7 @@ pub fn pdp(shape: &PdpShape, config: &Config, memory: &Memory) -> Estimate {
 mod tests {
     use super::Ends;
 
-    /// Poolings of the hardware project's traces, whose cycles on the RTL agree with these.
+    /// Poolings of the hardware project's traces for which the RTL's cycles agree with these.
     #[test]
     fn what_does_not_fit_beside_the_next_line_waits() {
         let ends = |behind, waiting| Ends { behind, waiting };

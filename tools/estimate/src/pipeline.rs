@@ -2,8 +2,8 @@
 
 //! Operations that hand data over on the fly: they run together, at the pace of the slowest of them.
 //!
-//! What a convolution's accumulator hands over is taken at the throughput of SDP's sub-units in use, or of PDP behind it;
-//! while it waits the sequencer waits too (see [`crate::conv`]).
+//! SDP takes the accumulator's results at the throughput of its sub-units in use, or of PDP behind it. While the
+//! accumulator waits, the sequencer waits too (see [`crate::conv`]).
 
 use crate::memory::interface;
 use crate::{bdma, cdp, conv, convolution, pdp, rubik, sdp};

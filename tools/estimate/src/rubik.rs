@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Rubik: the more of bytes in and bytes out / width of the memory interface, which has a channel for each, and the
+//! Rubik: the larger of bytes in and bytes out / width of the memory interface, which has a channel for each, plus the
 //! latencies of the first read and the last write.
 //!
 //! Only nv_full has Rubik, and nothing was measured on it.

@@ -2,10 +2,10 @@
 
 //! A network's operations in time.
 //!
-//! Operations that hand data over on the fly run together (see [`pipeline`]). Groups of them follow one another, because
-//! an operation waits for the data of the one before; between them the driver reads an interrupt and enables the next
-//! operation ([`Host`]). Registers are written while what ran before still runs, since each
-//! unit has two register groups: only set-up that takes longer than everything else counts.
+//! Operations that pass data on the fly run together (see [`pipeline`]). Groups of them run one after another, because
+//! an operation waits for the data of the one before. Between two groups the driver handles an interrupt and enables
+//! the next operation ([`Host`]). Registers are written while the previous operation still runs, because each unit has
+//! two register groups. Set-up counts only if it takes longer than everything else.
 
 use crate::{pipeline, Estimate, Limit, Memory, Shape};
 use nvdla_uapi::config::Config;
@@ -46,11 +46,11 @@ pub struct Host {
 }
 
 impl Host {
-    /// Accesses between operations: the interrupt's status is read and cleared, and the next operation, whose registers
-    /// are written already, is enabled.
+    /// Accesses between operations: the interrupt's status is read and cleared, and the next operation is enabled. Its
+    /// registers are written already.
     const ACCESSES: f64 = 6.0;
 
-    /// A host whose register accesses take so many cycles each.
+    /// A host with this many cycles per register access.
     pub fn new(register_write: f64) -> Self {
         Self { register_write, hand_over: (Self::ACCESSES * register_write).ceil() as u64 }
     }

@@ -2,8 +2,9 @@
 
 //! SDP: elements / the least throughput of the sub-units in use, or as fast as its readers get data.
 //!
-//! Each reader (input, operands of X1, X2 and Y) has so many atoms under way at most as its latency FIFO holds; see
-//! [`crate::memory::Reader`]. Its cycles for starting and ending were fitted on SDP operations of nv_small and nv_large.
+//! Each reader (input, operands of X1, X2 and Y) has at most as many outstanding atoms as its latency FIFO holds; see
+//! [`crate::memory::Reader`]. Its cycles for starting and ending were fitted on SDP operations of nv_small and
+//! nv_large.
 
 use crate::memory::{interface, Reader, Unit};
 use crate::{Bytes, Cube, Estimate, Limit, Memory};
@@ -16,7 +17,7 @@ use nvdla_uapi::layout;
 pub struct Operand {
     /// One per layer (from a register), per kernel or per element.
     pub mode: SdpOperandMode,
-    /// Bytes of one element's operands: twice as many when ALU and multiplier both have one.
+    /// Bytes of one element's operands: twice as many if ALU and multiplier both have one.
     pub bytes: u32,
     /// Where they lie.
     pub memory: MemoryType,

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The published figures: frames a second with 2048 int8 multiply-accumulate cells, 512 KB of convolution buffer, 1 GHz
-//! and 10 GB/s, from the hardware project's spreadsheet.
+//! The published figures: frames per second with 2048 int8 multiply-accumulate cells, 512 KB of convolution buffer, 1
+//! GHz and 10 GB/s, from the hardware project's spreadsheet.
 //!
-//! The spreadsheet assumes what these tests assume too: pooling and element-wise operations hide behind convolutions,
-//! 3 x 3 kernels at stride 1 run as Winograd (here: where that is faster), what does not fit in the buffer is read again, branches of 1 x 1 kernels
-//! with the same input run as one convolution, and AlexNet's fully connected layers run 16 inputs at once. Where the
-//! estimates differ: channels and kernels fill whole atoms of 64 and 32 here (the hardware's cells work on those), where
-//! the spreadsheet rounds to 16; features fill atoms of 32 bytes, not of 16; and the first layer takes its image's
-//! columns as channels, as the hardware does, where the spreadsheet also takes its stride's lines. Winograd weights have
-//! 16 elements for 9, which the spreadsheet forgets for GoogLeNet. For ResNet-50 it reads the weights of 1 x 1 kernels
-//! at stride 2 four times (as if the stride's pixels were channels), 13 MB of 38; with that the estimate is 139.
+//! These tests make the spreadsheet's assumptions: pooling and element-wise operations are hidden behind convolutions,
+//! 3 x 3 kernels at stride 1 run as Winograd (here only if that is faster), data that do not fit in the buffer are read
+//! again, branches of 1 x 1 kernels with the same input run as one convolution, and AlexNet's fully connected layers
+//! run 16 inputs at once. The estimates differ in these points. Channels and kernels fill whole atoms of 64 and 32
+//! here, as in the hardware, and the spreadsheet rounds to 16. Features fill atoms of 32 bytes, not of 16. The first
+//! layer takes its image's columns as channels, as the hardware does; the spreadsheet also takes its stride's lines.
+//! Winograd weights have 16 elements instead of 9, which the spreadsheet does not count for GoogLeNet. For ResNet-50 it
+//! reads the weights of 1 x 1 kernels at stride 2 four times (as if the stride's pixels were channels), 13 MB of 38;
+//! with that the estimate is 139.
 
 use nvdla_estimate::{Bytes, ConvShape, Cube, Image, Memory};
 use nvdla_uapi::config::NV_FULL;
@@ -26,7 +27,7 @@ struct Layer {
     k: u32,
     kernel: u32,
     stride: u32,
-    /// Side of what is written, after pooling.
+    /// Side of the written output, after pooling.
     written: u32,
     elementwise: bool,
     batch: u32,
@@ -76,7 +77,7 @@ impl Layer {
         let weights = u64::from(self.c) * u64::from(self.k) * grown * u64::from(repeat);
         let written = padded(self.k) * u64::from(self.written) * u64::from(self.written);
         let buffer = u64::from(NV_FULL.cbuf_banks) * u64::from(NV_FULL.cbuf_bank_bytes());
-        // The smaller of the two stays in the buffer, in as many parts as it takes; the other passes by for each.
+        // The smaller of the two stays in the buffer, in parts if necessary; the other is read once per part.
         let least = padded(self.c) * u64::from(self.side) * u64::from(self.kernel + 1);
         let group = u64::from(self.c) * grown * 32;
         let read = if weights <= features {
@@ -144,7 +145,7 @@ fn resnet50() -> Vec<Layer> {
     let mut c = 64;
     for (k, blocks, side) in [(64, 3, 56), (128, 4, 28), (256, 6, 14), (512, 3, 7)] {
         for block in 0..blocks {
-            // The first block of a stage halves the side, but for the first stage.
+            // The first block of a stage halves the side, except in the first stage.
             let (from, stride) = if block == 0 && k > 64 { (2 * side, 2) } else { (side, 1) };
             if block == 0 {
                 layers.push(Layer { stride, written: side, ..convolution(c, from, 4 * k, 1) });

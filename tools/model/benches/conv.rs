@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Convolution: multiplications per second for layers of known networks, with each instruction set on one thread, beside
-//! the machine's own limit: a loop of nothing but the instruction that the inner loop is made of.
+//! Convolution: multiplications per second for layers of known networks, with each instruction set on one thread,
+//! beside the machine's own limit, which is a loop of the multiply instruction alone.
 
 use std::time::Duration;
 

@@ -3,9 +3,9 @@
 //! SDP against memory bandwidth.
 //!
 //! Each operation's throughput counts every byte that it must read or write once (data, operands, result). After
-//! criterion's own figures a line an operation gives the ratio to a plain copy of the same number of bytes, half read
-//! and half written: 1.00 is as fast as `memcpy`. With a filter the lines are
-//! those that it chooses; with one that chooses nothing (`-- NOTHING`) all, without criterion's figures.
+//! criterion's own figures, one line per operation gives the ratio to a plain copy of the same number of bytes, half
+//! read and half written: 1.00 is as fast as `memcpy`. With a filter only the selected operations have a line. A filter
+//! that selects nothing (`-- NOTHING`) prints all lines, without criterion's figures.
 
 mod shortest;
 mod table;
@@ -129,7 +129,7 @@ impl Operation {
     }
 }
 
-/// X1 adds a bias and applies ReLU; two bytes a kernel.
+/// X1 adds a bias and applies ReLU; two bytes per kernel.
 const BIAS_RELU: [(Register, u32); 2] = [(reg::D_DP_BS_CFG, 0x18), (reg::D_DP_BS_ALU_CFG, 1)];
 const BIAS_RDMA: [(Register, u32); 2] =
     [(rdma_reg::D_BRDMA_CFG, 1 << 1 | 1 << 3), (rdma_reg::D_BS_BASE_ADDR_LOW, OPERANDS)];

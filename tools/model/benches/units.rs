@@ -2,9 +2,10 @@
 
 //! PDP, CDP, Rubik and BDMA against memory bandwidth.
 //!
-//! Each operation's throughput counts every byte of its input and output once. After criterion's own figures a line an
-//! operation gives the ratio to a plain copy of the same number of bytes, half read and half written: 1.00 is as fast
-//! as `memcpy`. That is for cubes in the second-level cache, and for cubes in memory, whose bandwidth bounds the copy.
+//! Each operation's throughput counts every byte of its input and output once. After criterion's own figures, one line
+//! per operation gives the ratio to a plain copy of the same number of bytes, half read and half written: 1.00 is as
+//! fast as `memcpy`. There is one for cubes in the second-level cache, and one for cubes in memory, where the memory's
+//! bandwidth limits the copy.
 
 mod shortest;
 mod table;

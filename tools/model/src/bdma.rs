@@ -61,10 +61,10 @@ impl Bdma {
     pub fn read(&self, offset: u32) -> u32 {
         let Some(described) = describe(Block::Bdma, offset) else { return 0 };
         if described.register == STATUS {
-            return status::FREE_SLOT.put((SLOTS - self.queue.len()) as u32)
-                | status::IDLE.put(self.launches.is_empty() && self.queue.is_empty())
-                | status::GRP0_BUSY.put(self.busy(0))
-                | status::GRP1_BUSY.put(self.busy(1));
+            return STATUS::FREE_SLOT.put((SLOTS - self.queue.len()) as u32)
+                | STATUS::IDLE.put(self.launches.is_empty() && self.queue.is_empty())
+                | STATUS::GRP0_BUSY.put(self.busy(0))
+                | STATUS::GRP1_BUSY.put(self.busy(1));
         }
         self.registers.get(described.register)
     }
@@ -73,7 +73,7 @@ impl Bdma {
     pub fn write(&mut self, offset: u32, value: u32) -> bool {
         let Some(described) = describe(Block::Bdma, offset) else { return false };
         let register = described.register;
-        // CFG_OP and the launches act when written, and keep what was written.
+        // Writing CFG_OP and the launch registers has an effect, and they keep the written value.
         let old = self.registers.get(register);
         self.registers.set(register, written(register, Family::NvFull, old, value));
         let started = value & 1 != 0;

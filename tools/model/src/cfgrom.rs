@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! CFGROM: what the hardware has, as words that a driver can read (later family only).
+//! CFGROM: the parameters of the hardware as words that a driver can read (later family only).
 //!
 //! The ROM is a list of sections, one per block: a descriptor (its upper half says how many bytes follow, its lower half
 //! is the block's number), two capability words, and the block's parameters. Source: `spec/manual/NVDLA_CFGROM.rdl` and

@@ -43,7 +43,7 @@ pub struct Model {
     groups: [Groups; GROUPED],
     sdp_tables: Tables,
     cdp_tables: Tables,
-    /// Where operations are performed; gone while one is under way.
+    /// Where operations are performed; `None` while one is running.
     states: Option<Box<UnitStates>>,
     /// Resets so far.
     epoch: u64,
@@ -179,7 +179,7 @@ impl Model {
                 }
             }
             self.turn = 0;
-            // What ran, and what software enabled meanwhile, may have made units ready that had their turn before.
+            // An operation that ran, or one that software has enabled meanwhile, may have made earlier units ready.
             if !std::mem::take(&mut self.again) {
                 self.enabled = false;
                 return None;
@@ -188,8 +188,8 @@ impl Model {
         }
     }
 
-    /// Ends an operation: its status registers take their values, its blocks turn to their other groups, and their
-    /// interrupts are raised. False if it stopped, or was started before a reset, which has forgotten it.
+    /// Ends an operation: its status registers get their values, its blocks switch to their other groups, and its
+    /// interrupts are raised. False if the operation stopped, or was started before a reset, which has forgotten it.
     pub fn finish(&mut self, finished: Finished) -> bool {
         let Finished { epoch, operation, states, result } = finished;
         if epoch != self.epoch {
@@ -284,7 +284,7 @@ impl Model {
         operation.blocks().all(|block| self.ready(block).is_some()).then_some(operation)
     }
 
-    /// The workshop with all that the operation needs.
+    /// The unit states, with all that the operation needs.
     fn prepare(&mut self, operation: Operation) -> Option<Box<UnitStates>> {
         let mut states = self.states.take()?;
         states.status.clear();
@@ -415,7 +415,7 @@ mod tests {
     }
 
     fn copy(model: &mut Model, from: u64, to: u64) {
-        let ram = bdma::cfg_cmd::SRC_RAM_TYPE.put(RamType::Mcif) | bdma::cfg_cmd::DST_RAM_TYPE.put(RamType::Mcif);
+        let ram = bdma::CFG_CMD::SRC_RAM_TYPE.put(RamType::Mcif) | bdma::CFG_CMD::DST_RAM_TYPE.put(RamType::Mcif);
         for (register, value) in [
             (bdma::CFG_SRC_ADDR_LOW, from as u32),
             (bdma::CFG_DST_ADDR_LOW, to as u32),

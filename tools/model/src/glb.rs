@@ -2,12 +2,12 @@
 
 //! GLB: the version register and the interrupts.
 //!
-//! A unit's end sets its group's bit in `S_INTR_STATUS`; writing 1 clears a bit there and sets one in `S_INTR_SET`;
-//! the line is up while a bit is set whose bit in `S_INTR_MASK` is clear.
+//! When a unit ends, it sets its group's bit in `S_INTR_STATUS`. Writing 1 clears a bit there, and sets one in
+//! `S_INTR_SET`. The line is up while `S_INTR_STATUS` has a bit that is clear in `S_INTR_MASK`.
 
-use nvdla_uapi::reg::glb::{s_intr_status as status, S_INTR_MASK, S_INTR_SET, S_INTR_STATUS, S_NVDLA_HW_VERSION};
+use nvdla_uapi::reg::glb::{S_INTR_MASK, S_INTR_SET, S_INTR_STATUS, S_NVDLA_HW_VERSION};
 
-/// What raises an interrupt; each has a status bit a register group.
+/// The sources of interrupts. Each has one status bit per register group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// SDP ended.
@@ -36,14 +36,14 @@ impl Source {
     /// The source's bit in `S_INTR_STATUS`, `S_INTR_SET` and `S_INTR_MASK` for register group 0 or 1.
     pub const fn bit(self, group: usize) -> u32 {
         let first = match self {
-            Self::Sdp => status::SDP_DONE_STATUS0,
-            Self::Cdp => status::CDP_DONE_STATUS0,
-            Self::Pdp => status::PDP_DONE_STATUS0,
-            Self::Bdma => status::BDMA_DONE_STATUS0,
-            Self::Rubik => status::RUBIK_DONE_STATUS0,
-            Self::CdmaData => status::CDMA_DAT_DONE_STATUS0,
-            Self::CdmaWeight => status::CDMA_WT_DONE_STATUS0,
-            Self::Cacc => status::CACC_DONE_STATUS0,
+            Self::Sdp => S_INTR_STATUS::SDP_DONE_STATUS0,
+            Self::Cdp => S_INTR_STATUS::CDP_DONE_STATUS0,
+            Self::Pdp => S_INTR_STATUS::PDP_DONE_STATUS0,
+            Self::Bdma => S_INTR_STATUS::BDMA_DONE_STATUS0,
+            Self::Rubik => S_INTR_STATUS::RUBIK_DONE_STATUS0,
+            Self::CdmaData => S_INTR_STATUS::CDMA_DAT_DONE_STATUS0,
+            Self::CdmaWeight => S_INTR_STATUS::CDMA_WT_DONE_STATUS0,
+            Self::Cacc => S_INTR_STATUS::CACC_DONE_STATUS0,
         };
         first.mask() << group
     }

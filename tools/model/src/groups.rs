@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A block's registers as software sees them: single (`S_`) registers, and two ping-pong groups of `D_` registers.
+//! A block's registers for software: single (`S_`) registers, and two ping-pong groups of `D_` registers.
 //!
-//! Software writes the group that `S_POINTER.PRODUCER` names; the hardware runs the group that `S_POINTER.CONSUMER`
-//! names and then turns to the other one. A group whose `D_OP_ENABLE` is set belongs to the hardware: writes to it are
-//! lost until its operation ends. Source: the register specification ("ping-pong register programming" of the hardware
+//! Software writes the group that `S_POINTER.PRODUCER` selects. The hardware runs the group that `S_POINTER.CONSUMER`
+//! selects, and then switches to the other one. While `D_OP_ENABLE` of a group is set, writes to the group are ignored
+//! until its operation ends. Source: the register specification ("ping-pong register programming" of the hardware
 //! manual) and the register files of the hardware.
 
 use nvdla_uapi::reg::values::GroupStatus;

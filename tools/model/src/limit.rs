@@ -21,7 +21,7 @@ use crate::memory::{Memory, Port, Span, Stop};
 /// Work between two looks at the clock, in multiplications of int8: less than a millisecond on any machine, and far more
 /// than the look costs.
 const STEP: usize = 1 << 22;
-/// Work that stands for an access to memory, and for each of its bytes.
+/// Work units for an access to memory and for each of its bytes.
 const ACCESS: usize = 1 << 8;
 const BYTE: usize = 1 << 6;
 
@@ -62,13 +62,14 @@ impl Limit {
 }
 
 thread_local! {
-    /// The limit of what this thread works on.
+    /// The limit of the current work of this thread.
     static CURRENT: RefCell<Limit> = const { RefCell::new(Limit::NONE) };
     /// Work since this thread last looked at the clock.
     static WORK: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Whether the time of what this thread works on is over, before `work` multiplications of int8, or what takes as long.
+/// Whether the time of this thread's current work is over. `work` is the number of int8 multiplications until the next
+/// check, or work that takes as long.
 ///
 /// It is asked often: the clock is looked at only after [`STEP`].
 #[inline]
@@ -87,7 +88,7 @@ fn look() -> bool {
     over
 }
 
-/// The limit of what a thread works on, for others that share the work.
+/// The limit of a thread's current work, for other threads that share the work.
 #[derive(Clone)]
 pub(crate) struct Current(Limit);
 
@@ -98,7 +99,7 @@ impl Current {
 
     /// Calls `work` with this limit as the thread's; the thread's own is back afterwards.
     pub(crate) fn with<R>(&self, work: impl FnOnce() -> R) -> R {
-        /// Puts a limit back, whatever `work` does.
+        /// Restores a limit, even if `work` panics.
         struct Back(Limit);
         impl Drop for Back {
             fn drop(&mut self) {
@@ -119,7 +120,7 @@ impl Current {
     }
 }
 
-/// A memory that answers "outside" once the time of what the thread works on is over.
+/// A memory that answers "outside" once the time of the current work is over.
 struct Limited<'m>(&'m mut dyn Memory, &'m Limit);
 
 impl Limited<'_> {

@@ -35,7 +35,7 @@ impl fmt::Display for Port {
     }
 }
 
-/// Memory as the device sees it: byte ranges that it was given, and nothing else.
+/// The device's view of memory: the byte ranges that it was given.
 ///
 /// Both functions answer `None` where any byte of the range is outside: the unit then stops and the device reports a
 /// [`Fault`]. A range that an implementation keeps in two pieces is outside too, so give a buffer one piece.
@@ -55,16 +55,16 @@ pub trait Memory: Sync {
         None
     }
 
-    /// As [`Memory::read`], of a range of whose bytes only some are used. Where the answer is `None` the unit reads those
-    /// alone.
+    /// As [`Memory::read`], for a range of which only some bytes are used. If the answer is `None`, the unit reads only
+    /// those bytes.
     fn view(&self, span: Span) -> Option<&[u8]> {
         self.read(span.port, span.address, span.length)
     }
 
-    /// A number that stands for the range's bytes: as long as it is the same for this range, so are they, and what a unit
-    /// made of them it need not make again. Memories that one device sees one after another count together.
+    /// A number for the contents of the range. While it stays the same for this range, so do the bytes, and results
+    /// that a unit computed from them stay valid. The numbers of all memories of a device come from the same counter.
     ///
-    /// `None` where an implementation does not know of all that is written, by whomever.
+    /// `None` if an implementation does not notice all writes.
     fn version(&self, span: Span) -> Option<u64> {
         let _ = span;
         None

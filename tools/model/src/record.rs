@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What operations touch in memory, byte by byte: for tests that hold what software may do against what the device did.
+//! Records which bytes operations access in memory, for tests that compare it with what software may access.
 //!
-//! A [`Recorder`] stands between an operation ([`Work::run`](crate::work::Work::run)) and its memory. Without one nothing
-//! is recorded, and nothing is spent on it.
+//! A [`Recorder`] is a memory between an operation ([`Work::run`](crate::work::Work::run)) and its memory. Without one
+//! nothing is recorded, and recording costs nothing.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -20,7 +20,7 @@ pub struct Touched {
     pub allowed: bool,
 }
 
-/// A memory that remembers what is read and written.
+/// A memory that records reads and writes.
 ///
 /// It hides from the units how they may save work ([`Memory::view`], [`Memory::both`], [`Memory::version`]), so that each
 /// access is one that the operation needs.
@@ -36,7 +36,7 @@ impl std::fmt::Debug for Recorder<'_> {
 }
 
 impl<'m> Recorder<'m> {
-    /// Records accesses to `memory` behind those in `touched`, whose storage is used again.
+    /// Records accesses to `memory` after those in `touched`. The storage of `touched` is reused.
     pub fn new(memory: &'m mut dyn Memory, touched: Vec<Touched>) -> Self {
         Self { memory, touched: Mutex::new(touched) }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The register values of one block as a unit sees them when an operation starts.
+//! The register values of one block when an operation of its unit starts.
 
 use nvdla_uapi::reg::{Block, Field, FieldValue, Register, Tied, Word};
 

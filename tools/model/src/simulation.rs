@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a simulated NVDLA is for those who drive it: registers, an interrupt line, memory, and time that passes only while
-//! it is run. The model is one; a simulator of the RTL in a process of its own is another.
+//! The interface of a simulated NVDLA: registers, an interrupt line, memory, and time that passes only while it runs.
+//! The model implements it, and so does a simulator of the RTL in a separate process.
 
 use std::fs::File;
 use std::io;
@@ -21,7 +21,7 @@ const SLICE: Duration = Duration::from_millis(100);
 /// What an operation took, where a simulation counts cycles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measured {
-    /// The cycle in which the unit could start: its operation was enabled, and the one before had ended.
+    /// The cycle in which the unit could start: its operation was enabled, and the operation before had ended.
     pub start: u64,
     /// The cycle of its done pulse.
     pub end: u64,
@@ -74,7 +74,8 @@ pub trait Simulation: Send {
     /// Brings it back to its state after reset.
     fn reset(&mut self);
 
-    /// Software has seen the unit's operation complete, the oldest that it had not. What it took, where cycles are counted.
+    /// Called when software has noticed that the unit's oldest unnoticed operation is complete. Returns its
+    /// measurement, if cycles are counted.
     fn completed(&mut self, unit: OpType) -> Option<Measured> {
         let _ = unit;
         None
@@ -85,8 +86,8 @@ pub trait Simulation: Send {
         false
     }
 
-    /// Maps `length` bytes of `file` from `offset` at the device's `address`, on its memory interfaces: bit 0 stands for
-    /// the primary one, bit 1 for the secondary one.
+    /// Maps `length` bytes of `file` from `offset` at the device's `address`, on its memory interfaces: bit 0 is the
+    /// primary one, bit 1 the secondary one.
     fn map(
         &mut self,
         address: u64,
@@ -106,14 +107,15 @@ pub trait Simulation: Send {
         Ok(())
     }
 
-    /// Restricts both interfaces to these ranges of what is mapped; `None` allows all of it.
+    /// Restricts both interfaces to these ranges of the mapped memory; `None` allows all of it.
     fn allow(&mut self, ranges: Option<&[Range<u64>]>) -> io::Result<()> {
         let _ = ranges;
         Ok(())
     }
 }
 
-/// The model's operations take no time between two calls: whatever can run has run when [`Simulation::run`] returns.
+/// The model's operations take no time between two calls: when [`Simulation::run`] returns, every operation that can
+/// run has run.
 impl Simulation for Model {
     fn config(&self) -> &'static Config {
         Self::config(self)

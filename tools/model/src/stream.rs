@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The data that one unit hands to the next without memory between them: CACC to SDP, SDP to PDP.
+//! The data that a unit passes to the next one without memory between them: CACC to SDP, SDP to PDP.
 
 use nvdla_uapi::layout::feature::View;
 use nvdla_uapi::reg::{Block, Register};
 
 /// A cube of samples, in the order of a packed feature cube: surface of `lanes` channels, line, column, lane.
 ///
-/// Lanes past `channels` in the last surface hold what the producing unit computed there (zero for CACC).
+/// Lanes after `channels` in the last surface hold what the producing unit computed there (zero for CACC).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stream {
     /// Elements per line.
@@ -24,7 +24,7 @@ pub struct Stream {
     pub samples: Samples,
 }
 
-/// The shape of a [`Stream`], whose samples may never be held together.
+/// The shape of a [`Stream`]. Its samples may never exist all at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
     /// Elements per line.

@@ -73,7 +73,7 @@ impl Operation {
         convolution.iter().chain(rest).copied()
     }
 
-    /// The blocks with groups whose registers the operation looks at: also those of a read DMA that has nothing to read.
+    /// The blocks with register groups that the operation uses, including those of a read DMA that reads nothing.
     pub(crate) fn reads(self) -> impl Iterator<Item = Block> {
         let all = match self {
             Self::Bdma => Self::Bdma,
@@ -202,7 +202,7 @@ impl Work {
     }
 }
 
-/// An operation that has ended or stopped, of which the device does not know yet.
+/// An operation that has ended or stopped, before the device is notified.
 #[derive(Debug)]
 #[must_use = "the device must hear of the operation's end"]
 pub struct Finished {
@@ -218,8 +218,8 @@ impl Finished {
         self.operation.blocks()
     }
 
-    /// The values with which the operation was started, of the registers of a block that it used; `None` for others, and
-    /// for BDMA, whose registers are those of each of [`Finished::copies`].
+    /// The values, when the operation started, of the registers of a block that it used. `None` for other blocks, and
+    /// for BDMA, which has one set of registers per entry of [`Finished::copies`].
     pub fn registers(&self, block: Block) -> Option<&Registers> {
         let used = block != Block::Bdma && self.operation.blocks().any(|used| used == block);
         used.then(|| &self.states.registers[index(block)])

@@ -27,7 +27,7 @@ macro_rules! containers {
         $(const _: () = assert!(<$kind as Wire>::SIZE <= $size);)*
 
         impl $name {
-            /// Bytes of the container, whatever it holds: the stride of the list.
+            /// Bytes of the container, for every content: the stride of the list.
             pub const SIZE: usize = $size;
 
             /// Reads the container of an operation of type `op_type` at the start of `bytes`.
@@ -73,7 +73,7 @@ containers! {
     Surface ("surface descriptor", 644) {
         Bdma(BdmaSurface), Conv(ConvSurface), Sdp(SdpSurface), Pdp(PdpSurface), Cdp(CdpSurface), Rubik(RubikSurface),
     }
-    /// An entry of the statistics list: what a unit counted.
+    /// An entry of the statistics list: the counters of a unit.
     Stat ("statistics descriptor", 44) {
         Bdma(BdmaStat), Conv(ConvStat), Sdp(SdpStat), Pdp(PdpStat), Cdp(CdpStat), Rubik(RubikStat),
     }

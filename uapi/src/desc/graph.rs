@@ -47,7 +47,7 @@ impl Wire for Option<Consumer> {
 descriptor! {
     /// An entry of the dependency graph.
     CommonOp ("dependency graph entry", 36, common_op) {
-        /// The operation's position in the list; the old driver writes it, nobody reads it from a loadable.
+        /// The operation's position in the list. The old driver writes it; no driver reads it from a loadable.
         0 index: i16;
         /// The region of interest; the old driver writes it.
         2 roi_index: i8;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! The descriptors of a task, interface version 0.12: what a compiler writes into a loadable and the scheduler reads.
+//! The descriptors of a task, interface version 0.12. A compiler writes them into a loadable, and the scheduler reads
+//! them.
 //!
 //! A task is a network descriptor ([`Network`]) and the lists that it points to through the task's address list: the
 //! dependency graph ([`CommonOp`], 36 bytes per entry), the operations ([`Operation`], 116), their surfaces
@@ -49,7 +50,8 @@ mod tests {
 
     use super::*;
 
-    /// Parsing what was written gives the same value, and writing what was parsed the same bytes where a field is.
+    /// Parsing a written value gives the same value, and writing a parsed one gives the same bytes, except between
+    /// fields.
     fn round_trip<T: Descriptor + PartialEq + fmt::Debug>(fill: u8) {
         let mut bytes = [fill; 2048];
         bytes[T::SIZE..].fill(0xee);

@@ -20,7 +20,7 @@ encodings! {
     MemoryType { Mc = 0, Cv = 1, Hw = 2 }
     /// What an SDP sub-unit does with its operands.
     SdpOperation { None = 0, Mul = 1, Add = 2, Both = 3 }
-    /// How an SDP sub-unit's operand varies: one for the layer (in a register), one a kernel, one an element.
+    /// How the operand of an SDP sub-unit varies: one per layer (in a register), one per kernel, or one per element.
     SdpOperandMode { PerLayer = 0, PerKernel = 1, PerPoint = 2 }
     /// What follows an SDP sub-unit's operation.
     Activation { None = 0, Relu = 1, Lut = 2, Prelu = 3 }

@@ -2,15 +2,14 @@
 
 //! The alignment that addresses, strides and sizes of each kind of data must have.
 //!
-//! [`Alignment::documented`] is the document's table, which is written for 32-byte atoms and is what software should
-//! produce. [`Alignment::required`] is what a configuration's hardware needs, which is what a validator refuses by:
-//! 32 bytes become the configuration's atom, and weights need no more than their address register keeps.
-//! [`Alignment::of_all`] is what holds for every configuration, for readers of loadables that do not say which one they are
-//! for.
+//! [`Alignment::documented`] is the document's table. It is written for 32-byte atoms, and software should follow it.
+//! [`Alignment::required`] is what a configuration's hardware needs; a validator refuses what breaks it. In it 32 bytes
+//! become the configuration's atom, and weights need only the alignment that their address register keeps.
+//! [`Alignment::of_all`] holds for every configuration. It is for readers of loadables whose configuration is unknown.
 //!
-//! Who asks: the small compiler lays its memories out by `documented`, the engine refuses by `required`, the runtime's
-//! tensors and pictures are held against `of_all`. The model refuses nothing here: it keeps of a register what the hardware
-//! keeps (nv_full's registers of addresses and strides have no bits below 32), and reads where the register says.
+//! The compiler places its memories by `documented`, the engine refuses by `required`, and the runtime checks tensors
+//! and pictures against `of_all`. The model refuses nothing: it keeps the bits of a register that the hardware keeps
+//! (address and stride registers of nv_full have no bits below 32), and reads from the address in the register.
 //!
 //! Source: "In-memory data formats", table 35 ("Requirements of alignment"); the register specification for the low
 //! bits that address registers do not implement.

@@ -134,8 +134,8 @@ impl Layout for Direct {
 }
 
 impl Image {
-    /// Writes 8-bit RGB (three bytes per pixel, red first) to the planes of a format with three or four channels, in
-    /// which R, G, B stand for the first three; the fourth gets `alpha`.
+    /// Writes 8-bit RGB (three bytes per pixel, red first) to the planes of a format with three or four channels. R, G,
+    /// B become its first three channels, and `alpha` the fourth.
     ///
     /// Integers are widened by repeating their bits, so that 0 and 255 become 0 and the largest value; fp16 gets the
     /// number 0 to 255.

@@ -6,7 +6,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A plain element: an integer whose little-endian bytes are what lies in memory.
+/// A plain element: an integer. Memory holds its bytes in little-endian order.
 ///
 /// fp16 is `u16` (its bits), fp32 is `u32`.
 pub trait Element: Copy + Default + PartialEq + sealed::Sealed + Send + Sync + 'static {

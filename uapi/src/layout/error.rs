@@ -11,7 +11,8 @@ pub struct Error {
     pub rule: Rule,
     /// The value that was given.
     pub value: u64,
-    /// What it is held against: a divisor, a minimum, a maximum, or the one valid value (see [`Rule::relation`]).
+    /// The value that it is compared with: a divisor, a minimum, a maximum, or the one valid value (see
+    /// [`Rule::relation`]).
     pub limit: u64,
 }
 

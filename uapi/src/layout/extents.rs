@@ -118,7 +118,7 @@ pub(super) fn next_in_atoms(extents: Extents, lanes: u32, between: bool, at: Ind
     }
 }
 
-/// How many whole strides, at most `count - 1`, lie before `offset`, and what is left.
+/// The number of whole strides, at most `count - 1`, before `offset`, and the rest.
 pub(super) const fn split(offset: u64, stride: u64, count: u32) -> (u32, u64) {
     if stride == 0 || count == 1 {
         return (0, offset);

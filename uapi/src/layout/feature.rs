@@ -3,7 +3,7 @@
 //! Feature data: the 3D cubes that every unit reads and writes.
 //!
 //! A cube's channels are cut into atoms of 1x1x32 bytes (16 or 8 in smaller configurations: `memory_atomic`). The atoms
-//! of a line lie compactly; lines and surfaces (all atoms of one channel group) lie at a stride, which is a multiple of
+//! of a line are adjacent. Lines, and surfaces (all atoms of one channel group), are at strides that are multiples of
 //! the atom. So the order in memory is C' (inside the atom), W, H, C (surface). A cube whose strides leave no gap is
 //! packed. Channels that fill up the last atom are padding: any value but NaN, and zero when packed here.
 //!
@@ -25,7 +25,7 @@ pub struct Atoms {
 }
 
 impl Atoms {
-    /// Atoms of so many bytes, of elements of that precision.
+    /// Atoms of `bytes` bytes, with elements of this precision.
     pub const fn new(bytes: u32, precision: Precision) -> Result<Self, Error> {
         if !matches!(bytes, 8 | 16 | 32) {
             return Err(Error::new(Rule::Atom, bytes as u64, 0));
@@ -65,7 +65,7 @@ impl Atoms {
         self.elements
     }
 
-    /// Surfaces of so many channels.
+    /// The number of surfaces of this many channels.
     pub const fn surfaces(self, channels: usize) -> usize {
         channels.div_ceil(self.elements)
     }
@@ -75,7 +75,7 @@ impl Atoms {
         self.channels(self.surfaces(channels))
     }
 
-    /// Channels of so many surfaces, which is also the first channel of the next one.
+    /// The number of channels of this many surfaces, which is also the first channel of the next surface.
     pub const fn channels(self, surfaces: usize) -> usize {
         surfaces * self.elements
     }
@@ -107,7 +107,7 @@ impl Atoms {
         self.channels(surface) + lane
     }
 
-    /// Bytes of so many atoms, which is where the next one starts.
+    /// The bytes of this many atoms, which is also the offset of the next atom.
     #[inline]
     pub const fn span(self, atoms: usize) -> usize {
         atoms * self.bytes
@@ -124,7 +124,7 @@ pub struct View {
     pub surface: usize,
     /// From line to line.
     pub line: usize,
-    /// From column to column: what a column has of a surface.
+    /// Bytes from column to column: one atom of a surface.
     pub atom: usize,
 }
 
@@ -143,7 +143,7 @@ impl View {
         Self { cube, surface, line: batches * cube, atom }
     }
 
-    /// All of so many cubes that follow one another.
+    /// The bytes of this many cubes that follow one another.
     pub const fn span(&self, cubes: usize) -> usize {
         cubes * self.cube
     }
@@ -154,7 +154,7 @@ impl View {
         y * self.line
     }
 
-    /// Elements of so many bytes that a column has of a surface.
+    /// The elements, of `bytes` bytes each, that a column has in a surface.
     pub const fn elements(&self, bytes: usize) -> usize {
         self.atom / bytes
     }
@@ -186,8 +186,8 @@ impl View {
     }
 }
 
-/// Cubes whose surfaces are those of one wider cube, one cube after another: what a deconvolution's kernel sets make, and
-/// what Winograd's channel extension for strides reads.
+/// Cubes that together form one wider cube: its surfaces are those of the first cube, then of the second, and so on. A
+/// deconvolution's kernel sets write them, and Winograd's channel extension for strides reads them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Cells {
     /// Cubes along x.
@@ -332,13 +332,14 @@ impl Cube {
         Atoms::valid(self.atom, self.precision)
     }
 
-    /// Bytes of all atoms, without what lies between; saturates.
+    /// The bytes of all atoms, without gaps; saturates.
     pub const fn volume(&self) -> u64 {
         let lines = (self.extents.n as u64 * self.extents.h as u64).saturating_mul(self.surfaces() as u64);
         lines.saturating_mul(self.line_bytes())
     }
 
-    /// Bytes that a cube of the batch occupies with what lies behind its lines and surfaces, so that the next may follow.
+    /// The bytes that a cube of a batch occupies, including the gaps behind its lines and surfaces, so that the next
+    /// cube can follow.
     pub const fn footprint(&self) -> u64 {
         match multiply_add(self.surfaces() as u64, self.surface_stride, 0) {
             Some(size) if size > self.plane_span() => size,

@@ -4,7 +4,7 @@
 //!
 //! This is the project's one source of truth for addresses. Every layout is a small value with
 //!
-//! - constructors that check the document's rules and name the one that is broken ([`Error`]),
+//! - constructors that check the document's rules and name the broken rule ([`Error`]),
 //! - [`Layout::offset`], the byte offset of an element, its inverse [`Layout::at`], and [`Layout::size`],
 //! - [`Layout::elements`], all elements in memory order,
 //! - [`Layout::pack`] and [`Layout::unpack`], between the layout and a plain NCHW or NHWC slice.

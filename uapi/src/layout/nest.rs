@@ -19,8 +19,8 @@ pub struct Nest<const LEVELS: usize> {
 }
 
 impl<const LEVELS: usize> Nest<LEVELS> {
-    /// So many pieces at each level, so many bytes apart: what hardware touches when programmed so. Pieces may lie on one
-    /// another; that their span fits 64 bits, and that no count is zero, is checked.
+    /// Pieces at nested levels, with a count and a stride in bytes per level, as the hardware accesses them when it is
+    /// programmed with these values. Pieces may overlap. Checks that the span fits 64 bits and that no count is zero.
     pub const fn as_programmed(bytes: u64, counts: [u64; LEVELS], strides: [u64; LEVELS]) -> Result<Self, Error> {
         let nest = Self { bytes, counts, strides, span: 0 };
         let mut level = 0;
@@ -92,7 +92,8 @@ impl<const LEVELS: usize> Nest<LEVELS> {
         offset
     }
 
-    /// The innermost level at which parts overlap, with the bytes that a part spans: its stride should be as many.
+    /// The innermost level at which parts overlap, with the bytes that a part spans. Its stride should be at least that
+    /// many bytes.
     pub const fn overlap(&self) -> Option<(usize, u64)> {
         let mut level = LEVELS;
         while level > 0 {

@@ -89,7 +89,7 @@ pub struct Format {
 }
 
 impl Format {
-    /// Elements of an atom: as many as a feature atom of the processing precision holds.
+    /// Elements per atom: as many as a feature atom of the processing precision has.
     pub const fn atom_elements(self) -> u32 {
         self.atom / bytes(self.processing)
     }
@@ -160,7 +160,8 @@ impl Operands {
         Ok(operands)
     }
 
-    /// The operands that SDP_RDMA would read when programmed so: strides may be anything whose offsets fit 64 bits.
+    /// The operands that SDP_RDMA reads when it is programmed with these strides. Any stride is allowed whose offsets
+    /// fit 64 bits.
     pub const fn as_programmed(
         extents: Extents,
         format: Format,
@@ -280,7 +281,7 @@ impl Operands {
         self.line_offset(surface, h).wrapping_add(w as u64 * self.bytes_per_atom() as u64)
     }
 
-    /// Bytes of so many atoms of a line.
+    /// The bytes of this many atoms of a line.
     pub const fn span_of(&self, atoms: usize) -> usize {
         atoms * self.bytes_per_atom() as usize
     }

@@ -47,7 +47,7 @@ pub enum Real {
     Fp32,
 }
 
-/// A valid case: what the pipeline computes in, and for a convolution the precision of its weights.
+/// A valid combination: the precision of the pipeline, and for a convolution the precision of its weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pipeline {
     /// Precision in the pipeline.

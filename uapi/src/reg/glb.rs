@@ -3,11 +3,11 @@
 //! GLB: global: version and interrupts.
 
 super::register::registers! {
-    S_NVDLA_HW_VERSION @ 0x0, reset 0x303031, writable 0x0 / 0x0: s_nvdla_hw_version {
+    S_NVDLA_HW_VERSION @ 0x0, reset 0x303031, writable 0x0 / 0x0 {
         MAJOR: u32 = 0, 8;
         MINOR: u32 = 8, 16;
     }
-    S_INTR_MASK @ 0x4, reset 0x0, writable 0x3f03ff / 0x3f03ff: s_intr_mask {
+    S_INTR_MASK @ 0x4, reset 0x0, writable 0x3f03ff / 0x3f03ff {
         SDP_DONE_MASK0: u32 = 0, 1;
         SDP_DONE_MASK1: u32 = 1, 1;
         CDP_DONE_MASK0: u32 = 2, 1;
@@ -25,7 +25,7 @@ super::register::registers! {
         CACC_DONE_MASK0: u32 = 20, 1;
         CACC_DONE_MASK1: u32 = 21, 1;
     }
-    S_INTR_SET @ 0x8, reset 0x0, writable 0x3f03ff / 0x3f03ff: s_intr_set {
+    S_INTR_SET @ 0x8, reset 0x0, writable 0x3f03ff / 0x3f03ff {
         SDP_DONE_SET0: u32 = 0, 1;
         SDP_DONE_SET1: u32 = 1, 1;
         CDP_DONE_SET0: u32 = 2, 1;
@@ -43,7 +43,7 @@ super::register::registers! {
         CACC_DONE_SET0: u32 = 20, 1;
         CACC_DONE_SET1: u32 = 21, 1;
     }
-    S_INTR_STATUS @ 0xc, reset 0x0, writable 0x3f03ff / 0x3f03ff: s_intr_status {
+    S_INTR_STATUS @ 0xc, reset 0x0, writable 0x3f03ff / 0x3f03ff {
         SDP_DONE_STATUS0: u32 = 0, 1;
         SDP_DONE_STATUS1: u32 = 1, 1;
         CDP_DONE_STATUS0: u32 = 2, 1;

@@ -15,7 +15,7 @@
 //! assert_eq!(misc.get(D_MISC_CFG::IN_PRECISION), Some(Precision::Fp16));
 //! ```
 //!
-//! A register's value gives away that register's fields only:
+//! Only the fields of a register can be read from its value:
 //!
 //! ```compile_fail,E0308
 //! use nvdla_uapi::reg::{cdma, Word};
@@ -44,9 +44,9 @@ pub mod sdp_rdma;
 pub mod values;
 
 pub(super) use register::encodings;
-pub use register::{Described, Field, FieldValue, Register, Tied, Untied, Word};
+pub use register::{Described, Field, FieldValue, Register, Tied, Word};
 
-/// Which of the two register maps a device has.
+/// The two register maps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// The first release ("os_initial").

@@ -5,69 +5,69 @@
 use super::values::{GroupStatus, PdpFlyingMode, Precision, RamType};
 
 super::register::registers! {
-    S_STATUS @ 0x0, reset 0x0, writable 0x0 / 0x0: s_status {
+    S_STATUS @ 0x0, reset 0x0, writable 0x0 / 0x0 {
         STATUS_0: GroupStatus = 0, 2;
         STATUS_1: GroupStatus = 16, 2;
     }
-    S_POINTER @ 0x4, reset 0x0, writable 0x1 / 0x1: s_pointer {
+    S_POINTER @ 0x4, reset 0x0, writable 0x1 / 0x1 {
         PRODUCER: u32 = 0, 1;
         CONSUMER: u32 = 16, 1;
     }
-    D_OP_ENABLE @ 0x8, reset 0x0, writable 0x1 / 0x1: d_op_enable {
+    D_OP_ENABLE @ 0x8, reset 0x0, writable 0x1 / 0x1 {
         OP_EN: bool = 0, 1;
     }
-    D_DATA_CUBE_IN_WIDTH @ 0xc, reset 0x0, writable 0x1fff / 0x1fff: d_data_cube_in_width {
+    D_DATA_CUBE_IN_WIDTH @ 0xc, reset 0x0, writable 0x1fff / 0x1fff {
         CUBE_IN_WIDTH: u32 = 0, 13;
     }
-    D_DATA_CUBE_IN_HEIGHT @ 0x10, reset 0x0, writable 0x1fff / 0x1fff: d_data_cube_in_height {
+    D_DATA_CUBE_IN_HEIGHT @ 0x10, reset 0x0, writable 0x1fff / 0x1fff {
         CUBE_IN_HEIGHT: u32 = 0, 13;
     }
-    D_DATA_CUBE_IN_CHANNEL @ 0x14, reset 0x0, writable 0x1fff / 0x1fff: d_data_cube_in_channel {
+    D_DATA_CUBE_IN_CHANNEL @ 0x14, reset 0x0, writable 0x1fff / 0x1fff {
         CUBE_IN_CHANNEL: u32 = 0, 13;
     }
-    D_FLYING_MODE @ 0x18, reset 0x0, writable 0x1 / 0x1: d_flying_mode {
+    D_FLYING_MODE @ 0x18, reset 0x0, writable 0x1 / 0x1 {
         FLYING_MODE: PdpFlyingMode = 0, 1;
     }
-    D_SRC_BASE_ADDR_LOW @ 0x1c, reset 0x0, writable 0xffffffff / 0xffffffe0: d_src_base_addr_low {
+    D_SRC_BASE_ADDR_LOW @ 0x1c, reset 0x0, writable 0xffffffff / 0xffffffe0 {
         SRC_BASE_ADDR_LOW: u32 = 0, 32;
     }
-    D_SRC_BASE_ADDR_HIGH @ 0x20, reset 0x0, writable 0xffffffff / 0xffffffff: d_src_base_addr_high {
+    D_SRC_BASE_ADDR_HIGH @ 0x20, reset 0x0, writable 0xffffffff / 0xffffffff {
         SRC_BASE_ADDR_HIGH: u32 = 0, 32;
     }
-    D_SRC_LINE_STRIDE @ 0x24, reset 0x0, writable 0xffffffff / 0xffffffe0: d_src_line_stride {
+    D_SRC_LINE_STRIDE @ 0x24, reset 0x0, writable 0xffffffff / 0xffffffe0 {
         SRC_LINE_STRIDE: u32 = 0, 32;
     }
-    D_SRC_SURFACE_STRIDE @ 0x28, reset 0x0, writable 0xffffffff / 0xffffffe0: d_src_surface_stride {
+    D_SRC_SURFACE_STRIDE @ 0x28, reset 0x0, writable 0xffffffff / 0xffffffe0 {
         SRC_SURFACE_STRIDE: u32 = 0, 32;
     }
-    D_SRC_RAM_CFG @ 0x2c, reset 0x0, writable 0x1 / 0x1: d_src_ram_cfg {
+    D_SRC_RAM_CFG @ 0x2c, reset 0x0, writable 0x1 / 0x1 {
         SRC_RAM_TYPE: RamType = 0, 1;
     }
-    D_DATA_FORMAT @ 0x30, reset 0x0, writable 0x3 / 0x3: d_data_format {
+    D_DATA_FORMAT @ 0x30, reset 0x0, writable 0x3 / 0x3 {
         INPUT_DATA: Precision = 0, 2;
     }
-    D_OPERATION_MODE_CFG @ 0x34, reset 0x0, writable 0xff / 0xff: d_operation_mode_cfg {
+    D_OPERATION_MODE_CFG @ 0x34, reset 0x0, writable 0xff / 0xff {
         SPLIT_NUM: u32 = 0, 8;
     }
-    D_POOLING_KERNEL_CFG @ 0x38, reset 0x0, writable 0xff / 0xff: d_pooling_kernel_cfg {
+    D_POOLING_KERNEL_CFG @ 0x38, reset 0x0, writable 0xff / 0xff {
         KERNEL_WIDTH: u32 = 0, 4;
         KERNEL_STRIDE_WIDTH: u32 = 4, 4;
     }
-    D_POOLING_PADDING_CFG @ 0x3c, reset 0x0, writable 0xf / 0xf: d_pooling_padding_cfg {
+    D_POOLING_PADDING_CFG @ 0x3c, reset 0x0, writable 0xf / 0xf {
         PAD_WIDTH: u32 = 0, 4;
     }
-    D_PARTIAL_WIDTH_IN @ 0x40, reset 0x0, writable 0x3fffffff / 0x3fffffff: d_partial_width_in {
+    D_PARTIAL_WIDTH_IN @ 0x40, reset 0x0, writable 0x3fffffff / 0x3fffffff {
         PARTIAL_WIDTH_IN_FIRST: u32 = 0, 10;
         PARTIAL_WIDTH_IN_LAST: u32 = 10, 10;
         PARTIAL_WIDTH_IN_MID: u32 = 20, 10;
     }
-    D_PERF_ENABLE @ 0x44, reset 0x0, writable 0x1 / 0x1: d_perf_enable {
+    D_PERF_ENABLE @ 0x44, reset 0x0, writable 0x1 / 0x1 {
         DMA_EN: bool = 0, 1;
     }
-    D_PERF_READ_STALL @ 0x48, reset 0x0, writable 0x0 / 0x0: d_perf_read_stall {
+    D_PERF_READ_STALL @ 0x48, reset 0x0, writable 0x0 / 0x0 {
         PERF_READ_STALL: u32 = 0, 32;
     }
-    D_CYA @ 0x4c, reset 0x0, writable 0xffffffff / 0xffffffff: d_cya {
+    D_CYA @ 0x4c, reset 0x0, writable 0xffffffff / 0xffffffff {
         CYA: u32 = 0, 32;
     }
 }

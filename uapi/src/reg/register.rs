@@ -43,20 +43,16 @@ impl FieldValue for bool {
     }
 }
 
-/// A register as a type: what its fields and its value are tied to. Each register of a block is a type of the same name
-/// beside its constant, and the type has the fields: `cdma::D_ZERO_PADDING::PAD_LEFT`.
+/// A register as a type, which ties fields and values to their register. Each register of a block has a constant and a
+/// type of the same name. The type has the fields: `cdma::D_ZERO_PADDING::PAD_LEFT`.
 pub trait Tied {
     /// The register.
     const REGISTER: Register;
 }
 
-/// In the place of a register: a field that any value can be asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Untied {}
-
 /// A field of the register `R`, holding a `T`.
 #[derive(Debug)]
-pub struct Field<T, R = Untied> {
+pub struct Field<T, R> {
     lsb: u8,
     width: u8,
     of: PhantomData<(T, R)>,
@@ -95,44 +91,12 @@ impl<T, R> Field<T, R> {
     pub const fn mask(self) -> u32 {
         self.max() << self.lsb
     }
-
-    const fn bits_of(self, register: u32) -> u32 {
-        (register >> self.lsb) & self.max()
-    }
-}
-
-impl<T> Field<T> {
-    /// The field's bits of `register`, shifted down.
-    pub const fn raw(self, register: u32) -> u32 {
-        self.bits_of(register)
-    }
 }
 
 impl<T: FieldValue, R> Field<T, R> {
     /// The register bits that set the field to `value`. Bits that do not fit are cut off.
     pub fn put(self, value: T) -> u32 {
         (value.to_bits() & self.max()) << self.lsb
-    }
-}
-
-impl<T: FieldValue> Field<T> {
-    /// The field's value in `register`; `None` when the specification does not name the encoding.
-    pub fn get(self, register: u32) -> Option<T> {
-        T::from_bits(self.raw(register))
-    }
-}
-
-impl Field<u32> {
-    /// The field's value in `register`.
-    pub const fn value(self, register: u32) -> u32 {
-        self.raw(register)
-    }
-}
-
-impl Field<bool> {
-    /// Whether the field's bit is set in `register`.
-    pub const fn is_set(self, register: u32) -> bool {
-        self.raw(register) != 0
     }
 }
 
@@ -164,7 +128,7 @@ impl<R: Tied> Word<R> {
 
     /// A field's bits, shifted down.
     pub const fn raw<T>(self, field: Field<T, R>) -> u32 {
-        field.bits_of(self.bits)
+        (self.bits >> field.lsb) & field.max()
     }
 
     /// A field's value; `None` when the specification does not name the encoding.
@@ -209,11 +173,11 @@ pub struct Described {
     pub fields: &'static [(&'static str, u8, u8)],
 }
 
-/// Declares a block's registers: one constant and one type of fields per register, both of its name, a module of fields
-/// that are tied to no register, and the table of all.
+/// Declares a block's registers. Each register has a constant and a type of its name; the type has the fields. `ALL` is
+/// the table of all registers.
 macro_rules! registers {
     ($(
-        $name:ident @ $offset:literal, reset $reset:literal, writable $writable:literal / $full:literal: $fields:ident {
+        $name:ident @ $offset:literal, reset $reset:literal, writable $writable:literal / $full:literal {
             $($field:ident: $kind:ty = $lsb:literal, $width:literal;)*
         }
     )*) => {
@@ -241,17 +205,6 @@ macro_rules! registers {
                 $(
                     #[doc = concat!("`", stringify!($field), "`: lowest bit ", $lsb, ", ", $width, " bits.")]
                     pub const $field: Field<$kind, Self> = Field::new($lsb, $width);
-                )*
-            }
-
-            #[doc = concat!("The fields of `", stringify!($name), "`, tied to no register.")]
-            pub mod $fields {
-                #[allow(unused_imports)]
-                use super::*;
-                use super::super::register::Field;
-                $(
-                    #[doc = concat!("`", stringify!($field), "`: lowest bit ", $lsb, ", ", $width, " bits.")]
-                    pub const $field: Field<$kind> = Field::new($lsb, $width);
                 )*
             }
         )*

@@ -4,7 +4,7 @@ use nvdla_uapi::layout::pixel::{saturating_shift, Converter, Kind};
 use nvdla_uapi::reg::values::Precision;
 use proptest::prelude::*;
 
-/// Equation 1 in wide arithmetic: subtract, scale, divide with halves away from zero.
+/// Equation 1 in wide arithmetic: subtract, scale, divide, and round half away from zero.
 fn equation(value: i128, converter: Converter) -> i128 {
     let scaled = (value - i128::from(converter.offset)) * i128::from(converter.scale);
     let divisor = 1i128 << converter.truncate;

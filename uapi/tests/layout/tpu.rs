@@ -10,7 +10,7 @@ fn four() -> Memory {
     Memory::new(4, 1024).unwrap()
 }
 
-/// As many NPUs as there are, with room.
+/// A machine with as many NPUs as given and with enough memory.
 fn machine(npus: u32) -> Memory {
     Memory::new(npus, 1 << 14).unwrap()
 }

@@ -94,7 +94,7 @@ fn compressed_weights_of_hardware_traces() {
         let (size, count) = (trace.get("CSC.D_WEIGHT_SIZE_EXT_0"), trace.get("CSC.D_WEIGHT_SIZE_EXT_1"));
         let field = |value: u64, lsb: u32, width: u32| (value >> lsb & ((1 << width) - 1)) as u32 + 1;
         let extents = Extents::new(field(count, 16, 13), field(count, 0, 13), field(size, 16, 5), field(size, 0, 5));
-        // Groups hold as many elements in every mapping.
+        // A group holds the same number of elements in every mapping.
         let mapping = Direct::new(extents, Geometry::documented(precision)).unwrap();
         let compressed = Compressed::new(mapping);
         let name = folder.file_name().unwrap().to_string_lossy();

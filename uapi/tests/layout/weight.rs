@@ -200,7 +200,7 @@ proptest! {
                             sum += G[y][i] * f64::from(plane[i][j]) * G[x][j];
                         }
                     }
-                    // f64::round rounds halves away from zero.
+                    // f64::round rounds half away from zero.
                     let expected = (sum * f64::from(scale) / f64::from(1u32 << truncate)).round();
                     let expected = expected.clamp(f64::from(low), f64::from(high)) as i32;
                     let got = if precision == Precision::Int8 { i32::from(converted[y][x] as i8) } else { i32::from(converted[y][x] as i16) };
@@ -350,7 +350,7 @@ fn post_extension_limits_channels_and_pads_no_rows() {
     let error = new(33, 4, 2).unwrap_err();
     assert_eq!((error.rule, error.value, error.limit), (Rule::PostExtensionChannels, 33, 32));
     assert_eq!(new(17, 4, 4).unwrap_err().limit, 16);
-    // Five lines by two: the fifth stands alone.
+    // Five lines by two: the fifth is a group alone.
     let odd = new(4, 5, 2).unwrap();
     assert_eq!(odd.mapped_bytes(), 2 * 4 * 5);
     assert_eq!(odd.offset(1, 0, 0, 0), 8);

@@ -7,7 +7,7 @@ use nvdla_runtime::device::Selection;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Runs an NVDLA loadable and shows what comes out
+/// Runs an NVDLA loadable and shows the results
 #[derive(Parser, Debug)]
 #[command(name = "nvdla_runtime", version, max_term_width = 100)]
 pub(crate) struct RuntimeArgs {
@@ -79,7 +79,7 @@ pub(crate) struct Args {
     /// Where to write an output tensor's bytes, as they lie in memory, or (.npy) its numbers in NCHW order; the first
     /// output's without a name
     ///
-    /// NAME as for --input. "-" is the standard output; what is shown then goes to the standard error.
+    /// NAME is as for --input. "-" is the standard output; everything else is then printed to the standard error.
     #[arg(long, value_name = "[NAME=]FILE")]
     pub(crate) output: Vec<String>,
 
@@ -114,8 +114,9 @@ pub(crate) struct Args {
 
     /// Run operations that race in the order of their list
     ///
-    /// Some compilers leave dependencies between operations out, so that the result depends on how long each takes. This
-    /// adds what is missing before the tasks are submitted. nvdla_inspect --check lists such operations.
+    /// Some compilers omit dependencies between operations, so that the result depends on how long each operation
+    /// takes. This option adds the missing dependencies before the tasks are submitted. nvdla_inspect --check lists
+    /// such operations.
     #[arg(long)]
     pub(crate) order: bool,
 

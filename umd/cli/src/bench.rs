@@ -2,8 +2,8 @@
 
 //! `nvdla bench`: how many runs per second, and how long each takes.
 //!
-//! Each run in flight has a context of its own. A run's time is from its submission to its end, so that it grows with the
-//! runs in flight where the device does one after another.
+//! Each concurrent run has its own context. A run's time is from its submission to its end. It therefore grows with the
+//! number of concurrent runs if the device runs one after another.
 
 use std::collections::VecDeque;
 use std::io::Write as _;
@@ -30,11 +30,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DEVICE")]
     device: Option<Selection>,
 
-    /// End after so many runs
+    /// End after this many runs
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     iterations: Option<u64>,
 
-    /// End after so many seconds [default: 5, unless --iterations is given]
+    /// End after this many seconds [default: 5, unless --iterations is given]
     #[arg(long, value_name = "SECONDS", value_parser = crate::args::positive)]
     duration: Option<f64>,
 

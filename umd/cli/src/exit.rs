@@ -43,7 +43,7 @@ pub(crate) fn end(result: Result<(), Failure>, json: bool) -> ExitCode {
     ExitCode::from(status)
 }
 
-/// What an error is about: one of the library's, or of what the programs do around it.
+/// The kind of an error of the library or of the programs.
 fn kind(error: &(dyn Error + 'static)) -> Option<ErrorKind> {
     let own = if let Some(problem) = error.downcast_ref::<Problem>() {
         Some(if problem.is_file() { ErrorKind::File } else { ErrorKind::Argument })

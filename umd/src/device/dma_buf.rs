@@ -33,8 +33,8 @@ pub(super) fn map(file: &File, size: u64) -> io::Result<MmapMut> {
     unsafe { MmapOptions::new().len(size).map_mut(file) }
 }
 
-/// Says that the processor begins to access the buffer, or that it has done so: with caches that devices do not see, the
-/// driver of the buffer then does what is needed. Files that are no dma-bufs need nothing.
+/// Marks the beginning or the end of the processor's access to the buffer. If the device is not coherent with the
+/// caches, the buffer's driver then synchronises them. Files that are not dma-bufs need nothing.
 ///
 /// # Errors
 ///

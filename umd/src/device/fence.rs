@@ -20,7 +20,7 @@ use super::{ioctl, Error, TaskReport};
 /// The longest time that one call to poll waits: its argument is an `i32` of milliseconds.
 const LONGEST_POLL: Duration = Duration::from_secs(3600);
 
-/// A mutex whose holder panicked is one like any other: what it guards is replaced as a whole.
+/// Locks a mutex even if it is poisoned. This is safe because each guarded value is replaced as a whole.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -121,7 +121,7 @@ impl fmt::Debug for Fence {
 }
 
 impl Fence {
-    /// A sync_file; `error` says what a negative error number of it means.
+    /// A fence of a sync_file; `error` converts its negative error numbers.
     pub fn sync_file(fd: OwnedFd, error: impl Fn(i32) -> Error + Send + Sync + 'static) -> Self {
         Self(Kind::SyncFile { fd, error: Box::new(error) })
     }
@@ -158,8 +158,8 @@ impl Fence {
             Ok(_) => {}
         }
         let mut info = ioctl::FileInfo::default();
-        // SAFETY: the descriptor is open and the argument is the structure that the ioctl names; without room for
-        // fences none are written.
+        // SAFETY: the descriptor is open and the argument is the structure of the ioctl; with a count of zero no fences
+        // are written.
         if let Err(error) = ioctl::retry(|| unsafe { ioctl::file_info(fd.as_raw_fd(), &raw mut info) }) {
             return Waited::Ended(Err(failed(error)));
         }

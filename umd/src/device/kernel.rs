@@ -75,8 +75,8 @@ struct Buffer {
 
 impl Buffer {
     fn bytes(&self) -> &[u8] {
-        // SAFETY: nobody writes the bytes: the device does so only while `submit` holds it exclusively, or while a run of
-        // the context is in flight that owns the buffer, which keeps away from it then.
+        // SAFETY: the bytes are not written meanwhile. The device writes them only while `submit` holds the buffer
+        // exclusively, or during a run of the context that owns the buffer, and the context does not access them then.
         unsafe { self.pages.bytes() }
     }
 }
@@ -92,7 +92,7 @@ pub struct KernelDevice {
     config: Option<&'static Config>,
     /// How long a task may run at most; the first driver cannot be asked.
     longest: Option<Duration>,
-    /// The driver has a queue of its own; the first driver has none.
+    /// Whether the driver has a queue; the first driver has none.
     has_queue: bool,
     buffers: Vec<Option<Buffer>>,
 }
@@ -150,11 +150,11 @@ impl KernelDevice {
         let mut prime = ioctl::PrimeHandle { handle: gem, flags, fd: -1 };
         // SAFETY: the descriptor is open and the argument is the structure that the ioctl names.
         retry(|| unsafe { ioctl::prime_handle_to_fd(self.file.as_raw_fd(), &raw mut prime) })?;
-        // SAFETY: the ioctl succeeded, so this is a new descriptor that nobody else owns.
+        // SAFETY: the ioctl succeeded, so this is a new descriptor with no other owner.
         Ok(unsafe { OwnedFd::from_raw_fd(prime.fd) })
     }
 
-    /// Makes and maps a buffer whose GEM handle exists already.
+    /// Makes and maps a buffer for an existing GEM handle.
     fn map(&self, gem: u32, length: usize) -> Result<Buffer, Error> {
         let dma_buf = if self.has_queue {
             None
@@ -170,7 +170,7 @@ impl KernelDevice {
         // of it exists, as `Pages` says.
         let mut map = unsafe { MmapOptions::new().offset(place.offset).len(whole).map_mut(&self.file) }
             .map_err(self.failed("mmap of a buffer"))?;
-        // Not every driver clears what it hands out.
+        // Not every driver clears new buffers.
         map.fill(0);
         Ok(Buffer { gem, dma_buf, pages: Pages::new(map, length) })
     }
@@ -244,12 +244,12 @@ impl KernelDevice {
             let reason = if invalid { self.refusal(addresses) } else { None };
             reason.map_or_else(|| self.failed("DRM_IOCTL_NVDLA_SUBMIT_TASKS")(error), Error::Refused)
         })?;
-        // SAFETY: with this flag the ioctl gave a new descriptor that nobody else owns.
+        // SAFETY: with this flag the ioctl returned a new descriptor with no other owner.
         Ok((args.sequence, fence.then(|| unsafe { OwnedFd::from_raw_fd(args.out_fence) })))
     }
 }
 
-/// That the driver takes so many addresses.
+/// Checks that the driver accepts this many addresses.
 fn check_count(addresses: &[AddressEntry]) -> Result<(), Error> {
     let limit = MAX_BUFFERS_PER_TASK as usize;
     if addresses.len() > limit {
@@ -267,10 +267,10 @@ fn nanoseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// What the driver says of its device and itself; `None` for a driver that does not know the question.
+/// The driver's answer to NVDLA_QUERY; `None` for a driver that does not have this ioctl.
 fn query(fd: RawFd) -> Option<Query> {
     let mut query = Query::default();
-    // SAFETY: the argument is the structure that the ioctl names. A driver that does not know it says so.
+    // SAFETY: the argument is the structure of the ioctl. A driver that does not have the ioctl returns an error.
     retry(|| unsafe { ioctl::query(fd, &raw mut query) }).ok()?;
     Some(query)
 }
@@ -296,7 +296,7 @@ fn driver_name(fd: RawFd) -> io::Result<String> {
         desc_len: 0,
         desc: null,
     };
-    // SAFETY: `name` has `name_len` bytes and outlives the call; the other texts have no room and are not written.
+    // SAFETY: `name` has `name_len` bytes and outlives the call; the other texts have length 0 and are not written.
     retry(|| unsafe { ioctl::drm_version(fd, &raw mut version) })?;
     let length = version.name_len.min(name.len());
     Ok(String::from_utf8_lossy(name.get(..length).unwrap_or_default()).trim_end_matches('\0').to_owned())

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What runs a task: NVDLA behind its kernel driver or driven by this process itself, or the built-in model, behind one
-//! trait.
+//! Devices, which run tasks: NVDLA behind its kernel driver, NVDLA driven by this process, and the built-in model. They
+//! share one trait.
 //!
-//! A device has buffers, which the application sees as bytes, and runs one task at a time: the task is a list of places
-//! in buffers, of which the first holds the network descriptor. Nothing else is known here of what a task means.
+//! A device has buffers, which the application uses as bytes, and runs one task at a time. A task is a list of places
+//! in buffers; the first place holds the network descriptor. A device does not interpret tasks further.
 
 #[cfg(feature = "direct")]
 #[allow(clippy::single_range_in_vec_init)] // a list of one range of addresses
@@ -81,7 +81,7 @@ pub struct AddressEntry {
 pub enum Kind {
     /// The built-in model.
     Model,
-    /// A simulator of the RTL, in a process of its own.
+    /// A simulator of the RTL, in a separate process.
     Rtl,
     /// Hardware, or something that a kernel driver takes for hardware.
     Hardware,
@@ -218,15 +218,15 @@ pub trait Device: Buffers + Send {
         Err(Error::Share { device: self.info().to_string(), source: io::ErrorKind::Unsupported.into() })
     }
 
-    /// A buffer whose bytes are those of a descriptor that somebody else has made: a dma-buf, or for the model any file
-    /// that can be mapped.
+    /// A buffer that shares the memory of a descriptor from outside: a dma-buf, or for the model any file that can be
+    /// mapped.
     fn import(&mut self, fd: BorrowedFd<'_>) -> Result<Handle, Error> {
         let _ = fd;
         Err(Error::Share { device: self.info().to_string(), source: io::ErrorKind::Unsupported.into() })
     }
 }
 
-/// The time that a run has where nobody gives another: far more than any network of the reference sets takes.
+/// The default time limit of a run. It is far more than any network of the reference data takes.
 pub const TIME_LIMIT: Duration = Duration::from_secs(600);
 
 macro_rules! forward {
@@ -397,7 +397,7 @@ pub enum Error {
         /// What was running.
         failure: Option<Box<nvdla_engine::Failure>>,
     },
-    /// What the units counted could not be written where the task wants it.
+    /// The counters of the units could not be written to the task's statistics list.
     #[error("the task's statistics list is outside its memory")]
     Statistics,
     /// The model has nothing left to do, and the task has not ended.

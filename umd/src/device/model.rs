@@ -2,8 +2,8 @@
 
 //! A simulated device, driven by [`nvdla_engine`] in this process: the built-in model, or a simulator of the RTL.
 //!
-//! The scheduler is the one that is inserted into a kernel; the simulation answers register accesses as the hardware would.
-//! A task sees the buffers of its address list and nothing else: what reaches outside is a fault.
+//! The scheduler is the one of the kernel module. The simulation answers register accesses like the hardware. A task
+//! can access only the buffers of its address list; any other access is a fault.
 
 use std::{
     io,
@@ -89,7 +89,7 @@ impl ModelDevice {
         self.mute = mute;
     }
 
-    /// Gives a simulator a new buffer to see; the buffer goes where that fails.
+    /// Maps a new buffer in a simulator. If this fails, the buffer is freed.
     fn map(&mut self, handle: Handle) -> io::Result<Handle> {
         if let Some((buffer, file)) = self.store.file(handle).filter(|_| self.model.shares_memory()) {
             let shared = self.model.map(buffer.address(), buffer.pages().len() as u64, file, 0, INTERFACES, true);

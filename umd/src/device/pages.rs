@@ -2,9 +2,9 @@
 
 //! The pages of a device's buffer, which this process has mapped.
 //!
-//! Several parts of a process hold the same pages: the device that works on them, and the context whose tensors lie in
-//! them. Who may look at the bytes and when is the rule of [`super::Shared`]: a context while no run of it is in flight,
-//! the device during a run, and everybody who only reads where a network's constants are.
+//! Several parts of a process share the same pages: the device, and the context whose tensors lie in them.
+//! [`super::Shared`] has the rule of who may access the bytes and when: a context while none of its runs is in flight,
+//! the device during a run, and for a network's constants every reader at any time.
 
 use std::fmt;
 #[cfg(feature = "direct")]
@@ -64,12 +64,12 @@ impl Pages {
         self.version.store(CLOCK.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// From now on nobody writes them.
+    /// Makes the pages read-only from now on.
     pub(crate) fn seal(&self) {
         self.sealed.store(true, Ordering::Release);
     }
 
-    /// Whether nobody writes them any more.
+    /// Whether the pages are read-only.
     pub(crate) fn is_sealed(&self) -> bool {
         self.sealed.load(Ordering::Acquire)
     }
@@ -113,7 +113,7 @@ mod tests {
     #[test]
     fn constants_are_not_written() {
         let pages = Pages::new(MmapMut::map_anon(4096).unwrap(), 10);
-        // SAFETY: nobody else has these pages.
+        // SAFETY: there is no other reference to these pages.
         let bytes = unsafe { pages.bytes_mut() };
         bytes[3] = 7;
         let version = pages.version();

@@ -51,7 +51,7 @@ pub fn recognise(loadable: &Loadable) -> Recognised {
         }
     }
     let mut evidence = Evidence::default();
-    // Descriptors that cannot be read tell nothing: whoever runs the loadable will say what is wrong with them.
+    // Descriptors that cannot be read are ignored here; running the loadable will report the error.
     for operation in network::operations(loadable).unwrap_or_default() {
         look_at(&operation, &mut evidence);
     }
@@ -64,10 +64,10 @@ pub fn recognise(loadable: &Loadable) -> Recognised {
     }
 }
 
-/// Why nv_large is named where nothing speaks for or against nv_full.
+/// The reason for choosing nv_large when no operation decides between it and nv_full.
 const UNDECIDED: &str = "int8 in atoms of 32 bytes, and nothing that only nv_full has";
 
-/// What speaks for a configuration: the first reason that was found.
+/// The evidence for a configuration: the first reason that was found.
 #[derive(Default)]
 struct Evidence {
     small: Option<String>,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Why a driver refuses a task. The driver has one error number for everything that may be wrong with one; its validation
-//! is [`nvdla_engine`]'s, which this library has too, so it is asked once more here, where its answer can be told.
+//! The reason why a driver refuses a task. The driver has one error number for all reasons. Its validation is that of
+//! [`nvdla_engine`], which this library contains too, so the task is validated once more here to get the reason.
 
 use nvdla_engine::{Buffer, OutOfRange, Slot, Task, TaskMemory};
 use nvdla_uapi::config::Config;
 
-/// Where the first buffer lies: which address the device sees changes nothing in the answer.
+/// The address of the first buffer. Its value does not change the reason.
 const FIRST_ADDRESS: u64 = 0x1000_0000;
 /// Buffers are whole pages, with one of nothing between.
 const PAGE: u64 = 4096;
@@ -46,8 +46,7 @@ impl TaskMemory for List<'_> {
     }
 }
 
-/// What is wrong with a task whose entries are buffer numbers, offsets and the buffers' whole pages; `None` when nothing
-/// is.
+/// The reason why a task is refused, or `None`. The entries are buffer numbers, offsets and the buffers' whole pages.
 pub(super) fn of(config: &'static Config, entries: &[(usize, u64, &[u8])]) -> Option<nvdla_engine::Error> {
     let mut sizes = Vec::new();
     for &(buffer, _, bytes) in entries {

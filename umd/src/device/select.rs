@@ -20,7 +20,7 @@ pub enum Selection {
     /// model.
     #[default]
     Auto,
-    /// The model, of that configuration or of the one that the loadable was compiled for.
+    /// The model of that configuration, or of the one for which the loadable was compiled.
     Model(Option<&'static Config>),
     /// A simulator of the RTL, with its options: see [`nvdla_rtl::Selection`].
     Rtl(nvdla_rtl::Selection),
@@ -31,7 +31,7 @@ pub enum Selection {
     Path(PathBuf),
 }
 
-/// A selection that names what does not exist.
+/// A selection that names something unknown.
 #[derive(Clone, Debug, PartialEq, Eq, ThisError)]
 pub enum SelectionError {
     /// There is no such configuration.

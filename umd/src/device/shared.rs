@@ -2,15 +2,15 @@
 
 //! A device for several users: networks, and contexts in several threads.
 //!
-//! [`Shared`] holds the device; each user has a [`Client`] with buffers of its own. The rule by which they share memory:
+//! [`Shared`] holds the device. Each user has a [`Client`] with its own buffers. These rules apply to shared memory:
 //!
-//! - A buffer belongs to one client, and its bytes are reached through that client alone. The exceptions are constants,
-//!   which several clients read and nobody writes.
-//! - A task reaches the buffers of its address list, which are its client's. While a submitted task is in flight, the
-//!   client's owner does not touch them: [`crate::session::Context`] sees to that.
-//! - A submitted task keeps its buffers alive until it has ended, whatever becomes of its client.
+//! - A buffer belongs to one client, and only that client accesses its bytes. Constants are the exception: several
+//!   clients read them, and no client writes them.
+//! - A task accesses only the buffers of its address list, which belong to its client. While a submitted task is in
+//!   flight, the client's owner does not access them. [`crate::session::Context`] enforces this.
+//! - A submitted task keeps its buffers alive until it has ended, even if its client is dropped.
 //!
-//! A driver with a queue of its own takes tasks at once. For any other device a thread runs them, one after another.
+//! A driver that has a queue takes tasks at once. For any other device a thread runs the tasks one after another.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -84,7 +84,7 @@ impl Shared {
         Client { shared: self.clone(), held: Arc::default() }
     }
 
-    /// Queues a task for whoever holds these buffers.
+    /// Queues a task for the holder of these buffers.
     pub(crate) fn queue(
         &self,
         held: &Holding,
@@ -102,7 +102,7 @@ impl Shared {
             Some(sender) => sender,
             None => worker.insert(start_worker(&self.0.device).map_err(|source| self.no_thread(source))?),
         };
-        // The thread ends only when the sender has gone.
+        // The thread ends only when the sender is dropped.
         sender.send(job).map_err(|_| self.no_thread(io::ErrorKind::BrokenPipe.into()))?;
         Ok(Fence::signal(signal))
     }
@@ -112,7 +112,7 @@ impl Shared {
         self.0.has_queue
     }
 
-    /// Lets a thread do what is next whenever the fence of `follow` has signalled.
+    /// Lets a thread run the next step each time the fence of `follow` has signalled.
     pub(crate) fn follow(&self, follow: Box<dyn Follow>) -> Result<(), Error> {
         let mut follower = lock(&self.0.follower);
         let follower = match &mut *follower {
@@ -141,7 +141,7 @@ fn start_worker(device: &Locked) -> io::Result<Sender<Job>> {
     std::thread::Builder::new().name("nvdla tasks".into()).spawn(move || {
         for Job { addresses, timeout, held, signal } in receiver {
             let result = lock(&device).submit(&addresses, timeout, None);
-            // Who waits may look at what the device still has.
+            // After this, waiters may read the device's state.
             drop(held);
             signal.set(result);
         }
@@ -154,7 +154,7 @@ pub(crate) trait Follow: Send {
     /// What is waited for.
     fn fence(&self) -> BorrowedFd<'_>;
 
-    /// Does what is next; none where nothing is left.
+    /// Runs the next step; returns `None` after the last one.
     fn advance(self: Box<Self>) -> Option<Box<dyn Follow>>;
 }
 
@@ -226,7 +226,7 @@ fn follow(receiver: &Receiver<Box<dyn Follow>>, wake: &EventFd) {
     }
 }
 
-/// Gives a buffer back when nobody holds it any more.
+/// Frees a buffer when its last reference is dropped.
 struct Owner {
     device: Locked,
     handle: Handle,
@@ -243,14 +243,15 @@ impl Drop for Owner {
 pub(crate) struct Held {
     _owner: Arc<Owner>,
     pages: Arc<Pages>,
-    /// The buffer as others see it, where there are others.
+    /// The descriptor of the buffer, if it is shared with others.
     fd: Option<Arc<OwnedFd>>,
 }
 
 /// The buffers of a client.
 pub(crate) type Holding = Arc<HashMap<Handle, Held>>;
 
-/// A user of a shared device: a [`Device`] with buffers of its own, which it reaches while the device works for others.
+/// A user of a shared device: a [`Device`] with its own buffers, which it can access while the device runs tasks of
+/// others.
 pub struct Client {
     shared: Shared,
     held: Holding,
@@ -271,7 +272,7 @@ impl Client {
         &self.held
     }
 
-    /// Makes a buffer one of constants, which nobody writes any more.
+    /// Makes a buffer a constant. It is read-only from now on.
     pub(crate) fn seal(&mut self, handle: Handle) {
         if let Some(held) = self.held.get(&handle) {
             held.pages.seal();
@@ -294,7 +295,7 @@ impl Client {
         Ok(handle)
     }
 
-    /// Before and after the processor's own accesses to buffers that others see.
+    /// Called before and after the processor accesses buffers that are shared with others.
     pub(crate) fn access(&self, end: bool) -> Result<(), Error> {
         for fd in self.held.values().filter_map(|held| held.fd.as_ref()) {
             let result = dma_buf::access(fd.as_fd(), end);
@@ -325,7 +326,7 @@ impl Device for Client {
     }
 
     fn free(&mut self, handle: Handle) {
-        // What a task in flight holds is given back when that has ended.
+        // The buffers of a task in flight are freed when the task has ended.
         Arc::make_mut(&mut self.held).remove(&handle);
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The buffers of a device that the engine drives in this process, and what counts their changes.
+//! The buffers of a device that the engine drives in this process, and the counters of their changes.
 
 use std::fs::File;
 use std::io;
@@ -52,8 +52,9 @@ impl Buffer {
 
     /// The bytes from `offset` on, `size` of them, that an address list gives access to.
     ///
-    /// As with a kernel driver, whose buffers are whole pages, what reaches to the end of the buffer has the rest of its
-    /// last page too: the hardware reads operands in whole atoms, and compilers do not pad the memory for that.
+    /// The bytes that an entry makes accessible. An entry that reaches the end of its buffer includes the rest of the
+    /// last page, as with a kernel driver, whose buffers are whole pages. The hardware reads operands in whole atoms,
+    /// and compilers do not pad the memory for that.
     pub(super) fn reach(&self, entry: &AddressEntry) -> u64 {
         if entry.offset + entry.size == self.size {
             self.pages.length() as u64 - entry.offset
@@ -77,8 +78,9 @@ impl Buffer {
 
     /// Its pages.
     pub(super) fn pages(&self) -> &[u8] {
-        // SAFETY: the device reads a buffer in calls of whoever owns it, and while a task of its owner runs. In both
-        // cases nobody writes the bytes: a context keeps away from its buffers while a run of it is in flight.
+        // SAFETY: the device reads a buffer in calls of the buffer's owner, and while a task of the owner runs. The
+        // bytes are not written in either case, because a context does not access its buffers while a run of it is in
+        // flight.
         unsafe { self.pages.bytes() }
     }
 
@@ -190,7 +192,8 @@ impl Store {
             (MmapMut::map_anon(mapped)?, None)
         };
         if length >= HUGE_PAGE && file.is_none() {
-            // Filling 20 MB of weights takes a tenth of the time in huge pages; a system without them goes on as ever.
+            // With huge pages, filling 20 MB of weights takes a tenth of the time. A system without them continues
+            // without.
             if let Err(error) = pages.advise(Advice::HugePage) {
                 log::debug!("no huge pages for {size} bytes: {error}");
             }
@@ -211,7 +214,7 @@ impl Store {
         Ok(buffer.file.as_ref().ok_or(io::ErrorKind::NotFound)?.try_clone()?.into())
     }
 
-    /// A buffer whose bytes are those of a file that somebody else has made.
+    /// A buffer that shares the memory of a file from outside.
     pub(super) fn import(&mut self, fd: BorrowedFd<'_>) -> io::Result<Handle> {
         let file = File::from(fd.try_clone_to_owned()?);
         let size = super::dma_buf::size(&file)?;
@@ -242,8 +245,8 @@ impl Store {
 fn shared(length: usize) -> io::Result<(MmapMut, File)> {
     let file = File::from(memfd_create(c"nvdla buffer", MFdFlags::MFD_CLOEXEC)?);
     file.set_len(length as u64)?;
-    // SAFETY: Only the simulator that is given the file maps it beside this process. It changes the bytes while it is
-    // run, that is in calls that hold the device exclusively, so that nobody has a reference to them then.
+    // SAFETY: besides this process only the simulator that gets the file maps it. The simulator changes the bytes only
+    // during calls that hold the device exclusively, so there are no references to the bytes then.
     Ok((unsafe { MmapMut::map_mut(&file)? }, file))
 }
 

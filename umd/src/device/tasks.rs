@@ -22,7 +22,7 @@ const MOST: usize = 16;
 /// What a validated task depends on, and what its addresses reach.
 pub(super) struct Ticket {
     addresses: Vec<AddressEntry>,
-    /// What each entry stands for.
+    /// The buffer of each entry.
     buffers: Vec<Option<nvdla_engine::Buffer>>,
     /// The buffers that were read, with their versions then.
     read: Vec<(Handle, u64)>,
@@ -47,18 +47,18 @@ fn buffers<'l>(list: &'l AddressList<'_>) -> impl Iterator<Item = Option<nvdla_e
 pub(super) enum Refusal {
     /// It is refused.
     Task(nvdla_engine::Error),
-    /// There is no room for so many slots.
+    /// There is not enough memory for this many slots.
     Slots(usize),
 }
 
-/// Validated tasks, the one that was used last at the end.
+/// Validated tasks. The most recently used one is last.
 #[derive(Default)]
 pub(super) struct Tasks {
     kept: Vec<(Ticket, Task<Vec<Slot>>)>,
 }
 
 impl Tasks {
-    /// The task of an address list, whose entries lie in the store's buffers.
+    /// The task of an address list with entries in the store's buffers.
     pub(super) fn take(
         &mut self,
         config: &'static Config,
@@ -93,7 +93,7 @@ impl Tasks {
     }
 }
 
-/// A task's address list, as the scheduler sees it.
+/// A task's address list for the scheduler.
 pub(super) struct AddressList<'a> {
     store: &'a mut Store,
     addresses: &'a [AddressEntry],
@@ -102,12 +102,12 @@ pub(super) struct AddressList<'a> {
 }
 
 impl<'a> AddressList<'a> {
-    /// The list of a task whose entries lie in the store's buffers.
+    /// The address list of a task with entries in the store's buffers.
     pub(super) fn new(store: &'a mut Store, addresses: &'a [AddressEntry]) -> Self {
         Self { store, addresses, read: RefCell::default() }
     }
 
-    /// The buffer's handle and the bytes of it that `offset` and `length` in an entry stand for.
+    /// The handle and the byte range of the buffer for `offset` and `length` in an entry.
     fn place(&self, index: usize, offset: u64, length: usize) -> Option<(Handle, Range<usize>)> {
         let entry = self.addresses.get(index)?;
         let reach = self.store.get(entry.handle)?.reach(entry);

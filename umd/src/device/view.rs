@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the built-in model sees of the memory while a task runs: the buffers of its address list.
+//! The memory that the built-in model can access while a task runs: the buffers of its address list.
 
 use std::ops::Range;
 
@@ -45,8 +45,8 @@ pub(super) fn reach(store: &Store, addresses: &[AddressEntry]) -> Vec<Reach> {
     all
 }
 
-/// The memory of a running task, as the model sees it. Both memory interfaces lead to it: a loadable's SRAM is a buffer
-/// like any other here.
+/// The memory of a running task for the model. Both memory interfaces access it, because a loadable's SRAM is a normal
+/// buffer here.
 pub(super) struct TaskView<'a> {
     pub(super) store: &'a mut Store,
     pub(super) reach: &'a [Reach],

@@ -60,7 +60,7 @@ impl Softmax {
         }
     }
 
-    /// The channels of one pixel. int8 goes through half precision on the way in and out.
+    /// Computes the channels of one pixel. int8 values are converted to half precision before, and back after.
     pub(super) fn pixel(&self, format: Format, channels: &mut [u8]) {
         if format == Format::Fp16 {
             let mut values: Vec<_> =

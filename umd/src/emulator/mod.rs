@@ -2,10 +2,10 @@
 
 //! Computes the operations that NVDLA lacks, softmax and power, between the hardware's tasks.
 //!
-//! The arithmetic is that of the existing runtime, bit for bit: single precision inside, values in the order in which
-//! it adds them, half precision rounded as in [`crate::half`], int8 scaled by the operation's factors, clamped, and cut
-//! towards zero. Where the existing one computes only the first pixel of a softmax, this one computes all.
-//! Source: nvdla/sw, `umd/core/src/runtime/Emulator.cpp`; the descriptors are [`nvdla_uapi::emu`]'s.
+//! The arithmetic is bit for bit that of NVIDIA's runtime: single precision inside, sums in the same order, half
+//! precision rounded as in [`crate::half`], int8 scaled by the operation's factors, clamped, and truncated towards
+//! zero. NVIDIA's runtime computes only the first pixel of a softmax; this one computes all. Source: nvdla/sw,
+//! `umd/core/src/runtime/Emulator.cpp`. [`nvdla_uapi::emu`] has the descriptors.
 //!
 //! A task comes as a [`Memory`]: what its address list gives access to. Nothing outside is touched, and a descriptor
 //! that points outside is an error before anything is written.
@@ -23,7 +23,7 @@ pub trait Memory {
     fn size(&self, index: usize) -> Option<u64>;
     /// Copies bytes from `offset` on out of the entry; `false` when they are not all inside it.
     fn read(&self, index: usize, offset: u64, into: &mut [u8]) -> bool;
-    /// Copies bytes into the entry from `offset` on; `false` when there is not enough room.
+    /// Copies bytes into the entry from `offset` on; `false` if they do not fit.
     fn write(&mut self, index: usize, offset: u64, from: &[u8]) -> bool;
 }
 
@@ -104,10 +104,10 @@ pub enum Error {
         field: &'static str,
         /// Its value.
         value: u32,
-        /// Bytes of what lies between one and the next.
+        /// The number of bytes that the stride must at least have.
         least: u64,
     },
-    /// A surface whose size passes 64 bits.
+    /// A surface with a size that does not fit 64 bits.
     #[error("{side} of emulated operation {operation} ({name}): {cause}")]
     Layout {
         /// Source or destination.

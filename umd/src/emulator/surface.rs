@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Walks the surfaces of an emulated operation: line by line for what is done an element at a time, pixel by pixel for
-//! what needs all channels.
+//! Iterates over the surfaces of an emulated operation: line by line for element-wise operations, and pixel by pixel
+//! for operations over all channels.
 
 use super::{Error, Memory};
 use nvdla_uapi::emu::{Buffer, Format};
@@ -42,7 +42,7 @@ impl Clock {
         Self { deadline: limit.and_then(|limit| Instant::now().checked_add(limit)), bytes: Cell::new(Self::BYTES) }
     }
 
-    /// Before work on so many bytes.
+    /// Called before work on this many bytes.
     fn check(&self, bytes: usize) -> Result<(), Broken> {
         let since = self.bytes.get().saturating_add(bytes);
         if since < Self::BYTES {
@@ -143,7 +143,8 @@ impl Surface {
     }
 }
 
-/// Passes each line of atoms through `compute`; what lies between the channels of one atom and the next stays.
+/// Passes each line of atoms through `compute`. The gap between the channels of one atom and of the next is not
+/// changed.
 pub(super) fn each_line<M: Memory + ?Sized>(
     memory: &mut M,
     source: &Surface,

@@ -106,7 +106,7 @@ fn softmax_of_every_pixel() {
                         }
                     })
                     .sum();
-                // int8 results are cut towards zero, half a hundredth each on average.
+                // int8 results are truncated towards zero, which loses half a hundredth each on average.
                 let tolerance = if format == Format::Fp16 { 0.01 } else { 0.4 };
                 assert!((sum - 1.0).abs() < tolerance, "{format:?} {x} {y}: {sum}");
             }

@@ -2,9 +2,9 @@
 
 //! Writes pictures into tensors.
 //!
-//! All that a sample goes through is in tables, made once: for each plane of the tensor and each sample of a pixel, the
-//! 256 words that it can contribute. A pixel is the "or" of its samples' words, whatever the format, its widths and
-//! order; the places come from [`nvdla_uapi::layout`].
+//! Tables hold the result of every step on a sample. They are made once: for each plane of the tensor and each sample
+//! of a pixel, the 256 words that it can contribute. A pixel is the "or" of its samples' words, whatever the format,
+//! its widths and order. The places come from [`nvdla_uapi::layout`].
 
 use super::sample::{luma, yuv, Store};
 use super::vector::{self, press, Sources};
@@ -41,7 +41,7 @@ pub enum Order {
 pub struct Settings {
     /// Subtracted from each channel's samples.
     pub mean: [f32; 4],
-    /// Divides what is left.
+    /// The divisor, applied after the mean is subtracted.
     pub normalize: f32,
     /// Order of the tensor's channels.
     pub order: Order,
@@ -227,7 +227,7 @@ impl Encoder {
         self.is_bytes
     }
 
-    /// Fills `tensor`, every byte: what no sample reaches is zero.
+    /// Fills every byte of `tensor`. Bytes without a sample become zero.
     pub fn encode(&self, picture: &Picture, tensor: &mut [u8]) -> Result<(), Error> {
         if tensor.len() < self.span {
             let (got, needed) = (tensor.len(), self.span as u64);
@@ -284,7 +284,7 @@ impl Encoder {
         Picture::new(self.width, self.height, samples).map_or(picture, Cow::Owned)
     }
 
-    /// Fills a plane's lines and what lies between them, and gives the offset of what follows.
+    /// Fills a plane's lines and the gaps between them, and returns the offset behind them.
     fn plane(&self, plane: &Plane, picture: &Picture, tensor: &mut [u8]) -> usize {
         let line_bytes = plane.lines.bytes() as usize;
         let samples = self.width as usize * picture.channels();
@@ -456,7 +456,7 @@ impl Builder<'_> {
             .map_err(|cause| self.layout(cause))
     }
 
-    /// A plane whose pixels are `step` bytes apart, and written `word` bytes at a time.
+    /// A plane with pixels that are `step` bytes apart and written `word` bytes at a time.
     fn plane(
         &self,
         first: u64,

@@ -16,15 +16,15 @@
 //! and where it has nothing:
 //!
 //! - 10, 12 and 16 bits: (sample - mean) / normalize, rounded to the nearest integer that the format can hold. The
-//!   hardware turns it into a half of the same value.
+//!   hardware converts it to half precision of the same value.
 //!
 //! # Which channel goes where
 //!
-//! Networks come from Caffe: channel 0 is blue, 1 green, 2 red ([`Order::Bgr`]); [`Order::Rgb`] has it the other way
-//! round. A format's components take the channels in the order in which the convolution sees them (R, G, B, A or Y, U,
-//! V, A), so the same network gets the same channels in every format. Channels that the picture lacks are zero: a grey
-//! picture fills channel 0 only, alpha stays empty. A coloured picture for a tensor of one channel is made grey. Formats
-//! with Y, U and V get the picture in full-range YCbCr, as in JPEG files.
+//! Networks come from Caffe: channel 0 is blue, 1 green, 2 red ([`Order::Bgr`]); [`Order::Rgb`] is the reverse. The
+//! components of a format take the channels in the order of the convolution (R, G, B, A or Y, U, V, A), so a network
+//! gets the same channels in every format. Channels that the picture does not have are zero: a grey picture fills only
+//! channel 0, and alpha stays empty. For a tensor of one channel a coloured picture is made grey. Formats with Y, U and
+//! V get the picture in full-range YCbCr, as in JPEG files.
 
 mod encode;
 mod picture;

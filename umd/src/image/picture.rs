@@ -23,7 +23,7 @@ pub struct Picture {
     samples: Vec<u8>,
 }
 
-/// A picture in a file whose size is known, and which is not decoded yet.
+/// A picture in a file that is not decoded yet. Its size is known.
 #[derive(Debug)]
 pub struct PictureFile {
     path: PathBuf,
@@ -97,7 +97,7 @@ impl PictureFile {
     }
 }
 
-/// Whether a JPEG's image has its end: decoders fill up what is missing with grey.
+/// Whether the data of a JPEG are complete. Decoders fill missing data with grey.
 ///
 /// Source: ITU-T T.81, annex B: segments with their length, then entropy-coded data in which a marker other than a restart
 /// ends the scan.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The commonest way into a tensor with vector instructions: three bytes a pixel into four, each pressed into 0..127.
+//! The most common conversion to a tensor, with vector instructions: three bytes per pixel become four, each scaled to
+//! 0..127.
 
 /// floor(sample * 127 / 255 + 0.5), in integers.
 pub(super) fn press(sample: u8) -> u8 {
@@ -10,8 +11,8 @@ pub(super) fn press(sample: u8) -> u8 {
 /// Which of a pixel's three samples each of its four bytes takes; none stays zero.
 pub(super) type Sources = [Option<u8>; 4];
 
-/// Writes as many pixels as the machine's vector instructions can, and gives their number: whole groups, and none
-/// without such instructions. The rest is the caller's.
+/// Writes pixels in whole groups with vector instructions, and returns their number, which is 0 on machines without
+/// such instructions. The caller writes the rest.
 pub(super) fn pixels(sources: Sources, samples: &[u8], line: &mut [u8]) -> usize {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") {
@@ -68,7 +69,7 @@ unsafe fn avx2(sources: Sources, samples: &[u8], line: &mut [u8]) -> usize {
     };
 
     const PIXELS: usize = 8;
-    // Each half of a register takes four pixels; an index with its top bit set makes a zero.
+    // Each half of a register takes four pixels; an index with its top bit set gives a zero.
     let mut places = [0x80_u8; 32];
     for (at, place) in places.iter_mut().enumerate() {
         if let Some(source) = sources[at % 4] {

@@ -105,7 +105,7 @@ pub(super) fn check(bytes: &[u8]) -> Result<Index, Error> {
     Ok(index)
 }
 
-/// The root table of bytes whose structure is right.
+/// The root table of bytes with a verified structure.
 fn root(bytes: &[u8]) -> Result<Root<'_>, Error> {
     let refuse = |reason: String| Err(Error::NotALoadable { reason });
     if bytes.len() < 8 {
@@ -256,7 +256,7 @@ fn bindings(list: List<'_, Memory<'_>>, flag: MemoryFlags, direction: &'static s
     Ok(by_id.into_iter().flatten().collect())
 }
 
-/// The tensors of what is bound.
+/// The tensors of the bound memories.
 fn tensors(root: Root<'_>, index: &Index) -> Checked<()> {
     for (&at, memory) in
         index.inputs.iter().chain(&index.outputs).filter_map(|at| Some((at, root.memory_list().get(*at)?)))
@@ -389,7 +389,7 @@ fn submits(root: Root<'_>, index: &Index) -> Checked<()> {
     Ok(())
 }
 
-/// That nothing waits for what is never signalled. Tasks run one after the other, by submission.
+/// Checks that no task waits for an event that no earlier task signals. Tasks run one after another, by submission.
 fn event_order(root: Root<'_>, index: &Index) -> Checked<()> {
     let event = |id| index.events.position(id).and_then(|at| Some((at, root.event_list().get(at)?)));
     let mut reached: HashMap<u16, u32> = HashMap::new();

@@ -109,7 +109,7 @@ pub enum Problem {
     /// A size of zero.
     #[error("the size is 0")]
     ZeroSize,
-    /// A size beyond what a device can address.
+    /// A size larger than a device can address.
     #[error("{size} bytes are more than a memory may have ({limit})")]
     TooLarge {
         /// Bytes.
@@ -226,7 +226,7 @@ pub enum Problem {
         /// The limit.
         limit: usize,
     },
-    /// A task waits for what no task before it signals.
+    /// A task waits for an event that no task before it signals.
     #[error("task {task} waits until chain {target} reaches {value}, which no task before it does")]
     NeverSignalled {
         /// The task's id.
@@ -238,7 +238,7 @@ pub enum Problem {
     },
 }
 
-/// Turns what the FlatBuffers verifier says into list, entry and field.
+/// Turns an error of the FlatBuffers verifier into list, entry and field.
 pub(super) fn structure(error: &InvalidFlatbuffer) -> Malformed {
     use InvalidFlatbuffer as I;
     let (what, trace) = match error {

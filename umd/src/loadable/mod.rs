@@ -3,9 +3,9 @@
 //! Loadables: the files that a compiler makes and the runtime runs.
 //!
 //! A loadable is a FlatBuffer with eight lists: tasks, memories, addresses, events, blobs, tensor descriptors,
-//! relocations and submissions. [`Loadable::open`] reads the file, verifies its structure and everything that one entry
-//! says about another, and gives typed views of the lists: no blob is copied again, and no later step meets an index that
-//! is out of range. A malformed file gives an error that names list, entry and field.
+//! relocations and submissions. [`Loadable::open`] reads the file, verifies its structure and all references between
+//! entries, and gives typed views of the lists. Blobs are not copied, and no later step can find an index out of range.
+//! The error for a malformed file names list, entry and field.
 //!
 //! ```no_run
 //! use nvdla_runtime::loadable::Loadable;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The names that this project's compiler writes into a loadable: which layers of the model each operation computes, and
-//! what the integers of the inputs and outputs stand for. `docs/compiler.md` describes the blob, which is JSON.
+//! The names that this project's compiler writes into a loadable: the layers of the model that each operation computes,
+//! and the scales of the inputs and outputs. `docs/compiler.md` describes the blob, which is JSON.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ pub struct Names {
     tasks: Vec<Vec<usize>>,
 }
 
-/// What a tensor's integers stand for: real value = (integer - zero point) * scale.
+/// The scale of a tensor: real value = (integer - zero point) * scale.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scale {
     /// The tensor's name in the model.
@@ -38,7 +38,7 @@ pub struct Scale {
 /// What an operation computes, or a part of it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Layer {
-    /// The nodes of the model; none for what the compiler added.
+    /// The nodes of the model; none if the compiler added the step.
     pub nodes: Vec<String>,
     /// The tensor that it makes.
     pub tensor: String,

@@ -301,7 +301,7 @@ pub trait Numbered: Into<Self::Number> + From<Self::Number> {
     type Number: Default + PartialEq + Copy;
 }
 
-/// An enumeration of the schema. A number that it does not name is kept: whoever needs the value refuses it.
+/// An enumeration of the schema. A number without a name is kept; the code that needs the value refuses it.
 macro_rules! numbered {
     ($(#[$doc:meta])* $name:ident: $number:ident { $($(#[$value_doc:meta])* $value:ident = $code:literal,)* }) => {
         $(#[$doc])*
@@ -352,7 +352,7 @@ macro_rules! numbered {
 }
 
 numbered! {
-    /// Who executes a task, or whose descriptors a blob holds.
+    /// The executor of a task, or of the descriptors in a blob.
     Interface: u32 {
         /// Plain data.
         None = 0,
@@ -539,7 +539,7 @@ table! {
         1 interface INTERFACE: named Interface,
         /// Which of several devices it is for; -1 for any.
         2 instance INSTANCE: number i16,
-        /// Ids of address entries: what the task's descriptors call addresses are positions in this list.
+        /// Ids of address entries. The addresses in the task's descriptors are positions in this list.
         3 address_list ADDRESS_LIST: numbers u16,
         /// Ids of events before the task.
         4 pre_actions PRE_ACTIONS: numbers u16,

@@ -2,8 +2,8 @@
 
 //! Whether a bound tensor's shape and strides fit into its bytes.
 //!
-//! Who converts a tensor allocates room for its elements and visits each of them. So a file that names a large shape must
-//! have the bytes for it: elements do not share bytes, and the last one ends inside the tensor.
+//! Converting a tensor allocates memory for its elements and visits each of them. Therefore a file with a large shape
+//! must contain as many bytes: elements do not share bytes, and the last one ends inside the tensor.
 
 use nvdla_uapi::layout::feature::{Atoms, Cube};
 use nvdla_uapi::layout::pixel::Format;
@@ -14,7 +14,7 @@ use nvdla_uapi::reg::FieldValue;
 use super::error::Problem;
 use super::schema::{DataType, PixelFormat, Tensor};
 
-/// Bytes of an atom of a feature cube: what one element of a line takes in each of its surfaces. None for an image.
+/// Bytes of an atom of a feature cube: the bytes of one element of a line in each surface. None for an image.
 ///
 /// Loadables made for interface 0.10 call the cubes of nv_small FEATURE too; their line stride tells.
 pub(crate) fn atom(format: PixelFormat, width: u32, line_stride: u32) -> Option<u32> {
@@ -28,7 +28,7 @@ pub(crate) fn atom(format: PixelFormat, width: u32, line_stride: u32) -> Option<
     }
 }
 
-/// That a tensor with positive dimensions has room for its shape.
+/// Checks that the memory of a tensor with positive dimensions is large enough for its shape.
 pub(super) fn check(tensor: Tensor<'_>) -> Result<(), Problem> {
     let [n, c, h, w] = [tensor.n(), tensor.c(), tensor.h(), tensor.w()].map(i32::unsigned_abs);
     let (line, surface) = (tensor.stride_1(), tensor.stride_2());

@@ -238,7 +238,7 @@ fn list<T>(
 }
 
 impl Contents {
-    /// The most that all blobs together may have, with room for the lists below the format's 2 GiB.
+    /// The most bytes that all blobs together may have. The rest of the format's 2 GiB is for the lists.
     pub const MAX_BLOB_BYTES: u64 = (1 << 31) - (1 << 26);
 
     /// The file.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Which bytes of a loadable's memories an operation reads and writes, as its descriptors say.
+//! The bytes of a loadable's memories that an operation reads and writes according to its descriptors.
 
 use nvdla_uapi::desc::{
     BdmaTransfer, ConvOp, ConvSurface, DataCube, DataFormat, MemoryType, Operation, SdpOperandMode, SdpSubUnit, Surface,
@@ -14,7 +14,7 @@ use super::timeline::Step;
 use super::NetworkOperation;
 use crate::session::plan::Slot;
 
-/// Pieces of a surface that are told apart. Of a surface with more, all from its first to its last byte counts.
+/// The largest number of pieces of a surface. A surface with more counts as one piece, from its first to its last byte.
 const PIECES: usize = 1 << 12;
 
 /// Bytes that an operation reads or writes.
@@ -27,7 +27,7 @@ pub(super) struct Access {
     pub(super) writes: bool,
     /// Position in the loadable's list of memories.
     pub(super) memory: usize,
-    /// First byte, and the one behind the last, of each piece, in order.
+    /// For each piece the first byte and the first byte behind it, in order.
     pieces: Vec<(u64, u64)>,
     /// The first and the last step at which the operation touches them.
     pub(super) begins: Step,
@@ -165,7 +165,7 @@ impl<'a> Collector<'a> {
                 self.write_cube(at, &surface.dst_data, op.out_precision, (1, 0));
             }
             (Operation::Rubik(_), Surface::Rubik(surface)) => {
-                // Planes and cubes in turn: the descriptor gives their bytes.
+                // Planes and cubes alternate; the descriptor has their bytes.
                 self.read(at, "src_data", &surface.src_data, u64::from(surface.src_data.size), Step::Completed);
                 let (cube, size) = (&surface.dst_data, u64::from(surface.dst_data.size));
                 self.push(at, "dst_data", true, cube, Pieces::plain(cube.offset.into(), size), Step::Completed);
@@ -194,7 +194,8 @@ impl<'a> Collector<'a> {
                 self.push(at, "src_data", false, src, Pieces { start: src.offset.into(), bytes, levels }, Step::Data);
                 if let Some(start) = u64::from(src.offset).checked_add_signed(surface.offset_u) {
                     if Format::new(format).planes == 2 {
-                        // Its lines are as long as the first plane's, and as many or half as many.
+                        // Its lines are as long as those of the first plane. There are as many of them, or half as
+                        // many.
                         let levels = [(lines, surface.in_line_uv_stride.into()), (1, 0), (1, 0)];
                         self.push(at, "src_data", false, src, Pieces { start, bytes, levels }, Step::Data);
                     }
@@ -226,7 +227,7 @@ impl<'a> Collector<'a> {
         self.push_at(at, "destination", true, to, write, Step::Completed);
     }
 
-    /// A feature cube's lines; the batch's cubes, so many, are that many bytes apart.
+    /// The lines of a feature cube, and of the cubes of a batch: their number and their distance in bytes.
     fn cube(&self, cube: &DataCube, precision: Precision, batches: (u64, u64)) -> Pieces {
         let extents = Extents::new(1, cube.channel.into(), cube.height.into(), cube.width.into());
         let start = u64::from(cube.offset);
@@ -261,7 +262,7 @@ impl<'a> Collector<'a> {
     }
 
     fn push_at(&mut self, at: usize, name: &'static str, writes: bool, address: i16, mut pieces: Pieces, ends: Step) {
-        // A region of interest has no address of its own, and inputs are not written.
+        // A region of interest has no separate address, and inputs are not written.
         let Some(slot) = usize::try_from(address).ok().and_then(|address| self.slots.get(address)) else { return };
         pieces.start = pieces.start.saturating_add(slot.offset);
         let pieces = pieces.list();

@@ -54,7 +54,7 @@ pub struct Race {
     pub second: Party,
     /// The id of the memory with the shared bytes.
     pub memory: u16,
-    /// The first shared byte, and the one behind the last that follow it without a gap.
+    /// The first shared byte, and the first byte behind it that is not shared.
     pub bytes: (u64, u64),
 }
 
@@ -70,8 +70,8 @@ impl fmt::Display for Race {
 pub struct Races {
     /// Pairs of operations without an order, each pair once.
     pub pairs: Vec<Race>,
-    /// Operations that hand data over on the fly, of which the one writes what the other still reads: a convolution over
-    /// its own input. The result is right only if reading runs far enough ahead of writing.
+    /// Operations that pass data on the fly, where one writes what the other still reads: a convolution that overwrites
+    /// its own input. The result is correct only if reading is far enough ahead of writing.
     pub over_own_input: Vec<Race>,
     /// Tasks with more pairs than are looked at.
     pub not_examined: Vec<u16>,
@@ -152,7 +152,7 @@ fn race(loadable: &Loadable, task: &TaskOperations, a: &Access, b: &Access) -> O
 fn conflicts(graph: &Graph, accesses: &[Access]) -> Option<Vec<(usize, usize)>> {
     let mut order: Vec<usize> = (0..accesses.len()).collect();
     order.sort_by_key(|&at| (accesses[at].memory, accesses[at].start()));
-    // Those that begin before the one that is looked at and end after its beginning: reads, and writes.
+    // The reads, and the writes, that begin before the access that is examined and end after its beginning.
     let mut open: [Vec<usize>; 2] = Default::default();
     let (mut pairs, mut looked) = (Vec::new(), 0);
     for at in order {
@@ -179,7 +179,7 @@ fn conflicts(graph: &Graph, accesses: &[Access]) -> Option<Vec<(usize, usize)>> 
     Some(pairs)
 }
 
-/// Those of the pairs whose order nothing fixes.
+/// The pairs without a defined order.
 fn unordered(timeline: &Timeline, accesses: &[Access], pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
     let end = |at: usize| (accesses[at].operation, accesses[at].ends);
     let begin = |at: usize| (accesses[at].operation, accesses[at].begins);
@@ -191,7 +191,7 @@ fn unordered(timeline: &Timeline, accesses: &[Access], pairs: &[(usize, usize)])
     pairs.iter().zip(ordered).filter(|(_, ordered)| !ordered).map(|(&pair, _)| pair).collect()
 }
 
-/// A task whose operations that race cannot be ordered.
+/// A task with operations that race and cannot be ordered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OrderError {
     /// No edge is free for it.
@@ -333,7 +333,7 @@ impl Graph {
     /// Makes `to` wait until `from` has completed, by the edge of `from` for the unit of `to`. The graph may have a cycle
     /// afterwards.
     fn connect(&mut self, from: usize, to: usize) -> Option<()> {
-        // In the entries of all regions of interest alike there would have to be as many edges.
+        // The entries of all regions of interest would need the same edges.
         if self.entries.len() != self.stride {
             return None;
         }

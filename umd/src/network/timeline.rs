@@ -6,9 +6,9 @@
 //! data in the convolution buffer at some time. An edge of the graph holds the enabling of its consumer back until its
 //! event. The rest of the order is the hardware's:
 //!
-//! - A unit runs its own operations one after another. So an operation puts out nothing before the one before it on the
-//!   unit is complete. But its read DMA begins as soon as it is enabled, which may be while that one still runs.
-//! - A unit has two register groups. So an operation is programmed only after the one two before it is complete.
+//! - A unit runs its operations one after another. It writes nothing for an operation before its previous operation is
+//!   complete. But its read DMA begins as soon as the operation is enabled, possibly while the previous one still runs.
+//! - A unit has two register groups. So operation n is programmed only after operation n - 2 is complete.
 //! - What is handed over on the fly comes from the giver: the taker puts out nothing before the giver does, and is complete
 //!   only when the giver is.
 //!
@@ -119,7 +119,7 @@ const BLOCK: usize = 512;
 const WORDS: usize = BLOCK / 64;
 
 impl Timeline {
-    /// The timeline of a graph; `None` where the graph is broken or has a cycle, and cannot complete.
+    /// The timeline of a graph; `None` if the graph is broken, or has a cycle and cannot complete.
     pub(super) fn new(graph: &Graph) -> Option<Self> {
         let units = graph.units()?;
         let mut edges: Vec<(usize, usize)> = Vec::new();

@@ -35,7 +35,8 @@ pub struct Conditions {
 }
 
 impl Default for Conditions {
-    /// Those of the published figures; 100 cycles of latency and 100 ns a register write, common values of embedded systems.
+    /// The values of the published figures; and 100 cycles of latency and 100 ns per register write, common values of
+    /// embedded systems.
     fn default() -> Self {
         Self { clock: 1000.0, dram: 10.0, sram: 25.0, latency: 100, register_write: 100.0 }
     }
@@ -209,7 +210,7 @@ fn text(operation: &NetworkOperation, shape: &Shape) -> String {
     }
 }
 
-/// The operation of the same task that hands over the data of one that reads no memory.
+/// The operation of the same task that passes its data to one that reads no memory.
 fn handed_over(operation: &NetworkOperation) -> Option<usize> {
     let source = match &operation.surface {
         Surface::Sdp(surface) => &surface.src_data,

@@ -21,7 +21,7 @@ pub(super) fn json(profile: &Profile) -> String {
     ));
     let microseconds = |cycles: u64| cycles as f64 / profile.conditions.clock;
     for row in &profile.rows {
-        // Units and shapes hold nothing that JSON would want escaped.
+        // The names of units and shapes need no escapes in JSON.
         let mut event = String::new();
         let _ = write!(
             event,

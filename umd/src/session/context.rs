@@ -2,9 +2,9 @@
 
 //! Networks and contexts: one copy of a network's constants on a device, and any number of runs at the same time.
 //!
-//! A [`Network`] is a loadable on a shared device: what its tasks only read, the weights above all, is there once. A
-//! [`Context`] has the rest: inputs, outputs, and what operations hand to one another. Contexts of one network, and of
-//! several on one device, run from any thread; each runs one input at a time.
+//! A [`Network`] is a loadable on a shared device. It holds one copy of the memory that its tasks only read, such as
+//! weights. A [`Context`] has the rest: inputs, outputs, and intermediate surfaces. Contexts of one network, and of
+//! several networks on one device, run from any thread. Each runs one input at a time.
 //!
 //! ```
 //! use nvdla_runtime::device::{ModelDevice, Shared};
@@ -113,7 +113,7 @@ impl Network {
     }
 }
 
-/// How to run what is submitted.
+/// Options of a submitted run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SubmitOptions {
     /// The time that each task has; none for the device's own limit.
@@ -124,12 +124,12 @@ pub struct SubmitOptions {
 
 /// The inputs and outputs of a network, and its runs, one after another.
 ///
-/// While a submitted run is in flight the context's memory belongs to the device: every call that would touch it gives
-/// [`Error::Busy`], whatever has become of the [`Pending`]. [`Context::wait`] waits for it.
+/// While a submitted run is in flight, the context's memory belongs to the device: every call that would access it
+/// returns [`Error::Busy`], even if the [`Pending`] was dropped. [`Context::wait`] waits for the run.
 pub struct Context {
     session: Session<Client>,
     flying: Option<Arc<InFlight>>,
-    /// Buffers that others see were handed to the device and not looked at since.
+    /// Buffers that are shared with others were passed to the device, and not accessed since.
     handed: AtomicBool,
     network: Network,
 }
@@ -256,12 +256,12 @@ impl Context {
         session.device.export(handle).map_err(|source| Error::Share { source })
     }
 
-    /// Lets the memory behind a descriptor stand in for that of a tensor, from the next run on: a camera's dma-buf for an
-    /// input, for instance; for the model any file that can be mapped. The tensor lies [`TensorInfo::offset`] bytes from
-    /// its start.
+    /// From the next run on, uses the memory behind a descriptor as the memory of a tensor: for example a camera's
+    /// dma-buf for an input, or for the model any file that can be mapped. The tensor begins [`TensorInfo::offset`]
+    /// bytes behind the start of that memory.
     ///
-    /// What somebody else writes during a run may or may not be in the results. The file must not become shorter while
-    /// the context lives.
+    /// If another program writes the memory during a run, the results may contain these writes or not. The file must
+    /// not become shorter while the context lives.
     ///
     /// # Errors
     ///
@@ -320,7 +320,7 @@ impl Context {
         Ok(Pending { flying, _network: self.network.clone() })
     }
 
-    /// Waits for the run in flight, whatever has become of its [`Pending`], until the deadline, if there is one.
+    /// Waits for the run in flight until the deadline, if there is one. The [`Pending`] may have been dropped.
     ///
     /// # Errors
     ///

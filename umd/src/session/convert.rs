@@ -2,10 +2,10 @@
 
 //! Between a tensor's bytes and plain numbers in NCHW order.
 //!
-//! A number is an element times the scale that the caller gives, or what the compiler has written into the loadable
-//! (see [`crate::loadable::names`]). Towards the tensor the
-//! quotient is rounded to the nearest element (ties away from zero) and clamped to what an element holds. Where the
-//! elements lie is [`nvdla_uapi::layout`]'s; values that fill up atoms or lines become zero.
+//! A number is an element times a scale. The caller gives the scale, or the compiler has written it into the loadable
+//! (see [`crate::loadable::names`]). For a tensor the quotient is rounded to the nearest element (ties away from zero)
+//! and clamped to the element's range. [`nvdla_uapi::layout`] has the places of the elements. Padding of atoms and
+//! lines becomes zero.
 
 use nvdla_uapi::layout::{
     align::{Alignment, Data},
@@ -164,7 +164,7 @@ impl Plan {
     }
 }
 
-/// Works on an image whose memory may lack the last line's padding.
+/// Works on an image. The memory may be shorter than the image by the last line's padding.
 fn padded<R>(image: &Image, memory: &mut [u8], work: impl FnOnce(&mut [u8]) -> R) -> R {
     let span = image.span(0) as usize;
     if memory.len() >= span {
@@ -207,7 +207,7 @@ fn of_channel(meaning: &Scale, channel: usize) -> (f32, f32) {
     (of(&meaning.scale), of(&meaning.zero_point))
 }
 
-/// Writes real numbers in NCHW order, by what the compiler has left in the loadable.
+/// Writes real numbers in NCHW order, with the scale that the compiler has stored in the loadable.
 pub(super) fn quantise(info: &TensorInfo, values: &[f32], memory: &mut [u8]) -> Result<(), TensorError> {
     let Some(meaning) = &info.meaning else { return encode(info, values, 1.0, memory) };
     let (plane, channels) = (((info.h as usize) * (info.w as usize)).max(1), info.c.max(1) as usize);
@@ -221,7 +221,7 @@ pub(super) fn quantise(info: &TensorInfo, values: &[f32], memory: &mut [u8]) -> 
     write(info, &elements, memory, |element| element)
 }
 
-/// Real numbers in NCHW order, by what the compiler has left in the loadable.
+/// Returns real numbers in NCHW order, with the scale that the compiler has stored in the loadable.
 pub(super) fn dequantise(info: &TensorInfo, memory: &[u8]) -> Result<Vec<f32>, TensorError> {
     let Some(meaning) = &info.meaning else { return decode(info, 1.0, memory) };
     let mut values = read(info, memory, |element| element)?;

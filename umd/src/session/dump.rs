@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Saves what each operation wrote, for comparing a network layer by layer.
+//! Saves the surfaces that each operation wrote, to compare a network layer by layer.
 
 use std::{fs, io, path::PathBuf};
 

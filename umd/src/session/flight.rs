@@ -2,9 +2,9 @@
 
 //! Runs that are in flight: tasks that a device has, and those that follow their fences.
 //!
-//! Tasks for NVDLA go to the device's queue, where the driver has one all that follow one another at once, each waiting
-//! for the fence of the one before. An emulated task begins when the fence of the task before it has signalled; a thread
-//! of the shared device computes it, while the device runs the tasks of other contexts.
+//! Tasks for NVDLA go to the device's queue. If the driver has a queue, consecutive tasks are all queued at once, and
+//! each waits for the fence of the one before. An emulated task begins when the fence of the task before it has
+//! signalled. A thread of the shared device computes it, while the device runs tasks of other contexts.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -31,7 +31,7 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// From what the caller gives and the device's own limit, for a run of `of` tasks that begins now.
+    /// The limits for a run of `of` tasks that begins now, from the caller's values and the device's own limit.
     pub(super) fn new(task: Option<Duration>, run: Option<Duration>, own: Option<Duration>, of: usize) -> Self {
         let longest = |own: Duration| task.map_or(own, |task| task.max(own));
         Self { began: Instant::now(), task, run: run.or(own.map(longest)), is_given: run.is_some(), of }
@@ -47,7 +47,7 @@ impl Limits {
         if let (Some(limit), Some(Duration::ZERO)) = (self.run, left) {
             return Err(self.late(limit, done));
         }
-        // A device's own limit is its own matter, and about as long as a run that nobody limits has.
+        // The device enforces its own limit, which is about as long as the default limit of a run.
         Ok(match (self.task, left.filter(|_| self.is_given)) {
             (Some(limit), Some(left)) => Some(limit.min(left)),
             (limit, left) => limit.or(left),
@@ -208,11 +208,11 @@ impl Follow for Flight {
 
 /// A run that was submitted.
 pub(super) enum InFlight {
-    /// One task, whose fence is the run's.
+    /// One task; the run uses its fence.
     Direct {
         queued: Box<Queued>,
         limits: Limits,
-        /// Its result was given to somebody.
+        /// Whether the result was returned to a caller.
         taken: Mutex<bool>,
     },
     /// Several, which a thread follows.
@@ -220,7 +220,7 @@ pub(super) enum InFlight {
 }
 
 impl InFlight {
-    /// Submits tasks in order for whoever holds these buffers.
+    /// Submits tasks in order for the holder of these buffers.
     pub(super) fn launch(shared: &Shared, held: &Holding, stages: Vec<Stage>, limits: Limits) -> Result<Self, Error> {
         let signal = Signal::new().map_err(|source| Error::Wait { source })?;
         let mut flight = Flight {

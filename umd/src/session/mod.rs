@@ -128,7 +128,7 @@ struct Allocated {
     size: u64,
     /// The buffer holds constants that other sessions read, too.
     shared: bool,
-    /// An application's own buffer stands in for it: address entries then reach to that buffer's end.
+    /// An application's buffer that replaces it. Address entries then reach to the end of that buffer.
     bound: Option<(Handle, u64)>,
 }
 
@@ -138,7 +138,7 @@ impl Allocated {
     }
 }
 
-/// A bound tensor with what the application changed about it.
+/// A bound tensor, with the application's changes.
 #[derive(Clone, Debug)]
 struct Bound {
     info: TensorInfo,
@@ -162,7 +162,7 @@ pub struct Session<D: Device = Box<dyn Device>> {
     order: Vec<usize>,
     /// Buffers of the application.
     extra: Vec<Handle>,
-    /// The dependency graphs of tasks whose operations were ordered, by task id.
+    /// The dependency graphs of tasks with added edges, by task id.
     ordered: HashMap<u16, Vec<u8>>,
     /// What makes results differ from run to run was looked for.
     looked: bool,
@@ -226,7 +226,7 @@ impl<D: Device> Session<D> {
     ///
     /// # Errors
     ///
-    /// When a dependency graph has no room for an edge that it lacks.
+    /// If a dependency graph cannot hold an edge that is missing.
     pub fn order(&mut self) -> Result<Vec<races::Edge>, Error> {
         let races::Ordered { graphs, edges } = races::order(&self.loadable)?;
         self.ordered = graphs;
@@ -263,7 +263,7 @@ impl<D: Device> Session<D> {
     ///
     /// # Errors
     ///
-    /// When there is none; the error lists what there is.
+    /// If there is none; the error lists the tensors that exist.
     pub fn find(&self, direction: Direction, which: &str) -> Result<usize, Error> {
         let tensors = self.bound(direction);
         let by_name = tensors.iter().position(|bound| bound.info.name == which);
@@ -273,8 +273,8 @@ impl<D: Device> Session<D> {
 
     /// The tensor and the value that `NAME=VALUE` gives; the first tensor where it is a value alone.
     ///
-    /// A name may hold equals signs itself: of the names that `argument` begins with, the longest counts. Where none does,
-    /// what stands before the first equals sign is looked up as by [`Self::find`]: a number, or an error.
+    /// A name may contain equals signs: the longest name with which `argument` begins is used. If there is none, the
+    /// part before the first equals sign is looked up as in [`Self::find`]: a number, or an error.
     ///
     /// # Errors
     ///
@@ -317,7 +317,7 @@ impl<D: Device> Session<D> {
         Ok(self.device.bytes_mut(handle).get_mut(range).unwrap_or_default())
     }
 
-    /// Writes an input from numbers in NCHW order, each of them `scale` times the element that stands for it.
+    /// Writes an input from numbers in NCHW order. Each number is `scale` times its element.
     ///
     /// # Errors
     ///
@@ -344,8 +344,8 @@ impl<D: Device> Session<D> {
         values.map_err(|source| self.tensor_error(Direction::Output, index, source))
     }
 
-    /// Writes an input from numbers in NCHW order, by the scale and zero point that the compiler has left in the loadable;
-    /// without them each number is the element that stands for it.
+    /// Writes an input from numbers in NCHW order, with the scale and zero point that the compiler has stored in the
+    /// loadable. Without them each number is its element.
     ///
     /// # Errors
     ///
@@ -358,8 +358,8 @@ impl<D: Device> Session<D> {
         result.map_err(|source| self.tensor_error(Direction::Input, index, source))
     }
 
-    /// An output as numbers in NCHW order, by the scale and zero point that the compiler has left in the loadable; without
-    /// them each number is the element that stands for it.
+    /// An output as numbers in NCHW order, with the scale and zero point that the compiler has stored in the loadable.
+    /// Without them each number is its element.
     ///
     /// # Errors
     ///
@@ -403,7 +403,7 @@ impl<D: Device> Session<D> {
         }
     }
 
-    /// Lets a buffer that [`Self::allocate`] made stand in for the memory of an input or output, from the next run on.
+    /// From the next run on, uses a buffer from [`Self::allocate`] as the memory of an input or output.
     ///
     /// # Errors
     ///
@@ -521,7 +521,7 @@ impl<D: Device> Session<D> {
         Ok(self.order.iter().filter_map(stage).collect())
     }
 
-    /// Says what makes results differ from run to run, or from device to device.
+    /// Warns of reasons why results differ from run to run, or from device to device.
     fn warn(&self) {
         if let (true, Ok(races::Races { pairs, .. })) = (self.ordered.is_empty(), races::races(&self.loadable)) {
             if let Some(first) = pairs.first() {
@@ -611,7 +611,7 @@ impl<D: Device> Session<D> {
         Ok(())
     }
 
-    /// Gives this session a memory of its own in place of one that others read, too.
+    /// Replaces a memory that others also read by a copy for this session.
     fn own(&mut self, at: usize) -> Result<(), Error> {
         let Some(&Allocated { handle: Some(old), size, shared: true, .. }) = self.memories.get(at) else {
             return Ok(());
@@ -629,7 +629,7 @@ impl<D: Device> Session<D> {
         Ok(())
     }
 
-    /// Sets the contents of those memories whose position `which` accepts.
+    /// Sets the contents of the memories at the positions that `which` accepts.
     fn fill(&mut self, which: impl Fn(usize) -> bool) {
         let loadable = Arc::clone(&self.loadable);
         for (at, memory) in loadable.memories().iter().enumerate().filter(|&(at, _)| which(at)) {
@@ -730,7 +730,7 @@ impl<D: Device> Session<D> {
         Ok(())
     }
 
-    /// The memory whose tensor's stride a relocation writes.
+    /// The memory of the tensor whose stride a relocation writes.
     fn relocated_memory(&self, relocation: schema::Relocation<'_>) -> Option<usize> {
         let address = self.loadable.address(relocation.address_id())?;
         self.loadable.memory_position(address.mem_id())
@@ -794,7 +794,7 @@ impl<D: Device> Session<D> {
         Ok(())
     }
 
-    /// Puts back what a run of a task has changed.
+    /// Restores the memory that a run of a task has changed.
     fn renew(&mut self, at: usize) -> Result<(), Error> {
         if let Some(TaskPlan { ran, refill: Some(memory), .. }) = self.tasks.get_mut(at) {
             let memory = *memory;

@@ -78,7 +78,7 @@ pub(crate) struct Lists {
 }
 
 impl Lists {
-    /// Reads the network descriptor of a task whose address list `bytes` gives access to.
+    /// Reads the network descriptor of a task. `bytes` gives access to the memory of its address list.
     pub(crate) fn new<'b>(task: u16, bytes: &impl Fn(usize) -> Option<&'b [u8]>) -> Result<Self, Error> {
         let descriptor = bytes(0).unwrap_or_default();
         let network = Network::parse(descriptor).map_err(|problem| Error::Descriptor {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The tensors that an application sees: what goes in and what comes out.
+//! The inputs and outputs of a network, as an application uses them.
 
 use std::fmt;
 
@@ -35,7 +35,7 @@ impl fmt::Display for Direction {
 pub struct TensorInfo {
     /// Input or output.
     pub direction: Direction,
-    /// Its bind id: the number by which the session knows it.
+    /// Its bind id, the number that identifies it in the session.
     pub index: usize,
     /// Its name.
     pub name: String,
@@ -61,7 +61,7 @@ pub struct TensorInfo {
     pub size: u64,
     /// Bytes from the start of its memory.
     pub offset: u64,
-    /// What its elements stand for, where the compiler has left that in the loadable.
+    /// The scale of its elements, if the compiler has stored it in the loadable.
     pub meaning: Option<Scale>,
 }
 
@@ -113,7 +113,7 @@ fn is_usable(scale: &Scale) -> bool {
 /// Why a tensor cannot be used so.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum TensorError {
-    /// The bytes are not as many as the tensor has.
+    /// The number of bytes is not that of the tensor.
     #[error("it has {needed} bytes, {given} were given")]
     Size {
         /// Bytes of the tensor.
@@ -121,7 +121,7 @@ pub enum TensorError {
         /// Bytes that were given.
         given: u64,
     },
-    /// The values are not as many as the tensor has elements.
+    /// The number of values is not that of the tensor's elements.
     #[error("it has {needed} elements, {given} were given")]
     Elements {
         /// Elements of the tensor.
@@ -137,7 +137,7 @@ pub enum TensorError {
         /// Bytes of the buffer.
         given: u64,
     },
-    /// A stride is too small for what lies in it, or makes the tensor end after its memory.
+    /// A stride is too small for its line or surface, or makes the tensor end behind its memory.
     #[error("a line stride of {line} and a surface stride of {surface} bytes do not fit: {why}")]
     Strides {
         /// Line stride.
@@ -164,14 +164,14 @@ pub enum TensorError {
 }
 
 impl TensorInfo {
-    /// Bytes of an atom of a feature cube: what one element of a line takes in each of its surfaces. None for an image.
+    /// Bytes of an atom of a feature cube: the bytes of one element of a line in each surface. None for an image.
     ///
     /// Loadables made for interface 0.10 call the cubes of nv_small FEATURE too; their line stride tells.
     pub fn atom(&self) -> Option<u32> {
         loadable::atom(self.pixel_format, self.w, self.line_stride())
     }
 
-    /// The same tensor with other strides, if it then still fits into `room` bytes of memory.
+    /// The same tensor with other strides, if it still fits into `room` bytes of memory.
     pub(super) fn with_strides(&self, line: u32, surface: u32, room: u64) -> Result<Self, TensorError> {
         let refuse = |why: String| Err(TensorError::Strides { line, surface, why });
         // Bytes of a line as it is now: a line stride of the loadable is never less.

@@ -2,9 +2,9 @@
 
 //! CDP and its read DMA.
 //!
-//! The reader walks the cube whose sizes are in CDP_RDMA: `NV_NVDLA_CDP_RDMA_ig.v` lines 298 to 314 (surfaces), 376 to
-//! 466 (lines in pieces of eight atoms) and 481 to 629 (addresses). The writer has no sizes of its own. The data that it
-//! is handed says where lines and surfaces end, so that it writes as many as the reader reads: `NV_NVDLA_CDP_wdma.v` lines
+//! The reader addresses the cube whose sizes are in CDP_RDMA: `NV_NVDLA_CDP_RDMA_ig.v` lines 298 to 314 (surfaces), 376
+//! to 466 (lines in pieces of eight atoms) and 481 to 629 (addresses). The writer has no size registers. The data that
+//! it receives mark where lines and surfaces end, so it writes as many as the reader reads: `NV_NVDLA_CDP_wdma.v` lines
 //! 1400 to 1547.
 
 use super::{Access, Lines, Ram, Refusal, Surface, Walk};

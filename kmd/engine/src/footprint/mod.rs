@@ -2,18 +2,19 @@
 
 //! What an operation's DMA touches, computed from the registers that it runs with.
 //!
-//! [`footprint`] walks an operation's registers and names every range of memory that the operation reads or writes. It
-//! knows nothing of descriptors: the registers may be an operation of the engine that is not enabled yet, or the register
-//! file of a device. What it says holds for any value of any register. Sub-units that have copies of one size (CDMA and
-//! CSC, PDP and its read DMA) are each taken at their own copy, because that is the copy that their address counters use.
+//! [`footprint`] computes from an operation's registers every range of memory that the operation reads or writes. It
+//! does not use descriptors: the registers may belong to an operation of the engine that is not enabled yet, or be the
+//! register file of a device. The result is valid for any value of any register. Some sizes are in the registers of
+//! several sub-units (CDMA and CSC, PDP and its read DMA). Each sub-unit's range is computed from its own copy, because
+//! its address counters use that copy.
 //!
 //! A range is the hull of one surface: from its lowest to its highest byte, so that the gaps which strides leave between
 //! lines lie in it. Its first and last byte are touched, with these exceptions, in which the range is larger:
 //! - Reuse: CDMA is said to fetch also when it finds data or weights in the convolution buffer. What it finds depends on
 //!   the operation before.
 //! - Winograd: CDMA is said to read all lines of the input. It leaves out those that the extended height does not reach.
-//! - Pixels of more than eight bits on configurations that compute in int8 alone: those decode such a format as one of
-//!   four bytes a pixel, and the larger of both sizes is taken.
+//! - Pixels of more than eight bits on configurations that compute only in int8: those decode such a format as one of
+//!   four bytes per pixel, so the larger of both sizes is used.
 //! - Where the hardware's RTL and its C-model differ, the range covers both: a 1x1 cube that is read as packed surfaces
 //!   and has a surface stride of more than an atom, a 1x1 cube that SDP writes in batches, int8 to fp16 in SDP, strides of
 //!   a contraction that contradict one another, and a split or merge whose channels differ inside the last surface.
@@ -84,7 +85,8 @@ pub enum Refusal {
         /// The register.
         register: Register,
     },
-    /// A register that steers an address holds what the manual does not define, or what contradicts another register.
+    /// A register that affects an address holds a value that the manual does not define, or one that contradicts
+    /// another register.
     Value {
         /// The block.
         block: Block,
@@ -215,16 +217,21 @@ pub fn footprint<E: From<Refusal>>(
     }
 }
 
-/// The field that names a surface's memory interface.
+/// The field that selects a surface's memory interface: its register, lowest bit and mask.
 #[derive(Clone, Copy)]
 struct Ram {
     register: Register,
-    field: Field<RamType>,
+    lsb: u32,
+    mask: u32,
 }
 
 impl Ram {
     const fn new<R: Tied>(field: Field<RamType, R>) -> Self {
-        Self { register: R::REGISTER, field: Field::new(field.lsb() as u8, field.width() as u8) }
+        Self { register: R::REGISTER, lsb: field.lsb(), mask: field.mask() }
+    }
+
+    fn get(self, register: u32) -> Option<RamType> {
+        RamType::from_bits((register & self.mask) >> self.lsb)
     }
 }
 
@@ -361,7 +368,7 @@ impl<V> Walk<'_, V> {
     #[inline(never)]
     fn refuse_surface(&mut self, surface: &Surface) -> Refusal {
         let &Surface { block, low, high, ram, .. } = surface;
-        let memory = ram.field.get(self.get(block, ram.register));
+        let memory = ram.get(self.get(block, ram.register));
         if !memory.is_some_and(|memory| self.has(memory)) {
             return self.refuse(block, ram.register, "the configuration has no secondary memory interface");
         }
@@ -392,7 +399,7 @@ impl<E: From<Refusal>, V: FnMut(Access) -> Result<(), E>> Walk<'_, V> {
     #[inline(always)]
     fn touch(&mut self, surface: &Surface, span: u64) -> Result<(), E> {
         let &Surface { block, write, low, high, ram } = surface;
-        let memory = ram.field.get(self.get(block, ram.register));
+        let memory = ram.get(self.get(block, ram.register));
         let (low_half, high_half) = (self.get(block, low), self.get(block, high));
         let start = u64::from(high_half) << 32 | u64::from(low_half);
         let aligned = low_half & (self.config.memory_atomic - 1) == 0;

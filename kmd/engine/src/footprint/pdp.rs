@@ -2,13 +2,13 @@
 
 //! PDP and its read DMA.
 //!
-//! Reader and writer have sizes of their own. Without a split a line is the cube's width. With one the cube's width is
-//! ignored: the parts lie side by side, the first, then `SPLIT_NUM - 1` middle ones, then the last. The reader's parts
-//! after the first begin earlier, or later, by what the window's width and its stride differ by, and are as much wider, or
-//! narrower; its sizes have 13 bits and wrap.
-//! Reader: `NV_NVDLA_PDP_RDMA_ig.v` lines 254 to 357 (parts, surfaces, lines), 366 to 420 and 660 to 705 (addresses), 758
-//! and 801 to 821 (sizes); writer: `NV_NVDLA_PDP_WDMA_cmd.v` lines 130 to 240 (sizes) and 250 to 350 (addresses), both as
-//! generated for nv_small.
+//! Reader and writer have separate sizes. Without a split a line is as wide as the cube. With a split the cube's width
+//! is ignored. The parts lie side by side: the first, then `SPLIT_NUM - 1` middle ones, then the last. The window's
+//! width minus its stride is the overlap of two parts: each part of the reader after the first begins earlier by the
+//! overlap and is wider by it (a negative overlap makes it begin later and narrower). The reader's sizes have 13 bits
+//! and wrap. Reader: `NV_NVDLA_PDP_RDMA_ig.v` lines 254 to 357 (parts, surfaces, lines), 366 to 420 and 660 to 705
+//! (addresses), 758 and 801 to 821 (sizes). Writer: `NV_NVDLA_PDP_WDMA_cmd.v` lines 130 to 240 (sizes) and 250 to 350
+//! (addresses). Both are as generated for nv_small.
 
 use super::{Access, Lines, Ram, Refusal, Surface, Walk};
 use crate::uapi::reg::{pdp, pdp_rdma, Block};

@@ -101,7 +101,7 @@ fn reshape<V>(walk: &mut Walk<'_, V>, precision: Precision, mode: RubikMode) -> 
         surface_stride: walk.stride(BLOCK, surface),
     };
     let planes = Lines {
-        // As many atoms as a line of so many channels would have surfaces.
+        // The number of surfaces that `channels` channels take, as atoms.
         bytes: walk.surfaces(width, precision) * walk.atom(),
         height,
         line_stride: plane_line,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! What must agree for an operation to end: sizes of which several units of the convolution pipeline, or PDP and its read
-//! DMA, have a copy each, and what the convolution buffer must hold.
+//! Values that must agree, because the operation would never end otherwise: sizes of which several units of the
+//! convolution pipeline, or PDP and its read DMA, have a copy each, and the contents of the convolution buffer.
 //!
 //! Where these contradict one another a unit waits for data that never comes, or reads what an earlier operation left in
 //! the convolution buffer. Nothing outside the task's buffers is touched then, but the device must be reset.
@@ -20,7 +20,7 @@ use crate::uapi::reg::values::{ConvMode, PixelFormat, Precision, WeightFormat};
 /// Columns or lines of padding that the registers can hold: how far the last kernel may end behind the input.
 const MOST_PADDING: u64 = 63;
 
-/// What CSC walks.
+/// The data that CSC reads from the convolution buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Feature,
@@ -31,14 +31,14 @@ enum Mode {
 /// What an operation takes from the convolution buffer, and leaves there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
-    /// What two operations must agree on to use each other's data: the mode and the banks of both.
+    /// The mode and the banks for data and weights. Two operations can use each other's data only if these are equal.
     place: (u8, u8, u8),
     /// What they must agree on besides: entries, width, channels and precision of a slice.
     slice: (u32, u32, u32, u8),
     /// Slices that CSC takes, and that CDMA writes.
     taken: u32,
     fetched: u32,
-    /// Slices that are given back at the end.
+    /// Slices that are released at the end.
     released: u32,
     /// Bytes of the weights, uncompressed.
     weights: u64,
@@ -64,7 +64,7 @@ fn at_most(name: Name, value: u64, maximum: u64) -> Result<(), Reason> {
     Err(Reason::Range { name, value, minimum: 0, maximum })
 }
 
-/// Where the last kernel may end at most: what padding can stand for.
+/// The last position at which the last kernel may end, with all the padding that the registers can hold.
 fn beyond(size: u16, before: u8) -> u64 {
     u64::from(size) + u64::from(before) + MOST_PADDING - 1
 }
@@ -121,7 +121,8 @@ impl Convolution<'_> {
             let why = "fp16 features and Winograd's are not converted";
             return Err(Reason::Invalid { name: Name::of("in_cvt", "enable"), value: 1, why });
         }
-        // Without the converter CDMA hands on the bits of a pixel; they may not have more than CMAC takes.
+        // Without the converter CDMA passes the bits of a pixel unchanged, so a pixel must not have more bits than CMAC
+        // takes.
         let possible = match self.mode {
             Mode::Pixel(_) if !converts => to != Precision::Int8,
             Mode::Pixel(_) => from != Precision::Fp16,
@@ -340,7 +341,7 @@ impl Buffer {
         let there = kept + if fetches { next.fetched } else { 0 };
         let other = "the lines that are fetched and those in the convolution buffer";
         mismatch(Name::new("input_height_csc * batch"), next.taken.into(), other, there.into())?;
-        // Weights that the one before it does not leave are fetched, whatever is asked for.
+        // Weights that the previous operation does not keep are fetched, even if reuse is requested.
         if let Some(last) = last.filter(|last| last.keep_weights && next.weight_reuse) {
             at_most(Name::new("bytes of the weights"), next.weights, last.weights)?;
         }
@@ -350,7 +351,7 @@ impl Buffer {
     }
 }
 
-/// The windows of a pooling: as many as the output has elements, each with an element of the input.
+/// The windows of a pooling: one per element of the output, and each contains an element of the input.
 pub(super) fn pooling(op: &PdpOp, surface: &PdpSurface) -> Result<(), Reason> {
     let (src, dst) = (&surface.src_data, &surface.dst_data);
     let height = Windows {

@@ -77,7 +77,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     Ok(())
 }
 
-/// The configuration has what the operation asks for.
+/// Checks that the configuration supports the operation.
 fn supported<M: TaskMemory + ?Sized>(context: &Context<'_, M>, op: &ConvOp) -> Result<(), Reason> {
     let config = context.config;
     let name = Name::new("out_precision");

@@ -35,7 +35,8 @@ pub(super) fn check<M: TaskMemory + ?Sized>(
     link(lists, slots)
 }
 
-/// Consumers are of the unit in whose slot they are; a fused parent is of the unit that can hand data over.
+/// Checks that a consumer's unit is that of its slot in the list, and that a fused parent's unit can pass data on the
+/// fly.
 fn check_edges(slots: &mut [Slot], index: u32) -> Result<(), Reason> {
     let Some(from) = operation(slots, index) else { return Ok(()) };
     let (unit, edges) = (from.op_type, from.edges);
@@ -64,7 +65,7 @@ fn check_edges(slots: &mut [Slot], index: u32) -> Result<(), Reason> {
     Ok(())
 }
 
-/// Whoever hands data over on the fly has a taker, and whoever takes it has a giver.
+/// Checks that each operation that passes data on the fly has a consumer, and each that receives data a producer.
 fn check_partners(slots: &[Slot], index: u32) -> Result<(), Reason> {
     let Some(operation) = operation(slots, index) else { return Ok(()) };
     let unit = operation.op_type;
@@ -102,7 +103,7 @@ fn check_partners(slots: &[Slot], index: u32) -> Result<(), Reason> {
                 expected: i64::from(expected),
             });
         }
-        // A child that reads memory is refused for that, in its turn.
+        // A child that reads memory is refused for this reason when it is checked itself.
         if let (Some(given), Some(taken)) = (operation.given, child.taken) {
             check_handover(unit, given, taken)?;
         }
@@ -110,7 +111,7 @@ fn check_partners(slots: &[Slot], index: u32) -> Result<(), Reason> {
     Ok(())
 }
 
-/// Both sides must be told the same: else one waits for what the other does not give.
+/// Both sides must have the same parameters. Otherwise one waits for data that the other does not send.
 fn check_handover(giver: OpType, given: Handover, taken: Handover) -> Result<(), Reason> {
     let numbers = |side: Handover| {
         let [width, height, channel] = side.sizes.map(i64::from);
@@ -144,7 +145,7 @@ pub(super) fn convolution_buffer<M: TaskMemory + ?Sized>(
     Ok(())
 }
 
-/// Each operation waits for as many events as edges lead to it.
+/// Checks that each operation waits for as many events as edges lead to it.
 fn check_counts<M: TaskMemory + ?Sized>(lists: &Lists<'_, M>, slots: &mut [Slot]) -> Result<(), Error> {
     // `left` counts the edges here; each run sets it anew.
     for index in 0..slots.len() as u32 {
@@ -220,7 +221,7 @@ fn link<M: TaskMemory + ?Sized>(lists: &Lists<'_, M>, slots: &mut [Slot]) -> Res
                 }
                 last = Some(slot);
             }
-            // The first region's entry says what follows; the others' are copies of it.
+            // The entry of the first region is used; those of the others are copies of it.
             at = operation(slots, index).and_then(|operation| operation.edges[unit]).map(|edge| edge.to % stride);
         }
     }
@@ -231,11 +232,12 @@ fn link<M: TaskMemory + ?Sized>(lists: &Lists<'_, M>, slots: &mut [Slot]) -> Res
     }
 }
 
-/// Convolutions reuse what the one before them in this task left in the convolution buffer: what lies there from another
-/// task is another client's. What a task's last convolution leaves is nobody's, and compilers leave it.
+/// Checks that a convolution reuses only data and weights that the previous convolution of this task left in the
+/// convolution buffer. What another task left belongs to another client. The last convolution of a task may leave data
+/// that is never used, because compilers do so.
 ///
-/// Source: the state machines of CDMA (`NV_NVDLA_CDMA_dc.v` line 759, `NV_NVDLA_CDMA_wt.v` line 671 of the RTL): what is
-/// kept is reused in the same mode and with the same banks.
+/// Source: the state machines of CDMA (`NV_NVDLA_CDMA_dc.v` line 759, `NV_NVDLA_CDMA_wt.v` line 671 of the RTL). Data
+/// that is kept is reused only in the same mode and with the same banks.
 pub(super) fn check_sharing(slots: &[Slot], head: Option<u32>) -> Result<(), (u32, Reason)> {
     let mut last: Option<Sharing> = None;
     let mut at = head;
@@ -266,8 +268,8 @@ impl Executor for NoDevice {
     }
 }
 
-/// Runs the schedule on a device that completes whatever can complete, to see that everything does. The order in which
-/// units complete does not matter: an event never takes back what another made possible.
+/// Runs the schedule on a device on which every enabled operation completes, and checks that all operations complete.
+/// The order in which units complete does not matter, because an event never makes another one impossible.
 pub(super) fn simulate(
     heads: [Option<u32>; PROCESSORS],
     operations: u32,

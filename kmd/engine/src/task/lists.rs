@@ -17,12 +17,12 @@ const MAX_OPERATIONS: u64 = 1 << 15;
 pub(super) struct Lists<'a, M: ?Sized> {
     memory: &'a M,
     network: Network,
-    /// Regions of interest that are there: with dynamic ones, as many as the array says.
+    /// Regions of interest. With dynamic ones, the number comes from the array.
     rois: u32,
 }
 
 impl<'a, M: TaskMemory + ?Sized> Lists<'a, M> {
-    /// Reads the network descriptor, which the first address holds, and sees that each list lies in its buffer.
+    /// Reads the network descriptor, to which the first address points, and checks that each list lies in its buffer.
     pub(super) fn read(memory: &'a M) -> Result<Self, Error> {
         let mut bytes = [0; Network::SIZE];
         read(memory, "network descriptor", 0, 0, &mut bytes)?;
@@ -86,7 +86,7 @@ impl<'a, M: TaskMemory + ?Sized> Lists<'a, M> {
         Error { operation: Some(index % self.stride()), op_type, roi, reason }
     }
 
-    /// The reason with the place of operation `index`, whose type its slot has.
+    /// Adds the place of operation `index`, with the type from its slot, to the reason.
     pub(super) fn locate_typed(&self, index: u32, reason: Reason, slots: &[Slot]) -> Error {
         self.locate(index, operation(slots, index).map(Operation::op_type), reason)
     }
@@ -170,8 +170,8 @@ impl<'a, M: TaskMemory + ?Sized> Lists<'a, M> {
         read(self.memory, list, address, u64::from(index) * bytes.len() as u64, bytes)
     }
 
-    /// Resolves the edges of an operation: each consumer is an operation of the same region, and of the unit whose slot
-    /// it is in.
+    /// Resolves the edges of an operation. Each consumer is an operation of the same region, and its unit is that of
+    /// the edge's position.
     pub(super) fn edges(&self, entry: &CommonOp, index: u32, operation: &mut Operation) -> Result<(), Reason> {
         operation.dependencies = entry.dependency_count;
         for (slot, consumer) in entry.consumers.iter().enumerate() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! A task: what a user submitted, read once and validated.
+//! A task that a user submitted, read once and validated.
 
 pub(super) mod agree;
 mod bdma;
@@ -38,8 +38,8 @@ pub struct Task<S> {
 }
 
 impl Task<()> {
-    /// How many slots the task in `memory` needs: one an operation of a region, and one for each operation with a
-    /// lookup table.
+    /// The number of slots that the task in `memory` needs: one per operation of each region, and one per operation
+    /// with a lookup table.
     pub fn slots<M: TaskMemory + ?Sized>(memory: &M) -> Result<usize, Error> {
         let lists = Lists::read(memory)?;
         let mut slots = lists.operations();
@@ -54,7 +54,7 @@ impl Task<()> {
 }
 
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Task<S> {
-    /// Reads and validates the task in `memory` into `slots`, of which there are as many as [`Task::slots`] says.
+    /// Reads and validates the task in `memory` into `slots`. There are as many slots as [`Task::slots`] returns.
     pub fn parse<M: TaskMemory + ?Sized>(config: &'static Config, memory: &M, mut slots: S) -> Result<Self, Error> {
         let lists = Lists::read(memory)?;
         let storage = slots.as_mut();
@@ -105,8 +105,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Task<S> {
         self.operations
     }
 
-    /// Writes what the units counted in the last run to the list that the task names. Does nothing for a task that asks
-    /// for no statistics.
+    /// Writes what the units counted in the last run to the task's statistics list. Does nothing for a task that has no
+    /// such list.
     pub fn write_statistics<M: TaskMemory + ?Sized>(&self, memory: &mut M) -> Result<(), OutOfRange> {
         let Some(address) = self.statistics else { return Ok(()) };
         for operation in self.iter() {
@@ -147,8 +147,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Task<S> {
     }
 }
 
-/// Reads and validates an operation into its slot. Apart from its caller: in a kernel the stack is small, and what this
-/// needs is free again when the graph is looked at.
+/// Reads and validates an operation into its slot. It is a separate function because the stack in a kernel is small:
+/// its stack frame is free again when the graph is checked.
 #[inline(never)]
 fn take<M: TaskMemory + ?Sized>(
     task: &Context<'_, M>,
@@ -207,7 +207,7 @@ struct Tables<'a> {
     /// The number of the first one.
     first: u32,
     count: usize,
-    /// The index in the task's list, whether slopes are half precision, and the slot: the last table of SDP and of CDP.
+    /// The last table of SDP and of CDP: the index in the task's list, whether slopes are half precision, and the slot.
     last: [Option<(i16, bool, u32)>; 2],
 }
 

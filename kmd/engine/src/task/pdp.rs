@@ -138,7 +138,7 @@ fn reader<M: TaskMemory + ?Sized>(
     image.word(code(pdp_rdma::D_PERF_ENABLE::DMA_EN, context.counted))
 }
 
-/// 1 / window as PDP multiplies by it: 16 bits behind the point, or half precision; rounded down.
+/// 1 / window, by which PDP multiplies: a fraction of 16 bits, or half precision, rounded down.
 fn reciprocal(precision: Precision, window_less_one: u8) -> u32 {
     const FIXED: [u32; MAX_WINDOW as usize] = [0x10000, 0x8000, 0x5555, 0x4000, 0x3333, 0x2aaa, 0x2492, 0x2000];
     const HALF: [u32; MAX_WINDOW as usize] = [0x7c00, 0x7800, 0x7555, 0x7400, 0x7266, 0x7155, 0x7092, 0x7000];

@@ -113,7 +113,7 @@ fn stride(surface: Named<'_>, value: u64) -> Result<u32, Reason> {
     })
 }
 
-/// Planes of one channel each, whose lines are read and written in whole atoms; none lies on another.
+/// Planes of one channel each, whose lines are read and written in whole atoms. Planes must not overlap.
 fn planar<M: TaskMemory + ?Sized>(
     context: &Context<'_, M>,
     surface: Named<'_>,

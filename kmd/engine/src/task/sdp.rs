@@ -83,7 +83,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     Ok(())
 }
 
-/// The configuration has what the operation asks for.
+/// Checks that the configuration supports the operation.
 fn supported<M: TaskMemory + ?Sized>(
     context: &Context<'_, M>,
     op: &SdpOp,
@@ -202,7 +202,7 @@ fn operand<M: TaskMemory + ?Sized>(
         .map_err(|error| Reason::Layout { surface: name, error })?;
     let mut span = operands.span();
     if extents.w == 1 && extents.h == 1 {
-        // The atoms of a 1x1 cube are read one after another, whatever the strides say.
+        // The atoms of a 1x1 cube are read one after another, whatever the strides are.
         let packed = Operands::packed(extents, format).map_err(|error| Reason::Layout { surface: name, error })?;
         span = span.max(packed.span());
     }
@@ -445,7 +445,7 @@ fn put_signed<R: Tied>(
     image.put(register, signed(field, Name::of(unit, "operand"), value)?.bits())
 }
 
-/// Sub-unit Y, whose operands from memory go through converters of their own.
+/// Sub-unit Y. It has separate converters for operands from memory.
 fn element_wise(image: &mut Builder, unit: Option<&SdpSubUnit>) -> Result<(), Reason> {
     const NAME: &str = "y_op";
     use sdp::{D_DP_EW_ALU_CFG as alu_cfg, D_DP_EW_CFG as cfg, D_DP_EW_MUL_CFG as mul_cfg};

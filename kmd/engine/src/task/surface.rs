@@ -19,7 +19,7 @@ pub(super) struct Region {
     pub(super) roi: Roi,
 }
 
-/// What an operation's descriptors are held against.
+/// What the surfaces of an operation are checked against.
 pub(super) struct Context<'a, M: ?Sized> {
     pub(super) config: &'static Config,
     pub(super) memory: &'a M,
@@ -129,7 +129,7 @@ impl<M: TaskMemory + ?Sized> Context<'_, M> {
         self.require(self.config.has_feature_type(precision), name, what)
     }
 
-    /// The interface of the memory that holds a surface.
+    /// The memory interface behind which a surface of memory type `memory` lies.
     pub(super) fn ram(&self, name: Name, memory: MemoryType) -> Result<RamType, Reason> {
         let has = memory != MemoryType::Cv || self.config.secondary_memif;
         self.require(has, name, "a secondary memory interface")?;
@@ -137,7 +137,7 @@ impl<M: TaskMemory + ?Sized> Context<'_, M> {
         memory.ram_type().ok_or(Reason::Invalid { name, value: memory as i64, why })
     }
 
-    /// The DMA address of a surface, whose bytes are all in its buffer and aligned as the hardware needs it.
+    /// The DMA address of a surface. All its bytes must lie in its buffer and be aligned as the hardware requires.
     pub(super) fn place(&self, surface: Named<'_>, bytes: &Bytes) -> Result<Place, Reason> {
         self.place_at(surface.name, surface.cube.address, u64::from(surface.cube.offset), bytes)
     }
@@ -193,8 +193,8 @@ impl<M: TaskMemory + ?Sized> Context<'_, M> {
         Ok(Place { address: dma, index: index.map_or(u16::MAX, |index| index as u16), buffer })
     }
 
-    /// A feature cube as a unit of this configuration reads or writes it, with these sizes: its lines and surfaces do not
-    /// lie on one another.
+    /// A feature cube with these sizes, as a unit of this configuration reads or writes it. Its lines and surfaces must
+    /// not overlap.
     pub(super) fn feature(
         &self,
         surface: Named<'_>,

@@ -14,7 +14,7 @@ use crate::error::Error;
 struct Placed {
     cube: Cube,
     buffer: usize,
-    /// None for what has a memory of its own.
+    /// None if the buffer has a separate memory.
     pool: Option<(u64, u64)>,
 }
 

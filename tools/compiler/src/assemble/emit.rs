@@ -113,8 +113,7 @@ impl<'a> Emitter<'a> {
         emitter
     }
 
-    /// Adds the blob that says which nodes each operation computes. No memory has it, so that a runtime that does not know
-    /// it ignores it.
+    /// Adds the blob with the nodes that each operation computes. No memory refers to it, so other runtimes ignore it.
     fn names(&mut self) {
         let operations = self.program.tasks.iter().map(|task| -> Vec<usize> {
             match task {
@@ -239,7 +238,7 @@ impl<'a> Emitter<'a> {
         self.shared.len() as u16 + 1 + index
     }
 
-    /// Adds a task that waits for the one before and signals the next.
+    /// Adds a task that waits for the task before it and signals the next one.
     fn task(&mut self, id: u16, interface: Interface, network: u16, own: Vec<u16>) {
         let mut event = |val, op| {
             let id = self.contents.events.len() as u16;
@@ -286,8 +285,9 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Lets an application choose the strides of an input or output, where the descriptor at `field` of memory `list`
-    /// has them. Not where an operation uses only a part of the tensor, whose offset depends on the strides.
+    /// Lets an application choose the strides of an input or output, which the descriptor at `field` of memory `list`
+    /// has. This is not possible if an operation uses only a part of the tensor, because the part's offset depends on
+    /// the strides.
     fn relocate(&mut self, cube: &Cube, list: u16, interface: Interface, fields: [usize; 2]) {
         let Base::Buffer(id) = cube.base else { return };
         let Some(&(_, memory)) = self.bound.iter().find(|(surface, _)| *surface == id) else { return };

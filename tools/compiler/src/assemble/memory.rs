@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Where in memory everything lies: constants one behind another in one memory, activations in a pool in which a
-//! buffer takes the place of those that nobody needs any more.
+//! Places everything in memory: all constants in one memory, one after another, and activations in a pool in which
+//! buffers that are no longer used are overwritten.
 //!
-//! Two buffers may share bytes when every operation that touches the one has completed before any operation that touches
-//! the other starts. That follows from the dependency graph and not from the order of the list, because processors run
-//! beside one another. Buffers are placed one by one, each at the lowest place that is free; a hill climb of a bounded
-//! number of steps changes the order in which they are placed.
+//! Two buffers may share bytes if all operations that access one have completed before any operation that accesses the
+//! other starts. The dependency graph decides this, not the order of the list, because processors run in parallel.
+//! Buffers are placed one by one, each at the lowest free place. A hill climb of a bounded number of steps changes the
+//! order in which they are placed.
 
 use nvdla_uapi::layout::align::{Alignment, Data};
 use nvdla_uapi::layout::round_up;
@@ -135,7 +135,7 @@ fn conflicts(program: &Program, orders: &[Option<Order>], uses: &[Uses], pool: &
         firsts.push(task_of.len());
         task_of.resize(task_of.len() + task.len(), number);
     }
-    // Per buffer, in its first task: what has completed before all of its operations there.
+    // Per buffer, in its first task: the operations that have completed before all of the buffer's operations there.
     let common: Vec<Option<(usize, Set)>> = pool
         .iter()
         .map(|&id| {

@@ -2,11 +2,11 @@
 
 //! The dependency graph of a task: which operation waits for which event of which other.
 //!
-//! An operation waits for every earlier operation whose bytes it reads or overwrites, and for those that read what it
-//! overwrites. An entry of the dependency graph has one consumer per processor. Operations of one processor run in the
-//! order of the list, each programmed after the one before it; so of several on one processor that need a result, only
-//! the first has to wait for it. A convolution and the SDP operation behind it are one unit of work: whoever waits for
-//! the convolution waits for its SDP operation, which ends last.
+//! An operation waits for every earlier operation whose bytes it reads or overwrites, and for those that read the bytes
+//! that it overwrites. An entry of the dependency graph has one consumer per processor. Operations of one processor run
+//! in the order of the list, and each is programmed after the one before it. So if several operations of a processor
+//! need a result, only the first must wait for it. A convolution and the SDP operation behind it are one unit of work:
+//! an operation that waits for the convolution waits for its SDP operation, which ends last.
 
 use nvdla_uapi::desc::{CommonOp, Consumer, Event, PROCESSORS};
 
@@ -38,7 +38,7 @@ impl Set {
         self.0.iter_mut().zip(&other.0).for_each(|(a, b)| *a |= b);
     }
 
-    /// Keeps what is in another set, too.
+    /// Keeps only elements that are also in the other set.
     pub fn intersect(&mut self, other: &Self) {
         self.0.iter_mut().zip(&other.0).for_each(|(a, b)| *a &= b);
     }

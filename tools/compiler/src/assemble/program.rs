@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The lowered network: tasks of hardware operations whose descriptors are complete except for addresses, and the memory
-//! that they name. What the layers mean is known no longer; where bytes will lie is not known yet.
+//! The lowered network: tasks of hardware operations with descriptors that are complete except for addresses, and the
+//! memory that they name. It no longer has the layers, and it does not have places in memory yet.
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc;
@@ -13,9 +13,9 @@ use nvdla_uapi::reg::values::{PixelFormat, Precision};
 pub enum Place {
     /// The pool of activations, which buffers share one after another.
     Pool,
-    /// A memory of its own: the input of that number.
+    /// A separate memory: the input of that number.
     Input(u16),
-    /// A memory of its own: the output of that number.
+    /// A separate memory: the output of that number.
     Output(u16),
 }
 
@@ -309,7 +309,7 @@ pub struct StepInfo {
     pub scale: f64,
 }
 
-/// What the integers of an input or output stand for: real value = (integer - zero point) * scale.
+/// The scale of an input or output: real value = (integer - zero point) * scale.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct End {
     /// The tensor.

@@ -21,7 +21,7 @@ pub struct OperationReport {
     pub task: usize,
     /// Its number in the task.
     pub index: usize,
-    /// The unit: CONV, SDP, PDP, CDP, or EMU for what the CPU computes.
+    /// The unit: CONV, SDP, PDP, CDP, or EMU for operations on the CPU.
     pub unit: &'static str,
     /// The nodes of the model that it computes, or a part of them.
     pub nodes: Vec<String>,
@@ -33,7 +33,7 @@ pub struct OperationReport {
     pub output: [u32; 3],
     /// Bytes of weights.
     pub weights: u64,
-    /// Estimated cycles; 0 for what the CPU computes, and for what is counted with the operation before.
+    /// Estimated cycles; 0 for operations on the CPU, and for those whose cycles are counted with the operation before.
     pub cycles: u64,
     /// What limits it: MACs, throughput, DRAM, latency, or the writing of registers.
     pub limit: String,
@@ -59,7 +59,7 @@ pub struct NodeReport {
 /// What one pass of the hardware computes: nodes that were joined.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StepReport {
-    /// The nodes; none for what the compiler added.
+    /// The nodes; none if the compiler added the step.
     pub nodes: Vec<String>,
     /// What it begins with.
     pub kind: &'static str,
@@ -202,7 +202,7 @@ fn buffers(program: &Program, plan: &Plan) -> Vec<BufferReport> {
 }
 
 impl Report {
-    /// Adds what the operations were made of.
+    /// Adds the nodes and tensors from which the operations were made.
     pub(crate) fn describe(&mut self, graph: &Graph, net: &Net, scales: &[Scale]) {
         let name = |&id: &ir::TensorId| graph.tensor(id).name.clone();
         self.graph = graph

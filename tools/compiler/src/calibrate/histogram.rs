@@ -16,7 +16,7 @@ const ONE_SIDED_LEVELS: usize = 256;
 /// How a scale is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Method {
-    /// The largest magnitude seen is 127.
+    /// The largest magnitude on the samples is 127.
     Max,
     /// That part of the values, in percent, does not saturate.
     Percentile(f32),
@@ -51,7 +51,7 @@ impl std::str::FromStr for Method {
 #[derive(Clone, Debug)]
 pub(super) struct Histogram {
     bins: Vec<u64>,
-    /// The magnitude at which the last bin ends. 0: only zeros were seen.
+    /// The magnitude at which the last bin ends. 0 if all values were zero.
     end: f32,
     min: f32,
     max: f32,
@@ -142,7 +142,7 @@ impl Histogram {
         costs.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(BINS, |(bins, _)| bins)
     }
 
-    /// The sum of squared errors, in units of bins, if the threshold stands at the end of that many bins.
+    /// The sum of squared errors, in units of bins, if the threshold is at the end of bin `bins`.
     fn square_error(&self, bins: usize, levels: usize) -> f64 {
         let step = bins as f64 / (levels - 1) as f64;
         let error = |(k, &count): (usize, &u64)| {
@@ -154,7 +154,7 @@ impl Histogram {
         self.bins.iter().enumerate().skip(1).map(error).sum()
     }
 
-    /// The divergence of the distribution that so many levels can show from that of the values.
+    /// The divergence of the values' distribution from the one that `levels` levels can represent.
     fn divergence(&self, bins: usize, levels: usize) -> f64 {
         let mut values: Vec<f64> = self.bins[..bins].iter().map(|&count| count as f64).collect();
         // Saturated values count where they end.

@@ -92,8 +92,8 @@ pub fn measure(
 /// The methods that [`best`] chooses from.
 const METHODS: [Method; 4] = [Method::Mse, Method::Max, Method::Percentile(99.99), Method::Entropy];
 
-/// The ranges by the method whose rounding changes the outputs least on samples: the float network runs with every activation
-/// rounded to its scale. `complete` makes the ranges of a method those that are used.
+/// The ranges by the method that changes the outputs least on samples: the float network runs with every activation
+/// rounded to its scale. `complete` makes the final ranges from those of a method.
 pub fn best(
     graph: &Graph,
     measured: &Measured,
@@ -121,7 +121,8 @@ pub fn best(
     found.map(|(_, ranges)| ranges).ok_or_else(|| Error::Sample("there is no sample".to_owned()))
 }
 
-/// The graph with its activations rounded, except sums of a convolution that only what is joined with it sees.
+/// The graph with its activations rounded, except sums of a convolution that are used only inside the convolution's
+/// step.
 fn rounded(graph: &Graph, ranges: &Ranges) -> Graph {
     let mut rounded = graph.clone();
     for (k, tensor) in rounded.tensors.iter_mut().enumerate() {
@@ -177,8 +178,8 @@ fn keeps_values(op: &Op) -> bool {
     }
 }
 
-/// Completes the ranges of a graph: those in `given` stay, those that an operator only passes on are derived, the rest
-/// is taken from `measured`. An error names what is still missing.
+/// Completes the ranges of a graph. Those in `given` stay, those of operators that only move values are derived, and
+/// the rest comes from `measured`. An error names the tensors without a range.
 pub fn complete(graph: &Graph, given: Ranges, measured: Option<&Ranges>) -> Result<Ranges, Error> {
     let mut ranges = given;
     if let Some(measured) = measured {
@@ -198,7 +199,7 @@ pub fn complete(graph: &Graph, given: Ranges, measured: Option<&Ranges>) -> Resu
             }
         }
     }
-    // What only feeds a limit needs no more range than what the limit leaves.
+    // A tensor that is used only by a limit needs only the range that the limit keeps.
     for node in graph.nodes.iter().rev() {
         let x = node.inputs[0];
         if keeps_values(&node.op)

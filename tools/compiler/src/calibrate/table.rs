@@ -19,7 +19,7 @@ struct Entry {
     max: f32,
     #[serde(default)]
     offset: f32,
-    /// The step of values that are not negative if they have 256 integers; NVIDIA's compiler does not know it.
+    /// The step of values that are not negative if they have 256 integers. NVIDIA's compiler does not use it.
     #[serde(default)]
     one_sided: f32,
 }

@@ -13,7 +13,7 @@ const BLOCK: usize = 512;
 /// `c[m x n] = a[m x k] * b[k x n]`. Lines of b are `b_stride` apart, those of a and c lie without gaps.
 fn product(a: &[f32], b: &[f32], b_stride: usize, c: &mut [f32], [m, k, n]: [usize; 3]) {
     assert!(a.len() >= m * k && (k == 0 || b.len() >= (k - 1) * b_stride + n) && c.len() >= m * n && b_stride >= n);
-    // SAFETY: the slices hold what the sizes and strides name, as asserted, and c is borrowed alone.
+    // SAFETY: the slices are as large as the sizes and strides require, as asserted, and c is the only mutable borrow.
     unsafe {
         matrixmultiply::sgemm(
             m,
@@ -166,7 +166,7 @@ fn depthwise(
             let Some(y) = place(y, op.stride[0], r, op.dilation[0], op.padding.top, height) else { continue };
             let line = &plane[y * width..][..width];
             for (s, &weight) in taps.iter().enumerate() {
-                // The outputs whose element of this tap lies on the line.
+                // The outputs for which the element of this tap lies on the line.
                 let offset = s * op.dilation[1];
                 let first = op.padding.left.saturating_sub(offset).div_ceil(op.stride[1]);
                 let end = (width + op.padding.left).saturating_sub(offset).div_ceil(op.stride[1]).min(out_width);

@@ -14,7 +14,7 @@ pub(super) fn strides(shape: &[usize]) -> Vec<usize> {
     strides
 }
 
-/// A tensor of the shape `lengths` whose element at index i is `x[start + sum of i[axis] * strides[axis]]`.
+/// A tensor of the shape `lengths`. Its element at index i is `x[start + sum of i[axis] * strides[axis]]`.
 fn strided(x: &[f32], start: usize, strides: &[isize], lengths: &[usize]) -> Vec<f32> {
     let Some((&last, outer)) = lengths.split_last() else { return vec![x[start]] };
     let step = strides[outer.len()];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The network in real numbers: what calibration measures and what a compiled network is compared with.
+//! The network in real numbers. Calibration measures it, and a compiled network is compared with it.
 //!
 //! The definitions are ONNX's; `scripts/node_cases.py` compares this evaluation with ONNX Runtime.
 
@@ -18,8 +18,8 @@ use crate::ir::{infer, Binary, Graph, Op, Quantization, TensorId};
 /// A tensor's shape and values.
 pub type Values<'a> = (&'a [usize], &'a [f32]);
 
-/// Computes a network's outputs. `inputs` are the values of the graph's inputs, in their order. `visit` sees the values
-/// of each input and of each node's output as soon as they are known.
+/// Computes a network's outputs. `inputs` are the values of the graph's inputs, in their order. `visit` is called with
+/// the values of each input and of each node's output as soon as they are known.
 ///
 /// A tensor that a quantized model gives a scale is rounded and limited as the model says.
 pub fn run(

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What cannot be read or mapped: all of it at once, so that a user sees in one run what stands in the way.
+//! The nodes that cannot be read or mapped. The error has all of them, so that a user sees in one run what must be
+//! changed.
 
 use std::fmt;
 

@@ -58,7 +58,7 @@ fn extended(a: &[usize], b: &[usize]) -> Result<Vec<usize>, String> {
         .collect()
 }
 
-/// The extent of a kernel whose elements lie apart.
+/// The extent of a kernel with `dilation` between its elements.
 pub fn dilated(kernel: usize, dilation: usize) -> usize {
     kernel.saturating_sub(1).saturating_mul(dilation).saturating_add(1)
 }

@@ -47,14 +47,14 @@ pub struct Quantization {
     pub limits: (i32, i32),
 }
 
-/// A tensor: an input, a constant, or what a node computes.
+/// A tensor: an input, a constant, or the output of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tensor {
     /// Its name in the model. Tensors that the reader adds have a name made of the node's.
     pub name: String,
     /// Its dimensions, outermost first. The batch is 1; four dimensions are N, C, H, W.
     pub shape: Vec<usize>,
-    /// Its values, if they are known before the network runs: as many as the shape has elements, the last dimension
+    /// Its values, if they are known before the network runs: one per element of the shape, the last dimension
     /// innermost.
     pub constant: Option<Arc<[f32]>>,
     /// The scale that a quantized model gives. None: to be measured.
@@ -158,7 +158,7 @@ impl Graph {
         Ok(id)
     }
 
-    /// Adds a constant: as many values as the shape has elements.
+    /// Adds a constant with one value per element of the shape.
     pub fn add_constant(
         &mut self,
         name: impl Into<String>,
@@ -172,8 +172,8 @@ impl Graph {
         self.push(name, shape.to_vec(), Some(values))
     }
 
-    /// Adds a node behind all others. Its output's shape follows from its inputs' shapes; a node whose parameters
-    /// contradict them is refused with the reason.
+    /// Adds a node behind all others. Its output's shape follows from the shapes of its inputs. A node with parameters
+    /// that contradict them is refused with the reason.
     pub fn add(
         &mut self,
         name: impl Into<String>,
@@ -187,8 +187,8 @@ impl Graph {
         Ok(output)
     }
 
-    /// Checks what [`Graph::add`] ensures, for a graph that a pass changed: each node stands behind the nodes that
-    /// compute its inputs, every shape is the one that its operator gives, a tensor has at most one origin.
+    /// Checks what [`Graph::add`] ensures, for a graph that a pass changed: each node comes after the nodes that
+    /// compute its inputs, every shape is the one that its operator gives, and a tensor has at most one origin.
     pub fn check(&self) -> Result<(), String> {
         let mut known = vec![false; self.tensors.len()];
         for (k, tensor) in self.tensors.iter().enumerate() {

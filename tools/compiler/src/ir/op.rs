@@ -26,7 +26,7 @@ pub struct Convolution {
     pub stride: [usize; 2],
     /// Distance of two elements of a window.
     pub dilation: [usize; 2],
-    /// Zeros around the input; for a deconvolution, what is cut off the output.
+    /// Zeros around the input; for a deconvolution, the lines and columns that are removed from the output.
     pub padding: Padding,
 }
 
@@ -127,7 +127,8 @@ pub enum PoolKind {
     Max,
     /// The mean.
     Average {
-        /// Whether the divisor counts padding, whose value is 0. The divisor is then always the window's size.
+        /// Whether the divisor counts padding. The divisor is then always the window's size, and padding has the value
+        /// 0.
         count_include_pad: bool,
     },
 }
@@ -149,9 +150,9 @@ pub struct Pool {
 /// How an output coordinate is rounded to an input coordinate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rounding {
-    /// To the nearest, a half down.
+    /// To the nearest, ties down.
     HalfDown,
-    /// To the nearest, a half up.
+    /// To the nearest, ties up.
     HalfUp,
     /// Down.
     Floor,

@@ -14,13 +14,13 @@ pub enum Color {
     Gray,
 }
 
-/// What is done with a picture that does not have the input's size.
+/// How a picture of another size than the input's is fitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fit {
     /// It is an error.
     #[default]
     Exact,
-    /// It is scaled to the size, whatever its proportions.
+    /// It is scaled to the size, and its proportions may change.
     Stretch,
     /// Its shorter side is scaled to the size and the middle taken.
     Crop,
@@ -35,7 +35,7 @@ pub struct Preprocess {
     pub std: Vec<f32>,
     /// The order of the channels.
     pub color: Color,
-    /// What is done with the size.
+    /// How the size is fitted.
     pub fit: Fit,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What calibration knows of each activation tensor, and the int8 scale chosen for it.
+//! The calibration of each activation tensor, and the int8 scale chosen for it.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use super::TensorId;
 /// The values of a tensor.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Range {
-    /// The smallest value seen.
+    /// The smallest value on the samples.
     pub min: f32,
-    /// The largest value seen.
+    /// The largest value on the samples.
     pub max: f32,
     /// The real value of one step: value = int8 * scale. Positive. Values beyond 127 steps saturate.
     pub scale: f32,

@@ -2,9 +2,9 @@
 
 //! A convolution: the convolution pipeline, and SDP fused to it.
 //!
-//! The output is made in parts: by blocks of output channels (groups, whose weights are zero between them, and kernel groups
-//! that are too large), by columns where a line of output takes more input than the convolution buffer holds, and by bands
-//! of lines. Each part is a pair of operations.
+//! The output is made in parts: by blocks of output channels (for groups, whose weights are zero between them, and for
+//! kernel groups that are too large), by columns if a line of output needs more input than the convolution buffer
+//! holds, and by bands of lines. Each part is a pair of operations.
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{self, DataFormat, PixelOverride};
@@ -123,7 +123,7 @@ pub(super) fn reads_images(conv: &Convolution, components: u32) -> bool {
         && conv.op.stride.iter().all(|&stride| stride <= 8)
 }
 
-/// The map of an output whose kernels are so large that fewer than an atom's fit the convolution buffer.
+/// The map of an output whose kernels are so large that the convolution buffer holds fewer than an atom's channels.
 pub(super) fn forced_map(
     config: &Config,
     precision: Precision,
@@ -185,7 +185,7 @@ impl Lowering<'_> {
                 let data = cbuf::data_banks(self.config, entries, y.input_count);
                 let banks = cbuf::weight_banks(self.config, weight_size, data)
                     .ok_or_else(|| Error::unsupported(&name, format!("{data} banks of data leave none for weights")))?;
-                // SDP writes the atoms of a 1x1 cube one after another, whatever the strides say.
+                // SDP writes the atoms of a 1x1 cube one after another, whatever the strides are.
                 let single = (x.count, y.count) == (1, 1) && (target.width, target.height) != (1, 1);
                 if single && block.output.1 > atom {
                     let reason = "its parts would be of one element, which SDP cannot write with gaps between surfaces";
@@ -272,9 +272,9 @@ impl Lowering<'_> {
                 cbuf::surface_entries(self.config, surfaces, x.input_count)
             }
         };
-        let most_entries = csc::d_entry_per_slice::ENTRIES.max() + 1;
-        let most_atomics = csc::d_atomics::ATOMICS.max() + 1;
-        let pads = [cdma::d_zero_padding::PAD_LEFT.max(), cdma::d_zero_padding::PAD_RIGHT.max()];
+        let most_entries = csc::D_ENTRY_PER_SLICE::ENTRIES.max() + 1;
+        let most_atomics = csc::D_ATOMICS::ATOMICS.max() + 1;
+        let pads = [cdma::D_ZERO_PADDING::PAD_LEFT.max(), cdma::D_ZERO_PADDING::PAD_RIGHT.max()];
         let mut parts = 1;
         loop {
             let each = columns.output.div_ceil(parts);
@@ -372,8 +372,8 @@ impl Lowering<'_> {
         }
     }
 
-    /// A block's weights in the order in which the hardware reads them: a kernel's channels, lines and columns as CSC sees
-    /// them, their sizes, and their bytes. Channels that a kernel does not take have weight zero.
+    /// A block's weights in the order in which the hardware reads them: a kernel's channels, lines and columns for CSC,
+    /// their sizes, and their bytes. Channels that a kernel does not use have weight zero.
     fn pack(
         &self,
         name: &str,
@@ -400,7 +400,7 @@ impl Lowering<'_> {
             direct = Direct::new(extents, geometry).map_err(refuse)?;
             ([channels, rows, columns], direct.size(), &|k, c, r, s| direct.offset(k, c, r, s))
         };
-        let most = cdma::d_weight_size_0::BYTE_PER_KERNEL.max() + 1;
+        let most = cdma::D_WEIGHT_SIZE_0::BYTE_PER_KERNEL.max() + 1;
         let kernel_bytes = kernel.iter().product::<u32>() * element;
         if kernel_bytes > most {
             let reason = format!("a kernel of {kernel_bytes} bytes is more than the hardware's {most}");
@@ -432,9 +432,9 @@ impl Lowering<'_> {
 
 /// What the hardware's register fields can say.
 fn limits(name: &str, conv: &Convolution) -> Result<(), Error> {
-    let stride_most = csc::d_conv_stride_ext::CONV_X_STRIDE_EXT.max() + 1;
-    let dilation_most = csc::d_dilation_ext::X_DILATION_EXT.max() + 1;
-    let kernel_most = csc::d_weight_size_ext_0::WEIGHT_WIDTH_EXT.max() + 1;
+    let stride_most = csc::D_CONV_STRIDE_EXT::CONV_X_STRIDE_EXT.max() + 1;
+    let dilation_most = csc::D_DILATION_EXT::X_DILATION_EXT.max() + 1;
+    let kernel_most = csc::D_WEIGHT_SIZE_EXT_0::WEIGHT_WIDTH_EXT.max() + 1;
     let pads = conv.op.padding;
     let checks = [
         ("kernel height", conv.op.kernel[0], kernel_most),
@@ -443,10 +443,10 @@ fn limits(name: &str, conv: &Convolution) -> Result<(), Error> {
         ("horizontal stride", conv.op.stride[1], stride_most),
         ("vertical dilation", conv.op.dilation[0], dilation_most),
         ("horizontal dilation", conv.op.dilation[1], dilation_most),
-        ("padding on the left", pads.left, cdma::d_zero_padding::PAD_LEFT.max()),
-        ("padding on the right", pads.right, cdma::d_zero_padding::PAD_RIGHT.max()),
-        ("padding at the top", pads.top, cdma::d_zero_padding::PAD_TOP.max()),
-        ("padding at the bottom", pads.bottom, cdma::d_zero_padding::PAD_BOTTOM.max()),
+        ("padding on the left", pads.left, cdma::D_ZERO_PADDING::PAD_LEFT.max()),
+        ("padding on the right", pads.right, cdma::D_ZERO_PADDING::PAD_RIGHT.max()),
+        ("padding at the top", pads.top, cdma::D_ZERO_PADDING::PAD_TOP.max()),
+        ("padding at the bottom", pads.bottom, cdma::D_ZERO_PADDING::PAD_BOTTOM.max()),
     ];
     match checks.iter().find(|(_, value, most)| *value as u64 > u64::from(*most)) {
         Some((what, value, most)) => {

@@ -2,9 +2,9 @@
 
 //! Operators that no unit computes as they are, and that are linear in small tensors: a product by a matrix.
 //!
-//! Every element of the output is a sum of elements of the inputs, each with a factor, and a constant. A convolution whose
-//! kernels are as large as the input computes all elements as channels of one pixel; SDP copies put them at their lines and
-//! columns. The factors are found by evaluating the operator for inputs of a single 1.
+//! Every element of the output is a constant plus a sum of elements of the inputs, each with a factor. A convolution
+//! with kernels as large as the input computes all elements as channels of one pixel. SDP copies put them at their
+//! lines and columns. The factors are found by evaluating the operator for inputs of a single 1.
 
 use std::sync::Arc;
 
@@ -41,14 +41,16 @@ impl Builder<'_> {
         node.inputs.iter().map(operand).collect()
     }
 
-    /// Computes a node that is linear in what is not constant; or the reason why another way was wanted.
+    /// Computes a node that is linear in its inputs that are not constant. If that is not possible, returns `reason`,
+    /// why the other ways were not possible.
     pub(super) fn linear_node(&mut self, node: &ir::Node, reason: String) -> Result<(), String> {
         let operands = self.operands(node);
         let shape = self.graph.shape(node.output).to_vec();
         self.linear(node, &node.op, &operands, (node.output.0, &shape), reason)
     }
 
-    /// Computes an operator that is linear in what is not constant, for a node. `output` has its shape in the model.
+    /// Computes an operator that is linear in its inputs that are not constant, for a node. `output` has its shape in
+    /// the model.
     pub(super) fn linear(
         &mut self,
         node: &ir::Node,
@@ -186,8 +188,8 @@ impl Builder<'_> {
         Ok(whole)
     }
 
-    /// A convolution, in parts where its kernels are larger than the hardware's: each part takes a part of the kernel's
-    /// lines and columns, and adds what the parts before made.
+    /// A convolution, in parts if its kernels are larger than the hardware's. Each part takes a part of the kernel's
+    /// lines and columns, and adds the result of the parts before.
     pub(super) fn convolve(&mut self, node: &ir::Node, conv: Convolution, x: TensorId, output: TensorId) {
         let [rows, columns] = conv.op.kernel;
         if rows <= LARGEST_KERNEL && columns <= LARGEST_KERNEL {

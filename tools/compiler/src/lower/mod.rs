@@ -47,8 +47,8 @@ pub struct Options {
     pub precision: Precision,
     /// Whether each kernel's weights have a scale of their own.
     pub granularity: Granularity,
-    /// For each input of the graph that is given as bytes, how they become values; none for an input whose values are
-    /// given as integers of a scale that [`Compiled::scales`] says.
+    /// For each input of the graph that is given as bytes, how they become values. None for an input that is given as
+    /// integers with a scale, which [`Compiled::scales`] has.
     pub inputs: Vec<Option<Preprocess>>,
     /// In int8, how many bits of a picture's bytes are used.
     pub bytes: Bytes,
@@ -143,7 +143,7 @@ impl Known {
         1.0 / self.bytes.per_byte() / f64::from(self.preprocess.channel(channel).1)
     }
 
-    /// The integer that stands for zero.
+    /// The integer that represents zero.
     pub fn zero(&self, channel: usize) -> f64 {
         f64::from(self.preprocess.channel(channel).0) * self.bytes.per_byte()
     }
@@ -444,7 +444,7 @@ impl Lowering<'_> {
             let channels = self.placed.extents[&root];
             let [_, height, width] = tensor.shape;
             let name = tensor.name.clone();
-            let most = csc::d_datain_size_ext_0::DATAIN_WIDTH_EXT.max() + 1;
+            let most = csc::D_DATAIN_SIZE_EXT_0::DATAIN_WIDTH_EXT.max() + 1;
             for (what, value) in [("width", width), ("height", height), ("number of channels", channels)] {
                 if value > most {
                     let reason = format!("{what} {value} is more than the hardware's {most}");

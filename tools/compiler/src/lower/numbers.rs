@@ -2,10 +2,10 @@
 
 //! The numbers of each step: weights, operands, shifts and converters, in int8 or fp16.
 //!
-//! In int8 a tensor's real value is `scale * (q - zero)`: `zero` is -128 for tensors without negative values whose makers and
-//! readers can take it off ([`scales`]), so that they have all 256 integers, else 0. A convolution pads with it and takes it
-//! off in its bias; the output converter's offset adds it. Within a step, values are integers of a unit that X1's factor
-//! chooses, so that an operand of another scale can be shifted to it:
+//! In int8 a tensor's real value is `scale * (q - zero)`. `zero` is -128 for tensors without negative values if the
+//! steps that write and read them can account for it ([`scales`]), so that they have all 256 integers; else it is 0. A
+//! convolution pads with it and subtracts it in its bias. The output converter's offset adds it. Within a step, values
+//! are integers of a unit that X1's factor chooses, so that an operand of another scale can be shifted to it:
 //!
 //! ```text
 //! X1   v = ((sum + (bias << bias shift)) * factor[k]) >> 15 or so        in units of U
@@ -27,7 +27,7 @@ use crate::quantize::{bias_values, Factor, Granularity};
 
 /// The largest int8 that is used for weights.
 const LARGEST: f64 = 127.0;
-/// A factor is at least this: kernels whose weights are smaller use fewer of their eight bits instead.
+/// A factor is at least this. Kernels with smaller weights use fewer of their eight bits instead.
 const SMALLEST_FACTOR: f64 = 256.0;
 /// The largest left shift of an operand.
 const LARGEST_SHIFT: f64 = 20.0;
@@ -119,8 +119,8 @@ impl Converter {
         f64::from(self.scale) / f64::from(self.truncate).exp2()
     }
 
-    /// For an image whose components stand for zero at `zeros`: it leaves zero at 0, or where all components have one zero, at
-    /// an integer that lets more bits be used. None: components are taken as they are.
+    /// The converter for an image whose components represent zero as `zeros`. It makes zero 0, or if all components
+    /// have the same zero, an integer that allows more bits to be used. None: components are taken unchanged.
     fn new(zeros: &[f64], unsigned: bool) -> Option<Self> {
         let mut offsets = [0; 4];
         if !unsigned {
@@ -147,7 +147,7 @@ pub struct Numbers {
     pub weights: Vec<i16>,
     /// How an image's components become integers before the convolution.
     pub converter: Option<Converter>,
-    /// What stands around the input: the integer that stands for 0.
+    /// The integer of the values around the input, which represents 0.
     pub outside: i16,
     /// What SDP does.
     pub stages: Stages,
@@ -155,16 +155,16 @@ pub struct Numbers {
     pub normalisation: Option<(usize, Factor)>,
 }
 
-/// What a tensor's integers stand for: value = scale * (integer - zero).
+/// The scale of a tensor: value = scale * (integer - zero).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scale {
     /// The real value of one step.
     pub scale: f64,
-    /// The integer that stands for 0: 0 or -128.
+    /// The integer that represents 0: 0 or -128.
     pub zero: i32,
 }
 
-/// The zero of tensors whose integers all stand for values from 0 on.
+/// The zero of tensors without negative values.
 const ONE_SIDED: i32 = -128;
 
 /// Tensors that share a scale, as a forest.
@@ -220,7 +220,7 @@ pub fn scales(net: &Net, inputs: &Inputs, precision: Precision) -> Result<Vec<Sc
     for (id, tensor) in net.tensors.iter().enumerate().filter(|(id, _)| used[*id]) {
         symmetric[groups.root(id)] |= tensor.range.is_none_or(|range| range.one_sided <= 0.0);
     }
-    // What the user and the emulator see has no zero but 0.
+    // Tensors that the user or the emulator accesses have zero 0.
     for &id in net.inputs.iter().chain(&net.outputs) {
         symmetric[groups.root(id)] = true;
     }
@@ -235,7 +235,7 @@ pub fn scales(net: &Net, inputs: &Inputs, precision: Precision) -> Result<Vec<Sc
             symmetric[groups.root(other)] = true;
         }
         let excluded = match &step.kind {
-            // CDP squares and sums values whose zero is 0.
+            // CDP squares and sums values, so their zero is 0.
             Kind::Softmax | Kind::Lrn(_) => true,
             // PDP's padding of averages is 0.
             Kind::Pool(pool) => {
@@ -315,7 +315,7 @@ fn bits(value: f64) -> i16 {
 }
 
 impl Quantizer<'_> {
-    /// The numbers of a step; `image` says that a convolution's input is an image.
+    /// The numbers of a step. `image` means that the input of a convolution is an image.
     pub fn step(&mut self, step: &Step, image: bool) -> Result<Numbers, Error> {
         let conv = matches!(step.kind, Kind::Convolution(_));
         let name = &self.net.tensors[step.output].name;
@@ -423,8 +423,8 @@ impl Quantizer<'_> {
             .enumerate()
             .map(|(at, weight)| (weight / steps[at / each]).round().clamp(-LARGEST, LARGEST) as i16)
             .collect();
-        // An image's zero is subtracted as it is read, to the nearest integer; what is left of it, or an input's zero that is
-        // not subtracted, adds a constant to every sum, which the bias takes back.
+        // An image's zero is subtracted as it is read, to the nearest integer. The rest of it, or an input's zero that
+        // is not subtracted, adds a constant to every sum, which the bias subtracts.
         let rests: Vec<f64> = zeros
             .iter()
             .enumerate()
@@ -479,7 +479,7 @@ impl Quantizer<'_> {
             Some(Post::Affine(scale, shift)) if pipe.affine => (scale.clone(), shift.clone()),
             _ => (vec![1.0], vec![0.0]),
         };
-        // What an input's integers stand for.
+        // The scale of an input.
         let mut shift: Vec<f64> = shift.iter().map(|&shift| f64::from(shift)).collect();
         if let Some(known) = self.inputs.of(input) {
             let all = |k: usize| known.scale(k) / own;

@@ -2,10 +2,10 @@
 
 //! Where tensors lie: which physical channel holds each channel, and which buffer the tensor is a view of.
 //!
-//! A channel map may have holes: a concatenation puts each part on atoms of its own, a part of a tensor begins wherever its
-//! first channel lies. A convolution takes any map, because its weights are permuted and zero at holes, and makes any map;
-//! SDP and PDP leave channels where they are. What needs another map than a tensor has is given a copy of it by a
-//! convolution of one weight per channel.
+//! A channel map may have holes: a concatenation puts each part on its own atoms, and a part of a tensor begins at its
+//! first channel, which may lie inside an atom. A convolution can read and write any map, because its weights are
+//! permuted and are zero at holes. SDP and PDP do not move channels. If a map other than the tensor's is needed, a
+//! convolution with one weight per channel makes a copy.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -51,18 +51,18 @@ struct Alias {
     of: TensorId,
     /// Surfaces, lines and columns from its start.
     start: [u32; 3],
-    /// Every so many lines.
+    /// The distance of its lines, in lines.
     step: u32,
 }
 
 /// A tensor's place.
 #[derive(Clone, Debug)]
 pub struct Home {
-    /// The tensor whose buffer it is.
+    /// The tensor that owns the buffer.
     pub root: TensorId,
     /// Surfaces, lines and columns from the buffer's start.
     pub start: [u32; 3],
-    /// Every so many lines of the buffer.
+    /// The distance of its lines, in lines of the buffer.
     pub step: u32,
 }
 
@@ -119,7 +119,7 @@ impl Placer<'_> {
         channels.next_multiple_of(self.atom)
     }
 
-    /// The map that a tensor should have whose channels become blocks: each phase on atoms of its own.
+    /// The map for a tensor with channels that become blocks: each phase on its own atoms.
     fn phases(&self, channels: u32, phases: u32) -> Map {
         let each = channels / phases;
         Map::new((0..channels).map(|k| k / each * self.filled(each) + k % each).collect())
@@ -155,8 +155,8 @@ impl Placer<'_> {
         self.maps.get(&tensor).cloned().unwrap_or_else(|| Map::dense(self.net.tensors[tensor].shape[0]))
     }
 
-    /// Whether a tensor of one line and column is a part of a larger one, whose surfaces lie apart: SDP reads the atoms of
-    /// such a tensor one after another, whatever the strides say.
+    /// Whether a tensor of one line and column is a part of a larger one with surfaces that are not adjacent. SDP reads
+    /// the atoms of such a tensor one after another, whatever the strides are.
     fn is_spread_out(&self, tensor: TensorId) -> bool {
         let mut root = tensor;
         while let Some(alias) = self.aliases.get(&root) {
@@ -204,7 +204,7 @@ impl Placer<'_> {
                     self.map(step.inputs[0])
                 }
                 Kind::Lrn(_) => {
-                    // Windows pass over what lies behind the last channel in its atom: it must be zero.
+                    // Windows also read the lanes behind the last channel in its atom, which must be zero.
                     let channels = self.net.tensors[step.inputs[0]].shape[0];
                     let wanted = Map { of: (0..channels).collect(), extent: self.filled(channels) };
                     let own = self.map(step.inputs[0]);
@@ -275,7 +275,8 @@ impl Placer<'_> {
         Ok(())
     }
 
-    /// The map of a convolution's output: what a tensor that is combined with it has, or what a later step wants, or dense.
+    /// The map of a convolution's output: that of a tensor that is combined with it, or one that a later step needs, or
+    /// dense.
     fn convolution(&self, step: &Step, conv: &Convolution) -> Map {
         let shape = self.net.tensors[step.output].shape;
         let input = self.map(step.inputs[0]);
@@ -289,7 +290,7 @@ impl Placer<'_> {
         self.wants.get(&step.output).cloned().or(other).unwrap_or_else(|| Map::dense(shape[0]))
     }
 
-    /// Elements of several lines as channels: a convolution whose kernels each take one element.
+    /// Elements of several lines as channels: a convolution with kernels that each take one element.
     fn reshaped(&self, step: &Step) -> Result<Step, Error> {
         let [before, after] = [step.inputs[0], step.output].map(|id| self.net.tensors[id].shape);
         let name = &self.net.tensors[step.output].name;

@@ -4,7 +4,7 @@
 //! not count padding in parts of equal windows.
 
 use nvdla_uapi::desc;
-use nvdla_uapi::reg::pdp::{d_pooling_kernel_cfg as kernel_cfg, d_pooling_padding_cfg as padding_cfg};
+use nvdla_uapi::reg::pdp::{D_POOLING_KERNEL_CFG, D_POOLING_PADDING_CFG};
 use nvdla_uapi::reg::values::PoolingMethod;
 
 use super::convolution::{Axis, Span};
@@ -39,10 +39,10 @@ impl Lowering<'_> {
         let checks = [
             ("pooling height", pool.kernel[0], LARGEST_WINDOW as u32),
             ("pooling width", pool.kernel[1], LARGEST_WINDOW as u32),
-            ("vertical stride", pool.stride[0], kernel_cfg::KERNEL_STRIDE_HEIGHT.max() + 1),
-            ("horizontal stride", pool.stride[1], kernel_cfg::KERNEL_STRIDE_WIDTH.max() + 1),
-            ("padding on the left", pool.padding.left, padding_cfg::PAD_LEFT.max()),
-            ("padding at the top", pool.padding.top, padding_cfg::PAD_TOP.max()),
+            ("vertical stride", pool.stride[0], D_POOLING_KERNEL_CFG::KERNEL_STRIDE_HEIGHT.max() + 1),
+            ("horizontal stride", pool.stride[1], D_POOLING_KERNEL_CFG::KERNEL_STRIDE_WIDTH.max() + 1),
+            ("padding on the left", pool.padding.left, D_POOLING_PADDING_CFG::PAD_LEFT.max()),
+            ("padding at the top", pool.padding.top, D_POOLING_PADDING_CFG::PAD_TOP.max()),
         ];
         if let Some((what, value, most)) = checks.into_iter().find(|(_, value, most)| *value > *most as usize) {
             return Err(Error::unsupported(&name, format!("{what} {value} is more than the hardware's {most}")));

@@ -26,7 +26,7 @@ pub(super) fn converter(scale: i16, truncate: u8) -> desc::CvtParam {
 enum Place {
     /// In registers.
     Registers,
-    /// A constant, with so many bytes per atom of channels.
+    /// A constant, with this many bytes per atom of channels.
     Constant(usize, u32),
     /// A tensor of the output's shape.
     Element(TensorId),
@@ -210,8 +210,8 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// Elements of several tensors, or one several times, between one another. A line is taken as a column of pixels, and
-    /// the lines as surfaces, so that both the distance of pixels and that of lines can be chosen.
+    /// Interleaves the elements of several tensors, or repeats those of one. A line is processed as a column of pixels,
+    /// and the lines as surfaces, so that both the distance of pixels and that of lines can be chosen.
     pub(super) fn spread(&mut self, number: usize, step: &Step) -> Result<(), Error> {
         let (by, repeats) = match step.kind {
             Kind::Spread(by) => (by, false),
@@ -224,8 +224,8 @@ impl Lowering<'_> {
         let (atom, elements) = (atoms.bytes() as u32, atoms.elements() as u32);
         let ready = self.stages(&name, &Stages::default(), &target)?;
         let surfaces = target.map.extent.div_ceil(elements);
-        // Surfaces of both without gaps are so many more lines. A single column is a column of pixels as it is: SDP takes
-        // the atoms of a 1x1 cube for one run.
+        // If the surfaces of both have no gaps, they are processed as more lines. A single column is already a column
+        // of pixels: SDP processes the atoms of a 1x1 cube as one run.
         let column = source.width == 1;
         let joined = !column
             && source.surface_stride == source.height * source.line_stride

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! From nodes to steps: what one pass of the hardware computes, several nodes at once where its units allow it.
+//! From nodes to steps. A step is one pass through the hardware, and has several nodes if its units allow it.
 //!
 //! A step begins with a convolution or with a tensor in memory, and continues through SDP's sub-units. [`Pipe::assign`]
 //! says which sub-unit does what:
@@ -42,7 +42,7 @@ impl Tensor {
     }
 }
 
-/// What is done with two values.
+/// How two values are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Combine {
     /// Added; with the step's own value negated before.
@@ -105,7 +105,7 @@ pub enum Kind {
     Slice {
         /// The first channel, line and column.
         start: [u32; 3],
-        /// Every so many channels and lines.
+        /// The distance of channels and of lines.
         step: [u32; 2],
     },
     /// Channel k of the output is channel `from[k]` of the input: no operation.
@@ -208,8 +208,8 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// Finds a sub-unit for everything; none if there are too few. `saturates` says that the output may have a scale of its
-    /// own, so that a limit can be where its integers end.
+    /// Assigns a sub-unit to each post; `None` if there are too few. `saturates` means that the output may have a
+    /// separate scale, so that the end of its integers can be a limit.
     pub fn assign(config: &Config, conv: bool, posts: &[Post], saturates: bool) -> Option<Self> {
         let mut pipe = Self::default();
         for (index, post) in posts.iter().enumerate() {
@@ -341,7 +341,8 @@ impl Net {
     }
 }
 
-/// Channels, height and width of a tensor. What stands before the channels belongs to them: elements keep their order.
+/// Channels, height and width of a tensor. The dimensions before the channels become channels too, so elements keep
+/// their order.
 fn folded(tensor: &ir::Tensor) -> [u32; 3] {
     let [n, c, h, w] = tensor.nchw().unwrap_or_else(|| {
         let [outer @ .., h, w] = &tensor.shape[..] else { return [1, tensor.elements(), 1, 1] };
@@ -424,7 +425,7 @@ impl Builder<'_> {
             Op::Softmax { axis } => self.softmax(node, *axis)?,
             Op::Concat { axis } => {
                 let outer: usize = shape[..*axis].iter().product();
-                // Channels, or what stands before them.
+                // Channels, or the dimensions before them.
                 let channels = match shape.len() {
                     0..=3 => *axis <= 1,
                     rank => *axis + 2 < rank,
@@ -614,10 +615,10 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// A step with its posts, in as many steps as the sub-units need.
+    /// A step with its posts, divided into as many steps as the sub-units require.
     fn split(&mut self, node: &ir::Node, kind: Kind, mut input: TensorId, mut posts: Vec<Post>, output: TensorId) {
         let mut kind = kind;
-        // Readers that share the output's scale leave it no scale of its own.
+        // If readers share the output's scale, it cannot have a separate one.
         let own = output >= self.graph.tensors.len()
             || self.graph.users(ir::TensorId(output)).all(|user| {
                 matches!(
@@ -717,7 +718,7 @@ impl Builder<'_> {
                     [&vec![1; rank - small.len()], small].concat()
                 };
                 let same = |id| extents(id) == output_shape;
-                // One value per channel: what is behind the channels has one element.
+                // One value per channel: the dimensions behind the channels have one element.
                 let outer = if rank < 3 { rank } else { (rank - 2).max(2) };
                 let gate = |id| {
                     let extents = extents(id);
@@ -785,7 +786,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// A pooling, whose window may be larger than PDP's.
+    /// A pooling, with a window that may be larger than PDP's.
     fn pool(&mut self, node: &ir::Node, mut pool: Pool) -> Result<(), String> {
         let most = super::pool::LARGEST_WINDOW;
         let mut input = node.inputs[0].0;
@@ -874,7 +875,7 @@ impl Builder<'_> {
         self.convolve(node, conv, from, to);
     }
 
-    /// A deconvolution of stride s is s x s convolutions, each of every s-th weight, whose outputs are interleaved.
+    /// A deconvolution of stride s is s x s convolutions, each with every s-th weight. Their outputs are interleaved.
     fn deconvolution(&mut self, node: &ir::Node, op: &ir::Convolution) -> Result<(), String> {
         let graph = self.graph;
         let weights = graph.constant(node.inputs[1]).ok_or("its weights are not constant")?;
@@ -952,7 +953,7 @@ impl Builder<'_> {
             self.net.steps.last_mut().into_iter().for_each(|step| step.output = out);
             return Ok(());
         }
-        // By phase, then group: what the interleaving takes.
+        // The inputs of the interleaving, by phase, then by group.
         let order = |at: usize| {
             let (phase, k) = (at / kernels, at % kernels);
             ((k / per_group * phases + phase) * per_group + k % per_group) as u32
@@ -1079,7 +1080,7 @@ fn fuse(net: &mut Net, config: &Config) {
     }
 }
 
-/// The step that a copy makes together with the one that makes its input; with that one's number.
+/// The step that makes the input of a copy, if the copy can be part of it, with its number.
 fn joined(net: &Net, index: usize, config: &Config) -> Option<(usize, Step)> {
     let step = &net.steps[index];
     let mut variants = vec![(step.inputs[0], step.posts.clone())];

@@ -228,7 +228,7 @@ pub fn read(param: &str, bin: &[u8], name: &str, options: &Options) -> Result<Gr
     if reader.weights.at != bin.len() {
         return Err(malformed(format!("the .bin has {} bytes, the layers read {}", bin.len(), reader.weights.at)));
     }
-    // The outputs are what no layer reads, unless the user names others.
+    // The outputs are the tensors that no layer reads, unless the user names others.
     let tops = layers.iter().flat_map(|layer| &layer.tops).copied();
     let mut names: Vec<&str> = tops.filter(|top| !read_by_others.contains(top)).collect();
     if !options.outputs.is_empty() {

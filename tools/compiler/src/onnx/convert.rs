@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Which operator is read where, and what the conversions share.
+//! Which module reads which operator, and helpers that the conversions share.
 
 use std::path::Path;
 
@@ -125,7 +125,7 @@ const MICROSOFT: &[&str] = &[
     "QuickGelu",
 ];
 
-/// Operators whose output has the integers of their first input, moved.
+/// Operators that move the integers of their first input to their output.
 const MOVING: &[&str] = &[
     "DepthToSpace",
     "Dropout",

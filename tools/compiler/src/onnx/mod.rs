@@ -46,7 +46,7 @@ pub enum Error {
 enum Known {
     /// A tensor of real numbers, constant or not.
     Real(TensorId),
-    /// The integers of a quantized model: the tensor has the real numbers that they stand for.
+    /// The integers of a quantized model. The tensor has their real numbers.
     Quantized(TensorId, Quantization),
     /// Integers or booleans known now.
     Integers(Integers),
@@ -195,8 +195,8 @@ pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Gr
     Ok(reader.graph)
 }
 
-/// The nodes that the outputs need, each behind those that it reads. ONNX demands this order of the file; a file that
-/// has a node too early is put in order, one whose nodes depend on each other in a circle is an error.
+/// The nodes that the outputs need, each behind the nodes that it reads. ONNX demands this order of the file. A file
+/// with a node too early is put in order. Nodes that depend on each other in a circle are an error.
 fn order(file: &proto::Graph, outputs: &[String]) -> Result<Vec<usize>, String> {
     let mut producers: HashMap<&str, usize> = HashMap::new();
     for (k, node) in file.node.iter().enumerate() {
@@ -209,7 +209,7 @@ fn order(file: &proto::Graph, outputs: &[String]) -> Result<Vec<usize>, String> 
     let given: HashSet<&str> = (file.input.iter().map(|input| input.name.as_str()))
         .chain(file.initializer.iter().map(|tensor| tensor.name.as_str()))
         .collect();
-    // Depth first, with a stack of its own: a long chain of nodes must not exhaust the thread's.
+    // Depth first, with an explicit stack, because a long chain of nodes must not exhaust the thread's stack.
     let mut state = vec![0u8; file.node.len()];
     let mut order = Vec::new();
     let mut stack: Vec<(usize, usize)> = Vec::new();

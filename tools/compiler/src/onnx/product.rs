@@ -282,7 +282,7 @@ impl Reader {
         let weights = self.reshape(n, b, &[c, k])?;
         let weights = self.transpose(n, weights, &[1, 0])?;
         let weights = self.reshape(n, weights, &[k, c, 1, 1])?;
-        // Lines become columns of pixels, unless each line is an image of its own.
+        // Lines become columns of pixels, unless each line is a separate image.
         let (batch, lines) = match *outer {
             [] => (1, 1),
             [lines] => (lines, 1),

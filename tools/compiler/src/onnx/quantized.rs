@@ -2,8 +2,8 @@
 
 //! Quantized models: `QuantizeLinear`, `DequantizeLinear`, and the operators that compute on integers.
 //!
-//! Integers are kept as the real numbers that they stand for. A tensor that the model quantizes carries the scale
-//! ([`crate::ir::Tensor::quantization`]); rounding and saturation belong to the tensor, not to a node.
+//! Integers are kept as their real numbers. A tensor that the model quantizes carries the scale
+//! ([`crate::ir::Tensor::quantization`]). Rounding and saturation belong to the tensor, not to a node.
 
 use super::convert::limits;
 use super::value::types;
@@ -57,7 +57,7 @@ impl Reader {
         }
     }
 
-    /// The real numbers that the integers of an input stand for; its scale and zero point are two other inputs.
+    /// The real numbers of an input's integers. Scale and zero point are two other inputs.
     fn dequantize(
         &mut self,
         n: &Node<'_>,

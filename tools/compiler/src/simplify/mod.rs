@@ -3,9 +3,9 @@
 //! Brings a graph to the form that the lowering expects: decomposed functions become one operator, constants move into
 //! weights, and operators that only rename dimensions vanish.
 //!
-//! Each rule looks at one node and what computes its inputs, and changes the node in place; its output keeps its id and
-//! meaning. Nodes whose outputs nobody reads any more are removed at the end. A tensor that a quantized model rounds is
-//! never computed away.
+//! Each rule examines one node and the nodes that compute its inputs, and changes the node in place. Its output keeps
+//! its id and meaning. Nodes with unused outputs are removed at the end. A tensor that a quantized model rounds is
+//! never removed.
 
 // Parameters are compared with the exact values that mean "nothing to do".
 #![allow(clippy::float_cmp)]
@@ -111,7 +111,7 @@ impl<'a> Pass<'a> {
         self.producer[id.0].filter(|_| self.graph.tensor(id).quantization.is_none())
     }
 
-    /// The same, if nobody else reads the tensor.
+    /// The same, if the tensor has no other reader.
     fn only_origin(&self, id: TensorId) -> Option<usize> {
         self.origin(id).filter(|_| self.readers[id.0] == 1)
     }
@@ -139,7 +139,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Replaces what a node computes. The shape of its output must stay.
+    /// Replaces the operator of a node. The shape of its output must stay the same.
     fn replace(&mut self, k: usize, op: Op, inputs: &[TensorId]) -> bool {
         let shapes: Vec<_> = inputs.iter().map(|&id| self.graph.shape(id)).collect();
         let output = self.output(k);
@@ -157,7 +157,7 @@ impl<'a> Pass<'a> {
         true
     }
 
-    /// One reader less; what is read no more no longer reads.
+    /// Removes one reader. A node without readers is also removed as a reader of its inputs.
     fn release(&mut self, id: TensorId) {
         let mut released = vec![id];
         while let Some(id) = released.pop() {
@@ -206,7 +206,7 @@ impl<'a> Pass<'a> {
             return false;
         }
         if self.graph.outputs.contains(&y) {
-            // The output's name goes to the tensor that remains, unless that has a name that the user knows.
+            // The remaining tensor gets the output's name, unless it has a name that the user knows.
             if self.producer[x.0].is_none() || self.graph.outputs.contains(&x) {
                 return false;
             }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Operators that only move elements or rename dimensions: two of them become one, and arithmetic goes before them, so
-//! that it meets the convolution that it belongs to.
+//! Operators that only move elements or rename dimensions. Two of them become one, and arithmetic is moved before them,
+//! so that it can be folded into its convolution.
 
 use super::Pass;
 use crate::ir::{BlockOrder, Op, TensorId};
 
-/// The most elements of a tensor whose permutation is looked at, so that each index is exact as f32.
+/// The most elements of a tensor for which a permutation is examined, so that each index is exact as f32.
 const MOST_INDICES: usize = 1 << 24;
 
 impl Pass<'_> {

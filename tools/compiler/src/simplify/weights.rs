@@ -141,8 +141,8 @@ impl Pass<'_> {
         self.replace(k + 1, Op::Pool(second), &[inner])
     }
 
-    /// A 1 x 1 convolution of a flattened tensor is a convolution whose kernels are as large as the tensor. A transposition
-    /// before the flattening is one of the weights.
+    /// A 1 x 1 convolution of a flattened tensor is a convolution with kernels as large as the tensor. A transposition
+    /// before the flattening becomes one of the weights.
     pub(super) fn whole_input(&mut self, k: usize) -> bool {
         let Op::Convolution(op @ Convolution { group: 1, kernel: [1, 1], .. }) = self.graph.nodes[k].op else {
             return false;

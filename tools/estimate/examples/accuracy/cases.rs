@@ -58,8 +58,8 @@ impl Case {
         }
     }
 
-    /// Which of two fixed halves the case is in, by a hash (FNV-1a) of what ran: all measurements of one shape are in one
-    /// half. The constants were found with both in sight.
+    /// Which of two fixed halves the case is in, by a hash (FNV-1a) of what ran: all measurements of one shape are in
+    /// one half. The constants were derived from both halves.
     pub(crate) fn fitted(&self) -> bool {
         let text = self
             .text
@@ -151,7 +151,7 @@ pub(crate) fn read(reference: &Path, file: &Path) -> (Vec<Case>, Vec<Network>) {
                 place.and_then(|place| operations[place].take())
             }
         };
-        // What SDP hands to PDP was measured at SDP's done interrupt.
+        // The data that SDP passes to PDP were measured at SDP's done interrupt.
         let Some(case) = case.filter(|case| row["unit"] != "SDP alone" || case.pdp.is_none()) else { continue };
         cases.push(Case {
             name: row["trace"].as_str().or(row["loadable"].as_str()).unwrap_or_default().to_string(),
@@ -164,7 +164,8 @@ pub(crate) fn read(reference: &Path, file: &Path) -> (Vec<Case>, Vec<Network>) {
     (cases, networks)
 }
 
-/// The estimate of a whole network. The measurements' driver cost no time but for the accesses between operations.
+/// The estimate of a whole network. In the measurements the driver takes no time except for the accesses between
+/// operations.
 pub(crate) fn network(reference: &Path, network: &Network) -> u64 {
     let loadable =
         Loadable::open(reference.join("loadables").join(&network.name).join("net.nvdla")).expect("a loadable");
@@ -279,7 +280,7 @@ fn memory_type(ram: u32) -> MemoryType {
     }
 }
 
-/// A cube of int8 whose sizes are registers of a block.
+/// An int8 cube. The registers of a block have its sizes.
 fn cube(register: &dyn Fn(&str) -> u32, prefix: &str, memory: MemoryType) -> Cube {
     let size = |name: &str| (register(&format!("{prefix}{name}")) & 0x1fff) + 1;
     Cube { memory, ..Cube::int8(size("CHANNEL"), size("HEIGHT"), size("WIDTH")) }

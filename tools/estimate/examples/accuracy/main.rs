@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Holds the estimate to what was measured on the RTL: a table per kind of operation, and whole networks.
+//! Compares the estimate with measurements on the RTL: one table per kind of operation, and whole networks.
 //!
 //! ```text
 //! cargo run --release -p nvdla-estimate --example accuracy [-- --all]
 //! ```
 //!
 //! The measurements are `rtl/cycles.json` of the reference folder (`NVDLA_REFERENCE`, else `../shared/nvdla` beside the
-//! checkout). The table shows two fixed halves of the shapes; the constants were found with both in
-//! sight. `--all` shows every operation.
+//! checkout). The table shows two fixed halves of the shapes; the constants were derived from both. `--all` shows every
+//! operation.
 //!
 //! ```text
 //! cargo run --release -p nvdla-estimate --example accuracy -- --measure FILE PROGRAM[,OPTION=VALUE]... NAME...
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Prints the tables; measurements of one's own are not in two halves.
+/// Prints the tables. The user's own measurements are not divided into two halves.
 fn show(reference: &Path, cases: &[Case], networks: &[Network], all: bool, own: bool) {
     if all {
         println!(

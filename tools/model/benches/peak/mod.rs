@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The machine's own limit: a loop of nothing but the instruction that convolution's inner loop is made of.
+//! The machine's own limit: a loop that contains only the multiply instruction of convolution's inner loop.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ pub(crate) fn shortest(mut run: impl FnMut()) -> f64 {
     }
 }
 
-/// Multiplications a second of a loop of nothing but the instruction.
+/// Multiplications per second of a loop of the multiply instruction alone.
 pub(crate) fn peak(isa: Isa) -> Option<f64> {
     const LOOPS: u64 = 100_000;
     let macs = peak_macs(isa, 1)?;

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-/// The shortest of several times: of so many that one is likely to have had the machine for itself.
+/// The shortest of several times. There are enough of them that the machine was probably idle during one.
 pub(crate) fn shortest(mut f: impl FnMut()) -> Duration {
     let (begin, mut shortest) = (Instant::now(), Duration::MAX);
     for run in 0.. {

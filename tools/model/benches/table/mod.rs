@@ -12,7 +12,7 @@ type Row = (&'static str, Vec<(f64, f64)>);
 pub(crate) struct Table(Vec<Row>);
 
 impl Table {
-    /// Adds what operation number `row` took at the next place for `bytes`, and what a copy of them took.
+    /// Adds the time of operation number `row` for `bytes`, and the time of a copy of them.
     pub(crate) fn add(&mut self, row: usize, name: &'static str, bytes: u64, [own, copy]: [Duration; 2]) {
         if self.0.len() <= row {
             self.0.push((name, Vec::new()));

@@ -342,8 +342,8 @@ fn data_and_weights_serve_the_next_operation() {
     let mut registers = program.registers().unwrap();
     let all = super::run(&mut State::new(), program.config, &registers.blocks(), &memory).unwrap();
 
-    let keep = cdma::d_misc_cfg::SKIP_DATA_RLS.put(true) | cdma::d_misc_cfg::SKIP_WEIGHT_RLS.put(true);
-    let reuse = cdma::d_misc_cfg::DATA_REUSE.put(true) | cdma::d_misc_cfg::WEIGHT_REUSE.put(true);
+    let keep = cdma::D_MISC_CFG::SKIP_DATA_RLS.put(true) | cdma::D_MISC_CFG::SKIP_WEIGHT_RLS.put(true);
+    let reuse = cdma::D_MISC_CFG::DATA_REUSE.put(true) | cdma::D_MISC_CFG::WEIGHT_REUSE.put(true);
     let misc = [registers.blocks().cdma.get(cdma::D_MISC_CFG), registers.blocks().csc.get(csc::D_MISC_CFG)];
     registers.set(Block::Cdma, cdma::D_MISC_CFG, misc[0] | keep);
     registers.set(Block::Csc, csc::D_MISC_CFG, misc[1] | keep);
@@ -382,7 +382,7 @@ fn lines_of_the_last_operation_come_first() {
     for (block, register) in [(Block::Cdma, cdma::D_MISC_CFG), (Block::Csc, csc::D_MISC_CFG)] {
         let blocks = second.blocks();
         let old = if block == Block::Cdma { blocks.cdma.get(register) } else { blocks.csc.get(register) };
-        second.set(block, register, old | cdma::d_misc_cfg::DATA_REUSE.put(true));
+        second.set(block, register, old | cdma::D_MISC_CFG::DATA_REUSE.put(true));
     }
     let first = super::run(&mut state, program.config, &first.blocks(), &memory).unwrap().output;
     let second = super::run(&mut state, program.config, &second.blocks(), &memory).unwrap().output;

@@ -107,7 +107,7 @@ pub const fn fraction_to_fp17<const WIDTH: u32>(fraction: u64) -> u32 {
     // The leading one moves to bit WIDTH, one above the fraction's width.
     let rounded = round_even(fraction << (zeros + 1), WIDTH - 10) as u32;
     let carry = rounded >> 11;
-    // The exponent counts from the bias: the fraction's highest bit is one half.
+    // The exponent is relative to the bias: the fraction's highest bit is one half.
     let below = zeros + 1 - carry;
     if Fp17::BIAS <= below {
         return 0;
@@ -150,13 +150,13 @@ pub const fn i16_to_fp16(value: i16) -> u16 {
     integer_to_float::<16, 5, 10>(value as i32) as u16
 }
 
-/// fp16 to a 16-bit integer, half rounded away from zero, limited; a NaN gives -32768.
+/// fp16 to a 16-bit integer, rounded half away from zero, limited; a NaN gives -32768.
 pub const fn fp16_to_i16(bits: u16) -> i16 {
     let bits = bits as u32;
     if Fp16::is_nan(bits) {
         return i16::MIN;
     }
-    // The implied one stands in for denormals and zero as well: they are too small for it to show.
+    // Denormals and zero get the implied one as well: they are too small for it to matter.
     let significand = (0x400 | Fp16::mant(bits)) as i64;
     let shift = 25 - Fp16::expo(bits) as i32;
     let magnitude = fixed::shift_right_signed::<27>(significand, shift);

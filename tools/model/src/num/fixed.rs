@@ -33,7 +33,8 @@ pub const fn wrap<const BITS: u32>(value: i64) -> i64 {
     (value << (64 - BITS)) >> (64 - BITS)
 }
 
-/// `value / 2^shift`, half rounded away from zero. A value has at most 63 bits, so that its magnitude has a sign to spare.
+/// `value / 2^shift`, rounded half away from zero. A value has at most 63 bits, so the sign bit of its magnitude is
+/// free.
 #[inline(always)]
 pub const fn round_shift_right(value: i64, shift: u32) -> i64 {
     if shift == 0 {
@@ -54,7 +55,7 @@ pub const fn round_shift_right(value: i64, shift: u32) -> i64 {
     }
 }
 
-/// `value / 2^shift`, half rounded away from zero, limited to `BITS` bits.
+/// `value / 2^shift`, rounded half away from zero, limited to `BITS` bits.
 #[inline(always)]
 pub const fn shift_right<const BITS: u32>(value: i64, shift: u32) -> i64 {
     saturate::<BITS>(round_shift_right(value, shift))

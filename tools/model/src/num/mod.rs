@@ -2,9 +2,9 @@
 
 //! The hardware's number formats: saturation, rounding shifts, and fp16, fp17 and fp32 as SDP, CDP and PDP compute them.
 //!
-//! Floats are handled as their bit patterns (`u32`, low bits), because what matters is where the hardware leaves
-//! IEEE 754: nothing but inputs is infinite or denormal, NaNs keep their low mantissa bits. [`float`] has the
-//! arithmetic of one format, [`convert`] what lies between formats and integers, [`fixed`] the integer side.
+//! Floats are handled as bit patterns (`u32`, low bits), because the hardware differs from IEEE 754: only inputs can be
+//! infinite or denormal, and NaNs keep their low mantissa bits. [`float`] has the arithmetic of one format, [`convert`]
+//! the conversions between formats and integers, and [`fixed`] the integer arithmetic.
 
 // The units' vector loops are compiled once for each instruction set; only code that is inlined into them takes part.
 #![allow(clippy::inline_always)]

@@ -69,8 +69,8 @@ const SOURCE: u64 = 0x1000;
 /// The operation's registers and memory; `None` if it has no windows.
 fn program(case: &Case) -> Option<(Registers, Registers, Bytes)> {
     use pdp::{
-        d_data_format as format, d_operation_mode_cfg as mode, d_pooling_kernel_cfg as kernel,
-        d_pooling_padding_cfg as pad,
+        D_DATA_FORMAT as Format, D_OPERATION_MODE_CFG as Mode, D_POOLING_KERNEL_CFG as Kernel,
+        D_POOLING_PADDING_CFG as Pad,
     };
     let (width, kernel_width, stride_width, left, right) = case.horizontal;
     let (height, kernel_height, stride_height, top, bottom) = case.vertical;
@@ -92,20 +92,20 @@ fn program(case: &Case) -> Option<(Registers, Registers, Bytes)> {
             (pdp_rdma::D_SRC_BASE_ADDR_LOW, SOURCE as u32),
             (pdp_rdma::D_SRC_LINE_STRIDE, (width * atom) as u32),
             (pdp_rdma::D_SRC_SURFACE_STRIDE, (height * width * atom) as u32),
-            (pdp_rdma::D_SRC_RAM_CFG, pdp_rdma::d_src_ram_cfg::SRC_RAM_TYPE.put(RamType::Mcif)),
-            (pdp_rdma::D_DATA_FORMAT, pdp_rdma::d_data_format::INPUT_DATA.put(case.precision)),
+            (pdp_rdma::D_SRC_RAM_CFG, pdp_rdma::D_SRC_RAM_CFG::SRC_RAM_TYPE.put(RamType::Mcif)),
+            (pdp_rdma::D_DATA_FORMAT, pdp_rdma::D_DATA_FORMAT::INPUT_DATA.put(case.precision)),
         ],
     );
     let mut registers = Registers::reset(Block::Pdp);
-    let mode = mode::POOLING_METHOD.put(case.method) | mode::FLYING_MODE.put(PdpFlyingMode::OffFlying);
-    let kernels = kernel::KERNEL_WIDTH.put(less(kernel_width))
-        | kernel::KERNEL_HEIGHT.put(less(kernel_height))
-        | kernel::KERNEL_STRIDE_WIDTH.put(less(stride_width))
-        | kernel::KERNEL_STRIDE_HEIGHT.put(less(stride_height));
-    let pads = pad::PAD_LEFT.put(left as u32)
-        | pad::PAD_RIGHT.put(right as u32)
-        | pad::PAD_TOP.put(top as u32)
-        | pad::PAD_BOTTOM.put(bottom as u32);
+    let mode = Mode::POOLING_METHOD.put(case.method) | Mode::FLYING_MODE.put(PdpFlyingMode::OffFlying);
+    let kernels = Kernel::KERNEL_WIDTH.put(less(kernel_width))
+        | Kernel::KERNEL_HEIGHT.put(less(kernel_height))
+        | Kernel::KERNEL_STRIDE_WIDTH.put(less(stride_width))
+        | Kernel::KERNEL_STRIDE_HEIGHT.put(less(stride_height));
+    let pads = Pad::PAD_LEFT.put(left as u32)
+        | Pad::PAD_RIGHT.put(right as u32)
+        | Pad::PAD_TOP.put(top as u32)
+        | Pad::PAD_BOTTOM.put(bottom as u32);
     set(
         &mut registers,
         &[
@@ -123,8 +123,8 @@ fn program(case: &Case) -> Option<(Registers, Registers, Bytes)> {
             (pdp::D_DST_BASE_ADDR_LOW, destination as u32),
             (pdp::D_DST_LINE_STRIDE, (out_width * atom) as u32),
             (pdp::D_DST_SURFACE_STRIDE, (out_height * out_width * atom) as u32),
-            (pdp::D_DST_RAM_CFG, pdp::d_dst_ram_cfg::DST_RAM_TYPE.put(RamType::Mcif)),
-            (pdp::D_DATA_FORMAT, format::INPUT_DATA.put(case.precision)),
+            (pdp::D_DST_RAM_CFG, pdp::D_DST_RAM_CFG::DST_RAM_TYPE.put(RamType::Mcif)),
+            (pdp::D_DATA_FORMAT, Format::INPUT_DATA.put(case.precision)),
         ],
     );
     let pad_values = [
@@ -223,19 +223,19 @@ fn parts_give_what_the_whole_gives() {
     let mut parts = whole.clone();
     run(case.config, &rdma, &registers, None, &mut whole).unwrap();
     // 9 outputs as 3, 2, 2, 2. The first part reads 6 columns; each later one 4 of its own and the one it shares.
-    use pdp::{d_operation_mode_cfg as mode, d_partial_width_in as input, d_partial_width_out as output};
+    use pdp::{D_OPERATION_MODE_CFG as Mode, D_PARTIAL_WIDTH_IN as Input, D_PARTIAL_WIDTH_OUT as Output};
     let widths =
-        input::PARTIAL_WIDTH_IN_FIRST.put(5) | input::PARTIAL_WIDTH_IN_MID.put(3) | input::PARTIAL_WIDTH_IN_LAST.put(2);
-    let out = output::PARTIAL_WIDTH_OUT_FIRST.put(2)
-        | output::PARTIAL_WIDTH_OUT_MID.put(1)
-        | output::PARTIAL_WIDTH_OUT_LAST.put(1);
+        Input::PARTIAL_WIDTH_IN_FIRST.put(5) | Input::PARTIAL_WIDTH_IN_MID.put(3) | Input::PARTIAL_WIDTH_IN_LAST.put(2);
+    let out = Output::PARTIAL_WIDTH_OUT_FIRST.put(2)
+        | Output::PARTIAL_WIDTH_OUT_MID.put(1)
+        | Output::PARTIAL_WIDTH_OUT_LAST.put(1);
     let method = registers.get(pdp::D_OPERATION_MODE_CFG);
     set(
         &mut registers,
         &[
             (pdp::D_PARTIAL_WIDTH_IN, widths),
             (pdp::D_PARTIAL_WIDTH_OUT, out),
-            (pdp::D_OPERATION_MODE_CFG, method | mode::SPLIT_NUM.put(3)),
+            (pdp::D_OPERATION_MODE_CFG, method | Mode::SPLIT_NUM.put(3)),
         ],
     );
     set(
@@ -269,7 +269,7 @@ fn what_cannot_be_is_refused_with_its_values() {
     let stop = run(case.config, &rdma, &registers, None, &mut memory).unwrap_err();
     assert_eq!(stop.to_string(), "PDP: width: 4 elements with padding 0 and 0 give 2 windows of 2 at stride 2, not 3");
     registers.set(pdp::D_DATA_CUBE_OUT_WIDTH, 1);
-    registers.set(pdp::D_DATA_FORMAT, pdp::d_data_format::INPUT_DATA.put(Precision::Fp16));
+    registers.set(pdp::D_DATA_FORMAT, pdp::D_DATA_FORMAT::INPUT_DATA.put(Precision::Fp16));
     let stop = run(case.config, &rdma, &registers, None, &mut memory).unwrap_err();
     assert_eq!(stop.to_string(), "PDP: nv_small has no Fp16");
 }

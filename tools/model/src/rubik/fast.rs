@@ -40,7 +40,7 @@ fn block(extent: &Extent) -> usize {
     (BLOCK / (extent.atoms.elements() * extent.line())).clamp(1, extent.height)
 }
 
-/// At least as many bytes, so that lines at this distance do not all lie in the same places of the cache.
+/// At least `bytes`, enlarged so that lines at this distance do not all share the same sets of the cache.
 const fn spread(bytes: usize) -> usize {
     bytes.next_multiple_of(64) | 64
 }

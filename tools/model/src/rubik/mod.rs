@@ -2,13 +2,13 @@
 
 //! Rubik: contract, split and merge.
 //!
-//! - Contract is the second half of a deconvolution: the surfaces of stride-x by stride-y cubes become the neighbours
-//!   of one wider and higher cube, atom by atom.
-//! - Split takes a feature cube apart into one plane per channel, whose lines are padded with zeros to whole atoms; merge
-//!   puts planes together into a feature cube, whose lanes past the last channel are zero.
+//! - Contract is the second half of a deconvolution: the surfaces of stride-x by stride-y cubes become neighbours in
+//!   one wider and higher cube, atom by atom.
+//! - Split cuts a feature cube into one plane per channel, with lines that are padded with zeros to whole atoms. Merge
+//!   combines planes to a feature cube; its lanes after the last channel are zero.
 //!
-//! Source: the register specification (RBK), the hardware manual ("RUBIK"), and for what lies outside the cube the
-//! C-model (`cmod/rubik`).
+//! Source: the register specification (RBK), the hardware manual ("RUBIK"), and for bytes outside the cube the C-model
+//! (`cmod/rubik`).
 
 mod fast;
 mod operation;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Rubik element by element: what the fast implementation is compared with.
+//! Rubik element by element. The fast implementation is compared with it.
 
 use nvdla_uapi::config::Config;
 

@@ -36,15 +36,15 @@ proptest! {
             RubikMode::Merge => line,
         };
         set(&mut registers, &[
-            (rbk::D_MISC_CFG, rbk::d_misc_cfg::RUBIK_MODE.put(mode) | rbk::d_misc_cfg::IN_PRECISION.put(precision)),
-            (rbk::D_DAIN_RAM_TYPE, rbk::d_dain_ram_type::DATAIN_RAM_TYPE.put(ram)),
+            (rbk::D_MISC_CFG, rbk::D_MISC_CFG::RUBIK_MODE.put(mode) | rbk::D_MISC_CFG::IN_PRECISION.put(precision)),
+            (rbk::D_DAIN_RAM_TYPE, rbk::D_DAIN_RAM_TYPE::DATAIN_RAM_TYPE.put(ram)),
             (rbk::D_DATAIN_SIZE_0, (width - 1) as u32 | ((height - 1) as u32) << 16),
             (rbk::D_DATAIN_SIZE_1, (channels - 1) as u32),
             (rbk::D_DAIN_ADDR_LOW, BASE as u32),
             (rbk::D_DAIN_LINE_STRIDE, if merge { flat } else { line } as u32),
             (rbk::D_DAIN_SURF_STRIDE, plane as u32),
             (rbk::D_DAIN_PLANAR_STRIDE, (height * flat) as u32),
-            (rbk::D_DAOUT_RAM_TYPE, rbk::d_daout_ram_type::DATAOUT_RAM_TYPE.put(ram)),
+            (rbk::D_DAOUT_RAM_TYPE, rbk::D_DAOUT_RAM_TYPE::DATAOUT_RAM_TYPE.put(ram)),
             (rbk::D_DATAOUT_SIZE_1, (channels - 1) as u32),
             (rbk::D_DAOUT_ADDR_LOW, (BASE as usize + size) as u32),
             (rbk::D_DAOUT_LINE_STRIDE, out_line as u32),

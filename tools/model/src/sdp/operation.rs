@@ -22,7 +22,7 @@ pub(super) struct Operation {
     pub height: usize,
     /// Surfaces of the data path: channel groups of [`Self::lanes`].
     pub surfaces: usize,
-    /// Channels of a surface: as many elements of the processing precision as an atom holds.
+    /// Channels per surface: the number of elements of the processing precision in an atom.
     pub lanes: usize,
     /// Atoms of the processing precision.
     pub atoms: Atoms,
@@ -194,7 +194,7 @@ impl Operation {
         View::packed(self.surfaces, self.height, self.width, self.lanes)
     }
 
-    /// Whether the element-wise comparison is what this operation does.
+    /// Whether this operation is the element-wise comparison.
     pub(super) fn compares(&self) -> bool {
         matches!(self.destination, Destination::Comparison)
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The cube that SDP hands to PDP.
+//! The cube that SDP passes to PDP.
 
 use super::operation::{Destination, Operation};
 use crate::memory::Stop;
@@ -11,7 +11,7 @@ use nvdla_uapi::reg::values::Precision;
 /// Largest cube for PDP, in samples: well beyond any network's, and small enough to be held.
 pub(super) const LARGEST_STREAM: usize = 1 << 28;
 
-/// The cube for PDP, with room for its samples.
+/// The cube for PDP, with memory for its samples.
 pub(super) fn stream_for_pdp(operation: &Operation) -> Result<Option<Stream>, Stop> {
     if !matches!(operation.destination, Destination::Pdp) {
         return Ok(None);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Reads an operation out of the registers of SDP and its read DMA, and refuses what the hardware does not define.
+//! Reads an operation from the registers of SDP and its read DMA. Refuses combinations that the hardware does not
+//! define.
 //!
 //! Source: register manual (SDP, SDP_RDMA), "In-memory data formats" (operands, table 30).
 
@@ -152,7 +153,7 @@ impl Reader<'_> {
         Extents::new(1, self.channels, self.height, self.width)
     }
 
-    /// Table 30, and what the hardware cannot combine.
+    /// Table 30, and combinations that the hardware does not have.
     ///
     /// int8 to fp16, which the table calls invalid, is left in: the reference computes it as int8 to int16 with fp16
     /// values.
@@ -296,7 +297,7 @@ impl Reader<'_> {
         }))
     }
 
-    /// The feature cube with these strides. The atoms of a 1x1 cube lie one after another, whatever the strides say.
+    /// The feature cube with these strides. The atoms of a 1x1 cube follow one another, whatever the strides are.
     fn cube(
         &self,
         unit: &'static str,
@@ -369,7 +370,7 @@ impl Reader<'_> {
                 format!("D_FEATURE_MODE_CFG.WINOGRAD is {}, SDP's is {}", u8::from(winograd), u8::from(self.winograd)),
             );
         }
-        // The atoms of a 1x1 cube's operands are one run too, whatever the strides say.
+        // The operands' atoms of a 1x1 cube also follow one another, whatever the strides are.
         let surface_stride = if self.width == 1 && self.height == 1 {
             format.bytes_per_atom()
         } else {

@@ -204,7 +204,7 @@ fn x_int(x: &X, value: i32, operands: &Operands) -> Result<i32, Fault> {
         value = alu_int(algorithm, value, shift_left::<32>(operand, x.alu_shift));
     }
     let value = match x.multiplier {
-        // PReLU passes what is not negative without a shift, and with no more than its low 32 bits.
+        // PReLU passes values that are not negative without a shift, and only their low 32 bits.
         Some(Multiplier { prelu: true, .. }) if value >= 0 => wrap::<32>(value),
         Some(Multiplier { operand, .. }) => {
             let operand = resolve(operand, i64::from, || Ok(operands(x.operands, Component::Mul)?.into()))?;
@@ -292,8 +292,8 @@ fn convert(operation: &Operation, value: i32, tally: &mut Tally) -> i16 {
                 Precision::Int16 => saturate::<16>(wide) as i16,
                 Precision::Fp16 => i17_to_fp16(wide as i32) as i16,
             };
-            // Saturation is seen where 17 bits are limited, and one unit late, as the hardware compares with the
-            // shifted value before rounding.
+            // Saturation is counted where 17 bits are limited. It is detected one unit late, because the hardware
+            // compares the shifted value before rounding.
             let shifted = ((i64::from(value) - i64::from(offset)) * i64::from(scale)) >> shift;
             (result, !(-65537..=65536).contains(&shifted))
         }

@@ -7,7 +7,7 @@ use nvdla_uapi::reg::sdp_rdma as rdma_reg;
 use nvdla_uapi::reg::values::{AluAlgorithm, OperandMode, OperandSize, OperandSource, OperandUse, RamType};
 use nvdla_uapi::reg::{Field, Register};
 
-/// Registers of X1 or X2; the types are the registers whose fields they are.
+/// Registers of X1 or X2. The type parameters are the registers with the fields.
 pub(super) struct XRegisters<Cfg, Alu, Mul> {
     pub name: &'static str,
     pub bypass: Field<bool, Cfg>,
@@ -64,7 +64,7 @@ pub(super) const X2: XRegisters<reg::D_DP_BN_CFG, reg::D_DP_BN_ALU_CFG, reg::D_D
     }
 };
 
-/// Registers of a sub-unit's read DMA; the type is the register whose fields they are.
+/// Registers of a sub-unit's read DMA. The type parameter is the register with the fields.
 pub(super) struct DmaRegisters<Cfg> {
     pub name: &'static str,
     pub disable: Field<bool, Cfg>,

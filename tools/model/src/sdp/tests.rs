@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The vector code against the reference, over random operations; and what is refused.
+//! Compares the vector code with the reference over random operations, and tests what is refused.
 
 use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_MEDIUM_512, NV_SMALL};
 use nvdla_uapi::reg::values::{Precision, RamType};
@@ -55,7 +55,7 @@ impl Random {
         }
     }
 
-    /// An fp32 that the data path may meet, specials included.
+    /// An fp32 that can occur in the data path, including special values.
     fn float(&mut self) -> u32 {
         match self.below(40) {
             0 => self.next(),

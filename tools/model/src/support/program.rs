@@ -152,7 +152,7 @@ impl Program {
         }
     }
 
-    /// Channels of a kernel as CSC sees it.
+    /// Channels of a kernel in CSC's registers.
     fn kernel_channels(&self) -> usize {
         match self.source {
             Source::Feature => self.input.channels,
@@ -252,14 +252,14 @@ impl Program {
         let pair = |low: usize, high: usize| (low | high << 16) as u32;
 
         let mut cdma_block = Registers::reset(Block::Cdma);
-        let misc = cdma::d_misc_cfg::CONV_MODE.put(mode)
-            | cdma::d_misc_cfg::IN_PRECISION.put(in_precision)
-            | cdma::d_misc_cfg::PROC_PRECISION.put(self.precision);
+        let misc = cdma::D_MISC_CFG::CONV_MODE.put(mode)
+            | cdma::D_MISC_CFG::IN_PRECISION.put(in_precision)
+            | cdma::D_MISC_CFG::PROC_PRECISION.put(self.precision);
         for (register, value) in [
             (cdma::D_MISC_CFG, misc),
             (
                 cdma::D_DATAIN_FORMAT,
-                cdma::d_datain_format::DATAIN_FORMAT.put(format) | cdma::d_datain_format::PIXEL_FORMAT.put(image),
+                cdma::D_DATAIN_FORMAT::DATAIN_FORMAT.put(format) | cdma::D_DATAIN_FORMAT::PIXEL_FORMAT.put(image),
             ),
             (cdma::D_DATAIN_SIZE_0, pair(self.input.width - 1, self.input.height - 1)),
             (cdma::D_DATAIN_SIZE_1, put(channels - 1)),
@@ -268,7 +268,7 @@ impl Program {
             (cdma::D_DAIN_ADDR_LOW_0, self.data as u32),
             (cdma::D_LINE_STRIDE, put(line)),
             (cdma::D_SURF_STRIDE, put(surface)),
-            (cdma::D_DAIN_MAP, cdma::d_dain_map::LINE_PACKED.mask() | cdma::d_dain_map::SURF_PACKED.mask()),
+            (cdma::D_DAIN_MAP, cdma::D_DAIN_MAP::LINE_PACKED.mask() | cdma::D_DAIN_MAP::SURF_PACKED.mask()),
             (cdma::D_BATCH_NUMBER, put(self.batch - 1)),
             (cdma::D_BATCH_STRIDE, put(cube)),
             (cdma::D_ENTRY_PER_SLICE, put(entries - 1)),
@@ -297,9 +297,9 @@ impl Program {
         for (register, value) in [
             (
                 csc::D_MISC_CFG,
-                csc::d_misc_cfg::CONV_MODE.put(mode)
-                    | csc::d_misc_cfg::IN_PRECISION.put(in_precision)
-                    | csc::d_misc_cfg::PROC_PRECISION.put(self.precision),
+                csc::D_MISC_CFG::CONV_MODE.put(mode)
+                    | csc::D_MISC_CFG::IN_PRECISION.put(in_precision)
+                    | csc::D_MISC_CFG::PROC_PRECISION.put(self.precision),
             ),
             (csc::D_DATAIN_FORMAT, format as u32),
             (csc::D_DATAIN_SIZE_EXT_0, pair(width - 1, height - 1)),
@@ -329,16 +329,16 @@ impl Program {
         let mut cacc_block = Registers::reset(Block::Cacc);
         cmac_a_block.set(
             cmac_a::D_MISC_CFG,
-            cmac_a::d_misc_cfg::CONV_MODE.put(mode) | cmac_a::d_misc_cfg::PROC_PRECISION.put(self.precision),
+            cmac_a::D_MISC_CFG::CONV_MODE.put(mode) | cmac_a::D_MISC_CFG::PROC_PRECISION.put(self.precision),
         );
         cmac_b_block.set(
             cmac_b::D_MISC_CFG,
-            cmac_b::d_misc_cfg::CONV_MODE.put(mode) | cmac_b::d_misc_cfg::PROC_PRECISION.put(self.precision),
+            cmac_b::D_MISC_CFG::CONV_MODE.put(mode) | cmac_b::D_MISC_CFG::PROC_PRECISION.put(self.precision),
         );
         for (register, value) in [
             (
                 cacc::D_MISC_CFG,
-                cacc::d_misc_cfg::CONV_MODE.put(mode) | cacc::d_misc_cfg::PROC_PRECISION.put(self.precision),
+                cacc::D_MISC_CFG::CONV_MODE.put(mode) | cacc::D_MISC_CFG::PROC_PRECISION.put(self.precision),
             ),
             (cacc::D_DATAOUT_SIZE_0, pair(output.width - 1, output.height - 1)),
             (cacc::D_DATAOUT_SIZE_1, put(output.channels - 1)),

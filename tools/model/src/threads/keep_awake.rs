@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Keeps the pool's threads awake while a device runs a task.
+//! Keeps the pool's threads from sleeping while a device runs a task.
 //!
 //! A thread of rayon's pool sleeps when it has found no work for about ten microseconds. An operation of a network often
 //! takes no longer than that, and waking a thread takes as long again, in a virtual machine several times as long. Threads
@@ -21,14 +21,14 @@ const LOOKS_PER_CLOCK: u32 = 64;
 thread_local! {
     /// The task that this thread runs, until other threads have been called for it.
     static UNCALLED: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
-    /// Whether this thread stays awake for a task.
+    /// Whether this thread is kept awake for a task.
     static WATCHES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Keeps the other threads of the pool awake until it is dropped. It takes effect at the first operation that several
-/// threads share.
+/// Keeps the other threads of the pool from sleeping until it is dropped. It takes effect at the first operation that
+/// several threads share.
 ///
-/// The caller that runs a task's operations on this thread holds one during the task. It changes no result.
+/// The caller that runs a task's operations on this thread holds one during the task. It does not change any result.
 #[derive(Debug)]
 pub struct Awake {
     over: Arc<AtomicBool>,
@@ -113,7 +113,7 @@ mod tests {
 
     use super::*;
 
-    /// Waits until so many threads watch.
+    /// Waits until this many threads are awake.
     fn watching(pool: &rayon::ThreadPool) -> usize {
         let count = AtomicUsize::new(0);
         let begin = Instant::now();

@@ -43,7 +43,7 @@ pub(crate) fn share<T: Send, L>(
     });
 }
 
-/// The work that a piece stands for, in the unit of [`is_over`].
+/// The work of a piece, in the unit of [`is_over`].
 const PIECE: usize = 1 << 18;
 
 /// Bytes that several threads write, each in different parts.
@@ -53,7 +53,7 @@ pub(crate) struct Parts<'p> {
     bytes: PhantomData<&'p mut [u8]>,
 }
 
-// SAFETY: it stands for a slice, which may be sent.
+// SAFETY: it represents a slice, which may be sent.
 unsafe impl Send for Parts<'_> {}
 // SAFETY: the parts that threads make of it do not overlap, as `Parts::part` demands.
 unsafe impl Sync for Parts<'_> {}
@@ -73,7 +73,8 @@ impl<'p> Parts<'p> {
     #[allow(clippy::mut_from_ref)] // what the caller promises
     pub(crate) unsafe fn part(&self, range: Range<usize>) -> &mut [u8] {
         assert!(range.start <= range.end && range.end <= self.length, "{range:?} of {} bytes", self.length);
-        // SAFETY: the range lies in the slice, which nobody else has, and the caller gives each byte away once.
+        // SAFETY: the range lies in the slice, to which there is no other reference, and the caller passes each byte
+        // only once.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(range.start), range.len()) }
     }
 }

@@ -3,10 +3,10 @@
 //! AVX-512 code that moves elements between rows: channel planes and atoms, pixels and surfaces, channels and positions of
 //! a kernel.
 //!
-//! What lies apart is brought together while it is loaded, 16 bytes per lane, which takes no shuffle. Then either the lanes
-//! of 16 registers change places with the elements within them (as many interleavings as an element's number has bits),
-//! or 2, 4 or 8 registers exchange units of 32, 16 or 8 bytes. Interleavings of whole registers take one instruction on
-//! every machine; byte permutations of two registers take three on some.
+//! Loads gather distant rows into one register, 16 bytes per lane, which needs no shuffle. Then either the lanes of 16
+//! registers are exchanged with the elements within them (as many interleavings as an element's number has bits), or 2,
+//! 4 or 8 registers exchange units of 32, 16 or 8 bytes. Interleaving two registers takes one instruction on every
+//! machine. Byte permutations of two registers take three on some.
 
 #![allow(clippy::needless_range_loop)] // registers are numbered as the shuffles are
 
@@ -54,7 +54,7 @@ pub(super) fn transpose(rows: usize, bytes: usize) -> Option<Transpose> {
     Some(Transpose { rows, bytes, pack, unpack, unpack_lines: Some(lines) })
 }
 
-/// Units of 64 / K bytes of K registers from two of them, alternating: those of the lower halves, or of the upper.
+/// Units of 64 / K bytes of K registers from two of them, alternating: from the lower halves, or from the upper.
 const fn alternating(k: usize) -> [[u64; 8]; 2] {
     let words = 8 / k;
     let mut tables = [[0; 8]; 2];
@@ -170,8 +170,8 @@ fn line_of(at: *mut u8, previous: __m512i, tile: __m512i) -> __m512i {
     _mm512_permutex2var_epi32(previous, numbers, tile)
 }
 
-/// Stores the line in which a row's tile at `at` begins, after the row's previous tile; of the row's first tile, what lies
-/// in that line. `at` is a multiple of 4 bytes.
+/// Stores the cache line in which a row's tile at `at` begins, together with the row's previous tile. For the first
+/// tile of a row, stores only the tile's part of that line. `at` is a multiple of 4 bytes.
 ///
 /// # Safety
 /// The tile can be written, and where it is not the first, the one before it.
@@ -192,7 +192,7 @@ unsafe fn store_line(is_first: bool, at: *mut u8, previous: &mut __m512i, tile: 
     *previous = tile;
 }
 
-/// Stores what is left of a row's last tile: it lies in the line in which `end` lies, where the row's tiles end.
+/// Stores the rest of a row's last tile, in the cache line that contains `end`, where the row's tiles end.
 ///
 /// # Safety
 /// The tile can be written.
@@ -304,8 +304,8 @@ macro_rules! lanes {
                 }
             }
 
-            /// Atoms of `PARTS` x 16 bytes to as many times N rows, 64 bytes of a row at once: where they lie, or in whole
-            /// `LINES`.
+            /// Atoms of `PARTS` x 16 bytes to `PARTS` x N rows, 64 bytes of a row at once: at the row's own alignment,
+            /// or in whole cache `LINES`.
             #[target_feature(enable = "avx512f,avx512vl,avx512bw")]
             pub(super) unsafe fn unpack<const PARTS: usize, const LINES: bool>(
                 source: *const u8,
@@ -361,8 +361,8 @@ macro_rules! lanes {
                 let channels = transpose([$(load($i)),*]);
                 let mask = (u32::MAX >> (32 - count * (16 / N))) as u16;
                 let [a, b, c, d] = rows.lanes;
-                // SAFETY: the caller's promise; what does not belong to the channel is masked, or stored before it is
-                // overwritten.
+                // SAFETY: the caller's promise; bytes that do not belong to the channel are masked, or stored before
+                // they are overwritten.
                 unsafe {
                     if alone {
                         $(_mm_mask_storeu_epi8(target.add(rows.rows[$i] + a).cast(), mask, lane::<0>(channels[$i]));)*
@@ -479,8 +479,8 @@ unsafe fn unpack_8<const K: usize, const B: usize, const LINES: bool>(
     }
 }
 
-/// The code for [`super::contract::Collect`] of 32 bytes: chunks meet in a register while they are loaded, so that whole lines
-/// are stored.
+/// The code for [`super::contract::Collect`] of 32 bytes. Chunks are joined in a register while they are loaded, so
+/// that whole cache lines are stored.
 ///
 /// # Safety
 /// As there.

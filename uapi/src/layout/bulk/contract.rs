@@ -4,9 +4,9 @@
 
 use core::ops::Range;
 
-/// Permutes as many registers of 64 bytes as a kernel has positions: the same channels of each position become these channels'
-/// positions, one channel after another, or back. The number of positions is the code's. Registers are `from` and `to` bytes
-/// apart.
+/// Permutes one register of 64 bytes per position of a kernel: the same channels of each position become these
+/// channels' positions, one channel after another, or back. The code is for one number of positions. Registers are
+/// `from` and `to` bytes apart.
 ///
 /// # Safety
 /// The source's registers can be read, and the target's written.
@@ -25,9 +25,10 @@ pub(super) struct Rows {
 /// 16 bytes of each channel can be read, and 64 bytes of each stored position written.
 pub(super) type Positions = unsafe fn(rows: &Rows, source: *const u8, target: *mut u8, to: usize, stored: Range<usize>);
 
-/// The reverse: copies the elements of `count` positions, whose 64 bytes are `step` bytes apart at `source`, to as many
-/// elements of each channel of `rows` at `target`, in the order of lanes and rows. Unless each channel stands `alone`, 16 bytes
-/// are stored for those of the first three lanes, so that what follows a channel is written after it.
+/// The reverse: copies the elements of `count` positions, whose 64 bytes are `step` bytes apart at `source`, to `count`
+/// elements of each channel of `rows` at `target`, in the order of lanes and rows. Unless each channel stands `alone`,
+/// 16 bytes are stored for those of the first three lanes. Therefore the data behind a channel must be written after
+/// it.
 ///
 /// # Safety
 /// 64 bytes of each position can be read; `count` elements of each channel can be written, of which there are 1 to 16
@@ -80,7 +81,7 @@ pub(super) enum Finish {
 pub(super) struct Block {
     /// Bytes: 16, 32, 64 or 128.
     pub(super) len: usize,
-    /// What is done with them.
+    /// The operation on them.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only vector code asks
     pub(super) finish: Finish,
     /// For each byte, the source byte.
@@ -92,7 +93,7 @@ pub(super) struct Block {
 /// Permutes blocks of 16 pixels into one plane.
 ///
 /// # Safety
-/// `source` has `blocks` blocks of RGB and 16 bytes more, `target` as many of the plane.
+/// `source` has `blocks` blocks of RGB and 16 bytes more, `target` has `blocks` blocks of the plane.
 pub(super) type Shuffle = unsafe fn(block: &Block, alpha: u8, source: *const u8, target: *mut u8, blocks: usize);
 
 /// How runs of one shape are transposed on this machine.

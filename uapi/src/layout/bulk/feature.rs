@@ -85,8 +85,8 @@ impl Runs {
         }
     }
 
-    /// Calls `visit` for blocks of pixels of all surfaces, `together` of them where so many are full: surfaces, first byte
-    /// in plain NHWC data, first byte in memory, pixels.
+    /// Calls `visit` for blocks of pixels of all surfaces, and for `together` surfaces at once if that many are full:
+    /// surfaces, first byte in plain NHWC data, first byte in memory, pixels.
     fn each_block(&self, units: Range<usize>, together: usize, visit: impl Fn(Range<usize>, usize, usize, usize)) {
         let full = self.extents.c as usize / self.lanes;
         let pixel = self.extents.c as usize * self.bytes;
@@ -138,7 +138,7 @@ fn collect(atom: usize) -> Option<Collect> {
     None
 }
 
-/// Clears what no element or padding lane of a run will be written to.
+/// Clears the bytes to which no element or padding lane of a run is written.
 fn clear_gaps(cube: &Cube, memory: &mut [u8]) {
     if !cube.is_packed() || (cube.extents().n > 1 && cube.cube_stride() * u64::from(cube.extents().n) != cube.size()) {
         memory[..cube.size() as usize].fill(0);

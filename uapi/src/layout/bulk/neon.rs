@@ -2,9 +2,10 @@
 
 //! NEON, which every aarch64 has: runs are transposed a register of each row at a time.
 //!
-//! A round interleaves each register with the one half of them further down, and so rotates an element's index, that of
-//! its register and then that within it, by one bit. After as many rounds as a row's index has bits, rows have become
-//! atoms; after as many more as an index within a register has, atoms rows.
+//! A round interleaves each register with the register half of them further down. This rotates the bits of an element's
+//! index, which consist of its register's index and then its index within the register, by one bit. After as many
+//! rounds as a row's index has bits, rows have become atoms. After as many further rounds as an index within a register
+//! has bits, atoms have become rows.
 
 use super::contract::{Transpose, TILE};
 use core::arch::aarch64::*;
@@ -30,7 +31,7 @@ fn of<const ROWS: usize, const BYTES: usize>() -> Transpose {
     Transpose { rows: ROWS, bytes: BYTES, pack, unpack, unpack_lines: None }
 }
 
-/// The elements of both in turn.
+/// The elements of both, alternating.
 #[inline]
 #[target_feature(enable = "neon")]
 fn interleave<const BYTES: usize>(a: uint8x16_t, b: uint8x16_t) -> [uint8x16_t; 2] {

@@ -65,7 +65,7 @@ impl Block {
     }
 }
 
-/// Converts with vector code what is wide enough: returns how many pixels of each line are done, all or none.
+/// Converts lines that are wide enough with vector code. Returns how many pixels of each line are done, all or none.
 pub(in super::super) fn rgb(image: &Image, rgb: &[u8], alpha: u8, planes: [&mut [u8]; 2]) -> u32 {
     let extents = image.extents();
     let (width, height) = (extents.w as usize, extents.h as usize);
@@ -82,7 +82,7 @@ pub(in super::super) fn rgb(image: &Image, rgb: &[u8], alpha: u8, planes: [&mut 
     // Where no line of any plane has padding, they are one line.
     let is_packed = (0..image.format().planes).all(|plane| image.line_stride(plane) == image.line_bytes(plane));
     let (width, height) = if is_packed { (width * height, 1) } else { (width, height) };
-    // A line's pieces are what threads share: whole blocks, but for the last.
+    // Threads share a line in whole blocks, except for the last block.
     let (pieces, width_of_line) = (width.div_ceil(PIECE), width);
     for (plane, memory) in planes.into_iter().enumerate() {
         let Some(block) = &blocks[plane] else { continue };
@@ -95,13 +95,13 @@ pub(in super::super) fn rgb(image: &Image, rgb: &[u8], alpha: u8, planes: [&mut 
                 let width = PIECE.min(width - first);
                 let start = line * width_of_line + first;
                 let to = image.pixel_offset(plane as u32, line as u32, 0) as usize + first * pixel;
-                // Of the last line, the last block would read past the source.
+                // In the last line, the last block would read behind the end of the source.
                 let readable = (rgb.len() - start * 3).saturating_sub(16) / SOURCE;
                 let whole = readable.min(width / PIXELS);
                 // SAFETY: the piece's whole blocks and 16 bytes more lie in the source, and its pixels in the plane. Parts
                 // write different pieces.
                 unsafe { shuffle(block, alpha, rgb.as_ptr().add(start * 3), target.at(to), whole) };
-                // What is left goes through a copy with 16 bytes more; the last block may overlap the one before.
+                // The rest is converted from a copy with 16 bytes more; the last block may overlap the one before.
                 let mut done = whole * PIXELS;
                 while done < width {
                     let first = done.min(width.saturating_sub(PIXELS));

@@ -2,9 +2,9 @@
 
 //! Transposing runs of pixels: `lanes` rows of elements (channel planes) to and from atoms.
 //!
-//! A run is cut into tiles of [`TILE`] bytes of each row. Vector code does whole tiles of whole atoms. Where the last
-//! atom is not full, or rows crowd in the cache, a few tiles are staged in a buffer; the run's last, cut tile goes through
-//! one of its own.
+//! A run is cut into tiles of [`TILE`] bytes of each row. Vector code converts whole tiles of whole atoms. If the last
+//! atom is not full, or rows share too few sets of the cache, a few tiles are staged in a buffer. The run's last,
+//! partial tile uses a separate buffer.
 
 use super::contract::{PackTiles, Transpose, UnpackTiles, MAX_ROWS, TILE};
 
@@ -38,7 +38,7 @@ impl Transpose {
         Self { rows, bytes, pack, unpack, unpack_lines: None }
     }
 
-    /// Packs a run of `pixels`, of whose atoms only the first `channels` elements have a row; the rest becomes zero.
+    /// Packs a run of `pixels`. Only the first `channels` elements of its atoms have a row; the rest becomes zero.
     ///
     /// # Safety
     /// `source` has `channels` rows of `pixels` elements, `stride` bytes apart; `target` has `pixels` atoms.
@@ -56,7 +56,7 @@ impl Transpose {
         unsafe { (self.pack)(source, stride, target, whole) };
         let mut done = whole * TILE;
         if whole > 0 && done < row {
-            // The last tile is a whole one too, and packs some pixels a second time.
+            // The last tile is a whole one too, so some pixels are packed twice.
             let last = row - TILE;
             // SAFETY: as above.
             unsafe { (self.pack)(source.add(last), stride, target.add(last * self.rows), 1) };
@@ -78,7 +78,7 @@ impl Transpose {
             let part = row - done;
             let mut rows = [0u8; MAX_ROWS * TILE];
             let mut atoms = [0u8; MAX_ROWS * TILE];
-            // SAFETY: `part` bytes from `done` lie inside each of the rows; both scratch tiles have room for all
+            // SAFETY: `part` bytes from `done` lie inside each of the rows; both scratch tiles are large enough for all
             // rows; `part` of the row's bytes make `part` x rows bytes of atoms, which lie inside the target.
             unsafe {
                 for channel in 0..channels {
@@ -160,8 +160,8 @@ const PITCH: usize = (STAGE + 1) * TILE;
 #[repr(align(64))]
 struct Stage([u8; MAX_ROWS * PITCH]);
 
-/// Whether so many rows, `stride` bytes apart, meet in too few sets of a first-level cache of 64 sets of 64 bytes and 8
-/// ways: then a row's line is gone before its next 16 bytes are touched, and the rows are better staged.
+/// Whether rows that are `stride` bytes apart share too few sets of a first-level cache with 64 sets of 64 bytes and 8
+/// ways. Then a row's cache line is evicted before its next 16 bytes are used, and staging the rows is faster.
 #[allow(clippy::manual_is_multiple_of)] // not in the oldest compiler supported
 fn crowds(rows: usize, stride: usize) -> bool {
     let mut sets = [0u8; 64];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! AVX-512 code that turns channels of positions into positions of channels, and some of it back, for kernels of so few
-//! positions that all of them stay in registers.
+//! AVX-512 code that turns channels of positions into positions of channels, and partly back, for kernels of so few
+//! positions that all of them fit in registers.
 //!
 //! 2, 3 and 4 positions are one permutation of all bytes: each target register takes from one or two pairs of source
 //! registers. Of 9 positions the first 8 are transposed as powers of two are, and the ninth is put between them.
@@ -105,8 +105,8 @@ unsafe fn pairs<const N: usize, const B: usize, const BACK: bool>(
     }
 }
 
-/// Where the bytes of 9 target registers come from: a group, which is the first 8 positions of as many channels as fill a
-/// register, the group after it, or the ninth position.
+/// The sources of the bytes of 9 target registers. A group is the first 8 positions of as many channels as fill a
+/// register; the next group follows, then the ninth position.
 struct Nine<const B: usize> {
     group: [usize; 9],
     /// Each byte's place in the register from which it comes.
@@ -142,7 +142,7 @@ impl<const B: usize> Nine<B> {
     };
 }
 
-/// Words of 16 bits, so that lane `l` has every fourth, from the `l`-th on.
+/// Words of 16 bits: lane `l` takes every fourth word from the `l`-th on.
 static FOURTHS: [u16; 32] = {
     let mut index = [0; 32];
     let mut at = 0;

@@ -2,14 +2,14 @@
 
 //! Compressing and decompressing 64 bytes of weights at a time (AVX-512 VBMI2).
 
-/// Elements that were done, and bytes of what remains of them.
+/// The number of elements processed, and the bytes of those that remain.
 pub(in super::super) struct Done {
     pub(in super::super) elements: usize,
     pub(in super::super) kept: usize,
 }
 
-/// Moves the elements of `source` that are not zero to `room` and writes their mask, as far as whole blocks go. Bytes of
-/// `room` behind what is kept may be overwritten.
+/// Moves the non-zero elements of `source` to `room` and writes their mask, for whole blocks. Bytes of `room` behind
+/// the last element may be overwritten.
 pub(in super::super) fn compact<const B: usize>(source: &[u8], room: &mut [u8], wmb: &mut [u8]) -> Done {
     #[cfg(target_arch = "x86_64")]
     if x86::is_available() {
@@ -59,7 +59,7 @@ mod x86 {
                 let bits = _mm512_test_epi16_mask(elements, elements);
                 (u64::from(bits), _mm512_maskz_compress_epi16(bits, elements))
             };
-            // SAFETY: the room has 64 bytes.
+            // SAFETY: `room` has 64 bytes.
             unsafe { _mm512_storeu_si512(room.as_mut_ptr().cast(), packed) };
             mask.copy_from_slice(&bits.to_le_bytes()[..mask_bytes]);
             kept += bits.count_ones() as usize * B;

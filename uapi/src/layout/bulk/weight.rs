@@ -139,14 +139,14 @@ impl Plan {
         let Some(mut rows) = self.rows(block) else { return 0 };
         let first = self.kcrs(block.first_kernel, block.first_channel);
         let step = block.kernels * block.channels * bytes;
-        // Channels of one kernel follow one another, and the last of them are in the last lane, which is stored exactly. Else
-        // what follows a channel may have been written before.
+        // Channels of one kernel are adjacent, and the last of them are in the last lane, which is stored exactly. In
+        // the other lanes, bytes behind a channel may have been written already.
         let alone = positions < lane && block.channels % (4 * lane) != 0;
         self.each_lanes(block, |done, lanes| {
             rows.lanes = lanes;
             let mut position = 0;
             while position < positions {
-                // The last positions are as many as fit, of which some are there already.
+                // The last positions are as many as fit; some of them may have been converted already.
                 let from = position.min(positions.saturating_sub(lane));
                 let count = lane.min(positions);
                 // SAFETY: the block has as many elements at each position, and each of them its positions in the target;
@@ -176,8 +176,8 @@ impl Plan {
             let (lowest, highest) = (first + rows.lanes[0], first + rows.lanes[3] + rows.rows[lane - 1]);
             let mut position = 0;
             while position < positions {
-                // The positions that are loaded: the last ones may begin before those that are missing, and what is loaded
-                // of few may begin or end outside of the channel, but not of the weights.
+                // The positions that are loaded. The last load may begin before the positions that are missing. A load
+                // of few positions may begin or end outside of the channel, but not outside of the weights.
                 let mut from = position.min(positions.saturating_sub(lane)) as isize;
                 if highest + (from as usize + lane) * bytes > plain.len() {
                     from -= (lane - positions.min(lane)) as isize;

@@ -24,7 +24,7 @@ pub struct Converter {
 }
 
 impl Converter {
-    /// The converter that changes nothing but the width.
+    /// The converter that changes only the width.
     pub const IDENTITY: Self = Self { offset: 0, scale: 1, truncate: 0 };
 
     /// An element's bits in the output precision, from a component's bits as the DMA fetched them (8 or 16 bits wide).
@@ -69,7 +69,7 @@ const fn clamp(value: i64, bits: u32) -> i64 {
     }
 }
 
-/// `value` shifted right, halves rounded away from zero, saturated to `bits` (2 to 63). A shift above 62 gives 0.
+/// `value` shifted right, rounded half away from zero, and saturated to `bits` (2 to 63). A shift above 62 gives 0.
 pub const fn saturating_shift(value: i64, shift: u8, bits: u32) -> i64 {
     let shifted = match shift {
         0 => value,

@@ -104,7 +104,7 @@ const BGRA: [u8; 4] = [1, 2, 3, 0];
 const RGBA: [u8; 4] = [3, 2, 1, 0];
 
 impl Format {
-    /// Bytes of so many pixels of the first plane.
+    /// The bytes of this many pixels of the first plane.
     pub const fn bytes_of(&self, pixels: u32) -> u64 {
         pixels as u64 * self.bytes_per_pixel[0] as u64
     }

@@ -10,8 +10,8 @@ use super::format::{Component, Format};
 
 /// An image in memory.
 ///
-/// Each plane has its own address. The x offset counts pixels from the address to the first one; in the second plane
-/// the address lies past whole aligned units, so there only the remainder counts.
+/// Each plane has its own address. The x offset counts pixels from the address to the first pixel. The address of the
+/// second plane is behind whole aligned units, so its x offset is only the remainder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Image {
     pub(in super::super) format: Format,
@@ -24,7 +24,7 @@ pub struct Image {
 }
 
 impl Image {
-    /// An image whose lines are padded to `alignment` only (32 bytes, or the configuration's atom).
+    /// An image with lines that are padded only to `alignment` (32 bytes, or the configuration's atom).
     pub const fn packed(
         format: PixelFormat,
         width: u32,
@@ -82,7 +82,8 @@ impl Image {
         Ok(image)
     }
 
-    /// The image that hardware would read when programmed so: line strides may be anything whose offsets fit 64 bits.
+    /// The image that the hardware reads when it is programmed with this line stride. Any stride is allowed whose
+    /// offsets fit 64 bits.
     pub const fn as_programmed(
         format: PixelFormat,
         width: u32,

@@ -2,7 +2,8 @@
 
 //! Pixel data: images as a convolution's first input, pitch linear, in 36 formats.
 //!
-//! [`Format`] is what a format is made of, [`Image`] where its pixels lie, [`Converter`] what the DMA makes of them.
+//! [`Format`] has the components of a format, [`Image`] the places of its pixels, and [`Converter`] the DMA's
+//! conversion.
 //!
 //! Source: "In-memory data formats", section "Pixel Format" and table 33; the order of components within a pixel, the
 //! alignment of 10-bit components and the second plane's x offset as the reference model reads them (CDMA).

@@ -11,7 +11,7 @@ use super::super::extents::{Extents, Index, Order};
 use super::local::{Local, Usage};
 use super::memory::Memory;
 
-/// An N-by-M matrix seen as the tensor (N, ceil(M / W), 1, W) in the 128-byte aligned layout.
+/// An N-by-M matrix as the tensor (N, ceil(M / W), 1, W) in the 128-byte aligned layout.
 ///
 /// Its extents are N, 1, 1, M: an element's `w` is its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -7,8 +7,8 @@
 //! channels at most. [`System`] tensors lie in one memory. A [`Matrix`] is a tensor whose columns are spread over
 //! channels. A [`Packed`] tensor puts 4 or 2 neighbours of N into one 32- or 64-bit element.
 //!
-//! Offsets of [`Local`], [`Matrix`] and [`Packed`] are addresses of the whole local memory. Blocks that hold no
-//! element belong to whoever uses them: packing leaves them alone.
+//! Offsets of [`Local`], [`Matrix`] and [`Packed`] are addresses of the whole local memory. Packing does not write
+//! blocks that hold no element, because other data may use them.
 //!
 //! Source: "Address of Tensor in Local Memory" to "Storage Modes" of the TPU's programming manual.
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! Sparse compression of mapped weights into three surfaces: what remains, the mask (WMB) and the group sizes (WGS).
+//! Sparse compression of mapped weights into three surfaces: the weights that are not zero, the mask (WMB) and the
+//! group sizes (WGS).
 //!
 //! The mask has one bit for each element, least significant first, 0 for a zero weight. The elements that are not zero
 //! follow one another through all groups. WGS holds, for each kernel group, how many bytes of it remain, in 32 bits.
@@ -137,8 +138,8 @@ fn count(mapped: &[u8], start: usize, bytes: usize) -> usize {
     mapped[start..].chunks_exact(bytes).filter(|element| element.iter().any(|byte| *byte != 0)).count() * bytes
 }
 
-/// Moves the elements of `source` that are not zero to the front of `room` and sets their bits in `wmb`, whose first
-/// bit for `source` is `bit`. Returns the bytes that remain, or `None` where `room` is too short.
+/// Moves the non-zero elements of `source` to the front of `room` and sets their bits in `wmb`. `bit` is the first bit
+/// for `source`. Returns the bytes of the moved elements, or `None` if `room` is too short.
 #[allow(clippy::manual_is_multiple_of)] // the kernel's oldest compiler does not have it
 fn compact<const B: usize>(source: &[u8], bit: usize, room: &mut [u8], wmb: &mut [u8]) -> Option<usize> {
     let mut kept = 0;

@@ -93,8 +93,7 @@ impl Direct {
             .wrapping_mul(self.geometry.element_bytes() as u64)
     }
 
-    /// Offset of small cube `block` of kernel `k` at row `r`, column `s`: as many elements follow as the small cube
-    /// has channels.
+    /// The offset of small cube `block` of kernel `k` at row `r`, column `s`. The elements of the small cube follow it.
     pub const fn cube_offset(&self, k: u32, block: u32, r: u32, s: u32) -> u64 {
         let group = k / self.geometry.group_kernels;
         let kernels = self.kernels_in(group) as u64;

@@ -31,7 +31,7 @@ impl Geometry {
         Self { precision, cube_channels: 64, group_kernels: 32 / bytes(precision), alignment: 128 }
     }
 
-    /// A configuration's. 16-bit weights take two multipliers each, so a group has half the kernels.
+    /// The geometry of a configuration. A 16-bit weight takes two multipliers, so a group has half as many kernels.
     pub const fn of(config: &Config, precision: Precision) -> Self {
         Self {
             precision,
@@ -51,17 +51,17 @@ impl Geometry {
         kernel / self.group_kernels
     }
 
-    /// The small cube, along the channels, that holds a channel.
+    /// The index, along the channels, of the small cube that holds a channel.
     pub const fn cube_of(self, channel: u32) -> u32 {
         channel / self.cube_channels
     }
 
-    /// Groups of so many kernels.
+    /// The number of groups of this many kernels.
     pub const fn groups(self, kernels: u32) -> u32 {
         kernels.div_ceil(if self.group_kernels == 0 { 1 } else { self.group_kernels })
     }
 
-    /// Bytes that a configuration reads of the group sizes of so many compressed kernels: whole atoms.
+    /// The bytes of group sizes that a configuration reads for this many compressed kernels: whole atoms.
     pub const fn wgs_read(self, config: &Config, kernels: u32) -> u64 {
         round_up(self.groups(kernels) as u64 * WGS_ENTRY, config.memory_atomic as u64)
     }

@@ -3,8 +3,8 @@
 //! Weights for image input: channel pre-extension, optional channel post-extension, then the direct mapping.
 //!
 //! Pre-extension turns all weights of a line into one column's channels (S x C, the channel changing fastest).
-//! Post-extension then lets 2 or 4 neighbouring lines share a small cube: in a group the order is C' of line 0, of line
-//! 1, ... (inside the lines combined), K, then the next lines. Lines that do not fill the last combination are not
+//! Post-extension then combines 2 or 4 neighbouring lines in a small cube. In a group the order is C' of line 0, of
+//! line 1, ... (inside the combined lines), K, then the next lines. If the last combination has fewer lines, it is not
 //! padded.
 //!
 //! Source: "In-memory data formats", sections "Basic Weight for image input" and "Weight Channel Post-extension for

@@ -2,9 +2,9 @@
 
 //! Weights: direct, image, Winograd and deconvolution mappings, each of which can be compressed.
 //!
-//! Kernels are distributed into groups of as many kernels as the hardware makes at once, and kernels are cut into small
-//! cubes of as many channels as it takes at once; both depend on the configuration ([`Geometry`]), of which the document
-//! describes nv_full. Here an extent `n` is kernels, `h` rows (R) and `w` columns (S).
+//! Kernels are distributed into groups of as many kernels as the hardware processes at once. Kernels are cut into small
+//! cubes of as many channels as it processes at once. Both numbers depend on the configuration ([`Geometry`]); the
+//! document describes nv_full. In this module `n` counts kernels, `h` rows (R) and `w` columns (S).
 //!
 //! Source: "In-memory data formats", section "Weight Format".
 

@@ -38,7 +38,7 @@ pub struct Winograd {
 pub struct Scaling {
     /// Multiplied.
     pub scale: i16,
-    /// Bits shifted out, halves rounded away from zero (fp16: exact).
+    /// The number of bits that are shifted out, rounded half away from zero (fp16: exact).
     pub truncate: u8,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `nvdla`: one command for what the project's programs do.
+//! `nvdla`: one command for the project's programs.
 
 use std::process::ExitCode;
 

@@ -40,14 +40,14 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const IMPATIENCE: Duration = Duration::from_millis(2);
 /// How long a device that is not ready for an operation is left alone.
 const NAP: Duration = Duration::from_micros(200);
-/// The time that a task has on hardware where nobody gives another, as with the kernel module.
+/// The default time limit of a task on hardware, as in the kernel module.
 const HARDWARE_LIMIT: Duration = Duration::from_secs(10);
 /// How long a device that cannot be reset has to end what it runs.
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// A way to a device.
 trait Transport: Send {
-    /// Reads a register; all ones when nobody answers.
+    /// Reads a register; all ones if the device does not answer.
     fn read(&mut self, offset: u32) -> u32;
 
     /// Writes a register. What was written to buffers before is there for the device when the write arrives.
@@ -68,7 +68,8 @@ trait Transport: Send {
     /// Ends that.
     fn unmap(&mut self, buffer: &Buffer) -> io::Result<()>;
 
-    /// Whether buffers are copied to the device's memory and back, because the device does not see those of this process.
+    /// Whether buffers are copied to the device's memory and back, because the device cannot access those of this
+    /// process.
     fn copies(&self) -> bool {
         false
     }
@@ -85,7 +86,7 @@ trait Transport: Send {
     }
 }
 
-/// A transport, and where it wants the buffers.
+/// A transport, and where its buffers must lie.
 struct Way {
     transport: Box<dyn Transport>,
     /// Addresses that buffers may have.
@@ -256,7 +257,7 @@ impl DirectDevice {
         Error::Lost { device: self.place.to_string(), why, failure }
     }
 
-    /// Copies what has changed of the buffers that the task may use.
+    /// Copies the changed parts of the buffers that the task may use.
     fn copy_to_device(&mut self, addresses: &[AddressEntry]) {
         for entry in addresses {
             let Some(buffer) = self.store.get(entry.handle) else { continue };
@@ -349,7 +350,7 @@ impl Device for DirectDevice {
         let Some(buffer) = self.store.take(handle) else { return };
         self.copied.remove(&handle);
         if let Err(error) = self.transport.unmap(&buffer) {
-            // The device may still reach it, so nobody else may have it.
+            // The device may still access it, so it must not be used for another buffer.
             log::error!("{}: {} bytes stay mapped: {error}", self.place, buffer.size());
             std::mem::forget(buffer);
         }
@@ -473,7 +474,7 @@ impl Device for DirectDevice {
 impl Drop for DirectDevice {
     fn drop(&mut self) {
         if self.engine.is_busy() || self.broken.is_some() {
-            // A task that nobody waited for: the device must not touch buffers that are no more.
+            // The result of this task was not awaited: the device must not access buffers that are freed.
             if let Err(error) = self.transport.reset() {
                 log::error!("{}: the device is left at work: {error}", self.place);
             }

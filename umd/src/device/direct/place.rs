@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The words with which a user names a device that is reached directly.
+//! The texts with which a user names a device that is driven directly.
 
 use std::fmt;
 use std::ops::Range;

@@ -2,10 +2,11 @@
 
 //! A device without an IOMMU, through the kernel's UIO: drivers `uio_pci_generic` and `uio_pdrv_genirq`.
 //!
-//! The device reads and writes physical addresses, so buffers lie in memory that the system does not use: the second
-//! region of the device's node, which UIO maps, or memory that was reserved when the system was started, through
-//! `/dev/mem`. This process works on buffers of its own and copies them there and back, in whole aligned words: such a
-//! mapping is not cached on most boards, which needs no cache maintenance, is slow to read, and takes no unaligned access.
+//! The device reads and writes physical addresses, so buffers lie in memory that the system does not use. This is
+//! either the second region of the device's node, which UIO maps, or memory that was reserved when the system was
+//! started, mapped through `/dev/mem`. On most boards such a mapping is not cached. It needs no cache maintenance, but
+//! it is slow to read and does not allow unaligned access. Therefore this process works on separate buffers, and copies
+//! them there and back in whole aligned words.
 //!
 //! Nothing isolates the device from the rest of the memory but the engine, which enables no operation that leaves the
 //! task's buffers.
@@ -41,7 +42,7 @@ struct Uio {
 enum Bus {
     /// A PCI function, by its folder and its configuration space.
     Pci(PathBuf, File),
-    /// A platform device: the driver does the one, and nobody the other.
+    /// A platform device: the UIO driver unmasks its interrupt, and nothing resets it.
     Platform,
 }
 
@@ -101,7 +102,7 @@ pub(super) fn open(place: &Place, node: &Path, memory: Option<Range<u64>>) -> Re
     Ok(Way { transport, ranges, files: false, simulated: false })
 }
 
-/// The device must see physical addresses.
+/// Fails if an IOMMU translates the device's addresses, because they must be physical.
 fn isolated(place: &Place, device: &Path) -> Result<(), OpenError> {
     let Ok(kind) = fs::read_to_string(device.join("iommu_group/type")) else { return Ok(()) };
     if kind.trim() == "identity" {
@@ -167,7 +168,7 @@ fn physical(place: &Place, range: &Range<u64>) -> Result<Window, OpenError> {
         );
     }
     let mut options = File::options();
-    // Caches of an x86 see what the device does; elsewhere the mapping must not be cached.
+    // On x86 the processor's caches are coherent with the device. Elsewhere the mapping must not be cached.
     if cfg!(not(any(target_arch = "x86", target_arch = "x86_64"))) {
         options.custom_flags(libc::O_SYNC);
     }

@@ -2,9 +2,9 @@
 
 //! A device behind an IOMMU, through the kernel's VFIO: drivers `vfio-pci` and `vfio-platform`.
 //!
-//! The device reaches the buffers of this process at the addresses that they are given here, and nothing else: whatever
-//! its registers hold, another access ends in the IOMMU. Closing the device, also by the death of the process, makes the
-//! kernel reset it and take the addresses back.
+//! The IOMMU limits the device to the buffers of this process that are mapped here. Any other access fails, whatever
+//! the device's registers hold. When the device is closed, also because the process ends, the kernel resets it and
+//! removes the mappings.
 //!
 //! Source: the kernel's `Documentation/driver-api/vfio.rst`, `include/uapi/linux/vfio.h` and
 //! `Documentation/ABI/testing/sysfs-kernel-iommu_groups`; PCI Local Bus Specification 3.0, chapter 6.2.2 (command register).
@@ -32,7 +32,7 @@ pub(super) const MEMORY_SPACE: u16 = 1 << 1;
 /// The function may read and write memory.
 pub(super) const BUS_MASTER: u16 = 1 << 2;
 
-/// Buses whose devices VFIO can have, and what binds one to it.
+/// Buses with VFIO devices, and the driver that each needs.
 const BUSES: [(&str, &str); 2] = [("pci", "vfio-pci"), ("platform", "vfio-platform")];
 
 struct Vfio {
@@ -41,10 +41,11 @@ struct Vfio {
     container: Arc<VfioContainer>,
     window: Window,
     event: EventFd,
-    /// The interrupt is a line, which the kernel masks each time it comes.
+    /// The interrupt is a line, which the kernel masks at each interrupt.
     line: bool,
     pci: bool,
-    /// The kernel knows a way to reset the device. It does not tell of a platform device, which is asked to and looked at.
+    /// Whether the kernel can reset the device. It does not report this for a platform device; there a reset is tried
+    /// and its effect checked.
     resets: bool,
 }
 

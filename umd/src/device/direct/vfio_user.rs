@@ -2,9 +2,9 @@
 
 //! A device in another process, through a UNIX socket: `nvdla_vp`, or any other server of the protocol vfio-user.
 //!
-//! The client of the crate `vfio_user` waits for each answer without a limit. It therefore runs in a thread of its own,
-//! and this side waits for the thread. Register writes are handed to the thread and not waited for, as writes to a bus
-//! are not; what goes wrong with one is known at the next read.
+//! The client of the crate `vfio_user` waits for each answer without a time limit. Therefore it runs in a separate
+//! thread, and this side waits for the thread with a limit. Register writes are passed to the thread without waiting,
+//! like posted writes on a bus. The next read reports an error of an earlier write.
 //!
 //! Source: "vfio-user Protocol Specification", version 0.9 (QEMU's `docs/interop/vfio-user.rst`); `linux/vfio.h` for the
 //! numbers of regions and interrupts.
@@ -189,7 +189,7 @@ impl Transport for VfioUser {
     }
 
     fn wait(&mut self, limit: Duration) -> io::Result<bool> {
-        // What was written is what the interrupt answers, so it must have arrived before the time counts.
+        // The interrupt follows from earlier writes, so they must have arrived before the waiting time starts.
         if self.socket.call(|_| Ok(())).is_err() {
             return Ok(false);
         }

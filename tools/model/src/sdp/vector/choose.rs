@@ -87,7 +87,7 @@ pub(super) fn short(walk: &Walk, job: &Job, scratch: &mut Scratch) -> Option<Sho
     of_layer.then(|| Short::Table(all_answers(job, scratch)))
 }
 
-/// The slots whose operands are one value of so many bytes an element, where a loop takes them as they are.
+/// The slots with operands of `bytes` bytes, one per element, that a loop reads directly from memory.
 fn direct(job: &Job, bytes: u32, as_prepared: Prepare) -> [bool; SLOTS] {
     #[cfg(target_arch = "x86_64")]
     if job.instructions == Instructions::Avx512 {

@@ -100,7 +100,7 @@ pub(super) fn min(values: &mut [i32], operand: Each) {
     zip_bits(values, operand, |a, b| propagate(a, b, if key(a) > key(b) { b } else { a }));
 }
 
-/// The product; with `prelu`, what is not negative stays.
+/// The product; with `prelu`, values that are not negative stay unchanged.
 #[inline(always)]
 pub(super) fn multiply(values: &mut [i32], operand: Each, prelu: bool, strict: bool) {
     if strict {
@@ -117,7 +117,7 @@ fn multiply_strict(values: &mut [i32], operand: Each, prelu: bool) {
     zip_bits(values, operand, |a, b| if prelu && a & SIGN == 0 { a } else { Fp32::mul(a, b) });
 }
 
-/// Blocks whose products all lie away from the edge of the normal range need no second look; nearly all are such.
+/// Blocks with all products far from the limits of the normal range need no second check. Nearly all blocks are such.
 #[inline(always)]
 fn multiply_fast<const PRELU: bool>(values: &mut [i32], operand: Each) {
     const BLOCK: usize = 64;
@@ -148,7 +148,7 @@ fn multiply_fast<const PRELU: bool>(values: &mut [i32], operand: Each) {
     }
 }
 
-/// Zero for what is negative and no NaN.
+/// Zero for negative values, except NaN.
 #[inline(always)]
 pub(super) fn relu(values: &mut [i32]) {
     map(values, |value| if value < 0 && !is_nan(value as u32) { 0 } else { value });

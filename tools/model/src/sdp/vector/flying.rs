@@ -2,8 +2,8 @@
 
 //! SDP behind a convolution: takes sums, or bounds of fp16 sums, while they are in the first-level cache.
 //!
-//! Its bytes are written to memory after all are computed, so neither the convolution nor SDP reads what the operation
-//! has written, even if the output lies over the input or the operands.
+//! Its bytes are written to memory after all are computed. So neither the convolution nor SDP reads bytes that the
+//! operation has written, even if the output overlaps the input or the operands.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -76,7 +76,7 @@ impl<'s> OnFlying<'s> {
         let walk = Walk::new(&operation, &plan);
         let State { tables, scratch, joint: room } = state;
         let scratch = scratch.get_or_insert_with(Scratch::new);
-        // In a room of its own: what is made here is moved, and tables are large.
+        // In separate memory, because this value is moved and tables are large.
         let joint = joint(&operation, tables).map(|joint| &*room.insert(joint));
         #[cfg(target_arch = "x86_64")]
         let tail = tail(&operation, &plan, joint, settings.instructions);
@@ -123,11 +123,11 @@ impl<'s> OnFlying<'s> {
     /// Whether the output has no gap.
     fn is_one_range(&self) -> bool {
         let cube = &self.place.cube;
-        // A cube of one line is packed whatever lies behind that.
+        // A cube of one line is packed, whatever its surface stride is.
         cube.is_packed() && (self.operation.batch == 1 || cube.cube_stride() == cube.span())
     }
 
-    /// Writes the output, and says what was counted.
+    /// Writes the output, and returns the counters.
     pub(crate) fn finish(
         &self,
         found: &Found,
@@ -159,7 +159,7 @@ impl<'s> OnFlying<'s> {
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     tally: Tally,
-    /// The first element of the output whose operands lie outside memory, and how.
+    /// The first element of the output with operands outside memory, and the fault.
     fault: Option<((usize, usize, usize), Fault)>,
 }
 
@@ -187,7 +187,7 @@ impl Sink<'_> {
 }
 
 impl Sink<'_> {
-    /// Prepares a thread's room for a surface.
+    /// Prepares a thread's scratch memory for a surface.
     fn prepare(&self, place: sink::Place) {
         let result = ROOMS.with_borrow_mut(|rooms| {
             while rooms.len() <= place.index {
@@ -215,7 +215,7 @@ impl Sink<'_> {
         }
     }
 
-    /// Gives `compute` the elements in chunks of the walk, with their operands and where they are among all lanes.
+    /// Calls `compute` for the elements in chunks of the walk, with their operands and their position among all lanes.
     fn chunks(&self, place: sink::Place, count: usize, mut compute: impl FnMut(&mut Scratch, &Direct, Range<usize>)) {
         let Self { flying, job, memory, .. } = self;
         let lanes = job.operation.lanes;

@@ -41,9 +41,9 @@ pub(super) struct Fused {
     pub(super) fits: bool,
     /// A sum may leave 32 bits.
     pub(super) saturating: bool,
-    /// Slots whose operands differ from element to element; others repeat after an atom or sooner.
+    /// Slots with operands that differ from element to element. Others repeat after an atom or sooner.
     pub(super) each: [bool; SLOTS],
-    /// Slots whose operands are taken as they lie in memory, one int8 an element.
+    /// Slots with operands that are read directly from memory, one int8 per element.
     pub(super) direct: [bool; SLOTS],
     /// The converter of the loops of AVX-512.
     #[cfg(target_arch = "x86_64")]
@@ -61,7 +61,7 @@ pub(super) enum MulWidth {
     Sum,
 }
 
-/// A rounding right shift: half away from zero.
+/// A rounding right shift: rounds half away from zero.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Round {
     pub(super) shift: u32,
@@ -185,7 +185,7 @@ impl Fused {
         Some(fused)
     }
 
-    /// The slots whose operands the loop takes, one per element even where the layer has only one.
+    /// The slots from which the loop reads operands, one per element even if the layer has only one.
     pub(super) fn slots(&self) -> impl Iterator<Item = Slot> {
         self.adds.into_iter().chain([self.mul]).flatten()
     }

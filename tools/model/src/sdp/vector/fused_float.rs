@@ -33,10 +33,10 @@ pub(super) struct FusedFloat {
     /// ReLU before the second sum, and after it.
     pub(super) relus: [bool; 2],
     pub(super) flush: bool,
-    /// Slots whose operands differ from element to element; others repeat after an atom or sooner.
+    /// Slots with operands that differ from element to element. Others repeat after an atom or sooner.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // the loop that asks is AVX-512's
     pub(super) each: [bool; SLOTS],
-    /// Slots whose operands are taken as they lie in memory, one fp16 an element.
+    /// Slots with operands that are read directly from memory, one fp16 per element.
     pub(super) direct: [bool; SLOTS],
 }
 
@@ -88,7 +88,7 @@ impl FusedFloat {
         !self.prelu
     }
 
-    /// The slots whose operands the loop takes, one per element even where the layer has only one.
+    /// The slots from which the loop reads operands, one per element even if the layer has only one.
     pub(super) fn slots(self) -> impl Iterator<Item = Slot> {
         self.adds.into_iter().chain([self.mul]).flatten()
     }

@@ -7,7 +7,7 @@
 use super::lanes::{map, zip, Each};
 use crate::num::fixed;
 
-/// `value / 2^shift` rounded half away from zero, for `shift` of 1 and more; `value` plus half a unit fits.
+/// `value / 2^shift`, rounded half away from zero, for `shift` of 1 and more. `value` plus half a unit must fit.
 #[inline(always)]
 fn round_narrow(value: i32, shift: u32) -> i32 {
     value.wrapping_add(1 << (shift - 1)).wrapping_add(value >> 31) >> shift
@@ -55,7 +55,7 @@ pub(super) fn relu(values: &mut [i32]) {
     map(values, |value| value.max(0));
 }
 
-/// Product and shift within 32 bits. With `PRELU`, what is not negative stays.
+/// Product and shift within 32 bits. With `PRELU`, values that are not negative stay unchanged.
 #[inline(always)]
 fn multiply_with<const PRELU: bool>(values: &mut [i32], operand: Each, multiply: impl Fn(i32, i32) -> i32) {
     zip(values, operand, |value, operand| {

@@ -35,7 +35,7 @@ pub(in crate::sdp) struct Scratch {
 }
 
 impl Scratch {
-    /// Empty room.
+    /// Empty buffers.
     #[allow(clippy::large_stack_arrays)] // once in a device's life
     pub(in crate::sdp) fn new() -> Box<Self> {
         const EMPTY: Lanes = Lanes([0; CHUNK]);

@@ -123,7 +123,7 @@ fn component(values: &mut [i32], bytes: &[u8], format: Format) {
     }
 }
 
-/// Fills `values` with operands as a step takes them.
+/// Fills `values` with operands in the form that a step takes.
 #[inline(always)]
 pub(super) fn operand(values: &mut [i32], bytes: &[u8], format: Format, prepare: Prepare, flush: bool) {
     component(values, bytes, format);

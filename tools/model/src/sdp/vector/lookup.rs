@@ -2,8 +2,8 @@
 
 //! Integer lookups without branches.
 //!
-//! Both tables lie in one array, so an offset selects the table that answers. Linear tables whose entries lie closer
-//! than one or at least 2^32 apart, and lookups that are counted, go through [`Lookup::int`].
+//! Both tables lie in one array, so an offset selects the table. [`Lookup::int`] handles linear tables with entries
+//! that are less than one or at least 2^32 apart, and lookups that are counted.
 
 use nvdla_uapi::reg::values::{LutFunction, LutTable};
 

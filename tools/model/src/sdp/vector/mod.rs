@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! SDP a chunk at a time: loads, steps and stores as plain loops that the compiler turns into vector code.
+//! SDP in chunks: loads, steps and stores are plain loops that the compiler turns into vector code.
 //!
-//! A [`plan`] lists the steps of an operation, each chosen as narrow as the range of its values allows (most products
-//! fit 32 bits). [`walk`] cuts the cube into chunks of [`CHUNK`] elements that stay in the first-level cache, [`load`]
-//! widens data and operands to 32 bits, [`int`] and [`float`] have the steps, [`store`] narrows the result. [`process`]
-//! is compiled once for each instruction set and chosen at run time. [`strips`] gives large cubes to several threads.
+//! A [`plan`] lists the steps of an operation. Each step is as narrow as the range of its values allows (most products
+//! fit 32 bits). [`walk`] cuts the cube into chunks of [`CHUNK`] elements that stay in the first-level cache. [`load`]
+//! widens data and operands to 32 bits, [`int`] and [`float`] have the steps, and [`store`] narrows the result.
+//! [`process`] is compiled once per instruction set and chosen at run time. [`strips`] divides large cubes among
+//! threads.
 
 // The steps are compiled into one function for each instruction set: only code that is inlined there uses it.
 #![allow(clippy::inline_always)]

@@ -21,8 +21,8 @@ pub(super) fn halves_out(operation: &Operation) -> bool {
     operation.processing == Precision::Int8 && operation.output != Precision::Int8
 }
 
-/// Address and length of a chunk of a feature cube. On walks that join lines or surfaces `x` runs on past them: what it
-/// joins lies one after another.
+/// Address and length of a chunk of a feature cube. On walks that join lines or surfaces, `x` may exceed the line,
+/// because the joined lines follow one another.
 fn feature_range(place: &Place, at: At) -> (u64, usize) {
     let cube = &place.cube;
     let offset = cube.atom_offset_of(at.batch as u32, at.surface as u32, at.line as u32, at.x as u32);

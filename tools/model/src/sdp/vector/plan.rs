@@ -65,7 +65,7 @@ pub(super) enum Step {
     FloatLookup,
 }
 
-/// How an operand from memory becomes what a step takes.
+/// How an operand from memory is converted for a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Prepare {
     /// As it is.

@@ -33,7 +33,7 @@ pub(super) struct Job<'j> {
     pub tail: Option<&'j Tail>,
     pub tables: &'j Tables,
     pub instructions: Instructions,
-    /// The output is written past the caches.
+    /// Whether the output is written with non-temporal stores.
     pub past: bool,
 }
 
@@ -219,7 +219,7 @@ impl Short {
         CHUNK
     }
 
-    /// Slots whose operands are taken as they lie in memory.
+    /// Slots with operands that are read directly from memory.
     pub(super) fn direct(&self) -> [bool; SLOTS] {
         match self {
             Self::Int(fused) => fused.direct,
@@ -228,7 +228,7 @@ impl Short {
         }
     }
 
-    /// Bytes of so many values.
+    /// The bytes of this many values.
     pub(super) fn bytes_of(&self, values: usize) -> usize {
         match self {
             Self::Int(_) | Self::Table(_) => values,
@@ -237,7 +237,7 @@ impl Short {
     }
 }
 
-/// Takes the values of a chunk to bytes: as many as `into` holds.
+/// Converts the values of a chunk to bytes, as many as `into` holds.
 pub(super) fn process_short(
     instructions: Instructions,
     short: &Short,
@@ -299,7 +299,7 @@ fn short_body(short: &Short, operands: &[Lanes; SLOTS], data: Data, into: &mut [
         (Short::Float(fused), Data::Floats(data)) => {
             fused_float::run(fused, data, operands, into.as_chunks_mut().0);
         }
-        // What data comes is what the way was made for.
+        // The data have the type for which this way was chosen.
         _ => {}
     }
 }

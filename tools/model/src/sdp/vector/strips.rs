@@ -26,7 +26,7 @@ use crate::threads::share::share;
 
 /// Chunks of a strip.
 const CHUNKS: usize = 32;
-/// Strips of a round, for each thread: so many that the threads' waiting for one another at its end does not show.
+/// Strips per thread in a round. There are enough that the wait for the slowest thread at its end does not matter.
 const STRIPS: usize = 24;
 
 /// Bytes that are worth more than one thread's writing.
@@ -37,7 +37,7 @@ thread_local! {
     static ROOM: Cell<Aligned> = Cell::default();
 }
 
-/// Computes the whole cube by so many threads. `scratch` is what each of them starts from.
+/// Computes the whole cube with this many threads. Each starts from a copy of `scratch`.
 pub(super) fn run(
     walk: &Walk,
     job: &Job,
@@ -127,7 +127,7 @@ struct Rooms<'r> {
     free: Mutex<Vec<Box<Scratch>>>,
 }
 
-/// A thread's room, which goes back when its share is done.
+/// A thread's scratch memory. It is returned when the thread's share is done.
 struct Room<'r> {
     rooms: &'r Rooms<'r>,
     room: Option<Box<Scratch>>,

@@ -2,8 +2,8 @@
 
 //! Walks the cube: batches, surfaces, lines, and chunks of a line.
 //!
-//! Where nothing that is read or written has a gap between lines, a surface is walked as one line. A 1x1 cube, whose
-//! atoms lie one after another, is walked as one surface.
+//! If there are no gaps between lines in any memory that is read or written, a surface is processed as one line. A 1x1
+//! cube, with atoms that follow one another, is processed as one surface.
 
 use super::places::At;
 use nvdla_uapi::layout::feature::View;
@@ -178,7 +178,7 @@ impl Walk {
     /// those to the end of a line.
     pub(super) fn at(&self, batch: usize, surface: usize, first: usize, count: usize) -> (At, usize) {
         if self.folded {
-            // Its one element stands in a line of surfaces.
+            // Its only element is in a line of surfaces.
             return (At { batch, surface: 0, line: 0, x: surface, atoms: 1 }, 1);
         }
         let (line, x) = (first / self.atoms, first % self.atoms);

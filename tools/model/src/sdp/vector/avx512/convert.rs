@@ -2,11 +2,11 @@
 
 //! The output converter to int8, in lanes of 16 bits where they are enough.
 //!
-//! A result becomes int8 and is limited at both ends. A value may therefore be limited first, to any range whose ends
-//! convert beyond int8. Where 16 bits hold that range ([`Convert::Short`]), one packing instruction limits and narrows
-//! the lanes, and one instruction multiplies, rounds and shifts by 15. Otherwise ([`Convert::High`]) the factor is
-//! shifted left first, so that the upper half of a 64-bit product is the product shifted by one place less than needed;
-//! the last place is rounded off. Half is rounded away from zero by rounding magnitudes.
+//! A result becomes int8 and is limited at both ends. A value may therefore be limited first, to any range with ends
+//! that convert to values outside int8. If 16 bits hold that range ([`Convert::Short`]), one packing instruction limits
+//! and narrows the lanes, and one instruction multiplies, rounds and shifts by 15. Otherwise ([`Convert::High`]) the
+//! factor is shifted left first, so that the upper half of a 64-bit product is the product shifted by one place less
+//! than needed; the last place is rounded off. Rounding the magnitudes rounds half away from zero.
 
 use std::arch::x86_64::*;
 
@@ -21,8 +21,8 @@ pub(in super::super) enum Convert {
     High { offset: i32, scale: u32 },
 }
 
-/// By how much a value of 16 bits may differ from the one that it stands for, where that has more bits: twice the
-/// operands of int8 that are added to it.
+/// The largest difference between a value and its 16-bit representation, if it has more bits: twice the int8 operands
+/// that are added to it.
 const MARGIN: i32 = 512;
 
 impl Convert {
@@ -57,7 +57,7 @@ impl Convert {
 
     fn short(offset: i32, scale: u32, shift: u32) -> Option<Self> {
         let total = 15u32.checked_sub(shift)?;
-        // The factor takes as much of the shift as its 16 bits hold, the value the rest.
+        // The factor is shifted as far as its 16 bits allow, and the value by the rest.
         let by_scale = total.min(scale.leading_zeros() - 17);
         let left = total - by_scale;
         let largest = i32::from(i16::MAX) >> left;
@@ -120,7 +120,7 @@ impl<const CONVERT: u8, const POSITIVE: bool> Converter<CONVERT, POSITIVE> {
         }
     }
 
-    /// Two vectors of 32 bits to one of 16, which has four of the first and four of the second in turn.
+    /// Two vectors of 32 bits to one of 16, with alternately four of the first and four of the second.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     pub(super) fn pair(self, low: __m512i, high: __m512i) -> __m512i {

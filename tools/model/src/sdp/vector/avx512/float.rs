@@ -201,7 +201,7 @@ impl Steps<'_> {
     }
 }
 
-/// Operands from `at` on, in `room` where they must be prepared.
+/// Operands from `at` on. Operands that must be converted are written to `room`.
 fn values<'v>(operand: Operand<'v>, at: usize, flush: bool, room: &'v mut [i32]) -> &'v [i32] {
     match operand {
         Operand::None => &[],
@@ -231,7 +231,7 @@ fn operand(operand: Operand, at: usize) -> (__m512, __mmask16) {
     half(&padded)
 }
 
-/// The sum, and whether the hardware's may differ. With `RELU` behind it the sign of zero is not seen.
+/// The sum, and whether the hardware's may differ. With `RELU` behind it the sign of zero has no effect.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 fn add<const TAME: bool>(value: __m512, with: Operand, at: usize, relu: bool) -> (__m512, __mmask16) {
@@ -275,7 +275,7 @@ mod tests {
         }
         #[target_feature(enable = "avx512f")]
         fn sixteen(bits: [u32; 16]) -> [u16; 16] {
-            // SAFETY: 16 values, and 16 of half their size.
+            // SAFETY: 16 values, and 16 of half the size.
             unsafe {
                 let mut halves = [0; 16];
                 let values = _mm512_castsi512_ps(_mm512_loadu_si512(bits.as_ptr().cast()));

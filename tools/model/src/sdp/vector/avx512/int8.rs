@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The operations of [`super::super::fused`] whose converter is a [`Convert`].
+//! The operations of [`super::super::fused`] with a [`Convert`] as converter.
 //!
 //! int8 data to which operands are only added stays in lanes of 16 bits, two vectors per 64 elements, and is limited to
 //! 16 bits (see [`super::convert`]). Other operations use 32 bits until the converter, in four vectors.
@@ -125,7 +125,7 @@ impl Steps<'_> {
                 return scaled.run::<CONVERT, POSITIVE>(self.with, data, into);
             }
         }
-        // After the first sum 16 bits must hold what a second one is added to.
+        // After the first sum, 16 bits must hold the value to which a second operand is added.
         if fused.mul.is_some() || fused.saturating || !is_alone && !matches!(first, Operand::Bytes(_)) {
             return self.by_multiplier::<T, CONVERT, POSITIVE>(data, into);
         }
@@ -156,7 +156,7 @@ impl Steps<'_> {
         let (first_floor, second_floor) = (_mm512_set1_epi16(first_floor), _mm512_set1_epi16(second_floor));
         let repeated = if FIRST == REPEATED { first.load_short(0) } else { _mm512_setzero_si512() };
         let has_second = !matches!(second, Operand::None);
-        // `packs_epi16` takes eight of the one and eight of the other in turn.
+        // `packs_epi16` takes eight of one and eight of the other alternately.
         let order = _mm512_set_epi64(7, 5, 3, 1, 6, 4, 2, 0);
         for (number, (data, into)) in data.chunks(STEP).zip(into.chunks_mut(STEP)).enumerate() {
             let mut values = [_mm512_setzero_si512(); 2];
@@ -182,7 +182,7 @@ impl Steps<'_> {
         let (first_floor, second_floor) = (_mm512_set1_epi32(fused.first_floor), _mm512_set1_epi32(fused.second_floor));
         let round = Rounding::new(fused.mul_round);
         let has_second = !matches!(second, Operand::None);
-        // Packed twice, four values of each of the four vectors follow one another in turn.
+        // After packing twice, four values of each of the four vectors follow one another.
         let order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
         for (number, (data, into)) in data.chunks(STEP).zip(into.chunks_mut(STEP)).enumerate() {
             let mut values = [_mm512_setzero_si512(); 4];

@@ -2,9 +2,9 @@
 
 //! Lookups in the table that answers where both tables hit, 32 at a time, and the conversion of the answers to int8.
 //!
-//! Each entry lies beside the next one, so one gathered word has everything that an interpolation needs, and one
-//! instruction multiplies both entries with their weights. Where not all of 32 values hit that table, [`Joint`] looks
-//! them up.
+//! Each entry is stored beside the next one, so one gathered word has both values of an interpolation, and one
+//! instruction multiplies both entries with their weights. If not all of 32 values hit that table, [`Joint`] looks them
+//! up.
 
 use std::arch::x86_64::*;
 
@@ -32,7 +32,7 @@ pub(in super::super) struct Tail {
 }
 
 impl Tail {
-    /// The end of an operation to int8, whose answers are at most converted.
+    /// The end of an operation to int8 that at most converts the results of the table.
     pub(in super::super) fn new(operation: &Operation, plan: &Plan, joint: &Joint) -> Option<Self> {
         let mut end = plan.steps().skip_while(|&step| step != Step::Lookup).skip(1);
         let converts = end.all(|step| matches!(step, Step::ConvertNarrow | Step::ConvertWide { .. }));
@@ -68,7 +68,7 @@ impl Tail {
     fn all<const CONVERT: u8>(&self, joint: &Joint, values: &[i32], into: &mut [u8]) {
         let converter = Converter::<CONVERT, false>::new(self.convert);
         let table = Table::new(self);
-        // Packed twice, four values of each of the four vectors follow one another in turn.
+        // After packing twice, four values of each of the four vectors follow one another.
         let order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
         let whole = into.len() / STEP * STEP;
         for (values, into) in values.as_chunks::<STEP>().0.iter().zip(into.as_chunks_mut::<STEP>().0) {
@@ -98,7 +98,7 @@ struct Table<'t> {
     select: __m512i,
     last: __m512i,
     first: __m512i,
-    /// What lies between entries: 2^select, half of it, and all below.
+    /// The distance between entries: 2^select, half of it, and the bits below.
     one: __m512i,
     half: __m512i,
     fraction: __m512i,
@@ -154,7 +154,7 @@ impl<'t> Table<'t> {
         // SAFETY: a table's last entry lies within the joint table.
         let pairs = unsafe { _mm512_i32gather_epi32::<4>(places, self.pairs.as_ptr()) };
         let beyond = _mm512_and_si512(distance, self.fraction);
-        // The upper entry's weight in the upper half of the word, the rest in the lower.
+        // The upper half of the word has the upper entry's weight, the lower half that of the lower entry.
         let weights = _mm512_add_epi32(_mm512_sub_epi32(_mm512_slli_epi32::<16>(beyond), beyond), self.one);
         let sum = _mm512_madd_epi16(pairs, weights);
         let rounded = _mm512_add_epi32(_mm512_add_epi32(sum, self.half), _mm512_srai_epi32::<31>(sum));

@@ -16,10 +16,10 @@ use super::operand::{load_bytes, Operand, PERIOD};
 /// Elements of a step.
 const STEP: usize = 64;
 
-/// The operands of an atom, half of them a vector.
+/// The operands of an atom, half of them per vector.
 #[derive(Clone, Copy)]
 pub(super) struct Scaled {
-    /// In the lower halves of the lanes; the upper ones, where data have copies of their signs, are zero.
+    /// In the lower halves of the lanes. The upper halves, in which data have copies of their signs, are zero.
     factors: [__m512i; 2],
     /// What each factor's addend comes to.
     products: [__m512i; 2],
@@ -29,7 +29,7 @@ pub(super) struct Scaled {
 }
 
 impl Scaled {
-    /// The operation's, whose products the plan has found to fit 32 bits, if it is one.
+    /// The operation's parameters, if the plan has found that its products fit 32 bits.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     pub(super) fn new(fused: &Fused, first: Operand, second: Operand, factor: Operand) -> Option<Self> {
@@ -56,7 +56,7 @@ impl Scaled {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     pub(super) fn run<const CONVERT: u8, const POSITIVE: bool>(self, with: Convert, data: &[u8], into: &mut [u8]) {
-        // What is rounded up where it is negative is not seen behind ReLU.
+        // Rounding up negative values has no effect, because ReLU follows.
         if self.floor >= 0 {
             self.all::<CONVERT, POSITIVE, true>(with, data, into);
         } else {
@@ -81,7 +81,7 @@ impl Scaled {
         // Without a shift nothing is rounded.
         let sign = _mm512_set1_epi32(if self.shift == 0 { 0 } else { -1 });
         let floor = _mm512_set1_epi16(self.floor.max(i16::MIN.into()) as i16);
-        // Packed twice, four values of each of the four vectors follow one another in turn.
+        // After packing twice, four values of each of the four vectors follow one another.
         let order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
         for (data, into) in data.chunks(STEP).zip(into.chunks_mut(STEP)) {
             let mut values = [_mm512_setzero_si512(); 4];
