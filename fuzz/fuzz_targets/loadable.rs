@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Any bytes are a loadable or an error; and what is accepted can be looked at whole, planned, validated and run.
+//! Any bytes are a loadable or an error. A loadable that is accepted can be read as a whole, planned, validated and
+//! run.
 
 #![no_main]
 

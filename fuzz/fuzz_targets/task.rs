@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Any bytes are a task that is refused or one that runs: what the engine accepts, the device performs without reaching
-//! outside the task's buffers and the operations' footprints, and to an end.
+//! Any bytes are a task that is refused or one that runs. The device performs an accepted task to its end, without
+//! access outside the task's buffers and the operations' footprints.
 //!
 //! The first byte is a configuration. Below 128 the rest is one buffer an address: its size, and its first bytes. `cargo run
 //! --bin seeds` makes such inputs of a loadable's tasks. From 128 on the rest is a valid task's number and choices of what to
@@ -23,7 +23,7 @@ const ADDRESSES: usize = 32;
 const SIZE: u64 = 1 << 20;
 /// Steps of the model that a task may take at most.
 const STEPS: u64 = 1 << 24;
-/// The configurations whose valid tasks are changed.
+/// The configurations with valid tasks to change.
 const CONFIGS: [&Config; 3] = [&NV_SMALL, &NV_FULL, &NV_LARGE];
 
 fuzz_target!(|input: &[u8]| {

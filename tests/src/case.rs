@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The cases of the conformance suite: a loadable, its inputs, and what must come out.
+//! The cases of the conformance suite: a loadable, its inputs, and the expected outputs.
 //!
-//! A case runs on any device: the model of its configuration, or what the environment variable `NVDLA_DEVICE` names in the
-//! words of the runtime's `--device`: a kernel driver's node, or a simulator of the RTL.
+//! A case runs on any device: by default the model of its configuration, or the device that the environment variable
+//! `NVDLA_DEVICE` names as in the runtime's `--device`, such as a kernel driver's node or a simulator of the RTL.
 
 use std::{
     borrow::Cow,
@@ -33,8 +33,7 @@ const RTL_TIMEOUT: Duration = Duration::from_secs(12 * 3600);
 pub enum Expected {
     /// Bytes of each output and of the surfaces that have a file, in the folder of the loadable.
     Golden,
-    /// As `Golden`, but the bytes depend on how far reading runs ahead of writing: equal bytes are welcome, a run to the
-    /// end is required.
+    /// As `Golden`, but the bytes depend on how far reading is ahead of writing. Bytes may differ; the run must end.
     OrderDependent,
     /// As `Golden`, but operations race, so that every device may give other bytes: a run to the end is required.
     Racing,
@@ -64,9 +63,9 @@ pub struct Case {
 /// What a case that passed has compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compared {
-    /// Outputs whose bytes are equal.
+    /// The number of outputs with equal bytes.
     pub outputs: usize,
-    /// Surfaces whose bytes are equal.
+    /// The number of surfaces with equal bytes.
     pub surfaces: usize,
     /// Bytes that differ where they may.
     pub may_differ: usize,
@@ -76,7 +75,7 @@ pub struct Compared {
 ///
 /// # Errors
 ///
-/// When a manifest cannot be read or names what does not exist.
+/// If a manifest cannot be read, or names a file that does not exist.
 pub fn all(reference: &Path) -> Result<Vec<Case>, String> {
     let mut cases = regression(&reference.join("regression"))?;
     cases.extend(manifest(&reference.join("loadables"))?);
@@ -85,7 +84,7 @@ pub fn all(reference: &Path) -> Result<Vec<Case>, String> {
     Ok(cases)
 }
 
-/// The regression set of the software project, whose names end in the configuration; nv_full's end in nothing.
+/// NVIDIA's regression set. The names end in the configuration; those of nv_full have no such ending.
 fn regression(folder: &Path) -> Result<Vec<Case>, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     let mut cases = Vec::new();
@@ -173,7 +172,7 @@ impl Case {
     ///
     /// # Errors
     ///
-    /// When anything but what was expected came out; the text says what and where.
+    /// If the result is not the expected one; the text says what differs, and where.
     pub fn run(&self) -> Result<Compared, String> {
         let selection = match std::env::var("NVDLA_DEVICE") {
             Ok(text) => text.parse().map_err(|error| format!("NVDLA_DEVICE: {error}"))?,
@@ -182,7 +181,7 @@ impl Case {
         self.run_on(&selection, &mut |_| {})
     }
 
-    /// Runs the case on a device; `observe` sees the operations of the first run, where the device shows them.
+    /// Runs the case on a device. `observe` is called with the operations of the first run, if the device reports them.
     ///
     /// # Errors
     ///

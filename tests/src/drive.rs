@@ -11,8 +11,8 @@ use crate::mock::Mock;
 /// An operation that completed: index, region, unit.
 pub type Done = (u32, u32, OpType);
 
-/// Runs what is submitted to its end. Returns the task and its operations in the order in which they completed; the
-/// task is `None` when the device has nothing more to do and the task has not ended.
+/// Runs the submitted task to its end. Returns the task and its operations in the order in which they completed. The
+/// task is `None` if the device has nothing more to do and the task has not ended.
 pub fn finish(engine: &mut Engine<Vec<Slot>>, mock: &mut Mock) -> (Option<Task<Vec<Slot>>>, Vec<Done>) {
     let mut order = Vec::new();
     loop {
@@ -58,7 +58,7 @@ impl Hardware for Replay {
     }
 }
 
-/// Remembers what the mock answers.
+/// Records the mock's answers.
 struct Record<'a> {
     mock: &'a mut Mock,
     reads: Vec<u32>,
@@ -87,8 +87,8 @@ pub struct Measure {
     pub interrupts: usize,
     /// Operations of the task.
     pub operations: u32,
-    /// For runs that begin with the device's groups as they are now, and for those after them: a task with an odd
-    /// number of operations leaves a unit at its other group.
+    /// For runs that begin with the device's current groups, and for those after them: after a task with an odd number
+    /// of operations a unit's other group is next.
     replays: [Replay; 2],
     runs: usize,
 }

@@ -51,7 +51,7 @@ pub fn network(choices: &mut impl Choices) -> Result<Graph, String> {
     Ok(graph)
 }
 
-/// The loadable of such a network, whose input is given as bytes. Not every network can be compiled for every
+/// The loadable of such a network. Its input is given as bytes. Not every network can be compiled for every
 /// configuration.
 ///
 /// # Errors

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A loadable's tasks as the engine sees them, without a device or a session: memories in host memory, each in whole pages
-//! on a 4096-byte boundary of a made-up DMA address space. Whole pages are what every device allocates, and what
-//! compilers rely on: units read whole atoms, past the end of operands that have memories of their own.
+//! A loadable's tasks for the engine, without a device or a session: the memories are in host memory, each in whole
+//! pages on a 4096-byte boundary of an invented DMA address space. Every device allocates whole pages, and compilers
+//! rely on it: units read whole atoms, beyond the end of operands that have a separate memory.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use nvdla_uapi::config::Config;
 const FIRST_ADDRESS: u64 = 0x1000_0000;
 const PAGE: u64 = 4096;
 
-/// Bytes that the device sees at an address.
+/// The bytes at an address of the device.
 #[derive(Debug)]
 struct Area {
     address: u64,
@@ -59,7 +59,7 @@ impl HostTask {
                     let entry = loadable.address(id).expect("the loader checked addresses");
                     let memory = loadable.memory_position(entry.mem_id()).expect("the loader checked memories");
                     let room = areas.borrow()[memory].bytes.len() as u64 - entry.offset();
-                    // A driver is told where an entry begins; it ends with its memory.
+                    // A driver gets the start of an entry; the entry ends with its memory.
                     (memory, entry.offset(), room)
                 };
                 Self { areas: Rc::clone(&areas), entries: task.address_list().iter().map(entry).collect() }
@@ -67,7 +67,7 @@ impl HostTask {
             .collect()
     }
 
-    /// Memory made by hand: one buffer an entry.
+    /// Memory from the caller: one buffer per entry.
     pub fn from_buffers(buffers: impl IntoIterator<Item = Vec<u8>>) -> Self {
         let (mut areas, mut entries, mut address) = (Vec::new(), Vec::new(), FIRST_ADDRESS);
         for (index, bytes) in buffers.into_iter().enumerate() {

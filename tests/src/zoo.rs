@@ -67,7 +67,7 @@ impl Builder {
         self.graph.shape(id)[1]
     }
 
-    /// A convolution with padding that keeps the size, but for its stride.
+    /// A convolution with padding that keeps the size, divided by the stride.
     fn conv(
         &mut self,
         from: TensorId,

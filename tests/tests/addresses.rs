@@ -2,13 +2,13 @@
 
 //! No address arithmetic on layouts outside `uapi::layout`: a search through the sources.
 //!
-//! Looked at is each product, quotient, remainder, rounding and division with rounding, in all Rust sources that are no
-//! tests: of the engine, the module, the runtime, the model, the tools, and of `uapi` but for its layouts. One is found
-//! where an operand's names speak of a layout: a stride, an atom, a surface, a view, bytes of lines, planes, elements or
-//! pixels, a kernel group or a small cube; the number 32, the documents' atom; and in divisions, of lanes. What is found
-//! must stand in [`ALLOWED`], with the reason why it is no layout's formula, and what stands there must be found.
+//! The test examines each product, quotient, remainder, rounding and division with rounding in all Rust sources except
+//! tests: engine, module, runtime, model, tools, and `uapi` without its layouts. It finds one if the name of an operand
+//! belongs to a layout: a stride, an atom, a surface, a view, bytes of lines, planes, elements or pixels, a kernel
+//! group or a small cube; the number 32, the documents' atom; and in divisions, lanes. Each match must be in
+//! [`ALLOWED`], with the reason why it is no layout's formula, and each entry must have a match.
 //!
-//! Tests are left out: what they hold the layouts against is written a second time on purpose.
+//! Tests are not examined, because they contain a second implementation of the layouts on purpose.
 
 use std::fs;
 use std::path::Path;
@@ -33,9 +33,9 @@ const FOLDERS: [&str; 12] = [
 
 /// Where layouts are.
 const LAYOUTS: &str = "uapi/src/layout";
-/// Folders with arithmetic of their own: the footprint computes ranges a second time on purpose, from registers as the RTL
-/// does, because it holds for values that no layout has. The compiler places views in buffers, whose channel maps, steps and
-/// strides no layout describes; random graphs hold its bytes against plain loops (`compiled.rs`).
+/// Folders with their own arithmetic. The footprint computes ranges a second time on purpose, from registers as the RTL
+/// does, because it must be right for values that no layout has. The compiler places views in buffers, with channel
+/// maps, steps and strides that no layout describes; random graphs compare its bytes with plain loops (`compiled.rs`).
 const APART: [&str; 3] = ["kmd/engine/src/footprint/", "tools/compiler/src/lower/", "tools/compiler/src/assemble/"];
 
 /// A file, a piece of code that is found there (as words with spaces between), and why it is no address formula.
@@ -63,7 +63,7 @@ const ALLOWED: [(&str, &str, &str); 21] = [
     ("tools/inspect/src/layout/feature.rs", "/ atom", "how many atoms wide a gap is drawn"),
 ];
 
-/// Names that speak of a layout, wherever they stand in a name.
+/// Parts of names that belong to a layout, at any place in a name.
 const PARTS: [&str; 20] = [
     "line_stride",
     "surf_stride",
@@ -90,7 +90,7 @@ const PARTS: [&str; 20] = [
 const NAMES: [&str; 3] = ["surface", "surfaces", "32"];
 /// Whole names that do where something is divided: channels into surfaces.
 const DIVISORS: [&str; 1] = ["lanes"];
-/// Names that hold one of [`PARTS`] and speak of something else: sizes of the multipliers, atomic operations.
+/// Names that contain one of [`PARTS`] and mean something else: sizes of the multipliers, atomic operations.
 const OTHERS: [&str; 8] =
     ["atoms", "Atoms", "atomic_c", "atomic_k", "mac_atomic_c", "mac_atomic_k", "AtomicU32", "AtomicU64"];
 /// Methods and functions that calculate.
@@ -192,7 +192,7 @@ fn operand_after(words: &[Word], start: usize) -> usize {
     at
 }
 
-/// The calculations of a source that speak of layouts: line and words.
+/// The calculations with layouts in a source: line and words.
 fn calculations(source: &str) -> Vec<(usize, String)> {
     let words = words(source);
     let mut found = Vec::new();

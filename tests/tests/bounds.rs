@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Whatever a task's descriptors say: once validation takes it, no unit reaches outside the task's buffers. Descriptors
-//! are changed at random, and what is taken runs on the model, which knows where its memory ends.
+//! No accepted task makes a unit access memory outside the task's buffers. Descriptors are changed at random, and
+//! accepted tasks run on the model, which checks the limits of its memory.
 
 use nvdla_engine::{Engine, Progress, Slot, Task, TaskMemory};
 use nvdla_model::device::Model;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Random graphs of all operators, for every configuration: what the built-in model makes of the loadable is what plain
-//! loops compute of the lowered steps, and near to the values of the graph in real numbers.
+//! Random graphs of all operators, for every configuration. The built-in model's results of the loadable must equal
+//! those of plain loops over the lowered steps, and be near to the values of the graph in real numbers.
 //!
 //! `NVDLA_GRAPHS` sets how many graphs are tried, `NVDLA_SEED` the first one's number.
 
@@ -407,7 +407,7 @@ fn check(compiled: &Compiled, config: &'static Config, random: &mut Random, name
             values.push(elements);
         }
         session.run().unwrap_or_else(|error| panic!("{name} on {}: {error}", config.name));
-        // A tensor whose channels are in a picture's order is given as it lies in memory.
+        // A tensor with channels in a picture's order is given as it lies in memory.
         let expected = integers::evaluate(&compiled.steps, &values);
         for (index, &id) in net.outputs.iter().enumerate() {
             let tensor = &net.tensors[id];
@@ -479,7 +479,7 @@ fn windows(builder: &mut Builder, from: TensorId, kernels: usize, kernel: [usize
     builder.add(Op::Convolution(op), &[from, weights]).unwrap()
 }
 
-/// More input than the convolution buffer holds: bands of lines, whose seams must not show.
+/// More input than the convolution buffer holds: bands of lines, and the results must not depend on where they meet.
 #[test]
 fn bands_are_exact() {
     // The largest buffer has 512 KiB.
@@ -513,7 +513,7 @@ fn softmax_in_the_middle() {
     assert_eq!(tasks, [Dla1, Emu1, Dla1]);
 }
 
-/// The steps of a network in real numbers: every tensor that is computed. `inputs` are what is in memory.
+/// The steps of a network in real numbers: every tensor that is computed. `inputs` are the values in memory.
 fn real(net: &Net, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
     let mut values: Vec<Vec<f32>> = vec![Vec::new(); net.tensors.len()];
     net.inputs.iter().zip(inputs).for_each(|(&id, input)| values[id].clone_from(input));

@@ -3,9 +3,9 @@
 //! Conformance: every loadable of the reference data gives exactly the reference's outputs and surfaces, and every bad
 //! one is refused.
 //!
-//! One test per case, named `CONFIGURATION::SET/NAME`: `cargo test -p nvdla-tests --test conformance -- nv_small` runs those
-//! of nv_small. `NVDLA_DEVICE` chooses the device (see `--device` of `nvdla_runtime`), else it is the model of the
-//! case's configuration. The last lines count what was compared.
+//! One test per case, named `CONFIGURATION::SET/NAME`: `cargo test -p nvdla-tests --test conformance -- nv_small` runs
+//! the cases of nv_small. `NVDLA_DEVICE` selects the device (see `--device` of `nvdla_runtime`); by default it is the
+//! model of the case's configuration. The last lines have the number of comparisons.
 
 use std::{
     collections::BTreeMap,
@@ -49,8 +49,8 @@ fn main() -> ExitCode {
             );
         }
     }
-    // `cargo test` passes its filter to every test program, so no match is no failure there. A device is named by somebody
-    // who wants cases on it.
+    // `cargo test` passes its filter to every test program, so a filter without a match is no failure. If a device is
+    // named, cases are expected to run on it, and no match is a failure.
     if std::env::var_os("NVDLA_DEVICE").is_some() && !arguments.list && conclusion.num_passed == 0 {
         println!("no case ran: {} do not match what was asked for", conclusion.num_filtered_out);
         return ExitCode::FAILURE;

@@ -16,7 +16,7 @@ use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
 use nvdla_uapi::reg::values::DataFormat;
 use nvdla_uapi::reg::{cdma, Block, Register, Tied, Word};
 
-/// An operation's range that is more than an atom larger than what the model touched.
+/// A range of an operation that is more than an atom larger than the model's accesses.
 struct Larger<'f> {
     config: &'static Config,
     finished: &'f Finished,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The project's own LeNet: its loadables are what the compiler makes, every layer on the built-in model is what plain
-//! loops compute, and it knows its digits.
+//! The project's own LeNet: the compiler makes its loadables, plain loops compute the same layers as the built-in
+//! model, and it classifies its digits.
 
 use std::path::{Path, PathBuf};
 
@@ -133,7 +133,7 @@ fn every_layer_is_exact() {
     }
 }
 
-/// A loadable knows the digit that gives each image its name.
+/// Checks that a loadable classifies each image as the digit in the image's name.
 fn knows(loadable: &Path, config: &'static Config, images: &Path, digits: &[&str]) {
     let mut session = Session::new(Loadable::open(loadable).unwrap(), ModelDevice::new(config)).unwrap();
     for digit in digits {
@@ -145,7 +145,7 @@ fn knows(loadable: &Path, config: &'static Config, images: &Path, digits: &[&str
     }
 }
 
-/// The committed loadables know these digits.
+/// Checks the committed loadables with these digits.
 fn ours_know(images: &Path, digits: &[&str]) {
     for config in [&NV_SMALL, &NV_LARGE] {
         knows(&folder().join(format!("lenet.{}.nvdla", config.name)), config, images, digits);
@@ -157,7 +157,7 @@ fn our_digits() {
     ours_know(&folder().join("images"), &DIGITS);
 }
 
-/// The reference data's digits, by our LeNet and by the one that NVIDIA's compiler made for nv_small.
+/// The reference data's digits, with our LeNet and with the one that NVIDIA's compiler made for nv_small.
 #[test]
 fn reference_digits() {
     let Some(reference) = reference::folder() else { return };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A loadable of the reference data whose operations race: with the edges that its dependency graph lacks, the result is the
-//! reference's.
+//! A loadable of the reference data with operations that race: with the edges that its dependency graph lacks, the
+//! result is the reference's.
 
 use nvdla_runtime::device::ModelDevice;
 use nvdla_runtime::loadable::{Interface, Loadable};
@@ -10,7 +10,7 @@ use nvdla_tests::reference;
 use nvdla_uapi::config::NV_SMALL;
 use nvdla_uapi::desc::{CommonOp, Consumer, Descriptor, Event, Network, Wire};
 
-/// The missing edges: operation, and the one that must wait for its completion.
+/// The missing edges: the operation, and the operation that must wait for its completion.
 const EDGES: [(usize, usize); 3] = [(14, 16), (26, 28), (64, 66)];
 
 /// Where in the file the memory of an entry of the task's address list has its first blob.

@@ -36,7 +36,7 @@ fn networks_compile() {
             let start = Instant::now();
             let compiled = match compile(&graph, &ranges, &options) {
                 Ok(compiled) => compiled,
-                // The emulator knows no atoms of 16 bytes.
+                // The emulator does not support atoms of 16 bytes.
                 Err(error) if config.memory_atomic == 16 => {
                     println!("{name} on {}: {error}", config.name);
                     continue;

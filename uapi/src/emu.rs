@@ -349,7 +349,7 @@ pub struct Buffer {
     pub size: u32,
     /// How its elements lie.
     pub format: Format,
-    /// Elements a line.
+    /// Elements per line.
     pub width: u16,
     /// Lines.
     pub height: u16,

@@ -1,10 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! What the kernel driver, the runtime and the tools of NVDLA agree on: the register map, the hardware
-//! configurations, the descriptors of a task, the ioctls, and where every element of a tensor lies in memory.
+//! The definitions that the kernel driver, the runtime and the tools of NVDLA share.
 //!
-//! `no_std`, no allocation, no dependency: Cargo builds it as a crate, Kbuild as a module of the kernel module. For the
-//! latter, paths within it start with `super::`, never with `crate::`.
+//! | module | contents |
+//! | --- | --- |
+//! | [`reg`] | the register map: blocks, registers and typed fields |
+//! | [`config`] | the hardware configurations |
+//! | [`desc`] | the descriptors of a task for NVDLA |
+//! | [`emu`] | the descriptors of a task that the runtime emulates on the CPU: softmax and power |
+//! | [`ioctl`] | NVIDIA's ioctls |
+//! | [`queue`] | this project's ioctls |
+//! | [`layout`] | where every element of a tensor lies in memory; `layout::tpu` has those of a TPU's local memory |
+//!
+//! All of it is `no_std`, without allocation and dependencies, except the folder `layout/bulk`. That folder has fast
+//! conversions for user space, which need `std` for threads, and vector instructions. The feature `bulk` adds it.
+//!
+//! Cargo builds this source as a crate, Kbuild as a module of the kernel module. Therefore paths within it start with
+//! `super::`, never with `crate::`.
 #![cfg_attr(not(MODULE), no_std)]
 
 #[cfg(feature = "bulk")]

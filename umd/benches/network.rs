@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Whole networks on the built-in model: time of a run, and multiply-accumulate steps a second.
+//! Whole networks on the built-in model: time of a run, and multiply-accumulate steps per second.
 //!
 //! The project's LeNet always; with the reference data (`NVDLA_REFERENCE`, else `../shared/nvdla` beside the checkout)
 //! NVIDIA's LeNet, SqueezeNet and ResNet-18 too.

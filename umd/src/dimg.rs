@@ -78,7 +78,7 @@ impl SurfaceFormat {
 pub struct Header {
     /// Number of the surface format; older files number some differently.
     pub surface_format: u32,
-    /// Elements a line.
+    /// Elements per line.
     pub width: u32,
     /// Lines.
     pub height: u32,
@@ -138,7 +138,7 @@ pub enum Error {
 pub struct Tensor<'a> {
     /// How its elements lie.
     pub format: SurfaceFormat,
-    /// Elements a line.
+    /// Elements per line.
     pub width: u32,
     /// Lines.
     pub height: u32,

@@ -83,7 +83,7 @@ fn an_error_names_list_entry_field_and_values() {
         ),
         ("memory_list, entry 5, id: id 4 is also that of entry 4", Box::new(|c| c.memories[5].id = 4)),
         (
-            "memory_list, entry 5, alignment: 12 is not an alignment that can be had (a power of two, at most 1048576)",
+            "memory_list, entry 5, alignment: 12 is not a valid alignment (a power of two, at most 1048576)",
             Box::new(|c| c.memories[5].alignment = 12),
         ),
         (

@@ -52,7 +52,7 @@ pub struct Counts {
     pub stops: u32,
 }
 
-/// The lines of a device whose board has some.
+/// The lines of a device on a board that has some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lines {
     /// The clock runs.
@@ -61,8 +61,8 @@ pub struct Lines {
     pub reset: bool,
 }
 
-/// Tries until it is so, or half a second has passed; whether it is. While the driver resets the device the window is not
-/// there: its reads say nothing and its writes are lost.
+/// Waits until `so` is true or half a second has passed, and returns whether it is true. While the driver resets the
+/// device, the window does not answer: reads are invalid and writes are lost.
 fn until(mut so: impl FnMut() -> bool) -> bool {
     for _ in 0..500 {
         if so() {

@@ -35,7 +35,7 @@ pub struct Prime {
     pub fd: i32,
 }
 
-/// Calls an ioctl with whatever stands at `argument`, once; the kernel checks the pointer.
+/// Calls an ioctl once with `argument`, which may be invalid; the kernel checks the pointer.
 ///
 /// # Safety
 ///

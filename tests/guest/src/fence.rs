@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! sync_files, and a timeline whose fences a test signals.
+//! sync_files, and a timeline with fences that a test signals.
 //!
 //! Source: the kernel's `include/uapi/linux/sync_file.h`; `drivers/dma-buf/sw_sync.c` and `sync_debug.h` (debugfs).
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the tests of the kernel driver share: its ioctls as they are, without a library's checks between; tasks whose
-//! answer is known; the virtual device's control window; what the kernel says of itself.
+//! Common parts of the kernel driver's tests: its ioctls without a library's checks, tasks with known results, the
+//! virtual device's control window, and the kernel's messages.
 //!
 //! The programs run as root in the guest of `cargo xtask vm --test`; nothing here is for other machines.
 

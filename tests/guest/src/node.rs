@@ -173,7 +173,7 @@ impl Node {
         Ok(wait.status)
     }
 
-    /// Waits for a task for so many seconds: how it ended.
+    /// Waits at most this many seconds for a task, and returns how it ended.
     pub fn wait(&self, sequence: u64, seconds: u64) -> Result<i32> {
         self.wait_until(sequence, now_ns() + seconds * 1_000_000_000)
     }

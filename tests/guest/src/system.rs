@@ -60,7 +60,7 @@ impl Messages {
                     messages.push(line.unwrap_or_default().to_owned());
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(messages),
-                // Older messages were overwritten; what is left follows.
+                // Older messages were overwritten; the remaining ones follow.
                 Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {}
                 Err(error) => return Err(error),
             }
@@ -68,8 +68,8 @@ impl Messages {
     }
 }
 
-/// What the dma-buf core says once, of every exporter whose `vmap` finds no memory, and so of an import in which an
-/// allocation was made to fail.
+/// A warning of the dma-buf core for every exporter whose `vmap` finds no memory. It appears once, in the test of
+/// imports with failing allocations.
 const VMAP_WITHOUT_MEMORY: &str = " at dma_buf_vmap+";
 
 /// Those of the messages that mean that something is broken.
@@ -121,7 +121,8 @@ pub fn dma_bufs() -> io::Result<u64> {
     total.and_then(|(total, _)| total.parse().ok()).ok_or_else(|| io::Error::other(format!("no total in:\n{text}")))
 }
 
-/// A control group whose processes have so much memory together. It goes when it is dropped, once they have.
+/// A control group with a common memory limit for its processes. It is removed when it is dropped, after its processes
+/// have ended.
 #[derive(Debug)]
 pub struct Group(PathBuf);
 
@@ -159,8 +160,8 @@ impl Drop for Group {
     }
 }
 
-/// Calls something again and again, in which one allocation after another fails, until none does; how many failed. `None`
-/// on a kernel whose allocations cannot be made to fail.
+/// Repeats a call in which the first allocation fails, then the second, and so on, until none fails, and returns how
+/// many failed. `None` on a kernel without fault injection for allocations.
 pub fn failing_allocations(mut call: impl FnMut() -> bool) -> io::Result<Option<u32>> {
     const MOST: u32 = 500;
     let file = Path::new("/proc/thread-self/fail-nth");

@@ -19,7 +19,7 @@ pub struct Reserved {
 }
 
 impl Reserved {
-    /// Pages that nobody uses; `None` where the kernel does not tell.
+    /// The number of free pages; `None` if the kernel does not report it.
     pub fn available(&self) -> Option<io::Result<u64>> {
         let read = |area: &PathBuf| {
             let text = fs::read_to_string(area.join("available_pages"))?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Tasks whose answer is known: SDP copies a cube from one place of a buffer to another.
+//! Tasks with a known result: SDP copies a cube from one place of a buffer to another.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -31,13 +31,13 @@ pub struct Work {
 }
 
 impl Work {
-    /// A task of `copies` operations, each of which copies the cube to a place of its own.
+    /// A task of `copies` operations. Each copies the cube to a different place.
     pub fn copies(node: &Node, copies: usize) -> io::Result<Self> {
         let (net, bytes) = copying(node, copies)?;
         Self::new(node, &net, copies, bytes)
     }
 
-    /// The same, whose operations' statistics are asked for.
+    /// The same, with statistics of its operations.
     pub fn counted(node: &Node, copies: usize) -> io::Result<Self> {
         let (mut net, bytes) = copying(node, copies)?;
         net.network.stat_list_index = address::STATISTICS;
@@ -61,7 +61,7 @@ impl Work {
         &mut self.buffers[address::DATA as usize].map
     }
 
-    /// Fills the source with a pattern of its own and clears the targets.
+    /// Fills the source with a pattern that depends on `seed`, and clears the targets.
     pub fn fill(&mut self, seed: u8) {
         let bytes = self.bytes;
         let data = self.data();
@@ -71,7 +71,7 @@ impl Work {
         }
     }
 
-    /// Whether the copies hold what [`Work::fill`] put into the source; what is wrong otherwise.
+    /// Checks that the copies hold what [`Work::fill`] put into the source.
     pub fn check(&mut self, seed: u8) -> Result<(), String> {
         let (copies, bytes) = (self.copies, self.bytes);
         let data = self.data();
@@ -109,7 +109,7 @@ impl Work {
         node.wait(submitted.sequence, 60)
     }
 
-    /// The address list as NVIDIA's submission wants it, with the descriptors that it names.
+    /// The address list for NVIDIA's submission, with the descriptors that it names.
     pub fn exported(&self, node: &Node) -> crate::drm::Result<(Vec<MemHandle>, Vec<OwnedFd>)> {
         let fds = self.buffers.iter().map(|buffer| node.export(buffer.handle)).collect::<Result<Vec<_>, _>>()?;
         let list = fds.iter().map(|fd| MemHandle { handle: fd.as_raw_fd() as u32, reserved: 0, offset: 0 }).collect();

@@ -121,7 +121,7 @@ impl Base {
         Some(u64::from_le_bytes(bytes))
     }
 
-    /// The task as a driver sees it: memories of whole pages, and entries that end with their memories.
+    /// The task for a driver: memories of whole pages, and entries that end with their memories.
     #[must_use]
     pub fn in_pages(mut self) -> Self {
         for bytes in &mut self.areas {
@@ -245,7 +245,7 @@ pub fn corpus(config: &'static Config, reference: Option<&Path>) -> Result<Vec<B
     Ok(all)
 }
 
-/// Valid tasks for a configuration that are made here: by hand, and of so many random networks by the compiler.
+/// Valid tasks for a configuration that are made here: written by hand, and compiled from this many random networks.
 ///
 /// # Errors
 ///

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Submits a task to the engine, runs what it accepts on the model, and holds what was touched against what may be.
+//! Submits a task to the engine, runs accepted tasks on the model, and compares the accesses with the allowed ranges.
 
 use std::fmt;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -27,7 +27,7 @@ pub enum Outcome {
     Refused(String),
     /// It was accepted and would take the model too long: it was not run.
     TooLong,
-    /// It was accepted and ran to its end. The number stands for the register values of its operations.
+    /// It was accepted and ran to its end. The number is a hash of the register values of its operations.
     Ran(u64),
 }
 
@@ -98,7 +98,7 @@ pub struct Bench {
     memories: Memories,
     /// The address list: memory, offset, size.
     pub entries: Vec<(usize, u64, u64)>,
-    /// What was changed: memory, offset, what was there.
+    /// The changes: memory, offset, old bytes.
     changed: Vec<(usize, usize, Vec<u8>)>,
     slots: Vec<Slot>,
     touched: Vec<Touched>,
@@ -363,7 +363,7 @@ impl Hash {
 
 /// The kind of a refusal's reason: its name in the engine.
 fn kind(error: &Error) -> String {
-    /// The letters of a text up to what is no letter.
+    /// The part of a text up to the first character that is not a letter.
     struct Letters(String);
 
     impl fmt::Write for Letters {

@@ -55,7 +55,7 @@ impl File {
         Some(Self { name: name.to_owned(), bytes, tables, descriptors })
     }
 
-    /// The file with one to three changes; what was changed, in words.
+    /// The file with one to three changes, and a description of them.
     pub fn mutate(&self, choices: &mut impl Choices) -> (Vec<u8>, String) {
         let (mut bytes, mut changes) = (self.bytes.clone(), Vec::new());
         for _ in 0..[1, 1, 2, 3][choices.below(4)] {
@@ -159,7 +159,7 @@ pub fn corpus(given: Vec<(String, Vec<u8>)>) -> Vec<File> {
     files.into_iter().filter_map(|(name, bytes)| File::new(&name, bytes)).collect()
 }
 
-/// File `number` of a seed, and what was changed.
+/// File `number` of a seed, and a description of its changes.
 pub fn make(corpus: &[File], seed: u64, number: u64) -> (Vec<u8>, String) {
     let mut choices = Seeded::new(seed, number);
     let file = &corpus[choices.below(corpus.len())];

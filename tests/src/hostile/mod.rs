@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Tasks as an attacker would make them: valid ones of which a few fields are changed to values that are likely to be
-//! wrong, and what must hold of each.
+//! Tasks as an attacker would make them: valid tasks with a few fields changed to values that are likely to be wrong,
+//! and the conditions that each must meet.
 //!
 //! A [`Base`] is a valid task. [`mutate`](mutate::mutate) changes it by [`Choices`], which come from a seed or from a
 //! fuzzer's bytes. [`Bench::check`] then submits it to the engine, with the model as its device, and finds a

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Changes of valid tasks: one to three, each to something that is wrong more often than not, and near to what is right.
+//! Changes of valid tasks: one to three, mostly to wrong values that are near to valid ones.
 
 use super::base::{Base, Field, List};
 use super::bench::Bench;
@@ -9,7 +9,7 @@ use super::choices::Choices;
 /// Most changes of one task.
 const CHANGES: usize = 3;
 
-/// Changes the task that the bench holds; what was changed, in words.
+/// Changes the task in the bench, and returns a description of the changes.
 pub fn mutate(bench: &mut Bench, base: &Base, others: &[Base], choices: &mut impl Choices) -> Vec<String> {
     let count = [1, 1, 1, 2, 2, 3][choices.below(6)].min(CHANGES);
     (0..count).map(|_| change(bench, base, others, choices)).collect()

@@ -13,11 +13,11 @@ use super::mutate::mutate;
 
 /// Tasks that are made one after another from the same valid one.
 const TOGETHER: u64 = 256;
-/// Steps of the model ([`super::work`]) that a task may take whatever it was made of.
+/// Steps of the model ([`super::work`]) that a task may take.
 const STEPS: u64 = 1 << 21;
 /// Steps that a valid task may take at most, and memory that it may have, to be one that others are made of.
 const LARGEST: (u64, usize) = (1 << 27, 64 << 20);
-/// Steps and bytes at which a valid task is taken half as often as the smallest ones.
+/// Steps and bytes for which a valid task is chosen half as often as the smallest ones.
 const SMALL: u64 = 1 << 15;
 
 /// What came of many tasks.
@@ -27,7 +27,7 @@ pub struct Tally {
     pub tasks: u64,
     /// Those that ran to their end.
     pub ran: u64,
-    /// Those of them whose register values are not those of the valid task.
+    /// The number of those with other register values than the valid task.
     pub different: u64,
     /// Those that were accepted, and not run for their size.
     pub too_long: u64,
@@ -117,7 +117,7 @@ impl Plan {
         self.weights.partition_point(|&sum| sum <= at)
     }
 
-    /// Makes task `number` of its valid task, which `bench` holds; what was changed, in words.
+    /// Makes task `number` of the valid task in `bench`, and returns a description of its changes.
     pub fn make(&self, number: u64, bench: &mut Bench) -> Vec<String> {
         mutate(bench, self.base(number), &self.corpus, &mut Seeded::new(self.seed, number))
     }

@@ -106,7 +106,7 @@ impl Estimate {
     }
 }
 
-/// Bytes a cycle of the primary memory interface.
+/// Bytes per cycle of the primary memory interface.
 fn bus(config: &Config) -> u64 {
     u64::from(config.primary.width / 8).max(1)
 }

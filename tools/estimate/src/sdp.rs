@@ -81,7 +81,7 @@ impl SdpShape {
         })
     }
 
-    /// Elements a cycle that the sub-units in use pass.
+    /// Elements per cycle that the sub-units in use process.
     fn throughput(&self, config: &Config) -> u64 {
         let units = [
             (self.x1, config.sdp_bs_throughput),

@@ -169,7 +169,7 @@ fn published_figures() {
         ("ResNet-50", resnet50(), 141.0, 1.2..1.4),
     ] {
         let estimate = frames_a_second(&layers, false);
-        eprintln!("{name}: {estimate:.0} frames a second, published {published:.0} ({:.2})", estimate / published);
+        eprintln!("{name}: {estimate:.0} frames per second, published {published:.0} ({:.2})", estimate / published);
         assert!(near.contains(&(estimate / published)), "{name}: {estimate}");
     }
     // With the sheet's own idea of weights, ResNet-50 comes near.

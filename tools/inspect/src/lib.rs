@@ -3,8 +3,8 @@
 //! What a loadable holds, for a person ([`text`]) or for a program (JSON): tensors, tasks, operations in the order of
 //! their dependency graph, the surfaces that they read and write, and the memories in which all that lies.
 //!
-//! A [`report::Report`] is made of any loadable whose lists are sound. Descriptors are shown as far as they can be read;
-//! what cannot be is said where it stands, because a loadable that a driver refuses is what one wants to look into.
+//! A [`report::Report`] can be made of any loadable with valid lists. Descriptors are shown as far as they can be read.
+//! Where they cannot, the report says so at that place, because a loadable that a driver refuses is worth inspecting.
 
 pub mod check;
 pub mod layout;

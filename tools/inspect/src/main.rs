@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `nvdla_inspect`: what a loadable holds.
+//! `nvdla_inspect`: shows the contents of a loadable.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -48,7 +48,7 @@ fn show(file: &Path, json: bool) -> Result<(), Box<dyn Error>> {
 
 fn print(text: &str) -> Result<(), Box<dyn Error>> {
     match io::stdout().write_all(text.as_bytes()) {
-        // Whoever reads it has seen enough.
+        // The reader has closed the pipe.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => Ok(result?),
     }

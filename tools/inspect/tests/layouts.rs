@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The pictures in `docs/layouts` are what the commands in its README draw.
+//! The pictures in `docs/layouts` must equal the output of the commands in its README.
 //!
 //! `UPDATE_PICTURES=1 cargo test -p nvdla-inspect --test layouts` writes them anew.
 

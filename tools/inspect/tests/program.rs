@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The program: text, JSON, and one sentence for what is no loadable.
+//! The program: text, JSON, and one sentence for files that are not loadables.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -62,7 +62,7 @@ fn races_are_listed() {
     assert_eq!(json["races"].as_array().unwrap().len(), 45);
 }
 
-/// A name is shown without what a terminal would act on.
+/// A name is shown without characters that control a terminal.
 #[test]
 fn names_are_escaped() {
     let Some(reference) = nvdla_tests::reference::folder() else { return };

@@ -110,8 +110,8 @@ fn damaged_descriptors() {
     assert!(wrong > 200, "{wrong}");
 }
 
-/// All loadables of the reference data: as many operations of each unit as its manifest says, and a problem exactly in
-/// those that name memory beyond a memory's end.
+/// All loadables of the reference data: the number of operations of each unit is that of the manifest, and exactly
+/// those that name memory beyond a memory's end have a problem.
 #[test]
 fn reference_loadables() {
     let Some(reference) = nvdla_tests::reference::folder() else { return };

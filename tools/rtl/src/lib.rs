@@ -2,9 +2,9 @@
 
 //! A simulator of NVDLA's RTL as a device.
 //!
-//! The simulator is a program of its own: `cargo xtask rtl` builds one of a user's Verilog with Verilator, and any other
-//! that speaks the protocol of `docs/rtl.md` will do. [`Simulator::start`] runs it; registers, interrupts and memory are
-//! those of [`nvdla_model::simulation::Simulation`].
+//! The simulator is a separate program. `cargo xtask rtl` builds one from a user's Verilog with Verilator; any other
+//! program that implements the protocol of `docs/rtl.md` can replace it. [`Simulator::start`] runs it. Registers,
+//! interrupts and memory are those of [`nvdla_model::simulation::Simulation`].
 
 mod measure;
 mod protocol;

@@ -11,8 +11,8 @@ use nvdla_uapi::reg::{bdma, cdma, cdp, pdp, rbk, sdp, Block, Family};
 
 use crate::protocol::{Done, Traffic, CLIENTS};
 
-/// A unit: its operations, the register that starts one last, the pulse that ends one, and its DMA clients, whose numbers
-/// are the hardware's AXI identifiers (`NV_NVDLA_MCIF_define.vh`).
+/// A unit: its operations, the register whose write starts an operation, the pulse that ends one, and its DMA clients.
+/// Their numbers are the hardware's AXI identifiers (`NV_NVDLA_MCIF_define.vh`).
 const UNITS: [(OpType, Block, u16, Source, &[usize]); 6] = [
     (OpType::Bdma, Block::Bdma, bdma::CFG_LAUNCH0.offset, Source::Bdma, &[0]),
     (OpType::Conv, Block::Cdma, cdma::D_OP_ENABLE.offset, Source::Cacc, &[8, 9]),

@@ -28,7 +28,7 @@ use crate::protocol::{self, ask, Hello, Request, State, Trouble};
 const UNLIMITED: u64 = u64::MAX;
 /// How long a program may take to say what it is.
 const START: Duration = Duration::from_secs(60);
-/// Cycles of a run in which no unit has anything to do: what the registers say settles.
+/// Cycles to run when no unit is enabled, so that register writes take effect.
 const QUIET: u64 = 64;
 
 /// Which simulator, and with what options, as a user writes it: `PROGRAM[,NAME=VALUE]...`.
@@ -98,7 +98,7 @@ pub enum StartError {
         /// What it did.
         why: String,
     },
-    /// It simulates a configuration that the runtime does not know.
+    /// It simulates a configuration that the runtime does not support.
     #[error(
         "{} simulates {name}, which is none of the known configurations: {}",
         program.display(),
@@ -154,7 +154,7 @@ impl Simulator {
     ///
     /// # Errors
     ///
-    /// When the program does not run, does not speak the protocol, or simulates what the runtime does not know.
+    /// If the program does not run, does not implement the protocol, or simulates an unsupported configuration.
     pub fn start(selection: &Selection) -> Result<Self, StartError> {
         // A name without a folder is a file here, not a command on the search path.
         let program = if selection.program.components().count() == 1 {
@@ -259,12 +259,12 @@ impl Simulator {
         })
     }
 
-    /// A request whose reply is empty.
+    /// A request with an empty reply.
     fn plain(&mut self, kind: u32, request: &Request) -> io::Result<()> {
         self.ask(kind, request).map(drop).map_err(io::Error::other)
     }
 
-    /// A request whose reply has the device's state; its value. Trouble stops the device.
+    /// A request with the device's state in its reply; returns the value. An error stops the device.
     fn state(&mut self, kind: u32, request: &Request) -> Option<u32> {
         let state = self.ask(kind, request).and_then(|bytes| {
             State::read(&bytes).map_err(|error| format!("the simulator {}: {error}", self.program.display()))
@@ -305,7 +305,7 @@ fn configuration(hello: &Hello) -> Option<&'static Config> {
         address_width: known.address_width.map(|_| hello.address_bits),
         ..*known
     };
-    // A device is there as long as the program, nearly always; what a simulator adds is a few hundred bytes.
+    // A device usually exists as long as the program; a simulator adds only a few hundred bytes.
     Some(if own == *known { known } else { Box::leak(Box::new(own)) })
 }
 

@@ -2,7 +2,7 @@
 
 //! The status counters that some traces list beside their golden results.
 //!
-//! `counters.txt` has a line a counter: register group, register, value after the trace's last interrupt.
+//! `counters.txt` has one line per counter: register group, register, value after the trace's last interrupt.
 
 use std::fs;
 

@@ -2,9 +2,9 @@
 
 //! Plays hardware traces against the model, or a simulator of the RTL.
 //!
-//! A trace is a folder with a `trace.txt`, one command a line, and the binary files that it names: memory contents,
-//! register writes, interrupts to wait for, and what must then be in memory. It drives the registers directly, with no
-//! driver between. [`Trace`] reads one, [`play`] performs it.
+//! A trace is a folder with a `trace.txt` (one command per line) and the binary files that it names: memory contents,
+//! register writes, interrupts to wait for, and the expected memory contents. It writes registers directly, without a
+//! driver. [`Trace`] reads a trace, and [`play`] runs it.
 
 mod counters;
 mod memory;

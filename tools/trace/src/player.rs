@@ -190,7 +190,7 @@ impl<D: Simulation, R: FnMut(&mut D, &mut TraceMemory)> Player<'_, D, R> {
         if !self.device.shares_memory() {
             return Ok(false);
         }
-        // A status register follows a little after the pulse that ends an operation.
+        // A status register changes a little after the pulse that ends an operation.
         self.quiet = if self.device.run(&mut self.memory, limit) { 0 } else { self.quiet + 1 };
         self.stopped()?;
         Ok(self.quiet < QUIET)

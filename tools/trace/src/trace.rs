@@ -178,7 +178,7 @@ impl Trace {
         Ok(trace)
     }
 
-    /// The memory that the trace speaks of.
+    /// The memory regions that the trace uses.
     pub fn regions(&self) -> impl Iterator<Item = &Region> {
         let commands = self.commands.iter().filter_map(|(_, command)| match command {
             Command::Zero(region) | Command::Load(region, _) | Command::Compare(region, _) => Some(region),

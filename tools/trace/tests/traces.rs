@@ -13,12 +13,12 @@ use std::thread;
 use nvdla_trace::{check_counters, find, play, Trace};
 use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
 
-/// Traces whose counters the reference model counts in the wrong register group: SDP's read DMA has two groups of its
-/// own, and their counters are the read DMA's; the C-model stores them under SDP's group number, which differs after an
+/// Traces for which the reference model stores counters in the wrong register group. SDP's read DMA has two groups of
+/// its own, and its counters belong to them. The C-model stores them under SDP's group number, which differs after an
 /// operation that does not use the read DMA. See `tools/model/DISAGREEMENTS.md`.
 const COUNTERS_OF_ANOTHER_GROUP: [&str; 2] = ["sequence_030", "sequence_068"];
 
-/// Plays one trace; what is wrong with it, if anything.
+/// Plays one trace, and returns what is wrong with it.
 fn failure(folder: &Path, config: &'static Config) -> Option<String> {
     let trace = match Trace::read(folder) {
         Ok(trace) => trace,

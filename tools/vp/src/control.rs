@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The control window: BAR 2, through which a test in the guest arranges faults and reads what the device has counted.
+//! The control window: BAR 2, through which a test in the guest injects faults and reads the device's counters.
 //!
-//! Words of 32 bits. It is there only with `--control` or `--lines`; no hardware has one, and the driver does not know of
-//! it. Two of the words are what a board has around an NVDLA: a clock gate and a reset line. A device tree gives each to a
-//! driver of the kernel's (a GPIO and a reset controller of one register).
+//! Words of 32 bits. The window exists only with `--control` or `--lines`; no hardware has one, and the driver does not
+//! use it. Two of the words are parts of a board around an NVDLA: a clock gate and a reset line. A device tree assigns
+//! each to a driver of the kernel (a GPIO, and a reset controller of one register).
 //!
 //! | offset | what |
 //! | --- | --- |
 //! | 0x00 | [`MAGIC`] |
-//! | 0x04 | so many of the next starts never end |
-//! | 0x08 | so many of the next interrupts are lost |
-//! | 0x0c | so many of the next starts have every memory access refused |
-//! | 0x10 | each start takes at least so many microseconds |
+//! | 0x04 | this many of the next starts never end |
+//! | 0x08 | this many of the next interrupts are lost |
+//! | 0x0c | this many of the next starts have every memory access refused |
+//! | 0x10 | each start takes at least this many microseconds |
 //! | 0x14 | a write raises an interrupt without a cause |
 //! | 0x18 | while not zero, registers read all ones and writes are lost |
 //! | 0x20 | register reads so far |
@@ -50,7 +50,7 @@ const RESET: u64 = 0x64;
 /// Where the mapped memory is told.
 pub(crate) const MAPPED: u64 = 0x68;
 const RANGES: u64 = 0x800;
-/// Ranges that the window has room for.
+/// The number of ranges in the window.
 const RANGE_COUNT: usize = 128;
 
 /// What the device has counted, in the order of the window.
@@ -219,7 +219,7 @@ mod tests {
         for (index, value) in [0x1000, 1, 0x2000, 0].into_iter().enumerate() {
             assert_eq!(put(RANGES + 16 * 3 + 4 * index as u64, value), Action::Ranges);
         }
-        // Half of the last length, and what lies behind it.
+        // Half of the last length, and the bytes behind it.
         assert_eq!(put(0xff8, 5), Action::Ranges);
         assert_eq!(put(0x1000, 1), Action::None);
         assert_eq!(ranges.list(), [(0x1_0000_1000, 0x2000), (0, 5)]);

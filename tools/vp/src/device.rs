@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The device that the virtual machine sees: register accesses and interrupts on one side, the model on the other.
+//! The device of the virtual machine: register accesses and interrupts on one side, the model on the other.
 //!
 //! The server thread answers accesses; a worker thread performs operations, because one may take longer than the virtual
 //! machine waits for an answer. Interrupts are events: INTx while the line is up and unmasked, MSI when the line rises or
@@ -31,7 +31,7 @@ use crate::faults::{Faults, Lines, Schedule};
 use crate::guest::Guest;
 use crate::pci::Configuration;
 
-/// How long a simulator of the RTL is clocked before an access may have its turn.
+/// How long a simulator of the RTL is clocked before a register access is served.
 const SLICE: Duration = Duration::from_millis(2);
 /// The guest's memory lies behind both memory interfaces.
 const INTERFACES: u32 = 0b11;
@@ -73,7 +73,7 @@ struct Shared {
     schedule: Mutex<Schedule>,
 }
 
-/// A lock whose holder panicked still guards plain data.
+/// Locks a mutex even if it is poisoned, because it guards plain data.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -106,7 +106,7 @@ impl Shared {
         lock(&self.schedule).reset();
     }
 
-    /// The board turns the clock on or off, or pulls or lets go the reset line.
+    /// The board switches the clock on or off, or asserts or releases the reset line.
     fn set_lines(&self, lines: Lines) {
         let before = lock(&self.schedule).set_lines(lines);
         if lines.reset && !before.reset {
@@ -262,7 +262,7 @@ impl Device {
         })
     }
 
-    /// The client has gone, and what it has lent with it.
+    /// The client has disconnected, and its memory is no longer available.
     pub(crate) fn disconnect(&mut self) {
         *lock(&self.shared.interrupts) = Interrupts::default();
         self.shared.reset();
@@ -376,7 +376,7 @@ impl ServerBackend for Device {
     }
 
     fn region_write(&mut self, region: u32, offset: u64, data: &[u8]) -> io::Result<()> {
-        // Writes are posted: an error here would end the connection, so what makes no sense is ignored.
+        // Writes are posted. An error here would end the connection, so invalid writes are ignored.
         match region {
             VFIO_PCI_CONFIG_REGION_INDEX => {
                 let reset = usize::try_from(offset).is_ok_and(|offset| self.configuration.write(offset, data));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Faults on purpose, to see that a driver survives them: chosen on the command line by number, or armed by a test in the
-//! guest through the control window.
+//! Injected faults, to test that a driver survives them. They are chosen on the command line by number, or armed by a
+//! test in the guest through the control window.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub(crate) struct Faults {
     /// Raise an interrupt without a cause after these starts
     #[arg(long, value_name = "N", value_delimiter = ',')]
     spurious_interrupt: Vec<u64>,
-    /// Let each start take at least so many microseconds
+    /// Let each start take at least this many microseconds
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 0)]
     delay: u32,
 }
@@ -63,7 +63,7 @@ pub(crate) struct Lines {
 }
 
 impl Default for Lines {
-    /// A device whose lines nobody has.
+    /// A device on a board without lines.
     fn default() -> Self {
         Self { clock: true, reset: false }
     }
@@ -91,7 +91,7 @@ pub(crate) struct Armed {
     pub(crate) mute: bool,
 }
 
-/// Counts down what is armed; whether it was.
+/// Counts down an armed fault, and returns whether it was armed.
 fn take(armed: &mut u32) -> bool {
     let was = *armed > 0;
     *armed = armed.saturating_sub(1);
@@ -144,7 +144,7 @@ impl Schedule {
         !lost
     }
 
-    /// The device was reset: what was under way is forgotten.
+    /// The device was reset: running operations are forgotten.
     pub(crate) fn reset(&mut self) {
         self.resets += 1;
     }

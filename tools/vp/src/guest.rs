@@ -58,7 +58,8 @@ impl Room {
             Some((fd, offset)) => (fd, libc::off_t::try_from(offset).map_err(io::Error::other)?, libc::MAP_SHARED),
             None => (-1, 0, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE),
         };
-        // SAFETY: It replaces a part of this room's own mapping, which nobody borrows: the caller has it exclusively.
+        // SAFETY: It replaces a part of this reservation's own mapping, to which there is no other reference: the
+        // caller has it exclusively.
         let at = unsafe {
             libc::mmap(self.at(address).cast(), length as usize, protection, flags | libc::MAP_FIXED, fd, offset)
         };
@@ -88,10 +89,10 @@ pub(crate) struct Guest {
     room: Room,
     /// By the first address.
     pieces: BTreeMap<u64, Piece>,
-    /// Report every access as outside, to see what a driver does then.
+    /// Report every access as outside, to test a driver.
     pub(crate) refuse: bool,
-    /// Where the device may reach, as start and length; everywhere while it is empty. A guest that knows its buffers
-    /// says so here, and then an access elsewhere is outside.
+    /// The ranges that the device may access, as start and length; everything if empty. A guest that knows its buffers
+    /// sets them here, and any other access is then outside.
     pub(crate) allowed: Vec<(u64, u64)>,
     /// Accesses outside, those that were refused on purpose apart.
     pub(crate) outside: AtomicU64,
@@ -170,7 +171,7 @@ impl Guest {
         }
     }
 
-    /// The address of the one page that begins with these bytes.
+    /// The address of the only page that begins with these bytes.
     pub(crate) fn find_page(&self, mark: &[u8]) -> Option<u64> {
         const PAGE: usize = 4096;
         let mut found = None;
@@ -236,7 +237,8 @@ impl Memory for Guest {
             return None;
         }
         let (from, to) = (self.find(read.address, read.length, false)?, self.find(write.address, write.length, true)?);
-        // SAFETY: As above. Each address of the device has a place of its own in the room, so that the two share no byte.
+        // SAFETY: As above. Each address of the device has a separate place in the reservation, so the two share no
+        // byte.
         Some(unsafe {
             (std::slice::from_raw_parts(from, read.length), std::slice::from_raw_parts_mut(to, write.length))
         })
@@ -249,7 +251,7 @@ mod tests {
 
     use super::*;
 
-    /// A file of so many pages, each of which begins with its number from 1.
+    /// A file of `count` pages. Each begins with its number, from 1.
     fn pages(name: &str, count: u8) -> File {
         let path = std::env::temp_dir().join(format!("nvdla-vp-{name}-{}", std::process::id()));
         let mut file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
@@ -274,7 +276,7 @@ mod tests {
         guest.map(0xf000_0000, 0x1000, &file, 0x3000, false).unwrap();
         let bytes = guest.read(Port::Primary, 0xf000_1000, 0x3000).unwrap();
         assert_eq!([bytes[0], bytes[0x1000], bytes[0x2000]], [3, 2, 1]);
-        // What is read-only is a piece of its own.
+        // A read-only part is a separate piece.
         assert!(guest.write(Port::Primary, 0xf000_0000, 1).is_none());
         assert!(guest.read(Port::Primary, 0xf000_0fff, 2).is_none());
         assert_eq!((guest.pieces.len(), guest.mapped()), (2, 0x4000));

@@ -92,8 +92,8 @@ impl Configuration {
         self.set(STATUS, &status.to_le_bytes());
     }
 
-    /// Changes what is writable of the bytes at `offset`. What lies outside is ignored, as on a bus. True when software
-    /// asks for a reset of the function.
+    /// Writes the writable bits of the bytes at `offset`. Bytes outside are ignored, as on a bus. Returns true if
+    /// software requests a reset of the function.
     pub(crate) fn write(&mut self, offset: usize, data: &[u8]) -> bool {
         let mut reset = false;
         for (index, &byte) in data.iter().enumerate() {

@@ -24,7 +24,7 @@ pub(crate) fn root() -> Result<PathBuf> {
     } else {
         let base = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
         let base = base.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
-        base.context("neither NVDLA_CACHE nor HOME says where to keep what is built")?.join("nvdla")
+        base.context("neither NVDLA_CACHE nor HOME is set, so there is no cache folder")?.join("nvdla")
     };
     fs::create_dir_all(&root).with_context(|| format!("cannot make {}", root.display()))?;
     Ok(root)

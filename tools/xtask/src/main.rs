@@ -20,13 +20,13 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Starts a virtual machine whose PCI bus holds the model, inserts the kernel module and runs a command
+    /// Starts a virtual machine with the model on its PCI bus, inserts the kernel module and runs a command
     Vm(vm::Arguments),
     /// Runs tests of this checkout built for another architecture, under QEMU's user emulation
     Test(vm::TestArguments),
     /// Compiles the kernel module for another architecture
     Module(vm::ModuleArguments),
-    /// Builds a simulator of NVDLA's Verilog, which the runtime takes as a device (--device rtl:PROGRAM)
+    /// Builds a simulator of NVDLA's Verilog, which the runtime can use as a device (--device rtl:PROGRAM)
     Rtl(rtl::Arguments),
 }
 

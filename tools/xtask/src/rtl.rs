@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask rtl`: NVDLA's Verilog, translated by Verilator and built into a program that the runtime takes as a device.
+//! `cargo xtask rtl`: builds a simulator of NVDLA's Verilog with Verilator, which the runtime can use as a device.
 //!
-//! The folder is what the hardware project's `tmake -build vmod` makes, or a variant of it; it is only read. The ports of
-//! `NV_nvdla` give the widths of the interfaces. The defines are those of the project's own FPGA flow: they take out the
-//! clock gates, so that one clock drives everything, and choose RAM models that a simulator understands.
+//! The folder is the output of the hardware project's `tmake -build vmod`, or a variant of it; it is only read. The
+//! ports of `NV_nvdla` give the widths of the interfaces. The defines are those of the project's own FPGA flow: they
+//! remove the clock gates, so that one clock drives everything, and select RAM models that a simulator supports.
 
 use std::env;
 use std::fs;
@@ -53,7 +53,7 @@ const MAKE: [&str; 9] = [
     "CFG_CXXFLAGS_PCH_I=-include",
     "CFG_LDLIBS_THREADS=-pthread",
 ];
-/// The configurations whose parameters the runtime knows.
+/// The configurations with parameters in the runtime.
 const KNOWN: [&str; 7] =
     ["nv_full", "nv_large", "nv_medium_1024_full", "nv_medium_512", "nv_small_256_full", "nv_small_256", "nv_small"];
 /// The done pulses that arrive at GLB, with the bits of its interrupt status (`NV_NVDLA_GLB_CSB_reg.v`).
@@ -77,13 +77,15 @@ pub(crate) struct Arguments {
     /// The Verilog: the folder "vmod" that the hardware project generates, the folder that holds it, or a .tar.xz of it
     #[arg(long, value_name = "DIR", required_unless_present = "check")]
     vmod: Option<PathBuf>,
-    /// Play a few traces and networks of the reference data on the program, whose Verilog is taken from there without --vmod
+    /// Play a few traces and networks of the reference data on the program; without --vmod the Verilog is taken from
+    /// there too
     #[arg(long)]
     check: bool,
     /// The configuration that the Verilog was generated for; one of your own needs --like beside it
     #[arg(long, default_value = "nv_small")]
     config: String,
-    /// The known configuration whose parameters one of your own has; only its memory interfaces may differ
+    /// For a configuration of your own: the known configuration with its parameters; only the memory interfaces may
+    /// differ
     #[arg(long, value_name = "CONFIG")]
     like: Option<String>,
     /// Where to put the program
@@ -144,7 +146,7 @@ fn reference(checkout: &Path) -> Option<PathBuf> {
     folder.filter(|folder| folder.is_dir())
 }
 
-/// Plays traces and runs networks on the program: what each unit does, in a few minutes.
+/// Plays traces and runs networks on the program. They test each unit in a few minutes.
 fn check(checkout: &Path, reference: &Path, program: &Path, config: &str) -> Result<()> {
     ensure!(config == "nv_small", "the traces and networks of --check are for nv_small");
     let program = std::path::absolute(program)?;
@@ -173,7 +175,7 @@ fn check(checkout: &Path, reference: &Path, program: &Path, config: &str) -> Res
         let start = Instant::now();
         let status = command.status().with_context(|| format!("cannot run {}", command.get_program().display()))?;
         eprintln!("xtask: compared: {:.0} s", start.elapsed().as_secs_f64());
-        ensure!(status.success(), "the program gives something else than the reference ({status})");
+        ensure!(status.success(), "the program's results differ from the reference ({status})");
     }
     Ok(())
 }
@@ -286,7 +288,7 @@ struct Verilator {
     /// Which one, for the cache.
     name: String,
     program: PathBuf,
-    /// Its folder, where it does not know it itself.
+    /// Its folder, if it does not find it itself.
     root: Option<PathBuf>,
 }
 
@@ -466,7 +468,7 @@ fn channel(signal: &str) -> usize {
     }
 }
 
-/// The ports of a module whose directions stand in its body, as the generator writes them.
+/// The ports of a module with directions in its body, as the generator writes them.
 fn parse_ports(text: &str) -> Result<Vec<(bool, u32, String)>> {
     let mut ports = Vec::new();
     for line in text.lines() {
@@ -479,16 +481,16 @@ fn parse_ports(text: &str) -> Result<Vec<(bool, u32, String)>> {
         let Some((rest, _)) = rest.split_once(';') else { continue };
         let (width, names) = match rest.trim().strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((range, names)) => {
-                let (high, low) = range.split_once(':').with_context(|| format!("a range is no range: {line}"))?;
+                let (high, low) = range.split_once(':').with_context(|| format!("not a range: {line}"))?;
                 let bounds = (value(high), value(low));
-                let (Some(high), Some(low)) = bounds else { bail!("a width is no number: {line}") };
-                (high.checked_sub(low).with_context(|| format!("a range runs backwards: {line}"))? + 1, names)
+                let (Some(high), Some(low)) = bounds else { bail!("the width is not a number: {line}") };
+                (high.checked_sub(low).with_context(|| format!("the range ends before it begins: {line}"))? + 1, names)
             }
             None => (1, rest),
         };
         ports.extend(names.split(',').map(|name| (input, width, name.trim().to_owned())));
     }
-    ensure!(!ports.is_empty(), "no port is declared");
+    ensure!(!ports.is_empty(), "the module declares no ports");
     Ok(ports)
 }
 

@@ -78,7 +78,7 @@ pub fn upgrade_surface(op_type: OpType, old: &[u8], new: &mut [u8]) -> Result<()
     Ok(())
 }
 
-/// The list form of [`upgrade_surface`], in place: one descriptor an entry of `op_types`.
+/// The list form of [`upgrade_surface`], in place: one descriptor per entry of `op_types`.
 pub fn upgrade_surfaces(op_types: impl IntoIterator<Item = OpType>, list: &mut [u8]) -> Result<(), Error> {
     let available = list.len();
     let mut entries = list.chunks_exact_mut(Surface::SIZE);

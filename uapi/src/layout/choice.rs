@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! Which code moves the elements of the layouts that have bulk code: feature cubes, direct weights and pixels from RGB.
-//! Without the feature `bulk` it is the portable one.
+//! Selects the code that converts the layouts with bulk code: feature cubes, direct weights and pixels from RGB. Without
+//! the feature `bulk` it is the portable code.
 
 #[cfg(feature = "bulk")]
 use super::bulk;

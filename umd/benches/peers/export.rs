@@ -195,7 +195,7 @@ impl Export {
         Ok(())
     }
 
-    /// Hands a layer to the next operation, or gives it its output in memory.
+    /// Passes a layer to the next operation, or gives it its output in memory.
     fn hand_on(
         &mut self,
         operation: &NetworkOperation,

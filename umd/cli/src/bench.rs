@@ -17,7 +17,8 @@ use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::{Context, Network, Pending};
 use serde_json::json;
 
-use crate::run::{self, Failure};
+use crate::failure::{problem, Failure};
+use crate::run;
 
 /// Options of `nvdla bench`.
 #[derive(clap::Args, Debug)]
@@ -80,7 +81,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             context.run()?;
         }
     }
-    let mut times = Histogram::<u64>::new(3).map_err(|error| run::problem(error.to_string()))?;
+    let mut times = Histogram::<u64>::new(3).map_err(|error| problem(error.to_string()))?;
     let seconds = args.duration.or(if args.iterations.is_some() { None } else { Some(5.0) });
     let began = Instant::now();
     let end = seconds.and_then(|seconds| began.checked_add(Duration::from_secs_f64(seconds)));
@@ -96,7 +97,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         // Runs of a device end in the order in which they were submitted.
         let Some(InFlight { context, mut pending, since }) = flying.pop_front() else { break };
         pending.wait(None)?;
-        times.record(since.elapsed().as_nanos() as u64).map_err(|error| run::problem(error.to_string()))?;
+        times.record(since.elapsed().as_nanos() as u64).map_err(|error| problem(error.to_string()))?;
         idle.push_back(context);
     }
     let took = began.elapsed().as_secs_f64();

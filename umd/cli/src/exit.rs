@@ -18,8 +18,8 @@ use std::process::ExitCode;
 use nvdla_runtime::{compare, image, kind_of, labels, loadable, ErrorKind};
 use serde_json::json;
 
+use crate::failure::{sentence, Context, Failure, Problem};
 use crate::report::VERSION;
-use crate::run::{sentence, Context, Failure, Problem};
 
 /// Says what went wrong, and gives the exit status.
 pub(crate) fn end(result: Result<(), Failure>, json: bool) -> ExitCode {

@@ -3,7 +3,7 @@
 //! Fills the input tensors from images and files.
 
 use crate::args::{Args, ChannelOrder};
-use crate::run::{cannot, problem, Context, Failure};
+use crate::failure::{cannot, problem, Context, Failure};
 use log::{info, warn};
 use nvdla_runtime::device::Device;
 use nvdla_runtime::files;

@@ -8,6 +8,7 @@
 mod args;
 mod bench;
 pub mod exit;
+mod failure;
 mod inputs;
 mod list;
 mod outputs;
@@ -22,7 +23,7 @@ use std::process::ExitCode;
 
 use clap::{ArgAction, Parser, Subcommand};
 
-use run::Failure;
+use failure::{cannot, Failure};
 
 /// Runs networks on NVDLA, or on its bit-exact model
 #[derive(Parser, Debug)]
@@ -66,7 +67,7 @@ struct Rest {
 fn other(name: &str, options: &Rest) -> Failure {
     let beside = std::env::current_exe().ok().map(|path| path.with_file_name(name)).filter(|path| path.exists());
     let program = beside.unwrap_or_else(|| name.into());
-    run::cannot("start", &program)(std::process::Command::new(&program).args(&options.rest).exec())
+    cannot("start", &program)(std::process::Command::new(&program).args(&options.rest).exec())
 }
 
 /// The program `nvdla`.

@@ -8,7 +8,7 @@ use nvdla_runtime::device::{discover, Device as _, KernelDevice};
 use nvdla_uapi::config::Config;
 use serde_json::json;
 
-use crate::run::{sentence, Failure};
+use crate::failure::{sentence, Failure};
 
 /// Options of `nvdla list`.
 #[derive(clap::Args, Debug)]

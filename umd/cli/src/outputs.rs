@@ -3,8 +3,7 @@
 //! Writes the output tensors, and finds the best classes.
 
 use crate::args::Args;
-use crate::report::Report;
-use crate::run::{cannot, problem, Failure};
+use crate::failure::{cannot, problem, Failure};
 use log::warn;
 use nix::unistd::{access, AccessFlags};
 use nvdla_runtime::device::Device;
@@ -87,19 +86,20 @@ impl Outputs {
         self.files.iter().any(|(_, path)| is_stdout(path))
     }
 
-    /// Writes `output.dimg` and what else was asked for: all that can be written, and the first reason for what cannot.
+    /// Writes `output.dimg` and the files that were asked for, and calls `wrote` for each. A file that cannot be written
+    /// does not keep the others from being written; the first error is returned.
     pub(crate) fn write<D: Device>(
         &self,
         args: &Args,
         session: &Session<D>,
-        report: &mut Report<'_>,
+        mut wrote: impl FnMut(&Path),
     ) -> Result<(), Failure> {
         if let Some(tensor) = session.outputs().next().filter(|_| self.dimg) {
             let dimg = dimg(tensor, session.output(0)?);
             let bytes = if args.rawdump { dimg.to_text()?.into_bytes() } else { dimg.to_dimg()? };
             let path = Path::new(OUTPUT_DIMG);
             match std::fs::write(path, bytes) {
-                Ok(()) => report.wrote(path),
+                Ok(()) => wrote(path),
                 // Nobody has asked for it.
                 Err(error) => warn!("cannot write {OUTPUT_DIMG}: {error}"),
             }
@@ -108,7 +108,7 @@ impl Outputs {
         for (index, path) in &self.files {
             match write(session, *index, path) {
                 Ok(()) if is_stdout(path) => {}
-                Ok(()) => report.wrote(path),
+                Ok(()) => wrote(path),
                 Err(error) => result = result.and(Err(error)),
             }
         }

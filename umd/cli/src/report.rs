@@ -3,9 +3,9 @@
 //! What the user gets to see: lines of text, or one JSON object.
 
 use crate::args::Args;
+use crate::failure::Failure;
 use crate::inputs::Given;
 use crate::outputs::{is_classes, Class, Outputs};
-use crate::run::Failure;
 use nvdla_runtime::compare::Comparison;
 use nvdla_runtime::device::{Device, DeviceInfo, Kind};
 use nvdla_runtime::loadable::Interface;

@@ -416,7 +416,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The end of a task cannot be waited for.
-    #[error("the end of a task cannot be waited for")]
+    #[error("cannot wait for the end of a task")]
     Fence {
         /// The system's reason.
         #[source]
@@ -432,7 +432,7 @@ pub enum Error {
         source: io::Error,
     },
     /// The device has buffers that only one owner can reach.
-    #[error("{device} cannot be shared: it does not give its buffers' pages")]
+    #[error("{device} cannot be shared: it does not give access to its buffers' pages")]
     NotShared {
         /// The device.
         device: String,

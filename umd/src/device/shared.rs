@@ -199,7 +199,7 @@ fn follow(receiver: &Receiver<Box<dyn Follow>>, wake: &EventFd) {
         let ready = match readable(&fds, None) {
             Ok(ready) => ready,
             Err(error) => {
-                log::error!("fences cannot be waited for: {error}");
+                log::error!("cannot wait for fences: {error}");
                 return;
             }
         };

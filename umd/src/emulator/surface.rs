@@ -3,7 +3,8 @@
 //! Iterates over the surfaces of an emulated operation: line by line for element-wise operations, and pixel by pixel
 //! for operations over all channels.
 
-use super::{Error, Memory};
+use super::error::Error;
+use super::memory::Memory;
 use nvdla_uapi::emu::{Buffer, Format};
 use nvdla_uapi::layout::feature::Cube;
 use nvdla_uapi::layout::{self, Extents, Nest};

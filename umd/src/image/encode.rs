@@ -6,9 +6,10 @@
 //! of a pixel, the 256 words that it can contribute. A pixel is the "or" of its samples' words, whatever the format,
 //! its widths and order. The places come from [`nvdla_uapi::layout`].
 
+use super::error::Error;
+use super::picture::Picture;
 use super::sample::{luma, yuv, Store};
 use super::vector::{self, press, Sources};
-use super::{Error, Picture};
 use crate::loadable::{DataType, PixelFormat, Tensor};
 use crate::session::TensorInfo;
 use nvdla_uapi::layout::align::{Alignment, Data};
@@ -68,7 +69,7 @@ pub struct Target {
     pub channels: i32,
     /// Lines.
     pub height: i32,
-    /// Pixels a line.
+    /// Pixels per line.
     pub width: i32,
     /// Bytes from a line to the next.
     pub line_stride: u32,

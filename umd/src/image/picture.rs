@@ -2,7 +2,7 @@
 
 //! Decoded pictures: 8 bits a sample, grey or red, green, blue.
 
-use super::Error;
+use super::error::Error;
 use image::imageops::FilterType;
 use image::{DynamicImage, GrayImage, ImageFormat, ImageReader, RgbImage, RgbaImage};
 use std::borrow::Cow;
@@ -54,7 +54,7 @@ impl PictureFile {
         Ok(Self { path, bytes, format, width, height })
     }
 
-    /// Pixels a line.
+    /// Pixels per line.
     pub fn width(&self) -> u32 {
         self.width
     }
@@ -170,7 +170,7 @@ impl Picture {
         }
     }
 
-    /// Pixels a line.
+    /// Pixels per line.
     pub fn width(&self) -> u32 {
         self.width
     }
@@ -180,7 +180,7 @@ impl Picture {
         self.height
     }
 
-    /// Samples a pixel: 1, or 3 (red, green, blue).
+    /// Samples per pixel: 1, or 3 (red, green, blue).
     pub fn channels(&self) -> usize {
         self.channels
     }

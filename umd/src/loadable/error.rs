@@ -118,7 +118,7 @@ pub enum Problem {
         limit: u64,
     },
     /// An alignment that is no power of two, or too large.
-    #[error("{value} is not an alignment that can be had (a power of two, at most {limit})")]
+    #[error("{value} is not a valid alignment (a power of two, at most {limit})")]
     Alignment {
         /// Bytes.
         value: u32,

@@ -205,4 +205,9 @@ impl Loadable {
         let blob = move |&(blob, offset): &(u32, u64)| Some((blobs.get(blob as usize)?, offset));
         contents.into_iter().flatten().filter_map(blob)
     }
+
+    /// The compiler's names, if the loadable has them and they can be read.
+    pub fn names(&self) -> Option<names::Names> {
+        names::Names::parse(self.blobs().iter().find(|blob| blob.name() == names::BLOB)?.data())
+    }
 }

@@ -7,8 +7,6 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::Loadable;
-
 /// The blob's name. No memory contains it, so that other runtimes ignore it.
 pub const BLOB: &str = "nvdla-names";
 
@@ -89,13 +87,6 @@ impl Names {
             layers: value["steps"].as_array()?.iter().map(layer).collect::<Option<_>>()?,
             tasks: value["tasks"].as_array()?.iter().map(task).collect::<Option<_>>()?,
         })
-    }
-}
-
-impl Loadable {
-    /// The compiler's names, if the loadable has them and they can be read.
-    pub fn names(&self) -> Option<Names> {
-        Names::parse(self.blobs().iter().find(|blob| blob.name() == BLOB)?.data())
     }
 }
 

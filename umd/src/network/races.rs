@@ -195,7 +195,7 @@ fn unordered(timeline: &Timeline, accesses: &[Access], pairs: &[(usize, usize)])
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OrderError {
     /// No edge is free for it.
-    #[error("{0}: the dependency graph has no room for an edge between them")]
+    #[error("{0}: the dependency graph cannot hold an edge between them")]
     NoRoom(Box<Race>),
     /// The task is too large.
     #[error("task {task} has {operations} operations, and at most {limit} can be ordered")]

@@ -5,6 +5,7 @@
 //! The formulas are those of [`nvdla_estimate`], which a compiler uses as well. Here they are applied to a loadable's
 //! operations, in the order in which the runtime hands them to the device, and shown.
 
+mod rows;
 mod trace;
 
 use std::fmt;
@@ -12,35 +13,13 @@ use std::fmt;
 use nvdla_estimate::{schedule, Host, Interface, Memory, Shape, Step};
 pub use nvdla_estimate::{Bytes, Limit};
 use nvdla_uapi::config::Config;
-use nvdla_uapi::desc::{MemoryType, OpType, Operation, Surface};
+use nvdla_uapi::desc::{MemoryType, Operation, Surface};
+pub use rows::{Conditions, Profile, Row};
 
 use crate::device::Measured;
 use crate::loadable::Loadable;
 use crate::network::{self, NetworkOperation};
 use crate::session::{Completed, Error};
-
-/// What surrounds the hardware.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Conditions {
-    /// Clock in MHz.
-    pub clock: f64,
-    /// Bandwidth of DRAM, reads and writes together, in GB/s.
-    pub dram: f64,
-    /// Bandwidth of SRAM behind the secondary memory interface in GB/s.
-    pub sram: f64,
-    /// Cycles from a read request to its first data, of both memories.
-    pub latency: u32,
-    /// Time of a register write in ns.
-    pub register_write: f64,
-}
-
-impl Default for Conditions {
-    /// The values of the published figures; and 100 cycles of latency and 100 ns per register write, common values of
-    /// embedded systems.
-    fn default() -> Self {
-        Self { clock: 1000.0, dram: 10.0, sram: 25.0, latency: 100, register_write: 100.0 }
-    }
-}
 
 impl Conditions {
     /// The same in cycles.
@@ -49,52 +28,6 @@ impl Conditions {
         let interface = |bandwidth: f64| Interface { latency: self.latency, bandwidth: bandwidth * 1e3 / self.clock };
         Memory { dram: interface(self.dram), sram: interface(self.sram) }
     }
-}
-
-/// An operation's estimate.
-#[derive(Clone, Debug)]
-pub struct Row {
-    /// The task's id.
-    pub task: u16,
-    /// Position in the task's operation list.
-    pub operation: usize,
-    /// The unit.
-    pub unit: OpType,
-    /// The layers that it computes, where the loadable says.
-    pub layer: Option<String>,
-    /// What goes in and comes out.
-    pub shape: String,
-    /// Multiply-accumulate steps of the algorithm.
-    pub macs: u64,
-    /// Bytes moved.
-    pub bytes: Bytes,
-    /// Cycles that the unit computes.
-    pub compute: u64,
-    /// Cycles that the operation takes by itself.
-    pub cycles: u64,
-    /// What limits it.
-    pub limit: Limit,
-    /// The operation of the same task that hands its data over, and with which it runs together.
-    pub source: Option<usize>,
-    /// When its group starts, in cycles.
-    pub start: u64,
-    /// How long its group takes, in cycles.
-    pub group: u64,
-    /// What limits its group.
-    pub group_limit: Limit,
-    /// What it took on a device that counts cycles.
-    pub measured: Option<Measured>,
-}
-
-/// A network's estimate.
-#[derive(Clone, Debug)]
-pub struct Profile {
-    /// The configuration that it is for.
-    pub config: &'static Config,
-    /// What surrounds it.
-    pub conditions: Conditions,
-    /// A row an operation.
-    pub rows: Vec<Row>,
 }
 
 impl Profile {
@@ -224,7 +157,7 @@ fn handed_over(operation: &NetworkOperation) -> Option<usize> {
 }
 
 impl fmt::Display for Profile {
-    /// A table: a row an operation, then the totals.
+    /// A table: one row per operation, then the totals.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Conditions { clock, dram, sram, latency, register_write } = self.conditions;
         writeln!(

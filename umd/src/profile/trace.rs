@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The estimate in the trace event format, which Perfetto and Chrome open: a track a unit, times in microseconds.
+//! The estimate in the trace event format, which Perfetto and Chrome open: one track per unit, times in microseconds.
 
-use super::Profile;
+use super::rows::Profile;
 use nvdla_uapi::desc::OpType;
 use std::fmt::Write as _;
 

@@ -122,7 +122,7 @@ pub enum Error {
     #[error("the run has not ended yet")]
     NotYet,
     /// The result of a run was asked for twice.
-    #[error("the result of the run was given to an earlier wait")]
+    #[error("an earlier wait has returned the result of the run")]
     Taken,
     /// The memory of a context was asked for while a run of it is in flight.
     #[error("a run of this context is in flight: wait for it first")]
@@ -133,8 +133,8 @@ pub enum Error {
         /// The task's id.
         task: u16,
     },
-    /// A submitted run cannot be followed.
-    #[error("a submitted run cannot be followed")]
+    /// The end of a submitted run cannot be waited for.
+    #[error("cannot wait for the end of a submitted run")]
     Follow {
         /// The device's reason.
         #[source]
@@ -148,7 +148,7 @@ pub enum Error {
         source: device::Error,
     },
     /// Nothing can be waited for.
-    #[error("no event descriptor can be had")]
+    #[error("cannot make an event descriptor")]
     Wait {
         /// The system's reason.
         #[source]
@@ -169,7 +169,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// Operations were to be observed, but the device does not say when one completes.
-    #[error("{device} does not tell when an operation completes, so that its result cannot be saved")]
+    #[error("{device} does not report when an operation completes, so its result cannot be saved")]
     CannotObserve {
         /// The device.
         device: String,

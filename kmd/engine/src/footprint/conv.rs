@@ -7,7 +7,7 @@
 //! - Feature cubes, Winograd: `NV_NVDLA_CDMA_wg.v` lines 3003 to 3019, 6517 to 6544 and 6730 to 7012. Padding is not read.
 //! - Images: `NV_NVDLA_CDMA_IMG_ctrl.v` lines 2555 to 2829 (atoms of a line), `NV_NVDLA_CDMA_IMG_sg.v` lines 2562 to 3060
 //!   (addresses). Reserved lines, means, and padding do not reach an address. nv_small knows the formats of 8 bits alone and
-//!   takes every other for one of four bytes a pixel (the file of the same name, lines 515 to 650).
+//!   takes every other for one of four bytes per pixel (the file of the same name, lines 515 to 650).
 //! - Weights: `NV_NVDLA_CDMA_wt.v` lines 3391 to 3424 (weights), 4400 to 4424 (WMB), 5499 to 5514 (WGS: four bytes per group
 //!   of kernels, in reads of 32 bytes).
 

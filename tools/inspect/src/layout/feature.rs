@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Feature cubes: a row a line of a surface, a cell an atom.
+//! Feature cubes: one row per line of a surface, and one cell per atom.
 
 use std::error::Error;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Drawings of data layouts: what lies where in memory, for a shape that the user gives.
+//! Drawings of data layouts: the places of elements in memory, for a shape that the user gives.
 //!
 //! Every address comes from `nvdla_uapi::layout`; nothing is computed here but where to draw. A [`picture::Picture`] is
 //! rows of cells in memory order, drawn as text for a terminal or as an SVG.
@@ -48,7 +48,7 @@ enum Kind {
     Winograd(weight::Winograd),
     /// Weights for deconvolution, split into sets
     Deconvolution(weight::Deconvolution),
-    /// Compressed weights: mask, group sizes, what remains
+    /// Compressed weights: mask, group sizes, remaining weights
     Compressed(weight::Compressed),
     /// SDP operands: bias, PReLU, batch normalisation, element-wise
     Operand(operand::Arguments),
@@ -94,7 +94,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         }
     };
     match result {
-        // Whoever reads it has seen enough.
+        // The reader has closed the pipe.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => Ok(result?),
     }

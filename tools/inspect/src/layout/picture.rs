@@ -4,10 +4,10 @@
 
 use std::fmt::Write;
 
-/// What a cell stands for.
+/// The content of a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fill {
-    /// An element (or several), coloured by what the drawing tells apart.
+    /// An element (or several). The colour shows what the drawing distinguishes.
     Colour(usize),
     /// Padding that belongs to the layout.
     Padding,
@@ -20,7 +20,7 @@ pub enum Fill {
 pub struct Cell {
     /// What is written in it.
     pub text: String,
-    /// What it stands for.
+    /// Its content.
     pub fill: Fill,
 }
 
@@ -58,7 +58,7 @@ impl Row {
         Self { label: label.into(), cells, separated: false }
     }
 
-    /// The same row, set apart from the one above.
+    /// The same row, with a gap to the row above.
     #[must_use]
     pub fn apart(self) -> Self {
         Self { separated: true, ..self }
@@ -70,13 +70,13 @@ impl Row {
 pub struct Picture {
     /// What is drawn.
     pub title: String,
-    /// What one should know: sizes, strides, what a cell is.
+    /// Sizes, strides, and what a cell is.
     pub notes: Vec<String>,
     /// Memory, from the lowest address.
     pub rows: Vec<Row>,
 }
 
-/// The most cells of a row and the most rows that are drawn; what is between the first and the last is left out.
+/// The most cells per row and the most rows that are drawn. Those between the first and the last ones are left out.
 const MAX_CELLS: usize = 66;
 const MAX_ROWS: usize = 60;
 

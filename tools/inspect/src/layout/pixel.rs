@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Images: a row a line of a plane, a cell a component of a pixel, lowest bits first.
+//! Images: one row per line of a plane, and one cell per component of a pixel, lowest bits first.
 
 use std::error::Error;
 

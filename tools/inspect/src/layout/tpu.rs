@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A TPU's local memory: a row a feature's blocks in an NPU, a cell an element.
+//! A TPU's local memory: one row per block of a feature in an NPU, and one cell per element.
 
 use std::error::Error;
 
@@ -223,7 +223,7 @@ fn blocks<L: Layout>(
             for row in 0..tensor.channels_per_npu() {
                 let from = u64::from(n) * strides.n + u64::from(row) * strides.c;
                 let plane = u64::from(extents.h - 1) * strides.h + u64::from(extents.w - 1) * strides.w + 1;
-                // To where the next row begins, or to the end of what the tensor claims.
+                // Up to the start of the next row, or to the end of the tensor's memory.
                 let last = n + 1 == extents.n && row + 1 == tensor.channels_per_npu();
                 let next = match (row + 1 < tensor.channels_per_npu(), last) {
                     (true, _) => strides.c,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Weights: a cell what lies together of one kernel, a row one scan over the kernels of a group.
+//! Weights: one cell per run of elements of one kernel, and one row per scan over the kernels of a group.
 
 use std::error::Error;
 
@@ -103,8 +103,8 @@ fn range(first: u32, last: u32) -> String {
     }
 }
 
-/// Rows of a mapping: elements that `together` holds alike are one cell, which `text` names from its first and last
-/// element; a kernel that is not after the one before begins a row, which `label` names.
+/// Rows of a mapping. Elements for which `together` is equal are one cell; `text` names it from its first and last
+/// element. A kernel that does not follow the previous one begins a row, which `label` names.
 fn rows<L: Layout, K: PartialEq>(
     layout: L,
     together: impl Fn(Index) -> K,
@@ -202,7 +202,7 @@ pub(super) fn image(arguments: &Image) -> Result<Picture, Box<dyn Error>> {
             format!("group {} r{} C{}", group(first), range(first.h, last), range(channel(first), until))
         },
         |before, first| {
-            // Lines that are combined stand in one row.
+            // Combined lines are in one row.
             group(before) != group(first) || (lines > 1 && before.h / lines != first.h / lines)
         },
     );

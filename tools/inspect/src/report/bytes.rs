@@ -4,7 +4,7 @@
 
 use nvdla_runtime::loadable::{Loadable, MemoryFlags, Version};
 
-use super::{Place, Task};
+use super::contents::{Place, Task};
 
 /// A list of descriptors.
 pub(super) struct List {

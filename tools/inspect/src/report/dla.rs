@@ -8,7 +8,8 @@ use std::collections::BinaryHeap;
 use nvdla_runtime::loadable::Loadable;
 use nvdla_uapi::desc::{self, CommonOp, Descriptor, OpType, Version, Wire};
 
-use super::{bytes, operation, Operation, Task, Wait};
+use super::contents::{Operation, Task, Wait};
+use super::{bytes, operation};
 
 /// Reads the descriptors of `task` into it.
 pub(super) fn read(loadable: &Loadable, task: &mut Task) -> Result<(), String> {

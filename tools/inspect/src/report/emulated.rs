@@ -5,7 +5,8 @@
 use nvdla_runtime::loadable::Loadable;
 use nvdla_uapi::emu::{self, Buffer, Form, Kind, Network};
 
-use super::{bytes, Operation, Surface, Task};
+use super::bytes;
+use super::contents::{Operation, Surface, Task};
 
 /// Reads the descriptors of `task` into it.
 pub(super) fn read(loadable: &Loadable, task: &mut Task) -> Result<(), String> {

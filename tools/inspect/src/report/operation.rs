@@ -9,7 +9,8 @@ use nvdla_uapi::desc::{
 };
 use nvdla_uapi::reg::values::{AluAlgorithm, ConvMode, PoolingMethod, Precision, RubikMode, WeightFormat};
 
-use super::{bytes, Operation, Place, Surface, Task};
+use super::bytes;
+use super::contents::{Operation, Place, Surface, Task};
 
 /// Reads an operation's two containers into `base`.
 pub(super) fn read(
@@ -166,7 +167,7 @@ fn converter(name: &str, cvt: CvtParam, of: Precision) -> Option<String> {
 
 fn multiplications(op: &ConvOp, surface: &ConvSurface) -> u64 {
     let output = &surface.dst_data;
-    // Winograd: 16 for each 2 x 2 outputs and channel, whose kernel CSC sees as 4 x 4.
+    // Winograd: 16 per 2 x 2 outputs and channel. CSC processes the kernel as 4 x 4.
     let share = if op.conv_mode == ConvMode::Winograd { 4 } else { 1 };
     [output.width, output.height, output.channel, op.kernel_width_csc, op.kernel_height_csc, op.kernel_channel_csc]
         .into_iter()

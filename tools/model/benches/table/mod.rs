@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Speeds of operations beside that of a plain copy, a line an operation.
+//! Speeds of operations beside that of a plain copy, one line per operation.
 
 use std::time::Duration;
 

@@ -16,7 +16,7 @@ use crate::memory::Port;
 /// An operation.
 #[derive(Clone, Debug)]
 pub(super) struct Operation {
-    /// Elements a line.
+    /// Elements per line.
     pub width: usize,
     /// Lines.
     pub height: usize,

@@ -16,7 +16,7 @@ use crate::command;
 /// The library source of this machine's rustc.
 pub(super) fn library() -> Result<PathBuf> {
     let version = command::output(Command::new("rustc").arg("--version"))?;
-    let version = version.split_whitespace().nth(1).context("rustc does not say its version")?.to_string();
+    let version = version.split_whitespace().nth(1).context("rustc does not print its version")?.to_string();
     let sources = cache::step(&format!("rust-src-{version}"), "fetching the Rust library's source", |path| {
         debian::unpack(&format!("rust-src={version}*"), path)
             .with_context(|| format!("the library source must match this machine's rustc {version}"))

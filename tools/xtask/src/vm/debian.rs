@@ -2,8 +2,8 @@
 
 //! What comes from Debian: tools, the kernel's and the Rust library's sources, QEMU.
 //!
-//! Packages of a newer suite are fetched through apt with a state of its own, so the machine's own sources stay as they
-//! are. The mirror is the one that the machine already uses.
+//! apt fetches packages of a newer suite with a separate state, so the machine's own sources do not change. The mirror
+//! is the one that the machine already uses.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use super::arch::Arch;
 use crate::cache;
 use crate::command;
 
-/// The suite that has a kernel and a QEMU new enough.
+/// The suite with a kernel and a QEMU that are new enough.
 const SUITE: &str = "trixie-backports";
 /// The release below that suite.
 const RELEASE: &str = "trixie";
@@ -35,7 +35,7 @@ const TOOLS: [(&str, &str); 10] = [
     ("/usr/sbin/debootstrap", "debootstrap"),
     ("/usr/bin/make", "make"),
 ];
-/// Programs that a guest needs whose kernel is Debian's.
+/// Programs that a guest with Debian's kernel needs.
 const GUEST_TOOLS: [(&str, &str); 4] = [
     ("/usr/bin/cpio", "cpio"),
     ("/bin/busybox", "busybox-static"),
@@ -58,7 +58,7 @@ const ARM_CROSS: [(&str, &str); 2] = [
     ("/usr/aarch64-linux-gnu/lib/libc.a", "libc6-dev-arm64-cross"),
 ];
 
-/// Installs what is missing of what the kernel, the module and a machine need, or says what to install.
+/// Installs the packages that the kernel, the module and a machine need, or lists those to install.
 pub(super) fn require_tools(machine: Option<Arch>) -> Result<()> {
     let (tools, cross): (&[_], &[_]) = if machine == Some(Arch::Arm64) { (&ARM_TOOLS, &ARM_CROSS) } else { (&[], &[]) };
     require([&TOOLS, &LIBRARIES, tools, cross])
@@ -69,7 +69,7 @@ pub(super) fn require_arm_cross() -> Result<()> {
     require([&ARM_CROSS, &[], &[], &[]])
 }
 
-/// The same, of what a guest needs whose kernel is Debian's.
+/// The same for a guest with Debian's kernel.
 pub(super) fn require_guest_tools() -> Result<()> {
     require([&GUEST_TOOLS, &[], &[], &[]])
 }
@@ -157,7 +157,7 @@ fn fetch(suite: &str, package: &str, into: &Path) -> Result<()> {
     apt.unpack(&[package], into).with_context(|| format!("{suite} has no {package}"))
 }
 
-/// apt with a state of its own.
+/// apt with a separate state.
 struct Apt {
     options: Vec<String>,
 }
@@ -206,7 +206,7 @@ impl Apt {
     }
 }
 
-/// A folder whose root file system has a QEMU with `vfio-user-pci` for that machine.
+/// A folder with a root file system that has a QEMU with `vfio-user-pci` for that machine.
 pub(super) fn qemu(arch: Arch) -> Result<PathBuf> {
     let root = cache::step("qemu-root", "installing QEMU into a Debian folder of its own", |root| {
         let _ = fs::remove_dir_all(root);

@@ -26,12 +26,12 @@ pub(crate) enum Access {
     Uio,
 }
 
-/// An option of a module: the machine's IOMMU does not remap interrupts, because with it QEMU's emulated processor has no
-/// timer when the kernel looks for one, and VFIO then wants to be told that devices are trusted with their interrupts.
+/// An option of a module. The machine's IOMMU does not remap interrupts, because otherwise the kernel finds no timer on
+/// QEMU's emulated processor. Without remapping VFIO needs this option to trust devices with their interrupts.
 const OPTION: (&str, &str) = ("vfio_iommu_type1", "allow_unsafe_interrupts=1");
 
-/// The memory that is reserved for devices without an IOMMU. Neither the kernel nor the initial file system lies there:
-/// QEMU puts the one at 16 MiB, and the other below 896 MiB.
+/// The memory that is reserved for devices without an IOMMU. QEMU loads the kernel at 16 MiB and the initial file
+/// system below 896 MiB, so neither lies there.
 const RESERVED: (u64, &str) = (256, "0x10000000");
 
 impl Access {

@@ -2,8 +2,8 @@
 
 //! `cargo xtask test`: tests of this checkout as programs of another architecture, under QEMU's user emulation.
 //!
-//! They run once on a processor with all extensions that QEMU knows and once on one with none, so that each set of vector
-//! instructions that the model chooses from is run. Files are the host's: the reference data is found as by `cargo test`.
+//! They run once on a processor with all extensions that QEMU has and once on one with none, so that each set of vector
+//! instructions of the model is tested. Files are the host's; the reference data is found as by `cargo test`.
 
 use std::process::Command;
 use std::time::Instant;
@@ -11,7 +11,8 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use super::arch::Arch;
-use super::{checkout, cross, debian};
+use super::{cross, debian};
+use crate::cache::checkout;
 
 /// What is tested unless options of `cargo test` say otherwise: the crates that have vector code, and a network.
 const TESTS: [&str; 8] = [

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The guest's file system: busybox, the module, the programs of this checkout, and what the host shares.
+//! The guest's file system: busybox, the module, the programs of this checkout, and shared folders of the host.
 
 use std::fs;
 use std::os::unix::fs::{symlink, PermissionsExt};
@@ -10,9 +10,8 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::arch::Arch;
+use super::arguments::{Arguments, Suite};
 use super::cross;
-use super::test::Suite;
-use super::Arguments;
 use crate::command;
 
 /// What every guest gets.
@@ -67,7 +66,7 @@ pub(super) struct Programs {
     pub(super) server: PathBuf,
 }
 
-/// Builds them, and what the suite needs.
+/// Builds the programs, and those that the suite needs.
 pub(super) fn programs(checkout: &Path, arch: Arch, suite: Option<Suite>) -> Result<Programs> {
     let target = checkout.join("target");
     let cargo = |what: &str| {
@@ -143,7 +142,7 @@ pub(super) fn initramfs(
     for share in arguments.shares.iter().map(PathBuf::as_path).chain([checkout.join("examples").as_path()]) {
         let share = share.canonicalize().with_context(|| format!("--share {}", share.display()))?;
         let inside = root.join(share.strip_prefix("/")?);
-        fs::create_dir_all(inside.parent().context("a share is not the root")?)?;
+        fs::create_dir_all(inside.parent().context("the root folder cannot be shared")?)?;
         // cpio follows the link below, so nothing is copied twice.
         symlink(&share, &inside)?;
     }

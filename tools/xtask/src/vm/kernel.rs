@@ -92,7 +92,7 @@ fn make(
         })?,
     };
     let other = if arch == Arch::X86 { "" } else { arch.name() };
-    // The name changes with what goes in, so a changed option builds a kernel anew.
+    // The name depends on the inputs, so a changed option builds a new kernel.
     let place = source.to_string_lossy();
     let name = format!("{kind}-{:016x}", fingerprint(&[place.as_bytes(), options.as_bytes(), other.as_bytes()]));
     cache::step(&name, "building the kernel", |build| {
@@ -113,9 +113,9 @@ fn make(
     })
 }
 
-/// Builds the module in `folder` of the checkout, whose name is given without its ending.
+/// Builds the module in `folder` of the checkout. Its name is given without the file extension.
 ///
-/// Without a `whole` kernel what the module calls is not looked up.
+/// Without a `whole` kernel, the symbols that the module uses are not resolved.
 pub(super) fn module(
     toolchain: &Toolchain,
     kernel: &Path,

@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use anyhow::{bail, Context, Result};
 
 use super::arch::Arch;
+use super::arguments::Arguments;
 use super::direct::Access;
 use super::guest::Programs;
-use super::{tree, Arguments};
+use super::tree;
 use crate::command;
 
 /// What the guest prints on its console when the command has ended.
@@ -43,7 +44,7 @@ impl Drop for Process {
 
 /// Runs the machine and gives the command's exit status.
 pub(super) fn run(qemu: &Path, kernel: &Path, image: &Path, programs: &Programs, arguments: &Arguments) -> Result<u8> {
-    let work = image.parent().context("the image lies in a folder")?;
+    let work = image.parent().context("the image has no folder")?;
     let console = work.join("console.log");
     let start = Instant::now();
     let mut sockets = Vec::new();
@@ -86,7 +87,7 @@ pub(super) fn run(qemu: &Path, kernel: &Path, image: &Path, programs: &Programs,
     }
     eprintln!("vm: the machine ran for {:.1} s", start.elapsed().as_secs_f64());
     let mut log = String::new();
-    BufReader::new(fs::File::open(&console)?).read_to_string(&mut log).context("the console is no text")?;
+    BufReader::new(fs::File::open(&console)?).read_to_string(&mut log).context("the console's output is not text")?;
     let status = log.lines().rev().find_map(|line| line.split_once(EXIT)?.1.trim().parse().ok());
     if let Some(status) = status {
         return Ok(status);
@@ -171,7 +172,7 @@ fn machine(
     let log = format!("file:{}", console.display());
     let mut command = emulator(qemu, arguments, "", [&log, "stdio"]);
     if arguments.arch == Arch::Arm64 {
-        let work = image.parent().context("the image lies in a folder")?;
+        let work = image.parent().context("the image has no folder")?;
         command.arg("-dtb").arg(device_tree(qemu, work, arguments)?);
     }
     for (device, socket) in sockets.iter().enumerate() {
@@ -183,7 +184,7 @@ fn machine(
     }
     if arguments.intx {
         // A device with an ordinary handler on the line of each: lines repeat every four slots.
-        let work = image.parent().context("the image lies in a folder")?;
+        let work = image.parent().context("the image has no folder")?;
         command.arg("-fsdev").arg(format!("local,id=line,path={},security_model=none,readonly=on", work.display()));
         for device in 0..sockets.len() {
             let slot = tree::slot(device) + 4 * sockets.len().div_ceil(4);
@@ -205,7 +206,7 @@ fn machine(
     Ok(command)
 }
 
-/// Shows what the guest's kernel said.
+/// Shows the messages of the guest's kernel.
 fn show(console: &PathBuf) -> Result<()> {
     let mut to = io::stderr().lock();
     for line in BufReader::new(fs::File::open(console)?).lines() {

@@ -8,6 +8,7 @@
 //! the NVDLA is reached without the module.
 
 mod arch;
+mod arguments;
 mod cross;
 mod debian;
 mod direct;
@@ -24,84 +25,9 @@ use anyhow::{bail, ensure, Result};
 
 use crate::cache::checkout;
 use arch::Arch;
+use arguments::Suite;
+pub(crate) use arguments::{Arguments, ModuleArguments};
 pub(crate) use emulated::{run as test, Arguments as TestArguments};
-
-/// Options of `cargo xtask vm`.
-#[derive(clap::Args)]
-pub(crate) struct Arguments {
-    /// The machine; on an Arm one the device tree gives the NVDLA a clock, a reset line and reserved memory
-    #[arg(long, value_enum, default_value = "x86-64")]
-    arch: Arch,
-    /// The hardware configuration of the machine's NVDLA; several for several devices
-    #[arg(long, default_value = "nv_small", value_delimiter = ',')]
-    config: Vec<String>,
-    /// Run tests of this checkout instead of a command; what follows `--` are their options
-    #[arg(long, value_enum)]
-    test: Option<test::Suite>,
-    /// A kernel source tree to build instead of Debian's
-    #[arg(long)]
-    kernel_source: Option<PathBuf>,
-    /// A kernel as Debian ships it instead of one that is built here, for --access vfio or uio: debian:6.12
-    #[arg(long, value_name = "debian:SERIES", conflicts_with = "kernel_source")]
-    kernel: Option<String>,
-    /// How programs reach the NVDLA; without the module `nvdla_runtime` is given its --device, and every command finds it
-    /// in the variable NVDLA_DEVICE
-    #[arg(long, value_enum, default_value = "module")]
-    access: direct::Access,
-    /// A folder of the host that the guest sees read-only under its own path
-    #[arg(long = "share")]
-    shares: Vec<PathBuf>,
-    /// Memory of the guest in MiB
-    #[arg(long, default_value_t = 1024)]
-    memory: u32,
-    /// Give a prompt instead of running a command
-    #[arg(long)]
-    shell: bool,
-    /// Show the kernel's messages while it runs
-    #[arg(long)]
-    console: bool,
-    /// Seconds after which the machine is ended
-    #[arg(long, default_value_t = 600)]
-    timeout: u64,
-    /// Put an IOMMU between the NVDLA and memory
-    #[arg(long)]
-    iommu: bool,
-    /// Interrupts by lines that other devices share, without MSI
-    #[arg(long)]
-    intx: bool,
-    /// Make a platform device of the NVDLA on PCI, through the bridge in tests/bridge
-    #[arg(long)]
-    platform: bool,
-    /// Build with KASAN, lockdep, kmemleak and the other checks
-    #[arg(long)]
-    checked: bool,
-    /// Let the guest's clock count instructions, one per nanosecond: times that do not depend on the load of this machine
-    #[arg(long)]
-    instructions: bool,
-    /// A simulator of the RTL in the model's place: a program that `cargo xtask rtl` has built, and its options
-    #[arg(long, value_name = "PROGRAM[,NAME=VALUE]...")]
-    rtl: Option<String>,
-    /// Options of the model's server (faults on purpose)
-    #[arg(long, allow_hyphen_values = true)]
-    server: Vec<String>,
-    /// Variables of the command's environment
-    #[arg(skip)]
-    environment: Vec<(String, String)>,
-    /// The command and its arguments; files are looked for in the checkout and the shares
-    #[arg(last = true)]
-    command: Vec<String>,
-}
-
-/// Options of `cargo xtask module`.
-#[derive(clap::Args)]
-pub(crate) struct ModuleArguments {
-    /// The architecture
-    #[arg(long, value_enum)]
-    arch: Arch,
-    /// A kernel source tree to prepare instead of Debian's
-    #[arg(long)]
-    kernel_source: Option<PathBuf>,
-}
 
 /// Compiles the module for another architecture and says where it is.
 pub(crate) fn module(arguments: &ModuleArguments) -> Result<u8> {
@@ -120,8 +46,11 @@ pub(crate) fn run(mut arguments: Arguments) -> Result<u8> {
     if arch == Arch::Riscv {
         bail!("there is no RISC-V machine; `cargo xtask module` compiles the module for it");
     }
-    ensure!(arch == Arch::X86 || !arguments.platform, "--platform is for a machine without a device tree");
-    ensure!(arch == Arch::X86 || !arguments.intx, "--intx is for a machine whose devices have MSI otherwise");
+    ensure!(
+        arch == Arch::X86 || !arguments.platform,
+        "--platform works only on x86-64, whose machine has no device tree"
+    );
+    ensure!(arch == Arch::X86 || !arguments.intx, "--intx works only on x86-64, where devices have MSI by default");
     if let Some(suite) = arguments.test {
         if let Some(why) = suite.prepare(&mut arguments, checkout)? {
             println!("skipped: {why}");
@@ -130,8 +59,8 @@ pub(crate) fn run(mut arguments: Arguments) -> Result<u8> {
     }
     let (kernel, modules) = match &arguments.kernel {
         Some(name) => {
-            ensure!(arch == Arch::X86 && !arguments.platform, "--kernel is for a machine whose NVDLA is on PCI");
-            ensure!(!arguments.checked, "--checked is for a kernel that is built here");
+            ensure!(arch == Arch::X86 && !arguments.platform, "--kernel works only on x86-64 without --platform");
+            ensure!(!arguments.checked, "--checked needs a kernel that is built here");
             debian::require_guest_tools()?;
             let direct::Kernel { image, modules } = direct::kernel(name, arguments.access)?;
             prepare_direct(&mut arguments);
@@ -169,7 +98,7 @@ fn built(checkout: &Path, arguments: &Arguments) -> Result<(PathBuf, Vec<PathBuf
     Ok((kernel.join(arch.image().1), modules))
 }
 
-/// Fills in what a machine without the module needs.
+/// Adds the options of a machine without the module.
 fn prepare_direct(arguments: &mut Arguments) {
     let device = arguments.access.device();
     if arguments.command.first().is_some_and(|program| program == "nvdla_runtime")
@@ -177,7 +106,7 @@ fn prepare_direct(arguments: &mut Arguments) {
     {
         arguments.command.push(format!("--device={device}"));
     }
-    if arguments.test == Some(test::Suite::Conformance) {
+    if arguments.test == Some(Suite::Conformance) {
         // One program at a time has the device.
         arguments.command.push("--test-threads=1".into());
     }

@@ -7,19 +7,8 @@ use std::process::Command;
 
 use anyhow::{bail, Context, Result};
 
-use super::Arguments;
+use super::arguments::{Arguments, Suite};
 use crate::command;
-
-/// A set of tests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Suite {
-    /// The driver's interface: wrong arguments, several clients, faults, removal, leaks
-    Driver,
-    /// The loadables of the reference data, as on the model
-    Conformance,
-    /// Random ioctls and descriptors
-    Fuzz,
-}
 
 /// The nodes' first name.
 const NODE: &str = "/dev/dri/renderD128";
@@ -56,7 +45,7 @@ impl Suite {
         executable.with_context(|| format!("cargo built no {}", self.program()))
     }
 
-    /// Fills in what the tests need of the machine; why they are skipped, where they may be.
+    /// Adds the options that the tests need. Returns why they are skipped, if they may be.
     pub(super) fn prepare(self, arguments: &mut Arguments, checkout: &Path) -> Result<Option<String>> {
         let mut command = vec![self.program().to_string()];
         match self {
@@ -98,7 +87,7 @@ impl Suite {
     }
 }
 
-/// Lets the guest see folders of the reference data, and tells it where they are.
+/// Shares folders of the reference data with the guest, and tells it where they are.
 fn share(arguments: &mut Arguments, reference: &Path, folders: &[&str]) {
     arguments.environment.push(("NVDLA_REFERENCE".into(), reference.display().to_string()));
     arguments.shares.extend(folders.iter().map(|folder| reference.join(folder)));

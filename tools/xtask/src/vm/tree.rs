@@ -69,10 +69,10 @@ fn iommu_node(tree: &str) -> Result<String> {
     bail!("QEMU's device tree has no IOMMU")
 }
 
-/// The nodes of the devices on a machine whose memory ends there.
+/// The nodes of the devices on a machine with memory up to `end`.
 ///
-/// The first has reserved memory that is nobody else's, the second some that the kernel uses meanwhile, and so on in turn;
-/// behind an IOMMU, whose node's path that is, they need none.
+/// The first device has reserved memory of its own, the second one some that the kernel may use, and so on alternately.
+/// Behind an IOMMU, given by its node's path, they need none.
 fn nodes(configs: &[String], end: u64, iommu: Option<&str>) -> String {
     let (mut board, mut pools) = (String::new(), String::new());
     let controls = WINDOW + configs.len() as u64 * REGISTERS;
@@ -83,7 +83,7 @@ fn nodes(configs: &[String], end: u64, iommu: Option<&str>) -> String {
         let interrupt = INTERRUPT + slot(number) % 4;
         let kind = if number % 2 == 0 { "no-map" } else { "reusable" };
         let memory = match iommu {
-            // The IOMMU knows the function by its number on the bus.
+            // The IOMMU identifies the function by its number on the bus.
             Some(path) => format!("iommus = <&{{{path}}} {:#x}>;", slot(number) << 3),
             None => format!("memory-region = <&nvdla_memory{number}>;"),
         };

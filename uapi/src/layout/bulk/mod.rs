@@ -2,10 +2,11 @@
 
 //! Bulk conversion: the same bytes as the portable code, with vector instructions and threads.
 //!
-//! Cargo feature `bulk`, which user space has and the kernel module leaves out. Instructions are chosen when the
-//! program runs (AVX-512 with VBMI, AVX2, on aarch64 NEON where runs are transposed, else portable blocks). Conversions of
-//! [`THREADS_FROM`] bytes or more are
-//! spread over the machine's cores.
+//! This folder is the only part of the crate that needs `std`. The feature `bulk` adds it; user space enables it, and
+//! the kernel module is built without it. `layout/choice.rs` selects between this code and the portable one.
+//!
+//! The instruction set is chosen at run time: AVX-512 with VBMI, AVX2, NEON for transpositions on aarch64, or portable
+//! blocks. Conversions of [`THREADS_FROM`] bytes or more use several threads.
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;

@@ -447,7 +447,7 @@ impl Device for DirectDevice {
                 Ok(came) => came,
                 Err(error) => {
                     let failure = self.end();
-                    return Err(self.lost(format!("its interrupt cannot be waited for: {error}"), failure));
+                    return Err(self.lost(format!("waiting for its interrupt failed: {error}"), failure));
                 }
             };
             if !came && poll {

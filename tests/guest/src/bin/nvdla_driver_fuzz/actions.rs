@@ -10,9 +10,9 @@ use nvdla_guest::node::{now_ns, record, QUERY, SUBMIT, WAIT};
 use nvdla_uapi::ioctl::{self as first, MemHandle, SubmitArgs, SubmitTask};
 use nvdla_uapi::queue::{Address, Submit, Task, Wait, SUBMIT_OUT_FENCE};
 
+use crate::program::{Program, LISTS};
 use crate::rng::Rng;
 use crate::tally::Count;
-use crate::worker::{Program, LISTS};
 
 /// Does one thing.
 pub(crate) fn one(program: &Program, rng: &mut Rng) {
@@ -70,7 +70,8 @@ fn addresses(program: &Program, rng: &mut Rng) -> Vec<Address> {
     if rng.one_in(4) {
         let at = rng.below(addresses.len() as u64) as usize;
         match rng.below(5) {
-            // Buffers that nobody told the device of must not be named: no handle that may become one is used.
+            // Tasks must not name buffers that the virtual device was not told of, so no handle that may become such a
+            // buffer is used.
             0 => addresses[at].handle = rng.pick(&[0, u32::MAX, 1 << 20]),
             1 => addresses[at].handle = rng.pick(&program.addresses).handle,
             2 => addresses[at].offset = rng.number(),
@@ -158,7 +159,7 @@ fn submit(program: &Program, rng: &mut Rng) {
 
 /// A descriptor that the kernel gave.
 fn own(fd: i32) -> Option<OwnedFd> {
-    // SAFETY: the ioctl that gave it succeeded, so it is new and nobody else's.
+    // SAFETY: the ioctl that returned it succeeded, so it is new and has no other owner.
     (fd > 2).then(|| unsafe { std::os::fd::FromRawFd::from_raw_fd(fd) })
 }
 
@@ -229,15 +230,15 @@ fn anything(program: &Program, rng: &mut Rng) {
         2 => 0xffff_8000_0000_0000 + rng.below(1 << 40),
         _ => bytes.as_mut_ptr() as u64,
     };
-    // SAFETY: the bytes are as many as any ioctl number here asks for; elsewhere nothing of this program's is mapped.
-    // What the driver's ioctls write beyond their argument is nothing.
+    // SAFETY: there are as many bytes as any ioctl number here has. Nothing of this program is mapped elsewhere, so the
+    // driver's ioctls write nothing beyond their argument.
     let _ = unsafe { raw(program.node.fd(), number, pointer) };
 }
 
-/// Makes, maps and gives back a buffer that no task names, and asks for what is not there.
+/// Makes, maps and frees a buffer that no task names, and uses handles that do not exist.
 fn buffers(program: &Program, rng: &mut Rng) {
     let size = if rng.one_in(2) { rng.number() } else { 1 + rng.below(1 << 18) };
-    // Large ones that are there take the others' memory.
+    // Large buffers that exist take the others' memory.
     if !(1 << 22..1 << 31).contains(&size) {
         program.tally.add(Count::Calls);
         if let Ok(handle) = program.node.create(size) {
@@ -264,7 +265,7 @@ fn buffers(program: &Program, rng: &mut Rng) {
     let _ = call(program, GEM_CLOSE, &mut close);
 }
 
-/// Exports and imports, of what is there and what is not.
+/// Exports and imports existing and missing buffers.
 fn share(program: &Program, rng: &mut Rng) {
     program.tally.add(Count::Calls);
     if let Ok(fd) = program.node.export(rng.pick(&program.addresses).handle) {
@@ -276,7 +277,7 @@ fn share(program: &Program, rng: &mut Rng) {
     }
 }
 
-/// Tasks behind a fence that is signalled, or fails, or is a task's own.
+/// Tasks behind a fence that is signalled, or fails, or belongs to a task of the same program.
 fn fenced(program: &Program, rng: &mut Rng) {
     let Ok(timeline) = Timeline::new() else { return };
     let Ok(gate) = timeline.fence(1) else { return };

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! `nvdla_driver_fuzz`: random ioctls and descriptors against the kernel driver, by several programs of several threads,
-//! of which one is killed now and then, on a device that fails now and then.
+//! one of which is killed at times, on a device that fails at times.
 //!
-//! It runs as root in the guest of `cargo xtask vm --test fuzz -- --seconds N --seed S`. Every buffer that a program makes
-//! is told to the virtual device before a task may name it; an access of the device elsewhere is counted there, and fails
-//! the run, as does a complaint of the kernel, and a good task at the end that is not answered well. With `--structured`
-//! nothing fails and nobody is killed, and each task that is accepted must end well.
+//! It runs as root in the guest of `cargo xtask vm --test fuzz -- --seconds N --seed S`. A program tells the virtual
+//! device about every buffer that it makes before a task may name the buffer. The device counts accesses elsewhere. The
+//! run fails on such an access, on a warning of the kernel, or if a valid task at the end does not complete. With
+//! `--structured` no faults are injected and no program is killed, and each accepted task must complete.
 
 mod actions;
+mod arguments;
+mod program;
 mod rng;
 mod structured;
 mod tally;
@@ -17,48 +19,20 @@ mod worker;
 use std::process::{Child, Command, ExitCode};
 use std::time::{Duration, Instant};
 
-use clap::Parser;
+use clap::Parser as _;
 use nvdla_guest::control::{Control, Knob};
 use nvdla_guest::node::{nodes, Node};
 use nvdla_guest::system::{self, insert_module, remove_module, Messages};
 use nvdla_guest::work::Work;
 
+use arguments::{Arguments, Outcome, RANGES};
 use rng::Rng;
 use tally::{Count, Tally};
-
-/// Random ioctls and descriptors against the kernel driver
-#[derive(Clone, Debug, Parser)]
-pub(crate) struct Arguments {
-    /// How long
-    #[arg(long, default_value_t = 60)]
-    seconds: u64,
-    /// Where the random numbers begin
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Programs at once
-    #[arg(long, default_value_t = 3)]
-    programs: usize,
-    /// Threads of each
-    #[arg(long, default_value_t = 2)]
-    threads: usize,
-    /// Submit valid tasks of which a few fields were changed, one after another
-    #[arg(long)]
-    structured: bool,
-    /// Be one of the programs
-    #[arg(long, hide = true)]
-    worker: Option<usize>,
-}
 
 /// Milliseconds that a task may run here: hung ones shall not take all the time.
 const TIMEOUT_MS: u32 = 300;
 /// The same where none may hang.
 const STRUCTURED_TIMEOUT_MS: u32 = 10_000;
-/// Ranges of the control window that each program has for its buffers.
-pub(crate) const RANGES: usize = 16;
-
-/// What goes wrong, in words.
-type Outcome = Result<(), Box<dyn std::error::Error>>;
-
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = match arguments.worker {
@@ -83,7 +57,7 @@ fn start(arguments: &Arguments, number: usize, seed: u64) -> std::io::Result<Chi
         .spawn()
 }
 
-/// Starts the programs, kills one now and then, makes the device fail now and then, and looks at what is left.
+/// Starts the programs, at times kills one, at times makes the device fail, and checks the result.
 fn supervise(arguments: &Arguments) -> Outcome {
     remove_module()?;
     let timeout = if arguments.structured { STRUCTURED_TIMEOUT_MS } else { TIMEOUT_MS };
@@ -193,7 +167,7 @@ fn supervise(arguments: &Arguments) -> Outcome {
     }
 }
 
-/// Slab and free CMA memory in kB, once what is freed later is free.
+/// Slab and free CMA memory in kB, after deferred frees.
 fn figures() -> std::io::Result<(u64, u64)> {
     std::thread::sleep(Duration::from_millis(500));
     let _ = std::fs::write("/proc/sys/vm/drop_caches", "3");

@@ -15,10 +15,10 @@ use nvdla_tests::hostile::{Base, Bench};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::queue::Address;
 
+use crate::arguments::{Arguments, Outcome, RANGES};
 use crate::tally::{Count, Tally};
-use crate::{Arguments, Outcome, RANGES};
 
-/// Random networks whose tasks are changed: compiling takes time in a virtual machine.
+/// The number of random networks with tasks to change. Compiling takes time in a virtual machine.
 const NETWORKS: usize = 12;
 /// What the model may have to do for a valid task, and for a changed one, so that each takes a fraction of a second.
 const STEPS: u64 = 1 << 21;
@@ -109,7 +109,7 @@ pub(crate) fn run(arguments: &Arguments, program: usize) -> Outcome {
     Ok(())
 }
 
-/// Submits a task; what is wrong with the answer.
+/// Submits a task, and returns what is wrong with the answer.
 fn check(loaded: &mut Loaded, bench: &Bench, tally: &Tally) -> Result<(), String> {
     let verdict = bench.verdict();
     if verdict.as_ref().is_ok_and(|&steps| steps > STEPS) {

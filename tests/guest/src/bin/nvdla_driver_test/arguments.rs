@@ -15,8 +15,7 @@ use nvdla_uapi::ioctl::{
 };
 use nvdla_uapi::queue::{Address, Query, Submit, Task, Wait, MAX_IN_FENCES, MAX_TASKS};
 
-use crate::expect::{ensure, equal, first, refused};
-use crate::Test;
+use crate::expect::{ensure, equal, first, refused, Test};
 
 pub(crate) const TESTS: &[Test] = &[
     ("unknown_ioctls_are_refused", unknown),

@@ -11,8 +11,7 @@ use nvdla_guest::system::meminfo;
 use nvdla_guest::work::Work;
 use std::os::fd::AsRawFd;
 
-use crate::expect::{ensure, equal, first, refused};
-use crate::Test;
+use crate::expect::{ensure, equal, first, refused, Test};
 
 pub(crate) const TESTS: &[Test] = &[
     ("a_mapping_stays_within_its_buffer", mapping),
@@ -88,7 +87,7 @@ fn outlives_file() -> Result<(), Failed> {
 fn private() -> Result<(), Failed> {
     let node = first()?;
     let offset = node.map_offset(node.create(4096)?)?;
-    // SAFETY: a new mapping, which is given back at once.
+    // SAFETY: a new mapping, which is removed at once.
     let copy = unsafe { memmap2::MmapOptions::new().offset(offset).len(4096).map_copy(node.as_file()) };
     ensure!(copy.is_err(), "a copy was mapped");
     Ok(())
@@ -147,7 +146,7 @@ fn too_much() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Its handles and mappings are gone before it starts.
+/// Its handles and mappings are closed before it starts.
 fn queued() -> Result<(), Failed> {
     let node = first()?;
     let timeline = Timeline::new()?;

@@ -45,7 +45,7 @@ pub(crate) fn run(part: &str, arguments: &[String]) -> ExitCode {
     }
 }
 
-/// Says that the next call is the one that matters.
+/// Tells the parent that the next call is the one to be tested.
 fn ready() -> Result<(), Failed> {
     println!("ready");
     Ok(std::io::stdout().flush()?)
@@ -79,7 +79,7 @@ fn receive(node: &Path) -> Result<(), Failed> {
     let handle = node.import(fd.as_raw_fd())?;
     drop(fd);
     let mut work = Work::copies(&node, 1)?;
-    // What this client has of its own stays unused: only the cubes' buffer is another's.
+    // This client's own buffers stay unused: only the cubes' buffer belongs to another client.
     if let Some(last) = work.addresses.last_mut() {
         *last = Address { handle, reserved: 0, offset: 0 };
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Several clients: each gets its own answer and its share, and one that dies takes nobody along.
+//! Several clients: each gets its own answer and its share of the device, and one that dies does not affect others.
 
 use std::io::Read;
 use std::os::fd::AsRawFd;
@@ -15,8 +15,7 @@ use nvdla_guest::system::{meminfo, Group};
 use nvdla_guest::work::Work;
 
 use crate::child::start;
-use crate::expect::{ensure, equal, first, second};
-use crate::Test;
+use crate::expect::{ensure, equal, first, second, Test};
 
 pub(crate) const TESTS: &[Test] = &[
     ("each_of_many_clients_gets_its_own_answer", own_answers),
@@ -30,7 +29,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_client_in_a_small_control_group_costs_others_nothing", small_group),
 ];
 
-/// Runs `rounds` tasks on a client of its own and checks each.
+/// Runs `rounds` tasks on a separate client and checks each.
 fn answers(node: &Node, seed: u8, rounds: u8) -> Result<(), String> {
     let failed = |error: &dyn std::fmt::Display| error.to_string();
     let node = Node::open(node.path()).map_err(|error| failed(&error))?;
@@ -75,7 +74,7 @@ fn devices_at_once() -> Result<(), Failed> {
     Ok(results.into_iter().collect::<Result<(), String>>()?)
 }
 
-/// Two clients queue as many tasks each, one after the other; then the device takes them in turn.
+/// Two clients queue the same number of tasks, one after the other. The device must then alternate between them.
 fn fair() -> Result<(), Failed> {
     const EACH: usize = 40;
     /// Microseconds of a task.
@@ -150,7 +149,7 @@ fn closing_running() -> Result<(), Failed> {
         [work.submit(&node, options)?.fence.ok_or("no fence")?, work.submit(&node, options)?.fence.ok_or("no fence")?];
     std::thread::sleep(Duration::from_millis(20));
     drop((work, node));
-    // A healthy task may end: ending it would cost everybody a reset.
+    // A task without a fault may end normally, because ending it would cost all clients a reset.
     equal("the running task's fence", fence::status(&fences[0], 5000)?, 1)?;
     equal("the queued task's fence", fence::status(&fences[1], 5000)?, -libc::ECANCELED)?;
     equal("resets", control.counts().resets - resets, 0)?;
@@ -162,7 +161,7 @@ fn closing_running() -> Result<(), Failed> {
     Ok(work.check(1)?)
 }
 
-/// Starts a child in a part, kills it when it is in the middle, and sees that another client's task runs.
+/// Starts a child in one of its parts, kills it in the middle, and checks that another client's task runs.
 fn kill(part: &str, arrange: impl FnOnce(&Control)) -> Result<(), Failed> {
     let node = first()?;
     let control = Control::open(&node.device()?)?;
@@ -202,10 +201,10 @@ fn killed_hanging() -> Result<(), Failed> {
     kill("first", |control| control.set(Knob::Hang, 1))
 }
 
-/// A program with a small memory limit queues what it can: what that takes comes out of its own limit.
+/// A program with a small memory limit queues as many tasks as it can. Their memory must count against its own limit.
 fn small_group() -> Result<(), Failed> {
     const LIMIT: u64 = 64 << 20;
-    /// What else changes on the machine, and what is shared between all programs.
+    /// Memory for other changes on the machine, and for what all programs share.
     const ROOM: u64 = 24 << 20;
     let node = first()?;
     let group = Group::with_memory("small", LIMIT)?;

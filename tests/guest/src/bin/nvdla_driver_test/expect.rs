@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What tests expect, and how they say that it was not so.
+//! The type of a test, and functions that fail with a message if an expectation is not met.
 
 use std::fmt::Debug;
 
@@ -8,6 +8,9 @@ use libtest_mimic::Failed;
 use nix::errno::Errno;
 use nvdla_guest::node::{nodes, Node};
 use nvdla_guest::work::Work;
+
+/// A test: its name and its function.
+pub(crate) type Test = (&'static str, fn() -> Result<(), Failed>);
 
 /// Fails unless the condition holds.
 macro_rules! ensure {
@@ -53,7 +56,7 @@ fn nth(number: usize) -> Result<Node, Failed> {
     Ok(Node::open(path)?)
 }
 
-/// Fails unless the device does a task and gives the right answer.
+/// Fails unless the device runs a task with the right result.
 pub(crate) fn works(node: &Node) -> Result<(), Failed> {
     let mut work = Work::copies(node, 2)?;
     work.fill(42);

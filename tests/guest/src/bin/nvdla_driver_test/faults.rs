@@ -12,8 +12,7 @@ use nvdla_guest::node::{now_ns, Node, Options};
 use nvdla_guest::system::{bind, node_of, unbind, Messages};
 use nvdla_guest::work::Work;
 
-use crate::expect::{ensure, equal, first, refused, second};
-use crate::Test;
+use crate::expect::{ensure, equal, first, refused, second, Test};
 
 pub(crate) const TESTS: &[Test] = &[
     ("a_hung_operation_is_named_and_the_next_task_runs", hung),
@@ -30,18 +29,18 @@ pub(crate) const TESTS: &[Test] = &[
     ("messages_name_the_client_and_are_limited", messages),
 ];
 
-/// A deadline in so many milliseconds.
+/// A deadline in this many milliseconds.
 fn within(milliseconds: u64) -> Options<'static> {
     Options { deadline_ns: now_ns() + milliseconds * 1_000_000, out_fence: true, ..Options::default() }
 }
 
-/// The lines of the driver. PCI's own code tells of each reset with lines of its own.
+/// The lines of the driver. PCI's own code also logs each reset.
 fn driver_lines(messages: &mut Messages) -> Result<Vec<String>, Failed> {
     let lines = messages.read()?.into_iter().filter(|line| line.contains("nvdla"));
     Ok(lines.filter(|line| !line.ends_with("resetting") && !line.ends_with("reset done")).collect())
 }
 
-/// Arms a fault, lets a task of two operations run into its deadline; what the kernel said of it.
+/// Arms a fault, lets a task of two operations run into its deadline, and returns what the kernel logged.
 fn failing(node: &Node, knob: Knob) -> Result<String, Failed> {
     let control = Control::open(&node.device()?)?;
     let mut work = Work::copies(node, 2)?;
@@ -161,7 +160,7 @@ fn often() -> Result<(), Failed> {
         control.set(knob, 1);
         let sequence = work.submit(&node, within(200))?.sequence;
         let end = node.wait(sequence, 20)?;
-        // On a slow kernel the deadline may come before what was to fail.
+        // On a slow kernel the deadline may come before the fault.
         control.set(knob, 0);
         // One lost interrupt of two may be made up for by the other.
         ensure!(end == -libc::ETIMEDOUT || end == 0 && round % 3 == 1, "round {round}: {end}");
@@ -245,7 +244,7 @@ fn no_device() -> Result<(), Failed> {
     equal("a task's end", Work::copies(&node, 1)?.run(&node)?, 0)
 }
 
-/// A client that lets its tasks hang fills the log with no more than ten lines in five seconds, which say whose they are.
+/// A client that lets its tasks hang gets at most ten lines in five seconds into the log, and each names the client.
 fn messages() -> Result<(), Failed> {
     const TASKS: usize = 30;
     // What earlier tests have used up of the limit comes back.

@@ -9,8 +9,7 @@ use nvdla_guest::fence::{self, poll_ms, Timeline};
 use nvdla_guest::node::{Node, Options};
 use nvdla_guest::work::Work;
 
-use crate::expect::{ensure, equal, first, second};
-use crate::Test;
+use crate::expect::{ensure, equal, first, second, Test};
 
 pub(crate) const TESTS: &[Test] = &[
     ("a_fence_polls_readable_when_its_task_has_ended", out),
@@ -93,7 +92,7 @@ fn fails() -> Result<(), Failed> {
     work.fill(1);
     let options = Options { in_fences: &[gate.as_raw_fd()], out_fence: true, ..Options::default() };
     let submitted = work.submit(&node, options)?;
-    // A timeline that goes away fails what is pending on it.
+    // A timeline that is closed fails the fences that are pending on it.
     drop(timeline);
     let status = node.wait(submitted.sequence, 60)?;
     equal("the task's end", status, -libc::ENOENT)?;

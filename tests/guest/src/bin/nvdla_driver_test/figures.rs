@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the driver costs: times of calls and tasks, where in a task they go, and register accesses an operation.
+//! The cost of the driver: times of calls and tasks, the parts of a task's time, and register accesses per operation.
 //!
 //! Times are those of the virtual machine, in which a register read leaves the guest and comes back; accesses are counted
 //! by the device.
@@ -16,8 +16,7 @@ use nvdla_guest::work::{copying, Work};
 use nvdla_tests::drive::Measure;
 use nvdla_uapi::config::Config;
 
-use crate::expect::{ensure, equal, first};
-use crate::Test;
+use crate::expect::{ensure, equal, first, Test};
 
 pub(crate) const TESTS: &[Test] = &[
     ("register_accesses_of_an_operation", accesses),
@@ -44,7 +43,7 @@ fn accesses() -> Result<(), Failed> {
     const MANY: usize = 17;
     let node = first()?;
     let control = Control::open(&node.device()?)?;
-    // The first task leaves the registers in a state that the next one knows.
+    // The first task leaves the registers in a state that is known to the next one.
     task(&node, &control, 1)?;
     let (one, many) = (task(&node, &control, 1)?, task(&node, &control, MANY)?);
     let each = |many: u32, one: u32| f64::from(many - one) / (MANY - 1) as f64;

@@ -12,8 +12,7 @@ use nvdla_uapi::config::Config;
 use nvdla_uapi::ioctl::{DRIVER_NAME, MAX_BUFFERS_PER_TASK};
 use nvdla_uapi::queue;
 
-use crate::expect::{ensure, equal, first, second};
-use crate::Test;
+use crate::expect::{ensure, equal, first, second, Test};
 
 pub(crate) const TESTS: &[Test] = &[
     ("each_device_has_its_own_configuration", each_device),

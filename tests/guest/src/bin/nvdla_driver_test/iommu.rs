@@ -11,8 +11,7 @@ use nvdla_guest::node::Node;
 use nvdla_guest::system::meminfo;
 use nvdla_guest::work::Work;
 
-use crate::expect::{ensure, equal, first, second};
-use crate::Test;
+use crate::expect::{ensure, equal, first, second, Test};
 
 const TESTS: &[Test] = &[
     ("the_device_reaches_its_buffers_and_nothing_else", reach),

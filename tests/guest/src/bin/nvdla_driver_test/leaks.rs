@@ -10,8 +10,7 @@ use nvdla_guest::system::{has_kmemleak, leaks, meminfo, slabs};
 use nvdla_guest::work::Work;
 use std::os::fd::AsRawFd;
 
-use crate::expect::{ensure, equal, first, second};
-use crate::Test;
+use crate::expect::{ensure, equal, first, second, Test};
 
 pub(crate) const TESTS: &[Test] = &[
     ("a_thousand_submissions", submissions),
@@ -44,10 +43,10 @@ fn repeat(what: &str, mut once: impl FnMut() -> Result<(), Failed>) -> Result<()
     println!("{what}: slab {} kB and then {}, CMA free {} kB and then {}", before.0, after.0, before.1, after.1);
     ensure!(after.1 + 64 >= before.1, "CMA had {} kB free and has {}", before.1, after.1);
     if has_kmemleak() {
-        // That kernel's checks keep what is freed for a while, and books of their own; it says itself what is leaked.
+        // That kernel's checks delay frees and keep their own records. It reports leaks itself.
         return Ok(());
     }
-    // One object a time is a leak, whatever cache it is of.
+    // One object per round is a leak, in any cache.
     for (name, count) in &after.2 {
         let earlier = before.2.iter().find(|(other, _)| other == name).map_or(0, |(_, count)| *count);
         ensure!(
@@ -59,7 +58,7 @@ fn repeat(what: &str, mut once: impl FnMut() -> Result<(), Failed>) -> Result<()
     Ok(())
 }
 
-/// Lets what is freed later be freed, and lets caches go.
+/// Waits for deferred frees and empties caches.
 fn settle() {
     let _ = fs::write("/proc/sys/vm/drop_caches", "3");
     std::thread::sleep(std::time::Duration::from_millis(300));

@@ -30,8 +30,7 @@ use nvdla_guest::control::Control;
 use nvdla_guest::node::{nodes, Node};
 use nvdla_guest::system::{self, Messages};
 
-/// A test: its name and what it does.
-type Test = (&'static str, fn() -> Result<(), Failed>);
+use expect::Test;
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().collect();
@@ -81,7 +80,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// Runs a test and looks at what the kernel said, and where the devices reached, meanwhile.
+/// Runs a test, and checks the kernel's log and the device's accesses during it.
 fn watched(test: fn() -> Result<(), Failed>) -> Result<(), Failed> {
     // A test that failed may have left a device without its driver.
     system::bind_all()?;

@@ -17,8 +17,7 @@ use nvdla_guest::system::meminfo;
 use nvdla_guest::work::{copying, Work};
 use nvdla_uapi::queue::{MAX_QUEUED, MAX_TASKS};
 
-use crate::expect::{ensure, equal, first, refused};
-use crate::Test;
+use crate::expect::{ensure, equal, first, refused, Test};
 
 pub(crate) const TESTS: &[Test] = &[
     ("a_task_of_no_operations", empty),
@@ -187,7 +186,7 @@ fn signal_first() -> Result<(), Failed> {
     Ok(work.check(5)?)
 }
 
-/// Each of as many tasks as a queue takes, one of them with an end of its own.
+/// The results of as many tasks as a queue holds. One of them ends differently.
 fn remembered() -> Result<(), Failed> {
     let node = first()?;
     let work = Work::copies(&node, 1)?;
@@ -217,7 +216,7 @@ fn statistics() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Ending a task costs every client a reset: one that has started has some time, whatever its client says.
+/// Ending a task costs every client a reset. Therefore a started task has some time, whatever its deadline is.
 fn just_ahead() -> Result<(), Failed> {
     let node = first()?;
     let control = Control::open(&node.device()?)?;
@@ -236,7 +235,7 @@ fn just_ahead() -> Result<(), Failed> {
     equal("the next task's end", work.run(&node)?, 0)
 }
 
-/// A task of so many operations, which all copy the cube to the same place.
+/// A task of this many operations. All of them copy the cube to the same place.
 fn long(node: &nvdla_guest::node::Node, operations: usize) -> Result<Work, Failed> {
     let (mut net, bytes) = copying(node, 0)?;
     let shape = nvdla_guest::work::shape(node)?;
@@ -282,7 +281,7 @@ fn budget() -> Result<(), Failed> {
     equal("one more", result, Errno::EBUSY)?;
     ensure!(last >= 2, "{last} tasks are queued");
     ensure!(before.saturating_sub(during) < 160 << 10, "they take {} kB", before - during);
-    // Another client has a budget of its own.
+    // Another client has a separate budget.
     let other = first()?;
     equal("another client's task", Work::copies(&other, 1)?.run(&other)?, 0)?;
     drop(node);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The device or the driver goes while it is used: who waits is told, what is open stays harmless, and all comes back.
+//! The device or the driver is removed while it is in use: waiters are notified, open files do no harm, and everything
+//! works again afterwards.
 
 use std::fs;
 use std::os::fd::AsRawFd;
@@ -15,8 +16,7 @@ use nvdla_guest::system::{bind, insert_module, node_of, remove_module, unbind};
 use nvdla_guest::work::{copying, Work};
 use nvdla_runtime::device::{AddressEntry, Device as _, KernelDevice};
 
-use crate::expect::{ensure, equal, first, refused, second, works};
-use crate::Test;
+use crate::expect::{ensure, equal, first, refused, second, works, Test};
 
 pub(crate) const TESTS: &[Test] = &[
     ("rmmod_is_refused_while_the_node_is_open", module_in_use),
@@ -97,7 +97,7 @@ fn longest() -> Result<(), Failed> {
             let time = start.elapsed();
             ensure!(time >= Duration::from_millis(400) && time < Duration::from_secs(5), "it ran for {time:?}");
         }
-        // Who gives a task more time is told what it had.
+        // A client that allows more time is told the time that the task had.
         let mut device = KernelDevice::open(node.path())?;
         let mut addresses = Vec::new();
         for content in copying(&node, 1)?.0.buffers() {
@@ -126,7 +126,7 @@ fn longest() -> Result<(), Failed> {
     insert("")
 }
 
-/// What an open file says once its device has gone.
+/// Checks the answers of an open file after its device was removed.
 fn gone(node: &Node, work: &Work) -> Result<(), Failed> {
     refused("query", node.query(), Errno::ENODEV)?;
     refused("create", node.create(4096), Errno::ENODEV)?;
@@ -187,7 +187,7 @@ fn waiting() -> Result<(), Failed> {
     let gate = timeline.fence(1)?;
     let work = Work::copies(&node, 1)?;
     let sequence = work.submit(&node, Options { in_fences: &[gate.as_raw_fd()], ..Options::default() })?.sequence;
-    // NVIDIA's submission waits for a task of its own, behind that one.
+    // NVIDIA's submission waits for its own task, behind that one.
     let (list, _fds) = work.exported(&node)?;
     let result = std::thread::scope(|scope| -> Result<_, Failed> {
         let waiter = scope.spawn(|| node.wait(sequence, 15));
@@ -261,7 +261,7 @@ fn gated() -> Result<(), Failed> {
     let fence = work.submit(&node, options)?.fence.ok_or("no fence")?;
     unbind(&device)?;
     equal("the task's fence", fence::status(&fence, 1000)?, -libc::ENODEV)?;
-    // The fence that it waited for signals when nobody is there any more.
+    // The fence that it waited for signals after all waiters are gone.
     timeline.advance(1)?;
     drop((node, work));
     back(&device)
@@ -313,7 +313,7 @@ fn bus() -> Result<(), Failed> {
     work.fill(9);
     let fence = work.submit(&node, Options { out_fence: true, ..Options::default() })?.fence.ok_or("no fence")?;
     fs::write(device.join("remove"), "1")?;
-    // Its mappings were taken away; they come back page by page, also when an IOMMU has gone with the device.
+    // Its mappings were removed. They come back page by page, also if an IOMMU was removed with the device.
     equal("the first byte of a buffer", work.data()[0x2000], 9)?;
     let end = fence::status(&fence, 1000)?;
     ensure!(end == 1 || end == -libc::ENODEV, "the task's fence: {end}");
@@ -351,7 +351,7 @@ fn buffer_budget() -> Result<(), Failed> {
         refused("it is exported", node.create(MIB), Errno::ENOMEM)?;
         drop(fd);
         node.create(MIB)?;
-        // Another client has a budget of its own.
+        // Another client has a separate budget.
         first()?.create(3 * MIB)?;
         works(&first()?)?;
     }

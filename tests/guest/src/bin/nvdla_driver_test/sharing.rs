@@ -17,9 +17,8 @@ use nvdla_uapi::ioctl::MemHandle;
 use nvdla_uapi::queue::Address;
 
 use crate::child::{send_fd, start};
-use crate::expect::{ensure, equal, first, refused, second};
+use crate::expect::{ensure, equal, first, refused, second, Test};
 use crate::iommu::is_behind;
-use crate::Test;
 
 pub(crate) const TESTS: &[Test] = &[
     ("a_buffer_comes_back_as_its_own_handle", round_trip),
@@ -120,7 +119,7 @@ fn scattered() -> Result<(), Failed> {
     // Some run of pages may happen to be contiguous; 64 are not.
     let (_memory, buffer) = of_pages(64 * 4096)?;
     if is_behind(&node.device()?) {
-        // Contiguous for the device, and that is what counts.
+        // It is contiguous for the device, which is enough.
         let handle = node.import(buffer.as_raw_fd())?;
         let mut map = node.map(node.map_offset(handle)?, 64 * 4096)?;
         map[0x2000..0x3000].fill(3);

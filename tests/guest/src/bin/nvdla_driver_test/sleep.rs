@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The machine sleeps while the device is used: what runs ends first, what is queued goes on afterwards, who waits is not
-//! told of it.
+//! The machine sleeps while the device is used: the running task ends first, queued tasks run afterwards, and waiters
+//! do not notice.
 //!
 //! The kernel's own test of sleep is used (`/sys/power/pm_test`): all programs are frozen and all devices suspended, and
 //! a second later they come back. A virtual machine has nothing that would wake it otherwise.
@@ -19,9 +19,8 @@ use nvdla_guest::node::{now_ns, Node, Options};
 use nvdla_guest::system::{bind, node_of, unbind};
 use nvdla_guest::work::Work;
 
-use crate::expect::{ensure, equal, first, second, works};
+use crate::expect::{ensure, equal, first, second, works, Test};
 use crate::removal::insert;
-use crate::Test;
 
 pub(crate) const TESTS: &[Test] = &[
     ("an_idle_device_sleeps_and_works_after_it", idle),
@@ -35,7 +34,7 @@ pub(crate) const TESTS: &[Test] = &[
 /// Seconds of a sleep.
 const SECONDS: u64 = 1;
 
-/// Sends the machine to sleep, and comes back once it is awake.
+/// Suspends the machine, and returns when it is awake again.
 pub(crate) fn sleep() -> io::Result<()> {
     fs::write("/sys/module/suspend/parameters/pm_test_delay", SECONDS.to_string())?;
     let power = Path::new("/sys/power");

@@ -16,8 +16,7 @@ use nvdla_guest::system::{bind, is_platform, node_of, unbind};
 use nvdla_guest::tree::{clock_enables, names, reserved};
 use nvdla_guest::work::Work;
 
-use crate::expect::{ensure, equal, first, second, works};
-use crate::Test;
+use crate::expect::{ensure, equal, first, second, works, Test};
 
 const CLOCK: &[Test] = &[
     ("the_clock_runs_while_the_driver_is_bound", clock),
@@ -36,7 +35,7 @@ const MEMORY: &[Test] = &[
     ("a_new_binding_has_the_memory_that_old_buffers_hold", outlived),
 ];
 
-/// The tests of what both devices' nodes name; none for devices on PCI.
+/// The tests for devices in a device tree; none for devices on PCI.
 pub(crate) fn tests() -> Vec<Test> {
     let devices: Vec<PathBuf> =
         [first(), second()].into_iter().flatten().filter_map(|node| node.device().ok()).collect();
@@ -51,7 +50,7 @@ fn both() -> Result<[Node; 2], Failed> {
     Ok([first()?, second()?])
 }
 
-/// A device that is bound and runs, or one that nobody uses.
+/// The lines of a bound and running device, and of an unused one.
 const RUNS: Lines = Lines { clock: true, reset: false };
 const RESTS: Lines = Lines { clock: false, reset: false };
 

@@ -96,7 +96,7 @@ pub(super) fn count_special(bytes: &[u8]) -> (u32, u32) {
 pub(super) struct Format {
     /// Bytes of a component: 1 or 2.
     pub bytes: usize,
-    /// Components an element: 1 or 2.
+    /// Components per element: 1 or 2.
     pub components: usize,
     /// Which of them.
     pub component: usize,

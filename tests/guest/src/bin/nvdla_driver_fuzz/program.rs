@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What the threads of a program share: a file of the driver, a valid task, and the task's buffers.
+
+use nvdla_guest::control::Control;
+use nvdla_guest::node::{nodes, Buffer, Node};
+use nvdla_tests::build::{every_unit, Net};
+use nvdla_uapi::config::Config;
+use nvdla_uapi::queue::Address;
+use nvdla_uapi::reg::values::Precision;
+
+use crate::arguments::RANGES;
+use crate::rng::Rng;
+use crate::tally::{Count, Tally};
+
+/// A page.
+const PAGE: usize = 4096;
+/// Descriptors that may be broken: network, graph, operations, surfaces.
+pub(crate) const LISTS: usize = 4;
+
+/// What the threads of a program use.
+pub(crate) struct Program {
+    pub(crate) node: Node,
+    pub(crate) tally: Tally,
+    /// A valid task's buffers, in the order of its address list. They are broken and restored all the time.
+    pub(crate) addresses: Vec<Address>,
+    pub(crate) good: Vec<Vec<u8>>,
+    pub(crate) lists: Vec<Shared>,
+    _maps: Vec<Buffer>,
+}
+
+/// Bytes that several threads, and the driver, use at once.
+pub(crate) struct Shared {
+    start: *mut u8,
+    length: usize,
+}
+
+// SAFETY: Only volatile copies of bytes are made, in and out.
+unsafe impl Send for Shared {}
+// SAFETY: As above; any bytes are acceptable to who reads them.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    /// Writes bytes; those outside the buffer are ignored.
+    pub(crate) fn write(&self, offset: usize, bytes: &[u8]) {
+        for (at, &byte) in (offset..self.length).zip(bytes) {
+            // SAFETY: `at` is inside the mapping, which lives as long as the program.
+            unsafe { self.start.add(at).write_volatile(byte) };
+        }
+    }
+}
+
+/// Tells the device where a buffer lies.
+fn allow(control: &Control, entry: usize, buffer: &mut Buffer) -> std::io::Result<()> {
+    let address = control.address(&mut buffer.map)?;
+    control.allow(entry, address, buffer.map.len() as u64);
+    Ok(())
+}
+
+impl Program {
+    pub(crate) fn new(number: usize, rng: &mut Rng) -> Result<Self, Box<dyn std::error::Error>> {
+        let path = nodes().into_iter().next().ok_or("there is no device")?;
+        let node = Node::open(&path)?;
+        let control = Control::open(&node.device()?)?;
+        let name = node.config()?;
+        let config = Config::by_name(&name).ok_or("an unknown configuration")?;
+        let precision = if config.rubik && rng.one_in(2) { Precision::Fp16 } else { Precision::Int8 };
+        let net: Net = every_unit(config, precision);
+        let good = net.buffers();
+        let (mut addresses, mut lists, mut maps) = (Vec::new(), Vec::new(), Vec::new());
+        for (entry, content) in good.iter().enumerate() {
+            let mut buffer = node.buffer(content.len().next_multiple_of(PAGE).max(PAGE))?;
+            allow(&control, number * RANGES + entry, &mut buffer)?;
+            buffer.map[..content.len()].copy_from_slice(content);
+            addresses.push(Address { handle: buffer.handle, reserved: 0, offset: 0 });
+            lists.push(Shared { start: buffer.map.as_mut_ptr(), length: content.len() });
+            maps.push(buffer);
+        }
+        // The supervisor uses the knobs.
+        std::mem::forget(control);
+        let tally = Tally::open()?;
+        tally.add(Count::Opened);
+        Ok(Self { node, tally, addresses, good, lists, _maps: maps })
+    }
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The options of `cargo xtask vm` and `cargo xtask module`.
+
+use std::path::PathBuf;
+
+use super::arch::Arch;
+use super::direct::Access;
+
+/// A set of tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Suite {
+    /// The driver's interface: wrong arguments, several clients, faults, removal, leaks
+    Driver,
+    /// The loadables of the reference data, as on the model
+    Conformance,
+    /// Random ioctls and descriptors
+    Fuzz,
+}
+
+/// Options of `cargo xtask vm`.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    /// The machine; on an Arm one the device tree gives the NVDLA a clock, a reset line and reserved memory
+    #[arg(long, value_enum, default_value = "x86-64")]
+    pub(super) arch: Arch,
+    /// The hardware configuration of the machine's NVDLA; several for several devices
+    #[arg(long, default_value = "nv_small", value_delimiter = ',')]
+    pub(super) config: Vec<String>,
+    /// Run tests of this checkout instead of a command; what follows `--` are their options
+    #[arg(long, value_enum)]
+    pub(super) test: Option<Suite>,
+    /// A kernel source tree to build instead of Debian's
+    #[arg(long)]
+    pub(super) kernel_source: Option<PathBuf>,
+    /// A kernel as Debian ships it instead of one that is built here, for --access vfio or uio: debian:6.12
+    #[arg(long, value_name = "debian:SERIES", conflicts_with = "kernel_source")]
+    pub(super) kernel: Option<String>,
+    /// How programs reach the NVDLA; without the module `nvdla_runtime` is given its --device, and every command finds it
+    /// in the variable NVDLA_DEVICE
+    #[arg(long, value_enum, default_value = "module")]
+    pub(super) access: Access,
+    /// A folder of the host that is shared with the guest, read-only, under its own path
+    #[arg(long = "share")]
+    pub(super) shares: Vec<PathBuf>,
+    /// Memory of the guest in MiB
+    #[arg(long, default_value_t = 1024)]
+    pub(super) memory: u32,
+    /// Give a prompt instead of running a command
+    #[arg(long)]
+    pub(super) shell: bool,
+    /// Show the kernel's messages while it runs
+    #[arg(long)]
+    pub(super) console: bool,
+    /// Seconds after which the machine is ended
+    #[arg(long, default_value_t = 600)]
+    pub(super) timeout: u64,
+    /// Put an IOMMU between the NVDLA and memory
+    #[arg(long)]
+    pub(super) iommu: bool,
+    /// Interrupts by lines that other devices share, without MSI
+    #[arg(long)]
+    pub(super) intx: bool,
+    /// Make a platform device of the NVDLA on PCI, through the bridge in tests/bridge
+    #[arg(long)]
+    pub(super) platform: bool,
+    /// Build with KASAN, lockdep, kmemleak and the other checks
+    #[arg(long)]
+    pub(super) checked: bool,
+    /// Let the guest's clock count instructions, one per nanosecond: times that do not depend on the load of this machine
+    #[arg(long)]
+    pub(super) instructions: bool,
+    /// A simulator of the RTL in the model's place: a program that `cargo xtask rtl` has built, and its options
+    #[arg(long, value_name = "PROGRAM[,NAME=VALUE]...")]
+    pub(super) rtl: Option<String>,
+    /// Options of the model's server (faults on purpose)
+    #[arg(long, allow_hyphen_values = true)]
+    pub(super) server: Vec<String>,
+    /// Variables of the command's environment
+    #[arg(skip)]
+    pub(super) environment: Vec<(String, String)>,
+    /// The command and its arguments; files are looked for in the checkout and the shares
+    #[arg(last = true)]
+    pub(super) command: Vec<String>,
+}
+
+/// Options of `cargo xtask module`.
+#[derive(clap::Args)]
+pub(crate) struct ModuleArguments {
+    /// The architecture
+    #[arg(long, value_enum)]
+    pub(super) arch: Arch,
+    /// A kernel source tree to prepare instead of Debian's
+    #[arg(long)]
+    pub(super) kernel_source: Option<PathBuf>,
+}

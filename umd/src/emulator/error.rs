@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Errors of emulated tasks.
+
+use std::time::Duration;
+
+/// Why an emulated task cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A list is missing or too short.
+    #[error("the emulated task's {list} needs {needed} bytes at address entry {index}, which has {}", has(*.size))]
+    List {
+        /// The list.
+        list: &'static str,
+        /// Position in the address list.
+        index: usize,
+        /// Bytes that it needs.
+        needed: u64,
+        /// Bytes of the entry, if it exists.
+        size: Option<u64>,
+    },
+    /// A descriptor cannot be read.
+    #[error("emulated operation {operation}: {cause}")]
+    Descriptor {
+        /// Position in the operation list.
+        operation: u16,
+        /// What is wrong.
+        cause: nvdla_uapi::emu::Error,
+    },
+    /// The network descriptor cannot be read.
+    #[error("the emulated task's network descriptor: {0}")]
+    Network(nvdla_uapi::emu::Error),
+    /// A surface leaves its memory.
+    #[error(
+        "{side} of emulated operation {operation} ({name}) ends at {end:#x} of address entry {index}, which has {}",
+        has(*.size)
+    )]
+    OutOfRange {
+        /// Source or destination.
+        side: &'static str,
+        /// Position in the operation list.
+        operation: u16,
+        /// Power or softmax.
+        name: &'static str,
+        /// First byte behind the surface, from the entry's start.
+        end: u64,
+        /// Position in the address list.
+        index: u16,
+        /// Bytes of the entry, if it exists.
+        size: Option<u64>,
+    },
+    /// Lines or surfaces overlap.
+    #[error("{side} of emulated operation {operation} ({name}) has a {field} of {value} bytes, and needs {least}")]
+    Stride {
+        /// Source or destination.
+        side: &'static str,
+        /// Position in the operation list.
+        operation: u16,
+        /// Power or softmax.
+        name: &'static str,
+        /// The stride.
+        field: &'static str,
+        /// Its value.
+        value: u32,
+        /// The number of bytes that the stride must at least have.
+        least: u64,
+    },
+    /// A surface with a size that does not fit 64 bits.
+    #[error("{side} of emulated operation {operation} ({name}): {cause}")]
+    Layout {
+        /// Source or destination.
+        side: &'static str,
+        /// Position in the operation list.
+        operation: u16,
+        /// Power or softmax.
+        name: &'static str,
+        /// The rule that it breaks.
+        cause: nvdla_uapi::layout::Error,
+    },
+    /// A surface without elements.
+    #[error(
+        "{side} of emulated operation {operation} ({name}) is empty: {width} x {height} pixels of {channels} channels"
+    )]
+    Empty {
+        /// Source or destination.
+        side: &'static str,
+        /// Position in the operation list.
+        operation: u16,
+        /// Power or softmax.
+        name: &'static str,
+        /// Elements a line.
+        width: u16,
+        /// Lines.
+        height: u16,
+        /// Channels.
+        channels: u16,
+    },
+    /// A format that is not emulated.
+    #[error(
+        "{side} of emulated operation {operation} ({name}) is {format:?}; only Fp16, Int8 and Int8x8 are emulated"
+    )]
+    Format {
+        /// Source or destination.
+        side: &'static str,
+        /// Position in the operation list.
+        operation: u16,
+        /// Power or softmax.
+        name: &'static str,
+        /// Its format.
+        format: nvdla_uapi::emu::Format,
+    },
+    /// The task did not end in time.
+    #[error("the emulated task did not end within {limit:?}: operation {operation} ({name}) was running")]
+    TimedOut {
+        /// The time that it had.
+        limit: Duration,
+        /// Position in the operation list.
+        operation: u16,
+        /// Power or softmax.
+        name: &'static str,
+    },
+    /// Source and destination do not match.
+    #[error("emulated operation {operation} ({name}) reads {source_shape} and writes {destination_shape}")]
+    Mismatch {
+        /// Position in the operation list.
+        operation: u16,
+        /// Power or softmax.
+        name: &'static str,
+        /// The source's shape and format.
+        source_shape: String,
+        /// The destination's.
+        destination_shape: String,
+    },
+}
+
+fn has(size: Option<u64>) -> String {
+    size.map_or_else(|| "no memory".to_owned(), |size| format!("{size:#x} bytes"))
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The memory of an emulated task.
+
+/// The memory of a task, by position in its address list.
+pub trait Memory {
+    /// Bytes that the entry gives access to; `None` when the list is shorter, or the entry has no memory.
+    fn size(&self, index: usize) -> Option<u64>;
+    /// Copies bytes from `offset` on out of the entry; `false` when they are not all inside it.
+    fn read(&self, index: usize, offset: u64, into: &mut [u8]) -> bool;
+    /// Copies bytes into the entry from `offset` on; `false` if they do not fit.
+    fn write(&mut self, index: usize, offset: u64, from: &[u8]) -> bool;
+}
+
+/// Plain buffers, one per entry of the address list.
+impl Memory for [Vec<u8>] {
+    fn size(&self, index: usize) -> Option<u64> {
+        self.get(index).map(|bytes| bytes.len() as u64)
+    }
+
+    fn read(&self, index: usize, offset: u64, into: &mut [u8]) -> bool {
+        let from = usize::try_from(offset).ok().and_then(|offset| self.get(index)?.get(offset..)?.get(..into.len()));
+        from.map(|from| into.copy_from_slice(from)).is_some()
+    }
+
+    fn write(&mut self, index: usize, offset: u64, from: &[u8]) -> bool {
+        let into = usize::try_from(offset)
+            .ok()
+            .and_then(|offset| self.get_mut(index)?.get_mut(offset..)?.get_mut(..from.len()));
+        into.map(|into| into.copy_from_slice(from)).is_some()
+    }
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The values of an estimate: the system around the hardware, and one row per operation.
+
+use nvdla_estimate::{Bytes, Limit};
+use nvdla_uapi::config::Config;
+use nvdla_uapi::desc::OpType;
+
+use crate::device::Measured;
+
+/// The system around the hardware.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Conditions {
+    /// Clock in MHz.
+    pub clock: f64,
+    /// Bandwidth of DRAM, reads and writes together, in GB/s.
+    pub dram: f64,
+    /// Bandwidth of SRAM behind the secondary memory interface in GB/s.
+    pub sram: f64,
+    /// Cycles from a read request to its first data, of both memories.
+    pub latency: u32,
+    /// Time of a register write in ns.
+    pub register_write: f64,
+}
+
+impl Default for Conditions {
+    /// The values of the published figures; and 100 cycles of latency and 100 ns per register write, common values of
+    /// embedded systems.
+    fn default() -> Self {
+        Self { clock: 1000.0, dram: 10.0, sram: 25.0, latency: 100, register_write: 100.0 }
+    }
+}
+
+/// An operation's estimate.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The task's id.
+    pub task: u16,
+    /// Position in the task's operation list.
+    pub operation: usize,
+    /// The unit.
+    pub unit: OpType,
+    /// The layers that it computes, where the loadable says.
+    pub layer: Option<String>,
+    /// What goes in and comes out.
+    pub shape: String,
+    /// Multiply-accumulate steps of the algorithm.
+    pub macs: u64,
+    /// Bytes moved.
+    pub bytes: Bytes,
+    /// Cycles that the unit computes.
+    pub compute: u64,
+    /// Cycles that the operation takes by itself.
+    pub cycles: u64,
+    /// What limits it.
+    pub limit: Limit,
+    /// The operation of the same task that hands its data over, and with which it runs together.
+    pub source: Option<usize>,
+    /// When its group starts, in cycles.
+    pub start: u64,
+    /// How long its group takes, in cycles.
+    pub group: u64,
+    /// What limits its group.
+    pub group_limit: Limit,
+    /// What it took on a device that counts cycles.
+    pub measured: Option<Measured>,
+}
+
+/// A network's estimate.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// The configuration that it is for.
+    pub config: &'static Config,
+    /// What surrounds it.
+    pub conditions: Conditions,
+    /// One row per operation.
+    pub rows: Vec<Row>,
+}
