@@ -126,7 +126,7 @@ struct nvdla_watch *nvdla_watch_create(int fd, struct nvdla_worker *worker)
 	watch->fence = fence;
 	watch->worker = worker;
 	nvdla_worker_get(worker);
-	/* Fails only when the fence has signalled, and then nobody needs to be told. */
+	/* Fails only when the fence has signalled already, and then there is nothing to do. */
 	if (dma_fence_add_callback(fence, &watch->callback, nvdla_watch_signalled))
 		INIT_LIST_HEAD(&watch->callback.node);
 	return watch;

@@ -36,7 +36,7 @@ int nvdla_memory_alloc(struct drm_device *drm, u64 size, struct nvdla_memory *me
 
 	if (size != (size_t)size)
 		return -EINVAL;
-	/* Behind an IOMMU any page will do: a client that wants too much is told so, and nobody is killed for it. */
+	/* Behind an IOMMU any page will do. A client that asks for too much gets an error; no process is killed. */
 	if (size >> PAGE_SHIFT > totalram_pages())
 		return -ENOMEM;
 	memory->vaddr = dma_alloc_attrs(dev, size, &address, GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_RETRY_MAYFAIL,
@@ -217,7 +217,7 @@ static int nvdla_gem_mmap(struct drm_gem_object *object, struct vm_area_struct *
 	}
 	if (!nvdla_memory_is_known(memory))
 		return -ENODEV;
-	/* The pages are the device's: a private copy of one would be nobody's. */
+	/* The pages belong to the device, so a private copy of one would have no use. */
 	if (vma_is_cow_mapping(vma))
 		return -EINVAL;
 	/* DRM's fake offset has served; the whole object is mapped from its start. */

@@ -35,7 +35,7 @@ struct nvdla_memory {
 	struct sg_table *imported;
 	struct dma_buf *dma_buf;
 	struct nvdla_pool *pool;	/* reserved memory that it comes from, or NULL */
-	bool lost;		/* a device that nobody can stop may still write it: never freed */
+	bool lost;		/* a device that cannot be stopped may still write it: never freed */
 	bool translated;	/* pages that an IOMMU makes contiguous */
 };
 

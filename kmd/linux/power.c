@@ -174,8 +174,8 @@ int nvdla_power_reach(struct nvdla_power *power, u32 bits)
 }
 
 /*
- * Resets the device through its bus or its reset lines; -ENOTSUPP where it has neither, -EAGAIN while somebody else
- * holds the device. `held` says that the driver core holds it for us, as it does for a probe, an unbinding and a
+ * Resets the device through its bus or its reset lines; -ENOTSUPP where it has neither, -EAGAIN while another holder
+ * has the device. `held` says that the driver core holds it for us, as it does for a probe, an unbinding and a
  * suspend.
  */
 int nvdla_power_reset(struct nvdla_power *power, bool held)
@@ -202,7 +202,7 @@ static struct nvdla_power *nvdla_power_of(struct device *dev)
 	return devres_find(dev, nvdla_power_release, NULL, NULL);
 }
 
-/* The machine goes to sleep, and may find the device asleep already. */
+/* The machine is suspended; the device may be suspended already. */
 static int nvdla_suspend(struct device *dev)
 {
 	struct nvdla_power *power = nvdla_power_of(dev);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The process that calls: its name, and whether it is to stop what it does.
+ * The calling process: its name, and whether it must stop.
  */
 
 #include <linux/sched.h>
@@ -9,7 +9,7 @@
 
 #include "helpers.h"
 
-/* Writes its name, and gives its number. */
+/* Writes its name, and returns its process id. */
 int nvdla_process_name(char name[16])
 {
 	static_assert(TASK_COMM_LEN == 16);
@@ -17,7 +17,7 @@ int nvdla_process_name(char name[16])
 	return task_tgid_nr(current);
 }
 
-/* Lets others run, and tells of a signal. For long work in an ioctl. */
+/* Yields the processor, and returns whether a signal is pending. For long work in an ioctl. */
 bool nvdla_process_interrupted(void)
 {
 	cond_resched();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The trace events as functions, because Rust cannot call what a macro makes inline.
+ * The trace events as functions, because Rust cannot call inline functions that a macro defines.
  */
 
 #define CREATE_TRACE_POINTS

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Trace events: a task's way from the ioctl to its fence, for a latency or an order that somebody wants to see.
+ * Trace events: they follow a task from the ioctl to its fence, to show latencies and the order of events.
  * /sys/kernel/tracing/events/nvdla
  */
 #undef TRACE_SYSTEM

@@ -119,13 +119,13 @@ void nvdla_worker_cleanup(struct nvdla_worker *worker)
 	queue_work(system_dfl_wq, &worker->cleanup);
 }
 
-/* Waits until what has ended is freed. */
+/* Waits until the ended jobs are freed. */
 void nvdla_worker_flush(struct nvdla_worker *worker)
 {
 	flush_work(&worker->cleanup);
 }
 
-/* Whether another message of what a client did may go to the log: ten in five seconds. */
+/* Whether another message about a client may be logged: ten in five seconds. */
 bool nvdla_worker_may_log(struct nvdla_worker *worker)
 {
 	return __ratelimit(&worker->messages);

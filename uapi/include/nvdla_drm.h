@@ -41,7 +41,7 @@ extern "C" {
 #define NVDLA_SUBMIT_OUT_FENCE	(1 << 0)
 
 /**
- * struct drm_nvdla_query - what the device is
+ * struct drm_nvdla_query - the device and its limits
  * @config: the hardware configuration's name, ended by a zero byte (out)
  * @hardware_version: the hardware version register (out)
  * @flags: %NVDLA_QUERY_MODEL (out)

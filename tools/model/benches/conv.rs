@@ -129,7 +129,7 @@ fn bench(criterion: &mut Criterion) {
 fn table() {
     let sets = Isa::available();
     let peaks: Vec<Option<f64>> = sets.iter().map(|&isa| peak(isa)).collect();
-    println!("\nGMAC/s on one thread, with the share of a loop of nothing but multiplications:");
+    println!("\nGMAC/s on one thread, and their share of a loop of the multiply instruction alone:");
     for (isa, peak) in sets.iter().zip(&peaks) {
         if let Some(peak) = peak {
             println!("  peak of int8 with {}: {:.1} GMAC/s", isa.name(), peak / 1e9);

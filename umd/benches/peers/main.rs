@@ -4,7 +4,7 @@
 //! the same number of threads.
 //!
 //! A peer's network is made from the loadable itself: the same layers and shapes, random weights (`tools/peers`). The
-//! limit is the time of the network's multiplications at the rate of a loop of nothing but the int8 instruction.
+//! limit is the time of the network's multiplications at the rate of a loop of the int8 multiply instruction alone.
 //!
 //! Times are the best of three turns of a second's runs: with one thread those of the processor, else those of the wall.
 //! The peer and the model take turns, as what else the machine does slows either for seconds.

@@ -185,7 +185,7 @@ pub(crate) fn is_classes(tensor: &TensorInfo) -> bool {
 /// The first of an output's batch, as NVIDIA's program writes it.
 ///
 /// Like that program, this goes by the tensor's format alone: FEATURE has atoms of 32 bytes. Loadables of interface 0.10
-/// for nv_small have FEATURE and atoms of 8, and their files elements in an order that is nobody's but the same as ever.
+/// for nv_small have FEATURE and atoms of 8, so NVIDIA's program writes their elements in another order; so does this one.
 fn dimg<'a>(tensor: &TensorInfo, bytes: &'a [u8]) -> Tensor<'a> {
     let format = match (tensor.data_type, tensor.pixel_format) {
         (DataType::Int8, PixelFormat::FEATURE_X8) => SurfaceFormat::FeatureInt8x8,

@@ -107,7 +107,7 @@ fn task(loadable: &Loadable, task: nvdla_runtime::loadable::Task<'_>) -> Task {
     let result = match task.interface() {
         Interface::Dla1 => dla::read(loadable, &mut report),
         Interface::Emu1 => emulated::read(loadable, &mut report),
-        other => Err(format!("nobody executes tasks for {other}")),
+        other => Err(format!("no device runs tasks with the interface {other}")),
     };
     if let Err(problem) = result {
         report.problems.push(problem);

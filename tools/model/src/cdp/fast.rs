@@ -19,8 +19,8 @@ use crate::lut::cdp::Lookup;
 use crate::lut::Tables;
 use crate::memory::{Memory, Stop};
 
-/// Defines a function whose loops are compiled for AVX-512, AVX2, and for what every processor of the target has; its
-/// first argument, an [`Isa`], chooses.
+/// Defines a function with loops that are compiled for AVX-512, for AVX2, and for every processor of the target. Its
+/// first argument, an [`Isa`], selects one.
 macro_rules! vectorised {
     (
         $(#[$attribute:meta])*

@@ -2,12 +2,12 @@
 
 //! CDP: local response normalisation across channels.
 //!
-//! Each element is multiplied by a factor that the lookup tables give for the sum of the squares of its neighbours: 3,
-//! 5, 7 or 9 channels around it. Integers pass a converter before (9 bits for int8, 17 for int16) and after; fp16 is
-//! computed in fp17, its squares and their sum in fp32. Squaring and summing (the table's argument is then the element
-//! itself) and multiplying can be left out.
-//! Where a window reaches outside the cube's channels it sees `DATIN_OFFSET`, which the input converter turns into
-//! zero; the lanes past the last channel are computed so too, and written.
+//! Each element is multiplied by a factor. The lookup tables give it for the sum of the squares of the element's
+//! neighbours: 3, 5, 7 or 9 channels around it. Integers pass a converter before (9 bits for int8, 17 for int16) and
+//! after. fp16 is computed in fp17, its squares and their sum in fp32. Squaring and summing (the table's argument is
+//! then the element itself) and multiplying can be switched off. Outside the cube's channels a window reads
+//! `DATIN_OFFSET`, which the input converter turns into zero. The lanes after the last channel are computed in the same
+//! way, and written.
 //!
 //! Source: the register specification (CDP, CDP_RDMA), the hardware manual ("CDP"), and for the arithmetic the C-model
 //! (`cmod/cdp`, `cmod/hls/cdp_libs`, `cmod/hls_wrapper/cdp_hls_wrapper.cpp`).

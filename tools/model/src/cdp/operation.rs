@@ -63,7 +63,7 @@ pub(super) struct Operation {
     pub(super) surfaces: usize,
     /// Elements of an atom.
     pub(super) lanes: usize,
-    /// Elements of all surfaces of a position, those past the last channel included.
+    /// Elements of all surfaces of a position, including those after the last channel.
     pub(super) elements: usize,
     pub(super) lookup: Lookup,
     /// Channels of the window on either side of its element; `None`: the table's argument is the element.
@@ -176,7 +176,7 @@ pub(super) fn done(counts: Counts) -> Done<()> {
     Done { output: (), status: status.map(|(register, value)| (Block::Cdp, register, value)).into() }
 }
 
-/// Counters of as many lookups of each class.
+/// Counters of these numbers of lookups, one number per class.
 pub(super) fn counters(counts: [u32; 5]) -> Counters {
     let [under, over, hybrid, le_hit, lo_hit] = counts;
     Counters { under, over, hybrid, le_hit, lo_hit }

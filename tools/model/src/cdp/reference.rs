@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! CDP element by element: what the fast implementation is compared with.
+//! CDP element by element. The fast implementation is compared with it.
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::Precision;
@@ -31,7 +31,7 @@ pub(super) fn normalise(operation: &Operation, tables: &Tables, memory: &mut dyn
     let mut counts = Counts::default();
     for y in 0..operation.height {
         for x in 0..operation.width {
-            // All channels of the position, with what lies outside on either side.
+            // All channels of the position, with the values outside on either side.
             let mut channels = vec![outside(operation); REACH];
             for surface in 0..operation.surfaces {
                 let atom = operation.source.read(memory, surface, [y, x], 1)?;
@@ -57,7 +57,7 @@ pub(super) fn normalise(operation: &Operation, tables: &Tables, memory: &mut dyn
     Ok(counts)
 }
 
-/// What a window sees outside the cube's channels.
+/// The value that a window reads outside the cube's channels.
 pub(super) fn outside(operation: &Operation) -> i32 {
     if operation.precision == Precision::Fp16 {
         0

@@ -37,7 +37,7 @@ pub struct State {
     pub(super) counters: Counters,
 }
 
-/// What two operations must agree on to read each other's slices.
+/// The parameters that must be equal for two operations to read each other's slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shape {
     bytes: usize,
@@ -57,7 +57,7 @@ impl Shape {
     }
 }
 
-/// CDMA's counters of what is no finite number.
+/// CDMA's counters of values that are not finite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// NaN in data.
@@ -190,7 +190,7 @@ impl State {
         Ok(changed(decompress(mask, stored, needed / operation.element(), operation.element())))
     }
 
-    /// Keeps what the operation does not release.
+    /// Releases the slices and weights that the operation does not keep.
     pub(super) fn release(&mut self, operation: &Operation, input: Input<'_>, weights: Weights<'_>) {
         self.placement = Some(operation.placement);
         self.kept_data = operation.data_reuse.map(|options| options.keep);
@@ -477,10 +477,11 @@ fn gather_winograd(
     Ok(())
 }
 
-/// Weights from their mask (one bit per element, least significant first) and the elements whose bit is set.
+/// Weights from their mask (one bit per element, least significant first) and the elements with a set bit.
 ///
-/// What a mask or the stored elements lack is zero. CSC reads as many elements as the mask has bits; the convolution buffer
-/// gives it what an earlier operation left there, and software can check neither, because both lie in memory.
+/// Elements that the mask or the stored elements lack are zero. In hardware CSC reads as many elements as the mask has
+/// bits, and gets what an earlier operation left in the convolution buffer. Software cannot check either, because both
+/// are data in memory.
 fn decompress(mask: &[u8], stored: &[u8], elements: usize, element: usize) -> Vec<u8> {
     let bit = |index: usize| mask.get(index / 8).is_some_and(|byte| byte >> (index % 8) & 1 != 0);
     let mut weights = vec![0; elements * element];

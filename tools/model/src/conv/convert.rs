@@ -2,8 +2,9 @@
 
 //! CDMA's input converter.
 //!
-//! An integer element, extended to 17 bits, loses the offset, is multiplied, shifted right (half away from zero) and
-//! limited to 17 bits, and then becomes int8, int16 or fp16. A float passes unchanged. Source: `cmod/hls/cdma_libs`.
+//! An integer element is extended to 17 bits. The offset is subtracted, and the difference is multiplied, shifted right
+//! (rounded half away from zero) and limited to 17 bits. Then it becomes int8, int16 or fp16. A float passes unchanged.
+//! Source: `cmod/hls/cdma_libs`.
 
 use nvdla_uapi::reg::values::Precision;
 

@@ -4,7 +4,7 @@
 //! memory to a stream of sums for SDP.
 //!
 //! - [`operation`]: the registers of the five blocks as one checked value;
-//! - [`cbuf`]: what CDMA fetches, and what stays in the convolution buffer for the next operation;
+//! - [`cbuf`]: the data that CDMA fetches and that stay in the convolution buffer for the next operation;
 //! - [`pixel`] and [`convert`]: pixel formats and the input converter;
 //! - [`mod@reference`]: the steps of CSC, CMAC and CACC in plain code;
 //! - [`fast`]: the same with the machine's vector instructions;
@@ -59,8 +59,8 @@ impl State {
 
 /// Performs one convolution.
 ///
-/// The stream has as many lanes as an output surface has channels: those of a memory atom (32 for int8 and 16 for int16
-/// and fp16 on nv_full). Lanes without a kernel are zero.
+/// The stream has as many lanes as an output surface has channels: those of a memory atom (32 for int8, and 16 for
+/// int16 and fp16, on nv_full). Lanes without a kernel are zero.
 pub fn run(state: &mut State, config: &Config, blocks: &Blocks<'_>, memory: &dyn Memory) -> Result<Done<Stream>, Stop> {
     run_with(Isa::best(), state, config, blocks, memory)
 }
@@ -81,7 +81,7 @@ pub fn run_with(
     Ok(Done { output, status: report(state, saturated) })
 }
 
-/// A convolution whose sums [`run_into`] can give away some at a time, and the shape of their cube.
+/// A convolution with sums that [`run_into`] can pass on in parts, and the shape of their cube.
 pub(crate) fn flying_sums(config: &Config, blocks: &Blocks<'_>) -> Option<(Operation, Form)> {
     let flies = |operation: &Operation| fast::is_fast(operation) || fast::half::bounds::suits(operation);
     let operation = Operation::new(config, blocks).ok().filter(flies)?;

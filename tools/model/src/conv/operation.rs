@@ -22,8 +22,8 @@ use crate::memory::{Port, Stop};
 use crate::registers::Registers;
 use crate::stream::{Samples, Stream};
 
-/// Largest number of accumulators of one operation (256 MiB of them): far above what any surface of a real network
-/// holds, and a bound on what random registers can make the model allocate.
+/// The largest number of accumulators of one operation (256 MiB of them). It is far above what any surface of a real
+/// network has, and limits the memory that random registers can make the model allocate.
 const MAX_SUMS: usize = 1 << 26;
 /// Largest number of elements of an input with its padding.
 const MAX_PADDED: usize = 1 << 26;
@@ -31,7 +31,7 @@ const MAX_PADDED: usize = 1 << 26;
 /// bound on the time that random registers can make the model spend.
 const MAX_MACS: usize = 1 << 38;
 
-/// What CSC walks.
+/// The size of the data that CSC reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Direct convolution of a feature cube.
@@ -45,7 +45,7 @@ pub enum Mode {
 /// The parts of an operation that decide whether the convolution buffer's contents can serve the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
-    /// What CSC walks.
+    /// The mode of CSC.
     pub mode: Mode,
     /// Banks for data.
     pub data_banks: usize,
@@ -56,7 +56,7 @@ pub struct Placement {
 /// One unit's four reuse and release options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reuse {
-    /// Use what the last operation left.
+    /// Whether the data of the last operation are used.
     pub reuse: bool,
     /// Leave everything to the next operation.
     pub keep: bool,
@@ -152,7 +152,7 @@ pub struct Operation {
     pub surface: Surface,
     /// Size of the input that CDMA fetches.
     pub fetch: Size,
-    /// Size of the input that CSC walks: after stride extension (Winograd); height with reused lines.
+    /// Size of the input that CSC reads: after stride extension (Winograd); height with reused lines.
     pub input: Size,
     /// Pixel format.
     pub pixel: PixelFormat,
@@ -406,7 +406,7 @@ impl Converter {
         if converter.is_some() && !converts && (in_precision == Precision::Fp16 || mode == Mode::Winograd) {
             return unsupported(format!("CVT_EN with {in_precision:?} data in {mode:?} mode"));
         }
-        // Without the converter CDMA hands the fetched bits of a pixel on, whatever CMAC takes them for.
+        // Without the converter CDMA passes the fetched bits of a pixel unchanged, whatever precision CMAC has.
         let as_they_are = mode == Mode::Pixel && converter.is_none() && precision != Precision::Int8;
         if in_precision != precision
             && !as_they_are

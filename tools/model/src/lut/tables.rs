@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The two lookup tables, and what is counted while they are used.
+//! The two lookup tables, and the counters of their use.
 
 use nvdla_uapi::reg::sdp::{S_LUT_ACCESS_CFG, S_LUT_CFG};
 use nvdla_uapi::reg::values::{LutAccess, LutTable};

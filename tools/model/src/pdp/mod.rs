@@ -185,7 +185,7 @@ impl Parts {
     }
 }
 
-/// The read DMA has registers of its own, which must describe the same cube.
+/// The read DMA has separate registers, which must describe the same cube.
 fn check_reader(rdma: &Registers, registers: &Registers) -> Result<(), Stop> {
     let split = registers.value(pdp::D_OPERATION_MODE_CFG::SPLIT_NUM);
     let rdma_split = rdma.value(pdp_rdma::D_OPERATION_MODE_CFG::SPLIT_NUM);

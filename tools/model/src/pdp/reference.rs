@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! PDP element by element: what the fast implementation is compared with.
+//! PDP element by element. The fast implementation is compared with it.
 
 use nvdla_uapi::layout;
 use nvdla_uapi::reg::values::{PoolingMethod, Precision};
@@ -66,7 +66,7 @@ fn element(setup: &Setup, bytes: &[u8]) -> i32 {
     }
 }
 
-/// The result of the window whose rows are given, in column `x` of the output.
+/// The result of the window with these rows, in column `x` of the output.
 fn window(setup: &Setup, part: &Part, rows: &[Vec<i32>], x: usize, lane: usize) -> u16 {
     let lanes = setup.lanes();
     let (left, right) = part.axis.window(x);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The registers of PDP and its read DMA as checked values, and what every implementation reads and writes through.
+//! The registers of PDP and its read DMA as checked values, with the places that every implementation reads and writes.
 
 use crate::conv::Isa;
 use crate::cube::Placed;

@@ -67,7 +67,7 @@ impl Element for u16 {
     }
 }
 
-/// Transposes as many rows and columns, at most a square, as `size` says.
+/// Transposes the rows and columns in `size`, at most a square.
 fn edge<T: Element>([high, wide]: [usize; 2], from: &[u8], from_stride: usize, to: &mut [u8], to_stride: usize) {
     let mut square = [[T::default(); SQUARE]; SQUARE];
     for (at, square) in square.iter_mut().take(high).enumerate() {
@@ -171,7 +171,7 @@ mod registers {
             unsafe { _mm_storeu_si128(bytes.as_mut_ptr().cast(), value) };
         }
 
-        /// The bytes of both in turn.
+        /// The bytes of both, alternating.
         #[inline]
         #[allow(unused_unsafe)] // safe in newer compilers
         pub(super) fn both8(upper: Register, lower: Register) -> (Register, Register) {
@@ -179,7 +179,7 @@ mod registers {
             unsafe { (_mm_unpacklo_epi8(upper, lower), _mm_unpackhi_epi8(upper, lower)) }
         }
 
-        /// The pairs of bytes of both in turn.
+        /// The pairs of bytes of both, alternating.
         #[inline]
         #[allow(unused_unsafe)] // safe in newer compilers
         pub(super) fn both16(upper: Register, lower: Register) -> (Register, Register) {
@@ -209,14 +209,14 @@ mod registers {
             unsafe { vst1q_u8(bytes.as_mut_ptr(), value) };
         }
 
-        /// The bytes of both in turn.
+        /// The bytes of both, alternating.
         #[inline]
         pub(super) fn both8(upper: Register, lower: Register) -> (Register, Register) {
             // SAFETY: every aarch64 has NEON.
             unsafe { (vzip1q_u8(upper, lower), vzip2q_u8(upper, lower)) }
         }
 
-        /// The pairs of bytes of both in turn.
+        /// The pairs of bytes of both, alternating.
         #[inline]
         pub(super) fn both16(upper: Register, lower: Register) -> (Register, Register) {
             // SAFETY: every aarch64 has NEON.

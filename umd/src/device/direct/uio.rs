@@ -54,7 +54,7 @@ pub(super) fn open(place: &Place, node: &Path, memory: Option<Range<u64>>) -> Re
             io::ErrorKind::NotFound => {
                 "bind the device to uio_pci_generic or uio_pdrv_genirq; ls /sys/class/uio lists what is bound"
             }
-            _ => "UIO is for root: whoever has the device reaches all memory",
+            _ => "UIO needs root, because the device can reach all memory",
         };
         failed("cannot open the node").because(error).advise(advice)
     })?;

@@ -197,7 +197,7 @@ fn given_back() -> Result<(), Failed> {
             std::thread::sleep(std::time::Duration::from_millis(50));
             let node = Node::open(&path)?;
             if let Some(before) = before {
-                equal("pages that nobody uses", memory.available().transpose()?, Some(before))?;
+                equal("free pages", memory.available().transpose()?, Some(before))?;
                 equal("buffers", count(&node, SIZE, 16)?, 16)?;
                 equal("pages of 16 MiB", memory.available().transpose()?, Some(before - 4096))?;
             } else {

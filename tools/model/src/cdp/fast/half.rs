@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! fp16, whose arithmetic is that of fp17 and fp32.
+//! fp16. Its arithmetic is that of fp17 and fp32.
 //!
-//! The reference computes positions with a NaN or an infinity. The bit-level functions compute elements whose lookup
-//! [`Floats`] does not cover, or whose product comes near the ends of fp17's range.
+//! The reference computes positions with a NaN or an infinity. The bit-level functions compute elements with lookups
+//! that [`Floats`] does not cover, and those with a product near the limits of fp17's range.
 
 mod loops;
 

@@ -93,7 +93,7 @@ impl Memo {
     }
 }
 
-/// The lookup for steps whose sums have 32 bits and all lie in one region, and for others.
+/// The lookup for steps with all sums of 32 bits in one region, and for others.
 #[cfg(target_arch = "x86_64")]
 #[derive(Debug)]
 struct Vectors {
@@ -112,7 +112,8 @@ impl Vectors {
     }
 }
 
-/// What a thread works in: values are rows with margins, factors have none, the rest is for one row but for sums of fp64.
+/// A thread's buffers: values are rows with margins, factors rows without. The rest is for one row, except the sums of
+/// fp64.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     values: Vec<i32>,

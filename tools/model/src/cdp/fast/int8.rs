@@ -75,7 +75,7 @@ impl Memo {
     }
 }
 
-/// The lookup for steps whose sums all lie in one region, and for others.
+/// The lookup for steps with all sums in one region, and for others.
 #[cfg(target_arch = "x86_64")]
 #[derive(Debug)]
 struct Vectors {
@@ -140,7 +140,7 @@ pub(super) struct Int8<'o> {
 }
 
 impl Int8<'_> {
-    /// The input converter but for its offset, for all rows.
+    /// The input converter without its offset, for all rows.
     fn convert(&self, room: &mut Room, rows: Rows) {
         let converter = Converter { offset: 0, ..self.operation.input };
         if integer::is_identity(&converter) {

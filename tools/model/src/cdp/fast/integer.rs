@@ -12,7 +12,7 @@ pub(super) trait Word: Copy + Default + Ord + Into<i64> {
     fn sum(self, other: Self) -> Self;
     fn difference(self, other: Self) -> Self;
     fn product(self, other: Self) -> Self;
-    /// Divided by a power of two, half rounded away from zero; `half` is half of that power, or 0.
+    /// Divided by a power of two, rounded half away from zero; `half` is half of that power, or 0.
     fn scaled(self, half: Self, shift: u32) -> Self;
 }
 
@@ -127,7 +127,7 @@ pub(super) fn is_identity(converter: &Converter) -> bool {
 }
 
 vectorised! {
-    /// The input converter, in place: what lies between has as many bits as the limits.
+    /// The input converter, in place. Intermediate values have as many bits as the limits.
     pub(super) fn convert_input<V: Value, T: Word>(converter: &Converter, limits: [T; 2], values: &mut [V]) {
         let Converter { offset, scale, shift } = *converter;
         let (offset, scale, half) = (T::of(offset.into()), T::of(scale.into()), T::of(half(shift)));
@@ -154,7 +154,7 @@ vectorised! {
     }
 }
 
-/// The output converter with its limits as bounds of what goes into its shift.
+/// The output converter, with its limits as bounds of the values that it shifts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Output {
     pub(super) converter: Converter,
@@ -183,8 +183,8 @@ impl Output {
 vectorised! {
     /// Factors times values, or factors alone, through the output converter; adds to `saturated` how many it cut off.
     ///
-    /// A product, less the offset, is computed in as many bits as the offset is given (33 at most, of -2^15 * -2^16), the
-    /// rest in as many as results have.
+    /// A product, less the offset, is computed in the type of the offset (33 bits at most, of -2^15 * -2^16), and the
+    /// rest in the type of the results.
     pub(super) fn results<V: Value, P: Word, T: Word>(
         output: &Output,
         skip_multiply: bool,

@@ -41,7 +41,7 @@ impl Rows {
         MARGIN + self.steps()
     }
 
-    /// Elements of so many rows with margins.
+    /// The elements of all rows with margins.
     pub(super) const fn room(&self) -> usize {
         self.count * self.stride() + MARGIN
     }
@@ -56,12 +56,12 @@ impl Rows {
         self.all(values).fill(T::default());
     }
 
-    /// Makes `values` so many rows without margins, of anything.
+    /// Resizes `values` to all rows without margins, with any contents.
     pub(super) fn reserve<T: Copy + Default>(&self, values: &mut Vec<T>) {
         values.resize(self.count * self.steps(), T::default());
     }
 
-    /// A row with margins, from as many as [`REACH`] elements before its first to as many after its last step.
+    /// A row with margins, from [`REACH`] elements before its first to [`REACH`] after its last step.
     #[inline]
     pub(super) fn around<'v, T>(&self, values: &'v [T], row: usize) -> &'v [T] {
         &values[row * self.stride() + MARGIN - REACH..][..self.steps() + 2 * REACH]

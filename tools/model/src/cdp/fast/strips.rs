@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Walks a cube in strips: as many positions of a line as nearly fit the first-level cache. The next strip is
+//! Processes a cube in strips: as many positions of a line as nearly fill the first-level cache. The next strip is
 //! prefetched while the current one is computed. Threads share large cubes.
 
 use std::ops::Range;
@@ -18,8 +18,8 @@ use crate::threads::share::{share, Parts};
 const PARALLEL: usize = if cfg!(test) { 1 << 10 } else { 1 << 17 };
 /// Bytes of a strip in memory, about.
 const STRIP: usize = 8192;
-/// Strips that a thread takes in a round, whose results wait for those of the strips before. Waking threads takes as long
-/// as many strips.
+/// Strips per thread in a round. The results of a round are written at its end. Waking threads takes as long as many
+/// strips.
 const ROUND: usize = if cfg!(test) { 4 } else { 128 };
 
 /// Strips that a thread takes at a time where it writes them itself.
@@ -31,7 +31,7 @@ pub(super) trait Engine: Sync {
     const BYTES: usize;
     /// What a thread works in.
     type Room: Default + Send;
-    /// Makes room for strips of as many rows.
+    /// Allocates memory for strips of this many rows.
     fn prepare(&self, room: &mut Self::Room, rows: Rows);
     /// Takes a surface's atoms.
     fn load(&self, room: &mut Self::Room, rows: Rows, surface: usize, atoms: &[u8]);
@@ -121,7 +121,7 @@ impl<E: Engine> Work<'_, E> {
             (0..strips.count).step_by(run),
             || places.lock().ok().and_then(|mut places| places.next()),
             |place, first| {
-                // There are as many places as threads.
+                // There is one place per thread.
                 let Some((room, results)) = place else { return };
                 let mut own = Counts::default();
                 for strip in first..strips.count.min(first + run) {
@@ -148,7 +148,7 @@ impl<E: Engine> Work<'_, E> {
         counts.into_inner().unwrap_or_default()
     }
 
-    /// As many strips as there is room for results, then the writing of them.
+    /// Computes as many strips as fit the results, then writes them, and repeats this.
     fn rounds(&self, rooms: &mut [E::Room], results: &mut Vec<u8>, memory: &mut dyn Memory) -> Result<Counts, Stop> {
         let (count, bytes, threads) = (self.strips.count, self.bytes, rooms.len());
         let each = if threads == 1 { 1 } else { ROUND.min(count.div_ceil(threads)) };

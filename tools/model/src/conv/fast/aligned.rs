@@ -29,7 +29,7 @@ pub struct Aligned {
 }
 
 impl Aligned {
-    /// `count` elements, whose values are left from earlier use.
+    /// `count` elements, with values of earlier use.
     pub fn get<T: Plain>(&mut self, count: usize) -> &mut [T] {
         let lines = (count * size_of::<T>()).div_ceil(64);
         if self.lines.len() < lines {

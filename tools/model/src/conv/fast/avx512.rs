@@ -13,7 +13,7 @@ use std::arch::x86_64::*;
 use super::super::operation::Mapping;
 use super::kernel::{by_pixels, Kernel, Tile};
 
-/// Bytes of weights that are fetched ahead.
+/// How many bytes of weights before their use they are prefetched.
 const AHEAD: usize = 4096;
 
 /// AVX-512 VNNI.
@@ -88,7 +88,8 @@ fn pack(
                         for (to, from) in rows.iter_mut().zip(from.chunks_exact(stride)) {
                             // SAFETY: the mask has a bit for each byte of the row.
                             *to = unsafe { _mm512_maskz_loadu_epi8(mask, from.as_ptr().cast()) };
-                            // A group's rows follow one another; what lies past the weights is not read, only fetched.
+                            // A group's rows follow one another. Bytes behind the weights are only prefetched, not
+                            // read.
                             _mm_prefetch::<_MM_HINT_T0>(from.as_ptr().wrapping_add(AHEAD).cast());
                         }
                     }
@@ -182,7 +183,7 @@ unsafe fn tile<const M: usize>(tile: Tile<'_, u8, i8, 32>) {
             for _ in 0..run.length / 4 {
                 let w0 = _mm512_loadu_si512(weights.cast());
                 let w1 = _mm512_loadu_si512(weights.cast::<__m512i>().add(1));
-                // The next panel's follow; what lies past the last is not read, only fetched.
+                // The next panel's follow. Bytes behind the last panel are only prefetched, not read.
                 _mm_prefetch::<_MM_HINT_T0>(weights.wrapping_add(AHEAD).cast());
                 _mm_prefetch::<_MM_HINT_T0>(weights.wrapping_add(AHEAD + 64).cast());
                 for (m, acc) in acc.iter_mut().enumerate() {

@@ -24,7 +24,7 @@ const CHUNK: usize = 1024;
 /// Most pixels of a tile.
 const TILE: usize = 14;
 
-/// Room for the copied input and the walk over it, kept from one operation to the next.
+/// Memory for the copied input and the walk over it, kept from one operation to the next.
 #[derive(Debug, Default)]
 pub(super) struct InputRoom {
     data: Aligned,
@@ -44,7 +44,7 @@ thread_local! {
     static ROOM: RefCell<Room> = RefCell::new(Room::default());
 }
 
-/// Computes the sums and gives them to `sink`; `out` has an element for each of the operation's sums.
+/// Computes the sums and passes them to `sink`; `out` has an element for each of the operation's sums.
 pub(super) fn run<K: Kernel<N>, const N: usize, S: Sink>(
     input_room: &mut InputRoom,
     isa: Isa,
@@ -182,7 +182,7 @@ impl<D, S: Sink> Work<'_, D, S> {
     }
 }
 
-/// A surface's sums of a strip whose panels have more or fewer kernels than the surface.
+/// A surface's sums of a strip, if the panels have another number of kernels than the surface.
 fn gather<const N: usize>(strip: &[i32], pixels: usize, lanes: usize, index: usize, to: &mut [i32]) {
     if lanes < N {
         for (to, sums) in to.chunks_exact_mut(lanes).zip(strip.chunks_exact(N)) {

@@ -4,7 +4,7 @@
 //!
 //! Interleaving each register with the register half of them further down turns rows into columns, in as many rounds as
 //! their index has bits (see `simd::transpose`). This takes 0.4 to 0.5 instructions per weight. Packing group after
-//! group (`panel`) takes 0.9 to 3.5, which matters for small cubes, whose weights meet few pixels.
+//! group (`panel`) takes 0.9 to 3.5. The difference matters for small cubes, where each weight is used for few pixels.
 
 #![allow(clippy::inline_always)]
 
@@ -78,7 +78,7 @@ fn square<const GROUP: usize, const GROUPS: usize>(rows: &[&[u8]; GROUPS], from:
     }
 }
 
-/// The groups of both in turn.
+/// The groups of both, alternating.
 #[inline(always)]
 fn interleave<const GROUP: usize>(upper: int8x16_t, lower: int8x16_t) -> (int8x16_t, int8x16_t) {
     // SAFETY: every aarch64 has NEON.

@@ -19,7 +19,7 @@ use crate::threads::share;
 
 /// Bytes that are kept at most: all panels of the largest usual networks.
 const MOST: usize = 256 << 20;
-/// Operations after which what none of them has used makes room for others.
+/// Weights that were not used by this many operations are replaced by others.
 const OLD: u64 = 4096;
 
 /// All that packed weights depend on.
@@ -146,7 +146,7 @@ mod tests {
 
     const N: usize = 16;
 
-    /// A convolution of 40 kernels whose weights lie at that address.
+    /// A convolution of 40 kernels with weights at that address.
     fn operation(weights: u64) -> Operation {
         let input = Size { width: 3, height: 3, channels: 20 };
         let program = Program { weights, ..Program::feature(&NV_FULL, Precision::Int8, input, 3, 40) };

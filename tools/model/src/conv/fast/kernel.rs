@@ -6,7 +6,7 @@ use super::super::operation::Operation;
 use super::panel::Weight;
 use super::shape::{Element, Run, Shape};
 
-/// Products of int8 whose sum cannot leave 32 bits.
+/// The number of int8 products for which the sum always fits 32 bits.
 pub(super) const MAX_DEPTH: usize = (1 << 17) - 1;
 
 /// Multiplications from which a second thread pays.

@@ -112,8 +112,8 @@ pub fn bytes<S: Sink<Out = u8>>(
     sums(room, isa, operation, input, weights, sink, bytes.get::<u8>(operation.sums()));
 }
 
-/// Gives bounds of the sums of an operation that [`half::bounds::suits`] to a sink that makes fp16 of them:
-/// [`Scratch::bytes`]. False where only the sums themselves will do.
+/// Passes bounds of the sums of an operation that [`half::bounds::suits`] to a sink that makes fp16 of them:
+/// [`Scratch::bytes`]. Returns false if the sums themselves are needed.
 pub fn halves<S: Between<Out = [u8; 2]>>(
     scratch: &mut Scratch,
     isa: Isa,

@@ -17,7 +17,7 @@ use crate::limit::Current;
 const SURFACES: usize = 8;
 /// Most panels of a part.
 pub const PANELS: usize = 2;
-/// Most surfaces of the panels whose lines are cut together.
+/// The largest number of surfaces of panels with lines that are cut together.
 const TOGETHER: usize = 64;
 
 /// A panel's output lines, part of one cube.
@@ -41,7 +41,7 @@ impl<'a, T> Part<'a, T> {
     }
 }
 
-/// Lines of panels that follow one another, as many surfaces as are not empty.
+/// Lines of adjacent panels, for as many surfaces as are not empty.
 struct Band<'a, T> {
     batch: usize,
     panel: usize,

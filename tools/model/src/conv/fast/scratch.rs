@@ -29,7 +29,7 @@ impl Scratch {
         }
     }
 
-    /// What [`bytes`](super::bytes) or [`halves`](super::halves) has made, in the order of a packed cube.
+    /// The output of [`bytes`](super::bytes) or [`halves`](super::halves), in the order of a packed cube.
     pub fn bytes(&mut self, operation: &Operation) -> &[u8] {
         match operation.precision {
             Precision::Fp16 => self.bytes.get::<[u8; 2]>(operation.sums()).as_flattened(),

@@ -49,9 +49,9 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// The walk of a direct convolution over a [`copy`], `group` elements a step.
+    /// The walk of a direct convolution over a [`copy`], `group` elements per step.
     ///
-    /// Its runs take the place of those in `runs`, whose memory is used again.
+    /// Its runs replace those in `runs`, and reuse their memory.
     pub fn new(operation: &Operation, group: usize, runs: Vec<Run>) -> Self {
         Self::of(operation, group, true, runs)
     }
@@ -70,7 +70,7 @@ impl Shape {
         let [dx, dy] = *dilation;
         let (line, lines, step_x, taps);
         if operation.placement.mode == Mode::Pixel {
-            // The last window's padding reads past the line's end.
+            // The last window's padding reads beyond the line's end.
             line = ((output.width - 1) * sx * operation.input.channels + channels).next_multiple_of(group);
             lines = (output.height - 1) * sy + kernel.height;
             step_x = sx * operation.input.channels;
@@ -120,7 +120,7 @@ impl Shape {
         shape
     }
 
-    /// Elements of a cube's copy, and what a last window may read past its lines.
+    /// Elements of a cube's copy, including those that a last window reads beyond its lines.
     pub fn cube(&self) -> usize {
         self.line * self.lines
     }
@@ -219,7 +219,7 @@ fn copy_feature_line<T: Element>(
     let (atom, next) = (input.view.atom, input.view.surface);
     let step = input.view.atom_offset(0, 0, 0, every);
     for (surface, lane) in (0..channels).step_by(atom).enumerate() {
-        // Lanes past the last channel meet weights of zero.
+        // Lanes after the last channel are multiplied by weights of zero.
         let lanes = (shape.channels - lane).min(atom);
         let from = &input.bytes[input.view.atoms(batch, surface, [y, first], (inside - 1) * every + 1)];
         match lanes {
@@ -253,8 +253,8 @@ fn copy_atoms<T: Element, const N: usize>(
     }
 }
 
-/// Brings what lies there near, if anything: lines of the next surface are too far apart for the machine to see them
-/// coming.
+/// Prefetches the line at this place, if there is one. Lines of the next surface are too far away for the hardware
+/// prefetcher.
 #[inline]
 fn fetch(at: *const u8) {
     #[cfg(target_arch = "x86_64")]

@@ -41,7 +41,7 @@ pub fn is_fast(operation: &Operation) -> bool {
     }
 }
 
-/// Rows of weights times columns of data: for each kernel and output element (or tile), as many sums as there are
+/// Rows of weights times columns of data. Each kernel and output element (or tile) has as many sums as there are
 /// positions.
 struct Products<'a> {
     /// Numbers of a row.

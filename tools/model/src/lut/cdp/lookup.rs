@@ -169,7 +169,7 @@ impl Lookup {
     }
 }
 
-/// The position in [`crate::lut::Counters`]' order of what counts.
+/// The index in [`crate::lut::Counters`] of the counter for these positions.
 pub(super) const fn class(le: Position, lo: Position) -> usize {
     match (le, lo) {
         (Position::Under, Position::Under) => 0,
@@ -228,7 +228,7 @@ pub(super) fn power_of_two(exponent: i32) -> f64 {
     f64::from_bits(((1023 + exponent) as u64) << 52)
 }
 
-/// `value / 2^shift` rounded half away from zero in double precision, limited to `BITS` bits.
+/// `value / 2^shift`, rounded half away from zero in double precision, limited to `BITS` bits.
 pub(super) fn round<const BITS: u32>(value: i64, shift: i32) -> i64 {
     let real = value as f64;
     let scaled = real * power_of_two(-shift);
@@ -298,7 +298,7 @@ mod tests {
         Lookup::new(&registers, precision).unwrap()
     }
 
-    /// Tables whose entries are ten times their index.
+    /// Tables with entries that are ten times their index.
     fn ramp() -> Tables {
         let mut tables = Tables::default();
         for (access, entries) in [(1 << 17, 65), (3 << 16, 257)] {

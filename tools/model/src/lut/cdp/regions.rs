@@ -13,7 +13,7 @@ use crate::lut::tables::{Position, Tables};
 /// How a table answers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Way {
-    /// LE, whose entries lie at powers of two.
+    /// LE, with entries at powers of two.
     Exponent,
     /// Between two entries at even distances.
     Linear(LutTable),
@@ -33,7 +33,7 @@ pub(crate) struct Region<T> {
     pub(crate) class: usize,
 }
 
-/// Where a table begins and ends for numbers that keys stand for in their order, from `first` to `last`.
+/// Where a table begins and ends, for numbers with keys in the same order, from `first` to `last`.
 pub(super) fn regions<T>(
     lookup: &Lookup,
     tables: &Tables,
@@ -42,7 +42,7 @@ pub(super) fn regions<T>(
     positions: impl Fn(i64) -> (Position, Position),
     flat: impl Fn(&Range, &[i16]) -> [bool; 2],
 ) -> Vec<Region<T>> {
-    // Without what lies between entries.
+    // Without the values between entries.
     let places = |key: i64| {
         let place = |position: Position| match position {
             Position::Hit { .. } => Position::Hit { index: 0, fraction: 0 },

@@ -167,7 +167,7 @@ impl<const MAX: bool> Method for InOrder<MAX> {
     }
 }
 
-/// The largest (or smallest) fp16: lines whose windows cover a NaN are made again in order.
+/// The largest (or smallest) fp16. Lines with windows that contain a NaN are computed again in order.
 pub(super) struct HalfExtreme<const MAX: bool> {
     quick: Portable<Extreme<Halves, MAX>, 16>,
     in_order: Portable<InOrder<MAX>, 16>,

@@ -23,7 +23,7 @@ pub(super) struct HalfAverage {
 }
 
 impl HalfAverage {
-    /// `None` where a register holds a number that only [`Fp17`] knows (its exponent is all zeros or all ones).
+    /// `None` if a register holds a number that only [`Fp17`] can represent (its exponent is all zeros or all ones).
     pub(super) fn new(setup: &Setup, part: &Part) -> Option<Self> {
         let average = Average::new(setup, part)?;
         #[cfg(target_arch = "x86_64")]
@@ -72,7 +72,7 @@ struct Average {
 }
 
 impl Average {
-    /// `None` where a register holds a number that only [`Fp17`] knows (its exponent is all zeros or all ones).
+    /// `None` if a register holds a number that only [`Fp17`] can represent (its exponent is all zeros or all ones).
     fn new(setup: &Setup, part: &Part) -> Option<Self> {
         let columns: [u32; KERNEL_MAX] = std::array::from_fn(|count| setup.pad_fp17(count));
         let lines = columns.map(|value| Fp17::mul(value, KERNEL_WIDTHS[part.axis.kernel]));

@@ -33,7 +33,7 @@ impl Average for Average8 {
     }
 }
 
-/// `value * factor / 2^16`, rounded half away from zero; the factor has 16 bits, and so does all that is computed.
+/// `value * factor / 2^16`, rounded half away from zero. The factor and all intermediate values have 16 bits.
 #[inline(always)]
 fn scale16(value: i16, factor: u16) -> i16 {
     // High and low half apart, as vector instructions give them.

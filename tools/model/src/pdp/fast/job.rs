@@ -66,7 +66,7 @@ impl Job<'_, '_> {
         })
     }
 
-    /// By several threads, as many lines at a time as there is room for results.
+    /// With several threads, as many lines at a time as fit the results.
     fn together<L: Lines>(&mut self, lines: &L, threads: usize, bytes: &mut [u8]) -> Result<usize, Stop> {
         let Task { setup, part, .. } = self.task;
         let (height, line) = (setup.vertical.output, setup.atoms.span(part.axis.output));
@@ -102,8 +102,8 @@ struct Bands<'b, L> {
 }
 
 impl<L: Lines> Bands<'_, L> {
-    /// Makes lines from number `first` of all surfaces' on, half of them by another thread where they are many; the
-    /// answer is the number of NaNs.
+    /// Computes lines from number `first` of all surfaces' lines on. If there are many, another thread computes half of
+    /// them. Returns the number of NaNs.
     fn make(&self, first: usize, bytes: &mut [u8]) -> Result<usize, Stop> {
         let count = bytes.len() / self.line;
         if count > self.band {

@@ -70,11 +70,11 @@ impl Rooms {
 /// What stays of input lines until the windows that cover them have passed.
 #[derive(Default)]
 pub(super) struct Rows {
-    /// A line's results along its windows, for as many lines as a window has.
+    /// The results of a line along its windows, for as many lines as a window has.
     pub(super) reduced: Aligned,
     pub(super) loaded: Aligned,
     pub(super) sums: Aligned,
-    /// The input lines whose results are here.
+    /// The input lines with results in the buffer.
     pub(super) held: Range<usize>,
     /// Of each line in `reduced`: the largest mark of its elements, and the lanes that have a negative one.
     pub(super) marks: [u16; KERNEL_MAX],

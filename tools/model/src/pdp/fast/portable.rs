@@ -73,7 +73,7 @@ pub(super) trait Method: Sync {
     }
 }
 
-/// A method on atoms of so many elements.
+/// A method on atoms of `LANES` elements.
 pub(super) struct Portable<M, const LANES: usize>(pub(super) M);
 
 impl<M: Method, const LANES: usize> Lines for Portable<M, LANES> {
@@ -130,8 +130,8 @@ impl<M: Method, const LANES: usize> Portable<M, LANES> {
     }
 }
 
-/// Defines a function whose loops are compiled for AVX-512, AVX2 and what every processor of the target has; its first
-/// argument says which are used.
+/// Defines a function with loops that are compiled for AVX-512, for AVX2, and for every processor of the target. Its
+/// first argument selects one.
 ///
 /// The loops run over whole lines in memory. Sums in local arrays would be taken apart into single values, and never
 /// put together again to vectors.
@@ -142,7 +142,7 @@ macro_rules! vectorised {
             ($($argument:ident: $type:ty),* $(,)?) -> $result:ty $body:block
     ) => {
         $(#[$attribute])*
-        // Inlined, its slices could be the same memory for all that the compiler knows, and are not made vectors of.
+        // If it were inlined, the compiler would have to assume that its slices overlap, and would not vectorise it.
         #[cfg_attr(not(target_arch = "x86_64"), inline(never))]
         fn $name<$method: Method $(, const $lanes: usize)?>(isa: Isa, $($argument: $type),*) -> $result {
             #[inline(always)]

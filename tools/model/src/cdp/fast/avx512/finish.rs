@@ -19,7 +19,7 @@ pub(super) trait Finish: Copy {
     /// Bytes of a result.
     const BYTES: usize;
 
-    /// A step; factors are in the high halves of lanes for even and for odd elements.
+    /// A step. The factors of even and odd elements are in the high halves of lanes.
     unsafe fn one(self, factors: [__m512i; 2], values: __m512i, left: usize, into: &mut [u8]) -> u32;
 
     /// Two steps; factors are in the elements' order.

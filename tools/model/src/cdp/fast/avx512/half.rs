@@ -58,7 +58,7 @@ fn each<const N: usize>(values: &[f32], sums: &mut [f32]) {
     let (values, last) = (&values[..sums.len() + 2 * REACH], sums.len() + 2 * REACH - LANES);
     let mut before = squares(values);
     for (number, sums) in sums.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
-        // The squares from `REACH` before the first on; half a vector is behind the last.
+        // The squares from `REACH` before the first on; half a vector follows the last.
         let next = (number + 1) * LANES;
         let after = if next <= last { squares(&values[next..]) } else { rest(squares(&values[last..])) };
         macro_rules! at {
@@ -82,7 +82,7 @@ fn each<const N: usize>(values: &[f32], sums: &mut [f32]) {
     }
 }
 
-/// The upper half where the lower one was.
+/// Moves the upper half to the place of the lower one.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn rest(squares: __m512i) -> __m512i {

@@ -23,7 +23,7 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    /// For results of so many bits of `d * scale / 2^shift`.
+    /// For results of `bits` bits of `d * scale / 2^shift`.
     pub(super) fn new(bits: u32, scale: i64, shift: u32) -> Self {
         let limit = i128::from((1i64 << (bits - 1)) + 1) << shift;
         let magnitude = i128::from(scale.unsigned_abs());
@@ -101,7 +101,7 @@ pub(super) fn pairs([even, odd]: [__m512i; 2], into: &mut [u8]) {
 
 /// The high halves of products of numbers of sixteen bits without signs.
 ///
-/// The compiler knows what the intrinsic does, and takes it apart into narrower vectors.
+/// Written as an instruction, because the compiler splits the intrinsic into narrower vectors.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn high_halves(one: __m512i, other: __m512i) -> __m512i {
@@ -136,7 +136,7 @@ pub(in super::super) struct Scaled {
 }
 
 impl Scaled {
-    /// For results of so many bits; `None` where the offset has more than 31.
+    /// For results of `bits` bits; `None` if the offset has more than 31.
     pub(in super::super) fn new(converter: Converter, bits: u32) -> Option<Self> {
         let Converter { offset, scale, shift } = converter;
         let magnitude = u32::from(scale.unsigned_abs());
@@ -177,7 +177,7 @@ impl Scaled {
         let lanes = |product: __m512i| self.counted.lanes(_mm512_sub_epi32(product, offset));
         let (one, other) = (one.map(lanes), other.map(lanes));
         if left >= DOUBLE {
-            // Whatever lane is whose.
+            // For lanes in any order.
             let all = _mm512_kunpackw(one[0].into(), one[1].into());
             let others = _mm512_kunpackw(other[0].into(), other[1].into());
             return all.count_ones() + others.count_ones();
@@ -199,7 +199,7 @@ impl Scaled {
         let scale = _mm512_set1_epi32(self.scale);
         let high = high_halves(magnitude, scale);
         let low = _mm512_mullo_epi16(magnitude, scale);
-        // The upper half's whole product, and what the lower one's carries into it.
+        // The whole product of the upper half, and the carry of the lower one.
         let scaled = _mm512_add_epi32(high, _mm512_srli_epi32::<16>(low));
         let rounded = _mm512_add_epi32(scaled, _mm512_set1_epi32(self.half));
         let shifted = _mm512_srl_epi32(rounded, _mm_cvtsi32_si128(self.shift as i32));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The factors of a step whose sums lie in several regions of the lookup.
+//! The factors of a step with sums in several regions of the lookup.
 
 use std::arch::x86_64::*;
 
@@ -30,7 +30,7 @@ pub(in super::super) fn int8(
     factors
 }
 
-/// Of int16, whose sums may have more than 32 bits.
+/// For int16, where sums may have more than 32 bits.
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vnni,popcnt")]
 pub(in super::super) fn int16(
     ints: &Ints<f64>,

@@ -18,7 +18,8 @@ use super::output::{products, Scaled};
 
 /// Results from here on may be limited.
 const END: f32 = 127.4;
-/// As far from an integer as what is surely rounded to it: half less 2^-23 of [`END`], and less than that.
+/// The largest distance from an integer at which a value is certainly rounded to it: half less 2^-23 of [`END`], and
+/// less than that.
 const SURE: f32 = 0.499_98;
 /// Beyond int8, and what larger results become before they are converted.
 const LIMIT: f32 = 1000.0;

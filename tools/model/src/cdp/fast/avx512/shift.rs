@@ -41,7 +41,7 @@ impl Shift16 {
 
 /// Shifts of products of int8.
 ///
-/// A value, of nine bits, is shifted left first, so that the high half of the product is the result without rounding.
+/// A value of nine bits is shifted left first, so that the high half of the product is the result without rounding.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Shift8 {
     left: u32,
@@ -69,7 +69,7 @@ impl Shift8 {
         (result, _mm512_cmpge_epu16_mask(_mm512_add_epi16(high, _mm512_set1_epi16(129)), _mm512_set1_epi16(258)))
     }
 
-    /// A step; factors are in the high halves of lanes for even and for odd elements.
+    /// A step. The factors of even and odd elements are in the high halves of lanes.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,popcnt")]
     pub(super) fn bytes(&self, [even, odd]: [__m512i; 2], values: __m512i, left: usize, into: &mut [u8]) -> u32 {

@@ -2,8 +2,8 @@
 
 //! Integers of 16 bits, from values to results, one step at a time in registers.
 //!
-//! The short path takes a step whose sums have 32 bits and lie in the same region of the lookup as the sums before. For
-//! any other step the caller finds the factors.
+//! The short path takes a step with sums that have 32 bits and lie in the same region of the lookup as the sums before.
+//! For any other step the caller finds the factors.
 
 use super::ways::{Job, Row, Ways};
 use std::arch::x86_64::*;
@@ -127,7 +127,7 @@ fn first(reach: Option<usize>, values: &[i16]) -> i64 {
     }
 }
 
-/// Steps from one on, as long as they lie in the region; answers the one that does not.
+/// Computes steps while they lie in the region, and returns the number of the first that does not.
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi,avx512vnni,popcnt")]
 fn window<const CARRY: bool, F: Finish>(
     job: Job,

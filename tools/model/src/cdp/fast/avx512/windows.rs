@@ -9,7 +9,7 @@ use super::super::rows::STEP;
 use crate::lut::cdp::avx512::int::dot;
 
 const EVEN: i32 = 0x0000_ffff;
-/// Squares of sixteen bits whose sum has 32 bits whatever they are.
+/// The number of squares of sixteen bits for which the sum always fits 32 bits.
 const FIT: usize = 3;
 
 /// 32 values that begin `from` elements after the first.
@@ -26,7 +26,7 @@ pub(super) fn load(values: &[i16], from: usize) -> __m512i {
 struct Sum {
     value: __m512i,
     squares: usize,
-    /// Lanes whose sum has more than 32 bits, where that is asked for.
+    /// Lanes with a sum of more than 32 bits, if requested.
     carries: __mmask16,
 }
 

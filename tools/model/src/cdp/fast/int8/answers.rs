@@ -17,7 +17,7 @@ pub(super) struct Answers {
 const KNOWN: u32 = 1 << 31;
 /// Bits of a counter while a chunk is looked up; an entry has its counter's place.
 const COUNT_BITS: u32 = 12;
-/// Elements of a chunk: as many as a counter can count.
+/// Elements per chunk: the largest number that a counter can hold.
 const CHUNK: usize = (1 << COUNT_BITS) - 1;
 
 impl Answers {
@@ -26,7 +26,7 @@ impl Answers {
         self.entries.clear();
     }
 
-    /// Makes room.
+    /// Allocates memory.
     pub(super) fn reserve(&mut self) {
         self.entries.resize_with((LARGEST - SMALLEST + 1) as usize, AtomicU32::default);
     }

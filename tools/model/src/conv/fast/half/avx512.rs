@@ -14,11 +14,11 @@ use super::super::super::half::{self, Accumulators};
 use super::panel::{Active, Lane, KERNELS};
 use super::tables::Tables;
 
-/// Products of 28 bits whose sum fits 32.
+/// The number of products of 28 bits for which the sum fits 32.
 const CHUNK: usize = 7;
-/// Chunks whose products a byte can count.
+/// The number of chunks with products that a byte can count.
 const CHUNKS: usize = 36;
-/// The largest shift of the sums, in quarters: what lies further below is taken one by one.
+/// The largest shift of the sums, in quarters. Products that are further below are added one by one.
 const FARTHEST: u32 = 7;
 
 /// The largest exponent of each kernel's products.
@@ -212,7 +212,7 @@ impl Later {
         }
     }
 
-    /// Adds the difference between the shifted products and what the hardware makes of them.
+    /// Adds the difference between the shifted products and those of the hardware.
     #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
     fn add(&mut self, sums: &mut [i64; KERNELS]) {
         let count = self.count;

@@ -2,9 +2,10 @@
 
 //! Direct convolution of fp16, bit for bit, with many kernels side by side.
 //!
-//! Per output element and step, each datum that is not zero meets the weights of 64 kernels at once. First the largest
-//! exponent of each kernel's products is found. Then the products are summed at that exponent. Then CACC adds the sum.
-//! The order of the products within a step does not matter, because their sum is exact; the order of the steps does.
+//! Per output element and step, each datum that is not zero is multiplied by the weights of 64 kernels at once. First
+//! the largest exponent of each kernel's products is found. Then the products are summed at that exponent. Then CACC
+//! adds the sum. The order of the products within a step does not matter, because their sum is exact; the order of the
+//! steps does.
 //!
 //! This is the cost of a sum that is needed to the last bit. Where sums become fp16, [`bounds`] of the sums are enough
 //! for most elements.

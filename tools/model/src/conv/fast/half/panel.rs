@@ -92,7 +92,7 @@ impl Datum {
     }
 }
 
-/// Of every pixel and block of channels the data that are not zero: what all kernels and taps that meet them take.
+/// For every pixel and block of channels the data that are not zero. All kernels and taps use them.
 #[derive(Debug, Default)]
 pub struct Lists {
     active: Vec<Active>,
@@ -138,7 +138,7 @@ impl Lists {
     }
 }
 
-/// A datum that is not zero, and the lane of the panel that it meets.
+/// A datum that is not zero, and the lane of the panel with its weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Active {
     /// Index of the [`Lane`].

@@ -18,7 +18,7 @@ pub(super) struct Shape {
     pub(super) step_x: usize,
     pub(super) step_y: usize,
     pub(super) steps: Vec<Step>,
-    /// Elements of the copied input, one a lane of each step.
+    /// Elements of the copied input, one per lane of each step.
     pub(super) offsets: Vec<usize>,
 }
 
@@ -33,7 +33,7 @@ pub struct Room {
 }
 
 impl Shape {
-    /// The walk; the vectors are used again.
+    /// The walk; the memory of the vectors is reused.
     pub(super) fn new(operation: &Operation, mut steps: Vec<Step>, mut offsets: Vec<usize>) -> Self {
         steps.clear();
         offsets.clear();

@@ -59,7 +59,7 @@ fn cancels(low: i16, high: i16) -> bool {
 #[derive(Clone, Debug)]
 struct Linear {
     start: f32,
-    /// Fractions of 16 bits, and so many indices, for one.
+    /// The factor from values to fractions of 16 bits, and to indices.
     by: f32,
     entries: Box<[[i32; 2]; 256]>,
 }
@@ -89,7 +89,7 @@ pub(crate) struct Floats {
     signs: bool,
 }
 
-/// Integers in the order of the numbers whose bits they are.
+/// Integers in the same order as the numbers with these bits.
 fn key(number: f32) -> i64 {
     let bits = number.to_bits() as i32;
     if bits < 0 {

@@ -56,7 +56,7 @@ pub(crate) struct Ints<S> {
     lo: Linear,
 }
 
-/// The exponent of one, in as many bits as are looked at: 127 of fp32 and 1023 of fp64 are the same there.
+/// The exponent of one in the bits that are examined: 127 of fp32 and 1023 of fp64 are the same there.
 const ONE: i32 = 63;
 
 impl<S> Ints<S> {

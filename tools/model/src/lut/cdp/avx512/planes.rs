@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Linear tables whose entries only fall or only rise, such as those of local response normalisation. Byte permutations
-//! look up 64 elements at a time.
+//! Linear tables with entries that only fall or only rise, such as those of local response normalisation. Byte
+//! permutations look up 64 elements at a time.
 //!
 //! Between two entries the answer is `low - (low - high) * fraction / 2^16`, with half rounded away from zero. The
 //! subtracted term is not negative, so half is rounded up. One instruction does this for fractions of 15 bits, and
@@ -23,7 +23,7 @@ const REGISTER: usize = 64;
 /// The largest distance of entries.
 const LARGEST_SELECT: i32 = 15;
 
-/// Low and high bytes of entries, and of what each falls to the next.
+/// The low and high bytes of the entries, and of the difference from each entry to the next.
 #[derive(Clone, Debug)]
 pub(crate) struct Planes {
     start: i64,

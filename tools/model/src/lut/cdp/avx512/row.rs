@@ -36,7 +36,7 @@ impl Row {
     }
 }
 
-/// The answers for all sums of some rows, whose smallest and largest is given.
+/// The answers for all sums of some rows; the smallest and largest sum are given.
 ///
 /// `answer` answers a half in one way, `from` gives the lanes of a half that a number is not larger than, `other` a single
 /// lane, and `store` takes the answers of a step.

@@ -29,7 +29,7 @@ pub(in super::super) fn rise(from: i16, to: i16) -> f32 {
     f32::from_bits(fp17_to_fp32(fp32_to_fp17(rise)))
 }
 
-/// Whether the end entries stand for what lies below and above. The sign of a sum of zeros is the slope's, and a
+/// Whether the end entries are the values below and above the table. The sign of a sum of zeros is the slope's, and a
 /// distance from a NaN is a NaN.
 pub(in super::super) fn is_flat(range: &Range, table: &[i16]) -> [bool; 2] {
     let flat = |scale: i16, end: i16| scale << 1 == 0 && end << 1 != 0;
@@ -64,7 +64,7 @@ impl Table {
         Some(Self { start: f32::from_bits(range.start as u32), steps: 2f32.powi(-range.select), offset, entries })
     }
 
-    /// `uncertain` gets those whose distance the hardware takes for zero, which may be another place.
+    /// `uncertain` gets those with a distance that the hardware takes for zero, which may be another place.
     #[inline(always)]
     fn answer<const EXPONENT: bool>(&self, sums: &[f32; WIDTH], uncertain: &mut [bool; WIDTH]) -> Part<f32> {
         let last = self.entries.count as i32;

@@ -8,7 +8,7 @@ use super::super::lookup::{Lookup, Range};
 use super::rule::{Answers, Entries, Part, Rule, WIDTH};
 use crate::lut::tables::Tables;
 
-/// Whether the end entries stand for what lies below and above.
+/// Whether the end entries are the values below and above the table.
 pub(in super::super) fn is_flat(range: &Range) -> [bool; 2] {
     [range.under.scale == 0, range.over.scale == 0]
 }

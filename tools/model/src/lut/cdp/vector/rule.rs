@@ -12,7 +12,8 @@ pub(super) const ROOM: usize = 512;
 /// What is counted of a lookup: the position in [`crate::lut::Counters`]' order.
 pub(crate) const CLASSES: usize = 5;
 
-/// Sums that are looked up together. Loops over so many stay in registers; only the tables' entries are loaded one by one.
+/// Sums that are looked up together. Loops over this many stay in registers; only the tables' entries are loaded one by
+/// one.
 pub(crate) const WIDTH: usize = 16;
 
 /// The answers for some sums.
@@ -20,17 +21,17 @@ pub(crate) struct Answers<T> {
     pub(crate) factors: [T; WIDTH],
     /// Which counter counts each.
     pub(crate) classes: [u32; WIDTH],
-    /// Whether the answer is another, which [`super::super::Lookup`] knows.
+    /// Whether the answer is different, so that [`super::super::Lookup`] must compute it.
     pub(crate) odd: [bool; WIDTH],
 }
 
-/// A table's entries, and what its ends stand for.
+/// A table's entries, and the values at its ends.
 pub(super) struct Entries<T> {
     pub(super) count: usize,
     pub(super) low: [T; ROOM],
     /// From an entry to the next.
     pub(super) rise: [T; ROOM],
-    /// Whether the end entries stand for what lies beyond.
+    /// Whether the end entries are the values beyond the table.
     pub(super) flat: [bool; 2],
 }
 

@@ -196,7 +196,7 @@ fn finish<M: Average, const SMALL: bool>(axis: &Axis, ending: &Ending, columns: 
 /// What a window's sum becomes.
 #[derive(Clone, Copy, Debug)]
 struct Ending {
-    /// What as many columns outside add to all lines inside.
+    /// The value that this many padded columns add to all lines inside.
     columns: [i32; 8],
     /// What the lines outside add.
     lines: i32,
@@ -263,7 +263,7 @@ impl Constants {
         _mm512_cvtepi32_epi16(_mm512_mask_sub_epi32(both, negative, _mm512_setzero_si512(), both))
     }
 
-    /// The products with half of what the shift makes one.
+    /// The products plus half of the unit after the shift.
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn product(&self, values: __m512i, factors: __m512i) -> __m512i {

@@ -8,8 +8,8 @@ use super::panel::KERNELS;
 use super::run::GROUP;
 use super::sums::{Sums, UNIT};
 
-/// Bounds of the sums of these windows: `TILE` side by side, as many as the registers hold, with `FUSED` multiplications
-/// and additions where the machine has them.
+/// Bounds of the sums of these windows: `TILE` side by side, which is as many as the registers hold. With `FUSED` it
+/// uses fused multiplications and additions.
 #[inline(always)]
 pub(super) fn bounds<const TILE: usize, const FUSED: bool>(
     sums: &Sums<'_>,

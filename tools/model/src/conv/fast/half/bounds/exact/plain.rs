@@ -53,8 +53,8 @@ fn split(halves: &[u16; LANES]) -> ([i16; LANES], [i8; LANES]) {
     (significands, exponents)
 }
 
-/// The steps from number `first` on, of `W` products each, without NaN: for element `number` their largest exponents and
-/// the sums of the products there ([`half::step`](super::half::step)), without the far ones.
+/// The steps from number `first` on, of `W` products each, without NaN. For element `number`, their largest exponents
+/// and the sums of the products there ([`half::step`](super::half::step)), without the far ones.
 #[inline(always)]
 pub(super) fn steps_of<const W: usize>(
     weights: &[u16; LANES],

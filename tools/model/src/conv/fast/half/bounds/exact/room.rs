@@ -51,7 +51,7 @@ pub(super) struct Far {
 }
 
 impl Room {
-    /// CACC's work, when all steps are known but for the far products.
+    /// CACC's additions, when all steps are known except for the far products.
     #[inline(always)]
     pub(super) fn finish(&mut self, steps: usize) -> [f32; MANY] {
         let Self { steps: all, far } = self;
@@ -65,7 +65,7 @@ impl Room {
 }
 
 impl Steps {
-    /// Makes room for so many steps, and for what is computed beside the last.
+    /// Allocates memory for this many steps, and for the ones that are computed beside the last.
     pub(super) fn clear(&mut self, steps: usize) {
         let Self { exponents, sums } = self;
         exponents.clear();
@@ -76,7 +76,7 @@ impl Steps {
 }
 
 impl Far {
-    /// Room for as many products as may stand side by side.
+    /// Memory for as many products as can be computed side by side.
     #[inline(always)]
     pub(super) fn reserve(&mut self) {
         let Self { weights, data, distances, places, count } = self;
