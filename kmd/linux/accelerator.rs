@@ -397,7 +397,7 @@ impl Accelerator {
         }
     }
 
-    /// The machine goes to sleep: nothing starts any more, and what runs ends first.
+    /// The machine is suspended: no task starts any more, and the running one ends first.
     pub(crate) fn suspend(&self) -> Result {
         let limit = now_ns().saturating_add(self.default_timeout_ns());
         let mut state = self.state.lock();
@@ -429,7 +429,7 @@ impl Accelerator {
         Ok(())
     }
 
-    /// The machine wakes up: the device may have lost its registers. One that rests goes on resting.
+    /// The machine wakes up: the device may have lost its registers. A suspended device stays suspended.
     pub(crate) fn resume(&self, asleep: bool) {
         if !asleep {
             self.wake();

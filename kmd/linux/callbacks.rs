@@ -47,7 +47,7 @@ unsafe extern "C" fn nvdla_core_clean(core: *mut c_void) {
     unsafe { &*core.cast::<Accelerator>() }.clean();
 }
 
-/// The machine goes to sleep.
+/// The machine is suspended.
 ///
 /// # Safety
 ///

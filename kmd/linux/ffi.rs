@@ -379,7 +379,7 @@ impl Power {
         to_result(unsafe { nvdla_power_reset(self.0, held) })
     }
 
-    /// Takes the bus away from a device that goes on working. False where there is no such switch.
+    /// Disables bus mastering of a device that does not stop. False if the bus has no such switch.
     #[must_use]
     pub(crate) fn isolate(&self) -> bool {
         // SAFETY: Valid as long as the device is bound.

@@ -32,7 +32,7 @@ fn input(seed: u64) -> Vec<u8> {
     (0..28 * 32).map(|at| ((at + seed * 131) * 37 % 128) as u8).collect()
 }
 
-/// What a session of its own makes of an input.
+/// The result of a separate session for an input.
 fn golden(seed: u64) -> Vec<u8> {
     let mut session = Session::new(lenet(), ModelDevice::new(&NV_SMALL)).unwrap();
     session.set_input(0, &input(seed)).unwrap();

@@ -292,7 +292,7 @@ fn events_times_submissions() {
     assert!(began.elapsed() < Duration::from_secs(20));
 }
 
-/// A device that names no limit of its own has one.
+/// A device without its own limit has one.
 #[test]
 fn a_run_has_a_limit() {
     assert_eq!(ModelDevice::new(&NV_FULL).time_limit(), Some(device::TIME_LIMIT));

@@ -36,7 +36,7 @@ const CDMA_EVENTS: [(u32, usize, Event); 4] = {
     ]
 };
 
-/// What [`Engine::process_events`] tells.
+/// The result of [`Engine::process_events`].
 #[derive(Debug)]
 pub enum Progress<S> {
     /// An operation has completed. Call again.
@@ -243,8 +243,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
         true
     }
 
-    /// Does what follows from the interrupts taken so far, and tells of one step of it. Call it until the answer is
-    /// [`Progress::Waiting`], [`Progress::Ended`] or [`Progress::Idle`].
+    /// Handles the interrupts so far, and returns after one step. Call it until the answer is [`Progress::Waiting`],
+    /// [`Progress::Ended`] or [`Progress::Idle`].
     pub fn process_events(&mut self, hw: &mut impl Hardware, now_ns: u64) -> Progress<S> {
         if self.task.is_none() {
             self.pending = 0;
@@ -269,7 +269,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
         }
     }
 
-    /// Handles one pending event; tells of it when an operation completed.
+    /// Handles one pending event, and returns it if an operation completed.
     fn next_event(&mut self, hw: &mut impl Hardware, now_ns: u64) -> Option<Progress<S>> {
         let (unit, group, event) = match self.schedule.take_finished() {
             Some((unit, group)) => (unit, group, Event::OpCompleted),
@@ -296,8 +296,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
         })
     }
 
-    /// The next event in the pending interrupt status. What CDMA has fetched comes before completions, and a producer's
-    /// completion before its consumer's: the order in which they happened, when one interrupt tells of all.
+    /// The next event in the pending interrupt status. One interrupt may have several events. They are handled in the
+    /// order in which they happened: CDMA's before completions, and a producer's completion before its consumer's.
     fn take_pending(&mut self) -> Option<(usize, usize, Event)> {
         if self.pending & CDMA_DONE != 0 {
             for (bit, group, event) in CDMA_EVENTS {

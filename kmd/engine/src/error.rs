@@ -125,7 +125,7 @@ pub enum Reason {
     },
     /// The operation's registers make its unit touch a surface that no descriptor gave a buffer.
     Homeless(Access),
-    /// What the operation's registers make its unit touch cannot be told.
+    /// The registers do not define what the operation's unit accesses.
     Steering(Refusal),
     /// A surface lies above the addresses that the device can reach.
     Unreachable {

@@ -35,7 +35,7 @@ pub struct Running {
     pub enabled: bool,
     /// Events that it still waited for.
     pub waits: u8,
-    /// The unit's interrupt for this group is up: it completed, and the engine was not told.
+    /// The unit's interrupt for this group is pending: the operation completed, but the engine was not notified.
     pub interrupt: bool,
 }
 

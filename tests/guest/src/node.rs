@@ -178,7 +178,7 @@ impl Node {
         self.wait_until(sequence, now_ns() + seconds * 1_000_000_000)
     }
 
-    /// What the kernel tells of the open file.
+    /// The kernel's information about the open file (fdinfo).
     pub fn fdinfo(&self) -> io::Result<String> {
         fs::read_to_string(format!("/proc/self/fdinfo/{}", self.fd()))
     }
@@ -223,7 +223,7 @@ pub struct Submitted {
     pub fence: Option<OwnedFd>,
 }
 
-/// A mapped buffer. Its handle goes with its node.
+/// A mapped buffer. Its handle is closed with its node.
 #[derive(Debug)]
 pub struct Buffer {
     /// The GEM handle.

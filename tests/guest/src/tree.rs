@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub struct Reserved {
     /// Its addresses.
     pub range: Range<u64>,
-    /// What the kernel tells of it; `None` where it is the device's alone.
+    /// The kernel's information about it; `None` if only the device uses it.
     area: Option<PathBuf>,
 }
 

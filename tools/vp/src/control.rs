@@ -47,7 +47,7 @@ const FIND: u64 = 0x50;
 const FOUND: u64 = 0x54;
 const CLOCK: u64 = 0x60;
 const RESET: u64 = 0x64;
-/// Where the mapped memory is told.
+/// The offset of the list of mapped memory.
 pub(crate) const MAPPED: u64 = 0x68;
 const RANGES: u64 = 0x800;
 /// The number of ranges in the window.

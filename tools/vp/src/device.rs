@@ -123,7 +123,7 @@ impl Shared {
         self.wake.notify_one();
     }
 
-    /// Performs operations until told to end.
+    /// Performs operations until it is stopped.
     fn work(&self) {
         loop {
             let mut pending = lock(&self.pending);

@@ -547,7 +547,7 @@ fn translate(
     }
     let files = patch(vmod, files, &folder.join("patched"))?;
     command.arg("-y").arg(folder.join("patched"));
-    // Most files have their module's name; in the others every module must be told.
+    // Most files are named after their module; in the others every module is searched for.
     for file in &files {
         let text = String::from_utf8_lossy(&read(file)?).into_owned();
         if !modules(&text).all(|module| file.file_stem().is_some_and(|stem| stem == module)) {

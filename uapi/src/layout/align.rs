@@ -117,7 +117,7 @@ impl Alignment {
         }
     }
 
-    /// What no configuration's hardware goes without: what breaks this is refused by all of them.
+    /// The alignment that every configuration's hardware needs; all of them refuse what breaks it.
     pub const fn of_all(data: Data) -> Self {
         let mut least = Self::required(Config::ALL[0], data);
         let mut at = 1;

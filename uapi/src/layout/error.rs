@@ -153,7 +153,7 @@ rules! {
     PixelLineOverlap: Nvdla, "Pixel Format", "the line stride of pitch linear pixels", AtLeast;
     /// The x offset is in the format's range.
     PixelXOffset: Nvdla, "table 33", "the x offset in pixels", AtMost;
-    /// RGB goes to formats with three channels or more.
+    /// RGB can be written only to formats with three channels or more.
     PixelRgb: Nvdla, "table 33", "the channels of a format that RGB is converted to", AtLeast;
     /// Channels that a multiply-accumulate step takes.
     AtomicC: Nvdla, "Basic Weight for Direct Convolution", "channels of a small cube (atomic-C)", AtLeast;

@@ -36,7 +36,7 @@ encodings! {
     LutAccess { Read = 0, Write = 1 }
     /// SDP's ALU; `Eql` exists in the Y sub-unit only.
     AluAlgorithm { Max = 0, Min = 1, Sum = 2, Eql = 3 }
-    /// Where SDP's output goes.
+    /// The destination of SDP's output.
     OutputDestination { Mem = 0, Pdp = 1 }
     /// Whether PDP reads SDP's output (`OnFlying`) or memory (`OffFlying`).
     PdpFlyingMode { OnFlying = 0, OffFlying = 1 }

@@ -12,7 +12,7 @@ fn precision() -> impl Strategy<Value = Precision> {
 }
 
 proptest! {
-    /// Each channel is in one surface; surfaces are as many as a cube's, and lines as long.
+    /// Each channel is in one surface; the number of surfaces and the length of lines are those of a cube.
     #[test]
     fn atoms_are_those_of_cubes(
         bytes in prop::sample::select(vec![8u32, 16, 32]), precision in precision(), c in 1u32..100, h in 1u32..5, w in 1u32..9,

@@ -38,7 +38,7 @@ struct Program {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Run a loadable and show what comes out
+    /// Run a loadable and show the results
     Run(Box<args::RunArgs>),
     /// Measure how many runs per second a device does, and how long each takes
     Bench(bench::Args),
@@ -55,7 +55,7 @@ enum Command {
     Trace(Rest),
 }
 
-/// What goes to another program.
+/// The options that are passed to another program.
 #[derive(clap::Args, Debug)]
 struct Rest {
     /// Its options

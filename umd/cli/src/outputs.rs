@@ -81,7 +81,7 @@ impl Outputs {
         Ok(Self { files, labels, top: args.top, dimg })
     }
 
-    /// Whether an output goes to the standard output.
+    /// Whether an output is written to the standard output.
     pub(crate) fn takes_stdout(&self) -> bool {
         self.files.iter().any(|(_, path)| is_stdout(path))
     }
@@ -143,7 +143,7 @@ impl Outputs {
     }
 }
 
-/// Whether it stands for the standard output.
+/// Whether the path means the standard output.
 fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }

@@ -40,7 +40,7 @@ impl Progress {
         }
     }
 
-    /// All is done: the bar goes.
+    /// Everything is done: removes the bar.
     pub(crate) fn finish(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();

@@ -16,7 +16,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Of the JSON objects that the programs show: a field that goes or changes its meaning makes it another.
+/// The version of the programs' JSON objects. It changes when a field is removed or changes its meaning.
 pub(crate) const VERSION: u32 = 1;
 
 /// Collects what happens.
@@ -31,7 +31,7 @@ pub(crate) struct Report<'a> {
     to_stderr: bool,
 }
 
-/// The standard output, or error. When its reader has enough and closes it, the run goes on: there are files to write.
+/// The standard output, or error. If its reader closes it, the run continues, because files must still be written.
 struct Quiet(Box<dyn Write>);
 
 impl Quiet {

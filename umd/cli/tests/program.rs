@@ -9,7 +9,7 @@ use std::{fs, io};
 /// The project's own network.
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/lenet");
 
-/// A folder that goes when the test ends.
+/// A folder that is removed when the test ends.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -524,7 +524,7 @@ fn arrays_go_in_and_come_out_as_numpy_writes_them() {
     assert_eq!(scores.shape, [1, 10, 1, 1]);
     let sum: f32 = scores.values.iter().sum();
     assert!(scores.values[7] > 0.9 && (0.9..1.1).contains(&sum), "probabilities: {:?}", scores.values);
-    // The numbers that the input's elements stand for, as the compiler has left them in the loadable.
+    // The real numbers of the input's elements, by the scale that the compiler has stored in the loadable.
     let names = nvdla_runtime::loadable::Loadable::open(&lenet).unwrap().names().unwrap();
     let (scale, zero) = (names.inputs[0].scale[0], names.inputs[0].zero_point[0]);
     let image = fs::read(seven).unwrap();

@@ -139,7 +139,7 @@ pub type Observer<'a> = &'a mut dyn FnMut(Completion, &dyn Buffers);
 /// What a device says about a task that has ended well.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskReport {
-    /// Operations that have completed, where the device tells.
+    /// Operations that have completed, if the device reports them.
     pub operations: Option<usize>,
 }
 

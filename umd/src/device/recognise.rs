@@ -22,7 +22,7 @@ use crate::network::{self, NetworkOperation};
 pub struct Recognised {
     /// The configuration.
     pub config: &'static Config,
-    /// What in the loadable tells.
+    /// The evidence in the loadable.
     pub why: String,
 }
 
@@ -75,7 +75,7 @@ struct Evidence {
     large: Option<String>,
 }
 
-/// What an operation tells.
+/// The evidence of an operation.
 fn look_at(operation: &NetworkOperation, evidence: &mut Evidence) {
     let at = |what: &str| format!("operation {} ({}) {what}", operation.index, operation.unit);
     let (surface, operation) = (&operation.surface, &operation.operation);

@@ -149,7 +149,7 @@ fn start_worker(device: &Locked) -> io::Result<Sender<Job>> {
     Ok(sender)
 }
 
-/// Something that goes on whenever its fence has signalled.
+/// Something with a next step to run each time its fence has signalled.
 pub(crate) trait Follow: Send {
     /// What is waited for.
     fn fence(&self) -> BorrowedFd<'_>;

@@ -63,7 +63,7 @@ pub struct Target {
     pub name: String,
     /// Its format.
     pub format: PixelFormat,
-    /// Its type of elements, which tells feature formats apart.
+    /// Its type of elements, which distinguishes feature formats.
     pub data_type: DataType,
     /// Channels.
     pub channels: i32,
@@ -341,7 +341,7 @@ impl Plane {
     }
 }
 
-/// The byte that each sample goes to, when tables say that all are bytes of pressed samples.
+/// The byte to which each sample is written, if the tables write only scaled bytes.
 fn sources(colour: &[Words; 3]) -> Option<Sources> {
     let mut sources = Sources::default();
     for (source, words) in colour.iter().enumerate() {

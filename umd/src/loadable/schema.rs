@@ -563,7 +563,7 @@ table! {
         4 alignment ALIGNMENT: number u32,
         /// Names of the blobs that fill it.
         5 contents CONTENTS: names str,
-        /// Where each of `contents` goes, in bytes.
+        /// The offset of each of `contents` in bytes.
         6 offsets OFFSETS: wides u64,
         /// Position among the inputs or the outputs, if it is one.
         7 bind_id BIND_ID: number u16,

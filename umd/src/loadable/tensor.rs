@@ -16,7 +16,7 @@ use super::schema::{DataType, PixelFormat, Tensor};
 
 /// Bytes of an atom of a feature cube: the bytes of one element of a line in each surface. None for an image.
 ///
-/// Loadables made for interface 0.10 call the cubes of nv_small FEATURE too; their line stride tells.
+/// Loadables for interface 0.10 also call the cubes of nv_small FEATURE; their line stride distinguishes them.
 pub(crate) fn atom(format: PixelFormat, width: u32, line_stride: u32) -> Option<u32> {
     match format {
         PixelFormat::FEATURE_X8 => Some(8),

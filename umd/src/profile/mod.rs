@@ -120,7 +120,7 @@ impl Profile {
     }
 }
 
-/// What goes in and comes out.
+/// The inputs and outputs.
 fn text(operation: &NetworkOperation, shape: &Shape) -> String {
     let cube = |cube: &nvdla_estimate::Cube| format!("{}x{}x{}", cube.channels, cube.height, cube.width);
     match shape {

@@ -42,7 +42,7 @@ pub struct Row {
     pub unit: OpType,
     /// The layers that it computes, where the loadable says.
     pub layer: Option<String>,
-    /// What goes in and comes out.
+    /// The inputs and outputs.
     pub shape: String,
     /// Multiply-accumulate steps of the algorithm.
     pub macs: u64,

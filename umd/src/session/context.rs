@@ -330,13 +330,13 @@ impl Context {
     }
 }
 
-/// A submitted run. It goes on when this value is dropped; its context is busy until it has ended.
+/// A submitted run. It continues when this value is dropped. Its context is busy until the run has ended.
 ///
 /// Its descriptor becomes readable when the run has ended: for `poll`, `epoll` and the event loops over them. A run of one
 /// task on a driver with a queue has the driver's own sync_file, which other drivers can wait for.
 pub struct Pending {
     flying: Arc<InFlight>,
-    /// The constants stay while the run goes on.
+    /// The constants stay while the run is in flight.
     _network: Network,
 }
 

@@ -118,7 +118,7 @@ pub enum Error {
         /// Tasks that it has, each as often as it is submitted.
         of: usize,
     },
-    /// A wait's deadline has passed; the run goes on.
+    /// The deadline of a wait has passed; the run continues.
     #[error("the run has not ended yet")]
     NotYet,
     /// The result of a run was asked for twice.

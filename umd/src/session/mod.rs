@@ -657,7 +657,7 @@ impl<D: Device> Session<D> {
             let version = plan::version(&loadable, &slots).unwrap_or_default();
             let supported = match task.interface() {
                 Interface::Dla1 => plan::interface_version(&loadable, &slots).is_supported(),
-                // 0.0.1 is all that exists, in two forms that the emulator tells apart.
+                // Only version 0.0.1 exists, in two forms that the emulator distinguishes.
                 _ => (version.major(), version.minor()) == (0, 0),
             };
             if !supported {

@@ -12,7 +12,7 @@ use thiserror::Error;
 use crate::loadable::names::{Names, Scale};
 use crate::loadable::{self, DataCategory, DataFormat, DataType, PixelFormat};
 
-/// Whether a tensor goes in or comes out.
+/// Whether a tensor is an input or an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// Goes in.
@@ -166,7 +166,7 @@ pub enum TensorError {
 impl TensorInfo {
     /// Bytes of an atom of a feature cube: the bytes of one element of a line in each surface. None for an image.
     ///
-    /// Loadables made for interface 0.10 call the cubes of nv_small FEATURE too; their line stride tells.
+    /// Loadables for interface 0.10 also call the cubes of nv_small FEATURE; their line stride distinguishes them.
     pub fn atom(&self) -> Option<u32> {
         loadable::atom(self.pixel_format, self.w, self.line_stride())
     }

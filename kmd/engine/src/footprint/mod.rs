@@ -246,7 +246,7 @@ struct Surface {
     ram: Ram,
 }
 
-/// Registers, and who is told what they touch.
+/// The registers, and the visitor that gets each range.
 struct Walk<'a, V> {
     config: &'a Config,
     /// A bit for each precision of features that the configuration has.

@@ -80,7 +80,7 @@ where
         .span()
     };
     if batches > 1 {
-        // A batch goes by its strides also where it is 1x1.
+        // For a batch the strides are used even if the cube is 1x1.
         let surface_stride = walk.stride(BLOCK, sdp::D_DST_SURFACE_STRIDE);
         span = span.max((surfaces - 1) * surface_stride + atom);
         span += (batches - 1) * walk.stride(BLOCK, sdp::D_DST_BATCH_STRIDE);

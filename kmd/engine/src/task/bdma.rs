@@ -2,8 +2,8 @@
 
 //! BDMA.
 //!
-//! Sources: the register manual for fields; `kmd/firmware/bdma.c` of the reference software for which field of the
-//! descriptor goes where, and for the limits.
+//! Sources: the register manual for fields; `kmd/firmware/bdma.c` of the reference software for the register
+//! of each descriptor field, and for the limits.
 
 use super::super::error::{Name, Reason};
 use super::super::footprint::{footprint, Registers};

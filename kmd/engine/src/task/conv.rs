@@ -2,8 +2,8 @@
 
 //! The convolution pipeline: CDMA, CSC, CMAC and CACC.
 //!
-//! Sources: the register manual for fields; `kmd/firmware/conv.c` of the reference software for which field of the
-//! descriptor goes where; the hardware's C-model for what it reads.
+//! Sources: the register manual for fields; `kmd/firmware/conv.c` of the reference software for the register
+//! of each descriptor field; the hardware's C-model for the memory that is read.
 
 use super::super::error::{Name, Reason};
 use super::super::image::{code, fit, less_one, signed, Builder, Place};

@@ -2,8 +2,8 @@
 
 //! Rubik.
 //!
-//! Sources: the register manual for fields; `kmd/firmware/rubik.c` of the reference software for which field of the
-//! descriptor goes where; the hardware's C-model for which bytes are touched.
+//! Sources: the register manual for fields; `kmd/firmware/rubik.c` of the reference software for the register
+//! of each descriptor field; the hardware's C-model for the bytes that are accessed.
 
 use super::super::error::{Name, Reason};
 use super::super::image::{code, less_one, Builder};

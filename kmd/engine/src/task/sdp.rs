@@ -2,8 +2,8 @@
 
 //! SDP and its read DMA.
 //!
-//! Sources: the register manual for fields; `kmd/firmware/sdp.c` of the reference software for which field of the
-//! descriptor goes where.
+//! Sources: the register manual for fields; `kmd/firmware/sdp.c` of the reference software for the register
+//! of each descriptor field.
 
 use super::super::error::{Name, Reason};
 use super::super::image::{code, fit, less_one, signed, Builder, Place};

@@ -201,7 +201,8 @@ impl<'a> Emitter<'a> {
 
     /// What the loadable format calls a feature cube of this configuration.
     fn feature_format(&self) -> PixelFormat {
-        // Atoms of 16 bytes have no name of their own: the line stride of FEATURE tells them from those of 32.
+        // Atoms of 16 bytes have no format name of their own: the line stride of FEATURE distinguishes them from those
+        // of 32.
         if self.program.config.memory_atomic == 8 {
             PixelFormat::FEATURE_X8
         } else {

@@ -243,7 +243,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Softmax along any axis: the axis becomes the channels, and what it makes goes back to its place.
+    /// Softmax along any axis: the axis becomes the channels, and the result is moved back.
     pub(super) fn softmax(&mut self, node: &ir::Node, axis: usize) -> Result<(), String> {
         let shape = self.graph.shape(node.inputs[0]).to_vec();
         let (x, output) = (node.inputs[0].0, node.output.0);

@@ -36,7 +36,7 @@ pub(super) struct Operation {
     pub output: Precision,
     /// Where data comes from.
     pub source: Source,
-    /// Where it goes.
+    /// Where the output is written.
     pub destination: Destination,
     /// Sub-unit X1.
     pub x1: Option<X>,
@@ -72,7 +72,7 @@ pub(super) enum Source {
     Stream { largest: u32 },
 }
 
-/// Where data goes.
+/// The destination of data.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Destination {
     /// A feature cube.

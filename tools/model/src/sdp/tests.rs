@@ -368,10 +368,15 @@ pub(super) fn settings() -> Vec<Settings> {
     let all = [Instructions::Portable, Instructions::Avx2, Instructions::Avx512];
     #[cfg(not(target_arch = "x86_64"))]
     let all = [Instructions::Portable];
-    let one = |instructions: Instructions| Settings { instructions, threads_from: usize::MAX, past_from: usize::MAX };
+    let one =
+        |instructions: Instructions| Settings { instructions, threads_from: usize::MAX, non_temporal_from: usize::MAX };
     let mut settings: Vec<_> = all.into_iter().filter(|instructions| instructions.exist()).map(one).collect();
     settings.push(Settings { threads_from: 0, ..Settings::detect() });
-    settings.extend([usize::MAX, 0].map(|threads_from| Settings { threads_from, past_from: 0, ..Settings::detect() }));
+    settings.extend([usize::MAX, 0].map(|threads_from| Settings {
+        threads_from,
+        non_temporal_from: 0,
+        ..Settings::detect()
+    }));
     settings
 }
 
@@ -587,16 +592,19 @@ fn threads_agree_with_one_thread_over_many_strips() {
         ],
     );
     let before = Bytes { base: BASE, bytes: noise(5, SIZE) };
-    let after = |threads_from, past_from| {
+    let after = |threads_from, non_temporal_from| {
         let mut memory = before.clone();
-        let settings = Settings { threads_from, past_from, ..Settings::detect() };
+        let settings = Settings { threads_from, non_temporal_from, ..Settings::detect() };
         vector::run(settings, &mut State::default(), &NV_SMALL, &rdma, &sdp, None, &mut memory).unwrap();
         memory
     };
     let one = after(usize::MAX, usize::MAX);
     assert_ne!(one, before);
-    for (threads_from, past_from) in [(0, usize::MAX), (usize::MAX, 0), (0, 0)] {
-        assert!(one == after(threads_from, past_from), "threads from {threads_from}, past caches from {past_from}");
+    for (threads_from, non_temporal_from) in [(0, usize::MAX), (usize::MAX, 0), (0, 0)] {
+        assert!(
+            one == after(threads_from, non_temporal_from),
+            "threads from {threads_from}, non-temporal from {non_temporal_from}"
+        );
     }
 }
 

@@ -249,7 +249,7 @@ fn buffers(program: &Program, rng: &mut Rng) {
                     if !map.is_empty() && rng.one_in(2) {
                         map[0] = 1;
                     }
-                    // Sometimes the handle goes first.
+                    // Sometimes the handle is closed first.
                     if rng.one_in(2) {
                         let _ = program.node.destroy(handle);
                         return;

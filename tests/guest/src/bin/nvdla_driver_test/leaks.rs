@@ -99,7 +99,7 @@ fn clients() -> Result<(), Failed> {
     let path = first()?.path().to_owned();
     repeat("clients", || {
         let node = Node::open(&path)?;
-        // What it leaves open goes with it.
+        // Its descriptors are closed with it.
         node.create(8192)?;
         Ok(())
     })

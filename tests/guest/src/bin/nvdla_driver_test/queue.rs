@@ -179,7 +179,7 @@ fn signal_first() -> Result<(), Failed> {
     control.set(Knob::Delay, 500_000);
     let result = interrupted(SaFlags::SA_RESTART, || node.submit_first(&list, 0))?;
     refused("the submission", result, Errno::EINTR)?;
-    // The task goes on, and the queue with it.
+    // The task and the queue go on.
     control.set(Knob::Delay, 0);
     equal("the next task's end", work.run(&node)?, 0)?;
     equal("operations", control.counts().starts - starts, 2)?;

@@ -152,7 +152,7 @@ fn idle() -> Result<(), Failed> {
     work.fill(3);
     back(&device)?;
     gone(&node, &work)?;
-    // The old file goes after the new one came.
+    // The old file is closed after the new device exists.
     drop((node, work));
     works(&first()?)
 }
@@ -209,7 +209,7 @@ fn waiting() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Who waits for a task holds nothing that DRM waits for when a device goes, of this device or another.
+/// A client that waits for a task must not hold anything that DRM waits for when this or another device is removed.
 fn other_waited_for() -> Result<(), Failed> {
     let (node, other) = (first()?, second()?);
     let device = other.device()?;

@@ -161,7 +161,7 @@ fn heap_mapping() -> Result<(), Failed> {
             drop(map);
         }
         let map = node.map(offset, 4096)?;
-        // The object goes while it is mapped.
+        // The object is freed while it is mapped.
         node.destroy(handle)?;
         drop(fd);
         equal("a byte", map[7], round)?;
@@ -181,7 +181,7 @@ fn failing_import() -> Result<(), Failed> {
         Some(count) => println!("{count} allocations failed in turn"),
         None => println!("this kernel's allocations cannot be made to fail"),
     }
-    // It still can be imported, and goes with its last descriptor.
+    // It can still be imported, and is freed with its last descriptor.
     node.destroy(node.import(fd.as_raw_fd())?)?;
     equal("dma-bufs", dma_bufs()?, before)?;
     drop(fd);

@@ -240,7 +240,7 @@ fn outlived() -> Result<(), Failed> {
             "the new buffer {new_place:x?} lies in the old {old_place:x?}"
         );
         equal("a byte of the old buffer", old.map[9], 7)?;
-        // The old binding's last buffer goes; what comes afterwards still has the memory.
+        // The old binding's last buffer is freed; the new binding still has the memory.
         drop((old, node));
         std::thread::sleep(std::time::Duration::from_millis(50));
         let mut last = fresh.buffer(1 << 20)?;

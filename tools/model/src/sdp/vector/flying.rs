@@ -111,7 +111,7 @@ impl<'s> OnFlying<'s> {
             tail: self.tail.as_ref(),
             tables: self.tables,
             instructions: self.settings.instructions,
-            past: false,
+            non_temporal: false,
         }
     }
 

@@ -34,7 +34,7 @@ pub(super) struct Job<'j> {
     pub tables: &'j Tables,
     pub instructions: Instructions,
     /// Whether the output is written with non-temporal stores.
-    pub past: bool,
+    pub non_temporal: bool,
 }
 
 impl Job<'_> {

@@ -31,13 +31,13 @@ pub(crate) struct Settings {
     /// By several threads from this number of elements on.
     pub threads_from: usize,
     /// Past the caches from this number of elements on.
-    pub past_from: usize,
+    pub non_temporal_from: usize,
 }
 
 impl Settings {
     /// What suits this machine.
     pub(crate) fn detect() -> Self {
-        Self { instructions: Instructions::detect(), threads_from: 1 << 19, past_from: 1 << 24 }
+        Self { instructions: Instructions::detect(), threads_from: 1 << 19, non_temporal_from: 1 << 24 }
     }
 }
 
@@ -69,7 +69,7 @@ pub(in super::super) fn run(
         #[cfg(target_arch = "x86_64")]
         tail: tail.as_ref(),
         instructions: settings.instructions,
-        past: operation.view().span(operation.batch) >= settings.past_from,
+        non_temporal: operation.view().span(operation.batch) >= settings.non_temporal_from,
     };
     let mut tally = Tally::default();
     let short = short(&walk, &job, scratch);

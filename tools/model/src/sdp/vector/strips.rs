@@ -56,7 +56,7 @@ pub(super) fn run(
     let mut strips = strips(job.operation.batch, walk, longest);
     let mut round: Vec<(At, Result<Tally, Fault>)> = Vec::with_capacity(count);
     let rooms = Rooms { like: scratch, free: Mutex::default() };
-    let aside = Job { past: false, ..*job };
+    let aside = Job { non_temporal: false, ..*job };
     let result = loop {
         round.clear();
         round.extend(strips.by_ref().take(count).map(|strip| (strip, Ok(Tally::default()))));
@@ -80,7 +80,7 @@ pub(super) fn run(
             for (_, done) in strips {
                 tally.add(done.as_ref().map_err(|fault| *fault)?);
             }
-            write(strips, bytes, (place, threads), atoms.span(longest), job.past, memory)
+            write(strips, bytes, (place, threads), atoms.span(longest), job.non_temporal, memory)
         });
         if written.is_err() {
             break written;
@@ -96,7 +96,7 @@ fn write(
     bytes: &[u8],
     (place, threads): (&Place, usize),
     longest: usize,
-    past: bool,
+    non_temporal: bool,
     memory: &mut dyn Memory,
 ) -> Result<(), Fault> {
     let Some(&(first, _)) = strips.first() else { return Ok(()) };
@@ -110,7 +110,7 @@ fn write(
         || (),
         |(), (into, bytes)| {
             let bytes = &bytes[..into.len()];
-            if past {
+            if non_temporal {
                 copy_non_temporal(into, bytes);
                 store_fence();
             } else {

@@ -263,12 +263,12 @@ pub(super) fn emit(job: &Job, scratch: &mut Scratch, into: &mut [u8]) {
             Precision::Int8 => (Packing::Bytes, into.len()),
             Precision::Int16 | Precision::Fp16 => (Packing::Pairs, into.len() / 2),
         };
-        if !job.past {
+        if !job.non_temporal {
             return process::pack(job.instructions, &values[..length], packing, into);
         }
         process::pack(job.instructions, &values[..length], packing, bytes);
     }
-    if job.past {
+    if job.non_temporal {
         copy_non_temporal(into, bytes);
     } else {
         into.copy_from_slice(bytes);
