@@ -83,6 +83,8 @@ fn main() -> ExitCode {
             .args(["-c", &limited])
             .arg(program)
             .args([CHILD.to_owned(), next.to_string(), some.to_string()])
+            // With one thread the processor time of the process is the time that a file has taken.
+            .env("RAYON_NUM_THREADS", "1")
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn();

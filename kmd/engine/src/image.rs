@@ -18,7 +18,7 @@ const BLOCKS: usize = 5;
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     block: Block,
-    end: u8,
+    start: u8,
 }
 
 /// Register values, block by block.
@@ -36,7 +36,7 @@ pub(crate) struct Image {
 
 impl Image {
     pub(crate) const EMPTY: Self = Self {
-        segments: [Segment { block: Block::Cdma, end: 0 }; BLOCKS],
+        segments: [Segment { block: Block::Cdma, start: 0 }; BLOCKS],
         blocks: 0,
         count: 0,
         places: [0; REGISTERS],
@@ -45,11 +45,10 @@ impl Image {
 
     /// Each block with its registers' words and values.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = (Block, impl Iterator<Item = (usize, u32)> + '_)> + '_ {
-        let mut start = 0;
-        self.segments.iter().take(usize::from(self.blocks)).map(move |segment| {
-            let end = usize::from(segment.end).min(REGISTERS);
-            let range = start.min(end)..end;
-            start = end;
+        let segments = self.segments.get(..usize::from(self.blocks)).unwrap_or_default();
+        segments.iter().enumerate().map(move |(index, segment)| {
+            let end = usize::from(segments.get(index + 1).map_or(self.count, |next| next.start)).min(REGISTERS);
+            let range = usize::from(segment.start).min(end)..end;
             let places = &self.places[range.clone()];
             let values = &self.values[range];
             (segment.block, places.iter().zip(values).map(|(&place, &value)| (usize::from(place), value)))
@@ -128,18 +127,32 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// What an operation touches from this address on must lie in its buffer.
-    pub(crate) fn holds(&self, access: &Access) -> Result<(), Reason> {
+    /// Whether a range that begins at this address or behind it lies in the buffer.
+    #[inline]
+    pub(crate) const fn holds(&self, access: &Access) -> bool {
         let Buffer { address, size } = self.buffer;
-        if access.start >= address && access.end - address <= size {
-            return Ok(());
-        }
-        Err(Reason::Footprint { access: *access, index: self.index, buffer: self.buffer })
+        access.start >= address && access.end - address <= size
+    }
+
+    /// The refusal of a range that does not lie in the buffer.
+    pub(crate) const fn outside(&self, access: &Access) -> Reason {
+        Reason::Footprint { access: *access, index: self.index, buffer: self.buffer }
     }
 }
 
 /// Surfaces that the operation of a unit with register groups has at most (the convolution's and SDP's).
 const PLACES: usize = 5;
+
+/// No surface: 0 would be a register of the first block, which has no addresses.
+const NO_SURFACE: u32 = 0;
+/// A place in a buffer of no bytes, in which no range lies.
+const NO_PLACE: Place = Place { address: 0, index: 0, buffer: Buffer { address: 0, size: 0 } };
+
+/// A surface as one number: its block, and the offset of its address's low register.
+const fn surface(block: Block, low: Register) -> u32 {
+    (block as u32) << 16 | low.offset as u32
+}
+
 /// Builds an [`Image`]. It checks that each value fits its field and register, and at the end which memory the
 /// operation would access.
 pub(crate) struct Builder {
@@ -150,22 +163,31 @@ pub(crate) struct Builder {
     position: usize,
     /// The registers that steer addresses once more, where the footprint finds them.
     registers: Registers,
-    /// The surfaces: each its block and the offset of its address's low register.
-    places: [Option<(Block, u16, Place)>; PLACES],
+    /// The surfaces: what [`surface`] makes of each, and where each lies.
+    surfaces: [u32; PLACES],
+    places: [Place; PLACES],
 }
 
 impl Builder {
     pub(crate) fn new(config: &'static Config) -> Self {
-        let (block, registers) = (Block::Cdma, Registers::EMPTY);
-        Self { config, image: Image::EMPTY, block, position: position(block), registers, places: [None; PLACES] }
+        let block = Block::Cdma;
+        Self {
+            config,
+            image: Image::EMPTY,
+            block,
+            position: position(block),
+            registers: Registers::EMPTY,
+            surfaces: [NO_SURFACE; PLACES],
+            places: [NO_PLACE; PLACES],
+        }
     }
 
     /// The following registers are of `block`.
     pub(crate) fn block(&mut self, block: Block) {
         (self.block, self.position) = (block, position(block));
-        let end = self.image.count;
+        let start = self.image.count;
         if let Some(segment) = self.image.segments.get_mut(usize::from(self.image.blocks)) {
-            *segment = Segment { block, end };
+            *segment = Segment { block, start };
             self.image.blocks += 1;
         }
     }
@@ -177,19 +199,17 @@ impl Builder {
 
     /// The value of a register that is one number.
     pub(crate) fn put(&mut self, register: Register, value: u32) -> Result<(), Reason> {
-        let count = usize::from(self.image.count);
-        let last = usize::from(self.image.blocks).wrapping_sub(1);
-        let place = self.image.places.get_mut(count).zip(self.image.values.get_mut(count));
-        let (Some((place, kept)), Some(segment)) = (place, self.image.segments.get_mut(last)) else {
+        let image = &mut self.image;
+        let count = usize::from(image.count);
+        let place = image.places.get_mut(count).zip(image.values.get_mut(count));
+        let fits = value & !writable(self.config, register) == 0;
+        // A register before the first block would be none's.
+        let Some((place, kept)) = place.filter(|_| fits && image.blocks != 0) else {
             return Err(self.refuse(register, value));
         };
-        if value & !writable(self.config, register) != 0 {
-            return Err(self.refuse(register, value));
-        }
         let word = register.offset / 4;
         (*place, *kept) = (word as u8, value);
-        self.image.count += 1;
-        segment.end = self.image.count;
+        image.count += 1;
         self.registers.set_at(self.position, word.into(), value);
         Ok(())
     }
@@ -203,18 +223,20 @@ impl Builder {
 
     /// A surface's DMA address in its two registers.
     pub(crate) fn address(&mut self, low: Register, high: Register, place: &Place) -> Result<(), Reason> {
-        if let Some(free) = self.places.iter_mut().find(|place| place.is_none()) {
-            *free = Some((self.block, low.offset, *place));
+        let mut surfaces = self.surfaces.iter_mut().zip(&mut self.places);
+        if let Some((taken, at)) = surfaces.find(|(taken, _)| **taken == NO_SURFACE) {
+            (*taken, *at) = (surface(self.block, low), *place);
         }
         self.put(low, place.address as u32)?;
         self.put(high, (place.address >> 32) as u32)
     }
 
-    /// The operation's registers, when all that they make `unit` touch lies in the buffers of its surfaces. `rdma` says
-    /// whether the unit's read DMA is enabled with it.
-    pub(crate) fn finish(self, unit: OpType, rdma: bool) -> Result<Program, Reason> {
+    /// Copies the operation's registers to `program` if everything that `unit` accesses with them lies in the buffers of
+    /// its surfaces. `rdma` says whether the unit's read DMA is enabled too.
+    pub(crate) fn finish(&self, unit: OpType, rdma: bool, program: &mut Program) -> Result<(), Reason> {
         self.hold(unit, rdma)?;
-        Ok(Program::Blocks(self.image))
+        *program = Program::Blocks(self.image.clone());
+        Ok(())
     }
 
     /// The final check of memory, in addition to the checks of descriptors. It is a separate function so that
@@ -222,12 +244,29 @@ impl Builder {
     #[inline(never)]
     fn hold(&self, unit: OpType, rdma: bool) -> Result<(), Reason> {
         footprint::footprint(self.config, unit, rdma, &self.registers, |access: Access| {
-            let mut places = self.places.iter().flatten();
-            let place = places.find(|(block, offset, _)| (*block, *offset) == (access.block, access.register.offset));
-            // Each address is one of those that were put in with their buffers.
-            let Some((.., place)) = place else { return Err(Reason::Homeless(access)) };
-            place.holds(&access)
+            let holds = self.place(&access).is_some_and(|place| place.holds(&access));
+            if holds {
+                Ok(())
+            } else {
+                Err(self.outside(&access))
+            }
         })
+    }
+
+    /// The place of the surface that an access belongs to.
+    #[inline]
+    fn place(&self, access: &Access) -> Option<&Place> {
+        let wanted = surface(access.block, access.register);
+        let mut surfaces = self.surfaces.iter().zip(&self.places);
+        surfaces.find(|(surface, _)| **surface == wanted).map(|(_, place)| place)
+    }
+
+    /// The refusal of an access. It is a separate function so that the check is small enough to be inlined.
+    #[cold]
+    #[inline(never)]
+    fn outside(&self, access: &Access) -> Reason {
+        // Each address is one of those that were put in with their buffers.
+        self.place(access).map_or(Reason::Homeless(*access), |place| place.outside(access))
     }
 }
 

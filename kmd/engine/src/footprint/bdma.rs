@@ -26,6 +26,7 @@ const DESTINATION: Surface = Surface {
     ram: Ram::new(CFG_CMD::DST_RAM_TYPE),
 };
 
+#[inline(always)]
 pub(super) fn transfer<E, V>(walk: &mut Walk<'_, V>) -> Result<(), E>
 where
     E: From<Refusal>,

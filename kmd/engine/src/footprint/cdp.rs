@@ -25,6 +25,7 @@ const OUTPUT: Surface = Surface {
     ram: Ram::new(cdp::D_DST_DMA_CFG::DST_RAM_TYPE),
 };
 
+#[inline(always)]
 pub(super) fn both<E, V>(walk: &mut Walk<'_, V>) -> Result<(), E>
 where
     E: From<Refusal>,

@@ -31,6 +31,7 @@ const fn read(low: Register, high: Register, ram: Ram) -> Surface {
     Surface { block: BLOCK, write: false, low, high, ram }
 }
 
+#[inline(always)]
 pub(super) fn reader<E, V>(walk: &mut Walk<'_, V>) -> Result<(), E>
 where
     E: From<Refusal>,
@@ -38,7 +39,7 @@ where
 {
     let mode = walk.field(BLOCK, D_MISC_CFG::CONV_MODE)?;
     let format = walk.field(BLOCK, D_DATAIN_FORMAT::DATAIN_FORMAT)?;
-    if mode == ConvMode::Winograd && !(walk.config.winograd && format == DataFormat::Feature) {
+    if mode == ConvMode::Winograd && !(walk.config().winograd && format == DataFormat::Feature) {
         return Err(walk.refuse(BLOCK, D_MISC_CFG, "Winograd is for features, where the configuration has it").into());
     }
     let processing = walk.precision(BLOCK, D_MISC_CFG::PROC_PRECISION)?;
@@ -59,6 +60,7 @@ where
 }
 
 /// The bytes that a feature cube spans, or a batch of them.
+#[inline(always)]
 fn feature<V>(walk: &mut Walk<'_, V>, mode: ConvMode, processing: Precision) -> Result<u64, Refusal> {
     if walk.field(BLOCK, D_MISC_CFG::IN_PRECISION)? != processing {
         return Err(walk.refuse(BLOCK, D_MISC_CFG, "features are not of the processing precision"));
@@ -90,13 +92,14 @@ fn feature<V>(walk: &mut Walk<'_, V>, mode: ConvMode, processing: Precision) -> 
     if batches == 1 {
         return Ok(cube.span());
     }
-    if !walk.config.batch {
+    if !walk.config().batch {
         return Err(walk.refuse(BLOCK, D_BATCH_NUMBER, "the configuration has no hardware batches"));
     }
     Ok(cube.span() + (batches - 1) * walk.stride(BLOCK, D_BATCH_STRIDE))
 }
 
 /// The bytes that the planes of an image span, 0 for a plane that it does not have.
+#[inline(always)]
 fn image<V>(walk: &mut Walk<'_, V>) -> Result<[u64; 2], Refusal> {
     let format = Format::new(walk.field(BLOCK, D_DATAIN_FORMAT::PIXEL_FORMAT)?);
     if walk.read::<D_DATAIN_FORMAT>(BLOCK).value(D_DATAIN_FORMAT::PIXEL_MAPPING) != 0 {
@@ -110,7 +113,7 @@ fn image<V>(walk: &mut Walk<'_, V>) -> Result<[u64; 2], Refusal> {
     let width = walk.count(BLOCK, D_DATAIN_SIZE_0::DATAIN_WIDTH);
     let height = walk.count(BLOCK, D_DATAIN_SIZE_0::DATAIN_HEIGHT);
     let atom = walk.atom();
-    let known = format.component_bytes() == 1 || walk.config.has_feature_type(Precision::Int16);
+    let known = format.component_bytes() == 1 || walk.config().has_feature_type(Precision::Int16);
     // The second plane's first pixel lies in the first atom of its line.
     let plane = |bytes: u32, masked: bool, stride: u64| {
         let bytes = u64::from(if known { bytes } else { bytes.max(4) });
@@ -124,6 +127,7 @@ fn image<V>(walk: &mut Walk<'_, V>) -> Result<[u64; 2], Refusal> {
     Ok([first, plane(format.bytes_per_pixel[1], true, walk.stride(BLOCK, D_LINE_UV_STRIDE))])
 }
 
+#[inline(always)]
 fn weights<E, V>(walk: &mut Walk<'_, V>, processing: Precision) -> Result<(), E>
 where
     E: From<Refusal>,
@@ -137,7 +141,7 @@ where
     if walk.field(BLOCK, D_WEIGHT_FORMAT::WEIGHT_FORMAT)? == WeightFormat::Uncompressed {
         return Ok(());
     }
-    if !walk.config.weight_compression {
+    if !walk.config().weight_compression {
         return Err(walk.refuse(BLOCK, D_WEIGHT_FORMAT, "the configuration has no weight compression").into());
     }
     let bytes = u64::from(walk.read::<D_WMB_BYTES>(BLOCK).value(D_WMB_BYTES::WMB_BYTES));
@@ -146,6 +150,6 @@ where
     }
     walk.touch(&MASK, bytes)?;
     let kernels = walk.count(BLOCK, D_WEIGHT_SIZE_1::WEIGHT_KERNEL) as u32;
-    let sizes = Geometry::of(walk.config, processing).wgs_read(walk.config, kernels);
+    let sizes = Geometry::of(walk.config(), processing).wgs_read(walk.config(), kernels);
     walk.touch(&SIZES, sizes)
 }

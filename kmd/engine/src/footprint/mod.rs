@@ -26,6 +26,10 @@
 //! `nvdlav1` for nv_full and `master` as generated for nv_small and nv_large) for addresses. Files and lines stand with
 //! each unit; without a branch they are those of `nvdlav1`.
 
+// With everything inlined, registers, fields and `Known::asked` are constants, and an operation of SDP takes 374 instructions
+// instead of 426.
+#![allow(clippy::inline_always)]
+
 mod bdma;
 mod cdp;
 mod conv;
@@ -190,8 +194,9 @@ pub fn footprint<E: From<Refusal>>(
     registers: &Registers,
     visit: impl FnMut(Access) -> Result<(), E>,
 ) -> Result<(), E> {
-    let precisions = config.feature_types.iter().fold(0, |all, &precision| all | 1 << precision as u8);
-    let mut walk = Walk { config, precisions, unit, registers, asked: [0; BLOCKS], visit };
+    // There are three, and the compiler is to know it: it makes vectors of a longer list.
+    let precisions = config.feature_types.iter().take(3).fold(0, |all, &precision| all | 1 << precision as u8);
+    let mut walk = Walk { known: Known { config, precisions, unit, registers, asked: [0; BLOCKS] }, visit };
     match unit {
         OpType::Bdma => bdma::transfer(&mut walk)?,
         OpType::Conv => conv::reader(&mut walk)?,
@@ -210,10 +215,10 @@ pub fn footprint<E: From<Refusal>>(
         OpType::Cdp => cdp::both(&mut walk)?,
         OpType::Rubik => rubik::both(&mut walk)?,
     }
-    if walk.is_complete() {
+    if walk.known.is_complete() {
         Ok(())
     } else {
-        Err(walk.first_missing().into())
+        Err(walk.known.first_missing().into())
     }
 }
 
@@ -246,8 +251,11 @@ struct Surface {
     ram: Ram,
 }
 
-/// The registers, and the visitor that gets each range.
-struct Walk<'a, V> {
+/// Registers, and which of them were asked for.
+///
+/// Refusals take it by value. If they took its address, the compiler would have to keep it in memory all the time.
+#[derive(Clone, Copy)]
+struct Known<'a> {
     config: &'a Config,
     /// A bit for each precision of features that the configuration has.
     precisions: u8,
@@ -255,10 +263,9 @@ struct Walk<'a, V> {
     registers: &'a Registers,
     /// Of each block a bit for each word that was asked for.
     asked: [u64; BLOCKS],
-    visit: V,
 }
 
-impl<V> Walk<'_, V> {
+impl Known<'_> {
     /// A register's value. One that has none counts as 0 until its lack is found ([`Self::is_complete`]), which is
     /// before anything is said that follows from it.
     #[inline]
@@ -269,12 +276,6 @@ impl<V> Walk<'_, V> {
         let values = &self.registers.0[position];
         self.asked[position] |= 1 << word;
         values.words[word]
-    }
-
-    /// As [`Self::get`], for the register's fields.
-    #[inline]
-    fn read<R: Tied>(&mut self, block: Block) -> Word<R> {
-        Word::new(self.get(block, R::REGISTER))
     }
 
     /// Of each block a bit for each word that was asked for and has no value.
@@ -298,7 +299,7 @@ impl<V> Walk<'_, V> {
 
     #[cold]
     #[inline(never)]
-    fn first_missing(&self) -> Refusal {
+    fn first_missing(self) -> Refusal {
         let mut found = blocks(self.unit).iter().zip(self.missing()).flat_map(|(&block, missing)| {
             let of_block = block.registers().iter().map(move |described| (block, described.register));
             of_block
@@ -309,8 +310,55 @@ impl<V> Walk<'_, V> {
         Refusal::Missing { block, register }
     }
 
-    /// A size or count, which registers hold minus one.
+    /// Refuses a register's value, or that there is none.
+    #[cold]
+    #[inline(never)]
+    fn refuse(mut self, block: Block, register: Register, why: &'static str) -> Refusal {
+        let value = self.get(block, register);
+        if self.is_complete() {
+            Refusal::Value { block, register, value, why }
+        } else {
+            self.first_missing()
+        }
+    }
+
+    /// Refuses where a surface lies.
+    #[cold]
+    #[inline(never)]
+    fn refuse_surface(mut self, surface: &Surface) -> Refusal {
+        let &Surface { block, low, high, ram, .. } = surface;
+        let memory = ram.get(self.get(block, ram.register));
+        if !memory.is_some_and(|memory| self.has(memory)) {
+            return self.refuse(block, ram.register, "the configuration has no secondary memory interface");
+        }
+        if self.get(block, low) & (self.config.memory_atomic - 1) != 0 {
+            return self.refuse(block, low, "the address is not that of an atom");
+        }
+        self.refuse(block, high, "the surface ends above the last address")
+    }
+}
+
+/// The registers, and the visitor that gets each range.
+struct Walk<'a, V> {
+    known: Known<'a>,
+    visit: V,
+}
+
+impl<V> Walk<'_, V> {
+    /// A register's value.
     #[inline]
+    fn get(&mut self, block: Block, register: Register) -> u32 {
+        self.known.get(block, register)
+    }
+
+    /// As [`Self::get`], for the register's fields.
+    #[inline(always)]
+    fn read<R: Tied>(&mut self, block: Block) -> Word<R> {
+        Word::new(self.get(block, R::REGISTER))
+    }
+
+    /// A size or count, which registers hold minus one.
+    #[inline(always)]
     fn count<R: Tied>(&mut self, block: Block, field: Field<u32, R>) -> u64 {
         u64::from(self.read::<R>(block).value(field)) + 1
     }
@@ -322,13 +370,13 @@ impl<V> Walk<'_, V> {
     }
 
     /// A field with named encodings.
-    #[inline]
+    #[inline(always)]
     fn field<T: FieldValue, R: Tied>(&mut self, block: Block, field: Field<T, R>) -> Result<T, Refusal> {
         self.field_of(block, R::REGISTER, field)
     }
 
     /// As [`Self::field`], of a register that has the same fields as the field's own.
-    #[inline]
+    #[inline(always)]
     fn field_of<T: FieldValue, R: Tied>(
         &mut self,
         block: Block,
@@ -342,72 +390,56 @@ impl<V> Walk<'_, V> {
     }
 
     /// A field of a precision that the configuration has.
-    #[inline]
+    #[inline(always)]
     fn precision<R: Tied>(&mut self, block: Block, field: Field<Precision, R>) -> Result<Precision, Refusal> {
         let precision = self.field(block, field)?;
-        if self.precisions >> precision as u8 & 1 != 0 {
+        if self.known.precisions >> precision as u8 & 1 != 0 {
             return Ok(precision);
         }
         Err(self.refuse(block, R::REGISTER, "the configuration does not have the precision"))
     }
 
     /// Refuses a register's value, or that there is none.
-    #[cold]
-    #[inline(never)]
-    fn refuse(&mut self, block: Block, register: Register, why: &'static str) -> Refusal {
-        let value = self.get(block, register);
-        if self.is_complete() {
-            Refusal::Value { block, register, value, why }
-        } else {
-            self.first_missing()
-        }
+    #[inline(always)]
+    fn refuse(&self, block: Block, register: Register, why: &'static str) -> Refusal {
+        self.known.refuse(block, register, why)
     }
 
-    /// Refuses where a surface lies.
-    #[cold]
-    #[inline(never)]
-    fn refuse_surface(&mut self, surface: &Surface) -> Refusal {
-        let &Surface { block, low, high, ram, .. } = surface;
-        let memory = ram.get(self.get(block, ram.register));
-        if !memory.is_some_and(|memory| self.has(memory)) {
-            return self.refuse(block, ram.register, "the configuration has no secondary memory interface");
-        }
-        if self.get(block, low) & (self.config.memory_atomic - 1) != 0 {
-            return self.refuse(block, low, "the address is not that of an atom");
-        }
-        self.refuse(block, high, "the surface ends above the last address")
+    /// What the hardware is.
+    #[inline]
+    const fn config(&self) -> &Config {
+        self.known.config
     }
 
     /// Bytes of an atom.
     #[inline]
     fn atom(&self) -> u64 {
-        u64::from(self.config.memory_atomic)
+        u64::from(self.known.config.memory_atomic)
     }
 
     /// Surfaces of so many channels. An atom's elements are a power of two.
     #[inline]
     fn surfaces(&self, channels: u64, precision: Precision) -> u64 {
         let wide = u32::from(precision != Precision::Int8);
-        ((channels - 1) >> (self.config.memory_atomic.trailing_zeros() - wide)) + 1
+        ((channels - 1) >> (self.known.config.memory_atomic.trailing_zeros() - wide)) + 1
     }
 }
 
 impl<E: From<Refusal>, V: FnMut(Access) -> Result<(), E>> Walk<'_, V> {
     /// Tells of the `span` bytes from a surface's address on. No count has more than 24 bits and no stride more than 32, so
     /// that a span is below 2^60.
-    #[allow(clippy::inline_always)] // With a constant surface three loads and four comparisons remain.
     #[inline(always)]
     fn touch(&mut self, surface: &Surface, span: u64) -> Result<(), E> {
         let &Surface { block, write, low, high, ram } = surface;
         let memory = ram.get(self.get(block, ram.register));
         let (low_half, high_half) = (self.get(block, low), self.get(block, high));
         let start = u64::from(high_half) << 32 | u64::from(low_half);
-        let aligned = low_half & (self.config.memory_atomic - 1) == 0;
+        let aligned = low_half & (self.known.config.memory_atomic - 1) == 0;
         match (memory, start.checked_add(span)) {
-            (Some(memory), Some(end)) if aligned && self.is_complete() && self.has(memory) => {
+            (Some(memory), Some(end)) if aligned && self.known.is_complete() && self.known.has(memory) => {
                 (self.visit)(Access { block, register: low, write, memory, start, end })
             }
-            _ => Err(self.refuse_surface(surface).into()),
+            _ => Err(self.known.refuse_surface(surface).into()),
         }
     }
 }

@@ -28,6 +28,7 @@ const OUTPUT: Surface = Surface {
     ram: Ram::new(pdp::D_DST_RAM_CFG::DST_RAM_TYPE),
 };
 
+#[inline(always)]
 pub(super) fn reader<E, V>(walk: &mut Walk<'_, V>) -> Result<(), E>
 where
     E: From<Refusal>,
@@ -71,6 +72,7 @@ where
     walk.touch(&INPUT, cube.span())
 }
 
+#[inline(always)]
 pub(super) fn writer<E, V>(walk: &mut Walk<'_, V>) -> Result<(), E>
 where
     E: From<Refusal>,

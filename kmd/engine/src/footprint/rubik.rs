@@ -33,13 +33,14 @@ const OUTPUT: Surface = Surface {
     ram: Ram::new(D_DAOUT_RAM_TYPE::DATAOUT_RAM_TYPE),
 };
 
+#[inline(always)]
 pub(super) fn both<E, V>(walk: &mut Walk<'_, V>) -> Result<(), E>
 where
     E: From<Refusal>,
     V: FnMut(Access) -> Result<(), E>,
 {
     let mode = walk.field(BLOCK, D_MISC_CFG::RUBIK_MODE)?;
-    let has = if mode == RubikMode::Contract { walk.config.rubik_contract } else { walk.config.rubik_reshape };
+    let has = if mode == RubikMode::Contract { walk.config().rubik_contract } else { walk.config().rubik_reshape };
     if !has {
         return Err(walk.refuse(BLOCK, D_MISC_CFG, "the configuration does not have the mode").into());
     }
@@ -53,6 +54,7 @@ where
 }
 
 /// The bytes that a contraction spans, input and output.
+#[inline(always)]
 fn contract<V>(walk: &mut Walk<'_, V>, precision: Precision) -> Result<(u64, u64), Refusal> {
     let width = walk.count(BLOCK, D_DATAIN_SIZE_0::DATAIN_WIDTH);
     let height = walk.count(BLOCK, D_DATAIN_SIZE_0::DATAIN_HEIGHT);
@@ -78,6 +80,7 @@ fn contract<V>(walk: &mut Walk<'_, V>, precision: Precision) -> Result<(u64, u64
 }
 
 /// The bytes that a split or merge spans, input and output.
+#[inline(always)]
 fn reshape<V>(walk: &mut Walk<'_, V>, precision: Precision, mode: RubikMode) -> Result<(u64, u64), Refusal> {
     let width = walk.count(BLOCK, D_DATAIN_SIZE_0::DATAIN_WIDTH);
     let height = walk.count(BLOCK, D_DATAIN_SIZE_0::DATAIN_HEIGHT);

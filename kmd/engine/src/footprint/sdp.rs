@@ -35,6 +35,7 @@ const fn tiles(width: u64, height: u64) -> (u64, u64) {
     (width.next_multiple_of(2), height.next_multiple_of(4))
 }
 
+#[inline(always)]
 pub(super) fn writer<E, V>(walk: &mut Walk<'_, V>) -> Result<(), E>
 where
     E: From<Refusal>,
@@ -89,6 +90,7 @@ where
 }
 
 /// Whether sub-unit Y compares two cubes, which writes nothing.
+#[inline(always)]
 fn compares<V>(walk: &mut Walk<'_, V>) -> bool {
     let value = walk.read::<sdp::D_DP_EW_CFG>(Block::Sdp);
     let works = !value.is_set(sdp::D_DP_EW_CFG::EW_BYPASS) && !value.is_set(sdp::D_DP_EW_CFG::EW_ALU_BYPASS);
@@ -96,6 +98,7 @@ fn compares<V>(walk: &mut Walk<'_, V>) -> bool {
 }
 
 /// The configuration has the modes.
+#[inline(always)]
 fn check_modes<V>(
     walk: &mut Walk<'_, V>,
     block: Block,
@@ -103,15 +106,16 @@ fn check_modes<V>(
     winograd: bool,
     batches: u64,
 ) -> Result<(), Refusal> {
-    if winograd && !walk.config.winograd {
+    if winograd && !walk.config().winograd {
         return Err(walk.refuse(block, register, "the configuration has no Winograd"));
     }
-    if batches > 1 && !walk.config.batch {
+    if batches > 1 && !walk.config().batch {
         return Err(walk.refuse(block, register, "the configuration has no hardware batches"));
     }
     Ok(())
 }
 
+#[inline(always)]
 pub(super) fn reader<E, V>(walk: &mut Walk<'_, V>) -> Result<(), E>
 where
     E: From<Refusal>,
@@ -207,7 +211,6 @@ const Y: Channel = Channel {
     surface_stride: sdp_rdma::D_EW_SURFACE_STRIDE,
 };
 
-#[allow(clippy::inline_always)] // Of a constant channel little remains.
 #[inline(always)]
 fn operands<E, V>(walk: &mut Walk<'_, V>, channel: &Channel, cube: &Cube) -> Result<(), E>
 where

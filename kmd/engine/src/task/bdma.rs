@@ -101,10 +101,11 @@ fn one<M: TaskMemory + ?Sized>(
         registers.set(Block::Bdma, word, value);
     }
     footprint(context.config, OpType::Bdma, false, &registers, |access| {
-        if access.write {
-            destination.holds(&access)
+        let place = if access.write { &destination } else { &source };
+        if place.holds(&access) {
+            Ok(())
         } else {
-            source.holds(&access)
+            Err(place.outside(&access))
         }
     })?;
     Ok(words)

@@ -55,8 +55,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     image.word(code(cdp::D_DATA_FORMAT::INPUT_DATA_TYPE, op.in_precision))?;
     let value = code(cdp::D_PERF_ENABLE::DMA_EN, context.counted) | code(cdp::D_PERF_ENABLE::LUT_EN, context.counted);
     image.word(value)?;
-    operation.program = image.finish(operation.op_type, operation.rdma)?;
-    Ok(())
+    image.finish(operation.op_type, operation.rdma, &mut operation.program)
 }
 
 fn reader<M: TaskMemory + ?Sized>(

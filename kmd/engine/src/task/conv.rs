@@ -72,7 +72,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     }
     sequencer(&mut image, op, surface)?;
     reader(&mut image, context, op, surface, &input, &weights)?;
-    operation.program = image.finish(operation.op_type, operation.rdma)?;
+    image.finish(operation.op_type, operation.rdma, &mut operation.program)?;
     operation.held = Some(agree::convolution(context.config, op, surface)?);
     Ok(())
 }

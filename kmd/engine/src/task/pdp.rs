@@ -51,7 +51,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     image.block(Block::Pdp);
     pooling(&mut image, op, src, dst)?;
     writer(&mut image, context, op, dst)?;
-    operation.program = image.finish(operation.op_type, operation.rdma)?;
+    image.finish(operation.op_type, operation.rdma, &mut operation.program)?;
     agree::pooling(op, surface)?;
     Ok(())
 }

@@ -99,8 +99,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
         image.word(value)?;
     }
     image.put(rbk::D_PERF_ENABLE, u32::from(context.counted))?;
-    operation.program = image.finish(operation.op_type, operation.rdma)?;
-    Ok(())
+    image.finish(operation.op_type, operation.rdma, &mut operation.program)
 }
 
 /// A product of strides, in the register's 32 bits.

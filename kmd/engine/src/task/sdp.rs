@@ -79,8 +79,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     sub_unit(&mut image, "x1_op", op.x1_op.as_ref(), &X1)?;
     sub_unit(&mut image, "x2_op", op.x2_op.as_ref(), &X2)?;
     element_wise(&mut image, op.y_op.as_ref())?;
-    operation.program = image.finish(operation.op_type, operation.rdma)?;
-    Ok(())
+    image.finish(operation.op_type, operation.rdma, &mut operation.program)
 }
 
 /// Checks that the configuration supports the operation.
