@@ -73,6 +73,9 @@ pub(crate) struct Arguments {
     /// A simulator of the RTL in the model's place: a program that `cargo xtask rtl` has built, and its options
     #[arg(long, value_name = "PROGRAM[,NAME=VALUE]...")]
     pub(super) rtl: Option<String>,
+    /// A parameter of the kernel module; may be given several times
+    #[arg(long = "parameter", value_name = "NAME=VALUE")]
+    pub(super) parameters: Vec<String>,
     /// Options of the model's server (faults on purpose)
     #[arg(long, allow_hyphen_values = true)]
     pub(super) server: Vec<String>,

@@ -17,6 +17,10 @@ use crate::command;
 /// What every guest gets.
 const PROGRAMS: [&str; 1] = ["nvdla_runtime"];
 
+/// The module's parameters where the device is a simulator of the RTL: 23,000 cycles per second are too few for the usual
+/// time limits of tasks.
+const SIMULATED: &str = "timeout_ms=3600000 max_timeout_ms=0";
+
 /// What the first process does. The command's output goes to the second serial line, its status to the first.
 const INIT: &str = r#"#!/bin/busybox sh
 /bin/busybox mkdir -p /proc /sys /dev /tmp
@@ -31,7 +35,7 @@ read line </line
 stty -F $line raw -echo
 [ ! -e /board ] || . /board
 [ ! -e /nvdla_bridge.ko ] || insmod /nvdla_bridge.ko
-[ ! -e /nvdla.ko ] || insmod /nvdla.ko $NVDLA_MODULE_OPTIONS || echo 'nvdla-exit: 125'
+[ ! -e /nvdla.ko ] || insmod /nvdla.ko $(cat /parameters) || echo 'nvdla-exit: 125'
 [ ! -e /direct ] || . /direct
 # A device whose clock has only just come is tried again.
 read devices </devices
@@ -121,6 +125,9 @@ pub(super) fn initramfs(
     }
     write(&root.join("init"), INIT)?;
     write(&root.join("line"), &format!("/dev/{}1\n", arguments.arch.serial()))?;
+    let simulated = arguments.rtl.is_some().then_some(SIMULATED).into_iter();
+    let parameters: Vec<_> = simulated.chain(arguments.parameters.iter().map(String::as_str)).collect();
+    write(&root.join("parameters"), &format!("{}\n", parameters.join(" ")))?;
     let setup = arguments.access.setup();
     // Nodes of the module's, which are waited for.
     let nodes = if setup.is_some() { 0 } else { arguments.config.len() };
