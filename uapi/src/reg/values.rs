@@ -2,8 +2,8 @@
 
 //! Encodings that register fields of several blocks share.
 //!
-//! A field that is an enumeration in the register specification has one of these types; [`super::Field::get`] then
-//! answers `None` for an encoding that the specification does not name.
+//! A field that is an enumeration in the register specification has one of these types; [`super::Word::get`] then
+//! returns `None` for an encoding that the specification does not name.
 
 use super::register::{encodings, FieldValue};
 
