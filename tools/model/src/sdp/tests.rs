@@ -650,6 +650,55 @@ fn a_pass_through_copies_its_cube() {
     assert_eq!(memory.bytes[..5 * 7 * 8], memory.bytes[0x1000..0x1000 + 5 * 7 * 8]);
 }
 
+/// `NV_NVDLA_SDP_BRDMA_ig.v` counts a 1x1 cube's atoms as those of one line: strides take no part.
+#[test]
+fn operands_of_a_1x1_cube_are_one_run_of_atoms() {
+    // nv_small's atom.
+    const ATOM: usize = 8;
+    const SURFACES: usize = 3;
+    const OPERANDS_AT: usize = 0x800;
+    // Sums of two int8 that fit one, and that differ where the next line or surface would lie.
+    let bytes: Vec<u8> = (0..0x2000).map(|at: usize| (at * 7 % 50) as u8).collect();
+    // Of X1 and X2: operands of one byte for each element, for the ALU, which adds them.
+    let cfg = 1 << 1 | 1 << 4 | (RamType::Mcif as u32) << 5;
+    for (dma, stage, alu) in [
+        (
+            [
+                rdma_reg::D_BRDMA_CFG,
+                rdma_reg::D_BS_BASE_ADDR_LOW,
+                rdma_reg::D_BS_LINE_STRIDE,
+                rdma_reg::D_BS_SURFACE_STRIDE,
+            ],
+            reg::D_DP_BS_CFG,
+            reg::D_DP_BS_ALU_CFG,
+        ),
+        (
+            [
+                rdma_reg::D_NRDMA_CFG,
+                rdma_reg::D_BN_BASE_ADDR_LOW,
+                rdma_reg::D_BN_LINE_STRIDE,
+                rdma_reg::D_BN_SURFACE_STRIDE,
+            ],
+            reg::D_DP_BN_CFG,
+            reg::D_DP_BN_ALU_CFG,
+        ),
+    ] {
+        for stride in [ATOM as u32, 0x100, 0x220] {
+            let (mut rdma, mut sdp) = copy(1, 1);
+            let channels = (SURFACES * ATOM) as u32 - 1;
+            set(&mut rdma, &[(rdma_reg::D_DATA_CUBE_CHANNEL, channels), (rdma_reg::D_SRC_SURFACE_STRIDE, stride)]);
+            for (register, value) in dma.into_iter().zip([cfg, INPUT + OPERANDS_AT as u32, stride, stride]) {
+                rdma.set(register, value);
+            }
+            set(&mut sdp, &[(reg::D_DATA_CUBE_CHANNEL, channels), (stage, 0x58), (alu, 1)]);
+            let mut memory = Bytes { base: BASE, bytes: bytes.clone() };
+            run(&mut State::default(), &NV_SMALL, &rdma, &sdp, None, &mut memory).unwrap();
+            let sums: Vec<u8> = (0..SURFACES * ATOM).map(|at| bytes[at] + bytes[OPERANDS_AT + at]).collect();
+            assert_eq!(memory.bytes[0x1000..0x1000 + sums.len()], sums, "strides of {stride:#x}");
+        }
+    }
+}
+
 #[test]
 fn an_access_outside_is_a_fault_of_its_unit() {
     let (rdma, sdp) = copy(5, 7);
