@@ -67,11 +67,12 @@ fn row(selection: &Selection, config: &Config, kind: &str, name: &str, cycles: u
     })
 }
 
-/// From the first unit's start, a convolution's where there is one, to the last one's end.
-fn cycles(operations: &[(OpType, Measured)]) -> Option<u64> {
+/// When a group of operations that hand data over starts, which is when its convolution does where it has one, and when
+/// it ends.
+fn span(operations: &[(OpType, Measured)]) -> Option<(u64, u64)> {
     let conv = operations.iter().find(|(unit, _)| *unit == OpType::Conv);
     let start = conv.or_else(|| operations.iter().min_by_key(|(_, measured)| measured.start))?.1.start;
-    Some(operations.iter().map(|(_, measured)| measured.end).max()? - start)
+    Some((start, operations.iter().map(|(_, measured)| measured.end).max()?))
 }
 
 type Rows = Result<(Vec<Value>, String), String>;
@@ -89,9 +90,10 @@ fn trace(reference: &Path, name: &str, selection: &Selection) -> Rows {
         }
     }
     let several = UNITS.iter().any(|unit| operations.iter().filter(|(of, _)| of == unit).count() > 1);
-    let Some(cycles) = cycles(&operations).filter(|_| !several) else {
+    let Some((start, end)) = span(&operations).filter(|_| !several) else {
         return Ok((Vec::new(), "several operations, not measured".into()));
     };
+    let cycles = end - start;
     let mut row = row(selection, config, "trace", name, cycles);
     row["text"] = cases::of_trace(&folder.join("trace.txt"), config).kind.into();
     row["unit"] = "group".into();
@@ -105,19 +107,19 @@ fn loadable(reference: &Path, case: &case::Case, name: &str, selection: &Selecti
             measured.insert((completed.task, completed.operation), (completed.unit, cycles));
         }
     })?;
-    let mut rows = Vec::new();
+    let (mut rows, mut whole) = (Vec::new(), (u64::MAX, 0));
     for (number, (group, members)) in cases::of_loadable(reference, name, case.config).into_iter().enumerate() {
         let operations: Vec<_> = members.iter().filter_map(|member| measured.get(member).copied()).collect();
-        let Some(cycles) = cycles(&operations) else { continue };
-        let mut row = row(selection, case.config, "loadable", name, cycles);
+        let Some((start, end)) = span(&operations) else { continue };
+        whole = (whole.0.min(start), whole.1.max(end));
+        let mut row = row(selection, case.config, "loadable", name, end - start);
         row["text"] = group.text.into();
         row["unit"] = "group".into();
         row["group"] = number.into();
         rows.push(row);
     }
-    let ends = measured.values().map(|(_, measured)| measured.end).max();
-    let whole =
-        ends.zip(measured.values().map(|(_, measured)| measured.start).min()).map_or(0, |(end, start)| end - start);
+    // The first convolution starts when the design has cleared its convolution buffer after reset.
+    let whole = whole.1.saturating_sub(whole.0);
     let mut row = row(selection, case.config, "loadable", name, whole);
     row["unit"] = "whole".into();
     rows.push(row);
