@@ -157,7 +157,7 @@ fn supervise(arguments: &Arguments) -> Outcome {
     if after.1 + 1024 < memory.1 {
         return Err("buffers were leaked".into());
     }
-    match system::leaks() {
+    match system::leaks()? {
         Some(found) if !found.trim().is_empty() => Err(format!("kmemleak:\n{found}").into()),
         Some(_) => {
             println!("kmemleak found nothing");

@@ -12,7 +12,7 @@ use nix::errno::Errno;
 use nvdla_guest::control::{Control, Knob};
 use nvdla_guest::fence::{self, Timeline};
 use nvdla_guest::node::{nodes, Node, Options};
-use nvdla_guest::system::{bind, insert_module, node_of, remove_module, unbind};
+use nvdla_guest::system::{bind, insert_module, is_platform, meminfo, node_of, remove_module, unbind};
 use nvdla_guest::work::{copying, Work};
 use nvdla_runtime::device::{AddressEntry, Device as _, KernelDevice};
 
@@ -28,6 +28,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("unbinding_a_hung_device", hung),
     ("unbinding_with_a_task_that_waits_for_a_fence", gated),
     ("buffers_outlive_the_binding", buffers),
+    ("buffers_that_outlive_the_binding_are_given_back", given_back),
     ("an_import_outlives_the_binding_of_its_exporter", import),
     ("removing_the_device_from_the_bus_and_finding_it_again", bus),
     ("binding_again_and_again", again),
@@ -285,6 +286,34 @@ fn buffers() -> Result<(), Failed> {
     equal("a byte", buffer.map[6], 7)?;
     drop((buffer, fd));
     equal("a byte", map[6], 7)
+}
+
+/// When the last reference to a buffer goes after unbinding, the driver and the IOMMU's translation are gone already. The
+/// pages must still return to the kernel.
+fn given_back() -> Result<(), Failed> {
+    const SIZE: usize = 32 << 20;
+    /// kB by which free memory may change for other reasons.
+    const ROOM: u64 = 8 << 10;
+    let size = (SIZE >> 10) as u64;
+    let free = || -> Result<u64, Failed> {
+        fs::write("/proc/sys/vm/drop_caches", "3")?;
+        std::thread::sleep(Duration::from_millis(300));
+        Ok(meminfo("MemFree")?)
+    };
+    let node = first()?;
+    let device = node.device()?;
+    let buffer = node.buffer(SIZE)?;
+    let fd = node.export(buffer.handle)?;
+    unbind(&device)?;
+    let held = free()?;
+    drop((node, buffer, fd));
+    let after = free()?;
+    println!("{held} kB free with a buffer of {size}, {after} without it");
+    // Memory that the device tree reserves does not count as free.
+    if !is_platform(&device) {
+        ensure!(after + ROOM >= held + size, "of {size} kB {} returned", after.saturating_sub(held));
+    }
+    back(&device)
 }
 
 fn import() -> Result<(), Failed> {
