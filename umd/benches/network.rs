@@ -40,6 +40,7 @@ fn networks() -> Vec<(String, PathBuf)> {
 fn network(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("network");
     group.sample_size(10);
+    println!("instruction set: {}", nvdla_model::Isa::in_use().expect("NVDLA_ISA").name());
     for (name, path) in networks() {
         let loadable = Loadable::open(path).expect("a loadable");
         let config = recognise(&loadable).config;

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use criterion::{criterion_group, Criterion, Throughput};
 use nvdla_model::conv::operation::Size;
-use nvdla_model::conv::{run_with, Isa, State};
+use nvdla_model::conv::{run_with, State};
 use nvdla_model::memory::{Memory, Port};
 use nvdla_model::num::convert::fp32_to_fp16;
 use nvdla_model::support::program::{Program, Source};
+use nvdla_model::Isa;
 use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
 use nvdla_uapi::reg::values::{PixelFormat, Precision};
 
@@ -117,7 +118,13 @@ fn bench(criterion: &mut Criterion) {
         group.throughput(Throughput::Elements(macs as u64));
         group.bench_function(name, |bencher| {
             bencher.iter(|| {
-                let done = run_with(Isa::best(), &mut state, program.config, &registers.blocks(), &memory);
+                let done = run_with(
+                    Isa::in_use().expect("NVDLA_ISA"),
+                    &mut state,
+                    program.config,
+                    &registers.blocks(),
+                    &memory,
+                );
                 state.recycle(done.expect("the layer runs").output);
             });
         });

@@ -172,6 +172,7 @@ fn operations(size: u32) -> Vec<Operation> {
 }
 
 fn main() {
+    println!("instruction set: {}", nvdla_model::Isa::in_use().expect("NVDLA_ISA").name());
     let mut criterion = Criterion::default()
         .sample_size(10)
         .warm_up_time(Duration::from_millis(200))

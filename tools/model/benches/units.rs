@@ -252,6 +252,7 @@ fn operations(form: Form) -> Vec<(&'static str, (u64, Run))> {
 }
 
 fn main() {
+    println!("instruction set: {}", nvdla_model::Isa::in_use().expect("NVDLA_ISA").name());
     let mut criterion = Criterion::default()
         .sample_size(10)
         .warm_up_time(Duration::from_millis(200))

@@ -5,6 +5,10 @@
 //! The model is functional and bit-exact: it gives the bytes that the hardware gives, without its timing. What differs
 //! between hardware configurations is the data of [`nvdla_uapi::config`].
 
+// Its macro is used below.
+#[macro_use]
+mod simd;
+
 pub mod bdma;
 pub mod cdp;
 pub mod cfgrom;
@@ -22,9 +26,10 @@ pub mod record;
 pub mod registers;
 pub mod rubik;
 pub mod sdp;
-mod simd;
 pub mod simulation;
 pub mod stream;
 pub mod support;
 pub mod threads;
 pub mod work;
+
+pub use self::simd::isa::{Isa, UnknownIsa};

@@ -8,6 +8,8 @@ use std::ops::Range;
 use nvdla_uapi::reg::values::RamType;
 use thiserror::Error;
 
+use crate::simd::isa::{UnknownIsa, VARIABLE};
+
 /// Which of the two memory interfaces an access uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Port {
@@ -146,6 +148,12 @@ pub enum Stop {
         /// Which, and why.
         what: String,
     },
+}
+
+impl From<UnknownIsa> for Stop {
+    fn from(error: UnknownIsa) -> Self {
+        Self::unsupported(VARIABLE, error.to_string())
+    }
 }
 
 impl Stop {

@@ -132,7 +132,7 @@ impl UnitStates {
                     if let Some((operation, form)) = conv::flying_sums(config, &blocks) {
                         let (rdma, points) = (of(Block::SdpRdma), of(Block::Sdp));
                         if let Ok(Some(flying)) =
-                            sdp::OnFlying::new(sdp::Settings::detect(), sdp, config, rdma, points, form)
+                            sdp::OnFlying::new(sdp::Settings::detect()?, sdp, config, rdma, points, form)
                         {
                             let shared: &dyn Memory = memory;
                             let sink = flying.sink(shared);

@@ -22,8 +22,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use nvdla_model::conv::Isa;
 use nvdla_model::num::convert::fp32_to_fp16;
+use nvdla_model::Isa;
 use nvdla_runtime::device::{recognise, ModelDevice};
 use nvdla_runtime::loadable::{DataType, Loadable};
 use nvdla_runtime::profile::{Conditions, Profile};
@@ -171,7 +171,7 @@ fn run() -> Result<(), String> {
     let networks = networks(|name| wanted.is_empty() || wanted.iter().any(|part| name.contains(part.as_str())))?;
     let all = std::thread::available_parallelism().map_or(1, usize::from);
     let threads: Vec<usize> = if all > 1 { vec![1, all] } else { vec![1] };
-    let isa = Isa::best();
+    let isa = Isa::in_use().map_err(|error| format!("NVDLA_ISA: {error}"))?;
     let peak = peak::peak(isa);
     match peak {
         Some(peak) => println!("one thread of {} multiplies {:.0} int8 GMAC/s at most", isa.name(), peak / 1e9),

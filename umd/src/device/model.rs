@@ -13,7 +13,7 @@ use std::{
 };
 
 use nvdla_engine::{Engine, Hardware, OutOfRange, Progress, Slot};
-use nvdla_model::{device::Model, limit::Limit, memory::Stop, simulation::Simulation, threads::keep_awake::Awake};
+use nvdla_model::{device::Model, limit::Limit, memory::Stop, simulation::Simulation, threads::keep_awake::Awake, Isa};
 use nvdla_rtl::Simulator;
 use nvdla_uapi::config::Config;
 
@@ -51,6 +51,10 @@ impl std::fmt::Debug for ModelDevice {
 impl ModelDevice {
     /// A device of that configuration.
     ///
+    /// Its vector code is for the fastest instruction set of this machine, or for the one that the environment variable
+    /// `NVDLA_ISA` names. If this machine does not have that one, every operation that needs vector code fails and its
+    /// error lists those that it has.
+    ///
     /// ```
     /// use nvdla_runtime::device::{Device, ModelDevice};
     /// use nvdla_uapi::config::NV_SMALL;
@@ -59,6 +63,9 @@ impl ModelDevice {
     /// assert_eq!(device.info().to_string(), "the built-in model of nv_small");
     /// ```
     pub fn new(config: &'static Config) -> Self {
+        if let Ok(isa) = Isa::in_use() {
+            log::info!("the model uses the instruction set {}", isa.name());
+        }
         let info = DeviceInfo { kind: Kind::Model, config: Some(config), path: None };
         Self::over(Box::new(Model::new(config)), info)
     }

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use nvdla_model::conv::Isa;
+use nvdla_model::Isa;
 
 /// The shortest of some runs.
 pub(crate) fn shortest(mut run: impl FnMut()) -> f64 {
@@ -53,7 +53,7 @@ fn peak_macs(isa: Isa, loops: u64) -> Option<u64> {
             }
             Some(6 * 16)
         }
-        Isa::Avx512 => {
+        Isa::Avx512 | Isa::Avx512Vbmi => {
             // SAFETY: as above.
             unsafe {
                 asm!(

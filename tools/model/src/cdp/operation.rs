@@ -175,9 +175,3 @@ pub(super) fn done(counts: Counts) -> Done<()> {
     ];
     Done { output: (), status: status.map(|(register, value)| (Block::Cdp, register, value)).into() }
 }
-
-/// Counters of these numbers of lookups, one number per class.
-pub(super) fn counters(counts: [u32; 5]) -> Counters {
-    let [under, over, hybrid, le_hit, lo_hit] = counts;
-    Counters { under, over, hybrid, le_hit, lo_hit }
-}

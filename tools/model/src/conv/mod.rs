@@ -18,6 +18,7 @@ use nvdla_uapi::reg::values::Precision;
 use nvdla_uapi::reg::{cacc, cdma, Block};
 
 use crate::memory::{Memory, Stop};
+use crate::simd::isa::Isa;
 use crate::stream::{Done, Form, Status, Stream};
 
 pub use self::operation::Blocks;
@@ -33,7 +34,6 @@ mod tests;
 pub mod winograd;
 
 use fast::sink::{Between, Sink};
-pub use fast::Isa;
 use operation::{Operation, Size};
 
 /// What stays from one operation to the next.
@@ -62,7 +62,7 @@ impl State {
 /// The stream has as many lanes as an output surface has channels: those of a memory atom (32 for int8, and 16 for
 /// int16 and fp16, on nv_full). Lanes without a kernel are zero.
 pub fn run(state: &mut State, config: &Config, blocks: &Blocks<'_>, memory: &dyn Memory) -> Result<Done<Stream>, Stop> {
-    run_with(Isa::best(), state, config, blocks, memory)
+    run_with(Isa::in_use()?, state, config, blocks, memory)
 }
 
 /// [`run`] with an instruction set that the machine has.
@@ -110,7 +110,7 @@ pub(crate) fn run_into<'s>(
 ) -> Result<Done<Flown<'s>>, Stop> {
     let weights = state.buffer.weights(operation, memory)?;
     let input = state.buffer.input(operation, memory)?;
-    let (scratch, isa) = (&mut state.scratch, Isa::best());
+    let (scratch, isa) = (&mut state.scratch, Isa::in_use()?);
     let mut sums = None;
     if operation.precision != Precision::Fp16 {
         fast::bytes(scratch, isa, operation, &input, &weights, sink);

@@ -27,11 +27,11 @@ use nvdla_uapi::layout::feature::View;
 use nvdla_uapi::reg::values::Precision;
 use nvdla_uapi::reg::{pdp, pdp_rdma, Block};
 
-use crate::conv::Isa;
 use crate::cube::Placed;
 use crate::memory::{Memory, Stop};
 use crate::num::convert::fp32_to_fp16;
 use crate::registers::Registers;
+use crate::simd::isa::Isa;
 use crate::stream::{Done, Samples, Stream};
 
 /// The read DMA's name in faults.
@@ -46,7 +46,7 @@ pub fn run(
     input: Option<&Stream>,
     memory: &mut dyn Memory,
 ) -> Result<Done<()>, Stop> {
-    run_with(Isa::best(), config, rdma, registers, input, memory)
+    run_with(Isa::in_use()?, config, rdma, registers, input, memory)
 }
 
 /// [`run`] with one of the instruction sets that the processor has.

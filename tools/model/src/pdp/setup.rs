@@ -2,10 +2,10 @@
 
 //! The registers of PDP and its read DMA as checked values, with the places that every implementation reads and writes.
 
-use crate::conv::Isa;
 use crate::cube::Placed;
 use crate::memory::{Memory, Stop};
 use crate::registers::Registers;
+use crate::simd::isa::Isa;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::layout::feature::{Atoms, View};
 use nvdla_uapi::reg::pdp;

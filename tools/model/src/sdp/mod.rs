@@ -46,5 +46,5 @@ pub fn run(
     input: Option<&Stream>,
     memory: &mut dyn Memory,
 ) -> Result<Done<Option<Stream>>, Stop> {
-    vector::run(Settings::detect(), state, config, rdma, sdp, input, memory)
+    vector::run(Settings::detect()?, state, config, rdma, sdp, input, memory)
 }

@@ -7,11 +7,12 @@ use nvdla_uapi::reg::values::{Precision, RamType};
 use nvdla_uapi::reg::{sdp as reg, sdp_rdma as rdma_reg, Block, Register};
 use proptest::prelude::*;
 
-use super::vector::{Instructions, OnFlying, Settings};
+use super::vector::{OnFlying, Settings};
 use super::{reference, run, vector, State};
 use crate::conv::fast::sink::{Between, Bounds, Place, Sink};
 use crate::memory::{Access, Fault, Port, Stop};
 use crate::registers::Registers;
+use crate::simd::isa::Isa;
 use crate::stream::{Done, Samples, Stream};
 use crate::support::testing::{noise, set, Bytes};
 
@@ -364,18 +365,13 @@ fn bits(stream: &Stream) -> Vec<u32> {
 
 /// Every instruction set that this machine has, and threads.
 pub(super) fn settings() -> Vec<Settings> {
-    #[cfg(target_arch = "x86_64")]
-    let all = [Instructions::Portable, Instructions::Avx2, Instructions::Avx512];
-    #[cfg(not(target_arch = "x86_64"))]
-    let all = [Instructions::Portable];
-    let one =
-        |instructions: Instructions| Settings { instructions, threads_from: usize::MAX, non_temporal_from: usize::MAX };
-    let mut settings: Vec<_> = all.into_iter().filter(|instructions| instructions.exist()).map(one).collect();
-    settings.push(Settings { threads_from: 0, ..Settings::detect() });
+    let one = |isa: Isa| Settings { isa, threads_from: usize::MAX, non_temporal_from: usize::MAX };
+    let mut settings: Vec<_> = Isa::available().into_iter().map(one).collect();
+    settings.push(Settings { threads_from: 0, ..Settings::detect().unwrap() });
     settings.extend([usize::MAX, 0].map(|threads_from| Settings {
         threads_from,
         non_temporal_from: 0,
-        ..Settings::detect()
+        ..Settings::detect().unwrap()
     }));
     settings
 }
@@ -594,7 +590,7 @@ fn threads_agree_with_one_thread_over_many_strips() {
     let before = Bytes { base: BASE, bytes: noise(5, SIZE) };
     let after = |threads_from, non_temporal_from| {
         let mut memory = before.clone();
-        let settings = Settings { threads_from, non_temporal_from, ..Settings::detect() };
+        let settings = Settings { threads_from, non_temporal_from, ..Settings::detect().unwrap() };
         vector::run(settings, &mut State::default(), &NV_SMALL, &rdma, &sdp, None, &mut memory).unwrap();
         memory
     };

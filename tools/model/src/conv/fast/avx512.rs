@@ -48,7 +48,7 @@ impl Kernel<32> for Avx512 {
     }
 }
 
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi")]
+#[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 fn pack(
     operation: &super::super::operation::Operation,
     shape: &super::shape::Shape,

@@ -9,14 +9,14 @@ use std::cell::RefCell;
 use super::super::cbuf::{Input, Weights};
 use super::super::operation::Operation;
 use super::super::reference::deliver;
-use super::aligned::Aligned;
-use super::isa::Isa;
 use super::kept::{Kept, Panels};
 use super::kernel::{Kernel, Tile, PARALLEL_MACS};
 use super::parts::{self, Part, PANELS};
 use super::shape::{self, Run, Shape};
 use super::sink::{Place, Sink};
 use crate::limit::is_over;
+use crate::simd::aligned::Aligned;
+use crate::simd::isa::Isa;
 use crate::threads::keep_awake;
 
 /// Sums of a surface that a sink takes at a time.

@@ -9,12 +9,12 @@
 use std::collections::HashMap;
 
 use super::super::operation::{Mapping, Operation, Size, WeightSurface};
-use super::aligned::Aligned;
-use super::isa::Isa;
 use super::kernel::Kernel;
 use super::panel::Weight;
 use super::parts;
 use super::shape::Shape;
+use crate::simd::aligned::Aligned;
+use crate::simd::isa::Isa;
 use crate::threads::share;
 
 /// Bytes that are kept at most: all panels of the largest usual networks.

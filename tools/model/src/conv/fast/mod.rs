@@ -10,9 +10,9 @@ use nvdla_uapi::reg::values::Precision;
 
 use super::cbuf::{Input, Weights};
 use super::operation::{Mode, Operation};
+use crate::simd::isa::Isa;
 use crate::stream::{Samples, Stream};
 
-pub mod aligned;
 #[cfg(target_arch = "x86_64")]
 pub mod avx2;
 #[cfg(target_arch = "x86_64")]
@@ -25,7 +25,6 @@ pub mod half;
 pub mod i8mm;
 #[cfg(target_arch = "aarch64")]
 pub mod interleave;
-pub mod isa;
 mod kept;
 mod kernel;
 #[cfg(target_arch = "aarch64")]
@@ -39,7 +38,6 @@ pub mod sink;
 pub mod wide;
 
 use direct::InputRoom;
-pub use isa::Isa;
 use kernel::MAX_DEPTH;
 pub use kernel::{Kernel, Tile};
 pub use scratch::Scratch;
@@ -86,7 +84,9 @@ fn sums<S: Sink>(
 ) {
     match isa {
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 => direct::run::<avx512::Avx512, 32, S>(room, isa, operation, input, weights, sink, out),
+        Isa::Avx512 | Isa::Avx512Vbmi => {
+            direct::run::<avx512::Avx512, 32, S>(room, isa, operation, input, weights, sink, out)
+        }
         #[cfg(target_arch = "x86_64")]
         Isa::Avx2 => direct::run::<avx2::Avx2, 16, S>(room, isa, operation, input, weights, sink, out),
         #[cfg(target_arch = "aarch64")]

@@ -6,8 +6,8 @@
 //! its `group` weights. Absent kernels and channels are zero.
 
 use super::super::operation::Operation;
-use super::aligned::Plain;
 use super::shape::Shape;
+use crate::simd::aligned::Plain;
 
 /// A weight of a panel, made from an int8.
 pub trait Weight: Plain + Default + Send + Sync {

@@ -3,9 +3,9 @@
 //! Buffers that operations share.
 
 use super::super::operation::Operation;
-use super::aligned::Aligned;
 use super::direct::InputRoom;
 use super::half::shape::Room;
+use crate::simd::aligned::Aligned;
 use crate::stream::{Samples, Stream};
 use nvdla_uapi::reg::values::Precision;
 

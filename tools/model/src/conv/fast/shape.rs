@@ -142,7 +142,7 @@ impl Shape {
 }
 
 /// An element of the copy, made from a byte of int8 input.
-pub trait Element: super::aligned::Plain + Send {
+pub trait Element: crate::simd::aligned::Plain + Send {
     /// The element of an int8.
     fn of(byte: u8) -> Self;
 }

@@ -17,12 +17,12 @@ use super::super::cbuf::Input;
 use super::super::operation::{Mode, Operation};
 use super::super::reference::{deliver, Walk};
 use super::super::winograd::poa;
-use super::isa::Isa;
 use super::kernel::{MAX_DEPTH, PARALLEL_MACS};
 use super::parts::{self, Part};
 use super::scratch::Scratch;
 use super::shape::Shape;
 use crate::limit::is_over;
+use crate::simd::isa::Isa;
 use crate::stream::{Samples, Stream};
 use crate::threads::keep_awake;
 
@@ -105,38 +105,22 @@ fn each(
     limited.into_inner()
 }
 
-/// Defines `$name`: `$plain`, compiled for each instruction set.
-macro_rules! for_each_set {
-    ($name:ident, $plain:ident, ($($argument:ident: $kind:ty),*)) => {
-        fn $name(isa: Isa, $($argument: $kind),*) -> u32 {
-            #[cfg(target_arch = "x86_64")]
-            {
-                #[target_feature(enable = "avx2")]
-                fn avx2($($argument: $kind),*) -> u32 {
-                    $plain($($argument),*)
-                }
-                #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-                fn avx512($($argument: $kind),*) -> u32 {
-                    $plain($($argument),*)
-                }
-                match isa {
-                    // SAFETY: the caller of `run` says that the machine has AVX2.
-                    Isa::Avx2 => return unsafe { avx2($($argument),*) },
-                    // SAFETY: the caller of `run` says that the machine has AVX-512.
-                    Isa::Avx512 => return unsafe { avx512($($argument),*) },
-                    _ => {}
-                }
-            }
-            let _ = isa;
-            $plain($($argument),*)
-        }
-    };
-}
 /// How much longer a multiplication of int16 takes than one of int8, about.
 const SLOWER: usize = 8;
 
-for_each_set!(direct, direct_part, (walk: &Walk<'_>, shape: &Shape, data: &[i16], part: Part<'_, i32>));
-for_each_set!(winograd, winograd_part, (walk: &Walk<'_>, data: &[i16], part: Part<'_, i32>));
+vectorised! {
+    /// Sums of direct convolution; returns how many were limited.
+    fn direct(walk: &Walk<'_>, shape: &Shape, data: &[i16], part: Part<'_, i32>) -> u32 {
+        direct_part(walk, shape, data, part)
+    }
+}
+
+vectorised! {
+    /// Sums of Winograd convolution; returns how many were limited.
+    fn winograd(walk: &Walk<'_>, data: &[i16], part: Part<'_, i32>) -> u32 {
+        winograd_part(walk, data, part)
+    }
+}
 
 #[inline(always)]
 fn direct_part(walk: &Walk<'_>, shape: &Shape, data: &[i16], mut part: Part<'_, i32>) -> u32 {

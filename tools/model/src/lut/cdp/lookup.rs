@@ -2,7 +2,7 @@
 
 //! The lookup in plain code, as the registers describe it.
 
-use super::super::tables::{Counters, Position, Priorities, Tables};
+use crate::lut::tables::{Counters, Position, Priorities, Tables};
 use crate::memory::Stop;
 use crate::num::convert::{fp16_to_fp17, fp16_to_fp32, fp32_to_fp17, u16_to_fp17};
 use crate::num::fixed::{max, min, sign_extend};
@@ -13,14 +13,14 @@ use nvdla_uapi::reg::values::{LutFunction, LutTable, Precision};
 
 /// A slope beyond a table's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Slope {
+pub(crate) struct Slope {
     pub(super) scale: i16,
     pub(super) shift: i32,
 }
 
 /// One table's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Range {
+pub(crate) struct Range {
     pub(super) start: i64,
     pub(super) end: i64,
     /// log2 of the distance between entries of a linear table.
@@ -41,10 +41,9 @@ pub struct Lookup {
 }
 
 /// The answer of one table.
-#[derive(Clone, Copy)]
-pub(super) struct Answer<T> {
-    pub(super) position: Position,
-    pub(super) value: T,
+struct Answer<T> {
+    position: Position,
+    value: T,
 }
 
 impl Lookup {
@@ -100,40 +99,33 @@ impl Lookup {
 
     /// Integer processing: the factor for `sum`.
     pub fn int(&self, tables: &Tables, sum: i64, counters: &mut Counters) -> i16 {
-        let (le, lo) = self.both_int(tables, sum);
-        match self.pick(le.position, lo.position, counters) {
-            LutTable::Le => le.value,
-            LutTable::Lo => lo.value,
-        }
-    }
-
-    pub(super) fn both_int(&self, tables: &Tables, sum: i64) -> (Answer<i16>, Answer<i16>) {
         let le = match self.function {
             LutFunction::Exponent => self.exponent_int(tables.le(), sum),
             LutFunction::Linear => linear_int(&self.le, tables.le(), sum),
         };
-        (le, linear_int(&self.lo, tables.lo(), sum))
-    }
-
-    /// fp16 processing: the factor for `sum`, an fp32; the answer is an fp17.
-    pub fn float(&self, tables: &Tables, sum: u32, counters: &mut Counters) -> u32 {
-        let (le, lo) = self.both_float(tables, sum);
+        let lo = linear_int(&self.lo, tables.lo(), sum);
         match self.pick(le.position, lo.position, counters) {
             LutTable::Le => le.value,
             LutTable::Lo => lo.value,
         }
     }
 
-    pub(super) fn both_float(&self, tables: &Tables, sum: u32) -> (Answer<u32>, Answer<u32>) {
+    /// fp16 processing: the factor for `sum`, an fp32; the answer is an fp17.
+    pub fn float(&self, tables: &Tables, sum: u32, counters: &mut Counters) -> u32 {
         let exponent = match self.function {
             LutFunction::Exponent => Some(self.index_offset),
             LutFunction::Linear => None,
         };
-        (table_float(&self.le, tables.le(), sum, exponent), table_float(&self.lo, tables.lo(), sum, None))
+        let le = table_float(&self.le, tables.le(), sum, exponent);
+        let lo = table_float(&self.lo, tables.lo(), sum, None);
+        match self.pick(le.position, lo.position, counters) {
+            LutTable::Le => le.value,
+            LutTable::Lo => lo.value,
+        }
     }
 
     /// Chooses a table. CDP counts each value once.
-    pub(super) fn pick(&self, le: Position, lo: Position, counters: &mut Counters) -> LutTable {
+    fn pick(&self, le: Position, lo: Position, counters: &mut Counters) -> LutTable {
         let counter = match class(le, lo) {
             0 => &mut counters.under,
             1 => &mut counters.over,
@@ -145,7 +137,7 @@ impl Lookup {
         self.priorities.choose(le, lo)
     }
 
-    pub(super) fn exponent_int(&self, table: &[i16], sum: i64) -> Answer<i16> {
+    fn exponent_int(&self, table: &[i16], sum: i64) -> Answer<i16> {
         let range = &self.le;
         let distance = sum.wrapping_sub(range.start);
         let log = if distance <= 0 { 0 } else { distance.ilog2() as i32 };
@@ -180,7 +172,7 @@ pub(super) const fn class(le: Position, lo: Position) -> usize {
     }
 }
 
-pub(super) fn linear_int(range: &Range, table: &[i16], sum: i64) -> Answer<i16> {
+fn linear_int(range: &Range, table: &[i16], sum: i64) -> Answer<i16> {
     let last = table.len() as i64 - 1;
     let distance = sum.wrapping_sub(range.start);
     let index = if range.select < 0 {
@@ -212,24 +204,24 @@ pub(super) fn linear_int(range: &Range, table: &[i16], sum: i64) -> Answer<i16> 
 }
 
 /// The table's end value, continued by a slope.
-pub(super) fn extend(entry: i16, distance: i64, slope: Slope) -> i16 {
+fn extend(entry: i16, distance: i64, slope: Slope) -> i16 {
     let rise = round::<56>(distance.wrapping_mul(i64::from(slope.scale)), slope.shift);
     round::<16>(i64::from(entry) + rise, 0) as i16
 }
 
-pub(super) fn interpolate_int(table: &[i16], index: usize, fraction: i64) -> Answer<i16> {
+fn interpolate_int(table: &[i16], index: usize, fraction: i64) -> Answer<i16> {
     let (low, high) = (i64::from(table[index]), i64::from(table[index + 1]));
     let rise = round::<56>((high - low).wrapping_mul(fraction), 16);
     Answer { position: Position::Hit { index, fraction: fraction as u64 }, value: round::<16>(low + rise, 0) as i16 }
 }
 
 /// `2^exponent`, for exponents of at most ten bits.
-pub(super) fn power_of_two(exponent: i32) -> f64 {
+fn power_of_two(exponent: i32) -> f64 {
     f64::from_bits(((1023 + exponent) as u64) << 52)
 }
 
 /// `value / 2^shift`, rounded half away from zero in double precision, limited to `BITS` bits.
-pub(super) fn round<const BITS: u32>(value: i64, shift: i32) -> i64 {
+fn round<const BITS: u32>(value: i64, shift: i32) -> i64 {
     let real = value as f64;
     let scaled = real * power_of_two(-shift);
     // A magnitude of 2^63 and more saturates, in the cast as in the hardware.
@@ -238,7 +230,7 @@ pub(super) fn round<const BITS: u32>(value: i64, shift: i32) -> i64 {
 }
 
 /// `exponent` is the index offset of an exponential table.
-pub(super) fn table_float(range: &Range, table: &[i16], sum: u32, exponent: Option<i32>) -> Answer<u32> {
+fn table_float(range: &Range, table: &[i16], sum: u32, exponent: Option<i32>) -> Answer<u32> {
     let last = table.len() - 1;
     let entry = |index: usize| fp16_to_fp17(table[index] as u16);
     let start = range.start as u32;

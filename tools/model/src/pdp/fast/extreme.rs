@@ -7,12 +7,12 @@ use super::avx2;
 use super::lines::{At, Lines, Rooms};
 use super::order::{Kind, Order};
 use super::portable::{Method, Portable};
-#[cfg(target_arch = "x86_64")]
-use crate::conv::Isa;
 use crate::memory::Stop;
 #[cfg(target_arch = "x86_64")]
 use crate::pdp::setup::Axis;
 use crate::pdp::setup::{nans, Setup};
+#[cfg(target_arch = "x86_64")]
+use crate::simd::isa::Isa;
 
 /// int8.
 pub(super) struct Bytes;
@@ -119,9 +119,9 @@ impl<O: Order, const MAX: bool> Method for Extreme<O, MAX> {
     }
     #[cfg(target_arch = "x86_64")]
     fn end(&self, isa: Isa, axis: &Axis, columns: &[O::Key], line: &mut [u8]) -> bool {
-        let exists = isa >= Isa::Avx2;
+        let exists = isa.has_avx2();
         if exists {
-            // SAFETY: the processor has what `Isa::Avx2` stands for, as it has what `Isa::Avx512` does.
+            // SAFETY: the processor has AVX2.
             unsafe { avx2::across::<O, MAX>(axis, columns, line) };
         }
         exists

@@ -6,8 +6,6 @@
 use super::avx512::half::Tame;
 use super::lines::{At, Lines, Rooms, Task};
 use super::portable::{Method, Portable};
-#[cfg(target_arch = "x86_64")]
-use crate::conv::Isa;
 use crate::memory::Stop;
 use crate::num::Fp17;
 use crate::pdp::reference::{self, KERNEL_WIDTHS};
@@ -30,7 +28,7 @@ impl HalfAverage {
         let tame = {
             let Average { flush, columns, lines, width, height } = average;
             let tame = || Tame::new(flush, columns, lines, [width, height]);
-            (setup.isa == Isa::Avx512).then(tame).flatten()
+            setup.isa.has_avx512().then(tame).flatten()
         };
         Some(Self {
             #[cfg(target_arch = "x86_64")]

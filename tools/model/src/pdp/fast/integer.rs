@@ -7,9 +7,9 @@ use super::avx512::sums;
 use super::factors::{Average, Factors};
 use super::lines::{At, Lines, Rooms};
 use super::portable::{Method, Portable};
-use crate::conv::Isa;
 use crate::memory::Stop;
 use crate::pdp::setup::{Part, Setup};
+use crate::simd::isa::Isa;
 
 /// The average of int8, summed in 16 bits.
 pub(super) struct Average8 {
@@ -146,7 +146,7 @@ impl<M: Average, const LANES: usize> Integer<M, LANES> {
     pub(super) fn new(isa: Isa, portable: Portable<M, LANES>) -> Self {
         Self {
             #[cfg(target_arch = "x86_64")]
-            scaling: if isa == Isa::Avx512 { sums::Scaling::new::<M>(portable.0.factors()) } else { None },
+            scaling: if isa.has_avx512() { sums::Scaling::new::<M>(portable.0.factors()) } else { None },
             portable,
         }
     }

@@ -5,9 +5,9 @@
 use std::cell::Cell;
 
 use super::lines::{At, Lines, Rooms, Task};
-use crate::conv::fast::aligned::Aligned;
 use crate::memory::{Memory, Stop};
 use crate::pdp::setup::Emit;
+use crate::simd::aligned::Aligned;
 use crate::threads::keep_awake;
 
 /// Bytes of results that wait for others, at least a line for each thread.

@@ -3,8 +3,8 @@
 //! The contract of the loops: a way to make lines of the output, and what it works on.
 
 use super::super::setup::{Part, Setup, Source, KERNEL_MAX};
-use crate::conv::fast::aligned::Aligned;
 use crate::memory::{Memory, Stop};
+use crate::simd::aligned::Aligned;
 use std::ops::Range;
 
 /// A way to make lines of the output.

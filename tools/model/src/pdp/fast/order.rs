@@ -3,7 +3,7 @@
 //! Elements as integers that are ordered like them.
 
 use super::portable::Element;
-use crate::conv::fast::aligned::Plain;
+use crate::simd::aligned::Plain;
 
 /// What elements are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,10 +7,10 @@
 //! columns of the windows are reduced first.
 
 use super::lines::{slot, At, Lines, Rooms, Rows};
-use crate::conv::fast::aligned::Plain;
-use crate::conv::Isa;
 use crate::memory::Stop;
 use crate::pdp::setup::{Axis, Setup};
+use crate::simd::aligned::Plain;
+use crate::simd::isa::Isa;
 
 /// Bytes of an atom for which methods have quick ways.
 pub(super) const ATOM: usize = 32;
@@ -130,48 +130,8 @@ impl<M: Method, const LANES: usize> Portable<M, LANES> {
     }
 }
 
-/// Defines a function with loops that are compiled for AVX-512, for AVX2, and for every processor of the target. Its
-/// first argument selects one.
-///
-/// The loops run over whole lines in memory. Sums in local arrays would be taken apart into single values, and never
-/// put together again to vectors.
-macro_rules! vectorised {
-    (
-        $(#[$attribute:meta])*
-        fn $name:ident<$method:ident: Method $(, const $lanes:ident: usize)?>
-            ($($argument:ident: $type:ty),* $(,)?) -> $result:ty $body:block
-    ) => {
-        $(#[$attribute])*
-        // If it were inlined, the compiler would have to assume that its slices overlap, and would not vectorise it.
-        #[cfg_attr(not(target_arch = "x86_64"), inline(never))]
-        fn $name<$method: Method $(, const $lanes: usize)?>(isa: Isa, $($argument: $type),*) -> $result {
-            #[inline(always)]
-            fn body<$method: Method $(, const $lanes: usize)?>($($argument: $type),*) -> $result $body
-            #[cfg(target_arch = "x86_64")]
-            {
-                #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-                fn widest<$method: Method $(, const $lanes: usize)?>($($argument: $type),*) -> $result {
-                    body::<$method $(, $lanes)?>($($argument),*)
-                }
-                #[target_feature(enable = "avx2")]
-                fn wide<$method: Method $(, const $lanes: usize)?>($($argument: $type),*) -> $result {
-                    body::<$method $(, $lanes)?>($($argument),*)
-                }
-                if isa == Isa::Avx512 {
-                    // SAFETY: the processor has what `Isa::Avx512` stands for.
-                    return unsafe { widest::<$method $(, $lanes)?>($($argument),*) };
-                }
-                if isa == Isa::Avx2 {
-                    // SAFETY: the processor has what `Isa::Avx2` stands for.
-                    return unsafe { wide::<$method $(, $lanes)?>($($argument),*) };
-                }
-            }
-            #[cfg(not(target_arch = "x86_64"))]
-            let _ = isa;
-            body::<$method $(, $lanes)?>($($argument),*)
-        }
-    };
-}
+// The loops run over whole lines in memory. Sums in local arrays would be taken apart into single values, and never put
+// together again to vectors.
 
 vectorised! {
     /// Loads an input line; the answer is the largest mark.
@@ -204,7 +164,7 @@ vectorised! {
         axis: &Axis,
         loaded: &[M::Value],
         row: &mut [M::Value],
-    ) -> () {
+    ) {
         let Axis { input, output, kernel, stride, pad } = *axis;
         // Each window starts with its first element that is inside, and then takes the next ones.
         for (x, out) in row.chunks_exact_mut(LANES).enumerate() {
@@ -244,7 +204,7 @@ vectorised! {
 
 vectorised! {
     /// Adds a row's results to those of the rows above it.
-    fn down<M: Method>(method: &M, row: &[M::Value], sums: &mut [M::Value]) -> () {
+    fn down<M: Method>(method: &M, row: &[M::Value], sums: &mut [M::Value]) {
         for (sum, &row) in sums.iter_mut().zip(row) {
             *sum = method.down(*sum, row);
         }
@@ -253,7 +213,7 @@ vectorised! {
 
 vectorised! {
     /// Ends the windows of an output line.
-    fn store<M: Method>(method: &M, sums: &[M::Value], padded: usize, line: &mut [u8]) -> () {
+    fn store<M: Method>(method: &M, sums: &[M::Value], padded: usize, line: &mut [u8]) {
         method.store_line(sums, padded, M::Element::of_mut(line));
     }
 }

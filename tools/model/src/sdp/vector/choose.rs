@@ -11,7 +11,6 @@ use super::avx512::{int8, Tail};
 use super::fused::Fused;
 use super::fused_float::FusedFloat;
 #[cfg(target_arch = "x86_64")]
-use super::instructions::Instructions;
 use super::lanes::{Scratch, Slot, CHUNK, SLOTS};
 use super::load::Data;
 use super::lookup::Joint;
@@ -22,6 +21,7 @@ use super::process::{self, Job, Packing, Short};
 use super::table::{self, Answers};
 use super::walk::Walk;
 use crate::lut::Tables;
+use crate::simd::isa::Isa;
 
 /// The lookup without branches, where the operation has one.
 pub(super) fn joint(operation: &Operation, tables: &Tables) -> Option<Joint> {
@@ -32,14 +32,9 @@ pub(super) fn joint(operation: &Operation, tables: &Tables) -> Option<Joint> {
 
 /// What follows from a lookup on in one loop, where the operation has that.
 #[cfg(target_arch = "x86_64")]
-pub(super) fn tail(
-    operation: &Operation,
-    plan: &Plan,
-    joint: Option<&Joint>,
-    instructions: Instructions,
-) -> Option<Tail> {
+pub(super) fn tail(operation: &Operation, plan: &Plan, joint: Option<&Joint>, isa: Isa) -> Option<Tail> {
     let to_memory = matches!(operation.destination, Destination::Memory(_)) && !halves_out(operation);
-    let suits = instructions == Instructions::Avx512 && to_memory && !operation.count.any();
+    let suits = isa.has_avx512() && to_memory && !operation.count.any();
     joint.filter(|_| suits).and_then(|joint| Tail::new(operation, plan, joint))
 }
 
@@ -49,7 +44,7 @@ pub(super) fn short(walk: &Walk, job: &Job, scratch: &mut Scratch) -> Option<Sho
     let mut fill = |short: &Short, slots: &mut dyn Iterator<Item = Slot>| {
         for slot in slots {
             if let Some(Feed::One(operand)) = plan.feeds[slot as usize] {
-                scratch.operands[slot as usize].0[..short.prepared(job.instructions)].fill(operand);
+                scratch.operands[slot as usize].0[..short.prepared(job.isa)].fill(operand);
             }
         }
     };
@@ -90,7 +85,7 @@ pub(super) fn short(walk: &Walk, job: &Job, scratch: &mut Scratch) -> Option<Sho
 /// The slots with operands of `bytes` bytes, one per element, that a loop reads directly from memory.
 fn direct(job: &Job, bytes: u32, as_prepared: Prepare) -> [bool; SLOTS] {
     #[cfg(target_arch = "x86_64")]
-    if job.instructions == Instructions::Avx512 {
+    if job.isa.has_avx512() {
         return job.plan.feeds.map(|feed| {
             matches!(feed, Some(Feed::Memory { place, prepare, per_kernel: false, .. })
                 if prepare == as_prepared
@@ -120,8 +115,8 @@ fn all_answers(job: &Job, scratch: &mut Scratch) -> Answers {
     let all: [u8; 256] = std::array::from_fn(|value| value as u8);
     #[cfg(target_arch = "x86_64")]
     let job = &Job { tail: None, ..*job };
-    process::process(job.instructions, job, scratch, Data::Int8(&all), all.len(), &mut Tally::default());
+    process::process(job.isa, job, scratch, Data::Int8(&all), all.len(), &mut Tally::default());
     let mut answers = [0; 256];
-    process::pack(job.instructions, &scratch.values.0[..all.len()], Packing::Bytes, &mut answers);
+    process::pack(job.isa, &scratch.values.0[..all.len()], Packing::Bytes, &mut answers);
     answers
 }

@@ -79,7 +79,7 @@ impl<'s> OnFlying<'s> {
         // In separate memory, because this value is moved and tables are large.
         let joint = joint(&operation, tables).map(|joint| &*room.insert(joint));
         #[cfg(target_arch = "x86_64")]
-        let tail = tail(&operation, &plan, joint, settings.instructions);
+        let tail = tail(&operation, &plan, joint, settings.isa);
         let mut flying = Self {
             operation,
             plan,
@@ -110,7 +110,7 @@ impl<'s> OnFlying<'s> {
             #[cfg(target_arch = "x86_64")]
             tail: self.tail.as_ref(),
             tables: self.tables,
-            instructions: self.settings.instructions,
+            isa: self.settings.isa,
             non_temporal: false,
         }
     }
@@ -249,9 +249,9 @@ impl sink::Sink for Sink<'_> {
             let (data, out) = (Data::Ints(&sums[range.clone()]), &mut out[range.clone()]);
             if let Some(short) = job.short {
                 let operands = Operands { lanes: &scratch.operands, bytes: direct };
-                process::process_short(job.instructions, short, &operands, data, out);
+                process::process_short(job.isa, short, &operands, data, out);
             } else {
-                process::process(job.instructions, job, scratch, data, range.len(), &mut tally);
+                process::process(job.isa, job, scratch, data, range.len(), &mut tally);
                 emit(job, scratch, out);
             }
         });
@@ -280,7 +280,7 @@ impl sink::Between for Sink<'_> {
         let mut count = 0;
         let make = |scratch: &Scratch, direct: &Direct, sums: &[f32], into: &mut [u8]| {
             let operands = Operands { lanes: &scratch.operands, bytes: direct };
-            process::process_short(job.instructions, short, &operands, Data::Floats(sums), into);
+            process::process_short(job.isa, short, &operands, Data::Floats(sums), into);
         };
         let elements = out.chunks_exact(job.operation.lanes).len();
         self.chunks(place, elements, |scratch, direct, range| {

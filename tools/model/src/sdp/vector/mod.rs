@@ -20,7 +20,6 @@ mod fused;
 #[cfg(target_arch = "x86_64")]
 mod fused_avx512;
 mod fused_float;
-mod instructions;
 mod int;
 pub(super) mod lanes;
 mod load;
@@ -34,8 +33,6 @@ mod strips;
 mod table;
 mod walk;
 
-#[cfg(test)]
-pub(super) use self::instructions::Instructions;
 pub(crate) use flying::OnFlying;
 pub(super) use run::run;
 pub(crate) use run::Settings;

@@ -10,7 +10,6 @@ use super::fused::{self, Fused};
 #[cfg(target_arch = "x86_64")]
 use super::fused_avx512;
 use super::fused_float::{self, FusedFloat};
-use super::instructions::Instructions;
 use super::lanes::Operands;
 use super::lanes::{Each, Lanes, Scratch, Slot, CHUNK, SLOTS};
 use super::load::{self, Data, Format};
@@ -20,6 +19,7 @@ use super::table::{self, Answers};
 use super::{float, int, store};
 use crate::lut::sdp::Lookup;
 use crate::lut::Tables;
+use crate::simd::isa::Isa;
 
 /// What stays the same from chunk to chunk.
 #[derive(Clone, Copy)]
@@ -32,7 +32,7 @@ pub(super) struct Job<'j> {
     #[cfg(target_arch = "x86_64")]
     pub tail: Option<&'j Tail>,
     pub tables: &'j Tables,
-    pub instructions: Instructions,
+    pub isa: Isa,
     /// Whether the output is written with non-temporal stores.
     pub non_temporal: bool,
 }
@@ -40,7 +40,7 @@ pub(super) struct Job<'j> {
 impl Job<'_> {
     /// How many elements of `length` operands are prepared for that repeat after an atom or sooner.
     pub(super) fn prepared(&self, length: usize) -> usize {
-        length.min(self.short.map_or(CHUNK, |short| short.prepared(self.instructions)))
+        length.min(self.short.map_or(CHUNK, |short| short.prepared(self.isa)))
     }
 
     /// Whether a chunk that was computed lies in [`Scratch::bytes`], not in its values.
@@ -53,123 +53,89 @@ impl Job<'_> {
     }
 }
 
-/// Declares a function that runs the body named `$body` with the instruction set of its first argument.
-macro_rules! dispatched {
-    ($(#[$attribute:meta])* fn $name:ident = $body:ident($($argument:ident: $kind:ty),*)) => {
-        $(#[$attribute])*
-        pub(super) fn $name(instructions: Instructions, $($argument: $kind),*) {
-            #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx2")]
-            unsafe fn avx2($($argument: $kind),*) {
-                $body($($argument),*);
-            }
-            #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx2,avx512f,avx512bw,avx512cd,avx512dq,avx512vl")]
-            unsafe fn avx512($($argument: $kind),*) {
-                $body($($argument),*);
-            }
-            match instructions {
-                Instructions::Portable => $body($($argument),*),
-                #[cfg(target_arch = "x86_64")]
-                // SAFETY: `Instructions::exist` has found these instructions on this machine.
-                Instructions::Avx2 => unsafe { avx2($($argument),*) },
-                #[cfg(target_arch = "x86_64")]
-                // SAFETY: `Instructions::exist` has found these instructions on this machine.
-                Instructions::Avx512 => unsafe { avx512($($argument),*) },
-            }
-        }
-    };
-}
-
-dispatched! {
+vectorised! {
     /// Makes a slot's operands of the bytes in memory.
-    fn operand = operand_body(values: &mut [i32], bytes: &[u8], format: Format, prepare: Prepare, flush: bool)
+    pub(super) fn operand(values: &mut [i32], bytes: &[u8], format: Format, prepare: Prepare, flush: bool) {
+        load::operand(values, bytes, format, prepare, flush);
+    }
 }
 
-#[inline(always)]
-fn operand_body(values: &mut [i32], bytes: &[u8], format: Format, prepare: Prepare, flush: bool) {
-    load::operand(values, bytes, format, prepare, flush);
-}
-
-dispatched! {
+vectorised! {
     /// Loads the first `length` values of a chunk and takes them through every step and to the output precision.
-    fn process = process_body(job: &Job, scratch: &mut Scratch, data: Data, length: usize, tally: &mut Tally)
-}
-
-#[inline(always)]
-fn process_body(job: &Job, scratch: &mut Scratch, data: Data, length: usize, tally: &mut Tally) {
-    let Job { operation, plan, tables, .. } = *job;
-    #[cfg(target_arch = "x86_64")]
-    if let (Some(Step::Lookup), Some(tail), Some(joint), Data::Ints(data)) =
-        (plan.steps().next(), job.tail, job.joint, data)
-    {
-        // SAFETY: there is a tail where `Instructions::exist` has found its instructions on this machine.
-        return unsafe { tail.run(joint, data, &mut scratch.bytes[..length]) };
-    }
-    let Scratch { values: Lanes(values), operands, .. } = scratch;
-    let values = &mut values[..length];
-    load::data(values, data, operation.lanes);
-    if operation.nan_to_zero {
-        float::flush_nan(values);
-    }
-    let strict = plan.strict
-        || (matches!(data, Data::Floats(_))
-            && values.iter().fold(false, |any, &value| any | float::is_foreign(value as u32)));
-    let each = |slot: Slot| each(plan, operands, slot, length);
-    let lookup = operation.y.and_then(|y| y.lookup);
-    let converter = operation.converter;
-    let (offset, scale, shift) = (converter.offset, i32::from(converter.scale), converter.shift);
-    for step in plan.steps() {
+    pub(super) fn process(job: &Job, scratch: &mut Scratch, data: Data, length: usize, tally: &mut Tally) {
+        let Job { operation, plan, tables, .. } = *job;
         #[cfg(target_arch = "x86_64")]
-        if let (Step::Lookup, Some(tail), Some(joint)) = (step, job.tail, job.joint) {
-            // SAFETY: there is a tail where `Instructions::exist` has found its instructions on this machine.
-            return unsafe { tail.run(joint, values, &mut scratch.bytes[..length]) };
+        if let (Some(Step::Lookup), Some(tail), Some(joint), Data::Ints(data)) =
+            (plan.steps().next(), job.tail, job.joint, data)
+        {
+            // SAFETY: there is a tail where the machine has its instructions.
+            return unsafe { tail.run(joint, data, &mut scratch.bytes[..length]) };
         }
-        match step {
-            Step::Max(slot) => int::max(values, each(slot)),
-            Step::Min(slot) => int::min(values, each(slot)),
-            Step::Add(slot) => int::add(values, each(slot)),
-            Step::AddSaturating(slot) => int::add_saturating(values, each(slot)),
-            Step::Differ(slot) => int::differ(values, each(slot)),
-            Step::MultiplyNarrow { operand, shift, prelu } => {
-                int::multiply_narrow(values, each(operand), shift, prelu);
+        let Scratch { values: Lanes(values), operands, .. } = scratch;
+        let values = &mut values[..length];
+        load::data(values, data, operation.lanes);
+        if operation.nan_to_zero {
+            float::flush_nan(values);
+        }
+        let strict = plan.strict
+            || (matches!(data, Data::Floats(_))
+                && values.iter().fold(false, |any, &value| any | float::is_foreign(value as u32)));
+        let each = |slot: Slot| each(plan, operands, slot, length);
+        let lookup = operation.y.and_then(|y| y.lookup);
+        let converter = operation.converter;
+        let (offset, scale, shift) = (converter.offset, i32::from(converter.scale), converter.shift);
+        for step in plan.steps() {
+            #[cfg(target_arch = "x86_64")]
+            if let (Step::Lookup, Some(tail), Some(joint)) = (step, job.tail, job.joint) {
+                // SAFETY: there is a tail where the machine has its instructions.
+                return unsafe { tail.run(joint, values, &mut scratch.bytes[..length]) };
             }
-            Step::MultiplyWide { operand, shift, prelu, .. } => int::multiply_wide(values, each(operand), shift, prelu),
-            Step::AddMultiplyWide { alu, mul, shift, prelu } => {
-                let mul = mul.map_or(Each::One(1), each);
-                int::add_multiply_wide(values, each(alu), mul, shift, prelu);
-            }
-            Step::ShiftNarrow(shift) => int::shift_narrow(values, shift),
-            Step::ShiftWide(shift) => int::shift_wide(values, shift),
-            Step::Relu => int::relu(values),
-            Step::Lookup => match (job.joint, &lookup) {
-                (Some(joint), _) => joint.run::<128>(values),
-                (None, Some(lookup)) => look_up_int(values, lookup, tables, tally),
-                (None, None) => {}
-            },
-            Step::CountSaturated => {
-                let saturated = int::count_saturated(values, offset, scale, shift);
-                tally.saturated = tally.saturated.wrapping_add(saturated);
-            }
-            Step::ConvertNarrow => int::convert_narrow(values, offset, scale, shift),
-            Step::ConvertWide { narrow_difference, .. } => {
-                int::convert_wide(values, offset, scale, shift, narrow_difference);
-            }
-            Step::FloatMax(slot) => float::max(values, each(slot)),
-            Step::FloatMin(slot) => float::min(values, each(slot)),
-            Step::FloatAdd(slot) => float::add(values, each(slot), strict),
-            Step::FloatMultiply { operand, prelu } => float::multiply(values, each(operand), prelu, strict),
-            Step::FloatRelu => float::relu(values),
-            Step::FloatLookup => {
-                if let Some(lookup) = &lookup {
-                    look_up_float(values, lookup, tables, tally);
+            match step {
+                Step::Max(slot) => int::max(values, each(slot)),
+                Step::Min(slot) => int::min(values, each(slot)),
+                Step::Add(slot) => int::add(values, each(slot)),
+                Step::AddSaturating(slot) => int::add_saturating(values, each(slot)),
+                Step::Differ(slot) => int::differ(values, each(slot)),
+                Step::MultiplyNarrow { operand, shift, prelu } => {
+                    int::multiply_narrow(values, each(operand), shift, prelu);
+                }
+                Step::MultiplyWide { operand, shift, prelu, .. } => int::multiply_wide(values, each(operand), shift, prelu),
+                Step::AddMultiplyWide { alu, mul, shift, prelu } => {
+                    let mul = mul.map_or(Each::One(1), each);
+                    int::add_multiply_wide(values, each(alu), mul, shift, prelu);
+                }
+                Step::ShiftNarrow(shift) => int::shift_narrow(values, shift),
+                Step::ShiftWide(shift) => int::shift_wide(values, shift),
+                Step::Relu => int::relu(values),
+                Step::Lookup => match (job.joint, &lookup) {
+                    (Some(joint), _) => joint.run::<128>(values),
+                    (None, Some(lookup)) => look_up_int(values, lookup, tables, tally),
+                    (None, None) => {}
+                },
+                Step::CountSaturated => {
+                    let saturated = int::count_saturated(values, offset, scale, shift);
+                    tally.saturated = tally.saturated.wrapping_add(saturated);
+                }
+                Step::ConvertNarrow => int::convert_narrow(values, offset, scale, shift),
+                Step::ConvertWide { narrow_difference, .. } => {
+                    int::convert_wide(values, offset, scale, shift, narrow_difference);
+                }
+                Step::FloatMax(slot) => float::max(values, each(slot)),
+                Step::FloatMin(slot) => float::min(values, each(slot)),
+                Step::FloatAdd(slot) => float::add(values, each(slot), strict),
+                Step::FloatMultiply { operand, prelu } => float::multiply(values, each(operand), prelu, strict),
+                Step::FloatRelu => float::relu(values),
+                Step::FloatLookup => {
+                    if let Some(lookup) = &lookup {
+                        look_up_float(values, lookup, tables, tally);
+                    }
                 }
             }
         }
-    }
-    store::narrow(values, operation, tally);
-    if operation.compares() {
-        tally.unequal |= values.iter().any(|&value| value != 0);
+        store::narrow(values, operation, tally);
+        if operation.compares() {
+            tally.unequal |= values.iter().any(|&value| value != 0);
+        }
     }
 }
 
@@ -210,12 +176,12 @@ pub(super) enum Short {
 
 impl Short {
     /// How many elements those operands are prepared for that repeat after an atom or sooner.
-    pub(super) fn prepared(&self, instructions: Instructions) -> usize {
+    pub(super) fn prepared(&self, isa: Isa) -> usize {
         #[cfg(target_arch = "x86_64")]
-        if let (Instructions::Avx512, Self::Int(Fused { convert: Some(_), .. })) = (instructions, self) {
+        if let (true, Self::Int(Fused { convert: Some(_), .. })) = (isa.has_avx512(), self) {
             return avx512::PERIOD;
         }
-        let _ = instructions;
+        let _ = isa;
         CHUNK
     }
 
@@ -238,18 +204,12 @@ impl Short {
 }
 
 /// Converts the values of a chunk to bytes, as many as `into` holds.
-pub(super) fn process_short(
-    instructions: Instructions,
-    short: &Short,
-    operands: &Operands,
-    data: Data,
-    into: &mut [u8],
-) {
+pub(super) fn process_short(isa: Isa, short: &Short, operands: &Operands, data: Data, into: &mut [u8]) {
     #[cfg(target_arch = "x86_64")]
-    if let (Instructions::Avx512, Short::Int(fused)) = (instructions, short) {
+    if let (true, Short::Int(fused)) = (isa.has_avx512(), short) {
         if let Some(convert) = fused.convert {
             match data {
-                // SAFETY: `Instructions::exist` has found these instructions on this machine.
+                // SAFETY: the machine has these instructions, as it has the `Isa`.
                 Data::Ints(data) => return unsafe { int8::run(fused, convert, data, operands, into) },
                 // SAFETY: as above.
                 Data::Int8(data) => return unsafe { int8::run(fused, convert, data, operands, into) },
@@ -259,7 +219,7 @@ pub(super) fn process_short(
         let operands = operands.lanes;
         if fused_avx512::suits(fused) {
             match data {
-                // SAFETY: `Instructions::exist` has found these instructions on this machine.
+                // SAFETY: the machine has these instructions, as it has the `Isa`.
                 Data::Ints(data) => return unsafe { fused_avx512::run(fused, data, operands, into) },
                 // SAFETY: as above.
                 Data::Int8(data) => return unsafe { fused_avx512::run(fused, data, operands, into) },
@@ -268,10 +228,10 @@ pub(super) fn process_short(
         }
     }
     #[cfg(target_arch = "x86_64")]
-    if let (Instructions::Avx512, Short::Float(fused)) = (instructions, short) {
+    if let (true, Short::Float(fused)) = (isa.has_avx512(), short) {
         let into = into.as_chunks_mut().0;
         match data {
-            // SAFETY: `Instructions::exist` has found these instructions on this machine.
+            // SAFETY: the machine has these instructions, as it has the `Isa`.
             Data::Fp16(data) => return unsafe { avx512::float::run(fused, data.as_chunks().0, operands, into) },
             // SAFETY: as above.
             Data::Floats(data) => return unsafe { avx512::float::run(fused, data, operands, into) },
@@ -281,26 +241,23 @@ pub(super) fn process_short(
     if let (Short::Table(answers), Data::Int8(data)) = (short, data) {
         return table::look_up(answers, data, into);
     }
-    by_set(instructions, short, operands.lanes, data, into);
+    by_set(isa, short, operands.lanes, data, into);
 }
 
-dispatched! {
-    fn by_set = short_body(short: &Short, operands: &[Lanes; SLOTS], data: Data, into: &mut [u8])
-}
-
-#[inline(always)]
-fn short_body(short: &Short, operands: &[Lanes; SLOTS], data: Data, into: &mut [u8]) {
-    match (short, data) {
-        (Short::Int(fused), Data::Int8(data)) => fused::run(fused, data, operands, into),
-        (Short::Int(fused), Data::Ints(data)) => fused::run(fused, data, operands, into),
-        (Short::Float(fused), Data::Fp16(data)) => {
-            fused_float::run(fused, data.as_chunks().0, operands, into.as_chunks_mut().0);
+vectorised! {
+    pub(super) fn by_set(short: &Short, operands: &[Lanes; SLOTS], data: Data, into: &mut [u8]) {
+        match (short, data) {
+            (Short::Int(fused), Data::Int8(data)) => fused::run(fused, data, operands, into),
+            (Short::Int(fused), Data::Ints(data)) => fused::run(fused, data, operands, into),
+            (Short::Float(fused), Data::Fp16(data)) => {
+                fused_float::run(fused, data.as_chunks().0, operands, into.as_chunks_mut().0);
+            }
+            (Short::Float(fused), Data::Floats(data)) => {
+                fused_float::run(fused, data, operands, into.as_chunks_mut().0);
+            }
+            // The data have the type for which this way was chosen.
+            _ => {}
         }
-        (Short::Float(fused), Data::Floats(data)) => {
-            fused_float::run(fused, data, operands, into.as_chunks_mut().0);
-        }
-        // The data have the type for which this way was chosen.
-        _ => {}
     }
 }
 
@@ -320,16 +277,13 @@ pub(super) enum Packing {
     },
 }
 
-dispatched! {
+vectorised! {
     /// Writes a chunk's values.
-    fn pack = pack_body(values: &[i32], packing: Packing, into: &mut [u8])
-}
-
-#[inline(always)]
-fn pack_body(values: &[i32], packing: Packing, into: &mut [u8]) {
-    match packing {
-        Packing::Bytes => store::bytes(values, into),
-        Packing::Pairs => store::pairs(values, into),
-        Packing::HalfPairs { lanes, half } => store::half_pairs(values, lanes, half, into),
+    pub(super) fn pack(values: &[i32], packing: Packing, into: &mut [u8]) {
+        match packing {
+            Packing::Bytes => store::bytes(values, into),
+            Packing::Pairs => store::pairs(values, into),
+            Packing::HalfPairs { lanes, half } => store::half_pairs(values, lanes, half, into),
+        }
     }
 }

@@ -11,7 +11,6 @@ use super::super::tally::Tally;
 #[cfg(target_arch = "x86_64")]
 use super::choose::tail;
 use super::choose::{joint, short};
-use super::instructions::Instructions;
 use super::lanes::Scratch;
 use super::places::At;
 use super::plan::Plan;
@@ -20,14 +19,15 @@ use super::strips;
 use super::walk::Walk;
 use crate::memory::{Fault, Memory, Stop};
 use crate::registers::Registers;
+use crate::simd::isa::Isa;
 use crate::simd::non_temporal::store_fence;
 use crate::stream::{Done, Stream};
 
 /// How an operation is run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
-    /// With these instructions.
-    pub instructions: Instructions,
+    /// With this instruction set.
+    pub isa: Isa,
     /// By several threads from this number of elements on.
     pub threads_from: usize,
     /// Past the caches from this number of elements on.
@@ -36,8 +36,8 @@ pub(crate) struct Settings {
 
 impl Settings {
     /// What suits this machine.
-    pub(crate) fn detect() -> Self {
-        Self { instructions: Instructions::detect(), threads_from: 1 << 19, non_temporal_from: 1 << 24 }
+    pub(crate) fn detect() -> Result<Self, Stop> {
+        Ok(Self { isa: Isa::in_use()?, threads_from: 1 << 19, non_temporal_from: 1 << 24 })
     }
 }
 
@@ -59,7 +59,7 @@ pub(in super::super) fn run(
     let walk = Walk::new(&operation, &plan);
     let joint = joint(&operation, tables);
     #[cfg(target_arch = "x86_64")]
-    let tail = tail(&operation, &plan, joint.as_ref(), settings.instructions);
+    let tail = tail(&operation, &plan, joint.as_ref(), settings.isa);
     let mut job = Job {
         operation: &operation,
         plan: &plan,
@@ -68,7 +68,7 @@ pub(in super::super) fn run(
         joint: joint.as_ref(),
         #[cfg(target_arch = "x86_64")]
         tail: tail.as_ref(),
-        instructions: settings.instructions,
+        isa: settings.isa,
         non_temporal: operation.view().span(operation.batch) >= settings.non_temporal_from,
     };
     let mut tally = Tally::default();

@@ -102,7 +102,7 @@ impl Walk {
                 let bytes = operand_bytes(place, At { batch: 0, surface, line: 0, x: 0, atoms: 1 }, memory)?;
                 let format = format(place, *component);
                 let flush = job.operation.nan_to_zero;
-                process::operand(job.instructions, &mut values[..lanes], bytes, format, *prepare, flush);
+                process::operand(job.isa, &mut values[..lanes], bytes, format, *prepare, flush);
                 load::repeat(values, lanes);
             }
         }
@@ -120,7 +120,7 @@ impl Walk {
         memory: &mut dyn Memory,
         tally: &mut Tally,
     ) -> Result<(), Fault> {
-        let Job { operation, instructions, .. } = *job;
+        let Job { operation, isa, .. } = *job;
         self.compute(job, scratch, at, input, memory, tally)?;
         match (&operation.destination, output) {
             (Destination::Memory(place), _) if halves_out(operation) => {
@@ -128,7 +128,7 @@ impl Walk {
                 let values = &values[..at.atoms * operation.lanes];
                 for half in 0..2 {
                     let into = feature_bytes_mut(place, At { surface: 2 * at.surface + half, ..at }, memory)?;
-                    process::pack(instructions, values, Packing::HalfPairs { lanes: operation.lanes, half }, into);
+                    process::pack(isa, values, Packing::HalfPairs { lanes: operation.lanes, half }, into);
                 }
             }
             (Destination::Memory(place), _) => emit(job, scratch, feature_bytes_mut(place, at, memory)?),
@@ -152,7 +152,7 @@ impl Walk {
         memory: &dyn Memory,
         tally: &mut Tally,
     ) -> Result<(), Fault> {
-        let Job { operation, instructions, .. } = *job;
+        let Job { operation, isa, .. } = *job;
         let mut direct = [&[][..]; SLOTS];
         self.load_elements(job, scratch, at, memory, &mut direct)?;
         let data = self.data(operation, at, input, memory)?;
@@ -167,9 +167,9 @@ impl Walk {
             Some(short) => {
                 let Scratch { operands, bytes, .. } = scratch;
                 let operands = Operands { lanes: operands, bytes: &direct };
-                process::process_short(instructions, short, &operands, data, &mut bytes[..short.bytes_of(length)]);
+                process::process_short(isa, short, &operands, data, &mut bytes[..short.bytes_of(length)]);
             }
-            None => process::process(instructions, job, scratch, data, length, tally),
+            None => process::process(isa, job, scratch, data, length, tally),
         }
         Ok(())
     }
@@ -195,7 +195,7 @@ impl Walk {
         memory: &'m dyn Memory,
         direct: &mut Direct<'m>,
     ) -> Result<(), Fault> {
-        let Job { operation, plan, instructions, .. } = *job;
+        let Job { operation, plan, isa, .. } = *job;
         let length = at.atoms * operation.lanes;
         let is_direct = job.short.map_or([false; SLOTS], Short::direct);
         for (slot, feed) in plan.feeds.iter().enumerate() {
@@ -209,7 +209,7 @@ impl Walk {
                     }
                     let values = &mut scratch.operands[slot].0[..length];
                     let flush = operation.nan_to_zero;
-                    process::operand(instructions, values, bytes, format(place, *component), *prepare, flush);
+                    process::operand(isa, values, bytes, format(place, *component), *prepare, flush);
                 }
             }
         }
@@ -264,9 +264,9 @@ pub(super) fn emit(job: &Job, scratch: &mut Scratch, into: &mut [u8]) {
             Precision::Int16 | Precision::Fp16 => (Packing::Pairs, into.len() / 2),
         };
         if !job.non_temporal {
-            return process::pack(job.instructions, &values[..length], packing, into);
+            return process::pack(job.isa, &values[..length], packing, into);
         }
-        process::pack(job.instructions, &values[..length], packing, bytes);
+        process::pack(job.isa, &values[..length], packing, bytes);
     }
     if job.non_temporal {
         copy_non_temporal(into, bytes);

@@ -24,7 +24,7 @@ const FARTHEST: u32 = 7;
 /// The largest exponent of each kernel's products.
 ///
 /// # Safety
-/// The machine has AVX-512 ([`super::super::Isa::Avx512`]).
+/// The machine has AVX-512 ([`crate::Isa::Avx512`]).
 #[target_feature(enable = "avx512f,avx512bw")]
 pub fn largest(lanes: &[Lane], active: &[Active]) -> [i8; KERNELS] {
     let mut largest = _mm512_setzero_si512();
@@ -49,7 +49,7 @@ fn load<T>(values: &[T; 64]) -> __m512i {
 /// Each kernel's sum of products at its largest exponent, for the first `kernels` of them.
 ///
 /// # Safety
-/// The machine has AVX-512 ([`super::super::Isa::Avx512`]).
+/// The machine has AVX-512 with VBMI ([`crate::Isa::Avx512Vbmi`]).
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vbmi,avx512vbmi2")]
 pub fn sum(lanes: &[Lane], active: &[Active], largest: &[i8; KERNELS], kernels: usize, sums: &mut [i64; KERNELS]) {
     if kernels <= 16 {
@@ -241,7 +241,7 @@ impl Later {
 /// Takes a lane's weights apart.
 ///
 /// # Safety
-/// The machine has AVX-512 ([`super::super::Isa::Avx512`]).
+/// The machine has AVX-512 ([`crate::Isa::Avx512`]).
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 pub fn fill(lane: &mut Lane, weights: &[u16; KERNELS]) {
     lane.set_all(weights);
@@ -250,7 +250,7 @@ pub fn fill(lane: &mut Lane, weights: &[u16; KERNELS]) {
 /// Adds a step to the accumulators of the first `kernels`.
 ///
 /// # Safety
-/// The machine has AVX-512 ([`super::super::Isa::Avx512`]).
+/// The machine has AVX-512 ([`crate::Isa::Avx512`]).
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512cd,avx512vl")]
 pub fn accumulate(
     accumulators: &mut Accumulators<KERNELS>,
@@ -264,7 +264,7 @@ pub fn accumulate(
 /// What the accumulators deliver.
 ///
 /// # Safety
-/// The machine has AVX-512 ([`super::super::Isa::Avx512`]).
+/// The machine has AVX-512 ([`crate::Isa::Avx512`]).
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 pub fn deliver(accumulators: &Accumulators<KERNELS>) -> [u32; KERNELS] {
     accumulators.to_fp32()

@@ -3,11 +3,11 @@
 //! The inner loops of fp16 and the choice of an instruction set for them.
 
 use super::super::super::half::Accumulators;
-use super::super::isa::Isa;
 #[cfg(target_arch = "x86_64")]
 use super::avx512;
 use super::panel::{Active, Lane, KERNELS};
 use super::plain;
+use crate::simd::isa::Isa;
 
 /// How much longer a multiplication of fp16 takes than one of int8, about.
 pub(super) const SLOWER: usize = 32;
@@ -29,12 +29,19 @@ impl Loops {
     pub(super) fn new(isa: Isa) -> Self {
         match isa {
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx512 => Self {
+            Isa::Avx512 | Isa::Avx512Vbmi => Self {
                 // SAFETY: the caller of `run` says that the machine has AVX-512.
                 largest: |lanes, active| unsafe { avx512::largest(lanes, active) },
-                // SAFETY: as above.
-                sum: |lanes, active, largest, kernels, sums| unsafe {
-                    avx512::sum(lanes, active, largest, kernels, sums);
+                sum: if isa == Isa::Avx512Vbmi {
+                    // SAFETY: as above, with VBMI and VBMI2.
+                    |lanes, active, largest, kernels, sums| unsafe {
+                        avx512::sum(lanes, active, largest, kernels, sums);
+                    }
+                } else {
+                    // SAFETY: a machine with AVX-512 has AVX2.
+                    |lanes, active, largest, kernels, sums| unsafe {
+                        avx2_sum(lanes, active, largest, kernels, sums);
+                    }
                 },
                 // SAFETY: as above.
                 accumulate: |accumulators, largest, sums, kernels| unsafe {

@@ -181,7 +181,6 @@ fn negate(values: __m512i, signs: __m512i) -> __m512i {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::instructions::Instructions;
     use super::*;
     use crate::num::fixed::{round_shift_right, saturate};
 
@@ -235,7 +234,7 @@ mod tests {
 
     #[test]
     fn converters_are_those_of_the_reference() {
-        if !Instructions::Avx512.exist() {
+        if !crate::Isa::available().contains(&crate::Isa::Avx512) {
             return;
         }
         let mut performed = [0; 2];

@@ -265,12 +265,11 @@ fn narrow(values: __m512) -> __m256i {
 #[cfg(test)]
 mod tests {
     use super::super::super::float;
-    use super::super::super::instructions::Instructions;
     use super::*;
 
     #[test]
     fn conversions_are_those_of_the_bit_level_functions() {
-        if !Instructions::Avx512.exist() {
+        if !crate::Isa::available().contains(&crate::Isa::Avx512) {
             return;
         }
         #[target_feature(enable = "avx512f")]

@@ -177,7 +177,6 @@ fn missing(joint: &Joint, values: &[i32; PART]) -> [__m512i; 2] {
 mod tests {
     use nvdla_uapi::reg::{sdp as reg, Block};
 
-    use super::super::super::instructions::Instructions;
     use super::*;
     use crate::lut::sdp::Lookup;
     use crate::lut::{Counters, Tables};
@@ -187,7 +186,7 @@ mod tests {
 
     #[test]
     fn answers_are_the_lookup_s_at_and_between_entries_and_beyond_them() {
-        if !Instructions::Avx512.exist() {
+        if !crate::Isa::available().contains(&crate::Isa::Avx512) {
             return;
         }
         let mut tables = Tables::default();

@@ -24,7 +24,7 @@ static SPREAD: [u8; GROUP * KERNELS] = {
 /// Bounds of the sums of these windows.
 ///
 /// # Safety
-/// The machine has AVX-512 ([`super::Isa::Avx512`]). All runs of each window lie in the data, to the end of their last
+/// The machine has AVX-512 ([`crate::Isa::Avx512`]). All runs of each window lie in the data, to the end of their last
 /// group, the panel holds the runs, and `low` and `high` have as many values as there are windows and kernels.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 pub(super) unsafe fn bounds(sums: &Sums<'_>, windows: &[usize], low: &mut [f32], high: &mut [f32]) {

@@ -23,12 +23,12 @@ use std::ops::Range;
 use super::super::super::cbuf::Input;
 use super::super::super::half::is_nan;
 use super::super::super::operation::{Mode, Operation};
-use super::super::isa::Isa;
 use super::super::kernel::PARALLEL_MACS;
 use super::super::parts::{self, Part};
 use super::super::sink::{Between, Bounds, Place};
 use super::shape::{copy, Shape};
 use crate::limit::is_over;
+use crate::simd::isa::Isa;
 use crate::threads::keep_awake;
 
 #[cfg(target_arch = "x86_64")]
@@ -197,7 +197,7 @@ impl Sums<'_> {
         match isa {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the caller of `run` says that the machine has AVX-512; lengths were checked just now.
-            Isa::Avx512 => unsafe { avx512::bounds(self, windows, low, high) },
+            Isa::Avx512 | Isa::Avx512Vbmi => unsafe { avx512::bounds(self, windows, low, high) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the caller of `run` says that the machine has AVX2 and FMA.
             Isa::Avx2 => unsafe { avx2_bounds(self, windows, low, high) },

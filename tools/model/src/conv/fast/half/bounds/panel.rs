@@ -6,9 +6,9 @@
 #![allow(clippy::inline_always)]
 
 use super::super::super::super::operation::Operation;
-use super::super::super::isa::Isa;
 use super::super::panel::{signed_lane, ZERO};
 use super::run::{Run, GROUP};
+use crate::simd::isa::Isa;
 use crate::simd::transpose::transpose;
 
 /// Kernels of a panel: those of a surface.
@@ -82,38 +82,15 @@ const fn groups(length: usize) -> usize {
     length.div_ceil(GROUP)
 }
 
-/// Makes of fp16 its value (significand times 16^exponent) and its exponent's high bits.
-pub(super) fn take_apart(isa: Isa, halves: &[u16], values: &mut [f64], exponents: &mut [i8]) {
-    match isa {
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: the caller says that the machine has AVX-512.
-        Isa::Avx512 => unsafe { avx512(halves, values, exponents) },
-        #[cfg(target_arch = "x86_64")]
-        // SAFETY: the caller says that the machine has AVX2.
-        Isa::Avx2 => unsafe { avx2(halves, values, exponents) },
-        _ => apart(halves, values, exponents),
-    }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn avx512(halves: &[u16], values: &mut [f64], exponents: &mut [i8]) {
-    apart(halves, values, exponents);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-fn avx2(halves: &[u16], values: &mut [f64], exponents: &mut [i8]) {
-    apart(halves, values, exponents);
-}
-
-#[inline(always)]
-fn apart(halves: &[u16], values: &mut [f64], exponents: &mut [i8]) {
-    for ((&half, value), exponent) in halves.iter().zip(values).zip(exponents) {
-        let significand;
-        (significand, *exponent) = signed_lane(half);
-        // Powers of two as fp32, which has every value exactly. That of a zero does not matter.
-        let power = f32::from_bits((127 + 4 * (*exponent).max(0) as u32) << 23);
-        *value = f64::from(f32::from(significand) * power);
+vectorised! {
+    /// Makes of fp16 its value (significand times 16^exponent) and its exponent's high bits.
+    pub(super) fn take_apart(halves: &[u16], values: &mut [f64], exponents: &mut [i8]) {
+        for ((&half, value), exponent) in halves.iter().zip(values).zip(exponents) {
+            let significand;
+            (significand, *exponent) = signed_lane(half);
+            // Powers of two as fp32, which has every value exactly. That of a zero does not matter.
+            let power = f32::from_bits((127 + 4 * (*exponent).max(0) as u32) << 23);
+            *value = f64::from(f32::from(significand) * power);
+        }
     }
 }

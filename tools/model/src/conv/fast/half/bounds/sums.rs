@@ -2,9 +2,9 @@
 
 //! What bounds are computed from.
 
-use super::super::super::isa::Isa;
 use super::panel::{self, Panel};
 use super::run::{Run, GROUP};
+use crate::simd::isa::Isa;
 use std::ops::Range;
 
 /// 2^-50: a sum's unit at exponent 0.

@@ -18,7 +18,7 @@ const QUARTER: usize = 16;
 /// What CACC delivers for some elements, the steps made by [`steps_of`].
 ///
 /// # Safety
-/// The machine has AVX-512 ([`super::Isa::Avx512`]).
+/// The machine has AVX-512 ([`crate::Isa::Avx512Vbmi`]).
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi2,bmi2")]
 pub(super) fn each(sums: &Sums<'_>, room: &mut Room, elements: &[Element]) -> [f32; MANY] {
     for (number, &element) in elements.iter().enumerate() {

@@ -7,8 +7,8 @@
 
 #![allow(clippy::inline_always)]
 
-use super::super::super::isa::Isa;
 use super::sums::Sums;
+use crate::simd::isa::Isa;
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
@@ -22,11 +22,11 @@ pub(super) fn sums(isa: Isa, sums: &Sums<'_>, room: &mut Room, elements: &[Eleme
     room.steps.clear(sums.steps.len());
     match isa {
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: the caller of `bounds::run` says that the machine has AVX-512.
-        Isa::Avx512 => unsafe { avx512::each(sums, room, elements) },
+        // SAFETY: the caller of `bounds::run` says that the machine has AVX-512 with VBMI2.
+        Isa::Avx512Vbmi => unsafe { avx512::each(sums, room, elements) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the caller of `bounds::run` says that the machine has AVX2.
-        Isa::Avx2 => unsafe { avx2(sums, room, elements) },
+        Isa::Avx2 | Isa::Avx512 => unsafe { avx2(sums, room, elements) },
         _ => each(sums, room, elements),
     }
 }
@@ -101,7 +101,7 @@ mod tests {
         match isa {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: `Isa::available` says that the machine has AVX-512.
-            Isa::Avx512 => unsafe { avx512::steps::<W>(weights, data, &mut room, 0, 0) },
+            Isa::Avx512Vbmi => unsafe { avx512::steps::<W>(weights, data, &mut room, 0, 0) },
             _ => plain::steps_of::<W>(weights, data, &mut room, 0, 0),
         }
         room.far.settle(room.steps.sums.as_flattened_mut());

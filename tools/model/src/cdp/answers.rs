@@ -1,11 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The answers of a lookup, each kept after it was computed first.
+//! The answers of a lookup for int8, each kept after it was computed first.
+//!
+//! The argument has 20 bits at most. A cube has far fewer different sums than elements, and the next inference needs the
+//! same ones.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::lut::cdp::Lookup;
 use crate::lut::{Counters, Tables};
+
+/// Nine squares of 9 bits.
+const LARGEST: i64 = 9 << 16;
+
+/// The smallest single value, which the table's argument is where nothing is squared.
+const SMALLEST: i64 = -256;
 
 /// The answers of one lookup, by its argument.
 #[derive(Debug, Default)]
@@ -24,16 +33,12 @@ impl Answers {
     /// Forgets all.
     pub(super) fn clear(&mut self) {
         self.entries.clear();
-    }
-
-    /// Allocates memory.
-    pub(super) fn reserve(&mut self) {
         self.entries.resize_with((LARGEST - SMALLEST + 1) as usize, AtomicU32::default);
     }
 
     /// The entry of an argument: the factor in its low sixteen bits.
-    #[inline(always)]
-    pub(super) fn get(&self, lookup: &Lookup, tables: &Tables, sum: i64) -> u32 {
+    #[inline]
+    fn get(&self, lookup: &Lookup, tables: &Tables, sum: i64) -> u32 {
         match self.entries.get((sum - SMALLEST) as usize).map(|entry| entry.load(Ordering::Relaxed)) {
             None | Some(0) => self.find(lookup, tables, sum),
             Some(entry) => entry,
@@ -54,17 +59,15 @@ impl Answers {
         entry
     }
 
-    /// The factors of sums, of which `elements` count.
+    /// The factors of sums, and how often each class was counted.
     pub(super) fn factors(
         &self,
         lookup: &Lookup,
         tables: &Tables,
         sums: &[i32],
-        elements: usize,
         factors: &mut [i16],
         classes: &mut [u32; 5],
     ) {
-        let (sums, factors) = (&sums[..elements], &mut factors[..elements]);
         for (factors, sums) in factors.chunks_mut(CHUNK).zip(sums.chunks(CHUNK)) {
             // All counters in one register.
             let mut counts = 0u64;
@@ -79,9 +82,3 @@ impl Answers {
         }
     }
 }
-
-/// Nine squares of 9 bits.
-pub(super) const LARGEST: i64 = 9 << 16;
-
-/// The smallest single value, which the table's argument is where nothing is squared.
-pub(super) const SMALLEST: i64 = -256;

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! A row of fp16, whose arithmetic is that of fp17 and fp32.
+//!
+//! ```text
+//! values  = elements as fp32, NaN flushed where that is asked for
+//! sums    = sums of squares around each value, or the values
+//! factors = lookup(sums)
+//! results = fp16(fp17(factors * values))
+//! ```
+//!
+//! The reference computes rows with a NaN or an infinity. The bit-level functions compute elements whose lookup
+//! [`Vectors`] does not cover, or whose product comes near the ends of fp17's range.
+
+// Loops are compiled for an instruction set only with what is inlined into them.
+#![allow(clippy::inline_always)]
+// A lazy operator is a branch, which vectors do not have.
+#![allow(clippy::needless_bitwise_bool)]
+
+use super::operation::{Counts, Operation, REACH};
+use super::reference;
+use super::strips::Engine;
+use crate::lut::cdp::vector::{counters, is_outside, round, Vectors, CLASSES, WIDTH};
+use crate::lut::Tables;
+use crate::num::convert::{fp16_to_fp17, fp17_to_fp16};
+use crate::num::{plain, Fp16, Fp17};
+use crate::simd::isa::Isa;
+
+vectorised! {
+    /// Flushes NaN to zero where that is asked for, and widens. Returns whether one is infinite or NaN.
+    fn widen(flush: bool, elements: &[u16], raw: &mut [u16], values: &mut [f32]) -> bool {
+        let mut special = false;
+        for ((raw, value), &bits) in raw.iter_mut().zip(values).zip(elements) {
+            let bits = if flush & (bits & 0x7fff > 0x7c00) { 0 } else { bits };
+            special |= bits & 0x7c00 == 0x7c00;
+            *raw = bits;
+            *value = f32::from_bits(plain::widen_finite(bits));
+        }
+        special
+    }
+}
+
+vectorised! {
+    /// The sums of `2 * reach + 1` squares around each value but the first and last [`REACH`]: squares and sums in fp32,
+    /// each pair of neighbours added before it joins the sum.
+    ///
+    /// The squares of fp17 numbers and sums of nine of them are far from the ends of fp32's range, where the hardware's
+    /// arithmetic differs from the processor's.
+    fn windows(reach: usize, values: &[f32], squares: &mut [f32], sums: &mut [f32]) {
+        for (square, &value) in squares.iter_mut().zip(values) {
+            *square = value * value;
+        }
+        let middle = &squares[REACH..];
+        for (((sum, &middle), &before), &after) in
+            sums.iter_mut().zip(middle).zip(&squares[REACH - 1..]).zip(&squares[REACH + 1..])
+        {
+            *sum = (before + after) + middle;
+        }
+        for distance in 2..=reach {
+            let (before, after) = (&squares[REACH - distance..], &squares[REACH + distance..]);
+            for ((sum, &before), &after) in sums.iter_mut().zip(before).zip(after) {
+                *sum += before + after;
+            }
+        }
+    }
+}
+
+vectorised! {
+    /// The results of sums and values, in whole steps. `odd` says where there is none; it has all others set from the
+    /// beginning.
+    fn results(
+        lookup: &Vectors<f32>,
+        skip_multiply: bool,
+        operands: (&[f32], &[f32]),
+        results: &mut [u16],
+        odd: &mut [bool],
+        classes: &mut [u32; CLASSES],
+    ) {
+        #[inline(always)]
+        fn all<const EXPONENT: bool>(
+            lookup: &Vectors<f32>,
+            skip_multiply: bool,
+            (sums, values): (&[f32], &[f32]),
+            results: &mut [u16],
+            odd: &mut [bool],
+            classes: &mut [u32; CLASSES],
+        ) {
+            let (results, odd) = (results.as_chunks_mut::<WIDTH>().0, odd.as_chunks_mut::<WIDTH>().0);
+            let (sums, values) = (sums.as_chunks::<WIDTH>().0, values.as_chunks::<WIDTH>().0);
+            for (((results, odd), sums), values) in results.iter_mut().zip(odd).zip(sums).zip(values) {
+                let mut answers = lookup.get::<EXPONENT>(sums);
+                for i in 0..WIDTH {
+                    let product = round(answers.factors[i] * values[i]);
+                    answers.odd[i] |= is_outside(product) & !skip_multiply;
+                    let product = if skip_multiply { answers.factors[i] } else { product };
+                    results[i] = plain::narrow(product.to_bits());
+                }
+                answers.count(classes);
+                *odd = answers.odd;
+            }
+        }
+        if lookup.is_exponential {
+            all::<true>(lookup, skip_multiply, operands, results, odd, classes);
+        } else {
+            all::<false>(lookup, skip_multiply, operands, results, odd, classes);
+        }
+    }
+}
+
+/// What a thread works in: one row.
+#[derive(Debug, Default)]
+pub(super) struct Room {
+    /// The elements, NaN flushed where that is asked for.
+    raw: Vec<u16>,
+    values: Vec<f32>,
+    squares: Vec<f32>,
+    sums: Vec<f32>,
+    results: Vec<u16>,
+    odd: Vec<bool>,
+}
+
+/// An operation of fp16. Without a lookup here each sum is looked up alone.
+pub(super) struct Float<'o> {
+    pub(super) isa: Isa,
+    pub(super) operation: &'o Operation,
+    pub(super) tables: &'o Tables,
+    pub(super) lookup: Option<&'o Vectors<f32>>,
+}
+
+impl Float<'_> {
+    /// A row with a NaN or an infinity.
+    fn special(&self, around: &[u16], into: &mut [u8]) -> Counts {
+        let mut counts = Counts::default();
+        for (bytes, window) in into.as_chunks_mut::<2>().0.iter_mut().zip(around.windows(2 * REACH + 1)) {
+            let mut wide = [0; 2 * REACH + 1];
+            wide.iter_mut().zip(window).for_each(|(wide, &bits)| *wide = bits.into());
+            *bytes = reference::fp16(self.operation, self.tables, &wide, &mut counts).to_le_bytes();
+        }
+        counts
+    }
+
+    /// The result of one element where no NaN is near.
+    fn result(&self, value: u16, sum: f32, counts: &mut Counts) -> u16 {
+        let factor = self.operation.lookup.float(self.tables, sum.to_bits(), &mut counts.lut);
+        let value = fp16_to_fp17(value);
+        let result = fp17_to_fp16(if self.operation.skip_multiply { factor } else { Fp17::mul(value, factor) });
+        counts.nans += u32::from(Fp16::is_nan(result.into()));
+        result
+    }
+}
+
+impl Engine for Float<'_> {
+    type Element = u16;
+    type Room = Room;
+
+    fn outside(&self) -> u16 {
+        0
+    }
+
+    fn prepare(&self, room: &mut Room, elements: usize) {
+        let around = elements + 2 * REACH;
+        room.raw.resize(around, 0);
+        room.values.resize(around, 0.0);
+        room.squares.resize(around, 0.0);
+        room.sums.resize(elements, 0.0);
+        room.results.resize(elements, 0);
+        room.odd.resize(elements, true);
+    }
+
+    fn row(&self, room: &mut Room, around: &[u16], into: &mut [u8]) -> Counts {
+        let Room { raw, values, squares, sums, results: row, odd } = room;
+        let Operation { reach, skip_multiply, flush_nan, .. } = *self.operation;
+        if widen(self.isa, flush_nan, around, raw, values) {
+            return self.special(raw, into);
+        }
+        match reach {
+            Some(reach) => windows(self.isa, reach, values, squares, sums),
+            None => sums.copy_from_slice(&values[REACH..values.len() - REACH]),
+        }
+        let (mut counts, mut classes) = (Counts::default(), [0; CLASSES]);
+        odd.fill(true);
+        if let Some(lookup) = self.lookup {
+            results(self.isa, lookup, skip_multiply, (&*sums, &values[REACH..]), row, odd, &mut classes);
+        }
+        counts.lut += counters(classes);
+        let pairs = into.as_chunks_mut::<2>().0.iter_mut();
+        for ((((bytes, &result), &odd), &sum), &raw) in pairs.zip(&*row).zip(&*odd).zip(&*sums).zip(&raw[REACH..]) {
+            *bytes = if odd { self.result(raw, sum, &mut counts) } else { result }.to_le_bytes();
+        }
+        counts
+    }
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Walks a cube in strips: as many positions of a line as nearly fit the first-level cache. The next strip is
+//! prefetched while the current one is computed. Threads share large cubes.
+//!
+//! ```text
+//! for each strip, on any thread:
+//!     for each surface: its atoms become parts of rows; a row is all channels of a position
+//!     for each row: the engine's results
+//!     for each surface: parts of rows become its atoms
+//! ```
+
+use std::sync::Mutex;
+
+use nvdla_uapi::layout::feature::Atoms;
+
+use super::operation::{Counts, Operation, REACH};
+use crate::memory::{Memory, Stop};
+use crate::simd::prefetch::{prefetch_after, prefetch_write_after};
+use crate::threads::share::{share, Parts};
+
+/// Elements from which a second thread pays.
+const PARALLEL: usize = if cfg!(test) { 1 << 10 } else { 1 << 17 };
+/// Bytes of a strip in memory, about.
+const STRIP: usize = 8192;
+/// Strips that a thread takes at a time.
+const RUN: usize = if cfg!(test) { 2 } else { 16 };
+
+/// An element in memory.
+pub(super) trait Element: Copy + Default + Send {
+    const BYTES: usize;
+    fn from_bytes(bytes: &[u8]) -> Self;
+    /// The low bits.
+    fn low(value: i32) -> Self;
+}
+
+macro_rules! element {
+    ($($type:ident)*) => {$(
+        impl Element for $type {
+            const BYTES: usize = size_of::<$type>();
+            #[inline]
+            fn from_bytes(bytes: &[u8]) -> Self {
+                let mut own = [0; size_of::<$type>()];
+                own.copy_from_slice(bytes);
+                Self::from_le_bytes(own)
+            }
+            fn low(value: i32) -> Self {
+                value as $type
+            }
+        }
+    )*};
+}
+element!(i8 i16 u16);
+
+/// Computes rows.
+pub(super) trait Engine: Sync {
+    type Element: Element;
+    /// What a thread works in.
+    type Room: Default + Send;
+    /// What a window sees outside the cube's channels.
+    fn outside(&self) -> Self::Element;
+    /// Makes room for rows of so many elements.
+    fn prepare(&self, room: &mut Self::Room, elements: usize);
+    /// A row's results, from its elements with [`REACH`] before and behind them.
+    fn row(&self, room: &mut Self::Room, around: &[Self::Element], into: &mut [u8]) -> Counts;
+}
+
+/// The memory of all threads.
+#[derive(Debug, Default)]
+pub(super) struct Rooms<E, R>(Vec<Room<E, R>>);
+
+/// The memory of a thread.
+#[derive(Debug, Default)]
+struct Room<E, R> {
+    /// Rows, with [`REACH`] elements from outside before each and after the last one.
+    elements: Vec<E>,
+    /// Rows of results, without.
+    results: Vec<u8>,
+    own: R,
+}
+
+/// Where strips begin, and the form of their rows.
+#[derive(Clone, Copy)]
+struct Strips {
+    /// Positions of all strips but the last of a line.
+    positions: usize,
+    each_line: usize,
+    count: usize,
+    width: usize,
+    surfaces: usize,
+    /// Elements of a row, padding lanes of the last surface included.
+    elements: usize,
+    /// Elements that are no padding.
+    channels: usize,
+    atoms: Atoms,
+}
+
+impl Strips {
+    fn new(operation: &Operation, bytes: usize) -> Self {
+        let Operation { width, height, surfaces, elements, channels, .. } = *operation;
+        let longest = (STRIP / bytes / elements).clamp(1, width);
+        // All about as long.
+        let positions = width.div_ceil(width.div_ceil(longest));
+        let each_line = width.div_ceil(positions);
+        let atoms = operation.source.cube.atoms();
+        Self { positions, each_line, count: each_line * height, width, surfaces, elements, channels, atoms }
+    }
+
+    /// A strip's line and column, and how many positions it has.
+    const fn at(&self, strip: usize) -> ([usize; 2], usize) {
+        let x = strip % self.each_line * self.positions;
+        let left = self.width - x;
+        ([strip / self.each_line, x], if left < self.positions { left } else { self.positions })
+    }
+
+    /// From row to row of elements.
+    const fn stride(&self) -> usize {
+        REACH + self.elements
+    }
+
+    /// Takes a surface's atoms.
+    fn load<E: Element>(&self, surface: usize, atoms: &[u8], rows: &mut [E]) {
+        let (first, lanes) = (REACH + self.atoms.channel(surface, 0), self.atoms.elements());
+        for (row, atom) in rows.chunks_exact_mut(self.stride()).zip(atoms.chunks_exact(lanes * E::BYTES)) {
+            for (element, bytes) in row[first..][..lanes].iter_mut().zip(atom.chunks_exact(E::BYTES)) {
+                *element = E::from_bytes(bytes);
+            }
+        }
+    }
+
+    /// The results of a strip whose atoms have been loaded.
+    fn compute<E: Engine>(&self, engine: &E, positions: usize, room: &mut Room<E::Element, E::Room>) -> Counts {
+        let Room { elements, results, own } = room;
+        let mut counts = Counts::default();
+        if self.channels < self.elements {
+            for row in elements.chunks_exact_mut(self.stride()).take(positions) {
+                row[REACH + self.channels..].fill(engine.outside());
+            }
+        }
+        let into = results.chunks_exact_mut(self.elements * E::Element::BYTES);
+        for (row, into) in into.enumerate().take(positions) {
+            counts += engine.row(own, &elements[row * self.stride()..][..self.elements + 2 * REACH], into);
+        }
+        counts
+    }
+
+    /// Moves a surface's results to where its atoms lie in memory.
+    fn store(&self, surface: usize, results: &[u8], into: &mut [u8]) {
+        let (bytes, stride) = (self.atoms.bytes(), self.atoms.span(self.surfaces));
+        let from = &results[self.atoms.span(surface)..];
+        match bytes {
+            32 => scatter::<32>(from, stride, into),
+            16 => scatter::<16>(from, stride, into),
+            _ => scatter::<8>(from, stride, into),
+        }
+    }
+}
+
+/// Collects pieces of `N` bytes that lie `stride` apart.
+fn scatter<const N: usize>(from: &[u8], stride: usize, into: &mut [u8]) {
+    for (number, into) in into.as_chunks_mut::<N>().0.iter_mut().enumerate() {
+        into.copy_from_slice(&from[number * stride..][..N]);
+    }
+}
+
+/// Computes an operation.
+pub(super) fn run<E: Engine>(
+    engine: &E,
+    rooms: &mut Rooms<E::Element, E::Room>,
+    operation: &Operation,
+    memory: &mut dyn Memory,
+) -> Result<Counts, Stop> {
+    let strips = Strips::new(operation, E::Element::BYTES);
+    let elements = operation.elements * operation.width * operation.height;
+    let threads = if elements < PARALLEL { 1 } else { rayon::current_num_threads().min(strips.count) };
+    if rooms.0.len() < threads {
+        rooms.0.resize_with(threads, Default::default);
+    }
+    let rooms = &mut rooms.0[..threads];
+    for room in &mut *rooms {
+        room.elements.clear();
+        room.elements.resize(strips.positions * strips.stride() + REACH, engine.outside());
+        room.results.resize(strips.positions * strips.elements * E::Element::BYTES, 0);
+        engine.prepare(&mut room.own, strips.elements);
+    }
+    let both = operation.source.all().zip(operation.destination.all());
+    if let Some((from, to)) = both.and_then(|(from, to)| memory.both(from, to)) {
+        return Ok(direct(engine, &strips, rooms, operation, from, to));
+    }
+    let mut counts = Counts::default();
+    let room = &mut rooms[0];
+    for strip in 0..strips.count {
+        let (at, positions) = strips.at(strip);
+        for surface in 0..strips.surfaces {
+            let atoms = operation.source.read(memory, surface, at, positions)?;
+            strips.load(surface, atoms, &mut room.elements);
+            prefetch_after(atoms);
+        }
+        counts += strips.compute(engine, positions, room);
+        for surface in 0..strips.surfaces {
+            let into = operation.destination.write_to(memory, surface, at, positions)?;
+            prefetch_write_after(into);
+            strips.store(surface, &room.results, into);
+        }
+    }
+    Ok(counts)
+}
+
+/// From the source's bytes to the destination's; each thread writes what it has computed.
+fn direct<E: Engine>(
+    engine: &E,
+    strips: &Strips,
+    rooms: &mut [Room<E::Element, E::Room>],
+    operation: &Operation,
+    from: &[u8],
+    to: &mut [u8],
+) -> Counts {
+    let threads = rooms.len();
+    let rooms = Mutex::new(rooms.iter_mut());
+    let counts = Mutex::new(Counts::default());
+    let to = Parts::new(to);
+    let run = RUN.min(strips.count.div_ceil(threads));
+    share(
+        threads,
+        (0..strips.count).step_by(run),
+        || rooms.lock().ok().and_then(|mut rooms| rooms.next()),
+        |room, first| {
+            // There are as many rooms as threads.
+            let Some(room) = room else { return };
+            let mut own = Counts::default();
+            for strip in first..strips.count.min(first + run) {
+                let (at, positions) = strips.at(strip);
+                for surface in 0..strips.surfaces {
+                    let atoms = &from[operation.source.within(surface, at, positions)];
+                    strips.load(surface, atoms, &mut room.elements);
+                    prefetch_after(atoms);
+                }
+                own += strips.compute(engine, positions, room);
+                for surface in 0..strips.surfaces {
+                    // SAFETY: no other strip has these atoms, and atoms of a cube without gaps do not overlap.
+                    let into = unsafe { to.part(operation.destination.within(surface, at, positions)) };
+                    prefetch_write_after(into);
+                    strips.store(surface, &room.results, into);
+                }
+            }
+            if let Ok(mut counts) = counts.lock() {
+                *counts += own;
+            }
+        },
+    );
+    counts.into_inner().unwrap_or_default()
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The instruction sets that the units' vector code is written for, and which of them a run uses.
+//!
+//! A tier is what many processors have together, not one feature: vector code may use all of its features. The
+//! environment variable `NVDLA_ISA` forces a tier.
+
+use std::sync::OnceLock;
+
+use thiserror::Error;
+
+/// The environment variable that forces a tier.
+pub const VARIABLE: &str = "NVDLA_ISA";
+
+/// An instruction set. Code for a value of it runs only where [`Isa::available`] has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Isa {
+    /// What the compiler makes of plain code for the target.
+    Portable,
+    /// NEON, which every aarch64 has.
+    Neon,
+    /// NEON with the dot products of FEAT_DotProd.
+    Dotprod,
+    /// NEON with the matrix products of FEAT_I8MM.
+    I8mm,
+    /// AVX2 with FMA, F16C, LZCNT, BMI1 and BMI2, as in every processor from Intel's Haswell and AMD's Excavator on.
+    Avx2,
+    /// AVX-512 F, BW, CD, DQ, VL and VNNI, as from Intel's Cascade Lake on.
+    Avx512,
+    /// The same with VBMI and VBMI2, as from Intel's Ice Lake and AMD's Zen 4 on.
+    Avx512Vbmi,
+}
+
+/// `NVDLA_ISA` names a tier that does not exist or that this machine does not have.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{wanted:?} is no instruction set of this machine, which has {}", names(&Isa::available()))]
+pub struct UnknownIsa {
+    /// The variable's value.
+    pub wanted: String,
+}
+
+/// The names of instruction sets, as `NVDLA_ISA` takes them.
+fn names(sets: &[Isa]) -> String {
+    let names: Vec<_> = sets.iter().map(|isa| isa.name()).collect();
+    names.join(", ")
+}
+
+impl Isa {
+    /// The instruction sets that this machine has, the fastest last.
+    pub fn available() -> Vec<Self> {
+        #[cfg_attr(not(any(target_arch = "aarch64", target_arch = "x86_64")), allow(unused_mut))]
+        let mut all = vec![Self::Portable];
+        #[cfg(target_arch = "aarch64")]
+        {
+            use std::arch::is_aarch64_feature_detected as has;
+            all.push(Self::Neon);
+            if has!("dotprod") {
+                all.push(Self::Dotprod);
+            }
+            if has!("i8mm") {
+                all.push(Self::I8mm);
+            }
+        }
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::is_x86_feature_detected as has;
+            let avx2 = has!("avx2") && has!("fma") && has!("f16c") && has!("lzcnt") && has!("bmi1") && has!("bmi2");
+            let avx512 = avx2
+                && has!("avx512f")
+                && has!("avx512bw")
+                && has!("avx512cd")
+                && has!("avx512dq")
+                && has!("avx512vl")
+                && has!("avx512vnni");
+            let vbmi = avx512 && has!("avx512vbmi") && has!("avx512vbmi2");
+            for (isa, exists) in [(Self::Avx2, avx2), (Self::Avx512, avx512), (Self::Avx512Vbmi, vbmi)] {
+                all.extend(exists.then_some(isa));
+            }
+        }
+        all
+    }
+
+    /// The instruction set that the units use: the one that `NVDLA_ISA` names, otherwise the fastest of this machine.
+    /// The variable is read once.
+    ///
+    /// # Errors
+    /// If `NVDLA_ISA` names none of [`Isa::available`].
+    pub fn in_use() -> Result<Self, UnknownIsa> {
+        static IN_USE: OnceLock<Result<Isa, UnknownIsa>> = OnceLock::new();
+        IN_USE
+            .get_or_init(|| Self::choose(std::env::var_os(VARIABLE).map(|wanted| wanted.to_string_lossy().into())))
+            .clone()
+    }
+
+    /// The instruction set of that name, otherwise the fastest.
+    fn choose(wanted: Option<String>) -> Result<Self, UnknownIsa> {
+        let available = Self::available();
+        match wanted.filter(|wanted| !wanted.is_empty()) {
+            None => Ok(*available.last().unwrap_or(&Self::Portable)),
+            Some(wanted) => available.into_iter().find(|isa| isa.name() == wanted).ok_or(UnknownIsa { wanted }),
+        }
+    }
+
+    /// The instruction set's name, as `NVDLA_ISA` takes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Portable => "portable",
+            Self::Neon => "neon",
+            Self::Dotprod => "dotprod",
+            Self::I8mm => "i8mm",
+            Self::Avx2 => "avx2",
+            Self::Avx512 => "avx512-vnni",
+            Self::Avx512Vbmi => "avx512-vbmi",
+        }
+    }
+
+    /// Whether it contains [`Isa::Avx2`].
+    pub(crate) const fn has_avx2(self) -> bool {
+        matches!(self, Self::Avx2 | Self::Avx512 | Self::Avx512Vbmi)
+    }
+
+    /// Whether it contains [`Isa::Avx512`].
+    pub(crate) const fn has_avx512(self) -> bool {
+        matches!(self, Self::Avx512 | Self::Avx512Vbmi)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tier_is_chosen_by_its_name() {
+        let available = Isa::available();
+        for &isa in &available {
+            assert_eq!(Isa::choose(Some(isa.name().into())), Ok(isa));
+        }
+        for none in [None, Some(String::new())] {
+            assert_eq!(Isa::choose(none).ok(), available.last().copied());
+        }
+    }
+
+    #[test]
+    fn an_unknown_tier_is_refused_with_those_that_exist() {
+        let error = Isa::choose(Some("avx9".into())).unwrap_err().to_string();
+        assert!(error.starts_with("\"avx9\" is no instruction set of this machine, which has portable"), "{error}");
+        let elsewhere = if cfg!(target_arch = "x86_64") { Isa::Neon } else { Isa::Avx2 };
+        assert!(Isa::choose(Some(elsewhere.name().into())).is_err());
+    }
+}
