@@ -24,13 +24,13 @@ plain!(u8 i8 u16 i16 u32 i32 i64 f32 f64 [u8; 2]);
 
 /// Growing, never shrinking, aligned memory.
 #[derive(Debug, Default)]
-pub struct Aligned {
+pub(crate) struct Aligned {
     lines: Vec<Line>,
 }
 
 impl Aligned {
     /// `count` elements, with values of earlier use.
-    pub fn get<T: Plain>(&mut self, count: usize) -> &mut [T] {
+    pub(crate) fn get<T: Plain>(&mut self, count: usize) -> &mut [T] {
         let lines = (count * size_of::<T>()).div_ceil(64);
         if self.lines.len() < lines {
             self.lines.resize(lines, Line([0; 64]));

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use thiserror::Error;
 
 /// The environment variable that forces a tier.
-pub const VARIABLE: &str = "NVDLA_ISA";
+pub(crate) const VARIABLE: &str = "NVDLA_ISA";
 
 /// An instruction set. Code for a value of it runs only where [`Isa::available`] has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
