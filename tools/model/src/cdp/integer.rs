@@ -175,10 +175,10 @@ vectorised! {
             for ((factors, odd), sums) in factors.iter_mut().zip(odd).zip(sums.as_chunks::<WIDTH>().0) {
                 let answers = lookup.get::<EXPONENT>(sums);
                 answers.count(classes);
-                for i in 0..WIDTH {
+                for (factor, answer) in factors.iter_mut().zip(answers.factors) {
                     // SAFETY: factors are whole numbers of sixteen bits.
-                    let factor: i32 = unsafe { answers.factors[i].to_int_unchecked() };
-                    factors[i] = factor as i16;
+                    let whole: i32 = unsafe { answer.to_int_unchecked() };
+                    *factor = whole as i16;
                 }
                 *odd = answers.odd;
             }

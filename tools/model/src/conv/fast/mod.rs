@@ -85,7 +85,7 @@ fn sums<S: Sink>(
     match isa {
         #[cfg(target_arch = "x86_64")]
         Isa::Avx512 | Isa::Avx512Vbmi => {
-            direct::run::<avx512::Avx512, 32, S>(room, isa, operation, input, weights, sink, out)
+            direct::run::<avx512::Avx512, 32, S>(room, isa, operation, input, weights, sink, out);
         }
         #[cfg(target_arch = "x86_64")]
         Isa::Avx2 => direct::run::<avx2::Avx2, 16, S>(room, isa, operation, input, weights, sink, out),

@@ -397,11 +397,11 @@ impl<T: Real> Vectors<T> {
         let le = self.le.answer::<EXPONENT>(sums);
         let lo = self.lo.answer::<false>(sums);
         let mut answers = Answers { factors: le.values, classes: [0; WIDTH], odd: [false; WIDTH] };
-        for i in 0..WIDTH {
+        for (i, &sum) in sums.iter().enumerate() {
             let (is_lo, class) = self.rule.apply(le.places[i], lo.places[i]);
             answers.factors[i] = if is_lo { lo.values[i] } else { le.values[i] };
             // Where the hardware may take a distance for zero, neither table's place is known.
-            let uncertain = T::is_uncertain(sums[i] - self.le.start) | T::is_uncertain(sums[i] - self.lo.start);
+            let uncertain = T::is_uncertain(sum - self.le.start) | T::is_uncertain(sum - self.lo.start);
             answers.odd[i] = uncertain | if is_lo { lo.odd[i] } else { le.odd[i] };
             answers.classes[i] = class;
         }
