@@ -115,11 +115,13 @@ impl Isa {
     }
 
     /// Whether it contains [`Isa::Avx2`].
+    #[cfg(target_arch = "x86_64")]
     pub(crate) const fn has_avx2(self) -> bool {
         matches!(self, Self::Avx2 | Self::Avx512 | Self::Avx512Vbmi)
     }
 
     /// Whether it contains [`Isa::Avx512`].
+    #[cfg(target_arch = "x86_64")]
     pub(crate) const fn has_avx512(self) -> bool {
         matches!(self, Self::Avx512 | Self::Avx512Vbmi)
     }
