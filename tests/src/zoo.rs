@@ -10,8 +10,19 @@ use nvdla_compiler::ir::{
 };
 
 /// The networks that [`graph`] makes.
-pub const NAMES: [&str; 8] =
-    ["resnet18", "resnet50", "mobilenet", "squeezenet", "googlenet", "densenet", "shufflenet", "vgg11"];
+pub const NAMES: [&str; 11] = [
+    "resnet18",
+    "resnet50",
+    "resnet50_quarter",
+    "mnist_resnet",
+    "mobilenet",
+    "squeezenet",
+    "unet",
+    "googlenet",
+    "densenet",
+    "shufflenet",
+    "vgg11",
+];
 
 /// The network of that name, for pictures of three channels.
 pub fn graph(name: &str, side: usize) -> Result<Graph, String> {
@@ -20,6 +31,9 @@ pub fn graph(name: &str, side: usize) -> Result<Graph, String> {
     let last = match name {
         "resnet18" => net.resnet(input, [2, 2, 2, 2], false)?,
         "resnet50" => net.resnet(input, [3, 4, 6, 3], true)?,
+        "resnet50_quarter" => net.quarter(input)?,
+        "mnist_resnet" => net.mnist_resnet(input)?,
+        "unet" => net.unet(input)?,
         "mobilenet" => net.mobilenet(input)?,
         "squeezenet" => net.squeezenet(input)?,
         "googlenet" => net.googlenet(input)?,
@@ -112,11 +126,15 @@ impl Builder {
         self.add(Op::Pool(Pool { kind, kernel: [side; 2], stride: [stride; 2], padding }), &[from])
     }
 
-    /// The mean of each channel, and a fully connected layer.
+    /// The mean of each channel, and a fully connected layer of 1000 classes.
     fn classes(&mut self, from: TensorId) -> Result<TensorId, String> {
+        self.mean_and_classes(from, 1000)
+    }
+
+    fn mean_and_classes(&mut self, from: TensorId, classes: usize) -> Result<TensorId, String> {
         let side = self.graph.shape(from)[2];
         let mean = self.pool(from, PoolKind::Average { count_include_pad: true }, side, 1, 0)?;
-        self.conv(mean, 1000, 1, 1, 1)
+        self.conv(mean, classes, 1, 1, 1)
     }
 
     fn resnet(&mut self, input: TensorId, blocks: [usize; 4], bottleneck: bool) -> Result<TensorId, String> {
@@ -142,6 +160,67 @@ impl Builder {
             }
         }
         self.classes(last)
+    }
+
+    /// ResNet-50 with a quarter of its channels and 100 classes. As in the Caffe model, a block's first convolution has its
+    /// stride.
+    fn quarter(&mut self, input: TensorId) -> Result<TensorId, String> {
+        let stem = self.conv_relu(input, 16, 7, 2)?;
+        let mut last = self.pool(stem, PoolKind::Max, 3, 2, 1)?;
+        for (stage, blocks) in [3, 4, 6, 3].into_iter().enumerate() {
+            let width = 16 << stage;
+            for block in 0..blocks {
+                let stride = if stage > 0 && block == 0 { 2 } else { 1 };
+                let narrow = self.conv_relu(last, width, 1, stride)?;
+                let middle = self.conv_relu(narrow, width, 3, 1)?;
+                let wide = self.conv(middle, 4 * width, 1, 1, 1)?;
+                let shortcut = if block == 0 { self.conv(last, 4 * width, 1, stride, 1)? } else { last };
+                let sum = self.add(Op::Binary(Binary::Add), &[wide, shortcut])?;
+                last = self.relu(sum)?;
+            }
+        }
+        self.mean_and_classes(last, 100)
+    }
+
+    /// Three residual blocks, for digits.
+    fn mnist_resnet(&mut self, input: TensorId) -> Result<TensorId, String> {
+        let mut last = self.conv_relu(input, 16, 3, 1)?;
+        for (kernels, stride) in [(16, 1), (32, 2), (64, 2)] {
+            let first = self.conv_relu(last, kernels, 3, stride)?;
+            let second = self.conv(first, kernels, 3, 1, 1)?;
+            let shortcut = if stride > 1 { self.conv(last, kernels, 1, stride, 1)? } else { last };
+            let sum = self.add(Op::Binary(Binary::Add), &[second, shortcut])?;
+            last = self.relu(sum)?;
+        }
+        self.mean_and_classes(last, 10)
+    }
+
+    /// A U-Net of three scales, whose sides are whole multiples of 4.
+    fn unet(&mut self, input: TensorId) -> Result<TensorId, String> {
+        let fine = self.conv_relu(input, 16, 3, 1)?;
+        let pooled = self.pool(fine, PoolKind::Max, 2, 2, 0)?;
+        let middle = self.conv_relu(pooled, 32, 3, 1)?;
+        let pooled = self.pool(middle, PoolKind::Max, 2, 2, 0)?;
+        let coarse = self.conv_relu(pooled, 64, 3, 1)?;
+        let up = self.twice(coarse, 32)?;
+        let both = self.add(Op::Concat { axis: 1 }, &[up, middle])?;
+        let middle = self.conv_relu(both, 32, 3, 1)?;
+        let up = self.twice(middle, 16)?;
+        let both = self.add(Op::Concat { axis: 1 }, &[up, fine])?;
+        let fine = self.conv_relu(both, 16, 3, 1)?;
+        self.conv(fine, 4, 1, 1, 1)
+    }
+
+    /// A deconvolution of 2 x 2 with stride 2.
+    fn twice(&mut self, from: TensorId, kernels: usize) -> Result<TensorId, String> {
+        let channels = self.channels(from);
+        let size = (6.0 / channels as f32).sqrt();
+        let weights: Vec<f32> = (0..channels * kernels * 4).map(|_| self.real() * size).collect();
+        let number = self.graph.nodes.len();
+        let weights = self.graph.add_constant(format!("weights{number}"), &[channels, kernels, 2, 2], weights)?;
+        let padding = Padding::default();
+        let op = Convolution { group: 1, kernel: [2; 2], stride: [2; 2], dilation: [1; 2], padding };
+        self.add(Op::Deconvolution(op, [0; 2]), &[from, weights])
     }
 
     fn mobilenet(&mut self, input: TensorId) -> Result<TensorId, String> {
