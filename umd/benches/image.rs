@@ -49,6 +49,7 @@ fn encoding(criterion: &mut Criterion) {
             width: SIDE as i32,
             line_stride,
             surface_stride: line_stride * SIDE,
+            unsigned: false,
         };
         let encoder = Encoder::new(&target, &Settings::default()).expect("a format for pictures");
         let mut tensor = vec![0; (line_stride * SIDE) as usize];

@@ -9,8 +9,9 @@
 //! expected outputs `output_0.npy`, …; a folder without a model is searched for such folders. `scripts/node_cases.py`
 //! and `scripts/networks.py` write them. The difference that is printed is the largest, relative to the output's largest
 //! value, or to 0.01 if that is smaller. Equal is up to 1e-4 in float, 1e-2 in fp16, and 5e-2 in int8, whose scales are
-//! measured on the inputs.
+//! measured on the inputs. At the end the refusals are counted by operator and reason.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -103,6 +104,16 @@ fn cases(folder: &Path, found: &mut Vec<(PathBuf, PathBuf)>) {
     }
 }
 
+/// The operator of the first node that is refused, and why; the whole reason where it names no node.
+fn operator_and_reason(reason: &str) -> String {
+    let node = reason.lines().find(|line| line.trim_start().starts_with("node "));
+    let parts = node.and_then(|line| {
+        let (operator, why) = line.split_once(" (")?.1.split_once("): ")?;
+        Some(format!("{}: {why}", operator.split(' ').next().unwrap_or(operator)))
+    });
+    parts.unwrap_or_else(|| reason.replace('\n', "; "))
+}
+
 fn main() -> Result<(), String> {
     let (mut found, mut config, mut precision) = (Vec::new(), None, Precision::Fp16);
     let mut arguments = std::env::args();
@@ -118,6 +129,7 @@ fn main() -> Result<(), String> {
     }
     let target = config.map(|config| (config, precision));
     let (mut equal, mut different, mut refused) = (0, 0, 0);
+    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     for (folder, model) in found {
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         match compare(&folder, &model, target) {
@@ -131,9 +143,15 @@ fn main() -> Result<(), String> {
             }
             Err(reason) => {
                 refused += 1;
+                *reasons.entry(operator_and_reason(&reason)).or_default() += 1;
                 println!("refused    {name}: {}", reason.replace('\n', ";"));
             }
         }
+    }
+    let mut reasons: Vec<(String, usize)> = reasons.into_iter().collect();
+    reasons.sort_by_key(|(reason, count)| (std::cmp::Reverse(*count), reason.clone()));
+    for (reason, count) in reasons {
+        println!("{count:>4} refused: {reason}");
     }
     println!("{equal} equal, {different} different, {refused} refused");
     Ok(())

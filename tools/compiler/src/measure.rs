@@ -234,7 +234,8 @@ impl<'a> Measured<'a> {
 
 #[cfg(test)]
 mod tests {
-    use nvdla_uapi::config::NV_SMALL;
+    use nvdla_uapi::config::{NV_FULL, NV_SMALL};
+    use nvdla_uapi::reg::values::Precision;
 
     use super::*;
     use crate::calibrate::{measure, Method};
@@ -288,6 +289,57 @@ mod tests {
         let out = conv(&mut graph, pooled, "logits", 10, 1, 1);
         graph.outputs.push(out);
         graph
+    }
+
+    /// The largest difference of a function in fp16 from the function, of values from `low` to `high`, relative to the
+    /// function's largest value.
+    fn table(unary: Unary, low: f32, high: f32) -> f32 {
+        let mut graph = Graph::new("function");
+        let x = graph.input("x", &[1, 1, 32, 32]).unwrap();
+        let y = graph.add("function", Op::Unary(unary), &[x], "y").unwrap();
+        graph.outputs.push(y);
+        // Steps of equal ratio where the range allows them, so that small arguments are as many as large ones.
+        let part = |k: usize| k as f32 / 1023.0;
+        let value = |k| if low > 0.0 { low * (high / low).powf(part(k)) } else { low + (high - low) * part(k) };
+        let values: Vec<f32> = (0..1024).map(|k| half::to_f32(half::from_f32(value(k)))).collect();
+        let ranges = measure(&graph, [Ok(vec![values.clone()])], Method::Max).unwrap();
+        let options = Options { precision: Precision::Fp16, ..Options::new(&NV_FULL) };
+        let compiled = compile(&graph, &ranges, &options).unwrap();
+        let found = Measured::new(&compiled, &[]).unwrap().run(std::slice::from_ref(&values)).unwrap();
+        let expected: Vec<f32> = values.iter().map(|&value| unary.apply(value)).collect();
+        let largest = expected.iter().fold(0f32, |largest, value| largest.max(value.abs()));
+        found[0].iter().zip(&expected).map(|(a, b)| (a - b).abs() / largest).fold(0.0, f32::max)
+    }
+
+    #[test]
+    fn tables_follow_steep_functions() {
+        for (unary, low, high, limit) in [
+            (Unary::Log, 0.02, 10.0, 5e-3),
+            (Unary::Sqrt, 1e-3, 10.0, 5e-3),
+            (Unary::Reciprocal, 0.1, 10.0, 5e-3),
+            (Unary::Exp, -10.0, 5.0, 2e-3),
+            (Unary::Sigmoid, -8.0, 8.0, 1e-3),
+            (Unary::Tanh, -8.0, 8.0, 1e-3),
+        ] {
+            let error = table(unary, low, high);
+            assert!(error < limit, "{}: {error}", unary.name());
+        }
+    }
+
+    #[test]
+    fn a_softmax_that_half_precision_does_not_resolve_is_refused() {
+        let mut graph = Graph::new("softmax");
+        let x = graph.input("x", &[1, 4, 1, 1]).unwrap();
+        let y = graph.add("softmax", Op::Softmax { axis: 1 }, &[x], "y").unwrap();
+        graph.outputs.push(y);
+        let compiled = |largest: f32| {
+            let samples = [Ok(vec![vec![0.0, 1.0, -1.0, largest]])];
+            let ranges = measure(&graph, samples, Method::Max).unwrap();
+            compile(&graph, &ranges, &Options { precision: Precision::Fp16, ..Options::new(&NV_FULL) })
+        };
+        assert!(compiled(100.0).is_ok());
+        let error = compiled(10003.0).unwrap_err().to_string();
+        assert!(error.contains("softmax of values up to 10003"), "{error}");
     }
 
     #[test]

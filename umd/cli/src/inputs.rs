@@ -96,12 +96,14 @@ fn images(args: &Args, tensor: &TensorInfo, bytes: &mut [u8]) -> Result<(), Fail
         ChannelOrder::Rgb => Order::Rgb,
     };
     let settings = Settings { mean, normalize: args.normalize, order, resize: args.resize };
-    let encoder = Encoder::new(&Target::from(tensor), &settings)?;
+    let target = Target::from(tensor);
+    let encoder = Encoder::new(&target, &settings)?;
     let changed = settings.mean.iter().any(|mean| *mean != 0.0) || settings.normalize.to_bits() != 1.0_f32.to_bits();
     if encoder.is_bytes() && changed {
         warn!(
-            "--mean and --normalize do not act on the input {:?}: its 8 bits hold 0 to 127 for samples of 0 to 255",
-            tensor.name
+            "--mean and --normalize do not act on the input {:?}: its 8 bits hold 0 to {} for samples of 0 to 255",
+            tensor.name,
+            if target.unsigned { 255 } else { 127 }
         );
     }
     if args.image.len() < batch {

@@ -544,6 +544,41 @@ fn arrays_go_in_and_come_out_as_numpy_writes_them() {
 }
 
 #[test]
+fn a_picture_is_read_in_all_eight_bits_where_the_loadable_says_so() {
+    use nvdla_compiler::compiler::Compiler;
+    use nvdla_compiler::ir::{Color, Preprocess};
+    use nvdla_compiler::model::{Model, Options};
+
+    let model = Model::open(example("lenet.onnx").as_ref(), &Options::default()).unwrap();
+    let preprocess = Preprocess { std: vec![255.0], color: Color::Gray, ..Preprocess::default() };
+    let compiler = Compiler::new(&nvdla_uapi::config::NV_SMALL)
+        .preprocess(preprocess)
+        .table(fs::read_to_string(example("lenet.scales.json")).unwrap())
+        .bytes(nvdla_compiler::lower::Bytes::Eight);
+    let folder = Folder::new("eight");
+    folder.write("net.nvdla", &compiler.compile(&model).unwrap().loadable);
+    let run = |input: &[&str]| {
+        let given = [&["run", "--loadable", "net.nvdla", "--output", "-"], input].concat();
+        let (code, shown, error) = nvdla(&folder, &given);
+        assert_eq!((code, shown.len()), (Some(0), 16), "{error}");
+        shown
+    };
+    // The picture, its bytes (lines of 28, which are 32 apart), and the numbers that they stand for.
+    let seven = seven();
+    let image = fs::read(&seven).unwrap();
+    let pixels = &image[image.len() - 784..];
+    folder.write("in.bin", &pixels.chunks_exact(28).flat_map(|line| [line, &[0; 4]].concat()).collect::<Vec<u8>>());
+    folder.write("zero.bin", &[0; 28 * 32]);
+    let values: Vec<f32> = pixels.iter().map(|&byte| f32::from(byte) / 255.0).collect();
+    folder.write("in.npy", &nvdla_runtime::npy::bytes(&[1, 1, 28, 28], &values));
+    let scores = run(&["--image", &seven]);
+    assert!(scores.as_bytes()[7] > 100, "{scores:?}");
+    assert_eq!(scores, run(&["--input", "in.bin"]));
+    assert_eq!(scores, run(&["--input", "in.npy"]));
+    assert_ne!(scores, run(&["--input", "zero.bin"]));
+}
+
+#[test]
 fn runs_are_counted_and_timed() {
     let folder = Folder::new("bench");
     let lenet = lenet();

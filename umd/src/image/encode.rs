@@ -75,6 +75,8 @@ pub struct Target {
     pub line_stride: u32,
     /// Bytes from a surface to the next; of semi-planar formats, from luma to chroma (0: right behind it).
     pub surface_stride: u32,
+    /// Whether pixels of 8 bits hold 0 to 255. Otherwise they hold 0 to 127.
+    pub unsigned: bool,
 }
 
 impl From<&TensorInfo> for Target {
@@ -90,6 +92,7 @@ impl From<&TensorInfo> for Target {
             width: size(tensor.w),
             line_stride: tensor.line_stride(),
             surface_stride: tensor.surface_stride(),
+            unsigned: tensor.meaning.as_ref().is_some_and(|meaning| meaning.unsigned),
         }
     }
 }
@@ -105,6 +108,7 @@ impl From<Tensor<'_>> for Target {
             width: tensor.w(),
             line_stride: tensor.stride_1(),
             surface_stride: tensor.stride_2(),
+            unsigned: false,
         }
     }
 }
@@ -148,6 +152,7 @@ struct Component {
 /// let target = Target {
 ///     name: "data".into(), format: PixelFormat::A8B8G8R8, data_type: DataType::Int8,
 ///     channels: 4, height: 1, width: 2, line_stride: 8, surface_stride: 0,
+///     unsigned: false,
 /// };
 /// let encoder = Encoder::new(&target, &Settings::default())?;
 /// // A red pixel and a grey one.
@@ -223,7 +228,7 @@ impl Encoder {
         })
     }
 
-    /// Whether samples become signed bytes, on which mean and normalize do not act.
+    /// Whether samples become bytes, on which mean and normalize do not act.
     pub fn is_bytes(&self) -> bool {
         self.is_bytes
     }
@@ -435,6 +440,7 @@ impl Builder<'_> {
                 .take_while(|(channel, _)| (*channel as u32) < self.channels)
                 .map(|(channel, part)| {
                     let store = match (parts.kind, part.stored) {
+                        (_, 8) if self.target.unsigned => Store::Sample,
                         (_, 8) => Store::Byte,
                         (Kind::Float, _) => Store::Half,
                         (kind, _) => Store::Integer { bits: part.bits, signed: kind == Kind::Signed },

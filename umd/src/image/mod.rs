@@ -12,6 +12,7 @@
 //! - half precision: (sample - mean) / normalize, rounded as in [`crate::half`];
 //! - 8 bits: floor(sample * 127 / 255 + 0.5). The convolution reads them as signed numbers, so 0..255 is pressed into
 //!   0..127; mean and normalize do not act, because the formats have no sign;
+//! - 8 bits that the compiler's blob of names calls unsigned: the sample itself;
 //!
 //! and where it has nothing:
 //!

@@ -9,6 +9,8 @@ use crate::half;
 pub(super) enum Store {
     /// A signed byte that holds 0..127.
     Byte,
+    /// The sample itself.
+    Sample,
     /// Half precision.
     Half,
     /// An integer of `bits` bits.
@@ -21,6 +23,7 @@ impl Store {
         match self {
             // Double precision, as the existing program computes it.
             Self::Byte => (f64::from(sample) * 127.0 / 255.0 + 0.5).floor() as u16,
+            Self::Sample => sample.into(),
             Self::Half => half::from_f32((f32::from(sample) - mean) / normalize),
             Self::Integer { bits, signed } => {
                 let value = ((f32::from(sample) - mean) / normalize + 0.5).floor();

@@ -21,6 +21,7 @@ fn target(format: PixelFormat, data_type: DataType, channels: i32) -> Target {
         width: WIDTH as i32,
         line_stride: 192,
         surface_stride: 0,
+        unsigned: false,
     }
 }
 
@@ -121,6 +122,22 @@ fn feature_formats() {
 }
 
 /// Long lines go through vector instructions, where the machine has them.
+#[test]
+fn unsigned_pixels_are_the_samples() {
+    let tensor = Target { unsigned: true, ..target(PixelFormat::A8B8G8R8, DataType::Int8, 4) };
+    let picture = coloured();
+    let mut bytes = vec![0xee; 192 * HEIGHT as usize];
+    Encoder::new(&tensor, &Settings::default()).unwrap().encode(&picture, &mut bytes).unwrap();
+    for (pixel, rgb) in bytes.chunks_exact(4).take(WIDTH as usize).zip(picture.samples().chunks_exact(3)) {
+        assert_eq!(pixel, [rgb[2], rgb[1], rgb[0], 0]);
+    }
+    let tensor = Target { unsigned: true, ..target(PixelFormat::R8, DataType::Int8, 1) };
+    let samples: Vec<u8> = (0..WIDTH * HEIGHT).map(|n| (n * 18) as u8).collect();
+    let grey = Picture::new(WIDTH, HEIGHT, samples.clone()).unwrap();
+    Encoder::new(&tensor, &Settings::default()).unwrap().encode(&grey, &mut bytes).unwrap();
+    assert_eq!(bytes[..WIDTH as usize], samples[..WIDTH as usize]);
+}
+
 #[test]
 fn a_long_line_is_many_pixels() {
     const LONG: u32 = 61;

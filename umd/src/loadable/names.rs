@@ -31,6 +31,8 @@ pub struct Scale {
     pub scale: Vec<f64>,
     /// As many as there are scales; not always whole numbers.
     pub zero_point: Vec<f64>,
+    /// Whether the 8 bits of a picture's elements are 0 to 255. Otherwise they are -128 to 127.
+    pub unsigned: bool,
 }
 
 /// What an operation computes, or a part of it.
@@ -71,7 +73,8 @@ impl Names {
         let scale = |value: &Value| {
             let (scale, zero_point) = (numbers(&value["scale"])?, numbers(&value["zero_point"])?);
             let valid = !scale.is_empty() && scale.len() == zero_point.len();
-            valid.then_some(Scale { tensor: text(&value["tensor"])?, scale, zero_point })
+            let unsigned = value["unsigned"].as_bool().unwrap_or(false);
+            valid.then_some(Scale { tensor: text(&value["tensor"])?, scale, zero_point, unsigned })
         };
         let layer = |value: &Value| {
             let nodes = value["nodes"].as_array()?.iter().map(text).collect::<Option<_>>()?;
@@ -95,7 +98,7 @@ mod tests {
     use super::*;
 
     const TEXT: &str = r#"{
-        "inputs": [{"tensor": "data", "scale": [0.5], "zero_point": [3.5]}], "outputs": [],
+        "inputs": [{"tensor": "data", "scale": [0.5], "zero_point": [3.5], "unsigned": true}], "outputs": [],
         "steps": [{"nodes": ["conv", "re\u001blu"], "tensor": "x", "scale": 2}, {"nodes": [], "tensor": "y", "scale": 1}],
         "tasks": [[0, 0, 1, 7]]
     }"#;
@@ -106,7 +109,7 @@ mod tests {
         assert_eq!(names.layer(0, 1).unwrap().to_string(), "conv, re\\u{1b}lu");
         assert_eq!(names.layer(0, 2).unwrap().to_string(), "(y)");
         assert_eq!((names.layer(0, 3), names.layer(0, 4), names.layer(1, 0)), (None, None, None));
-        let data = Scale { tensor: "data".to_owned(), scale: vec![0.5], zero_point: vec![3.5] };
+        let data = Scale { tensor: "data".to_owned(), scale: vec![0.5], zero_point: vec![3.5], unsigned: true };
         assert_eq!(names.inputs, [data]);
     }
 

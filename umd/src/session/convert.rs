@@ -21,10 +21,12 @@ use crate::{half, loadable::names::Scale, loadable::DataType};
 /// How an element holds a number.
 #[derive(Clone, Copy)]
 enum Number {
-    /// Signed integers of 8 bits. NVDLA's compilers read 8-bit pixels as signed too.
+    /// Signed integers of 8 bits. NVIDIA's compiler reads 8-bit pixels as signed too.
     Int8,
     /// Signed integers of 16 bits.
     Int16,
+    /// Unsigned integers of 8 bits, where the compiler has left in the loadable that pixels are read so.
+    Uint8,
     /// Unsigned integers of up to 16 bits.
     Unsigned(u8),
     /// Half precision.
@@ -34,7 +36,7 @@ enum Number {
 impl Number {
     fn bytes(self) -> usize {
         match self {
-            Self::Int8 => 1,
+            Self::Int8 | Self::Uint8 => 1,
             _ => 2,
         }
     }
@@ -43,6 +45,7 @@ impl Number {
     fn encode(self, value: f32) -> u16 {
         match self {
             Self::Int8 => u16::from(value.round() as i8 as u8),
+            Self::Uint8 => u16::from(value.round() as u8),
             Self::Int16 => value.round() as i16 as u16,
             Self::Unsigned(bits) => (value.round() as u16).min(((1u32 << bits) - 1) as u16),
             Self::Half => half::from_f32(value),
@@ -53,7 +56,7 @@ impl Number {
         match self {
             Self::Int8 => f32::from(bits as u8 as i8),
             Self::Int16 => f32::from(bits as i16),
-            Self::Unsigned(_) => f32::from(bits),
+            Self::Uint8 | Self::Unsigned(_) => f32::from(bits),
             Self::Half => half::to_f32(bits),
         }
     }
@@ -109,7 +112,13 @@ impl Plan {
             let number = match (format.kind, format.component(0)) {
                 (Kind::Float, _) => Number::Half,
                 (Kind::Signed, _) => Number::Int16,
-                (Kind::Unsigned, Some(component)) if component.stored == 8 => Number::Int8,
+                (Kind::Unsigned, Some(component)) if component.stored == 8 => {
+                    if info.meaning.as_ref().is_some_and(|meaning| meaning.unsigned) {
+                        Number::Uint8
+                    } else {
+                        Number::Int8
+                    }
+                }
                 (Kind::Unsigned, Some(component)) => Number::Unsigned(component.bits),
                 (Kind::Unsigned, None) => return Err(format_error()),
             };
@@ -336,6 +345,21 @@ mod tests {
         encode(&info, &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0], 1.0, &mut memory).unwrap();
         assert_eq!(memory, [1, 3, 5, 0, 2, 4, 6, 0]);
         assert_eq!(decode(&info, 1.0, &memory).unwrap(), [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    }
+
+    #[test]
+    fn unsigned_pixels_have_all_eight_bits() {
+        let scale = |unsigned| Scale { tensor: "data".to_owned(), scale: vec![0.5], zero_point: vec![100.0], unsigned };
+        let of = |unsigned| TensorInfo {
+            meaning: Some(scale(unsigned)),
+            ..tensor(PixelFormat::R8, DataType::Int8, [1, 1, 1, 4], [1, 32, 0], 32)
+        };
+        let (values, mut memory) = ([-50.0, 0.0, 77.5, 100.0], vec![0xff; 32]);
+        quantise(&of(true), &values, &mut memory).unwrap();
+        assert_eq!(memory[..5], [0, 100, 255, 255, 0]);
+        assert_eq!(dequantise(&of(true), &memory).unwrap(), [-50.0, 0.0, 77.5, 77.5]);
+        quantise(&of(false), &values, &mut memory).unwrap();
+        assert_eq!(memory[..5], [0, 100, 127, 127, 0]);
     }
 
     #[test]

@@ -318,6 +318,9 @@ pub struct End {
     pub scale: Vec<f64>,
     /// As many; an image's mean is not always a whole number.
     pub zero_point: Vec<f64>,
+    /// Whether a picture's 8 bits are 0 to 255.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unsigned: bool,
 }
 
 /// A lowered network.

@@ -131,7 +131,7 @@ pub(super) fn forced_map(
     input: &Map,
     output: [u32; 3],
 ) -> Option<Vec<u32>> {
-    let atom = Atoms::of(config, precision).elements() as u32;
+    let atoms = Atoms::of(config, precision);
     if conv.op.group != 1 {
         return None;
     }
@@ -141,11 +141,14 @@ pub(super) fn forced_map(
     let group = u64::from(Geometry::of(config, precision).group_kernels).min(u64::from(output[0]));
     // Four banks at least are left for data.
     let room = (u64::from(config.cbuf_banks) - 4) * bank;
-    if kernel * group <= room || kernel * u64::from(atom) <= room {
+    if kernel * group <= room || kernel * atoms.elements() as u64 <= room {
         return None;
     }
     let chunk = (room / kernel) as u32;
-    (chunk > 0).then(|| (0..output[0]).map(|k| k / chunk * atom + k % chunk).collect())
+    (chunk > 0).then(|| {
+        let of = |k: u32| atoms.channel((k / chunk) as usize, (k % chunk) as usize) as u32;
+        (0..output[0]).map(of).collect()
+    })
 }
 
 /// Where a weight lies: by kernel, channel, line and column.
@@ -210,7 +213,7 @@ impl Lowering<'_> {
 
     /// The blocks of a convolution's output channels that take the least time.
     fn blocks(&self, conv: &Convolution, source: &View, target: &View, image: bool) -> Vec<Block> {
-        let atom = self.program.atoms().elements() as u32;
+        let atoms = self.program.atoms();
         let groups = conv.op.group;
         let (per_group, kernels_per_group) = (source.map.of.len() / groups, conv.kernels / groups);
         let mut kernels: Vec<(u32, usize)> = target.map.of.iter().copied().zip(0..).collect();
@@ -229,7 +232,7 @@ impl Lowering<'_> {
                 let channels =
                     kernels.iter().flat_map(|(_, k)| &source.map.of[k / kernels_per_group * per_group..][..per_group]);
                 let (low, high) = channels.fold((u32::MAX, 0), |(low, high), &c| (low.min(c), high.max(c)));
-                let low = if image { 0 } else { low / atom * atom };
+                let low = if image { 0 } else { atoms.channels(atoms.place(low as usize).0) as u32 };
                 let input = if image { source.map.extent } else { high + 1 - low };
                 let steps =
                     u64::from(input.div_ceil(self.config.mac_atomic_c)) * u64::from(count.div_ceil(group_kernels));
@@ -240,13 +243,14 @@ impl Lowering<'_> {
             }
             (!fits, cycles, blocks)
         };
-        let extent = target.map.extent.next_multiple_of(atom);
+        let extent = atoms.filled(target.map.extent as usize) as u32;
         // Everything, and powers of two atoms.
         let whole = cut(extent);
         if groups == 1 && !whole.0 {
             return whole.2;
         }
-        let sizes = std::iter::successors(Some(atom), |size| Some(size * 2)).take_while(|&size| size < extent);
+        let sizes = std::iter::successors(Some(atoms.elements() as u32), |size| Some(size * 2))
+            .take_while(|&size| size < extent);
         let all = sizes.map(cut).chain([whole]);
         all.min_by_key(|(large, cycles, blocks)| (*large, *cycles, blocks.len()))
             .map(|(.., blocks)| blocks)

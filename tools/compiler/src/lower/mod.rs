@@ -22,7 +22,7 @@ use std::collections::HashMap;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{self, Lut};
 use nvdla_uapi::layout::align::{Alignment, Data};
-use nvdla_uapi::layout::feature::Atoms;
+use nvdla_uapi::layout::feature::{self, Atoms};
 use nvdla_uapi::layout::pixel::Image;
 use nvdla_uapi::reg::csc;
 use nvdla_uapi::reg::values::{PixelFormat, Precision};
@@ -37,6 +37,9 @@ use crate::quantize::Granularity;
 use numbers::{Numbers, Quantizer, Scale};
 use place::{Map, Placed};
 use step::{Kind, Lrn, Net, Post, Step, TensorId};
+
+/// From this value on, half precision has no fractions.
+const COARSE: f32 = 1024.0;
 
 /// What to compile for.
 #[derive(Clone, Debug)]
@@ -110,9 +113,7 @@ impl Bytes {
     pub fn element(self, byte: u8) -> f32 {
         match self {
             Self::Seven => f32::from(crate::quantize::image_value(byte)),
-            // An element of eight bits is written as int8.
-            Self::Eight => f32::from(byte as i8),
-            Self::Half => f32::from(byte),
+            Self::Eight | Self::Half => f32::from(byte),
         }
     }
 }
@@ -233,7 +234,7 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
         let tensor = placed.net.tensors[id].name.clone();
         let Some(known) = given.of(id) else {
             let Scale { scale, zero } = scales[id];
-            return End { tensor, scale: vec![scale], zero_point: vec![f64::from(zero)] };
+            return End { tensor, scale: vec![scale], zero_point: vec![f64::from(zero)], unsigned: false };
         };
         // The runtime writes the channels of a picture in its own order.
         let channels = placed.net.tensors[id].shape[0] as usize;
@@ -245,7 +246,7 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
         };
         let (scale, zero_point) =
             (in_memory(&|channel| known.scale(channel)), in_memory(&|channel| known.zero(channel)));
-        End { tensor, scale, zero_point }
+        End { tensor, scale, zero_point, unsigned: known.bytes == Bytes::Eight }
     };
     program.inputs = placed.net.inputs.iter().map(end).collect();
     program.outputs = placed.net.outputs.iter().map(end).collect();
@@ -389,22 +390,28 @@ impl View {
         Region { channels: (0, self.map.extent), lines: (0, self.height), columns: (0, self.width) }
     }
 
+    /// Its lines and surfaces.
+    fn layout(&self, atoms: Atoms) -> feature::View {
+        let (surface, line) = (self.surface_stride as usize, self.line_stride as usize);
+        feature::View { cube: 0, surface, line, atom: atoms.bytes() }
+    }
+
     /// A part as a cube.
     fn cube(&self, part: &Region, atoms: Atoms) -> Cube {
         let (lines, columns) = (part.lines, part.columns);
+        let view = self.layout(atoms);
         let (start, size) = match self.format {
             Format::Feature => {
-                let first = atoms.place(part.channels.0 as usize).0 as u32;
-                let surfaces = atoms.surfaces(part.channels.1 as usize) as u32;
-                let line = atoms.span(columns.1 as usize) as u32;
-                let size = (surfaces - 1) * self.surface_stride + (lines.1 - 1) * self.line_stride + line;
-                (first * self.surface_stride + atoms.span(columns.0 as usize) as u32, size)
+                let first = atoms.place(part.channels.0 as usize).0;
+                let surfaces = atoms.surfaces(part.channels.1 as usize);
+                let last = view.atoms(0, surfaces - 1, [lines.1 as usize - 1, 0], columns.1 as usize);
+                (view.atom_offset(0, first, 0, columns.0 as usize) as u32, last.end as u32)
             }
-            Format::Pixel(_) => (0, lines.1 * self.line_stride),
+            Format::Pixel(_) => (0, view.line_offset(lines.1 as usize) as u32),
         };
         Cube {
             base: Base::Buffer(self.buffer),
-            offset: self.offset + lines.0 * self.line_stride + start,
+            offset: self.offset + view.line_offset(lines.0 as usize) as u32 + start,
             size,
             width: columns.1 as u16,
             height: lines.1 as u16,
@@ -467,7 +474,8 @@ impl Lowering<'_> {
                 let atoms = self.program.atoms();
                 let [line, surface] = atoms.packed_strides(width, height);
                 let (line_stride, surface_stride) = (narrow(line)?, narrow(surface)?);
-                let size = narrow(surface * atoms.surfaces(channels as usize) as u64)?;
+                let lines = feature::View { cube: 0, surface: surface as usize, ..Default::default() };
+                let size = narrow(lines.atom_offset(0, atoms.surfaces(channels as usize), 0, 0) as u64)?;
                 let format = Format::Feature;
                 Buffer { name, channels, height, width, format, line_stride, surface_stride, size, place }
             };
@@ -483,17 +491,22 @@ impl Lowering<'_> {
         let number = self.buffers[&home.root];
         let buffer = &self.program.buffers[number];
         let [_, height, width] = self.placed.net.tensors[tensor].shape;
-        let [surface, line, column] = home.start;
-        let column = self.program.atoms().span(column as usize) as u32;
-        View {
+        let [surface, line, column] = home.start.map(|at| at as usize);
+        let whole = View {
             buffer: number,
             format: buffer.format,
-            offset: surface * buffer.surface_stride + line * buffer.line_stride + column,
-            line_stride: buffer.line_stride * home.step,
+            offset: 0,
+            line_stride: buffer.line_stride,
             surface_stride: buffer.surface_stride,
             height,
             width,
             map: self.placed.maps[&tensor].clone(),
+        };
+        let layout = whole.layout(self.program.atoms());
+        View {
+            offset: layout.atom_offset(0, surface, line, column) as u32,
+            line_stride: layout.line_offset(home.step as usize) as u32,
+            ..whole
         }
     }
 
@@ -542,6 +555,15 @@ impl Lowering<'_> {
                 let atoms = self.program.atoms();
                 let (source, target) = (self.view(step.inputs[0]), self.view(step.output));
                 let (source, target) = (source.cube(&source.all(), atoms), target.cube(&target.all(), atoms));
+                let range = self.placed.net.tensors[step.inputs[0]].range;
+                let largest = range.map_or(0.0, |range| range.max.abs().max(range.min.abs()));
+                if self.precision == Precision::Fp16 && largest >= COARSE {
+                    let reason = format!(
+                        "softmax of values up to {largest}: half precision has no fractions from {COARSE} on, and a difference \
+                         of 1 is a factor of 2.7"
+                    );
+                    return Err(Error::unsupported(&self.placed.net.tensors[step.output].name, reason));
+                }
                 let input_scale = self.scales[step.inputs[0]].scale as f32;
                 let output_scale = self.scales[step.output].scale as f32;
                 self.program.push_emulated(Emulated { step: number, source, target, input_scale, output_scale });

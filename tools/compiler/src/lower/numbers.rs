@@ -767,24 +767,58 @@ impl Quantizer<'_> {
         stages
     }
 
-    /// A table in fp16: arguments are not scaled, so that the distance of entries is a power of two.
+    /// A table in fp16: arguments are not scaled, so that the distance of entries is a power of two. The second table covers
+    /// the range. The first has closer entries in the part of it where that makes the largest error least, and goes before
+    /// the second.
     fn float_table(&mut self, name: &str, function: &dyn Fn(f64) -> f64, low: f64, high: f64) {
         let entries = LUT_LINEAR_ONLY_ENTRIES - 1;
+        let close = LUT_LINEAR_EXP_ENTRIES - 1;
         let select = exponent((high - low).max(1e-3) / entries as f64);
-        let start = (low / select.exp2()).floor() * select.exp2();
-        let end = start + entries as f64 * select.exp2();
-        let at = |index: f64| function(start + index * select.exp2());
+        let step = select.exp2();
+        let start = (low / step).floor() * step;
         let finite = |value: f64| if value.is_finite() { value.clamp(-65504.0, 65504.0) } else { 0.0 };
-        let values: Vec<f64> = (0..=entries).map(|index| finite(at(index as f64))).collect();
+        // The function need not have a value below the range: there it goes on as it does between the range's first
+        // argument and the next entry.
+        let next = start + step;
+        let slope = if next > low { (finite(function(next)) - finite(function(low))) / (next - low) } else { 0.0 };
+        let at = |x: f64| finite(if x < low { finite(function(low)) + (x - low) * slope } else { function(x) });
+        let values: Vec<f64> = (0..=entries).map(|index| at(start + index as f64 * step)).collect();
+        // The largest error of lines between so many entries that begin at an argument.
+        let error = |first: f64, step: f64, count: usize| {
+            let lines = (0..count * 4).map(|quarter| {
+                let (x, part) = (first + (quarter / 4) as f64 * step, (quarter % 4) as f64 / 4.0);
+                let line = at(x) * (1.0 - part) + at(x + step) * part;
+                (at(x + part * step) - line).abs()
+            });
+            lines.fold(0f64, f64::max)
+        };
+        let errors: Vec<f64> = (0..entries).map(|index| error(start + index as f64 * step, step, 1)).collect();
+        let most = |errors: &[f64]| errors.iter().copied().fold(0f64, f64::max);
+        let worst = (0..entries).max_by(|&a, &b| errors[a].total_cmp(&errors[b])).unwrap_or(0);
+        // Error, first entry of the second table, and by how many powers of two the first table's entries are closer.
+        let mut best = (f64::INFINITY, 0, 0);
+        for closer in 1..=close.ilog2() {
+            let covered = close >> closer;
+            for first in (worst + 1).saturating_sub(covered)..=worst.min(entries - covered) {
+                let outside = most(&errors[..first]).max(most(&errors[first + covered..]));
+                let within = error(start + first as f64 * step, step / f64::from(1 << closer), close);
+                let largest = outside.max(within);
+                if largest < best.0 {
+                    best = (largest, first, closer);
+                }
+            }
+        }
+        let (error, first, closer) = best;
+        let (begin, near) = (start + first as f64 * step, step / f64::from(1 << closer));
         let single = |value: f64| u64::from((value as f32).to_bits());
         let mut table = Lut {
-            linear_exp_start: single(start),
-            linear_exp_end: single(end),
+            linear_exp_start: single(begin),
+            linear_exp_end: single(begin + close as f64 * near),
             linear_only_start: single(start),
-            linear_only_end: single(end),
-            linear_exp_offset: (select + 2.0) as i8,
+            linear_only_end: single(start + entries as f64 * step),
+            linear_exp_offset: (select - f64::from(closer)) as i8,
             linear_only_offset: select as i8,
-            hybrid_priority: LutTable::Lo,
+            hybrid_priority: LutTable::Le,
             underflow_priority: LutTable::Lo,
             overflow_priority: LutTable::Lo,
             method: LutFunction::Linear,
@@ -794,11 +828,8 @@ impl Quantizer<'_> {
             *entry = bits(*value);
         }
         for (index, entry) in table.linear_exp_table.iter_mut().enumerate() {
-            *entry = bits(values[index * entries / (LUT_LINEAR_EXP_ENTRIES - 1)]);
+            *entry = bits(at(begin + index as f64 * near));
         }
-        let error = (0..entries)
-            .map(|index| (finite(at(index as f64 + 0.5)) - f64::midpoint(values[index], values[index + 1])).abs())
-            .fold(0f64, f64::max);
         self.errors.push((name.to_owned(), error));
         self.tables.push(table);
     }

@@ -81,7 +81,7 @@ pub struct Placed {
 struct Placer<'a> {
     config: &'static Config,
     precision: Precision,
-    atom: u32,
+    atoms: Atoms,
     images: &'a HashMap<TensorId, Vec<u32>>,
     net: Net,
     maps: HashMap<TensorId, Map>,
@@ -97,9 +97,9 @@ pub(super) fn place(
     precision: Precision,
     images: &HashMap<TensorId, Vec<u32>>,
 ) -> Result<Placed, Error> {
-    let atom = Atoms::of(config, precision).elements() as u32;
+    let atoms = Atoms::of(config, precision);
     let (maps, aliases, wants) = (HashMap::new(), HashMap::new(), HashMap::new());
-    let mut placer = Placer { config, precision, atom, images, net, maps, aliases, wants, steps: Vec::new() };
+    let mut placer = Placer { config, precision, atoms, images, net, maps, aliases, wants, steps: Vec::new() };
     placer.wishes();
     placer.assign()?;
     placer.outputs();
@@ -107,7 +107,7 @@ pub(super) fn place(
     let homes = placer.homes();
     let mut extents: HashMap<TensorId, u32> = HashMap::new();
     for (tensor, home) in &homes {
-        let end = home.start[0] * atom + placer.maps.get(tensor).map_or(1, |map| map.extent);
+        let end = atoms.channels(home.start[0] as usize) as u32 + placer.maps.get(tensor).map_or(1, |map| map.extent);
         let extent = extents.entry(home.root).or_insert(0);
         *extent = (*extent).max(end);
     }
@@ -116,7 +116,7 @@ pub(super) fn place(
 
 impl Placer<'_> {
     fn filled(&self, channels: u32) -> u32 {
-        channels.next_multiple_of(self.atom)
+        self.atoms.filled(channels as usize) as u32
     }
 
     /// The map for a tensor with channels that become blocks: each phase on its own atoms.
@@ -163,7 +163,7 @@ impl Placer<'_> {
             root = alias.of;
         }
         let one = |id: TensorId| self.net.tensors[id].shape[1..] == [1, 1];
-        one(tensor) && !one(root) && self.map(tensor).extent > self.atom
+        one(tensor) && !one(root) && self.map(tensor).extent > self.atoms.elements() as u32
     }
 
     /// A copy of a tensor with another map.
@@ -227,10 +227,10 @@ impl Placer<'_> {
                     let map = self.map(step.inputs[0]);
                     let channels = self.net.tensors[step.output].shape[0];
                     let of: Vec<u32> = (0..channels).map(|k| map.of[(start[0] + k * by[0]) as usize]).collect();
-                    let first = of.iter().min().copied().unwrap_or(0) / self.atom;
-                    let start = [first, start[1], start[2]];
+                    let (first, _) = self.atoms.place(of.iter().min().copied().unwrap_or(0) as usize);
+                    let start = [first as u32, start[1], start[2]];
                     self.aliases.insert(step.output, Alias { of: step.inputs[0], start, step: by[1] });
-                    Map::new(of.iter().map(|at| at - first * self.atom).collect())
+                    Map::new(of.iter().map(|at| at - self.atoms.channels(first) as u32).collect())
                 }
                 Kind::Channels(from) => {
                     let map = self.map(step.inputs[0]);
@@ -371,7 +371,7 @@ impl Placer<'_> {
                 .iter()
                 .scan(0, |base, &input| {
                     let at = *base;
-                    *base += self.filled(self.map(input).extent) / self.atom;
+                    *base += self.atoms.surfaces(self.map(input).extent as usize) as u32;
                     Some(at)
                 })
                 .collect();
