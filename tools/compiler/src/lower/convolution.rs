@@ -7,7 +7,7 @@
 //! holds, and by bands of lines. Each part is a pair of operations.
 
 use nvdla_uapi::config::Config;
-use nvdla_uapi::desc::{self, DataFormat, PixelOverride};
+use nvdla_uapi::desc::{self, DataFormat, OpType, PixelOverride};
 use nvdla_uapi::layout::feature::Atoms;
 use nvdla_uapi::layout::weight::{Direct, Geometry, Image, PostExtension};
 use nvdla_uapi::layout::{bytes, Extents};
@@ -22,8 +22,10 @@ use crate::assemble::program::{Base, Cube, Format, Unit};
 use crate::cbuf::{self, Banks, WeightSize};
 use crate::error::Error;
 
-/// What setting up another pair of operations costs, in cycles: choices are made by it.
-const SET_UP: u64 = 500;
+/// Cycles of a register write and bytes of DRAM per cycle, by which choices are made: the defaults of `nvdla_runtime
+/// --profile`.
+const REGISTER_WRITE: f64 = 100.0;
+const BYTES_PER_CYCLE: u64 = 10;
 
 /// Outputs along one axis, and what they take of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -222,6 +224,8 @@ impl Lowering<'_> {
         let (bank, banks) = (u64::from(self.config.cbuf_bank_bytes()), u64::from(self.config.cbuf_banks));
         let group_kernels = Geometry::of(self.config, self.precision).group_kernels;
         let pixels = u64::from(target.height) * u64::from(target.width);
+        let set_up = nvdla_estimate::set_up(OpType::Conv, REGISTER_WRITE);
+        let hand_over = nvdla_estimate::Host::new(REGISTER_WRITE).hand_over;
         // Blocks of `size` channels, the cycles that they take, and whether all fit the convolution buffer.
         let cut = |size: u32| -> (bool, u64, Vec<Block>) {
             let mut blocks = Vec::new();
@@ -236,8 +240,11 @@ impl Lowering<'_> {
                 let input = if image { source.map.extent } else { high + 1 - low };
                 let steps =
                     u64::from(input.div_ceil(self.config.mac_atomic_c)) * u64::from(count.div_ceil(group_kernels));
-                cycles += steps * window * pixels + SET_UP;
                 let kernel = u64::from(input) * window * u64::from(bytes(self.precision));
+                // Registers of an operation are written while the one before computes. Its first weights are read before it
+                // computes; all are counted, so that loadables do not grow for a small gain.
+                cycles += (steps * window * pixels).max(set_up) + hand_over;
+                cycles += kernel * u64::from(count) / BYTES_PER_CYCLE;
                 fits &= (kernel * u64::from(group_kernels.min(count))).div_ceil(bank) < banks;
                 blocks.push(Block { output: (first, count), input: (low, input) });
             }

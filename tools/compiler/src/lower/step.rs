@@ -800,21 +800,31 @@ impl Builder<'_> {
                 let reason = format!("an average over windows of {:?} that does not count padding", pool.kernel);
                 return self.linear_node(node, reason);
             }
-            // A convolution of equal weights.
-            let channels = shape[0] as usize;
-            let window = pool.kernel[0] * pool.kernel[1];
-            let op = ir::Convolution {
-                group: channels,
-                kernel: pool.kernel,
-                stride: pool.stride,
-                dilation: [1; 2],
-                padding: pool.padding,
-            };
             if let Some(stride) = pool.stride.iter().find(|&&stride| stride > LARGEST_STRIDE) {
                 let reason = format!("an average over windows of {:?} with a stride of {stride}", pool.kernel);
                 return self.linear_node(node, reason);
             }
-            self.depthwise(node, op, vec![1.0 / window as f32; channels * window], input, node.output.0);
+            let channels = shape[0] as usize;
+            let [tall, wide] = pool.kernel;
+            let op = |kernel, stride, padding| {
+                let [rows, columns]: [usize; 2] = kernel;
+                let weights = vec![1.0 / (rows * columns) as f32; channels * rows * columns];
+                (ir::Convolution { group: channels, kernel, stride, dilation: [1; 2], padding }, weights)
+            };
+            if tall == 1 || wide == 1 {
+                let (op, weights) = op(pool.kernel, pool.stride, pool.padding);
+                self.depthwise(node, op, weights, input, node.output.0);
+                return Ok(());
+            }
+            // The means of columns, and their means: a convolution for both has as many weights as the window has elements.
+            let ir::Padding { top, left, bottom, right } = pool.padding;
+            let [_, height, _] = self.net.tensors[node.output.0].shape;
+            let means = self.net.tensor(format!("{name} columns"), [shape[0], height, shape[2]], range);
+            let none = ir::Padding::default();
+            let (down, weights) = op([tall, 1], [pool.stride[0], 1], ir::Padding { top, bottom, ..none });
+            self.depthwise(node, down, weights, input, means);
+            let (along, weights) = op([1, wide], [1, pool.stride[1]], ir::Padding { left, right, ..none });
+            self.depthwise(node, along, weights, means, node.output.0);
             return Ok(());
         }
         // The maximum over a window is the maximum over the maxima of windows inside it.
