@@ -8,6 +8,9 @@
 
 use std::sync::Arc;
 
+use nvdla_uapi::layout::feature::Atoms;
+use nvdla_uapi::reg::values::Precision;
+
 use super::step::{Builder, Combine, Convolution, Kind, Post, Tensor, TensorId};
 use crate::float;
 use crate::ir::{self, Op};
@@ -64,7 +67,7 @@ impl Builder<'_> {
         let (elements, positions) = (channels * height * width, height * width);
         let given = || operands.iter().enumerate().filter(|(_, operand)| operand.constant.is_none());
         let sizes: Vec<usize> = given().map(|(_, operand)| operand.shape.iter().product()).collect();
-        let apart = positions * channels.next_multiple_of(self.config.memory_atomic as usize);
+        let apart = positions * Atoms::of(self.config, Precision::Int8).filled(channels);
         if sizes.iter().chain([&elements]).any(|&size| size > MOST_ELEMENTS)
             || sizes.iter().sum::<usize>() * elements > MOST_FACTORS
             || positions > 1 && apart > MOST_CHANNELS
