@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What makes a loadable's results depend on time: operations that race, and statistics over other bytes.
+//! What is wrong with a loadable: what makes its results depend on time (operations that race, and statistics over other
+//! bytes), and for which of its operations a device of a configuration refuses it.
 
 use std::fmt;
+use std::sync::Arc;
 
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::network::{self, races};
-use nvdla_runtime::session::Error;
+use nvdla_runtime::session::{self, Error};
+use nvdla_uapi::config::Config;
 use serde::Serialize;
 
 /// What was found.
@@ -20,6 +23,19 @@ pub struct Check {
     pub not_examined: Vec<u16>,
     /// Statistics over bytes that are there for something else: these differ from run to run.
     pub statistics: Vec<String>,
+    /// The configuration whose rules were checked.
+    pub configuration: Option<&'static str>,
+    /// The rules of the configuration that are broken.
+    pub refused: Vec<Refused>,
+}
+
+/// A rule that is broken.
+#[derive(Clone, Debug, Serialize)]
+pub struct Refused {
+    /// The task's id.
+    pub task: u16,
+    /// The rule, and where it is broken.
+    pub message: String,
 }
 
 /// Two operations.
@@ -69,23 +85,44 @@ impl From<races::Race> for Race {
 }
 
 impl Check {
-    /// Looks through a loadable.
+    /// Looks through a loadable, and validates it for a configuration as a device does.
     ///
     /// # Errors
     ///
     /// When a descriptor of a task for NVDLA is missing or cannot be read.
-    pub fn of(loadable: &Loadable) -> Result<Self, Error> {
+    pub fn of(loadable: &Arc<Loadable>, config: Option<&'static Config>) -> Result<Self, Error> {
+        let refused = match config {
+            Some(config) => session::refusals(Arc::clone(loadable), config)?,
+            None => Vec::new(),
+        };
+        let refused = refused.into_iter();
+        let refused = refused.map(|refusal| Refused { task: refusal.task, message: refusal.error.to_string() });
         let races::Races { pairs, over_own_input, not_examined } = races::races(loadable)?;
         let list = |races: Vec<races::Race>| races.into_iter().map(Race::from).collect();
         let statistics = network::statistics(loadable)?;
         let statistics = statistics.iter().map(ToString::to_string).collect();
-        Ok(Self { races: list(pairs), over_own_input: list(over_own_input), not_examined, statistics })
+        Ok(Self {
+            races: list(pairs),
+            over_own_input: list(over_own_input),
+            not_examined,
+            statistics,
+            configuration: config.map(|config| config.name),
+            refused: refused.collect(),
+        })
     }
 }
 
 impl fmt::Display for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { races, over_own_input, not_examined, statistics } = self;
+        let Self { races, over_own_input, not_examined, statistics, configuration, refused } = self;
+        if let Some(configuration) = configuration {
+            match refused.len() {
+                0 => writeln!(f, "{configuration} accepts every task")?,
+                1 => writeln!(f, "{configuration} refuses 1 operation or task:")?,
+                count => writeln!(f, "{configuration} refuses {count} operations or tasks:")?,
+            }
+            refused.iter().try_for_each(|refused| writeln!(f, "  task {}: {}", refused.task, refused.message))?;
+        }
         match races.len() {
             0 => writeln!(f, "no operations race")?,
             1 => writeln!(f, "1 pair of operations races: nothing fixes which comes first")?,

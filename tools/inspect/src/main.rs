@@ -3,9 +3,11 @@
 //! `nvdla_inspect`: shows the contents of a loadable.
 
 use std::error::Error;
+use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
 
@@ -14,6 +16,7 @@ use nvdla_inspect::layout;
 use nvdla_inspect::report::Report;
 use nvdla_inspect::text::Text;
 use nvdla_runtime::loadable::Loadable;
+use nvdla_uapi::config::Config;
 
 /// Shows what a loadable holds: tensors, tasks, operations in graph order, surfaces, memories.
 #[derive(Parser)]
@@ -30,6 +33,11 @@ struct Arguments {
     /// The exit status is 1 if there are any. nvdla_runtime --order runs such a loadable in the order of the list.
     #[arg(long)]
     check: bool,
+    /// With --check: list everything for which a device of this configuration refuses the loadable, without running it
+    ///
+    /// These are the rules that the driver and the model check. The exit status is 4 if one is broken.
+    #[arg(long, value_name = "NAME", requires = "check", value_parser = configuration)]
+    config: Option<&'static Config>,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -54,10 +62,31 @@ fn print(text: &str) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Lists races. An error if there are any.
-fn check(file: &Path, json: bool) -> Result<(), Box<dyn Error>> {
-    let check = Check::of(&Loadable::open(file)?)?;
+/// A configuration by its name.
+fn configuration(name: &str) -> Result<&'static Config, String> {
+    let names = || Config::ALL.map(|config| config.name).join(", ");
+    Config::by_name(name).ok_or_else(|| format!("there is no configuration \"{name}\"; there are {}", names()))
+}
+
+/// A device would refuse the loadable.
+#[derive(Debug)]
+struct Refused(&'static str);
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} refuses the loadable", self.0)
+    }
+}
+
+impl Error for Refused {}
+
+/// Lists races and what a configuration refuses. An error if there are any.
+fn check(file: &Path, json: bool, config: Option<&'static Config>) -> Result<(), Box<dyn Error>> {
+    let check = Check::of(&Arc::new(Loadable::open(file)?), config)?;
     print(&if json { serde_json::to_string_pretty(&check)? + "\n" } else { check.to_string() })?;
+    if let (Some(name), false) = (check.configuration, check.refused.is_empty()) {
+        return Err(Refused(name).into());
+    }
     if check.races.is_empty() && check.not_examined.is_empty() {
         Ok(())
     } else {
@@ -69,7 +98,9 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let (about, result) = match (&arguments.command, &arguments.file) {
         (Some(Command::Layout(layout)), _) => ("layout".into(), layout::run(layout)),
-        (None, Some(file)) if arguments.check => (file.display().to_string(), check(file, arguments.json)),
+        (None, Some(file)) if arguments.check => {
+            (file.display().to_string(), check(file, arguments.json, arguments.config))
+        }
         (None, Some(file)) => (file.display().to_string(), show(file, arguments.json)),
         (None, None) => return ExitCode::FAILURE, // clap has asked for the file
     };
@@ -83,7 +114,11 @@ fn main() -> ExitCode {
                 cause = inner.source();
             }
             eprintln!();
-            ExitCode::FAILURE
+            if error.is::<Refused>() {
+                ExitCode::from(4)
+            } else {
+                ExitCode::FAILURE
+            }
         }
     }
 }

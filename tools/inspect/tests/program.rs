@@ -41,6 +41,27 @@ fn not_a_loadable() {
 }
 
 #[test]
+fn what_a_configuration_refuses_is_listed() {
+    let file = folder().join("lenet.nv_small.nvdla");
+    let output = run(&["--check", "--config", "nv_small", file.to_str().unwrap()]);
+    assert!(output.status.success());
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "nv_small accepts every task\nno operations race\n");
+
+    let output = run(&["--check", "--config", "nv_large", "--json", file.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(4));
+    let check: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(check["configuration"], "nv_large");
+    let refused = check["refused"].as_array().unwrap();
+    assert!(refused.len() > 1, "{check}");
+    assert!(refused.iter().all(|refused| refused["message"].as_str().unwrap().contains("operation")), "{check}");
+    let error = String::from_utf8(output.stderr).unwrap();
+    assert!(error.ends_with("nv_large refuses the loadable\n"), "{error}");
+
+    let output = run(&["--check", "--config", "nv_tiny", file.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2));
+}
+
+#[test]
 fn races_are_listed() {
     let file = folder().join("lenet.nv_small.nvdla");
     let output = run(&["--check", file.to_str().unwrap()]);

@@ -15,9 +15,9 @@ use hdrhistogram::Histogram;
 use nvdla_runtime::device::{self, Selection, Shared};
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::{Context, Network, Pending};
-use serde_json::json;
 
 use crate::failure::{problem, Failure};
+use crate::json::{Bench, Distribution, Output, VERSION};
 use crate::run;
 
 /// Options of `nvdla bench`.
@@ -106,23 +106,28 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let per_second = times.len() as f64 / took;
     let mut out = std::io::stdout().lock();
     if args.json {
-        let object = json!({
-            "version": crate::report::VERSION,
-            "loadable": args.loadable.display().to_string(),
-            "device": device.info().to_string(),
-            "in_flight": args.in_flight,
-            "warmup": args.warmup,
-            "iterations": times.len(),
-            "seconds": took,
-            "per_second": per_second,
-            "milliseconds": {
-                "mean": times.mean() / 1e6, "least": ms(times.min()), "p50": at(0.5), "p90": at(0.9), "p99": at(0.99),
-                "greatest": ms(times.max()),
-            },
-            "shared_bytes": network.shared_bytes(),
-            "resident_bytes": resident(),
+        let milliseconds = Distribution {
+            mean: times.mean() / 1e6,
+            least: ms(times.min()),
+            p50: at(0.5),
+            p90: at(0.9),
+            p99: at(0.99),
+            greatest: ms(times.max()),
+        };
+        let bench = Output::Bench(Bench {
+            version: VERSION,
+            loadable: args.loadable.display().to_string(),
+            device: device.info().to_string(),
+            in_flight: args.in_flight,
+            warmup: args.warmup,
+            iterations: times.len(),
+            seconds: took,
+            per_second,
+            milliseconds,
+            shared_bytes: network.shared_bytes(),
+            resident_bytes: resident(),
         });
-        writeln!(out, "{object:#}")?;
+        writeln!(out, "{}", serde_json::to_string_pretty(&bench)?)?;
         return Ok(());
     }
     writeln!(out, "device: {}: {reason}", device.info())?;

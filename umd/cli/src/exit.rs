@@ -13,13 +13,13 @@
 //! | 6 | surfaces differ from those that they are compared with |
 
 use std::error::Error;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use nvdla_runtime::{compare, image, kind_of, labels, loadable, ErrorKind};
-use serde_json::json;
 
 use crate::failure::{sentence, Context, Failure, Problem};
-use crate::report::VERSION;
+use crate::json;
 
 /// Says what went wrong, and gives the exit status.
 pub(crate) fn end(result: Result<(), Failure>, json: bool) -> ExitCode {
@@ -37,10 +37,34 @@ pub(crate) fn end(result: Result<(), Failure>, json: bool) -> ExitCode {
     };
     eprintln!("error: {text}");
     if json {
-        let error = json!({ "kind": kind.map(ErrorKind::name), "message": text, "status": status });
-        println!("{}", json!({ "version": VERSION, "error": error }));
+        show(kind, text, status);
     }
     ExitCode::from(status)
+}
+
+/// Says what is wrong with the command line, and gives the exit status; also shows --help and --version.
+pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+    // Nobody reads it where this fails.
+    let _ = error.print();
+    if !error.use_stderr() {
+        return ExitCode::SUCCESS;
+    }
+    // The command line was not understood, but what it is to show is clear.
+    if std::env::args_os().any(|argument| argument == "--json") {
+        let text = error.to_string();
+        let text = text.lines().next().unwrap_or_default();
+        show(Some(ErrorKind::Argument), text.strip_prefix("error: ").unwrap_or(text).to_owned(), 2);
+    }
+    ExitCode::from(2)
+}
+
+fn show(kind: Option<ErrorKind>, message: String, status: u8) {
+    let error = json::Error { kind: kind.map(ErrorKind::name), message, status };
+    let failed = json::Output::Failed(json::Failed { version: json::VERSION, error });
+    // Numbers and texts can always be written as JSON; nobody reads it where the standard output is closed.
+    if let Ok(text) = serde_json::to_string(&failed) {
+        let _ = writeln!(std::io::stdout(), "{text}");
+    }
 }
 
 /// The kind of an error of the library or of the programs.

@@ -7,9 +7,11 @@
 
 mod args;
 mod bench;
+mod documents;
 pub mod exit;
 mod failure;
 mod inputs;
+mod json;
 mod list;
 mod outputs;
 mod progress;
@@ -21,7 +23,7 @@ use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::ExitCode;
 
-use clap::{ArgAction, Parser, Subcommand};
+use clap::{ArgAction, CommandFactory as _, Parser, Subcommand};
 
 use failure::{cannot, Failure};
 
@@ -53,6 +55,12 @@ enum Command {
     /// Play register traces of the hardware's verification (nvdla_trace)
     #[command(disable_help_flag = true)]
     Trace(Rest),
+    /// Print the JSON schema of what --json shows
+    Schema,
+    /// Print a script with which a shell completes the command line
+    Completions(documents::Completions),
+    /// Write the manual pages
+    Man(documents::Man),
 }
 
 /// The options that are passed to another program.
@@ -72,13 +80,16 @@ fn other(name: &str, options: &Rest) -> Failure {
 
 /// The program `nvdla`.
 pub fn nvdla() -> ExitCode {
-    let Program { verbose, command } = Program::parse();
+    let Program { verbose, command } = match Program::try_parse() {
+        Ok(program) => program,
+        Err(error) => return exit::usage(&error),
+    };
     log_to_stderr(verbose);
     let json = match &command {
         Command::Run(args) => args.common.json,
         Command::Bench(args) => args.json,
         Command::List(args) => args.json,
-        Command::Inspect(_) | Command::Compile(_) | Command::Trace(_) => false,
+        _ => false,
     };
     let result = match &command {
         Command::Run(args) => run::run(&args.common, false),
@@ -87,13 +98,19 @@ pub fn nvdla() -> ExitCode {
         Command::Inspect(rest) => Err(other("nvdla_inspect", rest)),
         Command::Compile(rest) => Err(other("nvdla_compiler", rest)),
         Command::Trace(rest) => Err(other("nvdla_trace", rest)),
+        Command::Schema => documents::schema(),
+        Command::Completions(arguments) => documents::completions(arguments, Program::command()),
+        Command::Man(arguments) => documents::man(arguments, Program::command()),
     };
     exit::end(result, json)
 }
 
 /// The program `nvdla_runtime`.
 pub fn nvdla_runtime() -> ExitCode {
-    let args = args::RuntimeArgs::parse();
+    let args = match args::RuntimeArgs::try_parse() {
+        Ok(args) => args,
+        Err(error) => return exit::usage(&error),
+    };
     log_to_stderr(args.verbose);
     exit::end(run::run(&args.common, true), args.common.json)
 }

@@ -6,9 +6,9 @@ use std::io::Write as _;
 
 use nvdla_runtime::device::{discover, Device as _, KernelDevice};
 use nvdla_uapi::config::Config;
-use serde_json::json;
 
 use crate::failure::{sentence, Failure};
+use crate::json::{List, Listed, Output, VERSION};
 
 /// Options of `nvdla list`.
 #[derive(clap::Args, Debug)]
@@ -28,22 +28,16 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             }
             Err(error) => (None, None, sentence(&error)),
         };
-        devices.push((path.display().to_string(), configuration, driver, health));
+        devices.push(Listed { path: path.display().to_string(), configuration, driver, health });
     }
     let models = Config::ALL.map(|config| config.name);
     let mut out = std::io::stdout().lock();
     if args.json {
-        let devices: Vec<_> = devices
-            .iter()
-            .map(|(path, configuration, driver, health)| {
-                json!({ "path": path, "configuration": configuration, "driver": driver, "health": health })
-            })
-            .collect();
-        let object = json!({ "version": crate::report::VERSION, "devices": devices, "models": models });
-        writeln!(out, "{object:#}")?;
+        let list = Output::List(List { version: VERSION, devices, models: models.into() });
+        writeln!(out, "{}", serde_json::to_string_pretty(&list)?)?;
         return Ok(());
     }
-    for (path, configuration, driver, health) in &devices {
+    for Listed { path, configuration, driver, health } in &devices {
         let (configuration, driver) = (configuration.unwrap_or("unknown"), driver.unwrap_or("unknown"));
         writeln!(out, "{path}  {configuration}  driver: {driver}  {health}")?;
     }

@@ -5,19 +5,16 @@
 use crate::args::Args;
 use crate::failure::Failure;
 use crate::inputs::Given;
+use crate::json;
 use crate::outputs::{is_classes, Class, Outputs};
 use nvdla_runtime::compare::Comparison;
-use nvdla_runtime::device::{Device, DeviceInfo, Kind};
+use nvdla_runtime::device::{Device, DeviceInfo};
 use nvdla_runtime::loadable::Interface;
-use nvdla_runtime::profile::{Profile, Row};
+use nvdla_runtime::profile::Profile;
 use nvdla_runtime::session::{Session, TensorInfo};
-use serde_json::{json, Value};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// The version of the programs' JSON objects. It changes when a field is removed or changes its meaning.
-pub(crate) const VERSION: u32 = 1;
 
 /// Collects what happens.
 pub(crate) struct Report<'a> {
@@ -67,8 +64,8 @@ impl Times {
         Self { least: at(0), median: at(times.len() / 2), greatest: at(times.len().saturating_sub(1)) }
     }
 
-    fn to_json(&self) -> Value {
-        json!({ "least": ms(self.least), "median": ms(self.median), "greatest": ms(self.greatest) })
+    fn to_json(&self) -> json::Times {
+        json::Times { least: ms(self.least), median: ms(self.median), greatest: ms(self.greatest) }
     }
 }
 
@@ -232,116 +229,56 @@ impl<'a> Report<'a> {
             .into_iter()
             .flat_map(|run| &run.tasks)
             .zip(&tasks)
-            .map(|(task, times)| {
-                json!({
-                    "id": task.id,
-                    "interface": interface(task.interface),
-                    "operations": task.operations,
-                    "milliseconds": times.to_json(),
-                })
+            .map(|(task, times)| json::Task {
+                id: task.id,
+                interface: interface(task.interface),
+                operations: task.operations,
+                milliseconds: times.to_json(),
             })
             .collect();
-        let class = |class: &Class| {
-            // JSON has no infinities and no NaN.
-            let value = if class.value.is_finite() { json!(class.value) } else { json!(class.value.to_string()) };
-            let mut object = json!({ "class": class.channel, "y": class.y, "x": class.x, "value": value });
-            if let Some(label) = &class.label {
-                object["label"] = json!(label);
-            }
-            object
+        let best = |class: &Class| json::Best {
+            class: class.channel,
+            y: class.y,
+            x: class.x,
+            value: class.value.into(),
+            label: class.label.clone(),
         };
-        let outputs: Vec<_> = found
-            .iter()
-            .map(|(tensor, batches)| {
-                let best: Vec<Vec<Value>> = batches.iter().map(|batch| batch.iter().map(class).collect()).collect();
-                json!({ "name": tensor.name, "shape": sizes(tensor), "format": format(tensor), "best": best })
-            })
-            .collect();
-        let inputs: Vec<_> = self
-            .inputs
-            .iter()
-            .map(|Given { tensor, files }| {
-                json!({ "name": tensor.name, "shape": sizes(tensor), "format": format(tensor), "files": files })
-            })
-            .collect();
-        let mut object = json!({
-            "version": VERSION,
-            "loadable": self.args.loadable.display().to_string(),
-            "device": {
-                "kind": match self.device.kind { Kind::Model => "model", Kind::Rtl => "rtl", Kind::Hardware => "hardware" },
-                "configuration": self.device.config.map(|config| config.name),
-                "path": self.device.path.as_ref().map(|path| path.display().to_string()),
-                "reason": self.reason,
-            },
-            "inputs": inputs,
-            "runs": self.runs.len(),
-            "tasks": tasks,
-            "milliseconds": all.to_json(),
-            "run_milliseconds": self.runs.iter().map(|run| ms(run.duration())).collect::<Vec<_>>(),
-            "outputs": outputs,
-            "wrote": self.wrote.iter().map(|path| path.display().to_string()).collect::<Vec<_>>(),
+        let output = |(tensor, batches): &(&TensorInfo, Vec<Vec<Class>>)| json::Tensor {
+            name: tensor.name.clone(),
+            shape: sizes(tensor),
+            format: format(tensor),
+            best: batches.iter().map(|batch| batch.iter().map(best).collect()).collect(),
+        };
+        let input = |Given { tensor, files }: &Given| json::Input {
+            name: tensor.name.clone(),
+            shape: sizes(tensor),
+            format: format(tensor),
+            files: files.clone(),
+        };
+        let object = json::Output::Run(json::Run {
+            version: json::VERSION,
+            loadable: self.args.loadable.display().to_string(),
+            device: json::Device::new(&self.device, &self.reason),
+            inputs: self.inputs.iter().map(input).collect(),
+            runs: self.runs.len(),
+            tasks,
+            milliseconds: all.to_json(),
+            run_milliseconds: self.runs.iter().map(|run| ms(run.duration())).collect(),
+            outputs: found.iter().map(output).collect(),
+            wrote: self.wrote.iter().map(|path| path.display().to_string()).collect(),
+            compared: comparison.map(|comparison| json::Compared {
+                surfaces: comparison.compared(),
+                differing: comparison.differing(),
+                missing: comparison.missing(),
+                first: comparison.first().map(ToString::to_string),
+            }),
+            profile: profile.map(json::Estimate::from),
         });
-        if let Some(comparison) = comparison {
-            object["compared"] = json!({
-                "surfaces": comparison.compared(),
-                "differing": comparison.differing(),
-                "missing": comparison.missing(),
-                "first": comparison.first().map(ToString::to_string),
-            });
-        }
-        if let Some(profile) = profile {
-            object["profile"] = estimate(profile);
-        }
         let mut out = self.out();
         serde_json::to_writer_pretty(&mut out, &object).map_err(std::io::Error::from)?;
         writeln!(out)?;
         Ok(out.flush()?)
     }
-}
-
-/// A profile's rows and totals.
-fn estimate(profile: &Profile) -> Value {
-    let row = |row: &Row| {
-        let mut object = json!({
-            "task": row.task,
-            "operation": row.operation,
-            "unit": row.unit.name(),
-            "layer": row.layer,
-            "shape": row.shape,
-            "macs": row.macs,
-            "dram_bytes": row.bytes.dram,
-            "sram_bytes": row.bytes.sram,
-            "compute_cycles": row.compute,
-            "cycles": row.cycles,
-            "limit": row.limit.to_string(),
-            "source": row.source,
-            "start": row.start,
-        });
-        if let Some(measured) = row.measured {
-            object["measured"] = json!({
-                "start": measured.start,
-                "cycles": measured.cycles(),
-                "read_bytes": measured.read,
-                "written_bytes": measured.written,
-                "waited_cycles": measured.waited,
-            });
-        }
-        object
-    };
-    json!({
-        "configuration": profile.config.name,
-        "clock_mhz": profile.conditions.clock,
-        "dram_gb_s": profile.conditions.dram,
-        "sram_gb_s": profile.conditions.sram,
-        "latency_cycles": profile.conditions.latency,
-        "register_write_ns": profile.conditions.register_write,
-        "operations": profile.rows.iter().map(row).collect::<Vec<_>>(),
-        "macs": profile.macs(),
-        "bytes": profile.bytes().total(),
-        "cycles": profile.cycles(),
-        "milliseconds": profile.milliseconds(),
-        "measured_cycles": profile.measured_cycles(),
-    })
 }
 
 fn interface(interface: Interface) -> &'static str {

@@ -515,6 +515,57 @@ fn the_exit_status_says_what_went_wrong() {
 }
 
 #[test]
+fn json_has_a_schema() {
+    let folder = Folder::new("schema");
+    let (code, shown, _) = nvdla(&folder, &["schema"]);
+    assert_eq!(code, Some(0));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/nvdla.schema.json");
+    if std::env::var_os("NVDLA_SCHEMA").is_some_and(|value| value == "write") {
+        fs::write(&path, &shown).unwrap();
+    }
+    let written = fs::read_to_string(&path).unwrap_or_default();
+    assert!(written == shown, "docs/nvdla.schema.json is out of date; nvdla schema prints it");
+    let schema: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    // Each object has exactly the fields that the schema has, without those that it may lack.
+    let (lenet, seven) = (lenet(), seven());
+    let shown = [
+        ("Run", vec!["run", "--loadable", &lenet, "--image", &seven, "--device", "model", "--json"]),
+        ("Bench", vec!["bench", "--loadable", &lenet, "--device", "model", "--iterations", "1", "--json"]),
+        ("List", vec!["list", "--json"]),
+        ("Failed", vec!["run", "--loadable", "none", "--json"]),
+        ("Failed", vec!["run", "--json"]),
+        ("Failed", vec!["bench", "--no-such-option", "--json"]),
+    ];
+    for (name, arguments) in shown {
+        let (_, shown, error) = nvdla(&folder, &arguments);
+        let object: serde_json::Value = serde_json::from_str(&shown).unwrap_or_else(|_| panic!("{shown}{error}"));
+        let object = object.as_object().unwrap();
+        let of = &schema["$defs"][name];
+        for required in of["required"].as_array().unwrap() {
+            assert!(object.contains_key(required.as_str().unwrap()), "{name} lacks {required}: {shown}");
+        }
+        for field in object.keys() {
+            assert!(of["properties"].get(field).is_some(), "the schema of {name} lacks {field}");
+        }
+    }
+}
+
+#[test]
+fn manual_pages_and_completions() {
+    let folder = Folder::new("man");
+    let (code, ..) = nvdla(&folder, &["man", "pages"]);
+    assert_eq!(code, Some(0));
+    let page = String::from_utf8(folder.read("pages/nvdla-bench.1")).unwrap();
+    assert!(page.contains(".TH") && page.contains("in\\-flight"), "{page}");
+    for shell in ["bash", "zsh", "fish"] {
+        let (code, shown, _) = nvdla(&folder, &["completions", shell]);
+        assert_eq!(code, Some(0));
+        assert!(shown.contains("in-flight") && shown.contains("nvdla"), "{shell}: {shown}");
+    }
+    assert_eq!(nvdla(&folder, &["completions", "none"]).0, Some(2));
+}
+
+#[test]
 fn arrays_go_in_and_come_out_as_numpy_writes_them() {
     let folder = Folder::new("npy");
     let (lenet, seven) = (lenet(), seven());

@@ -16,7 +16,7 @@ mod kernel;
 mod model;
 mod pages;
 mod recognise;
-mod refusal;
+pub(crate) mod refusal;
 mod select;
 mod shared;
 mod store;

@@ -48,6 +48,26 @@ impl TaskMemory for List<'_> {
 
 /// The reason why a task is refused, or `None`. The entries are buffer numbers, offsets and the buffers' whole pages.
 pub(super) fn of(config: &'static Config, entries: &[(usize, u64, &[u8])]) -> Option<nvdla_engine::Error> {
+    validate(config, entries, |_| false).err()
+}
+
+/// Everything that is wrong with such a task: each operation that is refused, or else what is wrong with the whole.
+pub(crate) fn all(config: &'static Config, entries: &[(usize, u64, &[u8])]) -> Vec<nvdla_engine::Error> {
+    let mut found = Vec::new();
+    match validate(config, entries, |error| {
+        found.push(*error);
+        true
+    }) {
+        Err(error) if found.is_empty() => vec![error],
+        _ => found,
+    }
+}
+
+fn validate(
+    config: &'static Config,
+    entries: &[(usize, u64, &[u8])],
+    go_on: impl FnMut(&nvdla_engine::Error) -> bool,
+) -> Result<(), nvdla_engine::Error> {
     let mut sizes = Vec::new();
     for &(buffer, _, bytes) in entries {
         if sizes.len() <= buffer {
@@ -61,11 +81,8 @@ pub(super) fn of(config: &'static Config, entries: &[(usize, u64, &[u8])]) -> Op
         Some(address)
     });
     let list = List { entries, addresses: addresses.collect() };
-    let slots = match Task::<()>::slots(&list) {
-        Ok(slots) => slots,
-        Err(error) => return Some(error),
-    };
-    Task::parse(config, &list, vec![Slot::default(); slots]).err()
+    let slots = Task::<()>::slots(&list)?;
+    Task::parse_with(config, &list, vec![Slot::default(); slots], go_on).map(drop)
 }
 
 #[cfg(test)]

@@ -26,6 +26,7 @@ mod dump;
 mod error;
 mod flight;
 pub(crate) mod plan;
+mod refusals;
 mod tensor;
 
 use std::{
@@ -49,6 +50,7 @@ pub use dump::dump_to;
 pub use error::Error;
 use flight::{Limits, Stage};
 use plan::{Lists, TaskPlan};
+pub use refusals::{refusals, Refusal};
 pub use tensor::{Direction, TensorError, TensorInfo};
 
 /// An operation that has completed, for [`RunOptions::on_operation`].

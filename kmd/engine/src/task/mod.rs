@@ -55,7 +55,19 @@ impl Task<()> {
 
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Task<S> {
     /// Reads and validates the task in `memory` into `slots`. There are as many slots as [`Task::slots`] returns.
-    pub fn parse<M: TaskMemory + ?Sized>(config: &'static Config, memory: &M, mut slots: S) -> Result<Self, Error> {
+    pub fn parse<M: TaskMemory + ?Sized>(config: &'static Config, memory: &M, slots: S) -> Result<Self, Error> {
+        Self::parse_with(config, memory, slots, |_| false)
+    }
+
+    /// The same for tools that show every violation. `go_on` gets the error of each operation that is refused, and says
+    /// whether the next operation is looked at. The last error is also the result. The dependency graph is examined only
+    /// if no operation is refused.
+    pub fn parse_with<M: TaskMemory + ?Sized>(
+        config: &'static Config,
+        memory: &M,
+        mut slots: S,
+        mut go_on: impl FnMut(&Error) -> bool,
+    ) -> Result<Self, Error> {
         let lists = Lists::read(memory)?;
         let storage = slots.as_mut();
         let operations = lists.operations();
@@ -67,9 +79,17 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Task<S> {
         let (used, tables) = storage.split_at_mut(operations as usize);
         let mut tables = Tables { slots: tables, first: operations, count: 0, last: [None; 2] };
         let context = Context { config, memory, counted: statistics.is_some(), region: None };
+        let mut refused = Ok(());
         for (index, slot) in (0..operations).zip(used.iter_mut()) {
-            take(&context, &lists, &mut tables, index, slot)?;
+            if let Err(error) = take(&context, &lists, &mut tables, index, slot) {
+                let more = go_on(&error);
+                refused = Err(error);
+                if !more {
+                    break;
+                }
+            }
         }
+        refused?;
         let heads = graph::check(&lists, used)?;
         graph::check_sharing(used, heads[OpType::Conv as usize])
             .map_err(|(index, reason)| lists.locate_typed(index, reason, used))?;

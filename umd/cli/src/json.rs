@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The JSON objects that the programs show with `--json`. `nvdla schema` prints their schema, which is also
+//! `docs/nvdla.schema.json`.
+
+use nvdla_runtime::device::{DeviceInfo, Kind};
+use nvdla_runtime::profile::{Profile, Row};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The version of the objects: another number means that a field was removed or changed its meaning.
+pub(crate) const VERSION: u32 = 1;
+
+/// What a program shows with --json
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(title = "nvdla --json")]
+#[allow(clippy::large_enum_variant)] // there is one per program
+pub(crate) enum Output {
+    /// Of `nvdla run` and `nvdla_runtime`
+    Run(Run),
+    /// Of `nvdla bench`
+    Bench(Bench),
+    /// Of `nvdla list`
+    List(List),
+    /// Of every program that fails, after what it could show
+    Failed(Failed),
+}
+
+/// A program that failed
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Failed {
+    pub(crate) version: u32,
+    pub(crate) error: Error,
+}
+
+/// What went wrong
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Error {
+    /// argument, file, loadable, refused, memory, device, deadline, busy or unsupported; null for anything else
+    pub(crate) kind: Option<&'static str>,
+    pub(crate) message: String,
+    /// The exit status
+    pub(crate) status: u8,
+}
+
+/// A run, or several with the same inputs
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Run {
+    pub(crate) version: u32,
+    pub(crate) loadable: String,
+    pub(crate) device: Device,
+    pub(crate) inputs: Vec<Input>,
+    /// Number of runs
+    pub(crate) runs: usize,
+    pub(crate) tasks: Vec<Task>,
+    /// Of all tasks together
+    pub(crate) milliseconds: Times,
+    /// Of each run
+    pub(crate) run_milliseconds: Vec<f64>,
+    pub(crate) outputs: Vec<Tensor>,
+    /// The files that were written
+    pub(crate) wrote: Vec<String>,
+    /// With --compare
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) compared: Option<Compared>,
+    /// With --profile
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) profile: Option<Estimate>,
+}
+
+/// The device that runs the loadable
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Device {
+    /// model, rtl or hardware
+    pub(crate) kind: &'static str,
+    pub(crate) configuration: Option<&'static str>,
+    pub(crate) path: Option<String>,
+    /// Why this device was chosen
+    pub(crate) reason: String,
+}
+
+impl Device {
+    pub(crate) fn new(info: &DeviceInfo, reason: &str) -> Self {
+        Self {
+            kind: match info.kind {
+                Kind::Model => "model",
+                Kind::Rtl => "rtl",
+                Kind::Hardware => "hardware",
+            },
+            configuration: info.config.map(|config| config.name),
+            path: info.path.as_ref().map(|path| path.display().to_string()),
+            reason: reason.to_owned(),
+        }
+    }
+}
+
+/// An input tensor
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Input {
+    pub(crate) name: String,
+    /// Images, channels, lines, elements per line
+    pub(crate) shape: [u32; 4],
+    pub(crate) format: String,
+    /// The files that it was filled from; none if it is zero
+    pub(crate) files: Vec<String>,
+}
+
+/// A task
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Task {
+    pub(crate) id: u16,
+    /// NVDLA, emulator or other
+    pub(crate) interface: &'static str,
+    pub(crate) operations: usize,
+    pub(crate) milliseconds: Times,
+}
+
+/// Times of several runs
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Times {
+    pub(crate) least: f64,
+    pub(crate) median: f64,
+    pub(crate) greatest: f64,
+}
+
+/// An output tensor
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Tensor {
+    pub(crate) name: String,
+    /// Images, channels, lines, elements per line
+    pub(crate) shape: [u32; 4],
+    pub(crate) format: String,
+    /// The greatest elements of each image
+    pub(crate) best: Vec<Vec<Best>>,
+}
+
+/// An element of an output
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Best {
+    /// Its channel
+    pub(crate) class: usize,
+    pub(crate) y: usize,
+    pub(crate) x: usize,
+    pub(crate) value: Number,
+    /// With --labels
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) label: Option<String>,
+}
+
+/// A number; JSON has no infinities and no NaN, which are texts
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(crate) enum Number {
+    Finite(f32),
+    Other(String),
+}
+
+impl From<f32> for Number {
+    fn from(value: f32) -> Self {
+        if value.is_finite() {
+            Self::Finite(value)
+        } else {
+            Self::Other(value.to_string())
+        }
+    }
+}
+
+/// How surfaces compare with those of a folder
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Compared {
+    pub(crate) surfaces: usize,
+    pub(crate) differing: usize,
+    /// Surfaces without a file
+    pub(crate) missing: usize,
+    /// The first difference
+    pub(crate) first: Option<String>,
+}
+
+/// An estimate of the time on hardware
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Estimate {
+    pub(crate) configuration: &'static str,
+    pub(crate) clock_mhz: f64,
+    pub(crate) dram_gb_s: f64,
+    pub(crate) sram_gb_s: f64,
+    pub(crate) latency_cycles: u32,
+    pub(crate) register_write_ns: f64,
+    pub(crate) operations: Vec<Operation>,
+    pub(crate) macs: u64,
+    pub(crate) bytes: u64,
+    pub(crate) cycles: u64,
+    pub(crate) milliseconds: f64,
+    /// On a device that counts cycles
+    pub(crate) measured_cycles: Option<u64>,
+}
+
+/// An operation of an estimate
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Operation {
+    pub(crate) task: u16,
+    pub(crate) operation: usize,
+    pub(crate) unit: &'static str,
+    pub(crate) layer: Option<String>,
+    pub(crate) shape: String,
+    pub(crate) macs: u64,
+    pub(crate) dram_bytes: u64,
+    pub(crate) sram_bytes: u64,
+    pub(crate) compute_cycles: u64,
+    pub(crate) cycles: u64,
+    pub(crate) limit: String,
+    /// The operation that hands it its data
+    pub(crate) source: Option<usize>,
+    pub(crate) start: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) measured: Option<Measured>,
+}
+
+/// What an operation took on a device that counts cycles
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Measured {
+    pub(crate) start: u64,
+    pub(crate) cycles: u64,
+    pub(crate) read_bytes: u64,
+    pub(crate) written_bytes: u64,
+    pub(crate) waited_cycles: u64,
+}
+
+impl From<&Row> for Operation {
+    fn from(row: &Row) -> Self {
+        Self {
+            task: row.task,
+            operation: row.operation,
+            unit: row.unit.name(),
+            layer: row.layer.clone(),
+            shape: row.shape.clone(),
+            macs: row.macs,
+            dram_bytes: row.bytes.dram,
+            sram_bytes: row.bytes.sram,
+            compute_cycles: row.compute,
+            cycles: row.cycles,
+            limit: row.limit.to_string(),
+            source: row.source,
+            start: row.start,
+            measured: row.measured.map(|measured| Measured {
+                start: measured.start,
+                cycles: measured.cycles(),
+                read_bytes: measured.read,
+                written_bytes: measured.written,
+                waited_cycles: measured.waited,
+            }),
+        }
+    }
+}
+
+impl From<&Profile> for Estimate {
+    fn from(profile: &Profile) -> Self {
+        Self {
+            configuration: profile.config.name,
+            clock_mhz: profile.conditions.clock,
+            dram_gb_s: profile.conditions.dram,
+            sram_gb_s: profile.conditions.sram,
+            latency_cycles: profile.conditions.latency,
+            register_write_ns: profile.conditions.register_write,
+            operations: profile.rows.iter().map(Operation::from).collect(),
+            macs: profile.macs(),
+            bytes: profile.bytes().total(),
+            cycles: profile.cycles(),
+            milliseconds: profile.milliseconds(),
+            measured_cycles: profile.measured_cycles(),
+        }
+    }
+}
+
+/// A measurement of many runs
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Bench {
+    pub(crate) version: u32,
+    pub(crate) loadable: String,
+    pub(crate) device: String,
+    /// Runs at the same time
+    pub(crate) in_flight: u16,
+    /// Runs per context before the measurement
+    pub(crate) warmup: u32,
+    pub(crate) iterations: u64,
+    pub(crate) seconds: f64,
+    pub(crate) per_second: f64,
+    /// From the submission of a run to its end
+    pub(crate) milliseconds: Distribution,
+    /// Constants that all contexts share
+    pub(crate) shared_bytes: u64,
+    /// Bytes of the process in memory
+    pub(crate) resident_bytes: Option<u64>,
+}
+
+/// Times of many runs
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Distribution {
+    pub(crate) mean: f64,
+    pub(crate) least: f64,
+    pub(crate) p50: f64,
+    pub(crate) p90: f64,
+    pub(crate) p99: f64,
+    pub(crate) greatest: f64,
+}
+
+/// The devices of this machine
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct List {
+    pub(crate) version: u32,
+    pub(crate) devices: Vec<Listed>,
+    /// The configurations of the built-in model
+    pub(crate) models: Vec<&'static str>,
+}
+
+/// A device node
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Listed {
+    pub(crate) path: String,
+    pub(crate) configuration: Option<&'static str>,
+    pub(crate) driver: Option<&'static str>,
+    /// answers, or why it does not
+    pub(crate) health: String,
+}

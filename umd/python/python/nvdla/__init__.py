@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+
+"""Runs compiled networks on an NVDLA, or on its bit-exact model.
+
+    import nvdla
+
+    network = nvdla.Network("lenet.nvdla")
+    context = network.context()
+    context.set_image(0, "seven.pgm")
+    context.run()
+    print(context.output(0).argmax())
+
+A network is a loadable on a device, with one copy of its weights. A context has inputs and outputs, and executes one run at
+a time; several contexts run at the same time. Every call that may take long releases Python's lock, and any thread may use
+any object. A call that fails raises nvdla.Error.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _nvdla
+from ._nvdla import Error, Operation, Run, Tensor, __version__
+
+__all__ = [
+    "Context",
+    "Error",
+    "Loadable",
+    "Network",
+    "Operation",
+    "Run",
+    "Surface",
+    "Tensor",
+    "__version__",
+    "devices",
+    "pack",
+    "unpack",
+]
+
+Path = str | os.PathLike[str]
+
+
+def devices() -> list[str]:
+    """The device nodes of this machine that belong to an NVDLA driver."""
+    return _nvdla.devices()
+
+
+class Loadable:
+    """A compiled network: a path, or the bytes of the file."""
+
+    def __init__(self, source: Path | bytes) -> None:
+        if isinstance(source, bytes):
+            self._loadable = _nvdla.Loadable.from_bytes(source)
+        else:
+            self._loadable = _nvdla.Loadable.open(os.fspath(source))
+
+    @property
+    def version(self) -> str:
+        """The version of the file's format."""
+        return self._loadable.version
+
+    @property
+    def configuration(self) -> str:
+        """The configuration of NVDLA that the network was compiled for, such as "nv_small"."""
+        return self._loadable.configuration
+
+    def operations(self) -> list[Operation]:
+        """The operations of the tasks for NVDLA, in the order of tasks and lists."""
+        return self._loadable.operations()
+
+    def __bytes__(self) -> bytes:
+        return bytes(self._loadable)
+
+
+class Network:
+    """A loadable on a device.
+
+    `device` is another network, whose device is shared, or what `nvdla run --device` takes: "auto" (the first NVDLA of this
+    machine, or the model if there is none), "model", "model:nv_small", or a device node.
+    """
+
+    def __init__(self, loadable: Loadable | Path | bytes, device: str | Network | None = None) -> None:
+        if not isinstance(loadable, Loadable):
+            loadable = Loadable(loadable)
+        self.loadable = loadable
+        if isinstance(device, Network):
+            self._network: _nvdla.Network = device._network.load_beside(loadable._loadable)
+        else:
+            self._network = _nvdla.Network.load(loadable._loadable, device)
+
+    @property
+    def device(self) -> str:
+        """Describes the device."""
+        return self._network.device
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of the constants, of which all contexts use one copy."""
+        return self._network.shared_bytes
+
+    def context(self) -> Context:
+        """Creates a context. Its inputs are zero."""
+        return Context(self, self._network.context())
+
+
+class Surface(NamedTuple):
+    """What an operation wrote: its elements in CHW order, or None if it wrote no cube."""
+
+    operation: Operation
+    array: npt.NDArray[Any] | None
+
+
+class Context:
+    """The inputs and outputs of a network. `Network.context` creates it.
+
+    Inputs and outputs are named by their number or their name. While a submitted run is in flight, calls that touch them
+    raise an Error of the kind "busy".
+    """
+
+    def __init__(self, network: Network, context: _nvdla.Context) -> None:
+        self.network = network
+        self._context = context
+
+    @property
+    def inputs(self) -> list[Tensor]:
+        """Describes the inputs."""
+        return self._context.inputs
+
+    @property
+    def outputs(self) -> list[Tensor]:
+        """Describes the outputs."""
+        return self._context.outputs
+
+    @property
+    def busy(self) -> bool:
+        """Whether a submitted run has not ended."""
+        return self._context.busy
+
+    def set_input(self, which: int | str, values: npt.ArrayLike) -> None:
+        """Writes an input from real numbers in NCHW order; any shape with as many elements will do.
+
+        They are converted by the scale and zero point that the compiler wrote into the loadable. Without a scale they are
+        the elements.
+        """
+        self._context.set_numbers(which, np.ascontiguousarray(values, np.float32).reshape(-1))
+
+    def set_input_bytes(self, which: int | str, data: Any) -> None:
+        """Writes an input's bytes, as they lie in memory, from any object with a buffer."""
+        self._context.set_bytes(which, np.frombuffer(data, np.uint8))
+
+    def set_image(
+        self,
+        which: int | str,
+        path: Path,
+        *,
+        mean: Sequence[float] = (0.0, 0.0, 0.0, 0.0),
+        normalize: float = 1.0,
+        order: Literal["bgr", "rgb"] = "bgr",
+        resize: bool = False,
+        background: tuple[int, int, int] | None = None,
+    ) -> None:
+        """Writes an input from a picture file (pgm, ppm, png or jpeg), as `nvdla run --image` does."""
+        means = (*mean, 0.0, 0.0, 0.0, 0.0)[:4]
+        self._context.set_picture(
+            which,
+            os.fspath(path),
+            mean=(means[0], means[1], means[2], means[3]),
+            normalize=normalize,
+            rgb=order == "rgb",
+            resize=resize,
+            background=background,
+        )
+
+    def output(self, which: int | str) -> npt.NDArray[np.float32]:
+        """Returns an output as real numbers in NCHW order. They are converted as in set_input."""
+        return self._context.numbers(which).reshape(self._tensor("output", which).shape)
+
+    def memory(self, direction: Literal["input", "output"], which: int | str) -> npt.NDArray[np.uint8]:
+        """Returns the memory of a tensor as an array of bytes, without a copy.
+
+        The array stays valid as long as it is used, and has NumPy's buffer protocol and DLPack. An output is read-only.
+        What is read or written while a run is in flight may or may not be what the run reads or writes.
+        """
+        return self._context.memory(direction == "output", which)
+
+    def view(self, direction: Literal["input", "output"], which: int | str) -> npt.NDArray[Any]:
+        """Returns the elements of a tensor without a copy, as an array over `memory`.
+
+        An image tensor is (N, H, W, components). A feature tensor whose channels fit into one atom is (N, C, H, W). Any
+        other feature tensor is (N, surfaces, H, W, channels of an atom), which is how its channels lie in memory.
+        """
+        tensor = self._tensor(direction, which)
+        if tensor.dtype is None:
+            raise TypeError(f"the elements of {tensor.name!r} ({tensor.format}) have no NumPy type")
+        memory = self.memory(direction, which)
+        dtype = np.dtype(tensor.dtype)
+        n, c, h, w = tensor.shape
+        one = tensor.size // n
+        if tensor.atom is None:
+            components = max(tensor.element_bytes // dtype.itemsize, 1)
+            line = tensor.line_stride if h > 1 else w * tensor.element_bytes
+            strides: tuple[int, ...] = (one, line, components * dtype.itemsize, dtype.itemsize)
+            return np.ndarray((n, h, w, components), dtype, memory, strides=strides)
+        lanes = tensor.atom // dtype.itemsize
+        if c <= lanes:
+            strides = (one, dtype.itemsize, tensor.line_stride, tensor.atom)
+            return np.ndarray((n, c, h, w), dtype, memory, strides=strides)
+        strides = (one, tensor.surface_stride, tensor.line_stride, tensor.atom, dtype.itemsize)
+        return np.ndarray((n, -(-c // lanes), h, w, lanes), dtype, memory, strides=strides)
+
+    def run(self, timeout: float | None = None) -> float:
+        """Runs the network, and returns the seconds that its tasks took. Each task has `timeout` seconds."""
+        return self._context.run(timeout)
+
+    def run_surfaces(self, timeout: float | None = None) -> list[Surface]:
+        """Runs the network, and returns what each operation wrote, in the order in which they completed."""
+        surfaces = []
+        for operation, elements in self._context.run_surfaces(timeout):
+            array = None
+            if elements is not None and operation.shape is not None:
+                array = elements.view(operation.dtype).reshape(operation.shape)
+            surfaces.append(Surface(operation, array))
+        return surfaces
+
+    def submit(self, timeout: float | None = None) -> Run:
+        """Submits a run, and returns before it has ended. `Run.wait` waits for it, as does `await` in an event loop."""
+        return self._context.submit(timeout)
+
+    def _tensor(self, direction: Literal["input", "output"], which: int | str) -> Tensor:
+        tensors = self.inputs if direction == "input" else self.outputs
+        for tensor in tensors:
+            if which in (tensor.index, tensor.name):
+                return tensor
+        # The library's own error says what there is.
+        self._context.memory(direction == "output", which)
+        raise IndexError(f"there is no {direction} {which!r}")
+
+
+def pack(
+    array: npt.NDArray[Any], atom: int = 32, strides: tuple[int, int] | None = None
+) -> npt.NDArray[np.uint8]:
+    """Returns the memory of a feature cube with the elements of an array in CHW order.
+
+    The elements have 1 or 2 bytes. `atom` is the bytes of an atom: 8 on nv_small, 32 on nv_full and nv_large. `strides` are
+    the bytes from line to line and from surface to surface; without them the cube is packed.
+    """
+    if array.ndim != 3:
+        raise ValueError(f"a cube has 3 dimensions, not {array.ndim}")
+    plain = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    c, h, w = array.shape
+    return _nvdla.pack(plain, (c, h, w), array.itemsize, atom, strides)
+
+
+def unpack(
+    memory: Any,
+    shape: tuple[int, int, int],
+    dtype: npt.DTypeLike,
+    atom: int = 32,
+    strides: tuple[int, int] | None = None,
+) -> npt.NDArray[Any]:
+    """Returns the elements of a feature cube in CHW order. The inverse of `pack`."""
+    kind = np.dtype(dtype)
+    plain = _nvdla.unpack(np.frombuffer(memory, np.uint8), shape, kind.itemsize, atom, strides)
+    return plain.view(kind).reshape(shape)

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Errors of the runtime as Python's exceptions.
+
+use std::error::Error as StdError;
+
+use nvdla_runtime::{kind_of, ErrorKind};
+use pyo3::create_exception;
+use pyo3::exceptions::PyException;
+use pyo3::prelude::*;
+
+create_exception!(
+    nvdla,
+    Error,
+    PyException,
+    "A call that failed. Its attribute kind says what it is about: \"argument\", \"file\", \"loadable\", \"refused\", \
+     \"memory\", \"device\", \"deadline\", \"busy\", \"unsupported\" or \"other\"."
+);
+
+/// An error without Python, so that it can be made while other Python threads run.
+pub(crate) struct Failure {
+    kind: &'static str,
+    text: String,
+}
+
+impl Failure {
+    /// A wrong argument.
+    #[allow(clippy::needless_pass_by_value)] // it is passed to `map_err`
+    pub(crate) fn argument(text: impl ToString) -> Self {
+        Self { kind: ErrorKind::Argument.name(), text: text.to_string() }
+    }
+}
+
+impl<E: StdError + 'static> From<E> for Failure {
+    fn from(error: E) -> Self {
+        let kind = kind_of(&error).map_or("other", ErrorKind::name);
+        let mut text = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            text.push_str(": ");
+            text.push_str(&error.to_string());
+            cause = error.source();
+        }
+        Self { kind, text }
+    }
+}
+
+/// Makes exceptions of failures.
+pub(crate) trait Raise<T> {
+    fn raise(self, py: Python<'_>) -> PyResult<T>;
+}
+
+impl<T> Raise<T> for Result<T, Failure> {
+    fn raise(self, py: Python<'_>) -> PyResult<T> {
+        self.map_err(|Failure { kind, text }| {
+            let error = Error::new_err(text);
+            match error.value(py).setattr("kind", kind) {
+                Ok(()) => error,
+                Err(other) => other,
+            }
+        })
+    }
+}

@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The compiled half of the Python package `nvdla`. `python/nvdla` is the other half: it has the documentation of the
+//! methods, and what is shorter to write in Python.
+//!
+//! Every call that may take long releases Python's lock. The objects may be used by several threads; calls on one context
+//! are executed one after another.
+#![allow(clippy::needless_pass_by_value)] // Python's arguments come by value
+
+mod failure;
+mod layout;
+
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use numpy::ndarray::ArrayView1;
+use numpy::{PyArray1, PyReadonlyArray1};
+use nvdla_runtime::device::{self, recognise, Selection, Shared};
+use nvdla_runtime::image::{Encoder, Order, PictureFile, Settings, Target};
+use nvdla_runtime::loadable::{self, DataType};
+use nvdla_runtime::network::{self, NetworkOperation};
+use nvdla_runtime::session::{self, Direction, RunOptions, SubmitOptions, TensorInfo};
+use nvdla_uapi::reg::values::Precision;
+use pyo3::exceptions::PyTimeoutError;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use failure::{Failure, Raise as _};
+
+/// Bytes for Python.
+type Bytes<'py> = Bound<'py, PyArray1<u8>>;
+
+/// The NumPy name of a type of elements.
+fn dtype(precision: Precision) -> &'static str {
+    match precision {
+        Precision::Int8 => "int8",
+        Precision::Int16 => "int16",
+        Precision::Fp16 => "float16",
+    }
+}
+
+/// An input or output of a network.
+#[pyclass(frozen, get_all, module = "nvdla")]
+struct Tensor {
+    name: String,
+    direction: &'static str,
+    index: usize,
+    shape: (u32, u32, u32, u32),
+    dtype: Option<&'static str>,
+    format: String,
+    atom: Option<u32>,
+    element_bytes: u32,
+    line_stride: u32,
+    surface_stride: u32,
+    size: u64,
+    scale: Vec<f64>,
+    zero_point: Vec<f64>,
+}
+
+impl Tensor {
+    fn new(info: &TensorInfo) -> Self {
+        let (scale, zero_point) = match &info.meaning {
+            Some(meaning) => (meaning.scale.clone(), meaning.zero_point.clone()),
+            None => (vec![1.0], vec![0.0]),
+        };
+        Self {
+            name: info.name.clone(),
+            direction: if info.direction == Direction::Input { "input" } else { "output" },
+            index: info.index,
+            shape: (info.n, info.c, info.h, info.w),
+            dtype: match info.data_type {
+                DataType::Int8 => Some("int8"),
+                DataType::Int16 => Some("int16"),
+                DataType::Half => Some("float16"),
+                _ => None,
+            },
+            format: info.pixel_format.to_string(),
+            atom: if info.is_feature() { info.atom() } else { None },
+            element_bytes: info.strides[0],
+            line_stride: info.line_stride(),
+            surface_stride: info.surface_stride(),
+            size: info.size,
+            scale,
+            zero_point,
+        }
+    }
+}
+
+/// An operation of a network.
+#[pyclass(frozen, get_all, module = "nvdla")]
+struct Operation {
+    task: u16,
+    index: usize,
+    unit: &'static str,
+    layer: Option<String>,
+    shape: Option<(u16, u16, u16)>,
+    dtype: &'static str,
+}
+
+impl Operation {
+    fn new(operation: &NetworkOperation, names: &loadable::names::Names) -> Self {
+        Self {
+            task: operation.task,
+            index: operation.index,
+            unit: operation.unit.name(),
+            layer: names.layer(operation.task, operation.index).map(ToString::to_string),
+            shape: operation.destination().map(|cube| (cube.channel, cube.height, cube.width)),
+            dtype: dtype(operation.precision()),
+        }
+    }
+}
+
+/// A compiled network in a file or in memory.
+#[pyclass(frozen, module = "nvdla")]
+struct Loadable(Arc<loadable::Loadable>);
+
+#[pymethods]
+impl Loadable {
+    #[staticmethod]
+    fn open(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        let loadable = py.detach(|| loadable::Loadable::open(path).map_err(Failure::from)).raise(py)?;
+        Ok(Self(Arc::new(loadable)))
+    }
+
+    #[staticmethod]
+    fn from_bytes(py: Python<'_>, data: &[u8]) -> PyResult<Self> {
+        let loadable = py.detach(|| loadable::Loadable::from_bytes(data).map_err(Failure::from)).raise(py)?;
+        Ok(Self(Arc::new(loadable)))
+    }
+
+    /// The version of the format.
+    #[getter]
+    fn version(&self) -> String {
+        self.0.version().to_string()
+    }
+
+    #[getter]
+    fn configuration(&self) -> &'static str {
+        recognise(&self.0).config.name
+    }
+
+    fn operations(&self, py: Python<'_>) -> PyResult<Vec<Operation>> {
+        let names = self.0.names().unwrap_or_default();
+        let operations = network::operations(&self.0).map_err(Failure::from).raise(py)?;
+        Ok(operations.iter().map(|operation| Operation::new(operation, &names)).collect())
+    }
+
+    fn __bytes__<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, self.0.as_bytes())
+    }
+}
+
+/// A network on a device.
+#[pyclass(frozen, module = "nvdla")]
+struct Network(nvdla_runtime::Network);
+
+#[pymethods]
+impl Network {
+    #[staticmethod]
+    fn load(py: Python<'_>, loadable: &Loadable, device: Option<&str>) -> PyResult<Self> {
+        let load = || -> Result<Self, Failure> {
+            let selection = match device {
+                Some(name) => name.parse::<Selection>().map_err(Failure::argument)?,
+                None => Selection::Auto,
+            };
+            let opened = device::open(&selection, &loadable.0)?;
+            Ok(Self(nvdla_runtime::Network::new(Arc::clone(&loadable.0), &Shared::new(opened.device))?))
+        };
+        py.detach(load).raise(py)
+    }
+
+    fn load_beside(&self, py: Python<'_>, loadable: &Loadable) -> PyResult<Self> {
+        let network = py.detach(|| nvdla_runtime::Network::new(Arc::clone(&loadable.0), self.0.device()));
+        network.map(Self).map_err(Failure::from).raise(py)
+    }
+
+    #[getter]
+    fn device(&self) -> String {
+        self.0.device().info().to_string()
+    }
+
+    #[getter]
+    fn loadable(&self) -> Loadable {
+        Loadable(Arc::clone(self.0.loadable()))
+    }
+
+    #[getter]
+    fn shared_bytes(&self) -> u64 {
+        self.0.shared_bytes()
+    }
+
+    fn context(&self, py: Python<'_>) -> PyResult<Context> {
+        let context = py.detach(|| self.0.context().map_err(Failure::from)).raise(py)?;
+        Ok(Context { context: Mutex::new(context) })
+    }
+}
+
+/// The inputs and outputs of a network.
+#[pyclass(frozen, module = "nvdla")]
+struct Context {
+    context: Mutex<nvdla_runtime::Context>,
+}
+
+/// A tensor's name or number.
+#[derive(FromPyObject)]
+enum Which {
+    Index(usize),
+    Name(String),
+}
+
+impl Which {
+    fn find(&self, context: &nvdla_runtime::Context, direction: Direction) -> Result<usize, session::Error> {
+        match self {
+            Self::Index(index) => Ok(*index),
+            Self::Name(name) => context.find(direction, name),
+        }
+    }
+}
+
+fn seconds(timeout: Option<f64>) -> Result<Option<Duration>, Failure> {
+    let parse = |timeout| Duration::try_from_secs_f64(timeout);
+    timeout.map(parse).transpose().map_err(|error| Failure::argument(format!("the timeout: {error}")))
+}
+
+impl Context {
+    fn lock(&self) -> MutexGuard<'_, nvdla_runtime::Context> {
+        self.context.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something with the context while other Python threads run.
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut nvdla_runtime::Context) -> Result<T, Failure> + Send,
+    ) -> PyResult<T> {
+        py.detach(|| work(&mut self.lock())).raise(py)
+    }
+}
+
+#[pymethods]
+impl Context {
+    #[getter]
+    fn inputs(&self, py: Python<'_>) -> PyResult<Vec<Tensor>> {
+        self.with(py, |context| Ok(context.inputs().map(Tensor::new).collect()))
+    }
+
+    #[getter]
+    fn outputs(&self, py: Python<'_>) -> PyResult<Vec<Tensor>> {
+        self.with(py, |context| Ok(context.outputs().map(Tensor::new).collect()))
+    }
+
+    #[getter]
+    fn network(&self, py: Python<'_>) -> PyResult<Network> {
+        self.with(py, |context| Ok(Network(context.network().clone())))
+    }
+
+    #[getter]
+    fn busy(&self, py: Python<'_>) -> PyResult<bool> {
+        self.with(py, |context| Ok(context.is_busy()))
+    }
+
+    /// Writes an input from real numbers in NCHW order.
+    fn set_numbers(&self, py: Python<'_>, which: Which, values: PyReadonlyArray1<'_, f32>) -> PyResult<()> {
+        let values = values.as_slice()?;
+        self.with(py, |context| {
+            let index = which.find(context, Direction::Input)?;
+            Ok(context.set_input_f32(index, values)?)
+        })
+    }
+
+    fn set_bytes(&self, py: Python<'_>, which: Which, bytes: PyReadonlyArray1<'_, u8>) -> PyResult<()> {
+        let bytes = bytes.as_slice()?;
+        self.with(py, |context| {
+            let index = which.find(context, Direction::Input)?;
+            Ok(context.set_input(index, bytes)?)
+        })
+    }
+
+    #[pyo3(signature = (which, path, *, mean, normalize, rgb, resize, background))]
+    fn set_picture(
+        &self,
+        py: Python<'_>,
+        which: Which,
+        path: PathBuf,
+        mean: [f32; 4],
+        normalize: f32,
+        rgb: bool,
+        resize: bool,
+        background: Option<[u8; 3]>,
+    ) -> PyResult<()> {
+        self.with(py, |context| {
+            let index = which.find(context, Direction::Input)?;
+            let target = context.inputs().nth(index).map(Target::from);
+            let target = target.ok_or_else(|| Failure::argument(format!("there is no input {index}")))?;
+            let order = if rgb { Order::Rgb } else { Order::Bgr };
+            let encoder = Encoder::new(&target, &Settings { mean, normalize, order, resize })?;
+            let file = PictureFile::open(path)?;
+            encoder.check_size(file.width(), file.height())?;
+            let picture = file.decode(background)?;
+            Ok(encoder.encode(&picture, context.input_mut(index)?)?)
+        })
+    }
+
+    /// An output as real numbers in NCHW order.
+    fn numbers<'py>(&self, py: Python<'py>, which: Which) -> PyResult<Bound<'py, PyArray1<f32>>> {
+        let values = self.with(py, |context| {
+            let index = which.find(context, Direction::Output)?;
+            Ok(context.output_f32(index)?)
+        })?;
+        Ok(PyArray1::from_vec(py, values))
+    }
+
+    /// The memory of a tensor itself, without a copy.
+    fn memory<'py>(slf: &Bound<'py, Self>, output: bool, which: Which) -> PyResult<Bytes<'py>> {
+        let py = slf.py();
+        let (address, size) = slf.get().with(py, |context| {
+            if output {
+                let bytes = context.output(which.find(context, Direction::Output)?)?;
+                Ok((bytes.as_ptr().expose_provenance(), bytes.len()))
+            } else {
+                let bytes = context.input_mut(which.find(context, Direction::Input)?)?;
+                Ok((bytes.as_mut_ptr().expose_provenance(), bytes.len()))
+            }
+        })?;
+        // SAFETY: the memory of a tensor lies where it lies until its context is dropped, because nothing here gives it
+        // other strides or another buffer; the array holds the context. Its bytes are plain numbers: what Python reads
+        // while a run writes them may be old or new.
+        let array = unsafe {
+            let view = ArrayView1::from_shape_ptr(size, std::ptr::with_exposed_provenance::<u8>(address));
+            PyArray1::borrow_from_array(&view, slf.clone().into_any())
+        };
+        if output {
+            array.getattr("flags")?.setattr("writeable", false)?;
+        }
+        Ok(array)
+    }
+
+    fn run(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<f64> {
+        let timeout = seconds(timeout).raise(py)?;
+        let report = self.with(py, |context| Ok(context.run_with(RunOptions { timeout, ..RunOptions::default() })?))?;
+        Ok(report.duration().as_secs_f64())
+    }
+
+    /// Runs, and gives each operation with the elements of its surface.
+    fn run_surfaces<'py>(
+        &self,
+        py: Python<'py>,
+        timeout: Option<f64>,
+    ) -> PyResult<Vec<(Operation, Option<Bytes<'py>>)>> {
+        let timeout = seconds(timeout).raise(py)?;
+        let surfaces = self.with(py, |context| {
+            let loadable = Arc::clone(context.network().loadable());
+            let operations = network::operations(&loadable)?;
+            let names = loadable.names().unwrap_or_default();
+            let atom = context.device().config.unwrap_or_else(|| recognise(&loadable).config).memory_atomic;
+            let mut surfaces = Vec::new();
+            let mut look = |completed: session::Completed<'_>| -> std::io::Result<()> {
+                let same = |operation: &&NetworkOperation| {
+                    operation.task == completed.task && operation.index == completed.operation
+                };
+                if let Some(operation) = operations.iter().find(same) {
+                    let plain = completed.surface.map(|bytes| layout::surface(operation, atom, bytes)).transpose();
+                    let plain = plain.map_err(std::io::Error::other)?.flatten();
+                    surfaces.push((Operation::new(operation, &names), plain));
+                }
+                Ok(())
+            };
+            let on_operation = Some(&mut look as session::OnOperation<'_>);
+            context.run_with(RunOptions { timeout, run_timeout: None, on_operation })?;
+            Ok(surfaces)
+        })?;
+        let array = |plain: Option<Vec<u8>>| plain.map(|plain| PyArray1::from_vec(py, plain));
+        Ok(surfaces.into_iter().map(|(operation, plain)| (operation, array(plain))).collect())
+    }
+
+    fn submit(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Run> {
+        let timeout = seconds(timeout).raise(py)?;
+        let pending =
+            self.with(py, |context| Ok(context.submit_with(SubmitOptions { timeout, run_timeout: None })?))?;
+        Ok(Run(Mutex::new(pending)))
+    }
+}
+
+/// A submitted run.
+#[pyclass(frozen, module = "nvdla")]
+struct Run(Mutex<nvdla_runtime::Pending>);
+
+impl Run {
+    fn lock(&self) -> MutexGuard<'_, nvdla_runtime::Pending> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl Run {
+    fn fileno(&self, py: Python<'_>) -> i32 {
+        py.detach(|| self.lock().as_fd().as_raw_fd())
+    }
+
+    #[getter]
+    fn done(&self, py: Python<'_>) -> bool {
+        py.detach(|| self.lock().is_ended())
+    }
+
+    #[pyo3(signature = (timeout = None))]
+    fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<f64> {
+        let timeout = seconds(timeout).raise(py)?;
+        let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        match py.detach(|| self.lock().wait(deadline)) {
+            Ok(report) => Ok(report.duration().as_secs_f64()),
+            Err(error @ session::Error::NotYet) => Err(PyTimeoutError::new_err(error.to_string())),
+            Err(error) => Err(Failure::from(error)).raise(py),
+        }
+    }
+
+    /// Waits in an event loop.
+    fn __await__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        let wait = slf.py().import("nvdla._await")?.getattr("wait")?;
+        wait.call1((slf,))?.call_method0("__await__")
+    }
+}
+
+/// The device nodes of this machine.
+#[pyfunction]
+fn devices() -> Vec<String> {
+    device::discover().iter().map(|path| path.display().to_string()).collect()
+}
+
+/// The module.
+#[pymodule]
+fn _nvdla(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("Error", module.py().get_type::<failure::Error>())?;
+    module.add_class::<Loadable>()?;
+    module.add_class::<Network>()?;
+    module.add_class::<Context>()?;
+    module.add_class::<Run>()?;
+    module.add_class::<Tensor>()?;
+    module.add_class::<Operation>()?;
+    module.add_function(wrap_pyfunction!(devices, module)?)?;
+    module.add_function(wrap_pyfunction!(layout::pack, module)?)?;
+    module.add_function(wrap_pyfunction!(layout::unpack, module)?)
+}
