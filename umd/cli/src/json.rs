@@ -46,6 +46,7 @@ pub(crate) struct Error {
 
 /// A run, or several with the same inputs
 #[derive(Serialize, JsonSchema)]
+#[allow(clippy::struct_field_names)] // the names of the format
 pub(crate) struct Run {
     pub(crate) version: u32,
     pub(crate) loadable: String,
@@ -197,6 +198,7 @@ pub(crate) struct Estimate {
 
 /// An operation of an estimate
 #[derive(Serialize, JsonSchema)]
+#[allow(clippy::struct_field_names)] // the names of the format
 pub(crate) struct Operation {
     pub(crate) task: u16,
     pub(crate) operation: usize,
