@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use nvdla_engine::footprint::Access;
 use nvdla_model::record::Touched;
+use nvdla_model::registers::Registers;
 use nvdla_model::work::Finished;
 use nvdla_tests::hostile::base::corpus;
 use nvdla_tests::hostile::{footprint, Bench, Outcome};
@@ -31,7 +32,7 @@ impl Larger<'_> {
     }
 
     fn word<R: Tied>(&self, block: Block) -> Word<R> {
-        self.finished.registers(block).map_or(Word::new(0), |registers| registers.read())
+        self.finished.registers(block).map_or(Word::new(0), Registers::read)
     }
 
     fn atom(&self) -> u64 {
