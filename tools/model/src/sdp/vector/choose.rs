@@ -10,7 +10,6 @@ use super::super::tally::Tally;
 use super::avx512::{int8, Tail};
 use super::fused::Fused;
 use super::fused_float::FusedFloat;
-#[cfg(target_arch = "x86_64")]
 use super::lanes::{Scratch, Slot, CHUNK, SLOTS};
 use super::load::Data;
 use super::lookup::Joint;
@@ -21,6 +20,7 @@ use super::process::{self, Job, Packing, Short};
 use super::table::{self, Answers};
 use super::walk::Walk;
 use crate::lut::Tables;
+#[cfg(target_arch = "x86_64")]
 use crate::simd::isa::Isa;
 
 /// The lookup without branches, where the operation has one.
