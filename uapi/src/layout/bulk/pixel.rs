@@ -77,7 +77,7 @@ pub(in super::super) fn rgb(image: &Image, rgb: &[u8], alpha: u8, planes: [&mut 
     #[cfg(target_arch = "x86_64")]
     let shuffle = blocks[0].as_ref().and_then(|block| super::x86::shuffle(block.finish));
     #[cfg(not(target_arch = "x86_64"))]
-    let shuffle: Option<Shuffle> = None;
+    let shuffle: Option<super::contract::Shuffle> = None;
     let Some(shuffle) = shuffle else { return 0 };
     // Where no line of any plane has padding, they are one line.
     let is_packed = (0..image.format().planes).all(|plane| image.line_stride(plane) == image.line_bytes(plane));

@@ -225,7 +225,7 @@ pub(in super::super) fn pack<T: Element>(direct: &Direct, order: Order, plain: &
     #[cfg(target_arch = "x86_64")]
     let (code, [_, permute]) = (super::x86::positions(plan.bytes), super::x86::permute(plan.positions, plan.bytes));
     #[cfg(not(target_arch = "x86_64"))]
-    let (code, permute): (Option<Positions>, Option<Permute>) = (None, None);
+    let (code, permute): (Option<Positions>, Option<super::contract::Permute>) = (None, None);
     in_parallel(plan.groups(), plain.len(), |part| {
         plan.each_block(part, |block| {
             let cube = block.channels * plan.bytes;
@@ -272,7 +272,7 @@ pub(in super::super) fn unpack<T: Element>(direct: &Direct, order: Order, memory
     #[cfg(target_arch = "x86_64")]
     let (code, [permute, _]) = (super::x86::channels(plan.bytes), super::x86::permute(plan.positions, plan.bytes));
     #[cfg(not(target_arch = "x86_64"))]
-    let (code, permute): (Option<Channels>, Option<Permute>) = (None, None);
+    let (code, permute): (Option<Channels>, Option<super::contract::Permute>) = (None, None);
     in_parallel(plan.groups(), bytes, |part| {
         plan.each_block(part, |block| {
             let cube = block.channels * plan.bytes;
