@@ -109,7 +109,7 @@ vectorised! {
 
 /// What a thread works in: one row.
 #[derive(Debug, Default)]
-pub(super) struct Room {
+pub(super) struct Buffers {
     /// The elements, NaN flushed where that is asked for.
     raw: Vec<u16>,
     values: Vec<f32>,
@@ -151,24 +151,24 @@ impl Float<'_> {
 
 impl Engine for Float<'_> {
     type Element = u16;
-    type Room = Room;
+    type Buffers = Buffers;
 
     fn outside(&self) -> u16 {
         0
     }
 
-    fn prepare(&self, room: &mut Room, elements: usize) {
+    fn prepare(&self, buffers: &mut Buffers, elements: usize) {
         let around = elements + 2 * REACH;
-        room.raw.resize(around, 0);
-        room.values.resize(around, 0.0);
-        room.squares.resize(around, 0.0);
-        room.sums.resize(elements, 0.0);
-        room.results.resize(elements, 0);
-        room.odd.resize(elements, true);
+        buffers.raw.resize(around, 0);
+        buffers.values.resize(around, 0.0);
+        buffers.squares.resize(around, 0.0);
+        buffers.sums.resize(elements, 0.0);
+        buffers.results.resize(elements, 0);
+        buffers.odd.resize(elements, true);
     }
 
-    fn row(&self, room: &mut Room, around: &[u16], into: &mut [u8]) -> Counts {
-        let Room { raw, values, squares, sums, results: row, odd } = room;
+    fn row(&self, buffers: &mut Buffers, around: &[u16], into: &mut [u8]) -> Counts {
+        let Buffers { raw, values, squares, sums, results: row, odd } = buffers;
         let Operation { reach, skip_multiply, flush_nan, .. } = *self.operation;
         if widen(self.isa, flush_nan, around, raw, values) {
             return self.special(raw, into);

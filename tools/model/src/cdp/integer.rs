@@ -371,7 +371,7 @@ vectorised! {
 
 /// What a thread works in: one row.
 #[derive(Debug, Default)]
-pub(super) struct Room<V, S> {
+pub(super) struct Buffers<V, S> {
     values: Vec<V>,
     squares: Vec<S>,
     sums: Vec<S>,
@@ -411,24 +411,24 @@ impl<'o, F: Form> Integer<'o, F> {
 
 impl<F: Form> Engine for Integer<'_, F> {
     type Element = F::Element;
-    type Room = Room<F::Value, F::Sum>;
+    type Buffers = Buffers<F::Value, F::Sum>;
 
     fn outside(&self) -> F::Element {
         F::Element::low(self.operation.input.offset)
     }
 
-    fn prepare(&self, room: &mut Self::Room, elements: usize) {
+    fn prepare(&self, buffers: &mut Self::Buffers, elements: usize) {
         let around = elements + 2 * REACH;
-        room.values.resize(around, F::Value::default());
-        room.squares.resize(around, F::Sum::default());
-        room.sums.resize(elements, F::Sum::default());
-        room.factors.resize(elements, 0);
-        room.odd.resize(elements, true);
-        room.results.resize(elements, 0);
+        buffers.values.resize(around, F::Value::default());
+        buffers.squares.resize(around, F::Sum::default());
+        buffers.sums.resize(elements, F::Sum::default());
+        buffers.factors.resize(elements, 0);
+        buffers.odd.resize(elements, true);
+        buffers.results.resize(elements, 0);
     }
 
-    fn row(&self, room: &mut Self::Room, around: &[F::Element], into: &mut [u8]) -> Counts {
-        let Room { values, squares, sums, factors, odd, results } = room;
+    fn row(&self, buffers: &mut Self::Buffers, around: &[F::Element], into: &mut [u8]) -> Counts {
+        let Buffers { values, squares, sums, factors, odd, results } = buffers;
         let Operation { reach, skip_multiply, input, ref lookup, .. } = *self.operation;
         let mut counts = Counts::default();
         match &self.input {

@@ -30,7 +30,7 @@ use self::answers::Answers;
 use self::float::Float;
 use self::integer::{Int16, Int8, Integer};
 use self::operation::{done, Operation};
-use self::strips::Rooms;
+use self::strips::ThreadBuffers;
 use crate::lut::cdp::vector::Vectors;
 use crate::lut::cdp::Lookup;
 use crate::lut::Tables;
@@ -56,9 +56,9 @@ struct Memo {
     answers: Answers,
     integers: Option<Box<Vectors<f64>>>,
     floats: Option<Box<Vectors<f32>>>,
-    int8: Rooms<i8, integer::Room<i16, i32>>,
-    int16: Rooms<i16, integer::Room<i32, f64>>,
-    fp16: Rooms<u16, float::Room>,
+    int8: ThreadBuffers<i8, integer::Buffers<i16, i32>>,
+    int16: ThreadBuffers<i16, integer::Buffers<i32, f64>>,
+    fp16: ThreadBuffers<u16, float::Buffers>,
 }
 
 impl Clone for Memo {

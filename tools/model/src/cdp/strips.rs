@@ -56,22 +56,22 @@ element!(i8 i16 u16);
 pub(super) trait Engine: Sync {
     type Element: Element;
     /// What a thread works in.
-    type Room: Default + Send;
+    type Buffers: Default + Send;
     /// What a window sees outside the cube's channels.
     fn outside(&self) -> Self::Element;
     /// Makes room for rows of so many elements.
-    fn prepare(&self, room: &mut Self::Room, elements: usize);
+    fn prepare(&self, buffers: &mut Self::Buffers, elements: usize);
     /// A row's results, from its elements with [`REACH`] before and behind them.
-    fn row(&self, room: &mut Self::Room, around: &[Self::Element], into: &mut [u8]) -> Counts;
+    fn row(&self, buffers: &mut Self::Buffers, around: &[Self::Element], into: &mut [u8]) -> Counts;
 }
 
 /// The memory of all threads.
 #[derive(Debug, Default)]
-pub(super) struct Rooms<E, R>(Vec<Room<E, R>>);
+pub(super) struct ThreadBuffers<E, R>(Vec<Buffers<E, R>>);
 
 /// The memory of a thread.
 #[derive(Debug, Default)]
-struct Room<E, R> {
+struct Buffers<E, R> {
     /// Rows, with [`REACH`] elements from outside before each and after the last one.
     elements: Vec<E>,
     /// Rows of results, without.
@@ -129,8 +129,13 @@ impl Strips {
     }
 
     /// The results of a strip whose atoms have been loaded.
-    fn compute<E: Engine>(&self, engine: &E, positions: usize, room: &mut Room<E::Element, E::Room>) -> Counts {
-        let Room { elements, results, own } = room;
+    fn compute<E: Engine>(
+        &self,
+        engine: &E,
+        positions: usize,
+        buffers: &mut Buffers<E::Element, E::Buffers>,
+    ) -> Counts {
+        let Buffers { elements, results, own } = buffers;
         let mut counts = Counts::default();
         if self.channels < self.elements {
             for row in elements.chunks_exact_mut(self.stride()).take(positions) {
@@ -166,41 +171,41 @@ fn scatter<const N: usize>(from: &[u8], stride: usize, into: &mut [u8]) {
 /// Computes an operation.
 pub(super) fn run<E: Engine>(
     engine: &E,
-    rooms: &mut Rooms<E::Element, E::Room>,
+    per_thread: &mut ThreadBuffers<E::Element, E::Buffers>,
     operation: &Operation,
     memory: &mut dyn Memory,
 ) -> Result<Counts, Stop> {
     let strips = Strips::new(operation, E::Element::BYTES);
     let elements = operation.elements * operation.width * operation.height;
     let threads = if elements < PARALLEL { 1 } else { rayon::current_num_threads().min(strips.count) };
-    if rooms.0.len() < threads {
-        rooms.0.resize_with(threads, Default::default);
+    if per_thread.0.len() < threads {
+        per_thread.0.resize_with(threads, Default::default);
     }
-    let rooms = &mut rooms.0[..threads];
-    for room in &mut *rooms {
-        room.elements.clear();
-        room.elements.resize(strips.positions * strips.stride() + REACH, engine.outside());
-        room.results.resize(strips.positions * strips.elements * E::Element::BYTES, 0);
-        engine.prepare(&mut room.own, strips.elements);
+    let per_thread = &mut per_thread.0[..threads];
+    for buffers in &mut *per_thread {
+        buffers.elements.clear();
+        buffers.elements.resize(strips.positions * strips.stride() + REACH, engine.outside());
+        buffers.results.resize(strips.positions * strips.elements * E::Element::BYTES, 0);
+        engine.prepare(&mut buffers.own, strips.elements);
     }
     let both = operation.source.all().zip(operation.destination.all());
     if let Some((from, to)) = both.and_then(|(from, to)| memory.both(from, to)) {
-        return Ok(direct(engine, &strips, rooms, operation, from, to));
+        return Ok(direct(engine, &strips, per_thread, operation, from, to));
     }
     let mut counts = Counts::default();
-    let room = &mut rooms[0];
+    let buffers = &mut per_thread[0];
     for strip in 0..strips.count {
         let (at, positions) = strips.at(strip);
         for surface in 0..strips.surfaces {
             let atoms = operation.source.read(memory, surface, at, positions)?;
-            strips.load(surface, atoms, &mut room.elements);
+            strips.load(surface, atoms, &mut buffers.elements);
             prefetch_after(atoms);
         }
-        counts += strips.compute(engine, positions, room);
+        counts += strips.compute(engine, positions, buffers);
         for surface in 0..strips.surfaces {
             let into = operation.destination.write_to(memory, surface, at, positions)?;
             prefetch_write_after(into);
-            strips.store(surface, &room.results, into);
+            strips.store(surface, &buffers.results, into);
         }
     }
     Ok(counts)
@@ -210,37 +215,37 @@ pub(super) fn run<E: Engine>(
 fn direct<E: Engine>(
     engine: &E,
     strips: &Strips,
-    rooms: &mut [Room<E::Element, E::Room>],
+    per_thread: &mut [Buffers<E::Element, E::Buffers>],
     operation: &Operation,
     from: &[u8],
     to: &mut [u8],
 ) -> Counts {
-    let threads = rooms.len();
-    let rooms = Mutex::new(rooms.iter_mut());
+    let threads = per_thread.len();
+    let per_thread = Mutex::new(per_thread.iter_mut());
     let counts = Mutex::new(Counts::default());
     let to = Parts::new(to);
     let run = RUN.min(strips.count.div_ceil(threads));
     share(
         threads,
         (0..strips.count).step_by(run),
-        || rooms.lock().ok().and_then(|mut rooms| rooms.next()),
-        |room, first| {
-            // There are as many rooms as threads.
-            let Some(room) = room else { return };
+        || per_thread.lock().ok().and_then(|mut per_thread| per_thread.next()),
+        |buffers, first| {
+            // There are as many buffers as threads.
+            let Some(buffers) = buffers else { return };
             let mut own = Counts::default();
             for strip in first..strips.count.min(first + run) {
                 let (at, positions) = strips.at(strip);
                 for surface in 0..strips.surfaces {
                     let atoms = &from[operation.source.within(surface, at, positions)];
-                    strips.load(surface, atoms, &mut room.elements);
+                    strips.load(surface, atoms, &mut buffers.elements);
                     prefetch_after(atoms);
                 }
-                own += strips.compute(engine, positions, room);
+                own += strips.compute(engine, positions, buffers);
                 for surface in 0..strips.surfaces {
                     // SAFETY: no other strip has these atoms, and atoms of a cube without gaps do not overlap.
                     let into = unsafe { to.part(operation.destination.within(surface, at, positions)) };
                     prefetch_write_after(into);
-                    strips.store(surface, &room.results, into);
+                    strips.store(surface, &buffers.results, into);
                 }
             }
             if let Ok(mut counts) = counts.lock() {

@@ -13,7 +13,7 @@ use nvdla_uapi::layout::feature::{Cells, Cube, View};
 use nvdla_uapi::layout::pixel::{Format, Kind};
 use nvdla_uapi::reg::values::Precision;
 
-use super::half::{is_infinite, is_nan};
+use super::fp16::{is_infinite, is_nan};
 use super::operation::{Mode, Operation, Placement};
 use super::pixel;
 use crate::memory::{self, Memory, Span, Stop};

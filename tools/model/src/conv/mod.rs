@@ -8,7 +8,7 @@
 //! - [`pixel`] and [`convert`]: pixel formats and the input converter;
 //! - [`mod@reference`]: the steps of CSC, CMAC and CACC in plain code;
 //! - [`fast`]: the same with the machine's vector instructions;
-//! - [`half`] and [`winograd`]: the arithmetic of fp16 and of Winograd convolution.
+//! - [`fp16`] and [`winograd`]: the arithmetic of fp16 and of Winograd convolution.
 //!
 //! Source: "In-memory data formats" for what lies in memory; the reference model (`cmod/cdma`, `cmod/csc`, `cmod/cmac`,
 //! `cmod/cacc`) for order and arithmetic.
@@ -25,7 +25,7 @@ pub use self::operation::Blocks;
 pub mod cbuf;
 pub mod convert;
 pub mod fast;
-pub mod half;
+pub mod fp16;
 pub mod operation;
 pub mod pixel;
 pub mod reference;
@@ -83,7 +83,7 @@ pub fn run_with(
 
 /// A convolution with sums that [`run_into`] can pass on in parts, and the shape of their cube.
 pub(crate) fn flying_sums(config: &Config, blocks: &Blocks<'_>) -> Option<(Operation, Form)> {
-    let flies = |operation: &Operation| fast::is_fast(operation) || fast::half::bounds::suits(operation);
+    let flies = |operation: &Operation| fast::is_fast(operation) || fast::fp16::bounds::suits(operation);
     let operation = Operation::new(config, blocks).ok().filter(flies)?;
     let Operation { output, batch, atomic_k: lanes, .. } = operation;
     let Size { width, height, channels } = output;
@@ -114,7 +114,7 @@ pub(crate) fn run_into<'s>(
     let mut sums = None;
     if operation.precision != Precision::Fp16 {
         fast::bytes(scratch, isa, operation, &input, &weights, sink);
-    } else if !fast::halves(scratch, isa, operation, &input, &weights, sink) {
+    } else if !fast::fp16_bytes(scratch, isa, operation, &input, &weights, sink) {
         sums = Some(fast::run(scratch, isa, operation, &input, &weights).0);
     }
     state.buffer.release(operation, input, weights);

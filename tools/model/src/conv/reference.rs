@@ -10,7 +10,7 @@
 use nvdla_uapi::reg::values::Precision;
 
 use super::cbuf::Input;
-use super::half::{self, Accumulator, Partial};
+use super::fp16::{self, Accumulator, Partial};
 use super::operation::{Mode, Operation};
 use super::winograd;
 use crate::limit::is_over;
@@ -127,7 +127,7 @@ impl Walk<'_> {
                         let step: i64 = weights.iter().zip(data).map(|(&w, d)| self.signed(w) * self.signed(d)).sum();
                         *sum = saturate::<48>(*sum + step);
                     }
-                    Sum::Half(sum) => sum.add(half::step(&weights, &data)),
+                    Sum::Half(sum) => sum.add(fp16::step(&weights, &data)),
                 }
             }
         }
@@ -301,10 +301,10 @@ impl Walk<'_> {
 
     /// What a step of fp16 adds to each element of a tile.
     pub fn tile_partials(&self, weights: &[u16; LANES], data: &[u16; LANES]) -> [Partial; 4] {
-        if let Some(payload) = half::first_nan(weights, data) {
+        if let Some(payload) = fp16::first_nan(weights, data) {
             return [Partial::Nan { payload }; 4];
         }
-        let (exponent, products) = half::products(weights, data);
+        let (exponent, products) = fp16::products(weights, data);
         winograd::poa(&sum_channels(&products.map(i64::from))).map(|mantissa| Partial::Sum { exponent, mantissa })
     }
 }

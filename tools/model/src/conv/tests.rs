@@ -8,7 +8,7 @@ use nvdla_uapi::reg::{cdma, csc, Block};
 use proptest::prelude::*;
 
 use super::cbuf::{Input, Weights};
-use super::fast::half;
+use super::fast::fp16;
 use super::fast::sink::{Between, Bounds, Exact, Place};
 use super::operation::{Operation, Size};
 use super::{fast, reference, State};
@@ -120,7 +120,7 @@ impl Between for Checking<'_> {
 
 /// Compares bounds of an fp16 operation with the plain implementation; whether there are any.
 fn compare_bounds(
-    scratch: &mut half::Room,
+    scratch: &mut fp16::Buffers,
     isa: Isa,
     operation: &Operation,
     input: &Input<'_>,
@@ -129,7 +129,7 @@ fn compare_bounds(
 ) -> bool {
     let mut out = vec![0; operation.sums()];
     let sink = Checking { expected, isa };
-    let given = half::bounds::run(scratch, isa, operation, input, weights, &sink, &mut out);
+    let given = fp16::bounds::run(scratch, isa, operation, input, weights, &sink, &mut out);
     if given {
         assert_eq!(bits(expected), out, "{}", isa.name());
     }
@@ -153,10 +153,10 @@ fn compare_on(program: &Program, memory: &Surfaces) -> Result<(), TestCaseError>
         state.buffer.input(&operation, memory).map_err(|stop| TestCaseError::fail(stop.to_string()))?;
     let (expected, limited) = reference::run(&operation, &input, &weights);
     let mut scratch = fast::Scratch::default();
-    let mut room = half::Room::default();
+    let mut buffers = fp16::Buffers::default();
     for isa in Isa::available() {
-        if half::bounds::suits(&operation) {
-            let bounded = compare_bounds(&mut room, isa, &operation, &input, &weights, &expected);
+        if fp16::bounds::suits(&operation) {
+            let bounded = compare_bounds(&mut buffers, isa, &operation, &input, &weights, &expected);
             let Samples::Float(samples) = &expected.samples else { panic!("fp16 gives floats") };
             // A sum is a NaN only where a bound would be none.
             prop_assert!(!bounded || samples.iter().all(|sample| sample.is_finite()));

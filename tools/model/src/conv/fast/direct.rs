@@ -26,7 +26,7 @@ const TILE: usize = 14;
 
 /// Memory for the copied input and the walk over it, kept from one operation to the next.
 #[derive(Debug, Default)]
-pub(super) struct InputRoom {
+pub(super) struct InputBuffers {
     data: Aligned,
     runs: Vec<Run>,
     kept: Kept,
@@ -34,19 +34,19 @@ pub(super) struct InputRoom {
 
 /// What a thread needs for a part.
 #[derive(Default)]
-struct Room {
+struct Buffers {
     panel: Aligned,
     strip: Aligned,
     surface: Aligned,
 }
 
 thread_local! {
-    static ROOM: RefCell<Room> = RefCell::new(Room::default());
+    static BUFFERS: RefCell<Buffers> = RefCell::new(Buffers::default());
 }
 
 /// Computes the sums and passes them to `sink`; `out` has an element for each of the operation's sums.
 pub(super) fn run<K: Kernel<N>, const N: usize, S: Sink>(
-    input_room: &mut InputRoom,
+    input_buffers: &mut InputBuffers,
     isa: Isa,
     operation: &Operation,
     input: &Input<'_>,
@@ -54,7 +54,7 @@ pub(super) fn run<K: Kernel<N>, const N: usize, S: Sink>(
     sink: &S,
     out: &mut [S::Out],
 ) {
-    let InputRoom { data, runs, kept } = input_room;
+    let InputBuffers { data, runs, kept } = input_buffers;
     let shape = Shape::new(operation, K::GROUP, std::mem::take(runs));
     let macs = out.len() * shape.depth();
     let threads = if macs < PARALLEL_MACS { 1 } else { keep_awake::threads() };
@@ -67,8 +67,8 @@ pub(super) fn run<K: Kernel<N>, const N: usize, S: Sink>(
     let joined = shape.height == 1;
     let (width, height) = if joined { (1, shape.width) } else { (shape.width, shape.height) };
     parts::each::<S::Out, N>(operation, width, height, out, threads, &|part| {
-        ROOM.with_borrow_mut(|room| {
-            Work { operation, shape: &shape, data, sink }.part::<K, N>(room, weights, kept, part);
+        BUFFERS.with_borrow_mut(|buffers| {
+            Work { operation, shape: &shape, data, sink }.part::<K, N>(buffers, weights, kept, part);
         });
     });
     *runs = shape.runs;
@@ -85,7 +85,7 @@ impl<D, S: Sink> Work<'_, D, S> {
     /// Computes a part of the output.
     fn part<K: Kernel<N, Data = D>, const N: usize>(
         &self,
-        room: &mut Room,
+        buffers: &mut Buffers,
         weights: &[u8],
         kept: Option<Panels<'_, K::Weight, N>>,
         mut part: Part<'_, S::Out>,
@@ -99,7 +99,7 @@ impl<D, S: Sink> Work<'_, D, S> {
         let packed = if let Some(kept) = kept {
             kept.from(part.kernel / parts::panels::<N>(operation).1, panels)
         } else {
-            let packed = room.panel.get::<K::Weight>(depth * N * panels);
+            let packed = buffers.panel.get::<K::Weight>(depth * N * panels);
             for (panel, (packed, start)) in packed.chunks_exact_mut(depth * N).zip(&mut starts).enumerate() {
                 // SAFETY: `run` chose an instruction set that the machine has.
                 unsafe { K::pack(operation, shape, weights, part.kernel + panel * N, packed, start) };
@@ -117,8 +117,8 @@ impl<D, S: Sink> Work<'_, D, S> {
         let (rows, width) = if joined { (1, part.lines) } else { (part.lines, shape.width) };
         let tiles = width.div_ceil(K::PIXELS);
         let per_strip = (CHUNK / lanes / K::PIXELS).max(1);
-        let strip = room.strip.get::<i32>(per_strip * K::PIXELS * N * panels);
-        let surface_sums = room.surface.get::<i32>(per_strip * K::PIXELS * lanes);
+        let strip = buffers.strip.get::<i32>(per_strip * K::PIXELS * N * panels);
+        let surface_sums = buffers.surface.get::<i32>(per_strip * K::PIXELS * lanes);
         for y in 0..rows {
             let (line, before) = if joined { (0, part.line) } else { (part.line + y, 0) };
             let from = batch * shape.cube() + line * shape.step_y + before * shape.step_x;

@@ -88,7 +88,7 @@ impl Kept {
         let clock = self.clock;
         if self.entries.get(&surface.address).is_none_or(|entry| entry.key != key) {
             let bytes = weights_of * size_of::<K::Weight>() + starts_of * size_of::<i32>();
-            let (mut panels, mut starts) = self.room(surface.address, bytes)?;
+            let (mut panels, mut starts) = self.buffers(surface.address, bytes)?;
             let all = panels.get::<K::Weight>(weights_of).chunks_exact_mut(length);
             let all = all.zip(starts.get::<i32>(starts_of).as_chunks_mut::<N>().0).enumerate();
             let pack = |(number, (panel, start)): (usize, (&mut [K::Weight], &mut [i32; N]))| {
@@ -106,7 +106,7 @@ impl Kept {
     }
 
     /// Memory for new panels: that of the old ones of the same address, if there are some.
-    fn room(&mut self, address: u64, bytes: usize) -> Option<(Aligned, Aligned)> {
+    fn buffers(&mut self, address: u64, bytes: usize) -> Option<(Aligned, Aligned)> {
         let old = self.entries.remove(&address);
         self.bytes -= old.as_ref().map_or(0, |entry| entry.bytes);
         if self.bytes + bytes > MOST {
@@ -187,10 +187,10 @@ mod tests {
         let mut kept = Kept::default();
         let here = operation(0);
         panels(&mut kept, &here, &vec![1; here.kernel_bytes() * here.kernels], Some(1)).unwrap();
-        assert!(kept.room(1, MOST).is_none(), "the other is in use");
+        assert!(kept.buffers(1, MOST).is_none(), "the other is in use");
         kept.clock += OLD;
-        assert!(kept.room(1, MOST).is_some());
+        assert!(kept.buffers(1, MOST).is_some());
         assert_eq!((kept.entries.len(), kept.bytes), (0, 0));
-        assert!(kept.room(1, MOST + 1).is_none());
+        assert!(kept.buffers(1, MOST + 1).is_none());
     }
 }

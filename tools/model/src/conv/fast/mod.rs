@@ -20,7 +20,7 @@ pub mod avx512;
 mod direct;
 #[cfg(target_arch = "aarch64")]
 pub mod dotprod;
-pub mod half;
+pub mod fp16;
 #[cfg(target_arch = "aarch64")]
 pub mod i8mm;
 #[cfg(target_arch = "aarch64")]
@@ -37,7 +37,7 @@ pub mod shape;
 pub mod sink;
 pub mod wide;
 
-use direct::InputRoom;
+use direct::InputBuffers;
 use kernel::MAX_DEPTH;
 pub use kernel::{Kernel, Tile};
 pub use scratch::Scratch;
@@ -58,8 +58,8 @@ pub fn run(
     input: &Input<'_>,
     weights: &Weights<'_>,
 ) -> (Stream, u32) {
-    if half::is_fast(operation) {
-        return (half::run(scratch, isa, operation, input, weights), 0);
+    if fp16::is_fast(operation) {
+        return (fp16::run(scratch, isa, operation, input, weights), 0);
     }
     if wide::is_fast(operation) {
         return wide::run(scratch, isa, operation, input, weights);
@@ -74,7 +74,7 @@ pub fn run(
 
 /// The sums of an operation that [`is_fast`], each given to `sink` once.
 fn sums<S: Sink>(
-    room: &mut InputRoom,
+    buffers: &mut InputBuffers,
     isa: Isa,
     operation: &Operation,
     input: &Input<'_>,
@@ -85,17 +85,17 @@ fn sums<S: Sink>(
     match isa {
         #[cfg(target_arch = "x86_64")]
         Isa::Avx512 | Isa::Avx512Vbmi => {
-            direct::run::<avx512::Avx512, 32, S>(room, isa, operation, input, weights, sink, out);
+            direct::run::<avx512::Avx512, 32, S>(buffers, isa, operation, input, weights, sink, out);
         }
         #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => direct::run::<avx2::Avx2, 16, S>(room, isa, operation, input, weights, sink, out),
+        Isa::Avx2 => direct::run::<avx2::Avx2, 16, S>(buffers, isa, operation, input, weights, sink, out),
         #[cfg(target_arch = "aarch64")]
-        Isa::I8mm => direct::run::<i8mm::I8mm, 16, S>(room, isa, operation, input, weights, sink, out),
+        Isa::I8mm => direct::run::<i8mm::I8mm, 16, S>(buffers, isa, operation, input, weights, sink, out),
         #[cfg(target_arch = "aarch64")]
-        Isa::Dotprod => direct::run::<dotprod::Dotprod, 16, S>(room, isa, operation, input, weights, sink, out),
+        Isa::Dotprod => direct::run::<dotprod::Dotprod, 16, S>(buffers, isa, operation, input, weights, sink, out),
         #[cfg(target_arch = "aarch64")]
-        Isa::Neon => direct::run::<neon::Neon, 16, S>(room, isa, operation, input, weights, sink, out),
-        _ => direct::run::<portable::Portable, 16, S>(room, isa, operation, input, weights, sink, out),
+        Isa::Neon => direct::run::<neon::Neon, 16, S>(buffers, isa, operation, input, weights, sink, out),
+        _ => direct::run::<portable::Portable, 16, S>(buffers, isa, operation, input, weights, sink, out),
     }
 }
 
@@ -108,13 +108,13 @@ pub fn bytes<S: Sink<Out = u8>>(
     weights: &Weights<'_>,
     sink: &S,
 ) {
-    let Scratch { input: room, bytes, .. } = scratch;
-    sums(room, isa, operation, input, weights, sink, bytes.get::<u8>(operation.sums()));
+    let Scratch { input: buffers, bytes, .. } = scratch;
+    sums(buffers, isa, operation, input, weights, sink, bytes.get::<u8>(operation.sums()));
 }
 
-/// Passes bounds of the sums of an operation that [`half::bounds::suits`] to a sink that makes fp16 of them:
+/// Passes bounds of the sums of an operation that [`fp16::bounds::suits`] to a sink that makes fp16 of them:
 /// [`Scratch::bytes`]. Returns false if the sums themselves are needed.
-pub fn halves<S: Between<Out = [u8; 2]>>(
+pub fn fp16_bytes<S: Between<Out = [u8; 2]>>(
     scratch: &mut Scratch,
     isa: Isa,
     operation: &Operation,
@@ -122,6 +122,6 @@ pub fn halves<S: Between<Out = [u8; 2]>>(
     weights: &[u8],
     sink: &S,
 ) -> bool {
-    let Scratch { half: room, bytes, .. } = scratch;
-    half::bounds::run(room, isa, operation, input, weights, sink, bytes.get::<[u8; 2]>(operation.sums()))
+    let Scratch { fp16: buffers, bytes, .. } = scratch;
+    fp16::bounds::run(buffers, isa, operation, input, weights, sink, bytes.get::<[u8; 2]>(operation.sums()))
 }

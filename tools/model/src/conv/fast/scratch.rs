@@ -3,8 +3,8 @@
 //! Buffers that operations share.
 
 use super::super::operation::Operation;
-use super::direct::InputRoom;
-use super::half::shape::Room;
+use super::direct::InputBuffers;
+use super::fp16::shape::Buffers;
 use crate::simd::aligned::Aligned;
 use crate::stream::{Samples, Stream};
 use nvdla_uapi::reg::values::Precision;
@@ -12,8 +12,8 @@ use nvdla_uapi::reg::values::Precision;
 /// Buffers that operations share.
 #[derive(Debug, Default)]
 pub struct Scratch {
-    pub(super) input: InputRoom,
-    pub(super) half: Room,
+    pub(super) input: InputBuffers,
+    pub(super) fp16: Buffers,
     pub(super) bytes: Aligned,
     pub(super) spare: Vec<i32>,
     pub(super) spare_floats: Vec<f32>,
@@ -29,7 +29,7 @@ impl Scratch {
         }
     }
 
-    /// The output of [`bytes`](super::bytes) or [`halves`](super::halves), in the order of a packed cube.
+    /// The output of [`bytes`](super::bytes) or [`fp16_bytes`](super::fp16_bytes), in the order of a packed cube.
     pub fn bytes(&mut self, operation: &Operation) -> &[u8] {
         match operation.precision {
             Precision::Fp16 => self.bytes.get::<[u8; 2]>(operation.sums()).as_flattened(),

@@ -81,7 +81,7 @@ pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input
         let shape = Shape::of_all(operation, 1);
         let mut data = Vec::new();
         let sizes = [shape.line, shape.lines, shape.channels];
-        super::half::shape::copy(operation, sizes, input, &mut data, |bits| bits as i16);
+        super::fp16::shape::copy(operation, sizes, input, &mut data, |bits| bits as i16);
         each(operation, &mut samples, threads, true, |part| direct(isa, &walk, &shape, &data, part))
     };
     (super::super::operation::stream(operation, Samples::Int(samples)), limited)

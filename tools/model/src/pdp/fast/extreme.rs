@@ -4,7 +4,7 @@
 
 #[cfg(target_arch = "x86_64")]
 use super::avx2;
-use super::lines::{At, Lines, Rooms};
+use super::lines::{At, LineBuffers, Lines};
 use super::order::{Kind, Order};
 use super::portable::{Method, Portable};
 use crate::memory::Stop;
@@ -184,11 +184,11 @@ impl<const MAX: bool> HalfExtreme<MAX> {
 impl<const MAX: bool> Lines for HalfExtreme<MAX> {
     const PARALLEL: usize = <Portable<Extreme<Halves, MAX>, 16> as Lines>::PARALLEL;
 
-    fn line(&self, rooms: &mut Rooms, at: At<'_>, line: &mut [u8]) -> Result<usize, Stop> {
-        if self.quick.make(&mut rooms.first, at, line)? <= INFINITE || self.flush {
+    fn line(&self, buffers: &mut LineBuffers, at: At<'_>, line: &mut [u8]) -> Result<usize, Stop> {
+        if self.quick.make(&mut buffers.first, at, line)? <= INFINITE || self.flush {
             return Ok(0);
         }
-        self.in_order.make(&mut rooms.second, at, line)?;
+        self.in_order.make(&mut buffers.second, at, line)?;
         Ok(nans(line))
     }
 }

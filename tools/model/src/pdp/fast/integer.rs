@@ -5,7 +5,7 @@
 #[cfg(target_arch = "x86_64")]
 use super::avx512::sums;
 use super::factors::{Average, Factors};
-use super::lines::{At, Lines, Rooms};
+use super::lines::{At, LineBuffers, Lines};
 use super::portable::{Method, Portable};
 use crate::memory::Stop;
 use crate::pdp::setup::{Part, Setup};
@@ -155,12 +155,12 @@ impl<M: Average, const LANES: usize> Integer<M, LANES> {
 impl<M: Average, const LANES: usize> Lines for Integer<M, LANES> {
     const PARALLEL: usize = <Portable<M, LANES> as Lines>::PARALLEL;
 
-    fn line(&self, rooms: &mut Rooms, at: At<'_>, line: &mut [u8]) -> Result<usize, Stop> {
+    fn line(&self, buffers: &mut LineBuffers, at: At<'_>, line: &mut [u8]) -> Result<usize, Stop> {
         #[cfg(target_arch = "x86_64")]
         if let Some(scaling) = self.scaling {
-            sums::make::<M>(self.portable.0.factors(), scaling, &mut rooms.first, at, line)?;
+            sums::make::<M>(self.portable.0.factors(), scaling, &mut buffers.first, at, line)?;
             return Ok(0);
         }
-        self.portable.line(rooms, at, line)
+        self.portable.line(buffers, at, line)
     }
 }

@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 
-use super::lines::{At, Lines, Rooms, Task};
+use super::lines::{At, LineBuffers, Lines, Task};
 use crate::memory::{Memory, Stop};
 use crate::pdp::setup::Emit;
 use crate::simd::aligned::Aligned;
@@ -16,8 +16,8 @@ const ROUND: usize = if cfg!(test) { 1 << 10 } else { 1 << 20 };
 const BAND: usize = if cfg!(test) { 2 } else { 16 };
 
 thread_local! {
-    /// A thread's rooms.
-    static ROOMS: Cell<Rooms> = Cell::default();
+    /// A thread's buffers.
+    static BUFFERS: Cell<LineBuffers> = Cell::default();
     static RESULTS: Cell<Aligned> = Cell::default();
 }
 
@@ -39,26 +39,26 @@ impl Job<'_, '_> {
         let alone = threads == 1 || elements < L::PARALLEL;
         let round = if alone { 1 } else { (ROUND / line).max(threads).min(count * height) };
         // Taken, not borrowed: while this thread waits for others it may pool for another device.
-        let mut room = RESULTS.take();
-        let bytes = room.get::<u8>(round * line);
+        let mut buffers = RESULTS.take();
+        let bytes = buffers.get::<u8>(round * line);
         if !alone {
             keep_awake::call();
         }
         let result = if alone { self.alone(lines, bytes) } else { self.together(lines, threads, bytes) };
-        RESULTS.set(room);
+        RESULTS.set(buffers);
         result
     }
 
     /// Line by line.
     fn alone<L: Lines>(&mut self, lines: &L, line: &mut [u8]) -> Result<usize, Stop> {
         let Self { task, memory, emit } = self;
-        with_rooms(|rooms| {
+        with_rooms(|buffers| {
             let mut nans = 0;
             for surface in 0..task.setup.surfaces {
-                rooms.forget();
+                buffers.forget();
                 for y in 0..task.setup.vertical.output {
                     let at = At { task: *task, memory: *memory, surface, y };
-                    nans += lines.line(rooms, at, line)?;
+                    nans += lines.line(buffers, at, line)?;
                     emit(*memory, surface, y, line)?;
                 }
             }
@@ -114,25 +114,25 @@ impl<L: Lines> Bands<'_, L> {
         }
         let Self { task, memory, lines, line, .. } = *self;
         let height = task.setup.vertical.output;
-        with_rooms(|rooms| {
+        with_rooms(|buffers| {
             let mut nans = 0;
             for (index, bytes) in bytes.chunks_exact_mut(line).enumerate() {
                 let (surface, y) = ((first + index) / height, (first + index) % height);
                 if index == 0 || y == 0 {
-                    rooms.forget();
+                    buffers.forget();
                 }
                 let at = At { task, memory, surface, y };
-                nans += lines.line(rooms, at, bytes)?;
+                nans += lines.line(buffers, at, bytes)?;
             }
             Ok(nans)
         })
     }
 }
 
-/// Calls `f` with this thread's rooms.
-fn with_rooms<R>(f: impl FnOnce(&mut Rooms) -> R) -> R {
-    let mut rooms = ROOMS.take();
-    let result = f(&mut rooms);
-    ROOMS.set(rooms);
+/// Calls `f` with this thread's buffers.
+fn with_rooms<R>(f: impl FnOnce(&mut LineBuffers) -> R) -> R {
+    let mut buffers = BUFFERS.take();
+    let result = f(&mut buffers);
+    BUFFERS.set(buffers);
     result
 }

@@ -12,7 +12,7 @@ pub(super) trait Lines: Sync {
     /// Elements of the input from which a second thread pays.
     const PARALLEL: usize;
     /// Makes a line; the answer is how many NaNs it has.
-    fn line(&self, rooms: &mut Rooms, at: At<'_>, line: &mut [u8]) -> Result<usize, Stop>;
+    fn line(&self, buffers: &mut LineBuffers, at: At<'_>, line: &mut [u8]) -> Result<usize, Stop>;
 }
 
 /// What is pooled.
@@ -51,14 +51,14 @@ impl<'t> At<'t> {
     }
 }
 
-/// A thread's rooms: for the way that suits most lines, and those in which other lines are made again.
+/// A thread's buffers: for the way that suits most lines, and those in which other lines are made again.
 #[derive(Default)]
-pub(super) struct Rooms {
+pub(super) struct LineBuffers {
     pub(super) first: Rows,
     pub(super) second: Rows,
 }
 
-impl Rooms {
+impl LineBuffers {
     /// What comes next are other lines than those that follow the last.
     pub(super) fn forget(&mut self) {
         for rows in [&mut self.first, &mut self.second] {

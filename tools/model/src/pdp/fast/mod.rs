@@ -14,7 +14,7 @@ mod avx2;
 mod avx512;
 mod extreme;
 mod factors;
-mod half;
+mod fp16;
 mod integer;
 mod job;
 mod lines;
@@ -29,7 +29,7 @@ use super::reference;
 use super::setup::{Emit, Part, Setup, Source};
 use crate::memory::{Memory, Stop};
 use extreme::{Bytes, Extreme, HalfExtreme, Shorts};
-use half::HalfAverage;
+use fp16::Fp16Average;
 use integer::{Average16, Average8, Integer};
 use job::Job;
 use portable::Portable;
@@ -57,7 +57,7 @@ pub(super) fn pool(
         }
         (Precision::Fp16, PoolingMethod::Max) => job.run(&HalfExtreme::<true>::new(setup)),
         (Precision::Fp16, PoolingMethod::Min) => job.run(&HalfExtreme::<false>::new(setup)),
-        (Precision::Fp16, PoolingMethod::Average) => match HalfAverage::new(setup, part) {
+        (Precision::Fp16, PoolingMethod::Average) => match Fp16Average::new(setup, part) {
             Some(method) => job.run(&method),
             None => reference::pool(setup, part, source, job.memory, job.emit),
         },

@@ -6,7 +6,7 @@
 //! output line then combines the buffers that its windows cover. Where the order of elements does not matter, the
 //! columns of the windows are reduced first.
 
-use super::lines::{slot, At, Lines, Rooms, Rows};
+use super::lines::{slot, At, LineBuffers, Lines, Rows};
 use crate::memory::Stop;
 use crate::pdp::setup::{Axis, Setup};
 use crate::simd::aligned::Plain;
@@ -79,8 +79,8 @@ pub(super) struct Portable<M, const LANES: usize>(pub(super) M);
 impl<M: Method, const LANES: usize> Lines for Portable<M, LANES> {
     const PARALLEL: usize = if cfg!(test) { 1 << 8 } else { 1 << 21 };
 
-    fn line(&self, rooms: &mut Rooms, at: At<'_>, line: &mut [u8]) -> Result<usize, Stop> {
-        self.make(&mut rooms.first, at, line)?;
+    fn line(&self, buffers: &mut LineBuffers, at: At<'_>, line: &mut [u8]) -> Result<usize, Stop> {
+        self.make(&mut buffers.first, at, line)?;
         Ok(0)
     }
 }

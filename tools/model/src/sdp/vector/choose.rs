@@ -14,7 +14,7 @@ use super::lanes::{Scratch, Slot, CHUNK, SLOTS};
 use super::load::Data;
 use super::lookup::Joint;
 #[cfg(target_arch = "x86_64")]
-use super::places::halves_out;
+use super::places::fp16_out;
 use super::plan::{Feed, Plan, Prepare};
 use super::process::{self, Job, Packing, Short};
 use super::table::{self, Answers};
@@ -33,7 +33,7 @@ pub(super) fn joint(operation: &Operation, tables: &Tables) -> Option<Joint> {
 /// What follows from a lookup on in one loop, where the operation has that.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn tail(operation: &Operation, plan: &Plan, joint: Option<&Joint>, isa: Isa) -> Option<Tail> {
-    let to_memory = matches!(operation.destination, Destination::Memory(_)) && !halves_out(operation);
+    let to_memory = matches!(operation.destination, Destination::Memory(_)) && !fp16_out(operation);
     let suits = isa.has_avx512() && to_memory && !operation.count.any();
     joint.filter(|_| suits).and_then(|joint| Tail::new(operation, plan, joint))
 }

@@ -74,10 +74,10 @@ impl<'s> OnFlying<'s> {
         }
         let plan = Plan::new(&operation);
         let walk = Walk::new(&operation, &plan);
-        let State { tables, scratch, joint: room } = state;
+        let State { tables, scratch, joint: buffers } = state;
         let scratch = scratch.get_or_insert_with(Scratch::new);
         // In separate memory, because this value is moved and tables are large.
-        let joint = joint(&operation, tables).map(|joint| &*room.insert(joint));
+        let joint = joint(&operation, tables).map(|joint| &*buffers.insert(joint));
         #[cfg(target_arch = "x86_64")]
         let tail = tail(&operation, &plan, joint, settings.isa);
         let mut flying = Self {
@@ -189,12 +189,12 @@ impl Sink<'_> {
 impl Sink<'_> {
     /// Prepares a thread's scratch memory for a surface.
     fn prepare(&self, place: sink::Place) {
-        let result = ROOMS.with_borrow_mut(|rooms| {
-            while rooms.len() <= place.index {
-                rooms.push(Scratch::new());
+        let result = ROOMS.with_borrow_mut(|all| {
+            while all.len() <= place.index {
+                all.push(Scratch::new());
             }
             let Self { flying, job, memory, .. } = self;
-            let scratch = &mut rooms[place.index];
+            let scratch = &mut all[place.index];
             let length = job.prepared(flying.walk.chunk.min(flying.walk.atoms) * job.operation.lanes);
             let mut fill = |slots: &mut dyn Iterator<Item = Slot>| {
                 for slot in slots {
@@ -219,8 +219,8 @@ impl Sink<'_> {
     fn chunks(&self, place: sink::Place, count: usize, mut compute: impl FnMut(&mut Scratch, &Direct, Range<usize>)) {
         let Self { flying, job, memory, .. } = self;
         let lanes = job.operation.lanes;
-        ROOMS.with_borrow_mut(|rooms| {
-            let scratch = &mut rooms[place.index];
+        ROOMS.with_borrow_mut(|all| {
+            let scratch = &mut all[place.index];
             let mut done = 0;
             while done < count {
                 let (at, atoms) = flying.walk.at(place.batch, place.surface, place.first + done, count - done);

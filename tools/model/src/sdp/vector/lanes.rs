@@ -25,7 +25,7 @@ pub(super) enum Slot {
 /// Number of [`Slot`]s.
 pub(super) const SLOTS: usize = 6;
 
-/// Room for a chunk and its operands, kept from one operation to the next.
+/// Buffers for a chunk and its operands, kept from one operation to the next.
 #[derive(Clone, Debug)]
 pub(in crate::sdp) struct Scratch {
     pub(super) values: Lanes,

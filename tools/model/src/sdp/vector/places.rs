@@ -11,13 +11,13 @@ use super::load::Format;
 use crate::memory::{read, write, Fault, Memory};
 
 /// Whether two surfaces of int16 input make one of the data path.
-pub(super) fn halves_in(operation: &Operation) -> bool {
+pub(super) fn fp16_in(operation: &Operation) -> bool {
     operation.processing == Precision::Int8
         && matches!(operation.source, Source::Memory(place) if place.cube.precision() != Precision::Int8)
 }
 
 /// Whether a surface of the data path makes two of 16-bit output.
-pub(super) fn halves_out(operation: &Operation) -> bool {
+pub(super) fn fp16_out(operation: &Operation) -> bool {
     operation.processing == Precision::Int8 && operation.output != Precision::Int8
 }
 

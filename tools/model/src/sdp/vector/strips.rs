@@ -33,8 +33,8 @@ const STRIPS: usize = 24;
 const SHARED: usize = 1 << 17;
 
 thread_local! {
-    /// Room for a round's output.
-    static ROOM: Cell<Aligned> = Cell::default();
+    /// Buffers for a round's output.
+    static BUFFERS: Cell<Aligned> = Cell::default();
 }
 
 /// Computes the whole cube with this many threads. Each starts from a copy of `scratch`.
@@ -51,11 +51,11 @@ pub(super) fn run(
     let longest = CHUNKS * walk.chunk;
     let count = STRIPS * threads;
     // Taken, not borrowed: while this thread waits for others it may work for another device.
-    let mut room = ROOM.take();
-    let bytes = room.get::<u8>(atoms.span(count * longest));
+    let mut buffers = BUFFERS.take();
+    let bytes = buffers.get::<u8>(atoms.span(count * longest));
     let mut strips = strips(job.operation.batch, walk, longest);
     let mut round: Vec<(At, Result<Tally, Fault>)> = Vec::with_capacity(count);
-    let rooms = Rooms { like: scratch, free: Mutex::default() };
+    let scratch_pool = ScratchPool { like: scratch, free: Mutex::default() };
     let aside = Job { non_temporal: false, ..*job };
     let result = loop {
         round.clear();
@@ -67,7 +67,7 @@ pub(super) fn run(
         share(
             threads,
             round.iter_mut().zip(bytes.chunks_mut(atoms.span(longest))),
-            || rooms.take(),
+            || scratch_pool.take(),
             |scratch, ((strip, done), into)| {
                 *done = compute(walk, &aside, scratch.get(), *strip, input, shared, into, atoms);
             },
@@ -86,7 +86,7 @@ pub(super) fn run(
             break written;
         }
     };
-    ROOM.set(room);
+    BUFFERS.set(buffers);
     result
 }
 
@@ -121,35 +121,35 @@ fn write(
     Ok(())
 }
 
-/// Rooms for threads' chunks, kept from round to round.
-struct Rooms<'r> {
+/// Scratch memory of threads, kept from round to round.
+struct ScratchPool<'r> {
     like: &'r Scratch,
     free: Mutex<Vec<Box<Scratch>>>,
 }
 
 /// A thread's scratch memory. It is returned when the thread's share is done.
-struct Room<'r> {
-    rooms: &'r Rooms<'r>,
-    room: Option<Box<Scratch>>,
+struct PooledScratch<'r> {
+    pool: &'r ScratchPool<'r>,
+    scratch: Option<Box<Scratch>>,
 }
 
-impl Rooms<'_> {
-    fn take(&self) -> Room<'_> {
+impl ScratchPool<'_> {
+    fn take(&self) -> PooledScratch<'_> {
         let free = self.free.lock().ok().and_then(|mut free| free.pop());
-        Room { rooms: self, room: free }
+        PooledScratch { pool: self, scratch: free }
     }
 }
 
-impl Room<'_> {
+impl PooledScratch<'_> {
     fn get(&mut self) -> &mut Scratch {
-        self.room.get_or_insert_with(|| Box::new(self.rooms.like.clone()))
+        self.scratch.get_or_insert_with(|| Box::new(self.pool.like.clone()))
     }
 }
 
-impl Drop for Room<'_> {
+impl Drop for PooledScratch<'_> {
     fn drop(&mut self) {
-        if let (Some(room), Ok(mut free)) = (self.room.take(), self.rooms.free.lock()) {
-            free.push(room);
+        if let (Some(scratch), Ok(mut free)) = (self.scratch.take(), self.pool.free.lock()) {
+            free.push(scratch);
         }
     }
 }

@@ -14,7 +14,7 @@ use super::super::tally::Tally;
 use super::lanes::{Direct, Operands};
 use super::lanes::{Lanes, Scratch, CHUNK, SLOTS};
 use super::load::{self, Data};
-use super::places::{feature_bytes, feature_bytes_mut, format, halves_in, halves_out, operand_bytes};
+use super::places::{feature_bytes, feature_bytes_mut, format, fp16_in, fp16_out, operand_bytes};
 use super::plan::{Feed, Plan};
 use super::process::{self, Job, Packing, Short};
 use super::store;
@@ -45,11 +45,11 @@ impl Walk {
                 Feed::One(_) => None,
             })
         };
-        let halves = halves_in(operation) || halves_out(operation);
+        let fp16 = fp16_in(operation) || fp16_out(operation);
         // The atoms of a 1x1 feature cube follow one another; operands of kernels always do.
         if width == 1
             && height == 1
-            && !halves
+            && !fp16
             && memory_feeds().all(|(layout, _)| layout.line_offset(1, 0) == u64::from(layout.bytes_per_atom()))
         {
             return Self { surfaces: 1, lines: 1, atoms: surfaces, chunk, folded: true };
@@ -75,7 +75,7 @@ impl Walk {
             Destination::Memory(place)
                 if elements >= threads_from
                     && (self.lines == 1 || self.atoms >= 4 * self.chunk)
-                    && !halves_out(operation) =>
+                    && !fp16_out(operation) =>
             {
                 Some(place)
             }
@@ -123,7 +123,7 @@ impl Walk {
         let Job { operation, isa, .. } = *job;
         self.compute(job, scratch, at, input, memory, tally)?;
         match (&operation.destination, output) {
-            (Destination::Memory(place), _) if halves_out(operation) => {
+            (Destination::Memory(place), _) if fp16_out(operation) => {
                 let Lanes(values) = &scratch.values;
                 let values = &values[..at.atoms * operation.lanes];
                 for half in 0..2 {
@@ -241,7 +241,7 @@ impl Walk {
             }
             (Source::Stream { .. }, None) => return Ok(Data::Ints(&[])),
         };
-        if halves_in(operation) {
+        if fp16_in(operation) {
             let half = |half| feature_bytes(&place, At { surface: 2 * at.surface + half, ..at }, memory);
             return Ok(Data::Int16Halves(half(0)?, half(1)?));
         }

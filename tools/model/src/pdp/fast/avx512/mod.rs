@@ -4,5 +4,5 @@
 
 #![allow(clippy::cast_ptr_alignment)]
 
-pub(super) mod half;
+pub(super) mod fp16;
 pub(super) mod sums;

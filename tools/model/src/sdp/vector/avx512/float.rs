@@ -189,8 +189,8 @@ impl Steps<'_> {
     #[cold]
     #[inline(never)]
     fn again<T: Sample>(&self, data: &[T], at: usize, into: &mut [[u8; 2]]) {
-        let mut rooms = [[0; STEP]; 3];
-        let [first, second, factor] = &mut rooms;
+        let mut all = [[0; STEP]; 3];
+        let [first, second, factor] = &mut all;
         let flush = self.fused.flush;
         let operands = Values {
             first: values(self.first, at, flush, &mut first[..data.len()]),
@@ -202,15 +202,15 @@ impl Steps<'_> {
 }
 
 /// Operands from `at` on. Operands that must be converted are written to `room`.
-fn values<'v>(operand: Operand<'v>, at: usize, flush: bool, room: &'v mut [i32]) -> &'v [i32] {
+fn values<'v>(operand: Operand<'v>, at: usize, flush: bool, buffers: &'v mut [i32]) -> &'v [i32] {
     match operand {
         Operand::None => &[],
         // Those that repeat are there for a whole chunk, too.
-        Operand::Lanes { lanes, .. } => &lanes.0[at..at + room.len()],
+        Operand::Lanes { lanes, .. } => &lanes.0[at..at + buffers.len()],
         Operand::Bytes(bytes) => {
             let format = Format { bytes: 2, components: 1, component: 0 };
-            load::operand(room, &bytes[2 * at..], format, Prepare::Float, flush);
-            room
+            load::operand(buffers, &bytes[2 * at..], format, Prepare::Float, flush);
+            buffers
         }
     }
 }

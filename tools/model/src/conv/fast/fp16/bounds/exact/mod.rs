@@ -12,46 +12,46 @@ use crate::simd::isa::Isa;
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod buffers;
 mod plain;
-mod room;
 
-pub(super) use self::room::{Element, Room, MANY};
+pub(super) use self::buffers::{Buffers, Element, MANY};
 
 /// What CACC delivers for [`MANY`] elements at most.
-pub(super) fn sums(isa: Isa, sums: &Sums<'_>, room: &mut Room, elements: &[Element]) -> [f32; MANY] {
-    room.steps.clear(sums.steps.len());
+pub(super) fn sums(isa: Isa, sums: &Sums<'_>, buffers: &mut Buffers, elements: &[Element]) -> [f32; MANY] {
+    buffers.steps.clear(sums.steps.len());
     match isa {
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the caller of `bounds::run` says that the machine has AVX-512 with VBMI2.
-        Isa::Avx512Vbmi => unsafe { avx512::each(sums, room, elements) },
+        Isa::Avx512Vbmi => unsafe { avx512::each(sums, buffers, elements) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the caller of `bounds::run` says that the machine has AVX2.
-        Isa::Avx2 | Isa::Avx512 => unsafe { avx2(sums, room, elements) },
-        _ => each(sums, room, elements),
+        Isa::Avx2 | Isa::Avx512 => unsafe { avx2(sums, buffers, elements) },
+        _ => each(sums, buffers, elements),
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
-fn avx2(sums: &Sums<'_>, room: &mut Room, elements: &[Element]) -> [f32; MANY] {
-    each(sums, room, elements)
+fn avx2(sums: &Sums<'_>, buffers: &mut Buffers, elements: &[Element]) -> [f32; MANY] {
+    each(sums, buffers, elements)
 }
 
 #[inline(always)]
-fn each(sums: &Sums<'_>, room: &mut Room, elements: &[Element]) -> [f32; MANY] {
+fn each(sums: &Sums<'_>, buffers: &mut Buffers, elements: &[Element]) -> [f32; MANY] {
     for (number, &element) in elements.iter().enumerate() {
-        plain::walk(sums, room, number, element);
+        plain::walk(sums, buffers, number, element);
     }
-    room.finish(sums.steps.len())
+    buffers.finish(sums.steps.len())
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
-    use super::room::LANES;
+    use super::buffers::LANES;
     use super::*;
-    use crate::conv::half;
+    use crate::conv::fp16;
 
     /// What the bounds count on: less than 2 units below the exact product, less than 1/3 above.
     #[test]
@@ -61,7 +61,7 @@ mod tests {
                 for shift in (4..60).step_by(4) {
                     for negative in [false, true] {
                         let plain = if negative { -i64::from(weight * data) } else { i64::from(weight * data) };
-                        let got = i64::from(half::product(negative, weight, data, shift)) << shift;
+                        let got = i64::from(fp16::product(negative, weight, data, shift)) << shift;
                         let unit = 1 << shift;
                         assert!(plain - got < 2 * unit && 3 * (got - plain) < unit, "{plain} >> {shift}: {got}");
                     }
@@ -73,7 +73,7 @@ mod tests {
     fn finite() -> impl Strategy<Value = u16> {
         // Exponents of all distances, zeros, denormals and infinities.
         prop_oneof![4 => any::<u16>(), 2 => any::<u16>().prop_map(|half| half & 0x87ff | 0x3000), 1 => Just(0x8000)]
-            .prop_map(|half| if half::is_nan(half) { half & 0xfc00 } else { half })
+            .prop_map(|half| if fp16::is_nan(half) { half & 0xfc00 } else { half })
     }
 
     proptest! {
@@ -96,20 +96,20 @@ mod tests {
     }
 
     fn compare<const W: usize>(isa: Isa, weights: &[u16; LANES], data: &[u16; LANES]) -> Result<(), TestCaseError> {
-        let mut room = Room::default();
-        room.steps.clear(LANES / W);
+        let mut buffers = Buffers::default();
+        buffers.steps.clear(LANES / W);
         match isa {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: `Isa::available` says that the machine has AVX-512.
-            Isa::Avx512Vbmi => unsafe { avx512::steps::<W>(weights, data, &mut room, 0, 0) },
-            _ => plain::steps_of::<W>(weights, data, &mut room, 0, 0),
+            Isa::Avx512Vbmi => unsafe { avx512::steps::<W>(weights, data, &mut buffers, 0, 0) },
+            _ => plain::steps_of::<W>(weights, data, &mut buffers, 0, 0),
         }
-        room.far.settle(room.steps.sums.as_flattened_mut());
+        buffers.far.settle(buffers.steps.sums.as_flattened_mut());
         let (weights, data) = (weights.as_chunks::<W>().0, data.as_chunks::<W>().0);
         for (step, (weights, data)) in weights.iter().zip(data).enumerate() {
-            let (exponent, mantissa) = (4 * room.steps.exponents[step][0] as u32, room.steps.sums[step][0]);
-            let given = half::Partial::Sum { exponent, mantissa };
-            prop_assert_eq!(half::step(weights, data), given, "{}: step {} of {}", isa.name(), step, W);
+            let (exponent, mantissa) = (4 * buffers.steps.exponents[step][0] as u32, buffers.steps.sums[step][0]);
+            let given = fp16::Partial::Sum { exponent, mantissa };
+            prop_assert_eq!(fp16::step(weights, data), given, "{}: step {} of {}", isa.name(), step, W);
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 //!
 //! The hardware's result differs from the sum of the exact products only by what its shifts and roundings lose, and
 //! that loss has a bound. In units of `16^largest`, where `largest` is the largest exponent of a step's products (see
-//! [`half`](super::super::super::half)):
+//! [`fp16`](super::super::super::fp16)):
 //!
 //! - A product at that exponent is exact. Any other product comes out less than 2 below and less than 1/3 above the
 //!   exact one: the hardware shifts sum and carry of the Booth multiplier apart, and each of them, and the constant
@@ -21,7 +21,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use super::super::super::cbuf::Input;
-use super::super::super::half::is_nan;
+use super::super::super::fp16::is_nan;
 use super::super::super::operation::{Mode, Operation};
 use super::super::kernel::PARALLEL_MACS;
 use super::super::parts::{self, Part};
@@ -41,22 +41,22 @@ pub(super) mod sums;
 
 use panel::{Panel, KERNELS};
 use run::{Run, GROUP};
-pub use sums::Room;
+pub use sums::Buffers;
 use sums::{Data, Sums};
 
 /// Output elements that a sink takes at a time.
 const ELEMENTS: usize = 64;
-/// Room that a thread's parts share.
+/// Buffers that a thread's parts share.
 #[derive(Default)]
-struct PartRoom {
+struct PartBuffers {
     panel: Panel,
     low: Vec<f32>,
     high: Vec<f32>,
-    exact: exact::Room,
+    exact: exact::Buffers,
 }
 
 thread_local! {
-    static ROOM: RefCell<PartRoom> = RefCell::default();
+    static BUFFERS: RefCell<PartBuffers> = RefCell::default();
 }
 
 /// Whether [`run`] has a way for the operation.
@@ -66,7 +66,7 @@ pub fn suits(operation: &Operation) -> bool {
 
 /// Gives bounds of all sums to `sink`. False, and nothing is given, where there is a NaN among data or weights.
 pub fn run<S: Between>(
-    room: &mut super::shape::Room,
+    buffers: &mut super::shape::Buffers,
     isa: Isa,
     operation: &Operation,
     input: &Input<'_>,
@@ -74,11 +74,11 @@ pub fn run<S: Between>(
     sink: &S,
     out: &mut [S::Out],
 ) -> bool {
-    let shape = Shape::new(operation, std::mem::take(&mut room.steps), std::mem::take(&mut room.offsets));
-    let Room { data, runs, steps } = &mut room.bounds;
-    copy(operation, [shape.line, shape.lines, shape.channels], input, &mut data.halves, |half| half);
+    let shape = Shape::new(operation, std::mem::take(&mut buffers.steps), std::mem::take(&mut buffers.offsets));
+    let Buffers { data, runs, steps } = &mut buffers.bounds;
+    copy(operation, [shape.line, shape.lines, shape.channels], input, &mut data.bits, |bits| bits);
     let weight_nan = weights.as_chunks().0.iter().fold(false, |any, &half| any | is_nan(u16::from_le_bytes(half)));
-    let nan = data.halves.iter().fold(weight_nan, |any, &half| any | is_nan(half));
+    let nan = data.bits.iter().fold(weight_nan, |any, &bits| any | is_nan(bits));
     if !nan {
         walk(operation, &shape, runs, steps);
         data.take_apart(isa);
@@ -91,10 +91,10 @@ pub fn run<S: Between>(
         let work = Work { operation, shape: &shape, weights, data, runs, steps, isa, sink, widest, reach, slack };
         let output = operation.output;
         parts::each::<S::Out, KERNELS>(operation, output.width, output.height, out, threads, &|part| {
-            ROOM.with_borrow_mut(|room| work.part(room, part));
+            BUFFERS.with_borrow_mut(|buffers| work.part(buffers, part));
         });
     }
-    (room.steps, room.offsets) = (shape.steps, shape.offsets);
+    (buffers.steps, buffers.offsets) = (shape.steps, shape.offsets);
     !nan
 }
 
@@ -140,9 +140,9 @@ struct Work<'a, S> {
 }
 
 impl<S: Between> Work<'_, S> {
-    fn part(&self, room: &mut PartRoom, mut part: Part<'_, S::Out>) {
+    fn part(&self, buffers: &mut PartBuffers, mut part: Part<'_, S::Out>) {
         let Self { operation, shape, data, runs, steps, isa, sink, widest, reach, slack, .. } = *self;
-        let PartRoom { panel, low, high, exact } = room;
+        let PartBuffers { panel, low, high, exact } = buffers;
         panel.fill(isa, operation, self.weights, runs, part.kernel);
         let panel = &*panel;
         low.resize(ELEMENTS * KERNELS, 0.0);

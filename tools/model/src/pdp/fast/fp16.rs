@@ -3,8 +3,8 @@
 //! The average of fp16.
 
 #[cfg(target_arch = "x86_64")]
-use super::avx512::half::Tame;
-use super::lines::{At, Lines, Rooms, Task};
+use super::avx512::fp16::Tame;
+use super::lines::{At, LineBuffers, Lines, Task};
 use super::portable::{Method, Portable};
 use crate::memory::Stop;
 use crate::num::Fp17;
@@ -12,7 +12,7 @@ use crate::pdp::reference::{self, KERNEL_WIDTHS};
 use crate::pdp::setup::{nans, Part, Setup, KERNEL_MAX};
 
 /// The average of fp16: lines that are not for a quick way are made again in a slower one.
-pub(super) struct HalfAverage {
+pub(super) struct Fp16Average {
     /// For numbers that are all tame.
     #[cfg(target_arch = "x86_64")]
     tame: Option<Tame>,
@@ -20,7 +20,7 @@ pub(super) struct HalfAverage {
     portable: Portable<Average, 16>,
 }
 
-impl HalfAverage {
+impl Fp16Average {
     /// `None` if a register holds a number that only [`Fp17`] can represent (its exponent is all zeros or all ones).
     pub(super) fn new(setup: &Setup, part: &Part) -> Option<Self> {
         let average = Average::new(setup, part)?;
@@ -38,17 +38,17 @@ impl HalfAverage {
     }
 }
 
-impl Lines for HalfAverage {
+impl Lines for Fp16Average {
     const PARALLEL: usize = if cfg!(test) { 1 << 8 } else { 1 << 18 };
 
-    fn line(&self, rooms: &mut Rooms, at: At<'_>, line: &mut [u8]) -> Result<usize, Stop> {
+    fn line(&self, buffers: &mut LineBuffers, at: At<'_>, line: &mut [u8]) -> Result<usize, Stop> {
         #[cfg(target_arch = "x86_64")]
         if let Some(tame) = &self.tame {
-            if tame.make(&mut rooms.first, at, line)? {
+            if tame.make(&mut buffers.first, at, line)? {
                 return Ok(0);
             }
         }
-        if self.portable.make(&mut rooms.second, at, line)? <= INFINITE || self.portable.0.flush {
+        if self.portable.make(&mut buffers.second, at, line)? <= INFINITE || self.portable.0.flush {
             return Ok(0);
         }
         let Task { setup, part, source } = at.task;

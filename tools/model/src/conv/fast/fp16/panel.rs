@@ -5,7 +5,7 @@
 // A loop is compiled for an instruction set only with what is inlined into it.
 #![allow(clippy::inline_always)]
 
-use super::super::super::half;
+use super::super::super::fp16;
 use super::tables::place;
 
 /// Kernels of a panel.
@@ -56,7 +56,7 @@ impl Lane {
 
 /// Signed significand and exponent of an operand.
 pub const fn signed(bits: u16) -> (i16, i8) {
-    let (significand, exponent) = half::split(bits);
+    let (significand, exponent) = fp16::split(bits);
     if significand == 0 {
         return (0, ZERO);
     }
@@ -88,7 +88,7 @@ impl Datum {
     /// Takes an fp16 apart.
     pub const fn new(bits: u16) -> Self {
         let (significand, exponent) = signed(bits);
-        Self { significand, exponent, nan: half::is_nan(bits) }
+        Self { significand, exponent, nan: fp16::is_nan(bits) }
     }
 }
 

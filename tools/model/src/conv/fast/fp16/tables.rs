@@ -2,14 +2,14 @@
 
 //! Tables that say when a shifted product is one below its floor.
 //!
-//! The hardware shifts the sum and the carry of its Booth multiplier apart ([`half::product`]), so it loses the carry
+//! The hardware shifts the sum and the carry of its Booth multiplier apart ([`fp16::product`]), so it loses the carry
 //! that their low bits would give. For a shift by 4 or 8 that carry depends only on the low 4 or 8 bits of the two
 //! significands and on the product's sign. A table of bits therefore answers for all weights and one datum at once. It
 //! has 64 bytes per row and one row per low byte and sign of a datum; the weight's low byte and sign select the bit.
 
 use std::sync::OnceLock;
 
-use super::super::super::half;
+use super::super::super::fp16;
 
 /// One datum's bits.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +33,7 @@ pub const fn place(significand: i16) -> (u8, u8) {
 
 /// Whether the carry of the low `shift` bits is lost.
 const fn loses(negative: bool, weight: u32, data: u32, shift: u32) -> bool {
-    let (sum, carry) = half::booth(negative, weight, data);
+    let (sum, carry) = fp16::booth(negative, weight, data);
     let mask = (1 << shift) - 1;
     (sum & mask) + (carry & mask) > mask
 }
@@ -85,7 +85,7 @@ mod tests {
                     for (shift, rows, mask) in [(4, &tables.by_4[..], 15), (8, &tables.by_8[..], 255)] {
                         let row = &rows[(data & mask) as usize + if data_negative { rows.len() / 2 } else { 0 }];
                         let below = i32::from(row.0[byte as usize] & bit != 0);
-                        let exact = half::product(product < 0, weight as u32, data as u32, shift);
+                        let exact = fp16::product(product < 0, weight as u32, data as u32, shift);
                         if product != 0 {
                             assert_eq!(exact, (product >> shift) - below, "{weight} {data} {shift}");
                         }

@@ -6,7 +6,7 @@
 
 use super::super::super::panel::signed_lane;
 use super::super::sums::Sums;
-use super::room::{Element, Room, LANES, MANY, NEAR, NOTHING, TOGETHER};
+use super::buffers::{Buffers, Element, LANES, MANY, NEAR, NOTHING, TOGETHER};
 
 /// Fewest lanes that a step has to itself.
 const NARROWEST: usize = LANES / TOGETHER;
@@ -15,31 +15,31 @@ const CHUNK: usize = 4;
 
 /// All steps of an element.
 #[inline(always)]
-pub(super) fn walk(sums: &Sums<'_>, room: &mut Room, number: usize, element: Element) {
+pub(super) fn walk(sums: &Sums<'_>, buffers: &mut Buffers, number: usize, element: Element) {
     match sums.widest {
-        ..=16 => walk_by::<16>(sums, room, number, element),
-        17..=32 => walk_by::<32>(sums, room, number, element),
-        _ => walk_by::<64>(sums, room, number, element),
+        ..=16 => walk_by::<16>(sums, buffers, number, element),
+        17..=32 => walk_by::<32>(sums, buffers, number, element),
+        _ => walk_by::<64>(sums, buffers, number, element),
     }
 }
 
 /// Steps of `W` products at most.
 #[inline(always)]
-fn walk_by<const W: usize>(sums: &Sums<'_>, room: &mut Room, number: usize, (kernel, window): Element) {
+fn walk_by<const W: usize>(sums: &Sums<'_>, buffers: &mut Buffers, number: usize, (kernel, window): Element) {
     for (first, steps) in (0..).step_by(LANES / W).zip(sums.steps.chunks(LANES / W)) {
         let (mut weights, mut data) = ([0; LANES], [0; LANES]);
         for (range, (weights, data)) in steps.iter().zip(weights.chunks_exact_mut(W).zip(data.chunks_exact_mut(W))) {
             let mut at = 0;
             for run in &sums.runs[range.clone()] {
-                let halves = &sums.data.halves[window + run.offset..][..run.length];
-                for (i, (weight, datum)) in sums.panel.row(kernel, run).iter().zip(halves).enumerate() {
+                let bits = &sums.data.bits[window + run.offset..][..run.length];
+                for (i, (weight, datum)) in sums.panel.row(kernel, run).iter().zip(bits).enumerate() {
                     weights[at + i] = u16::from_le_bytes(*weight);
                     data[at + i] = *datum;
                 }
                 at += run.length;
             }
         }
-        steps_of::<W>(&weights, &data, room, first, number);
+        steps_of::<W>(&weights, &data, buffers, first, number);
     }
 }
 
@@ -54,16 +54,16 @@ fn split(halves: &[u16; LANES]) -> ([i16; LANES], [i8; LANES]) {
 }
 
 /// The steps from number `first` on, of `W` products each, without NaN. For element `number`, their largest exponents
-/// and the sums of the products there ([`half::step`](super::half::step)), without the far ones.
+/// and the sums of the products there ([`fp16::step`](super::fp16::step)), without the far ones.
 #[inline(always)]
 pub(super) fn steps_of<const W: usize>(
     weights: &[u16; LANES],
     data: &[u16; LANES],
-    room: &mut Room,
+    buffers: &mut Buffers,
     first: usize,
     number: usize,
 ) {
-    let Room { steps, far } = room;
+    let Buffers { steps, far } = buffers;
     let ((weight, weight_exponents), (datum, data_exponents)) = (split(weights), split(data));
     let mut exponents = [0i8; LANES];
     for i in 0..LANES {
@@ -132,7 +132,7 @@ fn booth8(negative: u8, weight: u8, data: u8) -> (u8, u8) {
         *minus = negate << (2 * i);
     }
     let compress = |a: u8, b: u8, c: u8| (a ^ b ^ c, ((a & b) | (b & c) | (a & c)) << 1);
-    // In the order of `half::booth`: other orders give another pair. What lies above these bits is left out.
+    // In the order of `fp16::booth`: other orders give another pair. What lies above these bits is left out.
     let low = compress(partial[0], partial[1] | minus[0], partial[2] | minus[1]);
     let low = compress(low.0, low.1, partial[3] | minus[2]);
     let low = compress(low.0, low.1, minus[3]);

@@ -54,12 +54,12 @@ impl Panel {
             let values = values[run.lane..][..run.length].chunks_mut(GROUP);
             let lanes = lanes[run.lane..][..run.length].chunks(GROUP);
             for ((values, lanes), exponents) in values.zip(lanes).zip(&mut exponents[run.group..]) {
-                let mut halves = [0; GROUP * KERNELS];
-                for (half, &bytes) in halves.iter_mut().zip(lanes.as_flattened().as_chunks().0) {
+                let mut bits = [0; GROUP * KERNELS];
+                for (half, &bytes) in bits.iter_mut().zip(lanes.as_flattened().as_chunks().0) {
                     *half = u16::from_le_bytes(bytes);
                 }
                 let count = lanes.len() * KERNELS;
-                take_apart(isa, &halves[..count], values.as_flattened_mut(), &mut exponents[..count]);
+                take_apart(isa, &bits[..count], values.as_flattened_mut(), &mut exponents[..count]);
             }
         }
     }
@@ -84,8 +84,8 @@ const fn groups(length: usize) -> usize {
 
 vectorised! {
     /// Makes of fp16 its value (significand times 16^exponent) and its exponent's high bits.
-    pub(super) fn take_apart(halves: &[u16], values: &mut [f64], exponents: &mut [i8]) {
-        for ((&half, value), exponent) in halves.iter().zip(values).zip(exponents) {
+    pub(super) fn take_apart(bits: &[u16], values: &mut [f64], exponents: &mut [i8]) {
+        for ((&half, value), exponent) in bits.iter().zip(values).zip(exponents) {
             let significand;
             (significand, *exponent) = signed_lane(half);
             // Powers of two as fp32, which has every value exactly. That of a zero does not matter.

@@ -13,7 +13,7 @@
 use std::cell::Cell;
 
 use super::super::cbuf::Input;
-use super::super::half::{self, Accumulators};
+use super::super::fp16::{self, Accumulators};
 use super::super::operation::{Mode, Operation};
 use super::super::reference::Walk;
 use super::kernel::PARALLEL_MACS;
@@ -40,14 +40,14 @@ use panel::{Active, Datum, Lane, Lists, KERNELS};
 pub(super) use shape::copy;
 use shape::Shape;
 use shape::Step;
-pub use shape::{is_fast, Room};
+pub use shape::{is_fast, Buffers};
 
 /// Output elements that are computed while a step's weights are near.
 const PIXELS: usize = 16;
 
-/// Room that a thread's parts share.
+/// Buffers that a thread's parts share.
 #[derive(Default)]
-struct PartRoom {
+struct PartBuffers {
     lanes: Vec<Lane>,
     nan: Vec<bool>,
     /// A step's weights, kernel by kernel and lane by lane.
@@ -58,7 +58,7 @@ struct PartRoom {
 }
 
 thread_local! {
-    static ROOM: Cell<PartRoom> = Cell::default();
+    static BUFFERS: Cell<PartBuffers> = Cell::default();
 }
 
 /// The output cubes.
@@ -66,9 +66,9 @@ pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input
     if operation.placement.mode == Mode::Winograd {
         return winograd::run(scratch, isa, operation, input, weights);
     }
-    let mut room = std::mem::take(&mut scratch.half);
-    let shape = Shape::new(operation, room.steps, room.offsets);
-    let data = &mut room.data;
+    let mut buffers = std::mem::take(&mut scratch.fp16);
+    let shape = Shape::new(operation, buffers.steps, buffers.offsets);
+    let data = &mut buffers.data;
     copy(operation, [shape.line, shape.lines, shape.channels], input, data, Datum::new);
     let mut samples = scratch.floats(operation.sums());
     let macs = samples.len() * operation.kernel_bytes() / 2;
@@ -76,13 +76,13 @@ pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input
     let output = operation.output;
     let feature = operation.placement.mode != Mode::Pixel;
     if feature {
-        room.lists.fill(data, shape.channels, operation.atomic_c);
+        buffers.lists.fill(data, shape.channels, operation.atomic_c);
     }
-    let lists = feature.then_some(&room.lists);
+    let lists = feature.then_some(&buffers.lists);
     let work = Work { operation, shape: &shape, input, weights, data, lists, loops: Loops::new(isa) };
     parts::each::<f32, KERNELS>(operation, output.width, output.height, &mut samples, threads, &|part| work.part(part));
-    (room.steps, room.offsets) = (shape.steps, shape.offsets);
-    scratch.half = room;
+    (buffers.steps, buffers.offsets) = (shape.steps, shape.offsets);
+    scratch.fp16 = buffers;
     super::super::operation::stream(operation, Samples::Float(samples))
 }
 
@@ -99,10 +99,10 @@ struct Work<'a> {
 
 impl Work<'_> {
     /// The weights of the kernels from `first` on: a lane for each datum of each step. And which steps hold a NaN.
-    fn panel(&self, first: usize, room: &mut PartRoom) {
+    fn panel(&self, first: usize, buffers: &mut PartBuffers) {
         let operation = self.operation;
         let count = operation.kernels.saturating_sub(first).min(KERNELS);
-        let PartRoom { lanes, nan, kernels, turned, .. } = room;
+        let PartBuffers { lanes, nan, kernels, turned, .. } = buffers;
         lanes.resize(self.shape.offsets.len(), Lane::EMPTY);
         nan.clear();
         for step in &self.shape.steps {
@@ -122,7 +122,7 @@ impl Work<'_> {
                 }
             }
             let weights = kernels.as_chunks::<2>().0;
-            nan.push(weights.iter().fold(false, |found, &pair| found | half::is_nan(u16::from_le_bytes(pair))));
+            nan.push(weights.iter().fold(false, |found, &pair| found | fp16::is_nan(u16::from_le_bytes(pair))));
             turned.resize(depth * KERNELS * 2, 0);
             transpose::<u16>([KERNELS, depth], kernels, depth * 2, turned, KERNELS * 2);
             for (to, lane) in lanes[step.offsets.clone()].iter_mut().zip(turned.as_chunks::<{ KERNELS * 2 }>().0) {
@@ -133,15 +133,15 @@ impl Work<'_> {
     }
 
     fn part(&self, part: Part<'_, f32>) {
-        let mut room = ROOM.take();
-        self.part_in(&mut room, part);
-        ROOM.set(room);
+        let mut buffers = BUFFERS.take();
+        self.part_in(&mut buffers, part);
+        BUFFERS.set(buffers);
     }
 
-    fn part_in(&self, room: &mut PartRoom, mut part: Part<'_, f32>) {
+    fn part_in(&self, buffers: &mut PartBuffers, mut part: Part<'_, f32>) {
         let (operation, shape) = (self.operation, self.shape);
-        self.panel(part.kernel, room);
-        let PartRoom { lanes, nan, sums, own, .. } = room;
+        self.panel(part.kernel, buffers);
+        let PartBuffers { lanes, nan, sums, own, .. } = buffers;
         let kernels = operation.kernels.saturating_sub(part.kernel).min(KERNELS);
         let width = operation.output.width;
         let elements = part.lines * width;
@@ -223,7 +223,7 @@ impl Work<'_> {
         let walk = Walk { operation: self.operation, input: self.input, weights: self.weights };
         for kernel in 0..kernels {
             let (weights, data) = walk.operands(part.batch, part.kernel + kernel, step.block, step.tap, y, x);
-            sums.add(kernel, half::step(&weights, &data));
+            sums.add(kernel, fp16::step(&weights, &data));
         }
     }
 }

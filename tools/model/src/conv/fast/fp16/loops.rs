@@ -2,7 +2,7 @@
 
 //! The inner loops of fp16 and the choice of an instruction set for them.
 
-use super::super::super::half::Accumulators;
+use super::super::super::fp16::Accumulators;
 #[cfg(target_arch = "x86_64")]
 use super::avx512;
 use super::panel::{Active, Lane, KERNELS};

@@ -10,7 +10,7 @@ use super::super::super::avx512::NUMBERS;
 use super::super::super::panel::ZERO;
 use super::super::run::Run;
 use super::super::sums::Sums;
-use super::room::{Element, Room, LANES, MANY, NEAR, NOTHING};
+use super::buffers::{Buffers, Element, LANES, MANY, NEAR, NOTHING};
 
 /// Lanes of half a register.
 const QUARTER: usize = 16;
@@ -20,15 +20,15 @@ const QUARTER: usize = 16;
 /// # Safety
 /// The machine has AVX-512 ([`crate::Isa::Avx512Vbmi`]).
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vbmi2,bmi2")]
-pub(super) fn each(sums: &Sums<'_>, room: &mut Room, elements: &[Element]) -> [f32; MANY] {
+pub(super) fn each(sums: &Sums<'_>, buffers: &mut Buffers, elements: &[Element]) -> [f32; MANY] {
     for (number, &element) in elements.iter().enumerate() {
         match sums.widest {
-            ..=16 => walk::<16>(sums, room, number, element),
-            17..=32 => walk::<32>(sums, room, number, element),
-            _ => walk::<64>(sums, room, number, element),
+            ..=16 => walk::<16>(sums, buffers, number, element),
+            17..=32 => walk::<32>(sums, buffers, number, element),
+            _ => walk::<64>(sums, buffers, number, element),
         }
     }
-    room.finish(sums.steps.len())
+    buffers.finish(sums.steps.len())
 }
 
 /// [`steps_of`] of halves in memory.
@@ -37,11 +37,11 @@ pub(super) fn each(sums: &Sums<'_>, room: &mut Room, elements: &[Element]) -> [f
 pub(super) fn steps<const W: usize>(
     weights: &[u16; LANES],
     data: &[u16; LANES],
-    room: &mut Room,
+    buffers: &mut Buffers,
     first: usize,
     number: usize,
 ) {
-    steps_of::<W>(quarters(weights), quarters(data), room, first, number);
+    steps_of::<W>(quarters(weights), quarters(data), buffers, first, number);
 }
 
 /// 64 halves.
@@ -58,7 +58,7 @@ fn quarters(halves: &[u16; LANES]) -> Halves {
 /// Steps of `W` products at most.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2,bmi2")]
-fn walk<const W: usize>(sums: &Sums<'_>, room: &mut Room, number: usize, (kernel, window): Element) {
+fn walk<const W: usize>(sums: &Sums<'_>, buffers: &mut Buffers, number: usize, (kernel, window): Element) {
     for (first, steps) in (0..).step_by(LANES / W).zip(sums.steps.chunks(LANES / W)) {
         let (mut weights, mut data) = ([_mm256_setzero_si256(); 4], [_mm256_setzero_si256(); 4]);
         let width = W / QUARTER;
@@ -67,14 +67,14 @@ fn walk<const W: usize>(sums: &Sums<'_>, room: &mut Room, number: usize, (kernel
             match &sums.runs[range.clone()] {
                 [run] => {
                     let row = sums.panel.row(kernel, run);
-                    let halves = &sums.data.halves[window + run.offset..][..run.length];
+                    let bits = &sums.data.bits[window + run.offset..][..run.length];
                     for (quarter, (weights, data)) in weights.iter_mut().zip(data).enumerate() {
                         let from = (quarter * QUARTER).min(run.length);
                         let mask = _bzhi_u32(0xffff, (run.length - from) as u32) as __mmask16;
                         // SAFETY: the mask has the lanes that are left.
                         unsafe {
                             *weights = _mm256_maskz_loadu_epi16(mask, row.as_ptr().add(from).cast());
-                            *data = _mm256_maskz_loadu_epi16(mask, halves.as_ptr().add(from).cast());
+                            *data = _mm256_maskz_loadu_epi16(mask, bits.as_ptr().add(from).cast());
                         }
                     }
                 }
@@ -86,7 +86,7 @@ fn walk<const W: usize>(sums: &Sums<'_>, room: &mut Room, number: usize, (kernel
                 }
             }
         }
-        steps_of::<W>(weights, data, room, first, number);
+        steps_of::<W>(weights, data, buffers, first, number);
     }
 }
 
@@ -95,8 +95,8 @@ fn joined(sums: &Sums<'_>, runs: &[Run], kernel: usize, window: usize) -> ([u16;
     let (mut weights, mut data) = ([0; LANES], [0; LANES]);
     let mut places = weights.iter_mut().zip(&mut data);
     for run in runs {
-        let halves = &sums.data.halves[window + run.offset..][..run.length];
-        for ((from, half), (weight, datum)) in sums.panel.row(kernel, run).iter().zip(halves).zip(&mut places) {
+        let bits = &sums.data.bits[window + run.offset..][..run.length];
+        for ((from, half), (weight, datum)) in sums.panel.row(kernel, run).iter().zip(bits).zip(&mut places) {
             *weight = u16::from_le_bytes(*from);
             *datum = *half;
         }
@@ -144,7 +144,7 @@ fn split(halves: [__m512i; 2]) -> Operands {
 /// The steps from number `first` on, as in plain code.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2")]
-fn steps_of<const W: usize>(weights: Halves, data: Halves, room: &mut Room, first: usize, number: usize) {
+fn steps_of<const W: usize>(weights: Halves, data: Halves, buffers: &mut Buffers, first: usize, number: usize) {
     let join = |halves: Halves| {
         let whole = |low, high| _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
         [whole(halves[0], halves[1]), whole(halves[2], halves[3])]
@@ -188,7 +188,7 @@ fn steps_of<const W: usize>(weights: Halves, data: Halves, room: &mut Room, firs
     let lost_4 = _mm512_mask_cmpgt_epu8_mask(by_4, _mm512_and_si512(sum, nibble), _mm512_and_si512(product, nibble));
     let lost = lost_4 | _mm512_mask_cmpgt_epu8_mask(by_8, sum, product);
 
-    let Room { steps, far: later } = room;
+    let Buffers { steps, far: later } = buffers;
     for step in 0..LANES / W {
         let pairs = match W {
             16 => {

@@ -14,7 +14,7 @@ pub(super) const UNIT: f64 = 1.0 / (1_u64 << 50) as f64;
 #[derive(Debug, Default)]
 pub(super) struct Data {
     /// As in the convolution buffer.
-    pub(super) halves: Vec<u16>,
+    pub(super) bits: Vec<u16>,
     /// Significands times 16^exponent.
     pub(super) values: Vec<f64>,
     /// High bits of the exponents, [`super::super::panel::ZERO`] of zeros; and some for a last group to read.
@@ -23,9 +23,9 @@ pub(super) struct Data {
     pub(super) before: Vec<u32>,
 }
 
-/// Room that operations share.
+/// Buffers that operations share.
 #[derive(Debug, Default)]
-pub struct Room {
+pub struct Buffers {
     pub(super) data: Data,
     pub(super) runs: Vec<Run>,
     pub(super) steps: Vec<Range<usize>>,
@@ -47,17 +47,17 @@ pub(super) struct Sums<'a> {
 }
 
 impl Data {
-    /// Makes the other lists of the halves.
+    /// Makes the other lists from the bits.
     pub(super) fn take_apart(&mut self, isa: Isa) {
-        let Self { halves, values, exponents, before } = self;
-        values.resize(halves.len(), 0.0);
-        exponents.resize(halves.len() + GROUP, super::super::panel::ZERO);
-        before.resize(halves.len() + 1, 0);
-        panel::take_apart(isa, halves, values, exponents);
+        let Self { bits, values, exponents, before } = self;
+        values.resize(bits.len(), 0.0);
+        exponents.resize(bits.len() + GROUP, super::super::panel::ZERO);
+        before.resize(bits.len() + 1, 0);
+        panel::take_apart(isa, bits, values, exponents);
         let mut count = 0;
         before[0] = 0;
-        for (before, half) in before[1..].iter_mut().zip(halves) {
-            count += u32::from(*half << 1 != 0);
+        for (before, bits) in before[1..].iter_mut().zip(bits) {
+            count += u32::from(*bits << 1 != 0);
             *before = count;
         }
     }

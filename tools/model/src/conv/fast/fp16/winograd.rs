@@ -4,7 +4,7 @@
 //! and the 16 sums become four, one for each element of the output tile.
 
 use super::super::super::cbuf::Input;
-use super::super::super::half::{is_nan, Accumulators};
+use super::super::super::fp16::{is_nan, Accumulators};
 use super::super::super::operation::Operation;
 use super::super::super::reference::Walk;
 use super::super::kernel::PARALLEL_MACS;

@@ -2,7 +2,7 @@
 
 //! The products and sums of some elements, step by step.
 
-use super::super::super::super::super::half::{self, Accumulators};
+use super::super::super::super::super::fp16::{self, Accumulators};
 
 /// Most products of a step.
 pub(super) const LANES: usize = 64;
@@ -11,7 +11,7 @@ pub(super) const LANES: usize = 64;
 pub(super) const TOGETHER: usize = 4;
 
 /// Sums that are computed together.
-pub(in crate::conv::fast::half::bounds) const MANY: usize = 8;
+pub(in crate::conv::fast::fp16::bounds) const MANY: usize = 8;
 
 /// Quarters of a shift from which on nothing of a product is left.
 pub(super) const NOTHING: u8 = 8;
@@ -20,11 +20,11 @@ pub(super) const NOTHING: u8 = 8;
 pub(super) const NEAR: u8 = 2;
 
 /// A kernel of the panel and a window.
-pub(in crate::conv::fast::half::bounds) type Element = (usize, usize);
+pub(in crate::conv::fast::fp16::bounds) type Element = (usize, usize);
 
-/// Room for some sums.
+/// Buffers for some sums.
 #[derive(Debug, Default)]
-pub(in crate::conv::fast::half::bounds) struct Room {
+pub(in crate::conv::fast::fp16::bounds) struct Buffers {
     pub(super) steps: Steps,
     pub(super) far: Far,
 }
@@ -50,7 +50,7 @@ pub(super) struct Far {
     pub(super) count: usize,
 }
 
-impl Room {
+impl Buffers {
     /// CACC's additions, when all steps are known except for the far products.
     #[inline(always)]
     pub(super) fn finish(&mut self, steps: usize) -> [f32; MANY] {
@@ -80,14 +80,14 @@ impl Far {
     #[inline(always)]
     pub(super) fn reserve(&mut self) {
         let Self { weights, data, distances, places, count } = self;
-        let room = *count + LANES;
-        if places.len() < room {
+        let buffers = *count + LANES;
+        if places.len() < buffers {
             // For some at once.
-            let room = 2 * room;
-            weights.resize(room, 0);
-            data.resize(room, 0);
-            distances.resize(room, 0);
-            places.resize(room, 0);
+            let buffers = 2 * buffers;
+            weights.resize(buffers, 0);
+            data.resize(buffers, 0);
+            distances.resize(buffers, 0);
+            places.resize(buffers, 0);
         }
     }
 
@@ -102,9 +102,9 @@ impl Far {
             let mut shifted = [0i32; WIDTH];
             for (i, shifted) in shifted.iter_mut().enumerate() {
                 let (weight, data) = (i32::from(weights[i]), i32::from(data[i]));
-                let (sum, carry) = half::booth_lane((weight ^ data) < 0, weight.unsigned_abs(), data.unsigned_abs());
+                let (sum, carry) = fp16::booth_lane((weight ^ data) < 0, weight.unsigned_abs(), data.unsigned_abs());
                 let by = (4 * u32::from(distances[i])) & 31;
-                *shifted = (sum >> by).wrapping_add(carry >> by).wrapping_sub(half::BOOTH_OFFSET >> by) as i32;
+                *shifted = (sum >> by).wrapping_add(carry >> by).wrapping_sub(fp16::BOOTH_OFFSET >> by) as i32;
             }
             for (place, shifted) in places.iter().zip(shifted) {
                 sums[*place as usize] += i64::from(shifted);

@@ -4,7 +4,7 @@
 
 #![allow(clippy::inline_always)]
 
-use super::super::super::half;
+use super::super::super::fp16;
 use super::panel::{Active, Lane, KERNELS};
 use super::tables::Tables;
 
@@ -52,7 +52,7 @@ pub fn sum(lanes: &[Lane], active: &[Active], largest: &[i8; KERNELS], kernels: 
                         let weight = lane.significand[first + i];
                         let negative = (weight ^ active.significand) < 0;
                         let magnitudes = (weight.unsigned_abs().into(), active.significand.unsigned_abs().into());
-                        products[i] - half::product(negative, magnitudes.0, magnitudes.1, 4 * far as u32)
+                        products[i] - fp16::product(negative, magnitudes.0, magnitudes.1, 4 * far as u32)
                     }
                     _ => 0,
                 };

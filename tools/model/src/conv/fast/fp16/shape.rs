@@ -22,14 +22,14 @@ pub(super) struct Shape {
     pub(super) offsets: Vec<usize>,
 }
 
-/// Room that operations share.
+/// Buffers that operations share.
 #[derive(Debug, Default)]
-pub struct Room {
+pub struct Buffers {
     pub(super) steps: Vec<Step>,
     pub(super) offsets: Vec<usize>,
     pub(super) data: Vec<Datum>,
     pub(super) lists: Lists,
-    pub(super) bounds: sums::Room,
+    pub(super) bounds: sums::Buffers,
 }
 
 impl Shape {

@@ -10,7 +10,7 @@
 
 use std::arch::x86_64::*;
 
-use super::super::super::half::{self, Accumulators};
+use super::super::super::fp16::{self, Accumulators};
 use super::panel::{Active, Lane, KERNELS};
 use super::tables::Tables;
 
@@ -150,17 +150,17 @@ impl Bytes {
 
 /// Products that lie further below than the tables say, gathered until they fill vectors.
 struct Later {
-    weights: [i16; ROOM],
-    data: [i16; ROOM],
-    distances: [u8; ROOM],
-    kernels: [u8; ROOM],
+    weights: [i16; CAPACITY],
+    data: [i16; CAPACITY],
+    distances: [u8; CAPACITY],
+    kernels: [u8; CAPACITY],
     count: usize,
 }
 
 /// Products that are gathered before they are added, at least.
 const BATCH: usize = 64;
 /// Those, and one for each kernel.
-const ROOM: usize = BATCH + KERNELS;
+const CAPACITY: usize = BATCH + KERNELS;
 /// Products side by side.
 const WIDTH: usize = 16;
 
@@ -177,7 +177,7 @@ pub(super) static NUMBERS: [u8; KERNELS] = {
 
 impl Later {
     const fn new() -> Self {
-        Self { weights: [0; ROOM], data: [0; ROOM], distances: [0; ROOM], kernels: [0; ROOM], count: 0 }
+        Self { weights: [0; CAPACITY], data: [0; CAPACITY], distances: [0; CAPACITY], kernels: [0; CAPACITY], count: 0 }
     }
 
     /// Takes the products of the kernels of a mask.
@@ -223,9 +223,9 @@ impl Later {
             for (i, difference) in differences.iter_mut().enumerate() {
                 let (weight, data) = (i32::from(weights[i]), i32::from(data[i]));
                 let shift = 4 * u32::from(distances[i]);
-                let (sum, carry) = half::booth_lane((weight ^ data) < 0, weight.unsigned_abs(), data.unsigned_abs());
+                let (sum, carry) = fp16::booth_lane((weight ^ data) < 0, weight.unsigned_abs(), data.unsigned_abs());
                 let by = shift & 31;
-                let product = (sum >> by).wrapping_add(carry >> by).wrapping_sub(half::BOOTH_OFFSET >> by);
+                let product = (sum >> by).wrapping_add(carry >> by).wrapping_sub(fp16::BOOTH_OFFSET >> by);
                 // A shift by 32 and more leaves nothing.
                 let product = if shift < 32 { product as i32 } else { 0 };
                 *difference = product - ((weight * data) >> shift.min(4 * FARTHEST));
