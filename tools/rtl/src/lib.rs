@@ -11,4 +11,4 @@ mod protocol;
 mod simulator;
 
 pub use protocol::VERSION;
-pub use simulator::{Selection, SelectionError, Simulator, StartError};
+pub use simulator::{Selection, SelectionError, Simulator, StartError, Timing};

@@ -78,6 +78,32 @@ impl FromStr for Selection {
     }
 }
 
+/// The memory that a simulator has by its options.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Timing {
+    /// Cycles from a read's request to its first data, of DBB.
+    pub latency: u32,
+    /// Bytes per cycle of DBB, reads and writes together; 0: the width of the bus each way.
+    pub bandwidth: f64,
+    /// The same of the interface to SRAM.
+    pub sram_bandwidth: f64,
+}
+
+impl Selection {
+    /// The memory by these options. The program's own defaults are in `simulator/memory.h`.
+    pub fn memory(&self) -> Timing {
+        let option = |name: &str| {
+            let pair = self.arguments.chunks_exact(2).rfind(|pair| pair[0].strip_prefix("--") == Some(name));
+            pair.and_then(|pair| pair[1].parse::<f64>().ok())
+        };
+        Timing {
+            latency: option("latency").map_or(50, |cycles| cycles as u32),
+            bandwidth: option("bandwidth").unwrap_or(0.0),
+            sram_bandwidth: option("sram-bandwidth").unwrap_or(0.0),
+        }
+    }
+}
+
 /// Why a simulator is not there.
 #[derive(Debug, Error)]
 pub enum StartError {
@@ -421,6 +447,7 @@ mod tests {
         let read = |text: &str| text.parse::<Selection>();
         let all = read("sim,latency=100,sram-bandwidth=3.5,trace-fst=a.fst,trace-from=3").unwrap();
         assert_eq!(all.arguments, ["--latency", "100", "--sram-bandwidth", "3.5"]);
+        assert_eq!(all.memory(), Timing { latency: 100, bandwidth: 0.0, sram_bandwidth: 3.5 });
         assert_eq!((all.trace, all.trace_from), (Some("a.fst".into()), 3));
         for wrong in ["", ",latency=1", "sim,latency", "sim,=1", "sim,trace-from=x"] {
             assert!(read(wrong).is_err(), "{wrong}");

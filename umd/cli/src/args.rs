@@ -134,21 +134,22 @@ pub(crate) struct Args {
     #[arg(long, value_name = "MHZ", default_value_t = 1000.0, value_parser = positive)]
     pub(crate) clock: f64,
 
-    /// DRAM's bandwidth in GB/s, for --profile
-    #[arg(long, value_name = "GB/S", default_value_t = 10.0, value_parser = positive)]
-    pub(crate) bandwidth: f64,
+    /// DRAM's bandwidth in GB/s, for --profile [default: 10; on a simulator of the RTL, the simulator's]
+    #[arg(long, value_name = "GB/S", value_parser = positive)]
+    pub(crate) bandwidth: Option<f64>,
 
-    /// SRAM's bandwidth in GB/s, for --profile
-    #[arg(long, value_name = "GB/S", default_value_t = 25.0, value_parser = positive)]
-    pub(crate) sram_bandwidth: f64,
+    /// SRAM's bandwidth in GB/s, for --profile [default: 25; on a simulator of the RTL, the simulator's]
+    #[arg(long, value_name = "GB/S", value_parser = positive)]
+    pub(crate) sram_bandwidth: Option<f64>,
 
-    /// Cycles from a read request to its first data, of DRAM and SRAM, for --profile
-    #[arg(long, value_name = "CYCLES", default_value_t = 100)]
-    pub(crate) latency: u32,
+    /// Cycles from a read request to its first data, of DRAM and SRAM, for --profile [default: 100; on a simulator of the
+    /// RTL, the simulator's]
+    #[arg(long, value_name = "CYCLES")]
+    pub(crate) latency: Option<u32>,
 
-    /// Time of a register write in ns, for --profile
-    #[arg(long, value_name = "NS", default_value_t = 100.0, value_parser = positive)]
-    pub(crate) register_write: f64,
+    /// Time of a register write in ns, for --profile [default: 100; on a simulator of the RTL, two cycles]
+    #[arg(long, value_name = "NS", value_parser = positive)]
+    pub(crate) register_write: Option<f64>,
 
     /// Write a waveform of the design (with --device rtl:PROGRAM, built for it)
     #[arg(long, value_name = "FILE")]

@@ -15,6 +15,7 @@ use nvdla_runtime::network::races::Edge;
 use nvdla_runtime::profile::{Conditions, Profile};
 use nvdla_runtime::session::{dump_to, Completed, RunOptions};
 use nvdla_runtime::Network;
+use nvdla_uapi::config::Config;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,7 +40,8 @@ pub(crate) fn run(args: &Args, dimg: bool) -> Result<(), Failure> {
     let labels = args.labels.as_ref().map(Labels::open).transpose()?;
     let loadable = Arc::new(open_loadable(&args.loadable)?);
     info!("{}: {} bytes, version {}", args.loadable.display(), loadable.as_bytes().len(), loadable.version());
-    let opened = device::open(&selection(args)?, &loadable)?;
+    let selection = selection(args)?;
+    let opened = device::open(&selection, &loadable)?;
     let atom = opened.device.info().config.map_or(32, |config| config.memory_atomic);
     let mut comparison = args.compare.as_ref().map(|folder| Comparison::new(folder, &loadable, atom)).transpose()?;
     let dump_into = |folder: PathBuf| dump_to(folder.clone()).map_err(cannot("make the folder", &folder));
@@ -59,7 +61,7 @@ pub(crate) fn run(args: &Args, dimg: bool) -> Result<(), Failure> {
     let mut profile = match &args.profile {
         Some(_) => {
             let config = opened.device.info().config.unwrap_or_else(|| device::recognise(&loadable).config);
-            Some(Profile::new(&loadable, config, conditions(args))?)
+            Some(Profile::new(&loadable, config, conditions(args, &selection, config))?)
         }
         None => None,
     };
@@ -134,13 +136,27 @@ fn selection(args: &Args) -> Result<Selection, Failure> {
     Ok(selection)
 }
 
-/// What the user says of the hardware.
-fn conditions(args: &Args) -> Conditions {
+/// What the user says of the hardware; what is left out is as a simulator has it, or as usual.
+fn conditions(args: &Args, selection: &Selection, config: &Config) -> Conditions {
+    let mut usual = Conditions { clock: args.clock, ..Conditions::default() };
+    if let Selection::Rtl(simulator) = selection {
+        // GB/s of so many bytes per cycle. Without a limit both directions have the width of the bus.
+        let bandwidth = |limit: f64, width: u32| {
+            let bytes = if limit > 0.0 { limit } else { 2.0 * f64::from(width / 8) };
+            bytes * args.clock / 1e3
+        };
+        let memory = simulator.memory();
+        usual.latency = memory.latency;
+        usual.dram = bandwidth(memory.bandwidth, config.primary.width);
+        usual.sram = bandwidth(memory.sram_bandwidth, config.secondary.unwrap_or(config.primary).width);
+        // A posted write takes a cycle or two (docs/rtl.md).
+        usual.register_write = 2e3 / args.clock;
+    }
     Conditions {
         clock: args.clock,
-        dram: args.bandwidth,
-        sram: args.sram_bandwidth,
-        latency: args.latency,
-        register_write: args.register_write,
+        dram: args.bandwidth.unwrap_or(usual.dram),
+        sram: args.sram_bandwidth.unwrap_or(usual.sram),
+        latency: args.latency.unwrap_or(usual.latency),
+        register_write: args.register_write.unwrap_or(usual.register_write),
     }
 }
