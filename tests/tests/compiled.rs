@@ -486,6 +486,27 @@ fn bands_are_exact() {
     chain([32, 900, 24], |builder, data| windows(builder, data, 5, [3, 3], 2));
 }
 
+/// A pooling takes its input from SDP where SDP makes all of it: behind a convolution, and behind each branch of a
+/// concatenation. No window reaches the input's last line and column.
+#[test]
+fn poolings_on_the_fly() {
+    for (config, branches) in [(&nvdla_uapi::config::NV_SMALL, 1), (&nvdla_uapi::config::NV_SMALL, 2), (&NV_FULL, 2)] {
+        let mut builder = Builder { graph: Graph::new("flies"), random: Random::new(5), count: 0, known: Vec::new() };
+        let data = builder.graph.input("data", &[1, 8, 20, 22]).unwrap();
+        let parts: Vec<_> = (0..branches).map(|at| windows(&mut builder, data, 12 + at, [3, 3], 1)).collect();
+        let all = builder.add(Op::Concat { axis: 1 }, &parts).unwrap();
+        let pool = Pool { kind: PoolKind::Max, kernel: [3; 2], stride: [2; 2], padding: Padding::default() };
+        let out = builder.add(Op::Pool(pool), &[all]).unwrap();
+        builder.graph.outputs.push(out);
+        let compiled = compile(&builder.graph, &ranges(&builder.graph), &Options::new(config)).unwrap();
+        check(&compiled, config, &mut Random::new(6), "flies");
+        let poolings: Vec<_> = compiled.report.operations.iter().filter(|operation| operation.unit == "PDP").collect();
+        assert_eq!(poolings.len(), branches);
+        // Their time is counted with the convolution.
+        assert!(poolings.iter().all(|operation| operation.cycles == 0 && operation.input[1..] == [20, 22]));
+    }
+}
+
 /// More weights than the convolution buffer holds: kernel groups pass through it.
 #[test]
 fn kernel_groups_are_exact() {

@@ -118,12 +118,12 @@ fn a_surface_outside_its_memory_is_refused_and_the_next_network_runs() {
     let mut device = ModelDevice::new(&NV_SMALL);
     let expected = run(lenet(), &mut device).unwrap();
     let mut broken = lenet();
-    // The offset of the destination (fifth cube) of the second operation's surfaces.
+    // The offset of the destination (second cube) of the third operation's surfaces.
     let surfaces = place(&broken, "surf_list");
-    let offset = surfaces.start + 644 + 4 * 32 + 4;
+    let offset = surfaces.start + 2 * 644 + 32 + 4;
     broken[offset..offset + 4].copy_from_slice(&0x00ff_ff00_u32.to_le_bytes());
     let text = chain(&run(broken, &mut device).unwrap_err());
-    assert!(text.contains("operation 1 (SDP): dst_data begins at 0xffff00 of address"), "{text}");
+    assert!(text.contains("operation 2 (PDP): dst_data begins at 0xffff00 of address"), "{text}");
     assert_eq!(run(lenet(), &mut device).unwrap(), expected);
 }
 
@@ -145,8 +145,9 @@ fn each_operation_s_surface_is_saved() {
         std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     files.sort();
     std::fs::remove_dir_all(&folder).unwrap();
-    assert!(files.contains(&"op_t0_001_SDP.bin".to_owned()), "{files:?}");
-    assert!(files.iter().any(|file| file.ends_with("_PDP.bin")), "{files:?}");
+    assert!(files.contains(&"op_t0_002_PDP.bin".to_owned()), "{files:?}");
+    assert!(files.iter().any(|file| file.ends_with("_SDP.bin")), "{files:?}");
+    assert!(!files.contains(&"op_t0_001_SDP.bin".to_owned()), "the pooling takes it on the fly: {files:?}");
     assert!(!files.iter().any(|file| file.ends_with("_CONV.bin")), "a convolution writes to no memory: {files:?}");
 }
 

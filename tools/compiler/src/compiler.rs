@@ -24,7 +24,7 @@ use nvdla_uapi::reg::values::Precision;
 
 use crate::calibrate::{self, samples, table, Measured, Method};
 use crate::ir::{Graph, Preprocess, Ranges, Unreadable};
-use crate::lower::{self, step, Bytes, Compiled};
+use crate::lower::{self, nodes, Bytes, Compiled};
 use crate::model::Model;
 use crate::quantize::Granularity;
 
@@ -196,6 +196,6 @@ impl Compiler {
 
     /// All nodes that the configuration cannot compute. Nothing is calibrated.
     pub fn check(&self, model: &Model) -> Result<(), Unreadable> {
-        step::build(&model.graph, &Ranges::new(), self.config).map(|_| ()).map_err(Unreadable)
+        nodes::build(&model.graph, &Ranges::new(), self.config).map(|_| ()).map_err(Unreadable)
     }
 }

@@ -358,13 +358,15 @@ mod tests {
             let mut measured = Measured::new(&compiled, &[]).unwrap();
             let losses = measured.losses(&graph, &samples).unwrap();
             let of = |name: &str| losses.iter().find(|(tensor, _)| tensor == name).unwrap().1.decibels();
-            ["expanded", "filtered", "block", "pool", "logits"].map(of)
+            // The pooling takes it on the fly.
+            assert!(losses.iter().all(|(tensor, _)| tensor != "block"));
+            ["expanded", "filtered", "pool", "logits"].map(of)
         };
         let (one_sided, symmetric) = (loss(true), loss(false));
         // 127 steps to the largest of values that are spread evenly are 47 dB; these are not, and errors add up.
         assert!(symmetric.iter().all(|&decibels| decibels > 30.0), "{symmetric:?}");
         assert!(one_sided[0] > symmetric[0] + 3.0, "{one_sided:?}, {symmetric:?}");
-        assert!(one_sided.iter().zip(&symmetric).take(3).all(|(one, two)| one > two), "{one_sided:?}, {symmetric:?}");
+        assert!(one_sided.iter().zip(&symmetric).take(2).all(|(one, two)| one > two), "{one_sided:?}, {symmetric:?}");
         // An output is what its surface holds.
         let compiled = compile(&graph, &ranges, &Options::new(&NV_SMALL)).unwrap();
         let mut measured = Measured::new(&compiled, &[]).unwrap();
@@ -373,6 +375,6 @@ mod tests {
             let expected = float::run(&graph, sample, &mut |_, _| {}).unwrap();
             outputs.add(&measured.run(sample).unwrap()[0], &expected[0]);
         }
-        assert!((outputs.decibels() - one_sided[4]).abs() < 1e-3, "{} {one_sided:?}", outputs.decibels());
+        assert!((outputs.decibels() - one_sided[3]).abs() < 1e-3, "{} {one_sided:?}", outputs.decibels());
     }
 }

@@ -57,7 +57,7 @@ fn our_lenet() {
         for line in [
             "0 \"data\": Int8 R8, 1 x 1 x 28 x 28 (n, c, h, w), line stride 32; 896 bytes",
             "20 kernels of 1 x 5 x 5 of an image (R8), stride 1 x 1",
-            "maximum of 2 x 2, stride 2 x 2; after 1 OpCompleted",
+            "maximum of 2 x 2, stride 2 x 2; after 1 OpProgrammed",
             "relu2.weights",
             "24 x 24 x 20     on the fly",
             "SOFTMAX",

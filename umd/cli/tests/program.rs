@@ -503,7 +503,7 @@ fn the_exit_status_says_what_went_wrong() {
     assert_eq!(nvdla(&folder, &["run", "--loadable", "none.nvdla"]).0, Some(3));
     assert_eq!(nvdla(&folder, &["run", "--loadable", &large, "--device", "model:nv_small"]).0, Some(4));
     assert_eq!(run(&["--device", "/dev/null"]).0, Some(5));
-    let surface = folder.0.join("surfaces/op_t0_001_SDP.bin");
+    let surface = folder.0.join("surfaces/op_t0_002_PDP.bin");
     let mut bytes = fs::read(&surface).unwrap();
     bytes[0] ^= 1;
     fs::write(&surface, bytes).unwrap();

@@ -5,8 +5,8 @@
 //! An operation waits for every earlier operation whose bytes it reads or overwrites, and for those that read the bytes
 //! that it overwrites. An entry of the dependency graph has one consumer per processor. Operations of one processor run
 //! in the order of the list, and each is programmed after the one before it. So if several operations of a processor
-//! need a result, only the first must wait for it. A convolution and the SDP operation behind it are one unit of work:
-//! an operation that waits for the convolution waits for its SDP operation, which ends last.
+//! need a result, only the first must wait for it. Operations that pass data on the fly are one unit of work: an operation
+//! that waits for a convolution waits for its SDP operation, or for the pooling behind that, which ends last.
 
 use nvdla_uapi::desc::{CommonOp, Consumer, Event, PROCESSORS};
 
@@ -69,7 +69,7 @@ pub fn order(operations: &[Operation], buffers: usize, atom: u32, elements: u32)
     }
     let flies = |index: usize| operations[index].unit.takes_on_the_fly();
     // The operation that ends last of those that pass data on the fly.
-    let last = |index: usize| if index + 1 < count && flies(index + 1) { index + 1 } else { index };
+    let last = |index: usize| (index..count).find(|&at| at + 1 >= count || !flies(at + 1)).unwrap_or(index);
     let mut accesses: Vec<Accesses> = std::iter::repeat_with(Accesses::default).take(buffers).collect();
     let mut waits: Vec<Vec<usize>> = Vec::with_capacity(count);
     for (index, operation) in operations.iter().enumerate() {
@@ -174,8 +174,10 @@ fn before(operations: &[Operation], waits: &[Vec<usize>]) -> Vec<Set> {
         for &by in &waits[index] {
             set.union(&before[by]);
             set.insert(by);
-            if operations[by].unit.takes_on_the_fly() {
-                set.insert(by - 1);
+            let mut first = by;
+            while operations[first].unit.takes_on_the_fly() {
+                first -= 1;
+                set.insert(first);
             }
         }
         started[operation.unit.op_type() as usize] = set.clone();

@@ -355,6 +355,10 @@ impl Lowering<'_> {
             kernel_width_csc: kernel[2] as u16,
             kernel_height_csc: kernel[1] as u16,
             kernel_channel_csc: kernel[0] as u16,
+            post_extension: match source.format {
+                Format::Feature => 0,
+                Format::Pixel(_) => post_extension(self.config, kernel[0], kernel[1]).lines().ilog2() as u8,
+            },
             input_width_cmac: sums.width,
             input_height_cmac: sums.height,
             bytes_per_kernel: kernel.iter().product::<u32>() * bytes(self.precision),
@@ -404,7 +408,8 @@ impl Lowering<'_> {
         let direct;
         let pixels;
         let (kernel, size, offset): ([u32; 3], u64, &Offsets) = if image {
-            pixels = Image::new(extents, geometry, PostExtension::One).map_err(refuse)?;
+            let extension = post_extension(self.config, channels * columns, rows);
+            pixels = Image::new(extents, geometry, extension).map_err(refuse)?;
             // Pre-extension makes channels of the columns.
             ([channels * columns, rows, 1], pixels.size(), &|k, c, r, s| pixels.offset(k, c, r, s))
         } else {
@@ -439,6 +444,17 @@ impl Lowering<'_> {
         let group = geometry.largest_group(kernels) * u64::from(kernel_bytes);
         Ok((kernel, WeightSize { all: size, group }, packed))
     }
+}
+
+/// How many lines of an image's kernels CSC takes at once: the fewest with which a kernel takes the least steps. `channels`
+/// are those after pre-extension.
+fn post_extension(config: &Config, channels: u32, rows: u32) -> PostExtension {
+    let fits = |extension: &PostExtension| channels * extension.lines() <= config.mac_atomic_c;
+    let wider = [PostExtension::Two, PostExtension::Four].into_iter().filter(fits);
+    std::iter::once(PostExtension::One)
+        .chain(wider)
+        .min_by_key(|extension| rows.div_ceil(extension.lines()))
+        .unwrap_or(PostExtension::One)
 }
 
 /// What the hardware's register fields can say.

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use nvdla_uapi::layout::feature::Atoms;
 use nvdla_uapi::reg::values::Precision;
 
-use super::step::{Builder, Combine, Convolution, Kind, Post, Tensor, TensorId};
+use super::nodes::Builder;
+use super::step::{Combine, Convolution, Kind, Post, Tensor, TensorId};
 use crate::float;
 use crate::ir::{self, Op};
 

@@ -3,19 +3,28 @@
 //! From a graph to a loadable of one configuration.
 //!
 //! ```text
-//! step      nodes that one pass of the hardware computes; linear: those that are a product by a matrix
+//! nodes     from nodes to steps, with arithmetic, windows, and linear for those that are a product by a matrix
+//! fuse      joins steps; step: what a step is
 //! place     channel maps, views of buffers
-//! numbers   scales, weights, operands, tables
+//! scales    the scale of every tensor
+//! numbers   weights, operands and tables of every step: int8, fp16
 //! convolution, sdp, pool   the operations of a step
 //! ```
 
+mod arithmetic;
 mod convolution;
+mod fp16;
+mod fuse;
+mod int8;
 mod linear;
+pub(crate) mod nodes;
 pub mod numbers;
 pub mod place;
 mod pool;
+pub mod scales;
 mod sdp;
 pub mod step;
+mod windows;
 
 use std::collections::HashMap;
 
@@ -29,7 +38,7 @@ use nvdla_uapi::reg::values::{PixelFormat, Precision};
 
 use crate::assemble::program::{Base, Buffer, Cube, Emulated, End, Format, Place, Program, StepInfo, Unit};
 use crate::assemble::report::Report;
-use crate::assemble::{check, emit, memory, report};
+use crate::assemble::{check, emit, fly, memory, report};
 use crate::error::Error;
 use crate::ir::{Color, Graph, Preprocess, Ranges, Unreadable};
 use crate::measure::{Layout, Stored};
@@ -187,7 +196,7 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
     if graph.outputs.is_empty() {
         return Err(Error::Network("the network has no output".to_owned()));
     }
-    let mut net = step::build(graph, ranges, config).map_err(|refusals| Error::Refused(Unreadable(refusals)))?;
+    let mut net = nodes::build(graph, ranges, config).map_err(|refusals| Error::Refused(Unreadable(refusals)))?;
     let mut inputs = Inputs { config, known: HashMap::new() };
     for (&tensor, preprocess) in net.inputs.iter().zip(&options.inputs) {
         if let Some(preprocess) = preprocess {
@@ -208,7 +217,7 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
         }
     }
     let placed = place::place(net, config, precision, &images)?;
-    let scales = numbers::scales(&placed.net, &inputs, precision)?;
+    let scales = scales::scales(&placed.net, &inputs, precision)?;
     let mut quantizer = Quantizer {
         net: &placed.net,
         inputs: &inputs,
@@ -256,14 +265,15 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
     for (step, numbers) in placed.net.steps.iter().zip(&numbers) {
         lowering.step(step, numbers)?;
     }
-    let tensors = placed.net.steps.iter().map(|step| lowering.stored(step.output)).collect();
-    let program = lowering.program;
+    let tensors: Vec<Stored> = placed.net.steps.iter().map(|step| lowering.stored(step.output)).collect();
+    let mut program = lowering.program;
+    let unwritten = fly::join(&mut program);
     let layout = Layout {
         atoms: program.atoms(),
         element: nvdla_uapi::layout::bytes(precision) as usize,
         written: Layout::written(&program.tasks),
         buffers: program.buffers.iter().map(|buffer| buffer.size).collect(),
-        tensors,
+        tensors: tensors.into_iter().filter(|stored| !unwritten.contains(&stored.buffer)).collect(),
     };
     let plan = memory::plan(&program)?;
     check::check(&program, &plan)?;

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Poolings on the fly: PDP takes its input from SDP while SDP makes it. SDP then writes nothing, PDP reads nothing, and
+//! the two, with the convolution before them, take as long as the slowest alone.
+//!
+//! The condition is that SDP operations make the whole input in whole surfaces, and that nothing else reads it. PDP
+//! processes surfaces one after another, so a pooling whose input has several makers, such as the branches of a
+//! concatenation, becomes one operation per maker.
+
+use std::collections::HashMap;
+
+use nvdla_uapi::layout::feature::{Atoms, View};
+
+use super::program::{Base, Cube, Operation, Place, Program, Task, Unit};
+
+/// Joins poolings with what makes their inputs. Returns the buffers that are no longer written.
+pub fn join(program: &mut Program) -> Vec<usize> {
+    let atoms = program.atoms();
+    let mut readers = vec![0; program.buffers.len()];
+    let mut writers = vec![0; program.buffers.len()];
+    let mut count = |read: &mut dyn Iterator<Item = &Cube>, written: &Cube| {
+        read.filter_map(Cube::buffer).for_each(|buffer| readers[buffer] += 1);
+        written.buffer().into_iter().for_each(|buffer| writers[buffer] += 1);
+    };
+    for task in &program.tasks {
+        match task {
+            Task::Dla(list) => {
+                list.iter().for_each(|operation| count(&mut operation.unit.reads(), operation.unit.target()));
+            }
+            Task::Emulated(list) => {
+                list.iter().for_each(|operation| count(&mut std::iter::once(&operation.source), &operation.target));
+            }
+        }
+    }
+    let mut joined = Vec::new();
+    for task in &mut program.tasks {
+        let Task::Dla(list) = task else { continue };
+        // The poolings behind each operation, and the operations that these replace.
+        let mut behind: HashMap<usize, Operation> = HashMap::new();
+        let mut replaced = vec![false; list.len()];
+        for (index, operation) in list.iter().enumerate() {
+            let Unit::Pdp { op, source, target } = &operation.unit else { continue };
+            let Some(buffer) = source.buffer() else { continue };
+            if readers[buffer] != 1 || program.buffers[buffer].place != Place::Pool {
+                continue;
+            }
+            let is_maker = |at: &usize| {
+                matches!(list[*at].unit, Unit::Sdp { .. }) && list[*at].unit.target().buffer() == Some(buffer)
+            };
+            let mut makers: Vec<usize> = (0..index).filter(is_maker).collect();
+            makers.sort_by_key(|&at| list[at].unit.target().offset);
+            let Some(surfaces) = surfaces(source, makers.iter().map(|&at| list[at].unit.target()), atoms) else {
+                continue;
+            };
+            if makers.len() != writers[buffer] {
+                continue;
+            }
+            for (&at, (first, count)) in makers.iter().zip(surfaces) {
+                let made = Cube { base: Base::OnTheFly, offset: 0, ..*list[at].unit.target() };
+                let view = view(target, atoms);
+                let last = [usize::from(target.height) - 1, 0];
+                let target = Cube {
+                    offset: target.offset + view.atom_offset(0, first, 0, 0) as u32,
+                    size: view.atoms(0, count - 1, last, target.width.into()).end as u32,
+                    channels: made.channels,
+                    ..*target
+                };
+                let unit = Unit::Pdp { op: op.clone(), source: made, target };
+                behind.insert(at, Operation { step: operation.step, unit });
+            }
+            replaced[index] = true;
+            joined.push(buffer);
+        }
+        let operations = std::mem::take(list).into_iter().enumerate();
+        for (index, mut operation) in operations.filter(|(index, _)| !replaced[*index]) {
+            let pooling = behind.remove(&index);
+            if let (Some(pooling), Unit::Sdp { target, .. }) = (&pooling, &mut operation.unit) {
+                *target = *pooling.unit.source();
+            }
+            list.push(operation);
+            list.extend(pooling);
+        }
+    }
+    joined
+}
+
+/// The lines and surfaces of a cube.
+fn view(cube: &Cube, atoms: Atoms) -> View {
+    View { cube: 0, surface: cube.surface_stride as usize, line: cube.line_stride as usize, atom: atoms.bytes() }
+}
+
+/// The first surface and the number of surfaces of each part, if the parts, in the order of their offsets, are all
+/// surfaces of `whole`. They may have more lines and columns, which no window reaches.
+fn surfaces<'a>(whole: &Cube, parts: impl Iterator<Item = &'a Cube>, atoms: Atoms) -> Option<Vec<(usize, usize)>> {
+    let (mut next, mut found) = (0, Vec::new());
+    for part in parts {
+        let strides = |cube: &Cube| (cube.line_stride, cube.surface_stride);
+        let large = part.width >= whole.width && part.height >= whole.height;
+        let begin = whole.offset as usize + view(whole, atoms).atom_offset(0, next, 0, 0);
+        if strides(part) != strides(whole) || !large || part.offset as usize != begin {
+            return None;
+        }
+        let count = atoms.surfaces(part.channels.into());
+        found.push((next, count));
+        next += count;
+    }
+    (next == atoms.surfaces(whole.channels.into())).then_some(found)
+}

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Functions of elements, and operations on two tensors, as what SDP does.
+
+use super::nodes::Builder;
+use super::step::{Combine, Kind, Pipe, Post, Tensor, TensorId};
+use crate::ir::{self, infer::Broadcast, Binary, Op, Range, Unary};
+
+impl Builder<'_> {
+    pub(super) fn unary(&mut self, node: &ir::Node, unary: Unary) -> Result<(), String> {
+        let config = self.config;
+        let tables = config.sdp_lut && config.sdp_ew;
+        let limits = |low: f32, high: f32| {
+            let mut posts = Vec::new();
+            if low == 0.0 {
+                posts.push(Post::Relu);
+            } else if low.is_finite() {
+                posts.push(Post::Least(low));
+            }
+            if high.is_finite() {
+                posts.push(Post::Most(high));
+            }
+            posts
+        };
+        let posts = match unary {
+            Unary::Relu => vec![Post::Relu],
+            Unary::LeakyRelu(slope) => vec![Post::Slopes(vec![slope])],
+            Unary::Clip(low, high) => limits(low, high),
+            Unary::Neg => vec![Post::Affine(vec![-1.0], vec![0.0])],
+            Unary::Abs => vec![Post::Slopes(vec![-1.0])],
+            Unary::HardSigmoid { alpha, beta } if !tables => {
+                let affine = Post::Affine(vec![alpha], vec![beta]);
+                [affine].into_iter().chain(limits(0.0, 1.0)).collect()
+            }
+            Unary::HardSwish if !tables => {
+                let x = node.inputs[0].0;
+                let Tensor { name, shape, .. } = self.net.tensors[x].clone();
+                let gate = self.net.tensor(format!("{name} gate"), shape, Some(Range::of(0.0, 1.0)));
+                let posts = [Post::Affine(vec![1.0 / 6.0], vec![0.5])].into_iter().chain(limits(0.0, 1.0)).collect();
+                self.split(node, Kind::Copy, x, posts, gate);
+                vec![Post::With(Combine::Mul, gate)]
+            }
+            Unary::Floor | Unary::Ceil | Unary::Round => {
+                return Err(format!("{} has steps, which a lookup table draws as slopes", unary.name()));
+            }
+            _ if tables => {
+                let range = self.net.tensors[node.inputs[0].0].range;
+                let (low, high) = range.map_or((-8.0, 8.0), |range| (range.min, range.max));
+                vec![Post::Table(unary, low, high)]
+            }
+            _ => return Err(format!("{} needs lookup tables, which this configuration has not", unary.name())),
+        };
+        self.split(node, Kind::Copy, node.inputs[0].0, posts, node.output.0);
+        Ok(())
+    }
+
+    /// A step with its posts, divided into as many steps as the sub-units require.
+    pub(super) fn split(
+        &mut self,
+        node: &ir::Node,
+        kind: Kind,
+        mut input: TensorId,
+        mut posts: Vec<Post>,
+        output: TensorId,
+    ) {
+        let mut kind = kind;
+        // If readers share the output's scale, it cannot have a separate one.
+        let own = output >= self.graph.tensors.len()
+            || self.graph.users(ir::TensorId(output)).all(|user| {
+                matches!(
+                    self.graph.node(user).op,
+                    Op::Convolution(_) | Op::Unary(_) | Op::Binary(_) | Op::PRelu | Op::Softmax { .. } | Op::Lrn { .. }
+                )
+            });
+        while Pipe::assign(self.config, matches!(kind, Kind::Convolution(_)), &posts, own).is_none() && posts.len() > 1
+        {
+            let fits = |&count: &usize| Pipe::assign(self.config, false, &posts[..count], false).is_some();
+            let count = (1..posts.len()).rev().find(fits).unwrap_or(1);
+            let rest = posts.split_off(count);
+            let Tensor { name, shape, .. } = self.net.tensors[output].clone();
+            // The part's range is not known: it is that of the output widened by its input's.
+            let range = self.net.tensors[input].range;
+            let part = self.net.tensor(format!("{name} part"), shape, range);
+            self.step(node, std::mem::replace(&mut kind, Kind::Copy), &[input], posts, part);
+            (input, posts) = (part, rest);
+        }
+        self.step(node, kind, &[input], posts, output);
+    }
+
+    pub(super) fn binary(&mut self, node: &ir::Node, binary: Binary) -> Result<(), String> {
+        let graph = self.graph;
+        let [a, b] = [node.inputs[0], node.inputs[1]];
+        let shape = |id| graph.shape(id);
+        match (graph.constant(a), graph.constant(b)) {
+            (Some(_), Some(_)) => return Err("both operands are constant".to_owned()),
+            (constant_a, constant_b) if constant_a.is_some() || constant_b.is_some() => {
+                let (data, constant, values) = if let Some(values) = constant_b {
+                    (a, b, values)
+                } else {
+                    (b, a, constant_a.ok_or("no constant")?)
+                };
+                let reversed = constant == a;
+                let one_channel = self.net.tensors[data.0].shape[0] == 1;
+                let channels = self.net.tensors[node.output.0].shape[0] as usize;
+                // More than four dimensions have channels that a constant of one per index of dimension 1 does not number.
+                let few = shape(node.output).len() <= 4;
+                let fits = match ir::infer::broadcast(shape(constant), shape(node.output)) {
+                    Broadcast::Scalar => true,
+                    Broadcast::Channel => few,
+                    Broadcast::Element => self.net.tensors[data.0].shape[1..] == [1, 1] || values.len() == 1,
+                    Broadcast::Other => one_channel && values.len() == 1,
+                };
+                if !fits || self.net.tensors[data.0].shape != self.net.tensors[node.output.0].shape {
+                    let reason = format!(
+                        "a constant of shape {:?}: only one value, or one per channel, can be combined",
+                        shape(constant)
+                    );
+                    return match (binary, reversed) {
+                        (Binary::Add | Binary::Sub | Binary::Mul, _) | (Binary::Div, false) => {
+                            self.linear_node(node, reason)
+                        }
+                        _ => Err(reason),
+                    };
+                }
+                // One per channel of a batch is that many times the same.
+                let values = if values.len() > 1 && values.len() < channels {
+                    values.repeat(channels / values.len())
+                } else {
+                    values.to_vec()
+                };
+                let all = |value: f32| vec![value; values.len()];
+                let post = match (binary, reversed) {
+                    (Binary::Add, _) => Post::Affine(all(1.0), values),
+                    (Binary::Sub, false) => Post::Affine(all(1.0), values.iter().map(|value| -value).collect()),
+                    (Binary::Sub, true) => Post::Affine(all(-1.0), values),
+                    (Binary::Mul, _) => {
+                        let shift = all(0.0);
+                        Post::Affine(values, shift)
+                    }
+                    (Binary::Div, false) => {
+                        let shift = all(0.0);
+                        Post::Affine(values.iter().map(|value| 1.0 / value).collect(), shift)
+                    }
+                    (Binary::Max, _) if values.len() == 1 && values[0] == 0.0 => Post::Relu,
+                    (Binary::Max, _) if values.len() == 1 => Post::Least(values[0]),
+                    (Binary::Min, _) if values.len() == 1 => Post::Most(values[0]),
+                    (Binary::Pow, false) if values[..] == [1.0] => Post::Affine(vec![1.0], vec![0.0]),
+                    (Binary::Pow, false) if values[..] == [2.0] => Post::With(Combine::Mul, data.0),
+                    _ => return Err(format!("{} with these constants", node.op.name())),
+                };
+                if let Post::Affine(scale, shift) = &post {
+                    if scale.iter().chain(shift).any(|value| !value.is_finite()) {
+                        return Err("a constant is not finite".to_owned());
+                    }
+                }
+                self.split(node, Kind::Copy, data.0, vec![post], node.output.0);
+            }
+            _ => {
+                let out = self.net.tensors[node.output.0].shape;
+                let output_shape = shape(node.output).to_vec();
+                let rank = output_shape.len();
+                let extents = |id: ir::TensorId| {
+                    let small = shape(id);
+                    [&vec![1; rank - small.len()], small].concat()
+                };
+                let same = |id| extents(id) == output_shape;
+                // One value per channel: the dimensions behind the channels have one element.
+                let outer = if rank < 3 { rank } else { (rank - 2).max(2) };
+                let gate = |id| {
+                    let extents = extents(id);
+                    extents[..outer] == output_shape[..outer] && extents[outer..].iter().all(|&extent| extent == 1)
+                };
+                let (full, gates) = ([same(a), same(b)], [gate(a), gate(b)]);
+                let (first, second) = (a, b);
+                let (mut a, mut b) = (a.0, b.0);
+                // What is neither as large as the output nor one value per channel is extended by a product.
+                if !(full[0] || full[1] && gates[0]) {
+                    a = self.extended(node, first, &output_shape)?;
+                }
+                if !(full[1] || full[0] && gates[1]) {
+                    b = self.extended(node, second, &output_shape)?;
+                }
+                let [x, y] = [a, b].map(|id| self.net.tensors[id].shape);
+                let swapped = x != out;
+                let (own, other) = if swapped { (b, a) } else { (a, b) };
+                let combine = match binary {
+                    Binary::Add => Combine::Add { negate: false },
+                    Binary::Max => Combine::Max,
+                    Binary::Min => Combine::Min,
+                    Binary::Mul => Combine::Mul,
+                    // a - b is -b + a.
+                    Binary::Sub if x == y => {
+                        let post = Post::With(Combine::Add { negate: true }, a);
+                        self.step(node, Kind::Copy, &[b], vec![post], node.output.0);
+                        return Ok(());
+                    }
+                    Binary::Sub if swapped => Combine::Add { negate: true },
+                    Binary::Sub => {
+                        let Tensor { name, shape, range } = self.net.tensors[other].clone();
+                        let range = range.map(|range| Range { min: -range.max, max: -range.min, ..range });
+                        let negative = self.net.tensor(format!("{name} negative"), shape, range);
+                        let negate = vec![Post::Affine(vec![-1.0], vec![0.0])];
+                        self.step(node, Kind::Copy, &[other], negate, negative);
+                        let add = vec![Post::With(Combine::Add { negate: false }, negative)];
+                        self.step(node, Kind::Copy, &[own], add, node.output.0);
+                        return Ok(());
+                    }
+                    Binary::Div if self.config.sdp_lut && self.config.sdp_ew => {
+                        return self.quotient(node, a, b);
+                    }
+                    _ => return Err("the hardware has no such operation of two tensors".to_owned()),
+                };
+                self.step(node, Kind::Copy, &[own], vec![Post::With(combine, other)], node.output.0);
+            }
+        }
+        Ok(())
+    }
+
+    /// a / b, as a times the reciprocal of b.
+    fn quotient(&mut self, node: &ir::Node, a: TensorId, b: TensorId) -> Result<(), String> {
+        let Tensor { name, shape, range } = self.net.tensors[b].clone();
+        let range = range
+            .filter(|range| range.min > 0.0 || range.max < 0.0)
+            .ok_or("a division by a tensor whose values are not known to keep away from 0")?;
+        let inverse = Some(Range::of(1.0 / range.max, 1.0 / range.min));
+        let inverse = self.net.tensor(format!("{name} reciprocal"), shape, inverse);
+        let table = Post::Table(Unary::Reciprocal, range.min, range.max);
+        self.step(node, Kind::Copy, &[b], vec![table], inverse);
+        let whole = self.net.tensors[a].shape == self.net.tensors[node.output.0].shape;
+        let (own, other) = if whole { (a, inverse) } else { (inverse, a) };
+        self.step(node, Kind::Copy, &[own], vec![Post::With(Combine::Mul, other)], node.output.0);
+        Ok(())
+    }
+}

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The numbers of a step in fp16. No tensor has a scale.
+
+use nvdla_uapi::desc::{Lut, LUT_LINEAR_EXP_ENTRIES, LUT_LINEAR_ONLY_ENTRIES};
+use nvdla_uapi::reg::values::{AluAlgorithm, LutFunction, LutTable};
+
+use super::numbers::{algorithm, exponent, negates, Follow, Numbers, Operand, Quantizer, Stages, X, Y};
+use super::step::{Combine, Convolution, Pipe, Post, Step};
+use crate::half;
+
+fn bits(value: f64) -> i16 {
+    half::from_f32(value as f32) as i16
+}
+
+impl Quantizer<'_> {
+    pub(super) fn float_convolution(&mut self, step: &Step, conv: &Convolution, pipe: Pipe, image: bool) -> Numbers {
+        debug_assert!(!image, "fp16 inputs are feature cubes");
+        let sign = if negates(step, pipe) { -1.0 } else { 1.0 };
+        let weights = conv.weights.iter().map(|&weight| bits(sign * f64::from(weight))).collect();
+        let bias = conv.bias.iter().map(|&bias| bits(sign * f64::from(bias))).collect();
+        let x1 = X {
+            alu: Some((AluAlgorithm::Sum, Operand::Kernel(bias))),
+            follow: if pipe.x1_relu { Follow::Relu } else { Follow::Nothing },
+            ..X::default()
+        };
+        Numbers { weights, stages: self.float_rest(step, pipe, Some(x1)), ..Numbers::default() }
+    }
+
+    pub(super) fn float_copy(step: &Step, pipe: Pipe) -> Option<X> {
+        let follow = if pipe.x1_relu { Follow::Relu } else { Follow::Nothing };
+        let sign = if negates(step, pipe) { -1.0 } else { 1.0 };
+        let mul = match step.posts.first() {
+            Some(Post::Affine(scale, _)) if pipe.affine => {
+                let values: Vec<i16> = scale.iter().map(|&scale| bits(sign * f64::from(scale))).collect();
+                Some(if let [value] = values[..] { Operand::Layer(value.into()) } else { Operand::Kernel(values) })
+            }
+            _ if sign < 0.0 => Some(Operand::Layer(bits(-1.0).into())),
+            _ => None,
+        };
+        (mul.is_some() || follow != Follow::Nothing).then(|| X { mul, follow, ..X::default() })
+    }
+
+    pub(super) fn float_rest(&mut self, step: &Step, pipe: Pipe, x1: Option<X>) -> Stages {
+        let mut stages = Stages { x1, ..Stages::default() };
+        let follow = if pipe.x2_relu { Follow::Relu } else { Follow::Nothing };
+        let layer = |value: f64| Operand::Layer(bits(value).into());
+        let many = |values: &[f32]| match values {
+            [value] => layer(f64::from(*value)),
+            _ => Operand::Kernel(values.iter().map(|&value| bits(f64::from(value))).collect()),
+        };
+        if pipe.x2_shift {
+            if let Some(Post::Affine(_, shift)) = step.posts.first() {
+                stages.x2 = Some(X { alu: Some((AluAlgorithm::Sum, many(shift))), follow, ..X::default() });
+            }
+        }
+        if let Some(post) = pipe.x2.map(|x2| &step.posts[x2]) {
+            let mut x2 = X { follow, ..X::default() };
+            match post {
+                Post::With(Combine::Mul, other) => x2.mul = Some(self.operand(step, *other)),
+                Post::With(combine, other) => x2.alu = Some((algorithm(*combine), self.operand(step, *other))),
+                Post::Slopes(slopes) => {
+                    x2.mul = Some(many(slopes));
+                    x2.follow = Follow::Prelu;
+                }
+                Post::Most(limit) => x2.alu = Some((AluAlgorithm::Min, layer(f64::from(*limit)))),
+                Post::Least(limit) => x2.alu = Some((AluAlgorithm::Max, layer(f64::from(*limit)))),
+                Post::Affine(..) | Post::Relu | Post::Table(..) => {}
+            }
+            stages.x2 = Some(x2);
+        }
+        if pipe.y.is_some() || pipe.table.is_some() {
+            let mut y = Y::default();
+            let single = |value: f32| Operand::Layer(value.to_bits() as i32);
+            match pipe.y.map(|y| &step.posts[y]) {
+                Some(Post::With(Combine::Mul, other)) => y.mul = Some(self.operand(step, *other)),
+                Some(Post::With(combine, other)) => {
+                    y.alu = Some((algorithm(*combine), self.operand(step, *other), None));
+                }
+                Some(Post::Most(limit)) => y.alu = Some((AluAlgorithm::Min, single(*limit), None)),
+                Some(Post::Least(limit)) => y.alu = Some((AluAlgorithm::Max, single(*limit), None)),
+                _ => {}
+            }
+            if let Some(Post::Table(unary, low, high)) = pipe.table.map(|table| &step.posts[table]) {
+                y.table = Some(self.tables.len());
+                let name = self.net.tensors[step.output].name.clone();
+                let function = |x: f64| f64::from(unary.apply(x as f32));
+                self.float_table(&name, &function, f64::from(*low), f64::from(*high));
+            }
+            stages.y = Some(y);
+        }
+        stages
+    }
+
+    /// A table in fp16: arguments are not scaled, so that the distance of entries is a power of two. The second table covers
+    /// the range. The first has closer entries in the part of it where that makes the largest error least, and goes before
+    /// the second.
+    pub(super) fn float_table(&mut self, name: &str, function: &dyn Fn(f64) -> f64, low: f64, high: f64) {
+        let entries = LUT_LINEAR_ONLY_ENTRIES - 1;
+        let close = LUT_LINEAR_EXP_ENTRIES - 1;
+        let select = exponent((high - low).max(1e-3) / entries as f64);
+        let step = select.exp2();
+        let start = (low / step).floor() * step;
+        let finite = |value: f64| if value.is_finite() { value.clamp(-65504.0, 65504.0) } else { 0.0 };
+        // The function need not have a value below the range: there it goes on as it does between the range's first
+        // argument and the next entry.
+        let next = start + step;
+        let slope = if next > low { (finite(function(next)) - finite(function(low))) / (next - low) } else { 0.0 };
+        let at = |x: f64| finite(if x < low { finite(function(low)) + (x - low) * slope } else { function(x) });
+        let values: Vec<f64> = (0..=entries).map(|index| at(start + index as f64 * step)).collect();
+        // The largest error of lines between so many entries that begin at an argument.
+        let error = |first: f64, step: f64, count: usize| {
+            let lines = (0..count * 4).map(|quarter| {
+                let (x, part) = (first + (quarter / 4) as f64 * step, (quarter % 4) as f64 / 4.0);
+                let line = at(x) * (1.0 - part) + at(x + step) * part;
+                (at(x + part * step) - line).abs()
+            });
+            lines.fold(0f64, f64::max)
+        };
+        let errors: Vec<f64> = (0..entries).map(|index| error(start + index as f64 * step, step, 1)).collect();
+        let most = |errors: &[f64]| errors.iter().copied().fold(0f64, f64::max);
+        let worst = (0..entries).max_by(|&a, &b| errors[a].total_cmp(&errors[b])).unwrap_or(0);
+        // Error, first entry of the second table, and by how many powers of two the first table's entries are closer.
+        let mut best = (f64::INFINITY, 0, 0);
+        for closer in 1..=close.ilog2() {
+            let covered = close >> closer;
+            for first in (worst + 1).saturating_sub(covered)..=worst.min(entries - covered) {
+                let outside = most(&errors[..first]).max(most(&errors[first + covered..]));
+                let within = error(start + first as f64 * step, step / f64::from(1 << closer), close);
+                let largest = outside.max(within);
+                if largest < best.0 {
+                    best = (largest, first, closer);
+                }
+            }
+        }
+        let (error, first, closer) = best;
+        let (begin, near) = (start + first as f64 * step, step / f64::from(1 << closer));
+        let single = |value: f64| u64::from((value as f32).to_bits());
+        let mut table = Lut {
+            linear_exp_start: single(begin),
+            linear_exp_end: single(begin + close as f64 * near),
+            linear_only_start: single(start),
+            linear_only_end: single(start + entries as f64 * step),
+            linear_exp_offset: (select - f64::from(closer)) as i8,
+            linear_only_offset: select as i8,
+            hybrid_priority: LutTable::Le,
+            underflow_priority: LutTable::Lo,
+            overflow_priority: LutTable::Lo,
+            method: LutFunction::Linear,
+            ..Lut::default()
+        };
+        for (entry, value) in table.linear_only_table.iter_mut().zip(&values) {
+            *entry = bits(*value);
+        }
+        for (index, entry) in table.linear_exp_table.iter_mut().enumerate() {
+            *entry = bits(at(begin + index as f64 * near));
+        }
+        self.errors.push((name.to_owned(), error));
+        self.tables.push(table);
+    }
+}

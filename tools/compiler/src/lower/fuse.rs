@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Joins steps: a fully connected layer with the flattening before it, and what SDP computes with what makes its input.
+
+use std::collections::HashMap;
+
+use nvdla_uapi::config::Config;
+
+use super::step::{may_saturate, Combine, Convolution, Kind, Net, Pipe, Post, Step, TensorId};
+
+/// Joins the steps of a network, and removes those whose results nothing reads.
+pub(super) fn fuse(net: &mut Net, config: &Config) {
+    fold_reshapes(net);
+    join(net, config);
+    drop_unused(net);
+}
+
+/// A fully connected layer behind a flattening is a convolution with a kernel as large as the tensor before.
+fn fold_reshapes(net: &mut Net) {
+    let makers: HashMap<TensorId, usize> =
+        net.steps.iter().enumerate().map(|(index, step)| (step.output, index)).collect();
+    for index in 0..net.steps.len() {
+        let step = &net.steps[index];
+        let (Kind::Convolution(conv), from) = (&step.kind, step.inputs[0]) else { continue };
+        let [_, h, w] = net.tensors[from].shape;
+        if (h, w) != (1, 1) || conv.op.kernel != [1, 1] || conv.op.group != 1 {
+            continue;
+        }
+        let (mut source, mut nodes) = (from, Vec::new());
+        while let Some(maker) =
+            makers.get(&source).map(|&maker| &net.steps[maker]).filter(|maker| maker.kind == Kind::Same)
+        {
+            nodes.splice(0..0, maker.nodes.iter().cloned());
+            source = maker.inputs[0];
+        }
+        if source == from {
+            continue;
+        }
+        let [_, h, w] = net.tensors[source].shape;
+        if h > 32 || w > 32 || net.tensors[source].elements() != net.tensors[from].elements() {
+            continue;
+        }
+        let mut conv = conv.clone();
+        conv.op.kernel = [h as usize, w as usize];
+        conv.op.stride = [1, 1];
+        let step = &mut net.steps[index];
+        step.inputs[0] = source;
+        step.nodes = nodes.into_iter().chain(step.nodes.drain(..)).collect();
+        step.kind = Kind::Convolution(conv);
+    }
+}
+
+/// Joins steps through SDP's sub-units.
+fn join(net: &mut Net, config: &Config) {
+    let mut index = 0;
+    while index < net.steps.len() {
+        if net.steps[index].kind == Kind::Copy {
+            if let Some((maker, step)) = joined(net, index, config) {
+                net.steps[index] = step;
+                net.steps.remove(maker);
+                continue;
+            }
+        }
+        index += 1;
+    }
+}
+
+/// The step that makes the input of a copy, if the copy can be part of it, with its number.
+fn joined(net: &Net, index: usize, config: &Config) -> Option<(usize, Step)> {
+    let step = &net.steps[index];
+    let mut variants = vec![(step.inputs[0], step.posts.clone())];
+    if let [Post::With(combine, other), rest @ ..] = &step.posts[..] {
+        let same = net.tensors[*other].shape == net.tensors[step.inputs[0]].shape;
+        if same && *combine != (Combine::Add { negate: true }) {
+            let mut posts = vec![Post::With(*combine, step.inputs[0])];
+            posts.extend_from_slice(rest);
+            variants.push((*other, posts));
+        }
+    }
+    // The later maker first: its operand is certainly known then.
+    let maker_of = |tensor: TensorId| net.steps[..index].iter().rposition(|maker| maker.output == tensor);
+    variants.sort_by_key(|(tensor, _)| std::cmp::Reverse(maker_of(*tensor)));
+    for (tensor, posts) in variants {
+        let Some(maker) = maker_of(tensor) else { continue };
+        let before = &net.steps[maker];
+        let reads = net.steps.iter().flat_map(Step::reads).filter(|&read| read == tensor).count();
+        if reads != 1 || net.outputs.contains(&tensor) || !matches!(before.kind, Kind::Convolution(_) | Kind::Copy) {
+            continue;
+        }
+        let mut kind = before.kind.clone();
+        let mut all = before.posts.clone();
+        for post in posts {
+            let only = all.len() == 1;
+            match (&mut kind, all.last_mut(), post) {
+                (Kind::Convolution(conv), None, Post::Affine(scale, shift)) => scale_weights(conv, &scale, &shift),
+                (Kind::Copy, Some(Post::Affine(scale, shift)), Post::Affine(by, add)) if only => {
+                    (*scale, *shift) = both(scale, shift, &by, &add);
+                }
+                (_, _, post) => all.push(post),
+            }
+        }
+        if let Kind::Copy = kind {
+            // Nothing but a factor of one is nothing.
+            if let Some(Post::Affine(scale, shift)) = all.first() {
+                if all.len() > 1
+                    && scale.iter().all(|s| s.to_bits() == 1f32.to_bits())
+                    && shift.iter().all(|&s| s == 0.0)
+                {
+                    all.remove(0);
+                }
+            }
+        }
+        let conv = matches!(kind, Kind::Convolution(_));
+        if Pipe::assign(config, conv, &all, may_saturate(net, step.output)).is_some() {
+            let nodes = before.nodes.iter().chain(&step.nodes).cloned().collect();
+            return Some((maker, Step { nodes, kind, inputs: before.inputs.clone(), posts: all, output: step.output }));
+        }
+    }
+    None
+}
+fn scale_weights(conv: &mut Convolution, scale: &[f32], shift: &[f32]) {
+    let of = |values: &[f32], k: usize| values[if values.len() == 1 { 0 } else { k }];
+    let each = conv.weights.len() / conv.kernels;
+    let weights = conv.weights.iter().enumerate().map(|(at, weight)| weight * of(scale, at / each));
+    conv.weights = weights.collect();
+    for (k, bias) in conv.bias.iter_mut().enumerate() {
+        *bias = *bias * of(scale, k) + of(shift, k);
+    }
+}
+
+/// (x * scale + shift) * by + add.
+fn both(scale: &[f32], shift: &[f32], by: &[f32], add: &[f32]) -> (Vec<f32>, Vec<f32>) {
+    let count = scale.len().max(by.len());
+    let of = |values: &[f32], k: usize| values[if values.len() == 1 { 0 } else { k }];
+    (0..count).map(|k| (of(scale, k) * of(by, k), of(shift, k) * of(by, k) + of(add, k))).unzip()
+}
+
+fn drop_unused(net: &mut Net) {
+    loop {
+        let readers = net.readers();
+        let before = net.steps.len();
+        let outputs = net.outputs.clone();
+        net.steps.retain(|step| outputs.contains(&step.output) || readers.contains_key(&step.output));
+        if net.steps.len() == before {
+            break;
+        }
+    }
+}

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The numbers of a step in int8 ([`super::numbers`] says how values, units and scales are related).
+
+use nvdla_uapi::desc::{Lut, LutSlope, LUT_LINEAR_EXP_ENTRIES, LUT_LINEAR_ONLY_ENTRIES};
+use nvdla_uapi::reg::values::{AluAlgorithm, LutFunction, LutTable};
+
+use super::numbers::{
+    algorithm, exponent, is_mul, negates, Converter, Follow, Numbers, Operand, Quantizer, Scale, Stages, LARGEST, X, Y,
+};
+use super::step::{Combine, Convolution, Pipe, Post, Step};
+use super::Bytes;
+use crate::error::Error;
+use crate::ir;
+use crate::quantize::{bias_values, Factor, Granularity};
+
+/// A factor is at least this. Kernels with smaller weights use fewer of their eight bits instead.
+const SMALLEST_FACTOR: f64 = 256.0;
+
+/// The shift that makes the most of 16 bits for factors up to `largest`.
+fn factor_shift(largest: f64) -> f64 {
+    (f64::from(i16::MAX) / largest).log2().floor().clamp(0.0, 31.0)
+}
+
+fn of(values: &[f32], k: usize) -> f64 {
+    f64::from(values[if values.len() == 1 { 0 } else { k }])
+}
+
+impl Quantizer<'_> {
+    pub(super) fn int_convolution(
+        &mut self,
+        step: &Step,
+        conv: &Convolution,
+        pipe: Pipe,
+        image: bool,
+    ) -> Result<Numbers, Error> {
+        let input = step.inputs[0];
+        let name = self.net.tensors[step.output].name.clone();
+        let channels = self.net.tensors[input].shape[0] as usize;
+        let each = conv.weights.len() / conv.kernels;
+        let per_group = channels / conv.op.group;
+        let window = conv.op.kernel[0] * conv.op.kernel[1];
+        let from = |at: usize| {
+            let (k, c) = (at / each, at % each / window);
+            k / (conv.kernels / conv.op.group) * per_group + c
+        };
+        let (Scale { scale: mut own, zero }, mut converter) = (self.scales[input], None);
+        let (relative, zeros) = match self.inputs.of(input) {
+            Some(known) => {
+                let relative: Vec<f64> = (0..channels).map(|c| known.scale(c) / own).collect();
+                let zeros: Vec<f64> = (0..channels).map(|c| known.zero(c)).collect();
+                if image {
+                    converter = Converter::new(&zeros, known.bytes == Bytes::Eight);
+                }
+                (relative, zeros)
+            }
+            None => (vec![1.0; channels], vec![f64::from(zero); channels]),
+        };
+        let factor = converter.map_or(1.0, |converter| converter.factor());
+        own /= factor;
+        let weights: Vec<f64> =
+            conv.weights.iter().enumerate().map(|(at, &weight)| f64::from(weight) * relative[from(at)]).collect();
+        let kernels = || weights.chunks_exact(each);
+        let mut largest: Vec<f64> =
+            kernels().map(|kernel| kernel.iter().fold(0f64, |largest, &w| largest.max(w.abs()))).collect();
+        let over_all = largest.iter().copied().fold(1e-30, f64::max);
+        if self.granularity == Granularity::Layer {
+            largest.fill(over_all);
+        }
+        let finest = over_all / LARGEST * own;
+        let (unit, shift) = self.unit(step, pipe, finest).unwrap_or((finest * 32768.0 / 32767.0, 0));
+        let truncate = factor_shift(finest / unit);
+        let factors: Vec<f64> = largest
+            .iter()
+            .map(|&largest| {
+                let factor = (largest / LARGEST * own / unit * truncate.exp2()).round();
+                factor
+                    .clamp(SMALLEST_FACTOR.min((finest / unit * truncate.exp2()).floor().max(1.0)), f64::from(i16::MAX))
+            })
+            .collect();
+        // The weights follow the factor's rounding, not the other way round.
+        let steps: Vec<f64> = factors.iter().map(|factor| factor * unit / truncate.exp2() / own).collect();
+        let quantized: Vec<i16> = weights
+            .iter()
+            .enumerate()
+            .map(|(at, weight)| (weight / steps[at / each]).round().clamp(-LARGEST, LARGEST) as i16)
+            .collect();
+        // An image's zero is subtracted as it is read, to the nearest integer. The rest of it, or an input's zero that
+        // is not subtracted, adds a constant to every sum, which the bias subtracts.
+        let rests: Vec<f64> = zeros
+            .iter()
+            .enumerate()
+            .map(|(c, zero)| (zero - converter.map_or(0.0, |converter| f64::from(converter.offsets[c]))) * factor)
+            .collect();
+        let outside = rests[0].round() as i16;
+        let sign = if negates(step, pipe) { -1.0 } else { 1.0 };
+        // The zero of what X2 adds.
+        let added = match pipe.x2.map(|x2| &step.posts[x2]) {
+            Some(Post::With(Combine::Add { .. }, other)) => {
+                let Scale { scale, zero } = self.scales[*other];
+                -sign * scale * f64::from(zero)
+            }
+            _ => 0.0,
+        };
+        // What the rounding of weights changes on average.
+        let means = self.ranges.means(ir::TensorId(input)).filter(|means| means.len() == channels);
+        let sums: Vec<f64> = quantized
+            .chunks_exact(each)
+            .enumerate()
+            .map(|(k, kernel)| {
+                let (mut rest, mut change) = (0.0, 0.0);
+                for (at, &weight) in kernel.iter().enumerate() {
+                    let c = from(k * each + at);
+                    rest += f64::from(weight) * rests[c];
+                    if let Some(means) = means {
+                        let rounded = f64::from(weight) * steps[k] / relative[c];
+                        change += (f64::from(conv.weights[k * each + at]) - rounded) * f64::from(means[c]);
+                    }
+                }
+                (f64::from(conv.bias[k]) + change + added) / (own * steps[k]) - rest
+            })
+            .collect();
+        let (bias, bias_shift) = bias_values(&name, &sums)?;
+        let x1 = X {
+            alu: Some((AluAlgorithm::Sum, Operand::Kernel(bias))),
+            shift: bias_shift,
+            mul: Some(Operand::Kernel(factors.iter().map(|factor| (sign * factor) as i16).collect())),
+            truncate: truncate as u8,
+            follow: if pipe.x1_relu { Follow::Relu } else { Follow::Nothing },
+        };
+        let stages = self.int_rest(step, pipe, Some(x1), unit, shift, 4)?;
+        Ok(Numbers { weights: quantized, converter, outside, stages, normalisation: None })
+    }
+
+    pub(super) fn int_copy(&mut self, step: &Step, pipe: Pipe) -> Result<Numbers, Error> {
+        let input = step.inputs[0];
+        let Scale { scale: own, zero } = self.scales[input];
+        let follow = if pipe.x1_relu { Follow::Relu } else { Follow::Nothing };
+        let channels = self.net.tensors[input].shape[0] as usize;
+        let (mut scale, shift) = match step.posts.first() {
+            Some(Post::Affine(scale, shift)) if pipe.affine => (scale.clone(), shift.clone()),
+            _ => (vec![1.0], vec![0.0]),
+        };
+        // The scale of an input.
+        let mut shift: Vec<f64> = shift.iter().map(|&shift| f64::from(shift)).collect();
+        if let Some(known) = self.inputs.of(input) {
+            let all = |k: usize| known.scale(k) / own;
+            shift = (0..channels)
+                .map(|k| shift[if shift.len() == 1 { 0 } else { k }] - of(&scale, k) * known.scale(k) * known.zero(k))
+                .collect();
+            scale = (0..channels).map(|k| (of(&scale, k) * all(k)) as f32).collect();
+        }
+        let largest = scale.iter().fold(1e-30, |largest, &scale| f64::from(scale.abs()).max(largest)) * own;
+        let shifts = shift.iter().any(|&shift| shift != 0.0);
+        let plain = scale.iter().all(|scale| scale.to_bits() == 1f32.to_bits()) && !shifts;
+        let fine = largest / 4096.0;
+        let free = self.unit(step, pipe, fine);
+        // The same integers, if nothing happens to them.
+        let moved = step.posts.is_empty() && plain && self.scales[step.output] == self.scales[input];
+        let zeros = !moved && (zero != 0 || self.scales[step.output].zero != 0);
+        let multiplies = !plain
+            || zeros
+            || free.is_some()
+            || negates(step, pipe)
+            || pipe.x2.is_some_and(|x2| !is_mul(step, x2))
+            || pipe.y.is_some();
+        let (unit, operand_shift) = match free {
+            Some(found) => found,
+            None if multiplies => (fine, 0),
+            None => (own, 0),
+        };
+        let sign = if negates(step, pipe) { -1.0 } else { 1.0 };
+        let x1 = if multiplies {
+            let truncate = factor_shift(largest / unit);
+            let factor = |k: usize| (sign * of(&scale, k) * own / unit * truncate.exp2()).round() as i16;
+            let mul = if scale.len() == 1 {
+                Operand::Layer(factor(0).into())
+            } else {
+                Operand::Kernel((0..channels).map(factor).collect())
+            };
+            let alu = (zero != 0).then_some((AluAlgorithm::Sum, Operand::Layer(-zero)));
+            Some(X { alu, mul: Some(mul), truncate: truncate as u8, follow, ..X::default() })
+        } else {
+            (follow != Follow::Nothing).then(|| X { follow, ..X::default() })
+        };
+        if shifts && !pipe.x2_shift {
+            let name = &self.net.tensors[step.output].name;
+            return Err(Error::unsupported(name, "an input's mean cannot be taken off in this step"));
+        }
+        let mut stages = self.int_rest(step, pipe, x1, unit, operand_shift, if multiplies { 8 } else { 0 })?;
+        if moved {
+            stages.offset = 0;
+        }
+        if pipe.x2_shift {
+            let name = &self.net.tensors[step.output].name;
+            let sums: Vec<f64> = (0..channels).map(|k| shift[if shift.len() == 1 { 0 } else { k }] / unit).collect();
+            let (values, left) = bias_values(name, &sums)?;
+            stages.x2 = Some(X {
+                alu: Some((AluAlgorithm::Sum, Operand::Kernel(values))),
+                shift: left,
+                follow: if pipe.x2_relu { Follow::Relu } else { Follow::Nothing },
+                ..X::default()
+            });
+        }
+        Ok(Numbers { stages, ..Numbers::default() })
+    }
+
+    /// X2, Y and the output converter, of a value in steps of `unit` after X1. `truncate` is the right shift of products.
+    fn int_rest(
+        &mut self,
+        step: &Step,
+        pipe: Pipe,
+        x1: Option<X>,
+        unit: f64,
+        shift: u8,
+        truncate: u8,
+    ) -> Result<Stages, Error> {
+        let name = self.net.tensors[step.output].name.clone();
+        let mut unit = unit;
+        let mut stages = Stages { x1, ..Stages::default() };
+        if let Some(post) = pipe.x2.map(|x2| &step.posts[x2]) {
+            let mut x2 = X { follow: if pipe.x2_relu { Follow::Relu } else { Follow::Nothing }, ..X::default() };
+            match post {
+                Post::With(Combine::Mul, other) => {
+                    x2.mul = Some(self.operand(step, *other));
+                    x2.truncate = truncate;
+                    unit *= self.scales[*other].scale * f64::from(truncate).exp2();
+                }
+                Post::With(combine, other) => {
+                    x2.alu = Some((algorithm(*combine), self.operand(step, *other)));
+                    x2.shift = shift;
+                }
+                Post::Slopes(slopes) => {
+                    let largest = slopes.iter().fold(1e-6f64, |largest, &slope| largest.max(f64::from(slope.abs())));
+                    let truncate = factor_shift(largest).min(15.0);
+                    let value = |&slope: &f32| (f64::from(slope) * truncate.exp2()).round() as i16;
+                    x2.mul = Some(match slopes[..] {
+                        [slope] => Operand::Layer(value(&slope).into()),
+                        _ => Operand::Kernel(slopes.iter().map(value).collect()),
+                    });
+                    x2.truncate = truncate as u8;
+                    x2.follow = Follow::Prelu;
+                }
+                Post::Most(limit) | Post::Least(limit) => {
+                    let (values, left) = bias_values(&name, &[f64::from(*limit) / unit])?;
+                    let algorithm = if matches!(post, Post::Most(_)) { AluAlgorithm::Min } else { AluAlgorithm::Max };
+                    x2.alu = Some((algorithm, Operand::Layer(values[0].into())));
+                    x2.shift = left;
+                }
+                Post::Affine(..) | Post::Relu | Post::Table(..) => {}
+            }
+            stages.x2 = Some(x2);
+        }
+        if pipe.y.is_some() || pipe.table.is_some() {
+            let mut y = Y::default();
+            match pipe.y.map(|y| &step.posts[y]) {
+                Some(Post::With(Combine::Mul, other)) => {
+                    y.mul = Some(self.operand(step, *other));
+                    y.truncate = truncate;
+                    unit *= self.scales[*other].scale * f64::from(truncate).exp2();
+                }
+                Some(Post::With(combine, other)) => {
+                    let factor = Factor::nearest(&name, self.scales[*other].scale / unit)?;
+                    y.alu = Some((algorithm(*combine), self.operand(step, *other), Some(factor)));
+                }
+                Some(post @ (Post::Most(limit) | Post::Least(limit))) => {
+                    let algorithm = if matches!(post, Post::Most(_)) { AluAlgorithm::Min } else { AluAlgorithm::Max };
+                    let value = (f64::from(*limit) / unit).round().clamp(f64::from(i32::MIN), f64::from(i32::MAX));
+                    y.alu = Some((algorithm, Operand::Layer(value as i32), None));
+                }
+                _ => {}
+            }
+            if let Some(Post::Table(unary, low, high)) = pipe.table.map(|table| &step.posts[table]) {
+                let own = self.scales[step.output].scale;
+                y.table = Some(self.tables.len());
+                let function = |x: f64| f64::from(unary.apply(x as f32));
+                unit = self.table(&name, &function, (f64::from(*low), f64::from(*high)), unit, own);
+            }
+            stages.y = Some(y);
+        }
+        let Scale { scale, zero } = self.scales[step.output];
+        let factor = Factor::nearest(&name, unit / scale)?;
+        let offset = (f64::from(-zero) * f64::from(factor.truncate).exp2() / f64::from(factor.scale)).round();
+        if offset > f64::from(i32::MAX) {
+            return Err(Error::unsupported(
+                &name,
+                format!("its output needs an offset of {offset:e}, which has no int32"),
+            ));
+        }
+        (stages.out, stages.offset) = (Some(factor), offset as i32);
+        Ok(stages)
+    }
+    /// A table of a function over `low` to `high`, of arguments in steps of `unit`. The step of its entries.
+    pub(super) fn table(
+        &mut self,
+        name: &str,
+        function: &dyn Fn(f64) -> f64,
+        (low, high): (f64, f64),
+        unit: f64,
+        own: f64,
+    ) -> f64 {
+        let entries = LUT_LINEAR_ONLY_ENTRIES - 1;
+        let select = exponent((high - low).max(1e-6) / unit / entries as f64 - 1e-9).max(0.0);
+        let start = (low / unit).floor();
+        let at = |index: f64| function((start + index * select.exp2()) * unit);
+        let finite = |value: f64| if value.is_finite() { value } else { 0.0 };
+        let values: Vec<f64> = (0..=entries).map(|index| finite(at(index as f64))).collect();
+        let largest = values.iter().fold(1e-12f64, |largest, value| largest.max(value.abs()));
+        let step = largest / f64::from(i16::MAX);
+        let entry = |value: f64| (value / step).round() as i16;
+        let mut table = Lut {
+            linear_exp_start: start as i64 as u64,
+            linear_exp_end: (start + entries as f64 * select.exp2()) as i64 as u64,
+            linear_exp_offset: (select + 2.0) as i8,
+            linear_only_offset: select as i8,
+            linear_exp_underflow_slope: LutSlope::default(),
+            hybrid_priority: LutTable::Lo,
+            underflow_priority: LutTable::Lo,
+            overflow_priority: LutTable::Lo,
+            method: LutFunction::Linear,
+            ..Lut::default()
+        };
+        table.linear_only_start = table.linear_exp_start;
+        table.linear_only_end = table.linear_exp_end;
+        for (entry_of, value) in table.linear_only_table.iter_mut().zip(&values) {
+            *entry_of = entry(*value);
+        }
+        for (index, entry_of) in table.linear_exp_table.iter_mut().enumerate() {
+            *entry_of = entry(values[index * entries / (LUT_LINEAR_EXP_ENTRIES - 1)]);
+        }
+        let error = (0..entries * 4)
+            .map(|quarter| {
+                let index = quarter as f64 / 4.0;
+                let (whole, part) = (quarter / 4, index.fract());
+                let line = values[whole] * (1.0 - part) + values[whole + 1] * part;
+                (finite(at(index)) - line).abs()
+            })
+            .fold(0f64, f64::max);
+        self.errors.push((name.to_owned(), error / own));
+        self.tables.push(table);
+        step
+    }
+}

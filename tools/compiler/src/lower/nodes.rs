@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! From nodes to steps: one function per operator, or per group of them. [`fuse`] then joins steps.
+
+use nvdla_uapi::config::Config;
+
+use super::fuse::fuse;
+use super::step::{Convolution, Kind, Lrn, Net, Post, Step, Tensor, TensorId, LARGEST_STRIDE};
+use crate::ir::{self, Graph, Op, Ranges, Refusal};
+
+/// Makes steps of a graph: refusals of all nodes that cannot be mapped, if there are any.
+pub(crate) fn build(graph: &Graph, ranges: &Ranges, config: &'static Config) -> Result<Net, Vec<Refusal>> {
+    let mut builder = Builder { graph, config, net: Net::empty(graph, ranges), refusals: Vec::new() };
+    let live = live(graph);
+    for (index, node) in graph.nodes.iter().enumerate() {
+        if !live[index] {
+            continue;
+        }
+        if let Err(reason) = builder.node(node) {
+            builder.refusals.push(Refusal {
+                node: node.name.clone(),
+                operator: node.op.name().to_owned(),
+                shapes: node.inputs.iter().map(|&id| graph.shape(id).to_vec()).collect(),
+                reason: format!("{reason} ({})", config.name),
+            });
+        }
+    }
+    if !builder.refusals.is_empty() {
+        return Err(builder.refusals);
+    }
+    let mut net = builder.net;
+    fuse(&mut net, config);
+    Ok(net)
+}
+
+fn live(graph: &Graph) -> Vec<bool> {
+    let mut needed = vec![false; graph.tensors.len()];
+    graph.outputs.iter().for_each(|id| needed[id.0] = true);
+    let mut live = vec![false; graph.nodes.len()];
+    for (index, node) in graph.nodes.iter().enumerate().rev() {
+        if needed[node.output.0] {
+            live[index] = true;
+            node.inputs.iter().for_each(|id| needed[id.0] = true);
+        }
+    }
+    live
+}
+impl Net {
+    fn empty(graph: &Graph, ranges: &Ranges) -> Self {
+        let tensor = |(id, tensor): (usize, &ir::Tensor)| Tensor {
+            name: tensor.name.clone(),
+            shape: folded(tensor),
+            range: ranges.get(ir::TensorId(id)).copied(),
+        };
+        Self {
+            tensors: graph.tensors.iter().enumerate().map(tensor).collect(),
+            steps: Vec::new(),
+            inputs: graph.inputs.iter().map(|id| id.0).collect(),
+            outputs: graph.outputs.iter().map(|id| id.0).collect(),
+        }
+    }
+}
+
+/// Channels, height and width of a tensor. The dimensions before the channels become channels too, so elements keep
+/// their order.
+fn folded(tensor: &ir::Tensor) -> [u32; 3] {
+    let [n, c, h, w] = tensor.nchw().unwrap_or_else(|| {
+        let [outer @ .., h, w] = &tensor.shape[..] else { return [1, tensor.elements(), 1, 1] };
+        [1, outer.iter().product(), *h, *w]
+    });
+    [n * c, h, w].map(|extent| extent as u32)
+}
+
+/// A network of steps that is being made.
+pub(super) struct Builder<'a> {
+    pub(super) graph: &'a Graph,
+    pub(super) config: &'static Config,
+    pub(super) net: Net,
+    refusals: Vec<Refusal>,
+}
+
+impl Builder<'_> {
+    /// Adds a step of a node.
+    pub(super) fn step(
+        &mut self,
+        node: &ir::Node,
+        kind: Kind,
+        inputs: &[TensorId],
+        posts: Vec<Post>,
+        output: TensorId,
+    ) {
+        let nodes = vec![node.name.clone()];
+        self.net.steps.push(Step { nodes, kind, inputs: inputs.to_vec(), posts, output });
+    }
+
+    /// A step of one input and the node's own output.
+    pub(super) fn simple(&mut self, node: &ir::Node, kind: Kind, posts: Vec<Post>) {
+        self.step(node, kind, &[node.inputs[0].0], posts, node.output.0);
+    }
+
+    fn node(&mut self, node: &ir::Node) -> Result<(), String> {
+        let (graph, output) = (self.graph, node.output.0);
+        let shape = graph.shape(node.inputs[0]).to_vec();
+        // Several in a batch lie behind one another, as more channels.
+        let batch = if shape.len() > 1 { shape[0] } else { 1 };
+        let several = |values: &[f32]| values.repeat(batch);
+        if matches!(node.op, Op::Convolution(_) | Op::Deconvolution(..) | Op::Pool(_) | Op::PRelu) && shape.len() > 4 {
+            return Err("more than two dimensions behind the channels".to_owned());
+        }
+        let constant = |at: usize| node.inputs.get(at).and_then(|&id| graph.constant(id).cloned());
+        match &node.op {
+            Op::Convolution(op) => {
+                let weights = constant(1).ok_or("its weights are not constant")?;
+                let kernels = graph.shape(node.inputs[1])[0];
+                let bias = constant(2).map_or_else(|| vec![0.0; kernels], |bias| bias.to_vec());
+                if let Some(&stride) = op.stride.iter().find(|&&stride| stride > LARGEST_STRIDE) {
+                    return self.linear_node(node, format!("a stride of {stride}: the hardware's largest is 8"));
+                }
+                let (weights, bias) =
+                    if batch > 1 { (several(&weights).into(), several(&bias)) } else { (weights, bias) };
+                let op = ir::Convolution { group: op.group * batch, ..*op };
+                self.convolve(
+                    node,
+                    Convolution { op, kernels: kernels * batch, weights, bias },
+                    node.inputs[0].0,
+                    output,
+                );
+            }
+            Op::Deconvolution(op, _) => {
+                let steps = self.net.steps.len();
+                let made = if batch > 1 { Err(format!("a batch of {batch}")) } else { self.deconvolution(node, op) };
+                if let Err(reason) = made {
+                    self.net.steps.truncate(steps);
+                    self.linear_node(node, reason)?;
+                }
+            }
+            Op::Unary(unary) => self.unary(node, *unary)?,
+            Op::PRelu => {
+                let slopes = constant(1).ok_or("its slopes are not constant")?;
+                let slopes = if slopes.len() == 1 { slopes.to_vec() } else { several(&slopes) };
+                self.simple(node, Kind::Copy, vec![Post::Slopes(slopes)]);
+            }
+            Op::Binary(binary) => self.binary(node, *binary)?,
+            Op::Pool(pool) => self.pool(node, *pool)?,
+            Op::Softmax { axis } => self.softmax(node, *axis)?,
+            Op::Concat { axis } => {
+                let outer: usize = shape[..*axis].iter().product();
+                // Channels, or the dimensions before them.
+                let channels = match shape.len() {
+                    0..=3 => *axis <= 1,
+                    rank => *axis + 2 < rank,
+                };
+                let constants = node.inputs.iter().any(|&id| graph.constant(id).is_some());
+                if !channels || outer != 1 || constants {
+                    let what = if constants { " with constants" } else { "" };
+                    return self.linear_node(node, format!("a concatenation along axis {axis} of {shape:?}{what}"));
+                }
+                let inputs: Vec<TensorId> = node.inputs.iter().map(|id| id.0).collect();
+                self.step(node, Kind::Concat, &inputs, Vec::new(), output);
+            }
+            Op::Slice { starts, steps, lengths } => self.slice(node, starts, steps, lengths)?,
+            Op::ChannelPermutation { from } => {
+                let channels = graph.shape(node.inputs[0])[1];
+                let from = (0..batch).flat_map(|n| from.iter().map(move |&k| (n * channels + k) as u32)).collect();
+                self.simple(node, Kind::Channels(from), Vec::new());
+            }
+            Op::Reshape { .. } => {
+                let [before, after] = [node.inputs[0].0, output].map(|id| self.net.tensors[id].shape);
+                if before == after || after[1..] == [1, 1] {
+                    self.simple(node, Kind::Same, Vec::new());
+                } else {
+                    self.linear_node(node, format!("{shape:?} as {:?}", graph.shape(node.output)))?;
+                }
+            }
+            Op::Transpose { perm } => {
+                // Where only dimensions of 1 move, no element does.
+                let order: Vec<usize> = perm.iter().copied().filter(|&axis| shape[axis] != 1).collect();
+                let [before, after] = [node.inputs[0].0, output].map(|id| self.net.tensors[id].shape);
+                let stays = order.windows(2).all(|pair| pair[0] < pair[1]);
+                if stays && (before == after || after[1..] == [1, 1]) {
+                    self.simple(node, Kind::Same, Vec::new());
+                } else {
+                    self.linear_node(node, format!("the order {perm:?} of {shape:?}"))?;
+                }
+            }
+            Op::Pad { mode, before, after } => {
+                if let Err(reason) = self.pad(node, *mode, before, after) {
+                    self.linear_node(node, reason)?;
+                }
+            }
+            Op::DepthToSpace { .. } if batch > 1 => self.linear_node(node, format!("a batch of {batch}"))?,
+            Op::DepthToSpace { block, order } => {
+                let [c, ..] = self.net.tensors[node.inputs[0].0].shape;
+                let (square, block) = ((block * block) as u32, *block as u32);
+                let mut input = node.inputs[0].0;
+                if *order == ir::BlockOrder::Crd && c > square {
+                    let of = |at: u32| (at % (c / square)) * square + at / (c / square);
+                    let tensor = self.net.tensors[input].clone();
+                    let sorted = self.net.tensor(format!("{} sorted", tensor.name), tensor.shape, tensor.range);
+                    self.step(node, Kind::Channels((0..c).map(of).collect()), &[input], Vec::new(), sorted);
+                    input = sorted;
+                }
+                self.step(node, Kind::Spread([block; 2]), &[input], Vec::new(), output);
+            }
+            Op::Resize(resize) => {
+                let made = if batch > 1 { Err(format!("a batch of {batch}")) } else { self.resize(node, resize) };
+                if let Err(reason) = made {
+                    self.linear_node(node, reason)?;
+                }
+            }
+            Op::SpaceToDepth { block } => {
+                if batch > 1 || *block > LARGEST_STRIDE {
+                    return self.linear_node(node, format!("a batch of {batch}, blocks of {block}"));
+                }
+                // Kernel (y * block + x) * C + c takes channel c at line y and column x.
+                let (channels, square) = (shape[1], block * block);
+                let mut weights = vec![0f32; channels * square * channels * square];
+                for row in 0..channels * square {
+                    weights[(row * channels + row % channels) * square + row / channels] = 1.0;
+                }
+                let op = ir::Convolution {
+                    group: 1,
+                    kernel: [*block; 2],
+                    stride: [*block; 2],
+                    dilation: [1; 2],
+                    padding: ir::Padding::default(),
+                };
+                let kernels = channels * square;
+                let conv = Convolution { op, kernels, weights: weights.into(), bias: vec![0.0; kernels] };
+                self.simple(node, Kind::Convolution(Box::new(conv)), Vec::new());
+            }
+            Op::Lrn { size, alpha, beta, bias } => {
+                if !self.config.cdp {
+                    return Err("the configuration has no CDP".to_owned());
+                }
+                if ![3, 5, 7, 9].contains(size) {
+                    return Err(format!("a window of {size} channels: CDP has 3, 5, 7 or 9"));
+                }
+                if batch > 1 || shape.len() < 3 {
+                    return Err(format!("{shape:?}: CDP's windows pass the limits of a batch"));
+                }
+                let lrn = Lrn { size: *size, alpha: *alpha, beta: *beta, bias: *bias };
+                self.simple(node, Kind::Lrn(lrn), Vec::new());
+            }
+        }
+        Ok(())
+    }
+
+    /// A part of a tensor: a view, where the columns that it takes lie beside one another.
+    fn slice(&mut self, node: &ir::Node, starts: &[usize], steps: &[isize], lengths: &[usize]) -> Result<(), String> {
+        let shape = self.graph.shape(node.inputs[0]);
+        let rank = shape.len();
+        // Axes of lines and columns; the others are channels.
+        let [lines, columns] = match rank {
+            0..=2 => [None, None],
+            3 => [None, Some(2)],
+            _ => [Some(rank - 2), Some(rank - 1)],
+        };
+        let of = |axis: Option<usize>| axis.map_or((0, 1, 1), |axis| (starts[axis], steps[axis], lengths[axis]));
+        let ((y, by, height), (x, along, width)) = (of(lines), of(columns));
+        if height > 1 && by < 0 || width > 1 && along != 1 {
+            return self.linear_node(node, format!("a slice in steps of {steps:?}"));
+        }
+        let outer = rank - [lines, columns].iter().flatten().count();
+        let mut channels = vec![0usize];
+        for axis in 0..outer {
+            let at = |k: usize| (starts[axis] as isize + k as isize * steps[axis]) as usize;
+            let next =
+                channels.iter().flat_map(|&before| (0..lengths[axis]).map(move |k| before * shape[axis] + at(k)));
+            channels = next.collect();
+        }
+        let (input, output) = (node.inputs[0].0, node.output.0);
+        let first = channels[0];
+        let distance = channels.get(1).map_or(1, |&second| second.wrapping_sub(first));
+        let even = channels.windows(2).all(|pair| pair[1].wrapping_sub(pair[0]) == distance)
+            && distance <= shape.iter().product();
+        let step = [distance as u32, if height > 1 { by as u32 } else { 1 }];
+        if even {
+            self.simple(node, Kind::Slice { start: [first as u32, y as u32, x as u32], step }, Vec::new());
+            return Ok(());
+        }
+        let Tensor { name, shape: [_, h, w], range } = self.net.tensors[output].clone();
+        let whole = self.net.tensors[input].shape[0];
+        let part = self.net.tensor(format!("{name} lines"), [whole, h, w], range);
+        self.step(node, Kind::Slice { start: [0, y as u32, x as u32], step: [1, step[1]] }, &[input], Vec::new(), part);
+        let from = channels.into_iter().map(|channel| channel as u32).collect();
+        self.step(node, Kind::Channels(from), &[part], Vec::new(), output);
+        Ok(())
+    }
+
+    /// A convolution of one weight per channel that pads: CDMA makes the padding.
+    fn pad(&mut self, node: &ir::Node, mode: ir::PadMode, before: &[usize], after: &[usize]) -> Result<(), String> {
+        let ir::PadMode::Constant(value) = mode else {
+            return Err("padding that repeats or mirrors elements".to_owned());
+        };
+        let rank = before.len();
+        if rank != 4 || before[..2] != [0, 0] || after[..2] != [0, 0] {
+            return Err("padding of other dimensions than lines and columns".to_owned());
+        }
+        if value != 0.0 {
+            return Err(format!("padding with {value}, which is not 0"));
+        }
+        let [c, ..] = self.net.tensors[node.inputs[0].0].shape.map(|extent| extent as usize);
+        let padding = ir::Padding { top: before[2], left: before[3], bottom: after[2], right: after[3] };
+        let op = ir::Convolution { group: c, kernel: [1; 2], stride: [1; 2], dilation: [1; 2], padding };
+        self.depthwise(node, op, vec![1.0; c], node.inputs[0].0, node.output.0);
+        Ok(())
+    }
+
+    pub(super) fn depthwise(
+        &mut self,
+        node: &ir::Node,
+        op: ir::Convolution,
+        weights: Vec<f32>,
+        from: TensorId,
+        to: TensorId,
+    ) {
+        let kernels = op.group;
+        let conv = Convolution { op, kernels, weights: weights.into(), bias: vec![0.0; kernels] };
+        self.convolve(node, conv, from, to);
+    }
+}
