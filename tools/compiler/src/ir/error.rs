@@ -34,9 +34,10 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// All nodes of a model that cannot be read or mapped.
+/// All nodes of a model that cannot be read or mapped, and the names of the tensors before them: the model can be compiled
+/// as far as these.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Unreadable(pub Vec<Refusal>);
+pub struct Unreadable(pub Vec<Refusal>, pub Vec<String>);
 
 impl fmt::Display for Unreadable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -44,6 +45,9 @@ impl fmt::Display for Unreadable {
         write!(f, "{} {nodes} cannot be compiled", self.0.len())?;
         for refusal in &self.0 {
             write!(f, "\n  {refusal}")?;
+        }
+        if !self.1.is_empty() {
+            write!(f, "\n  the nodes before them can: --outputs {}", self.1.join(","))?;
         }
         Ok(())
     }

@@ -40,7 +40,7 @@ use crate::assemble::program::{Base, Buffer, Cube, Emulated, End, Format, Place,
 use crate::assemble::report::Report;
 use crate::assemble::{check, emit, fly, memory, report};
 use crate::error::Error;
-use crate::ir::{Color, Graph, Preprocess, Ranges, Unreadable};
+use crate::ir::{Color, Graph, Preprocess, Ranges};
 use crate::measure::{Layout, Stored};
 use crate::quantize::Granularity;
 use numbers::{Numbers, Quantizer, Scale};
@@ -196,7 +196,7 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
     if graph.outputs.is_empty() {
         return Err(Error::Network("the network has no output".to_owned()));
     }
-    let mut net = nodes::build(graph, ranges, config).map_err(|refusals| Error::Refused(Unreadable(refusals)))?;
+    let mut net = nodes::build(graph, ranges, config).map_err(Error::Refused)?;
     let mut inputs = Inputs { config, known: HashMap::new() };
     for (&tensor, preprocess) in net.inputs.iter().zip(&options.inputs) {
         if let Some(preprocess) = preprocess {

@@ -6,17 +6,19 @@ use nvdla_uapi::config::Config;
 
 use super::fuse::fuse;
 use super::step::{Convolution, Kind, Lrn, Net, Post, Step, Tensor, TensorId, LARGEST_STRIDE};
-use crate::ir::{self, Graph, Op, Ranges, Refusal};
+use crate::ir::{self, Graph, Op, Ranges, Refusal, Unreadable};
 
 /// Makes steps of a graph: refusals of all nodes that cannot be mapped, if there are any.
-pub(crate) fn build(graph: &Graph, ranges: &Ranges, config: &'static Config) -> Result<Net, Vec<Refusal>> {
+pub(crate) fn build(graph: &Graph, ranges: &Ranges, config: &'static Config) -> Result<Net, Unreadable> {
     let mut builder = Builder { graph, config, net: Net::empty(graph, ranges), refusals: Vec::new() };
     let live = live(graph);
+    let mut refused = vec![false; graph.nodes.len()];
     for (index, node) in graph.nodes.iter().enumerate() {
         if !live[index] {
             continue;
         }
         if let Err(reason) = builder.node(node) {
+            refused[index] = true;
             builder.refusals.push(Refusal {
                 node: node.name.clone(),
                 operator: node.op.name().to_owned(),
@@ -26,11 +28,28 @@ pub(crate) fn build(graph: &Graph, ranges: &Ranges, config: &'static Config) -> 
         }
     }
     if !builder.refusals.is_empty() {
-        return Err(builder.refusals);
+        return Err(Unreadable(builder.refusals, before(graph, &live, refused)));
     }
     let mut net = builder.net;
     fuse(&mut net, config);
     Ok(net)
+}
+
+/// The names of the tensors that no refused node is needed for, and that are outputs, or that a node reads for which one is.
+fn before(graph: &Graph, live: &[bool], mut refused: Vec<bool>) -> Vec<String> {
+    let mut missing = vec![false; graph.tensors.len()];
+    let mut last = vec![false; graph.tensors.len()];
+    graph.outputs.iter().for_each(|id| last[id.0] = true);
+    for (node, refused) in graph.nodes.iter().zip(&mut refused) {
+        *refused |= node.inputs.iter().any(|id| missing[id.0]);
+        missing[node.output.0] = *refused;
+    }
+    for (node, _) in graph.nodes.iter().zip(live.iter().zip(refused)).filter(|(_, (live, refused))| **live && *refused)
+    {
+        node.inputs.iter().for_each(|id| last[id.0] = true);
+    }
+    let made = graph.nodes.iter().map(|node| node.output).filter(|id| last[id.0] && !missing[id.0]);
+    made.map(|id| graph.tensor(id).name.clone()).collect()
 }
 
 fn live(graph: &Graph) -> Vec<bool> {

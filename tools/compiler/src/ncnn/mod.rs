@@ -223,7 +223,7 @@ pub fn read(param: &str, bin: &[u8], name: &str, options: &Options) -> Result<Gr
         }
     }
     if !refusals.is_empty() {
-        return Err(Unreadable(refusals).into());
+        return Err(Unreadable(refusals, Vec::new()).into());
     }
     if reader.weights.at != bin.len() {
         return Err(malformed(format!("the .bin has {} bytes, the layers read {}", bin.len(), reader.weights.at)));

@@ -173,7 +173,7 @@ pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Gr
         }
     }
     if !refusals.is_empty() {
-        return Err(Unreadable(refusals).into());
+        return Err(Unreadable(refusals, reader.before(&file.node)).into());
     }
     for name in &outputs {
         let id = match reader.known.get(name) {
@@ -246,6 +246,20 @@ fn order(file: &proto::Graph, outputs: &[String]) -> Result<Vec<usize>, String> 
 }
 
 impl Reader {
+    /// The names of the tensors that nodes make, and that are read by nodes whose results are not known.
+    fn before(&self, nodes: &[proto::Node]) -> Vec<String> {
+        let unknown = |name: &String| matches!(self.known.get(name), Some(Known::Unknown));
+        let made = |name: &&String| match self.known.get(*name) {
+            Some(Known::Real(id) | Known::Quantized(id, _)) => self.graph.producer(*id).is_some(),
+            _ => false,
+        };
+        let refused = nodes.iter().filter(|node| node.output.iter().any(unknown));
+        let mut names: Vec<String> = refused.flat_map(|node| &node.input).filter(made).cloned().collect();
+        let mut seen = std::collections::HashSet::new();
+        names.retain(|name| seen.insert(name.clone()));
+        names
+    }
+
     /// Makes a constant of the file known.
     fn constant(&mut self, name: &str, value: Value) -> Result<Known, String> {
         Ok(match value {

@@ -92,7 +92,10 @@ fn all_nodes_that_cannot_be_read_are_named() {
         node("NonMaxSuppression", &["between"], "second"),
         node("Add", &["conv", "second"], "y"),
     ];
-    let Err(Error::Nodes(Unreadable(refusals))) = reads(&model(nodes, vec![], "y")) else { panic!("it is read") };
+    let Err(Error::Nodes(Unreadable(refusals, before))) = reads(&model(nodes, vec![], "y")) else {
+        panic!("it is read")
+    };
+    assert_eq!(before, ["conv"]);
     let names: Vec<_> = refusals.iter().map(|refusal| (refusal.node.as_str(), refusal.operator.as_str())).collect();
     assert_eq!(names, [("first", "LSTM"), ("second", "NonMaxSuppression")]);
     assert_eq!(refusals[0].shapes, [[1, 3, 4, 4]]);
