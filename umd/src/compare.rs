@@ -218,7 +218,7 @@ impl Comparison {
             (Precision::Int16, Some(&[low, high])) => format!("{}", i16::from_le_bytes([low, high])),
             (Precision::Fp16, Some(&[low, high])) => {
                 let bits = u16::from_le_bytes([low, high]);
-                format!("{} ({bits:#06x})", half::to_f32(bits))
+                format!("{} ({bits:#06x})", half::to_f32(half::f16::from_bits(bits)))
             }
             _ => format!("{:#04x}", bytes[first]),
         };

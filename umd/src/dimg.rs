@@ -193,7 +193,7 @@ impl Tensor<'_> {
             // Writing to a string cannot fail.
             let _ = match (self.format, element) {
                 (SurfaceFormat::FeatureFp16, &[low, high]) => {
-                    write!(text, "{} ", General(half::to_f32(u16::from_le_bytes([low, high]))))
+                    write!(text, "{} ", General(half::to_f32(half::f16::from_le_bytes([low, high]))))
                 }
                 (_, &[low, high]) => write!(text, "{} ", i16::from_le_bytes([low, high])),
                 (_, &[byte]) => write!(text, "{} ", byte as i8),

@@ -4,7 +4,9 @@
 
 use std::fmt;
 
-use crate::{device, image, loadable, session};
+#[cfg(feature = "image")]
+use crate::image;
+use crate::{device, loadable, session};
 
 /// What an error is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,8 +63,9 @@ pub fn kind_of(error: &(dyn std::error::Error + 'static)) -> Option<ErrorKind> {
             .downcast_ref::<session::Error>()
             .map(session::Error::kind)
             .or_else(|| error.downcast_ref::<device::Error>().map(device::Error::kind))
-            .or_else(|| error.downcast_ref::<loadable::Error>().map(loadable::Error::kind))
-            .or_else(|| error.downcast_ref::<image::Error>().map(image::Error::kind));
+            .or_else(|| error.downcast_ref::<loadable::Error>().map(loadable::Error::kind));
+        #[cfg(feature = "image")]
+        let kind = kind.or_else(|| error.downcast_ref::<image::Error>().map(image::Error::kind));
         if kind.is_some() {
             return kind;
         }
@@ -80,7 +83,7 @@ impl device::Error {
             }
             Self::Allocate { .. } => ErrorKind::Memory,
             Self::TimedOut { .. } | Self::Deadline { .. } => ErrorKind::Deadline,
-            Self::NotShared { .. } => ErrorKind::Unsupported,
+            Self::NotShared { .. } | Self::NotRecorded => ErrorKind::Unsupported,
             Self::Share { source, .. } if source.kind() == std::io::ErrorKind::Unsupported => ErrorKind::Unsupported,
             _ => ErrorKind::Device,
         }
@@ -97,6 +100,7 @@ impl loadable::Error {
     }
 }
 
+#[cfg(feature = "image")]
 impl image::Error {
     /// What it is about.
     pub fn kind(&self) -> ErrorKind {

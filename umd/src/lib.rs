@@ -34,14 +34,38 @@
 //! Some modules are also useful alone: [`emulator`] computes the operations that NVDLA does not have, [`image`] turns
 //! pictures into tensors, [`dimg`] writes the result files of NVIDIA's program, and [`network`] reads a loadable's
 //! operations.
+//!
+//! # Features
+//!
+//! | feature | what it adds |
+//! | --- | --- |
+//! | `kernel` | [`device::KernelDevice`]: an NVDLA behind its kernel driver |
+//! | `direct` | [`device::DirectDevice`]: an NVDLA behind VFIO or UIO, or a vfio-user server |
+//! | `model` | [`device::ModelDevice`]: the built-in model, and simulators of the RTL |
+//! | `image` | [`image`]: pictures from files |
+//! | `cli` | [`compare`], [`dimg`] and [`device::Recording`], which the programs use |
+//!
+//! All but `cli` are default features.
+//!
+//! # Spans
+//!
+//! With a subscriber of the crate `tracing`, each run has a span `run` (level debug), each of its tasks a span `task`
+//! (debug), and each operation a span `operation` (trace) on devices that tell when operations complete. The span of an
+//! operation begins when the operation before it in the task has completed.
 
+// What the kinds of devices share is not used in full if one of them is left out.
+#![cfg_attr(not(all(feature = "direct", feature = "kernel", feature = "model")), allow(dead_code))]
+
+#[cfg(feature = "cli")]
 pub mod compare;
 pub mod device;
+#[cfg(feature = "cli")]
 pub mod dimg;
 pub mod emulator;
 mod error;
 pub mod files;
 pub mod half;
+#[cfg(feature = "image")]
 pub mod image;
 pub mod labels;
 pub mod loadable;

@@ -63,7 +63,7 @@ pub fn parse(bytes: &[u8]) -> Result<Array, String> {
     let (width, values): (usize, Vec<f32>) = match kind {
         "<f4" => (4, numbers!(f32)),
         "<f8" => (8, numbers!(f64)),
-        "<f2" => (2, data.chunks_exact(2).map(|b| half::to_f32(u16::from_le_bytes([b[0], b[1]]))).collect()),
+        "<f2" => (2, data.chunks_exact(2).map(|b| half::to_f32(half::f16::from_le_bytes([b[0], b[1]]))).collect()),
         "|u1" | "|b1" => (1, numbers!(u8)),
         "|i1" => (1, numbers!(i8)),
         "<i2" => (2, numbers!(i16)),

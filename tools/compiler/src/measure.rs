@@ -91,7 +91,7 @@ impl Layout {
                 values.push(if element == 1 {
                     (f64::from(i32::from(bytes[at] as i8) - stored.zero) * stored.scale) as f32
                 } else {
-                    half::to_f32(u16::from_le_bytes([bytes[at], bytes[at + 1]]))
+                    half::to_f32(half::f16::from_le_bytes([bytes[at], bytes[at + 1]]))
                 });
             }
         }

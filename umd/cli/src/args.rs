@@ -92,6 +92,13 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     pub(crate) dump: Option<PathBuf>,
 
+    /// Record the run in this folder as a hardware trace, which nvdla_trace plays on the model or on the RTL (with the model or
+    /// rtl:PROGRAM)
+    ///
+    /// The trace has every register write, the memory before each task, and what each operation must write.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) record: Option<PathBuf>,
+
     /// Compare the surface that each operation made with the files of this folder, and show the first that differs
     #[arg(long, value_name = "DIR")]
     pub(crate) compare: Option<PathBuf>,

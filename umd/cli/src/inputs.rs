@@ -4,7 +4,6 @@
 
 use crate::args::{Args, ChannelOrder};
 use crate::failure::{cannot, problem, Context, Failure};
-use log::{info, warn};
 use nvdla_runtime::device::Device;
 use nvdla_runtime::files;
 use nvdla_runtime::image::{Encoder, Order, PictureFile, Settings, Target};
@@ -12,6 +11,7 @@ use nvdla_runtime::npy;
 use nvdla_runtime::session::{self, Direction, Session, TensorError, TensorInfo};
 use std::io::ErrorKind;
 use std::path::Path;
+use tracing::{info, warn};
 
 /// What an input got.
 pub(crate) struct Given {

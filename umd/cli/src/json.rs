@@ -315,12 +315,18 @@ pub(crate) struct List {
     pub(crate) models: Vec<&'static str>,
 }
 
-/// A device node
+/// A device
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Listed {
+    /// What --device takes, or the name of a PCI function that no driver for NVDLA has
     pub(crate) path: String,
+    /// render node, VFIO, UIO or PCI function
+    pub(crate) kind: &'static str,
     pub(crate) configuration: Option<&'static str>,
-    pub(crate) driver: Option<&'static str>,
+    /// Of a render node "this project's" or "the first", else the kernel driver that has the function
+    pub(crate) driver: Option<String>,
+    /// The share of the time that it works, from 0 to 1, for processes that this user may look at
+    pub(crate) load: Option<f64>,
     /// answers, or why it does not
     pub(crate) health: String,
 }

@@ -13,13 +13,13 @@ mod failure;
 mod inputs;
 mod json;
 mod list;
+mod messages;
 mod outputs;
 mod progress;
 mod report;
 mod run;
 
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::ExitCode;
 
@@ -84,7 +84,7 @@ pub fn nvdla() -> ExitCode {
         Ok(program) => program,
         Err(error) => return exit::usage(&error),
     };
-    log_to_stderr(verbose);
+    messages::show(verbose);
     let json = match &command {
         Command::Run(args) => args.common.json,
         Command::Bench(args) => args.json,
@@ -111,30 +111,6 @@ pub fn nvdla_runtime() -> ExitCode {
         Ok(args) => args,
         Err(error) => return exit::usage(&error),
     };
-    log_to_stderr(args.verbose);
+    messages::show(args.verbose);
     exit::end(run::run(&args.common, true), args.common.json)
-}
-
-fn log_to_stderr(verbose: u8) {
-    let level = match verbose {
-        0 => log::LevelFilter::Warn,
-        1 => log::LevelFilter::Info,
-        2 => log::LevelFilter::Debug,
-        _ => log::LevelFilter::Trace,
-    };
-    // RUST_LOG, where it is set, says more precisely what is wanted.
-    env_logger::Builder::new()
-        .filter_level(level)
-        .parse_default_env()
-        .format(|out, record| {
-            let level = match record.level() {
-                log::Level::Error => "error",
-                log::Level::Warn => "warning",
-                log::Level::Info => "info",
-                log::Level::Debug => "debug",
-                log::Level::Trace => "trace",
-            };
-            writeln!(out, "{level}: {}", record.args())
-        })
-        .init();
 }

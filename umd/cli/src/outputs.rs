@@ -4,7 +4,6 @@
 
 use crate::args::Args;
 use crate::failure::{cannot, problem, Failure};
-use log::warn;
 use nix::unistd::{access, AccessFlags};
 use nvdla_runtime::device::Device;
 use nvdla_runtime::dimg::{SurfaceFormat, Tensor};
@@ -14,6 +13,7 @@ use nvdla_runtime::npy;
 use nvdla_runtime::session::{Direction, Session, TensorInfo};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use tracing::warn;
 
 /// The file that NVIDIA's program writes.
 const OUTPUT_DIMG: &str = "output.dimg";

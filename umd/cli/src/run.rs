@@ -5,9 +5,8 @@
 use crate::args::Args;
 use crate::failure::{cannot, problem, Context, Failure};
 use crate::{inputs, outputs, progress, report};
-use log::info;
 use nvdla_runtime::compare::Comparison;
-use nvdla_runtime::device::{self, Kind, Selection, Shared};
+use nvdla_runtime::device::{self, Kind, Recording, Selection, Shared};
 use nvdla_runtime::labels::Labels;
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::network;
@@ -19,6 +18,7 @@ use nvdla_uapi::config::Config;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use tracing::info;
 
 /// Opens a loadable.
 pub(crate) fn open_loadable(path: &Path) -> Result<Loadable, Failure> {
@@ -41,7 +41,13 @@ pub(crate) fn run(args: &Args, dimg: bool) -> Result<(), Failure> {
     let loadable = Arc::new(open_loadable(&args.loadable)?);
     info!("{}: {} bytes, version {}", args.loadable.display(), loadable.as_bytes().len(), loadable.version());
     let selection = selection(args)?;
-    let opened = device::open(&selection, &loadable)?;
+    let (opened, recording) = match &args.record {
+        None => (device::open(&selection, &loadable)?, None),
+        Some(folder) => {
+            let recording = Recording::create(folder).map_err(cannot("record in", folder))?;
+            (device::open_recorded(&selection, &loadable, &recording)?, Some((recording, folder)))
+        }
+    };
     let atom = opened.device.info().config.map_or(32, |config| config.memory_atomic);
     let mut comparison = args.compare.as_ref().map(|folder| Comparison::new(folder, &loadable, atom)).transpose()?;
     let dump_into = |folder: PathBuf| dump_to(folder.clone()).map_err(cannot("make the folder", &folder));
@@ -112,6 +118,12 @@ pub(crate) fn run(args: &Args, dimg: bool) -> Result<(), Failure> {
     if let (Some(profile), Some(Some(path))) = (&profile, &args.profile) {
         match std::fs::write(path, profile.to_trace()).map_err(cannot("write", path)) {
             Ok(()) => report.wrote(path),
+            Err(error) => written = written.and(Err(error)),
+        }
+    }
+    if let Some((recording, folder)) = recording {
+        match recording.finish().map_err(cannot("record in", folder)) {
+            Ok(()) => report.wrote(folder),
             Err(error) => written = written.and(Err(error)),
         }
     }

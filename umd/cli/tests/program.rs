@@ -648,6 +648,39 @@ fn runs_are_counted_and_timed() {
 }
 
 #[test]
+fn verbose_runs_show_their_parts() {
+    let folder = Folder::new("verbose");
+    let (lenet, seven) = (lenet(), seven());
+    let lines = |options: &[&str], start: &str| {
+        let arguments = [&["run", "--loadable", &lenet, "--image", &seven, "--device", "model"], options].concat();
+        let (code, _, error) = nvdla(&folder, &arguments);
+        assert_eq!(code, Some(0), "{error}");
+        error.lines().filter(|line| line.starts_with(start)).count()
+    };
+    assert_eq!(lines(&[], ""), 0);
+    assert!(lines(&["-v"], "info: ") >= 2);
+    assert_eq!(lines(&["-v"], "debug: "), 0);
+    assert_eq!(lines(&["-vv"], "debug: task id="), 2);
+    assert_eq!(lines(&["-vv"], "debug: run device=the built-in model of nv_small tasks=2: "), 1);
+    assert_eq!(lines(&["-vv"], "trace: "), 0);
+    assert_eq!(lines(&["-vvv"], "trace: operation number="), 10);
+}
+
+#[test]
+fn hardware_is_not_recorded() {
+    let folder = Folder::new("record");
+    let arguments = ["run", "--loadable", &lenet(), "--image", &seven(), "--record", "trace", "--device"];
+    let (code, shown, error) = nvdla(&folder, &[&arguments[..], &["model"]].concat());
+    assert_eq!(code, Some(0), "{error}");
+    assert!(shown.contains("wrote trace"), "{shown}");
+    let trace = String::from_utf8(folder.read("trace/trace.txt")).unwrap();
+    assert_eq!(trace.lines().filter(|line| line.starts_with("compare dram ")).count(), 6, "{trace}");
+    let (code, _, error) = nvdla(&folder, &[&arguments[..], &["vfio:0000:00:01.0"]].concat());
+    assert_eq!(code, Some(5), "{error}");
+    assert!(error.contains("only the model and simulators of the RTL can be recorded"), "{error}");
+}
+
+#[test]
 fn a_folder_that_cannot_be_written_is_no_failure_after_a_good_run() {
     let folder = Folder::new("readonly");
     // A file in the way, for a user to whom no folder is closed.

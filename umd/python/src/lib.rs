@@ -7,6 +7,7 @@
 //! are executed one after another.
 #![allow(clippy::needless_pass_by_value)] // Python's arguments come by value
 
+mod compile;
 mod failure;
 mod layout;
 
@@ -439,6 +440,7 @@ fn _nvdla(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Run>()?;
     module.add_class::<Tensor>()?;
     module.add_class::<Operation>()?;
+    module.add_function(wrap_pyfunction!(compile::compile, module)?)?;
     module.add_function(wrap_pyfunction!(devices, module)?)?;
     module.add_function(wrap_pyfunction!(layout::pack, module)?)?;
     module.add_function(wrap_pyfunction!(layout::unpack, module)?)

@@ -49,6 +49,24 @@ class Tests(unittest.TestCase):
         self.assertEqual(self.network.device, "the built-in model of nv_small")
         self.assertGreater(self.network.shared_bytes, 0)
 
+    def test_compile(self) -> None:
+        loadable = nvdla.compile(
+            EXAMPLE / "lenet.onnx", "nv_small", calibrate=EXAMPLE / "calibration", std=255.0, color="gray"
+        )
+        self.assertEqual(loadable.configuration, "nv_small")
+        context = nvdla.Network(loadable, "model:nv_small").context()
+        for digit in PICTURES:
+            self.assertEqual(self.classify(context, digit), DIGITS.index(digit), digit)
+        half = nvdla.compile(EXAMPLE / "lenet.onnx", "nv_full", precision="fp16")
+        self.assertEqual(half.configuration, "nv_full")
+        with self.assertRaises(nvdla.Error) as caught:
+            nvdla.compile(EXAMPLE / "lenet.onnx", "nv_tiny")
+        self.assertEqual(caught.exception.kind, "argument")
+        with self.assertRaises(nvdla.Error):
+            nvdla.compile(EXAMPLE / "lenet.onnx", "nv_small")
+        with self.assertRaises(ValueError):
+            nvdla.compile(EXAMPLE / "lenet.onnx", "nv_small", mean=3.0)
+
     def test_threads(self) -> None:
         found: list[int] = [-1] * 10
 

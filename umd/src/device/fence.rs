@@ -61,7 +61,7 @@ impl<T> Signal<T> {
         self.came.notify_all();
         // It can fail only where 2^64 - 2 were written before.
         if let Err(error) = self.event.write(1) {
-            log::error!("a fence cannot be signalled: {error}");
+            tracing::error!("a fence cannot be signalled: {error}");
         }
     }
 

@@ -57,7 +57,7 @@ fn is_nvdla(path: &Path) -> bool {
         Ok(_) => true,
         Err(error) => {
             if let Error::Open { source, .. } = &error {
-                log::warn!("{error}: {source}");
+                tracing::warn!("{error}: {source}");
             }
             false
         }
@@ -190,7 +190,7 @@ impl KernelDevice {
         // SAFETY: the descriptor is open and the argument is the structure that the ioctl names.
         if let Err(error) = retry(|| unsafe { ioctl::gem_destroy(self.file.as_raw_fd(), &raw mut args) }) {
             // Closing the node gives the handle back in any case.
-            log::warn!("{}: DRM_IOCTL_NVDLA_GEM_DESTROY of handle {gem}: {error}", self.path.display());
+            tracing::warn!("{}: DRM_IOCTL_NVDLA_GEM_DESTROY of handle {gem}: {error}", self.path.display());
         }
     }
 

@@ -12,15 +12,25 @@ mod direct;
 mod dma_buf;
 mod fence;
 mod ioctl;
+#[cfg(feature = "kernel")]
 mod kernel;
+#[cfg(feature = "model")]
 mod model;
 mod pages;
 mod recognise;
+#[cfg(all(feature = "cli", feature = "model"))]
+mod record;
+#[cfg(any(feature = "kernel", feature = "model"))]
 pub(crate) mod refusal;
 mod select;
 mod shared;
+#[cfg(any(feature = "direct", feature = "model"))]
+mod spans;
+#[cfg(any(feature = "direct", feature = "model"))]
 mod store;
+#[cfg(any(feature = "direct", feature = "model"))]
 mod tasks;
+#[cfg(feature = "model")]
 mod view;
 
 use std::{
@@ -32,19 +42,23 @@ use std::{
 };
 
 use nvdla_uapi::config::Config;
-use thiserror::Error;
-
-pub use nvdla_model::simulation::Measured;
 use nvdla_uapi::desc::OpType;
+use thiserror::Error;
 
 #[cfg(feature = "direct")]
 pub use direct::{DirectDevice, OpenError, Place, PlaceError};
 pub use fence::Fence;
 pub(crate) use fence::{lock, readable, Signal, Waited};
+#[cfg(feature = "kernel")]
 pub use kernel::{discover, KernelDevice};
+#[cfg(feature = "model")]
 pub use model::ModelDevice;
 pub use pages::Pages;
 pub use recognise::{recognise, Recognised};
+#[cfg(all(feature = "cli", feature = "model"))]
+pub use record::Recording;
+#[cfg(all(feature = "cli", feature = "model"))]
+pub use select::open_recorded;
 pub use select::{open, Opened, Selection, SelectionError};
 pub use shared::{Client, Shared};
 pub(crate) use shared::{EmulatedMemory, Follow, Holding};
@@ -116,6 +130,28 @@ impl fmt::Display for DeviceInfo {
 pub trait Buffers {
     /// The buffer's bytes; empty when there is no such buffer.
     fn bytes(&self, handle: Handle) -> &[u8];
+}
+
+/// What an operation took, where a simulator counts cycles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Measured {
+    /// The cycle in which the unit could start: its operation was enabled, and the operation before had ended.
+    pub start: u64,
+    /// The cycle of its done pulse.
+    pub end: u64,
+    /// Bytes that the unit's clients have read since the unit's operation before.
+    pub read: u64,
+    /// Bytes that they have written.
+    pub written: u64,
+    /// Cycles in which a client of the unit had a read outstanding and no data came, added up over its clients.
+    pub waited: u64,
+}
+
+impl Measured {
+    /// From the start to the end.
+    pub const fn cycles(&self) -> u64 {
+        self.end.saturating_sub(self.start)
+    }
 }
 
 /// An operation of the running task that has completed.
@@ -352,7 +388,14 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// No device was found, and the model is not built in.
+    #[error("no NVDLA device was found, and this program was built without the model (feature \"model\")")]
+    NoDevice,
+    /// Only a simulated device can be recorded.
+    #[error("only the model and simulators of the RTL can be recorded")]
+    NotRecorded,
     /// The simulator is not there.
+    #[cfg(feature = "model")]
     #[error(transparent)]
     Simulator(#[from] nvdla_rtl::StartError),
     /// A task names a buffer that the device does not have, or a place outside it.
@@ -368,6 +411,7 @@ pub enum Error {
     #[error("the task could not be started: {0}")]
     NotTaken(nvdla_engine::SubmitError),
     /// The model stopped: an access outside the task's memory, or something that the hardware does not have.
+    #[cfg(feature = "model")]
     #[error("the device stopped: {stop}{}", detail(.failure.as_deref()))]
     Stopped {
         /// Why.

@@ -12,18 +12,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-use nvdla_engine::{Engine, Hardware, OutOfRange, Progress, Slot};
+use nvdla_engine::{Engine, Failure, Hardware, OutOfRange, Progress, Slot};
 use nvdla_model::{device::Model, limit::Limit, memory::Stop, simulation::Simulation, threads::keep_awake::Awake, Isa};
 use nvdla_rtl::Simulator;
 use nvdla_uapi::config::Config;
 
+#[cfg(feature = "cli")]
+use super::Recording;
 use super::{
+    spans::Operations,
     store::{Buffer, Store},
     tasks::{AddressList, Refusal, Tasks},
     view::{Reach, TaskView},
 };
 use super::{
-    AddressEntry, Buffers, Completion, Device, DeviceInfo, Error, Handle, Kind, Observer, Pages, TaskReport, TIME_LIMIT,
+    AddressEntry, Buffers, Completion, Device, DeviceInfo, Error, Handle, Kind, Measured, Observer, Pages, TaskReport,
+    TIME_LIMIT,
 };
 
 /// How long a device that does not answer is left alone between two looks at it.
@@ -40,6 +44,8 @@ pub struct ModelDevice {
     store: Store,
     tasks: Tasks,
     mute: bool,
+    #[cfg(feature = "cli")]
+    recording: Option<Recording>,
 }
 
 impl std::fmt::Debug for ModelDevice {
@@ -64,7 +70,7 @@ impl ModelDevice {
     /// ```
     pub fn new(config: &'static Config) -> Self {
         if let Ok(isa) = Isa::in_use() {
-            log::info!("the model uses the instruction set {}", isa.name());
+            tracing::info!("the model uses the instruction set {}", isa.name());
         }
         let info = DeviceInfo { kind: Kind::Model, config: Some(config), path: None };
         Self::over(Box::new(Model::new(config)), info)
@@ -87,7 +93,25 @@ impl ModelDevice {
             model,
             tasks: Tasks::default(),
             mute: false,
+            #[cfg(feature = "cli")]
+            recording: None,
         }
+    }
+
+    /// Records everything from now on. The device must not have run anything, because a trace begins after reset.
+    #[cfg(feature = "cli")]
+    pub fn record(&mut self, recording: &Recording) {
+        self.recording = Some(recording.clone());
+    }
+
+    /// The device's register window, for the engine.
+    fn parts(&mut self) -> (Window<'_>, &mut Engine<Vec<Slot>>) {
+        let window = Window {
+            model: &mut *self.model,
+            #[cfg(feature = "cli")]
+            recording: self.recording.as_ref(),
+        };
+        (window, &mut self.engine)
     }
 
     /// Makes the device stop answering: operations are taken and never end, as on hardware that hangs. For tests of
@@ -108,22 +132,46 @@ impl ModelDevice {
         Ok(handle)
     }
 
-    fn reset(&mut self) {
+    /// Ends the running task; what was running.
+    fn end(&mut self) -> Option<Box<Failure>> {
+        let (mut window, engine) = self.parts();
+        let failure = engine.abort(&mut window).map(|(_, failure)| Box::new(failure));
         self.model.reset();
         self.engine.reset();
+        failure
+    }
+}
+
+impl From<nvdla_model::simulation::Measured> for Measured {
+    fn from(measured: nvdla_model::simulation::Measured) -> Self {
+        let nvdla_model::simulation::Measured { start, end, read, written, waited } = measured;
+        Self { start, end, read, written, waited }
     }
 }
 
 /// The device's register window.
-struct Window<'a>(&'a mut dyn Simulation);
+struct Window<'a> {
+    model: &'a mut dyn Simulation,
+    #[cfg(feature = "cli")]
+    recording: Option<&'a Recording>,
+}
 
 impl Hardware for Window<'_> {
     fn read(&mut self, offset: u32) -> u32 {
-        self.0.read(offset)
+        let value = self.model.read(offset);
+        #[cfg(feature = "cli")]
+        if let Some(recording) = self.recording {
+            recording.read(self.model.config(), offset, value);
+        }
+        value
     }
 
     fn write(&mut self, offset: u32, value: u32) {
-        self.0.write(offset, value);
+        #[cfg(feature = "cli")]
+        if let Some(recording) = self.recording {
+            recording.write(self.model.config(), offset, value);
+        }
+        self.model.write(offset, value);
     }
 }
 
@@ -160,7 +208,7 @@ impl Device for ModelDevice {
     fn free(&mut self, handle: Handle) {
         if let Some((buffer, _)) = self.store.file(handle).filter(|_| self.model.shares_memory()) {
             if let Err(error) = self.model.unmap(buffer.address(), buffer.pages().len() as u64) {
-                log::error!("a buffer stays mapped: {error}");
+                tracing::error!("a buffer stays mapped: {error}");
             }
         }
         self.store.free(handle);
@@ -209,7 +257,13 @@ impl Device for ModelDevice {
         // An operation that overruns stops by itself.
         let end = started.checked_add(limit).map_or(Limit::NONE, Limit::until);
         let deadline = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-        if let Err(submission) = self.engine.submit(&mut Window(&mut *self.model), task, now(), deadline) {
+        #[cfg(feature = "cli")]
+        if let Some(recording) = &self.recording {
+            recording.begin(self.config, &task, &self.store, &ticket.reach);
+        }
+        let mut operations = Operations::new(task.operations());
+        let (mut window, engine) = self.parts();
+        if let Err(submission) = engine.submit(&mut window, task, now(), deadline) {
             return Err(Error::NotTaken(submission.error));
         }
         let _awake = (self.info.kind == Kind::Model).then(Awake::new);
@@ -217,13 +271,28 @@ impl Device for ModelDevice {
         loop {
             let ran = !self.mute
                 && self.model.run_until(&mut TaskView { store: &mut self.store, reach: &ticket.reach }, &end);
-            let interrupted = self.model.interrupt() && self.engine.interrupt(&mut Window(&mut *self.model));
+            let interrupted = self.model.interrupt() && {
+                let (mut window, engine) = self.parts();
+                engine.interrupt(&mut window)
+            };
             let (before, time) = (completed, now());
             let poll = loop {
-                match self.engine.process_events(&mut Window(&mut *self.model), time) {
+                let (mut window, engine) = self.parts();
+                match engine.process_events(&mut window, time) {
                     Progress::Completed { operation, roi, unit, output } => {
                         completed += 1;
-                        let measured = self.model.completed(unit);
+                        operations.completed(operation, roi, unit);
+                        let measured = self.model.completed(unit).map(Measured::from);
+                        #[cfg(feature = "cli")]
+                        if let Some((recording, output)) = self.recording.as_ref().zip(output) {
+                            let entry = addresses.get(usize::from(output.address));
+                            let buffer = entry.and_then(|entry| Some((entry, self.store.get(entry.handle)?)));
+                            if let Some((entry, buffer)) = buffer {
+                                let start = entry.offset + output.offset;
+                                let bytes = buffer.pages().get(start as usize..(start + output.size) as usize);
+                                recording.completed(buffer.address() + start, bytes.unwrap_or_default());
+                            }
+                        }
                         if let Some(observer) = &mut observer {
                             let output = output.map(|region| (usize::from(region.address), region.offset, region.size));
                             let (operation, roi) = (operation as usize, roi as usize);
@@ -232,6 +301,10 @@ impl Device for ModelDevice {
                     }
                     Progress::Ended(task) => {
                         let written = task.write_statistics(&mut AddressList::new(&mut self.store, addresses));
+                        #[cfg(feature = "cli")]
+                        if let Some(recording) = &self.recording {
+                            recording.end(&self.store, &ticket.reach);
+                        }
                         self.tasks.keep(ticket, task);
                         written.map_err(|OutOfRange| Error::Statistics)?;
                         return Ok(TaskReport { operations: Some(completed) });
@@ -243,13 +316,11 @@ impl Device for ModelDevice {
             let stop = self.model.take_stop();
             let time = if stop == Some(Stop::Late) { now() } else { time };
             if let Some(stop) = stop.filter(|stop| *stop != Stop::Late) {
-                let failure = self.engine.abort(&mut Window(&mut *self.model)).map(|(_, failure)| Box::new(failure));
-                self.reset();
-                return Err(Error::Stopped { stop, failure });
+                return Err(Error::Stopped { stop, failure: self.end() });
             }
-            if let Some(failure) = self.engine.check_deadline(&mut Window(&mut *self.model), time) {
-                self.engine.abort(&mut Window(&mut *self.model));
-                self.reset();
+            let (mut window, engine) = self.parts();
+            if let Some(failure) = engine.check_deadline(&mut window, time) {
+                self.end();
                 return Err(Error::Deadline { timeout: limit, failure: Box::new(failure) });
             }
             if ran || interrupted || completed != before {
@@ -260,9 +331,7 @@ impl Device for ModelDevice {
                 continue;
             }
             // Nothing will ever happen again: waiting for the deadline would not help.
-            let failure = self.engine.abort(&mut Window(&mut *self.model)).map(|(_, failure)| Box::new(failure));
-            self.reset();
-            return Err(Error::Stuck { failure });
+            return Err(Error::Stuck { failure: self.end() });
         }
     }
 }

@@ -47,11 +47,13 @@ impl TaskMemory for List<'_> {
 }
 
 /// The reason why a task is refused, or `None`. The entries are buffer numbers, offsets and the buffers' whole pages.
+#[cfg(feature = "kernel")]
 pub(super) fn of(config: &'static Config, entries: &[(usize, u64, &[u8])]) -> Option<nvdla_engine::Error> {
     validate(config, entries, |_| false).err()
 }
 
 /// Everything that is wrong with such a task: each operation that is refused, or else what is wrong with the whole.
+#[cfg(feature = "model")]
 pub(crate) fn all(config: &'static Config, entries: &[(usize, u64, &[u8])]) -> Vec<nvdla_engine::Error> {
     let mut found = Vec::new();
     match validate(config, entries, |error| {
@@ -85,7 +87,7 @@ fn validate(
     Task::parse_with(config, &list, vec![Slot::default(); slots], go_on).map(drop)
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "kernel"))]
 mod tests {
     use super::*;
     use nvdla_uapi::config::NV_SMALL;

@@ -2,12 +2,20 @@
 
 //! Which device runs a loadable.
 
-use std::{convert::Infallible, fmt, path::PathBuf, str::FromStr};
+#[cfg(feature = "kernel")]
+use std::path::PathBuf;
+use std::{fmt, str::FromStr};
 
 use nvdla_uapi::config::Config;
 use thiserror::Error as ThisError;
 
-use super::{discover, recognise, Device, Error, KernelDevice, ModelDevice};
+#[cfg(any(feature = "kernel", feature = "model"))]
+use super::recognise;
+#[cfg(feature = "model")]
+use super::ModelDevice;
+#[cfg(feature = "kernel")]
+use super::{discover, KernelDevice};
+use super::{Device, Error};
 #[cfg(feature = "direct")]
 use super::{DirectDevice, Place, PlaceError};
 use crate::loadable::Loadable;
@@ -21,18 +29,22 @@ pub enum Selection {
     #[default]
     Auto,
     /// The model of that configuration, or of the one for which the loadable was compiled.
+    #[cfg(feature = "model")]
     Model(Option<&'static Config>),
     /// A simulator of the RTL, with its options: see [`nvdla_rtl::Selection`].
+    #[cfg(feature = "model")]
     Rtl(nvdla_rtl::Selection),
     /// A device that this process drives by itself.
     #[cfg(feature = "direct")]
     Direct(Place),
     /// A device node.
+    #[cfg(feature = "kernel")]
     Path(PathBuf),
 }
 
 /// A selection that names something unknown.
 #[derive(Clone, Debug, PartialEq, Eq, ThisError)]
+#[non_exhaustive]
 pub enum SelectionError {
     /// There is no such configuration.
     #[error("there is no configuration \"{name}\"; there are {}", Config::ALL.map(|config| config.name).join(", "))]
@@ -40,7 +52,16 @@ pub enum SelectionError {
         /// What was asked for.
         name: String,
     },
+    /// This library was built without such devices.
+    #[error("\"{text}\" needs the feature \"{feature}\", without which this program was built")]
+    NotBuilt {
+        /// What was asked for.
+        text: String,
+        /// The feature.
+        feature: &'static str,
+    },
     /// It is no simulator.
+    #[cfg(feature = "model")]
     #[error(transparent)]
     Simulator(#[from] nvdla_rtl::SelectionError),
     /// It names no device that can be driven directly.
@@ -57,20 +78,42 @@ impl FromStr for Selection {
         if let Some(place) = Place::parse(text) {
             return Ok(Self::Direct(place?));
         }
-        match text {
-            "auto" => Ok(Self::Auto),
-            "model" => Ok(Self::Model(None)),
-            _ => match text.strip_prefix("model:") {
-                Some(name) => match Config::by_name(name) {
-                    Some(config) => Ok(Self::Model(Some(config))),
-                    None => Err(SelectionError::UnknownConfiguration { name: name.into() }),
-                },
-                None if text.starts_with("rtl:") => Ok(Self::Rtl(text["rtl:".len()..].parse()?)),
-                None => Ok(Self::Path(match text.parse::<PathBuf>() {
-                    Ok(path) => path,
-                    Err::<_, Infallible>(never) => match never {},
-                })),
+        if text == "auto" {
+            return Ok(Self::Auto);
+        }
+        let feature = match text.split(':').next() {
+            Some("model" | "rtl") => "model",
+            Some("vfio" | "uio" | "vfio-user") => "direct",
+            _ => "kernel",
+        };
+        Self::of(feature, text).unwrap_or_else(|| Err(SelectionError::NotBuilt { text: text.into(), feature }))
+    }
+}
+
+impl Selection {
+    /// The device of a kind that needs a feature; `None` without the feature.
+    fn of(feature: &str, text: &str) -> Option<Result<Self, SelectionError>> {
+        match feature {
+            #[cfg(feature = "model")]
+            "model" => Some(Self::simulated(text)),
+            #[cfg(feature = "kernel")]
+            "kernel" => Some(Ok(Self::Path(PathBuf::from(text)))),
+            _ => {
+                let _ = text;
+                None
+            }
+        }
+    }
+
+    #[cfg(feature = "model")]
+    fn simulated(text: &str) -> Result<Self, SelectionError> {
+        match text.split_once(':') {
+            None if text == "model" => Ok(Self::Model(None)),
+            Some(("model", name)) => match Config::by_name(name) {
+                Some(config) => Ok(Self::Model(Some(config))),
+                None => Err(SelectionError::UnknownConfiguration { name: name.into() }),
             },
+            _ => Ok(Self::Rtl(text.strip_prefix("rtl:").unwrap_or_default().parse()?)),
         }
     }
 }
@@ -81,6 +124,13 @@ pub struct Opened {
     pub device: Box<dyn Device>,
     /// Why this one, for a person.
     pub reason: String,
+}
+
+impl Opened {
+    /// The device that the user has named.
+    fn given(device: impl Device + 'static) -> Self {
+        Self { device: Box::new(device), reason: "as asked for".into() }
+    }
 }
 
 impl fmt::Debug for Opened {
@@ -95,46 +145,84 @@ impl fmt::Debug for Opened {
 ///
 /// When a device node cannot be opened or is not NVDLA's.
 pub fn open(selection: &Selection, loadable: &Loadable) -> Result<Opened, Error> {
-    let model = |prefix: &str| {
-        let recognised = recognise(loadable);
-        let device: Box<dyn Device> = Box::new(ModelDevice::new(recognised.config));
-        Opened { device, reason: format!("{prefix}the loadable is for {recognised}") }
-    };
     match selection {
-        Selection::Auto => {
-            let nodes = discover();
-            let Some(first) = nodes.first() else { return Ok(model("no NVDLA device was found; ")) };
-            if nodes.len() > 1 {
-                let recognised = recognise(loadable);
-                for node in &nodes {
-                    let device = KernelDevice::open(node)?;
-                    if device.info().config.is_some_and(|config| config.name == recognised.config.name) {
-                        return Ok(Opened {
-                            device: Box::new(device),
-                            reason: format!("the loadable is for {recognised}"),
-                        });
-                    }
-                }
-            }
-            let reason = format!("{} is an NVDLA", first.display());
-            Ok(Opened { device: Box::new(KernelDevice::open(first)?), reason })
-        }
-        Selection::Model(None) => Ok(model("")),
-        Selection::Model(Some(config)) => {
-            Ok(Opened { device: Box::new(ModelDevice::new(config)), reason: "as asked for".into() })
-        }
-        Selection::Rtl(simulator) => {
-            let device = ModelDevice::rtl(nvdla_rtl::Simulator::start(simulator)?);
-            Ok(Opened { device: Box::new(device), reason: "as asked for".into() })
-        }
+        Selection::Auto => first(loadable),
+        #[cfg(feature = "model")]
+        Selection::Model(None) => Ok(model("", loadable)),
+        #[cfg(feature = "model")]
+        Selection::Model(Some(config)) => Ok(Opened::given(ModelDevice::new(config))),
+        #[cfg(feature = "model")]
+        Selection::Rtl(simulator) => Ok(Opened::given(ModelDevice::rtl(nvdla_rtl::Simulator::start(simulator)?))),
         #[cfg(feature = "direct")]
-        Selection::Direct(place) => {
-            Ok(Opened { device: Box::new(DirectDevice::open(place)?), reason: "as asked for".into() })
+        Selection::Direct(place) => Ok(Opened::given(DirectDevice::open(place)?)),
+        #[cfg(feature = "kernel")]
+        Selection::Path(path) => Ok(Opened::given(KernelDevice::open(path)?)),
+    }
+}
+
+/// As [`open`], for a simulated device that records its work.
+///
+/// # Errors
+///
+/// If the device is hardware, or the simulator cannot be started.
+#[cfg(all(feature = "cli", feature = "model"))]
+pub fn open_recorded(
+    selection: &Selection,
+    loadable: &Loadable,
+    recording: &super::Recording,
+) -> Result<Opened, Error> {
+    let (mut device, reason) = match selection {
+        Selection::Auto | Selection::Model(None) => {
+            let recognised = recognise(loadable);
+            (ModelDevice::new(recognised.config), format!("the loadable is for {recognised}"))
         }
-        Selection::Path(path) => {
-            Ok(Opened { device: Box::new(KernelDevice::open(path)?), reason: "as asked for".into() })
+        Selection::Model(Some(config)) => (ModelDevice::new(config), "as asked for".into()),
+        Selection::Rtl(simulator) => (ModelDevice::rtl(nvdla_rtl::Simulator::start(simulator)?), "as asked for".into()),
+        #[cfg(any(feature = "direct", feature = "kernel"))]
+        _ => return Err(Error::NotRecorded),
+    };
+    device.record(recording);
+    Ok(Opened { device: Box::new(device), reason })
+}
+
+/// The model of the configuration that the loadable is for.
+#[cfg(feature = "model")]
+fn model(prefix: &str, loadable: &Loadable) -> Opened {
+    let recognised = recognise(loadable);
+    let device = Box::new(ModelDevice::new(recognised.config));
+    Opened { device, reason: format!("{prefix}the loadable is for {recognised}") }
+}
+
+/// The device of [`Selection::Auto`].
+fn first(loadable: &Loadable) -> Result<Opened, Error> {
+    let _ = loadable;
+    #[cfg(feature = "kernel")]
+    if let Some(opened) = node(loadable)? {
+        return Ok(opened);
+    }
+    #[cfg(feature = "model")]
+    let device = Ok(model("no NVDLA device was found; ", loadable));
+    #[cfg(not(feature = "model"))]
+    let device = Err(Error::NoDevice);
+    device
+}
+
+/// The first NVDLA of the configuration that the loadable is for, else the first one.
+#[cfg(feature = "kernel")]
+fn node(loadable: &Loadable) -> Result<Option<Opened>, Error> {
+    let nodes = discover();
+    let Some(first) = nodes.first() else { return Ok(None) };
+    if nodes.len() > 1 {
+        let recognised = recognise(loadable);
+        for node in &nodes {
+            let device = Box::new(KernelDevice::open(node)?);
+            if device.info().config.is_some_and(|config| config.name == recognised.config.name) {
+                return Ok(Some(Opened { device, reason: format!("the loadable is for {recognised}") }));
+            }
         }
     }
+    let reason = format!("{} is an NVDLA", first.display());
+    Ok(Some(Opened { device: Box::new(KernelDevice::open(first)?), reason }))
 }
 
 #[cfg(test)]

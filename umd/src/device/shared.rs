@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use tracing::Span;
 
 use super::{
     dma_buf, lock, readable, AddressEntry, Buffers, Device, DeviceInfo, Error, Fence, Handle, Observer, Pages, Signal,
@@ -91,12 +92,13 @@ impl Shared {
         addresses: Vec<AddressEntry>,
         timeout: Option<Duration>,
         after: Option<&Fence>,
+        span: &Span,
     ) -> Result<Fence, Error> {
         if self.0.has_queue {
             return lock(&self.0.device).queue(&addresses, timeout, after);
         }
         let signal = Signal::new().map_err(|source| Error::Fence { source })?;
-        let job = Job { addresses, timeout, held: Arc::clone(held), signal: Arc::clone(&signal) };
+        let job = Job { addresses, timeout, held: Arc::clone(held), signal: Arc::clone(&signal), span: span.clone() };
         let mut worker = lock(&self.0.worker);
         let sender = match &*worker {
             Some(sender) => sender,
@@ -133,14 +135,18 @@ struct Job {
     timeout: Option<Duration>,
     held: Holding,
     signal: Arc<Signal<Result<TaskReport, Error>>>,
+    /// The task's.
+    span: Span,
 }
 
 fn start_worker(device: &Locked) -> io::Result<Sender<Job>> {
     let (sender, receiver) = channel::<Job>();
     let device = Arc::clone(device);
     std::thread::Builder::new().name("nvdla tasks".into()).spawn(move || {
-        for Job { addresses, timeout, held, signal } in receiver {
-            let result = lock(&device).submit(&addresses, timeout, None);
+        for Job { addresses, timeout, held, signal, span } in receiver {
+            let mut device = lock(&device);
+            let result = span.in_scope(|| device.submit(&addresses, timeout, None));
+            drop((device, span));
             // After this, waiters may read the device's state.
             drop(held);
             signal.set(result);
@@ -186,7 +192,7 @@ impl Drop for Follower {
         self.sender = None;
         // The thread ends when it has nothing left to follow.
         if let Err(error) = self.wake.write(1) {
-            log::error!("a thread cannot be told to end: {error}");
+            tracing::error!("a thread cannot be told to end: {error}");
         }
     }
 }
@@ -199,7 +205,7 @@ fn follow(receiver: &Receiver<Box<dyn Follow>>, wake: &EventFd) {
         let ready = match readable(&fds, None) {
             Ok(ready) => ready,
             Err(error) => {
-                log::error!("cannot wait for fences: {error}");
+                tracing::error!("cannot wait for fences: {error}");
                 return;
             }
         };

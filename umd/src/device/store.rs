@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use memmap2::{Advice, MmapMut};
 use nix::sys::memfd::{memfd_create, MFdFlags};
+#[cfg(feature = "model")]
 use nvdla_model::memory::apart;
 use nvdla_uapi::config::Config;
 
@@ -154,6 +155,7 @@ impl Store {
     }
 
     /// A range to read and one to write, which do not share a byte.
+    #[cfg(feature = "model")]
     pub(super) fn both(
         &mut self,
         (from, read): (Handle, Range<usize>),
@@ -195,7 +197,7 @@ impl Store {
             // With huge pages, filling 20 MB of weights takes a tenth of the time. A system without them continues
             // without.
             if let Err(error) = pages.advise(Advice::HugePage) {
-                log::debug!("no huge pages for {size} bytes: {error}");
+                tracing::debug!("no huge pages for {size} bytes: {error}");
             }
         }
         Ok(self.add(address, size, pages, file))

@@ -13,6 +13,7 @@ use nvdla_engine::{OutOfRange, Slot, Task, TaskMemory};
 use nvdla_uapi::config::Config;
 
 use super::store::Store;
+#[cfg(feature = "model")]
 use super::view::{reach, Reach};
 use super::{AddressEntry, Handle};
 
@@ -27,6 +28,7 @@ pub(super) struct Ticket {
     /// The buffers that were read, with their versions then.
     read: Vec<(Handle, u64)>,
     /// The bytes that the task may touch.
+    #[cfg(feature = "model")]
     pub(super) reach: Vec<Reach>,
 }
 
@@ -70,6 +72,7 @@ impl Tasks {
         }
         // What was kept of this list is out of date.
         self.kept.retain(|(ticket, _)| ticket.addresses != addresses);
+        #[cfg(feature = "model")]
         let reach = reach(store, addresses);
         let list = AddressList::new(store, addresses);
         let slots = Task::<()>::slots(&list).map_err(Refusal::Task)?;
@@ -81,7 +84,14 @@ impl Tasks {
         let read = list.read.take();
         let version = |handle| Some((handle, store.get(handle)?.version()));
         let read = read.into_iter().filter_map(version).collect();
-        Ok((Ticket { addresses: addresses.to_vec(), buffers, read, reach }, task))
+        let ticket = Ticket {
+            addresses: addresses.to_vec(),
+            buffers,
+            read,
+            #[cfg(feature = "model")]
+            reach,
+        };
+        Ok((ticket, task))
     }
 
     /// Keeps a task that has ended.

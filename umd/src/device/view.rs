@@ -20,6 +20,12 @@ pub(super) struct Reach {
 }
 
 impl Reach {
+    /// The buffer.
+    #[cfg(feature = "cli")]
+    pub(super) fn handle(&self) -> Handle {
+        self.handle
+    }
+
     /// Its addresses.
     pub(super) fn range(&self) -> Range<u64> {
         self.start..self.end

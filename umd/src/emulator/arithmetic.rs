@@ -29,7 +29,7 @@ impl Power {
     pub(super) fn line(&self, format: Format, line: &mut [u8]) {
         if format == Format::Fp16 {
             for element in line.chunks_exact_mut(2) {
-                let x = half::to_f32(u16::from_le_bytes([element[0], element[1]]));
+                let x = half::to_f32(half::f16::from_le_bytes([element[0], element[1]]));
                 element.copy_from_slice(&half::from_f32(self.apply(x)).to_le_bytes());
             }
         } else {
@@ -64,7 +64,7 @@ impl Softmax {
     pub(super) fn pixel(&self, format: Format, channels: &mut [u8]) {
         if format == Format::Fp16 {
             let mut values: Vec<_> =
-                channels.chunks_exact(2).map(|half| half::to_f32(u16::from_le_bytes([half[0], half[1]]))).collect();
+                channels.chunks_exact(2).map(|b| half::to_f32(half::f16::from_le_bytes([b[0], b[1]]))).collect();
             softmax(&mut values);
             for (channel, value) in channels.chunks_exact_mut(2).zip(values) {
                 channel.copy_from_slice(&half::from_f32(value).to_le_bytes());

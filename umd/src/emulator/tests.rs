@@ -59,7 +59,7 @@ fn power_reaches_every_element_and_nothing_else() {
                 for x in 0..5 {
                     let (from, to) = (offset(&source, c, y, x), offset(&destination, c, y, x));
                     if format == Format::Fp16 {
-                        let value = half::to_f32(u16::from_le_bytes([memory[3][from], memory[3][from + 1]]));
+                        let value = half::to_f32(half::f16::from_le_bytes([memory[3][from], memory[3][from + 1]]));
                         let result = half::from_f32((1.0 + 0.5 * value).powf(2.0));
                         expected[to..to + 2].copy_from_slice(&result.to_le_bytes());
                     } else {
@@ -100,7 +100,7 @@ fn softmax_of_every_pixel() {
                     .map(|c| {
                         let at = offset(&destination, c, y, x);
                         if format == Format::Fp16 {
-                            half::to_f32(u16::from_le_bytes([memory[4][at], memory[4][at + 1]]))
+                            half::to_f32(half::f16::from_le_bytes([memory[4][at], memory[4][at + 1]]))
                         } else {
                             f32::from(memory[4][at]) * 0.01
                         }

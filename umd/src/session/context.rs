@@ -33,8 +33,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::flight::{InFlight, Limits};
-use super::{fill, Direction, Error, Report, RunOptions, Session, TensorInfo};
+use super::memory::fill;
+use super::{Direction, Error, Report, RunOptions, Session, TensorInfo};
 use crate::device::{Client, Device as _, DeviceInfo, Handle, Shared};
+use crate::half::f16;
 use crate::loadable::{Loadable, Memory};
 use crate::network;
 
@@ -224,6 +226,16 @@ impl Context {
         self.session()?.set_input_f32(index, values)
     }
 
+    /// Writes an input from half-precision numbers in NCHW order: see [`Session::set_input_f32`]. The elements of an input in
+    /// half precision that has no scale are the given numbers, bit for bit.
+    ///
+    /// # Errors
+    ///
+    /// While a run is in flight, and as there.
+    pub fn set_input_f16(&mut self, index: usize, values: &[f16]) -> Result<(), Error> {
+        self.session()?.set_input_f16(index, values)
+    }
+
     /// An output's bytes, as they lie in memory.
     ///
     /// # Errors
@@ -242,6 +254,17 @@ impl Context {
     pub fn output_f32(&self, index: usize) -> Result<Vec<f32>, Error> {
         self.idle()?;
         self.session.output_f32(index)
+    }
+
+    /// An output as half-precision numbers in NCHW order: see [`Session::output_f32`]. The numbers of an output in half precision
+    /// that has no scale are its elements, bit for bit.
+    ///
+    /// # Errors
+    ///
+    /// While a run is in flight, and as there.
+    pub fn output_f16(&self, index: usize) -> Result<Vec<f16>, Error> {
+        self.idle()?;
+        self.session.output_f16(index)
     }
 
     /// A descriptor of the memory in which a tensor lies, [`TensorInfo::offset`] bytes from its start: a dma-buf, which

@@ -48,7 +48,7 @@ impl Number {
             Self::Uint8 => u16::from(value.round() as u8),
             Self::Int16 => value.round() as i16 as u16,
             Self::Unsigned(bits) => (value.round() as u16).min(((1u32 << bits) - 1) as u16),
-            Self::Half => half::from_f32(value),
+            Self::Half => half::from_f32(value).to_bits(),
         }
     }
 
@@ -57,7 +57,7 @@ impl Number {
             Self::Int8 => f32::from(bits as u8 as i8),
             Self::Int16 => f32::from(bits as i16),
             Self::Uint8 | Self::Unsigned(_) => f32::from(bits),
-            Self::Half => half::to_f32(bits),
+            Self::Half => half::to_f32(half::f16::from_bits(bits)),
         }
     }
 }

@@ -11,6 +11,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use tracing::Span;
+
 use super::{Error, Report, TaskRun};
 use crate::device::{lock, AddressEntry, EmulatedMemory, Fence, Follow, Holding, Shared, Signal, Waited};
 use crate::emulator;
@@ -75,6 +77,12 @@ impl Stage {
     fn run(&self) -> TaskRun {
         TaskRun { id: self.id, interface: self.interface, duration: Duration::ZERO, operations: self.operations }
     }
+
+    /// The span of the task.
+    fn span(&self, of: &Span) -> Span {
+        let Self { id, interface, operations, .. } = self;
+        tracing::debug_span!(parent: of, "task", id, %interface, operations)
+    }
 }
 
 /// A task that the device has.
@@ -82,6 +90,8 @@ pub(super) struct Queued {
     run: TaskRun,
     since: Instant,
     fence: Fence,
+    /// The task's, which ends when the end of the task is noticed.
+    span: Span,
 }
 
 impl Queued {
@@ -98,6 +108,8 @@ struct Flight {
     shared: Shared,
     held: Holding,
     limits: Limits,
+    /// The run's.
+    span: Span,
     waiting: VecDeque<Stage>,
     queued: VecDeque<Queued>,
     /// A task could not be queued behind others.
@@ -120,11 +132,12 @@ impl Flight {
             let Some(stage) = self.waiting.pop_front() else { break };
             let after = self.queued.back().map(|queued| &queued.fence);
             let since = Instant::now();
+            let span = stage.span(&self.span);
             let fence = self
                 .shared
-                .queue(&self.held, stage.addresses, timeout, after)
+                .queue(&self.held, stage.addresses, timeout, after, &span)
                 .map_err(|source| Error::Task { task: run.id, source })?;
-            self.queued.push_back(Queued { run, since, fence });
+            self.queued.push_back(Queued { run, since, fence, span });
         }
         Ok(())
     }
@@ -154,6 +167,7 @@ impl Flight {
                         Err(error) => return Some(Err(error)),
                     };
                     let started = Instant::now();
+                    let _task = stage.span(&self.span).entered();
                     let mut memory = EmulatedMemory::new(Arc::clone(&self.held), stage.addresses.clone());
                     match emulator::run_within(&mut memory, limit) {
                         Ok(operations) => self.report.tasks.push(TaskRun {
@@ -177,8 +191,8 @@ impl Flight {
 
     /// Whoever waits may free or touch the run's memory at once.
     fn finish(self, result: Result<Report, Error>) {
-        let Self { signal, held, shared, .. } = self;
-        drop((held, shared));
+        let Self { signal, held, shared, queued, span, .. } = self;
+        drop((held, shared, queued, span));
         signal.set(result);
     }
 }
@@ -212,8 +226,8 @@ pub(super) enum InFlight {
     Direct {
         queued: Box<Queued>,
         limits: Limits,
-        /// Whether the result was returned to a caller.
-        taken: Mutex<bool>,
+        /// The task's span, until the result is returned to a caller.
+        open: Mutex<Option<Span>>,
     },
     /// Several, which a thread follows.
     Followed(Arc<Signal<Result<Report, Error>>>),
@@ -227,6 +241,7 @@ impl InFlight {
             shared: shared.clone(),
             held: Arc::clone(held),
             limits,
+            span: tracing::debug_span!("run", device = %shared.info(), tasks = stages.len()),
             waiting: stages.into(),
             queued: VecDeque::new(),
             broken: None,
@@ -242,8 +257,9 @@ impl InFlight {
             flight.broken = Some(error);
         }
         if flight.waiting.is_empty() && flight.queued.len() == 1 && flight.broken.is_none() {
-            if let Some(queued) = flight.queued.pop_front() {
-                return Ok(Self::Direct { queued: Box::new(queued), limits, taken: Mutex::new(false) });
+            if let Some(mut queued) = flight.queued.pop_front() {
+                let open = Mutex::new(Some(std::mem::replace(&mut queued.span, Span::none())));
+                return Ok(Self::Direct { queued: Box::new(queued), limits, open });
             }
         }
         shared.follow(Box::new(flight)).map_err(|source| Error::Follow { source })?;
@@ -265,15 +281,15 @@ impl InFlight {
                 Waited::NotYet => Err(Error::NotYet),
                 Waited::Ended(result) => result.ok_or(Error::Taken)?,
             },
-            Self::Direct { queued, limits, taken } => {
-                let mut taken = lock(taken);
-                if *taken {
+            Self::Direct { queued, limits, open } => {
+                let mut open = lock(open);
+                if open.is_none() {
                     return Err(Error::Taken);
                 }
                 match queued.fence.wait(deadline) {
                     Waited::NotYet => Err(Error::NotYet),
                     Waited::Ended(result) => {
-                        *taken = true;
+                        *open = None;
                         let run = queued.ended(result).map_err(|error| limits.explain(0, error))?;
                         Ok(Report { tasks: vec![run] })
                     }

@@ -10,7 +10,7 @@ use super::step::{Combine, Convolution, Pipe, Post, Step};
 use crate::half;
 
 fn bits(value: f64) -> i16 {
-    half::from_f32(value as f32) as i16
+    half::from_f32(value as f32).to_bits() as i16
 }
 
 impl Quantizer<'_> {

@@ -37,6 +37,7 @@ __all__ = [
     "Surface",
     "Tensor",
     "__version__",
+    "compile",
     "devices",
     "pack",
     "unpack",
@@ -48,6 +49,34 @@ Path = str | os.PathLike[str]
 def devices() -> list[str]:
     """The device nodes of this machine that belong to an NVDLA driver."""
     return _nvdla.devices()
+
+
+def compile(
+    model: Path,
+    config: str,
+    *,
+    precision: Literal["int8", "fp16"] = "int8",
+    calibrate: Path | None = None,
+    mean: float | Sequence[float] = 0.0,
+    std: float | Sequence[float] = 1.0,
+    color: Literal["rgb", "bgr", "gray"] | None = None,
+    resize: Literal["stretch", "crop"] | None = None,
+) -> Loadable:
+    """Compiles a trained network (ONNX, or NCNN's .param with .bin beside it) for a configuration of NVDLA.
+
+    int8 needs the folder calibrate with pictures or .npy files like those that the network will process; the scales are
+    measured on them. With color the input is a picture in this order of channels, and a value of the network is
+    (byte - mean) / std; mean and std are one number, or one per channel. resize says how calibration pictures of another
+    size are fitted. The bytes of the result are the file: Path("net.nvdla").write_bytes(bytes(loadable)).
+    """
+    numbers = (
+        [mean] if isinstance(mean, (int, float)) else list(mean),
+        [std] if isinstance(std, (int, float)) else list(std),
+    )
+    folder = None if calibrate is None else os.fspath(calibrate)
+    if color is None and (resize is not None or numbers != ([0.0], [1.0])):
+        raise ValueError("mean, std and resize are for pictures: give color")
+    return Loadable(_nvdla.compile(os.fspath(model), config, precision, folder, numbers, color, resize))
 
 
 class Loadable:

@@ -15,6 +15,16 @@ class Error(Exception):
     """What it is about: "argument", "file", "loadable", "refused", "memory", "device", "deadline", "busy", "unsupported" or
     "other"."""
 
+def compile(
+    model: str,
+    config: str,
+    precision: str,
+    calibrate: str | None,
+    mean_std: tuple[list[float], list[float]],
+    color: str | None,
+    resize: str | None,
+) -> bytes: ...
+
 class Tensor:
     """An input or output of a network."""
 

@@ -28,6 +28,7 @@ use nvdla_engine::{identify, Engine, Failure, Hardware, Progress, Slot, Task};
 use nvdla_uapi::config::Config;
 use thiserror::Error as ThisError;
 
+use super::spans::Operations;
 use super::store::{reachable, Buffer, Store};
 use super::tasks::{AddressList, Refusal, Tasks};
 use super::{AddressEntry, Buffers, Completion, Device, DeviceInfo, Error, Handle, Kind, Observer, TaskReport};
@@ -212,7 +213,7 @@ impl DirectDevice {
             let step = format!("{} reaches addresses below {:#x}, and the memory lies above", config.name, reach.end);
             return Err(failed(&step));
         }
-        log::info!("{place}: {}, hardware version {:#x}", config.name, identity.version);
+        tracing::info!("{place}: {}, hardware version {:#x}", config.name, identity.version);
         Ok(Self {
             config,
             place: place.clone(),
@@ -351,7 +352,7 @@ impl Device for DirectDevice {
         self.copied.remove(&handle);
         if let Err(error) = self.transport.unmap(&buffer) {
             // The device may still access it, so it must not be used for another buffer.
-            log::error!("{}: {} bytes stay mapped: {error}", self.place, buffer.size());
+            tracing::error!("{}: {} bytes stay mapped: {error}", self.place, buffer.size());
             std::mem::forget(buffer);
         }
     }
@@ -402,6 +403,7 @@ impl Device for DirectDevice {
         let now = || u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let limit = timeout.or(self.time_limit()).unwrap_or(super::TIME_LIMIT);
         let deadline = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
+        let mut operations = Operations::new(task.operations());
         if let Err(submission) = self.engine.submit(&mut Registers(&mut *self.transport), task, now(), deadline) {
             return Err(Error::NotTaken(submission.error));
         }
@@ -411,6 +413,7 @@ impl Device for DirectDevice {
                 match self.engine.process_events(&mut Registers(&mut *self.transport), now()) {
                     Progress::Completed { operation, roi, unit, output } => {
                         completed += 1;
+                        operations.completed(operation, roi, unit);
                         if let Some(writes) = writes.get(&(operation, roi)) {
                             self.copy_from_device(writes);
                         }
@@ -456,7 +459,7 @@ impl Device for DirectDevice {
             let taken = self.engine.interrupt(&mut Registers(&mut *self.transport));
             if taken && !came && !self.engine.is_gone() {
                 if self.patience != IMPATIENCE {
-                    log::warn!(
+                    tracing::warn!(
                         "{}: an interrupt did not arrive; from now on the device is asked every {IMPATIENCE:?}",
                         self.place
                     );
@@ -476,7 +479,7 @@ impl Drop for DirectDevice {
         if self.engine.is_busy() || self.broken.is_some() {
             // The result of this task was not awaited: the device must not access buffers that are freed.
             if let Err(error) = self.transport.reset() {
-                log::error!("{}: the device is left at work: {error}", self.place);
+                tracing::error!("{}: the device is left at work: {error}", self.place);
             }
         }
         for handle in self.store.handles() {

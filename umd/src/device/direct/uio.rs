@@ -94,7 +94,7 @@ pub(super) fn open(place: &Place, node: &Path, memory: Option<Range<u64>>) -> Re
         let memory = map.window(&file);
         (memory.map_err(|error| failed("cannot map the reserved memory (map1)").because(error))?, map.address)
     };
-    log::warn!(
+    tracing::warn!(
         "{place}: no IOMMU isolates the device; only the checks of this program keep it from the rest of the memory"
     );
     let ranges = vec![start..start + memory.len() as u64];

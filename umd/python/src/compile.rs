@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The compiler for Python: a trained network in, the bytes of a loadable out.
+
+use std::path::PathBuf;
+
+use nvdla_compiler::compiler::Compiler;
+use nvdla_compiler::ir::{Color, Fit, Preprocess};
+use nvdla_compiler::model::{Model, Options};
+use nvdla_uapi::config::Config;
+use nvdla_uapi::reg::values::Precision;
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::failure::{Failure, Raise as _};
+
+/// Compiles a network; `color` is none where the network's input is no picture.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)] // Python's arguments come by value
+pub(crate) fn compile<'py>(
+    py: Python<'py>,
+    model: PathBuf,
+    config: &str,
+    precision: &str,
+    calibrate: Option<PathBuf>,
+    (mean, std): (Vec<f32>, Vec<f32>),
+    color: Option<&str>,
+    resize: Option<&str>,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let loadable = py.detach(|| -> Result<Vec<u8>, Failure> {
+        let config = Config::by_name(config).ok_or_else(|| {
+            let names = Config::ALL.map(|config| config.name).join(", ");
+            Failure::argument(format!("there is no configuration {config:?}; there are {names}"))
+        })?;
+        let precision = match precision {
+            "int8" => Precision::Int8,
+            "fp16" => Precision::Fp16,
+            other => return Err(Failure::argument(format!("there is no precision {other:?}; there are int8, fp16"))),
+        };
+        let color = match color {
+            None => None,
+            Some("rgb") => Some(Color::Rgb),
+            Some("bgr") => Some(Color::Bgr),
+            Some("gray") => Some(Color::Gray),
+            Some(other) => {
+                return Err(Failure::argument(format!("there is no colour order {other:?}; there are rgb, bgr, gray")))
+            }
+        };
+        let fit = match resize {
+            None => Fit::Exact,
+            Some("stretch") => Fit::Stretch,
+            Some("crop") => Fit::Crop,
+            Some(other) => {
+                return Err(Failure::argument(format!("there is no way to resize {other:?}; there are stretch, crop")))
+            }
+        };
+        let model = Model::open(&model, &Options::default())?;
+        let mut compiler = Compiler::new(config).precision(precision);
+        if let Some(color) = color {
+            compiler = compiler.preprocess(Preprocess { mean, std, color, fit });
+        }
+        if let Some(folder) = calibrate {
+            compiler = compiler.calibrate(folder);
+        }
+        Ok(compiler.compile(&model)?.loadable)
+    });
+    Ok(PyBytes::new(py, &loadable.raise(py)?))
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The spans of a task's operations, for subscribers of `tracing`.
+
+use nvdla_uapi::desc::OpType;
+use tracing::field::Empty;
+use tracing::Span;
+
+/// The span of the operation that completes next. It began when the one before completed.
+pub(super) struct Operations {
+    next: Span,
+    /// Operations that have not completed.
+    left: u32,
+}
+
+impl Operations {
+    /// Of a task of so many operations, which begins now.
+    pub(super) fn new(operations: u32) -> Self {
+        Self { next: Self::span(operations), left: operations }
+    }
+
+    fn span(left: u32) -> Span {
+        if left == 0 {
+            return Span::none();
+        }
+        tracing::trace_span!("operation", number = Empty, unit = Empty, roi = Empty)
+    }
+
+    /// An operation has completed.
+    pub(super) fn completed(&mut self, number: u32, roi: u32, unit: OpType) {
+        self.left = self.left.saturating_sub(1);
+        let span = std::mem::replace(&mut self.next, Self::span(self.left));
+        span.record("number", number).record("unit", tracing::field::display(unit)).record("roi", roi);
+    }
+}

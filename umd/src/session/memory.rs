@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The memories of a session: allocated in the loadable's order and filled with its blobs.
+
+use std::sync::Arc;
+
+use super::plan::{Slot, TaskPlan};
+use super::state::{Allocated, Session};
+use super::Error;
+use crate::{
+    device::{AddressEntry, Buffers, Device, Handle},
+    emulator,
+    loadable::{Loadable, Memory, MemoryFlags},
+};
+
+impl<D: Device> Session<D> {
+    /// Allocates in list order.
+    pub(super) fn allocate_memories(&mut self, constants: &[Option<Handle>]) -> Result<(), Error> {
+        let loadable = Arc::clone(&self.loadable);
+        for (at, memory) in loadable.memories().iter().enumerate() {
+            let size = memory.size();
+            if let Some(&Some(handle)) = constants.get(at) {
+                self.memories.push(Allocated { handle: Some(handle), size, shared: true, bound: None });
+                continue;
+            }
+            let handle = if memory.flags().has(MemoryFlags::ALLOC) {
+                let failed = |source| Error::Allocate { memory: memory.id(), size, source };
+                Some(self.device.allocate(size).map_err(failed)?)
+            } else {
+                None
+            };
+            self.memories.push(Allocated { handle, size, shared: false, bound: None });
+        }
+        Ok(())
+    }
+
+    /// Replaces a memory that others also read by a copy for this session.
+    pub(super) fn own(&mut self, at: usize) -> Result<(), Error> {
+        let Some(&Allocated { handle: Some(old), size, shared: true, .. }) = self.memories.get(at) else {
+            return Ok(());
+        };
+        let memory = self.loadable.memories().get(at).map_or(0, Memory::id);
+        let new = self.device.allocate(size).map_err(|source| Error::Allocate { memory, size, source })?;
+        let bytes = self.device.bytes(old).to_vec();
+        if let Some(into) = self.device.bytes_mut(new).get_mut(..bytes.len()) {
+            into.copy_from_slice(&bytes);
+        }
+        self.device.free(old);
+        if let Some(memory) = self.memories.get_mut(at) {
+            (memory.handle, memory.shared) = (Some(new), false);
+        }
+        Ok(())
+    }
+
+    /// Sets the contents of the memories at the positions that `which` accepts.
+    pub(super) fn fill(&mut self, which: impl Fn(usize) -> bool) {
+        let loadable = Arc::clone(&self.loadable);
+        for (at, memory) in loadable.memories().iter().enumerate().filter(|&(at, _)| which(at)) {
+            let own = self.memories.get(at).filter(|memory| !memory.shared);
+            let Some(handle) = own.and_then(|memory| memory.handle) else { continue };
+            fill(&loadable, memory, self.device.bytes_mut(handle));
+        }
+    }
+
+    /// A task's address list as the device takes it.
+    pub(super) fn addresses(&self, task: &TaskPlan) -> Vec<AddressEntry> {
+        let entry = |slot: &Slot| {
+            let memory = self.memories.get(slot.memory)?;
+            let size = memory.bound.map_or(slot.size, |(_, size)| size.saturating_sub(slot.offset));
+            Some(AddressEntry { handle: memory.handle()?, offset: slot.offset, size })
+        };
+        task.slots.iter().filter_map(entry).collect()
+    }
+
+    /// The bytes of an entry of a task's address list.
+    pub(super) fn slot_bytes<'b>(&self, buffers: &'b dyn Buffers, task: usize, position: usize) -> Option<&'b [u8]> {
+        let slot = self.tasks.get(task)?.slots.get(position)?;
+        let handle = self.memories.get(slot.memory)?.handle()?;
+        range(buffers.bytes(handle), slot.offset, slot.size)
+    }
+
+    pub(super) fn write_slot(&mut self, task: usize, position: i16, bytes: &[u8]) -> Result<(), Error> {
+        let slot = usize::try_from(position).ok().and_then(|position| self.tasks.get(task)?.slots.get(position));
+        let Some(&Slot { memory, offset, .. }) = slot else { return Ok(()) };
+        self.own(memory)?;
+        let Some(handle) = self.memories.get(memory).and_then(Allocated::handle) else { return Ok(()) };
+        let into =
+            self.device.bytes_mut(handle).get_mut(offset as usize..).and_then(|into| into.get_mut(..bytes.len()));
+        if let Some(into) = into {
+            into.copy_from_slice(bytes);
+        }
+        Ok(())
+    }
+}
+
+/// Puts a loadable's blobs into one of its memories.
+pub(super) fn fill(loadable: &Loadable, memory: Memory<'_>, bytes: &mut [u8]) {
+    for (blob, offset) in loadable.contents(memory) {
+        // Opening the loadable has checked that the blob fits.
+        let into =
+            usize::try_from(offset).ok().and_then(|offset| bytes.get_mut(offset..)?.get_mut(..blob.data().len()));
+        if let Some(into) = into {
+            into.copy_from_slice(blob.data());
+        }
+    }
+}
+
+/// Part of a slice, with numbers of the descriptors' width.
+pub(super) fn range(bytes: &[u8], offset: u64, size: u64) -> Option<&[u8]> {
+    bytes.get(usize::try_from(offset).ok()?..)?.get(..usize::try_from(size).ok()?)
+}
+
+/// An emulated task's view of its buffers.
+pub(super) struct EmulatedMemory<'a, D> {
+    pub(super) device: &'a mut D,
+    pub(super) addresses: Vec<AddressEntry>,
+}
+
+impl<D: Device> EmulatedMemory<'_, D> {
+    /// Where the bytes at `offset` of an entry are, when they are inside it.
+    fn place(&self, index: usize, offset: u64, length: usize) -> Option<(Handle, u64)> {
+        let address = self.addresses.get(index)?;
+        let inside = offset.checked_add(length as u64)? <= address.size;
+        inside.then_some((address.handle, address.offset.checked_add(offset)?))
+    }
+}
+
+impl<D: Device> emulator::Memory for EmulatedMemory<'_, D> {
+    fn size(&self, index: usize) -> Option<u64> {
+        self.addresses.get(index).map(|address| address.size)
+    }
+
+    fn read(&self, index: usize, offset: u64, into: &mut [u8]) -> bool {
+        let from = self
+            .place(index, offset, into.len())
+            .and_then(|(handle, at)| range(self.device.bytes(handle), at, into.len() as u64));
+        from.map(|from| into.copy_from_slice(from)).is_some()
+    }
+
+    fn write(&mut self, index: usize, offset: u64, from: &[u8]) -> bool {
+        let Some((handle, at)) = self.place(index, offset, from.len()) else { return false };
+        let into =
+            usize::try_from(at).ok().and_then(|at| self.device.bytes_mut(handle).get_mut(at..)?.get_mut(..from.len()));
+        into.map(|into| into.copy_from_slice(from)).is_some()
+    }
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! How a session runs, and what its run did.
+
+use std::{io, time::Duration};
+
+use nvdla_uapi::desc::OpType;
+
+use crate::{device::Measured, loadable::Interface};
+
+/// An operation that has completed, for [`RunOptions::on_operation`].
+#[derive(Clone, Copy, Debug)]
+pub struct Completed<'a> {
+    /// The task's id.
+    pub task: u16,
+    /// Position in the task's operation list.
+    pub operation: usize,
+    /// The region of interest that it worked on; 0 in nearly every task.
+    pub roi: usize,
+    /// The unit that executed it.
+    pub unit: OpType,
+    /// The bytes of its destination, from the surface's address on; none when it writes to no memory.
+    pub surface: Option<&'a [u8]>,
+    /// What it took, where the device counts cycles.
+    pub measured: Option<Measured>,
+}
+
+/// Looks at each operation that has completed.
+pub type OnOperation<'a> = &'a mut dyn FnMut(Completed<'_>) -> io::Result<()>;
+
+/// How to run.
+#[derive(Default)]
+pub struct RunOptions<'a> {
+    /// The time that each task has, on its device or emulated; none for the device's own limit.
+    pub timeout: Option<Duration>,
+    /// The time that all tasks have together, however often the loadable submits them; none for
+    /// [`Device::time_limit`], or for `timeout` where that is longer, looked at before each task.
+    pub run_timeout: Option<Duration>,
+    /// Called when an operation of a task for NVDLA has completed. An error that it gives ends the run after the task.
+    pub on_operation: Option<OnOperation<'a>>,
+}
+
+impl std::fmt::Debug for RunOptions<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("RunOptions")
+            .field("timeout", &self.timeout)
+            .field("run_timeout", &self.run_timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What a run did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Each task in the order in which it ran.
+    pub tasks: Vec<TaskRun>,
+}
+
+impl Report {
+    /// The time of all tasks.
+    pub fn duration(&self) -> Duration {
+        self.tasks.iter().map(|task| task.duration).sum()
+    }
+}
+
+/// A task that has run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskRun {
+    /// Its id.
+    pub id: u16,
+    /// Who executed it.
+    pub interface: Interface,
+    /// From its submission to its end.
+    pub duration: Duration,
+    /// Its operations.
+    pub operations: usize,
+}
