@@ -3,22 +3,25 @@
 //! `nvdla bench`: how many runs per second, and how long each takes.
 //!
 //! Each concurrent run has its own context. A run's time is from its submission to its end. It therefore grows with the
-//! number of concurrent runs if the device runs one after another.
+//! number of concurrent runs if the device runs one after another. The time of the submitting call is shown beside the
+//! time of the device's own calls in it, which on this project's driver are ioctls.
 
 use std::collections::VecDeque;
 use std::io::Write as _;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use nvdla_runtime::device::{self, Selection, Shared};
+use nvdla_runtime::device::{self, Device as _, Selection, Shared};
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::{Context, Network, Pending};
 
 use crate::failure::{problem, Failure};
 use crate::json::{Bench, Distribution, Output, VERSION};
 use crate::run;
+use crate::timed::Timed;
 
 /// Options of `nvdla bench`.
 #[derive(clap::Args, Debug)]
@@ -52,16 +55,19 @@ pub(crate) struct Args {
     pub(crate) json: bool,
 }
 
+/// A run in flight.
 struct InFlight {
     context: Context,
     pending: Pending,
     since: Instant,
+    /// How long the submitting call took.
+    call: Duration,
 }
 
 fn submit(mut context: Context) -> Result<InFlight, Failure> {
     let since = Instant::now();
     let pending = context.submit()?;
-    Ok(InFlight { context, pending, since })
+    Ok(InFlight { context, pending, since, call: since.elapsed() })
 }
 
 /// Bytes of this process that are in memory.
@@ -73,7 +79,9 @@ fn resident() -> Option<u64> {
 pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let loadable = Arc::new(run::open_loadable(&args.loadable)?);
     let opened = device::open(&run::or_environment(args.device.clone())?, &loadable)?;
-    let (reason, device) = (opened.reason, Shared::new(opened.device));
+    let (reason, queue) = (opened.reason, opened.device.has_queue());
+    let (device, spent) = Timed::new(opened.device);
+    let device = Shared::new(device);
     let network = Network::new(Arc::<Loadable>::clone(&loadable), &device)?;
     let mut idle = (0..args.in_flight).map(|_| network.context()).collect::<Result<VecDeque<_>, _>>()?;
     for context in &mut idle {
@@ -83,7 +91,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     }
     let mut times = Histogram::<u64>::new(3).map_err(|error| problem(error.to_string()))?;
     let seconds = args.duration.or(if args.iterations.is_some() { None } else { Some(5.0) });
-    let began = Instant::now();
+    let (began, warmed) = (Instant::now(), spent.load(Ordering::Relaxed));
+    let mut calls = Duration::ZERO;
     let end = seconds.and_then(|seconds| began.checked_add(Duration::from_secs_f64(seconds)));
     let mut flying = VecDeque::new();
     let mut submitted = 0;
@@ -95,8 +104,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             continue;
         }
         // Runs of a device end in the order in which they were submitted.
-        let Some(InFlight { context, mut pending, since }) = flying.pop_front() else { break };
+        let Some(InFlight { context, mut pending, since, call }) = flying.pop_front() else { break };
         pending.wait(None)?;
+        calls += call;
         times.record(since.elapsed().as_nanos() as u64).map_err(|error| problem(error.to_string()))?;
         idle.push_back(context);
     }
@@ -104,6 +114,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     let ms = |nanoseconds: u64| nanoseconds as f64 / 1e6;
     let at = |quantile| ms(times.value_at_quantile(quantile));
     let per_second = times.len() as f64 / took;
+    let submit = calls.as_secs_f64() * 1e6 / times.len() as f64;
+    let own = (spent.load(Ordering::Relaxed) - warmed) as f64 / 1e3 / times.len() as f64;
     let mut out = std::io::stdout().lock();
     if args.json {
         let milliseconds = Distribution {
@@ -124,6 +136,9 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
             seconds: took,
             per_second,
             milliseconds,
+            submit_microseconds: submit,
+            device_microseconds: own,
+            queue,
             shared_bytes: network.shared_bytes(),
             resident_bytes: resident(),
         });
@@ -142,6 +157,8 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         ms(times.min()),
         ms(times.max())
     )?;
+    let what = if queue { "in the driver's ioctls" } else { "of work on the device" };
+    writeln!(out, "submitting a run takes {submit:.1} us; a run has {own:.1} us {what}")?;
     let resident = resident().map_or_else(|| "unknown".to_owned(), |bytes| format!("{} kB", bytes >> 10));
     writeln!(
         out,

@@ -289,6 +289,12 @@ pub(crate) struct Bench {
     pub(crate) per_second: f64,
     /// From the submission of a run to its end
     pub(crate) milliseconds: Distribution,
+    /// Mean time after which the call that submits a run returns
+    pub(crate) submit_microseconds: f64,
+    /// Mean time per run in the device's own calls: the driver's ioctls, or the work itself on a device without a queue
+    pub(crate) device_microseconds: f64,
+    /// The device has a queue
+    pub(crate) queue: bool,
     /// Constants that all contexts share
     pub(crate) shared_bytes: u64,
     /// Bytes of the process in memory

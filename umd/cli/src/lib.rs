@@ -18,6 +18,7 @@ mod outputs;
 mod progress;
 mod report;
 mod run;
+mod timed;
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;

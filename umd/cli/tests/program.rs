@@ -642,6 +642,9 @@ fn runs_are_counted_and_timed() {
     let time = |name: &str| object["milliseconds"][name].as_f64().unwrap();
     assert!(time("least") > 0.0 && time("least") <= time("p50") && time("p50") <= time("p99"), "{shown}");
     assert!(object["shared_bytes"].as_u64().unwrap() > 50_000, "{shown}");
+    let (submit, work) =
+        (object["submit_microseconds"].as_f64().unwrap(), object["device_microseconds"].as_f64().unwrap());
+    assert!(object["queue"] == false && work > 10.0 && submit > 0.0, "{shown}");
     let (code, shown, _) = nvdla(&folder, &["list"]);
     assert_eq!(code, Some(0));
     assert!(shown.contains("model:nv_small"), "{shown}");

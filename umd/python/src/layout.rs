@@ -11,7 +11,9 @@ use nvdla_uapi::reg::values::Precision;
 use pyo3::prelude::*;
 
 use crate::failure::{Failure, Raise as _};
-use crate::Bytes;
+
+/// Bytes for Python.
+pub(crate) type Bytes<'py> = Bound<'py, PyArray1<u8>>;
 
 /// The elements of a cube as little-endian bytes in CHW order.
 fn plain(cube: &Cube, memory: &[u8]) -> Result<Vec<u8>, String> {

@@ -29,9 +29,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use failure::{Failure, Raise as _};
-
-/// Bytes for Python.
-type Bytes<'py> = Bound<'py, PyArray1<u8>>;
+use layout::Bytes;
 
 /// The NumPy name of a type of elements.
 fn dtype(precision: Precision) -> &'static str {

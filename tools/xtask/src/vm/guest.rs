@@ -14,8 +14,8 @@ use super::arguments::{Arguments, Suite};
 use super::cross;
 use crate::command;
 
-/// What every guest gets.
-const PROGRAMS: [&str; 1] = ["nvdla_runtime"];
+/// The programs that the guest's command may begin with. The guest gets the first where it is another.
+const PROGRAMS: [&str; 2] = ["nvdla_runtime", "nvdla"];
 
 /// The module's parameters where the device is a simulator of the RTL: 23,000 cycles per second are too few for the usual
 /// time limits of tasks.
@@ -71,7 +71,9 @@ pub(super) struct Programs {
 }
 
 /// Builds the programs, and those that the suite needs.
-pub(super) fn programs(checkout: &Path, arch: Arch, suite: Option<Suite>) -> Result<Programs> {
+pub(super) fn programs(checkout: &Path, arch: Arch, suite: Option<Suite>, command: &[String]) -> Result<Programs> {
+    let asked = PROGRAMS.iter().find(|program| command.first().is_some_and(|first| first == *program));
+    let program = asked.unwrap_or(&PROGRAMS[0]);
     let target = checkout.join("target");
     let cargo = |what: &str| {
         let mut cargo = Command::new("cargo");
@@ -87,12 +89,10 @@ pub(super) fn programs(checkout: &Path, arch: Arch, suite: Option<Suite>) -> Res
     };
     let start = std::time::Instant::now();
     let mut build = for_guest("build")?;
-    for program in PROGRAMS {
-        build.args(["--bin", program]);
-    }
+    build.args(["--bin", program]);
     command::run(&mut build)?;
     let folder = target.join(arch.triple()).join("release");
-    let mut guest: Vec<_> = PROGRAMS.iter().map(|program| folder.join(program)).collect();
+    let mut guest = vec![folder.join(program)];
     if let Some(suite) = suite {
         guest.push(suite.build(for_guest)?);
     }

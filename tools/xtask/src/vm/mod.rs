@@ -70,7 +70,7 @@ pub(crate) fn run(mut arguments: Arguments) -> Result<u8> {
     };
     let qemu = debian::qemu(arch)?;
     let busybox = debian::busybox(arch)?;
-    let programs = guest::programs(checkout, arch, arguments.test)?;
+    let programs = guest::programs(checkout, arch, arguments.test, &arguments.command)?;
     let image = guest::initramfs(&modules, &programs, &busybox, checkout, &arguments)?;
     let status = machine::run(&qemu, &kernel, &image, &programs, &arguments);
     // With the reference's loadables in it the image is large.
