@@ -6,7 +6,8 @@ mod common;
 
 use common::{small, Recorder, TENSOR};
 use nvdla_runtime::device::Buffers;
-use nvdla_runtime::loadable::{write, Loadable, MemoryFlags, Version};
+use nvdla_runtime::half::f16;
+use nvdla_runtime::loadable::{write, DataType, Loadable, MemoryFlags, Version};
 use nvdla_runtime::session::{Direction, Error, Session};
 
 fn loadable(contents: &write::Contents) -> Loadable {
@@ -160,6 +161,21 @@ fn numbers_go_in_and_come_out() {
     let probabilities = session.output_nchw(0, 0.01).unwrap();
     assert_eq!(probabilities.len(), 10);
     assert!(probabilities[3] > 0.9);
+}
+
+#[test]
+fn half_precision_numbers_pass_unchanged() {
+    let mut contents = small();
+    for tensor in &mut contents.tensors {
+        (tensor.data_type, tensor.c, tensor.strides) = (DataType::Half, 4, [2, 8, 8, 0, 0, 0, 0, 0]);
+    }
+    let mut device = Recorder::new();
+    let mut session = Session::new(loadable(&contents), &mut device).unwrap();
+    let numbers = [0x3c00, 0x8001, 0xfc00, 0x7e55].map(f16::from_bits);
+    session.set_input_f16(0, &numbers).unwrap();
+    assert_eq!(session.input_mut(0).unwrap()[..8], [0x00, 0x3c, 0x01, 0x80, 0x00, 0xfc, 0x55, 0x7e]);
+    assert!(matches!(session.set_input_f16(0, &numbers[..3]), Err(Error::Tensor { .. })));
+    assert_eq!(session.output_f16(0).unwrap(), [f16::ZERO; 4]);
 }
 
 #[test]

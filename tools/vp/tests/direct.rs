@@ -11,9 +11,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use nvdla_runtime::device::{self, DirectDevice, ModelDevice, Place, Selection};
+use nvdla_runtime::device::{self, DirectDevice, ModelDevice, Place, Selection, Shared};
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::session::{RunOptions, Session};
+use nvdla_runtime::Network;
 use nvdla_tests::{case, reference};
 use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
 
@@ -81,12 +82,16 @@ impl Drop for Server {
     }
 }
 
+const LENET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/lenet/lenet.nv_small.nvdla");
+
+fn fill(input: &mut [u8]) {
+    input.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at * 37 % 128) as u8);
+}
+
 /// LeNet with an input on a device.
 fn lenet<D: device::Device>(device: D) -> Session<D> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/lenet/lenet.nv_small.nvdla");
-    let mut session = Session::new(Loadable::open(path).unwrap(), device).unwrap();
-    let input = session.input_mut(0).unwrap();
-    input.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at * 37 % 128) as u8);
+    let mut session = Session::new(Loadable::open(LENET).unwrap(), device).unwrap();
+    fill(session.input_mut(0).unwrap());
     session
 }
 
@@ -148,6 +153,22 @@ fn one_program_after_another_has_the_device() {
             session.run().unwrap();
             assert_eq!(session.output(0).unwrap(), expected);
         }
+    }
+}
+
+#[test]
+fn contexts_share_the_device() {
+    let server = Server::start(&NV_SMALL, &[]);
+    let network = Network::new(Loadable::open(LENET).unwrap(), &Shared::new(server.device())).unwrap();
+    let mut contexts = [network.context().unwrap(), network.context().unwrap()];
+    let mut pending = Vec::new();
+    for context in &mut contexts {
+        fill(context.input_mut(0).unwrap());
+        pending.push(context.submit().unwrap());
+    }
+    for (mut run, context) in pending.into_iter().zip(&contexts) {
+        run.wait(None).unwrap();
+        assert_eq!(context.output(0).unwrap(), by_model());
     }
 }
 

@@ -227,7 +227,7 @@ impl Context {
     }
 
     /// Writes an input from half-precision numbers in NCHW order: see [`Session::set_input_f32`]. The elements of an input in
-    /// half precision that has no scale are the given numbers, bit for bit.
+    /// half precision that has no scale are the given numbers, bit for bit; a signalling NaN becomes a quiet one.
     ///
     /// # Errors
     ///
@@ -257,7 +257,7 @@ impl Context {
     }
 
     /// An output as half-precision numbers in NCHW order: see [`Session::output_f32`]. The numbers of an output in half precision
-    /// that has no scale are its elements, bit for bit.
+    /// that has no scale are its elements, bit for bit; a signalling NaN becomes a quiet one.
     ///
     /// # Errors
     ///

@@ -120,7 +120,7 @@ impl<D: Device> Session<D> {
     }
 
     /// Writes an input from half-precision numbers in NCHW order: see [`Self::set_input_f32`]. The elements of an input in
-    /// half precision that has no scale are the given numbers, bit for bit.
+    /// half precision that has no scale are the given numbers, bit for bit; a signalling NaN becomes a quiet one.
     ///
     /// # Errors
     ///
@@ -146,7 +146,7 @@ impl<D: Device> Session<D> {
     }
 
     /// An output as half-precision numbers in NCHW order: see [`Self::output_f32`]. The numbers of an output in half precision
-    /// that has no scale are its elements, bit for bit.
+    /// that has no scale are its elements, bit for bit; a signalling NaN becomes a quiet one.
     ///
     /// # Errors
     ///

@@ -22,6 +22,7 @@ use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use nvdla_engine::{identify, Engine, Failure, Hardware, Progress, Slot, Task};
@@ -31,7 +32,7 @@ use thiserror::Error as ThisError;
 use super::spans::Operations;
 use super::store::{reachable, Buffer, Store};
 use super::tasks::{AddressList, Refusal, Tasks};
-use super::{AddressEntry, Buffers, Completion, Device, DeviceInfo, Error, Handle, Kind, Observer, TaskReport};
+use super::{AddressEntry, Buffers, Completion, Device, DeviceInfo, Error, Handle, Kind, Observer, Pages, TaskReport};
 
 pub use place::{Place, PlaceError};
 
@@ -360,6 +361,10 @@ impl Device for DirectDevice {
     fn bytes_mut(&mut self, handle: Handle) -> &mut [u8] {
         let size = self.store.get(handle).map_or(0, Buffer::size);
         self.store.pages_mut(handle).and_then(|pages| pages.get_mut(..size as usize)).unwrap_or_default()
+    }
+
+    fn pages(&self, handle: Handle) -> Option<Arc<Pages>> {
+        self.store.share(handle)
     }
 
     fn can_observe(&self) -> bool {

@@ -36,10 +36,11 @@ pub(super) const BUS_MASTER: u16 = 1 << 2;
 const BUSES: [(&str, &str); 2] = [("pci", "vfio-pci"), ("platform", "vfio-platform")];
 
 struct Vfio {
-    // Closed before the container, which holds the mappings.
+    // The window's mapping ends before the device is closed, because otherwise the kernel does not release the group. The
+    // device is closed before the container, which holds the mappings of buffers.
+    window: Window,
     device: VfioDevice,
     container: Arc<VfioContainer>,
-    window: Window,
     event: EventFd,
     /// The interrupt is a line, which the kernel masks at each interrupt.
     line: bool,
