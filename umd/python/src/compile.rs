@@ -16,6 +16,7 @@ use crate::failure::{Failure, Raise as _};
 
 /// Compiles a network; `color` is none where the network's input is no picture.
 #[pyfunction]
+#[pyo3(signature = (model, config, precision, calibrate, mean, std, color, resize))]
 #[allow(clippy::needless_pass_by_value)] // Python's arguments come by value
 pub(crate) fn compile<'py>(
     py: Python<'py>,
@@ -23,7 +24,8 @@ pub(crate) fn compile<'py>(
     config: &str,
     precision: &str,
     calibrate: Option<PathBuf>,
-    (mean, std): (Vec<f32>, Vec<f32>),
+    mean: Vec<f32>,
+    std: Vec<f32>,
     color: Option<&str>,
     resize: Option<&str>,
 ) -> PyResult<Bound<'py, PyBytes>> {

@@ -69,14 +69,12 @@ def compile(
     (byte - mean) / std; mean and std are one number, or one per channel. resize says how calibration pictures of another
     size are fitted. The bytes of the result are the file: Path("net.nvdla").write_bytes(bytes(loadable)).
     """
-    numbers = (
-        [mean] if isinstance(mean, (int, float)) else list(mean),
-        [std] if isinstance(std, (int, float)) else list(std),
-    )
+    means = [mean] if isinstance(mean, (int, float)) else list(mean)
+    stds = [std] if isinstance(std, (int, float)) else list(std)
     folder = None if calibrate is None else os.fspath(calibrate)
-    if color is None and (resize is not None or numbers != ([0.0], [1.0])):
+    if color is None and (resize is not None or means != [0.0] or stds != [1.0]):
         raise ValueError("mean, std and resize are for pictures: give color")
-    return Loadable(_nvdla.compile(os.fspath(model), config, precision, folder, numbers, color, resize))
+    return Loadable(_nvdla.compile(os.fspath(model), config, precision, folder, means, stds, color, resize))
 
 
 class Loadable:

@@ -20,7 +20,8 @@ def compile(
     config: str,
     precision: str,
     calibrate: str | None,
-    mean_std: tuple[list[float], list[float]],
+    mean: list[float],
+    std: list[float],
     color: str | None,
     resize: str | None,
 ) -> bytes: ...
