@@ -487,12 +487,13 @@ fn bands_are_exact() {
 }
 
 /// A pooling takes its input from SDP where SDP makes all of it: behind a convolution, and behind each branch of a
-/// concatenation. No window reaches the input's last line and column.
+/// concatenation. It does not where no window reaches the input's last line.
 #[test]
 fn poolings_on_the_fly() {
-    for (config, branches) in [(&nvdla_uapi::config::NV_SMALL, 1), (&nvdla_uapi::config::NV_SMALL, 2), (&NV_FULL, 2)] {
+    let small = &nvdla_uapi::config::NV_SMALL;
+    for (config, branches, lines) in [(small, 1, 21), (small, 2, 21), (&NV_FULL, 2, 21), (small, 2, 20)] {
         let mut builder = Builder { graph: Graph::new("flies"), random: Random::new(5), count: 0, known: Vec::new() };
-        let data = builder.graph.input("data", &[1, 8, 20, 22]).unwrap();
+        let data = builder.graph.input("data", &[1, 8, lines, 23]).unwrap();
         let parts: Vec<_> = (0..branches).map(|at| windows(&mut builder, data, 12 + at, [3, 3], 1)).collect();
         let all = builder.add(Op::Concat { axis: 1 }, &parts).unwrap();
         let pool = Pool { kind: PoolKind::Max, kernel: [3; 2], stride: [2; 2], padding: Padding::default() };
@@ -501,9 +502,10 @@ fn poolings_on_the_fly() {
         let compiled = compile(&builder.graph, &ranges(&builder.graph), &Options::new(config)).unwrap();
         check(&compiled, config, &mut Random::new(6), "flies");
         let poolings: Vec<_> = compiled.report.operations.iter().filter(|operation| operation.unit == "PDP").collect();
-        assert_eq!(poolings.len(), branches);
+        let flies = lines == 21;
+        assert_eq!(poolings.len(), if flies { branches } else { 1 });
         // Their time is counted with the convolution.
-        assert!(poolings.iter().all(|operation| operation.cycles == 0 && operation.input[1..] == [20, 22]));
+        assert!(poolings.iter().all(|operation| (operation.cycles == 0) == flies));
     }
 }
 
@@ -689,7 +691,7 @@ fn random_graphs_in_fp16() {
                 for n in 0..c * h * w {
                     let (k, place) = (n / (h * w), n % (h * w));
                     let at = ((k / 16 * h * w + place) * 32 + k % 16 * 2) as usize;
-                    let found = f64::from(half::to_f32(half::f16::from_le_bytes([bytes[at], bytes[at + 1]])));
+                    let found = f64::from(half::to_f32(u16::from_le_bytes([bytes[at], bytes[at + 1]])));
                     let wanted = f64::from(expected[id][n as usize]);
                     product += found * wanted;
                     squares[0] += found * found;

@@ -171,6 +171,8 @@ def light(name):
     for node in model.graph.node:
         for k, name in enumerate(node.input):
             users.setdefault(name, (node.op_type, k))
+    # A residual network's values grow with each sum; as in trained ones, its blocks add less than they get.
+    gain = numpy.float32(0.8 if any(node.op_type == "Sum" for node in model.graph.node) else 1)
     kept = []
     for node in model.graph.node:
         if node.op_type != "ConstantOfShape" or node.input[0] not in shapes:
@@ -183,6 +185,7 @@ def light(name):
             array = noise * numpy.float32(numpy.sqrt(2 / fan_in))
         elif operator == "BatchNormalization" and place in (1, 4) or operator == "Mul":
             array = 1 + numpy.abs(noise) * numpy.float32(0.1)
+            array = array * gain if place == 1 and operator == "BatchNormalization" else array
         else:
             array = noise * numpy.float32(0.1)
         model.graph.initializer.append(numpy_helper.from_array(array.astype(numpy.float32), node.output[0]))

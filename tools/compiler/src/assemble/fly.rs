@@ -3,9 +3,9 @@
 //! Poolings on the fly: PDP takes its input from SDP while SDP makes it. SDP then writes nothing, PDP reads nothing, and
 //! the two, with the convolution before them, take as long as the slowest alone.
 //!
-//! The condition is that SDP operations make the whole input in whole surfaces, and that nothing else reads it. PDP
-//! processes surfaces one after another, so a pooling whose input has several makers, such as the branches of a
-//! concatenation, becomes one operation per maker.
+//! The condition is that SDP operations make the whole input in whole surfaces, that windows reach all of it, and that
+//! nothing else reads it. PDP processes surfaces one after another, so a pooling whose input has several makers, such as
+//! the branches of a concatenation, becomes one operation per maker.
 
 use std::collections::HashMap;
 
@@ -25,14 +25,10 @@ pub fn join(program: &mut Program) -> Vec<usize> {
     for task in &program.tasks {
         match task {
             Task::Dla(list) => {
-                for operation in list {
-                    count(&mut operation.unit.reads(), operation.unit.target());
-                }
+                list.iter().for_each(|operation| count(&mut operation.unit.reads(), operation.unit.target()));
             }
             Task::Emulated(list) => {
-                for operation in list {
-                    count(&mut std::iter::once(&operation.source), &operation.target);
-                }
+                list.iter().for_each(|operation| count(&mut std::iter::once(&operation.source), &operation.target));
             }
         }
     }
@@ -94,14 +90,14 @@ fn view(cube: &Cube, atoms: Atoms) -> View {
 }
 
 /// The first surface and the number of surfaces of each part, if the parts, in the order of their offsets, are all
-/// surfaces of `whole`. They may have more lines and columns, which no window reaches.
+/// surfaces of `whole`. They must not have more lines or columns: on NVIDIA's Verilog PDP leaves what no window reaches, and
+/// the next pooling on the fly then never ends.
 fn surfaces<'a>(whole: &Cube, parts: impl Iterator<Item = &'a Cube>, atoms: Atoms) -> Option<Vec<(usize, usize)>> {
     let (mut next, mut found) = (0, Vec::new());
     for part in parts {
-        let strides = |cube: &Cube| (cube.line_stride, cube.surface_stride);
-        let large = part.width >= whole.width && part.height >= whole.height;
+        let shape = |cube: &Cube| (cube.width, cube.height, cube.line_stride, cube.surface_stride);
         let begin = whole.offset as usize + view(whole, atoms).atom_offset(0, next, 0, 0);
-        if strides(part) != strides(whole) || !large || part.offset as usize != begin {
+        if shape(part) != shape(whole) || part.offset as usize != begin {
             return None;
         }
         let count = atoms.surfaces(part.channels.into());

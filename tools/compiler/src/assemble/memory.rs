@@ -35,8 +35,8 @@ pub struct Plan {
     pub spans: Vec<Option<(usize, usize)>>,
     /// Bytes of the pool.
     pub pool_size: u64,
-    /// The most bytes that are needed at once when operations run one after another in the order of the list: no pool for
-    /// that order is smaller.
+    /// The most bytes that are needed at once when operations run one after another in the order of the list, and those
+    /// that pass data on the fly together: no pool for that order is smaller.
     pub pool_bound: u64,
     /// The order of each task's operations; none for the emulator's.
     pub orders: Vec<Option<Order>>,
@@ -237,14 +237,22 @@ fn climb(sizes: &[u64], conflicts: &[Vec<usize>], spans: &[(usize, usize)]) -> (
     (kept.into_iter().map(Option::unwrap_or_default).collect(), end)
 }
 
-/// The most bytes that are in use at one position.
+/// The most bytes that are in use at once.
 fn bound(program: &Program, uses: &[Uses], pool: &[usize]) -> u64 {
-    let positions: usize = program.tasks.iter().map(Task::len).sum();
-    let mut change = vec![0i64; positions + 1];
+    // Operations that pass data on the fly run together, and have one number.
+    let (mut together, mut next) = (Vec::new(), 0);
+    for task in &program.tasks {
+        for at in 0..task.len() {
+            let flies = matches!(task, Task::Dla(operations) if operations[at].unit.takes_on_the_fly());
+            next += usize::from(!flies);
+            together.push(next);
+        }
+    }
+    let mut change = vec![0i64; next + 2];
     for &id in pool {
         let (first, last) = uses[id].span;
-        change[first] += i64::from(program.buffers[id].size);
-        change[last + 1] -= i64::from(program.buffers[id].size);
+        change[together[first]] += i64::from(program.buffers[id].size);
+        change[together[last] + 1] -= i64::from(program.buffers[id].size);
     }
     let mut now = 0;
     change
