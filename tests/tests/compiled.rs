@@ -691,7 +691,7 @@ fn random_graphs_in_fp16() {
                 for n in 0..c * h * w {
                     let (k, place) = (n / (h * w), n % (h * w));
                     let at = ((k / 16 * h * w + place) * 32 + k % 16 * 2) as usize;
-                    let found = f64::from(half::to_f32(u16::from_le_bytes([bytes[at], bytes[at + 1]])));
+                    let found = f64::from(half::to_f32(half::f16::from_le_bytes([bytes[at], bytes[at + 1]])));
                     let wanted = f64::from(expected[id][n as usize]);
                     product += found * wanted;
                     squares[0] += found * found;

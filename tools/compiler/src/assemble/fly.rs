@@ -25,10 +25,14 @@ pub fn join(program: &mut Program) -> Vec<usize> {
     for task in &program.tasks {
         match task {
             Task::Dla(list) => {
-                list.iter().for_each(|operation| count(&mut operation.unit.reads(), operation.unit.target()));
+                for operation in list {
+                    count(&mut operation.unit.reads(), operation.unit.target());
+                }
             }
             Task::Emulated(list) => {
-                list.iter().for_each(|operation| count(&mut std::iter::once(&operation.source), &operation.target));
+                for operation in list {
+                    count(&mut std::iter::once(&operation.source), &operation.target);
+                }
             }
         }
     }
