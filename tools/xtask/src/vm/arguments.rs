@@ -70,7 +70,8 @@ pub(crate) struct Arguments {
     /// Let the guest's clock count instructions, one per nanosecond: times that do not depend on the load of this machine
     #[arg(long)]
     pub(super) instructions: bool,
-    /// A simulator of the RTL in the model's place: a program that `cargo xtask rtl` has built, and its options
+    /// A simulator of the RTL in the model's place, for the first device: a program that `cargo xtask rtl` has built, and
+    /// its options
     #[arg(long, value_name = "PROGRAM[,NAME=VALUE]...")]
     pub(super) rtl: Option<String>,
     /// A parameter of the kernel module; may be given several times

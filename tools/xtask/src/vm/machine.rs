@@ -51,7 +51,8 @@ pub(super) fn run(qemu: &Path, kernel: &Path, image: &Path, programs: &Programs,
     let mut servers = Vec::new();
     for (number, config) in arguments.config.iter().enumerate() {
         let socket = work.join(format!("{}.{number}.socket", std::process::id()));
-        servers.push(server(programs, config, &socket, arguments)?);
+        let rtl = arguments.rtl.as_deref().filter(|_| number == 0);
+        servers.push(server(programs, config, &socket, rtl, arguments)?);
         sockets.push(socket);
     }
     let mut running = Process(
@@ -97,13 +98,19 @@ pub(super) fn run(qemu: &Path, kernel: &Path, image: &Path, programs: &Programs,
 }
 
 /// Starts the model's server and waits until it listens.
-fn server(programs: &Programs, config: &str, socket: &Path, arguments: &Arguments) -> Result<Process> {
+fn server(
+    programs: &Programs,
+    config: &str,
+    socket: &Path,
+    rtl: Option<&str>,
+    arguments: &Arguments,
+) -> Result<Process> {
     let mut server = Process(
         Command::new(&programs.server)
             .args(["--config", config, "--socket"])
             .arg(socket)
             .args((arguments.arch == Arch::Arm64).then_some("--lines"))
-            .args(arguments.rtl.iter().flat_map(|rtl| ["--rtl", rtl]))
+            .args(rtl.into_iter().flat_map(|rtl| ["--rtl", rtl]))
             .args(&arguments.server)
             .stdin(Stdio::null())
             .spawn()

@@ -5,7 +5,7 @@
 use nvdla_uapi::config::Config;
 use nvdla_uapi::layout::buffer;
 
-use super::{Mode, Operation};
+use super::types::{Mode, Operation};
 use crate::conv::pixel;
 use crate::memory::Stop;
 

@@ -8,7 +8,7 @@ use nvdla_uapi::layout::{weight, Extents};
 use nvdla_uapi::reg::values::{ConvMode, DataFormat, Precision, WeightFormat};
 use nvdla_uapi::reg::{cacc, cdma, cmac_a, cmac_b, csc, Family};
 
-use super::{Blocks, Converter, Mapping, Mode, Placement, Size, Surface, WeightSurface};
+use super::types::{Blocks, Converter, Mapping, Mode, Placement, Size, Surface, WeightSurface};
 use crate::memory::Stop;
 use crate::registers::Registers;
 
