@@ -45,7 +45,7 @@ const ALLOWED: [(&str, &str, &str); 24] = [
     ("tools/model/src/bdma.rs", "registers . get ( CFG_LINE )", "a register that counts a line's bytes in 32s"),
     ("tools/model/src/conv/pixel.rs", "format . bytes_per_pixel [ 0 ]", "bits of a pixel in a register"),
     ("tools/model/src/conv/fast/avx512.rs", "* 32", "index into a panel of weights that the model makes for itself"),
-    ("tools/model/src/conv/fast/half/winograd.rs", "surface * surface_lanes", "index into a block of sums"),
+    ("tools/model/src/conv/fast/fp16/winograd.rs", "surface * surface_lanes", "index into a block of sums"),
     ("tools/model/src/conv/fast/parts.rs", "div_ceil ( lanes )", "shares out the sums of an output among threads"),
     ("tools/model/src/conv/fast/parts.rs", "N / lanes", "the same"),
     ("tools/model/src/conv/fast/parts.rs", "surfaces . div_ceil ( per_panel )", "the same"),
