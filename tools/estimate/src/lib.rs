@@ -22,6 +22,7 @@
 mod bdma;
 mod cdp;
 mod conv;
+mod measured;
 mod memory;
 mod pdp;
 mod pipeline;
@@ -32,6 +33,7 @@ mod sdp;
 pub use bdma::{bdma, BdmaShape};
 pub use cdp::{cdp, CdpShape};
 pub use conv::{convolution, ConvShape, Image};
+pub use measured::Measured;
 pub use memory::{Bytes, Cube, Interface, Memory};
 pub use pdp::{pdp, PdpShape};
 pub use pipeline::{pipeline, Shape};

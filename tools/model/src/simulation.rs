@@ -8,6 +8,7 @@ use std::io;
 use std::ops::Range;
 use std::time::Duration;
 
+pub use nvdla_estimate::Measured;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::OpType;
 
@@ -17,28 +18,6 @@ use crate::memory::{Memory, Stop};
 
 /// How long [`Simulation::run_until`] runs at once.
 const SLICE: Duration = Duration::from_millis(100);
-
-/// What an operation took, where a simulation counts cycles.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Measured {
-    /// The cycle in which the unit could start: its operation was enabled, and the operation before had ended.
-    pub start: u64,
-    /// The cycle of its done pulse.
-    pub end: u64,
-    /// Bytes that the unit's clients have read since the unit's operation before.
-    pub read: u64,
-    /// Bytes that they have written.
-    pub written: u64,
-    /// Cycles in which a client of the unit had a read outstanding and no data came, added up over its clients.
-    pub waited: u64,
-}
-
-impl Measured {
-    /// From the start to the end.
-    pub const fn cycles(&self) -> u64 {
-        self.end.saturating_sub(self.start)
-    }
-}
 
 /// A simulated NVDLA.
 ///

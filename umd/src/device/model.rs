@@ -26,8 +26,7 @@ use super::{
     view::{Reach, TaskView},
 };
 use super::{
-    AddressEntry, Buffers, Completion, Device, DeviceInfo, Error, Handle, Kind, Measured, Observer, Pages, TaskReport,
-    TIME_LIMIT,
+    AddressEntry, Buffers, Completion, Device, DeviceInfo, Error, Handle, Kind, Observer, Pages, TaskReport, TIME_LIMIT,
 };
 
 /// How long a device that does not answer is left alone between two looks at it.
@@ -139,13 +138,6 @@ impl ModelDevice {
         self.model.reset();
         self.engine.reset();
         failure
-    }
-}
-
-impl From<nvdla_model::simulation::Measured> for Measured {
-    fn from(measured: nvdla_model::simulation::Measured) -> Self {
-        let nvdla_model::simulation::Measured { start, end, read, written, waited } = measured;
-        Self { start, end, read, written, waited }
     }
 }
 
@@ -282,7 +274,7 @@ impl Device for ModelDevice {
                     Progress::Completed { operation, roi, unit, output } => {
                         completed += 1;
                         operations.completed(operation, roi, unit);
-                        let measured = self.model.completed(unit).map(Measured::from);
+                        let measured = self.model.completed(unit);
                         #[cfg(feature = "cli")]
                         if let Some((recording, output)) = self.recording.as_ref().zip(output) {
                             let entry = addresses.get(usize::from(output.address));

@@ -3,6 +3,7 @@
 //! Measures traces and loadables of the reference data on a simulator of the RTL.
 
 use crate::cases;
+use nvdla_estimate::Measured;
 use nvdla_model::simulation::Simulation;
 use nvdla_rtl::{Selection, Simulator};
 use nvdla_runtime::device;
@@ -67,15 +68,12 @@ fn row(selection: &Selection, config: &Config, kind: &str, name: &str, cycles: u
     })
 }
 
-/// The cycles in which an operation starts and ends.
-type Cycles = (u64, u64);
-
 /// When a group of operations that hand data over starts, which is when its convolution does where it has one, and when
 /// it ends.
-fn span(operations: &[(OpType, Cycles)]) -> Option<(u64, u64)> {
+fn span(operations: &[(OpType, Measured)]) -> Option<(u64, u64)> {
     let conv = operations.iter().find(|(unit, _)| *unit == OpType::Conv);
-    let start = conv.or_else(|| operations.iter().min_by_key(|(_, cycles)| cycles.0))?.1 .0;
-    Some((start, operations.iter().map(|(_, cycles)| cycles.1).max()?))
+    let start = conv.or_else(|| operations.iter().min_by_key(|(_, measured)| measured.start))?.1.start;
+    Some((start, operations.iter().map(|(_, measured)| measured.end).max()?))
 }
 
 type Rows = Result<(Vec<Value>, String), String>;
@@ -89,7 +87,7 @@ fn trace(reference: &Path, name: &str, selection: &Selection) -> Rows {
     let mut operations = Vec::new();
     for unit in UNITS {
         while let Some(measured) = played.device.completed(unit) {
-            operations.push((unit, (measured.start, measured.end)));
+            operations.push((unit, measured));
         }
     }
     let several = UNITS.iter().any(|unit| operations.iter().filter(|(of, _)| of == unit).count() > 1);
@@ -104,10 +102,10 @@ fn trace(reference: &Path, name: &str, selection: &Selection) -> Rows {
 }
 
 fn loadable(reference: &Path, case: &case::Case, name: &str, selection: &Selection) -> Rows {
-    let mut measured: HashMap<(u16, usize), (OpType, Cycles)> = HashMap::new();
+    let mut measured: HashMap<(u16, usize), (OpType, Measured)> = HashMap::new();
     let compared = case.run_on(&device::Selection::Rtl(selection.clone()), &mut |completed| {
         if let Some(cycles) = completed.measured {
-            measured.insert((completed.task, completed.operation), (completed.unit, (cycles.start, cycles.end)));
+            measured.insert((completed.task, completed.operation), (completed.unit, cycles));
         }
     })?;
     let (mut rows, mut whole) = (Vec::new(), (u64::MAX, 0));
