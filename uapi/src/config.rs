@@ -5,6 +5,8 @@
 //! Source: the hardware project's configuration files (`spec/defs/*.spec`). Sizes are in bytes where a field's doc says
 //! so and in elements of int8 otherwise; widths of memory interfaces are in bits, latencies in cycles.
 
+use core::fmt;
+
 use super::reg::values::Precision;
 use super::reg::Family;
 
@@ -99,6 +101,22 @@ pub struct Config {
     pub write_clients: Option<u32>,
 }
 
+/// A name that no configuration has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownName<'a>(pub &'a str);
+
+impl fmt::Display for UnknownName<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there is no configuration \"{}\"; there are ", self.0)?;
+        for (number, config) in Config::ALL.iter().enumerate() {
+            write!(f, "{}{}", if number == 0 { "" } else { ", " }, config.name)?;
+        }
+        Ok(())
+    }
+}
+
+impl core::error::Error for UnknownName<'_> {}
+
 impl Config {
     /// Every configuration.
     pub const ALL: [&'static Self; 7] =
@@ -107,6 +125,15 @@ impl Config {
     /// The configuration of that name.
     pub fn by_name(name: &str) -> Option<&'static Self> {
         Self::ALL.into_iter().find(|config| config.name == name)
+    }
+
+    /// The configuration that a user names.
+    ///
+    /// # Errors
+    ///
+    /// If there is none of that name; the text lists the configurations.
+    pub fn named(name: &str) -> Result<&'static Self, UnknownName<'_>> {
+        Self::by_name(name).ok_or(UnknownName(name))
     }
 
     /// Whether feature data of that precision is supported.

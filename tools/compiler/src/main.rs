@@ -123,10 +123,7 @@ enum Resizing {
 }
 
 fn configuration(name: &str) -> Result<&'static Config, String> {
-    Config::by_name(name).ok_or_else(|| {
-        let names: Vec<_> = Config::ALL.iter().map(|config| config.name).collect();
-        format!("there are {}", names.join(", "))
-    })
+    Config::named(name).map_err(|error| error.to_string())
 }
 
 fn shape(text: &str) -> Result<(String, Vec<usize>), String> {

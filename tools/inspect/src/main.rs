@@ -64,8 +64,7 @@ fn print(text: &str) -> Result<(), Box<dyn Error>> {
 
 /// A configuration by its name.
 fn configuration(name: &str) -> Result<&'static Config, String> {
-    let names = || Config::ALL.map(|config| config.name).join(", ");
-    Config::by_name(name).ok_or_else(|| format!("there is no configuration \"{name}\"; there are {}", names()))
+    Config::named(name).map_err(|error| error.to_string())
 }
 
 /// A device would refuse the loadable.

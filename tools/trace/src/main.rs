@@ -37,10 +37,7 @@ struct Arguments {
 }
 
 fn config(name: &str) -> Result<&'static Config, String> {
-    Config::by_name(name).ok_or_else(|| {
-        let names: Vec<_> = Config::ALL.iter().map(|config| config.name).collect();
-        format!("the configurations are {}", names.join(", "))
-    })
+    Config::named(name).map_err(|error| error.to_string())
 }
 
 fn main() -> ExitCode {

@@ -68,10 +68,7 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: Arguments) -> Result<(), String> {
-    let config = Config::by_name(&arguments.config).ok_or_else(|| {
-        let names: Vec<_> = Config::ALL.iter().map(|config| config.name).collect();
-        format!("no configuration is called {}; there are {}", arguments.config, names.join(", "))
-    })?;
+    let config = Config::named(&arguments.config).map_err(|error| error.to_string())?;
     let control = arguments.control || arguments.lines;
     let lines = if arguments.lines { faults::Lines::OFF } else { faults::Lines::default() };
     let core = match &arguments.rtl {

@@ -30,10 +30,7 @@ pub(crate) fn compile<'py>(
     resize: Option<&str>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let loadable = py.detach(|| -> Result<Vec<u8>, Failure> {
-        let config = Config::by_name(config).ok_or_else(|| {
-            let names = Config::ALL.map(|config| config.name).join(", ");
-            Failure::argument(format!("there is no configuration {config:?}; there are {names}"))
-        })?;
+        let config = Config::named(config).map_err(|error| Failure::argument(error.to_string()))?;
         let precision = match precision {
             "int8" => Precision::Int8,
             "fp16" => Precision::Fp16,

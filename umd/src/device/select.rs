@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::{fmt, str::FromStr};
 
-use nvdla_uapi::config::Config;
+use nvdla_uapi::config::{Config, UnknownName};
 use thiserror::Error as ThisError;
 
 #[cfg(any(feature = "kernel", feature = "model"))]
@@ -47,7 +47,7 @@ pub enum Selection {
 #[non_exhaustive]
 pub enum SelectionError {
     /// There is no such configuration.
-    #[error("there is no configuration \"{name}\"; there are {}", Config::ALL.map(|config| config.name).join(", "))]
+    #[error("{}", UnknownName(name))]
     UnknownConfiguration {
         /// What was asked for.
         name: String,

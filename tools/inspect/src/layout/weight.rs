@@ -37,10 +37,7 @@ impl Shape {
     }
 
     fn geometry(&self) -> Result<Geometry, String> {
-        let config = Config::by_name(&self.config).ok_or_else(|| {
-            let names: Vec<&str> = Config::ALL.iter().map(|config| config.name).collect();
-            format!("no configuration is called {}; there are {}", self.config, names.join(", "))
-        })?;
+        let config = Config::named(&self.config).map_err(|error| error.to_string())?;
         Ok(Geometry::of(config, self.precision.into()))
     }
 
