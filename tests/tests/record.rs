@@ -3,7 +3,7 @@
 //! Recorded runs play back: a network that ran on the model, as a hardware trace on a fresh model.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nvdla_runtime::device::{ModelDevice, Recording};
 use nvdla_runtime::loadable::Loadable;
@@ -11,21 +11,6 @@ use nvdla_runtime::session::Session;
 use nvdla_tests::reference;
 use nvdla_trace::{play, Trace};
 use nvdla_uapi::config::Config;
-
-/// A folder of its own, which is removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        Self(std::env::temp_dir().join(format!("nvdla-record-{name}-{}", std::process::id())))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 /// Runs a loadable on an input that is not all zero, and records it.
 fn record(loadable: &Path, config: &'static Config, folder: &Path) -> Trace {
@@ -48,22 +33,22 @@ fn record(loadable: &Path, config: &'static Config, folder: &Path) -> Trace {
 fn a_recorded_network_plays_back() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/lenet");
     for name in ["nv_small", "nv_large"] {
-        let (folder, config) = (Folder::new(name), Config::by_name(name).unwrap());
-        let trace = record(&examples.join(format!("lenet.{name}.nvdla")), config, &folder.0);
+        let (folder, config) = (tempfile::tempdir().unwrap(), Config::by_name(name).unwrap());
+        let trace = record(&examples.join(format!("lenet.{name}.nvdla")), config, folder.path());
         play(&trace, config).unwrap_or_else(|failure| panic!("{name}: {failure}"));
-        let text = fs::read_to_string(folder.0.join("trace.txt")).unwrap();
+        let text = fs::read_to_string(folder.path().join("trace.txt")).unwrap();
         let count = |command: &str| text.lines().filter(|line| line.starts_with(command)).count();
         assert!(count("compare ") >= 8, "each run has at least 4 operations that write to memory");
         assert!(count("load ") >= 3 && count("load ") < count("compare "), "{text}");
         assert!(count("interrupt ") >= count("compare "));
 
         // A byte that differs is found.
-        let expected = folder.0.join("expected.bin");
+        let expected = folder.path().join("expected.bin");
         let mut bytes = fs::read(&expected).unwrap();
         let last = bytes.len() - 1;
         bytes[last] ^= 1;
         fs::write(&expected, bytes).unwrap();
-        let failure = play(&Trace::read(&folder.0).unwrap(), config).err().expect("a byte differs");
+        let failure = play(&Trace::read(folder.path()).unwrap(), config).err().expect("a byte differs");
         assert!(failure.to_string().contains("differs at"), "{failure}");
     }
 }
@@ -72,10 +57,10 @@ fn a_recorded_network_plays_back() {
 fn both_memories_and_every_unit_are_recorded() {
     let Some(reference) = reference::folder() else { return };
     for name in ["lenet.nv_full.fp16.opt-cvsram", "lenet.nv_full.int8.b2", "m_pool_asym.nv_small.int8"] {
-        let folder = Folder::new(name);
+        let folder = tempfile::tempdir().unwrap();
         let config = name.split('.').find_map(Config::by_name).unwrap();
         let loadable = reference.join("loadables").join(name).join("net.nvdla");
-        let trace = record(&loadable, config, &folder.0);
+        let trace = record(&loadable, config, folder.path());
         play(&trace, config).unwrap_or_else(|failure| panic!("{name}: {failure}"));
     }
 }

@@ -94,32 +94,16 @@ mod tests {
     use super::*;
     use std::io::Write as _;
 
-    struct Folder(std::path::PathBuf);
-
-    impl Folder {
-        fn new(name: &str) -> Self {
-            let path = std::env::temp_dir().join(format!("nvdla-files-{name}-{}", std::process::id()));
-            std::fs::create_dir_all(&path).unwrap();
-            Self(path)
-        }
-    }
-
-    impl Drop for Folder {
-        fn drop(&mut self) {
-            let _ = std::fs::remove_dir_all(&self.0);
-        }
-    }
-
     #[test]
     fn a_file_is_read_up_to_its_limit() {
-        let folder = Folder::new("limit");
-        let path = folder.0.join("file");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
         std::fs::write(&path, [7; 100]).unwrap();
         assert_eq!(read(&path, 100).unwrap(), [7; 100]);
         let error = read(&path, 99).unwrap_err().to_string();
         assert_eq!(error, "it has 100 bytes, more than the 99 that can be used");
-        assert_eq!(read(&folder.0, 99).unwrap_err().kind(), ErrorKind::IsADirectory);
-        assert_eq!(read(folder.0.join("none"), 99).unwrap_err().kind(), ErrorKind::NotFound);
+        assert_eq!(read(folder.path(), 99).unwrap_err().kind(), ErrorKind::IsADirectory);
+        assert_eq!(read(folder.path().join("none"), 99).unwrap_err().kind(), ErrorKind::NotFound);
     }
 
     #[test]

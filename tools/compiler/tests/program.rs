@@ -2,12 +2,13 @@
 
 //! The program: its options and their old spellings, its reports, and what it says of mistakes.
 
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::Path;
 use std::process::{Command, Output};
-use std::{env, fs, process};
 
 use nvdla_runtime::loadable::Loadable;
 use nvdla_uapi::config::Config;
+use tempfile::TempDir;
 
 fn run(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_nvdla_compiler")).args(arguments).output().unwrap()
@@ -24,29 +25,21 @@ fn example(file: &str) -> String {
 }
 
 /// A folder of a test's own, removed when it ends.
-struct Folder(PathBuf);
+struct Folder(TempDir);
 
 impl Folder {
-    fn new(name: &str) -> Self {
-        let path = env::temp_dir().join(format!("nvdla-compiler-{name}-{}", process::id()));
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
     }
 
     fn path(&self, name: &str) -> String {
-        self.0.join(name).to_string_lossy().into_owned()
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        self.0.path().join(name).to_string_lossy().into_owned()
     }
 }
 
 #[test]
 fn old_spellings_make_the_same_loadable() {
-    let folder = Folder::new("spellings");
+    let folder = Folder::new();
     let (model, scales) = (example("lenet.onnx"), example("lenet.scales.json"));
     let (new, old) = (folder.path("new.nvdla"), folder.path("old.nvdla"));
     let picture = ["--mean", "0", "--std", "255", "--color", "gray"];
@@ -96,7 +89,7 @@ fn mistakes_are_explained() {
 
 #[test]
 fn the_report_and_the_names_speak_of_nodes() {
-    let folder = Folder::new("report");
+    let folder = Folder::new();
     let (file, report) = (folder.path("lenet.nvdla"), folder.path("report"));
     let (model, scales) = (example("lenet.onnx"), example("lenet.scales.json"));
     let output = run(&[

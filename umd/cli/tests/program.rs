@@ -2,28 +2,27 @@
 
 //! The program as a user meets it: what it prints, what it writes, and one clear sentence for every mistake.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
 use std::{fs, io};
+
+use tempfile::TempDir;
 
 /// The project's own network.
 const EXAMPLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/lenet");
 
 /// A folder that is removed when the test ends.
-struct Folder(PathBuf);
+struct Folder(TempDir);
 
 impl Folder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("nvdla_runtime-{name}-{}", std::process::id()));
-        let _ = fs::remove_dir_all(&path);
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
     }
 
     fn run(&self, arguments: &[&str]) -> Output {
         Command::new(env!("CARGO_BIN_EXE_nvdla_runtime"))
             .args(arguments)
-            .current_dir(&self.0)
+            .current_dir(self.0.path())
             .env_remove("RUST_LOG")
             .output()
             .unwrap()
@@ -46,17 +45,11 @@ impl Folder {
     }
 
     fn read(&self, name: &str) -> Vec<u8> {
-        fs::read(self.0.join(name)).unwrap()
+        fs::read(self.0.path().join(name)).unwrap()
     }
 
     fn write(&self, name: &str, bytes: &[u8]) {
-        fs::write(self.0.join(name), bytes).unwrap();
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        fs::write(self.0.path().join(name), bytes).unwrap();
     }
 }
 
@@ -78,7 +71,7 @@ fn seven() -> String {
 
 #[test]
 fn an_image_is_classified() {
-    let folder = Folder::new("classify");
+    let folder = Folder::new();
     let output = folder.succeed(&["--loadable", &lenet(), "--image", &seven(), "--top", "3"]);
     let model = "device: the built-in model of nv_small";
     assert!(output.contains(model) || output.contains("device: /dev/dri/"), "{output}");
@@ -91,7 +84,7 @@ fn an_image_is_classified() {
 
 #[test]
 fn the_model_says_why_it_runs() {
-    let folder = Folder::new("why");
+    let folder = Folder::new();
     let output = folder.succeed(&["--loadable", &lenet(), "--image", &seven(), "--device", "model"]);
     assert!(output.contains("device: the built-in model of nv_small: "), "{output}");
     assert!(output.contains("the loadable is for nv_small ("), "{output}");
@@ -102,7 +95,7 @@ fn the_model_says_why_it_runs() {
 
 #[test]
 fn json_has_everything() {
-    let folder = Folder::new("json");
+    let folder = Folder::new();
     folder.write("labels.txt", b"zero\none\ntwo\nthree\nfour\nfive\nsix\nseven\neight\nnine\n");
     let output = folder.succeed(&[
         "--loadable",
@@ -130,7 +123,7 @@ fn json_has_everything() {
 
 #[test]
 fn raw_tensors_go_in_and_out() {
-    let folder = Folder::new("raw");
+    let folder = Folder::new();
     // What an image makes, dumped and given again, comes out the same.
     folder.succeed(&["--loadable", &lenet(), "--image", &seven(), "--output", "prob=prob.bin", "--dump", "surfaces"]);
     let first = folder.read("prob.bin");
@@ -150,10 +143,10 @@ fn raw_tensors_go_in_and_out() {
 
 #[test]
 fn a_surface_that_differs_is_named() {
-    let folder = Folder::new("compare");
+    let folder = Folder::new();
     folder.succeed(&["--loadable", &lenet(), "--image", &seven(), "--dump", "surfaces"]);
     let mut files: Vec<_> =
-        fs::read_dir(folder.0.join("surfaces")).unwrap().map(|entry| entry.unwrap().path()).collect();
+        fs::read_dir(folder.0.path().join("surfaces")).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.retain(|file| file.extension().is_some_and(|extension| extension == "bin"));
     files.sort();
     let file = &files[0];
@@ -174,14 +167,14 @@ fn a_surface_that_differs_is_named() {
     fs::write(file, &surface[1..]).unwrap();
     let error = folder.fail(&["--loadable", &lenet(), "--image", &seven(), "--compare", "surfaces"]);
     assert!(error.contains(&format!("expected {} bytes", surface.len() - 1)), "{error}");
-    fs::create_dir(folder.0.join("empty")).unwrap();
+    fs::create_dir(folder.0.path().join("empty")).unwrap();
     let error = folder.fail(&["--loadable", &lenet(), "--image", &seven(), "--compare", "empty"]);
     assert_eq!(error, "error: empty has no surface to compare with: no file op_t<task>_<operation>_<UNIT>.bin");
 }
 
 #[test]
 fn rawdump_is_text() {
-    let folder = Folder::new("rawdump");
+    let folder = Folder::new();
     folder.succeed(&["--loadable", &lenet(), "--image", &seven(), "--rawdump"]);
     let dump = text(&folder.read("output.dimg"));
     assert!(dump.ends_with(' '), "{dump}");
@@ -192,7 +185,7 @@ fn rawdump_is_text() {
 
 #[test]
 fn images_that_cannot_be_used() {
-    let folder = Folder::new("images");
+    let folder = Folder::new();
     let run = |file: &str| folder.fail(&["--loadable", &lenet(), "--image", file]);
     assert_eq!(run("nowhere.pgm"), "error: cannot read the image nowhere.pgm: No such file or directory (os error 2)");
     folder.write("text.png", b"this is no picture");
@@ -217,7 +210,7 @@ fn images_that_cannot_be_used() {
 
 #[test]
 fn options_that_cannot_be_used() {
-    let folder = Folder::new("options");
+    let folder = Folder::new();
     let lenet = lenet();
     let seven = seven();
     let run = |more: &[&str]| folder.fail(&[&["--loadable", &lenet, "--image", &seven], more].concat());
@@ -250,7 +243,7 @@ fn options_that_cannot_be_used() {
 
 #[test]
 fn loadables_that_cannot_be_used() {
-    let folder = Folder::new("loadables");
+    let folder = Folder::new();
     let run = |file: &str| folder.fail(&["--loadable", file]);
     let missing = run("none.nvdla");
     assert!(missing.starts_with("error: ") && missing.contains("none.nvdla"), "{missing}");
@@ -263,12 +256,12 @@ fn loadables_that_cannot_be_used() {
     folder.write("cut.nvdla", &whole[..whole.len() / 2]);
     assert!(run("cut.nvdla").starts_with("error: cut.nvdla: "), "{}", run("cut.nvdla"));
     assert!(run(".").starts_with("error: "));
-    assert!(!folder.0.join("output.dimg").exists(), "nothing is written when nothing ran");
+    assert!(!folder.0.path().join("output.dimg").exists(), "nothing is written when nothing ran");
 }
 
 #[test]
 fn a_task_that_takes_too_long_is_named() {
-    let folder = Folder::new("timeout");
+    let folder = Folder::new();
     // A fast machine may end in time.
     let output = folder.run(&["--loadable", &lenet(), "--image", &seven(), "--timeout", "1"]);
     if !output.status.success() {
@@ -279,7 +272,7 @@ fn a_task_that_takes_too_long_is_named() {
 
 #[test]
 fn a_profile_has_a_row_an_operation() {
-    let folder = Folder::new("profile");
+    let folder = Folder::new();
     let arguments = ["--loadable", &lenet(), "--image", &seven(), "--device", "model", "--clock", "100"];
     let output = folder.succeed(&[&arguments[..], &["--profile"]].concat());
     assert!(output.contains("estimate for nv_small at 100 MHz, DRAM 10 GB/s"), "{output}");
@@ -304,7 +297,7 @@ fn a_profile_has_a_row_an_operation() {
 #[test]
 fn the_regression_set_has_its_elements() {
     let Some(path) = nvdla_tests::reference::folder().map(|folder| folder.join("regression")) else { return };
-    let folder = Folder::new("regression");
+    let folder = Folder::new();
     let mut cases: Vec<_> = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
     cases.sort();
     for case in &cases {
@@ -318,7 +311,7 @@ fn the_regression_set_has_its_elements() {
 
 #[test]
 fn help_and_version() {
-    let folder = Folder::new("help");
+    let folder = Folder::new();
     for option in ["-h", "--help"] {
         let help = folder.succeed(&[option]);
         for name in [
@@ -351,10 +344,10 @@ fn help_and_version() {
 
 #[test]
 fn a_closed_output_is_no_error() {
-    let folder = Folder::new("pipe");
+    let folder = Folder::new();
     let mut child = Command::new(env!("CARGO_BIN_EXE_nvdla_runtime"))
         .args(["--loadable", &lenet(), "--image", &seven()])
-        .current_dir(&folder.0)
+        .current_dir(folder.0.path())
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
         .spawn()
@@ -380,7 +373,7 @@ impl Folder {
         let output = Command::new("sh")
             .args(["-c", &script, env!("CARGO_BIN_EXE_nvdla_runtime")])
             .args(arguments)
-            .current_dir(&self.0)
+            .current_dir(self.0.path())
             .env_remove("RUST_LOG")
             .output()
             .unwrap();
@@ -399,7 +392,7 @@ const ADDRESS_SPACE: u32 = 4 << 20;
 
 #[test]
 fn hostile_files_are_refused_or_bounded() {
-    let folder = Folder::new("hostile");
+    let folder = Folder::new();
     let cases: [(&str, &[&str], &str); 12] = [
         ("channels_max", &[], " needs "),
         ("hang-dimg", &[], " needs "),
@@ -426,7 +419,7 @@ fn hostile_files_are_refused_or_bounded() {
 #[test]
 fn a_name_may_hold_an_equals_sign() {
     let Some(file) = hostile("name_with_equals") else { return };
-    let folder = Folder::new("equals");
+    let folder = Folder::new();
     folder.write("in.bin", &[1; 896]);
     folder.write("c=d", &[1; 896]);
     for (input, output) in [("a=b=in.bin", "a=b=out.bin"), ("a=b=c=d", "0=e=f"), ("0=c=d", "out.bin")] {
@@ -440,8 +433,8 @@ fn a_name_may_hold_an_equals_sign() {
 
 #[test]
 fn what_has_no_end_is_refused() {
-    let folder = Folder::new("endless");
-    let fifo = folder.0.join("fifo");
+    let folder = Folder::new();
+    let fifo = folder.0.path().join("fifo");
     assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     for (file, why) in [("/dev/zero", "it is a device"), ("fifo", "nothing was written to the pipe for 10 s")] {
         for arguments in [
@@ -462,10 +455,10 @@ fn what_has_no_end_is_refused() {
 
 #[test]
 fn the_standard_input_is_a_file_too() {
-    let folder = Folder::new("stdin");
+    let folder = Folder::new();
     let mut child = Command::new(env!("CARGO_BIN_EXE_nvdla_runtime"))
         .args(["--loadable", &lenet(), "--image", "-", "--device", "model"])
-        .current_dir(&folder.0)
+        .current_dir(folder.0.path())
         .stdin(std::process::Stdio::piped())
         .stdout(std::process::Stdio::piped())
         .spawn()
@@ -481,7 +474,7 @@ fn the_standard_input_is_a_file_too() {
 fn nvdla(folder: &Folder, arguments: &[&str]) -> (Option<i32>, String, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_nvdla"))
         .args(arguments)
-        .current_dir(&folder.0)
+        .current_dir(folder.0.path())
         .env_remove("RUST_LOG")
         .output()
         .unwrap();
@@ -490,20 +483,20 @@ fn nvdla(folder: &Folder, arguments: &[&str]) -> (Option<i32>, String, String) {
 
 #[test]
 fn the_exit_status_says_what_went_wrong() {
-    let folder = Folder::new("status");
+    let folder = Folder::new();
     let (lenet, seven, large) = (lenet(), seven(), example("lenet.nv_large.nvdla"));
     let run = |more: &[&str]| nvdla(&folder, &[&["run", "--loadable", &lenet, "--image", &seven], more].concat());
     let (code, shown, _) = run(&["--device", "model", "--dump", "surfaces"]);
     assert_eq!(code, Some(0));
     assert!(shown.contains("     7  126"), "{shown}");
-    assert!(!folder.0.join("output.dimg").exists(), "only nvdla_runtime writes it");
+    assert!(!folder.0.path().join("output.dimg").exists(), "only nvdla_runtime writes it");
     assert_eq!(run(&["--no-such-option"]).0, Some(2));
     assert_eq!(run(&["--mean", "nan"]).0, Some(2));
     assert_eq!(run(&["--output", "no/folder.bin"]).0, Some(3));
     assert_eq!(nvdla(&folder, &["run", "--loadable", "none.nvdla"]).0, Some(3));
     assert_eq!(nvdla(&folder, &["run", "--loadable", &large, "--device", "model:nv_small"]).0, Some(4));
     assert_eq!(run(&["--device", "/dev/null"]).0, Some(5));
-    let surface = folder.0.join("surfaces/op_t0_002_PDP.bin");
+    let surface = folder.0.path().join("surfaces/op_t0_002_PDP.bin");
     let mut bytes = fs::read(&surface).unwrap();
     bytes[0] ^= 1;
     fs::write(&surface, bytes).unwrap();
@@ -516,7 +509,7 @@ fn the_exit_status_says_what_went_wrong() {
 
 #[test]
 fn json_has_a_schema() {
-    let folder = Folder::new("schema");
+    let folder = Folder::new();
     let (code, shown, _) = nvdla(&folder, &["schema"]);
     assert_eq!(code, Some(0));
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/nvdla.schema.json");
@@ -552,7 +545,7 @@ fn json_has_a_schema() {
 
 #[test]
 fn manual_pages_and_completions() {
-    let folder = Folder::new("man");
+    let folder = Folder::new();
     let (code, ..) = nvdla(&folder, &["man", "pages"]);
     assert_eq!(code, Some(0));
     let page = String::from_utf8(folder.read("pages/nvdla-bench.1")).unwrap();
@@ -567,7 +560,7 @@ fn manual_pages_and_completions() {
 
 #[test]
 fn arrays_go_in_and_come_out_as_numpy_writes_them() {
-    let folder = Folder::new("npy");
+    let folder = Folder::new();
     let (lenet, seven) = (lenet(), seven());
     let (code, ..) = nvdla(&folder, &["run", "--loadable", &lenet, "--image", &seven, "--output-dir", "out"]);
     assert_eq!(code, Some(0));
@@ -606,7 +599,7 @@ fn a_picture_is_read_in_all_eight_bits_where_the_loadable_says_so() {
         .preprocess(preprocess)
         .table(fs::read_to_string(example("lenet.scales.json")).unwrap())
         .bytes(nvdla_compiler::lower::Bytes::Eight);
-    let folder = Folder::new("eight");
+    let folder = Folder::new();
     folder.write("net.nvdla", &compiler.compile(&model).unwrap().loadable);
     let run = |input: &[&str]| {
         let given = [&["run", "--loadable", "net.nvdla", "--output", "-"], input].concat();
@@ -631,7 +624,7 @@ fn a_picture_is_read_in_all_eight_bits_where_the_loadable_says_so() {
 
 #[test]
 fn runs_are_counted_and_timed() {
-    let folder = Folder::new("bench");
+    let folder = Folder::new();
     let lenet = lenet();
     let arguments =
         ["bench", "--loadable", &lenet, "--device", "model", "--iterations", "20", "--in-flight", "4", "--json"];
@@ -652,7 +645,7 @@ fn runs_are_counted_and_timed() {
 
 #[test]
 fn verbose_runs_show_their_parts() {
-    let folder = Folder::new("verbose");
+    let folder = Folder::new();
     let (lenet, seven) = (lenet(), seven());
     let lines = |options: &[&str], start: &str| {
         let arguments = [&["run", "--loadable", &lenet, "--image", &seven, "--device", "model"], options].concat();
@@ -671,7 +664,7 @@ fn verbose_runs_show_their_parts() {
 
 #[test]
 fn hardware_is_not_recorded() {
-    let folder = Folder::new("record");
+    let folder = Folder::new();
     let arguments = ["run", "--loadable", &lenet(), "--image", &seven(), "--record", "trace", "--device"];
     let (code, shown, error) = nvdla(&folder, &[&arguments[..], &["model"]].concat());
     assert_eq!(code, Some(0), "{error}");
@@ -685,9 +678,9 @@ fn hardware_is_not_recorded() {
 
 #[test]
 fn a_folder_that_cannot_be_written_is_no_failure_after_a_good_run() {
-    let folder = Folder::new("readonly");
+    let folder = Folder::new();
     // A file in the way, for a user to whom no folder is closed.
-    fs::create_dir(folder.0.join("output.dimg")).unwrap();
+    fs::create_dir(folder.0.path().join("output.dimg")).unwrap();
     let output = folder.run(&["--loadable", &lenet(), "--image", &seven(), "--device", "model"]);
     assert!(output.status.success());
     assert!(text(&output.stderr).contains("warning: cannot write output.dimg: "), "{}", text(&output.stderr));
@@ -696,7 +689,7 @@ fn a_folder_that_cannot_be_written_is_no_failure_after_a_good_run() {
 
 #[test]
 fn a_jpeg_that_is_cut_off_is_refused() {
-    let folder = Folder::new("jpeg");
+    let folder = Folder::new();
     folder.write("cut.jpg", &[0xff, 0xd8, 0xff, 0xd9]);
     let error = folder.fail(&["--loadable", &lenet(), "--image", "cut.jpg"]);
     assert!(error.starts_with("error: cut.jpg "), "{error}");
