@@ -14,6 +14,7 @@ use nvdla_uapi::layout::feature::{Atoms, View};
 use crate::assemble::program::{Cube, Task};
 use crate::float;
 use crate::ir::{Color, Graph, Preprocess, TensorId};
+use crate::lower::nodes::folded;
 use crate::lower::Compiled;
 
 /// Where the tensors of a loadable are written.
@@ -215,11 +216,19 @@ impl<'a> Measured<'a> {
     /// The loss of every tensor of the graph that operations write, on samples.
     pub fn losses(&mut self, graph: &Graph, samples: &[Vec<Vec<f32>>]) -> Result<Losses, String> {
         let mut losses: HashMap<usize, Loss> = HashMap::new();
+        let sizes: HashMap<usize, [u32; 2]> =
+            self.compiled.layout.tensors.iter().map(|stored| (stored.tensor, stored.size)).collect();
         for sample in samples {
             let (found, _) = self.surfaces(sample)?;
             let mut compare = |id: TensorId, expected: &[f32]| {
-                if let Some(found) = found.get(&id.0).filter(|found| found.len() == expected.len()) {
-                    losses.entry(id.0).or_default().add(found, expected);
+                let (Some(found), Some([lines, columns])) = (found.get(&id.0), sizes.get(&id.0)) else { return };
+                let [_, height, width] = folded(graph.tensor(id)).map(|extent| extent as usize);
+                // Lines and columns that nothing reads are not computed.
+                let planes = expected.chunks_exact(height * width);
+                let kept = planes.flat_map(|plane| plane.chunks_exact(width).take(*lines as usize));
+                let kept: Vec<f32> = kept.flat_map(|line| line.iter().take(*columns as usize)).copied().collect();
+                if found.len() == kept.len() {
+                    losses.entry(id.0).or_default().add(found, &kept);
                 }
             };
             float::run(graph, sample, &mut compare)?;

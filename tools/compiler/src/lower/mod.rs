@@ -5,6 +5,7 @@
 //! ```text
 //! nodes     from nodes to steps, with arithmetic, windows, and linear for those that are a product by a matrix
 //! fuse      joins steps; step: what a step is
+//! crop      leaves out lines and columns that nothing reads
 //! place     channel maps, views of buffers
 //! scales    the scale of every tensor
 //! numbers   weights, operands and tables of every step: int8, fp16
@@ -13,6 +14,7 @@
 
 mod arithmetic;
 mod convolution;
+mod crop;
 mod fp16;
 mod fuse;
 mod int8;

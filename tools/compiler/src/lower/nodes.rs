@@ -4,6 +4,7 @@
 
 use nvdla_uapi::config::Config;
 
+use super::crop::crop;
 use super::fuse::fuse;
 use super::step::{Convolution, Kind, Lrn, Net, Post, Step, Tensor, TensorId, LARGEST_STRIDE};
 use crate::ir::{self, Graph, Op, Ranges, Refusal, Unreadable};
@@ -32,6 +33,7 @@ pub(crate) fn build(graph: &Graph, ranges: &Ranges, config: &'static Config) -> 
     }
     let mut net = builder.net;
     fuse(&mut net, config);
+    crop(&mut net);
     Ok(net)
 }
 
@@ -82,7 +84,7 @@ impl Net {
 
 /// Channels, height and width of a tensor. The dimensions before the channels become channels too, so elements keep
 /// their order.
-fn folded(tensor: &ir::Tensor) -> [u32; 3] {
+pub(crate) fn folded(tensor: &ir::Tensor) -> [u32; 3] {
     let [n, c, h, w] = tensor.nchw().unwrap_or_else(|| {
         let [outer @ .., h, w] = &tensor.shape[..] else { return [1, tensor.elements(), 1, 1] };
         [1, outer.iter().product(), *h, *w]

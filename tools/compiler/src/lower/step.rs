@@ -178,11 +178,14 @@ pub struct Step {
 }
 
 impl Step {
+    /// The tensors that are combined with what it begins with.
+    pub fn operands(&self) -> impl Iterator<Item = TensorId> + '_ {
+        self.posts.iter().filter_map(|post| if let Post::With(_, other) = post { Some(*other) } else { None })
+    }
+
     /// Everything that it reads.
     pub fn reads(&self) -> impl Iterator<Item = TensorId> + '_ {
-        let others =
-            self.posts.iter().filter_map(|post| if let Post::With(_, other) = post { Some(*other) } else { None });
-        self.inputs.iter().copied().chain(others)
+        self.inputs.iter().copied().chain(self.operands())
     }
 }
 
