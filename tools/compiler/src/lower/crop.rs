@@ -40,10 +40,14 @@ pub(super) fn crop(net: &mut Net) {
                 }
                 _ => whole.extend(step.inputs.iter().chain([&step.output])),
             }
-            whole.into_iter().for_each(|id| needed[id] = sizes[id]);
+            for id in whole {
+                needed[id] = sizes[id];
+            }
             each.push(step.output);
             let most = [0, 1].map(|axis| each.iter().map(|&id| needed[id][axis]).max().unwrap_or(0));
-            each.into_iter().for_each(|id| needed[id] = most);
+            for id in each {
+                needed[id] = most;
+            }
             if let Some((size, stride, pad)) = windows {
                 let input = step.inputs[0];
                 for axis in [0, 1] {
