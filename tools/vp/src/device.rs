@@ -3,8 +3,8 @@
 //! The device of the virtual machine: register accesses and interrupts on one side, the model on the other.
 //!
 //! The server thread answers accesses; a worker thread performs operations, because one may take longer than the virtual
-//! machine waits for an answer. Interrupts are events: INTx while the line is up and unmasked, MSI when the line rises or
-//! is still up after software has acknowledged a part of it.
+//! machine waits for an answer. Interrupts are events: INTx while the line is up and neither masked nor disabled by the
+//! command register, MSI when the line rises or is still up after software has acknowledged a part of it.
 //!
 //! In the model's place a simulator of the RTL may stand. The worker then clocks it a little at a time, and accesses are
 //! answered between.
@@ -58,6 +58,9 @@ impl Core {
 struct Interrupts {
     intx: Option<File>,
     msi: Option<File>,
+    /// The command register disables INTx. An event then would be one too many: QEMU asserts the line at each event and
+    /// keeps it asserted until the next register access, and a driver that has found no cause makes none.
+    intx_disabled: bool,
 }
 
 /// What the server and the worker share. Locks are taken in the order of the fields; an operation runs under the guest's.
@@ -88,14 +91,26 @@ impl Shared {
     /// Tells the virtual machine that the line is up.
     fn raise(&self) {
         let mut interrupts = lock(&self.interrupts);
-        if !lock(&self.schedule).interrupt() {
+        let Interrupts { intx, msi, intx_disabled } = &mut *interrupts;
+        if msi.is_none() && *intx_disabled || !lock(&self.schedule).interrupt() {
             return;
         }
-        let Interrupts { intx, msi } = &mut *interrupts;
         if let Some(event) = msi.as_mut().or(intx.as_mut()) {
             if let Err(error) = event.write_all(&1u64.to_ne_bytes()) {
                 log::error!("an interrupt was not delivered: {error}");
             }
+        }
+    }
+
+    /// The command register disables INTx, or enables it, which delivers a line that is up.
+    fn disable_intx(&self, disable: bool) {
+        let up = self.with_device(|device| device.interrupt());
+        let mut interrupts = lock(&self.interrupts);
+        let disabled = std::mem::replace(&mut interrupts.intx_disabled, disable);
+        let again = disabled && !disable && up && interrupts.msi.is_none();
+        drop(interrupts);
+        if again {
+            self.raise();
         }
     }
 
@@ -383,6 +398,7 @@ impl ServerBackend for Device {
                 if reset {
                     self.shared.reset();
                 }
+                self.shared.disable_intx(self.configuration.disables_interrupt());
             }
             VFIO_PCI_BAR0_REGION_INDEX => match <[u8; 4]>::try_from(data) {
                 Ok(bytes) => self.write_register(offset, u32::from_le_bytes(bytes)),
@@ -453,5 +469,67 @@ impl ServerBackend for Device {
             self.shared.raise();
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    use nvdla_uapi::config::NV_SMALL;
+
+    use super::*;
+    use crate::pci::{COMMAND, INTERRUPT_DISABLE};
+
+    /// A device whose line of interrupts is a socket.
+    fn device() -> (Device, UnixStream) {
+        let core = Core::Model(Box::new(Model::new(&NV_SMALL)));
+        let mut device = Device::new(core, Faults::default(), Lines::default(), false).unwrap();
+        let (events, line) = UnixStream::pair().unwrap();
+        events.set_nonblocking(true).unwrap();
+        let flags = VFIO_IRQ_SET_ACTION_TRIGGER | VFIO_IRQ_SET_DATA_EVENTFD;
+        let line = File::from(std::os::fd::OwnedFd::from(line));
+        device.set_irqs(VFIO_PCI_INTX_IRQ_INDEX, flags, 0, 1, vec![line]).unwrap();
+        (device, events)
+    }
+
+    fn events(events: &mut UnixStream) -> usize {
+        let mut bytes = [0; 256];
+        events.read(&mut bytes).map_or(0, |length| length / 8)
+    }
+
+    fn write(device: &mut Device, register: u16, value: u32) {
+        let offset = u64::from(Block::Glb.base(NV_SMALL.family).unwrap() + u32::from(register));
+        device.region_write(VFIO_PCI_BAR0_REGION_INDEX, offset, &value.to_le_bytes()).unwrap();
+    }
+
+    fn command(device: &mut Device, value: u16) {
+        device.region_write(VFIO_PCI_CONFIG_REGION_INDEX, COMMAND as u64, &value.to_le_bytes()).unwrap();
+    }
+
+    fn unmask(device: &mut Device) {
+        device.set_irqs(VFIO_PCI_INTX_IRQ_INDEX, VFIO_IRQ_SET_ACTION_UNMASK, 0, 1, Vec::new()).unwrap();
+    }
+
+    #[test]
+    fn a_line_that_the_command_register_disables_makes_no_event() {
+        let (mut device, mut line) = device();
+        write(&mut device, glb::S_INTR_SET.offset, 1);
+        assert_eq!(events(&mut line), 1, "the line rises");
+        unmask(&mut device);
+        assert_eq!(events(&mut line), 1, "it is up when it is unmasked");
+        // What uio_pci_generic does in its handler, and QEMU at the next register access.
+        command(&mut device, INTERRUPT_DISABLE);
+        unmask(&mut device);
+        write(&mut device, glb::S_INTR_SET.offset, 2);
+        write(&mut device, glb::S_INTR_STATUS.offset, 1);
+        assert_eq!(events(&mut line), 0, "the line is up, and disabled");
+        command(&mut device, 0);
+        assert_eq!(events(&mut line), 1, "it is up when it is enabled");
+        command(&mut device, INTERRUPT_DISABLE);
+        write(&mut device, glb::S_INTR_STATUS.offset, 2);
+        command(&mut device, 0);
+        assert_eq!(events(&mut line), 0, "the line is down");
     }
 }

@@ -3,8 +3,8 @@
 //! The PCI configuration space of the virtual device: BAR 0, one INTx line, one MSI vector, function-level reset; and
 //! BAR 2 where tests in the guest are given a control window.
 //!
-//! Source: PCI Local Bus Specification 3.0, chapters 6.1 (header), 6.8.1 (MSI capability); the engineering change notice
-//! "Advanced Capabilities for Conventional PCI" (function-level reset).
+//! Source: PCI Local Bus Specification 3.0, chapters 6.1 (header), 6.2.2 (command register), 6.8.1 (MSI capability); the
+//! engineering change notice "Advanced Capabilities for Conventional PCI" (function-level reset).
 
 use nvdla_uapi::queue::PCI_SUBSYSTEM_MODEL;
 
@@ -25,8 +25,10 @@ const STATUS_INTERRUPT: u16 = 1 << 3;
 /// Status bit: a capability list exists.
 const STATUS_CAPABILITIES: u16 = 1 << 4;
 /// Writable command bits: memory space, bus master, interrupt disable.
-const COMMAND_WRITABLE: u16 = 1 << 1 | 1 << 2 | 1 << 10;
-const COMMAND: usize = 0x04;
+const COMMAND_WRITABLE: u16 = 1 << 1 | 1 << 2 | INTERRUPT_DISABLE;
+/// Command bit: the function does not assert its interrupt line.
+pub(crate) const INTERRUPT_DISABLE: u16 = 1 << 10;
+pub(crate) const COMMAND: usize = 0x04;
 const STATUS: usize = 0x06;
 const BAR0: usize = 0x10;
 const BAR2: usize = 0x18;
@@ -104,6 +106,11 @@ impl Configuration {
             reset |= at == ADVANCED_CONTROL && byte & 1 != 0;
         }
         reset
+    }
+
+    /// Whether the command register keeps the function from asserting its interrupt line.
+    pub(crate) fn disables_interrupt(&self) -> bool {
+        u16::from_le_bytes([self.bytes[COMMAND], self.bytes[COMMAND + 1]]) & INTERRUPT_DISABLE != 0
     }
 
     fn set(&mut self, offset: usize, bytes: &[u8]) {
