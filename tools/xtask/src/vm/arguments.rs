@@ -16,6 +16,8 @@ pub(crate) enum Suite {
     Conformance,
     /// Random ioctls and descriptors
     Fuzz,
+    /// LeNet without the module: a lost interrupt, a device that hangs, a program that is killed
+    Direct,
 }
 
 /// Options of `cargo xtask vm`.

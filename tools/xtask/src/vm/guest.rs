@@ -94,7 +94,7 @@ pub(super) fn programs(checkout: &Path, arch: Arch, suite: Option<Suite>, comman
     let folder = target.join(arch.triple()).join("release");
     let mut guest = vec![folder.join(program)];
     if let Some(suite) = suite {
-        guest.push(suite.build(for_guest)?);
+        guest.extend(suite.build(for_guest)?);
     }
     eprintln!("vm: building the programs: {:.1} s", start.elapsed().as_secs_f64());
     Ok(Programs { guest, server: target.join("release/nvdla_vp") })

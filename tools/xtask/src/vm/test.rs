@@ -5,10 +5,16 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, ensure, Context, Result};
 
 use super::arguments::{Arguments, Suite};
+use super::direct::Access;
 use crate::command;
+
+/// The tests of devices that the process drives: a script for the guest's shell.
+const DIRECT: &str = include_str!("../../../../tests/guest/direct.sh");
+/// The faults that it expects, as options of the model's server.
+const FAULTS: [&str; 6] = ["--lose-interrupt", "1", "--hang", "6", "--delay", "100000"];
 
 /// The nodes' first name.
 const NODE: &str = "/dev/dri/renderD128";
@@ -20,12 +26,14 @@ impl Suite {
             Self::Driver => "nvdla_driver_test",
             Self::Conformance => "conformance",
             Self::Fuzz => "nvdla_driver_fuzz",
+            Self::Direct => "sh",
         }
     }
 
-    /// Builds the program with `cargo build`'s options; gives its file.
-    pub(super) fn build(self, cargo: impl Fn(&str) -> Result<Command>) -> Result<PathBuf> {
+    /// Builds the program with `cargo build`'s options; gives its file, if there is one beside the runtime.
+    pub(super) fn build(self, cargo: impl Fn(&str) -> Result<Command>) -> Result<Option<PathBuf>> {
         let mut build = match self {
+            Self::Direct => return Ok(None),
             Self::Driver | Self::Fuzz => {
                 let mut build = cargo("build")?;
                 build.args(["--package", "nvdla-guest", "--bin", self.program()]);
@@ -42,7 +50,7 @@ impl Suite {
             let message: serde_json::Value = serde_json::from_str(line).ok()?;
             message["executable"].as_str().map(PathBuf::from)
         });
-        executable.with_context(|| format!("cargo built no {}", self.program()))
+        executable.map(Some).with_context(|| format!("cargo built no {}", self.program()))
     }
 
     /// Adds the options that the tests need. Returns why they are skipped, if they may be.
@@ -65,6 +73,17 @@ impl Suite {
                 }
             }
             Self::Fuzz => arguments.server.push("--control".to_string()),
+            Self::Direct => {
+                let [config] = arguments.config.as_slice() else { bail!("--test direct runs on one device") };
+                ensure!(arguments.access != Access::Module, "--test direct needs --access vfio or uio");
+                let example = checkout.join("examples/lenet");
+                let loadable = example.join(format!("lenet.{config}.nvdla"));
+                ensure!(loadable.exists(), "--test direct has no LeNet for {config}: {}", loadable.display());
+                let files = [loadable, example.join("images/seven.pgm")].map(|file| file.display().to_string());
+                command.extend(["-c".to_string(), DIRECT.to_string(), "direct".to_string()]);
+                command.extend(files);
+                arguments.server.extend(FAULTS.map(String::from));
+            }
             Self::Conformance => {
                 let [config] = arguments.config.as_slice() else { bail!("conformance runs on one device") };
                 let reference = reference(checkout);
