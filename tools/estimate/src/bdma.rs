@@ -45,5 +45,5 @@ impl BdmaShape {
 pub fn bdma(shape: &BdmaShape, config: &Config, memory: &Memory) -> Estimate {
     let moved = shape.bytes.div_ceil(bus(config)).max(shape.lines);
     let latency = interface(shape.source, memory).latency + interface(shape.destination, memory).latency;
-    Estimate::new(moved, moved, latency.into(), Limit::Throughput, shape.bytes(), memory)
+    Estimate::new(moved, moved, 0, latency.into(), Limit::Throughput, shape.bytes(), memory)
 }

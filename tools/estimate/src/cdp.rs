@@ -57,5 +57,5 @@ pub fn cdp(shape: &CdpShape, config: &Config, memory: &Memory) -> Estimate {
         config,
     );
     let latency = u64::from(input.latency) + u64::from(interface(shape.output.memory, memory).latency);
-    Estimate::new(compute, reading, FIXED + latency, Limit::Throughput, shape.bytes(config), memory)
+    Estimate::new(compute, reading, FIXED, latency, Limit::Throughput, shape.bytes(config), memory)
 }

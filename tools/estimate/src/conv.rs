@@ -361,6 +361,8 @@ pub(crate) struct Run {
     pub(crate) cycles: u64,
     /// Of which the cells or SDP keep busy.
     pub(crate) compute: u64,
+    /// From enabling to the first output, and from the last one to the done interrupt: the output is written between them.
+    pub(crate) around: u64,
 }
 
 /// Runs a convolution. SDP takes each position in `position` cycles.
@@ -417,7 +419,8 @@ pub(crate) fn run(shape: &ConvShape, position: u64, config: &Config, memory: &Me
     let kernels = group.min(config.mac_atomic_k.into());
     let read = latency(shape.input.memory).max(latency(shape.weight_memory));
     let begin = START + kernels + read + started.ceil() as u64;
-    Run { cycles: begin + compute + stall.max(replaced).ceil() as u64 + END, compute }
+    let around = begin + END;
+    Run { cycles: around + compute + stall.max(replaced).ceil() as u64, compute, around }
 }
 
 /// A convolution's time with an SDP behind it that uses no sub-unit and writes to DRAM.

@@ -167,7 +167,8 @@ pub fn pdp(shape: &PdpShape, config: &Config, memory: &Memory) -> Estimate {
         Reader::input(config.pdp_throughput, Unit::Other, config).cycles(volume, compute, TURNAROUND, input, config);
     let latency = u64::from(input.latency) + u64::from(interface(shape.output.memory, memory).latency);
     let flush = shape.flush(config);
-    Estimate::new(compute + flush, reading + flush, FIXED + latency, Limit::Throughput, shape.bytes(config), memory)
+    let bytes = shape.bytes(config);
+    Estimate::new(compute + flush, reading + flush, FIXED, latency, Limit::Throughput, bytes, memory)
 }
 
 #[cfg(test)]

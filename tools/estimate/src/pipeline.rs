@@ -97,13 +97,13 @@ pub fn pipeline(
             (Some(shape), None) => crate::sdp(shape, config, memory),
             (None, Some(shape)) => crate::pdp(shape, config, memory),
             (Some(before), Some(shape)) => {
-                let (first, second) = (crate::sdp(before, config, memory), crate::pdp(shape, config, memory));
-                let write = u64::from(interface(shape.output.memory, memory).latency);
-                let compute = first.compute.max(second.compute);
-                let fixed = first.cycles - first.compute.min(first.cycles) + write + POOLING_BEHIND;
-                Estimate::new(compute, 0, fixed, Limit::Throughput, bytes, memory)
+                let (compute, reading, fixed) = crate::sdp::parts(before, config, memory);
+                let compute = compute.max(crate::pdp(shape, config, memory).compute);
+                let latency = |memory_type| u64::from(interface(memory_type, memory).latency);
+                let latency = latency(before.input.memory) + latency(shape.output.memory);
+                Estimate::new(compute, reading, fixed + POOLING_BEHIND, latency, Limit::Throughput, bytes, memory)
             }
-            (None, None) => Estimate::new(0, 0, 0, Limit::Throughput, bytes, memory),
+            (None, None) => Estimate::new(0, 0, 0, 0, Limit::Throughput, bytes, memory),
         };
     };
     // A position is one output's channels of a kernel group.
@@ -113,7 +113,9 @@ pub fn pipeline(
         None => channels.div_ceil(config.sdp_bs_throughput.max(1).into()),
     };
     let (mut output, mut behind) = (sdp.map_or(MemoryType::Mc, |shape| shape.output.memory), 0);
+    let mut written = sdp.map_or(Bytes::default(), |shape| shape.output.bytes(config));
     if let Some(shape) = pdp {
+        written += shape.output.bytes(config);
         position = position.max(channels.div_ceil(config.pdp_throughput.max(1).into()));
         (output, behind) = (shape.output.memory, POOLING_BEHIND + shape.flush(config));
     }
@@ -123,7 +125,10 @@ pub fn pipeline(
     let (dram, sram) = bytes.cycles(memory);
     let moving = dram.max(sram);
     let fixed = behind + u64::from(interface(output, memory).latency);
-    let cycles = run.cycles.max(operands).max(moving) + fixed;
+    // A convolution starts when its input is there, so that reading the input and writing the output take turns.
+    let (dram_written, sram_written) = written.cycles(memory);
+    let writing = run.around + dram_written.max(sram_written);
+    let cycles = run.cycles.max(writing).max(operands).max(moving) + fixed;
     let macs = conv.mac_cycles(config);
     let limit = if run.compute.max(operands) >= cycles - run.compute.max(operands) {
         // The cells are busy, or what takes their sums makes them wait.

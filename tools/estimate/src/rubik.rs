@@ -38,5 +38,5 @@ impl RubikShape {
 pub fn rubik(shape: &RubikShape, config: &Config, memory: &Memory) -> Estimate {
     let moved = shape.input.volume(config).max(shape.output.volume(config)).div_ceil(bus(config));
     let latency = interface(shape.input.memory, memory).latency + interface(shape.output.memory, memory).latency;
-    Estimate::new(moved, moved, latency.into(), Limit::Throughput, shape.bytes(config), memory)
+    Estimate::new(moved, moved, 0, latency.into(), Limit::Throughput, shape.bytes(config), memory)
 }

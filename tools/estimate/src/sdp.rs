@@ -125,6 +125,14 @@ impl SdpShape {
 
 /// An SDP operation's time.
 pub fn sdp(shape: &SdpShape, config: &Config, memory: &Memory) -> Estimate {
+    let (compute, reading, fixed) = parts(shape, config, memory);
+    let interface = |cube: &Cube| u64::from(interface(cube.memory, memory).latency);
+    let latency = interface(&shape.input) + interface(&shape.output);
+    Estimate::new(compute, reading, fixed, latency, Limit::Throughput, shape.bytes(config), memory)
+}
+
+/// The cycles that its sub-units need, those of its readers, and those for starting and ending.
+pub(crate) fn parts(shape: &SdpShape, config: &Config, memory: &Memory) -> (u64, u64, u64) {
     let elements = shape.output.elements(config).max(shape.input.elements(config));
     let compute = elements.div_ceil(shape.throughput(config));
     let input = interface(shape.input.memory, memory);
@@ -134,7 +142,5 @@ pub fn sdp(shape: &SdpShape, config: &Config, memory: &Memory) -> Estimate {
         .max(shape.operands(config, memory));
     let used = [shape.x1, shape.x2, shape.y].into_iter().flatten();
     let operands = used.filter(|operand| operand.mode != SdpOperandMode::PerLayer).count() as u64;
-    let latency = u64::from(input.latency) + u64::from(interface(shape.output.memory, memory).latency);
-    let fixed = FIXED + OPERANDS * operands.min(1) + latency;
-    Estimate::new(compute, reading, fixed, Limit::Throughput, shape.bytes(config), memory)
+    (compute, reading, FIXED + OPERANDS * operands.min(1))
 }
