@@ -40,6 +40,9 @@ const FPGA_RAMS: &str = "rams/fpga/model";
 const CELL_RAMS: &str = "rams/synth";
 /// Clock-crossing FIFOs, a folder that the release of nv_full lacks.
 const FIFOS: &str = "fifos";
+/// A cell of nv_full's multiplier array. There are 16, each with 64 multipliers, which Verilator would translate one by
+/// one to a gigabyte of C++; as a block of its own it is translated once.
+const CELL: &str = "NV_NVDLA_CMAC_CORE_mac";
 /// What the design is compiled with. `VLIB_BYPASS_POWER_CG` replaces the clock gates by wires and needs
 /// `NV_FPGA_FIFOGEN`: the counters of the clock-crossing FIFOs of the register interface are on gated clocks otherwise,
 /// and every register access repeats for ever.
@@ -53,9 +56,7 @@ const DEFINES: [&str; 7] = [
     "SYNTHESIS",
 ];
 /// Settings that Verilator's makefile has from the machine on which it was built.
-const MAKE: [&str; 9] = [
-    "CXX=c++",
-    "LINK=c++",
+const MAKE: [&str; 7] = [
     "AR=ar",
     "PYTHON3=python3",
     "CFG_CXXFLAGS_STD=-std=c++20",
@@ -233,9 +234,16 @@ fn build(vmod: &Path, arguments: &Arguments) -> Result<PathBuf> {
     Ok(folder.join("nvdla_rtl"))
 }
 
+/// The C++ compiler: the one that `CXX` names, or the system's.
+fn compiler() -> String {
+    env::var("CXX").unwrap_or_else(|_| "c++".to_owned())
+}
+
 /// What the build runs beside Verilator.
 fn require_tools(waves: bool) -> Result<()> {
-    for (program, package) in [("c++", "g++"), ("make", "make"), ("python3", "python3"), ("tar", "tar")] {
+    let compiler = compiler();
+    let programs = [(compiler.as_str(), "g++"), ("make", "make"), ("python3", "python3"), ("tar", "tar")];
+    for (program, package) in programs {
         ensure!(
             Command::new(program).arg("--version").output().is_ok(),
             "{program} is not installed (Debian's package {package})"
@@ -245,9 +253,9 @@ fn require_tools(waves: bool) -> Result<()> {
     let headers = [("lz4.h", "liblz4-dev"), ("zlib.h", "zlib1g-dev")];
     for (header, package) in headers.into_iter().filter(|_| waves) {
         let include = format!("#include <{header}>");
-        let mut compiler = Command::new("sh");
-        compiler.args(["-c", "printf '%s\\n' \"$1\" | c++ -E -x c++ -", "sh", &include]);
-        let found = compiler.output().context("cannot run c++")?.status.success();
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "printf '%s\\n' \"$1\" | $2 -E -x c++ -", "sh", &include, &compiler]);
+        let found = shell.output().context("cannot run c++")?.status.success();
         ensure!(found, "waveforms need the C header {header}, which is not installed (Debian's package {package})");
     }
     Ok(())
@@ -386,6 +394,11 @@ fn translate(
     for unit in ["bdma", "cdp", "pdp", "rubik"].iter().filter(|unit| vmod.join("nvdla").join(unit).is_dir()) {
         command.arg(format!("+define+NVDLA_{}_ENABLE", unit.to_uppercase()));
     }
+    if vmod.join(CELL_RAMS).is_dir() && !vmod.join(FPGA_RAMS).is_dir() {
+        let blocks = folder.join("blocks.vlt");
+        fs::write(&blocks, format!("`verilator_config\nhier_block -module \"{CELL}\"\n"))?;
+        command.arg("--hierarchical").arg(blocks);
+    }
     let files = patch(vmod, files, &folder.join("patched"))?;
     command.arg("-y").arg(folder.join("patched"));
     // Most files are named after their module; in the others every module is searched for.
@@ -490,8 +503,12 @@ fn compile(verilator: &Verilator, from: &Path, ports: &Ports, arguments: &Argume
     let mut command = Command::new("make");
     command.arg("-C").arg(from).args(["-f", "Vnvdla_top.mk", "-j"]);
     command.arg(std::thread::available_parallelism().map_or(1, usize::from).to_string());
-    // The slow part runs once, and its functions are so long that optimising them takes the compiler minutes.
-    command.args(MAKE).args(["OPT_FAST=-O2", "OPT_GLOBAL=-O2", "OPT_SLOW=-O0"]).arg(format!("USER_CPPFLAGS={defines}"));
+    let compiler = compiler();
+    command.args(MAKE).arg(format!("CXX={compiler}")).arg(format!("LINK={compiler}"));
+    // The slow part runs once, and its functions are so long that optimising them takes the compiler minutes. A design with
+    // blocks of its own is so large that this holds for all of it.
+    let fast = if from.join("Vnvdla_top_hier.mk").is_file() { "OPT_FAST=-O1" } else { "OPT_FAST=-O2" };
+    command.args([fast, "OPT_GLOBAL=-O2", "OPT_SLOW=-O0"]).arg(format!("USER_CPPFLAGS={defines}"));
     if let Some(root) = &verilator.root {
         command.arg(format!("VERILATOR_ROOT={}", root.display()));
     }
