@@ -1,20 +1,40 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! Any text and weights are an NCNN model or an error, and what is accepted is a consistent graph before and after
-//! simplification. A zero byte separates the text from the weights.
+//! simplification, which the compiler accepts or refuses. A zero byte separates the text from the weights. Texts of the
+//! corpus are changed word by word, so that many are accepted.
 
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
+use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
 use nvdla_compiler::model::Options;
-use nvdla_compiler::{ncnn, simplify};
+use nvdla_compiler::ncnn;
+use nvdla_fuzz::{check, text, Random};
+
+/// The text and the weights.
+fn parts(bytes: &[u8]) -> Option<(&str, &[u8])> {
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    Some((std::str::from_utf8(&bytes[..end]).ok()?, bytes.get(end + 1..).unwrap_or_default()))
+}
 
 fuzz_target!(|bytes: &[u8]| {
-    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
-    let Ok(text) = std::str::from_utf8(&bytes[..end]) else { return };
-    let weights = bytes.get(end + 1..).unwrap_or_default();
-    let Ok(mut graph) = ncnn::read(text, weights, "fuzz", &Options::default()) else { return };
-    graph.check().expect("a graph that was read is consistent");
-    simplify::simplify(&mut graph);
-    graph.check().expect("a graph that was simplified is consistent");
+    let Some((text, weights)) = parts(bytes) else { return };
+    check(ncnn::read(text, weights, "fuzz", &Options::default()).ok());
+});
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    let mut random = Random::new(seed);
+    let changed = match parts(&data[..size]) {
+        Some((text, weights)) if random.below(10) != 0 => {
+            Some([text::change(text, &mut random).as_bytes(), &[0], weights].concat())
+        }
+        _ => None,
+    };
+    match changed.filter(|changed| changed.len() <= max_size) {
+        Some(changed) => {
+            data[..changed.len()].copy_from_slice(&changed);
+            changed.len()
+        }
+        None => fuzzer_mutate(data, size, max_size),
+    }
 });

@@ -122,7 +122,7 @@ impl Builder {
     fn node(&mut self, config: &Config) -> Option<TensorId> {
         let from = self.any();
         let [c, h, w] = self.shape(from);
-        match self.random.below(19) {
+        match self.random.below(20) {
             0..=3 => self.convolution(from),
             16 => {
                 let size = self.random.pick(&[3, 5, 7, 9]);
@@ -130,6 +130,7 @@ impl Builder {
             }
             17 => self.add(Op::SpaceToDepth { block: 2 }, &[from]),
             18 => self.moved(from),
+            19 => self.copied(from),
             4 | 5 => {
                 let unary = match self.random.below(if config.sdp_lut { 10 } else { 6 }) {
                     0 | 1 => Unary::Relu,
@@ -271,6 +272,59 @@ impl Builder {
             _ => {
                 let axis = self.random.between(2, 3);
                 return self.add(Op::Concat { axis }, &[from, from]);
+            }
+        };
+        self.add(op, &[from])
+    }
+
+    /// Elements that SDP copies.
+    fn copied(&mut self, from: TensorId) -> Option<TensorId> {
+        use nvdla_compiler::ir::{Coordinates, PadMode, Resize, ResizeMode};
+        let [c, h, w] = self.shape(from);
+        if c * h * w > 4000 {
+            return None;
+        }
+        let random = &mut self.random;
+        let op = match random.below(6) {
+            0 => Op::Transpose { perm: vec![0, 1, 3, 2] },
+            1 => {
+                let (start, step) = (random.below(w), random.between(2, 3));
+                let lengths = vec![1, c, h, (w - 1 - start) / step + 1];
+                Op::Slice { starts: vec![0, 0, 0, start], steps: vec![1, 1, 1, step as isize], lengths }
+            }
+            2 => {
+                let axis = random.between(2, 3);
+                let fits = |id: &TensorId| {
+                    let (a, b) = (self.graph.shape(*id), self.graph.shape(from));
+                    a[1] == b[1] && a[5 - axis] == b[5 - axis] && a[axis] < 20
+                };
+                let fits: Vec<TensorId> = self.known.iter().copied().filter(fits).collect();
+                let inputs: Vec<TensorId> = (0..3).map(|_| self.random.pick(&fits)).collect();
+                return self.add(Op::Concat { axis }, if fits.is_empty() { &[] } else { &inputs });
+            }
+            3 => {
+                let mode = if random.one_in(2) { PadMode::Edge } else { PadMode::Reflect };
+                let mut pad = |size: usize| random.below(size.min(3));
+                let (before, after) = (vec![0, 0, pad(h), pad(w)], vec![0, 0, pad(h), pad(w)]);
+                Op::Pad { mode, before, after }
+            }
+            4 => {
+                let factors = [random.between(1, 3), random.between(1, 3)];
+                let coordinates = random.pick(&[Coordinates::HalfPixel, Coordinates::Asymmetric]);
+                let (scales, size) = (factors.map(|factor| factor as f32), [factors[0] * h, factors[1] * w]);
+                Op::Resize(Resize { mode: ResizeMode::Bilinear, coordinates, scales, size })
+            }
+            _ => {
+                let divisors: Vec<usize> = (1..=c).filter(|group| c % group == 0).collect();
+                let (group, kernel) =
+                    (random.pick(&divisors), [random.between(1, 4).min(h), random.between(1, 9).min(w)]);
+                let stride = [random.pick(&[1, 9, 10]), random.pick(&[9, 11, 12, 16])];
+                let padding =
+                    Padding { top: random.below(2), left: random.below(3), bottom: random.below(2), right: 0 };
+                let kernels = group * random.between(1, 3);
+                let weights = self.constant(&[kernels, c / group, kernel[0], kernel[1]], 0.3, 0.0);
+                let op = Convolution { group, kernel, stride, dilation: [1; 2], padding };
+                return self.add(Op::Convolution(op), &[from, weights]);
             }
         };
         self.add(op, &[from])
@@ -547,10 +601,7 @@ fn real(net: &Net, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
         let x = &values[step.inputs[0]];
         let at = |[_, h, w]: [usize; 3], c: usize, y: usize, x: usize| (c * h + y) * w + x;
         let mut out = Vec::new();
-        if step.kind == Kind::Concat {
-            step.inputs.iter().for_each(|&id| out.extend_from_slice(&values[id]));
-        }
-        for n in 0..if out.is_empty() { into.iter().product() } else { 0 } {
+        for n in 0..into.iter().product() {
             let (c, y, column) = (n / (into[1] * into[2]), n / into[2] % into[1], n % into[2]);
             let window = |axis: usize, at: usize, stride: usize, pad: usize, kernel: usize, dilation: usize| {
                 let size = from[1 + axis];
@@ -607,7 +658,18 @@ fn real(net: &Net, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
                     let sum: f64 = around.map(|c| f64::from(x[at(from, c, y, column)]).powi(2)).sum();
                     (f64::from(x[n]) * lrn.factor(sum)) as f32
                 }
-                Kind::Concat | Kind::Softmax => unreachable!(),
+                Kind::Columns(apart) => x[at(from, c, y, column * *apart as usize)],
+                Kind::Turn => x[at(from, c, column, y)],
+                Kind::Concat(axis) => {
+                    let (mut place, mut part) = ([c, y, column], 0);
+                    while place[*axis] >= shape(step.inputs[part])[*axis] {
+                        place[*axis] -= shape(step.inputs[part])[*axis];
+                        part += 1;
+                    }
+                    let id = step.inputs[part];
+                    values[id][at(shape(id), place[0], place[1], place[2])]
+                }
+                Kind::Softmax => unreachable!(),
             };
             let of = |values: &[f32]| values[if values.len() == 1 { 0 } else { c }];
             for post in &step.posts {

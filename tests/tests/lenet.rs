@@ -110,7 +110,7 @@ fn every_layer_is_exact() {
                 session.set_input(0, &input(&pixels)).unwrap();
                 // Each step but a view leaves one surface, except for those whose results a pooling takes on the fly.
                 let is_view =
-                    |kind: &Kind| matches!(kind, Kind::Concat | Kind::Slice { .. } | Kind::Channels(_) | Kind::Same);
+                    |kind: &Kind| matches!(kind, Kind::Concat(_) | Kind::Slice { .. } | Kind::Channels(_) | Kind::Same);
                 let pooled = |tensor| {
                     let pools = steps.net.steps.iter().filter(|step| matches!(step.kind, Kind::Pool(_)));
                     pools.flat_map(|step| &step.inputs).any(|&input| input == tensor)

@@ -48,6 +48,9 @@ fn compiled(
     let ranges = calibrate::measure(graph, [Ok(inputs.to_vec())], Method::Max).map_err(|error| error.to_string())?;
     let options = lower::Options { precision, ..lower::Options::new(config) };
     let compiled = lower::compile(graph, &ranges, &options).map_err(|error| error.to_string())?;
+    if let Some(warning) = compiled.report.warnings.first() {
+        return Err(format!("compiled, with a warning: {warning}"));
+    }
     let loadable = Loadable::from_bytes(compiled.loadable).map_err(|error| error.to_string())?;
     let mut session = Session::new(loadable, ModelDevice::new(config)).map_err(|error| error.to_string())?;
     for (index, (values, scale)) in inputs.iter().zip(&compiled.scales.0).enumerate() {

@@ -61,7 +61,18 @@ fn compute(network: &Lowered, step: &Step, numbers: &Numbers, values: &[Option<V
             positions(into).map(|place| sdp(input[at(into, place.0, place.1, place.2)].into(), place)).collect()
         }
         Kind::Pool(pool) => positions(into).map(|place| pooled(pool, input, from, place)).collect(),
-        Kind::Concat => step.inputs.iter().flat_map(|&id| of(id).iter().copied()).collect(),
+        Kind::Concat(axis) => positions(into)
+            .map(|(c, y, x)| {
+                let mut place = [c, y, x];
+                let mut parts = step.inputs.iter();
+                let mut part = parts.next().copied().unwrap_or_default();
+                while place[*axis] >= shape(part)[*axis] {
+                    place[*axis] -= shape(part)[*axis];
+                    part = parts.next().copied().unwrap_or_default();
+                }
+                of(part)[at(shape(part), place[0], place[1], place[2])]
+            })
+            .collect(),
         Kind::Slice { start, step } => positions(into)
             .map(|(c, y, x)| input[at(from, start[0] + c * step[0], start[1] + y * step[1], start[2] + x)])
             .collect(),
@@ -70,6 +81,8 @@ fn compute(network: &Lowered, step: &Step, numbers: &Numbers, values: &[Option<V
         Kind::Spread([by, bx]) => positions(into)
             .map(|(c, y, x)| input[at(from, (y % by * bx + x % bx) * into[0] + c, y / by, x / bx)])
             .collect(),
+        Kind::Columns(apart) => positions(into).map(|(c, y, x)| input[at(from, c, y, x * apart)]).collect(),
+        Kind::Turn => positions(into).map(|(c, y, x)| input[at(from, c, x, y)]).collect(),
         Kind::Repeat([by, bx]) => positions(into).map(|(c, y, x)| input[at(from, c, y / by, x / bx)]).collect(),
         Kind::Lrn(lrn) => {
             let Some((table, out)) = numbers.normalisation else { return Vec::new() };

@@ -218,6 +218,9 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         write(&folder.join("calibration.json"), table::write(&model.graph, &ranges))?;
     }
     let report = &compiled.report;
+    for warning in &report.warnings {
+        eprintln!("nvdla_compiler: warning: {warning}");
+    }
     println!(
         "{}: {} for {}, {}, {} bytes; {} operations, {} bytes of activations, {} estimated cycles",
         output.display(),

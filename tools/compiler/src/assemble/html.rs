@@ -73,6 +73,9 @@ pub(super) fn page(report: &Report) -> String {
         report.cycles,
         report.constants
     );
+    for warning in &report.warnings {
+        let _ = writeln!(page, "<p>Warning: {}</p>", escaped(warning));
+    }
     let _ = writeln!(
         page,
         "<h2>Pool</h2><p>{} bytes; no order of placing needs less than {}. A box is a tensor: operations from left to right, \

@@ -117,6 +117,8 @@ pub struct Report {
     pub cycles: u64,
     /// Largest error of each lookup table, in steps of the output's integers, with the tensor's name.
     pub tables: Vec<(String, f64)>,
+    /// What is computed less exactly than the precision lets expect.
+    pub warnings: Vec<String>,
 }
 
 /// Describes a program. Cycles are those of the configuration's own memory interface: its latency, and all of its width in
@@ -190,6 +192,7 @@ pub(crate) fn report(program: &Program, plan: &Plan, tables: Vec<(String, f64)>)
         pool_bound: plan.pool_bound,
         constants: plan.constants_size,
         tables,
+        warnings: Vec::new(),
     }
 }
 

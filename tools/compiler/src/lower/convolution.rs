@@ -26,6 +26,8 @@ use crate::error::Error;
 /// --profile`.
 const REGISTER_WRITE: f64 = 100.0;
 const BYTES_PER_CYCLE: u64 = 10;
+/// The most channels of a cube.
+pub(super) const MOST_CHANNELS: u32 = 8192;
 
 /// Outputs along one axis, and what they take of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,16 +143,20 @@ pub(super) fn forced_map(
     let kernel = u64::from(input.extent) * window * u64::from(bytes(precision));
     let bank = u64::from(config.cbuf_bank_bytes());
     let group = u64::from(Geometry::of(config, precision).group_kernels).min(u64::from(output[0]));
-    // Four banks at least are left for data.
-    let room = (u64::from(config.cbuf_banks) - 4) * bank;
-    if kernel * group <= room || kernel * atoms.elements() as u64 <= room {
-        return None;
-    }
-    let chunk = (room / kernel) as u32;
-    (chunk > 0).then(|| {
+    // The map with so many banks left for data; none if atoms that are filled leave them.
+    let map = |data: u64| -> Option<Vec<u32>> {
+        let room = (u64::from(config.cbuf_banks) - data) * bank;
+        if kernel * group <= room || kernel * atoms.elements() as u64 <= room {
+            return None;
+        }
+        let chunk = (room / kernel) as u32;
         let of = |k: u32| atoms.channel((k / chunk) as usize, (k % chunk) as usize) as u32;
-        (0..output[0]).map(of).collect()
-    })
+        (chunk > 0).then(|| (0..output[0]).map(of).collect())
+    };
+    let fits =
+        |map: &Option<Vec<u32>>| map.as_ref().is_none_or(|map| map.last().is_none_or(|&last| last < MOST_CHANNELS));
+    // Two banks for data where atoms with fewer channels would be more than a cube has.
+    Some(map(4)).filter(fits).unwrap_or_else(|| map(2))
 }
 
 /// Where a weight lies: by kernel, channel, line and column.

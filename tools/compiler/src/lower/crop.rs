@@ -33,7 +33,8 @@ pub(super) fn crop(net: &mut Net) {
                     let start = [0, 1].map(|axis| start[1 + axis] as usize);
                     windows = Some(([start[0] + 1, start[1] + 1], [by[1] as usize, 1], [0; 2]));
                 }
-                Kind::Copy | Kind::Concat | Kind::Channels(_) | Kind::Lrn(_) | Kind::Same
+                Kind::Columns(apart) => windows = Some(([1; 2], [1, *apart as usize], [0; 2])),
+                Kind::Copy | Kind::Concat(0) | Kind::Channels(_) | Kind::Lrn(_) | Kind::Same
                     if step.inputs.iter().all(|&id| equal(id)) =>
                 {
                     each.extend(&step.inputs);

@@ -12,7 +12,7 @@ use nvdla_uapi::layout::feature::Atoms;
 use nvdla_uapi::reg::values::Precision;
 
 use super::nodes::Builder;
-use super::step::{Combine, Convolution, Kind, Post, Tensor, TensorId};
+use super::step::{Combine, Convolution, Kind, Post, Tensor, TensorId, LARGEST_STRIDE};
 use crate::float;
 use crate::ir::{self, Op};
 
@@ -193,12 +193,21 @@ impl Builder<'_> {
     }
 
     /// A convolution, in parts if its kernels are larger than the hardware's. Each part takes a part of the kernel's
-    /// lines and columns, and adds the result of the parts before.
-    pub(super) fn convolve(&mut self, node: &ir::Node, conv: Convolution, x: TensorId, output: TensorId) {
+    /// lines and columns, and adds the result of the parts before. Fails before it adds steps.
+    pub(super) fn convolve(
+        &mut self,
+        node: &ir::Node,
+        conv: Convolution,
+        x: TensorId,
+        output: TensorId,
+    ) -> Result<(), String> {
+        if conv.op.stride.iter().any(|&stride| stride > LARGEST_STRIDE) {
+            return self.strided(node, &conv, x, output);
+        }
         let [rows, columns] = conv.op.kernel;
         if rows <= LARGEST_KERNEL && columns <= LARGEST_KERNEL {
             self.step(node, Kind::Convolution(Box::new(conv)), &[x], Vec::new(), output);
-            return;
+            return Ok(());
         }
         let Tensor { name, shape, range } = self.net.tensors[output].clone();
         let [_, h, w] = self.net.tensors[x].shape.map(|extent| extent as usize);
@@ -245,6 +254,7 @@ impl Builder<'_> {
         if sum.is_some() {
             self.net.steps.last_mut().into_iter().for_each(|step| step.output = output);
         }
+        Ok(())
     }
 
     /// Softmax along any axis: the axis becomes the channels, and the result is moved back.

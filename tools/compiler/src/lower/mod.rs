@@ -3,7 +3,7 @@
 //! From a graph to a loadable of one configuration.
 //!
 //! ```text
-//! nodes     from nodes to steps, with arithmetic, windows, and linear for those that are a product by a matrix
+//! nodes     from nodes to steps, with arithmetic, windows, moves, and linear for those that are a product by a matrix
 //! fuse      joins steps; step: what a step is
 //! crop      leaves out lines and columns that nothing reads
 //! place     channel maps, views of buffers
@@ -19,6 +19,7 @@ mod fp16;
 mod fuse;
 mod int8;
 mod linear;
+mod moves;
 pub(crate) mod nodes;
 pub mod numbers;
 pub mod place;
@@ -26,6 +27,7 @@ mod pool;
 pub mod scales;
 mod sdp;
 pub mod step;
+mod view;
 mod windows;
 
 use std::collections::HashMap;
@@ -33,12 +35,12 @@ use std::collections::HashMap;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{self, Lut};
 use nvdla_uapi::layout::align::{Alignment, Data};
-use nvdla_uapi::layout::feature::{self, Atoms};
+use nvdla_uapi::layout::feature;
 use nvdla_uapi::layout::pixel::Image;
 use nvdla_uapi::reg::csc;
 use nvdla_uapi::reg::values::{PixelFormat, Precision};
 
-use crate::assemble::program::{Base, Buffer, Cube, Emulated, End, Format, Place, Program, StepInfo, Unit};
+use crate::assemble::program::{Buffer, Emulated, End, Format, Place, Program, StepInfo, Unit};
 use crate::assemble::report::Report;
 use crate::assemble::{check, emit, fly, memory, report};
 use crate::error::Error;
@@ -46,11 +48,12 @@ use crate::ir::{Color, Graph, Preprocess, Ranges};
 use crate::measure::{Layout, Stored};
 use crate::quantize::Granularity;
 use numbers::{Numbers, Quantizer, Scale};
-use place::{Map, Placed};
+use place::Placed;
 use step::{Kind, Lrn, Net, Post, Step, TensorId};
+use view::{Region, View};
 
-/// From this value on, half precision has no fractions.
-const COARSE: f32 = 1024.0;
+/// Bits of half precision behind the first of a number.
+const HALF_FRACTION_BITS: f64 = 10.0;
 
 /// What to compile for.
 #[derive(Clone, Debug)]
@@ -261,14 +264,21 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
     };
     program.inputs = placed.net.inputs.iter().map(end).collect();
     program.outputs = placed.net.outputs.iter().map(end).collect();
-    let mut lowering =
-        Lowering { config, precision, program, placed: &placed, scales: &scales, buffers: HashMap::new() };
+    let mut lowering = Lowering {
+        config,
+        precision,
+        program,
+        placed: &placed,
+        scales: &scales,
+        buffers: HashMap::new(),
+        warnings: Vec::new(),
+    };
     lowering.buffers(&images)?;
     for (step, numbers) in placed.net.steps.iter().zip(&numbers) {
         lowering.step(step, numbers)?;
     }
     let tensors: Vec<Stored> = placed.net.steps.iter().map(|step| lowering.stored(step.output)).collect();
-    let mut program = lowering.program;
+    let Lowering { mut program, warnings, .. } = lowering;
     let unwritten = fly::join(&mut program);
     let layout = Layout {
         atoms: program.atoms(),
@@ -282,6 +292,7 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
     let loadable = emit::emit(&program, &plan)?;
     let mut report = report::report(&program, &plan, errors);
     report.describe(graph, &placed.net, &scales);
+    report.warnings = warnings;
     let of = |ids: &[TensorId]| ids.iter().map(|&id| scales[id].scale).collect();
     let ends = (of(&placed.net.inputs), of(&placed.net.outputs));
     let steps = Lowered { net: placed.net, numbers, tables, scales };
@@ -375,65 +386,6 @@ fn images(net: &mut Net, inputs: &mut Inputs, precision: Precision) -> HashMap<T
     images
 }
 
-/// A part of a tensor: first and number of physical channels, lines and columns. Channels begin with an atom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Region {
-    channels: (u32, u32),
-    lines: (u32, u32),
-    columns: (u32, u32),
-}
-
-/// A tensor in its buffer.
-#[derive(Clone, Debug)]
-struct View {
-    buffer: usize,
-    format: Format,
-    offset: u32,
-    line_stride: u32,
-    surface_stride: u32,
-    height: u32,
-    width: u32,
-    map: Map,
-}
-
-impl View {
-    /// All of it.
-    fn all(&self) -> Region {
-        Region { channels: (0, self.map.extent), lines: (0, self.height), columns: (0, self.width) }
-    }
-
-    /// Its lines and surfaces.
-    fn layout(&self, atoms: Atoms) -> feature::View {
-        let (surface, line) = (self.surface_stride as usize, self.line_stride as usize);
-        feature::View { cube: 0, surface, line, atom: atoms.bytes() }
-    }
-
-    /// A part as a cube.
-    fn cube(&self, part: &Region, atoms: Atoms) -> Cube {
-        let (lines, columns) = (part.lines, part.columns);
-        let view = self.layout(atoms);
-        let (start, size) = match self.format {
-            Format::Feature => {
-                let first = atoms.place(part.channels.0 as usize).0;
-                let surfaces = atoms.surfaces(part.channels.1 as usize);
-                let last = view.atoms(0, surfaces - 1, [lines.1 as usize - 1, 0], columns.1 as usize);
-                (view.atom_offset(0, first, 0, columns.0 as usize) as u32, last.end as u32)
-            }
-            Format::Pixel(_) => (0, view.line_offset(lines.1 as usize) as u32),
-        };
-        Cube {
-            base: Base::Buffer(self.buffer),
-            offset: self.offset + view.line_offset(lines.0 as usize) as u32 + start,
-            size,
-            width: columns.1 as u16,
-            height: lines.1 as u16,
-            channels: part.channels.1 as u16,
-            line_stride: self.line_stride,
-            surface_stride: self.surface_stride,
-        }
-    }
-}
-
 /// A lowering under way.
 struct Lowering<'a> {
     config: &'static Config,
@@ -443,6 +395,8 @@ struct Lowering<'a> {
     scales: &'a [Scale],
     /// The buffer of each root.
     buffers: HashMap<TensorId, usize>,
+    /// What the user should know.
+    warnings: Vec<String>,
 }
 
 impl Lowering<'_> {
@@ -549,6 +503,24 @@ impl Lowering<'_> {
         self.program.push(number, Unit::Cdp { op: Box::new(op), source, target });
     }
 
+    /// Warns of a softmax whose input has steps of 1 or more: a step is a factor of e or more between two results.
+    fn coarse_softmax(&mut self, step: &Step) {
+        let id = step.inputs[0];
+        let range = self.placed.net.tensors[id].range;
+        let largest = range.map_or(0.0, |range| f64::from(range.max.abs().max(range.min.abs())));
+        let size = match self.precision {
+            Precision::Fp16 => (largest.max(1.0).log2().floor() - HALF_FRACTION_BITS).exp2(),
+            _ => self.scales[id].scale,
+        };
+        if size >= 1.0 {
+            let name = &self.placed.net.tensors[step.output].name;
+            self.warnings.push(format!(
+                "\"{name}\": softmax of values up to {largest} in steps of {size:.0}: the largest result is the right one only \
+                 where no other value is within a step, and ratios of results are wrong by factors of e and more"
+            ));
+        }
+    }
+
     fn step(&mut self, step: &Step, numbers: &Numbers) -> Result<(), Error> {
         let number = self.program.steps.len();
         let tensor = self.placed.net.tensors[step.output].name.clone();
@@ -558,7 +530,7 @@ impl Lowering<'_> {
             Kind::Convolution(_) => self.convolution(number, step, numbers),
             Kind::Copy => self.copy(number, step, numbers),
             Kind::Pool(_) => self.pool(number, step),
-            Kind::Spread(_) | Kind::Repeat(_) => self.spread(number, step),
+            Kind::Spread(_) | Kind::Repeat(_) | Kind::Columns(_) | Kind::Turn => self.spread(number, step),
             Kind::Lrn(ref lrn) => {
                 self.normalisation(number, step, lrn, numbers);
                 Ok(())
@@ -567,22 +539,14 @@ impl Lowering<'_> {
                 let atoms = self.program.atoms();
                 let (source, target) = (self.view(step.inputs[0]), self.view(step.output));
                 let (source, target) = (source.cube(&source.all(), atoms), target.cube(&target.all(), atoms));
-                let range = self.placed.net.tensors[step.inputs[0]].range;
-                let largest = range.map_or(0.0, |range| range.max.abs().max(range.min.abs()));
-                if self.precision == Precision::Fp16 && largest >= COARSE {
-                    let reason = format!(
-                        "softmax of values up to {largest}: half precision has no fractions from {COARSE} on, and a difference \
-                         of 1 is a factor of 2.7"
-                    );
-                    return Err(Error::unsupported(&self.placed.net.tensors[step.output].name, reason));
-                }
+                self.coarse_softmax(step);
                 let input_scale = self.scales[step.inputs[0]].scale as f32;
                 let output_scale = self.scales[step.output].scale as f32;
                 self.program.push_emulated(Emulated { step: number, source, target, input_scale, output_scale });
                 Ok(())
             }
             // Views.
-            Kind::Concat | Kind::Slice { .. } | Kind::Channels(_) | Kind::Same => Ok(()),
+            Kind::Concat(_) | Kind::Slice { .. } | Kind::Channels(_) | Kind::Same => Ok(()),
         }
     }
 }

@@ -134,18 +134,13 @@ impl Builder<'_> {
                 let weights = constant(1).ok_or("its weights are not constant")?;
                 let kernels = graph.shape(node.inputs[1])[0];
                 let bias = constant(2).map_or_else(|| vec![0.0; kernels], |bias| bias.to_vec());
-                if let Some(&stride) = op.stride.iter().find(|&&stride| stride > LARGEST_STRIDE) {
-                    return self.linear_node(node, format!("a stride of {stride}: the hardware's largest is 8"));
-                }
                 let (weights, bias) =
                     if batch > 1 { (several(&weights).into(), several(&bias)) } else { (weights, bias) };
                 let op = ir::Convolution { group: op.group * batch, ..*op };
-                self.convolve(
-                    node,
-                    Convolution { op, kernels: kernels * batch, weights, bias },
-                    node.inputs[0].0,
-                    output,
-                );
+                let conv = Convolution { op, kernels: kernels * batch, weights, bias };
+                if let Err(reason) = self.convolve(node, conv, node.inputs[0].0, output) {
+                    self.linear_node(node, reason)?;
+                }
             }
             Op::Deconvolution(op, _) => {
                 let steps = self.net.steps.len();
@@ -162,22 +157,26 @@ impl Builder<'_> {
                 self.simple(node, Kind::Copy, vec![Post::Slopes(slopes)]);
             }
             Op::Binary(binary) => self.binary(node, *binary)?,
-            Op::Pool(pool) => self.pool(node, *pool)?,
+            Op::Pool(pool) => {
+                if let Err(reason) = self.pool(node, *pool) {
+                    self.linear_node(node, reason)?;
+                }
+            }
             Op::Softmax { axis } => self.softmax(node, *axis)?,
             Op::Concat { axis } => {
                 let outer: usize = shape[..*axis].iter().product();
-                // Channels, or the dimensions before them.
-                let channels = match shape.len() {
-                    0..=3 => *axis <= 1,
-                    rank => *axis + 2 < rank,
+                // Channels, or the dimensions before them; lines; columns.
+                let along = match (shape.len(), *axis) {
+                    (0..=3, 0 | 1) => 0,
+                    (rank, axis) => (axis + 3).saturating_sub(rank),
                 };
                 let constants = node.inputs.iter().any(|&id| graph.constant(id).is_some());
-                if !channels || outer != 1 || constants {
+                if along == 0 && outer != 1 || constants {
                     let what = if constants { " with constants" } else { "" };
                     return self.linear_node(node, format!("a concatenation along axis {axis} of {shape:?}{what}"));
                 }
                 let inputs: Vec<TensorId> = node.inputs.iter().map(|id| id.0).collect();
-                self.step(node, Kind::Concat, &inputs, Vec::new(), output);
+                self.step(node, Kind::Concat(along), &inputs, Vec::new(), output);
             }
             Op::Slice { starts, steps, lengths } => self.slice(node, starts, steps, lengths)?,
             Op::ChannelPermutation { from } => {
@@ -198,8 +197,12 @@ impl Builder<'_> {
                 let order: Vec<usize> = perm.iter().copied().filter(|&axis| shape[axis] != 1).collect();
                 let [before, after] = [node.inputs[0].0, output].map(|id| self.net.tensors[id].shape);
                 let stays = order.windows(2).all(|pair| pair[0] < pair[1]);
+                let last = perm.len().saturating_sub(2);
+                let turns = perm.len() >= 4 && perm[last..] == [last + 1, last] && perm[..last].is_sorted();
                 if stays && (before == after || after[1..] == [1, 1]) {
                     self.simple(node, Kind::Same, Vec::new());
+                } else if turns {
+                    self.simple(node, Kind::Turn, Vec::new());
                 } else {
                     self.linear_node(node, format!("the order {perm:?} of {shape:?}"))?;
                 }
@@ -279,8 +282,14 @@ impl Builder<'_> {
         };
         let of = |axis: Option<usize>| axis.map_or((0, 1, 1), |axis| (starts[axis], steps[axis], lengths[axis]));
         let ((y, by, height), (x, along, width)) = (of(lines), of(columns));
-        if height > 1 && by < 0 || width > 1 && along != 1 {
+        if height > 1 && by < 0 || width > 1 && along < 0 {
             return self.linear_node(node, format!("a slice in steps of {steps:?}"));
+        }
+        // Of columns that lie apart, first all between them.
+        let mut output = node.output.0;
+        if width > 1 && along > 1 {
+            let Tensor { name, shape: [c, h, w], range } = self.net.tensors[output].clone();
+            output = self.net.tensor(format!("{name} all columns"), [c, h, (w - 1) * along as u32 + 1], range);
         }
         let outer = rank - [lines, columns].iter().flatten().count();
         let mut channels = vec![0usize];
@@ -290,44 +299,59 @@ impl Builder<'_> {
                 channels.iter().flat_map(|&before| (0..lengths[axis]).map(move |k| before * shape[axis] + at(k)));
             channels = next.collect();
         }
-        let (input, output) = (node.inputs[0].0, node.output.0);
+        let input = node.inputs[0].0;
         let first = channels[0];
         let distance = channels.get(1).map_or(1, |&second| second.wrapping_sub(first));
         let even = channels.windows(2).all(|pair| pair[1].wrapping_sub(pair[0]) == distance)
             && distance <= shape.iter().product();
         let step = [distance as u32, if height > 1 { by as u32 } else { 1 }];
         if even {
-            self.simple(node, Kind::Slice { start: [first as u32, y as u32, x as u32], step }, Vec::new());
-            return Ok(());
+            let start = [first as u32, y as u32, x as u32];
+            self.step(node, Kind::Slice { start, step }, &[input], Vec::new(), output);
+        } else {
+            let Tensor { name, shape: [_, h, w], range } = self.net.tensors[output].clone();
+            let whole = self.net.tensors[input].shape[0];
+            let part = self.net.tensor(format!("{name} lines"), [whole, h, w], range);
+            self.step(
+                node,
+                Kind::Slice { start: [0, y as u32, x as u32], step: [1, step[1]] },
+                &[input],
+                Vec::new(),
+                part,
+            );
+            let from = channels.into_iter().map(|channel| channel as u32).collect();
+            self.step(node, Kind::Channels(from), &[part], Vec::new(), output);
         }
-        let Tensor { name, shape: [_, h, w], range } = self.net.tensors[output].clone();
-        let whole = self.net.tensors[input].shape[0];
-        let part = self.net.tensor(format!("{name} lines"), [whole, h, w], range);
-        self.step(node, Kind::Slice { start: [0, y as u32, x as u32], step: [1, step[1]] }, &[input], Vec::new(), part);
-        let from = channels.into_iter().map(|channel| channel as u32).collect();
-        self.step(node, Kind::Channels(from), &[part], Vec::new(), output);
+        if output != node.output.0 {
+            self.step(node, Kind::Columns(along as u32), &[output], Vec::new(), node.output.0);
+        }
         Ok(())
     }
 
     /// A convolution of one weight per channel that pads: CDMA makes the padding.
     fn pad(&mut self, node: &ir::Node, mode: ir::PadMode, before: &[usize], after: &[usize]) -> Result<(), String> {
-        let ir::PadMode::Constant(value) = mode else {
-            return Err("padding that repeats or mirrors elements".to_owned());
-        };
         let rank = before.len();
         if rank != 4 || before[..2] != [0, 0] || after[..2] != [0, 0] {
             return Err("padding of other dimensions than lines and columns".to_owned());
         }
+        let ir::PadMode::Constant(value) = mode else {
+            let input = node.inputs[0].0;
+            if self.surrounded(node, input, mode, [before[2], before[3]], [after[2], after[3]])? == input {
+                self.simple(node, Kind::Same, Vec::new());
+            }
+            self.net.steps.last_mut().into_iter().for_each(|step| step.output = node.output.0);
+            return Ok(());
+        };
         if value != 0.0 {
             return Err(format!("padding with {value}, which is not 0"));
         }
         let [c, ..] = self.net.tensors[node.inputs[0].0].shape.map(|extent| extent as usize);
         let padding = ir::Padding { top: before[2], left: before[3], bottom: after[2], right: after[3] };
         let op = ir::Convolution { group: c, kernel: [1; 2], stride: [1; 2], dilation: [1; 2], padding };
-        self.depthwise(node, op, vec![1.0; c], node.inputs[0].0, node.output.0);
-        Ok(())
+        self.depthwise(node, op, vec![1.0; c], node.inputs[0].0, node.output.0)
     }
 
+    /// A convolution whose kernels take one channel each: as many kernels per channel as there are weights for.
     pub(super) fn depthwise(
         &mut self,
         node: &ir::Node,
@@ -335,9 +359,9 @@ impl Builder<'_> {
         weights: Vec<f32>,
         from: TensorId,
         to: TensorId,
-    ) {
-        let kernels = op.group;
+    ) -> Result<(), String> {
+        let kernels = weights.len() / (op.kernel[0] * op.kernel[1]);
         let conv = Convolution { op, kernels, weights: weights.into(), bias: vec![0.0; kernels] };
-        self.convolve(node, conv, from, to);
+        self.convolve(node, conv, from, to)
     }
 }

@@ -213,7 +213,16 @@ impl Placer<'_> {
                     }
                     Map::dense(channels)
                 }
-                Kind::Concat => {
+                Kind::Concat(1..) => {
+                    let map = self.map(step.inputs[0]);
+                    for at in 1..step.inputs.len() {
+                        if self.map(step.inputs[at]) != map {
+                            step.inputs[at] = self.remapped(step.inputs[at], map.clone());
+                        }
+                    }
+                    map
+                }
+                Kind::Concat(_) => {
                     let mut of = Vec::new();
                     let mut base = 0;
                     for &input in &step.inputs {
@@ -255,7 +264,7 @@ impl Placer<'_> {
                     }
                     Map::dense(channels / (y * x))
                 }
-                Kind::Repeat(_) => self.map(step.inputs[0]),
+                Kind::Repeat(_) | Kind::Columns(_) | Kind::Turn => self.map(step.inputs[0]),
             };
             for at in 0..step.posts.len() {
                 if let Post::With(_, other) = step.posts[at] {
@@ -328,6 +337,8 @@ impl Placer<'_> {
                         | Kind::Lrn(_)
                         | Kind::Spread(_)
                         | Kind::Repeat(_)
+                        | Kind::Columns(_)
+                        | Kind::Turn
                 )
             })
             .map(|step| step.output)
@@ -335,7 +346,8 @@ impl Placer<'_> {
         let mut seen = HashSet::new();
         for at in 0..self.net.outputs.len() {
             let tensor = self.net.outputs[at];
-            let in_concat = self.steps.iter().any(|step| step.kind == Kind::Concat && step.inputs.contains(&tensor));
+            let in_concat =
+                self.steps.iter().any(|step| matches!(step.kind, Kind::Concat(_)) && step.inputs.contains(&tensor));
             if made.contains(&tensor) && self.map(tensor).is_dense() && !in_concat && seen.insert(tensor) {
                 continue;
             }
@@ -347,7 +359,7 @@ impl Placer<'_> {
 
     /// The buffer of each tensor. Parts of a concatenation lie in its buffer, if they can.
     fn homes(&mut self) -> HashMap<TensorId, Home> {
-        let mut fixed: HashMap<TensorId, (TensorId, u32)> = HashMap::new();
+        let mut fixed: HashMap<TensorId, (TensorId, [u32; 3])> = HashMap::new();
         // The tensor of which one is another order of channels, if any. A part of a larger one is none.
         let tensors: Vec<[u32; 3]> = self.net.tensors.iter().map(|tensor| tensor.shape).collect();
         let resolve = |aliases: &HashMap<TensorId, Alias>, mut tensor: TensorId| {
@@ -362,37 +374,40 @@ impl Placer<'_> {
         let mut copies: Vec<(usize, Step)> = Vec::new();
         let own: HashSet<TensorId> = self.net.inputs.iter().chain(&self.net.outputs).copied().collect();
         for index in (0..self.net.steps.len()).rev() {
-            if self.net.steps[index].kind != Kind::Concat {
-                continue;
-            }
+            let Kind::Concat(axis) = self.net.steps[index].kind else { continue };
             let step = self.net.steps[index].clone();
-            let offsets: Vec<u32> = step
+            let offsets: Vec<[u32; 3]> = step
                 .inputs
                 .iter()
-                .scan(0, |base, &input| {
+                .scan([0; 3], |base, &input| {
                     let at = *base;
-                    *base += self.atoms.surfaces(self.map(input).extent as usize) as u32;
+                    base[axis] += match axis {
+                        0 => self.atoms.surfaces(self.map(input).extent as usize) as u32,
+                        _ => tensors[input][axis],
+                    };
                     Some(at)
                 })
                 .collect();
+            let behind = |at: [u32; 3], offset: [u32; 3]| [0, 1, 2].map(|axis| at[axis] + offset[axis]);
             // All parts lie already in the buffer of a later concatenation, as they do here.
             let first = fixed.get(&resolve(&self.aliases, step.inputs[0])).copied();
             let together = first.is_some_and(|(root, at)| {
-                step.inputs
-                    .iter()
-                    .zip(&offsets)
-                    .all(|(&input, offset)| fixed.get(&resolve(&self.aliases, input)) == Some(&(root, at + offset)))
+                step.inputs.iter().zip(&offsets).all(|(&input, offset)| {
+                    fixed.get(&resolve(&self.aliases, input)) == Some(&(root, behind(at, *offset)))
+                })
             });
             let (root, at) = match (fixed.get(&step.output), first) {
                 (Some(&home), _) => home,
                 (None, Some(home)) if together => home,
-                _ => (step.output, 0),
+                _ => (step.output, [0; 3]),
             };
             fixed.insert(step.output, (root, at));
             for (part, (&input, offset)) in step.inputs.iter().zip(&offsets).enumerate() {
-                let here = (root, at + offset);
+                let here = (root, behind(at, *offset));
                 let tensor = resolve(&self.aliases, input);
-                let movable = !own.contains(&tensor) && !self.aliases.contains_key(&tensor);
+                // Only copies write one pixel whose atoms lie apart.
+                let apart = tensors[input][1..] == [1, 1] && tensors[root][1..] != [1, 1];
+                let movable = !own.contains(&tensor) && !self.aliases.contains_key(&tensor) && !apart;
                 let same_size = self.map(tensor).extent <= self.filled(self.map(input).extent);
                 match fixed.get(&tensor) {
                     Some(&home) if home == here => {}
@@ -405,7 +420,7 @@ impl Placer<'_> {
                         self.maps.insert(copy, self.map(input));
                         self.net.steps[index].inputs[part] = copy;
                         let channels = self.net.tensors[input].shape[0];
-                        let copied = if self.is_spread_out(input) {
+                        let copied = if self.is_spread_out(input) && !apart {
                             identity(input, copy, channels, String::new())
                         } else {
                             let (nodes, inputs, posts) = (step.nodes.clone(), vec![input], Vec::new());
@@ -431,7 +446,7 @@ impl Placer<'_> {
                     let [s, y, x] = alias.start;
                     Home { root, start: [start[0] + s, start[1] + y * step, start[2] + x], step: step * alias.step }
                 }
-                (None, Some(&(root, at))) => Home { root, start: [at, 0, 0], step: 1 },
+                (None, Some(&(root, start))) => Home { root, start, step: 1 },
                 (None, None) => Home { root: tensor, start: [0; 3], step: 1 },
             };
             homes.insert(tensor, home);

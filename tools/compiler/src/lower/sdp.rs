@@ -7,14 +7,12 @@ use nvdla_uapi::layout::operand::{Component, Format as OperandFormat, Operands};
 use nvdla_uapi::layout::Extents;
 use nvdla_uapi::reg::values::{AluAlgorithm, OperandMode, OperandSize, OperandUse, Precision};
 
+use super::convolution::MOST_CHANNELS;
 use super::numbers::{Follow, Numbers, Operand, Stages};
 use super::step::{Kind, Step, TensorId};
 use super::{Lowering, Region, View};
 use crate::assemble::program::{Base, Cube, Unit};
 use crate::error::Error;
-
-/// The most channels of a cube.
-const MOST_CHANNELS: u32 = 8192;
 
 /// A converter that is in use.
 pub(super) fn converter(scale: i16, truncate: u8) -> desc::CvtParam {
@@ -32,6 +30,16 @@ enum Place {
     Element(TensorId),
     /// A tensor of one line and column.
     Gate(TensorId),
+}
+
+/// Where the elements of a tensor lie: bytes from a surface, a line and a pixel to the next.
+#[derive(Clone, Copy, Debug)]
+struct Walk {
+    buffer: usize,
+    offset: u32,
+    surface: u32,
+    line: u32,
+    pixel: u32,
 }
 
 /// SDP's descriptor, and where operands lie.
@@ -206,74 +214,91 @@ impl Lowering<'_> {
         let name = self.placed.net.tensors[step.output].name.clone();
         let (source, target) = (self.view(step.inputs[0]), self.view(step.output));
         let ready = self.stages(&name, &numbers.stages, &target)?;
-        self.sdp(number, &ready, Some(&source), &target, &target.all());
+        let atoms = self.program.atoms();
+        let surfaces = atoms.surfaces(target.map.extent as usize) as u32;
+        let apart = [&source, &target].iter().any(|view| view.surface_stride != atoms.bytes() as u32);
+        if (target.height, target.width) == (1, 1) && surfaces > 1 && apart && step.posts.is_empty() {
+            let [from, into] = [&source, &target].map(|view| self.walk(view));
+            self.walked(number, &ready.op, from, into, [surfaces, 1, 1]);
+        } else {
+            self.sdp(number, &ready, Some(&source), &target, &target.all());
+        }
         Ok(())
     }
 
-    /// Interleaves the elements of several tensors, or repeats those of one. A line is processed as a column of pixels,
-    /// and the lines as surfaces, so that both the distance of pixels and that of lines can be chosen.
+    /// A walk through a tensor's elements as they lie.
+    fn walk(&self, view: &View) -> Walk {
+        let pixel = self.program.atoms().bytes() as u32;
+        Walk { buffer: view.buffer, offset: view.offset, surface: view.surface_stride, line: view.line_stride, pixel }
+    }
+
+    /// Copies of elements to other places: interleaves those of several tensors, repeats those of one, takes every n-th column,
+    /// or makes columns of lines.
     pub(super) fn spread(&mut self, number: usize, step: &Step) -> Result<(), Error> {
+        let name = self.placed.net.tensors[step.output].name.clone();
+        let (source, target) = (self.view(step.inputs[0]), self.view(step.output));
+        let op = self.stages(&name, &Stages::default(), &target)?.op;
+        let surfaces = self.program.atoms().surfaces(target.map.extent as usize) as u32;
+        let [mut from, mut into] = [&source, &target].map(|view| self.walk(view));
         let (by, repeats) = match step.kind {
             Kind::Spread(by) => (by, false),
             Kind::Repeat(by) => (by, true),
-            _ => return Ok(()),
-        };
-        let name = self.placed.net.tensors[step.output].name.clone();
-        let (source, target) = (self.view(step.inputs[0]), self.view(step.output));
-        let atoms = self.program.atoms();
-        let (atom, elements) = (atoms.bytes() as u32, atoms.elements() as u32);
-        let ready = self.stages(&name, &Stages::default(), &target)?;
-        let surfaces = target.map.extent.div_ceil(elements);
-        // If the surfaces of both have no gaps, they are processed as more lines. A single column is already a column
-        // of pixels: SDP processes the atoms of a 1x1 cube as one run.
-        let column = source.width == 1;
-        let joined = !column
-            && source.surface_stride == source.height * source.line_stride
-            && target.surface_stride == source.height * by[0] * target.line_stride;
-        let planes = if joined { 1 } else { surfaces };
-        let lines = match (column, joined) {
-            (true, _) => 1,
-            (false, true) => surfaces * source.height,
-            (false, false) => source.height,
-        };
-        let most = MOST_CHANNELS / elements;
-        let pixels = if column { source.height } else { source.width };
-        for phase in 0..by[0] * by[1] {
-            let (py, px) = (phase / by[1], phase % by[1]);
-            for plane in 0..planes {
-                let mut first = 0;
-                while first < lines {
-                    let count = most.min(lines - first);
-                    let surface = if repeats { plane } else { phase * surfaces + plane };
-                    let from = source.offset + surface * source.surface_stride + first * source.line_stride;
-                    let into = target.offset
-                        + plane * target.surface_stride
-                        + (first * by[0] + py) * target.line_stride
-                        + px * atom;
-                    let cube = |view: &View, offset: u32, line_stride: u32, surface_stride: u32| Cube {
-                        base: Base::Buffer(view.buffer),
-                        offset,
-                        size: (count - 1) * surface_stride + (pixels - 1) * line_stride + atom,
-                        width: 1,
-                        height: pixels as u16,
-                        channels: (count * elements) as u16,
-                        line_stride,
-                        surface_stride,
-                    };
-                    let (read, written) = if column {
-                        let line = by[0] * target.line_stride;
-                        (cube(&source, from, source.line_stride, source.line_stride), cube(&target, into, line, line))
-                    } else {
-                        let [y, x] = [by[0] * target.line_stride, by[1] * atom];
-                        (cube(&source, from, atom, source.line_stride), cube(&target, into, x, y))
-                    };
-                    let op = Box::new(ready.op);
-                    self.program.push(number, Unit::Sdp { op, source: read, operands: [None; 3], target: written });
-                    first += count;
-                }
+            Kind::Columns(apart) => {
+                from.pixel *= apart;
+                self.walked(number, &op, from, into, [surfaces, target.height, target.width]);
+                return Ok(());
             }
+            _ => {
+                (into.line, into.pixel) = (into.pixel, into.line);
+                self.walked(number, &op, from, into, [surfaces, source.height, source.width]);
+                return Ok(());
+            }
+        };
+        let [y, x] = [into.line, into.pixel];
+        (into.line, into.pixel) = (by[0] * y, by[1] * x);
+        for phase in 0..by[0] * by[1] {
+            let into = Walk { offset: into.offset + phase / by[1] * y + phase % by[1] * x, ..into };
+            let first = if repeats { 0 } else { phase * surfaces };
+            let from = Walk { offset: from.offset + first * from.surface, ..from };
+            self.walked(number, &op, from, into, [surfaces, source.height, source.width]);
         }
         Ok(())
+    }
+
+    /// SDP operations that copy surfaces, lines and pixels. A line is processed as a column of pixels, and the lines as
+    /// surfaces, so that both the distance of pixels and that of lines can be chosen.
+    fn walked(&mut self, number: usize, op: &desc::SdpOp, from: Walk, into: Walk, counts: [u32; 3]) {
+        let atoms = self.program.atoms();
+        let (atom, elements) = (atoms.bytes() as u32, atoms.elements() as u32);
+        let ([mut surfaces, mut lines, mut pixels], mut ends) = (counts, [from, into]);
+        if pixels == 1 {
+            // SDP processes the atoms of a 1x1 cube as one run, so the lines are the pixels.
+            std::mem::swap(&mut lines, &mut pixels);
+            for walk in &mut ends {
+                std::mem::swap(&mut walk.line, &mut walk.pixel);
+            }
+        }
+        // If the surfaces of both have no gaps, they are processed as more lines.
+        if pixels > 1 && ends.iter().all(|walk| walk.surface == lines * walk.line) {
+            (surfaces, lines) = (1, surfaces * lines);
+        }
+        let most = MOST_CHANNELS / elements;
+        for surface in 0..surfaces {
+            for first in (0..lines).step_by(most as usize) {
+                let count = most.min(lines - first);
+                let [source, target] = ends.map(|walk| Cube {
+                    base: Base::Buffer(walk.buffer),
+                    offset: walk.offset + surface * walk.surface + first * walk.line,
+                    size: (count - 1) * walk.line + (pixels - 1) * walk.pixel + atom,
+                    width: 1,
+                    height: pixels as u16,
+                    channels: (count * elements) as u16,
+                    line_stride: walk.pixel,
+                    surface_stride: walk.line,
+                });
+                self.program.push(number, Unit::Sdp { op: Box::new(*op), source, operands: [None; 3], target });
+            }
+        }
     }
 }
 

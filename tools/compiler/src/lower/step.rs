@@ -99,8 +99,8 @@ pub enum Kind {
     Copy,
     /// A pooling.
     Pool(Pool),
-    /// Channels behind one another: no operation.
-    Concat,
+    /// Tensors behind one another along an axis (0 for channels, 1 for lines, 2 for columns): no operation.
+    Concat(usize),
     /// A part of a tensor: no operation.
     Slice {
         /// The first channel, line and column.
@@ -117,6 +117,10 @@ pub enum Kind {
     Spread([u32; 2]),
     /// Each element becomes a block of that size (height, width).
     Repeat([u32; 2]),
+    /// Every n-th column.
+    Columns(u32),
+    /// Lines become columns, and columns lines.
+    Turn,
     /// Softmax over the channels: the CPU.
     Softmax,
     /// Local response normalisation over the channels.
@@ -150,12 +154,14 @@ impl Kind {
             Self::Convolution(_) => "convolution",
             Self::Copy => "copy",
             Self::Pool(_) => "pooling",
-            Self::Concat => "concatenation (no operation)",
+            Self::Concat(_) => "concatenation (no operation)",
             Self::Slice { .. } => "slice (no operation)",
             Self::Channels(_) => "order of channels (no operation)",
             Self::Same => "same elements (no operation)",
             Self::Spread(_) => "channels to blocks",
             Self::Repeat(_) => "elements to blocks",
+            Self::Columns(_) => "every n-th column",
+            Self::Turn => "lines to columns",
             Self::Softmax => "softmax (CPU)",
             Self::Lrn(_) => "normalisation",
         }

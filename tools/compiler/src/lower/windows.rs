@@ -4,11 +4,11 @@
 
 use super::nodes::Builder;
 use super::pool::LARGEST_WINDOW;
-use super::step::{Convolution, Kind, Tensor, TensorId, LARGEST_STRIDE};
+use super::step::{Convolution, Kind, Tensor, TensorId};
 use crate::ir::{self, Pool};
 
 impl Builder<'_> {
-    /// A pooling, with a window that may be larger than PDP's.
+    /// A pooling, with a window that may be larger than PDP's. Fails for averages only.
     pub(super) fn pool(&mut self, node: &ir::Node, mut pool: Pool) -> Result<(), String> {
         let most = LARGEST_WINDOW;
         let mut input = node.inputs[0].0;
@@ -20,11 +20,7 @@ impl Builder<'_> {
         if let ir::PoolKind::Average { count_include_pad } = pool.kind {
             if !count_include_pad && pool.padding != ir::Padding::default() {
                 let reason = format!("an average over windows of {:?} that does not count padding", pool.kernel);
-                return self.linear_node(node, reason);
-            }
-            if let Some(stride) = pool.stride.iter().find(|&&stride| stride > LARGEST_STRIDE) {
-                let reason = format!("an average over windows of {:?} with a stride of {stride}", pool.kernel);
-                return self.linear_node(node, reason);
+                return Err(reason);
             }
             let channels = shape[0] as usize;
             let [tall, wide] = pool.kernel;
@@ -35,8 +31,7 @@ impl Builder<'_> {
             };
             if tall == 1 || wide == 1 {
                 let (op, weights) = op(pool.kernel, pool.stride, pool.padding);
-                self.depthwise(node, op, weights, input, node.output.0);
-                return Ok(());
+                return self.depthwise(node, op, weights, input, node.output.0);
             }
             // The means of columns, and their means: a convolution for both has as many weights as the window has elements.
             let ir::Padding { top, left, bottom, right } = pool.padding;
@@ -44,10 +39,9 @@ impl Builder<'_> {
             let means = self.net.tensor(format!("{name} columns"), [shape[0], height, shape[2]], range);
             let none = ir::Padding::default();
             let (down, weights) = op([tall, 1], [pool.stride[0], 1], ir::Padding { top, bottom, ..none });
-            self.depthwise(node, down, weights, input, means);
+            self.depthwise(node, down, weights, input, means)?;
             let (along, weights) = op([1, wide], [1, pool.stride[1]], ir::Padding { left, right, ..none });
-            self.depthwise(node, along, weights, means, node.output.0);
-            return Ok(());
+            return self.depthwise(node, along, weights, means, node.output.0);
         }
         // The maximum over a window is the maximum over the maxima of windows inside it.
         let mut size = [shape[1] as usize, shape[2] as usize];
@@ -224,10 +218,8 @@ impl Builder<'_> {
                 Ok(())
             }
             ir::ResizeMode::Bilinear => {
-                // Phase p of a line lies (p + 1/2) / f - 1/2 from it: between the line before and it, or it and the next.
-                // The border repeats the first and last line, which zero padding does not: refused but for one line.
-                if h != 1 || w != 1 {
-                    return Err("a bilinear resize of more than one element".to_owned());
+                if [h, w] != [1, 1] {
+                    return self.bilinear(node, resize, factors);
                 }
                 self.simple(node, Kind::Repeat(factors), Vec::new());
                 Ok(())

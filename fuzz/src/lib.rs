@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! What fuzz targets share: changes of valid models that keep their structure, and what becomes of a graph that was read.
+
+pub mod message;
+pub mod text;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nvdla_compiler::ir::{Graph, Op};
+use nvdla_compiler::lower::{compile, Options};
+use nvdla_compiler::simplify;
+use nvdla_tests::zoo;
+use nvdla_uapi::config::{NV_FULL, NV_SMALL};
+
+/// Models that were tried, read, and compiled.
+static COUNTS: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
+/// A line of counts is printed after so many models.
+const SHOWN: u64 = 1 << 16;
+/// The most elements of a tensor of a graph that is compiled: larger ones take too long.
+const ELEMENTS: usize = 4096;
+
+fn count(what: usize) {
+    let before = COUNTS[what].fetch_add(1, Ordering::Relaxed);
+    if what == 0 && before % SHOWN == SHOWN - 1 {
+        let [tried, read, compiled] = [0, 1, 2].map(|at: usize| COUNTS[at].load(Ordering::Relaxed));
+        eprintln!("{tried} models, {read} read, {compiled} compiled");
+    }
+}
+
+/// Checks what a reader made of a model: a graph that it accepts is consistent, also after simplification, and the compiler
+/// accepts or refuses it.
+pub fn check(read: Option<Graph>) {
+    count(0);
+    let Some(mut graph) = read else { return };
+    count(1);
+    graph.check().expect("a graph that was read is consistent");
+    simplify::simplify(&mut graph);
+    graph.check().expect("a graph that was simplified is consistent");
+    let large = graph.tensors.iter().any(|tensor| tensor.elements() > ELEMENTS);
+    // Convolutions over many groups and large windows also take long.
+    let long = graph.nodes.len() > 20 || graph.nodes.iter().any(|node| matches!(node.op, Op::Softmax { .. }));
+    if large || long {
+        return;
+    }
+    let config = if graph.nodes.len() % 2 == 0 { &NV_SMALL } else { &NV_FULL };
+    if compile(&graph, &zoo::uniform(&graph, 6.0), &Options::new(config)).is_ok() {
+        count(2);
+    }
+}
+
+/// Numbers from a seed (xorshift64).
+pub struct Random(u64);
+
+impl Random {
+    /// The numbers of a seed.
+    pub fn new(seed: u32) -> Self {
+        Self(u64::from(seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// A number below `count`; 0 if that is 0.
+    pub fn below(&mut self, count: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        ((self.0 >> 20) % count.max(1) as u64) as usize
+    }
+
+    /// A number that a reader may handle badly.
+    pub fn number(&mut self) -> i64 {
+        let edge = [0, 1, 2, 3, 4, 7, 8, 9, 16, 31, 32, 33, 255, 8192, -1, -2, i64::MAX, i64::MIN, 1 << 60, 1 << 31];
+        match self.below(3) {
+            0 => edge[self.below(edge.len())],
+            _ => self.below(12) as i64,
+        }
+    }
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Tensors in their buffers, and parts of them as cubes.
+
+use nvdla_uapi::layout::feature::{self, Atoms};
+
+use super::place::Map;
+use crate::assemble::program::{Base, Cube, Format};
+
+/// A part of a tensor: first and number of physical channels, lines and columns. Channels begin with an atom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Region {
+    pub(super) channels: (u32, u32),
+    pub(super) lines: (u32, u32),
+    pub(super) columns: (u32, u32),
+}
+
+/// A tensor in its buffer.
+#[derive(Clone, Debug)]
+pub(super) struct View {
+    pub(super) buffer: usize,
+    pub(super) format: Format,
+    pub(super) offset: u32,
+    pub(super) line_stride: u32,
+    pub(super) surface_stride: u32,
+    pub(super) height: u32,
+    pub(super) width: u32,
+    pub(super) map: Map,
+}
+
+impl View {
+    /// All of it.
+    pub(super) fn all(&self) -> Region {
+        Region { channels: (0, self.map.extent), lines: (0, self.height), columns: (0, self.width) }
+    }
+
+    /// Its lines and surfaces.
+    pub(super) fn layout(&self, atoms: Atoms) -> feature::View {
+        let (surface, line) = (self.surface_stride as usize, self.line_stride as usize);
+        feature::View { cube: 0, surface, line, atom: atoms.bytes() }
+    }
+
+    /// A part as a cube.
+    pub(super) fn cube(&self, part: &Region, atoms: Atoms) -> Cube {
+        let (lines, columns) = (part.lines, part.columns);
+        let view = self.layout(atoms);
+        let (start, size) = match self.format {
+            Format::Feature => {
+                let first = atoms.place(part.channels.0 as usize).0;
+                let surfaces = atoms.surfaces(part.channels.1 as usize);
+                let last = view.atoms(0, surfaces - 1, [lines.1 as usize - 1, 0], columns.1 as usize);
+                (view.atom_offset(0, first, 0, columns.0 as usize) as u32, last.end as u32)
+            }
+            Format::Pixel(_) => (0, view.line_offset(lines.1 as usize) as u32),
+        };
+        Cube {
+            base: Base::Buffer(self.buffer),
+            offset: self.offset + view.line_offset(lines.0 as usize) as u32 + start,
+            size,
+            width: columns.1 as u16,
+            height: lines.1 as u16,
+            channels: part.channels.1 as u16,
+            line_stride: self.line_stride,
+            surface_stride: self.surface_stride,
+        }
+    }
+}
