@@ -22,6 +22,9 @@ const RELEASE: &str = "trixie";
 /// The kernel series that the module is written for.
 pub(super) const KERNEL: &str = "linux-source-7.3";
 
+/// Files that must be there, with the package that has each.
+type Files = &'static [(&'static str, &'static str)];
+
 /// Programs that the build needs, with the package that has each.
 const TOOLS: [(&str, &str); 10] = [
     ("/usr/lib/llvm-19/bin/clang", "clang-19"),
@@ -49,8 +52,8 @@ const LIBRARIES: [(&str, &str); 3] = [
     ("/usr/include/openssl/ssl.h", "libssl-dev"),
 ];
 
-/// What an Arm machine needs beside them: its device tree's compiler.
-const ARM_TOOLS: [(&str, &str); 1] = [("/usr/bin/dtc", "device-tree-compiler")];
+/// What a machine with a device tree needs beside them: the tree's compiler.
+const TREE_TOOLS: [(&str, &str); 1] = [("/usr/bin/dtc", "device-tree-compiler")];
 
 /// A linker and a C library for Arm programs.
 const ARM_CROSS: [(&str, &str); 2] = [
@@ -58,10 +61,25 @@ const ARM_CROSS: [(&str, &str); 2] = [
     ("/usr/aarch64-linux-gnu/lib/libc.a", "libc6-dev-arm64-cross"),
 ];
 
+/// The same for RISC-V programs.
+const RISCV_CROSS: [(&str, &str); 2] = [
+    ("/usr/bin/riscv64-linux-gnu-gcc", "gcc-riscv64-linux-gnu"),
+    ("/usr/riscv64-linux-gnu/lib/libc.a", "libc6-dev-riscv64-cross"),
+];
+
 /// Installs the packages that the kernel, the module and a machine need, or lists those to install.
 pub(super) fn require_tools(machine: Option<Arch>) -> Result<()> {
-    let (tools, cross): (&[_], &[_]) = if machine == Some(Arch::Arm64) { (&ARM_TOOLS, &ARM_CROSS) } else { (&[], &[]) };
+    let (tools, cross) = machine.map_or((&[][..], &[][..]), of_machine);
     require([&TOOLS, &LIBRARIES, tools, cross])
+}
+
+/// What a machine needs beside the rest, and what its programs are built with.
+fn of_machine(arch: Arch) -> (Files, Files) {
+    match arch {
+        Arch::X86 => (&[], &[]),
+        Arch::Arm64 => (&TREE_TOOLS, &ARM_CROSS),
+        Arch::Riscv => (&TREE_TOOLS, &RISCV_CROSS),
+    }
 }
 
 /// The same, of what Arm programs need.
@@ -70,8 +88,9 @@ pub(super) fn require_arm_cross() -> Result<()> {
 }
 
 /// The same for a guest with Debian's kernel.
-pub(super) fn require_guest_tools() -> Result<()> {
-    require([&GUEST_TOOLS, &[], &[], &[]])
+pub(super) fn require_guest_tools(arch: Arch) -> Result<()> {
+    let (tools, cross) = of_machine(arch);
+    require([&GUEST_TOOLS, tools, cross, &[]])
 }
 
 fn require(all: [&[(&str, &'static str)]; 4]) -> Result<()> {
@@ -111,10 +130,10 @@ pub(super) fn unpack(package: &str, into: &Path) -> Result<()> {
 /// A busybox for that machine.
 pub(super) fn busybox(arch: Arch) -> Result<PathBuf> {
     let folder = match arch {
-        Arch::Arm64 => cache::step("busybox-arm64", "fetching busybox for arm64", |path| {
-            fetch(RELEASE, "busybox-static:arm64", path)
+        Arch::X86 => PathBuf::from("/"),
+        _ => cache::step(&format!("busybox-{}", arch.debian()), "fetching the machine's busybox", |path| {
+            fetch(RELEASE, &format!("busybox-static:{}", arch.debian()), path)
         })?,
-        _ => PathBuf::from("/"),
     };
     let places = ["usr/bin/busybox", "bin/busybox"].map(|place| folder.join(place));
     places.into_iter().find(|place| place.exists()).context("busybox-static has no busybox")
@@ -127,18 +146,23 @@ pub(super) fn emulator(name: &str) -> Result<PathBuf> {
 }
 
 /// The newest kernel of a series as it is shipped, and its modules.
-pub(super) fn kernel(series: &str, into: &Path) -> Result<()> {
+pub(super) fn kernel(series: &str, arch: Arch, into: &Path) -> Result<()> {
     // The release's packages have all in one, those of newer suites the kernel and its modules apart.
-    let pattern = format!(r"^linux-(image|binary|modules)-{}\.[0-9.]+\+deb[0-9]+-amd64$", series.replace('.', r"\."));
+    let name = arch.debian();
+    let pattern = format!(r"^linux-(image|binary|modules)-{}\.[0-9.]+\+deb[0-9]+-{name}$", series.replace('.', r"\."));
     for suite in [RELEASE, SUITE] {
-        let apt = Apt::of(suite, None)?;
+        let apt = Apt::of(suite, (arch != Arch::X86).then_some(name))?;
         let found = command::output(apt.command("apt-cache").args(["search", "--names-only", &pattern]))?;
         let names = found.lines().filter_map(|line| line.split_whitespace().next());
         let mut releases: Vec<(Vec<u32>, &str)> = names.map(|name| (numbers(name), name)).collect();
         releases.sort();
         let Some((newest, _)) = releases.last().cloned() else { continue };
-        let packages: Vec<_> =
-            releases.iter().filter(|(release, _)| *release == newest).map(|(_, name)| *name).collect();
+        let packages: Vec<_> = releases
+            .iter()
+            .filter(|(release, _)| *release == newest)
+            .map(|(_, name)| format!("{name}:{}", arch.debian()))
+            .collect();
+        let packages: Vec<_> = packages.iter().map(String::as_str).collect();
         return apt.unpack(&packages, into);
     }
     bail!("neither {RELEASE} nor {SUITE} has a kernel {series}")
@@ -217,6 +241,12 @@ pub(super) fn qemu(arch: Arch) -> Result<PathBuf> {
     })?;
     if arch == Arch::Arm64 {
         cache::step("qemu-root-arm", "installing QEMU for Arm beside it", |_| install(&root, "qemu-system-arm"))?;
+    }
+    if arch == Arch::Riscv {
+        let packages = ["qemu-system-riscv", "opensbi"];
+        cache::step("qemu-root-riscv", "installing QEMU for RISC-V beside it", |_| {
+            packages.iter().try_for_each(|package| install(&root, package))
+        })?;
     }
     Ok(root)
 }

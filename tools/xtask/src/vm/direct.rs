@@ -10,6 +10,7 @@ use std::process::Command;
 
 use anyhow::{bail, Context, Result};
 
+use super::arch::Arch;
 use super::debian;
 use super::tree;
 use crate::cache;
@@ -30,9 +31,10 @@ pub(crate) enum Access {
 /// QEMU's emulated processor. Without remapping VFIO needs this option to trust devices with their interrupts.
 const OPTION: (&str, &str) = ("vfio_iommu_type1", "allow_unsafe_interrupts=1");
 
-/// The memory that is reserved for devices without an IOMMU. QEMU loads the kernel at 16 MiB and the initial file
-/// system below 896 MiB, so neither lies there.
-const RESERVED: (u64, &str) = (256, "0x10000000");
+/// The memory that is reserved for devices without an IOMMU: mebibytes and start. QEMU loads the kernel of an x86 at
+/// 16 MiB and the initial file system below 896 MiB. On a RISC-V machine memory begins at 2 GiB, with the kernel; the
+/// initial file system begins at half of it, and the device tree lies at its end.
+const RESERVED: [(Arch, u64, u64); 2] = [(Arch::X86, 256, 0x1000_0000), (Arch::Riscv, 256, 0x9000_0000)];
 
 impl Access {
     /// The driver that has the device.
@@ -53,23 +55,28 @@ impl Access {
         }
     }
 
+    /// The memory that is reserved for it: mebibytes and start.
+    pub(super) fn reserved(self, arch: Arch) -> Option<(u64, u64)> {
+        let found = RESERVED.iter().find(|(of, ..)| self == Self::Uio && *of == arch);
+        found.map(|&(_, mebibytes, start)| (mebibytes, start))
+    }
+
     /// The first device in the words of `--device`.
-    pub(super) fn device(self) -> String {
-        let (mebibytes, start) = RESERVED;
-        match self {
-            Self::Module => "/dev/dri/renderD128".into(),
-            Self::Vfio => format!("vfio:0000:00:{:02x}.0", tree::slot(0)),
-            Self::Uio => format!("uio:/dev/uio0,memory={mebibytes}M@{start}"),
+    pub(super) fn device(self, arch: Arch) -> String {
+        match (self, self.reserved(arch)) {
+            (Self::Module, _) => "/dev/dri/renderD128".into(),
+            (Self::Vfio, _) => format!("vfio:0000:00:{:02x}.0", tree::slot(0)),
+            (Self::Uio, None) => "uio:/dev/uio0".into(),
+            (Self::Uio, Some((mebibytes, start))) => format!("uio:/dev/uio0,memory={mebibytes}M@{start:#x}"),
         }
     }
 
-    /// What the kernel's command line says beside the rest.
-    pub(super) fn boot(self) -> String {
-        let (mebibytes, start) = RESERVED;
-        match self {
-            Self::Module => String::new(),
-            Self::Vfio => " intel_iommu=on".into(),
-            Self::Uio => format!(" memmap={mebibytes}M${start}"),
+    /// What the kernel's command line says beside the rest. On other machines than an x86 the device tree reserves memory.
+    pub(super) fn boot(self, arch: Arch) -> String {
+        match (self, self.reserved(arch)) {
+            (Self::Vfio, _) => " intel_iommu=on".into(),
+            (Self::Uio, Some((mebibytes, start))) if arch == Arch::X86 => format!(" memmap={mebibytes}M${start:#x}"),
+            _ => String::new(),
         }
     }
 
@@ -107,21 +114,23 @@ pub(super) struct Kernel {
 }
 
 /// Fetches the kernel that the user names, with the modules of a way to the device.
-pub(super) fn kernel(name: &str, access: Access) -> Result<Kernel> {
+pub(super) fn kernel(name: &str, access: Access, arch: Arch) -> Result<Kernel> {
     let series = name.strip_prefix("debian:").with_context(|| {
         format!("--kernel {name}: debian:SERIES is asked for, as debian:6.12; --kernel-source takes a source tree")
     })?;
     if access == Access::Module {
         bail!("the module is not built for Debian's kernels: --kernel needs --access vfio or --access uio");
     }
+    let other = if arch == Arch::X86 { String::new() } else { format!("-{}", arch.debian()) };
+    let step = format!("debian-kernel-{series}{other}");
     let folder =
-        cache::step(&format!("debian-kernel-{series}"), &format!("fetching Debian's kernel {series}"), |path| {
-            debian::kernel(series, path)
-        })?;
+        cache::step(&step, &format!("fetching Debian's kernel {series}"), |path| debian::kernel(series, arch, path))?;
     let release = only(&folder.join("usr/lib/modules"))?;
     let version = release.file_name().unwrap_or_default().to_string_lossy().into_owned();
     // Newer packages have the kernel beside its modules.
-    let images = [folder.join("boot").join(format!("vmlinuz-{version}")), release.join("vmlinuz")];
+    let boot = folder.join("boot");
+    let images =
+        [boot.join(format!("vmlinuz-{version}")), boot.join(format!("vmlinux-{version}")), release.join("vmlinuz")];
     let image = images.into_iter().find(|image| image.exists()).context("the packages have no kernel")?;
     let modules = access.modules().iter().filter_map(|name| module(&release, name).transpose());
     Ok(Kernel { image, modules: modules.collect::<Result<_>>()? })
@@ -154,8 +163,8 @@ mod tests {
 
     #[test]
     fn a_kernel_of_debians_has_no_module() {
-        assert!(kernel("6.12", Access::Vfio).is_err());
-        assert!(kernel("debian:6.12", Access::Module).is_err());
+        assert!(kernel("6.12", Access::Vfio, Arch::X86).is_err());
+        assert!(kernel("debian:6.12", Access::Module, Arch::X86).is_err());
     }
 
     #[test]
@@ -164,7 +173,13 @@ mod tests {
         assert!(setup.contains("for module in uio uio_pci_generic; do"), "{setup}");
         assert!(setup.contains("echo uio_pci_generic >$device/driver_override"), "{setup}");
         assert!(setup.contains("echo ${device##*/} >/sys/bus/pci/drivers_probe"), "{setup}");
-        assert_eq!(Access::Vfio.device(), "vfio:0000:00:01.0");
+        assert_eq!(Access::Vfio.device(Arch::X86), "vfio:0000:00:01.0");
+        for (arch, device, boot) in [
+            (Arch::X86, "uio:/dev/uio0,memory=256M@0x10000000", " memmap=256M$0x10000000"),
+            (Arch::Riscv, "uio:/dev/uio0,memory=256M@0x90000000", ""),
+        ] {
+            assert_eq!((Access::Uio.device(arch).as_str(), Access::Uio.boot(arch).as_str()), (device, boot));
+        }
         assert!(Access::Module.setup().is_none());
     }
 }

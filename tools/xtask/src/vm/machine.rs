@@ -25,13 +25,6 @@ const SERVER_START: Duration = Duration::from_secs(10);
 /// How long the servers may take to end after the machine has.
 const SERVER_END: Duration = Duration::from_secs(2);
 
-/// The processor of an x86 machine.
-///
-/// Without MONITOR an idle processor halts; with it QEMU lets it spin, and takes the host's time from the model. The others
-/// say that string instructions are fast for bytes. On a processor that has them Linux copies and clears memory byte by
-/// byte, and QEMU emulates each byte.
-const X86: &str = "max,monitor=off,erms=off,fsrm=off,fzrm=off,fsrs=off,fsrc=off";
-
 /// A process that ends with this value.
 struct Process(Child);
 
@@ -135,10 +128,7 @@ fn server(
 fn emulator(qemu: &Path, arguments: &Arguments, options: &str, serial: [&str; 2]) -> Command {
     let libraries = qemu.join("usr/lib/x86_64-linux-gnu");
     let mut command = Command::new(qemu.join("usr/lib64/ld-linux-x86-64.so.2"));
-    let (program, machine, processor) = match arguments.arch {
-        Arch::Arm64 => ("qemu-system-aarch64", "virt", "cortex-a72"),
-        _ => ("qemu-system-x86_64", "q35", X86),
-    };
+    let (program, machine, processor) = arguments.arch.machine();
     command.arg("--library-path").arg(&libraries).arg(qemu.join("usr/bin").join(program));
     command.env("QEMU_MODULE_DIR", libraries.join("qemu"));
     command.arg("-L").arg(qemu.join("usr/share/qemu")).arg("-L").arg(qemu.join("usr/share/seabios"));
@@ -152,19 +142,34 @@ fn emulator(qemu: &Path, arguments: &Arguments, options: &str, serial: [&str; 2]
     command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
     command.args(["-m", &format!("{}M", arguments.memory)]);
     command.args(["-object", &format!("memory-backend-memfd,id=mem,size={}M,share=on", arguments.memory)]);
-    command.args(["-serial", serial[0], "-serial", serial[1]]);
+    command.args(["-serial", serial[0]]);
+    if arguments.arch == Arch::Riscv {
+        // The machine has one line of its own.
+        command.args(["-chardev", &format!("{},id=line", serial[1]), "-device", "pci-serial,chardev=line,addr=1e"]);
+    } else {
+        command.args(["-serial", serial[1]]);
+    }
     if arguments.iommu {
         command.args(["-device", arguments.arch.iommu()]);
     }
     command
 }
 
-/// The device tree of the Arm machine.
-fn device_tree(qemu: &Path, work: &Path, arguments: &Arguments) -> Result<PathBuf> {
+/// The device tree of a machine that needs another than QEMU's own: with the board's nodes on an Arm machine, with
+/// reserved memory on a RISC-V one without the module.
+fn device_tree(qemu: &Path, work: &Path, arguments: &Arguments) -> Result<Option<PathBuf>> {
+    let reserved = arguments.access.reserved(arguments.arch);
+    if arguments.arch != Arch::Arm64 && (arguments.arch != Arch::Riscv || reserved.is_none()) {
+        return Ok(None);
+    }
     let plain = work.join("qemu.dtb");
     let dump = format!(",dumpdtb={}", plain.display());
     command::run(&mut emulator(qemu, arguments, &dump, ["null", "null"]))?;
-    tree::complete(&plain, &arguments.config, arguments.memory, arguments.iommu)
+    match reserved {
+        Some((mebibytes, start)) => tree::reserve(&plain, start, mebibytes << 20),
+        None => tree::complete(&plain, &arguments.config, arguments.memory, arguments.iommu),
+    }
+    .map(Some)
 }
 
 /// The whole machine.
@@ -178,9 +183,8 @@ fn machine(
 ) -> Result<Command> {
     let log = format!("file:{}", console.display());
     let mut command = emulator(qemu, arguments, "", [&log, "stdio"]);
-    if arguments.arch == Arch::Arm64 {
-        let work = image.parent().context("the image has no folder")?;
-        command.arg("-dtb").arg(device_tree(qemu, work, arguments)?);
+    if let Some(tree) = device_tree(qemu, image.parent().context("the image has no folder")?, arguments)? {
+        command.arg("-dtb").arg(tree);
     }
     for (device, socket) in sockets.iter().enumerate() {
         command.arg("-device").arg(format!(
@@ -202,7 +206,7 @@ fn machine(
     let line = arguments.arch.serial();
     let iommu = match arguments.access {
         Access::Module if arguments.iommu && arguments.arch == Arch::X86 => " intel_iommu=on".into(),
-        access => access.boot(),
+        access => access.boot(arguments.arch),
     };
     let lines = if arguments.intx { " pci=nomsi" } else { "" };
     // Where this machine is loaded the timer's first ticks come late, and Linux would take it for broken.

@@ -21,7 +21,7 @@ mod tree;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{bail, ensure, Result};
+use anyhow::{ensure, Result};
 
 use crate::cache::checkout;
 use arch::Arch;
@@ -43,9 +43,11 @@ pub(crate) fn module(arguments: &ModuleArguments) -> Result<u8> {
 pub(crate) fn run(mut arguments: Arguments) -> Result<u8> {
     let checkout = checkout()?;
     let arch = arguments.arch;
-    if arch == Arch::Riscv {
-        bail!("there is no RISC-V machine; `cargo xtask module` compiles the module for it");
-    }
+    ensure!(
+        arch != Arch::Riscv || arguments.kernel.is_some(),
+        "a RISC-V machine needs --kernel debian:6.12 --access uio; `cargo xtask module` compiles the module for it"
+    );
+    ensure!(arch != Arch::Riscv || !arguments.iommu, "--iommu: the RISC-V machine has none");
     ensure!(
         arch == Arch::X86 || !arguments.platform,
         "--platform works only on x86-64, whose machine has no device tree"
@@ -59,10 +61,15 @@ pub(crate) fn run(mut arguments: Arguments) -> Result<u8> {
     }
     let (kernel, modules) = match &arguments.kernel {
         Some(name) => {
-            ensure!(arch == Arch::X86 && !arguments.platform, "--kernel works only on x86-64 without --platform");
+            ensure!(!arguments.platform, "--kernel works only without --platform");
             ensure!(!arguments.checked, "--checked needs a kernel that is built here");
-            debian::require_guest_tools()?;
-            let direct::Kernel { image, modules } = direct::kernel(name, arguments.access)?;
+            let access = arguments.access;
+            ensure!(
+                arch == Arch::X86 || access.reserved(arch).is_some(),
+                "--kernel works on x86-64, and on riscv with --access uio"
+            );
+            debian::require_guest_tools(arch)?;
+            let direct::Kernel { image, modules } = direct::kernel(name, access, arch)?;
             prepare_direct(&mut arguments);
             (image, modules)
         }
@@ -100,7 +107,7 @@ fn built(checkout: &Path, arguments: &Arguments) -> Result<(PathBuf, Vec<PathBuf
 
 /// Adds the options of a machine without the module.
 fn prepare_direct(arguments: &mut Arguments) {
-    let device = arguments.access.device();
+    let device = arguments.access.device(arguments.arch);
     if arguments.command.first().is_some_and(|program| program == "nvdla_runtime")
         && !arguments.command.iter().any(|word| word.starts_with("--device"))
     {

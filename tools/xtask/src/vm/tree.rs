@@ -47,10 +47,37 @@ pub(super) fn complete(from: &Path, config: &[String], memory_mib: u32, iommu: b
         POOL >> 20
     );
     let plain = command::output(Command::new("dtc").args(["-q", "-I", "dtb", "-O", "dts"]).arg(from))?;
-    let source = from.with_extension("dts");
     let iommu = iommu.then(|| iommu_node(&plain)).transpose()?;
     let nodes = nodes(config, end, iommu.as_deref());
-    fs::write(&source, plain + &nodes).with_context(|| source.display().to_string())?;
+    compile(from, plain + &nodes)
+}
+
+/// Keeps a range of memory from the kernel, in the tree that QEMU wrote into `from`.
+pub(super) fn reserve(from: &Path, start: u64, length: u64) -> Result<PathBuf> {
+    let plain = command::output(Command::new("dtc").args(["-q", "-I", "dtb", "-O", "dts"]).arg(from))?;
+    let node = format!(
+        r"
+/ {{
+    reserved-memory {{
+        #address-cells = <2>;
+        #size-cells = <2>;
+        ranges;
+
+        nvdla@{start:x} {{
+            reg = <0x0 {start:#x} 0x0 {length:#x}>;
+            no-map;
+        }};
+    }};
+}};
+"
+    );
+    compile(from, plain + &node)
+}
+
+/// Compiles the tree's source beside the tree that QEMU wrote.
+fn compile(from: &Path, text: String) -> Result<PathBuf> {
+    let source = from.with_extension("dts");
+    fs::write(&source, text).with_context(|| source.display().to_string())?;
     let tree = from.with_file_name("complete.dtb");
     command::run(Command::new("dtc").args(["-q", "-I", "dts", "-O", "dtb", "-o"]).arg(&tree).arg(&source))?;
     Ok(tree)
