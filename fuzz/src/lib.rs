@@ -16,7 +16,7 @@ use nvdla_uapi::config::{NV_FULL, NV_SMALL};
 /// Models that were tried, read, and compiled.
 static COUNTS: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
 /// A line of counts is printed after so many models.
-const SHOWN: u64 = 1 << 16;
+const SHOWN: u64 = 1 << 12;
 /// The most elements of a tensor of a graph that is compiled: larger ones take too long.
 const ELEMENTS: usize = 4096;
 

@@ -336,6 +336,18 @@ mod tests {
     }
 
     #[test]
+    fn a_pooling_of_a_constant_is_refused_by_name() {
+        let mut graph = Graph::new("constant");
+        graph.input("x", &[1, 1, 2, 2]).unwrap();
+        let constant = graph.add_constant("w", &[1, 1, 2, 2], vec![1.0; 4]).unwrap();
+        let pool = Pool { kind: PoolKind::Max, kernel: [2; 2], stride: [1; 2], padding: Padding::default() };
+        let y = graph.add("pooling", Op::Pool(pool), &[constant], "y").unwrap();
+        graph.outputs.push(y);
+        let error = compile(&graph, &crate::ir::Ranges::new(), &Options::new(&NV_SMALL)).unwrap_err().to_string();
+        assert!(error.contains("\"pooling\"") && error.contains("\"w\", which is constant"), "{error}");
+    }
+
+    #[test]
     fn a_softmax_of_coarse_values_is_warned_of() {
         let mut graph = Graph::new("softmax");
         let x = graph.input("x", &[1, 4, 1, 1]).unwrap();

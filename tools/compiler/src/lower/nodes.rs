@@ -18,7 +18,8 @@ pub(crate) fn build(graph: &Graph, ranges: &Ranges, config: &'static Config) -> 
         if !live[index] {
             continue;
         }
-        if let Err(reason) = builder.node(node) {
+        let first = builder.net.steps.len();
+        if let Err(reason) = builder.node(node).and_then(|()| builder.reads_no_constant(first)) {
             refused[index] = true;
             builder.refusals.push(Refusal {
                 node: node.name.clone(),
@@ -117,6 +118,15 @@ impl Builder<'_> {
     /// A step of one input and the node's own output.
     pub(super) fn simple(&mut self, node: &ir::Node, kind: Kind, posts: Vec<Post>) {
         self.step(node, kind, &[node.inputs[0].0], posts, node.output.0);
+    }
+
+    /// Refuses steps, from a number on, that begin with a constant: only activations lie in buffers.
+    fn reads_no_constant(&self, first: usize) -> Result<(), String> {
+        let tensors = self.net.steps[first..].iter().flat_map(Step::reads).filter_map(|id| self.graph.tensors.get(id));
+        match tensors.into_iter().find(|tensor| tensor.constant.is_some()) {
+            Some(tensor) => Err(format!("it reads \"{}\", which is constant", tensor.name)),
+            None => Ok(()),
+        }
     }
 
     fn node(&mut self, node: &ir::Node) -> Result<(), String> {

@@ -218,7 +218,7 @@ pub fn read(param: &str, bin: &[u8], name: &str, options: &Options) -> Result<Gr
                 reader.graph.tensors[id.0].name = (*top).to_owned();
             }
             if reader.blobs.insert(top, id.map(|id| Blob { id })).is_some() {
-                return Err(malformed(format!("two layers make \"{top}\"")));
+                return Err(malformed(format!("\"{}\" makes \"{top}\", which exists already", layer.name)));
             }
         }
     }

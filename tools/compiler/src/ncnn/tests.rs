@@ -44,23 +44,25 @@ fn bad_models_are_errors() {
         assert!(reads(PARAM, &bin()[..end]).is_err(), "{end} bytes of weights");
     }
     assert!(reads(PARAM, &[&bin()[..], &[0; 4]].concat()).is_err(), "weights left over");
-    for (from, to) in [
-        ("7767517", "7767518"),
-        ("3 4", "4 4"),
-        ("1 1 data", "1 1 other"),
-        ("6=2", "6=3"),
-        ("0=2 1=1", "0=-2 1=1"),
-        ("0=2 1=1", "0=4611686018427387904 1=1"),
-        ("-23310=1,0.5", "-23310=9,0.5"),
-        ("-23310=1,0.5", ""),
-        ("conv a b", "conv a a"),
-        ("Split", "LSTM"),
-        ("5=1", "5"),
-        ("2=1\n", "2=99999999999999999999\n"),
-        ("1=1 5", "1=nan 5"),
+    // The file, or the layer that the error names.
+    for (from, to, name) in [
+        ("7767517", "7767518", ""),
+        ("3 4", "4 4", ""),
+        ("1 1 data", "1 1 other", "conv"),
+        ("6=2", "6=3", "conv"),
+        ("0=2 1=1", "0=-2 1=1", "conv"),
+        ("0=2 1=1", "0=4611686018427387904 1=1", "conv"),
+        ("-23310=1,0.5", "-23310=9,0.5", "conv"),
+        ("-23310=1,0.5", "", "conv"),
+        ("conv a b", "conv a a", "split"),
+        ("Split", "LSTM", "split"),
+        ("5=1", "5", "conv"),
+        ("2=1\n", "2=99999999999999999999\n", "in"),
+        ("1=1 5", "1=nan 5", "conv"),
     ] {
         assert!(PARAM.contains(from), "{from}");
-        assert!(reads(&PARAM.replacen(from, to, 1), &bin()).is_err(), "{to}");
+        let error = reads(&PARAM.replacen(from, to, 1), &bin()).unwrap_err().to_string();
+        assert!(error.contains(&format!("\"{name}")) || name.is_empty(), "{to}: {error}");
     }
     let weights = [&bin()[..4], &f32::NAN.to_le_bytes(), &bin()[8..]].concat();
     let error = reads(PARAM, &weights).unwrap_err().to_string();
