@@ -120,11 +120,13 @@ pub(crate) struct Device {
     bases: [u32; BLOCKS],
     glb: u32,
     bdma: u32,
-    /// Values of the registers of both groups, block by block.
-    shadow: [[u32; SHADOW]; GROUPS],
+    /// Values of the registers of both groups, block by block, since they were written. What they hold after reset is not
+    /// relied on: releases of the hardware differ in it. On nv_full's, SDP's sub-units and the DMAs of their operands are
+    /// on (`NV_NVDLA_SDP_REG_dual.v`, `NV_NVDLA_SDP_RDMA_REG_dual.v` of the branch nvdlav1), on the later ones off.
+    shadow: [[Option<u32>; SHADOW]; GROUPS],
     /// The group that software reaches, of each block.
     producer: [u8; BLOCKS],
-    transfer: [u32; TRANSFER_WORDS],
+    transfer: [Option<u32>; TRANSFER_WORDS],
     mask: u32,
     /// CDMA has cleared the convolution buffer since reset.
     flushed: bool,
@@ -136,20 +138,18 @@ impl Device {
     /// The device after reset.
     pub(crate) fn new(config: &'static Config) -> Self {
         let base = |block: Block| block.base(config.family).unwrap_or(0);
-        let mut device = Self {
+        Self {
             config,
             bases: core::array::from_fn(|index| base(Block::ALL[FIRST + index])),
             glb: base(Block::Glb),
             bdma: base(Block::Bdma),
-            shadow: [[0; SHADOW]; GROUPS],
+            shadow: [[None; SHADOW]; GROUPS],
             producer: [0; BLOCKS],
-            transfer: [0; TRANSFER_WORDS],
+            transfer: [None; TRANSFER_WORDS],
             mask: glb::S_INTR_MASK.reset,
             flushed: false,
             tables: [None, None],
-        };
-        device.reset();
-        device
+        }
     }
 
     pub(crate) fn config(&self) -> &'static Config {
@@ -158,18 +158,9 @@ impl Device {
 
     /// The device has been reset.
     pub(crate) fn reset(&mut self) {
-        for (index, block) in Block::ALL[FIRST..].iter().enumerate() {
-            for register in block.registers().iter().map(|described| described.register) {
-                let word = usize::from(register.offset / 4);
-                if word < WORDS[index] {
-                    for group in &mut self.shadow {
-                        group[STARTS[index] + word] = register.reset;
-                    }
-                }
-            }
-        }
+        self.shadow = [[None; SHADOW]; GROUPS];
         self.producer = [0; BLOCKS];
-        self.transfer = [0; TRANSFER_WORDS];
+        self.transfer = [None; TRANSFER_WORDS];
         self.mask = glb::S_INTR_MASK.reset;
         self.flushed = false;
         self.tables = [None, None];
@@ -296,8 +287,8 @@ impl Device {
             let shadow = &mut self.shadow[usize::from(group & 1)][STARTS[index]..STARTS[index + 1]];
             for (word, value) in registers {
                 match shadow.get_mut(word) {
-                    Some(known) if *known != value => {
-                        *known = value;
+                    Some(known) if *known != Some(value) => {
+                        *known = Some(value);
                         hw.write(base + word as u32 * 4, value);
                     }
                     _ => {}
@@ -309,8 +300,8 @@ impl Device {
     fn program_transfers(&mut self, hw: &mut impl Hardware, transfers: &Transfers) {
         for words in transfers.used() {
             for (word, (&value, known)) in words.iter().zip(&mut self.transfer).enumerate() {
-                if *known != value {
-                    *known = value;
+                if *known != Some(value) {
+                    *known = Some(value);
                     hw.write(self.bdma + word as u32 * 4, value);
                 }
             }

@@ -90,6 +90,28 @@ fn only_what_changes_is_written() {
     }
 }
 
+/// Releases of the hardware differ in what registers hold after reset: on nv_full's, SDP's sub-units and the DMAs of their
+/// operands are on (`NV_NVDLA_SDP_REG_dual.v`, `NV_NVDLA_SDP_RDMA_REG_dual.v` of the branch nvdlav1).
+#[test]
+fn sub_units_that_are_not_used_are_switched_off() {
+    let registers = [
+        (Block::SdpRdma, sdp_rdma::D_NRDMA_CFG),
+        (Block::SdpRdma, sdp_rdma::D_ERDMA_CFG),
+        (Block::Sdp, sdp::D_DP_BN_CFG),
+        (Block::Sdp, sdp::D_DP_EW_CFG),
+    ];
+    let (mut engine, mut mock) = (Engine::new(&NV_FULL), Mock::new(&NV_FULL));
+    for (block, register) in registers {
+        mock.write(block.base(NV_FULL.family).unwrap() + u32::from(register.offset), 0);
+    }
+    let mut net = Net::new();
+    net.convolution(FULL, 0x2000);
+    engine.submit(&mut mock, parse(&NV_FULL, &net), 0, u64::MAX).unwrap();
+    for (block, register) in registers {
+        assert_eq!(mock.register(block, 0, register), register.reset, "{} {:#x}", block.name(), register.offset);
+    }
+}
+
 #[test]
 fn a_read_dmas_groups_alternate_on_their_own() {
     let mut net = Net::new();

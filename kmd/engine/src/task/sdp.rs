@@ -283,7 +283,7 @@ fn operand_channel(
 ) -> Result<(), Reason> {
     use sdp_rdma::D_BRDMA_CFG as cfg;
     let Some(Operand { address, ram, format }) = operand else {
-        // Off, as after reset.
+        // Off.
         return image.put(registers.cfg, registers.cfg.reset);
     };
     let value = code(cfg::BRDMA_DISABLE, false)
@@ -394,7 +394,7 @@ fn sub_unit(
 ) -> Result<(), Reason> {
     use sdp::{D_DP_BS_ALU_CFG as alu_cfg, D_DP_BS_CFG as cfg, D_DP_BS_MUL_CFG as mul_cfg};
     let Some(unit) = unit else {
-        // Bypassed, as after reset.
+        // Bypassed.
         return image.put(registers.cfg, registers.cfg.reset);
     };
     if unit.act == Activation::Lut {
