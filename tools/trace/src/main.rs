@@ -2,6 +2,7 @@
 
 //! `nvdla_trace --config CONFIG DIR...`: plays hardware traces against the model; `--rtl PROGRAM`: against the RTL.
 
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -53,18 +54,22 @@ fn main() -> ExitCode {
     let (mut passed, mut failed) = (0, 0);
     for folder in traces {
         let name = folder.file_name().map_or_else(|| folder.to_string_lossy(), |name| name.to_string_lossy());
-        match run(&folder, &arguments) {
+        let line = match run(&folder, &arguments) {
             Ok(()) => {
                 passed += 1;
-                println!("ok {name}");
+                format!("ok {name}")
             }
             Err(why) => {
                 failed += 1;
-                println!("FAIL {name}: {why}");
+                format!("FAIL {name}: {why}")
             }
+        };
+        // Whoever closes the output has read enough.
+        if writeln!(io::stdout(), "{line}").is_err() {
+            return ExitCode::from(u8::from(failed != 0));
         }
     }
-    println!("{passed} passed, {failed} failed");
+    let _ = writeln!(io::stdout(), "{passed} passed, {failed} failed");
     ExitCode::from(u8::from(failed != 0))
 }
 

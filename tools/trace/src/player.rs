@@ -17,7 +17,7 @@ use nvdla_model::record::{Recorder, Touched};
 use nvdla_model::simulation::Simulation;
 use nvdla_model::work::Finished;
 use nvdla_uapi::config::Config;
-use nvdla_uapi::reg::{glb, Block};
+use nvdla_uapi::reg::{cdma, glb, Block};
 use thiserror::Error;
 
 use crate::memory::TraceMemory;
@@ -148,10 +148,15 @@ impl<D: Simulation, R: FnMut(&mut D, &mut TraceMemory)> Player<'_, D, R> {
             }
             Command::Expect { register, mask, value } => self.expect(register, *mask, *value)?,
             Command::WaitInterrupt => {
-                while !self.device.interrupt() && self.unseen == 0 {
-                    if !self.wait(WAIT)? {
+                while !self.device.interrupt() {
+                    if self.wait(WAIT)? {
+                        continue;
+                    }
+                    // It may have come with another one, and was cleared with it.
+                    if self.unseen == 0 {
                         return Err(self.unmet("no interrupt arrives"));
                     }
+                    break;
                 }
             }
             Command::Interrupt { source, group, id } => self.interrupt(*source, *group, id)?,
@@ -179,10 +184,26 @@ impl<D: Simulation, R: FnMut(&mut D, &mut TraceMemory)> Player<'_, D, R> {
         if register.block == Block::Glb && register.register.register == glb::S_INTR_STATUS {
             self.unseen |= self.read(register)? & value;
         }
+        if register.block == Block::Cdma && register.register.name == "D_OP_ENABLE" {
+            self.clear_convolution_buffer()?;
+        }
         let offset = self.offset(register)?;
         self.device.write(offset, value);
         (self.run)(&mut self.device, &mut self.memory);
         self.stopped()
+    }
+
+    /// After reset the RTL clears its convolution buffer, and with it the data of a convolution that starts too early. Not
+    /// all traces wait for that themselves.
+    fn clear_convolution_buffer(&mut self) -> Result<(), Failure> {
+        let status =
+            Named { block: Block::Cdma, register: &cdma::ALL[usize::from(cdma::S_CBUF_FLUSH_STATUS.offset) / 4] };
+        while self.device.shares_memory() && self.read(&status)? == 0 {
+            if !self.wait(LOOK)? {
+                return Err(self.unmet("the convolution buffer is not cleared"));
+            }
+        }
+        Ok(())
     }
 
     /// Lets a simulator run; whether waiting may help. The model has done all that it can after each write.
