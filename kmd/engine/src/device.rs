@@ -120,10 +120,13 @@ pub(crate) struct Device {
     bases: [u32; BLOCKS],
     glb: u32,
     bdma: u32,
-    /// Values of the registers of both groups, block by block, since they were written. What they hold after reset is not
-    /// relied on: releases of the hardware differ in it. On nv_full's, SDP's sub-units and the DMAs of their operands are
-    /// on (`NV_NVDLA_SDP_REG_dual.v`, `NV_NVDLA_SDP_RDMA_REG_dual.v` of the branch nvdlav1), on the later ones off.
-    shadow: [[Option<u32>; SHADOW]; GROUPS],
+    /// Values of the registers of both groups, block by block, of those that are `known`.
+    shadow: [[u32; SHADOW]; GROUPS],
+    /// Registers that were written since reset. What the others hold is not relied on: releases of the hardware differ in
+    /// it. On nv_full's, SDP's sub-units and the DMAs of their operands are on (`NV_NVDLA_SDP_REG_dual.v`,
+    /// `NV_NVDLA_SDP_RDMA_REG_dual.v` of the branch nvdlav1), on the later ones off. Apart from the values, because both
+    /// in one would be twice as large, and an engine is on the kernel's stack for a moment.
+    known: [[bool; SHADOW]; GROUPS],
     /// The group that software reaches, of each block.
     producer: [u8; BLOCKS],
     transfer: [Option<u32>; TRANSFER_WORDS],
@@ -143,7 +146,8 @@ impl Device {
             bases: core::array::from_fn(|index| base(Block::ALL[FIRST + index])),
             glb: base(Block::Glb),
             bdma: base(Block::Bdma),
-            shadow: [[None; SHADOW]; GROUPS],
+            shadow: [[0; SHADOW]; GROUPS],
+            known: [[false; SHADOW]; GROUPS],
             producer: [0; BLOCKS],
             transfer: [None; TRANSFER_WORDS],
             mask: glb::S_INTR_MASK.reset,
@@ -158,7 +162,7 @@ impl Device {
 
     /// The device has been reset.
     pub(crate) fn reset(&mut self) {
-        self.shadow = [[None; SHADOW]; GROUPS];
+        self.known = [[false; SHADOW]; GROUPS];
         self.producer = [0; BLOCKS];
         self.transfer = [None; TRANSFER_WORDS];
         self.mask = glb::S_INTR_MASK.reset;
@@ -284,11 +288,12 @@ impl Device {
             self.select(hw, block, group);
             let index = block as usize - FIRST;
             let base = self.bases[index];
-            let shadow = &mut self.shadow[usize::from(group & 1)][STARTS[index]..STARTS[index + 1]];
+            let (group, words) = (usize::from(group & 1), STARTS[index]..STARTS[index + 1]);
+            let (shadow, known) = (&mut self.shadow[group][words.clone()], &mut self.known[group][words]);
             for (word, value) in registers {
-                match shadow.get_mut(word) {
-                    Some(known) if *known != Some(value) => {
-                        *known = Some(value);
+                match (shadow.get_mut(word), known.get_mut(word)) {
+                    (Some(held), Some(known)) if !*known || *held != value => {
+                        (*held, *known) = (value, true);
                         hw.write(base + word as u32 * 4, value);
                     }
                     _ => {}
