@@ -255,7 +255,7 @@ fn require_tools(waves: bool) -> Result<()> {
         let include = format!("#include <{header}>");
         let mut shell = Command::new("sh");
         shell.args(["-c", "printf '%s\\n' \"$1\" | $2 -E -x c++ -", "sh", &include, &compiler]);
-        let found = shell.output().context("cannot run c++")?.status.success();
+        let found = shell.output().context("cannot run sh")?.status.success();
         ensure!(found, "waveforms need the C header {header}, which is not installed (Debian's package {package})");
     }
     Ok(())
@@ -288,12 +288,16 @@ fn find(given: &Path) -> Result<PathBuf> {
 /// The file of the design's top module.
 const TOP: &str = "nvdla/top/NV_nvdla.v";
 
+/// The folder of the RAMs that are built.
+fn ram_models(vmod: &Path) -> &'static str {
+    [FPGA_RAMS, CELL_RAMS].into_iter().find(|folder| vmod.join(folder).is_dir()).unwrap_or(FPGA_RAMS)
+}
+
 /// Every file of the Verilog that may be read, in order.
 fn verilog(vmod: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
-    let there = |folder: &&str| vmod.join(folder).is_dir();
-    let rams = [FPGA_RAMS, CELL_RAMS].into_iter().find(there).unwrap_or(FPGA_RAMS);
-    let folders = FOLDERS.into_iter().chain([rams]).chain(Some(FIFOS).filter(there));
+    let fifos = Some(FIFOS).filter(|folder| vmod.join(folder).is_dir());
+    let folders = FOLDERS.into_iter().chain([ram_models(vmod)]).chain(fifos);
     let mut folders: Vec<_> = folders.map(|folder| vmod.join(folder)).collect();
     while let Some(folder) = folders.pop() {
         let missing = || format!("the Verilog lacks the folder {}", folder.display());
@@ -394,7 +398,8 @@ fn translate(
     for unit in ["bdma", "cdp", "pdp", "rubik"].iter().filter(|unit| vmod.join("nvdla").join(unit).is_dir()) {
         command.arg(format!("+define+NVDLA_{}_ENABLE", unit.to_uppercase()));
     }
-    if vmod.join(CELL_RAMS).is_dir() && !vmod.join(FPGA_RAMS).is_dir() {
+    // The release of nv_full.
+    if ram_models(vmod) == CELL_RAMS {
         let blocks = folder.join("blocks.vlt");
         fs::write(&blocks, format!("`verilator_config\nhier_block -module \"{CELL}\"\n"))?;
         command.arg("--hierarchical").arg(blocks);

@@ -46,7 +46,7 @@ pub(super) fn complete(from: &Path, config: &[String], memory_mib: u32, iommu: b
         config.len(),
         POOL >> 20
     );
-    let plain = command::output(Command::new("dtc").args(["-q", "-I", "dtb", "-O", "dts"]).arg(from))?;
+    let plain = decompile(from)?;
     let iommu = iommu.then(|| iommu_node(&plain)).transpose()?;
     let nodes = nodes(config, end, iommu.as_deref());
     compile(from, plain + &nodes)
@@ -54,7 +54,7 @@ pub(super) fn complete(from: &Path, config: &[String], memory_mib: u32, iommu: b
 
 /// Keeps a range of memory from the kernel, in the tree that QEMU wrote into `from`.
 pub(super) fn reserve(from: &Path, start: u64, length: u64) -> Result<PathBuf> {
-    let plain = command::output(Command::new("dtc").args(["-q", "-I", "dtb", "-O", "dts"]).arg(from))?;
+    let plain = decompile(from)?;
     let node = format!(
         r"
 / {{
@@ -72,6 +72,11 @@ pub(super) fn reserve(from: &Path, start: u64, length: u64) -> Result<PathBuf> {
 "
     );
     compile(from, plain + &node)
+}
+
+/// The source of the tree that QEMU wrote.
+fn decompile(from: &Path) -> Result<String> {
+    command::output(Command::new("dtc").args(["-q", "-I", "dtb", "-O", "dts"]).arg(from))
 }
 
 /// Compiles the tree's source beside the tree that QEMU wrote.
