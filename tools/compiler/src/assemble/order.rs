@@ -5,8 +5,9 @@
 //! An operation waits for every earlier operation whose bytes it reads or overwrites, and for those that read the bytes
 //! that it overwrites. An entry of the dependency graph has one consumer per processor. Operations of one processor run
 //! in the order of the list, and each is programmed after the one before it. So if several operations of a processor
-//! need a result, only the first must wait for it; and of several operations of a processor, only the last is waited for. Operations that pass data on the fly are one unit of work: an operation
-//! that waits for a convolution waits for its SDP operation, or for the pooling behind that, which ends last.
+//! need a result, only the first must wait for it; and of several operations of a processor, only the last is waited for.
+//! Operations that pass data on the fly are one unit of work: an operation that waits for a convolution waits for its SDP
+//! operation, or for the pooling behind that, which ends last.
 
 use nvdla_uapi::desc::{CommonOp, Consumer, Event, PROCESSORS};
 
