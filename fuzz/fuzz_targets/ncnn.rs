@@ -6,10 +6,10 @@
 
 #![no_main]
 
-use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
+use libfuzzer_sys::{fuzz_mutator, fuzz_target};
 use nvdla_compiler::model::Options;
 use nvdla_compiler::ncnn;
-use nvdla_fuzz::{check, text, Random};
+use nvdla_fuzz::{check, mutate, text, Random};
 
 /// The text and the weights.
 fn parts(bytes: &[u8]) -> Option<(&str, &[u8])> {
@@ -30,11 +30,5 @@ fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
         }
         _ => None,
     };
-    match changed.filter(|changed| changed.len() <= max_size) {
-        Some(changed) => {
-            data[..changed.len()].copy_from_slice(&changed);
-            changed.len()
-        }
-        None => fuzzer_mutate(data, size, max_size),
-    }
+    mutate(changed, data, size, max_size)
 });

@@ -6,21 +6,15 @@
 
 #![no_main]
 
-use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
+use libfuzzer_sys::{fuzz_mutator, fuzz_target};
 use nvdla_compiler::model::Options;
 use nvdla_compiler::onnx;
-use nvdla_fuzz::{check, message, Random};
+use nvdla_fuzz::{check, message, mutate, Random};
 
 fuzz_target!(|bytes: &[u8]| check(onnx::read(bytes.to_vec().into(), None, &Options::default()).ok()));
 
 fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
     let mut random = Random::new(seed);
     let changed = if random.below(10) == 0 { None } else { message::change(&data[..size], &mut random) };
-    match changed.filter(|changed| changed.len() <= max_size) {
-        Some(changed) => {
-            data[..changed.len()].copy_from_slice(&changed);
-            changed.len()
-        }
-        None => fuzzer_mutate(data, size, max_size),
-    }
+    mutate(changed, data, size, max_size)
 });

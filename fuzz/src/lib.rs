@@ -49,6 +49,17 @@ pub fn check(read: Option<Graph>) {
     }
 }
 
+/// What a target's mutator gives: the changed bytes if there are any and they fit, else what the fuzzer's own changes make.
+pub fn mutate(changed: Option<Vec<u8>>, data: &mut [u8], size: usize, max_size: usize) -> usize {
+    match changed.filter(|changed| changed.len() <= max_size) {
+        Some(changed) => {
+            data[..changed.len()].copy_from_slice(&changed);
+            changed.len()
+        }
+        None => libfuzzer_sys::fuzzer_mutate(data, size, max_size),
+    }
+}
+
 /// Numbers from a seed (xorshift64).
 pub struct Random(u64);
 
