@@ -26,8 +26,8 @@ use crate::protocol::{self, ask, Hello, Request, State, Trouble};
 
 /// Cycles of a run that only its time limits.
 const UNLIMITED: u64 = u64::MAX;
-/// How long a program may take to say what it is.
-const START: Duration = Duration::from_secs(60);
+/// How long a program may take to say what it is. A large design takes seconds to come out of reset, and more on a busy machine.
+const START: Duration = Duration::from_secs(300);
 /// Cycles to run when no unit is enabled, so that register writes take effect.
 const QUIET: u64 = 64;
 
@@ -352,6 +352,8 @@ fn describe(trouble: Trouble, child: &mut Child) -> String {
     match ended.map(|status| (status.code(), status.signal())) {
         Some((Some(code), _)) => format!("it ended with status {code}"),
         Some((_, Some(signal))) => format!("it was ended by signal {signal}"),
+        // The answer to the first request has a time limit.
+        _ if error.kind() == io::ErrorKind::WouldBlock => format!("it did not answer within {} s", START.as_secs()),
         _ => error.to_string(),
     }
 }
