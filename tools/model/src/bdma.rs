@@ -3,9 +3,10 @@
 //! BDMA: copies between the two memories.
 //!
 //! It has no ping-pong groups: `CFG_OP` puts the copy that the `CFG_` registers describe into a queue of 20, and
-//! `CFG_LAUNCH0` or `CFG_LAUNCH1` starts all copies queued since the last launch as a group, which raises that group's
-//! interrupt when its last copy ends. A copy moves lines of `CFG_LINE + 1` atoms of 32 bytes, repeated with a line
-//! stride and a surface stride on either side.
+//! `CFG_LAUNCH0` or `CFG_LAUNCH1` starts all copies queued since the last launch as a group. The group raises its
+//! interrupt when its last copy ends. A copy moves lines of `CFG_LINE + 1` atoms of 32 bytes. Source and destination
+//! each have a line stride and a surface stride.
+//!
 //! Source: the register specification (BDMA) and the hardware manual ("BDMA").
 
 use std::collections::VecDeque;
@@ -23,10 +24,11 @@ use crate::registers::Registers;
 const UNIT: &str = "BDMA";
 /// Copies that the queue holds.
 const SLOTS: usize = 20;
-/// Bytes of the unit in which lines are counted.
+/// Bytes of an atom. `CFG_LINE` counts atoms.
 const ATOM: u64 = 32;
-/// Bytes that move between the memories at once.
+/// Largest number of bytes that are read before they are written.
 const CHUNK: usize = 4096;
+
 /// A launched group of copies.
 #[derive(Clone, Copy, Debug)]
 struct Launch {
@@ -57,7 +59,7 @@ impl Bdma {
         }
     }
 
-    /// The value that software reads at `offset` of the block.
+    /// Returns the value that software reads at `offset` of the block.
     pub fn read(&self, offset: u32) -> u32 {
         let Some(described) = describe(Block::Bdma, offset) else { return 0 };
         if described.register == STATUS {
@@ -69,7 +71,7 @@ impl Bdma {
         self.registers.get(described.register)
     }
 
-    /// Software's write; the answer says whether it launched copies.
+    /// Performs a register write of software. Returns whether it launched copies.
     pub fn write(&mut self, offset: u32, value: u32) -> bool {
         let Some(described) = describe(Block::Bdma, offset) else { return false };
         let register = described.register;
@@ -93,7 +95,7 @@ impl Bdma {
         }
     }
 
-    /// Performs the oldest launched group; the answer is its number, `None` when nothing is launched.
+    /// Performs the oldest launched group. Returns its number, or `None` if no group is launched.
     pub fn run(&mut self, memory: &mut dyn Memory) -> Result<Option<usize>, Stop> {
         if !self.start()? {
             return Ok(None);
@@ -106,7 +108,7 @@ impl Bdma {
         Ok(Some(self.finish()))
     }
 
-    /// Whether a launched group waits; an error if software filled the queue over its end.
+    /// Returns whether a launched group waits, or an error if software wrote `CFG_OP` while the queue was full.
     pub(crate) fn start(&mut self) -> Result<bool, Stop> {
         self.refused.take().map_or(Ok(!self.launches.is_empty()), Err)
     }
@@ -118,7 +120,7 @@ impl Bdma {
         copies.extend(self.queue.drain(..count));
     }
 
-    /// The oldest launched group has ended; the answer is its number.
+    /// Removes the oldest launched group, which has ended. Returns its number.
     pub(crate) fn finish(&mut self) -> usize {
         self.launches.pop_front().map_or(0, |launch| launch.group)
     }
@@ -128,7 +130,7 @@ impl Bdma {
     }
 
     fn launch(&mut self, group: usize) -> bool {
-        // A launch of nothing, or of a group that is still busy, does nothing.
+        // A launch has no effect without queued copies, or if its group is still busy.
         if self.unlaunched == 0 || self.busy(group) {
             return false;
         }
@@ -142,7 +144,7 @@ impl Bdma {
 struct Side {
     port: Port,
     address: u64,
-    /// Surfaces of lines.
+    /// Strides of surfaces and of lines.
     lines: Nest<2>,
 }
 

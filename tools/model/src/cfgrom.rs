@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! CFGROM: the parameters of the hardware as words that a driver can read (later family only).
+//! CFGROM: the hardware's parameters, which a driver can read (nv_small family only).
 //!
-//! The ROM is a list of sections, one per block: a descriptor (its upper half says how many bytes follow, its lower half
-//! is the block's number), two capability words, and the block's parameters. Source: `spec/manual/NVDLA_CFGROM.rdl` and
-//! `vmod/nvdla/cfgrom/NV_NVDLA_CFGROM_rom.v`, which hold nv_small's words; every other configuration gets the same
-//! encoding of its own parameters. The capability bits' names are read off nv_small's values.
+//! The ROM is a list of sections, one per block. A section has a descriptor (the number of bytes that follow in the
+//! upper half, the block's number in the lower half), two capability words, and the block's parameters.
+//!
+//! Source: `spec/manual/NVDLA_CFGROM.rdl` and `vmod/nvdla/cfgrom/NV_NVDLA_CFGROM_rom.v`, which have the words of
+//! nv_small. The other configurations get the same encoding of their own parameters. The names of the capability bits
+//! are derived from nv_small's values.
 
 use nvdla_uapi::config::{Config, NV_SMALL, NV_SMALL_VERSION};
 use nvdla_uapi::reg::cfgrom::CFGROM_END_OF_LIST;
@@ -13,11 +15,11 @@ use nvdla_uapi::reg::cfgrom::CFGROM_END_OF_LIST;
 /// Words of the ROM.
 pub const WORDS: usize = CFGROM_END_OF_LIST.offset as usize / 4 + 1;
 
-/// Data types: int8.
+/// Data type: int8.
 const INT8: u32 = 1 << 4;
-/// Packed pixel formats: bit of each `PixelFormat` below 28 (R8, and all with components of 8 or 10 bits).
+/// Packed pixel formats, one bit per `PixelFormat` below 28: R8, and all with components of 8 or 10 bits.
 const PACKED_FORMATS: u32 = 0x0cff_f001;
-/// Pixel formats with two planes: bit of each from 28 on (the two of 8 bits).
+/// Pixel formats with two planes, one bit per `PixelFormat` from 28 on: the two with components of 8 bits.
 const SEMI_PLANAR_FORMATS: u32 = 0x3;
 /// Capability of CDMA, CSC, CMAC: image input.
 const IMAGE_INPUT: u32 = 1 << 4;
@@ -27,15 +29,15 @@ const SDP_BS: u32 = 1 << 3;
 const SDP_BN: u32 = 1 << 4;
 const SDP_EW: u32 = 1 << 5;
 
-/// The sections' descriptors. Those of SDP and of the read DMAs count fewer bytes than their sections have: the ROM's
-/// words are kept as they are.
+/// The sections' descriptors, as nv_small's ROM has them. The descriptors of SDP and of the read DMAs give fewer bytes
+/// than their sections have.
 mod descriptor {
     pub(super) const GLB: u32 = 0x1;
     pub(super) const CIF: u32 = 0x18_0002;
     pub(super) const CDMA: u32 = 0x34_0003;
     pub(super) const CBUF: u32 = 0x18_0004;
     pub(super) const CSC: u32 = 0x30_0005;
-    /// Both halves of the array have one number.
+    /// `CMAC_A` and `CMAC_B` have the same number.
     pub(super) const CMAC: u32 = 0x1c_0006;
     pub(super) const CACC: u32 = 0x20_0007;
     pub(super) const SDP_RDMA: u32 = 0xe_0008;
@@ -46,7 +48,7 @@ mod descriptor {
     pub(super) const CDP: u32 = 0x10_000d;
 }
 
-/// The numbers by which sections name other blocks.
+/// Block numbers with which sections refer to other blocks.
 mod id {
     pub(super) const CDMA: u32 = 3;
     pub(super) const SDP: u32 = 9;
@@ -54,9 +56,9 @@ mod id {
     pub(super) const CDP: u32 = 13;
 }
 
-/// The ROM's words for that configuration.
+/// Returns the ROM's words for a configuration.
 pub fn words(config: &Config) -> [u32; WORDS] {
-    // nv_small's ROM states another latency and burst than its build parameters.
+    // nv_small's ROM has other values for latency and burst than its build parameters.
     let (latency, burst) =
         if config.name == NV_SMALL.name { (50, 4) } else { (config.primary.latency, config.primary.max_burst_length) };
     let batch = if config.batch { config.max_batch.unwrap_or(0) } else { 0 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Feature cubes at the addresses and strides that registers give.
+//! Feature cubes in memory, at addresses and strides from registers.
 
 use std::ops::Range;
 
@@ -12,11 +12,11 @@ use nvdla_uapi::reg::values::Precision;
 use crate::memory::{read, write, Fault, Memory, Port, Span, Stop};
 use crate::threads::share;
 
-/// Bytes that an operation may touch again and again at small strides.
+/// Operations that access up to this many bytes are allowed any strides.
 const SMALL: u64 = 64 << 20;
 
-/// Refuses lines that lie on one another: `bytes` in all, in a range of `span` bytes. Real strides leave lines apart;
-/// with a stride of zero, a few registers could keep the model busy for hours.
+/// Refuses large operations whose lines overlap: lines of `bytes` bytes in total, in a range of `span` bytes. Real
+/// strides do not make lines overlap. With a stride of zero, a few registers could keep the model busy for hours.
 pub(crate) fn check_overlap(unit: &'static str, bytes: u64, span: u64) -> Result<(), Stop> {
     if bytes > SMALL && bytes / 16 > span {
         let what = format!("lines of {bytes} bytes in all lie on one another in {span} bytes");
@@ -28,18 +28,18 @@ pub(crate) fn check_overlap(unit: &'static str, bytes: u64, span: u64) -> Result
 /// A feature cube in memory.
 #[derive(Clone, Copy, Debug)]
 pub struct Placed {
-    /// The unit that reads or writes it, for faults.
+    /// The unit that accesses the cube, for faults.
     pub unit: &'static str,
-    /// The memory.
+    /// The memory interface.
     pub port: Port,
-    /// Where it begins.
+    /// Address of the first byte.
     pub address: u64,
-    /// Its layout.
+    /// The layout.
     pub cube: Cube,
 }
 
 impl Placed {
-    /// The cube of `[width, height, channels]` elements with these strides.
+    /// A cube of `[width, height, channels]` elements with the given strides.
     pub fn new(
         unit: &'static str,
         config: &Config,
@@ -56,7 +56,7 @@ impl Placed {
         Ok(Self { unit, port, address, cube })
     }
 
-    /// `atoms` atoms of line `y` from column `x` on.
+    /// Reads `atoms` atoms of line `y` from column `x` on.
     pub fn read<'m>(
         &self,
         memory: &'m dyn Memory,
@@ -79,8 +79,8 @@ impl Placed {
         Ok(())
     }
 
-    /// Writes lines of `line` bytes from line `y` on, from column `x` on; by several threads where they follow one
-    /// another in memory.
+    /// Writes lines of `line` bytes from line `y` on, each from column `x` on. Uses several threads if the lines are
+    /// adjacent in memory.
     pub(crate) fn write_lines(
         &self,
         memory: &mut dyn Memory,
@@ -98,7 +98,7 @@ impl Placed {
         lines.chunks_exact(line).zip(y..).try_for_each(|(atoms, y)| self.write(memory, surface, [y, x], atoms))
     }
 
-    /// Where `atoms` atoms of line `y` from column `x` on are to be written.
+    /// Returns the bytes of `atoms` atoms of line `y` from column `x` on, to be written.
     pub fn write_to<'m>(
         &self,
         memory: &'m mut dyn Memory,
@@ -109,13 +109,13 @@ impl Placed {
         write(memory, self.unit, self.port, self.at(surface, y, x), self.cube.atoms().span(atoms))
     }
 
-    /// All of its bytes, where the cube has no gap.
+    /// The span of the whole cube, if it has no gaps.
     pub(crate) fn all(&self) -> Option<Span> {
         let length = usize::try_from(self.cube.span()).ok().filter(|_| self.cube.is_packed())?;
         Some(Span { port: self.port, address: self.address, length })
     }
 
-    /// Where `atoms` atoms of line `y` from column `x` on lie in [`Self::all`].
+    /// The range of `atoms` atoms of line `y` from column `x` on, in [`Self::all`].
     pub(crate) fn within(&self, surface: usize, [y, x]: [usize; 2], atoms: usize) -> Range<usize> {
         let start = self.cube.atom_offset(surface as u32, y as u32, x as u32) as usize;
         start..start + self.cube.atoms().span(atoms)

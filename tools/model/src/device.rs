@@ -2,13 +2,13 @@
 
 //! The device: a register window, an interrupt line, and the start of operations.
 //!
-//! Software writes registers and then calls [`Model::run`], which performs every operation that is enabled and whose
-//! inputs are ready, one after another, and raises their interrupts. The model has no delays: nothing happens between
-//! two calls. Where registers must answer while an operation runs, as behind a bus, [`Model::start`] gives the
-//! operation to the caller, and [`Model::finish`] takes it back.
+//! Software writes registers and calls [`Model::run`]. It performs all operations that are enabled and ready, one after
+//! another, and raises their interrupts. The model has no delays: nothing happens between two calls. If registers must
+//! be accessible while an operation runs, as behind a bus, the caller uses [`Model::start`], performs the operation
+//! itself, and passes the result to [`Model::finish`].
 //!
 //! An operation uses several blocks, each with its own two register groups. A convolution needs CDMA, CSC, both CMACs
-//! and CACC, and gives its sums to SDP, which must be enabled "on flying". SDP needs its read DMA if it reads memory.
+//! and CACC, and passes its sums to SDP, which must be enabled "on flying". SDP needs its read DMA if it reads memory.
 //! PDP needs its read DMA or SDP's output. CDP always needs its read DMA.
 
 use std::collections::VecDeque;
@@ -29,6 +29,7 @@ use crate::work::{index, Finished, Operation, Unit, UnitStates, Work, FIRST_GROU
 
 /// Pages of the register window.
 const PAGES: usize = 0x12;
+
 /// An NVDLA.
 #[derive(Debug)]
 pub struct Model {
@@ -43,19 +44,20 @@ pub struct Model {
     groups: [Groups; GROUPED],
     sdp_tables: Tables,
     cdp_tables: Tables,
-    /// Where operations are performed; `None` while one is running.
+    /// The units' states. `None` while an operation is running.
     states: Option<Box<UnitStates>>,
-    /// Resets so far.
+    /// Number of resets.
     epoch: u64,
-    /// The unit, by number, that is tried next, and whether one ran since the first was tried.
+    /// Index of the unit that is tried next.
     turn: usize,
+    /// Whether a unit started since the first one was tried, so that all must be tried again.
     again: bool,
-    /// A read DMA with nothing to read ended since the last run.
+    /// Whether a read DMA with nothing to read ended since the last run.
     skipped: bool,
-    /// Blocks (by number) whose operation has stopped and will never end.
+    /// Bit set of blocks whose operation has stopped and will never end.
     halted: u32,
     stops: VecDeque<Stop>,
-    /// Software has enabled something since the last run.
+    /// Whether software has enabled an operation since the last run.
     enabled: bool,
 }
 
@@ -95,12 +97,12 @@ impl Model {
         self.config
     }
 
-    /// Brings the device back to its state after reset.
+    /// Resets the device.
     pub fn reset(&mut self) {
         *self = Self { epoch: self.epoch.wrapping_add(1), ..Self::new(self.config) };
     }
 
-    /// Reads the register at byte `offset` of the window; zero where there is none.
+    /// Reads the register at byte `offset` of the window. Returns zero if there is none.
     pub fn read(&mut self, offset: u32) -> u32 {
         let Some((block, offset)) = self.at(offset) else { return 0 };
         match block {
@@ -118,7 +120,7 @@ impl Model {
         }
     }
 
-    /// Writes the register at byte `offset` of the window. Operations start in [`Model::run`].
+    /// Writes the register at byte `offset` of the window. This does not start operations; [`Model::run`] does.
     pub fn write(&mut self, offset: u32, value: u32) {
         let Some((block, offset)) = self.at(offset) else { return };
         let family = self.config.family;
@@ -136,19 +138,19 @@ impl Model {
         }
     }
 
-    /// Whether the interrupt line is up.
+    /// Whether the interrupt line is asserted.
     pub fn interrupt(&self) -> bool {
         self.glb.line()
     }
 
-    /// Performs every operation that is enabled and ready. True if any ran.
+    /// Performs all operations that are enabled and ready. Returns whether any ran.
     ///
     /// An operation that cannot end ([`Model::take_stop`] says why) keeps its blocks busy until [`Model::reset`].
     pub fn run(&mut self, memory: &mut dyn Memory) -> bool {
         self.run_within(&Limit::NONE, memory)
     }
 
-    /// As [`Model::run`]; an operation that has not ended by the limit stops with [`Stop::Late`].
+    /// Like [`Model::run`]. An operation that has not ended by the limit stops with [`Stop::Late`].
     pub fn run_within(&mut self, limit: &Limit, memory: &mut dyn Memory) -> bool {
         let mut ran = false;
         while let Some(work) = self.start() {
@@ -157,10 +159,10 @@ impl Model {
         ran | std::mem::take(&mut self.skipped)
     }
 
-    /// Takes the next operation that is enabled and ready, for [`Work::run`] to perform and [`Model::finish`] to end.
+    /// Starts the next operation that is enabled and ready. [`Work::run`] performs it, and [`Model::finish`] ends it.
     ///
-    /// Until then software finds its blocks running, and may read and write registers as it likes. One operation is
-    /// under way at a time: `None` while one is, and when nothing is ready.
+    /// In between, the registers show its blocks as running, and software may access all registers. Returns `None` if
+    /// no operation is ready, or if one is already running.
     pub fn start(&mut self) -> Option<Work> {
         if !self.enabled || self.states.is_none() {
             return None;
@@ -179,7 +181,7 @@ impl Model {
                 }
             }
             self.turn = 0;
-            // An operation that ran, or one that software has enabled meanwhile, may have made earlier units ready.
+            // An operation that ended, or one that software has enabled meanwhile, may have made earlier units ready.
             if !std::mem::take(&mut self.again) {
                 self.enabled = false;
                 return None;
@@ -188,8 +190,8 @@ impl Model {
         }
     }
 
-    /// Ends an operation: its status registers get their values, its blocks switch to their other groups, and its
-    /// interrupts are raised. False if the operation stopped, or was started before a reset, which has forgotten it.
+    /// Ends an operation: sets its status registers, switches its blocks to their other groups, and raises its
+    /// interrupts. Returns false if the operation stopped, or if the device was reset after its start.
     pub fn finish(&mut self, finished: Finished) -> bool {
         let Finished { epoch, operation, states, result } = finished;
         if epoch != self.epoch {
@@ -217,12 +219,12 @@ impl Model {
         ended
     }
 
-    /// The oldest reason, not yet taken, for which an operation stopped.
+    /// Takes the oldest reason for which an operation stopped.
     pub fn take_stop(&mut self) -> Option<Stop> {
         self.stops.pop_front()
     }
 
-    /// A read DMA that was enabled with nothing to read ends at once.
+    /// Ends read DMAs that are enabled with nothing to read.
     fn skip_idle_readers(&mut self) {
         let mut skipped = false;
         if self.ready(Block::SdpRdma).is_some_and(|rdma| {
@@ -245,7 +247,7 @@ impl Model {
         self.again |= skipped;
     }
 
-    /// The unit's next operation, if all blocks that it uses are enabled.
+    /// The unit's next operation, if all its blocks are enabled.
     fn operation(&mut self, unit: Unit) -> Option<Operation> {
         let operation = match unit {
             Unit::Bdma => {
@@ -284,7 +286,7 @@ impl Model {
         operation.blocks().all(|block| self.ready(block).is_some()).then_some(operation)
     }
 
-    /// The unit states, with all that the operation needs.
+    /// Takes the units' states and copies the operation's registers and tables to them.
     fn prepare(&mut self, operation: Operation) -> Option<Box<UnitStates>> {
         let mut states = self.states.take()?;
         states.status.clear();
@@ -300,13 +302,13 @@ impl Model {
         Some(states)
     }
 
-    /// The block at `offset` of the window and the offset in it.
+    /// The block at `offset` of the window, and the offset in the block.
     fn at(&self, offset: u32) -> Option<(Block, u32)> {
         let block = (*self.pages.get((offset / Block::SIZE) as usize)?)?;
         Some((block, offset % Block::SIZE))
     }
 
-    /// The block's registers for its next operation, if software has enabled it and no earlier one stopped.
+    /// The registers of the block's next operation, if software has enabled it and no earlier one stopped.
     fn ready(&self, block: Block) -> Option<&Registers> {
         self.groups[index(block)].ready().filter(|_| !self.is_halted(block))
     }
@@ -315,7 +317,7 @@ impl Model {
         self.halted & (1 << block as u32) != 0
     }
 
-    /// Keeps the blocks of a stopped operation busy.
+    /// Marks the blocks of a stopped operation as busy until reset.
     fn halt(&mut self, blocks: impl IntoIterator<Item = Block>, stop: Stop) {
         for block in blocks {
             self.halted |= 1 << block as u32;
@@ -323,13 +325,13 @@ impl Model {
         self.stops.push_back(stop);
     }
 
-    /// The block's operation has ended; the answer is its group.
+    /// Ends the block's operation. Returns its group.
     fn end(&mut self, block: Block) -> usize {
         self.groups[index(block)].finish()
     }
 }
 
-/// The interrupts that the end of a block's operation raises.
+/// The interrupts at the end of a block's operation.
 fn interrupts(block: Block) -> &'static [Source] {
     match block {
         Block::Bdma => &[Source::Bdma],

@@ -2,12 +2,13 @@
 
 //! GLB: the version register and the interrupts.
 //!
-//! When a unit ends, it sets its group's bit in `S_INTR_STATUS`. Writing 1 clears a bit there, and sets one in
-//! `S_INTR_SET`. The line is up while `S_INTR_STATUS` has a bit that is clear in `S_INTR_MASK`.
+//! When a unit ends, it sets its group's bit in `S_INTR_STATUS`. Writing 1 to a bit clears it in `S_INTR_STATUS`;
+//! writing 1 to `S_INTR_SET` sets it. The line is asserted while `S_INTR_STATUS` has a bit that is clear in
+//! `S_INTR_MASK`.
 
 use nvdla_uapi::reg::glb::{S_INTR_MASK, S_INTR_SET, S_INTR_STATUS, S_NVDLA_HW_VERSION};
 
-/// The sources of interrupts. Each has one status bit per register group.
+/// An interrupt source. It has one status bit per register group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// SDP ended.
@@ -24,7 +25,7 @@ pub enum Source {
     CdmaData,
     /// CDMA has fetched its weights.
     CdmaWeight,
-    /// The accumulator has given all its sums to SDP.
+    /// CACC has passed all its sums to SDP.
     Cacc,
 }
 
@@ -57,7 +58,7 @@ pub struct Glb {
 }
 
 impl Glb {
-    /// The value that software reads at `offset` of the block.
+    /// Returns the value that software reads at `offset` of the block.
     pub fn read(&self, offset: u32) -> u32 {
         match u16::try_from(offset) {
             Ok(offset) if offset == S_NVDLA_HW_VERSION.offset => S_NVDLA_HW_VERSION.reset,
@@ -67,7 +68,7 @@ impl Glb {
         }
     }
 
-    /// Software's write at `offset` of the block.
+    /// Performs a write of software at `offset` of the block.
     pub fn write(&mut self, offset: u32, value: u32) {
         match u16::try_from(offset) {
             Ok(offset) if offset == S_INTR_MASK.offset => self.mask = value & S_INTR_MASK.writable,
@@ -77,12 +78,12 @@ impl Glb {
         }
     }
 
-    /// The unit's operation in that group has ended.
+    /// Sets the status bit of a source, because an operation of that group has ended.
     pub fn raise(&mut self, source: Source, group: usize) {
         self.status |= source.bit(group);
     }
 
-    /// Whether the interrupt line is up.
+    /// Whether the interrupt line is asserted.
     pub fn line(&self) -> bool {
         self.status & !self.mask != 0
     }

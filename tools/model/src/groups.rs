@@ -1,26 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A block's registers for software: single (`S_`) registers, and two ping-pong groups of `D_` registers.
+//! A block's register file: single (`S_`) registers, and two ping-pong groups of `D_` registers.
 //!
 //! Software writes the group that `S_POINTER.PRODUCER` selects. The hardware runs the group that `S_POINTER.CONSUMER`
-//! selects, and then switches to the other one. While `D_OP_ENABLE` of a group is set, writes to the group are ignored
-//! until its operation ends. Source: the register specification ("ping-pong register programming" of the hardware
-//! manual) and the register files of the hardware.
+//! selects, and then switches to the other group. While `D_OP_ENABLE` of a group is set, writes to the group are
+//! ignored.
+//!
+//! Source: the hardware manual ("ping-pong register programming") and the hardware's register files.
 
 use nvdla_uapi::reg::values::GroupStatus;
 use nvdla_uapi::reg::{cdma, cdp, sdp, Block, Described, Family, FieldValue, Register};
 
 use crate::registers::Registers;
 
-/// `S_STATUS`, at one place in every block with groups.
+/// `S_STATUS`, which is at the same offset in every block with groups.
 const S_STATUS: Register = cdma::S_STATUS;
-/// `S_POINTER`, at one place in every block with groups.
+/// `S_POINTER`, which is at the same offset in every block with groups.
 const S_POINTER: Register = cdma::S_POINTER;
 
-/// The register that describes the 32-bit word at `offset` of `block`.
+/// The description of the register at `offset` of `block`.
 pub(crate) fn describe(block: Block, offset: u32) -> Option<&'static Described> {
     let registers = block.registers();
-    // Most blocks have no gaps: the word's number is then the register's.
+    // In a block without gaps, the index of the word is the index of the register.
     registers.get(offset as usize / 4).filter(|described| u32::from(described.register.offset) == offset).or_else(
         || {
             let found = registers.binary_search_by_key(&offset, |described| described.register.offset.into()).ok()?;
@@ -29,7 +30,7 @@ pub(crate) fn describe(block: Block, offset: u32) -> Option<&'static Described> 
     )
 }
 
-/// `old` after a write of `value` to the register.
+/// The value of the register after a write of `value` over `old`.
 pub(crate) fn written(register: Register, family: Family, old: u32, value: u32) -> u32 {
     let mask = match family {
         Family::NvFull => register.writable_nv_full,
@@ -42,11 +43,11 @@ pub(crate) fn written(register: Register, family: Family, old: u32, value: u32) 
 #[derive(Clone, Debug)]
 pub struct Groups {
     family: Family,
-    /// `D_OP_ENABLE`; the registers before it are single ones.
+    /// `D_OP_ENABLE`. The registers before it are single registers.
     op_enable: Register,
     producer: usize,
     consumer: usize,
-    /// Single registers are in both.
+    /// The two groups. Both have copies of the single registers.
     pair: [Registers; 2],
 }
 
@@ -64,7 +65,7 @@ impl Groups {
         Self { family, op_enable, producer: 0, consumer: 0, pair: [registers.clone(), registers] }
     }
 
-    /// The value that software reads at `offset` of the block; zero where there is no register.
+    /// Returns the value that software reads at `offset` of the block, zero if there is no register.
     pub fn read(&self, offset: u32) -> u32 {
         let Some(described) = describe(self.pair[0].block(), offset) else { return 0 };
         if described.register == S_STATUS {
@@ -76,7 +77,7 @@ impl Groups {
         self.pair[self.producer].get(described.register)
     }
 
-    /// Software's write; the answer says whether it enabled an operation.
+    /// Performs a write of software. Returns whether it enabled an operation.
     pub fn write(&mut self, offset: u32, value: u32) -> bool {
         let Some(described) = describe(self.pair[0].block(), offset) else { return false };
         let register = described.register;
@@ -118,8 +119,8 @@ impl Groups {
         self.pair[self.consumer].set(register, value);
     }
 
-    /// The running group's operation has ended: its enable bit clears and the other group is next. The answer is the
-    /// group that ended.
+    /// Ends the running group's operation: clears its enable bit and switches to the other group. Returns the number of
+    /// the group that ended.
     pub fn finish(&mut self) -> usize {
         let ended = self.consumer;
         self.pair[ended].set(self.op_enable, 0);

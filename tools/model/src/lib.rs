@@ -2,10 +2,10 @@
 
 //! NVDLA as software: registers and memory in, bytes and interrupts out.
 //!
-//! The model is functional and bit-exact: it gives the bytes that the hardware gives, without its timing. What differs
-//! between hardware configurations is the data of [`nvdla_uapi::config`].
+//! The model is functional and bit-exact: it computes the same bytes as the hardware, without its timing. The
+//! differences between hardware configurations are data of [`nvdla_uapi::config`].
 
-// Its macro is used below.
+// First, because its macro is used below.
 #[macro_use]
 mod simd;
 

@@ -1,42 +1,43 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The answers of a lookup for int8, each kept after it was computed first.
+//! A cache of the factors that a lookup gives for int8.
 //!
-//! The argument has 20 bits at most. A cube has far fewer different sums than elements, and the next inference needs the
-//! same ones.
+//! The argument of an int8 lookup has at most 20 bits. A cube has far fewer different arguments than elements, and the
+//! next inference needs the same ones. Each argument is therefore looked up once.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::lut::cdp::Lookup;
 use crate::lut::{Counters, Tables};
 
-/// Nine squares of 9 bits.
+/// The largest argument: nine squares of 9-bit values.
 const LARGEST: i64 = 9 << 16;
 
-/// The smallest single value, which the table's argument is where nothing is squared.
+/// The smallest argument: a 9-bit value, if squaring is bypassed.
 const SMALLEST: i64 = -256;
 
-/// The answers of one lookup, by its argument.
+/// The factors of one lookup, by argument.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
-    /// Zero, or [`KNOWN`] with the counter's place and the factor. Threads that find the same answer store the same.
+    /// An entry is zero, or [`KNOWN`] with the position of its counter and the factor. Threads that compute the same
+    /// entry store the same value.
     entries: Vec<AtomicU32>,
 }
 
 const KNOWN: u32 = 1 << 31;
-/// Bits of a counter while a chunk is looked up; an entry has its counter's place.
+/// Bits per counter in the word that counts a chunk. An entry has the position of its counter in that word.
 const COUNT_BITS: u32 = 12;
 /// Elements per chunk: the largest number that a counter can hold.
 const CHUNK: usize = (1 << COUNT_BITS) - 1;
 
 impl Answers {
-    /// Forgets all.
+    /// Removes all entries.
     pub(super) fn clear(&mut self) {
         self.entries.clear();
         self.entries.resize_with((LARGEST - SMALLEST + 1) as usize, AtomicU32::default);
     }
 
-    /// The entry of an argument: the factor in its low sixteen bits.
+    /// Returns an argument's entry. Its low 16 bits are the factor.
     #[inline]
     fn get(&self, lookup: &Lookup, tables: &Tables, sum: i64) -> u32 {
         match self.entries.get((sum - SMALLEST) as usize).map(|entry| entry.load(Ordering::Relaxed)) {
@@ -59,7 +60,7 @@ impl Answers {
         entry
     }
 
-    /// The factors of sums, and how often each class was counted.
+    /// Looks up the factors of `sums`, and counts the lookups per class.
     pub(super) fn factors(
         &self,
         lookup: &Lookup,
@@ -69,7 +70,7 @@ impl Answers {
         classes: &mut [u32; 5],
     ) {
         for (factors, sums) in factors.chunks_mut(CHUNK).zip(sums.chunks(CHUNK)) {
-            // All counters in one register.
+            // All five counters in one word.
             let mut counts = 0u64;
             for (factor, &sum) in factors.iter_mut().zip(sums) {
                 let entry = self.get(lookup, tables, sum.into());

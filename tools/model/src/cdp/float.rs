@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A row of fp16, whose arithmetic is that of fp17 and fp32.
+//! Computes one row of fp16, in fp17 and fp32 arithmetic.
 //!
 //! ```text
-//! values  = elements as fp32, NaN flushed where that is asked for
+//! values  = elements as fp32, NaN flushed if the operation says so
 //! sums    = sums of squares around each value, or the values
 //! factors = lookup(sums)
 //! results = fp16(fp17(factors * values))
@@ -12,9 +12,9 @@
 //! The reference computes rows with a NaN or an infinity. The bit-level functions compute elements whose lookup
 //! [`Vectors`] does not cover, or whose product comes near the ends of fp17's range.
 
-// Loops are compiled for an instruction set only with what is inlined into them.
+// Only code that is inlined into a loop is compiled for the loop's instruction set.
 #![allow(clippy::inline_always)]
-// A lazy operator is a branch, which vectors do not have.
+// A lazy operator would be a branch, which prevents vectorisation.
 #![allow(clippy::needless_bitwise_bool)]
 
 use super::operation::{Counts, Operation, REACH};
@@ -27,7 +27,7 @@ use crate::num::{plain, Fp16, Fp17};
 use crate::simd::isa::Isa;
 
 vectorised! {
-    /// Flushes NaN to zero where that is asked for, and widens. Returns whether one is infinite or NaN.
+    /// Widens the elements, with NaN flushed to zero if `flush` is set. Returns whether any is infinite or NaN.
     fn widen(flush: bool, elements: &[u16], raw: &mut [u16], values: &mut [f32]) -> bool {
         let mut special = false;
         for ((raw, value), &bits) in raw.iter_mut().zip(values).zip(elements) {
@@ -41,8 +41,8 @@ vectorised! {
 }
 
 vectorised! {
-    /// The sums of `2 * reach + 1` squares around each value but the first and last [`REACH`]: squares and sums in fp32,
-    /// each pair of neighbours added before it joins the sum.
+    /// Sums `2 * reach + 1` squares around each value except the first and last [`REACH`], in fp32. The two squares at
+    /// the same distance are added to each other before they are added to the sum.
     ///
     /// The squares of fp17 numbers and sums of nine of them are far from the ends of fp32's range, where the hardware's
     /// arithmetic differs from the processor's.
@@ -66,8 +66,8 @@ vectorised! {
 }
 
 vectorised! {
-    /// The results of sums and values, in whole steps. `odd` says where there is none; it has all others set from the
-    /// beginning.
+    /// Computes results in whole groups of [`WIDTH`]. Clears `odd` where the result holds; the caller has set all of
+    /// it.
     fn results(
         lookup: &Vectors<f32>,
         skip_multiply: bool,
@@ -107,10 +107,10 @@ vectorised! {
     }
 }
 
-/// What a thread works in: one row.
+/// A thread's buffers for one row.
 #[derive(Debug, Default)]
 pub(super) struct Buffers {
-    /// The elements, NaN flushed where that is asked for.
+    /// The elements, NaN flushed if the operation says so.
     raw: Vec<u16>,
     values: Vec<f32>,
     squares: Vec<f32>,
@@ -119,7 +119,7 @@ pub(super) struct Buffers {
     odd: Vec<bool>,
 }
 
-/// An operation of fp16. Without a lookup here each sum is looked up alone.
+/// An fp16 operation. Without `lookup`, each sum is looked up separately.
 pub(super) struct Float<'o> {
     pub(super) isa: Isa,
     pub(super) operation: &'o Operation,
@@ -128,7 +128,7 @@ pub(super) struct Float<'o> {
 }
 
 impl Float<'_> {
-    /// A row with a NaN or an infinity.
+    /// Computes a row with a NaN or an infinity.
     fn special(&self, around: &[u16], into: &mut [u8]) -> Counts {
         let mut counts = Counts::default();
         for (bytes, window) in into.as_chunks_mut::<2>().0.iter_mut().zip(around.windows(2 * REACH + 1)) {
@@ -139,7 +139,7 @@ impl Float<'_> {
         counts
     }
 
-    /// The result of one element where no NaN is near.
+    /// Computes one element of a row without NaN.
     fn result(&self, value: u16, sum: f32, counts: &mut Counts) -> u16 {
         let factor = self.operation.lookup.float(self.tables, sum.to_bits(), &mut counts.lut);
         let value = fp16_to_fp17(value);

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A row of int8 or int16.
+//! Computes one row of int8 or int16.
 //!
 //! ```text
-//! values  = limit((elements - offset) * scale >> shift)     9 bits, or 17
+//! values  = limit((elements - offset) * scale >> shift)     9 bits for int8, 17 for int16
 //! sums    = sums of squares around each value, or the values
 //! factors = lookup(sums)
 //! results = limit((factors * values - offset) * scale >> shift)
 //! ```
 //!
-//! What does not fit 32 bits is computed in fp64, which holds all of it exactly: a product has 33 bits, less an offset 34,
-//! and times a scale 50.
+//! Values that do not fit 32 bits are computed in fp64, which holds all of them exactly: a product has 33 bits, 34
+//! after the offset is subtracted, and 50 after the multiplication by the scale.
 
-// Loops are compiled for an instruction set only with what is inlined into them.
+// Only code that is inlined into a loop is compiled for the loop's instruction set.
 #![allow(clippy::inline_always)]
-// A lazy operator is a branch, which vectors do not have.
+// A lazy operator would be a branch, which prevents vectorisation.
 #![allow(clippy::needless_bitwise_bool)]
 
 use super::answers::Answers;
@@ -36,13 +36,13 @@ pub(super) trait Form: Sync {
     const VALUE: u32;
     /// Bits of a result.
     const RESULT: u32;
-    /// The low bits.
+    /// Keeps the low bits of a converted value.
     fn value(value: i32) -> Self::Value;
     fn sum(value: Self::Value) -> Self::Sum;
     fn square(value: Self::Value) -> Self::Sum;
-    /// The low bits of results, as they lie in memory.
+    /// Stores the low bits of each result.
     fn store(results: &[i32], into: &mut [u8]);
-    /// The factors of sums. `odd` has room for a mark per sum.
+    /// Looks up the factors of `sums`. `odd` is a buffer with one mark per sum.
     fn factors(
         &self,
         isa: Isa,
@@ -54,7 +54,7 @@ pub(super) trait Form: Sync {
     );
 }
 
-/// int8, whose lookups are remembered.
+/// int8, with a cache of the lookups.
 pub(super) struct Int8<'o>(pub(super) &'o Answers);
 
 impl Form for Int8<'_> {
@@ -101,7 +101,7 @@ impl Form for Int8<'_> {
     }
 }
 
-/// int16. Without vectors each sum is looked up alone.
+/// int16. Without [`Vectors`], each sum is looked up separately.
 pub(super) struct Int16<'o>(pub(super) Option<&'o Vectors<f64>>);
 
 impl Form for Int16<'_> {
@@ -155,7 +155,8 @@ impl Form for Int16<'_> {
 }
 
 vectorised! {
-    /// The factors of sums in whole steps. `odd` says where there is none; it has all others set from the beginning.
+    /// Looks up factors in whole groups of [`WIDTH`]. Clears `odd` where the factor holds; the caller has set all of
+    /// it.
     fn look_up(
         lookup: &Vectors<f64>,
         sums: &[f64],
@@ -176,7 +177,7 @@ vectorised! {
                 let answers = lookup.get::<EXPONENT>(sums);
                 answers.count(classes);
                 for (factor, answer) in factors.iter_mut().zip(answers.factors) {
-                    // SAFETY: factors are whole numbers of sixteen bits.
+                    // SAFETY: factors are 16-bit integers.
                     let whole: i32 = unsafe { answer.to_int_unchecked() };
                     *factor = whole as i16;
                 }
@@ -192,7 +193,7 @@ vectorised! {
 }
 
 vectorised! {
-    /// The input converter that only takes an offset away, which never reaches the limits.
+    /// An input converter that only subtracts an offset, which never reaches the limits.
     fn shift<F: Form>(offset: i32, elements: &[F::Element], values: &mut [F::Value]) {
         for (value, &element) in values.iter_mut().zip(elements) {
             let element: i32 = element.into();
@@ -202,7 +203,7 @@ vectorised! {
 }
 
 vectorised! {
-    /// The input converter.
+    /// Any other input converter.
     fn convert<F: Form>(converter: &Scaling, elements: &[F::Element], values: &mut [F::Value]) {
         let scaling = *converter;
         for (value, &element) in values.iter_mut().zip(elements) {
@@ -212,7 +213,7 @@ vectorised! {
 }
 
 vectorised! {
-    /// The sums of `2 * reach + 1` squares around each value but the first and last [`REACH`].
+    /// Sums `2 * reach + 1` squares around each value except the first and last [`REACH`].
     fn windows<F: Form>(reach: usize, values: &[F::Value], squares: &mut [F::Sum], sums: &mut [F::Sum]) {
         for (square, &value) in squares.iter_mut().zip(values) {
             *square = F::square(value);
@@ -236,12 +237,13 @@ struct Scaling {
     step: f64,
     minimum: f64,
     maximum: f64,
-    /// Below the first and from the second on the hardware counts a saturation: more than one off without rounding.
+    /// The hardware counts a saturation below the first limit and from the second limit on. Without rounding, such
+    /// values are more than one beyond the result's limits.
     counted: [f64; 2],
 }
 
 impl Scaling {
-    /// For results of `bits` bits.
+    /// The converter to results of `bits` bits.
     fn new(converter: Converter, bits: u32) -> Self {
         let (minimum, maximum) = limits(bits);
         let power = |exponent: u32| 2f64.powi(exponent as i32);
@@ -256,13 +258,13 @@ impl Scaling {
         }
     }
 
-    /// The converted value, and whether the hardware counts it as saturated.
+    /// Converts a value. Also returns whether the hardware counts it as saturated.
     #[inline(always)]
     fn apply(self, value: f64) -> (i32, bool) {
         let scaled = (value - self.offset) * self.scale;
         let is_counted = (scaled < self.counted[0]) | (scaled >= self.counted[1]);
         let real = scaled * self.step;
-        // Half away from zero.
+        // Round half away from zero.
         let rounded = real + 0.5f64.copysign(real);
         let rounded = if rounded < self.minimum { self.minimum } else { rounded };
         let rounded = if rounded > self.maximum { self.maximum } else { rounded };
@@ -271,7 +273,7 @@ impl Scaling {
     }
 }
 
-/// The least and the greatest number of so many bits.
+/// The smallest and the largest signed integer of `bits` bits.
 const fn limits(bits: u32) -> (i64, i64) {
     (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
 }
@@ -291,7 +293,8 @@ struct Narrow {
 }
 
 impl Narrow {
-    /// For results of `bits` bits, from products of at most this magnitude; `None` where 32 bits do not hold all.
+    /// The converter of products up to `largest` in magnitude to results of `bits` bits. `None` if an intermediate
+    /// value can exceed 32 bits.
     fn new(converter: Converter, bits: u32, largest: i64) -> Option<Self> {
         let Converter { offset, scale, shift } = converter;
         let (minimum, maximum) = limits(bits);
@@ -322,11 +325,12 @@ impl Narrow {
     }
 }
 
-/// Factors, and the values that they are multiplied with.
+/// The factors and the values to multiply.
 type Operands<'r, F> = (&'r [i16], &'r [<F as Form>::Value]);
 
 vectorised! {
-    /// Factors times values, or factors alone, through an output converter in 32 bits; returns how many were cut off.
+    /// Multiplies factors by values unless `skip_multiply` is set, and converts in 32 bits. Returns the saturation
+    /// count.
     fn narrow_results<F: Form>(
         converter: &Narrow,
         skip_multiply: bool,
@@ -369,7 +373,7 @@ vectorised! {
     }
 }
 
-/// What a thread works in: one row.
+/// A thread's buffers for one row.
 #[derive(Debug, Default)]
 pub(super) struct Buffers<V, S> {
     values: Vec<V>,
@@ -380,13 +384,13 @@ pub(super) struct Buffers<V, S> {
     results: Vec<i32>,
 }
 
-/// An operation of int8 or int16.
+/// An int8 or int16 operation.
 pub(super) struct Integer<'o, F> {
     isa: Isa,
     operation: &'o Operation,
     tables: &'o Tables,
     form: F,
-    /// The input converter, unless it only takes its offset away.
+    /// The input converter, unless it only subtracts its offset.
     input: Option<Scaling>,
     narrow: Option<Narrow>,
     wide: Scaling,

@@ -2,17 +2,15 @@
 
 //! CDP: local response normalisation across channels.
 //!
-//! Each element is multiplied by a factor. The lookup tables give it for the sum of the squares of the element's
-//! neighbours: 3, 5, 7 or 9 channels around it. Integers pass a converter before (9 bits for int8, 17 for int16) and
-//! after. fp16 is computed in fp17, its squares and their sum in fp32. Squaring and summing (the table's argument is
-//! then the element itself) and multiplying can be switched off. Outside the cube's channels a window reads
-//! `DATIN_OFFSET`, which the input converter turns into zero. The lanes after the last channel are computed in the same
-//! way, and written.
-//!
-//! [`reference`] computes element by element. `strips` cuts a cube into strips and shares them between threads; it is
-//! the same for all precisions. `integer` and `float` compute a row of a strip in plain loops, which `vectorised!`
-//! compiles once per instruction set; no instruction set has code of its own. This file chooses by precision.
-//!
+//! Each element is multiplied by a factor. The lookup tables map the sum of squares of 3, 5, 7 or 9 channels around the
+//! element to the factor. Integers pass a converter before (to 9 bits for int8, 17 for int16) and after. fp16 is
+//! computed in fp17, except for squares and their sums, which are fp32. Two registers bypass squaring and summing (the
+//! table's argument is then the element itself) and the multiplication. Beyond the cube's channels a window reads
+//! `DATIN_OFFSET`, which the input converter turns into zero. Lanes after the last channel are computed and written
+//! like the others.
+//! [`reference`] computes element by element. `strips` cuts a cube into strips, which threads share, for all
+//! precisions. `integer` and `float` compute a row of a strip in plain loops, which `vectorised!` compiles once per
+//! instruction set. This file chooses the engine by precision.
 //! Source: the register specification (CDP, CDP_RDMA), the hardware manual ("CDP"), and for the arithmetic the C-model
 //! (`cmod/cdp`, `cmod/hls/cdp_libs`, `cmod/hls_wrapper/cdp_hls_wrapper.cpp`).
 
@@ -39,19 +37,19 @@ use crate::registers::Registers;
 use crate::simd::isa::Isa;
 use crate::stream::Done;
 
-/// What CDP keeps from one operation to the next.
+/// CDP's state between operations.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     /// The lookup tables.
     pub tables: Tables,
-    /// What the last lookup was made into.
+    /// The last lookup in the form that the loops use.
     memo: Memo,
 }
 
-/// What the lookup's registers and tables have been turned into, and the memory that loops work in.
+/// The lookup's registers and tables in the form that the loops use, and the loops' buffers.
 #[derive(Debug, Default)]
 struct Memo {
-    /// What the lookups below belong to.
+    /// The lookup, tables and precision for which the fields below were made.
     of: Option<(Lookup, Tables, Precision)>,
     answers: Answers,
     integers: Option<Box<Vectors<f64>>>,
@@ -62,14 +60,14 @@ struct Memo {
 }
 
 impl Clone for Memo {
-    /// Another device makes its own.
+    /// The cache of another device starts empty.
     fn clone(&self) -> Self {
         Self::default()
     }
 }
 
 impl Memo {
-    /// Makes the lookup of an operation, unless it is the last one's.
+    /// Prepares an operation's lookup, unless the last operation had the same one.
     fn renew(&mut self, operation: &Operation, tables: &Tables) {
         let Operation { ref lookup, precision, .. } = *operation;
         let is_same = self.of.as_ref().is_some_and(|(of, entries, last)| {
@@ -86,7 +84,7 @@ impl Memo {
     }
 }
 
-/// Normalises: one operation of CDP with the registers of its group and of its read DMA's.
+/// Performs one CDP operation, given the registers of CDP's group and of its read DMA's group.
 pub fn run(
     state: &mut State,
     config: &Config,
@@ -97,7 +95,7 @@ pub fn run(
     run_with(Isa::in_use()?, state, config, rdma, registers, memory)
 }
 
-/// As [`run`], with an instruction set that this machine has.
+/// Like [`run`], with an instruction set that this machine has.
 fn run_with(
     isa: Isa,
     state: &mut State,

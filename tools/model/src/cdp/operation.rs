@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The registers of CDP and its read DMA as one checked value, and what an operation counts.
+//! The registers of CDP and its read DMA as one checked value, and the operation's counters.
 
 use crate::cube::Placed;
 use crate::lut::cdp::Lookup;
@@ -19,7 +19,7 @@ pub(super) const UNIT: &str = "CDP";
 /// The read DMA's name in faults.
 pub(super) const READER: &str = "CDP_RDMA";
 
-/// The widest window's channels on either side of its element.
+/// Channels on either side of the element in the widest window.
 pub(super) const REACH: usize = 4;
 
 /// `(value - offset) * scale / 2^shift`, rounded and limited.
@@ -42,8 +42,8 @@ impl Converter {
         saturate::<BITS>(round_shift_right(self.scaled(value.into()), self.shift)) as i32
     }
 
-    /// As [`Self::apply`], and whether the hardware counts the value as saturated: what it cut off is more than one
-    /// off the value without rounding.
+    /// Like [`Self::apply`]. Also returns whether the hardware counts the value as saturated: the limited result
+    /// differs from the value without rounding by more than one.
     #[inline]
     pub(super) fn apply_counted<const BITS: u32>(&self, value: i64) -> (i32, bool) {
         let scaled = self.scaled(value);
@@ -52,7 +52,7 @@ impl Converter {
     }
 }
 
-/// An operation.
+/// A CDP operation.
 pub(super) struct Operation {
     pub(super) precision: Precision,
     pub(super) source: Placed,
@@ -61,12 +61,12 @@ pub(super) struct Operation {
     pub(super) height: usize,
     pub(super) channels: usize,
     pub(super) surfaces: usize,
-    /// Elements of an atom.
+    /// Elements per atom.
     pub(super) lanes: usize,
-    /// Elements of all surfaces of a position, including those after the last channel.
+    /// Elements per position in all surfaces, including padding lanes after the last channel.
     pub(super) elements: usize,
     pub(super) lookup: Lookup,
-    /// Channels of the window on either side of its element; `None`: the table's argument is the element.
+    /// Channels of the window on either side of its element. `None` if the table's argument is the element.
     pub(super) reach: Option<usize>,
     /// The result is the factor alone.
     pub(super) skip_multiply: bool,
@@ -75,7 +75,7 @@ pub(super) struct Operation {
     pub(super) output: Converter,
 }
 
-/// What an operation counts.
+/// An operation's counters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     pub(super) lut: Counters,
@@ -162,7 +162,7 @@ impl Operation {
 
 pub(super) fn done(counts: Counts) -> Done<()> {
     let status = [
-        // The input counters exist, but the hardware project's model clears them after the input has passed.
+        // The C-model clears the input counters after it has read the input.
         (cdp::D_NAN_INPUT_NUM, 0),
         (cdp::D_INF_INPUT_NUM, 0),
         (cdp::D_NAN_OUTPUT_NUM, counts.nans),

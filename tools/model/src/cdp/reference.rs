@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! CDP element by element. The fast implementation is compared with it.
+//! CDP element by element. Tests compare the fast implementation with it.
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::Precision;
@@ -13,7 +13,7 @@ use crate::num::{Fp16, Fp17, Fp32};
 use crate::registers::Registers;
 use crate::stream::Done;
 
-/// As [`super::run`].
+/// Like [`super::run`].
 pub fn run(
     tables: &Tables,
     config: &Config,
@@ -31,7 +31,7 @@ pub(super) fn normalise(operation: &Operation, tables: &Tables, memory: &mut dyn
     let mut counts = Counts::default();
     for y in 0..operation.height {
         for x in 0..operation.width {
-            // All channels of the position, with the values outside on either side.
+            // All channels of the position, with padding for the windows on either side.
             let mut channels = vec![outside(operation); REACH];
             for surface in 0..operation.surfaces {
                 let atom = operation.source.read(memory, surface, [y, x], 1)?;
@@ -57,7 +57,7 @@ pub(super) fn normalise(operation: &Operation, tables: &Tables, memory: &mut dyn
     Ok(counts)
 }
 
-/// The value that a window reads outside the cube's channels.
+/// The value that a window reads beyond the cube's channels.
 pub(super) fn outside(operation: &Operation) -> i32 {
     if operation.precision == Precision::Fp16 {
         0
@@ -90,7 +90,7 @@ fn int<const INPUT: u32, const OUTPUT: u32>(
         }
     };
     let factor = i32::from(operation.lookup.int(tables, sum, &mut counts.lut));
-    // 33 bits at most, of which -2^15 * -2^16 is the only value that needs them all; nothing is lost in 64.
+    // A product has at most 33 bits.
     let product = if operation.skip_multiply { i64::from(factor) } else { i64::from(factor) * i64::from(value) };
     let (result, saturated) = operation.output.apply_counted::<OUTPUT>(product);
     counts.saturated += u32::from(saturated);
@@ -104,7 +104,7 @@ pub(super) fn fp16(operation: &Operation, tables: &Tables, window: &[i32], count
         None => single(REACH),
         Some(reach) => {
             let square = |at: usize| Fp32::mul(single(at), single(at));
-            // From the middle outwards, each pair of neighbours added before it joins the sum.
+            // From the middle outwards. The two squares at one distance are added before they are added to the sum.
             let pair = |distance: usize| Fp32::add(square(REACH - distance), square(REACH + distance));
             let first = Fp32::add(pair(1), square(REACH));
             (2..=reach).fold(first, |sum, distance| Fp32::add(sum, pair(distance)))

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Walks a cube in strips: as many positions of a line as nearly fit the first-level cache. The next strip is
-//! prefetched while the current one is computed. Threads share large cubes.
+//! Computes a cube in strips. A strip is a run of positions in a line that nearly fits the first-level cache. The next
+//! strip is prefetched while the current one is computed. Threads share large cubes.
 //!
 //! ```text
 //! for each strip, on any thread:
-//!     for each surface: its atoms become parts of rows; a row is all channels of a position
-//!     for each row: the engine's results
-//!     for each surface: parts of rows become its atoms
+//!     for each surface: copy its atoms into rows (a row has all channels of a position)
+//!     for each row: compute the results
+//!     for each surface: copy parts of the result rows to its atoms
 //! ```
 
 use std::sync::Mutex;
@@ -19,18 +19,18 @@ use crate::memory::{Memory, Stop};
 use crate::simd::prefetch::{prefetch_after, prefetch_write_after};
 use crate::threads::share::{share, Parts};
 
-/// Elements from which a second thread pays.
+/// Smallest number of elements for which a second thread is worth its cost.
 const PARALLEL: usize = if cfg!(test) { 1 << 10 } else { 1 << 17 };
-/// Bytes of a strip in memory, about.
+/// Approximate bytes of a strip in memory.
 const STRIP: usize = 8192;
-/// Strips that a thread takes at a time.
+/// Strips that a thread computes at a time.
 const RUN: usize = if cfg!(test) { 2 } else { 16 };
 
 /// An element in memory.
 pub(super) trait Element: Copy + Default + Send {
     const BYTES: usize;
     fn from_bytes(bytes: &[u8]) -> Self;
-    /// The low bits.
+    /// Keeps the low bits.
     fn low(value: i32) -> Self;
 }
 
@@ -52,45 +52,45 @@ macro_rules! element {
 }
 element!(i8 i16 u16);
 
-/// Computes rows.
+/// Computes the rows of one operation.
 pub(super) trait Engine: Sync {
     type Element: Element;
-    /// What a thread works in.
+    /// A thread's buffers.
     type Buffers: Default + Send;
-    /// What a window sees outside the cube's channels.
+    /// The value that a window reads beyond the cube's channels.
     fn outside(&self) -> Self::Element;
-    /// Makes room for rows of so many elements.
+    /// Resizes the buffers for rows of `elements` elements.
     fn prepare(&self, buffers: &mut Self::Buffers, elements: usize);
-    /// A row's results, from its elements with [`REACH`] before and behind them.
+    /// Computes a row. `around` has its elements with [`REACH`] more on either side.
     fn row(&self, buffers: &mut Self::Buffers, around: &[Self::Element], into: &mut [u8]) -> Counts;
 }
 
-/// The memory of all threads.
+/// The buffers of all threads.
 #[derive(Debug, Default)]
 pub(super) struct ThreadBuffers<E, R>(Vec<Buffers<E, R>>);
 
-/// The memory of a thread.
+/// A thread's buffers.
 #[derive(Debug, Default)]
 struct Buffers<E, R> {
-    /// Rows, with [`REACH`] elements from outside before each and after the last one.
+    /// Rows, with [`REACH`] padding elements before each row and after the last one.
     elements: Vec<E>,
-    /// Rows of results, without.
+    /// Rows of results, without padding.
     results: Vec<u8>,
     own: R,
 }
 
-/// Where strips begin, and the form of their rows.
+/// The positions of the strips, and the shape of their rows.
 #[derive(Clone, Copy)]
 struct Strips {
-    /// Positions of all strips but the last of a line.
+    /// Positions per strip. The last strip of a line may have fewer.
     positions: usize,
     each_line: usize,
     count: usize,
     width: usize,
     surfaces: usize,
-    /// Elements of a row, padding lanes of the last surface included.
+    /// Elements per row, including padding lanes of the last surface.
     elements: usize,
-    /// Elements that are no padding.
+    /// Elements per row without padding lanes.
     channels: usize,
     atoms: Atoms,
 }
@@ -99,26 +99,26 @@ impl Strips {
     fn new(operation: &Operation, bytes: usize) -> Self {
         let Operation { width, height, surfaces, elements, channels, .. } = *operation;
         let longest = (STRIP / bytes / elements).clamp(1, width);
-        // All about as long.
+        // Strips of nearly equal length.
         let positions = width.div_ceil(width.div_ceil(longest));
         let each_line = width.div_ceil(positions);
         let atoms = operation.source.cube.atoms();
         Self { positions, each_line, count: each_line * height, width, surfaces, elements, channels, atoms }
     }
 
-    /// A strip's line and column, and how many positions it has.
+    /// A strip's first line and column, and its number of positions.
     const fn at(&self, strip: usize) -> ([usize; 2], usize) {
         let x = strip % self.each_line * self.positions;
         let left = self.width - x;
         ([strip / self.each_line, x], if left < self.positions { left } else { self.positions })
     }
 
-    /// From row to row of elements.
+    /// Distance between rows, in elements.
     const fn stride(&self) -> usize {
         REACH + self.elements
     }
 
-    /// Takes a surface's atoms.
+    /// Copies a surface's atoms into rows.
     fn load<E: Element>(&self, surface: usize, atoms: &[u8], rows: &mut [E]) {
         let (first, lanes) = (REACH + self.atoms.channel(surface, 0), self.atoms.elements());
         for (row, atom) in rows.chunks_exact_mut(self.stride()).zip(atoms.chunks_exact(lanes * E::BYTES)) {
@@ -128,7 +128,7 @@ impl Strips {
         }
     }
 
-    /// The results of a strip whose atoms have been loaded.
+    /// Computes a strip whose atoms have been loaded.
     fn compute<E: Engine>(
         &self,
         engine: &E,
@@ -149,7 +149,7 @@ impl Strips {
         counts
     }
 
-    /// Moves a surface's results to where its atoms lie in memory.
+    /// Copies a surface's results to its atoms.
     fn store(&self, surface: usize, results: &[u8], into: &mut [u8]) {
         let (bytes, stride) = (self.atoms.bytes(), self.atoms.span(self.surfaces));
         let from = &results[self.atoms.span(surface)..];
@@ -161,7 +161,7 @@ impl Strips {
     }
 }
 
-/// Collects pieces of `N` bytes that lie `stride` apart.
+/// Copies pieces of `N` bytes that lie `stride` bytes apart in `from` to adjacent places.
 fn scatter<const N: usize>(from: &[u8], stride: usize, into: &mut [u8]) {
     for (number, into) in into.as_chunks_mut::<N>().0.iter_mut().enumerate() {
         into.copy_from_slice(&from[number * stride..][..N]);
@@ -211,7 +211,7 @@ pub(super) fn run<E: Engine>(
     Ok(counts)
 }
 
-/// From the source's bytes to the destination's; each thread writes what it has computed.
+/// Computes from the source's bytes to the destination's. Each thread writes its own results.
 fn direct<E: Engine>(
     engine: &E,
     strips: &Strips,

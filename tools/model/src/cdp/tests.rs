@@ -10,7 +10,7 @@ use crate::support::testing::{noise, set, Bytes};
 
 const BASE: u64 = 0x1000;
 
-/// What the tables hold.
+/// The contents of the tables.
 #[derive(Clone, Copy, Debug)]
 enum Entries {
     /// Any bits.
@@ -22,12 +22,12 @@ enum Entries {
 }
 
 impl Entries {
-    /// Entry number `at`, from random bits.
+    /// Makes entry number `at` from random bits.
     fn entry(self, precision: Precision, at: usize, bits: u16) -> u16 {
         let half = precision == Precision::Fp16;
         match self {
             Self::Noise => bits,
-            // From two, or a half, down to a quarter, or a sixteenth.
+            // From 2 to 0.3 in fp16, from 0x7f00 to 0x1b00 in integers.
             Self::Falling if half => 0x4000 - 11 * at as u16 - (bits & 7),
             Self::Falling => 0x7f00 - 100 * at as u16 - (bits & 63),
             Self::Signs if bits & 0x700 == 0 => 0,
@@ -42,7 +42,7 @@ struct Case {
     config: &'static Config,
     precision: Precision,
     size: (usize, usize, usize),
-    /// Atoms that lie between lines, and between surfaces.
+    /// Atoms of gap after each line and after each surface.
     gaps: [usize; 2],
     in_place: bool,
     window: NormalizationLength,
@@ -58,7 +58,7 @@ struct Case {
     input: (u32, u32, u32),
     output: (u32, u32, u32),
     seed: u64,
-    /// Input bytes are masked with this: fp16 without NaN, small integers.
+    /// Mask for input bytes, for fp16 without NaN and for small integers.
     mask: u8,
 }
 

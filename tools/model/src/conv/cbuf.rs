@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The convolution buffer: what CDMA fetches for an operation, and what it leaves for the next.
+//! The convolution buffer: the data and weights that CDMA fetches, and those that stay for the next operation.
 //!
-//! A slice is one line of one cube. Input is read where it lies in memory when nothing has to change it on the way;
-//! else it is gathered, slice after slice, into a buffer of the same shape. What an operation does not release stays
-//! in [`State`], and serves the next one under the hardware's conditions: same mode and banks, and the reuse option set
-//! (source: the sequence threads of `cmod/cdma` and `cmod/csc`).
+//! A slice is one line of one cube. If CDMA does not change the input, it is read in place from memory. Otherwise the
+//! slices are gathered in a buffer. Slices and weights that an operation does not release stay in [`State`]. The next
+//! operation uses them under the hardware's conditions: it has the same mode and banks, and sets the reuse option.
+//!
+//! Source: the sequence threads of `cmod/cdma` and `cmod/csc`.
 
 use std::borrow::Cow;
 
@@ -18,26 +19,26 @@ use super::operation::{Mode, Operation, Placement};
 use super::pixel;
 use crate::memory::{self, Memory, Span, Stop};
 
-/// What the convolution buffer holds between operations.
+/// The contents of the convolution buffer between operations.
 #[derive(Debug, Default)]
 pub struct State {
     /// The last operation's placement.
     placement: Option<Placement>,
-    /// It asked to keep all data, in CDMA's and in CSC's registers.
+    /// Whether it keeps all data, by CDMA's and by CSC's registers.
     kept_data: [bool; 2],
-    /// It asked to keep all weights, in CDMA's and in CSC's registers.
+    /// Whether it keeps all weights, by CDMA's and by CSC's registers.
     kept_weights: [bool; 2],
-    /// Shape of the slices that are left.
+    /// The shape of the remaining slices.
     shape: Option<Shape>,
-    /// Slices that are left, one after another.
+    /// The remaining slices, one after another.
     slices: Vec<u8>,
-    /// Weights that are left, uncompressed.
+    /// The remaining weights, uncompressed.
     weights: Vec<u8>,
-    /// Counts of the last fetches: an operation that fetches nothing reports those before it.
+    /// The counters of the last fetches. An operation that fetches nothing reports them again.
     pub(super) counters: Counters,
 }
 
-/// The parameters that must be equal for two operations to read each other's slices.
+/// The parameters that two operations must share for one to read the other's slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shape {
     bytes: usize,
@@ -75,7 +76,7 @@ pub struct Counters {
 pub struct Input<'m> {
     /// All bytes.
     pub bytes: Cow<'m, [u8]>,
-    /// Where each byte of the channels of an element (cube, line, column) lies.
+    /// The position of each byte of an element's channels, by cube, line and column.
     pub view: View,
 }
 
@@ -84,7 +85,7 @@ pub struct Input<'m> {
 pub struct Weights<'m> {
     /// All bytes.
     pub bytes: Cow<'m, [u8]>,
-    /// [`Memory::version`] of the bytes, where they are memory's.
+    /// [`Memory::version`] of the bytes, if they are in memory.
     pub version: Option<u64>,
 }
 
@@ -97,7 +98,7 @@ impl std::ops::Deref for Weights<'_> {
 }
 
 impl State {
-    /// What CSC reads for this operation.
+    /// Fetches the input that CSC reads for this operation.
     pub(super) fn input<'m>(&mut self, operation: &Operation, memory: &'m dyn Memory) -> Result<Input<'m>, Stop> {
         let placed = self.placement == Some(operation.placement);
         let [cdma, csc] = operation.data_reuse;
@@ -150,7 +151,7 @@ impl State {
         Ok(Input { bytes: Cow::Owned(bytes), view })
     }
 
-    /// The weights, uncompressed, in the order of the hardware's steps.
+    /// Fetches the weights. They are uncompressed, in the order of the hardware's steps.
     pub(super) fn weights<'m>(&mut self, operation: &Operation, memory: &'m dyn Memory) -> Result<Weights<'m>, Stop> {
         let changed = |bytes| Weights { bytes: Cow::Owned(bytes), version: None };
         let placed = self.placement == Some(operation.placement);
@@ -199,7 +200,7 @@ impl State {
         let slice = operation.slice_bytes();
         let released = if self.kept_data[1] { 0 } else { operation.release.min(operation.slices) };
         self.slices = match input.bytes {
-            // Its memory serves the next operation.
+            // The next operation reuses this allocation.
             Cow::Owned(mut bytes) if released == operation.slices => {
                 bytes.clear();
                 bytes
@@ -229,14 +230,14 @@ impl State {
     }
 }
 
-/// NaN and infinities of fp16 data.
+/// Counts NaNs and infinities of fp16 data.
 fn count(bytes: &[u8]) -> (u32, u32) {
     let halves = bytes.chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
     halves
         .fold((0, 0), |(nan, infinite), half| (nan + u32::from(is_nan(half)), infinite + u32::from(is_infinite(half))))
 }
 
-/// The input as it lies in memory, where CDMA changes nothing on the way and it is one piece of memory.
+/// The input in place, if CDMA does not change it and memory gives it as one slice.
 fn in_place<'m>(operation: &Operation, memory: &'m dyn Memory) -> Option<Input<'m>> {
     let Operation { surface, fetch, .. } = operation;
     if operation.placement.mode != Mode::Feature
@@ -258,7 +259,7 @@ fn in_place<'m>(operation: &Operation, memory: &'m dyn Memory) -> Option<Input<'
     Some(Input { bytes: Cow::Borrowed(bytes), view })
 }
 
-/// One line of a surface.
+/// Reads one line of a surface.
 fn feature_line<'m>(
     operation: &Operation,
     cubes: &Cube,
@@ -272,7 +273,7 @@ fn feature_line<'m>(
     Ok(memory::read(memory, "CDMA", from.port, address, operation.atoms.span(operation.fetch.width))?)
 }
 
-/// A line's element that CDMA writes to the buffer: NaN flushed, converted.
+/// Changes the elements of a line as CDMA does: flushes NaN, and converts.
 fn adapt(operation: &Operation, table: Option<&[u16; 256]>, line: &mut [u8]) {
     match (operation.in_precision, operation.converter) {
         (Precision::Fp16, _) if operation.flush_nan => {
@@ -337,8 +338,8 @@ fn gather_pixel(
     let Operation { surface, fetch, .. } = operation;
     let pad = operation.pad_value[0].to_le_bytes();
     let pad = &pad[..operation.element()];
-    // Bytes that the converter did not widen lie where bytes would lie, each at its element's number in the line, and so
-    // over the second half of the padding on the left. What neither they nor padding reach is zero.
+    // Without the converter, 8-bit pixels are not widened to 16-bit elements. Element n of the line is byte n of the
+    // line, so the first pixels overwrite the second half of the left padding. Bytes that neither covers are zero.
     let narrow = operation.converter.is_none() && operation.in_precision == Precision::Int8 && operation.element() == 2;
     let element_bytes = if narrow { 1 } else { operation.element() };
     let plain = format.component_bytes() == 1 && format.planes == 1 && operation.element() == 1;
@@ -370,7 +371,7 @@ fn gather_pixel(
             bytes.truncate(start + operation.pads[0] * components);
         }
         if let Some(tables) = &tables {
-            // One plane of bytes, which stay bytes.
+            // One plane of 8-bit components and 8-bit elements.
             for pixel in planes[0].chunks_exact(components) {
                 bytes.extend(
                     order.iter().zip(tables).map(|(&at, table)| table[usize::from(pixel[usize::from(at)])] as u8),
@@ -389,7 +390,7 @@ fn gather_pixel(
             }
         }
         if narrow {
-            // Padding that is wider than the pixels.
+            // The padding can reach beyond the pixels.
             let (end, padded) = (bytes.len() - start, 2 * operation.pads[0] * components);
             bytes.extend((end..padded).map(|at| pad[at % 2]));
         }
@@ -401,7 +402,7 @@ fn gather_pixel(
     Ok(())
 }
 
-/// A pixel's component in CMAC's precision.
+/// Converts a pixel's component to CMAC's precision.
 fn pixel_element(operation: &Operation, format: &Format, counters: &mut Counters, bits: u16, channel: usize) -> u16 {
     if format.kind == Kind::Float {
         counters.infinite_data += u32::from(is_infinite(bits));
@@ -422,8 +423,8 @@ fn pixel_element(operation: &Operation, format: &Format, counters: &mut Counters
     converter.convert(value, channel, operation.precision)
 }
 
-/// Stride extension and padding: element (y, x) of extended channel `(sy * stride_x + sx, c)` is the padded input's
-/// element (y * stride_y + sy, x * stride_x + sx) of channel `c`.
+/// Gathers the input of Winograd convolution with its padding and stride extension: element (y, x) of extended channel
+/// `(sy * stride_x + sx, c)` is element (y * stride_y + sy, x * stride_x + sx) of channel `c` of the padded input.
 fn gather_winograd(
     operation: &Operation,
     memory: &dyn Memory,
@@ -431,7 +432,7 @@ fn gather_winograd(
     bytes: &mut Vec<u8>,
 ) -> Result<(), Stop> {
     let Operation { fetch, input, atoms, .. } = operation;
-    // A column of a slice has all its extended surfaces together.
+    // In a slice, the extended surfaces of a column are adjacent.
     let columns = View { surface: atoms.bytes(), atom: input.channels * operation.element(), ..View::default() };
     let [left, _, top, _] = operation.pads;
     let [stride_x, stride_y] = operation.extension;
@@ -477,11 +478,11 @@ fn gather_winograd(
     Ok(())
 }
 
-/// Weights from their mask (one bit per element, least significant first) and the elements with a set bit.
+/// Decompresses weights, given their mask (one bit per element, least significant first) and the nonzero elements.
 ///
-/// Elements that the mask or the stored elements lack are zero. In hardware CSC reads as many elements as the mask has
-/// bits, and gets what an earlier operation left in the convolution buffer. Software cannot check either, because both
-/// are data in memory.
+/// If the mask or the stored elements are too short, the remaining elements are zero. In hardware, CSC reads as many
+/// elements as the mask has bits, and gets the data of an earlier operation from the convolution buffer. Software
+/// cannot check this, because mask and elements are data in memory.
 fn decompress(mask: &[u8], stored: &[u8], elements: usize, element: usize) -> Vec<u8> {
     let bit = |index: usize| mask.get(index / 8).is_some_and(|byte| byte >> (index % 8) & 1 != 0);
     let mut weights = vec![0; elements * element];
@@ -506,7 +507,7 @@ mod tests {
         assert_eq!(weights, [1, 0, 0, 0, 0, 2, 0, 3, 4]);
         let weights = decompress(&[0b110], &[1, 2, 3, 4], 3, 2);
         assert_eq!(weights, [0, 0, 1, 2, 3, 4]);
-        // What is not there is zero.
+        // Missing elements are zero.
         assert_eq!(decompress(&[0b111], &[1, 2], 3, 1), [1, 2, 0]);
         assert_eq!(decompress(&[0b111], &[1, 2, 3], 9, 1), [1, 2, 3, 0, 0, 0, 0, 0, 0]);
     }

@@ -13,12 +13,12 @@ use crate::num::convert::i17_to_fp16;
 use crate::num::fixed::{saturate, shift_right};
 
 impl Converter {
-    /// Whether every element of channel 0 keeps its value, in the same precision.
+    /// Whether the converter leaves channel 0 unchanged, if the precision stays the same.
     pub fn is_identity(&self) -> bool {
         self.offsets[0] == 0 && self.truncate < 15 && self.scale == 1 << self.truncate
     }
 
-    /// The new value of each byte of a channel.
+    /// The converted value of each byte, for one channel.
     pub fn table(&self, channel: usize, signed: bool, to: Precision) -> [u16; 256] {
         std::array::from_fn(|byte| {
             let value = if signed { i32::from(byte as u8 as i8) } else { byte as i32 };

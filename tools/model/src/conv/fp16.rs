@@ -2,18 +2,17 @@
 
 //! CMAC's and CACC's fp16 arithmetic, one lane at a time.
 //!
-//! A step multiplies up to 64 pairs. The exponents of a pair are split: their low two bits shift the significands
-//! left, their high bits add up to the product's exponent, in steps of 4. All products of the step are brought to the
-//! largest exponent by a right shift, which the hardware applies to the sum and to the carry of its Booth multiplier
-//! apart, before adding them: the result can be one below the shifted product. The sum of the step goes to CACC, which
-//! adds the steps in order in a float of 8 exponent bits (bias 63) and a two's complement mantissa of 40 bits, and
-//! rounds to fp32 at the end.
+//! A step multiplies up to 64 pairs. Each exponent is split: its low two bits shift the significand left, and the high
+//! bits of both operands add up to the product's exponent, in units of 4 bits. All products of a step are shifted right
+//! to the largest exponent. The hardware shifts the sum and the carry of its Booth multiplier separately before it adds
+//! them, so a product can be one below the shifted product. CACC adds the sums of the steps in order, in a float with 8
+//! exponent bits (bias 63) and a two's complement mantissa of 40 bits, and rounds to fp32 at the end.
 //!
 //! Source: `cmod/cmac/NV_NVDLA_cmac.h` and `cmod/cacc/NV_NVDLA_cacc.cpp`, release nv_full.
 
 /// Width of CACC's mantissa.
 const MANTISSA: u32 = 40;
-/// Sum of the constants that keep a Booth multiplier's partial products positive.
+/// The sum of the constants that keep a Booth multiplier's partial products positive.
 pub const BOOTH_OFFSET: u32 = 0x5555_0000;
 
 /// Whether an fp16 is a NaN.
@@ -21,7 +20,7 @@ pub const fn is_nan(bits: u16) -> bool {
     bits & 0x7fff > 0x7c00
 }
 
-/// Whether an fp16 is infinite. CMAC takes it as 65536.
+/// Whether an fp16 is infinite. CMAC treats infinity as 65536.
 pub const fn is_infinite(bits: u16) -> bool {
     bits & 0x7fff == 0x7c00
 }
@@ -31,7 +30,7 @@ pub const fn is_zero(bits: u16) -> bool {
     bits << 1 == 0
 }
 
-/// An operand as the multiplier takes it: significand shifted left by the low bits of the exponent, and the high bits.
+/// Splits an operand into the significand, shifted left by the low bits of the exponent, and the exponent's high bits.
 pub const fn split(bits: u16) -> (u32, u32) {
     let expo = (bits >> 10 & 0x1f) as u32;
     let fraction = (bits & 0x3ff) as u32;
@@ -41,14 +40,14 @@ pub const fn split(bits: u16) -> (u32, u32) {
     }
 }
 
-/// Sum and carry of three numbers.
+/// A carry-save adder: the sum and carry of three numbers.
 #[inline(always)]
 #[allow(clippy::inline_always)]
 const fn compress(a: u32, b: u32, c: u32) -> (u32, u32) {
     (a ^ b ^ c, ((a & b) | (b & c) | (a & c)) << 1)
 }
 
-/// Two trees of four partial products, each with the ones that complete the negations, and both together.
+/// Adds two trees of four partial products each, with the ones that complete the negations, and then both trees.
 #[inline(always)]
 #[allow(clippy::inline_always)]
 const fn add_partials(partial: &[u32; 8], minus: &[u32; 8]) -> (u32, u32) {
@@ -62,7 +61,7 @@ const fn add_partials(partial: &[u32; 8], minus: &[u32; 8]) -> (u32, u32) {
     compress(both.0, both.1, high.1)
 }
 
-/// The Booth multiplier's sum and carry: their sum is the product plus [`BOOTH_OFFSET`].
+/// The Booth multiplier's sum and carry. They add up to the product plus [`BOOTH_OFFSET`].
 pub const fn booth(negative: bool, weight: u32, data: u32) -> (u32, u32) {
     let recoded = if negative { !(weight << 1) } else { weight << 1 };
     let mut partial = [0; 8];
@@ -83,7 +82,7 @@ pub const fn booth(negative: bool, weight: u32, data: u32) -> (u32, u32) {
     add_partials(&partial, &minus)
 }
 
-/// [`booth`] without branches, for many lanes side by side.
+/// [`booth`] without branches, for vectorised loops.
 #[inline(always)]
 #[allow(clippy::inline_always)]
 pub const fn booth_lane(negative: bool, weight: u32, data: u32) -> (u32, u32) {
@@ -94,7 +93,7 @@ pub const fn booth_lane(negative: bool, weight: u32, data: u32) -> (u32, u32) {
     while i < 8 {
         let digit = recoded >> (2 * i);
         let (low, middle, high) = (digit & 1, digit >> 1 & 1, digit >> 2 & 1);
-        // Twice the datum where the low two bits are equal and the high one is not.
+        // Twice the datum if the low two bits are equal and the high bit differs.
         let once = (low ^ middle).wrapping_neg();
         let twice = (!(low ^ middle) & (middle ^ high) & 1).wrapping_neg();
         let negate = high & !(low & middle) & 1;
@@ -106,7 +105,7 @@ pub const fn booth_lane(negative: bool, weight: u32, data: u32) -> (u32, u32) {
     add_partials(&partial, &minus)
 }
 
-/// A product, shifted right as the hardware shifts it. `shift` is a multiple of 4.
+/// A product, shifted right as in hardware. `shift` is a multiple of 4.
 pub const fn product(negative: bool, weight: u32, data: u32, shift: u32) -> i32 {
     if shift >= 32 {
         return 0;
@@ -115,7 +114,7 @@ pub const fn product(negative: bool, weight: u32, data: u32, shift: u32) -> i32 
     (sum >> shift).wrapping_add(carry >> shift).wrapping_sub(BOOTH_OFFSET >> shift) as i32
 }
 
-/// What CMAC gives to CACC for one step.
+/// CMAC's result for CACC, for one step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Partial {
     /// A sum of products times 2^(`exponent` - 50).
@@ -132,13 +131,13 @@ pub enum Partial {
     },
 }
 
-/// The first NaN of the weights, else of the data.
+/// The payload of the first NaN of the weights, otherwise of the data.
 pub fn first_nan(weights: &[u16], data: &[u16]) -> Option<u16> {
     let nan = weights.iter().chain(data).copied().find(|&bits| is_nan(bits))?;
     Some(nan >> 5 & 0x400 | nan & 0x3ff)
 }
 
-/// The products of a step, brought to their largest exponent, and that exponent.
+/// The largest exponent of a step's products, and the products shifted to it.
 pub fn products<const N: usize>(weights: &[u16; N], data: &[u16; N]) -> (u32, [i32; N]) {
     let pairs = || weights.iter().zip(data).map(|(&w, &d)| (w, d, !is_zero(w) && !is_zero(d)));
     let largest = pairs().filter(|pair| pair.2).map(|(w, d, _)| split(w).1 + split(d).1).max().unwrap_or(0);
@@ -164,7 +163,7 @@ pub fn step<const N: usize>(weights: &[u16; N], data: &[u16; N]) -> Partial {
 /// CACC's accumulator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accumulator {
-    /// 8 bits; 255 marks a NaN.
+    /// 8 bits. 255 marks a NaN.
     exponent: u32,
     /// 40 bits, sign extended.
     mantissa: i64,
@@ -175,9 +174,9 @@ const fn wrap(value: i64) -> i64 {
     value << (64 - MANTISSA) >> (64 - MANTISSA)
 }
 
-/// How far a two's complement number of `width` bits can shift left before its sign changes.
+/// The distance by which a two's complement number of `width` bits can shift left before its sign changes.
 const fn redundant(value: i64, width: u32) -> u32 {
-    // A value of only sign bits counts one more than it can shift, as the hardware does.
+    // For 0 and -1 the result is one larger, as in hardware.
     let magnitude = (value ^ (value >> 63)) as u64;
     magnitude.leading_zeros() - (64 - width) - 1
 }
@@ -203,7 +202,7 @@ impl Accumulator {
         let mac_exponent = exponent + 49 - shift;
         let accumulator_exponent = if self.mantissa == 0 { 0 } else { self.exponent };
 
-        // Bring both to the larger exponent; what leaves on the right decides the rounding.
+        // Shift both to the larger exponent. The bits that are shifted out decide the rounding.
         let larger = mac_exponent.max(accumulator_exponent);
         let align = |mantissa: i64, exponent: u32| match larger - exponent {
             0 => (mantissa, 0),
@@ -240,7 +239,7 @@ impl Accumulator {
         self.exponent = if mantissa == 0 { 0 } else { (expo & 0xff) as u32 };
     }
 
-    /// The fp32 that CACC delivers: half rounds up in magnitude.
+    /// The fp32 that CACC delivers, rounded half away from zero.
     pub const fn to_fp32(self) -> u32 {
         let sign = (self.mantissa < 0) as u32;
         if self.exponent == 255 {
@@ -264,7 +263,7 @@ impl Accumulator {
     }
 }
 
-/// Accumulators side by side.
+/// `N` accumulators, for vectorised loops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accumulators<const N: usize> {
     exponents: [i64; N],
@@ -275,19 +274,19 @@ impl<const N: usize> Accumulators<N> {
     /// Zeros.
     pub const ZERO: Self = Self { exponents: [0; N], mantissas: [0; N] };
 
-    /// One of them.
+    /// Returns one accumulator.
     pub const fn get(&self, index: usize) -> Accumulator {
         Accumulator { exponent: self.exponents[index] as u32, mantissa: self.mantissas[index] }
     }
 
-    /// Adds a step to one of them.
+    /// Adds a step to one accumulator.
     pub fn add(&mut self, index: usize, partial: Partial) {
         let mut one = self.get(index);
         one.add(partial);
         (self.exponents[index], self.mantissas[index]) = (i64::from(one.exponent), one.mantissa);
     }
 
-    /// Adds a step's sums, at these quarters of their exponents, to the first `count` of them and some more.
+    /// Adds a step's sums to at least the first `count` accumulators. `quarters` are the exponents divided by 4.
     #[inline(always)]
     #[allow(clippy::inline_always)]
     pub fn add_first(&mut self, quarters: &[i8; N], sums: &[i64; N], count: usize) {
@@ -300,7 +299,7 @@ impl<const N: usize> Accumulators<N> {
         }
     }
 
-    /// [`Accumulator::to_fp32`] of all of them.
+    /// [`Accumulator::to_fp32`] of all accumulators.
     #[inline(always)]
     #[allow(clippy::inline_always)]
     pub fn to_fp32(&self) -> [u32; N] {
@@ -312,13 +311,13 @@ impl<const N: usize> Accumulators<N> {
     }
 }
 
-/// [`Accumulator::to_fp32`] without branches, for many lanes side by side.
+/// [`Accumulator::to_fp32`] without branches, for vectorised loops.
 #[inline(always)]
 #[allow(clippy::inline_always)]
 const fn fp32_lane(exponent: i64, mantissa: i64) -> u32 {
     let magnitude = mantissa.unsigned_abs();
     let fraction = (magnitude >> 15) + (magnitude >> 14 & 1);
-    // The smallest mantissa has one bit more than its negative, as one has that was rounded up to it.
+    // The magnitude has 25 bits if it is the smallest mantissa's, or if rounding carried.
     let carry = fraction >> 24;
     let expo = if magnitude == 0 { 0 } else { exponent as u64 + 64 };
     let number = ((expo + carry) & 0xff) << 23 | (fraction >> carry) & 0x7f_ffff;
@@ -327,18 +326,18 @@ const fn fp32_lane(exponent: i64, mantissa: i64) -> u32 {
     (sign | if exponent == 255 { nan } else { number }) as u32
 }
 
-/// [`Accumulator::add`] of a sum without branches, for many lanes side by side.
+/// [`Accumulator::add`] of a sum without branches, for vectorised loops.
 #[inline(always)]
 #[allow(clippy::inline_always, clippy::needless_bitwise_bool)]
 const fn add_lane(own_exponent: i64, own_mantissa: i64, exponent: i64, mantissa: i64) -> (i64, i64) {
     const MASK: i64 = (1 << MANTISSA) - 1;
-    // Shift distances are masked where a lane's value is not used, so that every lane computes something.
+    // Shift distances are masked, so that lanes whose values are not used compute a defined value.
     let room = ((mantissa ^ (mantissa >> 63)) as u64).leading_zeros() as i64 - 27;
     let mac = wrap(mantissa << ((room + 2) & 63));
     let mac_exponent = exponent + 49 - room;
     let accumulator_exponent = if own_mantissa == 0 { 0 } else { own_exponent };
     let larger = if mac_exponent > accumulator_exponent { mac_exponent } else { accumulator_exponent };
-    // One of the two is at the larger exponent already.
+    // One of the two is already at the larger exponent.
     let distance = (larger - mac_exponent) | (larger - accumulator_exponent);
     let moves_mac = mac_exponent < larger;
     let (stays, moves) = if moves_mac { (own_mantissa, mac) } else { (mac, own_mantissa) };
@@ -373,7 +372,7 @@ const fn add_lane(own_exponent: i64, own_mantissa: i64, exponent: i64, mantissa:
     }
 }
 
-/// Rounding carried into the sign: one more shift to the right.
+/// Shifts right by one more bit if rounding carried into the sign.
 const fn overflow(sum: i64, rounded: i64, expo: i64) -> (i64, i64) {
     let wrapped = wrap(rounded) as u64 & ((1 << MANTISSA) - 1);
     let sign = ((sum < 0) as u64) << (MANTISSA - 1);
@@ -428,7 +427,7 @@ mod tests {
 
     #[test]
     fn a_sum_of_small_integers_is_exact() {
-        // 1 + 2 + … + 64, one product a lane, and again negative.
+        // 1 + 2 + … + 64, one product per lane, and its negative.
         let one = 0x3c00;
         let fp16 = |value: u16| crate::num::convert::i16_to_fp16(value as i16);
         let mut accumulator = Accumulator::default();
@@ -452,7 +451,7 @@ mod tests {
             let mut together = Accumulators::<8>::ZERO;
             for _ in 0..12 {
                 let quarters: [i8; 8] = std::array::from_fn(|_| (next() % 15) as i8);
-                // All lengths, both signs, and sums that cancel.
+                // Sums of all lengths and both signs, and sums that cancel.
                 let sums: [i64; 8] = std::array::from_fn(|i| match next() % 8 {
                     0 => 0,
                     1 => -(alone[i].mantissa >> 3),

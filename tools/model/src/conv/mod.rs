@@ -3,15 +3,15 @@
 //! The convolution pipeline: CDMA, the convolution buffer, CSC, CMAC and CACC as one function from register values and
 //! memory to a stream of sums for SDP.
 //!
-//! - [`operation`]: the registers of the five blocks as one checked value;
-//! - [`cbuf`]: the data that CDMA fetches and that stay in the convolution buffer for the next operation;
-//! - [`pixel`] and [`convert`]: pixel formats and the input converter;
-//! - [`mod@reference`]: the steps of CSC, CMAC and CACC in plain code;
-//! - [`fast`]: the same with the machine's vector instructions;
-//! - [`fp16`] and [`winograd`]: the arithmetic of fp16 and of Winograd convolution.
+//! - [`operation`]: the registers of the five blocks as one checked value
+//! - [`cbuf`]: the data that CDMA fetches, and those that stay in the convolution buffer for the next operation
+//! - [`pixel`] and [`convert`]: pixel formats and the input converter
+//! - [`mod@reference`]: the steps of CSC, CMAC and CACC in plain code
+//! - [`fast`]: the same with the machine's vector instructions
+//! - [`fp16`] and [`winograd`]: the arithmetic of fp16 and of Winograd convolution
 //!
-//! Source: "In-memory data formats" for what lies in memory; the reference model (`cmod/cdma`, `cmod/csc`, `cmod/cmac`,
-//! `cmod/cacc`) for order and arithmetic.
+//! Source: "In-memory data formats" for the layouts; the C-model (`cmod/cdma`, `cmod/csc`, `cmod/cmac`, `cmod/cacc`)
+//! for order and arithmetic.
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::Precision;
@@ -36,22 +36,22 @@ pub mod winograd;
 use fast::sink::{Between, Sink};
 use operation::{Operation, Size};
 
-/// What stays from one operation to the next.
+/// The convolution pipeline's state between operations.
 #[derive(Debug, Default)]
 pub struct State {
     /// The convolution buffer.
     buffer: cbuf::State,
-    /// Buffers that operations share.
+    /// Buffers that are kept between operations.
     scratch: fast::Scratch,
 }
 
 impl State {
-    /// The state after reset: nothing to reuse.
+    /// The state after reset, with an empty convolution buffer.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes a stream that [`run`] gave back when nothing needs it any more, for its memory.
+    /// Takes back a stream that [`run`] returned, to reuse its memory.
     pub fn recycle(&mut self, stream: Stream) {
         self.scratch.recycle(stream);
     }
@@ -59,8 +59,8 @@ impl State {
 
 /// Performs one convolution.
 ///
-/// The stream has as many lanes as an output surface has channels: those of a memory atom (32 for int8, and 16 for
-/// int16 and fp16, on nv_full). Lanes without a kernel are zero.
+/// The stream has as many lanes as a memory atom has elements (32 for int8, 16 for int16 and fp16, on nv_full). Lanes
+/// without a kernel are zero.
 pub fn run(state: &mut State, config: &Config, blocks: &Blocks<'_>, memory: &dyn Memory) -> Result<Done<Stream>, Stop> {
     run_with(Isa::in_use()?, state, config, blocks, memory)
 }
@@ -81,7 +81,7 @@ pub fn run_with(
     Ok(Done { output, status: report(state, saturated) })
 }
 
-/// A convolution with sums that [`run_into`] can pass on in parts, and the shape of their cube.
+/// Reads an operation, if [`run_into`] can pass its sums on in parts. Also returns the shape of the sums' cube.
 pub(crate) fn flying_sums(config: &Config, blocks: &Blocks<'_>) -> Option<(Operation, Form)> {
     let flies = |operation: &Operation| fast::is_fast(operation) || fast::fp16::bounds::suits(operation);
     let operation = Operation::new(config, blocks).ok().filter(flies)?;
@@ -93,15 +93,15 @@ pub(crate) fn flying_sums(config: &Config, blocks: &Blocks<'_>) -> Option<(Opera
     Some((operation, Form { width, height, channels, lanes, batch, is_float, largest }))
 }
 
-/// What becomes of sums that were given to a sink.
+/// The result of [`run_into`].
 pub(crate) enum Flown<'s> {
-    /// The sink's bytes, in the order of a packed cube.
+    /// The bytes that the sink wrote, in the order of a packed cube.
     Bytes(&'s [u8]),
-    /// The sums themselves, as the sink could not take them.
+    /// The sums, if they could not be passed to the sink.
     Sums(Stream),
 }
 
-/// Performs an operation of [`flying_sums`]: `sink` takes the sums and makes bytes of them.
+/// Performs an operation of [`flying_sums`]. `sink` takes the sums and converts them to bytes.
 pub(crate) fn run_into<'s>(
     state: &'s mut State,
     operation: &Operation,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Pixel formats as CDMA reads them: which bits of a pixel become which channel.
+//! Pixel formats: how CDMA maps the bits of a pixel to channels.
 //!
-//! Every format gives one, three or four channels in the order R, G, B, A (Y, U, V, A). Components of 10 and 12 bits
-//! that have their own 16 bits stay where they lie; those that share 32 bits move to the top of 16. Source: "In-memory
-//! data formats", table 33, and CDMA's image sequencer (`cmod/cdma`).
+//! Every format has one, three or four channels in the order R, G, B, A (Y, U, V, A). Components of 10 and 12 bits that
+//! have their own 16 bits stay in place. Components that share 32 bits move to the upper end of 16 bits.
+//!
+//! Source: "In-memory data formats", table 33, and CDMA's image sequencer (`cmod/cdma`).
 
 use nvdla_uapi::layout::pixel::Format;
 use nvdla_uapi::reg::values::{PixelFormat, Precision};
@@ -17,7 +18,7 @@ pub const fn components(format: PixelFormat) -> usize {
     Format::new(format).channels as usize
 }
 
-/// The input precision that a format has.
+/// The input precision of a format.
 pub const fn precision(format: PixelFormat) -> Precision {
     Format::new(format).input_precision()
 }
@@ -27,7 +28,7 @@ pub const fn pixel_bytes(format: &Format) -> [usize; 2] {
     [format.bytes_per_pixel[0] as usize, format.bytes_per_pixel[1] as usize]
 }
 
-/// The bits of each channel of one pixel, which has all its planes' bytes one after another.
+/// Extracts the channels of one pixel, given the bytes of its planes one after another.
 pub fn channels(format: &Format, pixel: &[u8; MAX_BYTES]) -> [u16; 4] {
     let all = u64::from_le_bytes(*pixel);
     let planes = [all, all >> (8 * format.bytes_per_pixel[0] % 64)];

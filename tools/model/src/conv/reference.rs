@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The plain implementation: what CSC, CMAC and CACC do, step after step, one output element at a time.
+//! The reference implementation: the steps of CSC, CMAC and CACC, one output element at a time.
 //!
-//! A step multiplies the channels of one block (atomic-C of them) at one kernel position and adds the sum to the
-//! accumulator, in this order: block, kernel line, kernel column. An image has one step per `post_extension` lines,
-//! whose channels share the block. Winograd has one step per four channels of a 4x4 tile. Each addition of integers
+//! A step multiplies the channels of one block (atomic-C of them) at one kernel position, and adds the sum to the
+//! accumulator. The order of steps is block, kernel line, kernel column. An image has one step per `post_extension`
+//! lines, whose channels share the block. Winograd has one step per four channels of a 4x4 tile. Each integer addition
 //! saturates to 48 bits. All faster code of this unit must give the same results.
 
 use nvdla_uapi::reg::values::Precision;
@@ -17,14 +17,14 @@ use crate::limit::is_over;
 use crate::num::fixed::{round_shift_right, saturate};
 use crate::stream::{Samples, Stream};
 
-/// How much longer a multiplication takes here than one of int8 in the fast implementation, about.
+/// Approximate cost of a multiplication relative to int8 in the fast implementation.
 const SLOWER: usize = 64;
-/// Most channels of a step.
+/// Largest number of channels per step.
 const LANES: usize = 64;
-/// Channels of a Winograd step.
+/// Channels per Winograd step.
 const WINOGRAD_LANES: usize = 4;
 
-/// The output cubes, and how many sums were limited to 32 bits.
+/// Computes the output cubes. Also returns the number of sums that were limited to 32 bits.
 pub fn run(operation: &Operation, input: &Input<'_>, weights: &[u8]) -> (Stream, u32) {
     let mut stream = super::operation::stream(operation, empty(operation));
     let mut saturated = 0;
@@ -65,7 +65,7 @@ pub fn run(operation: &Operation, input: &Input<'_>, weights: &[u8]) -> (Stream,
     (stream, saturated)
 }
 
-/// Zeros.
+/// Makes samples of zero.
 fn empty(operation: &Operation) -> Samples {
     match operation.precision {
         Precision::Fp16 => Samples::Float(vec![0.0; operation.sums()]),
@@ -80,7 +80,7 @@ enum Sum {
     Half(Accumulator),
 }
 
-/// Stores a finished accumulator; 1 if it was limited.
+/// Stores a finished accumulator. Returns 1 if it was limited, otherwise 0.
 fn put(operation: &Operation, samples: &mut Samples, at: usize, sum: Sum) -> u32 {
     match (samples, sum) {
         (Samples::Int(samples), Sum::Integer(sum)) => {
@@ -96,26 +96,27 @@ fn put(operation: &Operation, samples: &mut Samples, at: usize, sum: Sum) -> u32
     }
 }
 
-/// CACC's output of a 48-bit sum: shifted, rounded half away from zero, limited to 32 bits; and whether it was.
+/// CACC's output for a 48-bit sum: shifted, rounded half away from zero, and limited to 32 bits. Also returns whether
+/// the limit changed it.
 pub const fn deliver(sum: i64, truncate: u32) -> (i32, bool) {
     let shifted = round_shift_right(sum, truncate);
     let limited = saturate::<32>(shifted);
     (limited as i32, limited != shifted)
 }
 
-/// An operation and its operands.
+/// An operation with its input and weights.
 #[derive(Clone, Copy, Debug)]
 pub struct Walk<'a> {
     /// The operation.
     pub operation: &'a Operation,
-    /// What CSC reads.
+    /// The input that CSC reads.
     pub input: &'a Input<'a>,
     /// Uncompressed weights.
     pub weights: &'a [u8],
 }
 
 impl Walk<'_> {
-    /// The accumulator of one output element of a direct convolution.
+    /// Computes the accumulator of one output element of a direct convolution.
     fn element(&self, batch: usize, kernel: usize, y: usize, x: usize) -> Sum {
         let operation = self.operation;
         let mut sum = self.start();
@@ -134,7 +135,7 @@ impl Walk<'_> {
         sum
     }
 
-    /// The weights and data of one step of a direct convolution.
+    /// Reads the weights and data of one step of a direct convolution.
     pub fn operands(
         &self,
         batch: usize,
@@ -161,7 +162,7 @@ impl Walk<'_> {
         }
     }
 
-    /// An integer operand.
+    /// Sign-extends an integer operand.
     pub fn signed(&self, bits: u16) -> i64 {
         match self.operation.precision {
             Precision::Int8 => i64::from(bits as u8 as i8),
@@ -174,7 +175,7 @@ impl Walk<'_> {
         (self.operation.kernel.channels - block * self.operation.atomic_c).min(self.operation.atomic_c)
     }
 
-    /// The weights of one kernel in one step: groups of kernels, blocks of channels, positions, kernels, channels.
+    /// Reads the weights of one kernel in one step.
     fn weights_of(&self, kernel: usize, block: usize, tap: usize, lanes: &mut [u16; LANES]) {
         let operation = self.operation;
         let extension = operation.post_extension;
@@ -191,7 +192,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The data of a step of a feature convolution.
+    /// Reads the data of one step of a feature cube's convolution.
     fn feature_data(&self, batch: usize, block: usize, tap: usize, y: usize, x: usize, lanes: &mut [u16; LANES]) {
         let operation = self.operation;
         let element = operation.element();
@@ -219,7 +220,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The data of a step of an image convolution: a run of a line's elements, or of `post_extension` lines'.
+    /// Reads the data of one step of an image's convolution: a run of elements in each of `post_extension` lines.
     fn pixel_data(&self, block: usize, tap: usize, y: usize, x: usize, lanes: &mut [u16; LANES]) {
         let operation = self.operation;
         let element = operation.element();
@@ -244,7 +245,7 @@ impl Walk<'_> {
         }
     }
 
-    /// The four accumulators of a 2x2 tile of a Winograd convolution.
+    /// Computes the four accumulators of a 2x2 tile of a Winograd convolution.
     fn tile(&self, kernel: usize, y: usize, x: usize) -> [Sum; 4] {
         let mut sums = [self.start(); 4];
         for block in 0..self.operation.kernel.channels / WINOGRAD_LANES {
@@ -267,7 +268,7 @@ impl Walk<'_> {
         sums
     }
 
-    /// A kernel's weights of one step of a Winograd convolution: 16 positions of four channels.
+    /// Reads a kernel's weights for one Winograd step: 16 positions of four channels.
     pub fn tile_weights(&self, kernel: usize, block: usize) -> [u16; LANES] {
         let operation = self.operation;
         let element = operation.element();
@@ -275,7 +276,7 @@ impl Walk<'_> {
         std::array::from_fn(|lane| get(self.weights, at + lane * element, element))
     }
 
-    /// The transformed data of one step, for the output tile whose first element is (`y`, `x`).
+    /// Reads and transforms the data of one Winograd step, for the output tile whose first element is (`y`, `x`).
     pub fn tile_data(&self, block: usize, y: usize, x: usize) -> [u16; LANES] {
         let operation = self.operation;
         let element = operation.element();
@@ -299,7 +300,7 @@ impl Walk<'_> {
         data
     }
 
-    /// What a step of fp16 adds to each element of a tile.
+    /// Computes what an fp16 Winograd step adds to each element of a tile.
     pub fn tile_partials(&self, weights: &[u16; LANES], data: &[u16; LANES]) -> [Partial; 4] {
         if let Some(payload) = fp16::first_nan(weights, data) {
             return [Partial::Nan { payload }; 4];
@@ -309,12 +310,12 @@ impl Walk<'_> {
     }
 }
 
-/// The sums of four channels at each position of a tile.
+/// Sums the four channels at each position of a tile.
 fn sum_channels(products: &[i64; LANES]) -> [i64; 16] {
     std::array::from_fn(|i| products[i * WINOGRAD_LANES..(i + 1) * WINOGRAD_LANES].iter().sum())
 }
 
-/// The element at byte `at`.
+/// Reads the element at byte `at`.
 fn get(bytes: &[u8], at: usize, element: usize) -> u16 {
     match element {
         1 => u16::from(bytes[at]),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The fast implementation against the plain one, over random convolutions and each instruction set.
+//! Compares the fast implementation with the reference, for random convolutions on each instruction set.
 
 use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
 use nvdla_uapi::reg::values::{PixelFormat, Precision};
@@ -18,7 +18,7 @@ use crate::stream::{Samples, Stream};
 use crate::support::program::{Program, Source};
 use crate::support::testing::noise;
 
-/// Input and weights, each at its own address.
+/// A memory with the input and the weights, each at its own address.
 struct Surfaces {
     pieces: [(u64, Vec<u8>); 2],
 }
@@ -39,7 +39,7 @@ fn surfaces(program: &Program, seed: u64) -> Surfaces {
     let (data, mut weights) = (noise(seed, program.input_bytes()), noise(!seed, program.weight_bytes()));
     let mut data = data;
     if program.precision == Precision::Fp16 {
-        // Exponents near each other in most of the elements, some far away, and zeros.
+        // Most exponents near each other, some far away, and some zeros.
         for bytes in [&mut data, &mut weights] {
             for (index, pair) in bytes.chunks_exact_mut(2).enumerate() {
                 match (index as u64 ^ seed) % 7 {
@@ -58,7 +58,7 @@ fn surfaces(program: &Program, seed: u64) -> Surfaces {
     Surfaces { pieces: [(program.data, data), (program.weights, weights)] }
 }
 
-/// Streams as bits, so that NaN equals itself.
+/// A stream's samples as bits, so that NaN equals itself.
 fn bits(stream: &Stream) -> Vec<u32> {
     match &stream.samples {
         Samples::Int(samples) => samples.iter().map(|&sample| sample as u32).collect(),
@@ -66,10 +66,10 @@ fn bits(stream: &Stream) -> Vec<u32> {
     }
 }
 
-/// Multiplications that the plain implementation does in a moment.
+/// Largest number of multiplications per test case, for which the reference is fast enough.
 const MACS: usize = 400_000;
 
-/// The same, smaller.
+/// Reduces the sizes until at most [`MACS`] multiplications remain.
 fn smaller(mut program: Program) -> Program {
     while program.macs().is_some_and(|macs| macs > MACS) {
         if program.kernels > 40 {
@@ -87,7 +87,7 @@ fn smaller(mut program: Program) -> Program {
     program
 }
 
-/// Takes bounds: all sums must lie between theirs, and be those that are asked for.
+/// A sink that checks the bounds and the exact sums.
 struct Checking<'a> {
     expected: &'a Stream,
     isa: Isa,
@@ -111,14 +111,14 @@ impl Between for Checking<'_> {
         for (index, out) in out.iter_mut().enumerate() {
             let (low, sum, high) = (bounds.low[index], samples[index], bounds.high[index]);
             assert!(low <= sum && sum <= high, "{}: {low:e} {sum:e} {high:e}", self.isa.name());
-            // Signs of zeros, too.
+            // Compare bits, to include the signs of zeros.
             *out = sums[index].to_bits();
             assert_eq!(*out, sum.to_bits(), "{}: {sum:e} at {index}", self.isa.name());
         }
     }
 }
 
-/// Compares bounds of an fp16 operation with the plain implementation; whether there are any.
+/// Compares the bounds of an fp16 operation with the reference. Returns whether bounds were computed.
 fn compare_bounds(
     scratch: &mut fp16::Buffers,
     isa: Isa,
@@ -136,13 +136,13 @@ fn compare_bounds(
     given
 }
 
-/// Compares each instruction set with the plain implementation.
+/// Compares each instruction set with the reference.
 fn compare(program: &Program, seed: u64) -> Result<(), TestCaseError> {
     let program = &smaller(*program);
     compare_on(program, &surfaces(program, seed))
 }
 
-/// The same, on that input and those weights.
+/// Like [`compare`], with the given input and weights.
 fn compare_on(program: &Program, memory: &Surfaces) -> Result<(), TestCaseError> {
     let Some(registers) = program.registers() else { return Ok(()) };
     let operation = Operation::new(program.config, &registers.blocks());
@@ -158,10 +158,10 @@ fn compare_on(program: &Program, memory: &Surfaces) -> Result<(), TestCaseError>
         if fp16::bounds::suits(&operation) {
             let bounded = compare_bounds(&mut buffers, isa, &operation, &input, &weights, &expected);
             let Samples::Float(samples) = &expected.samples else { panic!("fp16 gives floats") };
-            // A sum is a NaN only where a bound would be none.
+            // Bounds are not computed if a sum is a NaN.
             prop_assert!(!bounded || samples.iter().all(|sample| sample.is_finite()));
         }
-        // Twice: the second finds the first's leavings in its buffers; and twice more, with packed weights that are kept.
+        // Twice, because the second run reuses the buffers of the first, and twice with cached panels.
         for version in [None, None, Some(1), Some(1)] {
             let weights = Weights { version, ..weights.clone() };
             let (got, got_limited) = fast::run(&mut scratch, isa, &operation, &input, &weights);
@@ -252,7 +252,7 @@ proptest! {
         compare(&program, seed)?;
     }
 
-    /// Whole registers of channels and whole panels of kernels, which some instruction sets pack in another way.
+    /// Multiples of 16 channels and kernels, for which some instruction sets have their own packing.
     #[test]
     fn int8_round_features(program in feature(Precision::Int8), seed in any::<u64>()) {
         let input = Size { channels: program.input.channels.next_multiple_of(16), ..program.input };
@@ -289,7 +289,7 @@ proptest! {
         compare(&program, seed)?;
     }
 
-    /// Registers of any value end in an output or in an error, soon, and never in a panic.
+    /// Any register values lead to an output or an error, never to a panic.
     #[test]
     fn random_registers(
         program in feature(Precision::Int8),
@@ -310,7 +310,7 @@ proptest! {
 
 #[test]
 fn the_largest_products_are_exact() {
-    // (-128)^2 is 2^14, which is one too large to be there twice in 16 bits.
+    // Two products (-128)^2 = 2^14 overflow 16 bits.
     for kernels in [16, 17] {
         let input = Size { width: 9, height: 4, channels: 80 };
         let program = Program::feature(&NV_LARGE, Precision::Int8, input, 3, kernels);
@@ -351,7 +351,7 @@ fn data_and_weights_serve_the_next_operation() {
     let first = super::run(&mut state, program.config, &registers.blocks(), &memory).unwrap();
     assert_eq!(first.output, all.output);
 
-    // The second operation finds nothing in memory, and needs nothing.
+    // The second operation runs with an empty memory.
     registers.set(Block::Cdma, cdma::D_MISC_CFG, misc[0] | reuse);
     registers.set(Block::Csc, csc::D_MISC_CFG, misc[1] | reuse);
     let nothing = Surfaces { pieces: [(0, Vec::new()), (1, Vec::new())] };
@@ -369,7 +369,7 @@ fn lines_of_the_last_operation_come_first() {
     let registers = program.registers().unwrap();
     let all = super::run(&mut State::new(), program.config, &registers.blocks(), &memory).unwrap().output;
 
-    // Lines 0 to 4, of which 3 and 4 stay; then lines 5 to 7.
+    // The first operation reads lines 0 to 4 and keeps lines 3 and 4. The second reads lines 5 to 7.
     let mut state = State::new();
     let part = |height: usize| Program { input: Size { height, ..whole }, ..program }.registers().unwrap();
     let mut first = part(5);

@@ -2,9 +2,11 @@
 
 //! Winograd's transforms: CSC's of the data (pre-addition, PRA) and CMAC's of the products (post-addition).
 //!
-//! CSC turns a 4x4 tile `d` of each channel into `C^T d C`; the result is shifted (PRA_TRUNCATE) and limited to the
-//! precision, or rounded to fp16. CMAC multiplies it with the kernel's 4x4 tile, sums four channels, and `A^T m A`
-//! gives a 2x2 output tile. Source: `cmod/hls/csc_libs/csc_cvt.cpp`, `cmod/cmac`.
+//! CSC transforms a 4x4 tile `d` of each channel to `C^T d C`. Integers are shifted (PRA_TRUNCATE) and limited to the
+//! precision; floats are rounded to fp16. CMAC multiplies the result by the kernel's 4x4 tile, sums four channels, and
+//! transforms the sums `m` to the 2x2 output tile `A^T m A`.
+//!
+//! Source: `cmod/hls/csc_libs/csc_cvt.cpp`, `cmod/cmac`.
 
 use nvdla_uapi::reg::values::Precision;
 
@@ -12,7 +14,7 @@ use crate::num::convert::{fp16_to_fp17, fp17_to_fp16};
 use crate::num::fixed::shift_right;
 use crate::num::Fp17;
 
-/// Rows (or columns) `a` and `b` of the tile, and whether they are subtracted: the four lines of `C^T`.
+/// The four lines of `C^T`: rows (or columns) `a` and `b` of the tile, and whether `b` is subtracted from `a`.
 const PRA: [(usize, usize, bool); 4] = [(0, 2, true), (1, 2, false), (2, 1, true), (1, 3, true)];
 
 /// The data transform of integers (`tile[y * 4 + x]`).
@@ -56,7 +58,7 @@ pub fn pra_half(tile: &[u16; 16]) -> [u16; 16] {
     out
 }
 
-/// The 2x2 output tile (`[y * 2 + x]`) of the 16 sums over channels.
+/// The 2x2 output tile (`[y * 2 + x]`), given the 16 sums over channels.
 pub fn poa(sums: &[i64; 16]) -> [i64; 4] {
     let mut rows = [0; 8];
     for x in 0..4 {
@@ -78,7 +80,7 @@ mod tests {
 
     #[test]
     fn equals_direct_convolution_where_nothing_is_lost() {
-        // A kernel transformed as software does, times 4 so that it stays whole.
+        // The transformed kernel times 4, so that all elements are integers.
         let kernel = [[1, -2, 3], [4, 5, -6], [-7, 8, 2]];
         let g = [[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]];
         let mut transformed = [0i64; 16];

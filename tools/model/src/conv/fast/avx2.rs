@@ -2,7 +2,7 @@
 
 //! The inner loop for AVX2: `vpmaddwd` of int8 widened to 16 bits, 6 pixels by 16 kernels.
 //!
-//! `vpmaddubsw` would take bytes as they are, but limits its sums to 16 bits: not exact.
+//! `vpmaddubsw` would multiply bytes directly, but it saturates its sums to 16 bits.
 
 // Loads and stores are the unaligned ones.
 #![allow(clippy::cast_ptr_alignment)]

@@ -2,8 +2,8 @@
 
 //! The inner loop for AVX-512 VNNI: `vpdpbusd`, 14 pixels by 32 kernels.
 //!
-//! The instruction multiplies unsigned with signed bytes and wraps at 32 bits. Data is 128 too high, so every kernel's
-//! sum starts at -128 times the sum of its weights.
+//! The instruction multiplies unsigned by signed bytes and wraps at 32 bits. Data is stored 128 higher, so each
+//! kernel's sum starts at -128 times the sum of its weights.
 
 // Loads and stores are the unaligned ones.
 #![allow(clippy::cast_ptr_alignment)]
@@ -13,7 +13,7 @@ use std::arch::x86_64::*;
 use super::super::operation::Mapping;
 use super::kernel::{by_pixels, Kernel, Tile};
 
-/// How many bytes of weights before their use they are prefetched.
+/// Weights are prefetched this many bytes before their use.
 const AHEAD: usize = 4096;
 
 /// AVX-512 VNNI.
@@ -59,7 +59,7 @@ fn pack(
     let count = operation.kernels.saturating_sub(first).min(32);
     let channels = operation.kernel.channels;
     if channels.min(operation.atomic_c) < 16 {
-        // Short rows: moving them step by step is less work than exchanging 64 bytes of each.
+        // For short rows, copying groups is cheaper than transposing 64 bytes per row.
         return super::panel::pack::<i8, 32, 4>(operation, shape, weights, first, panel);
     }
     if count < 32 || shape.channels != channels {
@@ -71,7 +71,7 @@ fn pack(
             let row = |tap| operation.weight_row(first + half, block, tap);
             let std::ops::Range { start, end } = row(0);
             let length = end - start;
-            // Direct weights' positions lie at one distance, as do the kernels: nothing else has to be looked up.
+            // In a direct mapping, both positions and kernels have a constant distance.
             let direct = matches!(operation.mapping, Mapping::Direct(_));
             let first_stride = operation.weight_stride(first + half, kernels, block, 0);
             let step = if direct && shape.taps > 1 { row(1).start - start } else { 0 };
@@ -88,7 +88,7 @@ fn pack(
                         for (to, from) in rows.iter_mut().zip(from.chunks_exact(stride)) {
                             // SAFETY: the mask has a bit for each byte of the row.
                             *to = unsafe { _mm512_maskz_loadu_epi8(mask, from.as_ptr().cast()) };
-                            // A group's rows follow one another. Bytes behind the weights are only prefetched, not
+                            // The rows of a group are adjacent. An address after the weights is prefetched, but not
                             // read.
                             _mm_prefetch::<_MM_HINT_T0>(from.as_ptr().wrapping_add(AHEAD).cast());
                         }
@@ -112,7 +112,7 @@ fn pack(
     }
 }
 
-/// Exchanges rows and columns of 16 by 16 groups of 4 bytes.
+/// Transposes 16 by 16 groups of 4 bytes.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn transpose(rows: &mut [__m512i; 16]) {
@@ -121,7 +121,7 @@ fn transpose(rows: &mut [__m512i; 16]) {
         pairs[i] = _mm512_unpacklo_epi32(rows[i], rows[i + 1]);
         pairs[i + 1] = _mm512_unpackhi_epi32(rows[i], rows[i + 1]);
     }
-    // In `fours[4 * i + c]`, rows 4i to 4i + 3 of column c of each 128 bits.
+    // `fours[4 * i + c]` has rows 4i to 4i + 3 of column c in each 128 bits.
     let mut fours = [_mm512_setzero_si512(); 16];
     for i in (0..16).step_by(4) {
         fours[i] = _mm512_unpacklo_epi64(pairs[i], pairs[i + 2]);
@@ -131,7 +131,7 @@ fn transpose(rows: &mut [__m512i; 16]) {
     }
     for c in 0..4 {
         let (a, b, d, e) = (fours[c], fours[4 + c], fours[8 + c], fours[12 + c]);
-        // The first and third, then the second and fourth 128 bits of two.
+        // Select the first and third, then the second and fourth 128 bits of two registers.
         let (low0, low1) = (_mm512_shuffle_i32x4(a, b, 0x88), _mm512_shuffle_i32x4(d, e, 0x88));
         let (high0, high1) = (_mm512_shuffle_i32x4(a, b, 0xdd), _mm512_shuffle_i32x4(d, e, 0xdd));
         rows[c] = _mm512_shuffle_i32x4(low0, low1, 0x88);
@@ -183,7 +183,7 @@ unsafe fn tile<const M: usize>(tile: Tile<'_, u8, i8, 32>) {
             for _ in 0..run.length / 4 {
                 let w0 = _mm512_loadu_si512(weights.cast());
                 let w1 = _mm512_loadu_si512(weights.cast::<__m512i>().add(1));
-                // The next panel's follow. Bytes behind the last panel are only prefetched, not read.
+                // The next panel is adjacent. An address after the last panel is prefetched, but not read.
                 _mm_prefetch::<_MM_HINT_T0>(weights.wrapping_add(AHEAD).cast());
                 _mm_prefetch::<_MM_HINT_T0>(weights.wrapping_add(AHEAD + 64).cast());
                 for (m, acc) in acc.iter_mut().enumerate() {

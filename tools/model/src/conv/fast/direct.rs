@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Direct convolution of int8: panels of kernels times tiles of pixels, a strip of tiles at a time.
+//! Direct convolution of int8.
 //!
-//! A strip's sums stay in the first-level cache until a [`Sink`] has taken them.
+//! ```text
+//! for each part of the output (a panel of kernels and some lines), on any thread:
+//!     for each strip of tiles:
+//!         for each tile: sums = kernels of the panel * pixels of the tile
+//!         give the strip's sums to the sink, while they are in the first-level cache
+//! ```
 
 use std::cell::RefCell;
 
@@ -19,12 +24,12 @@ use crate::simd::aligned::Aligned;
 use crate::simd::isa::Isa;
 use crate::threads::keep_awake;
 
-/// Sums of a surface that a sink takes at a time.
+/// Largest number of sums of a surface that a sink takes at a time.
 const CHUNK: usize = 1024;
-/// Most pixels of a tile.
+/// Largest number of pixels per tile.
 const TILE: usize = 14;
 
-/// Memory for the copied input and the walk over it, kept from one operation to the next.
+/// Memory for the copied input, its runs and the packed weights, kept between operations.
 #[derive(Debug, Default)]
 pub(super) struct InputBuffers {
     data: Aligned,
@@ -32,7 +37,7 @@ pub(super) struct InputBuffers {
     kept: Kept,
 }
 
-/// What a thread needs for a part.
+/// A thread's buffers for a part.
 #[derive(Default)]
 struct Buffers {
     panel: Aligned,
@@ -44,7 +49,7 @@ thread_local! {
     static BUFFERS: RefCell<Buffers> = RefCell::new(Buffers::default());
 }
 
-/// Computes the sums and passes them to `sink`; `out` has an element for each of the operation's sums.
+/// Computes the sums and passes them to `sink`. `out` has one element per sum of the operation.
 pub(super) fn run<K: Kernel<N>, const N: usize, S: Sink>(
     input_buffers: &mut InputBuffers,
     isa: Isa,
@@ -63,7 +68,7 @@ pub(super) fn run<K: Kernel<N>, const N: usize, S: Sink>(
     let data = &*data;
     // SAFETY: the caller chose an instruction set that the machine has.
     let kept = unsafe { kept.panels::<K, N>(isa, operation, &shape, (weights, weights.version), threads) };
-    // Joined lines can be cut anywhere.
+    // Joined lines can be split at any pixel.
     let joined = shape.height == 1;
     let (width, height) = if joined { (1, shape.width) } else { (shape.width, shape.height) };
     parts::each::<S::Out, N>(operation, width, height, out, threads, &|part| {
@@ -82,7 +87,7 @@ struct Work<'a, D, S> {
 }
 
 impl<D, S: Sink> Work<'_, D, S> {
-    /// Computes a part of the output.
+    /// Computes one part of the output.
     fn part<K: Kernel<N, Data = D>, const N: usize>(
         &self,
         buffers: &mut Buffers,
@@ -92,7 +97,7 @@ impl<D, S: Sink> Work<'_, D, S> {
     ) {
         let Self { operation, shape, .. } = *self;
         let lanes = operation.atomic_k;
-        // Wide surfaces have the kernels of several panels.
+        // A wide surface has the kernels of several panels.
         let panels = parts::panels_of_part::<N>(operation);
         let depth = shape.depth();
         let mut starts = [[0; N]; PANELS];
@@ -112,7 +117,7 @@ impl<D, S: Sink> Work<'_, D, S> {
             self.sink.begin(place(index, 0));
         }
 
-        // Tiles of nearly one size: none is left so small that it does not fill the pipeline.
+        // Tiles of nearly equal size, so that no small tile leaves the pipeline idle.
         let joined = shape.height == 1;
         let (rows, width) = if joined { (1, part.lines) } else { (part.lines, shape.width) };
         let tiles = width.div_ceil(K::PIXELS);
@@ -163,7 +168,7 @@ impl<D, S: Sink> Work<'_, D, S> {
         }
     }
 
-    /// Computes a tile: as many pixels as `sums` has.
+    /// Computes a tile of `sums.len()` pixels.
     #[inline]
     fn tile<K: Kernel<N, Data = D>, const N: usize>(
         &self,
@@ -176,13 +181,13 @@ impl<D, S: Sink> Work<'_, D, S> {
         let Shape { step_x, ref runs, .. } = *self.shape;
         assert!(data.len() >= (sums.len() - 1) * step_x + self.shape.reach());
         assert!(packed.len() >= self.shape.depth() * N);
-        // SAFETY: `run` chose an instruction set that the machine has; lengths were checked just now; tiles have at
-        // least one and at most `PIXELS` pixels; runs have lengths of whole groups.
+        // SAFETY: `run` chose an instruction set that the machine has. The lengths are checked above. A tile has 1 to
+        // `PIXELS` pixels. The lengths of runs are multiples of the group.
         unsafe { K::tile(Tile { data, step: step_x, runs, panel: packed, start, sums }) };
     }
 }
 
-/// A surface's sums of a strip, if the panels have another number of kernels than the surface.
+/// Copies one surface's sums of a strip to `to`, if a panel and a surface have different numbers of kernels.
 fn gather<const N: usize>(strip: &[i32], pixels: usize, lanes: usize, index: usize, to: &mut [i32]) {
     if lanes < N {
         for (to, sums) in to.chunks_exact_mut(lanes).zip(strip.chunks_exact(N)) {

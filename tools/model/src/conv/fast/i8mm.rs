@@ -2,11 +2,11 @@
 
 //! The inner loop for Arm's matrix products (FEAT_I8MM): `smmla`, 6 pixels by 16 kernels.
 //!
-//! The instruction multiplies two rows of eight signed bytes, two pixels here, with two others, two kernels, and adds the
-//! four sums to those of 32 bits, which wrap.
+//! The instruction multiplies two rows of eight signed bytes (two pixels) by two other rows (two kernels), and adds the
+//! four results to four 32-bit sums, which wrap.
 //!
 //! In a release build (`aarch64-linux-gnu-objdump -dC`, the loop with `smmla` of `i8mm::tile::<3>`) the loop has 43
-//! instructions for 768 multiplications, 0.056 each; that of `dotprod` has 0.076.
+//! instructions for 768 multiplications, 0.056 each. `dotprod` has 0.076 each.
 
 use std::arch::aarch64::*;
 use std::arch::asm;
@@ -45,12 +45,11 @@ impl Kernel<16> for I8mm {
     }
 }
 
-/// Adds the products of two pixels with two kernels to their sums: those of the first pixel, then those of the second.
+/// Adds the products of two pixels with two kernels to the sums: two of the first pixel, then two of the second.
 #[inline]
 #[target_feature(enable = "neon,i8mm")]
 fn multiply(mut sums: int32x4_t, pixels: int8x16_t, kernels: int8x16_t) -> int32x4_t {
-    // SAFETY: the instruction is available and touches nothing but its registers. The compiler has no stable function
-    // for it.
+    // SAFETY: the instruction is available and changes only its registers. There is no stable intrinsic for it.
     unsafe {
         asm!(
             "smmla {sums:v}.4s, {pixels:v}.16b, {kernels:v}.16b",
@@ -71,7 +70,7 @@ unsafe fn tile<const M: usize>(tile: Tile<'_, i8, i8, 16>) {
     let pixels = sums.len();
     let data = data.as_ptr();
     let mut weights = panel.as_ptr();
-    // Of an odd number of pixels the last is computed twice.
+    // If the number of pixels is odd, the last pixel is computed twice.
     let place = |m: usize| m.min(pixels - 1) * step;
     let mut places = [[0; 2]; M];
     for (m, places) in places.iter_mut().enumerate() {

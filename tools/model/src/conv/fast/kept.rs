@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Packed weights, kept from one run of a network to the next.
+//! A cache of packed weights.
 //!
-//! The operations of a network take the same weights in each run. Weights are packed again only if memory says that
-//! they have been written ([`crate::memory::Memory::version`]). Packing takes as long as the multiplications of many
-//! operations.
+//! The operations of a network have the same weights in each run, and packing takes as long as the multiplications of
+//! many operations. Weights are packed again only if memory says that they have been written
+//! ([`crate::memory::Memory::version`]).
 
 use std::collections::HashMap;
 
@@ -17,12 +17,12 @@ use crate::simd::aligned::Aligned;
 use crate::simd::isa::Isa;
 use crate::threads::share;
 
-/// Bytes that are kept at most: all panels of the largest usual networks.
+/// Capacity in bytes, sufficient for all panels of the largest usual networks.
 const MOST: usize = 256 << 20;
-/// Weights that were not used by this many operations are replaced by others.
+/// Panels that this many operations have not used may be replaced.
 const OLD: u64 = 4096;
 
-/// All that packed weights depend on.
+/// Everything on which packed weights depend.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Key {
     version: u64,
@@ -46,27 +46,28 @@ struct Entry {
     used: u64,
 }
 
-/// The panels of operations, by their weights' address.
+/// The panels of operations, by the address of the weights.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     entries: HashMap<u64, Entry>,
-    /// Bytes of all.
+    /// Bytes of all entries.
     bytes: usize,
-    /// Operations so far.
+    /// Number of look-ups so far.
     clock: u64,
 }
 
 /// An operation's panels.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Panels<'k, W, const N: usize> {
-    /// One after another.
+    /// The panels, one after another.
     pub weights: &'k [W],
-    /// What each panel's sums begin at.
+    /// The initial sums of each panel.
     pub starts: &'k [[i32; N]],
 }
 
 impl Kept {
-    /// The operation's panels, packed by several threads if they are not there; `None` where they cannot be kept.
+    /// Returns the operation's panels. Packs them with several threads if they are not in the cache. `None` if they
+    /// cannot be cached.
     ///
     /// # Safety
     /// The machine has the instructions of `K`, which are those of `isa`.
@@ -105,7 +106,7 @@ impl Kept {
         Some(Panels { weights, starts: entry.starts.get::<i32>(starts_of).as_chunks::<N>().0 })
     }
 
-    /// Memory for new panels: that of the old ones of the same address, if there are some.
+    /// Returns memory for new panels. Reuses the memory of old panels at the same address.
     fn buffers(&mut self, address: u64, bytes: usize) -> Option<(Aligned, Aligned)> {
         let old = self.entries.remove(&address);
         self.bytes -= old.as_ref().map_or(0, |entry| entry.bytes);
@@ -118,14 +119,14 @@ impl Kept {
             });
         }
         let fits = self.bytes + bytes <= MOST;
-        // The memory of larger panels would not be counted.
+        // Memory that is larger than `bytes` would not be counted.
         let old = old.filter(|entry| entry.bytes <= bytes).map(|entry| (entry.panels, entry.starts));
         fits.then(|| old.unwrap_or_default())
     }
 }
 
 impl<W: Weight, const N: usize> Panels<'_, W, N> {
-    /// `count` panels from number `first` on.
+    /// Returns `count` panels from number `first` on.
     pub(super) fn from(&self, first: usize, count: usize) -> Self {
         let length = self.weights.len() / self.starts.len();
         Self {
@@ -146,7 +147,7 @@ mod tests {
 
     const N: usize = 16;
 
-    /// A convolution of 40 kernels with weights at that address.
+    /// A convolution of 40 kernels with weights at `weights`.
     fn operation(weights: u64) -> Operation {
         let input = Size { width: 3, height: 3, channels: 20 };
         let program = Program { weights, ..Program::feature(&NV_FULL, Precision::Int8, input, 3, 40) };

@@ -1,36 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The contract of the inner loops: what a loop computes ([`Tile`]), and what an instruction set provides ([`Kernel`]).
+//! The interface of the inner loops: [`Tile`] is what a loop computes, [`Kernel`] is what an instruction set provides.
 
 use super::super::operation::Operation;
 use super::panel::Weight;
 use super::shape::{Element, Run, Shape};
 
-/// The number of int8 products for which the sum always fits 32 bits.
+/// The number of int8 products whose sum always fits 32 bits.
 pub(super) const MAX_DEPTH: usize = (1 << 17) - 1;
 
-/// Multiplications from which a second thread pays.
+/// Smallest number of multiplications for which a second thread is worth its cost.
 pub(super) const PARALLEL_MACS: usize = 1_000_000;
 
-/// What an inner loop computes: the sums of some windows with the kernels of a panel.
+/// The work of one call of an inner loop: the sums of some windows with the kernels of a panel.
 #[derive(Debug)]
 pub struct Tile<'t, D, W, const N: usize> {
-    /// The copied input, from the first window on.
+    /// The copied input from the first window on.
     pub data: &'t [D],
-    /// Elements from a window to the next.
+    /// Elements from one window to the next.
     pub step: usize,
-    /// What a window takes of the data.
+    /// The runs of data that a window reads.
     pub runs: &'t [Run],
     /// The weights.
     pub panel: &'t [W],
-    /// What the sums begin at.
+    /// The initial sums.
     pub start: &'t [i32; N],
-    /// The sums, an array for each window.
+    /// The results: one array of sums per window.
     pub sums: &'t mut [[i32; N]],
 }
 
-/// Calls the loop `tile` that is compiled for as many windows as a tile has (for some at a time, `by` so many). Its
-/// numbers are all that [`Kernel::tile`]'s condition leaves.
+/// Calls `tile` compiled for the tile's number of windows, or with `by` for that number of groups of windows. The
+/// listed numbers must be all that the condition of [`Kernel::tile`] allows.
 macro_rules! by_pixels {
     ($tile:ident: $($count:literal)+) => { by_pixels!($tile by 1: $($count)+) };
     ($tile:ident by $together:literal: $($count:literal)+) => {
@@ -42,28 +42,27 @@ macro_rules! by_pixels {
 }
 pub(super) use by_pixels;
 
-/// An inner loop over `N` kernels.
+/// An inner loop over panels of `N` kernels.
 pub trait Kernel<const N: usize> {
     /// An element of the copied input.
     type Data: Element + Sync;
     /// An element of a panel.
     type Weight: Weight;
-    /// Elements of a step.
+    /// Elements per group, which a step of the loop multiplies together.
     const GROUP: usize;
-    /// Most pixels of a tile.
+    /// Largest number of pixels per tile.
     const PIXELS: usize;
-    /// What the data is too high by.
+    /// The amount by which data is stored too high.
     const BIAS: i32;
 
-    /// The sums of the tile's windows with all kernels of the panel.
+    /// Computes the sums of the tile's windows with all kernels of the panel.
     ///
     /// # Safety
-    /// The machine has the instructions. The tile has 1 to `PIXELS` windows; run offsets and lengths, plus all windows'
-    /// steps but one, lie in its data; its panel has `N` weights for each element of the runs, whose lengths are
-    /// multiples of `GROUP`.
+    /// The machine has the instructions. The tile has 1 to `PIXELS` windows, and all runs of all windows lie in its
+    /// data. The panel has `N` weights per element of the runs. The lengths of the runs are multiples of `GROUP`.
     unsafe fn tile(tile: Tile<'_, Self::Data, Self::Weight, N>);
 
-    /// Packs a panel, and gives what its sums begin at.
+    /// Packs a panel, and sets the initial sums.
     ///
     /// # Safety
     /// The machine has the instructions.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The fast implementation: convolution as blocked matrix products, by the instructions that the machine has.
+//! The fast implementation: convolution as blocked matrix products, with the machine's vector instructions.
 //!
-//! int8: products are summed in 32 bits that wrap. That is exact as long as the whole sum fits, which is so below
-//! 2^17 products; deeper kernels are cut into parts that fit, whose sums are added in 64 bits. No sum of int8 products
-//! that a kernel can have reaches the 48 bits at which CACC would saturate.
+//! int8 products are summed in 32 bits that wrap. This is exact as long as the final sum fits, which holds for fewer
+//! than 2^17 products. Deeper kernels use the reference. No sum of int8 products reaches the 48 bits at which CACC
+//! saturates.
 
 use nvdla_uapi::reg::values::Precision;
 
@@ -43,14 +43,14 @@ pub use kernel::{Kernel, Tile};
 pub use scratch::Scratch;
 use sink::{Between, Keep, Sink};
 
-/// Whether int8 in 32-bit sums computes the operation.
+/// Whether int8 products in 32-bit sums can compute the operation.
 pub fn is_fast(operation: &Operation) -> bool {
     operation.precision == Precision::Int8
         && operation.placement.mode != Mode::Winograd
         && operation.kernel_bytes() <= MAX_DEPTH
 }
 
-/// The output cubes, and how many sums were limited to 32 bits.
+/// Computes the output cubes. Also returns the number of sums that were limited to 32 bits.
 pub fn run(
     scratch: &mut Scratch,
     isa: Isa,
@@ -72,7 +72,7 @@ pub fn run(
     (super::operation::stream(operation, Samples::Int(samples)), 0)
 }
 
-/// The sums of an operation that [`is_fast`], each given to `sink` once.
+/// Computes the sums of an operation that [`is_fast`]. Passes each sum to `sink` once.
 fn sums<S: Sink>(
     buffers: &mut InputBuffers,
     isa: Isa,
@@ -99,7 +99,7 @@ fn sums<S: Sink>(
     }
 }
 
-/// Gives the sums of an operation that [`is_fast`] to a sink that makes bytes of them: [`Scratch::bytes`].
+/// Passes the sums of an operation that [`is_fast`] to `sink`, which converts them to [`Scratch::bytes`].
 pub fn bytes<S: Sink<Out = u8>>(
     scratch: &mut Scratch,
     isa: Isa,
@@ -112,7 +112,7 @@ pub fn bytes<S: Sink<Out = u8>>(
     sums(buffers, isa, operation, input, weights, sink, bytes.get::<u8>(operation.sums()));
 }
 
-/// Passes bounds of the sums of an operation that [`fp16::bounds::suits`] to a sink that makes fp16 of them:
+/// Passes bounds of the sums of an operation that [`fp16::bounds::suits`] to `sink`, which converts them to fp16 in
 /// [`Scratch::bytes`]. Returns false if the sums themselves are needed.
 pub fn fp16_bytes<S: Between<Out = [u8; 2]>>(
     scratch: &mut Scratch,

@@ -2,9 +2,9 @@
 
 //! The inner loop for NEON: `smull` and `sadalp`, 5 pixels by 16 kernels.
 //!
-//! `smull` makes eight products of bytes, of which the largest, (-128)², fits into 16 bits, and `sadalp` adds them in
-//! pairs to sums of 32 bits. A second `smlal` into the same 16 bits would save half of the additions, but two products
-//! of -128 leave them. A sixth pixel would fill the registers, and costs moves between them.
+//! `smull` multiplies eight pairs of bytes. The largest product, (-128)², fits 16 bits. `sadalp` adds pairs of products
+//! to 32-bit sums. A second multiplication into the same 16 bits (`smlal`) would save half of the additions, but the
+//! sum of two products of -128 can overflow. A sixth pixel would fill all registers and require moves between them.
 //!
 //! In a release build (`aarch64-linux-gnu-objdump -dC`, the loop with `smull` in `<Neon as Kernel<16>>::tile`) the loop
 //! has 51 instructions for 160 multiplications, 0.32 each. The compiled code of `portable` has 227 for 128, 1.8 each.

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Weights as the inner loops take them.
+//! Weights in the form of the inner loops.
 //!
-//! A panel holds the weights of `N` kernels: for each step of `group` elements, the kernels one after another, each with
-//! its `group` weights. Absent kernels and channels are zero.
+//! A panel holds the weights of `N` kernels. For each group of `GROUP` elements, it has `GROUP` weights of each kernel,
+//! kernel by kernel. The weights of absent kernels and channels are zero.
 
 use super::super::operation::Operation;
 use super::shape::Shape;
 use crate::simd::aligned::Plain;
 
-/// A weight of a panel, made from an int8.
+/// A weight in a panel.
 pub trait Weight: Plain + Default + Send + Sync {
-    /// The weight of an int8.
+    /// Converts an int8 weight.
     fn of(byte: u8) -> Self;
 }
 
@@ -27,7 +27,7 @@ impl Weight for i16 {
     }
 }
 
-/// Packs the kernels `first..first + N` (as many as there are).
+/// Packs the kernels `first..first + N` that exist.
 #[inline(always)]
 #[allow(clippy::inline_always)]
 pub fn pack<T: Weight, const N: usize, const GROUP: usize>(

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Cuts an output into parts for the threads; a part is one panel of kernels and some lines.
+//! Splits an output into parts for the threads. A part has one or two panels of kernels, and some lines.
 //!
-//! Where the input is larger than the weights, each thread has some lines of all panels. It then reads only its own
-//! lines of the input, which lie in its cache. Otherwise each thread has panels, and packs only those; it has lines as
-//! well where there are fewer panels than threads.
+//! If the input is larger than the weights, each thread has some lines of all panels. It then reads only its own lines
+//! of the input, which stay in its cache. Otherwise each thread has some panels, and packs only those. If there are
+//! fewer panels than threads, lines are split as well.
 //!
-//! The output is halved until a part is left, so no list of parts is needed.
+//! The output is halved recursively, so that no list of parts is needed.
 
 use std::ops::Range;
 
 use super::super::operation::Operation;
 use crate::limit::Current;
 
-/// Most surfaces of a part: 64 kernels in atoms of 8.
+/// Largest number of surfaces per part: 64 kernels in atoms of 8.
 const SURFACES: usize = 8;
-/// Most panels of a part.
+/// Largest number of panels per part.
 pub const PANELS: usize = 2;
-/// The largest number of surfaces of panels with lines that are cut together.
+/// Largest number of surfaces whose lines are split together.
 const TOGETHER: usize = 64;
 
-/// A panel's output lines, part of one cube.
+/// Some output lines of a panel, in one cube.
 pub struct Part<'a, T> {
     /// The cube.
     pub batch: usize,
@@ -28,20 +28,20 @@ pub struct Part<'a, T> {
     pub kernel: usize,
     /// First output line.
     pub line: usize,
-    /// Lines.
+    /// Number of lines.
     pub lines: usize,
     surfaces: [&'a mut [T]; SURFACES],
     count: usize,
 }
 
 impl<'a, T> Part<'a, T> {
-    /// These lines of each surface that the panel covers.
+    /// The part's lines, for each surface of the panel.
     pub fn surfaces(&mut self) -> &mut [&'a mut [T]] {
         &mut self.surfaces[..self.count]
     }
 }
 
-/// Lines of adjacent panels, for as many surfaces as are not empty.
+/// Some lines of adjacent panels. Unused entries of `surfaces` are empty.
 struct Band<'a, T> {
     batch: usize,
     panel: usize,
@@ -50,7 +50,7 @@ struct Band<'a, T> {
 }
 
 impl<T> Band<'_, T> {
-    /// The first lines, as many, and the others.
+    /// Splits off the first `lines` lines, of `line` elements each.
     fn split(self, lines: usize, line: usize) -> (Self, Self) {
         let Self { batch, panel, lines: Range { start, end }, mut surfaces } = self;
         let mut rest = std::array::from_fn(|_| &mut [][..]);
@@ -65,30 +65,32 @@ impl<T> Band<'_, T> {
     }
 }
 
-/// How an output is cut.
+/// How an output is split.
 #[derive(Clone, Copy, Debug)]
 struct Cut {
     lanes: usize,
     height: usize,
-    /// Elements of a line.
+    /// Elements per line.
     line: usize,
-    /// Surfaces of a cube, and of a panel.
+    /// Surfaces per cube.
     surfaces: usize,
+    /// Surfaces per panel.
     per_panel: usize,
-    /// Panels whose lines are cut together, and such groups of a cube.
+    /// Panels per group. The lines of a group are split together.
     together: usize,
+    /// Groups per cube.
     groups: usize,
-    /// Lines of a piece.
+    /// Lines per band.
     step: usize,
 }
 
 impl Cut {
-    /// The first surface of a group.
+    /// The first surface of group `group`, counted over all cubes.
     fn start(&self, group: usize) -> usize {
         group / self.groups * self.surfaces + group % self.groups * self.together * self.per_panel
     }
 
-    /// Gives the output to `compute` a panel at a time, all lines of it.
+    /// Passes all lines of each panel to `compute`, on this thread.
     fn whole<T>(&self, samples: &mut [T], compute: &impl Fn(Part<'_, T>)) {
         let mut all = samples.chunks_exact_mut(self.height * self.line);
         let mut batch = 0;
@@ -108,6 +110,7 @@ impl Cut {
         }
     }
 
+    /// Passes `count` groups from number `first` on to `compute`, on several threads.
     fn groups<T: Send>(&self, samples: &mut [T], first: usize, count: usize, compute: &(impl Fn(Part<'_, T>) + Sync)) {
         let surface = self.height * self.line;
         if count > 1 {
@@ -154,26 +157,26 @@ impl Cut {
     }
 }
 
-/// Surfaces of a cube, those that one part covers, and parts of a cube that is not cut into lines.
+/// The number of surfaces per cube, surfaces per part, and parts per cube if lines are not split.
 fn surfaces<const N: usize>(operation: &Operation) -> (usize, usize, usize) {
     let lanes = operation.atomic_k;
     let (surfaces, per_panel) = (operation.output.channels.div_ceil(lanes), (N / lanes).clamp(1, SURFACES));
     (surfaces, per_panel, surfaces.div_ceil(per_panel))
 }
 
-/// Panels of `N` kernels that a part has: several where a surface has more kernels.
+/// The number of panels of `N` kernels per part. It is more than one if a surface has more kernels.
 pub fn panels_of_part<const N: usize>(operation: &Operation) -> usize {
     (operation.atomic_k / N).clamp(1, PANELS)
 }
 
-/// Panels of all parts, and the kernels from the first of one to that of the next.
+/// The number of panels of all parts, and the distance between panels in kernels.
 pub fn panels<const N: usize>(operation: &Operation) -> (usize, usize) {
     let ((_, per_part, parts), panels) = (surfaces::<N>(operation), panels_of_part::<N>(operation));
     (parts * panels, per_part * operation.atomic_k / panels)
 }
 
-/// Gives the output to `compute` in parts of `N` kernels and, where `threads` are several, some lines. A surface has
-/// `height` lines of `width` elements of all lanes.
+/// Passes the output to `compute` in parts of `N` kernels. With several threads, a part may have fewer than all lines.
+/// A surface has `height` lines of `width` elements of all lanes.
 pub fn each<T: Send, const N: usize>(
     operation: &Operation,
     width: usize,
@@ -192,7 +195,7 @@ pub fn each<T: Send, const N: usize>(
     let together = if by_lines { panels } else { 1 };
     let groups = panels.div_ceil(together);
     let all = groups * batch;
-    // Each reads all panels again.
+    // Each band of lines reads all panels again, so there are no more bands than threads.
     let pieces = if by_lines { threads.div_ceil(all) } else { (2 * threads).div_ceil(all).min(height) };
     let step = height.div_ceil(pieces);
     let cut = Cut { lanes, height, line: width * lanes, surfaces, per_panel, together, groups, step };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Buffers that operations share.
+//! Buffers that are kept between operations.
 
 use super::super::operation::Operation;
 use super::direct::InputBuffers;
@@ -9,7 +9,7 @@ use crate::simd::aligned::Aligned;
 use crate::stream::{Samples, Stream};
 use nvdla_uapi::reg::values::Precision;
 
-/// Buffers that operations share.
+/// Buffers that are kept between operations.
 #[derive(Debug, Default)]
 pub struct Scratch {
     pub(super) input: InputBuffers,
@@ -20,7 +20,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Takes a finished operation's stream back, for its memory.
+    /// Takes back the stream of a finished operation, to reuse its memory.
     pub fn recycle(&mut self, stream: Stream) {
         match stream.samples {
             Samples::Int(samples) if samples.capacity() > self.spare.capacity() => self.spare = samples,
@@ -37,7 +37,7 @@ impl Scratch {
         }
     }
 
-    /// `count` floats, all to be overwritten.
+    /// A vector of `count` floats, which the caller overwrites.
     pub(super) fn floats(&mut self, count: usize) -> Vec<f32> {
         let mut sums = std::mem::take(&mut self.spare_floats);
         sums.truncate(count);
@@ -45,7 +45,7 @@ impl Scratch {
         sums
     }
 
-    /// `count` sums, all to be overwritten.
+    /// A vector of `count` sums, which the caller overwrites.
     pub(super) fn sums(&mut self, count: usize) -> Vec<i32> {
         let mut sums = std::mem::take(&mut self.spare);
         sums.truncate(count);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A direct convolution as matrix products: how the input is laid out for them, and which bytes each step reads.
+//! The layout of the input for a direct convolution as matrix products.
 //!
-//! The input is copied once into lines of pixels, with all channels of a pixel side by side and with its padding. A
-//! kernel line is then one run of elements, and the elements of an output line lie at one distance. An image already
-//! has that form.
+//! The input is copied once into lines of pixels, with its padding and with all channels of a pixel adjacent. A kernel
+//! line is then one run of elements, and the windows of an output line lie at a constant distance. An image already has
+//! this layout.
 
 use rayon::prelude::*;
 
@@ -14,49 +14,47 @@ use super::super::operation::{Mode, Operation};
 /// A run of elements that one kernel line reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// First element, from that of the output element's window.
+    /// Offset of the first element in the window.
     pub offset: usize,
-    /// Elements: a multiple of [`Shape::group`].
+    /// Number of elements, a multiple of [`Shape::group`].
     pub length: usize,
 }
 
-/// The copy of the input and the walk over it, in elements.
+/// The layout of the copied input and the windows in it, in elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Elements that a step takes together; channels are padded to it.
+    /// Elements that a step multiplies together. Channels are padded to a multiple of it.
     pub group: usize,
-    /// Channels of a kernel position, padded.
+    /// Channels per kernel position, padded.
     pub channels: usize,
-    /// Elements of a line.
+    /// Elements per line.
     pub line: usize,
-    /// Lines of a cube.
+    /// Lines per cube.
     pub lines: usize,
-    /// Elements and lines of the input from one that is copied to the next: more than one where a kernel of one position
-    /// strides over those between.
+    /// Distances in the input between copied elements and between copied lines. They are above 1 if the kernel has one
+    /// position and the stride skips elements.
     pub every: [usize; 2],
-    /// Elements from an output element's window to the next.
+    /// Elements from one window to the next in an output line.
     pub step_x: usize,
-    /// Elements from an output line's windows to the next line's.
+    /// Elements from the windows of one output line to those of the next.
     pub step_y: usize,
-    /// Output elements of a line; those of the whole cube where lines follow one another without a gap.
+    /// Output elements per line, or of the whole cube if there are no gaps between lines.
     pub width: usize,
     /// Output lines.
     pub height: usize,
-    /// What a window reads, in the order of the packed weights.
+    /// The runs that a window reads, in the order of the packed weights.
     pub runs: Vec<Run>,
-    /// Kernel positions, in the same order.
+    /// Number of kernel positions.
     pub taps: usize,
 }
 
 impl Shape {
-    /// The walk of a direct convolution over a [`copy`], `group` elements per step.
-    ///
-    /// Its runs replace those in `runs`, and reuse their memory.
+    /// The shape of a direct convolution over a [`copy`], with `group` elements per step. Reuses the memory of `runs`.
     pub fn new(operation: &Operation, group: usize, runs: Vec<Run>) -> Self {
         Self::of(operation, group, true, runs)
     }
 
-    /// The walk over all of the input's elements, also those that no kernel reads.
+    /// The shape if all input elements are copied, including those that no kernel reads.
     pub fn of_all(operation: &Operation, group: usize) -> Self {
         Self::of(operation, group, false, Vec::new())
     }
@@ -120,34 +118,34 @@ impl Shape {
         shape
     }
 
-    /// Elements of a cube's copy, including those that a last window reads beyond its lines.
+    /// Elements in the copy of one cube.
     pub fn cube(&self) -> usize {
         self.line * self.lines
     }
 
-    /// Elements of all cubes' copies.
+    /// Elements in the copies of all cubes.
     pub fn elements(&self, operation: &Operation) -> usize {
         self.cube() * operation.batch
     }
 
-    /// Elements from the first that a window reads to the end of the last.
+    /// Elements from a window's first to the end of its last run.
     pub fn reach(&self) -> usize {
         self.runs.iter().map(|run| run.offset + run.length).max().unwrap_or(0)
     }
 
-    /// Products of an output element, padding included.
+    /// Products per output element, including padding.
     pub fn depth(&self) -> usize {
         self.taps * self.channels
     }
 }
 
-/// An element of the copy, made from a byte of int8 input.
+/// An element of the copied input.
 pub trait Element: crate::simd::aligned::Plain + Send {
-    /// The element of an int8.
+    /// Converts an int8 element.
     fn of(byte: u8) -> Self;
 }
 
-/// VNNI multiplies unsigned with signed bytes: data is stored 128 higher.
+/// VNNI multiplies unsigned by signed bytes, so data is stored 128 higher.
 impl Element for u8 {
     fn of(byte: u8) -> Self {
         byte ^ 0x80
@@ -166,7 +164,7 @@ impl Element for i16 {
     }
 }
 
-/// Copies int8 input, padding added, by several threads where there are.
+/// Copies int8 input and adds its padding, on `threads` threads.
 pub fn copy<T: Element>(operation: &Operation, shape: &Shape, input: &Input<'_>, to: &mut [T], threads: usize) {
     let copy = |(number, line): (usize, &mut [T])| copy_line(operation, shape, input, number, line);
     if threads == 1 {
@@ -176,7 +174,7 @@ pub fn copy<T: Element>(operation: &Operation, shape: &Shape, input: &Input<'_>,
     }
 }
 
-/// Copies a line of all cubes' lines.
+/// Copies line `number` of all cubes' lines.
 fn copy_line<T: Element>(operation: &Operation, shape: &Shape, input: &Input<'_>, number: usize, line: &mut [T]) {
     let pad = T::of(operation.pad_value[1] as u8);
     let (batch, y) = (number / shape.lines, number % shape.lines * shape.every[1]);
@@ -206,7 +204,7 @@ fn copy_feature_line<T: Element>(
     let channels = operation.kernel.channels;
     let columns = line.len() / shape.channels;
     let every = shape.every[0];
-    // The first column that lies in the input, and how many do.
+    // The number of padding columns on the left, the first input column, and the number of input columns.
     let left = operation.pad[0].div_ceil(every).min(columns);
     let first = left * every - operation.pad[0].min(left * every);
     let inside = operation.input.width.saturating_sub(first).div_ceil(every).min(columns - left);
@@ -219,7 +217,7 @@ fn copy_feature_line<T: Element>(
     let (atom, next) = (input.view.atom, input.view.surface);
     let step = input.view.atom_offset(0, 0, 0, every);
     for (surface, lane) in (0..channels).step_by(atom).enumerate() {
-        // Lanes after the last channel are multiplied by weights of zero.
+        // The weights of lanes after the last channel are zero.
         let lanes = (shape.channels - lane).min(atom);
         let from = &input.bytes[input.view.atoms(batch, surface, [y, first], (inside - 1) * every + 1)];
         match lanes {
@@ -253,8 +251,8 @@ fn copy_atoms<T: Element, const N: usize>(
     }
 }
 
-/// Prefetches the line at this place, if there is one. Lines of the next surface are too far away for the hardware
-/// prefetcher.
+/// Prefetches the cache line at `at`, if the address is valid. The lines of the next surface are too far away for the
+/// hardware prefetcher.
 #[inline]
 fn fetch(at: *const u8) {
     #[cfg(target_arch = "x86_64")]

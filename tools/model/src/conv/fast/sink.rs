@@ -1,59 +1,59 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What takes the sums of a convolution: a stream that keeps them, or SDP, while they are in the first-level cache.
-//! fp16 sums may come as bounds.
+//! The receivers of a convolution's sums: a stream that stores them, or SDP, which processes them while they are in the
+//! first-level cache. fp16 sums may be passed as bounds.
 
-/// Some elements of a surface, one after another, lines joined.
+/// The position of some adjacent elements of a surface, with lines joined.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     /// The cube.
     pub batch: usize,
     /// The surface.
     pub surface: usize,
-    /// Number of the first element in its surface.
+    /// Index of the first element in the surface.
     pub first: usize,
-    /// The surface's number in its part.
+    /// Index of the surface in its part.
     pub index: usize,
 }
 
-/// What takes sums.
+/// A receiver of sums.
 pub trait Sink: Sync {
-    /// What becomes of a sum.
+    /// The result for one sum.
     type Out: Copy + Default + Send;
 
-    /// A thread is about to give this surface's elements, some at a time.
+    /// Called by a thread before it passes elements of this surface.
     fn begin(&self, place: Place);
 
-    /// Takes the sums of some elements, all lanes of each, and writes what becomes of them.
+    /// Takes the sums of some elements, with all lanes of each, and writes the results.
     fn take(&self, place: Place, sums: &[i32], out: &mut [Self::Out]);
 }
 
-/// Numbers between which sums lie.
+/// Lower and upper bounds of sums.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds<'b> {
-    /// None of the sums is lower than its number here.
+    /// Lower bounds.
     pub low: &'b [f32],
-    /// Nor higher than its number here.
+    /// Upper bounds.
     pub high: &'b [f32],
 }
 
-/// Puts the sums of these numbers at their places.
+/// Computes the exact sums with the given indices, and stores each at its index.
 pub type Exact<'e> = &'e mut dyn FnMut(&[u16], &mut [f32]);
 
-/// What takes bounds of sums.
+/// A receiver of bounds of sums.
 pub trait Between: Sync {
-    /// What becomes of a sum.
+    /// The result for one sum.
     type Out: Copy + Default + Send;
 
-    /// A thread is about to give this surface's elements, some at a time.
+    /// Called by a thread before it passes elements of this surface.
     fn begin(&self, place: Place);
 
-    /// Takes the bounds of some elements' sums, all lanes of each, and writes what becomes of the sums; `exact` computes
-    /// some of them.
+    /// Takes the bounds of some elements' sums, with all lanes of each, and writes the results. `exact` computes the
+    /// sums that it needs exactly.
     fn take(&self, place: Place, bounds: Bounds<'_>, exact: Exact<'_>, out: &mut [Self::Out]);
 }
 
-/// Keeps sums as they are.
+/// Stores sums unchanged.
 #[derive(Debug)]
 pub struct Keep;
 

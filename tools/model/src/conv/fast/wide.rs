@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Direct convolution of int16, and Winograd convolution of both integer precisions: sums of products of 16-bit numbers
-//! in 64 bits, in plain code that is compiled once for each instruction set.
+//! Direct convolution of int16, and Winograd convolution of int8 and int16. The products of 16-bit numbers are summed
+//! in 64 bits, in plain code that is compiled once per instruction set.
 //!
-//! Winograd's last transform is linear, so that it can follow the sum over all channels. No sum reaches the 48 bits at
-//! which CACC saturates: a direct convolution has fewer than 2^17 products here, and Winograd's nine sums of at most
-//! 2^13 channels stay below 2^47.
+//! Winograd's output transform is linear, so it is applied after the sum over all channels. No sum reaches the 48 bits
+//! at which CACC saturates: a direct convolution has fewer than 2^17 products here, and the nine sums of up to 2^13
+//! channels of a Winograd output stay below 2^47.
 
 #![allow(clippy::inline_always)]
 
@@ -26,12 +26,12 @@ use crate::simd::isa::Isa;
 use crate::stream::{Samples, Stream};
 use crate::threads::keep_awake;
 
-/// Positions of a Winograd tile.
+/// Positions per Winograd tile.
 const TILE: usize = 16;
-/// Channels of a Winograd step.
+/// Channels per Winograd step.
 const STEP: usize = 4;
 
-/// Whether [`run`] has a way for the operation.
+/// Whether [`run`] can compute the operation.
 pub fn is_fast(operation: &Operation) -> bool {
     match (operation.placement.mode, operation.precision) {
         (_, Precision::Fp16) => false,
@@ -41,12 +41,11 @@ pub fn is_fast(operation: &Operation) -> bool {
     }
 }
 
-/// Rows of weights times columns of data. Each kernel and output element (or tile) has as many sums as there are
-/// positions.
+/// The operands of Winograd's dot products. Each kernel and tile has one sum per position.
 struct Products<'a> {
-    /// Numbers of a row.
+    /// Elements per row.
     depth: usize,
-    /// The rows of 16 or 1 positions of each kernel of a part.
+    /// The rows of a part's kernels, 16 rows (positions) per kernel.
     weights: &'a [i16],
     data: &'a [i16],
 }
@@ -57,7 +56,7 @@ fn dot(a: &[i16], b: &[i16]) -> i64 {
 }
 
 impl Products<'_> {
-    /// The 16 sums of a tile with one kernel.
+    /// Computes the 16 sums of a tile with one kernel.
     #[inline(always)]
     fn tile(&self, tile: usize, kernel: usize) -> [i64; TILE] {
         std::array::from_fn(|position| {
@@ -68,7 +67,7 @@ impl Products<'_> {
     }
 }
 
-/// The output cubes, and how many sums were limited to 32 bits.
+/// Computes the output cubes. Also returns the number of sums that were limited to 32 bits.
 pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input<'_>, weights: &[u8]) -> (Stream, u32) {
     let mut samples = scratch.sums(operation.sums());
     let macs = samples.len() * operation.kernel_bytes() / operation.element();
@@ -87,7 +86,7 @@ pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input
     (super::super::operation::stream(operation, Samples::Int(samples)), limited)
 }
 
-/// Computes the output, a surface or a piece of one at a time; the sum of the answers.
+/// Computes the output in parts, of whole surfaces or (with `pieces`) of lines. Returns the sum of the results.
 fn each(
     operation: &Operation,
     samples: &mut [i32],
@@ -97,7 +96,7 @@ fn each(
 ) -> u32 {
     let limited = AtomicU32::new(0);
     let output = operation.output;
-    // What cannot be cut into lines is given as one.
+    // A surface that cannot be split into lines is passed as one line.
     let (width, height) = if pieces { (output.width, output.height) } else { (output.width * output.height, 1) };
     parts::each::<i32, 1>(operation, width, height, samples, threads, &|part| {
         limited.fetch_add(compute(part), Ordering::Relaxed);
@@ -105,18 +104,18 @@ fn each(
     limited.into_inner()
 }
 
-/// How much longer a multiplication of int16 takes than one of int8, about.
+/// Approximate cost of an int16 multiplication relative to an int8 multiplication.
 const SLOWER: usize = 8;
 
 vectorised! {
-    /// Sums of direct convolution; returns how many were limited.
+    /// Computes a part of a direct convolution. Returns the number of sums that were limited.
     fn direct(walk: &Walk<'_>, shape: &Shape, data: &[i16], part: Part<'_, i32>) -> u32 {
         direct_part(walk, shape, data, part)
     }
 }
 
 vectorised! {
-    /// Sums of Winograd convolution; returns how many were limited.
+    /// Computes a part of a Winograd convolution. Returns the number of sums that were limited.
     fn winograd(walk: &Walk<'_>, data: &[i16], part: Part<'_, i32>) -> u32 {
         winograd_part(walk, data, part)
     }
@@ -148,7 +147,7 @@ fn direct_part(walk: &Walk<'_>, shape: &Shape, data: &[i16], mut part: Part<'_, 
             return limited;
         }
         let (y, x) = (line + index / width, index % width);
-        // The shape may have joined lines; the distances between elements are the same.
+        // The shape may have joined lines. Joining does not change the distances between elements.
         let window = batch * shape.cube() + y * shape.step_y + x * shape.step_x;
         out.fill(0);
         for (out, row) in out.iter_mut().zip(rows.chunks_exact(depth)) {
@@ -167,7 +166,8 @@ fn direct_part(walk: &Walk<'_>, shape: &Shape, data: &[i16], mut part: Part<'_, 
     limited
 }
 
-/// The transformed data of each tile: for each of its 16 positions, all channels.
+/// Transforms the data of all tiles. The result has all channels of position 0 of a tile, then of position 1, and so
+/// on.
 fn transform(walk: &Walk<'_>) -> Vec<i16> {
     let operation = walk.operation;
     let channels = operation.kernel.channels;

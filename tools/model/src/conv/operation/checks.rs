@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The conditions under which the hardware ends an operation, and the sizes that this model holds.
+//! Checks the conditions under which the hardware completes an operation, and the limits of this model.
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::layout::buffer;
@@ -9,13 +9,13 @@ use super::types::{Mode, Operation};
 use crate::conv::pixel;
 use crate::memory::Stop;
 
-/// The largest number of accumulators of one operation (256 MiB of them). It is far above what any surface of a real
-/// network has, and limits the memory that random registers can make the model allocate.
+/// Largest number of accumulators of one operation (256 MiB). Real networks have far fewer. The limit bounds the memory
+/// that random registers can make the model allocate.
 const MAX_SUMS: usize = 1 << 26;
 /// Largest number of elements of an input with its padding.
 const MAX_PADDED: usize = 1 << 26;
-/// Largest number of multiplications of one operation: some hundred times those of the largest real layers, and a
-/// bound on the time that random registers can make the model spend.
+/// Largest number of multiplications of one operation, some hundred times those of the largest real layers. The limit
+/// bounds the time that random registers can make the model spend.
 const MAX_MACS: usize = 1 << 38;
 
 impl Operation {
@@ -31,7 +31,7 @@ impl Operation {
             ));
         }
         if self.placement.mode != Mode::Winograd {
-            // Padding registers reach this far beyond the input.
+            // The largest distance beyond the input that padding registers allow.
             const BEYOND: usize = 63;
             let [(right, width), (bottom, height)] = [
                 (
@@ -121,7 +121,7 @@ impl Operation {
         Ok(())
     }
 
-    /// The input must fit its banks: CSC waits for all of it.
+    /// Checks that the input fits its banks, because CSC waits for all of it.
     pub(super) fn check_buffer(&self, config: &Config, programmed: [usize; 2]) -> Result<(), Stop> {
         let depth = buffer::bank_entries(config) as usize;
         let entries = match self.placement.mode {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The parts of an operation, read from the registers of the blocks, which must agree.
+//! Reads the parts of an operation from the registers of the blocks, and checks that the blocks agree.
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::layout::feature::Atoms;
@@ -12,7 +12,7 @@ use super::types::{Blocks, Converter, Mapping, Mode, Placement, Size, Surface, W
 use crate::memory::Stop;
 use crate::registers::Registers;
 
-/// Fails unless two copies of a value agree.
+/// Checks that two copies of a value agree.
 pub(super) fn same(what: &str, a: impl Into<u64>, b: impl Into<u64>) -> Result<(), Stop> {
     let (a, b) = (a.into(), b.into());
     if a == b {
@@ -21,7 +21,7 @@ pub(super) fn same(what: &str, a: impl Into<u64>, b: impl Into<u64>) -> Result<(
     Err(Stop::unsupported("CSC", format!("{what} is {a} in one unit and {b} in another: the operation never ends")))
 }
 
-/// How the input lies in memory and how CMAC computes: the precisions that all blocks must agree on.
+/// Reads the precisions of the input and of CMAC, on which all blocks must agree.
 pub(super) fn precisions(config: &Config, blocks: &Blocks) -> Result<(Precision, Precision), Stop> {
     let Blocks { cdma: d, csc: s, cmac_a: a, cmac_b: b, cacc: c } = blocks;
     let in_precision = d.field(cdma::D_MISC_CFG::IN_PRECISION)?;
@@ -72,7 +72,7 @@ impl Mode {
 }
 
 impl Placement {
-    /// CDMA's banks, which CSC's must agree with.
+    /// Reads CDMA's banks, which must agree with CSC's.
     pub(super) fn new(config: &Config, blocks: &Blocks, mode: Mode) -> Result<Self, Stop> {
         let Blocks { cdma: d, csc: s, .. } = blocks;
         let fetched = [d.value(cdma::D_BANK::DATA_BANK), d.value(cdma::D_BANK::WEIGHT_BANK)];
@@ -98,7 +98,7 @@ impl Placement {
     }
 }
 
-/// The number of cubes.
+/// Reads the number of cubes.
 pub(super) fn batches(config: &Config, blocks: &Blocks, mode: Mode) -> Result<usize, Stop> {
     let Blocks { cdma: d, csc: s, cacc: c, .. } = blocks;
     let batches = d.value(cdma::D_BATCH_NUMBER::BATCHES);
@@ -112,7 +112,7 @@ pub(super) fn batches(config: &Config, blocks: &Blocks, mode: Mode) -> Result<us
     Ok(batches as usize + 1)
 }
 
-/// The sizes of an operation's cubes and kernels, as [`Operation`] has them.
+/// The sizes of an operation's cubes and kernels, as in [`Operation`].
 pub(super) struct Sizes {
     pub(super) fetch: Size,
     pub(super) input: Size,
@@ -158,7 +158,7 @@ impl Sizes {
     }
 }
 
-/// Kernel lines that one step of CSC takes.
+/// Reads the number of kernel lines per step of CSC.
 pub(super) fn post_extension(s: &Registers, mode: Mode, kernel: Size, atomic_c: usize) -> Result<usize, Stop> {
     match s.value(csc::D_POST_Y_EXTENSION::Y_EXTENSION) {
         0 => Ok(1),
@@ -172,7 +172,7 @@ pub(super) fn post_extension(s: &Registers, mode: Mode, kernel: Size, atomic_c: 
 }
 
 impl Converter {
-    /// CDMA's converter, where it is enabled and changes the data.
+    /// Reads CDMA's converter, if it is enabled and changes the data.
     pub(super) fn new(
         d: &Registers,
         mode: Mode,
@@ -202,7 +202,7 @@ impl Converter {
         if converter.is_some() && !converts && (in_precision == Precision::Fp16 || mode == Mode::Winograd) {
             return unsupported(format!("CVT_EN with {in_precision:?} data in {mode:?} mode"));
         }
-        // Without the converter CDMA passes the fetched bits of a pixel unchanged, whatever precision CMAC has.
+        // Without the converter, CDMA passes the fetched bits of a pixel unchanged in any precision of CMAC.
         let as_they_are = mode == Mode::Pixel && converter.is_none() && precision != Precision::Int8;
         if in_precision != precision
             && !as_they_are
@@ -293,7 +293,7 @@ impl Mapping {
             Mode::Pixel => weight::PostExtension::from_lines(lines as u32)
                 .and_then(|lines| weight::Image::new(extents(height, 1), geometry, lines))
                 .map(Self::Image),
-            // The transformed kernels are those of a 3x3 convolution without strides.
+            // Winograd kernels are transformed 3x3 kernels without strides.
             Mode::Winograd => weight::Winograd::new(extents(3, 3), 1, 1, geometry).map(Self::Winograd),
         }
         .map_err(|error| Stop::unsupported("CSC", error.to_string()))

@@ -2,12 +2,11 @@
 
 //! A convolution's registers as one checked value.
 //!
-//! Sizes in registers are "minus one", and CDMA, CSC and CACC each have their own copy. This module compares the copies
-//! that must agree for the hardware to end, and the sizes that must fit the convolution buffer. All sizes are bounded
-//! afterwards, so later steps can index without further checks.
+//! Registers hold sizes minus one, and CDMA, CSC and CACC each have their own copies. This module checks that the
+//! copies agree, without which the hardware does not complete, and that the sizes fit the convolution buffer. All sizes
+//! of a checked operation are bounded, so later code can index without further checks.
 //!
-//! Source: the register specification; the conditions are those that the reference model asserts (`cmod/cdma`,
-//! `cmod/csc`, `cmod/cacc`).
+//! Source: the register specification, and the assertions of the C-model (`cmod/cdma`, `cmod/csc`, `cmod/cacc`).
 
 mod checks;
 mod decode;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a convolution is, once its registers are read: sizes, places, modes.
+//! The types of a checked convolution: sizes, addresses and modes.
 
 use std::ops::Range;
 
@@ -13,18 +13,18 @@ use crate::conv::pixel;
 use crate::memory::{Port, Stop};
 use crate::registers::Registers;
 
-/// The size of the data that CSC reads.
+/// The kind of convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Direct convolution of a feature cube.
     Feature,
-    /// Direct convolution of an image, a line being one run of channels.
+    /// Direct convolution of an image, in which a line is one run of channels.
     Pixel,
     /// Winograd convolution: 4x4 tiles of a stride-extended feature cube.
     Winograd,
 }
 
-/// The parts of an operation that decide whether the convolution buffer's contents can serve the next one.
+/// The parts of an operation that decide whether the next operation can reuse the convolution buffer's contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placement {
     /// The mode of CSC.
@@ -35,12 +35,12 @@ pub struct Placement {
     pub weight_banks: usize,
 }
 
-/// One unit's four reuse and release options.
+/// One unit's reuse options, for data or for weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reuse {
-    /// Whether the data of the last operation are used.
+    /// Use what the last operation kept.
     pub reuse: bool,
-    /// Leave everything to the next operation.
+    /// Keep everything for the next operation.
     pub keep: bool,
 }
 
@@ -55,14 +55,14 @@ pub struct Converter {
     pub truncate: u32,
 }
 
-/// Where input comes from.
+/// The input in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Surface {
     /// Memory interface.
     pub port: Port,
-    /// First byte; of the second plane too.
+    /// Address of the first byte, of both planes.
     pub address: [u64; 2],
-    /// Bytes from line to line; of the second plane too.
+    /// Bytes from line to line, of both planes.
     pub line_stride: [u64; 2],
     /// Bytes from surface to surface.
     pub surface_stride: u64,
@@ -70,7 +70,7 @@ pub struct Surface {
     pub batch_stride: u64,
 }
 
-/// Where weights come from.
+/// The weights in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WeightSurface {
     /// Memory interface.
@@ -79,29 +79,29 @@ pub struct WeightSurface {
     pub address: u64,
     /// Bytes.
     pub bytes: usize,
-    /// Address and bytes of the mask, where weights are compressed.
+    /// Address and bytes of the mask, if the weights are compressed.
     pub mask: Option<(u64, usize)>,
-    /// Address of the group sizes, where weights are compressed.
+    /// Address of the group sizes, if the weights are compressed.
     pub sizes: u64,
 }
 
-/// How weights lie in memory.
+/// The layout of weights in memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Mapping {
-    /// Those of a feature cube's convolution.
+    /// For a feature cube.
     Direct(weight::Direct),
-    /// Those of an image, channels extended.
+    /// For an image, with extended channels.
     Image(weight::Image),
-    /// Those of Winograd convolution, transformed.
+    /// For Winograd convolution, transformed.
     Winograd(weight::Winograd),
 }
 
 /// A checked convolution.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Operation {
-    /// How CMAC computes.
+    /// CMAC's precision.
     pub precision: Precision,
-    /// How input lies in memory.
+    /// The input's precision in memory.
     pub in_precision: Precision,
     /// Mode and banks.
     pub placement: Placement,
@@ -109,7 +109,7 @@ pub struct Operation {
     pub surface: Surface,
     /// Size of the input that CDMA fetches.
     pub fetch: Size,
-    /// Size of the input that CSC reads: after stride extension (Winograd); height with reused lines.
+    /// Size of the input that CSC reads, after Winograd's stride extension and including reused lines.
     pub input: Size,
     /// Pixel format.
     pub pixel: PixelFormat,
@@ -117,23 +117,24 @@ pub struct Operation {
     pub pixel_x_offset: usize,
     /// Integer pixels are signed.
     pub pixel_signed: bool,
-    /// Input converter, where enabled.
+    /// Input converter, if enabled.
     pub converter: Option<Converter>,
     /// NaN becomes zero.
     pub flush_nan: bool,
     /// Cubes.
     pub batch: usize,
-    /// Padding that CDMA adds: left, right, top, bottom (images: left and right; Winograd: all).
+    /// Padding that CDMA adds: left, right, top, bottom. CDMA pads images on the left and right, Winograd input on all
+    /// sides.
     pub pads: [usize; 4],
-    /// Strides that CDMA applies (Winograd): x, y.
+    /// Strides of Winograd's stride extension: x, y.
     pub extension: [usize; 2],
     /// Padding that CSC adds on the left and at the top.
     pub pad: [usize; 2],
-    /// Its value, in CDMA's and in CSC's registers.
+    /// Padding value in CDMA's and in CSC's registers.
     pub pad_value: [u16; 2],
     /// Output size.
     pub output: Size,
-    /// Kernel size after extension. Images: width 1, channels of a whole kernel line.
+    /// Kernel size after extension. For images, the width is 1 and the channels are those of a kernel line.
     pub kernel: Size,
     /// Kernels.
     pub kernels: usize,
@@ -145,7 +146,7 @@ pub struct Operation {
     pub post_extension: usize,
     /// Weights.
     pub weights: WeightSurface,
-    /// How they lie in memory.
+    /// The weights' layout.
     pub mapping: Mapping,
     /// Data options of CDMA and of CSC.
     pub data_reuse: [Reuse; 2],
@@ -161,7 +162,7 @@ pub struct Operation {
     pub clip_truncate: u32,
     /// Channels of a step.
     pub atomic_c: usize,
-    /// Kernels of a step in this precision, and channels of an output surface.
+    /// Kernels of a step in this precision, which are the channels of an output surface.
     pub atomic_k: usize,
     /// Atoms of the input in memory.
     pub atoms: Atoms,
@@ -170,7 +171,7 @@ pub struct Operation {
 /// Width, height and channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// Elements of a line.
+    /// Elements per line.
     pub width: usize,
     /// Lines.
     pub height: usize,
@@ -189,7 +190,7 @@ impl Operation {
         self.taps_of_all_lines() * self.kernel.channels * self.element()
     }
 
-    /// Kernel positions: each has all channels.
+    /// Kernel positions, each with all channels.
     pub(super) fn taps_of_all_lines(&self) -> usize {
         match self.placement.mode {
             Mode::Winograd => 16,
@@ -206,8 +207,8 @@ impl Operation {
         }
     }
 
-    /// Where the weights of a kernel for one block of channels at one kernel position lie, as bytes of the uncompressed
-    /// weights. An image's positions are lines.
+    /// The byte range, in the uncompressed weights, of a kernel's weights for one block of channels at one kernel
+    /// position. An image's positions are lines.
     pub fn weight_row(&self, kernel: usize, block: usize, tap: usize) -> Range<usize> {
         let channels = (self.kernel.channels - block * self.atomic_c).min(self.atomic_c);
         let (k, channel) = (kernel as u32, (block * self.atomic_c) as u32);
@@ -220,16 +221,16 @@ impl Operation {
         start..start + channels * self.element()
     }
 
-    /// The bytes from a kernel's [`Self::weight_row`] to the next one's, where they are as far apart from each of `count`
-    /// kernels to the next.
+    /// The distance in bytes between the [`Self::weight_row`]s of consecutive kernels, if it is the same for `count`
+    /// kernels and equals the length of a row.
     pub fn weight_stride(&self, kernel: usize, count: usize, block: usize, tap: usize) -> Option<usize> {
         let first = self.weight_row(kernel, block, tap);
         let last = self.weight_row(kernel + count.saturating_sub(1), block, tap);
-        // Groups lie at least as far apart as their kernels' rows, so only rows in line have this distance.
+        // Kernel groups are further apart than the rows of a group, so only adjacent rows have this distance.
         (last.start.checked_sub(first.start)? == count.saturating_sub(1) * first.len()).then_some(first.len())
     }
 
-    /// Where the weights of a kernel for one step of four channels lie, in Winograd convolution.
+    /// The byte offset of a kernel's weights for one Winograd step of four channels.
     pub fn winograd_step(&self, kernel: usize, step: usize) -> usize {
         match self.mapping {
             Mapping::Winograd(weights) => weights.offset(kernel as u32, 4 * step as u32, 0, 0) as usize,
@@ -237,7 +238,7 @@ impl Operation {
         }
     }
 
-    /// Where CDMA finds the feature cubes, from their address.
+    /// The layout of the feature cubes that CDMA reads.
     pub fn cubes(&self) -> Result<Cube, Stop> {
         let Size { width, height, channels } = self.fetch;
         let extents = Extents::new(self.batch as u32, channels as u32, height as u32, width as u32);
@@ -253,7 +254,7 @@ impl Operation {
         .map_err(|error| Stop::unsupported("CDMA", error.to_string()))
     }
 
-    /// Where CDMA finds the pixels, from their planes' addresses.
+    /// The layout of the image that CDMA reads.
     pub fn image(&self) -> Result<Image, Stop> {
         let Size { width, height, .. } = self.fetch;
         let (x_offset, atom) = (self.pixel_x_offset as u32, self.atoms.bytes() as u32);
@@ -261,13 +262,13 @@ impl Operation {
             .map_err(|error| Stop::unsupported("CDMA", error.to_string()))
     }
 
-    /// Accumulators of the output, lanes without a kernel included.
+    /// Number of accumulators, including lanes without a kernel.
     pub fn sums(&self) -> usize {
         let Size { width, height, channels } = self.output;
         self.batch * channels.div_ceil(self.atomic_k) * self.atomic_k * height * width
     }
 
-    /// Bytes of a line of input in the convolution buffer, without what fills up its last entry.
+    /// Bytes of an input line in the convolution buffer, without the padding of its last entry.
     pub fn slice_bytes(&self) -> usize {
         match self.placement.mode {
             Mode::Feature => self.atoms.span(self.fetch.width * self.fetch_surfaces()),

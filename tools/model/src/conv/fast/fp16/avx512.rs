@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The inner loops over fp16 for AVX-512, 64 kernels at a time.
+//! The inner loops of fp16 for AVX-512: 64 kernels at a time.
 //!
-//! Exponents are bytes. Products are plain multiplications, shifted by their distance from the largest exponent. The
-//! tables say which products shifted by 4 or 8 are one lower than the plain shift gives. Products that are shifted
-//! further are few in a real network; they are computed one by one.
+//! Exponents are bytes. Products are computed by plain multiplications and shifted by their distance from the largest
+//! exponent. The tables give the products that are one lower in hardware, for shifts by 4 and 8. Products with larger
+//! shifts are rare in networks and are computed one by one.
 
 #![allow(clippy::cast_ptr_alignment)]
 
@@ -14,14 +14,14 @@ use super::super::super::fp16::{self, Accumulators};
 use super::panel::{Active, Lane, KERNELS};
 use super::tables::Tables;
 
-/// The number of products of 28 bits for which the sum fits 32.
+/// Products of 28 bits whose sum fits 32 bits.
 const CHUNK: usize = 7;
-/// The number of chunks with products that a byte can count.
+/// Chunks whose products a byte can count.
 const CHUNKS: usize = 36;
-/// The largest shift of the sums, in quarters. Products that are further below are added one by one.
+/// The largest shift of the plain products, in units of 4 bits. Products with a larger distance are added one by one.
 const FARTHEST: u32 = 7;
 
-/// The largest exponent of each kernel's products.
+/// Computes the largest exponent of each kernel's products.
 ///
 /// # Safety
 /// The machine has AVX-512 ([`crate::Isa::Avx512`]).
@@ -46,7 +46,7 @@ fn load<T>(values: &[T; 64]) -> __m512i {
     unsafe { _mm512_loadu_si512(values.as_ptr().cast()) }
 }
 
-/// Each kernel's sum of products at its largest exponent, for the first `kernels` of them.
+/// Sums each kernel's products at the kernel's largest exponent, for the first `kernels` kernels.
 ///
 /// # Safety
 /// The machine has AVX-512 with VBMI ([`crate::Isa::Avx512Vbmi`]).
@@ -71,11 +71,11 @@ fn quarters<const Q: usize>(lanes: &[Lane], active: &[Active], largest: &[i8; KE
     let mut later = Later::new();
     let mut wide = [[_mm512_setzero_si512(); 2]; Q];
     for active in active.chunks(CHUNK * CHUNKS) {
-        // How many of each kernel's products are one below, in bytes.
+        // Per kernel, the number of products that are one lower in hardware.
         let mut below = _mm512_setzero_si512();
         for chunk in active.chunks(CHUNK) {
             let mut acc = [_mm512_setzero_si512(); Q];
-            // Far products wait until the accumulators have left the registers.
+            // Far products are handled after the accumulators have left the registers.
             let mut fars = [0; CHUNK];
             for (active, far_kernels) in chunk.iter().zip(&mut fars) {
                 let lane = &lanes[active.lane as usize];
@@ -94,7 +94,7 @@ fn quarters<const Q: usize>(lanes: &[Lane], active: &[Active], largest: &[i8; KE
                 below = _mm512_mask_sub_epi8(below, below_4 | below_8, below, _mm512_set1_epi8(-1));
                 let shift = _mm512_slli_epi16(_mm512_min_epu8(distance, _mm512_set1_epi8(FARTHEST as i8)), 2);
                 let shifts = Bytes::of(shift);
-                // The datum beside the weight's low half, zero beside its sign.
+                // The datum is at the weight's low half, zero at its sign.
                 let datum = _mm512_set1_epi32(i32::from(active.significand as u16));
                 for (q, acc) in acc.iter_mut().enumerate() {
                     // SAFETY: 16 significands of 64, and 16 bytes of 64.
@@ -133,7 +133,7 @@ fn quarters<const Q: usize>(lanes: &[Lane], active: &[Active], largest: &[i8; KE
     }
 }
 
-/// A vector's bytes in memory.
+/// The bytes of a vector, in memory.
 #[repr(align(64))]
 struct Bytes([u8; KERNELS]);
 
@@ -148,7 +148,7 @@ impl Bytes {
     }
 }
 
-/// Products that lie further below than the tables say, gathered until they fill vectors.
+/// Products with a distance that the tables do not cover, gathered until they fill vectors.
 struct Later {
     weights: [i16; CAPACITY],
     data: [i16; CAPACITY],
@@ -157,14 +157,14 @@ struct Later {
     count: usize,
 }
 
-/// Products that are gathered before they are added, at least.
+/// Gathered products are added when there are at least this many.
 const BATCH: usize = 64;
-/// Those, and one for each kernel.
+/// Capacity for a batch and one more product per kernel.
 const CAPACITY: usize = BATCH + KERNELS;
-/// Products side by side.
+/// Products that are computed together.
 const WIDTH: usize = 16;
 
-/// The numbers of the kernels, or of as many lanes.
+/// The numbers 0 to 63 of kernels or lanes.
 pub(super) static NUMBERS: [u8; KERNELS] = {
     let mut numbers = [0; KERNELS];
     let mut kernel = 0;
@@ -180,7 +180,7 @@ impl Later {
         Self { weights: [0; CAPACITY], data: [0; CAPACITY], distances: [0; CAPACITY], kernels: [0; CAPACITY], count: 0 }
     }
 
-    /// Takes the products of the kernels of a mask.
+    /// Gathers the products of the kernels in the mask `far`.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vbmi2")]
     fn push(&mut self, lane: &Lane, active: Active, top: __m512i, far: u64, sums: &mut [i64; KERNELS]) {
@@ -193,8 +193,8 @@ impl Later {
         let second = at + low.count_ones() as usize;
         let (distances, numbers) = (&mut self.distances[at..at + KERNELS], &mut self.kernels[at..at + KERNELS]);
         let data = &mut self.data[at..at + KERNELS];
-        // SAFETY: 64 bytes of each, 32 significands of 64, and 32 places behind `at` and `second`, which is at most 32
-        // further.
+        // SAFETY: each slice has 64 elements. The significands have 64 elements. `second` is at most `at + 32`, so both
+        // stores of 32 weights fit the 64 elements after `at`.
         unsafe {
             _mm512_storeu_si512(distances.as_mut_ptr().cast(), distance);
             _mm512_storeu_si512(numbers.as_mut_ptr().cast(), kernels);
@@ -212,7 +212,7 @@ impl Later {
         }
     }
 
-    /// Adds the difference between the shifted products and those of the hardware.
+    /// Adds the differences between the hardware's products and the plain products, which are already in the sums.
     #[target_feature(enable = "avx512f,avx512bw,avx512dq")]
     fn add(&mut self, sums: &mut [i64; KERNELS]) {
         let count = self.count;
@@ -226,7 +226,7 @@ impl Later {
                 let (sum, carry) = fp16::booth_lane((weight ^ data) < 0, weight.unsigned_abs(), data.unsigned_abs());
                 let by = shift & 31;
                 let product = (sum >> by).wrapping_add(carry >> by).wrapping_sub(fp16::BOOTH_OFFSET >> by);
-                // A shift by 32 and more leaves nothing.
+                // A shift by 32 or more gives zero.
                 let product = if shift < 32 { product as i32 } else { 0 };
                 *difference = product - ((weight * data) >> shift.min(4 * FARTHEST));
             }

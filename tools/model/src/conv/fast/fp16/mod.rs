@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Direct convolution of fp16, bit for bit, with many kernels side by side.
+//! Bit-exact direct convolution of fp16, with 64 kernels at a time.
 //!
-//! Per output element and step, each datum that is not zero is multiplied by the weights of 64 kernels at once. First
-//! the largest exponent of each kernel's products is found. Then the products are summed at that exponent. Then CACC
-//! adds the sum. The order of the products within a step does not matter, because their sum is exact; the order of the
-//! steps does.
+//! ```text
+//! for each output element and step:
+//!     active  = the step's data that are not zero
+//!     largest = the largest exponent of each kernel's products with them
+//!     sums    = the sum of each kernel's products, shifted to that exponent
+//!     CACC adds each kernel's sum to its accumulator
+//! ```
 //!
-//! This is the cost of a sum that is needed to the last bit. Where sums become fp16, [`bounds`] of the sums are enough
-//! for most elements.
+//! The order of the products within a step does not matter, because their sum is exact. The order of the steps does.
+//! [`bounds`] is faster, and sufficient for most elements if the sums become fp16.
 
 use std::cell::Cell;
 
@@ -42,15 +45,15 @@ use shape::Shape;
 use shape::Step;
 pub use shape::{is_fast, Buffers};
 
-/// Output elements that are computed while a step's weights are near.
+/// Output elements that are computed per step, while its weights are in the cache.
 const PIXELS: usize = 16;
 
-/// Buffers that a thread's parts share.
+/// Buffers that a thread reuses for all its parts.
 #[derive(Default)]
 struct PartBuffers {
     lanes: Vec<Lane>,
     nan: Vec<bool>,
-    /// A step's weights, kernel by kernel and lane by lane.
+    /// A step's weights, kernel by kernel.
     kernels: Vec<u8>,
     turned: Vec<u8>,
     sums: Vec<Accumulators<KERNELS>>,
@@ -61,7 +64,7 @@ thread_local! {
     static BUFFERS: Cell<PartBuffers> = Cell::default();
 }
 
-/// The output cubes.
+/// Computes the output cubes.
 pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input<'_>, weights: &[u8]) -> Stream {
     if operation.placement.mode == Mode::Winograd {
         return winograd::run(scratch, isa, operation, input, weights);
@@ -92,13 +95,14 @@ struct Work<'a> {
     input: &'a Input<'a>,
     weights: &'a [u8],
     data: &'a [Datum],
-    /// What of the data is not zero, of features; an image's steps take more than a pixel.
+    /// The nonzero data of a feature cube. `None` for an image, because its steps take more than one pixel.
     lists: Option<&'a Lists>,
     loops: Loops,
 }
 
 impl Work<'_> {
-    /// The weights of the kernels from `first` on: a lane for each datum of each step. And which steps hold a NaN.
+    /// Packs the weights of the kernels from `first` on, one lane per datum of each step, and marks the steps with a
+    /// NaN.
     fn panel(&self, first: usize, buffers: &mut PartBuffers) {
         let operation = self.operation;
         let count = operation.kernels.saturating_sub(first).min(KERNELS);
@@ -196,7 +200,7 @@ impl Work<'_> {
         }
     }
 
-    /// The step's data that are not zero; true if one is a NaN.
+    /// Collects the step's nonzero data. Returns whether one is a NaN.
     fn activate(&self, step: &Step, window: usize, active: &mut Vec<Active>) -> bool {
         active.clear();
         let mut nan = false;
@@ -210,7 +214,7 @@ impl Work<'_> {
         nan
     }
 
-    /// A step with a NaN.
+    /// Computes a step with a NaN.
     fn plain_step(
         &self,
         part: &Part<'_, f32>,

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! fp16 operands as the inner loops take them: split into significand and exponent once.
+//! fp16 operands in the form of the inner loops, split into significand and exponent.
 
-// A loop is compiled for an instruction set only with what is inlined into it.
+// Only code that is inlined into a loop is compiled for the loop's instruction set.
 #![allow(clippy::inline_always)]
 
 use super::super::super::fp16;
 use super::tables::place;
 
-/// Kernels of a panel.
+/// Kernels per panel.
 pub const KERNELS: usize = 64;
-/// The exponent of a zero: far below that of any product that counts.
+/// The exponent of a zero, far below the exponent of any product that affects a sum.
 pub const ZERO: i8 = -64;
 
 /// The weights of a panel's kernels for one channel at one position.
@@ -19,20 +19,20 @@ pub const ZERO: i8 = -64;
 pub struct Lane {
     /// Signed significands, shifted by the low bits of the exponent.
     pub significand: [i16; KERNELS],
-    /// High bits of the exponents; [`ZERO`] of zeros.
+    /// High bits of the exponents, [`ZERO`] for zeros.
     pub exponent: [i8; KERNELS],
-    /// Byte of the tables' rows.
+    /// Byte in the tables' rows.
     pub byte: [u8; KERNELS],
-    /// Bit of that byte.
+    /// Bit in that byte, as a mask.
     pub bit: [u8; KERNELS],
 }
 
 impl Lane {
-    /// No kernel has a weight here.
+    /// A lane in which all weights are zero.
     pub const EMPTY: Self =
         Self { significand: [0; KERNELS], exponent: [ZERO; KERNELS], byte: [0; KERNELS], bit: [1; KERNELS] };
 
-    /// Sets all kernels' weights, without a branch.
+    /// Sets the weights of all kernels, without a branch.
     #[inline(always)]
     pub fn set_all(&mut self, weights: &[u16; KERNELS]) {
         for (kernel, &bits) in weights.iter().enumerate() {
@@ -54,7 +54,7 @@ impl Lane {
     }
 }
 
-/// Signed significand and exponent of an operand.
+/// Splits an operand into signed significand and exponent.
 pub const fn signed(bits: u16) -> (i16, i8) {
     let (significand, exponent) = fp16::split(bits);
     if significand == 0 {
@@ -64,7 +64,7 @@ pub const fn signed(bits: u16) -> (i16, i8) {
     (if bits >> 15 != 0 { -significand } else { significand }, exponent as i8)
 }
 
-/// [`signed`] without a branch, for loops over lanes.
+/// [`signed`] without a branch, for vectorised loops.
 #[inline(always)]
 pub const fn signed_lane(bits: u16) -> (i16, i8) {
     let (expo, fraction) = (bits >> 10 & 0x1f, bits & 0x3ff);
@@ -78,33 +78,33 @@ pub const fn signed_lane(bits: u16) -> (i16, i8) {
 pub struct Datum {
     /// Signed significand.
     pub significand: i16,
-    /// High bits of the exponent; [`ZERO`] of zeros.
+    /// High bits of the exponent, [`ZERO`] for zeros.
     pub exponent: i8,
-    /// It is a NaN.
+    /// Whether it is a NaN.
     pub nan: bool,
 }
 
 impl Datum {
-    /// Takes an fp16 apart.
+    /// Splits an fp16 value.
     pub const fn new(bits: u16) -> Self {
         let (significand, exponent) = signed(bits);
         Self { significand, exponent, nan: fp16::is_nan(bits) }
     }
 }
 
-/// For every pixel and block of channels the data that are not zero. All kernels and taps use them.
+/// The nonzero data of every pixel and block of channels. All kernels and taps use the same lists.
 #[derive(Debug, Default)]
 pub struct Lists {
     active: Vec<Active>,
-    /// Where each list starts, pixel by pixel, and where the last one ends.
+    /// The start of each list, pixel by pixel, and the end of the last one.
     starts: Vec<usize>,
-    /// Whether it has a NaN.
+    /// Whether each list has a NaN.
     nan: Vec<bool>,
     blocks: usize,
 }
 
 impl Lists {
-    /// Becomes the lists of pixels of that many channels, in blocks of `block`.
+    /// Fills the lists from pixels of `channels` channels, in blocks of `block`.
     pub fn fill(&mut self, data: &[Datum], channels: usize, block: usize) {
         let Self { active, starts, nan, blocks } = self;
         *blocks = channels.div_ceil(block);
@@ -120,7 +120,7 @@ impl Lists {
                 let mut any_nan = false;
                 for (lane, &Datum { significand, exponent, nan }) in block.iter().enumerate() {
                     any_nan |= nan;
-                    // Written in any case, kept where it is not zero.
+                    // Always written, and overwritten by the next datum if it is zero.
                     active[count] = Active { lane: lane as u32, significand, exponent };
                     count += usize::from(significand != 0);
                 }
@@ -130,7 +130,7 @@ impl Lists {
         }
     }
 
-    /// A pixel's data of a block, and whether one is a NaN.
+    /// The nonzero data of a pixel's block, and whether the block has a NaN.
     #[inline]
     pub fn get(&self, pixel: usize, block: usize) -> (&[Active], bool) {
         let at = pixel * self.blocks + block;
@@ -138,7 +138,7 @@ impl Lists {
     }
 }
 
-/// A datum that is not zero, and the lane of the panel with its weights.
+/// A nonzero datum, and the lane with its weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Active {
     /// Index of the [`Lane`].

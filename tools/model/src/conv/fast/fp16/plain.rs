@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The inner loops over fp16 in plain code: 16 kernels side by side, which compilers turn into vector instructions.
+//! The inner loops of fp16 in plain code that the compiler vectorises, 16 kernels at a time.
 
 #![allow(clippy::inline_always)]
 
@@ -8,10 +8,10 @@ use super::super::super::fp16;
 use super::panel::{Active, Lane, KERNELS};
 use super::tables::Tables;
 
-/// Kernels side by side.
+/// Kernels that are computed together.
 const WIDTH: usize = 16;
 
-/// The largest exponent of each kernel's products.
+/// Computes the largest exponent of each kernel's products.
 #[inline(always)]
 pub fn largest(lanes: &[Lane], active: &[Active]) -> [i8; KERNELS] {
     let mut largest = [0; KERNELS];
@@ -23,7 +23,7 @@ pub fn largest(lanes: &[Lane], active: &[Active]) -> [i8; KERNELS] {
     largest
 }
 
-/// Each kernel's sum of products at its largest exponent, for the first `kernels` of them.
+/// Sums each kernel's products at the kernel's largest exponent, for the first `kernels` kernels.
 #[inline(always)]
 pub fn sum(lanes: &[Lane], active: &[Active], largest: &[i8; KERNELS], kernels: usize, sums: &mut [i64; KERNELS]) {
     let tables = Tables::get();
@@ -42,7 +42,7 @@ pub fn sum(lanes: &[Lane], active: &[Active], largest: &[i8; KERNELS], kernels: 
                 let product = (i32::from(lane.significand[first + i]) * datum) >> (shift & 31);
                 products[i] = if counts { product } else { 0 };
             }
-            // What the hardware loses by shifting sums and carries apart.
+            // The carries that the hardware loses by shifting sum and carry separately.
             for i in 0..WIDTH {
                 let place = usize::from(lane.byte[first + i]) & 63;
                 products[i] -= match distance[i] {

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use nvdla_uapi::reg::values::Precision;
 
-/// The walk over the copied input, in elements.
+/// The layout of the copied input, and the elements that each step reads.
 pub(super) struct Shape {
     pub(super) channels: usize,
     pub(super) line: usize,
@@ -18,11 +18,11 @@ pub(super) struct Shape {
     pub(super) step_x: usize,
     pub(super) step_y: usize,
     pub(super) steps: Vec<Step>,
-    /// Elements of the copied input, one per lane of each step.
+    /// Offsets into the copied input, one per lane of each step.
     pub(super) offsets: Vec<usize>,
 }
 
-/// Buffers that operations share.
+/// Buffers that are kept between operations.
 #[derive(Debug, Default)]
 pub struct Buffers {
     pub(super) steps: Vec<Step>,
@@ -33,7 +33,7 @@ pub struct Buffers {
 }
 
 impl Shape {
-    /// The walk; the memory of the vectors is reused.
+    /// The shape of an operation. Reuses the memory of the vectors.
     pub(super) fn new(operation: &Operation, mut steps: Vec<Step>, mut offsets: Vec<usize>) -> Self {
         steps.clear();
         offsets.clear();
@@ -72,12 +72,12 @@ impl Shape {
     }
 }
 
-/// Whether [`run`](super::run) has a way for the operation.
+/// Whether [`run`](super::run) can compute the operation.
 pub fn is_fast(operation: &Operation) -> bool {
     operation.precision == Precision::Fp16
 }
 
-/// Copies input of 16-bit elements with its padding: lines of pixels, all channels of a pixel side by side.
+/// Copies input of 16-bit elements with its padding, to lines of pixels with all channels of a pixel adjacent.
 pub(in crate::conv::fast) fn copy<T: Copy>(
     operation: &Operation,
     [line, lines, channels]: [usize; 3],
@@ -110,13 +110,13 @@ pub(in crate::conv::fast) fn copy<T: Copy>(
     }
 }
 
-/// A step: where its data lie from an output element's window, and the weights' place.
+/// A step of CMAC: the position of its data in a window, and the position of its weights.
 #[derive(Debug)]
 pub(super) struct Step {
     pub(super) block: usize,
     pub(super) tap: usize,
-    /// Which of the shape's offsets are its own.
+    /// The step's range in [`Shape::offsets`].
     pub(super) offsets: Range<usize>,
-    /// The pixel that they are of, where they are of one.
+    /// The pixel of a feature cube that the step reads, counted from the window's first.
     pub(super) pixel: usize,
 }

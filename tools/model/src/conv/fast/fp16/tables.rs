@@ -2,16 +2,16 @@
 
 //! Tables that say when a shifted product is one below its floor.
 //!
-//! The hardware shifts the sum and the carry of its Booth multiplier apart ([`fp16::product`]), so it loses the carry
-//! that their low bits would give. For a shift by 4 or 8 that carry depends only on the low 4 or 8 bits of the two
-//! significands and on the product's sign. A table of bits therefore answers for all weights and one datum at once. It
-//! has 64 bytes per row and one row per low byte and sign of a datum; the weight's low byte and sign select the bit.
+//! The hardware shifts the sum and the carry of its Booth multiplier separately ([`fp16::product`]), so it loses the
+//! carry out of their low bits. For a shift by 4 or 8, that carry depends only on the low 4 or 8 bits of the two
+//! significands and on the product's sign. A row of 512 bits therefore gives the carry of one datum with all weights.
+//! There is one row per low bits and sign of a datum. The weight's low byte and sign select the bit.
 
 use std::sync::OnceLock;
 
 use super::super::super::fp16;
 
-/// One datum's bits.
+/// The carries of one datum.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 pub struct Row(pub [u8; 64]);
@@ -19,13 +19,13 @@ pub struct Row(pub [u8; 64]);
 /// The rows for both shifts.
 #[derive(Debug)]
 pub struct Tables {
-    /// For a shift by 4: by sign and the low 4 bits of the datum.
+    /// For a shift by 4, indexed by sign and the low 4 bits of the datum.
     pub by_4: [Row; 32],
-    /// For a shift by 8: by sign and the low 8 bits of the datum.
+    /// For a shift by 8, indexed by sign and the low 8 bits of the datum.
     pub by_8: [Row; 512],
 }
 
-/// The byte and the bit of a row that a weight reads.
+/// The byte of a row, and the bit in it, for a weight.
 pub const fn place(significand: i16) -> (u8, u8) {
     let low = significand.unsigned_abs() as u8;
     (low >> 3 | ((significand < 0) as u8) << 5, 1 << (low & 7))
@@ -38,7 +38,7 @@ const fn loses(negative: bool, weight: u32, data: u32, shift: u32) -> bool {
     (sum & mask) + (carry & mask) > mask
 }
 
-/// A datum's row.
+/// Computes a datum's row.
 const fn row(negative: bool, data: u32, shift: u32) -> Row {
     let mut bytes = [0; 64];
     let mut index = 0;
@@ -53,7 +53,7 @@ const fn row(negative: bool, data: u32, shift: u32) -> Row {
 }
 
 impl Tables {
-    /// The tables, made at the first use.
+    /// The tables, which are computed at the first call.
     pub fn get() -> &'static Self {
         static TABLES: OnceLock<Box<Tables>> = OnceLock::new();
         TABLES.get_or_init(|| {
@@ -78,7 +78,7 @@ mod tests {
                     let significand = if weight_negative { -weight } else { weight } as i16;
                     let (byte, bit) = place(significand);
                     let product = if weight_negative == data_negative { weight * data } else { -weight * data };
-                    // A significand of zero has no sign; it makes no product.
+                    // A significand of zero has no sign, and no product.
                     if weight == 0 {
                         continue;
                     }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Winograd convolution of fp16: a step's 64 products share an exponent, are summed by position (four channels each),
-//! and the 16 sums become four, one for each element of the output tile.
+//! Winograd convolution of fp16.
+//!
+//! The 64 products of a step are shifted to one exponent and summed per position of the tile (four channels each). The
+//! transform turns the 16 sums into four, one per element of the output tile.
 
 use super::super::super::cbuf::Input;
 use super::super::super::fp16::{is_nan, Accumulators};
@@ -18,14 +20,14 @@ use crate::stream::{Samples, Stream};
 use crate::threads::keep_awake;
 use rayon::prelude::*;
 
-/// Positions of a tile.
+/// Positions per tile.
 const TILE: usize = 16;
-/// Channels of a step.
+/// Channels per step.
 const STEP: usize = 4;
-/// Products of a step.
+/// Products per step.
 const LANES: usize = TILE * STEP;
 
-/// The output cube.
+/// Computes the output cube.
 pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input<'_>, weights: &[u8]) -> Stream {
     let walk = Walk { operation, input, weights };
     let (width, height) = (operation.output.width / 2, operation.output.height / 2);
@@ -37,7 +39,7 @@ pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input
             walk.tile_data(block, tile / width * 2, tile % width * 2).map(Datum::new)
         })
         .collect();
-    // Its tiles are two lines high: parts have all lines.
+    // Each part has all lines, because tiles are two lines high.
     let elements = operation.output.width * operation.output.height;
     let mut samples = scratch.floats(operation.sums());
     let macs = samples.len() * operation.kernel_bytes() / 2;
@@ -49,7 +51,7 @@ pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input
     super::super::super::operation::stream(operation, Samples::Float(samples))
 }
 
-/// A panel's lanes: 64 for each block.
+/// Packs a panel: 64 lanes per block, and whether each block has a NaN.
 fn panel(walk: &Walk<'_>, first: usize, kernels: usize, blocks: usize) -> (Vec<Lane>, Vec<bool>) {
     let mut lanes = vec![Lane::EMPTY; blocks * LANES];
     let mut nan = vec![false; blocks];

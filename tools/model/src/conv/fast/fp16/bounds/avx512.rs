@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Bounds with AVX-512: sixteen kernels and eight windows at once.
+//! Bounds with AVX-512: 16 kernels and 8 windows at a time.
 
 #![allow(clippy::cast_ptr_alignment)]
 
@@ -10,7 +10,7 @@ use super::panel::KERNELS;
 use super::run::GROUP;
 use super::sums::{Sums, UNIT};
 
-/// Which byte of a group each lane of a vector takes.
+/// For each lane of a vector, the byte of a group that it gets.
 static SPREAD: [u8; GROUP * KERNELS] = {
     let mut spread = [0; GROUP * KERNELS];
     let mut lane = 0;
@@ -21,11 +21,11 @@ static SPREAD: [u8; GROUP * KERNELS] = {
     spread
 };
 
-/// Bounds of the sums of these windows.
+/// Computes bounds of the sums of `windows`.
 ///
 /// # Safety
-/// The machine has AVX-512 ([`crate::Isa::Avx512`]). All runs of each window lie in the data, to the end of their last
-/// group, the panel holds the runs, and `low` and `high` have as many values as there are windows and kernels.
+/// The machine has AVX-512 ([`crate::Isa::Avx512`]). All runs of each window lie in the data, up to the end of their
+/// last group. The panel holds the runs. `low` and `high` have one value per window and kernel.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 pub(super) unsafe fn bounds(sums: &Sums<'_>, windows: &[usize], low: &mut [f32], high: &mut [f32]) {
     let mut at = 0;
@@ -44,7 +44,7 @@ pub(super) unsafe fn bounds(sums: &Sums<'_>, windows: &[usize], low: &mut [f32],
     }
 }
 
-/// The windows' bounds; says how many windows they are.
+/// Computes the bounds of `N` windows. Returns `N`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn tile<const N: usize>(sums: &Sums<'_>, windows: &[usize; N], low: &mut [f32], high: &mut [f32]) -> usize {
@@ -70,7 +70,7 @@ unsafe fn tile<const N: usize>(sums: &Sums<'_>, windows: &[usize; N], low: &mut 
     N
 }
 
-/// The sums of the exact products.
+/// Sums the exact products.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn products<const N: usize>(sums: &Sums<'_>, windows: &[usize; N]) -> [[__m512d; 2]; N] {
@@ -94,7 +94,7 @@ unsafe fn products<const N: usize>(sums: &Sums<'_>, windows: &[usize; N]) -> [[_
     out
 }
 
-/// The units of all steps' products.
+/// Sums the units of all steps' products.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 unsafe fn units<const N: usize>(sums: &Sums<'_>, windows: &[usize; N]) -> [__m512; N] {

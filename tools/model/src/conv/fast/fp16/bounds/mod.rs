@@ -2,20 +2,20 @@
 
 //! Bounds of fp16 sums: two numbers that enclose CACC's sum, computed with the processor's own multiplications.
 //!
-//! The hardware's result differs from the sum of the exact products only by what its shifts and roundings lose, and
-//! that loss has a bound. In units of `16^largest`, where `largest` is the largest exponent of a step's products (see
+//! The hardware's result differs from the sum of the exact products only by the loss of its shifts and roundings, which
+//! is bounded. The unit is `16^largest`, where `largest` is the largest exponent of a step's products (see
 //! [`fp16`](super::super::super::fp16)):
 //!
-//! - A product at that exponent is exact. Any other product comes out less than 2 below and less than 1/3 above the
-//!   exact one: the hardware shifts sum and carry of the Booth multiplier apart, and each of them, and the constant
+//! - A product at the largest exponent is exact. Any other product is less than 2 below and less than 1/3 above the
+//!   exact one: the hardware shifts sum and carry of the Booth multiplier separately. Each of them, and the constant
 //!   that is subtracted, loses less than one unit.
-//! - No product is larger than 2^28 units of its step. CACC keeps 39 bits behind the sign, so each step loses less than
+//! - No product is larger than 2^28 units of its step. CACC keeps 39 bits after the sign, so each step loses less than
 //!   2^-10 of all units so far.
 //! - fp64 holds every product exactly. Each addition loses less than 2^-53 of the sum, which is 2^-25 of the units.
 //!
-//! Most sums become fp16 in the end. SDP's result never falls where its input rises. If SDP makes the same fp16 of both
-//! bounds, it therefore makes that fp16 of every value between them. Otherwise `exact` computes the sum itself, which
-//! is needed for one element in some dozens.
+//! Most sums become fp16 in the end, and SDP's result never falls when its input rises. If SDP converts both bounds to
+//! the same fp16, it converts every value between them to that fp16. Otherwise `exact` computes the sum. This is
+//! necessary for one element in several dozen.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -44,9 +44,10 @@ use run::{Run, GROUP};
 pub use sums::Buffers;
 use sums::{Data, Sums};
 
-/// Output elements that a sink takes at a time.
+/// Largest number of output elements that a sink takes at a time.
 const ELEMENTS: usize = 64;
-/// Buffers that a thread's parts share.
+
+/// Buffers that a thread reuses for all its parts.
 #[derive(Default)]
 struct PartBuffers {
     panel: Panel,
@@ -59,12 +60,12 @@ thread_local! {
     static BUFFERS: RefCell<PartBuffers> = RefCell::default();
 }
 
-/// Whether [`run`] has a way for the operation.
+/// Whether [`run`] can compute the operation.
 pub fn suits(operation: &Operation) -> bool {
     super::shape::is_fast(operation) && operation.placement.mode != Mode::Winograd && operation.atomic_k == KERNELS
 }
 
-/// Gives bounds of all sums to `sink`. False, and nothing is given, where there is a NaN among data or weights.
+/// Passes bounds of all sums to `sink`. If the data or the weights have a NaN, passes nothing and returns false.
 pub fn run<S: Between>(
     buffers: &mut super::shape::Buffers,
     isa: Isa,
@@ -98,7 +99,7 @@ pub fn run<S: Between>(
     !nan
 }
 
-/// How far below and above the exact sum CACC's may lie, in units.
+/// The largest distances of CACC's sum below and above the exact sum, in units.
 fn slack(shape: &Shape) -> [f64; 2] {
     let (steps, products) = (shape.steps.len() as f64, shape.offsets.len() as f64);
     let both = steps / 1024.0 + (products + 2.0) / f64::from(1 << 24);
@@ -106,7 +107,7 @@ fn slack(shape: &Shape) -> [f64; 2] {
     [2.0, 1.0 / 3.0].map(|one: f64| (one + both) * (1.0 + (steps + 2.0) / f64::from(1 << 22)))
 }
 
-/// The runs of all steps.
+/// Fills `runs` with the runs of all steps, and `steps` with each step's range of runs.
 fn walk(operation: &Operation, shape: &Shape, runs: &mut Vec<Run>, steps: &mut Vec<Range<usize>>) {
     runs.clear();
     steps.clear();
@@ -186,9 +187,9 @@ impl<S: Between> Work<'_, S> {
 }
 
 impl Sums<'_> {
-    /// Bounds of the sums of these windows with all kernels of the panel.
+    /// Computes bounds of the sums of `windows` with all kernels of the panel.
     fn bounds(&self, isa: Isa, windows: &[usize], low: &mut [f32], high: &mut [f32]) {
-        // What is read must exist: of every window each run, and up to the end of its last group.
+        // Every run of every window must exist, up to the end of its last group.
         let last = windows.iter().max().map_or(0, |window| window + self.reach);
         let Data { values, exponents, before, .. } = self.data;
         assert!(last <= values.len() && last + GROUP <= exponents.len() && last < before.len());
@@ -196,12 +197,12 @@ impl Sums<'_> {
         assert!(low.len() >= windows.len() * KERNELS && high.len() >= windows.len() * KERNELS);
         match isa {
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the caller of `run` says that the machine has AVX-512; lengths were checked just now.
+            // SAFETY: the caller of `run` guarantees AVX-512. The lengths are checked above.
             Isa::Avx512 | Isa::Avx512Vbmi => unsafe { avx512::bounds(self, windows, low, high) },
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the caller of `run` says that the machine has AVX2 and FMA.
+            // SAFETY: the caller of `run` guarantees AVX2 and FMA.
             Isa::Avx2 => unsafe { avx2_bounds(self, windows, low, high) },
-            // NEON has fused instructions and 32 registers; what every x86-64 has, neither.
+            // NEON has fused instructions and 32 registers. The x86-64 baseline has neither.
             _ if cfg!(target_arch = "aarch64") => plain::bounds::<2, true>(self, windows, low, high),
             _ => plain::bounds::<1, false>(self, windows, low, high),
         }

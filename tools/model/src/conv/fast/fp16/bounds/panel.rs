@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The weights of a panel's kernels, and fp16 taken apart into numbers of the machine and exponents.
+//! The weights of a panel's kernels, and the split of fp16 values into fp64 values and exponents.
 
-// A loop is compiled for an instruction set only with what is inlined into it.
+// Only code that is inlined into a loop is compiled for the loop's instruction set.
 #![allow(clippy::inline_always)]
 
 use super::super::super::super::operation::Operation;
@@ -11,26 +11,26 @@ use super::run::{Run, GROUP};
 use crate::simd::isa::Isa;
 use crate::simd::transpose::transpose;
 
-/// Kernels of a panel: those of a surface.
+/// Kernels per panel, which are the kernels of one surface.
 pub(super) const KERNELS: usize = 16;
 
 /// The weights of a panel's kernels, for all lanes of all runs.
 #[derive(Debug, Default)]
 pub(super) struct Panel {
-    /// Bytes of the weights, kernel by kernel.
+    /// The weights' bytes, kernel by kernel.
     rows: Vec<u8>,
-    /// Lanes of a kernel.
+    /// Lanes per kernel.
     depth: usize,
-    /// Those of a run, lane by lane.
+    /// The weights' bytes, lane by lane.
     turned: Vec<u8>,
     /// Significands times 16^exponent, lane by lane.
     pub values: Vec<[f64; KERNELS]>,
-    /// High bits of the exponents, of four lanes per group, [`ZERO`] where there is no weight.
+    /// High bits of the exponents, four lanes per group. [`ZERO`] if there is no weight.
     pub exponents: Vec<[i8; GROUP * KERNELS]>,
 }
 
 impl Panel {
-    /// Takes the weights of the kernels from `first` on.
+    /// Fills the panel with the weights of the kernels from `first` on.
     pub(super) fn fill(&mut self, isa: Isa, operation: &Operation, weights: &[u8], runs: &[Run], first: usize) {
         let (depth, groups) = runs.last().map_or((0, 0), |run| (run.lane + run.length, run.group + groups(run.length)));
         let Self { rows, turned, values, exponents, .. } = self;
@@ -64,12 +64,12 @@ impl Panel {
         }
     }
 
-    /// A kernel's weights of a run.
+    /// A kernel's weights in a run.
     pub(super) fn row(&self, kernel: usize, run: &Run) -> &[[u8; 2]] {
         &self.rows[kernel * self.depth * 2..][..self.depth * 2].as_chunks().0[run.lane..][..run.length]
     }
 
-    /// Whether there are weights for these runs.
+    /// Whether the panel has weights for all of `runs`.
     pub(super) fn holds(&self, runs: &[Run]) -> bool {
         runs.last().is_none_or(|run| {
             run.lane + run.length <= self.values.len() && run.group + groups(run.length) <= self.exponents.len()
@@ -77,18 +77,18 @@ impl Panel {
     }
 }
 
-/// Groups of a run of so many lanes.
+/// Groups of a run of `length` lanes.
 const fn groups(length: usize) -> usize {
     length.div_ceil(GROUP)
 }
 
 vectorised! {
-    /// Makes of fp16 its value (significand times 16^exponent) and its exponent's high bits.
+    /// Splits fp16 into its value (significand times 16^exponent) and its exponent's high bits.
     pub(super) fn take_apart(bits: &[u16], values: &mut [f64], exponents: &mut [i8]) {
         for ((&half, value), exponent) in bits.iter().zip(values).zip(exponents) {
             let significand;
             (significand, *exponent) = signed_lane(half);
-            // Powers of two as fp32, which has every value exactly. That of a zero does not matter.
+            // fp32 represents each value and power exactly. The power of a zero does not matter.
             let power = f32::from_bits((127 + 4 * (*exponent).max(0) as u32) << 23);
             *value = f64::from(f32::from(significand) * power);
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Bounds in plain code, which compilers turn into vector instructions.
+//! Bounds in plain code that the compiler vectorises.
 
 #![allow(clippy::inline_always)]
 
@@ -8,8 +8,8 @@ use super::panel::KERNELS;
 use super::run::GROUP;
 use super::sums::{Sums, UNIT};
 
-/// Bounds of the sums of these windows: `TILE` side by side, which is as many as the registers hold. With `FUSED` it
-/// uses fused multiplications and additions.
+/// Computes bounds of the sums of `windows`, `TILE` windows at a time, which is as many as the registers hold. `FUSED`
+/// selects fused multiplications and additions.
 #[inline(always)]
 pub(super) fn bounds<const TILE: usize, const FUSED: bool>(
     sums: &Sums<'_>,
@@ -46,12 +46,12 @@ fn tile<const N: usize, const FUSED: bool>(
     }
 }
 
-/// The smallest fp32 that is not below a number.
+/// The smallest fp32 that is not below `value`.
 #[inline(always)]
 fn up(value: f64) -> f32 {
     let near = value as f32;
     let bits = near.to_bits() as i32;
-    // Away from zero where positive, towards it where negative.
+    // Away from zero if positive, towards zero if negative.
     let next = if bits < 0 { bits.wrapping_sub(1) } else { bits + 1 };
     if f64::from(near) < value {
         f32::from_bits(next as u32)
@@ -60,7 +60,7 @@ fn up(value: f64) -> f32 {
     }
 }
 
-/// The sums of the exact products.
+/// Sums the exact products.
 #[inline(always)]
 fn products<const N: usize, const FUSED: bool>(sums: &Sums<'_>, windows: &[usize; N]) -> [[f64; KERNELS]; N] {
     let mut out = [[0.0; KERNELS]; N];
@@ -79,7 +79,7 @@ fn products<const N: usize, const FUSED: bool>(sums: &Sums<'_>, windows: &[usize
     out
 }
 
-/// The units of all steps' products.
+/// Sums the units of all steps' products.
 #[inline(always)]
 fn units<const N: usize>(sums: &Sums<'_>, windows: &[usize; N]) -> [[f32; KERNELS]; N] {
     let mut out = [[0.0; KERNELS]; N];

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Data of a step that lie one after another.
+//! Runs of adjacent data in a step.
 
-/// Channels whose exponents are compared at once.
+/// Channels whose exponents are compared together.
 pub(super) const GROUP: usize = 4;
 
-/// Data of a step that lie one after another, and their weights.
+/// Adjacent data of a step, and their weights.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
-    /// From the first datum of an output element's window, in elements.
+    /// Distance from the first datum of an output element's window, in elements.
     pub(super) offset: usize,
     /// Elements.
     pub(super) length: usize,
-    /// Number of the first weight of a kernel.
+    /// Index of the first weight in a kernel.
     pub(super) lane: usize,
-    /// Number of the first group of weights.
+    /// Index of the first group of weights.
     pub(super) group: usize,
-    /// The weights' place: block of channels, and position in the kernel.
+    /// Block of channels.
     pub(super) block: usize,
+    /// Position in the kernel.
     pub(super) position: usize,
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What bounds are computed from.
+//! The inputs of the bounds.
 
 use super::panel::{self, Panel};
 use super::run::{Run, GROUP};
@@ -10,20 +10,20 @@ use std::ops::Range;
 /// 2^-50: a sum's unit at exponent 0.
 pub(super) const UNIT: f64 = 1.0 / (1_u64 << 50) as f64;
 
-/// The copied input, taken apart.
+/// The copied input in split form.
 #[derive(Debug, Default)]
 pub(super) struct Data {
-    /// As in the convolution buffer.
+    /// The fp16 values, as in the convolution buffer.
     pub(super) bits: Vec<u16>,
     /// Significands times 16^exponent.
     pub(super) values: Vec<f64>,
-    /// High bits of the exponents, [`super::super::panel::ZERO`] of zeros; and some for a last group to read.
+    /// High bits of the exponents, [`super::super::panel::ZERO`] for zeros, with padding for reads of the last group.
     pub(super) exponents: Vec<i8>,
-    /// How many elements before each are not zero.
+    /// For each element, the number of nonzero elements before it.
     pub(super) before: Vec<u32>,
 }
 
-/// Buffers that operations share.
+/// Buffers that are kept between operations.
 #[derive(Debug, Default)]
 pub struct Buffers {
     pub(super) data: Data,
@@ -31,23 +31,23 @@ pub struct Buffers {
     pub(super) steps: Vec<Range<usize>>,
 }
 
-/// What bounds are computed from.
+/// The inputs of the bounds of one panel's sums.
 #[derive(Clone, Copy)]
 pub(super) struct Sums<'a> {
     pub(super) runs: &'a [Run],
     pub(super) steps: &'a [Range<usize>],
     pub(super) data: &'a Data,
     pub(super) panel: &'a Panel,
-    /// Most products of a step.
+    /// Largest number of products per step.
     pub(super) widest: usize,
-    /// Elements from a window's first to the last that is read.
+    /// Elements from a window's first to the end of its last run.
     pub(super) reach: usize,
-    /// What a unit may lack, and what it may exceed the exact sum by.
+    /// The largest distances below and above the exact sum, per unit.
     pub(super) slack: [f64; 2],
 }
 
 impl Data {
-    /// Makes the other lists from the bits.
+    /// Computes the other vectors from `bits`.
     pub(super) fn take_apart(&mut self, isa: Isa) {
         let Self { bits, values, exponents, before } = self;
         values.resize(bits.len(), 0.0);

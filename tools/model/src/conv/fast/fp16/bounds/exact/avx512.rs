@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Steps with AVX-512: 64 products at once, their exponents and low bits in bytes.
+//! Steps with AVX-512: 64 products at a time. Their exponents and low bits are bytes.
 
 #![allow(clippy::cast_ptr_alignment)]
 
@@ -12,10 +12,10 @@ use super::super::run::Run;
 use super::super::sums::Sums;
 use super::buffers::{Buffers, Element, LANES, MANY, NEAR, NOTHING};
 
-/// Lanes of half a register.
+/// fp16 values in half a register.
 const QUARTER: usize = 16;
 
-/// What CACC delivers for some elements, the steps made by [`steps_of`].
+/// Computes the fp32 values that CACC delivers for `elements`.
 ///
 /// # Safety
 /// The machine has AVX-512 ([`crate::Isa::Avx512Vbmi`]).
@@ -31,7 +31,7 @@ pub(super) fn each(sums: &Sums<'_>, buffers: &mut Buffers, elements: &[Element])
     buffers.finish(sums.steps.len())
 }
 
-/// [`steps_of`] of halves in memory.
+/// Calls [`steps_of`] for fp16 values in memory.
 #[cfg(test)]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2,bmi2")]
 pub(super) fn steps<const W: usize>(
@@ -44,7 +44,7 @@ pub(super) fn steps<const W: usize>(
     steps_of::<W>(quarters(weights), quarters(data), buffers, first, number);
 }
 
-/// 64 halves.
+/// 64 fp16 values.
 type Halves = [__m256i; 4];
 
 #[inline]
@@ -55,7 +55,7 @@ fn quarters(halves: &[u16; LANES]) -> Halves {
     [quarter(0), quarter(1), quarter(2), quarter(3)]
 }
 
-/// Steps of `W` products at most.
+/// Computes all steps of an element. A step has at most `W` products.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2,bmi2")]
 fn walk<const W: usize>(sums: &Sums<'_>, buffers: &mut Buffers, number: usize, (kernel, window): Element) {
@@ -71,7 +71,7 @@ fn walk<const W: usize>(sums: &Sums<'_>, buffers: &mut Buffers, number: usize, (
                     for (quarter, (weights, data)) in weights.iter_mut().zip(data).enumerate() {
                         let from = (quarter * QUARTER).min(run.length);
                         let mask = _bzhi_u32(0xffff, (run.length - from) as u32) as __mmask16;
-                        // SAFETY: the mask has the lanes that are left.
+                        // SAFETY: the mask has a bit for each element after `from`.
                         unsafe {
                             *weights = _mm256_maskz_loadu_epi16(mask, row.as_ptr().add(from).cast());
                             *data = _mm256_maskz_loadu_epi16(mask, bits.as_ptr().add(from).cast());
@@ -90,7 +90,7 @@ fn walk<const W: usize>(sums: &Sums<'_>, buffers: &mut Buffers, number: usize, (
     }
 }
 
-/// A step of several runs.
+/// Joins the runs of one step.
 fn joined(sums: &Sums<'_>, runs: &[Run], kernel: usize, window: usize) -> ([u16; LANES], [u16; LANES]) {
     let (mut weights, mut data) = ([0; LANES], [0; LANES]);
     let mut places = weights.iter_mut().zip(&mut data);
@@ -104,14 +104,14 @@ fn joined(sums: &Sums<'_>, runs: &[Run], kernel: usize, window: usize) -> ([u16;
     (weights, data)
 }
 
-/// Operands: significands in words, the exponents' high bits and the significands' low ones in bytes.
+/// Operands: significands in 16-bit words, the exponents' high bits and the significands' low bits in bytes.
 struct Operands {
     significands: [__m512i; 2],
     exponents: __m512i,
     low: __m512i,
 }
 
-/// Bytes of two vectors of words.
+/// Narrows two vectors of words to one of bytes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn narrow(words: [__m512i; 2]) -> __m512i {
@@ -141,7 +141,7 @@ fn split(halves: [__m512i; 2]) -> Operands {
     Operands { significands, exponents: narrow(exponents), low: narrow(low) }
 }
 
-/// The steps from number `first` on, as in plain code.
+/// Computes steps from number `first` on, like [`super::plain::steps_of`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi2")]
 fn steps_of<const W: usize>(weights: Halves, data: Halves, buffers: &mut Buffers, first: usize, number: usize) {
@@ -159,7 +159,8 @@ fn steps_of<const W: usize>(weights: Halves, data: Halves, buffers: &mut Buffers
     let [by_0, by_4, by_8] = [0, 1, 2].map(|distance| _mm512_cmpeq_epi8_mask(distances, byte(distance)));
     let far = _mm512_cmplt_epu8_mask(_mm512_sub_epi8(distances, byte(NEAR + 1)), byte(NOTHING - NEAR - 1));
 
-    // Signed weights; sums of pairs of products, each class at its own shift without what the shift drops.
+    // Sums of pairs of products with signed weights. Each class of distances has its own shift. The bits that the shift
+    // drops are subtracted before the addition.
     let mut pairs = [_mm512_setzero_si512(); 2];
     let mut signed = pairs;
     let mut products = pairs;
@@ -178,7 +179,8 @@ fn steps_of<const W: usize>(weights: Halves, data: Halves, buffers: &mut Buffers
         pairs[i] = _mm512_add_epi32(class(by_0), _mm512_add_epi32(quarter, eighth));
     }
 
-    // Sum and carry of the multiplier make the product: the carry of their low bits is lost where the sum's are larger.
+    // The product is the multiplier's sum plus its carry. The carry out of the low bits is lost if the sum's low bits
+    // are larger than the product's.
     let low = _mm512_and_si512(products[0], _mm512_set1_epi16(0xff));
     let high = _mm512_and_si512(products[1], _mm512_set1_epi16(0xff));
     let order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
@@ -200,7 +202,7 @@ fn steps_of<const W: usize>(weights: Halves, data: Halves, buffers: &mut Buffers
                 _mm512_cvtepi32_epi64(half)
             }
             32 => long(pairs[step]),
-            // Sums of two pairs have 31 bits.
+            // The sum of two pairs has 31 bits.
             _ => long(_mm512_add_epi32(pairs[0], pairs[1])),
         };
         let lost = (lost >> (step * W)) & (u64::MAX >> (LANES - W));
@@ -227,7 +229,7 @@ fn steps_of<const W: usize>(weights: Halves, data: Halves, buffers: &mut Buffers
         let mut order = [0u8; LANES];
         let words = [(low, 0, at), (high, 1, second)];
         assert!(at + LANES <= later.places.len());
-        // SAFETY: room for 64 more was made of each, and `second` is at most 32 further.
+        // SAFETY: `reserve` made room for 64 more in each vector, and `second` is at most `at + 32`.
         unsafe {
             for (mask, i, at) in words {
                 let weights = _mm512_maskz_compress_epi16(mask, signed[i]);
@@ -246,7 +248,7 @@ fn steps_of<const W: usize>(weights: Halves, data: Halves, buffers: &mut Buffers
     }
 }
 
-/// Sums of two lanes of 32 bits each, in 64.
+/// Adds lanes of 32 bits in pairs, to lanes of 64 bits.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn long(pairs: __m512i) -> __m512i {
@@ -254,7 +256,7 @@ fn long(pairs: __m512i) -> __m512i {
     _mm512_add_epi64(low, _mm512_cvtepi32_epi64(_mm512_extracti64x4_epi64(pairs, 1)))
 }
 
-/// The largest of each `W` bytes, in all of them.
+/// Replaces each byte by the largest of its `W` bytes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn tops<const W: usize>(bytes: __m512i) -> __m512i {
@@ -267,12 +269,12 @@ fn tops<const W: usize>(bytes: __m512i) -> __m512i {
     }
     top = _mm512_max_epi8(top, _mm512_shuffle_epi32(top, 0b01_00_11_10));
     top = _mm512_max_epi8(top, _mm512_shuffle_epi32(top, 0b10_11_00_01));
-    // Words and bytes of each 32 bits change places.
+    // Compare the words and then the bytes of each 32 bits.
     top = _mm512_max_epi8(top, _mm512_rol_epi32(top, 16));
     _mm512_max_epi8(top, _mm512_or_si512(_mm512_srli_epi16(top, 8), _mm512_slli_epi16(top, 8)))
 }
 
-/// The low 8 bits of the Booth multiplier's sum; the bytes of `negative` are all ones or none.
+/// The low 8 bits of the Booth multiplier's sum. The bytes of `negative` are 0xff or 0.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn booth_sum(negative: __m512i, weight: __m512i, data: __m512i) -> __m512i {
@@ -304,7 +306,7 @@ fn booth_sum(negative: __m512i, weight: __m512i, data: __m512i) -> __m512i {
     let pair = compress(partial[0], with(partial[1], minus[0]), with(partial[2], minus[1]));
     let pair = compress(pair.0, pair.1, with(partial[3], minus[2]));
     let pair = compress(pair.0, pair.1, minus[3]);
-    // Twice more with nothing of the high partial products: the sum is the pair's, the carry what both have.
+    // Two more compressions, in which the low bits of the high partial products are zero.
     let carry = _mm512_and_si512(pair.0, pair.1);
     _mm512_xor_si512(_mm512_xor_si512(pair.0, pair.1), _mm512_add_epi8(carry, carry))
 }

@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The products and sums of some elements, step by step.
+//! Buffers for the products and sums of some elements, step by step.
 
 use super::super::super::super::super::fp16::{self, Accumulators};
 
-/// Most products of a step.
+/// Largest number of products per step.
 pub(super) const LANES: usize = 64;
 
-/// Steps side by side, at most: with 16 lanes each.
+/// Largest number of steps that are computed together, with 16 lanes each.
 pub(super) const TOGETHER: usize = 4;
 
 /// Sums that are computed together.
 pub(in crate::conv::fast::fp16::bounds) const MANY: usize = 8;
 
-/// Quarters of a shift from which on nothing of a product is left.
+/// A product at this distance, in units of 4 bits, or a larger one is shifted to zero.
 pub(super) const NOTHING: u8 = 8;
 
-/// Quarters of a shift up to which eight bits say what is lost.
+/// The largest distance, in units of 4 bits, at which the low eight bits determine the lost carry.
 pub(super) const NEAR: u8 = 2;
 
-/// A kernel of the panel and a window.
+/// An output element: a kernel of the panel and a window.
 pub(in crate::conv::fast::fp16::bounds) type Element = (usize, usize);
 
-/// Buffers for some sums.
+/// Buffers for the sums of up to [`MANY`] elements.
 #[derive(Debug, Default)]
 pub(in crate::conv::fast::fp16::bounds) struct Buffers {
     pub(super) steps: Steps,
     pub(super) far: Far,
 }
 
-/// What CMAC gives to CACC, step by step.
+/// CMAC's results for CACC, by step.
 #[derive(Debug, Default)]
 pub(super) struct Steps {
     /// Largest exponents.
@@ -38,20 +38,20 @@ pub(super) struct Steps {
     pub(super) sums: Vec<[i64; MANY]>,
 }
 
-/// Products that are shifted far.
+/// Products with a distance above [`NEAR`].
 #[derive(Debug, Default)]
 pub(super) struct Far {
     pub(super) weights: Vec<i16>,
     pub(super) data: Vec<i16>,
-    /// Quarters of the shift.
+    /// Distances, in units of 4 bits.
     pub(super) distances: Vec<u8>,
-    /// Numbers of the sums.
+    /// Indices of the sums.
     pub(super) places: Vec<u32>,
     pub(super) count: usize,
 }
 
 impl Buffers {
-    /// CACC's additions, when all steps are known except for the far products.
+    /// Adds the far products to the steps' sums, and accumulates the steps as CACC does.
     #[inline(always)]
     pub(super) fn finish(&mut self, steps: usize) -> [f32; MANY] {
         let Self { steps: all, far } = self;
@@ -65,7 +65,7 @@ impl Buffers {
 }
 
 impl Steps {
-    /// Allocates memory for this many steps, and for the ones that are computed beside the last.
+    /// Resets to `steps` steps, and those that are computed together with the last one.
     pub(super) fn clear(&mut self, steps: usize) {
         let Self { exponents, sums } = self;
         exponents.clear();
@@ -76,13 +76,13 @@ impl Steps {
 }
 
 impl Far {
-    /// Memory for as many products as can be computed side by side.
+    /// Makes room for [`LANES`] more products.
     #[inline(always)]
     pub(super) fn reserve(&mut self) {
         let Self { weights, data, distances, places, count } = self;
         let buffers = *count + LANES;
         if places.len() < buffers {
-            // For some at once.
+            // Room for several calls.
             let buffers = 2 * buffers;
             weights.resize(buffers, 0);
             data.resize(buffers, 0);
@@ -91,7 +91,7 @@ impl Far {
         }
     }
 
-    /// Adds these products to their sums, and forgets them.
+    /// Adds the products to their sums, and removes them.
     #[inline(always)]
     pub(super) fn settle(&mut self, sums: &mut [i64]) {
         const WIDTH: usize = 16;

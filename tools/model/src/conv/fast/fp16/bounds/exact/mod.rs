@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Single sums as CMAC and CACC compute them, a few at a time.
+//! Exact sums of single elements, as CMAC and CACC compute them, a few at a time.
 //!
-//! The products of a step lie side by side; where a step has few products, several steps do. Products that are shifted
-//! far are few; they are gathered and computed together after the others. CACC adds to several sums side by side.
+//! The products of a step are computed together. If steps have few products, several steps are computed together.
+//! Products with large shifts are rare; they are gathered and computed after the others. CACC's additions are computed
+//! for several elements together.
 
 #![allow(clippy::inline_always)]
 
@@ -17,7 +18,7 @@ mod plain;
 
 pub(super) use self::buffers::{Buffers, Element, MANY};
 
-/// What CACC delivers for [`MANY`] elements at most.
+/// Computes the fp32 values that CACC delivers for up to [`MANY`] elements.
 pub(super) fn sums(isa: Isa, sums: &Sums<'_>, buffers: &mut Buffers, elements: &[Element]) -> [f32; MANY] {
     buffers.steps.clear(sums.steps.len());
     match isa {
@@ -53,7 +54,7 @@ mod tests {
     use super::*;
     use crate::conv::fp16;
 
-    /// What the bounds count on: less than 2 units below the exact product, less than 1/3 above.
+    /// The bounds rely on this: less than 2 units below the exact product, and less than 1/3 above.
     #[test]
     fn a_shifted_product_is_near_the_exact_one() {
         for weight in (0..0x4000).step_by(43) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Steps in plain code, which compilers turn into vector instructions.
+//! Steps in plain code that the compiler vectorises.
 
 #![allow(clippy::inline_always)]
 
@@ -8,12 +8,12 @@ use super::super::super::panel::signed_lane;
 use super::super::sums::Sums;
 use super::buffers::{Buffers, Element, LANES, MANY, NEAR, NOTHING, TOGETHER};
 
-/// Fewest lanes that a step has to itself.
+/// Smallest number of lanes per step.
 const NARROWEST: usize = LANES / TOGETHER;
-/// Products of 28 bits and a sign that are summed in 32 bits.
+/// Products of 28 bits and a sign whose sum fits 32 bits.
 const CHUNK: usize = 4;
 
-/// All steps of an element.
+/// Computes all steps of an element.
 #[inline(always)]
 pub(super) fn walk(sums: &Sums<'_>, buffers: &mut Buffers, number: usize, element: Element) {
     match sums.widest {
@@ -23,7 +23,7 @@ pub(super) fn walk(sums: &Sums<'_>, buffers: &mut Buffers, number: usize, elemen
     }
 }
 
-/// Steps of `W` products at most.
+/// Computes all steps of an element. A step has at most `W` products.
 #[inline(always)]
 fn walk_by<const W: usize>(sums: &Sums<'_>, buffers: &mut Buffers, number: usize, (kernel, window): Element) {
     for (first, steps) in (0..).step_by(LANES / W).zip(sums.steps.chunks(LANES / W)) {
@@ -43,7 +43,7 @@ fn walk_by<const W: usize>(sums: &Sums<'_>, buffers: &mut Buffers, number: usize
     }
 }
 
-/// Signed significands and the exponents' high bits.
+/// Splits fp16 values into signed significands and the exponents' high bits.
 #[inline(always)]
 fn split(halves: &[u16; LANES]) -> ([i16; LANES], [i8; LANES]) {
     let (mut significands, mut exponents) = ([0; LANES], [0; LANES]);
@@ -53,8 +53,8 @@ fn split(halves: &[u16; LANES]) -> ([i16; LANES], [i8; LANES]) {
     (significands, exponents)
 }
 
-/// The steps from number `first` on, of `W` products each, without NaN. For element `number`, their largest exponents
-/// and the sums of the products there ([`fp16::step`](super::fp16::step)), without the far ones.
+/// Computes the steps of element `number` from step `first` on, with `W` products each and without NaN: their largest
+/// exponents, and the sums of all but the far products ([`fp16::step`](super::fp16::step)).
 #[inline(always)]
 pub(super) fn steps_of<const W: usize>(
     weights: &[u16; LANES],
@@ -115,12 +115,12 @@ pub(super) fn steps_of<const W: usize>(
     }
 }
 
-/// The low 8 bits of the Booth multiplier's sum and carry; `negative` is all ones or none.
+/// The low 8 bits of the Booth multiplier's sum and carry. `negative` is 0xff or 0.
 #[inline(always)]
 fn booth8(negative: u8, weight: u8, data: u8) -> (u8, u8) {
     let mut partial = [0u8; 4];
     let mut minus = [0u8; 4];
-    // A digit's low bit is the one before its two.
+    // A Booth digit has two bits and the bit below them.
     let (low_bits, bits) = ((weight << 1) ^ negative, weight ^ negative);
     for (i, (partial, minus)) in partial.iter_mut().zip(&mut minus).enumerate() {
         let (low, middle, high) = (low_bits >> (2 * i) & 1, bits >> (2 * i) & 1, bits >> (2 * i + 1) & 1);
@@ -132,7 +132,7 @@ fn booth8(negative: u8, weight: u8, data: u8) -> (u8, u8) {
         *minus = negate << (2 * i);
     }
     let compress = |a: u8, b: u8, c: u8| (a ^ b ^ c, ((a & b) | (b & c) | (a & c)) << 1);
-    // In the order of `fp16::booth`: other orders give another pair. What lies above these bits is left out.
+    // The order of `fp16::booth`, because another order gives another pair. Higher bits are left out.
     let low = compress(partial[0], partial[1] | minus[0], partial[2] | minus[1]);
     let low = compress(low.0, low.1, partial[3] | minus[2]);
     let low = compress(low.0, low.1, minus[3]);
