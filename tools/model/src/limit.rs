@@ -2,14 +2,14 @@
 
 //! The time by which an operation must have ended.
 //!
-//! An operation can take minutes: the largest convolution that registers can describe has 2^38 multiplications. Where an
-//! operation is given a [`Limit`], its loops look at the clock now and then, and leave the rest undone when the time is
-//! over. What the operation has written until then means nothing, and it stops with [`Stop::Late`].
+//! An operation can take minutes: the largest convolution that registers can describe has 2^38 multiplications. If an
+//! operation has a [`Limit`], its loops check the clock from time to time and stop when the time is over. The operation
+//! then ends with [`Stop::Late`], and its output is undefined.
 //!
-//! Loops find the limit in two ways. Every access to memory passes through `Limited`, which answers "outside" when the
-//! time is over; so the units that go through memory line by line or strip by strip need nothing more. The convolution's
-//! loops, which compute for long between two accesses, ask `is_over`. That limit belongs to the thread, and `Current`
-//! passes it on to the threads that share the work.
+//! Loops find the limit in two ways. Every access to memory passes through `Limited`, which returns `None` when the
+//! time is over. Units that access memory line by line or strip by strip need nothing more. The convolution's loops,
+//! which compute for long between two accesses, call `is_over`. Its limit belongs to the thread, and `Current` passes
+//! it on to the threads that share the work.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,10 +18,10 @@ use std::time::Instant;
 
 use crate::memory::{Memory, Port, Span, Stop};
 
-/// Work between two looks at the clock, in multiplications of int8: less than a millisecond on any machine, and far more
-/// than the look costs.
+/// Work between two checks of the clock, in int8 multiplications: less than a millisecond on any machine, and far more
+/// than the cost of a check.
 const STEP: usize = 1 << 22;
-/// Work units for an access to memory and for each of its bytes.
+/// Work of an access to memory, and of each of its bytes.
 const ACCESS: usize = 1 << 8;
 const BYTE: usize = 1 << 6;
 
@@ -39,7 +39,7 @@ impl Limit {
     /// No limit.
     pub const NONE: Self = Self(None);
 
-    /// Operations must have ended by then.
+    /// A limit at the time `at`.
     pub fn until(at: Instant) -> Self {
         Self(Some(Arc::new(Deadline { at, over: AtomicBool::new(false) })))
     }
@@ -49,7 +49,7 @@ impl Limit {
         self.0.as_ref().is_some_and(|deadline| deadline.over.load(Ordering::Relaxed))
     }
 
-    /// Looks at the clock. Once the time is over, it stays so.
+    /// Checks the clock. Once the time is over, the result stays true.
     fn look(&self) -> bool {
         self.0.as_ref().is_some_and(|deadline| {
             let over = deadline.over.load(Ordering::Relaxed) || Instant::now() >= deadline.at;
@@ -62,7 +62,7 @@ impl Limit {
 }
 
 thread_local! {
-    /// The limit of the current work of this thread.
+    /// The limit of this thread's current work.
     static CURRENT: RefCell<Limit> = const { RefCell::new(Limit::NONE) };
     /// Work since this thread last looked at the clock.
     static WORK: Cell<usize> = const { Cell::new(0) };
@@ -71,7 +71,7 @@ thread_local! {
 /// Whether the time of this thread's current work is over. `work` is the number of int8 multiplications until the next
 /// check, or work that takes as long.
 ///
-/// It is asked often: the clock is looked at only after [`STEP`].
+/// It is called often, so it checks the clock only after [`STEP`].
 #[inline]
 pub(crate) fn is_over(work: usize) -> bool {
     let work = WORK.get().saturating_add(work);
@@ -83,7 +83,7 @@ pub(crate) fn is_over(work: usize) -> bool {
 #[inline(never)]
 fn look() -> bool {
     let over = CURRENT.with_borrow(Limit::look);
-    // Once it is over, the next question is answered alike.
+    // Once the time is over, the next call checks again.
     WORK.set(if over { STEP } else { 0 });
     over
 }
@@ -97,7 +97,7 @@ impl Current {
         Self(CURRENT.with_borrow(Limit::clone))
     }
 
-    /// Calls `work` with this limit as the thread's; the thread's own is back afterwards.
+    /// Calls `work` with this limit as the thread's limit, and restores the thread's own limit afterwards.
     pub(crate) fn with<R>(&self, work: impl FnOnce() -> R) -> R {
         /// Restores a limit, even if `work` panics.
         struct Back(Limit);
@@ -108,7 +108,7 @@ impl Current {
             }
         }
         if self.0 .0.is_none() {
-            // A thread that waits may work for another device meanwhile, and that one's limit is not this one's.
+            // While a thread waits, it may work for another device, which has another limit.
             let own = CURRENT.with_borrow(|current| current.0.is_some());
             if !own {
                 return work();
@@ -120,7 +120,7 @@ impl Current {
     }
 }
 
-/// A memory that answers "outside" once the time of the current work is over.
+/// A memory that returns `None` once the time of the current work is over.
 struct Limited<'m>(&'m mut dyn Memory, &'m Limit);
 
 impl Limited<'_> {
@@ -168,7 +168,7 @@ pub(crate) fn within(
     if limit.0.is_none() {
         return operation(memory);
     }
-    // The first piece of work looks at the clock.
+    // The first piece of work checks the clock.
     let result = Current(limit.clone()).with(|| {
         WORK.set(STEP);
         operation(&mut Limited(memory, limit))

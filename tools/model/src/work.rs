@@ -17,12 +17,12 @@ use crate::{bdma, cdp, conv, pdp, rubik, sdp};
 pub(crate) const FIRST_GROUPED: usize = Block::Cdma as usize;
 pub(crate) const GROUPED: usize = Block::ALL.len() - FIRST_GROUPED;
 
-/// Where the block lies among those with groups.
+/// The index of the block among the blocks with groups.
 pub(crate) fn index(block: Block) -> usize {
     block as usize - FIRST_GROUPED
 }
 
-/// What starts operations.
+/// A unit that starts operations.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Unit {
     Bdma,
@@ -36,12 +36,12 @@ impl Unit {
     pub(crate) const ALL: [Self; 5] = [Self::Bdma, Self::Sdp, Self::Pdp, Self::Cdp, Self::Rubik];
 }
 
-/// What an operation does.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Operation {
     /// A launched group of BDMA's copies.
     Bdma,
-    /// SDP, with the convolution before it, operands from memory, and the pooling after it where it is set so.
+    /// SDP, optionally with a convolution before it, with operands from memory, and with a pooling after it.
     Sdp { convolution: bool, reads: bool, pooling: bool },
     /// PDP from memory.
     Pdp,
@@ -128,7 +128,8 @@ impl UnitStates {
                         cmac_b: of(Block::CmacB),
                         cacc: of(Block::Cacc),
                     };
-                    // Where both can, SDP takes the sums as they come. What it refuses is refused after the convolution.
+                    // Where both can, SDP takes the sums as they come. What it refuses is refused after the
+                    // convolution.
                     if let Some((operation, form)) = conv::flying_sums(config, &blocks) {
                         let (rdma, points) = (of(Block::SdpRdma), of(Block::Sdp));
                         if let Ok(Some(flying)) =

@@ -3,8 +3,8 @@
 //! An SDP operation as typed values.
 //!
 //! Data passes through X1 (`BS`), X2 (`BN`), Y (`EW`) and the output converter. Each sub-unit has an ALU and a
-//! multiplier with an operand each: one for the layer, from a register, or one per kernel or element, from memory through
-//! SDP_RDMA. Source: register manual (SDP, SDP_RDMA), "In-memory data formats" (operands).
+//! multiplier with an operand each: one for the layer, from a register, or one per kernel or element, from memory
+//! through SDP_RDMA. Source: register manual (SDP, SDP_RDMA), "In-memory data formats" (operands).
 
 use nvdla_uapi::layout::feature::{Atoms, Cube, View};
 use nvdla_uapi::layout::operand::Operands;
@@ -68,7 +68,7 @@ pub(super) struct Place {
 pub(super) enum Source {
     /// A feature cube.
     Memory(Place),
-    /// CACC, which gives no integer of larger magnitude.
+    /// CACC. No integer has a magnitude above `largest`.
     Stream { largest: u32 },
 }
 
@@ -79,7 +79,7 @@ pub(super) enum Destination {
     Memory(Place),
     /// PDP.
     Pdp,
-    /// Nowhere: Y compares two cubes, and only the status register says whether they are equal.
+    /// None. Y compares two cubes, and the status register tells whether they are equal.
     Comparison,
 }
 
@@ -99,7 +99,7 @@ pub(super) struct OperandPlace {
 pub(super) enum Operand {
     /// One for the layer.
     Register(i32),
-    /// One a kernel or element, in the sub-unit's operand surface.
+    /// One per kernel or element, in the sub-unit's operand surface.
     Memory,
 }
 

@@ -5,9 +5,9 @@
 /// Defines a function whose body is compiled for AVX-512, for AVX2, and for what every processor of the target has. Its
 /// first argument, an [`crate::simd::isa::Isa`], chooses.
 ///
-/// The body is inlined into each copy, and only what is inlined into it is compiled for the instruction set. The loops
-/// run over slices that are arguments of this function: the compiler then knows that they do not overlap, without which
-/// it makes no vector code of them.
+/// The body is inlined into each copy, and only code that is inlined into it is compiled for the instruction set. The
+/// loops should run over slices that are arguments of this function, because the compiler then knows that they do not
+/// overlap and vectorises them.
 macro_rules! vectorised {
     (
         $(#[$attribute:meta])*

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The largest and smallest elements along lines, written for AVX2: an atom of 32 bytes fills one register.
+//! Maximum and minimum along lines, written for AVX2. An atom of 32 bytes fills one register.
 
 #![allow(clippy::cast_ptr_alignment)]
 
@@ -12,7 +12,7 @@ use crate::pdp::setup::Axis;
 /// Bytes of a register, and of an atom.
 const REGISTER: usize = size_of::<__m256i>();
 
-/// Makes a line of the output from its columns' results.
+/// Computes a line of the output from the columns' results.
 #[target_feature(enable = "avx2")]
 pub(super) fn across<O: Order, const MAX: bool>(axis: &Axis, columns: &[O::Key], line: &mut [u8]) {
     let lanes = REGISTER / size_of::<O::Key>();
@@ -25,7 +25,7 @@ pub(super) fn across<O: Order, const MAX: bool>(axis: &Axis, columns: &[O::Key],
             best = better::<O, MAX>(best, load(next));
         }
         if O::KIND == Kind::Halves {
-            // What is ordered like the numbers is turned back as it was made.
+            // The mapping to ordered integers is its own inverse.
             best = _mm256_xor_si256(best, _mm256_srli_epi16(_mm256_srai_epi16(best, 15), 1));
         }
         // SAFETY: 32 bytes.

@@ -10,9 +10,9 @@ use crate::pdp::setup::Emit;
 use crate::simd::aligned::Aligned;
 use crate::threads::keep_awake;
 
-/// Bytes of results that wait for others, at least a line for each thread.
+/// Bytes of results per round. A round has at least one line per thread.
 const ROUND: usize = if cfg!(test) { 1 << 10 } else { 1 << 20 };
-/// Lines of a surface from which the rows at their edges, which are reduced twice, do not count.
+/// Smallest number of lines per band. Rows at the edges of bands are reduced twice; in larger bands this cost is small.
 const BAND: usize = if cfg!(test) { 2 } else { 16 };
 
 thread_local! {
@@ -29,7 +29,7 @@ pub(super) struct Job<'j, 'e> {
 }
 
 impl Job<'_, '_> {
-    /// Pools all surfaces; the answer is the number of NaNs.
+    /// Pools all surfaces. Returns the number of NaNs.
     pub(super) fn run<L: Lines>(&mut self, lines: &L) -> Result<usize, Stop> {
         let Task { setup, part, .. } = self.task;
         let threads = rayon::current_num_threads();
@@ -38,7 +38,7 @@ impl Job<'_, '_> {
         let elements = part.axis.input * setup.vertical.input * setup.lanes() * count;
         let alone = threads == 1 || elements < L::PARALLEL;
         let round = if alone { 1 } else { (ROUND / line).max(threads).min(count * height) };
-        // Taken, not borrowed: while this thread waits for others it may pool for another device.
+        // Taken, not borrowed, because this thread may pool for another device while it waits.
         let mut buffers = RESULTS.take();
         let bytes = buffers.get::<u8>(round * line);
         if !alone {
@@ -66,7 +66,7 @@ impl Job<'_, '_> {
         })
     }
 
-    /// With several threads, as many lines at a time as fit the results.
+    /// With several threads, in rounds of as many lines as fit the buffer.
     fn together<L: Lines>(&mut self, lines: &L, threads: usize, bytes: &mut [u8]) -> Result<usize, Stop> {
         let Task { setup, part, .. } = self.task;
         let (height, line) = (setup.vertical.output, setup.atoms.span(part.axis.output));
@@ -97,7 +97,7 @@ struct Bands<'b, L> {
     lines: &'b L,
     /// Bytes of a line.
     line: usize,
-    /// Lines that are not shared.
+    /// Lines that one thread computes.
     band: usize,
 }
 

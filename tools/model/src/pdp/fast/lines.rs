@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The contract of the loops: a way to make lines of the output, and what it works on.
+//! The interface of the loops that compute lines of the output, and their inputs.
 
 use super::super::setup::{Part, Setup, Source, KERNEL_MAX};
 use crate::memory::{Memory, Stop};
 use crate::simd::aligned::Aligned;
 use std::ops::Range;
 
-/// A way to make lines of the output.
+/// Computes lines of the output.
 pub(super) trait Lines: Sync {
-    /// Elements of the input from which a second thread pays.
+    /// Smallest number of input elements for which a second thread is worth its cost.
     const PARALLEL: usize;
-    /// Makes a line; the answer is how many NaNs it has.
+    /// Computes a line. Returns its number of NaNs.
     fn line(&self, buffers: &mut LineBuffers, at: At<'_>, line: &mut [u8]) -> Result<usize, Stop>;
 }
 
-/// What is pooled.
+/// The operation, the part of the cube and the input to pool.
 #[derive(Clone, Copy)]
 pub(super) struct Task<'t> {
     pub(super) setup: &'t Setup,
@@ -45,13 +45,13 @@ impl<'t> At<'t> {
         source.line(self.memory, [self.surface, row, part.input, part.axis.input])
     }
 
-    /// Lines of the windows that lie outside.
+    /// The number of window lines outside the input.
     pub(super) fn outside(&self) -> usize {
         self.task.setup.vertical.kernel - self.rows().len()
     }
 }
 
-/// A thread's buffers: for the way that suits most lines, and those in which other lines are made again.
+/// A thread's buffers: for the method that suits most lines, and for the method that computes the other lines again.
 #[derive(Default)]
 pub(super) struct LineBuffers {
     pub(super) first: Rows,
@@ -59,7 +59,7 @@ pub(super) struct LineBuffers {
 }
 
 impl LineBuffers {
-    /// What comes next are other lines than those that follow the last.
+    /// Discards all rows, because the next line does not follow the last one.
     pub(super) fn forget(&mut self) {
         for rows in [&mut self.first, &mut self.second] {
             rows.held = 0..0;
@@ -67,22 +67,22 @@ impl LineBuffers {
     }
 }
 
-/// What stays of input lines until the windows that cover them have passed.
+/// Results of input lines, which are kept until no further window covers them.
 #[derive(Default)]
 pub(super) struct Rows {
-    /// The results of a line along its windows, for as many lines as a window has.
+    /// Input lines reduced along their windows, for as many lines as a window has.
     pub(super) reduced: Aligned,
     pub(super) loaded: Aligned,
     pub(super) sums: Aligned,
     /// The input lines with results in the buffer.
     pub(super) held: Range<usize>,
-    /// Of each line in `reduced`: the largest mark of its elements, and the lanes that have a negative one.
+    /// For each line in `reduced`, the largest mark of its elements, and the lanes with a negative element.
     pub(super) marks: [u16; KERNEL_MAX],
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only its vector code asks
     pub(super) signs: [u16; KERNEL_MAX],
 }
 
-/// Where the results of an input line are.
+/// The index of an input line's results in the buffers.
 pub(super) fn slot(at: &At<'_>, row: usize) -> usize {
     let vertical = at.task.setup.vertical;
     row % vertical.kernel.min(vertical.input)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Chooses how the chunks of an operation are computed: step by step, or in one loop that exists for such operations.
+//! Chooses how the chunks of an operation are computed: step by step, or in one fused loop.
 
 use nvdla_uapi::reg::values::Precision;
 
@@ -30,7 +30,7 @@ pub(super) fn joint(operation: &Operation, tables: &Tables) -> Option<Joint> {
     suits.then(|| Joint::new(&lookup, tables)).flatten()
 }
 
-/// What follows from a lookup on in one loop, where the operation has that.
+/// The loop for the lookup and everything after it, if the operation has one.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn tail(operation: &Operation, plan: &Plan, joint: Option<&Joint>, isa: Isa) -> Option<Tail> {
     let to_memory = matches!(operation.destination, Destination::Memory(_)) && !fp16_out(operation);
@@ -38,7 +38,7 @@ pub(super) fn tail(operation: &Operation, plan: &Plan, joint: Option<&Joint>, is
     joint.filter(|_| suits).and_then(|joint| Tail::new(operation, plan, joint))
 }
 
-/// The way in one loop, where the operation has one.
+/// The fused loop for the operation, if there is one.
 pub(super) fn short(walk: &Walk, job: &Job, scratch: &mut Scratch) -> Option<Short> {
     let Job { operation, plan, .. } = *job;
     let mut fill = |short: &Short, slots: &mut dyn Iterator<Item = Slot>| {
@@ -48,11 +48,11 @@ pub(super) fn short(walk: &Walk, job: &Job, scratch: &mut Scratch) -> Option<Sho
             }
         }
     };
-    // Operands of kernels follow one another, as do the kernels of a folded cube.
+    // In a folded cube, per-kernel operands differ from element to element.
     let each =
         plan.feeds.map(|feed| matches!(feed, Some(Feed::Memory { per_kernel, .. }) if !per_kernel || walk.folded));
     let of_layer = is_of_layer(operation, plan);
-    // Where looking up is cheap, no calculation is cheaper.
+    // With a vector table lookup, no calculation is cheaper.
     if of_layer && table::is_quick() {
         return Some(Short::Table(all_answers(job, scratch)));
     }
@@ -97,8 +97,8 @@ fn direct(job: &Job, bytes: u32, as_prepared: Prepare) -> [bool; SLOTS] {
     [false; SLOTS]
 }
 
-/// Whether all that is not the data, which is int8 as the output is, is the same for the layer: 256 answers then say
-/// everything.
+/// Whether the operation maps int8 to int8, with all operands the same for the layer. A table of 256 results then
+/// replaces the computation.
 fn is_of_layer(operation: &Operation, plan: &Plan) -> bool {
     let from_bytes = matches!(operation.source, Source::Memory(place) if place.cube.precision() == Precision::Int8);
     let to_bytes = operation.output == Precision::Int8 && matches!(operation.destination, Destination::Memory(_));
@@ -110,7 +110,7 @@ fn is_of_layer(operation: &Operation, plan: &Plan) -> bool {
         && !operation.count.any()
 }
 
-/// What becomes of each int8.
+/// Computes the result for each int8 value.
 fn all_answers(job: &Job, scratch: &mut Scratch) -> Answers {
     let all: [u8; 256] = std::array::from_fn(|value| value as u8);
     #[cfg(target_arch = "x86_64")]

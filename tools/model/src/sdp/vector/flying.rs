@@ -38,7 +38,7 @@ use crate::stream::{Done, Form, Stream};
 use crate::threads::share;
 
 thread_local! {
-    /// A thread's rooms, one for each surface of the part that it computes.
+    /// A thread's scratch buffers, one per surface of the part that it computes.
     static ROOMS: RefCell<Vec<Box<Scratch>>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct OnFlying<'s> {
 }
 
 impl<'s> OnFlying<'s> {
-    /// The operation, where its output of the same precision goes to memory; of fp16, where bounds can do.
+    /// The operation, if its output has the same precision and goes to memory and, for fp16, if bounds are sufficient.
     pub(crate) fn new(
         settings: Settings,
         state: &'s mut State,
@@ -115,7 +115,7 @@ impl<'s> OnFlying<'s> {
         }
     }
 
-    /// What takes a convolution's sums, reading operands from `memory`.
+    /// The receiver of a convolution's sums. It reads operands from `memory`.
     pub(crate) fn sink<'o>(&'o self, memory: &'o dyn Memory) -> Sink<'o> {
         Sink { flying: self, job: self.job(), memory, found: Mutex::default() }
     }
@@ -155,7 +155,7 @@ impl<'s> OnFlying<'s> {
     }
 }
 
-/// What was found while sums were taken.
+/// The counters and the first fault of the sums so far.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     tally: Tally,
@@ -288,7 +288,7 @@ impl sink::Between for Sink<'_> {
             let mut high = [[0; 2]; CHUNK];
             let high = &mut high[..range.len()];
             make(scratch, direct, &bounds.high[range.clone()], high.as_flattened_mut());
-            // What both bounds become, all between becomes.
+            // If both bounds have the same result, so has every value between them.
             for (index, high) in range.zip(high) {
                 wanted[count] = index as u16;
                 count += usize::from(out[index] != *high);

@@ -19,7 +19,7 @@ const STEP: usize = 32;
 
 static ZEROS: Lanes = Lanes([0; CHUNK]);
 
-/// Operands as the loop takes them: `every` elements further for each element.
+/// Operands in the form of the loop. `each` tells whether they differ from element to element.
 #[derive(Clone, Copy)]
 struct Operand<'o> {
     values: &'o Lanes,
@@ -27,7 +27,7 @@ struct Operand<'o> {
 }
 
 impl Operand<'_> {
-    /// Those of odd elements, where [`Self::load`] has those of even ones.
+    /// Loads the operands of the odd elements, in the lanes in which [`Self::load`] has those of the even elements.
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn load_odd(self, at: usize) -> __m512i {
@@ -39,7 +39,7 @@ impl Operand<'_> {
         unsafe { _mm512_loadu_si512(values.as_ptr().cast()) }
     }
 
-    /// The 16 operands of the elements from `at` on.
+    /// Loads the operands of the 16 elements from `at` on.
     #[inline]
     #[target_feature(enable = "avx512f")]
     fn load(self, at: usize) -> __m512i {
@@ -50,7 +50,7 @@ impl Operand<'_> {
     }
 }
 
-/// How 32 bits become of the multiplier.
+/// The widths of a multiplication and of the converter, as parameters of the loop.
 const NONE: u8 = 0;
 const NARROW: u8 = 1;
 const WIDE: u8 = 2;
@@ -230,7 +230,7 @@ impl Rounding {
         }
     }
 
-    /// Of numbers that stay within 32 bits.
+    /// Shifts numbers that stay within 32 bits.
     #[inline]
     #[target_feature(enable = "avx512f")]
     pub(super) fn narrow(self, value: __m512i) -> __m512i {
@@ -238,8 +238,8 @@ impl Rounding {
         _mm512_srav_epi32(_mm512_add_epi32(_mm512_add_epi32(value, self.half_narrow), below), self.narrow)
     }
 
-    /// Of products of 64 bits of which the shift leaves 32. `odd` has the factors of odd elements where `factor` has those
-    /// of even ones. With `POSITIVE` negative results may be one too high.
+    /// Of products of 64 bits of which the shift leaves 32. `odd` has the factors of odd elements where `factor` has
+    /// those of even ones. With `POSITIVE` negative results may be one too high.
     #[inline]
     #[target_feature(enable = "avx512f")]
     pub(super) fn product<const POSITIVE: bool>(self, value: __m512i, factor: __m512i, odd: __m512i) -> __m512i {

@@ -10,7 +10,7 @@ pub(super) const CHUNK: usize = 1024;
 #[repr(C, align(64))]
 pub(super) struct Lanes(pub(super) [i32; CHUNK]);
 
-/// An operand of a sub-unit, as a place among the chunk's operands.
+/// The index of a sub-unit's operand among the chunk's operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Slot {
@@ -48,7 +48,7 @@ impl Scratch {
 pub(super) enum Each<'a> {
     /// The same for all elements.
     One(i32),
-    /// One an element.
+    /// One per element.
     Many(&'a [i32]),
 }
 
@@ -73,12 +73,12 @@ pub(super) fn zip(values: &mut [i32], operand: Each, f: impl Fn(i32, i32) -> i32
     }
 }
 
-/// The operands of the way in one loop.
+/// The operands of a fused loop.
 #[derive(Clone, Copy)]
 pub(super) struct Operands<'o> {
-    /// Those that were prepared.
+    /// Prepared operands.
     pub lanes: &'o [Lanes; SLOTS],
-    /// Those that are taken as they lie in memory.
+    /// Operands that are read directly from memory.
     #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // the loops that take them are AVX-512's
     pub bytes: &'o Direct<'o>,
 }

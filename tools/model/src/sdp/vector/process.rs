@@ -21,14 +21,14 @@ use crate::lut::sdp::Lookup;
 use crate::lut::Tables;
 use crate::simd::isa::Isa;
 
-/// What stays the same from chunk to chunk.
+/// The context of all chunks of an operation.
 #[derive(Clone, Copy)]
 pub(super) struct Job<'j> {
     pub operation: &'j Operation,
     pub plan: &'j Plan,
     pub short: Option<&'j Short>,
     pub joint: Option<&'j Joint>,
-    /// What follows from the lookup on in one loop.
+    /// The loop for the lookup and everything after it.
     #[cfg(target_arch = "x86_64")]
     pub tail: Option<&'j Tail>,
     pub tables: &'j Tables,
@@ -38,7 +38,7 @@ pub(super) struct Job<'j> {
 }
 
 impl Job<'_> {
-    /// How many elements of `length` operands are prepared for that repeat after an atom or sooner.
+    /// The number of elements, at most `length`, for which repeating operands are prepared.
     pub(super) fn prepared(&self, length: usize) -> usize {
         length.min(self.short.map_or(CHUNK, |short| short.prepared(self.isa)))
     }
@@ -163,7 +163,7 @@ fn look_up_float(values: &mut [i32], lookup: &Lookup, tables: &Tables, tally: &m
     }
 }
 
-/// A chunk's way in one loop.
+/// A fused loop for a chunk.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Short {
     /// From int8 or sums to int8.
@@ -175,7 +175,7 @@ pub(super) enum Short {
 }
 
 impl Short {
-    /// How many elements those operands are prepared for that repeat after an atom or sooner.
+    /// The number of elements for which repeating operands are prepared.
     pub(super) fn prepared(&self, isa: Isa) -> usize {
         #[cfg(target_arch = "x86_64")]
         if let (true, Self::Int(Fused { convert: Some(_), .. })) = (isa.has_avx512(), self) {

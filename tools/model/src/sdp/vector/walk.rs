@@ -27,9 +27,9 @@ use crate::stream::{Samples, Stream};
 pub(super) struct Walk {
     pub surfaces: usize,
     pub lines: usize,
-    /// Atoms (elements of the width) a line.
+    /// Atoms (elements of the width) per line.
     pub atoms: usize,
-    /// Atoms a chunk.
+    /// Atoms per chunk.
     pub chunk: usize,
     /// A 1x1 cube, walked along its channels.
     pub folded: bool,
@@ -142,7 +142,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Computes a chunk: its values or, the short way, its bytes are in `scratch` then.
+    /// Computes a chunk. Leaves its values in `scratch`, or its bytes if a fused loop computes them.
     pub(super) fn compute(
         &self,
         job: &Job,
@@ -174,8 +174,8 @@ impl Walk {
         Ok(())
     }
 
-    /// The chunk of a cube's walk that begins at element `first` of a surface, lines joined, and its elements: `count` or
-    /// those to the end of a line.
+    /// The chunk that begins at element `first` of a surface with joined lines, and its number of elements: at most
+    /// `count`, and at most to the end of the line.
     pub(super) fn at(&self, batch: usize, surface: usize, first: usize, count: usize) -> (At, usize) {
         if self.folded {
             // Its only element is in a line of surfaces.
@@ -186,7 +186,7 @@ impl Walk {
         (At { batch, surface, line, x, atoms }, atoms)
     }
 
-    /// Prepares the operands that vary by element; those that are taken as they lie in memory are put into `direct`.
+    /// Prepares the operands that vary by element. Operands that are read directly from memory are put into `direct`.
     pub(super) fn load_elements<'m>(
         &self,
         job: &Job,

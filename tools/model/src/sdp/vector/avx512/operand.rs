@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Operands in the form that the loops take.
+//! Operands in the form of the AVX-512 loops.
 
 use std::arch::x86_64::*;
 
 use super::super::lanes::Operands;
 use super::super::lanes::{Lanes, Slot, SLOTS};
 
-/// Elements after which operands of kernels repeat: lanes of the widest atom.
+/// Elements after which per-kernel operands repeat: the lanes of the widest atom.
 pub(in super::super) const PERIOD: usize = 32;
 
 /// The operands of one slot.
 #[derive(Clone, Copy)]
 pub(super) enum Operand<'o> {
-    /// There are none.
+    /// No operands.
     None,
-    /// Prepared: that of element `at` lies at `at & mask`.
+    /// Prepared operands. The operand of element `at` is at index `at & mask`.
     Lanes { lanes: &'o Lanes, mask: usize },
-    /// One an element, as it lies in memory.
+    /// One operand per element, unchanged from memory.
     Bytes(&'o [u8]),
 }
 
 impl<'o> Operand<'o> {
-    /// Those of a slot; `each` and `direct` say of every slot whether its operands differ from element to element, and
-    /// whether they are taken as they lie in memory.
+    /// The operands of `slot`. `each` tells, per slot, whether the operands differ from element to element. `direct`
+    /// tells whether they are read directly from memory.
     pub(super) fn new(operands: &Operands<'o>, each: [bool; SLOTS], direct: [bool; SLOTS], slot: Option<Slot>) -> Self {
         let Some(slot) = slot.map(|slot| slot as usize) else { return Self::None };
         if direct[slot] {
@@ -33,7 +33,7 @@ impl<'o> Operand<'o> {
         }
     }
 
-    /// Those that are the same for each atom.
+    /// The prepared operands, if they are the same for each atom.
     pub(super) fn repeated(self) -> Option<&'o Lanes> {
         match self {
             Self::Lanes { lanes, mask } if mask < PERIOD => Some(lanes),
@@ -41,7 +41,7 @@ impl<'o> Operand<'o> {
         }
     }
 
-    /// 16 operands from `at` on.
+    /// Loads the operands of the 16 elements from `at` on.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     pub(super) fn load(self, at: usize) -> __m512i {
@@ -52,14 +52,14 @@ impl<'o> Operand<'o> {
         }
     }
 
-    /// Those of odd elements, where [`Self::load`] has those of even ones.
+    /// Loads the operands of the odd elements, in the lanes in which [`Self::load`] has those of the even elements.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     pub(super) fn load_odd(self, at: usize) -> __m512i {
         _mm512_srli_epi64(self.load(at), 32)
     }
 
-    /// 32 operands from `at` on, limited to 16 bits.
+    /// Loads the operands of the 32 elements from `at` on, limited to 16 bits.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
     pub(super) fn load_short(self, at: usize) -> __m512i {
@@ -71,7 +71,7 @@ impl<'o> Operand<'o> {
     }
 }
 
-/// The first 16 of the values.
+/// Loads the first 16 values.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn load(values: &[i32]) -> __m512i {
@@ -80,7 +80,7 @@ fn load(values: &[i32]) -> __m512i {
     unsafe { _mm512_loadu_si512(values.as_ptr().cast()) }
 }
 
-/// As many as there are of 16 bytes.
+/// Loads up to 16 bytes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 pub(super) fn load_bytes(bytes: &[u8]) -> __m128i {
@@ -92,7 +92,7 @@ pub(super) fn load_bytes(bytes: &[u8]) -> __m128i {
     }
 }
 
-/// As many as there are of 32 bytes, in 16 bits each.
+/// Loads up to 32 bytes, and widens each to 16 bits.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 pub(super) fn widen(bytes: &[u8]) -> __m512i {
@@ -104,7 +104,7 @@ pub(super) fn widen(bytes: &[u8]) -> __m512i {
     })
 }
 
-/// As many bytes as `into` has.
+/// Stores the first `into.len()` bytes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) fn store(into: &mut [u8], bytes: __m512i) {
