@@ -25,7 +25,7 @@ use crate::limit::Limit;
 use crate::lut::Tables;
 use crate::memory::{Memory, Stop};
 use crate::registers::Registers;
-use crate::work::{index, Finished, Operation, Unit, UnitStates, Work, FIRST_GROUPED, GROUPED};
+use crate::work::{index, Finished, Operation, StartedOperation, Unit, UnitStates, FIRST_GROUPED, GROUPED};
 
 /// Pages of the register window.
 const PAGES: usize = 0x12;
@@ -159,11 +159,11 @@ impl Model {
         ran | std::mem::take(&mut self.skipped)
     }
 
-    /// Starts the next operation that is enabled and ready. [`Work::run`] performs it, and [`Model::finish`] ends it.
+    /// Starts the next operation that is enabled and ready. [`StartedOperation::run`] performs it, and [`Model::finish`] ends it.
     ///
     /// In between, the registers show its blocks as running, and software may access all registers. Returns `None` if
     /// no operation is ready, or if one is already running.
-    pub fn start(&mut self) -> Option<Work> {
+    pub fn start(&mut self) -> Option<StartedOperation> {
         if !self.enabled || self.states.is_none() {
             return None;
         }
@@ -177,7 +177,7 @@ impl Model {
                     operation.and_then(|operation| Some((operation, self.prepare(operation)?)))
                 {
                     self.again = true;
-                    return Some(Work { epoch: self.epoch, config: self.config, operation, states });
+                    return Some(StartedOperation { epoch: self.epoch, config: self.config, operation, states });
                 }
             }
             self.turn = 0;

@@ -179,23 +179,23 @@ impl UnitStates {
     }
 }
 
-/// An operation that has started: [`crate::device::Model::start`] gives it, [`Work::run`] performs it.
+/// An operation that has started: [`crate::device::Model::start`] gives it, [`StartedOperation::run`] performs it.
 #[derive(Debug)]
 #[must_use = "until the operation is performed and finished the device starts no other"]
-pub struct Work {
+pub struct StartedOperation {
     pub(crate) epoch: u64,
     pub(crate) config: &'static Config,
     pub(crate) operation: Operation,
     pub(crate) states: Box<UnitStates>,
 }
 
-impl Work {
+impl StartedOperation {
     /// Performs the operation in `memory`. The device hears of its end by [`crate::device::Model::finish`].
     pub fn run(self, memory: &mut dyn Memory) -> Finished {
         self.run_within(&Limit::NONE, memory)
     }
 
-    /// As [`Work::run`]; the operation stops with [`Stop::Late`] when it has not ended in time.
+    /// As [`StartedOperation::run`]; the operation stops with [`Stop::Late`] when it has not ended in time.
     pub fn run_within(self, limit: &Limit, memory: &mut dyn Memory) -> Finished {
         let Self { epoch, config, operation, mut states } = self;
         let result = limit::within(limit, memory, |memory| states.run(operation, config, memory));

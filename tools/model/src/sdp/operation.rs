@@ -96,7 +96,7 @@ pub(super) struct OperandPlace {
 
 /// An operand of a sub-unit's ALU or multiplier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Operand {
+pub(super) enum OperandOrigin {
     /// One for the layer.
     Register(i32),
     /// One per kernel or element, in the sub-unit's operand surface.
@@ -109,14 +109,14 @@ pub(super) struct Alu {
     /// What it does.
     pub algorithm: AluAlgorithm,
     /// With what.
-    pub operand: Operand,
+    pub operand: OperandOrigin,
 }
 
 /// A sub-unit's multiplier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Multiplier {
     /// With what.
-    pub operand: Operand,
+    pub operand: OperandOrigin,
     /// Values that are not negative pass unchanged.
     pub prelu: bool,
 }

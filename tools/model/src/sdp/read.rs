@@ -15,7 +15,7 @@ use nvdla_uapi::reg::values::{AluAlgorithm, OperandMode, OperandSource, OutputDe
 use nvdla_uapi::reg::{Field, Register, Tied};
 
 use super::operation::{
-    Alu, Converter, Count, Destination, Multiplier, Operand, OperandPlace, Operation, Place, Source, X, Y,
+    Alu, Converter, Count, Destination, Multiplier, OperandOrigin, OperandPlace, Operation, Place, Source, X, Y,
 };
 use super::registers::{DmaRegisters, XRegisters, BRDMA, ERDMA, NRDMA, X1, X2};
 use crate::lut::sdp::Lookup;
@@ -508,12 +508,12 @@ fn operand<R: Tied>(
     source: Field<OperandSource, R>,
     value: i32,
     from_memory: impl FnOnce(),
-) -> Result<Operand, Stop> {
+) -> Result<OperandOrigin, Stop> {
     Ok(match sdp.field(source)? {
-        OperandSource::Reg => Operand::Register(value),
+        OperandSource::Reg => OperandOrigin::Register(value),
         OperandSource::Mem => {
             from_memory();
-            Operand::Memory
+            OperandOrigin::Memory
         }
     })
 }

@@ -8,7 +8,7 @@ use nvdla_uapi::layout::operand::Component;
 use nvdla_uapi::reg::values::{AluAlgorithm, OperandMode, Precision};
 
 use super::operation::{
-    Alu, Converter, Destination, Multiplier, Operand, OperandPlace, Operation, Place, Source, X, Y,
+    Alu, Converter, Destination, Multiplier, OperandOrigin, OperandPlace, Operation, Place, Source, X, Y,
 };
 use super::output::{put_sample, stream_for_pdp};
 use super::state::State;
@@ -168,13 +168,13 @@ fn element(
 
 /// The operand: the register's, or memory's passed through `from_memory`.
 fn resolve<T>(
-    operand: Operand,
+    operand: OperandOrigin,
     from_register: impl FnOnce(i32) -> T,
     from_memory: impl FnOnce() -> Result<T, Fault>,
 ) -> Result<T, Fault> {
     match operand {
-        Operand::Register(value) => Ok(from_register(value)),
-        Operand::Memory => from_memory(),
+        OperandOrigin::Register(value) => Ok(from_register(value)),
+        OperandOrigin::Memory => from_memory(),
     }
 }
 

@@ -73,20 +73,20 @@ pub(super) fn run<K: Kernel<N>, const N: usize, S: Sink>(
     let (width, height) = if joined { (1, shape.width) } else { (shape.width, shape.height) };
     parts::each::<S::Out, N>(operation, width, height, out, threads, &|part| {
         BUFFERS.with_borrow_mut(|buffers| {
-            Work { operation, shape: &shape, data, sink }.part::<K, N>(buffers, weights, kept, part);
+            DirectConvolution { operation, shape: &shape, data, sink }.part::<K, N>(buffers, weights, kept, part);
         });
     });
     *runs = shape.runs;
 }
 
-struct Work<'a, D, S> {
+struct DirectConvolution<'a, D, S> {
     operation: &'a Operation,
     shape: &'a Shape,
     data: &'a [D],
     sink: &'a S,
 }
 
-impl<D, S: Sink> Work<'_, D, S> {
+impl<D, S: Sink> DirectConvolution<'_, D, S> {
     /// Computes one part of the output.
     fn part<K: Kernel<N, Data = D>, const N: usize>(
         &self,

@@ -4,7 +4,7 @@
 
 #[cfg(target_arch = "x86_64")]
 use super::avx512::fp16::Tame;
-use super::lines::{At, LineBuffers, Lines, Task};
+use super::lines::{At, LineBuffers, Lines, PooledPart};
 use super::portable::{Method, Portable};
 use crate::memory::Stop;
 use crate::num::Fp17;
@@ -51,7 +51,7 @@ impl Lines for Fp16Average {
         if self.portable.make(&mut buffers.second, at, line)? <= INFINITE || self.portable.0.flush {
             return Ok(0);
         }
-        let Task { setup, part, source } = at.task;
+        let PooledPart { setup, part, source } = at.task;
         line.copy_from_slice(&reference::pool_line(setup, part, source, at.memory, [at.surface, at.y])?);
         Ok(nans(line))
     }

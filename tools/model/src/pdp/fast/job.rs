@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 
-use super::lines::{At, LineBuffers, Lines, Task};
+use super::lines::{At, LineBuffers, Lines, PooledPart};
 use crate::memory::{Memory, Stop};
 use crate::pdp::setup::Emit;
 use crate::simd::aligned::Aligned;
@@ -22,16 +22,16 @@ thread_local! {
 }
 
 /// One part's work.
-pub(super) struct Job<'j, 'e> {
-    pub(super) task: Task<'j>,
+pub(super) struct PartPooling<'j, 'e> {
+    pub(super) task: PooledPart<'j>,
     pub(super) memory: &'j mut dyn Memory,
     pub(super) emit: &'j mut Emit<'e>,
 }
 
-impl Job<'_, '_> {
+impl PartPooling<'_, '_> {
     /// Pools all surfaces. Returns the number of NaNs.
     pub(super) fn run<L: Lines>(&mut self, lines: &L) -> Result<usize, Stop> {
-        let Task { setup, part, .. } = self.task;
+        let PooledPart { setup, part, .. } = self.task;
         let threads = rayon::current_num_threads();
         let line = setup.atoms.span(part.axis.output);
         let (height, count) = (setup.vertical.output, setup.surfaces);
@@ -52,7 +52,7 @@ impl Job<'_, '_> {
     /// Line by line.
     fn alone<L: Lines>(&mut self, lines: &L, line: &mut [u8]) -> Result<usize, Stop> {
         let Self { task, memory, emit } = self;
-        with_rooms(|buffers| {
+        with_buffers(|buffers| {
             let mut nans = 0;
             for surface in 0..task.setup.surfaces {
                 buffers.forget();
@@ -68,7 +68,7 @@ impl Job<'_, '_> {
 
     /// With several threads, in rounds of as many lines as fit the buffer.
     fn together<L: Lines>(&mut self, lines: &L, threads: usize, bytes: &mut [u8]) -> Result<usize, Stop> {
-        let Task { setup, part, .. } = self.task;
+        let PooledPart { setup, part, .. } = self.task;
         let (height, line) = (setup.vertical.output, setup.atoms.span(part.axis.output));
         let (round, all) = (bytes.len() / line, height * setup.surfaces);
         let band = round.div_ceil(2 * threads).max(BAND.min(round.div_ceil(threads)));
@@ -92,7 +92,7 @@ impl Job<'_, '_> {
 
 /// Lines that threads share.
 struct Bands<'b, L> {
-    task: Task<'b>,
+    task: PooledPart<'b>,
     memory: &'b dyn Memory,
     lines: &'b L,
     /// Bytes of a line.
@@ -114,7 +114,7 @@ impl<L: Lines> Bands<'_, L> {
         }
         let Self { task, memory, lines, line, .. } = *self;
         let height = task.setup.vertical.output;
-        with_rooms(|buffers| {
+        with_buffers(|buffers| {
             let mut nans = 0;
             for (index, bytes) in bytes.chunks_exact_mut(line).enumerate() {
                 let (surface, y) = ((first + index) / height, (first + index) % height);
@@ -130,7 +130,7 @@ impl<L: Lines> Bands<'_, L> {
 }
 
 /// Calls `f` with this thread's buffers.
-fn with_rooms<R>(f: impl FnOnce(&mut LineBuffers) -> R) -> R {
+fn with_buffers<R>(f: impl FnOnce(&mut LineBuffers) -> R) -> R {
     let mut buffers = BUFFERS.take();
     let result = f(&mut buffers);
     BUFFERS.set(buffers);

@@ -17,7 +17,7 @@ pub(super) trait Lines: Sync {
 
 /// The operation, the part of the cube and the input to pool.
 #[derive(Clone, Copy)]
-pub(super) struct Task<'t> {
+pub(super) struct PooledPart<'t> {
     pub(super) setup: &'t Setup,
     pub(super) part: &'t Part,
     pub(super) source: &'t Source,
@@ -26,7 +26,7 @@ pub(super) struct Task<'t> {
 /// A line of the output.
 #[derive(Clone, Copy)]
 pub(super) struct At<'t> {
-    pub(super) task: Task<'t>,
+    pub(super) task: PooledPart<'t>,
     pub(super) memory: &'t dyn Memory,
     pub(super) surface: usize,
     pub(super) y: usize,
@@ -41,7 +41,7 @@ impl<'t> At<'t> {
 
     /// An input line.
     pub(super) fn row(&self, row: usize) -> Result<&'t [u8], Stop> {
-        let Task { part, source, .. } = self.task;
+        let PooledPart { part, source, .. } = self.task;
         source.line(self.memory, [self.surface, row, part.input, part.axis.input])
     }
 

@@ -21,7 +21,7 @@ mod lines;
 mod order;
 mod portable;
 
-use self::lines::Task;
+use self::lines::PooledPart;
 
 use nvdla_uapi::reg::values::{PoolingMethod, Precision};
 
@@ -31,7 +31,7 @@ use crate::memory::{Memory, Stop};
 use extreme::{Bytes, Extreme, HalfExtreme, Shorts};
 use fp16::Fp16Average;
 use integer::{Average16, Average8, Integer};
-use job::Job;
+use job::PartPooling;
 use portable::Portable;
 
 /// Pools one part; the answer is the number of NaNs.
@@ -42,7 +42,7 @@ pub(super) fn pool(
     memory: &mut dyn Memory,
     emit: &mut Emit,
 ) -> Result<usize, Stop> {
-    let mut job = Job { task: Task { setup, part, source }, memory, emit };
+    let mut job = PartPooling { task: PooledPart { setup, part, source }, memory, emit };
     match (setup.precision, setup.method) {
         (Precision::Int8, PoolingMethod::Max) => bytes(&mut job, || Extreme::<_, true>(Bytes)),
         (Precision::Int8, PoolingMethod::Min) => bytes(&mut job, || Extreme::<_, false>(Bytes)),
@@ -65,7 +65,7 @@ pub(super) fn pool(
 }
 
 /// Pools int8 in atoms of any size.
-fn bytes<M: portable::Method>(job: &mut Job, method: impl Fn() -> M) -> Result<usize, Stop> {
+fn bytes<M: portable::Method>(job: &mut PartPooling, method: impl Fn() -> M) -> Result<usize, Stop> {
     match job.task.setup.atoms.bytes() {
         8 => job.run(&Portable::<_, 8>(method())),
         16 => job.run(&Portable::<_, 16>(method())),

@@ -16,7 +16,7 @@ use super::lookup::Joint;
 #[cfg(target_arch = "x86_64")]
 use super::places::fp16_out;
 use super::plan::{Feed, Plan, Prepare};
-use super::process::{self, Job, Packing, Short};
+use super::process::{self, ChunkContext, Packing, Short};
 use super::table::{self, Answers};
 use super::walk::Walk;
 use crate::lut::Tables;
@@ -39,8 +39,8 @@ pub(super) fn tail(operation: &Operation, plan: &Plan, joint: Option<&Joint>, is
 }
 
 /// The fused loop for the operation, if there is one.
-pub(super) fn short(walk: &Walk, job: &Job, scratch: &mut Scratch) -> Option<Short> {
-    let Job { operation, plan, .. } = *job;
+pub(super) fn short(walk: &Walk, job: &ChunkContext, scratch: &mut Scratch) -> Option<Short> {
+    let ChunkContext { operation, plan, .. } = *job;
     let mut fill = |short: &Short, slots: &mut dyn Iterator<Item = Slot>| {
         for slot in slots {
             if let Some(Feed::One(operand)) = plan.feeds[slot as usize] {
@@ -83,7 +83,7 @@ pub(super) fn short(walk: &Walk, job: &Job, scratch: &mut Scratch) -> Option<Sho
 }
 
 /// The slots with operands of `bytes` bytes, one per element, that a loop reads directly from memory.
-fn direct(job: &Job, bytes: u32, as_prepared: Prepare) -> [bool; SLOTS] {
+fn direct(job: &ChunkContext, bytes: u32, as_prepared: Prepare) -> [bool; SLOTS] {
     #[cfg(target_arch = "x86_64")]
     if job.isa.has_avx512() {
         return job.plan.feeds.map(|feed| {
@@ -111,10 +111,10 @@ fn is_of_layer(operation: &Operation, plan: &Plan) -> bool {
 }
 
 /// Computes the result for each int8 value.
-fn all_answers(job: &Job, scratch: &mut Scratch) -> Answers {
+fn all_answers(job: &ChunkContext, scratch: &mut Scratch) -> Answers {
     let all: [u8; 256] = std::array::from_fn(|value| value as u8);
     #[cfg(target_arch = "x86_64")]
-    let job = &Job { tail: None, ..*job };
+    let job = &ChunkContext { tail: None, ..*job };
     process::process(job.isa, job, scratch, Data::Int8(&all), all.len(), &mut Tally::default());
     let mut answers = [0; 256];
     process::pack(job.isa, &scratch.values.0[..all.len()], Packing::Bytes, &mut answers);

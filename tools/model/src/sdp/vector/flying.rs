@@ -27,7 +27,7 @@ use super::lookup::Joint;
 use super::places::feature_bytes_mut;
 use super::places::At;
 use super::plan::{Feed, Plan};
-use super::process::{self, Job, Short};
+use super::process::{self, ChunkContext, Short};
 use super::run::Settings;
 use super::walk::{emit, Walk};
 use crate::conv::fast::sink;
@@ -39,7 +39,7 @@ use crate::threads::share;
 
 thread_local! {
     /// A thread's scratch buffers, one per surface of the part that it computes.
-    static ROOMS: RefCell<Vec<Box<Scratch>>> = const { RefCell::new(Vec::new()) };
+    static SCRATCH: RefCell<Vec<Box<Scratch>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// An operation on sums that come a few at a time.
@@ -101,8 +101,8 @@ impl<'s> OnFlying<'s> {
         Ok(flies.then_some(flying))
     }
 
-    fn job(&self) -> Job<'_> {
-        Job {
+    fn job(&self) -> ChunkContext<'_> {
+        ChunkContext {
             operation: &self.operation,
             plan: &self.plan,
             short: self.short.as_ref(),
@@ -166,7 +166,7 @@ pub(crate) struct Found {
 /// Takes sums.
 pub(crate) struct Sink<'o> {
     flying: &'o OnFlying<'o>,
-    job: Job<'o>,
+    job: ChunkContext<'o>,
     memory: &'o dyn Memory,
     found: Mutex<Found>,
 }
@@ -189,7 +189,7 @@ impl Sink<'_> {
 impl Sink<'_> {
     /// Prepares a thread's scratch memory for a surface.
     fn prepare(&self, place: sink::Place) {
-        let result = ROOMS.with_borrow_mut(|all| {
+        let result = SCRATCH.with_borrow_mut(|all| {
             while all.len() <= place.index {
                 all.push(Scratch::new());
             }
@@ -219,7 +219,7 @@ impl Sink<'_> {
     fn chunks(&self, place: sink::Place, count: usize, mut compute: impl FnMut(&mut Scratch, &Direct, Range<usize>)) {
         let Self { flying, job, memory, .. } = self;
         let lanes = job.operation.lanes;
-        ROOMS.with_borrow_mut(|all| {
+        SCRATCH.with_borrow_mut(|all| {
             let scratch = &mut all[place.index];
             let mut done = 0;
             while done < count {

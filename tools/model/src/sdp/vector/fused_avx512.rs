@@ -21,12 +21,12 @@ static ZEROS: Lanes = Lanes([0; CHUNK]);
 
 /// Operands in the form of the loop. `each` tells whether they differ from element to element.
 #[derive(Clone, Copy)]
-struct Operand<'o> {
+struct LaneOperands<'o> {
     values: &'o Lanes,
     each: bool,
 }
 
-impl Operand<'_> {
+impl LaneOperands<'_> {
     /// Loads the operands of the odd elements, in the lanes in which [`Self::load`] has those of the even elements.
     #[inline]
     #[target_feature(enable = "avx512f")]
@@ -73,8 +73,8 @@ pub(super) fn suits(fused: &Fused) -> bool {
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 pub(super) fn run<T: Sample>(fused: &Fused, data: &[T], operands: &[Lanes; SLOTS], into: &mut [u8]) {
     let operand = |slot: Option<Slot>| match slot {
-        Some(slot) => Operand { values: &operands[slot as usize], each: fused.each[slot as usize] },
-        None => Operand { values: &ZEROS, each: false },
+        Some(slot) => LaneOperands { values: &operands[slot as usize], each: fused.each[slot as usize] },
+        None => LaneOperands { values: &ZEROS, each: false },
     };
     let (first, second, factor) = (operand(fused.adds[0]), operand(fused.adds[1]), operand(fused.mul));
     let loops = Loop { fused, data, first, second, factor };
@@ -133,9 +133,9 @@ impl Sample for u8 {
 struct Loop<'l, T> {
     fused: &'l Fused,
     data: &'l [T],
-    first: Operand<'l>,
-    second: Operand<'l>,
-    factor: Operand<'l>,
+    first: LaneOperands<'l>,
+    second: LaneOperands<'l>,
+    factor: LaneOperands<'l>,
 }
 
 impl<T: Sample> Loop<'_, T> {

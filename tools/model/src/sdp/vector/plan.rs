@@ -8,7 +8,7 @@
 use nvdla_uapi::layout::operand::Component;
 use nvdla_uapi::reg::values::{AluAlgorithm, OperandMode, Precision};
 
-use super::super::operation::{Alu, Converter, Multiplier, Operand, OperandPlace, Operation, Source, X, Y};
+use super::super::operation::{Alu, Converter, Multiplier, OperandOrigin, OperandPlace, Operation, Source, X, Y};
 use super::float;
 use super::lanes::{Slot, SLOTS};
 use crate::num::convert::fp16_to_fp32;
@@ -183,24 +183,24 @@ impl Plan {
     fn feed(
         &mut self,
         slot: Slot,
-        operand: Operand,
+        operand: OperandOrigin,
         register: impl FnOnce(i32) -> i32,
         place: Option<OperandPlace>,
         component: Component,
         prepare: Prepare,
     ) -> Range {
         let (feed, range) = match (operand, place) {
-            (Operand::Memory, Some(place)) => {
+            (OperandOrigin::Memory, Some(place)) => {
                 let per_kernel = place.layout.mode() == OperandMode::PerKernel;
                 let bits = 8 * place.layout.component_bytes();
                 (Feed::Memory { place, component, prepare, per_kernel }, Range::of(bits))
             }
-            (Operand::Register(value), _) => {
+            (OperandOrigin::Register(value), _) => {
                 let value = register(value);
                 (Feed::One(value), Range { low: value.into(), high: value.into() })
             }
             // An operation that takes an operand from memory has a place for it.
-            (Operand::Memory, None) => (Feed::One(0), Range { low: 0, high: 0 }),
+            (OperandOrigin::Memory, None) => (Feed::One(0), Range { low: 0, high: 0 }),
         };
         self.feeds[slot as usize] = Some(feed);
         range
@@ -239,8 +239,8 @@ impl Plan {
             let prepare = if shift == 0 { Prepare::Plain } else { Prepare::Shift(shift) };
             let raw = self.feed(alu_slot, operand, register, x.operands, Component::Alu, prepare);
             let operand = match operand {
-                Operand::Register(_) => raw,
-                Operand::Memory => raw.map(|value| shift_left::<32>(value, shift)),
+                OperandOrigin::Register(_) => raw,
+                OperandOrigin::Memory => raw.map(|value| shift_left::<32>(value, shift)),
             };
             match algorithm {
                 AluAlgorithm::Max => {
@@ -304,8 +304,8 @@ impl Plan {
     fn y_int(&mut self, y: &Y, range: Range) -> Range {
         let mut range = range;
         let convert = |converter: Option<Converter>| converter.map_or(Prepare::Plain, Prepare::Convert);
-        let converted = |raw: Range, operand: Operand, converter: Option<Converter>| match (operand, converter) {
-            (Operand::Memory, Some(converter)) => {
+        let converted = |raw: Range, operand: OperandOrigin, converter: Option<Converter>| match (operand, converter) {
+            (OperandOrigin::Memory, Some(converter)) => {
                 let factor = Range { low: converter.scale.into(), high: converter.scale.into() };
                 raw.map(|value| value - i64::from(converter.offset)).times(factor).shifted(converter.shift)
             }
@@ -384,8 +384,8 @@ impl Plan {
         }
         let Some(y) = &operation.y else { return };
         // Register operands of Y are fp32 as they stand: any bits.
-        let mut foreign = |operand: Operand| {
-            self.strict |= matches!(operand, Operand::Register(value) if float::is_foreign(value as u32));
+        let mut foreign = |operand: OperandOrigin| {
+            self.strict |= matches!(operand, OperandOrigin::Register(value) if float::is_foreign(value as u32));
         };
         if let Some(multiplier) = y.multiplier {
             foreign(multiplier.operand);

@@ -23,7 +23,7 @@ use crate::simd::isa::Isa;
 
 /// The context of all chunks of an operation.
 #[derive(Clone, Copy)]
-pub(super) struct Job<'j> {
+pub(super) struct ChunkContext<'j> {
     pub operation: &'j Operation,
     pub plan: &'j Plan,
     pub short: Option<&'j Short>,
@@ -37,7 +37,7 @@ pub(super) struct Job<'j> {
     pub non_temporal: bool,
 }
 
-impl Job<'_> {
+impl ChunkContext<'_> {
     /// The number of elements, at most `length`, for which repeating operands are prepared.
     pub(super) fn prepared(&self, length: usize) -> usize {
         length.min(self.short.map_or(CHUNK, |short| short.prepared(self.isa)))
@@ -62,8 +62,8 @@ vectorised! {
 
 vectorised! {
     /// Loads the first `length` values of a chunk and takes them through every step and to the output precision.
-    pub(super) fn process(job: &Job, scratch: &mut Scratch, data: Data, length: usize, tally: &mut Tally) {
-        let Job { operation, plan, tables, .. } = *job;
+    pub(super) fn process(job: &ChunkContext, scratch: &mut Scratch, data: Data, length: usize, tally: &mut Tally) {
+        let ChunkContext { operation, plan, tables, .. } = *job;
         #[cfg(target_arch = "x86_64")]
         if let (Some(Step::Lookup), Some(tail), Some(joint), Data::Ints(data)) =
             (plan.steps().next(), job.tail, job.joint, data)

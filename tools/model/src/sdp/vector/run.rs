@@ -14,7 +14,7 @@ use super::choose::{joint, short};
 use super::lanes::Scratch;
 use super::places::At;
 use super::plan::Plan;
-use super::process::Job;
+use super::process::ChunkContext;
 use super::strips;
 use super::walk::Walk;
 use crate::memory::{Fault, Memory, Stop};
@@ -60,7 +60,7 @@ pub(in super::super) fn run(
     let joint = joint(&operation, tables);
     #[cfg(target_arch = "x86_64")]
     let tail = tail(&operation, &plan, joint.as_ref(), settings.isa);
-    let mut job = Job {
+    let mut job = ChunkContext {
         operation: &operation,
         plan: &plan,
         tables,
@@ -88,7 +88,7 @@ pub(in super::super) fn run(
 /// Computes the whole cube by this thread.
 fn alone(
     walk: &Walk,
-    job: &Job,
+    job: &ChunkContext,
     scratch: &mut Scratch,
     input: Option<&Stream>,
     mut output: Option<&mut Stream>,

@@ -16,7 +16,7 @@ use super::super::tally::Tally;
 use super::lanes::Scratch;
 use super::places::feature_bytes_mut;
 use super::places::At;
-use super::process::Job;
+use super::process::ChunkContext;
 use super::walk::{emit, Walk};
 use crate::memory::{Fault, Memory};
 use crate::simd::aligned::Aligned;
@@ -40,7 +40,7 @@ thread_local! {
 /// Computes the whole cube with this many threads. Each starts from a copy of `scratch`.
 pub(super) fn run(
     walk: &Walk,
-    job: &Job,
+    job: &ChunkContext,
     scratch: &Scratch,
     (place, threads): (&Place, usize),
     input: Option<&Stream>,
@@ -56,7 +56,7 @@ pub(super) fn run(
     let mut strips = strips(job.operation.batch, walk, longest);
     let mut round: Vec<(At, Result<Tally, Fault>)> = Vec::with_capacity(count);
     let scratch_pool = ScratchPool { like: scratch, free: Mutex::default() };
-    let aside = Job { non_temporal: false, ..*job };
+    let aside = ChunkContext { non_temporal: false, ..*job };
     let result = loop {
         round.clear();
         round.extend(strips.by_ref().take(count).map(|strip| (strip, Ok(Tally::default()))));
@@ -167,7 +167,7 @@ fn strips(batches: usize, walk: &Walk, longest: usize) -> impl Iterator<Item = A
 /// Computes a strip.
 fn compute(
     walk: &Walk,
-    job: &Job,
+    job: &ChunkContext,
     scratch: &mut Scratch,
     strip: At,
     input: Option<&Stream>,

@@ -16,7 +16,7 @@ use super::lanes::{Lanes, Scratch, CHUNK, SLOTS};
 use super::load::{self, Data};
 use super::places::{feature_bytes, feature_bytes_mut, format, fp16_in, fp16_out, operand_bytes};
 use super::plan::{Feed, Plan};
-use super::process::{self, Job, Packing, Short};
+use super::process::{self, ChunkContext, Packing, Short};
 use super::store;
 use crate::memory::{Fault, Memory};
 use crate::simd::non_temporal::copy_non_temporal;
@@ -86,7 +86,7 @@ impl Walk {
     /// Prepares the operands that vary by kernel for all chunks of a surface.
     pub(super) fn load_kernels(
         &self,
-        job: &Job,
+        job: &ChunkContext,
         scratch: &mut Scratch,
         surface: usize,
         memory: &dyn Memory,
@@ -112,7 +112,7 @@ impl Walk {
     /// Computes a chunk and writes it.
     pub(super) fn chunk(
         &self,
-        job: &Job,
+        job: &ChunkContext,
         scratch: &mut Scratch,
         at: At,
         input: Option<&Stream>,
@@ -120,7 +120,7 @@ impl Walk {
         memory: &mut dyn Memory,
         tally: &mut Tally,
     ) -> Result<(), Fault> {
-        let Job { operation, isa, .. } = *job;
+        let ChunkContext { operation, isa, .. } = *job;
         self.compute(job, scratch, at, input, memory, tally)?;
         match (&operation.destination, output) {
             (Destination::Memory(place), _) if fp16_out(operation) => {
@@ -145,14 +145,14 @@ impl Walk {
     /// Computes a chunk. Leaves its values in `scratch`, or its bytes if a fused loop computes them.
     pub(super) fn compute(
         &self,
-        job: &Job,
+        job: &ChunkContext,
         scratch: &mut Scratch,
         at: At,
         input: Option<&Stream>,
         memory: &dyn Memory,
         tally: &mut Tally,
     ) -> Result<(), Fault> {
-        let Job { operation, isa, .. } = *job;
+        let ChunkContext { operation, isa, .. } = *job;
         let mut direct = [&[][..]; SLOTS];
         self.load_elements(job, scratch, at, memory, &mut direct)?;
         let data = self.data(operation, at, input, memory)?;
@@ -189,13 +189,13 @@ impl Walk {
     /// Prepares the operands that vary by element. Operands that are read directly from memory are put into `direct`.
     pub(super) fn load_elements<'m>(
         &self,
-        job: &Job,
+        job: &ChunkContext,
         scratch: &mut Scratch,
         at: At,
         memory: &'m dyn Memory,
         direct: &mut Direct<'m>,
     ) -> Result<(), Fault> {
-        let Job { operation, plan, isa, .. } = *job;
+        let ChunkContext { operation, plan, isa, .. } = *job;
         let length = at.atoms * operation.lanes;
         let is_direct = job.short.map_or([false; SLOTS], Short::direct);
         for (slot, feed) in plan.feeds.iter().enumerate() {
@@ -255,7 +255,7 @@ impl Walk {
 }
 
 /// Writes the chunk in `scratch` where a feature cube has one surface for each of the data path's.
-pub(super) fn emit(job: &Job, scratch: &mut Scratch, into: &mut [u8]) {
+pub(super) fn emit(job: &ChunkContext, scratch: &mut Scratch, into: &mut [u8]) {
     let Scratch { values: Lanes(values), bytes, .. } = scratch;
     let bytes = &mut bytes[..into.len()];
     if !job.makes_bytes() {

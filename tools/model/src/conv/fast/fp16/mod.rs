@@ -82,14 +82,14 @@ pub fn run(scratch: &mut Scratch, isa: Isa, operation: &Operation, input: &Input
         buffers.lists.fill(data, shape.channels, operation.atomic_c);
     }
     let lists = feature.then_some(&buffers.lists);
-    let work = Work { operation, shape: &shape, input, weights, data, lists, loops: Loops::new(isa) };
+    let work = Fp16Convolution { operation, shape: &shape, input, weights, data, lists, loops: Loops::new(isa) };
     parts::each::<f32, KERNELS>(operation, output.width, output.height, &mut samples, threads, &|part| work.part(part));
     (buffers.steps, buffers.offsets) = (shape.steps, shape.offsets);
     scratch.fp16 = buffers;
     super::super::operation::stream(operation, Samples::Float(samples))
 }
 
-struct Work<'a> {
+struct Fp16Convolution<'a> {
     operation: &'a Operation,
     shape: &'a Shape,
     input: &'a Input<'a>,
@@ -100,7 +100,7 @@ struct Work<'a> {
     loops: Loops,
 }
 
-impl Work<'_> {
+impl Fp16Convolution<'_> {
     /// Packs the weights of the kernels from `first` on, one lane per datum of each step, and marks the steps with a
     /// NaN.
     fn panel(&self, first: usize, buffers: &mut PartBuffers) {

@@ -15,7 +15,7 @@ use super::super::lanes::Operands;
 use super::super::lanes::Slot;
 use super::super::load::{self, Format};
 use super::super::plan::Prepare;
-use super::operand::{Operand, PERIOD};
+use super::operand::{SlotOperands, PERIOD};
 
 /// Elements that are computed again together.
 const STEP: usize = 64;
@@ -84,7 +84,7 @@ pub(in super::super) unsafe fn run<T: Sample>(
     operands: &Operands,
     into: &mut [[u8; 2]],
 ) {
-    let operand = |slot: Option<Slot>| Operand::new(operands, fused.each, fused.direct, slot);
+    let operand = |slot: Option<Slot>| SlotOperands::new(operands, fused.each, fused.direct, slot);
     let ([first, second], factor) = (fused.adds.map(operand), operand(fused.mul));
     let steps = Steps { fused, first, second, factor };
     if T::HALF && [first, second, factor].into_iter().all(is_tame) {
@@ -95,10 +95,10 @@ pub(in super::super) unsafe fn run<T: Sample>(
 }
 
 /// Whether finite fp16 values stay within the normal range with these.
-fn is_tame(operand: Operand) -> bool {
+fn is_tame(operand: SlotOperands) -> bool {
     match operand {
-        Operand::None | Operand::Bytes(_) => true,
-        Operand::Lanes { .. } => operand.repeated().is_some_and(|lanes| {
+        SlotOperands::None | SlotOperands::Bytes(_) => true,
+        SlotOperands::Lanes { .. } => operand.repeated().is_some_and(|lanes| {
             lanes.0[..PERIOD].iter().all(|&value| {
                 let magnitude = f32::from_bits(value as u32).abs();
                 magnitude == 0.0 || (1.0 / 16_777_216.0..=131_072.0).contains(&magnitude)
@@ -110,9 +110,9 @@ fn is_tame(operand: Operand) -> bool {
 /// What is the same for all steps.
 struct Steps<'s> {
     fused: &'s FusedFloat,
-    first: Operand<'s>,
-    second: Operand<'s>,
-    factor: Operand<'s>,
+    first: SlotOperands<'s>,
+    second: SlotOperands<'s>,
+    factor: SlotOperands<'s>,
 }
 
 impl Steps<'_> {
@@ -151,12 +151,12 @@ impl Steps<'_> {
             // SAFETY: the machine has the instructions.
             let (mut value, other) = unsafe { T::load(data) };
             differs |= other;
-            if !matches!(first, Operand::None) {
+            if !matches!(first, SlotOperands::None) {
                 let (sum, other) = add::<TAME>(value, first, at, fused.relus[0]);
                 value = sum;
                 differs |= other;
             }
-            if !matches!(factor, Operand::None) {
+            if !matches!(factor, SlotOperands::None) {
                 let (factor, other) = operand(factor, at);
                 let product = _mm512_mul_ps(value, factor);
                 differs |= other | if TAME { 0 } else { edge(product) };
@@ -170,7 +170,7 @@ impl Steps<'_> {
             if fused.relus[0] {
                 value = _mm512_castsi512_ps(_mm512_max_epi32(_mm512_castps_si512(value), zero));
             }
-            if !matches!(second, Operand::None) {
+            if !matches!(second, SlotOperands::None) {
                 let (sum, other) = add::<TAME>(value, second, at, fused.relus[1]);
                 value = sum;
                 differs |= other;
@@ -202,12 +202,12 @@ impl Steps<'_> {
 }
 
 /// Operands from `at` on. Operands that must be converted are written to `room`.
-fn values<'v>(operand: Operand<'v>, at: usize, flush: bool, buffers: &'v mut [i32]) -> &'v [i32] {
+fn values<'v>(operand: SlotOperands<'v>, at: usize, flush: bool, buffers: &'v mut [i32]) -> &'v [i32] {
     match operand {
-        Operand::None => &[],
+        SlotOperands::None => &[],
         // Those that repeat are there for a whole chunk, too.
-        Operand::Lanes { lanes, .. } => &lanes.0[at..at + buffers.len()],
-        Operand::Bytes(bytes) => {
+        SlotOperands::Lanes { lanes, .. } => &lanes.0[at..at + buffers.len()],
+        SlotOperands::Bytes(bytes) => {
             let format = Format { bytes: 2, components: 1, component: 0 };
             load::operand(buffers, &bytes[2 * at..], format, Prepare::Float, flush);
             buffers
@@ -218,8 +218,8 @@ fn values<'v>(operand: Operand<'v>, at: usize, flush: bool, buffers: &'v mut [i3
 /// The 16 operands from `at` on, and which of them are not finite.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn operand(operand: Operand, at: usize) -> (__m512, __mmask16) {
-    let Operand::Bytes(bytes) = operand else { return (_mm512_castsi512_ps(operand.load(at)), 0) };
+fn operand(operand: SlotOperands, at: usize) -> (__m512, __mmask16) {
+    let SlotOperands::Bytes(bytes) = operand else { return (_mm512_castsi512_ps(operand.load(at)), 0) };
     let pairs = bytes.as_chunks::<2>().0;
     let pairs = &pairs[at.min(pairs.len())..];
     if let Some(pairs) = pairs.first_chunk() {
@@ -234,7 +234,7 @@ fn operand(operand: Operand, at: usize) -> (__m512, __mmask16) {
 /// The sum, and whether the hardware's may differ. With `RELU` behind it the sign of zero has no effect.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
-fn add<const TAME: bool>(value: __m512, with: Operand, at: usize, relu: bool) -> (__m512, __mmask16) {
+fn add<const TAME: bool>(value: __m512, with: SlotOperands, at: usize, relu: bool) -> (__m512, __mmask16) {
     let (with, other) = operand(with, at);
     let sum = _mm512_add_ps(value, with);
     let differs = other | if TAME { 0 } else { _mm512_fpclass_ps_mask::<{ NAN | INFINITE | DENORMAL }>(sum) };

@@ -13,7 +13,7 @@ use super::super::fused_avx512::Rounding;
 use super::super::lanes::Operands;
 use super::super::lanes::Slot;
 use super::convert::{Convert, Converter, HIGH, LIMIT, SHORT};
-use super::operand::{load_bytes, widen, Operand};
+use super::operand::{load_bytes, widen, SlotOperands};
 use super::scaled::Scaled;
 
 /// Elements of a step.
@@ -82,10 +82,10 @@ pub(in super::super) unsafe fn run<T: Sample>(
     operands: &Operands,
     into: &mut [u8],
 ) {
-    let operand = |slot: Option<Slot>| Operand::new(operands, fused.each, fused.direct, slot);
+    let operand = |slot: Option<Slot>| SlotOperands::new(operands, fused.each, fused.direct, slot);
     let ([first, second], factor) = (fused.adds.map(operand), operand(fused.mul));
     let steps = Steps { fused, with, first, second, factor };
-    let floor = if matches!(second, Operand::None) { fused.first_floor } else { fused.second_floor };
+    let floor = if matches!(second, SlotOperands::None) { fused.first_floor } else { fused.second_floor };
     match (with, with.is_positive(floor)) {
         (Convert::Limit, _) => steps.by_width::<T, LIMIT, false>(data, into),
         (Convert::Short { .. }, false) => steps.by_width::<T, SHORT, false>(data, into),
@@ -110,37 +110,37 @@ const WIDE: u8 = 2;
 struct Steps<'s> {
     fused: &'s Fused,
     with: Convert,
-    first: Operand<'s>,
-    second: Operand<'s>,
-    factor: Operand<'s>,
+    first: SlotOperands<'s>,
+    second: SlotOperands<'s>,
+    factor: SlotOperands<'s>,
 }
 
 impl Steps<'_> {
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     fn by_width<T: Sample, const CONVERT: u8, const POSITIVE: bool>(&self, data: &[T], into: &mut [u8]) {
         let Self { fused, first, second, .. } = *self;
-        let is_alone = matches!(second, Operand::None);
+        let is_alone = matches!(second, SlotOperands::None);
         if let (MulWidth::Narrow, Some(data)) = (fused.mul_width, T::bytes(data)) {
             if let Some(scaled) = Scaled::new(fused, first, second, self.factor) {
                 return scaled.run::<CONVERT, POSITIVE>(self.with, data, into);
             }
         }
         // After the first sum, 16 bits must hold the value to which a second operand is added.
-        if fused.mul.is_some() || fused.saturating || !is_alone && !matches!(first, Operand::Bytes(_)) {
+        if fused.mul.is_some() || fused.saturating || !is_alone && !matches!(first, SlotOperands::Bytes(_)) {
             return self.by_multiplier::<T, CONVERT, POSITIVE>(data, into);
         }
         let Some(data) = T::bytes(data) else { return self.by_multiplier::<T, CONVERT, POSITIVE>(data, into) };
         match (first, first.repeated().is_some()) {
-            (Operand::None, _) | (_, true) => self.short::<CONVERT, POSITIVE, REPEATED>(data, into),
-            (Operand::Lanes { .. }, false) => self.short::<CONVERT, POSITIVE, EACH>(data, into),
-            (Operand::Bytes(_), _) => self.short::<CONVERT, POSITIVE, BYTES>(data, into),
+            (SlotOperands::None, _) | (_, true) => self.short::<CONVERT, POSITIVE, REPEATED>(data, into),
+            (SlotOperands::Lanes { .. }, false) => self.short::<CONVERT, POSITIVE, EACH>(data, into),
+            (SlotOperands::Bytes(_), _) => self.short::<CONVERT, POSITIVE, BYTES>(data, into),
         }
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     fn by_multiplier<T: Sample, const CONVERT: u8, const POSITIVE: bool>(&self, data: &[T], into: &mut [u8]) {
         match (self.factor, self.fused.mul_width) {
-            (Operand::None, _) => self.wide::<T, CONVERT, POSITIVE, NONE>(data, into),
+            (SlotOperands::None, _) => self.wide::<T, CONVERT, POSITIVE, NONE>(data, into),
             (_, MulWidth::Narrow) => self.wide::<T, CONVERT, POSITIVE, NARROW>(data, into),
             (_, _) => self.wide::<T, CONVERT, POSITIVE, WIDE>(data, into),
         }
@@ -155,7 +155,7 @@ impl Steps<'_> {
             [fused.first_floor, fused.second_floor].map(|floor| floor.max(i16::MIN.into()) as i16);
         let (first_floor, second_floor) = (_mm512_set1_epi16(first_floor), _mm512_set1_epi16(second_floor));
         let repeated = if FIRST == REPEATED { first.load_short(0) } else { _mm512_setzero_si512() };
-        let has_second = !matches!(second, Operand::None);
+        let has_second = !matches!(second, SlotOperands::None);
         // `packs_epi16` takes eight of one and eight of the other alternately.
         let order = _mm512_set_epi64(7, 5, 3, 1, 6, 4, 2, 0);
         for (number, (data, into)) in data.chunks(STEP).zip(into.chunks_mut(STEP)).enumerate() {
@@ -181,7 +181,7 @@ impl Steps<'_> {
         let converter = Converter::<CONVERT, POSITIVE>::new(with);
         let (first_floor, second_floor) = (_mm512_set1_epi32(fused.first_floor), _mm512_set1_epi32(fused.second_floor));
         let round = Rounding::new(fused.mul_round);
-        let has_second = !matches!(second, Operand::None);
+        let has_second = !matches!(second, SlotOperands::None);
         // After packing twice, four values of each of the four vectors follow one another.
         let order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
         for (number, (data, into)) in data.chunks(STEP).zip(into.chunks_mut(STEP)).enumerate() {

@@ -12,7 +12,7 @@ pub(in super::super) const PERIOD: usize = 32;
 
 /// The operands of one slot.
 #[derive(Clone, Copy)]
-pub(super) enum Operand<'o> {
+pub(super) enum SlotOperands<'o> {
     /// No operands.
     None,
     /// Prepared operands. The operand of element `at` is at index `at & mask`.
@@ -21,7 +21,7 @@ pub(super) enum Operand<'o> {
     Bytes(&'o [u8]),
 }
 
-impl<'o> Operand<'o> {
+impl<'o> SlotOperands<'o> {
     /// The operands of `slot`. `each` tells, per slot, whether the operands differ from element to element. `direct`
     /// tells whether they are read directly from memory.
     pub(super) fn new(operands: &Operands<'o>, each: [bool; SLOTS], direct: [bool; SLOTS], slot: Option<Slot>) -> Self {

@@ -11,7 +11,7 @@ use std::arch::x86_64::*;
 use super::super::fused::Fused;
 use super::convert::{Convert, Converter};
 use super::operand::store;
-use super::operand::{load_bytes, Operand, PERIOD};
+use super::operand::{load_bytes, SlotOperands, PERIOD};
 
 /// Elements of a step.
 const STEP: usize = 64;
@@ -32,9 +32,9 @@ impl Scaled {
     /// The operation's parameters, if the plan has found that its products fit 32 bits.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
-    pub(super) fn new(fused: &Fused, first: Operand, second: Operand, factor: Operand) -> Option<Self> {
-        let repeats = matches!(first, Operand::None) || first.repeated().is_some();
-        if fused.saturating || !matches!(second, Operand::None) || factor.repeated().is_none() || !repeats {
+    pub(super) fn new(fused: &Fused, first: SlotOperands, second: SlotOperands, factor: SlotOperands) -> Option<Self> {
+        let repeats = matches!(first, SlotOperands::None) || first.repeated().is_some();
+        if fused.saturating || !matches!(second, SlotOperands::None) || factor.repeated().is_none() || !repeats {
             return None;
         }
         let (low, high) = (factor.load(0), factor.load(PERIOD / 2));

@@ -89,7 +89,19 @@ pub fn run<S: Between>(
         let widest = shape.steps.iter().map(|step| step.offsets.len()).max().unwrap_or(0);
         let reach = runs.iter().map(|run| run.offset + run.length).max().unwrap_or(0);
         let slack = slack(&shape);
-        let work = Work { operation, shape: &shape, weights, data, runs, steps, isa, sink, widest, reach, slack };
+        let work = BoundedConvolution {
+            operation,
+            shape: &shape,
+            weights,
+            data,
+            runs,
+            steps,
+            isa,
+            sink,
+            widest,
+            reach,
+            slack,
+        };
         let output = operation.output;
         parts::each::<S::Out, KERNELS>(operation, output.width, output.height, out, threads, &|part| {
             BUFFERS.with_borrow_mut(|buffers| work.part(buffers, part));
@@ -126,7 +138,7 @@ fn walk(operation: &Operation, shape: &Shape, runs: &mut Vec<Run>, steps: &mut V
     }
 }
 
-struct Work<'a, S> {
+struct BoundedConvolution<'a, S> {
     operation: &'a Operation,
     shape: &'a Shape,
     weights: &'a [u8],
@@ -140,7 +152,7 @@ struct Work<'a, S> {
     slack: [f64; 2],
 }
 
-impl<S: Between> Work<'_, S> {
+impl<S: Between> BoundedConvolution<'_, S> {
     fn part(&self, buffers: &mut PartBuffers, mut part: Part<'_, S::Out>) {
         let Self { operation, shape, data, runs, steps, isa, sink, widest, reach, slack, .. } = *self;
         let PartBuffers { panel, low, high, exact } = buffers;
