@@ -162,19 +162,23 @@ class Slave {
         beats_.clear();
         responses_.clear();
         budget_ = 0;
-        presented_ = false;
+        presented_ = read_last_ = false;
         std::fill(pending_, pending_ + 256, 0);
     }
 
     // Drives the device's inputs for cycle `now`.
     template <typename S>
     void drive(S& s, uint64_t now) {
-        if (timing_.bandwidth > 0) budget_ = std::min(budget_ + timing_.bandwidth, timing_.bandwidth + bytes_);
-        const bool may = timing_.bandwidth <= 0 || budget_ >= bytes_;
+        const bool limited = timing_.bandwidth > 0;
+        if (limited) budget_ = std::min(budget_ + timing_.bandwidth, timing_.bandwidth + bytes_);
+        const bool may = !limited || budget_ >= bytes_;
+        const bool room = beats_.size() < 2 * timing_.outstanding;
         s.arready = reads_.size() < timing_.outstanding;
         s.awready = writes_.size() < timing_.outstanding;
+        // Reads and writes that wait for the same bytes take turns.
+        const bool yields = limited && read_last_ && s.wvalid && room;
         // Once offered, data stay until the device takes them.
-        if (!presented_ && !reads_.empty() && reads_.front().ready <= now && may) {
+        if (!presented_ && !reads_.empty() && reads_.front().ready <= now && may && !yields) {
             Read& read = reads_.front();
             uint8_t* const place = at(read.address, false, read.id);
             std::memset(&s.rdata, 0, sizeof s.rdata);
@@ -182,10 +186,10 @@ class Slave {
             s.rid = read.id;
             s.rlast = read.beats == 1;
             presented_ = true;
-            spend();
+            spend(true);
         }
         s.rvalid = presented_;
-        s.wready = beats_.size() < 2 * timing_.outstanding && (timing_.bandwidth <= 0 || budget_ >= bytes_);
+        s.wready = room && (!limited || budget_ >= bytes_);
         s.bvalid = !responses_.empty() && responses_.front().first <= now;
         s.bid = s.bvalid ? responses_.front().second : 0;
     }
@@ -222,7 +226,7 @@ class Slave {
             Beat beat{static_cast<uint64_t>(s.wstrb), {}};
             std::memcpy(beat.data, &s.wdata, bytes_);
             beats_.push_back(beat);
-            spend();
+            spend(false);
             moved = true;
         }
         if (s.bvalid && s.bready) {
@@ -258,7 +262,8 @@ class Slave {
         uint8_t data[64];
     };
 
-    void spend() {
+    void spend(bool read) {
+        read_last_ = read;
         if (timing_.bandwidth > 0) budget_ -= bytes_;
     }
 
@@ -314,4 +319,5 @@ class Slave {
     unsigned pending_[256] = {};
     double budget_ = 0;
     bool presented_ = false;
+    bool read_last_ = false;  // the last bytes went to a read
 };
