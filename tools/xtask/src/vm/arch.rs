@@ -17,7 +17,7 @@ pub(crate) enum Arch {
     X86,
     /// 64-bit Arm: the device tree gives the device to the platform driver
     Arm64,
-    /// 64-bit RISC-V: the module is compiled; a machine has Debian's kernel, and the device on PCI through UIO
+    /// 64-bit RISC-V: the device is found on PCI, and interrupts by a line
     Riscv,
 }
 
@@ -36,7 +36,7 @@ impl Arch {
         match self {
             Self::X86 => "",
             Self::Arm64 => include_str!("../../arm64.config"),
-            Self::Riscv => "CONFIG_ARCH_RV64I=y\nCONFIG_PCI_HOST_GENERIC=y\n",
+            Self::Riscv => include_str!("../../riscv.config"),
         }
     }
 

@@ -26,11 +26,17 @@ pub(super) fn library() -> Result<PathBuf> {
 
 /// Lets `cargo` build for that architecture: statically, for a place that has no libraries.
 pub(super) fn target(cargo: &mut Command, arch: Arch) -> Result<()> {
-    cargo.args(["--target", arch.triple()]).env("RUSTFLAGS", "-C target-feature=+crt-static");
+    environment(cargo.args(["--target", arch.triple()]), arch)?;
+    cargo.env("RUSTFLAGS", "-C target-feature=+crt-static");
+    Ok(())
+}
+
+/// Lets Cargo, or a program that runs it, build for that architecture, which its options name.
+pub(super) fn environment(program: &mut Command, arch: Arch) -> Result<()> {
     if let Some(linker) = arch.linker() {
-        cargo.args(["-Z", "build-std=std,panic_abort"]).env("RUSTC_BOOTSTRAP", "1");
-        cargo.env("__CARGO_TESTS_ONLY_SRC_ROOT", library()?);
-        cargo.env(variable(arch, "LINKER"), linker);
+        program.env("CARGO_UNSTABLE_BUILD_STD", "std,panic_abort").env("RUSTC_BOOTSTRAP", "1");
+        program.env("__CARGO_TESTS_ONLY_SRC_ROOT", library()?);
+        program.env(variable(arch, "LINKER"), linker);
     }
     Ok(())
 }

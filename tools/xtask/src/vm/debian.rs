@@ -22,6 +22,12 @@ const RELEASE: &str = "trixie";
 /// The kernel series that the module is written for.
 pub(super) const KERNEL: &str = "linux-source-7.3";
 
+/// The release's Python.
+pub(super) const PYTHON: &str = "3.13";
+/// The packages that the release's Python and NumPy's wheel need.
+const PYTHON_NEEDS: [&str; 8] =
+    ["libc6", "libgcc-s1", "libstdc++6", "libexpat1", "libffi8", "zlib1g", "libbz2-1.0", "liblzma5"];
+
 /// Files that must be there, with the package that has each.
 type Files = &'static [(&'static str, &'static str)];
 
@@ -143,6 +149,22 @@ pub(super) fn busybox(arch: Arch) -> Result<PathBuf> {
 pub(super) fn emulator(name: &str) -> Result<PathBuf> {
     let folder = cache::step("qemu-user", "fetching QEMU's user emulation", |path| fetch(RELEASE, "qemu-user", path))?;
     Ok(folder.join("usr/bin").join(name))
+}
+
+/// A folder with a root file system that has that architecture's C libraries and Python.
+pub(super) fn python(arch: Arch) -> Result<PathBuf> {
+    let name = arch.debian();
+    cache::step(&format!("python-{name}"), "fetching the emulated processor's Python", |root| {
+        fs::create_dir_all(root.join("usr/lib"))?;
+        // The dynamic linker's place is under /lib, which Debian's packages expect to be this link.
+        std::os::unix::fs::symlink("usr/lib", root.join("lib"))?;
+        let of_python = ["python{}-minimal", "libpython{}-minimal", "libpython{}-stdlib"];
+        let of_python = of_python.iter().map(|package| package.replace("{}", PYTHON));
+        let packages = of_python.chain(PYTHON_NEEDS.map(String::from)).map(|package| format!("{package}:{name}"));
+        let packages: Vec<_> = packages.collect();
+        let packages: Vec<_> = packages.iter().map(String::as_str).collect();
+        Apt::of(RELEASE, Some(name))?.unpack(&packages, root)
+    })
 }
 
 /// The newest kernel of a series as it is shipped, and its modules.

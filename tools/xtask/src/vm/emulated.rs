@@ -11,18 +11,17 @@ use std::time::Instant;
 use anyhow::{Context, Result};
 
 use super::arch::Arch;
-use super::{cross, debian};
+use super::{bindings, cross, debian};
 use crate::cache::checkout;
 
 /// What is tested unless options of `cargo test` say otherwise: the crates that have vector code, and a network.
-const TESTS: [&str; 8] = [
+const TESTS: [&str; 7] = [
     "--package=nvdla-uapi",
     "--package=nvdla-model",
     "--package=nvdla-runtime",
     "--package=nvdla-tests",
     "--lib",
     "--test=lenet",
-    "--test=networks",
     "--test=conformance",
 ];
 
@@ -35,6 +34,9 @@ pub(crate) struct Arguments {
     /// Processors by QEMU's names, one run each; else one with all extensions and one with none
     #[arg(long, value_delimiter = ',')]
     processor: Vec<String>,
+    /// Instead of tests by Cargo: a C program with the C library, and the Python package's tests
+    #[arg(long, conflicts_with = "options")]
+    bindings: bool,
     /// Options of `cargo test`: which packages and tests
     #[arg(last = true)]
     options: Vec<String>,
@@ -53,6 +55,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
         chosen => chosen.iter().map(String::as_str).collect(),
     };
     let checkout = checkout()?;
+    if arguments.bindings {
+        bindings::run(checkout, arch, &emulator, &processors)?;
+        return Ok(0);
+    }
     for processor in processors {
         let mut cargo = Command::new("cargo");
         cargo.current_dir(checkout).args(["test", "--locked", "--target-dir"]).arg(checkout.join("target"));

@@ -9,6 +9,7 @@
 
 mod arch;
 mod arguments;
+mod bindings;
 mod cross;
 mod debian;
 mod direct;
@@ -43,10 +44,6 @@ pub(crate) fn module(arguments: &ModuleArguments) -> Result<u8> {
 pub(crate) fn run(mut arguments: Arguments) -> Result<u8> {
     let checkout = checkout()?;
     let arch = arguments.arch;
-    ensure!(
-        arch != Arch::Riscv || arguments.kernel.is_some(),
-        "a RISC-V machine needs --kernel debian:6.12 --access uio; `cargo xtask module` compiles the module for it"
-    );
     ensure!(arch != Arch::Riscv || !arguments.iommu, "--iommu: the RISC-V machine has none");
     ensure!(
         arch == Arch::X86 || !arguments.platform,
