@@ -58,6 +58,7 @@
 
 #[cfg(feature = "cli")]
 pub mod compare;
+pub mod configuration;
 pub mod device;
 #[cfg(feature = "cli")]
 pub mod dimg;

@@ -123,7 +123,7 @@ enum Resizing {
 }
 
 fn configuration(name: &str) -> Result<&'static Config, String> {
-    Config::named(name).map_err(|error| error.to_string())
+    nvdla_runtime::configuration::find(name).map_err(|error| error.to_string())
 }
 
 fn shape(text: &str) -> Result<(String, Vec<usize>), String> {

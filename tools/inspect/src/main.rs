@@ -62,9 +62,9 @@ fn print(text: &str) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// A configuration by its name.
+/// A configuration by its name, or from a file.
 fn configuration(name: &str) -> Result<&'static Config, String> {
-    Config::named(name).map_err(|error| error.to_string())
+    nvdla_runtime::configuration::find(name).map_err(|error| error.to_string())
 }
 
 /// A device would refuse the loadable.

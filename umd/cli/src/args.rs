@@ -61,8 +61,9 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) rawdump: bool,
 
-    /// What runs the loadable; else NVDLA_DEVICE, else "auto": "auto" (the first NVDLA device, else the model), "model" (of the configuration that the
-    /// loadable was made for), "model:CONFIGURATION", "rtl:PROGRAM" (a simulator that cargo xtask rtl has built; its
+    /// What runs the loadable; else NVDLA_DEVICE, else "auto": "auto" (the first NVDLA device, else the model), "model" (of
+    /// the configuration that the loadable was made for), "model:CONFIGURATION" (a name, or a file FILE.json that describes
+    /// one), "rtl:PROGRAM" (a simulator that cargo xtask rtl has built; its
     /// options follow as in "rtl:PROGRAM,latency=100,bandwidth=8"), a device node, or a device without its driver:
     /// "vfio:NAME", "uio:NODE[,memory=SIZE@START]", "vfio-user:SOCKET"
     #[arg(long, value_name = "DEVICE")]

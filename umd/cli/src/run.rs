@@ -18,7 +18,7 @@ use nvdla_uapi::config::Config;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tracing::info;
+use tracing::{info, warn};
 
 /// Opens a loadable.
 pub(crate) fn open_loadable(path: &Path) -> Result<Loadable, Failure> {
@@ -48,7 +48,8 @@ pub(crate) fn run(args: &Args, dimg: bool) -> Result<(), Failure> {
             (device::open_recorded(&selection, &loadable, &recording)?, Some((recording, folder)))
         }
     };
-    let atom = opened.device.info().config.map_or(32, |config| config.memory_atomic);
+    let config = opened.device.info().config;
+    let atom = config.map_or(32, |config| config.memory_atomic);
     let mut comparison = args.compare.as_ref().map(|folder| Comparison::new(folder, &loadable, atom)).transpose()?;
     let dump_into = |folder: PathBuf| dump_to(folder.clone()).map_err(cannot("make the folder", &folder));
     let mut dump = args.dump.clone().map(dump_into).transpose()?;
@@ -66,7 +67,7 @@ pub(crate) fn run(args: &Args, dimg: bool) -> Result<(), Failure> {
 
     let mut profile = match &args.profile {
         Some(_) => {
-            let config = opened.device.info().config.unwrap_or_else(|| device::recognise(&loadable).config);
+            let config = config.unwrap_or_else(|| device::recognise(&loadable).config);
             Some(Profile::new(&loadable, config, conditions(args, &selection, config))?)
         }
         None => None,
@@ -106,11 +107,8 @@ pub(crate) fn run(args: &Args, dimg: bool) -> Result<(), Failure> {
         };
         let wanted = observes || args.dump.is_some() || args.compare.is_some();
         let on_operation = wanted.then_some(&mut observe as _);
-        report.add(session.run_with(RunOptions {
-            timeout: args.timeout,
-            run_timeout: args.run_timeout,
-            on_operation,
-        })?);
+        let options = RunOptions { timeout: args.timeout, run_timeout: args.run_timeout, on_operation };
+        report.add(session.run_with(options).inspect_err(|_| suggest(&loadable, config))?);
     }
     progress.finish();
     // What was computed is shown, whatever cannot be written.
@@ -132,6 +130,18 @@ pub(crate) fn run(args: &Args, dimg: bool) -> Result<(), Failure> {
     match comparison {
         Some(comparison) => comparison.verdict().map_err(Into::into),
         None => Ok(()),
+    }
+}
+
+/// What helps after a failure on a device of another configuration than the loadable's.
+fn suggest(loadable: &Loadable, config: Option<&Config>) {
+    let recognised = device::recognise(loadable);
+    let name = recognised.config.name;
+    if let Some(config) = config.filter(|config| config.name != name) {
+        let device = config.name;
+        warn!(
+            "the loadable is for {recognised}, and the device is {device}; --device model:{name} runs it on the model"
+        );
     }
 }
 

@@ -622,6 +622,61 @@ fn a_picture_is_read_in_all_eight_bits_where_the_loadable_says_so() {
     assert_ne!(scores, run(&["--input", "zero.bin"]));
 }
 
+/// LeNet in int8 for a configuration.
+fn lenet_for(config: &'static nvdla_uapi::config::Config) -> Vec<u8> {
+    use nvdla_compiler::ir::{Color, Preprocess};
+    let model = nvdla_compiler::model::Model::open(example("lenet.onnx").as_ref(), &Default::default()).unwrap();
+    let preprocess = Preprocess { std: vec![255.0], color: Color::Gray, ..Preprocess::default() };
+    let table = fs::read_to_string(example("lenet.scales.json")).unwrap();
+    let compiler = nvdla_compiler::compiler::Compiler::new(config).preprocess(preprocess).table(table);
+    compiler.compile(&model).unwrap().loadable
+}
+
+#[test]
+fn a_loadable_is_run_on_the_configuration_that_it_was_compiled_for() {
+    let folder = Folder::new();
+    // The emulator's softmax has no format with nv_medium_512's atoms of 16 bytes.
+    for config in nvdla_uapi::config::Config::ALL.into_iter().filter(|config| config.memory_atomic != 16) {
+        folder.write("net.nvdla", &lenet_for(config));
+        let (code, shown, error) = nvdla(&folder, &["run", "--loadable", "net.nvdla", "--image", &seven()]);
+        assert_eq!(code, Some(0), "{}: {error}", config.name);
+        let device = format!("device: the built-in model of {}: ", config.name);
+        assert!(shown.starts_with(&device), "{shown}");
+        let best = shown.lines().skip_while(|line| !line.starts_with("output")).nth(1).unwrap();
+        assert!(best.trim_start().starts_with("7 "), "{shown}");
+    }
+    let (code, _, error) = nvdla(&folder, &["run", "--loadable", "net.nvdla", "--device", "model:nv_large"]);
+    assert_eq!(code, Some(4), "{error}");
+    let suggestion = "the loadable is for nv_small (its compiler has named it), and the device is nv_large; \
+                      --device model:nv_small runs it on the model";
+    assert!(error.contains(suggestion), "{error}");
+}
+
+#[test]
+fn a_file_describes_a_configuration() {
+    let folder = Folder::new();
+    let path = folder.0.path().join("board.json").display().to_string();
+    for (base, c, k) in [("nv_small", 8, 8), ("nv_small", 16, 8), ("nv_large", 64, 8), ("nv_large", 32, 32)] {
+        let text = format!(
+            r#"{{"name": "board", "base": "{base}", "mac_atomic_c": {c}, "mac_atomic_k": {k}, "primary": {{"latency": 10}}}}"#
+        );
+        folder.write("board.json", text.as_bytes());
+        folder.write("net.nvdla", &lenet_for(nvdla_runtime::configuration::find(&path).unwrap()));
+        let device = "model:board.json";
+        let arguments = ["run", "--loadable", "net.nvdla", "--image", &seven(), "--profile", "--device", device];
+        let (code, shown, error) = nvdla(&folder, &arguments);
+        assert_eq!(code, Some(0), "{text}: {error}");
+        assert!(shown.starts_with("device: the built-in model of board: as asked for"), "{shown}");
+        let best = shown.lines().skip_while(|line| !line.starts_with("output")).nth(1).unwrap();
+        assert!(best.trim_start().starts_with("7 "), "{text}: {shown}");
+        assert!(shown.lines().any(|line| line.contains("board") && line.contains("MHz")), "{shown}");
+    }
+    folder.write("board.json", br#"{"name": "board", "base": "nv_small", "mac_atomic_c": 9}"#);
+    let (code, _, error) = nvdla(&folder, &["run", "--loadable", &lenet(), "--device", "model:board.json"]);
+    assert_eq!(code, Some(2));
+    assert!(error.contains("the configuration board.json: mac_atomic_c is 9; it is 8, 16, 32 or 64"), "{error}");
+}
+
 #[test]
 fn runs_are_counted_and_timed() {
     let folder = Folder::new();

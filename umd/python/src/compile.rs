@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use nvdla_compiler::compiler::Compiler;
 use nvdla_compiler::ir::{Color, Fit, Preprocess};
 use nvdla_compiler::model::{Model, Options};
-use nvdla_uapi::config::Config;
+use nvdla_runtime::configuration;
 use nvdla_uapi::reg::values::Precision;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -30,7 +30,7 @@ pub(crate) fn compile<'py>(
     resize: Option<&str>,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let loadable = py.detach(|| -> Result<Vec<u8>, Failure> {
-        let config = Config::named(config).map_err(|error| Failure::argument(error.to_string()))?;
+        let config = configuration::find(config).map_err(|error| Failure::argument(error.to_string()))?;
         let precision = match precision {
             "int8" => Precision::Int8,
             "fp16" => Precision::Fp16,

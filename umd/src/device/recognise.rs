@@ -2,9 +2,10 @@
 
 //! For which configuration a loadable was compiled.
 //!
-//! A loadable does not say. What its descriptors ask for does: the size of an atom, precisions and units that only
-//! nv_full has, and how many entries of the convolution buffer a line of input takes (nv_full's entries have 128 bytes,
-//! the later configurations' 64). Of configurations that differ in nothing of this, the smallest is named.
+//! This project's compiler writes the name into the loadable. NVIDIA's does not. What the descriptors ask for tells it: the
+//! size of an atom, precisions and units that only nv_full has, and how many entries of the convolution buffer a line of
+//! input takes (nv_full's entries have 128 bytes, the later configurations' 64). Of configurations that differ in nothing
+//! of this, the smallest is named.
 
 use std::fmt;
 
@@ -44,6 +45,10 @@ impl fmt::Display for Recognised {
 /// ```
 pub fn recognise(loadable: &Loadable) -> Recognised {
     let is = |config, why| Recognised { config, why };
+    let named = loadable.names().and_then(|names| names.configuration);
+    if let Some(config) = named.as_deref().and_then(Config::by_name) {
+        return is(config, "its compiler has named it".into());
+    }
     for memory in loadable.inputs().chain(loadable.outputs()) {
         let Some(tensor) = loadable.tensor(memory.tensor_desc_id()) else { continue };
         if tensor.pixel_format() == PixelFormat::FEATURE_X8 {

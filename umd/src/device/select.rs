@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::{fmt, str::FromStr};
 
-use nvdla_uapi::config::{Config, UnknownName};
+use nvdla_uapi::config::Config;
 use thiserror::Error as ThisError;
 
 #[cfg(any(feature = "kernel", feature = "model"))]
@@ -18,10 +18,11 @@ use super::{discover, KernelDevice};
 use super::{Device, Error};
 #[cfg(feature = "direct")]
 use super::{DirectDevice, Place, PlaceError};
+use crate::configuration;
 use crate::loadable::Loadable;
 
 /// What a user asks for: `auto`, `model`, `model:CONFIG`, `rtl:PROGRAM`, `vfio:NAME`, `uio:NODE`, `vfio-user:SOCKET`, or a
-/// device node.
+/// device node. `CONFIG` is a name or a file ([`configuration::find`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Selection {
     /// This machine's first NVDLA of the configuration that the loadable was compiled for, else its first NVDLA, else the
@@ -46,12 +47,9 @@ pub enum Selection {
 #[derive(Clone, Debug, PartialEq, Eq, ThisError)]
 #[non_exhaustive]
 pub enum SelectionError {
-    /// There is no such configuration.
-    #[error("{}", UnknownName(name))]
-    UnknownConfiguration {
-        /// What was asked for.
-        name: String,
-    },
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Configuration(#[from] configuration::Error),
     /// This library was built without such devices.
     #[error("\"{text}\" needs the feature \"{feature}\", without which this program was built")]
     NotBuilt {
@@ -109,10 +107,7 @@ impl Selection {
     fn simulated(text: &str) -> Result<Self, SelectionError> {
         match text.split_once(':') {
             None if text == "model" => Ok(Self::Model(None)),
-            Some(("model", name)) => match Config::by_name(name) {
-                Some(config) => Ok(Self::Model(Some(config))),
-                None => Err(SelectionError::UnknownConfiguration { name: name.into() }),
-            },
+            Some(("model", text)) => Ok(Self::Model(Some(configuration::find(text)?))),
             _ => Ok(Self::Rtl(text.strip_prefix("rtl:").unwrap_or_default().parse()?)),
         }
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! The names that this project's compiler writes into a loadable: the layers of the model that each operation computes,
-//! and the scales of the inputs and outputs. `docs/compiler.md` describes the blob, which is JSON.
+//! the scales of the inputs and outputs, and the configuration. `docs/compiler.md` describes the blob, which is JSON.
 
 use std::fmt;
 
@@ -13,6 +13,8 @@ pub const BLOB: &str = "nvdla-names";
 /// Names and scales.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Names {
+    /// The name of the hardware configuration that the network was compiled for.
+    pub configuration: Option<String>,
     /// For each input, in the order of the bind ids.
     pub inputs: Vec<Scale>,
     /// For each output.
@@ -85,6 +87,7 @@ impl Names {
             value.as_array()?.iter().map(number).collect::<Option<_>>()
         };
         Some(Self {
+            configuration: text(&value["configuration"]),
             inputs: value["inputs"].as_array()?.iter().map(scale).collect::<Option<_>>()?,
             outputs: value["outputs"].as_array()?.iter().map(scale).collect::<Option<_>>()?,
             layers: value["steps"].as_array()?.iter().map(layer).collect::<Option<_>>()?,
