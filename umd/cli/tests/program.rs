@@ -625,7 +625,9 @@ fn a_picture_is_read_in_all_eight_bits_where_the_loadable_says_so() {
 /// LeNet in int8 for a configuration.
 fn lenet_for(config: &'static nvdla_uapi::config::Config) -> Vec<u8> {
     use nvdla_compiler::ir::{Color, Preprocess};
-    let model = nvdla_compiler::model::Model::open(example("lenet.onnx").as_ref(), &Default::default()).unwrap();
+    let model =
+        nvdla_compiler::model::Model::open(example("lenet.onnx").as_ref(), &nvdla_compiler::model::Options::default())
+            .unwrap();
     let preprocess = Preprocess { std: vec![255.0], color: Color::Gray, ..Preprocess::default() };
     let table = fs::read_to_string(example("lenet.scales.json")).unwrap();
     let compiler = nvdla_compiler::compiler::Compiler::new(config).preprocess(preprocess).table(table);
