@@ -5,15 +5,16 @@
 //!
 //!     cargo run --release -p nvdla-tests --example times
 //!     cargo run --release -p nvdla-tests --example times -- squeezenet nv_full
+//!     cargo run --release -p nvdla-tests --example times -- --winograd
 //!
-//! With a network and a configuration, each of its operations is shown. The networks are those of `nvdla_tests::zoo`, in
-//! int8; the conditions are the profile's defaults. NVIDIA's cycles are those of its fastest int8 loadable of a network
+//! With a network and a configuration, each of its operations is shown. With `--winograd`, convolutions run in Winograd's mode where
+//! that is faster. The networks are those of `nvdla_tests::zoo`, in int8; the conditions are the profile's defaults. NVIDIA's cycles are those of its fastest int8 loadable of a network
 //! among the reference data, and are missing without them. The conditions of both are the same.
 
 use std::path::Path;
 use std::time::Instant;
 
-use nvdla_compiler::lower::{compile, Options};
+use nvdla_compiler::lower::{compile, Options, Winograd};
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::profile::{Conditions, Profile};
 use nvdla_tests::{reference, zoo};
@@ -64,7 +65,8 @@ fn theirs(folder: &Path, begin: &str, config: &'static Config) -> Result<Option<
 }
 
 fn main() -> Result<(), String> {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (options, arguments): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|a| a.starts_with("--"));
+    let winograd = options.contains(&"--winograd".to_owned()).then_some(Winograd::Faster);
     let wanted = |at: usize, value: &str| arguments.get(at).is_none_or(|wanted| wanted == value);
     let folder = match reference::find() {
         reference::Reference::Found(folder) => Some(folder),
@@ -84,7 +86,7 @@ fn main() -> Result<(), String> {
         let config = Config::by_name(config).ok_or("no such configuration")?;
         let graph = zoo::graph(name, side)?;
         let ranges = zoo::uniform(&graph, 6.0);
-        let options = Options { inputs: vec![Some(zoo::preprocess())], ..Options::new(config) };
+        let options = Options { inputs: vec![Some(zoo::preprocess())], winograd, ..Options::new(config) };
         let start = Instant::now();
         let compiled = compile(&graph, &ranges, &options).map_err(|error| format!("{name}: {error}"))?;
         let time = start.elapsed().as_secs_f64();

@@ -10,7 +10,7 @@ use nvdla_compiler::ir::{
     Binary, Convolution, Graph, Op, Padding, Pool, PoolKind, Preprocess, Range, Ranges, TensorId, Unary,
 };
 use nvdla_compiler::lower::step::{Combine, Kind, Net, Post};
-use nvdla_compiler::lower::{compile, Bytes, Compiled, Options};
+use nvdla_compiler::lower::{compile, Bytes, Compiled, Options, Winograd};
 use nvdla_runtime::device::ModelDevice;
 use nvdla_runtime::half;
 use nvdla_runtime::loadable::Loadable;
@@ -489,7 +489,8 @@ fn random_graphs_are_exact() {
         let (graph, inputs) = random_graph(seed, config);
         graph.check().unwrap();
         let bytes = if seed % 2 == 0 { Bytes::Seven } else { Bytes::Eight };
-        let options = Options { inputs, bytes, ..Options::new(config) };
+        let winograd = Some(if seed % 3 == 0 { Winograd::Always } else { Winograd::Faster });
+        let options = Options { inputs, bytes, winograd, ..Options::new(config) };
         // A failure says which graph it is, and the others are tried all the same.
         let tried = std::panic::catch_unwind(|| {
             compile(&graph, &ranges(&graph), &options)
@@ -538,6 +539,40 @@ fn windows(builder: &mut Builder, from: TensorId, kernels: usize, kernel: [usize
 fn bands_are_exact() {
     // The largest buffer has 512 KiB.
     chain([32, 900, 24], |builder, data| windows(builder, data, 5, [3, 3], 2));
+}
+
+/// Winograd's mode: tensors without negative values, sums of two tensors, channels that do not fill atoms, no padding, and
+/// bands of lines.
+#[test]
+fn winograd_is_exact() {
+    let config = &NV_FULL;
+    // The last has more input than the convolution buffer holds.
+    let cases = [(8, 8, 12, 1, 40), (70, 16, 8, 1, 40), (33, 10, 14, 0, 40), (5, 6, 18, 2, 3), (128, 120, 56, 1, 2)];
+    for (channels, lines, columns, pad, kernels) in cases {
+        let mut builder =
+            Builder { graph: Graph::new("winograd"), random: Random::new(3), count: 0, known: Vec::new() };
+        let data = builder.graph.input("data", &[1, channels, lines, columns]).unwrap();
+        let data = builder.add(Op::Unary(Unary::Relu), &[data]).unwrap();
+        let op = Convolution {
+            group: 1,
+            kernel: [3; 2],
+            stride: [1; 2],
+            dilation: [1; 2],
+            padding: Padding { top: pad, left: pad, bottom: pad, right: pad },
+        };
+        let mut sums = [kernels; 2].map(|kernels| {
+            let weights = builder.constant(&[kernels, channels, 3, 3], 0.1, 0.02);
+            let bias = builder.constant(&[kernels], 0.3, 0.0);
+            builder.add(Op::Convolution(op), &[data, weights, bias]).unwrap()
+        });
+        sums[0] = builder.add(Op::Unary(Unary::Relu), &[sums[0]]).unwrap();
+        let sum = builder.add(Op::Binary(Binary::Add), &sums).unwrap();
+        builder.graph.outputs.push(sum);
+        let options = Options { winograd: Some(Winograd::Always), ..Options::new(config) };
+        let compiled = compile(&builder.graph, &ranges(&builder.graph), &options).unwrap();
+        assert_eq!(compiled.steps.numbers.iter().filter(|numbers| numbers.winograd).count(), 2);
+        check(&compiled, config, &mut Random::new(4), "winograd");
+    }
 }
 
 /// A pooling takes its input from SDP where SDP makes all of it: behind a convolution, and behind each branch of a
@@ -717,7 +752,8 @@ fn random_graphs_in_fp16() {
     let (mut wrong, mut compared) = (Vec::new(), 0);
     for seed in first..first + count {
         let (graph, _) = random_graph(seed, config);
-        let options = Options { precision: Precision::Fp16, ..Options::new(config) };
+        let winograd = Some(if seed % 3 == 0 { Winograd::Always } else { Winograd::Faster });
+        let options = Options { precision: Precision::Fp16, winograd, ..Options::new(config) };
         let compiled = match compile(&graph, &ranges(&graph), &options) {
             Ok(compiled) => compiled,
             Err(error) => {

@@ -24,7 +24,7 @@ use nvdla_uapi::reg::values::Precision;
 
 use crate::calibrate::{self, samples, table, Measured, Method};
 use crate::ir::{Graph, Preprocess, Ranges, Unreadable};
-use crate::lower::{self, nodes, Bytes, Compiled};
+use crate::lower::{self, nodes, Bytes, Compiled, Winograd};
 use crate::model::Model;
 use crate::quantize::Granularity;
 
@@ -62,6 +62,7 @@ pub struct Compiler {
     table: Option<String>,
     method: Option<Method>,
     bytes: Bytes,
+    winograd: Option<Winograd>,
 }
 
 impl Compiler {
@@ -76,6 +77,7 @@ impl Compiler {
             table: None,
             method: None,
             bytes: Bytes::default(),
+            winograd: None,
         }
     }
 
@@ -114,6 +116,12 @@ impl Compiler {
     #[must_use]
     pub fn bytes(self, bytes: Bytes) -> Self {
         Self { bytes, ..self }
+    }
+
+    /// When convolutions run in Winograd's mode. By default in fp16 where it takes less time, and never in int8.
+    #[must_use]
+    pub fn winograd(self, winograd: Winograd) -> Self {
+        Self { winograd: Some(winograd), ..self }
     }
 
     /// How scales are chosen from the measured values. By default, by the method that changes the outputs least.
@@ -188,9 +196,9 @@ impl Compiler {
 
     /// Compiles a model with ranges that are known.
     pub fn compile_with(&self, model: &Model, ranges: &Ranges) -> Result<Compiled, Error> {
-        let Self { config, precision, granularity, bytes, .. } = *self;
+        let Self { config, precision, granularity, bytes, winograd, .. } = *self;
         let inputs = self.inputs(&model.graph)?;
-        let options = lower::Options { config, precision, granularity, inputs, bytes };
+        let options = lower::Options { config, precision, granularity, inputs, bytes, winograd };
         Ok(lower::compile(&model.graph, ranges, &options)?)
     }
 

@@ -10,7 +10,7 @@ use nvdla_uapi::reg::values::AluAlgorithm;
 
 use crate::half;
 use crate::ir::{Pool, PoolKind};
-use crate::lower::numbers::{Converter, Follow, Numbers, Operand, Stages, X, Y};
+use crate::lower::numbers::{Converter, Follow, Numbers, Operand, Stages, PRA_TRUNCATE, X, Y};
 use crate::lower::step::{Convolution, Kind, Step};
 use crate::lower::Lowered;
 
@@ -55,7 +55,8 @@ fn compute(network: &Lowered, step: &Step, numbers: &Numbers, values: &[Option<V
     };
     match &step.kind {
         Kind::Convolution(conv) => {
-            positions(into).map(|place| sdp(convolution(conv, numbers, input, from, into, place), place)).collect()
+            let sum = if numbers.winograd { winograd } else { convolution };
+            positions(into).map(|place| sdp(sum(conv, numbers, input, from, into, place), place)).collect()
         }
         Kind::Copy => {
             positions(into).map(|place| sdp(input[at(into, place.0, place.1, place.2)].into(), place)).collect()
@@ -149,6 +150,42 @@ fn convolution(
                 let weight = numbers.weights[(((k * per_group + c) * rows + r) * columns + s) as usize];
                 sum += value * i64::from(weight);
             }
+        }
+    }
+    saturate(sum, 32)
+}
+
+/// A convolution of 3 x 3 in Winograd's mode: the element of a tile of 2 x 2 outputs.
+fn winograd(
+    conv: &Convolution,
+    numbers: &Numbers,
+    input: &[i8],
+    from: [u32; 3],
+    _: [u32; 3],
+    (k, y, x): (u32, u32, u32),
+) -> i64 {
+    // Lines or columns of the data's transform, and the signs with which the output's takes those of the products.
+    const DATA: [[i64; 4]; 4] = [[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]];
+    const SUMS: [[i64; 4]; 2] = [[1, 1, 1, 0], [0, 1, -1, -1]];
+    let padding = &conv.op.padding;
+    let mut sum = 0;
+    for c in 0..from[0] {
+        let value = |r: usize, s: usize| {
+            let (iy, ix) =
+                (i64::from(y & !1) + r as i64 - padding.top as i64, i64::from(x & !1) + s as i64 - padding.left as i64);
+            let inside = (0..i64::from(from[1])).contains(&iy) && (0..i64::from(from[2])).contains(&ix);
+            if inside {
+                input[at(from, c, iy as u32, ix as u32)].into()
+            } else {
+                i64::from(numbers.outside)
+            }
+        };
+        let tile: [[i64; 4]; 4] = std::array::from_fn(|r| std::array::from_fn(|s| value(r, s)));
+        for (r, s) in (0..4).flat_map(|r| (0..4).map(move |s| (r, s))) {
+            let lines = (0..4).map(|a| DATA[r][a] * (0..4).map(|b| DATA[s][b] * tile[a][b]).sum::<i64>());
+            let data = saturate(shift(lines.sum(), PRA_TRUNCATE), 8);
+            let weight = i64::from(numbers.weights[((k * from[0] + c) * 16) as usize + 4 * r + s]);
+            sum += SUMS[y as usize % 2][r] * SUMS[x as usize % 2][s] * data * weight;
         }
     }
     saturate(sum, 32)

@@ -12,7 +12,7 @@ use clap::{Parser, ValueEnum};
 use nvdla_compiler::calibrate::{table, Method};
 use nvdla_compiler::compiler::Compiler;
 use nvdla_compiler::ir::{Color, Fit, Preprocess};
-use nvdla_compiler::lower::{Bytes, Compiled};
+use nvdla_compiler::lower::{Bytes, Compiled, Winograd};
 use nvdla_compiler::measure::{Losses, Measured};
 use nvdla_compiler::model::{Model, Options};
 use nvdla_compiler::npy;
@@ -83,6 +83,10 @@ struct Arguments {
     /// Whether each kernel's weights have a scale of their own, or all of a layer's share one
     #[arg(long, value_enum, default_value_t = Scaling::Kernel)]
     weights: Scaling,
+    /// When 3x3 convolutions run in Winograd's mode, which nv_full has; without it, in fp16 where that is faster, and never
+    /// in int8, where it costs accuracy
+    #[arg(long, value_enum, value_name = "WHEN")]
+    winograd: Option<Winograds>,
     #[arg(long, hide = true, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1))]
     batch: u32,
 }
@@ -105,6 +109,15 @@ enum Input {
 enum Scaling {
     Kernel,
     Layer,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Winograds {
+    Never,
+    /// Where the estimated time is shorter
+    Faster,
+    /// Wherever it is possible
+    Always,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -184,6 +197,13 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         });
     if let Some(method) = arguments.method {
         compiler = compiler.method(method);
+    }
+    if let Some(winograd) = arguments.winograd {
+        compiler = compiler.winograd(match winograd {
+            Winograds::Never => Winograd::Never,
+            Winograds::Faster => Winograd::Faster,
+            Winograds::Always => Winograd::Always,
+        });
     }
     if let Some(preprocess) = preprocess(arguments) {
         compiler = compiler.preprocess(preprocess);

@@ -5,16 +5,20 @@
 //! The output is made in parts: by blocks of output channels (for groups, whose weights are zero between them, and for
 //! kernel groups that are too large), by columns if a line of output needs more input than the convolution buffer
 //! holds, and by bands of lines. Each part is a pair of operations.
+//!
+//! In Winograd mode the sequencer takes tiles of 4 x 4 inputs for 2 x 2 outputs. Its output is whole tiles of 4 x 4, and the
+//! padding behind its input fills the last tiles (register manual; the hardware project's `NV_NVDLA_CDMA_wg.v`).
 
+use nvdla_estimate::{ConvShape, Cube as Volume};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{self, DataFormat, OpType, PixelOverride};
 use nvdla_uapi::layout::feature::Atoms;
-use nvdla_uapi::layout::weight::{Direct, Geometry, Image, PostExtension};
-use nvdla_uapi::layout::{bytes, Extents};
-use nvdla_uapi::reg::values::Precision;
+use nvdla_uapi::layout::weight::{Direct, Geometry, Image, PostExtension, Winograd};
+use nvdla_uapi::layout::{self, bytes, Extents};
+use nvdla_uapi::reg::values::{ConvMode, Precision};
 use nvdla_uapi::reg::{cdma, csc};
 
-use super::numbers::Numbers;
+use super::numbers::{Numbers, PRA_TRUNCATE};
 use super::place::Map;
 use super::step::{Convolution, Kind, Step};
 use super::{sdp, Lowering, Region, View};
@@ -22,10 +26,13 @@ use crate::assemble::program::{Base, Cube, Format, Unit};
 use crate::cbuf::{self, Banks, WeightSize};
 use crate::error::Error;
 
-/// Cycles of a register write and bytes of DRAM per cycle, by which choices are made: the defaults of `nvdla_runtime
-/// --profile`.
-const REGISTER_WRITE: f64 = 100.0;
-const BYTES_PER_CYCLE: u64 = 10;
+/// Cycles of a register write, bytes of DRAM per cycle and cycles of latency, by which choices are made: the defaults of
+/// `nvdla_runtime --profile`.
+pub(super) const REGISTER_WRITE: f64 = 100.0;
+pub(super) const BYTES_PER_CYCLE: u32 = 10;
+pub(super) const LATENCY: u32 = 100;
+/// Side of the tiles that Winograd's output consists of.
+pub(super) const TILE: u32 = 4;
 /// The most channels of a cube.
 pub(super) const MOST_CHANNELS: u32 = 8192;
 
@@ -44,6 +51,18 @@ pub(super) struct Span {
     pub(super) before: u32,
     /// Padding after.
     pub(super) after: u32,
+}
+
+impl Span {
+    /// Inputs with their padding.
+    fn padded(&self) -> u32 {
+        self.before + self.input_count + self.after
+    }
+
+    /// With the padding that fills Winograd's last tiles.
+    fn tiled(self) -> Self {
+        Self { after: self.count + TILE - self.before - self.input_count, ..self }
+    }
 }
 
 /// Windows along one axis.
@@ -159,8 +178,39 @@ pub(super) fn forced_map(
     Some(map(4)).filter(fits).unwrap_or_else(|| map(2))
 }
 
-/// Where a weight lies: by kernel, channel, line and column.
-type Offsets<'a> = dyn Fn(u32, u32, u32, u32) -> u64 + 'a;
+/// What the sequencer takes from the convolution buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Direct,
+    Image,
+    Winograd,
+}
+
+/// Where the weights of a block lie.
+enum Weights {
+    Direct(Direct),
+    Image(Image),
+    Winograd(Winograd),
+}
+
+impl Weights {
+    fn size(&self) -> u64 {
+        match self {
+            Self::Direct(layout) => layout.size(),
+            Self::Image(layout) => layout.size(),
+            Self::Winograd(layout) => layout.size(),
+        }
+    }
+
+    /// The offset of a weight: by kernel, channel, line and column.
+    fn offset(&self, k: u32, c: u32, r: u32, s: u32) -> u64 {
+        match self {
+            Self::Direct(layout) => layout.offset(k, c, r, s),
+            Self::Image(layout) => layout.offset(k, c, r, s),
+            Self::Winograd(layout) => layout.offset(k, c, r, s),
+        }
+    }
+}
 
 /// A block of output channels and the input channels that it needs: first and number of physical channels, from whole
 /// atoms on.
@@ -169,18 +219,39 @@ struct Block {
     input: (u32, u32),
 }
 
+/// A pair of operations: columns and lines, the buffer entries of a slice, and banks.
+pub(super) struct Tile {
+    x: Span,
+    y: Span,
+    entries: u32,
+    banks: Banks,
+}
+
+/// What the operations of a block share.
+pub(super) struct Part {
+    block: Block,
+    weights: Weights,
+    /// A kernel's channels, lines and columns for CSC.
+    kernel: [u32; 3],
+    tiles: Vec<Tile>,
+}
+
 impl Lowering<'_> {
     pub(super) fn convolution(&mut self, number: usize, step: &Step, numbers: &Numbers) -> Result<(), Error> {
         let Kind::Convolution(conv) = &step.kind else { return Ok(()) };
         let name = self.placed.net.tensors[step.output].name.clone();
         let (source, target) = (self.view(step.inputs[0]), self.view(step.output));
         limits(&name, conv)?;
-        let image = matches!(source.format, Format::Pixel(_));
-        let stages = self.stages(&name, &numbers.stages, &target)?;
-        let [lines, columns] = axes(conv, &source, &target);
+        let mode = match source.format {
+            Format::Pixel(_) => Mode::Image,
+            Format::Feature if numbers.winograd => Mode::Winograd,
+            Format::Feature => Mode::Direct,
+        };
+        let stages = self.stages(&name, &numbers.stages, &target, mode)?;
         let atom = self.program.atoms().elements() as u32;
-        for block in self.blocks(conv, &source, &target, image) {
-            let (kernel, weight_size, packed) = self.pack(&name, conv, numbers, &source, &target, &block, image)?;
+        for part in self.parts(&name, conv, &source, &target, mode)? {
+            let Part { block, kernel, tiles, .. } = &part;
+            let packed = pack(conv, numbers, &source, &target, &part, bytes(self.precision));
             let size = packed.len() as u32;
             let weights = Cube {
                 base: Base::Constant(self.program.constant(format!("{name}.weights"), packed)),
@@ -192,10 +263,8 @@ impl Lowering<'_> {
                 line_stride: 0,
                 surface_stride: 0,
             };
-            for (x, y, entries) in self.tiles(&name, &source, &block, weight_size, lines, columns, image)? {
-                let data = cbuf::data_banks(self.config, entries, y.input_count);
-                let banks = cbuf::weight_banks(self.config, weight_size, data)
-                    .ok_or_else(|| Error::unsupported(&name, format!("{data} banks of data leave none for weights")))?;
+            for tile in tiles {
+                let Tile { x, y, .. } = tile;
                 // SDP writes the atoms of a 1x1 cube one after another, whatever the strides are.
                 let single = (x.count, y.count) == (1, 1) && (target.width, target.height) != (1, 1);
                 if single && block.output.1 > atom {
@@ -210,8 +279,7 @@ impl Lowering<'_> {
                 let into = Region { channels: block.output, lines: (y.first, y.count), columns: (x.first, x.count) };
                 let sums = Cube { base: Base::OnTheFly, offset: 0, ..target.cube(&into, self.program.atoms()) };
                 let read = source.cube(&from, self.program.atoms());
-                let op = self.descriptor(conv, numbers, &source, kernel, (x, y), entries, banks, &read, &sums);
-                let op = Box::new(op);
+                let op = Box::new(self.descriptor(conv, numbers, &source, *kernel, tile, mode, &read, &sums));
                 self.program.push(number, Unit::Convolution { op, source: read, weights, target: sums });
                 self.sdp(number, &stages, None, &target, &into);
             }
@@ -219,14 +287,61 @@ impl Lowering<'_> {
         Ok(())
     }
 
+    /// The operations of a convolution.
+    pub(super) fn parts(
+        &self,
+        name: &str,
+        conv: &Convolution,
+        source: &View,
+        target: &View,
+        mode: Mode,
+    ) -> Result<Vec<Part>, Error> {
+        let axes = axes(conv, source, target);
+        let mut parts = Vec::new();
+        for block in self.blocks(conv, source, target, mode) {
+            let (weights, kernel, size) = self.weights(name, conv, &block, mode)?;
+            let mut tiles = Vec::new();
+            for (x, y, entries) in self.tiles(name, source, &block, size, axes, mode)? {
+                let data = cbuf::data_banks(self.config, entries, slices(&y, mode));
+                let banks = cbuf::weight_banks(self.config, size, data)
+                    .ok_or_else(|| Error::unsupported(name, format!("{data} banks of data leave none for weights")))?;
+                tiles.push(Tile { x, y, entries, banks });
+            }
+            parts.push(Part { block, weights, kernel, tiles });
+        }
+        Ok(parts)
+    }
+
+    /// The shapes by which the time of a convolution's operations is estimated.
+    pub(super) fn shapes(&self, parts: &[Part], mode: Mode) -> Vec<ConvShape> {
+        let cube = |channels: u32, y: u32, x: u32| Volume { precision: self.precision, ..Volume::int8(channels, y, x) };
+        let winograd = mode == Mode::Winograd;
+        let shape = |part: &Part, tile: &Tile| {
+            let [channels, rows, columns] = part.kernel;
+            let input = cube(part.block.input.1, tile.y.input_count, tile.x.input_count);
+            let output = cube(part.block.output.1, tile.y.count, tile.x.count);
+            let window = if winograd { (3, 3) } else { (rows, columns) };
+            ConvShape {
+                channels,
+                weight_bytes: part.weights.size(),
+                data_banks: tile.banks.data,
+                weight_banks: tile.banks.weights,
+                winograd,
+                ..ConvShape::direct(input, part.block.output.1, window, output)
+            }
+        };
+        parts.iter().flat_map(|part| part.tiles.iter().map(|tile| shape(part, tile)).collect::<Vec<_>>()).collect()
+    }
+
     /// The blocks of a convolution's output channels that take the least time.
-    fn blocks(&self, conv: &Convolution, source: &View, target: &View, image: bool) -> Vec<Block> {
+    fn blocks(&self, conv: &Convolution, source: &View, target: &View, mode: Mode) -> Vec<Block> {
         let atoms = self.program.atoms();
         let groups = conv.op.group;
         let (per_group, kernels_per_group) = (source.map.of.len() / groups, conv.kernels / groups);
         let mut kernels: Vec<(u32, usize)> = target.map.of.iter().copied().zip(0..).collect();
         kernels.sort_unstable();
-        let window = (conv.op.kernel[0] * conv.op.kernel[1]) as u64;
+        let image = mode == Mode::Image;
+        let window = if mode == Mode::Winograd { 16 } else { (conv.op.kernel[0] * conv.op.kernel[1]) as u64 };
         let (bank, banks) = (u64::from(self.config.cbuf_bank_bytes()), u64::from(self.config.cbuf_banks));
         let group_kernels = Geometry::of(self.config, self.precision).group_kernels;
         let pixels = u64::from(target.height) * u64::from(target.width);
@@ -250,7 +365,7 @@ impl Lowering<'_> {
                 // Registers of an operation are written while the one before computes. Its first weights are read before it
                 // computes; all are counted, so that loadables do not grow for a small gain.
                 cycles += (steps * window * pixels).max(set_up) + hand_over;
-                cycles += kernel * u64::from(count) / BYTES_PER_CYCLE;
+                cycles += kernel * u64::from(count) / u64::from(BYTES_PER_CYCLE);
                 fits &= (kernel * u64::from(group_kernels.min(count))).div_ceil(bank) < banks;
                 blocks.push(Block { output: (first, count), input: (low, input) });
             }
@@ -277,39 +392,48 @@ impl Lowering<'_> {
         source: &View,
         block: &Block,
         weights: WeightSize,
-        lines: Axis,
-        columns: Axis,
-        image: bool,
+        [lines, columns]: [Axis; 2],
+        mode: Mode,
     ) -> Result<Vec<(Span, Span, u32)>, Error> {
-        let surfaces = Atoms::of(self.config, self.precision).surfaces(block.input.1 as usize) as u32;
-        let entries = |x: &Span| {
-            if image {
-                cbuf::image_entries(self.config, x.before + x.input_count + x.after, source.map.extent)
-            } else {
-                cbuf::surface_entries(self.config, surfaces, x.input_count)
-            }
+        let atoms = Atoms::of(self.config, self.precision);
+        let surfaces = atoms.surfaces(block.input.1 as usize) as u32;
+        let entries = |x: &Span| match mode {
+            Mode::Direct => cbuf::surface_entries(self.config, surfaces, x.input_count),
+            Mode::Image => cbuf::image_entries(self.config, x.padded(), source.map.extent),
+            Mode::Winograd => cbuf::image_entries(self.config, x.padded(), surfaces * atoms.bytes() as u32),
         };
+        // Outputs and lines of input of a part. Winograd's are whole tiles.
+        let (round, behind) = if mode == Mode::Winograd { (TILE, TILE) } else { (1, 0) };
+        let part = |span: Span| if mode == Mode::Winograd { span.tiled() } else { span };
         let most_entries = csc::D_ENTRY_PER_SLICE::ENTRIES.max() + 1;
         let most_atomics = csc::D_ATOMICS::ATOMICS.max() + 1;
         let pads = [cdma::D_ZERO_PADDING::PAD_LEFT.max(), cdma::D_ZERO_PADDING::PAD_RIGHT.max()];
         let mut parts = 1;
         loop {
-            let each = columns.output.div_ceil(parts);
+            let each = columns.output.div_ceil(parts).next_multiple_of(round);
             let mut tiles = Vec::new();
             let mut fits = true;
             for x in columns.split(columns.input, each).unwrap_or_default() {
+                let x = part(x);
                 let entries = entries(&x);
                 let most = cbuf::most_lines(self.config, entries, weights);
                 let allowed = entries <= most_entries && x.before <= pads[0] && x.after <= pads[1];
-                match lines.split(most, (most_atomics / x.count).max(1)).filter(|_| allowed) {
-                    Some(bands) => tiles.extend(bands.into_iter().map(|y| (x, y, entries))),
+                let outputs = (most_atomics / x.count).max(1);
+                let bands = match mode {
+                    Mode::Winograd => {
+                        lines.split(lines.input, most.saturating_sub(behind).min(outputs) / round * round)
+                    }
+                    Mode::Direct | Mode::Image => lines.split(most, outputs),
+                };
+                match bands.filter(|_| allowed) {
+                    Some(bands) => tiles.extend(bands.into_iter().map(|y| (x, part(y), entries))),
                     None => fits = false,
                 }
             }
             if fits {
                 return Ok(tiles);
             }
-            if image || each == 1 {
+            if mode == Mode::Image || each <= round {
                 let bank = self.config.cbuf_bank_bytes();
                 let reason = format!(
                     "the convolution buffer's {} banks of {bank} bytes do not hold a kernel group of {} bytes and the {} \
@@ -331,12 +455,12 @@ impl Lowering<'_> {
         numbers: &Numbers,
         source: &View,
         kernel: [u32; 3],
-        (x, y): (Span, Span),
-        entries: u32,
-        banks: Banks,
+        &Tile { x, y, entries, banks }: &Tile,
+        mode: Mode,
         read: &Cube,
         sums: &Cube,
     ) -> desc::ConvOp {
+        let winograd = mode == Mode::Winograd;
         // Registers hold the offsets of components, which are the image's physical channels.
         let mut mean = [0; 4];
         for (&component, value) in source.map.of.iter().zip(numbers.converter.map_or([0; 4], |c| c.offsets)) {
@@ -354,10 +478,11 @@ impl Lowering<'_> {
             batch: 1,
             data_bank: banks.data as u8,
             weight_bank: banks.weights as u8,
-            release: y.input_count as u16,
-            input_width_csc: read.width,
-            input_height_csc: read.height,
-            input_channel_csc: read.channels,
+            conv_mode: if winograd { ConvMode::Winograd } else { ConvMode::Direct },
+            release: slices(&y, mode) as u16,
+            input_width_csc: if winograd { x.padded() as u16 } else { read.width },
+            input_height_csc: slices(&y, mode) as u16,
+            input_channel_csc: if winograd { kernel[0] as u16 } else { read.channels },
             kernel_width_csc: kernel[2] as u16,
             kernel_height_csc: kernel[1] as u16,
             kernel_channel_csc: kernel[0] as u16,
@@ -381,6 +506,7 @@ impl Lowering<'_> {
             pad_y_bottom: y.after as u8,
             dilation_x: conv.op.dilation[1] as u8,
             dilation_y: conv.op.dilation[0] as u8,
+            pra_truncate: if winograd && self.precision == Precision::Int8 { PRA_TRUNCATE } else { 0 },
             in_precision: self.precision,
             out_precision: self.precision,
             pad_val: numbers.outside,
@@ -393,62 +519,78 @@ impl Lowering<'_> {
         }
     }
 
-    /// A block's weights in the order in which the hardware reads them: a kernel's channels, lines and columns for CSC,
-    /// their sizes, and their bytes. Channels that a kernel does not use have weight zero.
-    fn pack(
+    /// Where a block's weights lie, a kernel's channels, lines and columns for CSC, and their sizes.
+    fn weights(
         &self,
         name: &str,
         conv: &Convolution,
-        numbers: &Numbers,
-        source: &View,
-        target: &View,
         block: &Block,
-        image: bool,
-    ) -> Result<([u32; 3], WeightSize, Vec<u8>), Error> {
+        mode: Mode,
+    ) -> Result<(Weights, [u32; 3], WeightSize), Error> {
         let geometry = Geometry::of(self.config, self.precision);
-        let refuse = |error: nvdla_uapi::layout::Error| Error::unsupported(name, error.to_string());
+        let refuse = |error: layout::Error| Error::unsupported(name, error.to_string());
         let [rows, columns] = conv.op.kernel.map(|extent| extent as u32);
         let (kernels, channels) = (block.output.1, block.input.1);
         let extents = Extents::new(kernels, channels, rows, columns);
-        let element = bytes(self.precision);
-        let direct;
-        let pixels;
-        let (kernel, size, offset): ([u32; 3], u64, &Offsets) = if image {
-            let extension = post_extension(self.config, channels * columns, rows);
-            pixels = Image::new(extents, geometry, extension).map_err(refuse)?;
-            // Pre-extension makes channels of the columns.
-            ([channels * columns, rows, 1], pixels.size(), &|k, c, r, s| pixels.offset(k, c, r, s))
-        } else {
-            direct = Direct::new(extents, geometry).map_err(refuse)?;
-            ([channels, rows, columns], direct.size(), &|k, c, r, s| direct.offset(k, c, r, s))
+        let (weights, kernel) = match mode {
+            Mode::Direct => {
+                (Weights::Direct(Direct::new(extents, geometry).map_err(refuse)?), [channels, rows, columns])
+            }
+            Mode::Image => {
+                // Pre-extension makes channels of the columns.
+                let extension = post_extension(self.config, channels * columns, rows);
+                let image = Image::new(extents, geometry, extension).map_err(refuse)?;
+                (Weights::Image(image), [channels * columns, rows, 1])
+            }
+            Mode::Winograd => {
+                let winograd = Winograd::new(extents, 1, 1, geometry).map_err(refuse)?;
+                (Weights::Winograd(winograd), [winograd.extended_channels(), TILE, TILE])
+            }
         };
         let most = cdma::D_WEIGHT_SIZE_0::BYTE_PER_KERNEL.max() + 1;
-        let kernel_bytes = kernel.iter().product::<u32>() * element;
+        let kernel_bytes = kernel.iter().product::<u32>() * bytes(self.precision);
         if kernel_bytes > most {
             let reason = format!("a kernel of {kernel_bytes} bytes is more than the hardware's {most}");
             return Err(Error::unsupported(name, reason));
         }
-        let mut packed = vec![0; size as usize];
-        let window = (rows * columns) as usize;
-        let per_group = source.map.of.len() / conv.op.group;
-        let kernels_per_group = conv.kernels / conv.op.group;
-        for (k, &at) in target.map.of.iter().enumerate() {
-            let Some(row) = at.checked_sub(block.output.0).filter(|&row| row < kernels) else { continue };
-            let from = &source.map.of[k / kernels_per_group * per_group..][..per_group];
-            for (c, &channel) in from.iter().enumerate() {
-                let weights = &numbers.weights[(k * per_group + c) * window..][..window];
-                for (tap, &weight) in weights.iter().enumerate() {
-                    if weight == 0 {
-                        continue;
-                    }
-                    let (r, s) = (tap as u32 / columns, tap as u32 % columns);
-                    let at = offset(row, channel - block.input.0, r, s) as usize;
-                    packed[at..at + element as usize].copy_from_slice(&weight.to_le_bytes()[..element as usize]);
+        let group = geometry.largest_group(kernels) * u64::from(kernel_bytes);
+        let size = WeightSize { all: weights.size(), group };
+        Ok((weights, kernel, size))
+    }
+}
+
+/// The bytes of a part's weights. Channels that a kernel does not use have weight zero.
+fn pack(conv: &Convolution, numbers: &Numbers, source: &View, target: &View, part: &Part, element: u32) -> Vec<u8> {
+    let Part { block, weights, .. } = part;
+    let mut packed = vec![0; weights.size() as usize];
+    let columns = if numbers.winograd { TILE } else { conv.op.kernel[1] as u32 };
+    let window = if numbers.winograd { 16 } else { conv.op.kernel[0] * conv.op.kernel[1] };
+    let per_group = source.map.of.len() / conv.op.group;
+    let kernels_per_group = conv.kernels / conv.op.group;
+    for (k, &at) in target.map.of.iter().enumerate() {
+        let Some(row) = at.checked_sub(block.output.0).filter(|&row| row < block.output.1) else { continue };
+        let from = &source.map.of[k / kernels_per_group * per_group..][..per_group];
+        for (c, &channel) in from.iter().enumerate() {
+            let taps = &numbers.weights[(k * per_group + c) * window..][..window];
+            for (tap, &weight) in taps.iter().enumerate() {
+                if weight == 0 {
+                    continue;
                 }
+                let (r, s) = (tap as u32 / columns, tap as u32 % columns);
+                let at = weights.offset(row, channel - block.input.0, r, s) as usize;
+                packed[at..at + element as usize].copy_from_slice(&weight.to_le_bytes()[..element as usize]);
             }
         }
-        let group = geometry.largest_group(kernels) * u64::from(kernel_bytes);
-        Ok((kernel, WeightSize { all: size, group }, packed))
+    }
+    packed
+}
+
+/// Slices of the convolution buffer that a part takes: Winograd's have the padding.
+fn slices(y: &Span, mode: Mode) -> u32 {
+    if mode == Mode::Winograd {
+        y.padded()
+    } else {
+        y.input_count
     }
 }
 

@@ -5,7 +5,8 @@
 use nvdla_uapi::desc::{Lut, LUT_LINEAR_EXP_ENTRIES, LUT_LINEAR_ONLY_ENTRIES};
 use nvdla_uapi::reg::values::{AluAlgorithm, LutFunction, LutTable};
 
-use super::numbers::{algorithm, exponent, negates, Follow, Numbers, Operand, Quantizer, Stages, X, Y};
+use super::convolution::Mode;
+use super::numbers::{algorithm, exponent, negates, transformed, Follow, Numbers, Operand, Quantizer, Stages, X, Y};
 use super::step::{Combine, Convolution, Pipe, Post, Step};
 use crate::half;
 
@@ -14,17 +15,20 @@ fn bits(value: f64) -> i16 {
 }
 
 impl Quantizer<'_> {
-    pub(super) fn float_convolution(&mut self, step: &Step, conv: &Convolution, pipe: Pipe, image: bool) -> Numbers {
-        debug_assert!(!image, "fp16 inputs are feature cubes");
+    pub(super) fn float_convolution(&mut self, step: &Step, conv: &Convolution, pipe: Pipe, mode: Mode) -> Numbers {
+        debug_assert!(mode != Mode::Image, "fp16 inputs are feature cubes");
         let sign = if negates(step, pipe) { -1.0 } else { 1.0 };
-        let weights = conv.weights.iter().map(|&weight| bits(sign * f64::from(weight))).collect();
+        let winograd = mode == Mode::Winograd;
+        let weights = conv.weights.iter().map(|&weight| sign * f64::from(weight));
+        let weights =
+            if winograd { transformed(weights).into_iter().map(bits).collect() } else { weights.map(bits).collect() };
         let bias = conv.bias.iter().map(|&bias| bits(sign * f64::from(bias))).collect();
         let x1 = X {
             alu: Some((AluAlgorithm::Sum, Operand::Kernel(bias))),
             follow: if pipe.x1_relu { Follow::Relu } else { Follow::Nothing },
             ..X::default()
         };
-        Numbers { weights, stages: self.float_rest(step, pipe, Some(x1)), ..Numbers::default() }
+        Numbers { weights, winograd, stages: self.float_rest(step, pipe, Some(x1)), ..Numbers::default() }
     }
 
     pub(super) fn float_copy(step: &Step, pipe: Pipe) -> Option<X> {

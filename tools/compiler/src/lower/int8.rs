@@ -5,8 +5,10 @@
 use nvdla_uapi::desc::{Lut, LutSlope, LUT_LINEAR_EXP_ENTRIES, LUT_LINEAR_ONLY_ENTRIES};
 use nvdla_uapi::reg::values::{AluAlgorithm, LutFunction, LutTable};
 
+use super::convolution::Mode;
 use super::numbers::{
-    algorithm, exponent, is_mul, negates, Converter, Follow, Numbers, Operand, Quantizer, Scale, Stages, LARGEST, X, Y,
+    algorithm, exponent, is_mul, negates, transformed, Converter, Follow, Numbers, Operand, Quantizer, Scale, Stages,
+    LARGEST, PRA_TRUNCATE, X, Y,
 };
 use super::step::{Combine, Convolution, Pipe, Post, Step};
 use super::Bytes;
@@ -32,14 +34,23 @@ impl Quantizer<'_> {
         step: &Step,
         conv: &Convolution,
         pipe: Pipe,
-        image: bool,
+        mode: Mode,
     ) -> Result<Numbers, Error> {
         let input = step.inputs[0];
         let name = self.net.tensors[step.output].name.clone();
         let channels = self.net.tensors[input].shape[0] as usize;
-        let each = conv.weights.len() / conv.kernels;
+        let winograd = mode == Mode::Winograd;
+        let real: Vec<f64> = conv.weights.iter().map(|&weight| f64::from(weight)).collect();
+        let real = if winograd { transformed(real) } else { real };
+        let each = real.len() / conv.kernels;
         let per_group = channels / conv.op.group;
-        let window = conv.op.kernel[0] * conv.op.kernel[1];
+        let window = each / per_group;
+        // What an input that is 1 everywhere gives each weight. Winograd's transform makes zeros of it, and 4 at (1, 1).
+        let ones = |at: usize| match (winograd, at % window) {
+            (false, _) => 1.0,
+            (true, 5) => f64::from(PRA_TRUNCATE).exp2(),
+            (true, _) => 0.0,
+        };
         let from = |at: usize| {
             let (k, c) = (at / each, at % each / window);
             k / (conv.kernels / conv.op.group) * per_group + c
@@ -49,7 +60,7 @@ impl Quantizer<'_> {
             Some(known) => {
                 let relative: Vec<f64> = (0..channels).map(|c| known.scale(c) / own).collect();
                 let zeros: Vec<f64> = (0..channels).map(|c| known.zero(c)).collect();
-                if image {
+                if mode == Mode::Image {
                     converter = Converter::new(&zeros, known.bytes == Bytes::Eight);
                 }
                 (relative, zeros)
@@ -57,9 +68,9 @@ impl Quantizer<'_> {
             None => (vec![1.0; channels], vec![f64::from(zero); channels]),
         };
         let factor = converter.map_or(1.0, |converter| converter.factor());
-        own /= factor;
-        let weights: Vec<f64> =
-            conv.weights.iter().enumerate().map(|(at, &weight)| f64::from(weight) * relative[from(at)]).collect();
+        let transform = if winograd { f64::from(PRA_TRUNCATE).exp2() } else { 1.0 };
+        own *= transform / factor;
+        let weights: Vec<f64> = real.iter().enumerate().map(|(at, &weight)| weight * relative[from(at)]).collect();
         let kernels = || weights.chunks_exact(each);
         let mut largest: Vec<f64> =
             kernels().map(|kernel| kernel.iter().fold(0f64, |largest, &w| largest.max(w.abs()))).collect();
@@ -111,10 +122,10 @@ impl Quantizer<'_> {
                 let (mut rest, mut change) = (0.0, 0.0);
                 for (at, &weight) in kernel.iter().enumerate() {
                     let c = from(k * each + at);
-                    rest += f64::from(weight) * rests[c];
+                    rest += f64::from(weight) * rests[c] * ones(at) / transform;
                     if let Some(means) = means {
                         let rounded = f64::from(weight) * steps[k] / relative[c];
-                        change += (f64::from(conv.weights[k * each + at]) - rounded) * f64::from(means[c]);
+                        change += (real[k * each + at] - rounded) * f64::from(means[c]) * ones(at);
                     }
                 }
                 (f64::from(conv.bias[k]) + change + added) / (own * steps[k]) - rest
@@ -129,7 +140,7 @@ impl Quantizer<'_> {
             follow: if pipe.x1_relu { Follow::Relu } else { Follow::Nothing },
         };
         let stages = self.int_rest(step, pipe, Some(x1), unit, shift, 4)?;
-        Ok(Numbers { weights: quantized, converter, outside, stages, normalisation: None })
+        Ok(Numbers { weights: quantized, winograd, converter, outside, stages, normalisation: None })
     }
 
     pub(super) fn int_copy(&mut self, step: &Step, pipe: Pipe) -> Result<Numbers, Error> {

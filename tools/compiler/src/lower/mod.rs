@@ -8,6 +8,7 @@
 //! crop      leaves out lines and columns that nothing reads
 //! place     channel maps, views of buffers
 //! scales    the scale of every tensor
+//! winograd  which convolutions run in Winograd's mode
 //! numbers   weights, operands and tables of every step: int8, fp16
 //! convolution, sdp, pool   the operations of a step
 //! ```
@@ -29,6 +30,7 @@ mod sdp;
 pub mod step;
 mod view;
 mod windows;
+mod winograd;
 
 use std::collections::HashMap;
 
@@ -47,10 +49,12 @@ use crate::error::Error;
 use crate::ir::{Color, Graph, Preprocess, Ranges};
 use crate::measure::{Layout, Stored};
 use crate::quantize::Granularity;
+use convolution::Mode;
 use numbers::{Numbers, Quantizer, Scale};
 use place::Placed;
 use step::{Kind, Lrn, Net, Post, Step, TensorId};
 use view::{Region, View};
+pub use winograd::Winograd;
 
 /// Bits of half precision behind the first of a number.
 const HALF_FRACTION_BITS: f64 = 10.0;
@@ -69,6 +73,9 @@ pub struct Options {
     pub inputs: Vec<Option<Preprocess>>,
     /// In int8, how many bits of a picture's bytes are used.
     pub bytes: Bytes,
+    /// When convolutions run in Winograd's mode. None: in fp16 where it takes less time, and never in int8, where it costs
+    /// accuracy.
+    pub winograd: Option<Winograd>,
 }
 
 impl Options {
@@ -80,6 +87,7 @@ impl Options {
             granularity: Granularity::Kernel,
             inputs: Vec::new(),
             bytes: Bytes::default(),
+            winograd: None,
         }
     }
 }
@@ -223,6 +231,18 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
     }
     let placed = place::place(net, config, precision, &images)?;
     let scales = scales::scales(&placed.net, &inputs, precision)?;
+    let mut lowering = Lowering {
+        config,
+        precision,
+        program: Program::new(graph.name.clone(), config, precision),
+        placed: &placed,
+        scales: &scales,
+        buffers: HashMap::new(),
+        warnings: Vec::new(),
+    };
+    lowering.buffers(&images)?;
+    let faster = if precision == Precision::Fp16 { Winograd::Faster } else { Winograd::Never };
+    let wanted = options.winograd.unwrap_or(faster);
     let mut quantizer = Quantizer {
         net: &placed.net,
         inputs: &inputs,
@@ -236,14 +256,22 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
     let mut numbers = Vec::with_capacity(placed.net.steps.len());
     for step in &placed.net.steps {
         numbers.push(match step.kind {
-            Kind::Convolution(_) | Kind::Copy => quantizer.step(step, images.contains_key(&step.inputs[0]))?,
+            Kind::Convolution(_) | Kind::Copy => {
+                let mode = if images.contains_key(&step.inputs[0]) {
+                    Mode::Image
+                } else if lowering.winograd(step, wanted) {
+                    Mode::Winograd
+                } else {
+                    Mode::Direct
+                };
+                quantizer.step(step, mode)?
+            }
             Kind::Lrn(ref lrn) => quantizer.normalisation(step, lrn)?,
             _ => Numbers::default(),
         });
     }
     let Quantizer { tables, errors, .. } = quantizer;
-    let mut program = Program::new(graph.name.clone(), config, precision);
-    program.tables.clone_from(&tables);
+    lowering.program.tables.clone_from(&tables);
     let end = |&id: &TensorId| {
         let tensor = placed.net.tensors[id].name.clone();
         let Some(known) = given.of(id) else {
@@ -262,18 +290,8 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
             (in_memory(&|channel| known.scale(channel)), in_memory(&|channel| known.zero(channel)));
         End { tensor, scale, zero_point, unsigned: known.bytes == Bytes::Eight }
     };
-    program.inputs = placed.net.inputs.iter().map(end).collect();
-    program.outputs = placed.net.outputs.iter().map(end).collect();
-    let mut lowering = Lowering {
-        config,
-        precision,
-        program,
-        placed: &placed,
-        scales: &scales,
-        buffers: HashMap::new(),
-        warnings: Vec::new(),
-    };
-    lowering.buffers(&images)?;
+    lowering.program.inputs = placed.net.inputs.iter().map(end).collect();
+    lowering.program.outputs = placed.net.outputs.iter().map(end).collect();
     for (step, numbers) in placed.net.steps.iter().zip(&numbers) {
         lowering.step(step, numbers)?;
     }

@@ -5,9 +5,9 @@
 use nvdla_uapi::desc::{self, Activation, SdpOperandMode, SdpOperation};
 use nvdla_uapi::layout::operand::{Component, Format as OperandFormat, Operands};
 use nvdla_uapi::layout::Extents;
-use nvdla_uapi::reg::values::{AluAlgorithm, OperandMode, OperandSize, OperandUse, Precision};
+use nvdla_uapi::reg::values::{AluAlgorithm, ConvMode, OperandMode, OperandSize, OperandUse, Precision};
 
-use super::convolution::MOST_CHANNELS;
+use super::convolution::{Mode, MOST_CHANNELS};
 use super::numbers::{Follow, Numbers, Operand, Stages};
 use super::step::{Kind, Step, TensorId};
 use super::{Lowering, Region, View};
@@ -50,7 +50,7 @@ pub(super) struct Ready {
 
 impl Lowering<'_> {
     /// The descriptor and the constants of what SDP does.
-    pub(super) fn stages(&mut self, name: &str, stages: &Stages, target: &View) -> Result<Ready, Error> {
+    pub(super) fn stages(&mut self, name: &str, stages: &Stages, target: &View, mode: Mode) -> Result<Ready, Error> {
         let mut places = [Place::Registers; 3];
         let mut units = [None, None];
         for (at, x) in [&stages.x1, &stages.x2].into_iter().enumerate() {
@@ -107,6 +107,7 @@ impl Lowering<'_> {
             dst_precision: self.precision,
             lut_index,
             out_cvt: out,
+            conv_mode: if mode == Mode::Winograd { ConvMode::Winograd } else { ConvMode::Direct },
             batch_num: 1,
             x1_op,
             x2_op,
@@ -213,7 +214,7 @@ impl Lowering<'_> {
     pub(super) fn copy(&mut self, number: usize, step: &Step, numbers: &Numbers) -> Result<(), Error> {
         let name = self.placed.net.tensors[step.output].name.clone();
         let (source, target) = (self.view(step.inputs[0]), self.view(step.output));
-        let ready = self.stages(&name, &numbers.stages, &target)?;
+        let ready = self.stages(&name, &numbers.stages, &target, Mode::Direct)?;
         let atoms = self.program.atoms();
         let surfaces = atoms.surfaces(target.map.extent as usize) as u32;
         let apart = [&source, &target].iter().any(|view| view.surface_stride != atoms.bytes() as u32);
@@ -237,7 +238,7 @@ impl Lowering<'_> {
     pub(super) fn spread(&mut self, number: usize, step: &Step) -> Result<(), Error> {
         let name = self.placed.net.tensors[step.output].name.clone();
         let (source, target) = (self.view(step.inputs[0]), self.view(step.output));
-        let op = self.stages(&name, &Stages::default(), &target)?.op;
+        let op = self.stages(&name, &Stages::default(), &target, Mode::Direct)?.op;
         let surfaces = self.program.atoms().surfaces(target.map.extent as usize) as u32;
         let [mut from, mut into] = [&source, &target].map(|view| self.walk(view));
         let (by, repeats) = match step.kind {
