@@ -541,8 +541,8 @@ fn bands_are_exact() {
     chain([32, 900, 24], |builder, data| windows(builder, data, 5, [3, 3], 2));
 }
 
-/// Winograd's mode: tensors without negative values, sums of two tensors, channels that do not fill atoms, no padding, and
-/// bands of lines.
+/// Winograd's mode: tensors without negative values, sums of two tensors, channels that do not fill atoms, no padding,
+/// bands of lines, and a pooling behind, which does not take its tiles on the fly.
 #[test]
 fn winograd_is_exact() {
     let config = &NV_FULL;
@@ -567,7 +567,9 @@ fn winograd_is_exact() {
         });
         sums[0] = builder.add(Op::Unary(Unary::Relu), &[sums[0]]).unwrap();
         let sum = builder.add(Op::Binary(Binary::Add), &sums).unwrap();
-        builder.graph.outputs.push(sum);
+        let pool = Pool { kind: PoolKind::Max, kernel: [2; 2], stride: [2; 2], padding: Padding::default() };
+        let pooled = builder.add(Op::Pool(pool), &[sum]).unwrap();
+        builder.graph.outputs.push(pooled);
         let options = Options { winograd: Some(Winograd::Always), ..Options::new(config) };
         let compiled = compile(&builder.graph, &ranges(&builder.graph), &options).unwrap();
         assert_eq!(compiled.steps.numbers.iter().filter(|numbers| numbers.winograd).count(), 2);

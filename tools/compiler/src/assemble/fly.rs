@@ -10,6 +10,7 @@
 use std::collections::HashMap;
 
 use nvdla_uapi::layout::feature::{Atoms, View};
+use nvdla_uapi::reg::values::ConvMode;
 
 use super::program::{Base, Cube, Operation, Place, Program, Task, Unit};
 
@@ -49,7 +50,9 @@ pub fn join(program: &mut Program) -> Vec<usize> {
                 continue;
             }
             let is_maker = |at: &usize| {
-                matches!(list[*at].unit, Unit::Sdp { .. }) && list[*at].unit.target().buffer() == Some(buffer)
+                // PDP does not take Winograd's tiles.
+                let direct = matches!(&list[*at].unit, Unit::Sdp { op, .. } if op.conv_mode == ConvMode::Direct);
+                direct && list[*at].unit.target().buffer() == Some(buffer)
             };
             let mut makers: Vec<usize> = (0..index).filter(is_maker).collect();
             makers.sort_by_key(|&at| list[at].unit.target().offset);

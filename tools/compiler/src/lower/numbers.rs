@@ -25,8 +25,8 @@ use crate::quantize::{Factor, Granularity};
 
 /// The largest int8 that is used for weights.
 pub(super) const LARGEST: f64 = 127.0;
-/// The right shift of int8 behind Winograd's data transform, whose results are sums of four elements: with it none of them
-/// saturates. With less, measured on trained networks, saturation costs more than the bits that are kept.
+/// The right shift of int8 behind Winograd's data transform. Its results are sums of four elements, so that with it none
+/// saturates by more than one step. Tensors with zero -128 have sums near the end of the range, which less would saturate.
 pub(crate) const PRA_TRUNCATE: u8 = 2;
 /// The largest left shift of an operand.
 const LARGEST_SHIFT: f64 = 20.0;

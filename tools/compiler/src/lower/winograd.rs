@@ -3,8 +3,9 @@
 //! The choice between direct convolution and Winograd's mode, by estimated time.
 //!
 //! Winograd's mode multiplies 4 times where direct convolution of 3 x 3 kernels does 9 times, but its weights take 16/9 of the
-//! bytes, its output is whole tiles of 4 x 4, and PDP cannot take it on the fly. In fp16 it costs 3 to 6 dB of 75; in int8
-//! about 9 dB of 46, because the data transform keeps 8 of 10 bits (measured per convolution of a residual network).
+//! bytes, its output is whole tiles of 4 x 4, and PDP cannot take it on the fly. Measured on five convolutions of a trained
+//! residual network, it costs 3 to 5 dB of 75 in fp16, and 7 to 11 dB of 45 in int8, because the data transform keeps 8 of 10
+//! bits.
 
 use nvdla_estimate::{pdp, pipeline, set_up, Cube as Volume, Host, Memory, Operand, PdpShape, SdpShape};
 use nvdla_uapi::desc::{MemoryType, OpType, SdpOperandMode};
