@@ -18,7 +18,7 @@
 //!
 //! Instructions per operation are "PROGRAM TOTALS" divided by 100 and by the number of operations. With
 //! `--toggle-collect='*HostTask*parse*'` they are those of validation, which happens once. The footprint's part is
-//! `Builder::hold` in the list of `callgrind_annotate --inclusive=yes --auto=no`, and with `--separate-callers=2` each
+//! `Builder::check_accesses` in the list of `callgrind_annotate --inclusive=yes --auto=no`, and with `--separate-callers=2` each
 //! unit's part. `units` in place of a loadable is a task with an operation of each unit.
 
 use nvdla_runtime::loadable::Loadable;

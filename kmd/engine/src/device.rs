@@ -4,8 +4,8 @@
 //! written.
 
 use super::hardware::Hardware;
-use super::image::{Image, Program, Transfers, TRANSFER_WORDS};
-use super::schedule::{Place, GROUPS};
+use super::image::{Program, RegisterImage, Transfers, TRANSFER_WORDS};
+use super::schedule::{GroupIndices, GROUPS};
 use super::slot::Table;
 use crate::uapi::config::Config;
 use crate::uapi::desc::{Lut, OpType, LUT_LINEAR_EXP_ENTRIES, LUT_LINEAR_ONLY_ENTRIES, PROCESSORS};
@@ -215,7 +215,8 @@ impl Device {
         }
     }
 
-    /// Lets CDMA's interrupts through only when a task waits for them: every convolution has two.
+    /// Sets the interrupt mask. CDMA's interrupts are enabled only when a task waits for them, because every convolution
+    /// raises two.
     pub(crate) fn set_mask(&mut self, hw: &mut impl Hardware, cdma_events: bool) {
         let mask = if cdma_events { 0 } else { CDMA_DONE };
         if mask != self.mask {
@@ -224,8 +225,8 @@ impl Device {
         }
     }
 
-    /// Keeps all interrupts back.
-    pub(crate) fn silence(&mut self, hw: &mut impl Hardware) {
+    /// Masks all interrupts.
+    pub(crate) fn mask_interrupts(&mut self, hw: &mut impl Hardware) {
         hw.write(self.glb + u32::from(glb::S_INTR_MASK.offset), ALL_DONE);
         self.mask = ALL_DONE;
     }
@@ -275,16 +276,16 @@ impl Device {
     }
 
     /// Writes the registers of an operation that do not hold its values yet.
-    pub(crate) fn program(&mut self, hw: &mut impl Hardware, program: &Program, place: Place) {
+    pub(crate) fn program(&mut self, hw: &mut impl Hardware, program: &Program, groups: GroupIndices) {
         match program {
-            Program::Blocks(image) => self.program_blocks(hw, image, place),
+            Program::Blocks(image) => self.program_blocks(hw, image, groups),
             Program::Bdma(transfers) => self.program_transfers(hw, transfers),
         }
     }
 
-    fn program_blocks(&mut self, hw: &mut impl Hardware, image: &Image, place: Place) {
+    fn program_blocks(&mut self, hw: &mut impl Hardware, image: &RegisterImage, groups: GroupIndices) {
         for (block, registers) in image.blocks() {
-            let group = if is_rdma(block) { place.rdma } else { place.group };
+            let group = if is_rdma(block) { groups.rdma } else { groups.group };
             self.select(hw, block, group);
             let index = block as usize - FIRST;
             let base = self.bases[index];
@@ -315,17 +316,24 @@ impl Device {
     }
 
     /// Starts an operation that is programmed.
-    pub(crate) fn enable(&mut self, hw: &mut impl Hardware, unit: OpType, rdma: bool, place: Place, counted: bool) {
+    pub(crate) fn enable(
+        &mut self,
+        hw: &mut impl Hardware,
+        unit: OpType,
+        rdma: bool,
+        groups: GroupIndices,
+        counted: bool,
+    ) {
         if unit == OpType::Bdma {
             if counted {
                 hw.write(self.bdma + u32::from(bdma::CFG_STATUS.offset), bdma::CFG_STATUS::STALL_COUNT_EN.put(true));
             }
-            let launch = if place.group == 0 { bdma::CFG_LAUNCH0 } else { bdma::CFG_LAUNCH1 };
+            let launch = if groups.group == 0 { bdma::CFG_LAUNCH0 } else { bdma::CFG_LAUNCH1 };
             hw.write(self.bdma + u32::from(launch.offset), 1);
             return;
         }
         for &block in unit_blocks(unit, rdma) {
-            let group = if is_rdma(block) { place.rdma } else { place.group };
+            let group = if is_rdma(block) { groups.rdma } else { groups.group };
             self.select(hw, block, group);
             hw.write(self.block(block) + u32::from(op_enable(block).offset), 1);
         }
@@ -343,8 +351,14 @@ impl Device {
     }
 
     /// Reads a register of a block's group.
-    pub(crate) fn read(&mut self, hw: &mut impl Hardware, block: Block, register: Register, place: Place) -> u32 {
-        self.select(hw, block, if is_rdma(block) { place.rdma } else { place.group });
+    pub(crate) fn read(
+        &mut self,
+        hw: &mut impl Hardware,
+        block: Block,
+        register: Register,
+        groups: GroupIndices,
+    ) -> u32 {
+        self.select(hw, block, if is_rdma(block) { groups.rdma } else { groups.group });
         hw.read(self.block(block) + u32::from(register.offset))
     }
 

@@ -12,8 +12,8 @@ use super::device::CDMA_DONE;
 use super::failure::{Cause, Failure, Running, DONE};
 use super::hardware::Hardware;
 use super::image::Program;
-use super::schedule::{Enabled, Executor, Group, Place, Schedule, GROUPS};
-use super::slot::{operation, operation_mut, Operation, Region, Slot};
+use super::schedule::{Enabled, Executor, GroupIndices, GroupState, Schedule, GROUPS};
+use super::slot::{operation, operation_mut, MemoryRange, Operation, Slot};
 use super::statistics;
 use super::task::Task;
 use crate::uapi::config::Config;
@@ -48,7 +48,7 @@ pub enum Progress<S> {
         /// The unit that ran it.
         unit: OpType,
         /// Where its output lies.
-        output: Option<Region>,
+        output: Option<MemoryRange>,
     },
     /// The task has ended, all its operations complete. The engine is free.
     Ended(Task<S>),
@@ -62,10 +62,10 @@ pub enum Progress<S> {
     Idle,
 }
 
-/// Why a task is not taken.
+/// Why a task is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubmitError {
-    /// Another runs.
+    /// Another task runs.
     Busy,
     /// The last one was ended while the device ran; [`Engine::reset`] or [`Engine::adopt`] has not been called since.
     NeedsReset,
@@ -90,7 +90,7 @@ impl fmt::Display for SubmitError {
 
 impl core::error::Error for SubmitError {}
 
-/// A task that was not taken, and why.
+/// A task that was not accepted, and why.
 #[derive(Debug)]
 pub struct Submission<S> {
     /// Why.
@@ -221,7 +221,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
     ///
     /// Reads until nothing is left, so that an interrupt that is signalled once for several causes is not lost.
     pub fn interrupt(&mut self, hw: &mut impl Hardware) -> bool {
-        let mut taken = 0;
+        let mut read = 0;
         for _ in 0..STATUS_ROUNDS {
             let Some(status) = self.device.status(hw) else {
                 // What it said before may be true, but no more of it can be believed than of the rest.
@@ -232,13 +232,13 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
                 break;
             }
             self.device.clear(hw, status);
-            taken |= status;
+            read |= status;
         }
-        if taken == 0 {
+        if read == 0 {
             return false;
         }
-        self.pending |= taken & self.wanted;
-        self.last_status = taken;
+        self.pending |= read & self.wanted;
+        self.last_status = read;
         self.interrupts = self.interrupts.saturating_add(1);
         true
     }
@@ -284,8 +284,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
         let (_, rdma) = self.schedule.group(unit, group).holds()?;
         // An interrupt of a group that runs nothing means nothing.
         let index = self.schedule.complete(slots, unit, group)?;
-        let place = Place { group: group as u8, rdma };
-        self.count(hw, index, place, now_ns);
+        let groups = GroupIndices { group: group as u8, rdma };
+        self.count(hw, index, groups, now_ns);
         self.advance(hw, now_ns, false);
         let operation = operation(self.task.as_mut()?.slots_mut(), index)?;
         Some(Progress::Completed {
@@ -323,7 +323,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
     }
 
     /// Reads what the unit counted, if the task asks for it.
-    fn count(&mut self, hw: &mut impl Hardware, index: u32, place: Place, now_ns: u64) {
+    fn count(&mut self, hw: &mut impl Hardware, index: u32, groups: GroupIndices, now_ns: u64) {
         let Some(task) = &mut self.task else { return };
         if !task.is_counted() {
             return;
@@ -332,7 +332,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
             let runtime = now_ns.saturating_sub(operation.started_ns) / 1000;
             let runtime = u32::try_from(runtime).unwrap_or(u32::MAX);
             let (unit, rdma) = (operation.op_type, operation.rdma);
-            operation.statistics = Some(statistics::read(&mut self.device, hw, unit, rdma, place, runtime));
+            operation.statistics = Some(statistics::read(&mut self.device, hw, unit, rdma, groups, runtime));
         }
     }
 
@@ -341,7 +341,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
     fn advance(&mut self, hw: &mut impl Hardware, now_ns: u64, ahead: bool) {
         if let Some(task) = &mut self.task {
             let counted = task.is_counted();
-            let mut driver = Driver { hw, device: &mut self.device, counted, now_ns };
+            let mut driver = DeviceExecutor { hw, device: &mut self.device, counted, now_ns };
             if ahead {
                 self.schedule.advance(task.slots_mut(), &mut driver);
             } else {
@@ -370,7 +370,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
     /// it, and then call [`Engine::reset`].
     pub fn abort(&mut self, hw: &mut impl Hardware) -> Option<(Task<S>, Failure)> {
         let failure = self.failure(hw, Cause::Aborted)?;
-        self.device.silence(hw);
+        self.device.mask_interrupts(hw);
         self.needs_reset = true;
         self.pending = 0;
         self.task.take().map(|task| (task, failure))
@@ -385,8 +385,8 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
         };
         let slots = self.task.as_mut()?.slots_mut();
         let mut running = [None; PROCESSORS * GROUPS];
-        for (place, running) in running.iter_mut().enumerate() {
-            let (unit, group) = (place / GROUPS, place % GROUPS);
+        for (number, running) in running.iter_mut().enumerate() {
+            let (unit, group) = (number / GROUPS, number % GROUPS);
             let held = self.schedule.group(unit, group);
             let operation: Option<&Operation> = held.holds().and_then(|(index, _)| operation(slots, index));
             *running = operation.map(|operation| Running {
@@ -394,7 +394,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
                 roi: operation.roi,
                 unit: operation.op_type,
                 group: group as u8,
-                enabled: matches!(held, Group::Enabled(..)),
+                enabled: matches!(held, GroupState::Enabled(..)),
                 waits: operation.left,
                 interrupt: (status | self.pending) & DONE[unit][group] != 0,
             });
@@ -412,24 +412,24 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Engine<S> {
 }
 
 /// Carries out the schedule's decisions on the device.
-struct Driver<'a, H> {
+struct DeviceExecutor<'a, H> {
     hw: &'a mut H,
     device: &'a mut Device,
     counted: bool,
     now_ns: u64,
 }
 
-impl<H: Hardware> Executor for Driver<'_, H> {
-    fn program(&mut self, slots: &[Slot], index: u32, place: Place) {
+impl<H: Hardware> Executor for DeviceExecutor<'_, H> {
+    fn program(&mut self, slots: &[Slot], index: u32, groups: GroupIndices) {
         let Some(operation) = operation(slots, index) else { return };
         let table = operation.lut.and_then(|slot| slots.get(slot as usize)).and_then(Slot::table);
         if let Some(table) = table {
             self.device.load_table(self.hw, operation.op_type, table);
         }
-        self.device.program(self.hw, &operation.program, place);
+        self.device.program(self.hw, &operation.program, groups);
     }
 
-    fn enable(&mut self, operation: &mut Operation, place: Place) -> Enabled {
+    fn enable(&mut self, operation: &mut Operation, groups: GroupIndices) -> Enabled {
         if operation.op_type == OpType::Conv && !self.device.is_flushed(self.hw) {
             return Enabled::NotYet;
         }
@@ -437,7 +437,7 @@ impl<H: Hardware> Executor for Driver<'_, H> {
             return Enabled::Complete;
         }
         operation.started_ns = self.now_ns;
-        self.device.enable(self.hw, operation.op_type, operation.rdma, place, self.counted);
+        self.device.enable(self.hw, operation.op_type, operation.rdma, groups, self.counted);
         Enabled::Yes
     }
 }

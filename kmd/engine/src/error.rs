@@ -56,9 +56,9 @@ impl fmt::Display for Name {
 /// Why a task, or one of its operations, is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Bytes are no descriptor of the interface.
+    /// Bytes are not a valid descriptor.
     Descriptor(desc::Error),
-    /// A list leaves the buffer that its address names.
+    /// A list ends outside the buffer that its address names.
     List {
         /// The list.
         list: &'static str,
@@ -69,7 +69,7 @@ pub enum Reason {
         /// Bytes of the buffer.
         size: u64,
     },
-    /// An index names nothing.
+    /// An index is out of range.
     Index {
         /// The field that holds it.
         name: Name,
@@ -80,11 +80,11 @@ pub enum Reason {
         /// How many of these there are.
         count: u64,
     },
-    /// The task has more operations, regions included, than the engine takes.
+    /// The task has more operations (counted per region) than the engine accepts.
     TooMany {
         /// The task's.
         operations: u64,
-        /// The most that it takes.
+        /// The most that the engine accepts.
         limit: u64,
     },
     /// The caller handed in too few slots, or the task changed after they were counted.
@@ -123,10 +123,10 @@ pub enum Reason {
         /// The buffer.
         buffer: Buffer,
     },
-    /// The operation's registers make its unit touch a surface that no descriptor gave a buffer.
-    Homeless(Access),
-    /// The registers do not define what the operation's unit accesses.
-    Steering(Refusal),
+    /// The operation's registers make its unit touch a surface that has no buffer in the descriptors.
+    NoBuffer(Access),
+    /// The registers do not define which memory the operation's unit accesses.
+    Undefined(Refusal),
     /// A surface lies above the addresses that the device can reach.
     Unreachable {
         /// The surface.
@@ -136,7 +136,7 @@ pub enum Reason {
         /// Bits of the device's addresses.
         bits: u32,
     },
-    /// A value is not as aligned as the hardware needs it.
+    /// A value does not have the alignment that the hardware needs.
     Alignment {
         /// The field; `address` for the DMA address that a surface comes to.
         name: Name,
@@ -241,7 +241,7 @@ impl From<Reason> for Error {
 
 impl From<Refusal> for Reason {
     fn from(refusal: Refusal) -> Self {
-        Self::Steering(refusal)
+        Self::Undefined(refusal)
     }
 }
 
@@ -251,7 +251,7 @@ impl From<desc::Error> for Reason {
     }
 }
 
-/// What has to happen for an event, in words.
+/// What the operation must do for an event, as text.
 const fn happening(event: Event) -> &'static str {
     match event {
         Event::OpCompleted => "complete",
@@ -283,56 +283,56 @@ impl fmt::Display for Reason {
         match *self {
             Self::Descriptor(error) => error.fmt(f),
             Self::List { list, address, end, size } => {
-                write!(f, "the {list} at address {address} ends at {end:#x}, its buffer at {size:#x}")
+                write!(f, "the {list} ends at byte {end:#x} of address list entry {address}, whose buffer has {size:#x} bytes")
             }
             Self::Index { name, value, of, count } => {
-                write!(f, "{name} is {value}, and the task has {count} {of}")
+                write!(f, "{name} is {value}, but the task has {count} {of}")
             }
             Self::TooMany { operations, limit } => {
                 write!(f, "the task has {operations} operations, more than the {limit} that can run at once")
             }
             Self::Slots { needed, available } => {
-                write!(f, "the task needs {needed} slots, and {available} were handed in")
+                write!(f, "the task needs {needed} slots, but the caller provided {available}")
             }
             Self::Surface { surface, address, start, end, size } => write!(
                 f,
-                "{surface} begins at {start:#x} of address {address} and ends at {end:#x}, its buffer at {size:#x}"
+                "{surface} is bytes {start:#x}..{end:#x} of address list entry {address}, whose buffer has {size:#x} bytes"
             ),
             Self::Footprint { access, index, buffer: Buffer { address, size } } => {
                 let end = address.saturating_add(size);
-                write!(f, "{access}, and the buffer at address {index} is {address:#x}..{end:#x}")
+                write!(f, "{access}, but the buffer of address list entry {index} is {address:#x}..{end:#x}")
             }
-            Self::Homeless(access) => write!(f, "{access}, which lies in no buffer"),
-            Self::Steering(refusal) => refusal.fmt(f),
+            Self::NoBuffer(access) => write!(f, "{access}, which lies in no buffer of the task"),
+            Self::Undefined(refusal) => refusal.fmt(f),
             Self::Layout { surface, error } => write!(f, "{surface}: {error}"),
             Self::Unreachable { surface, end, bits } => {
-                write!(f, "{surface} ends at DMA address {end:#x}, and the device's addresses have {bits} bits")
+                write!(f, "{surface} ends at DMA address {end:#x}, but the device's addresses have {bits} bits")
             }
             Self::Alignment { name, value, alignment } => {
-                write!(f, "{name} is {value:#x}, which is no multiple of {alignment}")
+                write!(f, "{name} is {value:#x}, which is not a multiple of {alignment}")
             }
             Self::Range { name, value, minimum, maximum } => {
                 write!(f, "{name} is {value}, outside {minimum}..={maximum}")
             }
             Self::Register { block, register, value, writable } => {
                 let name = block.name();
-                write!(f, "{name}.{register} would be {value:#x}, and it has the bits {writable:#x}")
+                write!(f, "{name}.{register} would be {value:#x}, but its writable bits are {writable:#x}")
             }
             Self::Mismatch { name, value, other, expected } => {
-                write!(f, "{name} is {value}, and {other} is {expected}")
+                write!(f, "{name} is {value}, but {other} is {expected}")
             }
             Self::Invalid { name, value, why } => write!(f, "{name} is {value}: {why}"),
             Self::Unsupported { name, what, config } => {
                 write!(f, "{name} asks for {what}, which {config} does not have")
             }
             Self::DependencyCount { stated, edges } => {
-                write!(f, "dependency_count is {stated}, and {edges} edges lead to the operation")
+                write!(f, "dependency_count is {stated}, but {edges} edges lead to the operation")
             }
             Self::NoPartner { surface, unit } => {
-                write!(f, "{surface} is handed over on the fly, and no {unit} operation is its partner")
+                write!(f, "{surface} is passed on the fly, but no {unit} operation is connected to it")
             }
-            Self::ListCycle => f.write_str("it is twice on its unit's list of operations"),
-            Self::NotReached => f.write_str("no list of operations leads to it"),
+            Self::ListCycle => f.write_str("its unit's list of operations contains it twice"),
+            Self::NotReached => f.write_str("no unit's list of operations contains it"),
             Self::Stuck { event, of, op_type } => {
                 write!(f, "it never starts, since operation {of} ({op_type}) can never {}", happening(event))
             }

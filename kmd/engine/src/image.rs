@@ -14,7 +14,7 @@ const REGISTERS: usize = 88;
 /// Blocks of a unit at most (the convolution's).
 const BLOCKS: usize = 5;
 
-/// The registers of one block in an [`Image`].
+/// The registers of one block in an [`RegisterImage`].
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     block: Block,
@@ -25,7 +25,7 @@ struct Segment {
 ///
 /// Registers that an operation does not use are not in its image: they keep what they hold.
 #[derive(Clone, Debug)]
-pub(crate) struct Image {
+pub(crate) struct RegisterImage {
     segments: [Segment; BLOCKS],
     blocks: u8,
     count: u8,
@@ -34,7 +34,7 @@ pub(crate) struct Image {
     values: [u32; REGISTERS],
 }
 
-impl Image {
+impl RegisterImage {
     pub(crate) const EMPTY: Self = Self {
         segments: [Segment { block: Block::Cdma, start: 0 }; BLOCKS],
         blocks: 0,
@@ -78,7 +78,7 @@ impl Transfers {
 #[allow(clippy::large_enum_variant)] // lies in a slot, which is as large
 pub(crate) enum Program {
     /// Registers of a unit with register groups.
-    Blocks(Image),
+    Blocks(RegisterImage),
     /// BDMA's.
     Bdma(Transfers),
 }
@@ -119,14 +119,14 @@ impl Program {
 
 /// A DMA address, and the buffer of the task in which it was found.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct BufferAddress {
     pub(crate) address: u64,
     /// The buffer's position in the address list.
     pub(crate) index: u16,
     pub(crate) buffer: Buffer,
 }
 
-impl Place {
+impl BufferAddress {
     /// Whether a range that begins at this address or behind it lies in the buffer.
     #[inline]
     pub(crate) const fn holds(&self, access: &Access) -> bool {
@@ -141,31 +141,31 @@ impl Place {
 }
 
 /// Surfaces that the operation of a unit with register groups has at most (the convolution's and SDP's).
-const PLACES: usize = 5;
+const SURFACES: usize = 5;
 
 /// No surface: 0 would be a register of the first block, which has no addresses.
 const NO_SURFACE: u32 = 0;
 /// A place in a buffer of no bytes, in which no range lies.
-const NO_PLACE: Place = Place { address: 0, index: 0, buffer: Buffer { address: 0, size: 0 } };
+const NO_BUFFER_ADDRESS: BufferAddress = BufferAddress { address: 0, index: 0, buffer: Buffer { address: 0, size: 0 } };
 
 /// A surface as one number: its block, and the offset of its address's low register.
 const fn surface(block: Block, low: Register) -> u32 {
     (block as u32) << 16 | low.offset as u32
 }
 
-/// Builds an [`Image`]. It checks that each value fits its field and register, and at the end which memory the
+/// Builds an [`RegisterImage`]. It checks that each value fits its field and register, and at the end which memory the
 /// operation would access.
 pub(crate) struct Builder {
     config: &'static Config,
-    image: Image,
+    image: RegisterImage,
     /// The block of the following registers, and its position among those that reach memory.
     block: Block,
     position: usize,
     /// The registers that steer addresses once more, where the footprint finds them.
     registers: Registers,
     /// The surfaces: what [`surface`] makes of each, and where each lies.
-    surfaces: [u32; PLACES],
-    places: [Place; PLACES],
+    surfaces: [u32; SURFACES],
+    places: [BufferAddress; SURFACES],
 }
 
 impl Builder {
@@ -173,12 +173,12 @@ impl Builder {
         let block = Block::Cdma;
         Self {
             config,
-            image: Image::EMPTY,
+            image: RegisterImage::EMPTY,
             block,
             position: position(block),
             registers: Registers::EMPTY,
-            surfaces: [NO_SURFACE; PLACES],
-            places: [NO_PLACE; PLACES],
+            surfaces: [NO_SURFACE; SURFACES],
+            places: [NO_BUFFER_ADDRESS; SURFACES],
         }
     }
 
@@ -222,10 +222,10 @@ impl Builder {
     }
 
     /// A surface's DMA address in its two registers.
-    pub(crate) fn address(&mut self, low: Register, high: Register, place: &Place) -> Result<(), Reason> {
+    pub(crate) fn address(&mut self, low: Register, high: Register, place: &BufferAddress) -> Result<(), Reason> {
         let mut surfaces = self.surfaces.iter_mut().zip(&mut self.places);
-        if let Some((taken, at)) = surfaces.find(|(taken, _)| **taken == NO_SURFACE) {
-            (*taken, *at) = (surface(self.block, low), *place);
+        if let Some((entry, at)) = surfaces.find(|(entry, _)| **entry == NO_SURFACE) {
+            (*entry, *at) = (surface(self.block, low), *place);
         }
         self.put(low, place.address as u32)?;
         self.put(high, (place.address >> 32) as u32)
@@ -234,7 +234,7 @@ impl Builder {
     /// Copies the operation's registers to `program` if everything that `unit` accesses with them lies in the buffers of
     /// its surfaces. `rdma` says whether the unit's read DMA is enabled too.
     pub(crate) fn finish(&self, unit: OpType, rdma: bool, program: &mut Program) -> Result<(), Reason> {
-        self.hold(unit, rdma)?;
+        self.check_accesses(unit, rdma)?;
         *program = Program::Blocks(self.image.clone());
         Ok(())
     }
@@ -242,9 +242,9 @@ impl Builder {
     /// The final check of memory, in addition to the checks of descriptors. It is a separate function so that
     /// `examples/count.rs` can count its instructions.
     #[inline(never)]
-    fn hold(&self, unit: OpType, rdma: bool) -> Result<(), Reason> {
+    fn check_accesses(&self, unit: OpType, rdma: bool) -> Result<(), Reason> {
         footprint::footprint(self.config, unit, rdma, &self.registers, |access: Access| {
-            let holds = self.place(&access).is_some_and(|place| place.holds(&access));
+            let holds = self.surface_address(&access).is_some_and(|place| place.holds(&access));
             if holds {
                 Ok(())
             } else {
@@ -255,7 +255,7 @@ impl Builder {
 
     /// The place of the surface that an access belongs to.
     #[inline]
-    fn place(&self, access: &Access) -> Option<&Place> {
+    fn surface_address(&self, access: &Access) -> Option<&BufferAddress> {
         let wanted = surface(access.block, access.register);
         let mut surfaces = self.surfaces.iter().zip(&self.places);
         surfaces.find(|(surface, _)| **surface == wanted).map(|(_, place)| place)
@@ -266,7 +266,7 @@ impl Builder {
     #[inline(never)]
     fn outside(&self, access: &Access) -> Reason {
         // Each address is one of those that were put in with their buffers.
-        self.place(access).map_or(Reason::Homeless(*access), |place| place.outside(access))
+        self.surface_address(access).map_or(Reason::NoBuffer(*access), |place| place.outside(access))
     }
 }
 
@@ -287,7 +287,7 @@ pub(crate) fn fit<R: Tied>(field: Field<u32, R>, name: Name, value: u32) -> Resu
 }
 
 /// The word whose `field` holds `value - 1`, the form in which registers hold sizes and counts.
-pub(crate) fn less_one<R: Tied>(field: Field<u32, R>, name: Name, value: u32) -> Result<Word<R>, Reason> {
+pub(crate) fn minus_one<R: Tied>(field: Field<u32, R>, name: Name, value: u32) -> Result<Word<R>, Reason> {
     match value.checked_sub(1) {
         Some(less) if less <= field.max() => Ok(code(field, less)),
         _ => {
@@ -325,10 +325,10 @@ mod tests {
     #[test]
     fn fields_hold_what_fits() {
         let width = cdma::D_DATAIN_SIZE_0::DATAIN_WIDTH;
-        assert_eq!(less_one(width, NAME, 8192).map(Word::bits), Ok(8191));
+        assert_eq!(minus_one(width, NAME, 8192).map(Word::bits), Ok(8191));
         let refused = Reason::Range { name: NAME, value: 0, minimum: 1, maximum: 8192 };
-        assert_eq!(less_one(width, NAME, 0).map(Word::bits), Err(refused));
-        assert!(less_one(width, NAME, 8193).is_err());
+        assert_eq!(minus_one(width, NAME, 0).map(Word::bits), Err(refused));
+        assert!(minus_one(width, NAME, 8193).is_err());
         let scale = sdp::D_CVT_SCALE::CVT_SCALE;
         assert_eq!(signed(scale, NAME, -1).map(Word::bits), Ok(0xffff));
         assert_eq!(signed(scale, NAME, 0xffff).map(Word::bits), Ok(0xffff));

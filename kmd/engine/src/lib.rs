@@ -41,5 +41,5 @@ pub use self::failure::{Cause, Failure, Running};
 pub use self::hardware::Hardware;
 pub use self::identity::{identify, Identity};
 pub use self::memory::{Buffer, OutOfRange, TaskMemory};
-pub use self::slot::{Operation, Region, Slot};
+pub use self::slot::{MemoryRange, Operation, Slot};
 pub use self::task::Task;

@@ -18,9 +18,9 @@ use crate::uapi::desc::{Event, OpType, MAX_BDMA_TRANSFERS, PROCESSORS};
 /// Register groups of a unit.
 pub(crate) const GROUPS: usize = 2;
 
-/// Where an operation is programmed.
+/// The register groups in which an operation is programmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct GroupIndices {
     /// The unit's register group.
     pub(crate) group: u8,
     /// The register group of its read DMA, only for operations that use one. The groups of the read DMA alternate
@@ -28,7 +28,7 @@ pub(crate) struct Place {
     pub(crate) rdma: u8,
 }
 
-/// What came of enabling an operation.
+/// The result of enabling an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Enabled {
     /// It runs, or will when the unit comes to its group.
@@ -42,15 +42,15 @@ pub(crate) enum Enabled {
 /// Carries out the schedule's decisions.
 pub(crate) trait Executor {
     /// Programs the operation in slot `index`.
-    fn program(&mut self, slots: &[Slot], index: u32, place: Place);
+    fn program(&mut self, slots: &[Slot], index: u32, groups: GroupIndices);
     /// Enables an operation that is programmed.
-    fn enable(&mut self, operation: &mut Operation, place: Place) -> Enabled;
+    fn enable(&mut self, operation: &mut Operation, groups: GroupIndices) -> Enabled;
 }
 
 /// What a register group holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Group {
-    /// Nothing that counts.
+pub(crate) enum GroupState {
+    /// No operation.
     Free,
     /// An operation that waits.
     Programmed(u32, u8),
@@ -58,7 +58,7 @@ pub(crate) enum Group {
     Enabled(u32, u8),
 }
 
-impl Group {
+impl GroupState {
     /// The operation's slot and the group of its read DMA.
     pub(crate) const fn holds(self) -> Option<(u32, u8)> {
         match self {
@@ -71,7 +71,7 @@ impl Group {
 /// A unit.
 #[derive(Clone, Copy, Debug)]
 struct Unit {
-    groups: [Group; GROUPS],
+    groups: [GroupState; GROUPS],
     /// The group that is filled next. If both are in use, the one with the older operation.
     fill: u8,
     /// The read DMA's group that is filled next.
@@ -108,7 +108,7 @@ impl Schedule {
     /// No task; the device's groups are at `pointers`: for each unit its own and its read DMA's.
     pub(crate) const fn new(pointers: [(u8, u8); PROCESSORS]) -> Self {
         let mut units =
-            [Unit { groups: [Group::Free; GROUPS], fill: 0, fill_rdma: 0, queue: None, done: 0 }; PROCESSORS];
+            [Unit { groups: [GroupState::Free; GROUPS], fill: 0, fill_rdma: 0, queue: None, done: 0 }; PROCESSORS];
         let mut unit = 0;
         while unit < PROCESSORS {
             units[unit].fill = pointers[unit].0;
@@ -121,7 +121,7 @@ impl Schedule {
     /// Begins a task. `heads` are the first operations of its units.
     pub(crate) fn start(&mut self, heads: [Option<u32>; PROCESSORS], total: u32) {
         for (unit, head) in self.units.iter_mut().zip(heads) {
-            unit.groups = [Group::Free; GROUPS];
+            unit.groups = [GroupState::Free; GROUPS];
             unit.queue = head;
             unit.done = 0;
         }
@@ -151,7 +151,7 @@ impl Schedule {
     }
 
     /// What a group holds.
-    pub(crate) const fn group(&self, unit: usize, group: usize) -> Group {
+    pub(crate) const fn group(&self, unit: usize, group: usize) -> GroupState {
         self.units[unit].groups[group]
     }
 
@@ -168,17 +168,17 @@ impl Schedule {
     /// The group of a unit with its oldest operation.
     pub(crate) fn oldest(&self, unit: usize) -> Option<usize> {
         let first = usize::from(self.units[unit].fill);
-        [first, 1 - first].into_iter().find(|&group| self.units[unit].groups[group] != Group::Free)
+        [first, 1 - first].into_iter().find(|&group| self.units[unit].groups[group] != GroupState::Free)
     }
 
     /// Takes a group whose operation completed without the device.
     pub(crate) fn take_finished(&mut self) -> Option<(usize, usize)> {
-        let place = self.finished.trailing_zeros() as usize;
-        if place >= PROCESSORS * GROUPS {
+        let number = self.finished.trailing_zeros() as usize;
+        if number >= PROCESSORS * GROUPS {
             return None;
         }
         self.finished &= self.finished - 1;
-        Some((place / GROUPS, place % GROUPS))
+        Some((number / GROUPS, number % GROUPS))
     }
 
     /// Tries again to enable the operations that could not be enabled.
@@ -188,8 +188,8 @@ impl Schedule {
 
     /// The operation in a group has completed: frees the group. `None` when it had none that runs.
     pub(crate) fn complete(&mut self, slots: &mut [Slot], unit: usize, group: usize) -> Option<u32> {
-        let Group::Enabled(index, _) = self.units[unit].groups[group] else { return None };
-        self.units[unit].groups[group] = Group::Free;
+        let GroupState::Enabled(index, _) = self.units[unit].groups[group] else { return None };
+        self.units[unit].groups[group] = GroupState::Free;
         self.refill |= 1 << unit;
         self.completed += 1;
         self.units[unit].done += 1;
@@ -199,7 +199,7 @@ impl Schedule {
 
     /// An event of the operation in a group, which must run.
     pub(crate) fn event(&mut self, slots: &mut [Slot], unit: usize, group: usize, event: Event) {
-        if let Group::Enabled(index, _) = self.units[unit].groups[group] {
+        if let GroupState::Enabled(index, _) = self.units[unit].groups[group] {
             self.happened(slots, index, event);
         }
     }
@@ -214,7 +214,7 @@ impl Schedule {
             if consumer.left == 0 {
                 let unit = consumer.op_type as usize;
                 for group in 0..GROUPS {
-                    if matches!(self.units[unit].groups[group], Group::Programmed(index, _) if index == to) {
+                    if matches!(self.units[unit].groups[group], GroupState::Programmed(index, _) if index == to) {
                         self.ready |= bit(unit, group);
                     }
                 }
@@ -225,9 +225,9 @@ impl Schedule {
     /// Enables all programmed operations that can be enabled.
     pub(crate) fn enable_ready(&mut self, slots: &mut [Slot], executor: &mut impl Executor) {
         while self.ready != 0 {
-            let place = self.ready.trailing_zeros() as usize;
+            let number = self.ready.trailing_zeros() as usize;
             self.ready &= self.ready - 1;
-            self.enable(slots, executor, place / GROUPS, place % GROUPS);
+            self.enable(slots, executor, number / GROUPS, number % GROUPS);
         }
     }
 
@@ -250,7 +250,7 @@ impl Schedule {
         while refill != 0 {
             let unit = refill.trailing_zeros() as usize;
             refill &= refill - 1;
-            if self.units[unit].groups == [Group::Free; GROUPS] {
+            if self.units[unit].groups == [GroupState::Free; GROUPS] {
                 return Some(unit);
             }
             ahead = ahead.or(Some(unit));
@@ -264,9 +264,9 @@ impl Schedule {
     }
 
     fn enable(&mut self, slots: &mut [Slot], executor: &mut impl Executor, unit: usize, group: usize) {
-        let Group::Programmed(index, rdma) = self.units[unit].groups[group] else { return };
+        let GroupState::Programmed(index, rdma) = self.units[unit].groups[group] else { return };
         let Some(operation) = operation_mut(slots, index) else { return };
-        match executor.enable(operation, Place { group: group as u8, rdma }) {
+        match executor.enable(operation, GroupIndices { group: group as u8, rdma }) {
             Enabled::NotYet => {
                 self.deferred |= bit(unit, group);
                 return;
@@ -274,7 +274,7 @@ impl Schedule {
             Enabled::Complete => self.finished |= bit(unit, group),
             Enabled::Yes => {}
         }
-        self.units[unit].groups[group] = Group::Enabled(index, rdma);
+        self.units[unit].groups[group] = GroupState::Enabled(index, rdma);
         self.refill |= 1 << unit;
         self.happened(slots, index, Event::OpEnabled);
     }
@@ -283,24 +283,24 @@ impl Schedule {
     fn fill(&mut self, slots: &mut [Slot], executor: &mut impl Executor, unit: usize) -> bool {
         let state = &mut self.units[unit];
         // BDMA's groups do not alternate: launching a group names it.
-        if UNITS[unit] == OpType::Bdma && state.groups == [Group::Free; GROUPS] {
+        if UNITS[unit] == OpType::Bdma && state.groups == [GroupState::Free; GROUPS] {
             state.fill = 0;
         }
         let group = usize::from(state.fill);
-        let (Some(index), Group::Free) = (state.queue, state.groups[group]) else { return false };
+        let (Some(index), GroupState::Free) = (state.queue, state.groups[group]) else { return false };
         let Some(next) = operation(slots, index) else { return false };
         if !may_join(slots, next, state.groups[1 - group]) {
             return false;
         }
-        let place = Place { group: group as u8, rdma: state.fill_rdma };
-        state.groups[group] = Group::Programmed(index, place.rdma);
-        state.fill = 1 - place.group;
+        let groups = GroupIndices { group: group as u8, rdma: state.fill_rdma };
+        state.groups[group] = GroupState::Programmed(index, groups.rdma);
+        state.fill = 1 - groups.group;
         if next.rdma {
-            state.fill_rdma = 1 - place.rdma;
+            state.fill_rdma = 1 - groups.rdma;
         }
         state.queue = next.next;
         let waits = next.left != 0;
-        executor.program(slots, index, place);
+        executor.program(slots, index, groups);
         if !waits {
             self.ready |= bit(unit, group);
         }
@@ -314,11 +314,11 @@ impl Schedule {
 /// Both groups share the lookup tables, which are locked while the unit runs. They also share BDMA's queue of
 /// transfers, which must hold the transfers of both operations. A BDMA operation without transfers completes at once,
 /// so it must not overtake the one before it.
-fn may_join(slots: &[Slot], next: &Operation, other: Group) -> bool {
+fn may_join(slots: &[Slot], next: &Operation, other: GroupState) -> bool {
     let index = match other {
-        Group::Free => return true,
-        Group::Programmed(..) => return false,
-        Group::Enabled(index, _) => index,
+        GroupState::Free => return true,
+        GroupState::Programmed(..) => return false,
+        GroupState::Enabled(index, _) => index,
     };
     let Some(held) = operation(slots, index) else { return true };
     if let (Program::Bdma(mine), Program::Bdma(its)) = (&next.program, &held.program) {

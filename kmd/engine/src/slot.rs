@@ -3,8 +3,8 @@
 //! The storage of a task: one slot per operation of each region, and one per lookup table.
 
 use super::footprint::Access;
-use super::image::{Image, Program};
-use super::task::agree::Held;
+use super::image::{Program, RegisterImage};
+use super::task::agree::BufferUse;
 use crate::uapi::config::Config;
 use crate::uapi::desc::{Event, Lut, OpType, Stat, PROCESSORS};
 use crate::uapi::reg::values::Precision;
@@ -13,7 +13,7 @@ use crate::uapi::reg::values::Precision;
 #[derive(Clone, Debug, Default)]
 #[allow(clippy::large_enum_variant)] // an operation and a table are about as large
 pub enum Slot {
-    /// Nothing yet.
+    /// An empty slot.
     #[default]
     Empty,
     /// An operation.
@@ -56,7 +56,7 @@ impl Slot {
 
 /// Bytes of a task's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Region {
+pub struct MemoryRange {
     /// Position in the address list.
     pub address: u16,
     /// Byte offset from that address.
@@ -87,7 +87,7 @@ pub(crate) struct Sharing {
     pub(crate) form: [u32; 3],
 }
 
-/// What both operations of a convolution on the fly must say alike.
+/// The modes that a convolution and the SDP operation that consumes its output must have in common.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Modes {
     /// Winograd's tiles are handed over.
@@ -123,18 +123,18 @@ pub struct Operation {
     pub(crate) parent: Option<u32>,
     pub(crate) child: Option<u32>,
     /// The parameters of the data that it receives on the fly, and of those that it passes on.
-    pub(crate) taken: Option<Handover>,
-    pub(crate) given: Option<Handover>,
+    pub(crate) consumed: Option<Handover>,
+    pub(crate) produced: Option<Handover>,
     /// A convolution's modes, and those that SDP has for it.
     pub(crate) modes: Modes,
     pub(crate) sharing: Sharing,
     /// What a convolution holds in the convolution buffer.
-    pub(crate) held: Option<Held>,
+    pub(crate) buffer_use: Option<BufferUse>,
     /// The unit's read DMA is used.
     pub(crate) rdma: bool,
     /// The slot of the lookup table.
     pub(crate) lut: Option<u32>,
-    pub(crate) output: Option<Region>,
+    pub(crate) output: Option<MemoryRange>,
     pub(crate) program: Program,
     pub(crate) started_ns: u64,
     pub(crate) statistics: Option<Stat>,
@@ -154,15 +154,15 @@ impl Operation {
             order: 0,
             parent: None,
             child: None,
-            taken: None,
-            given: None,
+            consumed: None,
+            produced: None,
             modes: Modes { winograd: false, batches: 1 },
             sharing: Sharing { reuses: [false; 2], keeps: [false; 2], keeps_lines: false, form: [0; 3] },
-            held: None,
+            buffer_use: None,
             rdma: false,
             lut: None,
             output: None,
-            program: Program::Blocks(Image::EMPTY),
+            program: Program::Blocks(RegisterImage::EMPTY),
             started_ns: 0,
             statistics: None,
         }
@@ -185,7 +185,7 @@ impl Operation {
 
     /// Where its output lies, as its descriptor says: the cube's `size` bytes. `None` for an output that is handed over on
     /// the fly, and for BDMA, which has no cube.
-    pub fn output(&self) -> Option<Region> {
+    pub fn output(&self) -> Option<MemoryRange> {
         self.output
     }
 

@@ -6,23 +6,23 @@
 
 use super::device::Device;
 use super::hardware::Hardware;
-use super::schedule::Place;
+use super::schedule::GroupIndices;
 use crate::uapi::desc::{BdmaStat, CdpStat, ConvStat, OpType, PdpStat, RubikStat, SdpStat, Stat};
 use crate::uapi::reg::{bdma, cacc, cdma, cdp, pdp, rbk, sdp, sdp_rdma, Block, Register};
 
-/// Reads the counters of the unit for the operation that ran at `place`, for `runtime` microseconds.
+/// Reads the counters of the unit for the operation that ran at `groups`, for `runtime` microseconds.
 pub(crate) fn read(
     device: &mut Device,
     hw: &mut impl Hardware,
     unit: OpType,
     rdma: bool,
-    place: Place,
+    groups: GroupIndices,
     runtime: u32,
 ) -> Stat {
-    let mut get = |block: Block, register: Register| device.read(hw, block, register, place);
+    let mut get = |block: Block, register: Register| device.read(hw, block, register, groups);
     match unit {
         OpType::Bdma => {
-            let (read, write) = if place.group == 0 {
+            let (read, write) = if groups.group == 0 {
                 (bdma::STATUS_GRP0_READ_STALL, bdma::STATUS_GRP0_WRITE_STALL)
             } else {
                 (bdma::STATUS_GRP1_READ_STALL, bdma::STATUS_GRP1_WRITE_STALL)

@@ -99,5 +99,5 @@ fn too_few_slots_are_refused() {
     let needed = Task::slots(&task).unwrap();
     assert!(needed > 0 && task.count() > 0);
     let error = Task::parse(&NV_SMALL, &task, vec![Slot::Empty; needed - 1]).unwrap_err();
-    assert_eq!(error.to_string(), format!("the task needs {needed} slots, and {} were handed in", needed - 1));
+    assert_eq!(error.to_string(), format!("the task needs {needed} slots, but the caller provided {}", needed - 1));
 }

@@ -59,15 +59,15 @@ fn what_is_not_spoilt_is_taken() {
 fn lists() {
     assert_eq!(
         small(|net| net.network.operation_desc_index = 8),
-        "operation list.address is 8, and the task has 8 addresses"
+        "operation list.address is 8, but the task has 8 addresses"
     );
     assert_eq!(
         small(|net| net.network.surface_desc_index = -2),
-        "surface list.address is -2, and the task has 8 addresses"
+        "surface list.address is -2, but the task has 8 addresses"
     );
     assert_eq!(
         small(|net| net.network.num_operations = 5),
-        "the dependency graph at address 1 ends at 0xb4, its buffer at 0x90"
+        "the dependency graph ends at byte 0xb4 of address list entry 1, whose buffer has 0x90 bytes"
     );
     assert_eq!(
         full(|net| net.network.num_rois = 40_000),
@@ -76,15 +76,15 @@ fn lists() {
     assert_eq!(small(|net| net.network.num_rois = 0), "num_rois is 0, outside 1..=65535");
     assert_eq!(
         full(|net| net.cdp(4).0.lut_index = 1),
-        "operation 4 (CDP): the lookup table list at address 4 ends at 0x578, its buffer at 0x2bc"
+        "operation 4 (CDP): the lookup table list ends at byte 0x578 of address list entry 4, whose buffer has 0x2bc bytes"
     );
     assert_eq!(
         full(|net| net.cdp(4).0.lut_index = -7),
-        "operation 4 (CDP): lut_index is -7, and the task has 0 lookup tables"
+        "operation 4 (CDP): lut_index is -7, but the task has 0 lookup tables"
     );
     assert_eq!(
         full(|net| net.network.stat_list_index = address::NETWORK),
-        "the statistics list at address 0 ends at 0x134, its buffer at 0x28"
+        "the statistics list ends at byte 0x134 of address list entry 0, whose buffer has 0x28 bytes"
     );
 }
 
@@ -93,25 +93,28 @@ fn the_graph() {
     let consumer = |index, event| Some(Consumer { index, event });
     assert_eq!(
         small(|net| net.ops[0].common.dependency_count = 3),
-        "operation 0 (CONV): dependency_count is 3, and 1 edges lead to the operation"
+        "operation 0 (CONV): dependency_count is 3, but 1 edges lead to the operation"
     );
     assert_eq!(
         small(|net| net.ops[1].common.consumers[3] = consumer(4, Event::OpCompleted)),
-        "operation 1 (SDP): consumers.index is 4, and the task has 4 operations"
+        "operation 1 (SDP): consumers.index is 4, but the task has 4 operations"
     );
     assert_eq!(
         small(|net| net.ops[1].common.consumers[4] = consumer(2, Event::OpCompleted)),
         "operation 1 (SDP): consumers.index is 2: the consumer is not of the unit whose slot it is in"
     );
-    assert_eq!(small(|net| net.network.op_head[1] = -1), "operation 0 (CONV): no list of operations leads to it");
+    assert_eq!(
+        small(|net| net.network.op_head[1] = -1),
+        "operation 0 (CONV): no unit's list of operations contains it"
+    );
     assert_eq!(
         small(|net| net.network.op_head[1] = 1),
         "operation 1 (SDP): op_head is 1: the network's list of a unit begins with this operation of another"
     );
-    assert_eq!(small(|net| net.network.op_head[2] = 9), "op_head is 9, and the task has 4 operations");
+    assert_eq!(small(|net| net.network.op_head[2] = 9), "op_head is 9, but the task has 4 operations");
     assert_eq!(
         small(|net| net.edge(3, 1, Event::OpProgrammed)),
-        "operation 1 (SDP): it is twice on its unit's list of operations"
+        "operation 1 (SDP): its unit's list of operations contains it twice"
     );
     // A convolution that waits for the pooling of its own output.
     assert_eq!(
@@ -133,11 +136,11 @@ fn partners() {
             net.ops[1].common.fused_parent = None;
             net.ops[0].common.dependency_count -= 1;
         }),
-        "operation 0 (CONV): dst_data is handed over on the fly, and no SDP operation is its partner"
+        "operation 0 (CONV): dst_data is passed on the fly, but no SDP operation is connected to it"
     );
     assert_eq!(
         small(|net| net.sdp(3).1.src_data = SMALL.flying(6, 6, 8)),
-        "operation 3 (SDP): src_data is handed over on the fly, and no CONV operation is its partner"
+        "operation 3 (SDP): src_data is passed on the fly, but no CONV operation is connected to it"
     );
     assert_eq!(
         small(|net| net.sdp(1).1.src_data = SMALL.cube(0x2000, 6, 6, 8)),
@@ -149,7 +152,7 @@ fn partners() {
             surface.src_data.width = 5;
             surface.dst_data.width = 5;
         }),
-        "operation 0 (CONV): dst_data.width is 6, and that of the operation that takes it on the fly is 5"
+        "operation 0 (CONV): dst_data.width is 6, but that of the operation that takes it on the fly is 5"
     );
     assert_eq!(
         small(|net| net.conv(0).1.dst_data.mem_type = MemoryType::Mc),
@@ -166,15 +169,15 @@ fn surfaces_lie_in_their_buffers() {
     // 6x6x8 int8 on nv_small: 288 bytes.
     assert_eq!(
         small(|net| net.sdp(1).1.dst_data.offset = 0xff00),
-        "operation 1 (SDP): dst_data begins at 0xff00 of address 7 and ends at 0x10020, its buffer at 0x10000"
+        "operation 1 (SDP): dst_data is bytes 0xff00..0x10020 of address list entry 7, whose buffer has 0x10000 bytes"
     );
     assert_eq!(
         small(|net| net.sdp(3).1.src_data.address = 99),
-        "operation 3 (SDP): src_data.address is 99, and the task has 8 addresses"
+        "operation 3 (SDP): src_data.address is 99, but the task has 8 addresses"
     );
     assert_eq!(
         small(|net| net.pdp(2).1.src_data.line_stride = 0x4000),
-        "operation 2 (PDP): src_data begins at 0x2000 of address 7 and ends at 0x16030, its buffer at 0x10000"
+        "operation 2 (PDP): src_data is bytes 0x2000..0x16030 of address list entry 7, whose buffer has 0x10000 bytes"
     );
     assert_eq!(
         small(|net| {
@@ -183,11 +186,11 @@ fn surfaces_lie_in_their_buffers() {
                 cube.channel = 8192;
             }
         }),
-        "operation 3 (SDP): src_data begins at 0x2000 of address 7 and ends at 0x4a000, its buffer at 0x10000"
+        "operation 3 (SDP): src_data is bytes 0x2000..0x4a000 of address list entry 7, whose buffer has 0x10000 bytes"
     );
     assert_eq!(
         small(|net| net.conv(0).1.weight_data.size = 0x20000),
-        "operation 0 (CONV): weight_data begins at 0x0 of address 7 and ends at 0x20000, its buffer at 0x10000"
+        "operation 0 (CONV): weight_data is bytes 0x0..0x20000 of address list entry 7, whose buffer has 0x10000 bytes"
     );
     assert_eq!(
         small(|net| net.conv(0).1.weight_data.size = 512),
@@ -195,15 +198,15 @@ fn surfaces_lie_in_their_buffers() {
     );
     assert_eq!(
         small(|net| net.sdp(1).1.x1_data.offset = 0xfff8),
-        "operation 1 (SDP): x1_data begins at 0xfff8 of address 7 and ends at 0x10008, its buffer at 0x10000"
+        "operation 1 (SDP): x1_data is bytes 0xfff8..0x10008 of address list entry 7, whose buffer has 0x10000 bytes"
     );
     assert_eq!(
         full(|net| net.bdma(6).transfers[1].line_repeat = 8192),
-        "operation 6 (BDMA): transfers.source begins at 0x0 of address 7 and ends at 0x80000, its buffer at 0x10000"
+        "operation 6 (BDMA): transfers.source is bytes 0x0..0x80000 of address list entry 7, whose buffer has 0x10000 bytes"
     );
     assert_eq!(
         full(|net| net.rubik(5).1.dst_data.offset = 0xf900),
-        "operation 5 (RUBIK): dst_data begins at 0xf900 of address 7 and ends at 0x10100, its buffer at 0x10000"
+        "operation 5 (RUBIK): dst_data is bytes 0xf900..0x10100 of address list entry 7, whose buffer has 0x10000 bytes"
     );
     // The atoms of a 1x1 cube are accessed one after another, whatever the strides are.
     assert!(small(|net| {
@@ -227,7 +230,7 @@ fn surfaces_lie_in_their_buffers() {
             );
             surface.x1_data.surf_stride = 0;
         }),
-        "operation 3 (SDP): x1_data begins at 0xfff8 of address 7 and ends at 0x10038, its buffer at 0x10000"
+        "operation 3 (SDP): x1_data is bytes 0xfff8..0x10038 of address list entry 7, whose buffer has 0x10000 bytes"
     );
     assert!(full(|net| net.rubik(5).1.dst_data.line_stride = 0xffff_ffe0).contains("operation 5 (RUBIK): dst_data"));
 }
@@ -257,7 +260,7 @@ fn batches_and_compressed_weights() {
     assert_eq!(full(|net| batch(net, 0x1000)), "taken");
     assert_eq!(
         full(|net| batch(net, 0xf000)),
-        "operation 0 (CONV): src_data begins at 0x1000 of address 7 and ends at 0x10800, its buffer at 0x10000"
+        "operation 0 (CONV): src_data is bytes 0x1000..0x10800 of address list entry 7, whose buffer has 0x10000 bytes"
     );
     assert_eq!(
         small(|net| batch(net, 0x1000)),
@@ -286,7 +289,7 @@ fn batches_and_compressed_weights() {
             compress(net);
             net.conv(0).1.wgs_data.offset = 0xfff0;
         }),
-        "operation 0 (CONV): wgs_data begins at 0xfff0 of address 7 and ends at 0x10010, its buffer at 0x10000"
+        "operation 0 (CONV): wgs_data is bytes 0xfff0..0x10010 of address list entry 7, whose buffer has 0x10000 bytes"
     );
     assert_eq!(
         full(|net| {
@@ -310,7 +313,7 @@ fn alignment() {
     }
     assert_eq!(
         full(|net| net.bdma(6).transfers[0].source_line = 72),
-        "operation 6 (BDMA): transfers.source_line is 0x48, which is no multiple of 32"
+        "operation 6 (BDMA): transfers.source_line is 0x48, which is not a multiple of 32"
     );
 }
 
@@ -405,7 +408,7 @@ fn what_the_units_cannot_do() {
     );
     assert_eq!(
         small(|net| net.sdp(3).1.dst_data.height = 5),
-        "operation 3 (SDP): dst_data.height is 5, and that of src_data is 6"
+        "operation 3 (SDP): dst_data.height is 5, but that of src_data is 6"
     );
     assert_eq!(
         full(|net| net.cdp(4).0.local_size = 4),
@@ -431,7 +434,7 @@ fn what_the_units_cannot_do() {
     );
     assert_eq!(
         full(|net| planes(net, RubikMode::Merge, 0x1000)),
-        "operation 5 (RUBIK): src_data begins at 0x2000 of address 7 and ends at 0x211a0, its buffer at 0x10000"
+        "operation 5 (RUBIK): src_data is bytes 0x2000..0x211a0 of address list entry 7, whose buffer has 0x10000 bytes"
     );
     assert_eq!(
         full(|net| net.cdp(4).0.out_precision = Precision::Int16),
@@ -440,7 +443,7 @@ fn what_the_units_cannot_do() {
     assert_ne!(full(|net| net.rubik(5).0.stride_x = 0), "taken");
     assert_eq!(
         full(|net| net.rubik(5).0.mode = RubikMode::Merge),
-        "operation 5 (RUBIK): src_data.channel is 128, and that of dst_data is 32"
+        "operation 5 (RUBIK): src_data.channel is 128, but that of dst_data is 32"
     );
     assert_eq!(full(|net| net.bdma(6).num_transfers = 21), "operation 6 (BDMA): num_transfers is 21, outside 0..=20");
     assert_eq!(
@@ -458,7 +461,7 @@ fn images() {
     };
     assert_eq!(
         small(|net| image(net, PixelFormat::A8B8G8R8)),
-        "operation 0 (CONV): src_data.channel is 8, and channels of its pixel format is 4"
+        "operation 0 (CONV): src_data.channel is 8, but channels of its pixel format is 4"
     );
     assert_eq!(
         small(|net| {
@@ -474,7 +477,7 @@ fn images() {
             let (_, surface) = net.conv(0);
             (surface.src_data.channel, surface.in_line_uv_stride, surface.offset_u) = (3, 64, 0xef00);
         }),
-        "operation 0 (CONV): second plane of src_data begins at 0xff00 of address 7 and ends at 0x100d0, its buffer at 0x10000"
+        "operation 0 (CONV): second plane of src_data is bytes 0xff00..0x100d0 of address list entry 7, whose buffer has 0x10000 bytes"
     );
 }
 
@@ -513,7 +516,7 @@ fn regions_of_interest() {
     assert_eq!(small(|net| dynamic(net, region(4, 16))), "taken");
     assert_eq!(
         small(|net| dynamic(net, region(0, 0x400))),
-        "operation 0 (CONV): src_data begins at 0x10000 of address 7 and ends at 0x10200, its buffer at 0x10000"
+        "operation 0 (CONV): src_data is bytes 0x10000..0x10200 of address list entry 7, whose buffer has 0x10000 bytes"
     );
     assert_eq!(
         small(|net| {
@@ -545,14 +548,14 @@ fn winograd_and_batches_are_those_of_the_convolution() {
     };
     assert_eq!(
         full(tiles),
-        "operation 0 (CONV): conv_mode is 0, and that of the SDP operation which takes the output on the fly is 1"
+        "operation 0 (CONV): conv_mode is 0, but that of the SDP operation which takes the output on the fly is 1"
     );
     assert_eq!(
         full(|net| {
             let (op, _) = net.sdp(1);
             (op.batch_num, op.batch_stride) = (2, 0x800);
         }),
-        "operation 0 (CONV): batch is 1, and that of the SDP operation which takes the output on the fly is 2"
+        "operation 0 (CONV): batch is 1, but that of the SDP operation which takes the output on the fly is 2"
     );
     assert_eq!(
         full(|net| net.sdp(3).0.conv_mode = ConvMode::Winograd),
@@ -667,6 +670,6 @@ fn units_are_told_the_same() {
             let (op, _) = net.sdp(1);
             (op.src_precision, op.dst_precision) = (Precision::Int16, Precision::Int16);
         }),
-        "operation 0 (CONV): out_precision is 0, and that of the operation that takes it on the fly is 1"
+        "operation 0 (CONV): out_precision is 0, but that of the operation that takes it on the fly is 1"
     );
 }

@@ -28,15 +28,15 @@ enum Mode {
     Winograd,
 }
 
-/// What an operation takes from the convolution buffer, and leaves there.
+/// What an operation uses from the convolution buffer, and what it leaves there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Held {
+pub(crate) struct BufferUse {
     /// The mode and the banks for data and weights. Two operations can use each other's data only if these are equal.
-    place: (u8, u8, u8),
+    mode_and_banks: (u8, u8, u8),
     /// What they must agree on besides: entries, width, channels and precision of a slice.
     slice: (u32, u32, u32, u8),
-    /// Slices that CSC takes, and that CDMA writes.
-    taken: u32,
+    /// Slices that CSC reads, and that CDMA writes.
+    used: u32,
     fetched: u32,
     /// Slices that are released at the end.
     released: u32,
@@ -70,7 +70,7 @@ fn beyond(size: u16, before: u8) -> u64 {
 }
 
 /// Checks a convolution, of which each value fits its register; what it holds in the convolution buffer.
-pub(super) fn convolution(config: &Config, op: &ConvOp, surface: &ConvSurface) -> Result<Held, Reason> {
+pub(super) fn convolution(config: &Config, op: &ConvOp, surface: &ConvSurface) -> Result<BufferUse, Reason> {
     let mode = match (op.conv_mode, op.data_format) {
         (ConvMode::Direct, DataFormat::Feature) => Mode::Feature,
         (ConvMode::Direct, DataFormat::Pixel(format)) => Mode::Pixel(format),
@@ -95,7 +95,7 @@ pub(super) fn convolution(config: &Config, op: &ConvOp, surface: &ConvSurface) -
         Mode::Winograd => convolution.winograd()?,
     }
     convolution.kernels()?;
-    convolution.held()
+    convolution.buffer_use()
 }
 
 /// A convolution that is checked.
@@ -277,7 +277,7 @@ impl Convolution<'_> {
     }
 
     /// What the operation holds in the convolution buffer, which must fit its banks.
-    fn held(&self) -> Result<Held, Reason> {
+    fn buffer_use(&self) -> Result<BufferUse, Reason> {
         let (op, src, config) = (self.op, &self.surface.src_data, self.config);
         let atoms = Atoms::of(config, op.in_precision);
         let entries = match self.mode {
@@ -289,9 +289,9 @@ impl Convolution<'_> {
         };
         mismatch(Name::new("entry_per_slice"), op.entry_per_slice.into(), "the entries of a line", entries)?;
         let batch = u32::from(op.batch.max(1));
-        let taken = u32::from(op.input_height_csc) * batch;
+        let used = u32::from(op.input_height_csc) * batch;
         let room = u64::from(op.data_bank) * u64::from(buffer::bank_entries(config));
-        at_most(Name::new("entries of the input in the data banks"), u64::from(taken) * entries, room)?;
+        at_most(Name::new("entries of the input in the data banks"), u64::from(used) * entries, room)?;
         let fetched = match self.mode {
             Mode::Winograd => {
                 let height = u32::from(op.pad_y_top) + u32::from(src.height) + u32::from(op.pad_y_bottom);
@@ -305,12 +305,12 @@ impl Convolution<'_> {
             Mode::Pixel(_) => 1,
             Mode::Winograd => 2,
         };
-        Ok(Held {
-            place: (mode, op.data_bank, op.weight_bank),
+        Ok(BufferUse {
+            mode_and_banks: (mode, op.data_bank, op.weight_bank),
             slice: (entries as u32, op.input_width_csc.into(), op.input_channel_csc.into(), op.out_precision as u8),
-            taken,
+            used,
             fetched,
-            released: if op.skip_data_rls { 0 } else { u32::from(op.release).min(taken) },
+            released: if op.skip_data_rls { 0 } else { u32::from(op.release).min(used) },
             weights: u64::from(op.bytes_per_kernel) * kernels,
             data_reuse: op.data_reuse,
             weight_reuse: op.weight_reuse,
@@ -322,16 +322,16 @@ impl Convolution<'_> {
 
 /// The convolution buffer between a task's convolutions. Who may reuse at all has been checked.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Buffer {
-    last: Option<Held>,
+pub(super) struct ConvolutionBuffer {
+    last: Option<BufferUse>,
     /// Slices that the last operation left.
     slices: u32,
 }
 
-impl Buffer {
-    /// The next convolution, in the order in which they run.
-    pub(super) fn take(&mut self, next: &Held) -> Result<(), Reason> {
-        let last = self.last.filter(|last| last.place == next.place);
+impl ConvolutionBuffer {
+    /// Adds the next convolution, in the order in which they run.
+    pub(super) fn add(&mut self, next: &BufferUse) -> Result<(), Reason> {
+        let last = self.last.filter(|last| last.mode_and_banks == next.mode_and_banks);
         let fetches = !(next.data_reuse && last.is_some_and(|last| last.keep_data));
         let kept = if next.data_reuse && last.is_some() { self.slices } else { 0 };
         if kept != 0 && last.is_some_and(|last| last.slice != next.slice) {
@@ -340,7 +340,7 @@ impl Buffer {
         }
         let there = kept + if fetches { next.fetched } else { 0 };
         let other = "the lines that are fetched and those in the convolution buffer";
-        mismatch(Name::new("input_height_csc * batch"), next.taken.into(), other, there.into())?;
+        mismatch(Name::new("input_height_csc * batch"), next.used.into(), other, there.into())?;
         // Weights that the previous operation does not keep are fetched, even if reuse is requested.
         if let Some(last) = last.filter(|last| last.keep_weights && next.weight_reuse) {
             at_most(Name::new("bytes of the weights"), next.weights, last.weights)?;

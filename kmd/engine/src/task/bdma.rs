@@ -7,7 +7,7 @@
 
 use super::super::error::{Name, Reason};
 use super::super::footprint::{footprint, Registers};
-use super::super::image::{code, fit, less_one, Place, Program, Transfers, TRANSFER_WORDS};
+use super::super::image::{code, fit, minus_one, BufferAddress, Program, Transfers, TRANSFER_WORDS};
 use super::super::memory::TaskMemory;
 use super::super::slot::Operation;
 use super::surface::{apart, Bytes, Context};
@@ -87,12 +87,12 @@ fn one<M: TaskMemory + ?Sized>(
         (source.address >> 32) as u32,
         destination.address as u32,
         (destination.address >> 32) as u32,
-        less_one(bdma::CFG_LINE::SIZE, name("line_size / 32"), transfer.line_size / UNIT)?.bits(),
+        minus_one(bdma::CFG_LINE::SIZE, name("line_size / 32"), transfer.line_size / UNIT)?.bits(),
         (code(bdma::CFG_CMD::SRC_RAM_TYPE, source_type) | code(bdma::CFG_CMD::DST_RAM_TYPE, destination_type)).bits(),
-        less_one(bdma::CFG_LINE_REPEAT::NUMBER, name("line_repeat"), transfer.line_repeat)?.bits(),
+        minus_one(bdma::CFG_LINE_REPEAT::NUMBER, name("line_repeat"), transfer.line_repeat)?.bits(),
         fit(bdma::CFG_SRC_LINE::STRIDE, name("source_line / 32"), transfer.source_line / UNIT)?.bits(),
         fit(bdma::CFG_DST_LINE::STRIDE, name("destination_line / 32"), transfer.destination_line / UNIT)?.bits(),
-        less_one(bdma::CFG_SURF_REPEAT::NUMBER, name("surface_repeat"), transfer.surface_repeat)?.bits(),
+        minus_one(bdma::CFG_SURF_REPEAT::NUMBER, name("surface_repeat"), transfer.surface_repeat)?.bits(),
         fit(bdma::CFG_SRC_SURF::STRIDE, name("source_surface / 32"), transfer.source_surface / UNIT)?.bits(),
         fit(bdma::CFG_DST_SURF::STRIDE, name("destination_surface / 32"), transfer.destination_surface / UNIT)?.bits(),
     ];
@@ -127,11 +127,11 @@ fn side<M: TaskMemory + ?Sized>(
     transfer: &BdmaTransfer,
     line_stride: u32,
     surface_stride: u32,
-) -> Result<Place, Reason> {
+) -> Result<BufferAddress, Reason> {
     let counts = [transfer.surface_repeat, transfer.line_repeat].map(u64::from);
     let strides = [surface_stride, line_stride].map(u64::from);
     let lines = Nest::as_programmed(transfer.line_size.into(), counts, strides)
         .map_err(|error| Reason::Layout { surface: name, error })?;
     apart(&lines, ["surface stride", "line stride"].map(|field| Name::of(name, field)), strides)?;
-    context.place_at(name, address, 0, &Bytes::plain(Data::Feature, lines.span()))
+    context.address_at(name, address, 0, &Bytes::plain(Data::Feature, lines.span()))
 }

@@ -6,7 +6,7 @@
 //! of each descriptor field.
 
 use super::super::error::{Name, Reason};
-use super::super::image::{code, fit, less_one, signed, Builder};
+use super::super::image::{code, fit, minus_one, signed, Builder};
 use super::super::memory::TaskMemory;
 use super::super::slot::Operation;
 use super::surface::{Context, Named};
@@ -47,7 +47,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     normalization(&mut image, op)?;
     let ram = context.ram(dst.field("type"), surface.dst_data.mem_type)?;
     let bytes = context.feature(dst, dst.extents(1), op.out_precision, 0)?;
-    let address = context.place(dst, &bytes)?;
+    let address = context.address(dst, &bytes)?;
     image.address(cdp::D_DST_BASE_ADDR_LOW, cdp::D_DST_BASE_ADDR_HIGH, &address)?;
     image.put(cdp::D_DST_LINE_STRIDE, surface.dst_data.line_stride)?;
     image.put(cdp::D_DST_SURFACE_STRIDE, surface.dst_data.surf_stride)?;
@@ -66,12 +66,12 @@ fn reader<M: TaskMemory + ?Sized>(
 ) -> Result<(), Reason> {
     let ram = context.ram(src.field("type"), src.cube.mem_type)?;
     let bytes = context.feature(src, src.extents(1), op.in_precision, 0)?;
-    let address = context.place_input(src, &bytes, 1)?;
+    let address = context.input_address(src, &bytes, 1)?;
     image.block(Block::CdpRdma);
     let [width, height, channel] = [src.cube.width, src.cube.height, src.cube.channel].map(u32::from);
-    image.word(less_one(cdp_rdma::D_DATA_CUBE_WIDTH::WIDTH, src.field("width"), width)?)?;
-    image.word(less_one(cdp_rdma::D_DATA_CUBE_HEIGHT::HEIGHT, src.field("height"), height)?)?;
-    image.word(less_one(cdp_rdma::D_DATA_CUBE_CHANNEL::CHANNEL, src.field("channel"), channel)?)?;
+    image.word(minus_one(cdp_rdma::D_DATA_CUBE_WIDTH::WIDTH, src.field("width"), width)?)?;
+    image.word(minus_one(cdp_rdma::D_DATA_CUBE_HEIGHT::HEIGHT, src.field("height"), height)?)?;
+    image.word(minus_one(cdp_rdma::D_DATA_CUBE_CHANNEL::CHANNEL, src.field("channel"), channel)?)?;
     image.address(cdp_rdma::D_SRC_BASE_ADDR_LOW, cdp_rdma::D_SRC_BASE_ADDR_HIGH, &address)?;
     image.put(cdp_rdma::D_SRC_LINE_STRIDE, src.cube.line_stride)?;
     image.put(cdp_rdma::D_SRC_SURFACE_STRIDE, src.cube.surf_stride)?;

@@ -6,7 +6,7 @@
 //! of each descriptor field; the hardware's C-model for the memory that is read.
 
 use super::super::error::{Name, Reason};
-use super::super::image::{code, fit, less_one, signed, Builder, Place};
+use super::super::image::{code, fit, minus_one, signed, BufferAddress, Builder};
 use super::super::memory::TaskMemory;
 use super::super::slot::{Handover, Modes, Operation, Sharing};
 use super::agree;
@@ -22,17 +22,17 @@ use crate::uapi::reg::{cacc, cdma, cmac_a, csc, Block, Field, Tied, Word};
 
 /// What the pipeline reads.
 struct Input {
-    address: Place,
+    address: BufferAddress,
     /// The second plane of an image that has one.
-    chroma: Option<Place>,
+    chroma: Option<BufferAddress>,
     ram: RamType,
 }
 
 /// Weights, and the surfaces that go with compressed ones.
 struct Weights {
-    address: Place,
-    wmb: Option<Place>,
-    wgs: Option<Place>,
+    address: BufferAddress,
+    wmb: Option<BufferAddress>,
+    wgs: Option<BufferAddress>,
     ram: RamType,
 }
 
@@ -48,7 +48,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
         let why = "a convolution's output is handed to SDP, not stored";
         return Err(Reason::Invalid { name: dst.field("type"), value: surface.dst_data.mem_type as i64, why });
     }
-    operation.given = Some(Handover {
+    operation.produced = Some(Handover {
         sizes: [surface.dst_data.width, surface.dst_data.height, surface.dst_data.channel],
         precision: op.out_precision,
     });
@@ -73,7 +73,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     sequencer(&mut image, op, surface)?;
     reader(&mut image, context, op, surface, &input, &weights)?;
     image.finish(operation.op_type, operation.rdma, &mut operation.program)?;
-    operation.held = Some(agree::convolution(context.config, op, surface)?);
+    operation.buffer_use = Some(agree::convolution(context.config, op, surface)?);
     Ok(())
 }
 
@@ -131,7 +131,7 @@ fn input<M: TaskMemory + ?Sized>(
         let batch_stride = if op.batch > 1 { op.batch_stride } else { 0 };
         let bytes = context.feature(src, src.extents(u32::from(op.batch.max(1))), op.in_precision, batch_stride)?;
         let pixel = bytes_per_pixel(op);
-        return Ok(Input { address: context.place_input(src, &bytes, pixel)?, chroma: None, ram });
+        return Ok(Input { address: context.input_address(src, &bytes, pixel)?, chroma: None, ram });
     };
     if op.batch > 1 {
         let (value, why) = (i64::from(op.batch), "images cannot be batched");
@@ -146,7 +146,7 @@ fn input<M: TaskMemory + ?Sized>(
     let image = Image::unpacked(format, width, height, 0, context.config.memory_atomic, strides).map_err(layout)?;
     src.same("channel", surface.src_data.channel, "channels of its pixel format", image.extents().c as u16)?;
     let luma = Bytes { line_stride: Some(surface.src_data.line_stride), ..Bytes::plain(Data::Pixel, image.span(0)) };
-    let address = context.place_input(src, &luma, image.format().bytes_per_pixel[0])?;
+    let address = context.input_address(src, &luma, image.format().bytes_per_pixel[0])?;
     if image.format().planes < 2 {
         return Ok(Input { address, chroma: None, ram });
     }
@@ -165,7 +165,7 @@ fn input<M: TaskMemory + ?Sized>(
         let (value, why) = (i64::from(surface.src_data.address), "regions of interest have one plane");
         return Err(Reason::Invalid { name: src.field("address"), value, why });
     }
-    let chroma = context.place_at(name, surface.src_data.address, start, &chroma)?;
+    let chroma = context.address_at(name, surface.src_data.address, start, &chroma)?;
     Ok(Input { address, chroma: Some(chroma), ram })
 }
 
@@ -195,7 +195,7 @@ fn weights<M: TaskMemory + ?Sized>(
     }
     let unit = u64::from(align::weight_size(context.config));
     let span = if compressed { u64::from(size) } else { u64::from(size).max(round_up(needed, unit)) };
-    let address = context.place(data, &Bytes { size: Some(size), ..Bytes::plain(Data::Weight, span) })?;
+    let address = context.address(data, &Bytes { size: Some(size), ..Bytes::plain(Data::Weight, span) })?;
     if !compressed {
         return Ok(Weights { address, wmb: None, wgs: None, ram });
     }
@@ -208,12 +208,12 @@ fn weights<M: TaskMemory + ?Sized>(
         return Err(Reason::Range { name, value, minimum: bits.div_ceil(8) as i64, maximum: i64::from(u32::MAX) });
     }
     let spanned = Bytes { size: Some(size), ..Bytes::plain(Data::Wmb, u64::from(size)) };
-    let wmb = context.place(mask, &spanned)?;
+    let wmb = context.address(mask, &spanned)?;
 
     let sizes = Named { name: "wgs_data", cube: &surface.wgs_data };
     let geometry = Geometry::of(context.config, op.out_precision);
     let span = geometry.wgs_read(context.config, surface.dst_data.channel.into()).max(surface.wgs_data.size.into());
-    let wgs = context.place(sizes, &Bytes::plain(Data::Wgs, span))?;
+    let wgs = context.address(sizes, &Bytes::plain(Data::Wgs, span))?;
     Ok(Weights { address, wmb: Some(wmb), wgs: Some(wgs), ram })
 }
 
@@ -229,12 +229,12 @@ fn accumulator<M: TaskMemory + ?Sized>(
     image.block(Block::Cacc);
     let value = code(D_MISC_CFG::CONV_MODE, op.conv_mode) | code(D_MISC_CFG::PROC_PRECISION, op.out_precision);
     image.word(value)?;
-    let value = less_one(D_DATAOUT_SIZE_0::DATAOUT_WIDTH, dst.field("width"), width)?
-        | less_one(D_DATAOUT_SIZE_0::DATAOUT_HEIGHT, dst.field("height"), height)?;
+    let value = minus_one(D_DATAOUT_SIZE_0::DATAOUT_WIDTH, dst.field("width"), width)?
+        | minus_one(D_DATAOUT_SIZE_0::DATAOUT_HEIGHT, dst.field("height"), height)?;
     image.word(value)?;
     let channels = u32::from(surface.dst_data.channel);
-    image.word(less_one(D_DATAOUT_SIZE_1::DATAOUT_CHANNEL, dst.field("channel"), channels)?)?;
-    image.word(less_one(D_BATCH_NUMBER::BATCHES, Name::new("batch"), u32::from(op.batch))?)?;
+    image.word(minus_one(D_DATAOUT_SIZE_1::DATAOUT_CHANNEL, dst.field("channel"), channels)?)?;
+    image.word(minus_one(D_BATCH_NUMBER::BATCHES, Name::new("batch"), u32::from(op.batch))?)?;
     // CACC hands batches over in the order of addresses, and needs strides for that alone.
     if op.batch > 1 {
         let (line_stride, surf_stride) = (surface.dst_data.line_stride, surface.dst_data.surf_stride);
@@ -285,12 +285,12 @@ fn sequencer(image: &mut Builder, op: &ConvOp, surface: &ConvSurface) -> Result<
     image.word(code(csc::D_DATAIN_FORMAT::DATAIN_FORMAT, input_format(op)))?;
 
     use csc::{D_DATAIN_SIZE_EXT_0 as size_0, D_DATAIN_SIZE_EXT_1 as size_1};
-    let value = less_one(size_0::DATAIN_WIDTH_EXT, Name::new("input_width_csc"), wide(op.input_width_csc))?
-        | less_one(size_0::DATAIN_HEIGHT_EXT, Name::new("input_height_csc"), wide(op.input_height_csc))?;
+    let value = minus_one(size_0::DATAIN_WIDTH_EXT, Name::new("input_width_csc"), wide(op.input_width_csc))?
+        | minus_one(size_0::DATAIN_HEIGHT_EXT, Name::new("input_height_csc"), wide(op.input_height_csc))?;
     image.word(value)?;
     let name = Name::new("input_channel_csc");
-    image.word(less_one(size_1::DATAIN_CHANNEL_EXT, name, wide(op.input_channel_csc))?)?;
-    let batches = less_one(csc::D_BATCH_NUMBER::BATCHES, Name::new("batch"), u32::from(op.batch))?;
+    image.word(minus_one(size_1::DATAIN_CHANNEL_EXT, name, wide(op.input_channel_csc))?)?;
+    let batches = minus_one(csc::D_BATCH_NUMBER::BATCHES, Name::new("batch"), u32::from(op.batch))?;
     image.word(batches)?;
     if op.post_extension > 2 {
         let value = i64::from(op.post_extension);
@@ -301,17 +301,17 @@ fn sequencer(image: &mut Builder, op: &ConvOp, surface: &ConvSurface) -> Result<
         Name::new("post_extension"),
         u32::from(op.post_extension),
     )?)?;
-    let entries = less_one(csc::D_ENTRY_PER_SLICE::ENTRIES, Name::new("entry_per_slice"), wide(op.entry_per_slice))?;
+    let entries = minus_one(csc::D_ENTRY_PER_SLICE::ENTRIES, Name::new("entry_per_slice"), wide(op.entry_per_slice))?;
     image.word(entries)?;
     image.word(code(csc::D_WEIGHT_FORMAT::WEIGHT_FORMAT, op.weight_format))?;
 
     use csc::{D_WEIGHT_SIZE_EXT_0 as kernel_0, D_WEIGHT_SIZE_EXT_1 as kernel_1};
-    let value = less_one(kernel_0::WEIGHT_WIDTH_EXT, Name::new("kernel_width_csc"), wide(op.kernel_width_csc))?
-        | less_one(kernel_0::WEIGHT_HEIGHT_EXT, Name::new("kernel_height_csc"), wide(op.kernel_height_csc))?;
+    let value = minus_one(kernel_0::WEIGHT_WIDTH_EXT, Name::new("kernel_width_csc"), wide(op.kernel_width_csc))?
+        | minus_one(kernel_0::WEIGHT_HEIGHT_EXT, Name::new("kernel_height_csc"), wide(op.kernel_height_csc))?;
     image.word(value)?;
     let channels = wide(op.kernel_channel_csc);
-    let value = less_one(kernel_1::WEIGHT_CHANNEL_EXT, Name::new("kernel_channel_csc"), channels)?
-        | less_one(kernel_1::WEIGHT_KERNEL, dst.field("channel"), kernels)?;
+    let value = minus_one(kernel_1::WEIGHT_CHANNEL_EXT, Name::new("kernel_channel_csc"), channels)?
+        | minus_one(kernel_1::WEIGHT_KERNEL, dst.field("channel"), kernels)?;
     image.word(value)?;
     image.put(csc::D_WEIGHT_BYTES, surface.weight_data.size)?;
     if op.weight_format == WeightFormat::Compressed {
@@ -320,24 +320,24 @@ fn sequencer(image: &mut Builder, op: &ConvOp, surface: &ConvSurface) -> Result<
     }
 
     use csc::D_DATAOUT_SIZE_0 as out;
-    let value = less_one(out::DATAOUT_WIDTH, Name::new("input_width_cmac"), wide(op.input_width_cmac))?
-        | less_one(out::DATAOUT_HEIGHT, Name::new("input_height_cmac"), wide(op.input_height_cmac))?;
+    let value = minus_one(out::DATAOUT_WIDTH, Name::new("input_width_cmac"), wide(op.input_width_cmac))?
+        | minus_one(out::DATAOUT_HEIGHT, Name::new("input_height_cmac"), wide(op.input_height_cmac))?;
     image.word(value)?;
-    image.word(less_one(csc::D_DATAOUT_SIZE_1::DATAOUT_CHANNEL, dst.field("channel"), kernels)?)?;
-    let atomics = less_one(csc::D_ATOMICS::ATOMICS, dst.field("width * height"), width * height)?;
+    image.word(minus_one(csc::D_DATAOUT_SIZE_1::DATAOUT_CHANNEL, dst.field("channel"), kernels)?)?;
+    let atomics = minus_one(csc::D_ATOMICS::ATOMICS, dst.field("width * height"), width * height)?;
     image.word(atomics)?;
-    image.word(less_one(csc::D_RELEASE::RLS_SLICES, Name::new("release"), wide(op.release))?)?;
+    image.word(minus_one(csc::D_RELEASE::RLS_SLICES, Name::new("release"), wide(op.release))?)?;
 
     // Winograd's input is already cut for its strides and padding.
     let direct = op.conv_mode == ConvMode::Direct;
     let (x, y) = if direct { (op.conv_stride_x, op.conv_stride_y) } else { (1, 1) };
     let (left, top) = if direct { (op.pad_x_left, op.pad_y_top) } else { (0, 0) };
     use csc::{D_CONV_STRIDE_EXT as stride, D_DILATION_EXT as dilation, D_ZERO_PADDING as padding};
-    let value = less_one(stride::CONV_X_STRIDE_EXT, Name::new("conv_stride_x"), u32::from(x))?
-        | less_one(stride::CONV_Y_STRIDE_EXT, Name::new("conv_stride_y"), u32::from(y))?;
+    let value = minus_one(stride::CONV_X_STRIDE_EXT, Name::new("conv_stride_x"), u32::from(x))?
+        | minus_one(stride::CONV_Y_STRIDE_EXT, Name::new("conv_stride_y"), u32::from(y))?;
     image.word(value)?;
-    let value = less_one(dilation::X_DILATION_EXT, Name::new("dilation_x"), u32::from(op.dilation_x))?
-        | less_one(dilation::Y_DILATION_EXT, Name::new("dilation_y"), u32::from(op.dilation_y))?;
+    let value = minus_one(dilation::X_DILATION_EXT, Name::new("dilation_x"), u32::from(op.dilation_x))?
+        | minus_one(dilation::Y_DILATION_EXT, Name::new("dilation_y"), u32::from(op.dilation_y))?;
     image.word(value)?;
     let value = fit(padding::PAD_LEFT, Name::new("pad_x_left"), u32::from(left))?
         | fit(padding::PAD_TOP, Name::new("pad_y_top"), u32::from(top))?;
@@ -349,8 +349,8 @@ fn sequencer(image: &mut Builder, op: &ConvOp, surface: &ConvSurface) -> Result<
 }
 
 fn banks<R: Tied>(op: &ConvOp, data: Field<u32, R>, weight: Field<u32, R>) -> Result<Word<R>, Reason> {
-    Ok(less_one(data, Name::new("data_bank"), u32::from(op.data_bank))?
-        | less_one(weight, Name::new("weight_bank"), u32::from(op.weight_bank))?)
+    Ok(minus_one(data, Name::new("data_bank"), u32::from(op.data_bank))?
+        | minus_one(weight, Name::new("weight_bank"), u32::from(op.weight_bank))?)
 }
 
 fn reader<M: TaskMemory + ?Sized>(
@@ -391,14 +391,14 @@ fn reader<M: TaskMemory + ?Sized>(
     image.word(value)?;
 
     use cdma::{D_DATAIN_SIZE_0 as size_0, D_DATAIN_SIZE_1 as size_1, D_DATAIN_SIZE_EXT_0 as size_ext};
-    let value = less_one(size_0::DATAIN_WIDTH, src.field("width"), width)?
-        | less_one(size_0::DATAIN_HEIGHT, src.field("height"), height)?;
+    let value = minus_one(size_0::DATAIN_WIDTH, src.field("width"), width)?
+        | minus_one(size_0::DATAIN_HEIGHT, src.field("height"), height)?;
     image.word(value)?;
     let channels = u32::from(surface.src_data.channel);
-    image.word(less_one(size_1::DATAIN_CHANNEL, src.field("channel"), channels)?)?;
+    image.word(minus_one(size_1::DATAIN_CHANNEL, src.field("channel"), channels)?)?;
     let (csc_width, csc_height) = (u32::from(op.input_width_csc), u32::from(op.input_height_csc));
-    let value = less_one(size_ext::DATAIN_WIDTH_EXT, Name::new("input_width_csc"), csc_width)?
-        | less_one(size_ext::DATAIN_HEIGHT_EXT, Name::new("input_height_csc"), csc_height)?;
+    let value = minus_one(size_ext::DATAIN_WIDTH_EXT, Name::new("input_width_csc"), csc_width)?
+        | minus_one(size_ext::DATAIN_HEIGHT_EXT, Name::new("input_height_csc"), csc_height)?;
     image.word(value)?;
 
     if op.data_format != DataFormat::Feature {
@@ -420,22 +420,22 @@ fn reader<M: TaskMemory + ?Sized>(
             | code(cdma::D_DAIN_MAP::SURF_PACKED, strides[1] == packed[1]);
         image.word(value)?;
     }
-    let batches = less_one(cdma::D_BATCH_NUMBER::BATCHES, Name::new("batch"), u32::from(op.batch))?;
+    let batches = minus_one(cdma::D_BATCH_NUMBER::BATCHES, Name::new("batch"), u32::from(op.batch))?;
     image.word(batches)?;
     if op.batch > 1 {
         image.put(cdma::D_BATCH_STRIDE, op.batch_stride)?;
     }
     let entries = u32::from(op.entry_per_slice);
-    image.word(less_one(cdma::D_ENTRY_PER_SLICE::ENTRIES, Name::new("entry_per_slice"), entries)?)?;
-    let grains = less_one(cdma::D_FETCH_GRAIN::GRAINS, Name::new("fetch_grain"), u32::from(op.fetch_grain))?;
+    image.word(minus_one(cdma::D_ENTRY_PER_SLICE::ENTRIES, Name::new("entry_per_slice"), entries)?)?;
+    let grains = minus_one(cdma::D_FETCH_GRAIN::GRAINS, Name::new("fetch_grain"), u32::from(op.fetch_grain))?;
     image.word(grains)?;
 
     image.word(code(cdma::D_WEIGHT_FORMAT::WEIGHT_FORMAT, op.weight_format))?;
     let name = Name::new("bytes_per_kernel");
-    let bytes = less_one(cdma::D_WEIGHT_SIZE_0::BYTE_PER_KERNEL, name, op.bytes_per_kernel)?;
+    let bytes = minus_one(cdma::D_WEIGHT_SIZE_0::BYTE_PER_KERNEL, name, op.bytes_per_kernel)?;
     image.word(bytes)?;
     let name = Name::of("dst_data", "channel");
-    image.word(less_one(cdma::D_WEIGHT_SIZE_1::WEIGHT_KERNEL, name, kernels)?)?;
+    image.word(minus_one(cdma::D_WEIGHT_SIZE_1::WEIGHT_KERNEL, name, kernels)?)?;
     image.word(code(cdma::D_WEIGHT_RAM_TYPE::WEIGHT_RAM_TYPE, weights.ram))?;
     image.address(cdma::D_WEIGHT_ADDR_LOW, cdma::D_WEIGHT_ADDR_HIGH, &weights.address)?;
     image.put(cdma::D_WEIGHT_BYTES, surface.weight_data.size)?;
@@ -464,8 +464,8 @@ fn reader<M: TaskMemory + ?Sized>(
     }
 
     use cdma::{D_CONV_STRIDE as stride, D_ZERO_PADDING as padding};
-    let value = less_one(stride::CONV_X_STRIDE, Name::new("conv_stride_x"), u32::from(op.conv_stride_x))?
-        | less_one(stride::CONV_Y_STRIDE, Name::new("conv_stride_y"), u32::from(op.conv_stride_y))?;
+    let value = minus_one(stride::CONV_X_STRIDE, Name::new("conv_stride_x"), u32::from(op.conv_stride_x))?
+        | minus_one(stride::CONV_Y_STRIDE, Name::new("conv_stride_y"), u32::from(op.conv_stride_y))?;
     image.word(value)?;
     let value = fit(padding::PAD_LEFT, Name::new("pad_x_left"), u32::from(op.pad_x_left))?
         | fit(padding::PAD_RIGHT, Name::new("pad_x_right"), u32::from(op.pad_x_right))?

@@ -4,14 +4,14 @@
 
 use super::super::error::{Error, Name, Reason};
 use super::super::memory::TaskMemory;
-use super::super::schedule::{Enabled, Executor, Group, Place, Schedule, GROUPS, UNITS};
+use super::super::schedule::{Enabled, Executor, GroupIndices, GroupState, Schedule, GROUPS, UNITS};
 use super::super::slot::{operation, operation_mut, Handover, Operation, Sharing, Slot};
-use super::agree::Buffer;
+use super::agree::ConvolutionBuffer;
 use super::lists::Lists;
 use crate::uapi::desc::{Event, OpType, PROCESSORS};
 
 /// The unit that hands data to this one on the fly.
-const fn giver(unit: OpType) -> Option<OpType> {
+const fn producer_of(unit: OpType) -> Option<OpType> {
     match unit {
         OpType::Sdp => Some(OpType::Conv),
         OpType::Pdp => Some(OpType::Sdp),
@@ -40,11 +40,11 @@ pub(super) fn check<M: TaskMemory + ?Sized>(
 fn check_edges(slots: &mut [Slot], index: u32) -> Result<(), Reason> {
     let Some(from) = operation(slots, index) else { return Ok(()) };
     let (unit, edges) = (from.op_type, from.edges);
-    for (place, edge) in edges.into_iter().enumerate() {
+    for (position, edge) in edges.into_iter().enumerate() {
         let Some(to) = edge.and_then(|edge| operation(slots, edge.to)) else { continue };
-        let (name, expected) = match UNITS.get(place) {
+        let (name, expected) = match UNITS.get(position) {
             Some(&expected) => ("consumers", Some(expected)),
-            None => ("fused_parent", giver(unit)),
+            None => ("fused_parent", producer_of(unit)),
         };
         if Some(to.op_type) != expected {
             let why = match (name, expected) {
@@ -69,18 +69,18 @@ fn check_edges(slots: &mut [Slot], index: u32) -> Result<(), Reason> {
 fn check_partners(slots: &[Slot], index: u32) -> Result<(), Reason> {
     let Some(operation) = operation(slots, index) else { return Ok(()) };
     let unit = operation.op_type;
-    let (takes, gives) = (operation.taken.is_some(), operation.given.is_some());
-    if takes != operation.parent.is_some() {
-        let unit = giver(unit).unwrap_or(unit);
-        if takes {
+    let (consumes, produces) = (operation.consumed.is_some(), operation.produced.is_some());
+    if consumes != operation.parent.is_some() {
+        let unit = producer_of(unit).unwrap_or(unit);
+        if consumes {
             return Err(Reason::NoPartner { surface: "src_data", unit });
         }
         let value = operation.parent.map_or(-1, i64::from);
         let why = "the operation reads its input from memory";
         return Err(Reason::Invalid { name: Name::of("fused_parent", "index"), value, why });
     }
-    if gives != operation.child.is_some() {
-        if gives {
+    if produces != operation.child.is_some() {
+        if produces {
             let unit = if unit == OpType::Conv { OpType::Sdp } else { OpType::Pdp };
             return Err(Reason::NoPartner { surface: "dst_data", unit });
         }
@@ -90,11 +90,11 @@ fn check_partners(slots: &[Slot], index: u32) -> Result<(), Reason> {
     }
     if let Some(child) = operation.child.and_then(|child| super::super::slot::operation(slots, child)) {
         if unit == OpType::Conv && operation.modes != child.modes {
-            let (given, taken) = (operation.modes, child.modes);
-            let (name, value, expected) = if given.batches == taken.batches {
-                ("conv_mode", u8::from(given.winograd), u8::from(taken.winograd))
+            let (produced, consumed) = (operation.modes, child.modes);
+            let (name, value, expected) = if produced.batches == consumed.batches {
+                ("conv_mode", u8::from(produced.winograd), u8::from(consumed.winograd))
             } else {
-                ("batch", given.batches, taken.batches)
+                ("batch", produced.batches, consumed.batches)
             };
             return Err(Reason::Mismatch {
                 name: Name::new(name),
@@ -104,23 +104,23 @@ fn check_partners(slots: &[Slot], index: u32) -> Result<(), Reason> {
             });
         }
         // A child that reads memory is refused for this reason when it is checked itself.
-        if let (Some(given), Some(taken)) = (operation.given, child.taken) {
-            check_handover(unit, given, taken)?;
+        if let (Some(produced), Some(consumed)) = (operation.produced, child.consumed) {
+            check_handover(unit, produced, consumed)?;
         }
     }
     Ok(())
 }
 
 /// Both sides must have the same parameters. Otherwise one waits for data that the other does not send.
-fn check_handover(giver: OpType, given: Handover, taken: Handover) -> Result<(), Reason> {
+fn check_handover(producer: OpType, produced: Handover, consumed: Handover) -> Result<(), Reason> {
     let numbers = |side: Handover| {
         let [width, height, channel] = side.sizes.map(i64::from);
         [width, height, channel, side.precision as i64]
     };
     let dst = |field| Name::of("dst_data", field);
-    let precision = Name::new(if giver == OpType::Conv { "out_precision" } else { "dst_precision" });
+    let precision = Name::new(if producer == OpType::Conv { "out_precision" } else { "dst_precision" });
     let names = [dst("width"), dst("height"), dst("channel"), precision].into_iter();
-    for ((name, value), expected) in names.zip(numbers(given)).zip(numbers(taken)) {
+    for ((name, value), expected) in names.zip(numbers(produced)).zip(numbers(consumed)) {
         if value != expected {
             let other = "that of the operation that takes it on the fly";
             return Err(Reason::Mismatch { name, value, other, expected });
@@ -135,10 +135,10 @@ pub(super) fn convolution_buffer<M: TaskMemory + ?Sized>(
     slots: &[Slot],
     first: Option<u32>,
 ) -> Result<(), Error> {
-    let (mut buffer, mut at) = (Buffer::default(), first);
+    let (mut buffer, mut at) = (ConvolutionBuffer::default(), first);
     while let Some((index, convolution)) = at.and_then(|index| Some((index, operation(slots, index)?))) {
-        if let Some(held) = &convolution.held {
-            buffer.take(held).map_err(|reason| lists.locate_typed(index, reason, slots))?;
+        if let Some(buffer_use) = &convolution.buffer_use {
+            buffer.add(buffer_use).map_err(|reason| lists.locate_typed(index, reason, slots))?;
         }
         at = convolution.next;
     }
@@ -261,9 +261,9 @@ pub(super) fn check_sharing(slots: &[Slot], head: Option<u32>) -> Result<(), (u3
 struct NoDevice;
 
 impl Executor for NoDevice {
-    fn program(&mut self, _: &[Slot], _: u32, _: Place) {}
+    fn program(&mut self, _: &[Slot], _: u32, _: GroupIndices) {}
 
-    fn enable(&mut self, _: &mut Operation, _: Place) -> Enabled {
+    fn enable(&mut self, _: &mut Operation, _: GroupIndices) -> Enabled {
         Enabled::Yes
     }
 }
@@ -290,19 +290,20 @@ pub(super) fn simulate(
             schedule.advance(slots, &mut NoDevice);
         }
         if schedule.completed() == before {
-            return Err(blame(&schedule, slots));
+            return Err(first_stuck(&schedule, slots));
         }
     }
     Ok(())
 }
 
-/// Whether a unit's oldest operation runs, has been given what it takes on the fly, and has takers that run for what it
-/// gives on the fly. A giver counts as complete before its taker: units are asked in the order of the data.
+/// Whether a unit's oldest operation can complete: it runs, the producer of its input on the fly has completed, and the
+/// consumer of its output on the fly runs. A producer counts as complete before its consumer, so the units are visited
+/// in the order in which data pass through them.
 fn can_complete(schedule: &Schedule, slots: &[Slot], unit: usize) -> bool {
     let running = |unit: usize| {
         let group = schedule.oldest(unit)?;
         match schedule.group(unit, group) {
-            Group::Enabled(index, _) => Some((index, operation(slots, index)?)),
+            GroupState::Enabled(index, _) => Some((index, operation(slots, index)?)),
             _ => None,
         }
     };
@@ -323,17 +324,17 @@ fn can_complete(schedule: &Schedule, slots: &[Slot], unit: usize) -> bool {
 }
 
 /// The first operation that never completes, and what it waits for.
-fn blame(schedule: &Schedule, slots: &[Slot]) -> (u32, Reason) {
+fn first_stuck(schedule: &Schedule, slots: &[Slot]) -> (u32, Reason) {
     let mut behind = None;
     for unit in 0..PROCESSORS {
         let held = schedule.oldest(unit).map(|group| schedule.group(unit, group));
         match held {
-            Some(Group::Programmed(index, _)) => {
+            Some(GroupState::Programmed(index, _)) => {
                 if let Some(found) = unfinished(schedule, slots, index) {
                     return (index, found);
                 }
             }
-            Some(Group::Enabled(index, _)) => {
+            Some(GroupState::Enabled(index, _)) => {
                 let partner = operation(slots, index).and_then(|operation| operation.parent.or(operation.child));
                 behind = behind.or(Some((index, partner.unwrap_or(index))));
             }
@@ -367,7 +368,7 @@ fn happened(schedule: &Schedule, from: &Operation, of: u32, event: Event) -> boo
         .map(|group| schedule.group(unit, group))
         .find(|group| group.holds().is_some_and(|(index, _)| index == of));
     match (held, event) {
-        (Some(_), Event::OpProgrammed) | (Some(Group::Enabled(..)), Event::OpEnabled) => true,
+        (Some(_), Event::OpProgrammed) | (Some(GroupState::Enabled(..)), Event::OpEnabled) => true,
         (Some(_), _) => false,
         (None, _) => schedule.has_left(unit, from.order),
     }

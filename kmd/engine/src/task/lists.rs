@@ -5,7 +5,7 @@
 use super::super::error::{Error, Name, Reason};
 use super::super::memory::TaskMemory;
 use super::super::slot::{operation, Edge, Operation, Slot};
-use super::surface::Region;
+use super::surface::RegionOfInterest;
 use crate::uapi::desc::{
     self, CommonOp, Consumer, Descriptor, Lut, Network, OpType, Roi, RoiArray, Stat, Surface, Wire,
 };
@@ -42,7 +42,7 @@ impl<'a, M: TaskMemory + ?Sized> Lists<'a, M> {
             }
             lists.rois = length;
             let end = RoiArray::SIZE as u64 + u64::from(length) * Roi::SIZE as u64;
-            holds(memory, "ROI array", network.roi_array_index, end)?;
+            list_buffer(memory, "ROI array", network.roi_array_index, end)?;
         } else if lists.rois == 0 {
             return Err(Reason::Range { name: Name::new("num_rois"), value: 0, minimum: 1, maximum: 0xffff }.into());
         }
@@ -55,7 +55,7 @@ impl<'a, M: TaskMemory + ?Sized> Lists<'a, M> {
             ("operation list", network.operation_desc_index, desc::Operation::SIZE),
             ("surface list", network.surface_desc_index, Surface::SIZE),
         ] {
-            holds(memory, list, address, operations * size as u64)?;
+            list_buffer(memory, list, address, operations * size as u64)?;
         }
         Ok(lists)
     }
@@ -97,7 +97,7 @@ impl<'a, M: TaskMemory + ?Sized> Lists<'a, M> {
             return Ok(None);
         }
         let size = u64::from(self.operations()) * Stat::SIZE as u64;
-        let address = holds(self.memory, "statistics list", self.network.stat_list_index, size)?;
+        let address = list_buffer(self.memory, "statistics list", self.network.stat_list_index, size)?;
         Ok(Some(address as u16))
     }
 
@@ -155,7 +155,7 @@ impl<'a, M: TaskMemory + ?Sized> Lists<'a, M> {
 
     /// The region that operation `index` reads its input from, when the task's regions are dynamic and it is the
     /// operation that reads them.
-    pub(super) fn region(&self, index: u32) -> Result<Option<Region>, Reason> {
+    pub(super) fn region(&self, index: u32) -> Result<Option<RegionOfInterest>, Reason> {
         let network = &self.network;
         if network.dynamic_roi == 0 || i64::from(network.input_layer) != i64::from(index % self.stride()) {
             return Ok(None);
@@ -163,7 +163,7 @@ impl<'a, M: TaskMemory + ?Sized> Lists<'a, M> {
         let mut bytes = [0; Roi::SIZE];
         let offset = RoiArray::SIZE as u64 + u64::from(index / self.stride()) * Roi::SIZE as u64;
         read(self.memory, "ROI array", network.roi_array_index, offset, &mut bytes)?;
-        Ok(Some(Region { address: network.surface_index, roi: Roi::parse(&bytes)? }))
+        Ok(Some(RegionOfInterest { address: network.surface_index, roi: Roi::parse(&bytes)? }))
     }
 
     fn entry(&self, list: &'static str, address: i16, index: u32, bytes: &mut [u8]) -> Result<(), Reason> {
@@ -196,7 +196,12 @@ impl<'a, M: TaskMemory + ?Sized> Lists<'a, M> {
 }
 
 /// The buffer of an address in a list that must hold `end` bytes; its position.
-fn holds<M: TaskMemory + ?Sized>(memory: &M, list: &'static str, address: i16, end: u64) -> Result<usize, Reason> {
+fn list_buffer<M: TaskMemory + ?Sized>(
+    memory: &M,
+    list: &'static str,
+    address: i16,
+    end: u64,
+) -> Result<usize, Reason> {
     let count = memory.count();
     let index = usize::try_from(address).ok().filter(|&index| index < count);
     let Some((index, buffer)) = index.and_then(|index| Some((index, memory.buffer(index)?))) else {
@@ -218,7 +223,7 @@ fn read<M: TaskMemory + ?Sized>(
     bytes: &mut [u8],
 ) -> Result<(), Reason> {
     let end = offset.saturating_add(bytes.len() as u64);
-    let index = holds(memory, list, address, end)?;
+    let index = list_buffer(memory, list, address, end)?;
     memory.read(index, offset, bytes).map_err(|_| {
         let size = memory.buffer(index).map_or(0, |buffer| buffer.size);
         Reason::List { list, address: i64::from(address), end, size }

@@ -81,7 +81,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Task<S> {
         let context = Context { config, memory, counted: statistics.is_some(), region: None };
         let mut refused = Ok(());
         for (index, slot) in (0..operations).zip(used.iter_mut()) {
-            if let Err(error) = take(&context, &lists, &mut tables, index, slot) {
+            if let Err(error) = read_operation(&context, &lists, &mut tables, index, slot) {
                 let more = go_on(&error);
                 refused = Err(error);
                 if !more {
@@ -170,7 +170,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Task<S> {
 /// Reads and validates an operation into its slot. It is a separate function because the stack in a kernel is small:
 /// its stack frame is free again when the graph is checked.
 #[inline(never)]
-fn take<M: TaskMemory + ?Sized>(
+fn read_operation<M: TaskMemory + ?Sized>(
     task: &Context<'_, M>,
     lists: &Lists<'_, M>,
     tables: &mut Tables<'_>,
@@ -203,13 +203,13 @@ fn translate<M: TaskMemory + ?Sized>(
         (desc::Operation::Conv(op), Surface::Conv(surface)) => conv::translate(context, op, surface, operation),
         (desc::Operation::Sdp(op), Surface::Sdp(surface)) => {
             sdp::translate(context, op, surface, operation)?;
-            operation.lut = tables.take(lists, 0, op.lut_index, op.src_precision)?;
+            operation.lut = tables.slot(lists, 0, op.lut_index, op.src_precision)?;
             Ok(())
         }
         (desc::Operation::Pdp(op), Surface::Pdp(surface)) => pdp::translate(context, op, surface, operation),
         (desc::Operation::Cdp(op), Surface::Cdp(surface)) => {
             cdp::translate(context, op, surface, operation)?;
-            operation.lut = tables.take(lists, 1, op.lut_index, op.in_precision)?;
+            operation.lut = tables.slot(lists, 1, op.lut_index, op.in_precision)?;
             Ok(())
         }
         (desc::Operation::Rubik(op), Surface::Rubik(surface)) => rubik::translate(context, *op, surface, operation),
@@ -234,7 +234,7 @@ struct Tables<'a> {
 impl Tables<'_> {
     /// The slot of table `index` of the task's list; `None` for -1. Operations that follow one another on a unit share
     /// the slot of the same table.
-    fn take<M: TaskMemory + ?Sized>(
+    fn slot<M: TaskMemory + ?Sized>(
         &mut self,
         lists: &Lists<'_, M>,
         unit: usize,

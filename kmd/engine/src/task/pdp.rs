@@ -6,7 +6,7 @@
 //! of each descriptor field.
 
 use super::super::error::{Name, Reason};
-use super::super::image::{code, fit, less_one, signed, Builder, Place};
+use super::super::image::{code, fit, minus_one, signed, BufferAddress, Builder};
 use super::super::memory::TaskMemory;
 use super::super::slot::{Handover, Operation};
 use super::agree;
@@ -33,7 +33,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     operation.output = dst.output();
     operation.rdma = !src.is_on_the_fly();
     let (width, height, channel) = (surface.src_data.width, surface.src_data.height, surface.src_data.channel);
-    operation.taken =
+    operation.consumed =
         src.is_on_the_fly().then_some(Handover { sizes: [width, height, channel], precision: op.precision });
     if src.is_on_the_fly() && op.split_num != 1 {
         let (name, value) = (Name::new("split_num"), i64::from(op.split_num));
@@ -44,7 +44,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     if operation.rdma {
         let ram = context.ram(src.field("type"), surface.src_data.mem_type)?;
         let bytes = context.feature(src, src.extents(1), op.precision, 0)?;
-        let address = context.place_input(src, &bytes, 1)?;
+        let address = context.input_address(src, &bytes, 1)?;
         image.block(Block::PdpRdma);
         reader(&mut image, context, op, src, &address, ram)?;
     }
@@ -86,7 +86,7 @@ fn window(op: &PdpOp, surface: &PdpSurface) -> Result<(), Reason> {
 fn part<R: Tied>(field: Field<u32, R>, name: &'static str, width: u16) -> Result<Word<R>, Reason> {
     match width {
         0 => Ok(Word::new(0)),
-        width => less_one(field, Name::new(name), u32::from(width)),
+        width => minus_one(field, Name::new(name), u32::from(width)),
     }
 }
 
@@ -104,7 +104,7 @@ fn parts_out(op: &PdpOp) -> Result<Word<pdp::D_PARTIAL_WIDTH_OUT>, Reason> {
 }
 
 fn split<R: Tied>(op: &PdpOp, field: Field<u32, R>) -> Result<Word<R>, Reason> {
-    less_one(field, Name::new("split_num"), u32::from(op.split_num))
+    minus_one(field, Name::new("split_num"), u32::from(op.split_num))
 }
 
 fn reader<M: TaskMemory + ?Sized>(
@@ -112,14 +112,14 @@ fn reader<M: TaskMemory + ?Sized>(
     context: &Context<'_, M>,
     op: &PdpOp,
     src: Named<'_>,
-    address: &Place,
+    address: &BufferAddress,
     ram: RamType,
 ) -> Result<(), Reason> {
     use pdp_rdma::{D_PARTIAL_WIDTH_IN as partial, D_POOLING_KERNEL_CFG as kernel};
     let [width, height, channel] = [src.cube.width, src.cube.height, src.cube.channel].map(u32::from);
-    image.word(less_one(pdp_rdma::D_DATA_CUBE_IN_WIDTH::CUBE_IN_WIDTH, src.field("width"), width)?)?;
-    image.word(less_one(pdp_rdma::D_DATA_CUBE_IN_HEIGHT::CUBE_IN_HEIGHT, src.field("height"), height)?)?;
-    image.word(less_one(pdp_rdma::D_DATA_CUBE_IN_CHANNEL::CUBE_IN_CHANNEL, src.field("channel"), channel)?)?;
+    image.word(minus_one(pdp_rdma::D_DATA_CUBE_IN_WIDTH::CUBE_IN_WIDTH, src.field("width"), width)?)?;
+    image.word(minus_one(pdp_rdma::D_DATA_CUBE_IN_HEIGHT::CUBE_IN_HEIGHT, src.field("height"), height)?)?;
+    image.word(minus_one(pdp_rdma::D_DATA_CUBE_IN_CHANNEL::CUBE_IN_CHANNEL, src.field("channel"), channel)?)?;
     let mode = code(pdp_rdma::D_FLYING_MODE::FLYING_MODE, PdpFlyingMode::OffFlying);
     image.word(mode)?;
     image.address(pdp_rdma::D_SRC_BASE_ADDR_LOW, pdp_rdma::D_SRC_BASE_ADDR_HIGH, address)?;
@@ -129,7 +129,7 @@ fn reader<M: TaskMemory + ?Sized>(
     image.word(code(pdp_rdma::D_DATA_FORMAT::INPUT_DATA, op.precision))?;
     image.word(split(op, pdp_rdma::D_OPERATION_MODE_CFG::SPLIT_NUM)?)?;
     let value = fit(kernel::KERNEL_WIDTH, Name::new("pool_width"), u32::from(op.pool_width))?
-        | less_one(kernel::KERNEL_STRIDE_WIDTH, Name::new("stride_x"), u32::from(op.stride_x))?;
+        | minus_one(kernel::KERNEL_STRIDE_WIDTH, Name::new("stride_x"), u32::from(op.stride_x))?;
     image.word(value)?;
     let padding = pdp_rdma::D_POOLING_PADDING_CFG::PAD_WIDTH;
     image.word(fit(padding, Name::new("pad_left"), u32::from(op.pad_left))?)?;
@@ -139,22 +139,22 @@ fn reader<M: TaskMemory + ?Sized>(
 }
 
 /// 1 / window, by which PDP multiplies: a fraction of 16 bits, or half precision, rounded down.
-fn reciprocal(precision: Precision, window_less_one: u8) -> u32 {
+fn reciprocal(precision: Precision, window_minus_one: u8) -> u32 {
     const FIXED: [u32; MAX_WINDOW as usize] = [0x10000, 0x8000, 0x5555, 0x4000, 0x3333, 0x2aaa, 0x2492, 0x2000];
     const HALF: [u32; MAX_WINDOW as usize] = [0x7c00, 0x7800, 0x7555, 0x7400, 0x7266, 0x7155, 0x7092, 0x7000];
     let table = if precision == Precision::Fp16 { &HALF } else { &FIXED };
-    table.get(usize::from(window_less_one)).copied().unwrap_or(0)
+    table.get(usize::from(window_minus_one)).copied().unwrap_or(0)
 }
 
 fn pooling(image: &mut Builder, op: &PdpOp, src: Named<'_>, dst: Named<'_>) -> Result<(), Reason> {
     let [width, height, channel] = [src.cube.width, src.cube.height, src.cube.channel].map(u32::from);
-    image.word(less_one(pdp::D_DATA_CUBE_IN_WIDTH::CUBE_IN_WIDTH, src.field("width"), width)?)?;
-    image.word(less_one(pdp::D_DATA_CUBE_IN_HEIGHT::CUBE_IN_HEIGHT, src.field("height"), height)?)?;
-    image.word(less_one(pdp::D_DATA_CUBE_IN_CHANNEL::CUBE_IN_CHANNEL, src.field("channel"), channel)?)?;
+    image.word(minus_one(pdp::D_DATA_CUBE_IN_WIDTH::CUBE_IN_WIDTH, src.field("width"), width)?)?;
+    image.word(minus_one(pdp::D_DATA_CUBE_IN_HEIGHT::CUBE_IN_HEIGHT, src.field("height"), height)?)?;
+    image.word(minus_one(pdp::D_DATA_CUBE_IN_CHANNEL::CUBE_IN_CHANNEL, src.field("channel"), channel)?)?;
     let [width, height, channel] = [dst.cube.width, dst.cube.height, dst.cube.channel].map(u32::from);
-    image.word(less_one(pdp::D_DATA_CUBE_OUT_WIDTH::CUBE_OUT_WIDTH, dst.field("width"), width)?)?;
-    image.word(less_one(pdp::D_DATA_CUBE_OUT_HEIGHT::CUBE_OUT_HEIGHT, dst.field("height"), height)?)?;
-    image.word(less_one(pdp::D_DATA_CUBE_OUT_CHANNEL::CUBE_OUT_CHANNEL, dst.field("channel"), channel)?)?;
+    image.word(minus_one(pdp::D_DATA_CUBE_OUT_WIDTH::CUBE_OUT_WIDTH, dst.field("width"), width)?)?;
+    image.word(minus_one(pdp::D_DATA_CUBE_OUT_HEIGHT::CUBE_OUT_HEIGHT, dst.field("height"), height)?)?;
+    image.word(minus_one(pdp::D_DATA_CUBE_OUT_CHANNEL::CUBE_OUT_CHANNEL, dst.field("channel"), channel)?)?;
 
     use pdp::{D_OPERATION_MODE_CFG as mode, D_POOLING_KERNEL_CFG as kernel, D_POOLING_PADDING_CFG as padding};
     let flying = if src.is_on_the_fly() { PdpFlyingMode::OnFlying } else { PdpFlyingMode::OffFlying };
@@ -167,8 +167,8 @@ fn pooling(image: &mut Builder, op: &PdpOp, src: Named<'_>, dst: Named<'_>) -> R
     image.word(parts_out(op)?)?;
     let value = fit(kernel::KERNEL_WIDTH, Name::new("pool_width"), u32::from(op.pool_width))?
         | fit(kernel::KERNEL_HEIGHT, Name::new("pool_height"), u32::from(op.pool_height))?
-        | less_one(kernel::KERNEL_STRIDE_WIDTH, Name::new("stride_x"), u32::from(op.stride_x))?
-        | less_one(kernel::KERNEL_STRIDE_HEIGHT, Name::new("stride_y"), u32::from(op.stride_y))?;
+        | minus_one(kernel::KERNEL_STRIDE_WIDTH, Name::new("stride_x"), u32::from(op.stride_x))?
+        | minus_one(kernel::KERNEL_STRIDE_HEIGHT, Name::new("stride_y"), u32::from(op.stride_y))?;
     image.word(value)?;
     let value = fit(padding::PAD_LEFT, Name::new("pad_left"), u32::from(op.pad_left))?
         | fit(padding::PAD_RIGHT, Name::new("pad_right"), u32::from(op.pad_right))?
@@ -210,7 +210,7 @@ fn writer<M: TaskMemory + ?Sized>(
 ) -> Result<(), Reason> {
     let ram = context.ram(dst.field("type"), dst.cube.mem_type)?;
     let bytes = context.feature(dst, dst.extents(1), op.precision, 0)?;
-    let address = context.place(dst, &bytes)?;
+    let address = context.address(dst, &bytes)?;
     image.address(pdp::D_DST_BASE_ADDR_LOW, pdp::D_DST_BASE_ADDR_HIGH, &address)?;
     image.put(pdp::D_DST_LINE_STRIDE, dst.cube.line_stride)?;
     image.put(pdp::D_DST_SURFACE_STRIDE, dst.cube.surf_stride)?;

@@ -6,7 +6,7 @@
 //! of each descriptor field; the hardware's C-model for the bytes that are accessed.
 
 use super::super::error::{Name, Reason};
-use super::super::image::{code, less_one, Builder};
+use super::super::image::{code, minus_one, Builder};
 use super::super::memory::TaskMemory;
 use super::super::slot::Operation;
 use super::surface::{apart, Bytes, Context, Named};
@@ -56,19 +56,19 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
             (planar(context, src, src.extents(1), op)?, context.feature(dst, written, op.precision, 0)?)
         }
     };
-    let source = (context.place_input(src, &read, 1)?, context.ram(src.field("type"), surface.src_data.mem_type)?);
-    let target = (context.place(dst, &written)?, context.ram(dst.field("type"), surface.dst_data.mem_type)?);
+    let source = (context.input_address(src, &read, 1)?, context.ram(src.field("type"), surface.src_data.mem_type)?);
+    let target = (context.address(dst, &written)?, context.ram(dst.field("type"), surface.dst_data.mem_type)?);
 
     let mut image = Builder::new(config);
     image.block(Block::Rbk);
     let value = code(rbk::D_MISC_CFG::RUBIK_MODE, op.mode) | code(rbk::D_MISC_CFG::IN_PRECISION, op.precision);
     image.word(value)?;
     image.word(code(rbk::D_DAIN_RAM_TYPE::DATAIN_RAM_TYPE, source.1))?;
-    let value = less_one(rbk::D_DATAIN_SIZE_0::DATAIN_WIDTH, src.field("width"), width)?
-        | less_one(rbk::D_DATAIN_SIZE_0::DATAIN_HEIGHT, src.field("height"), height)?;
+    let value = minus_one(rbk::D_DATAIN_SIZE_0::DATAIN_WIDTH, src.field("width"), width)?
+        | minus_one(rbk::D_DATAIN_SIZE_0::DATAIN_HEIGHT, src.field("height"), height)?;
     image.word(value)?;
     let channels = u32::from(surface.src_data.channel);
-    image.word(less_one(rbk::D_DATAIN_SIZE_1::DATAIN_CHANNEL, src.field("channel"), channels)?)?;
+    image.word(minus_one(rbk::D_DATAIN_SIZE_1::DATAIN_CHANNEL, src.field("channel"), channels)?)?;
     image.address(rbk::D_DAIN_ADDR_LOW, rbk::D_DAIN_ADDR_HIGH, &source.0)?;
     image.put(rbk::D_DAIN_LINE_STRIDE, surface.src_data.line_stride)?;
     if op.mode == RubikMode::Merge {
@@ -77,7 +77,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
         image.put(rbk::D_DAIN_SURF_STRIDE, surface.src_data.surf_stride)?;
     }
     image.word(code(rbk::D_DAOUT_RAM_TYPE::DATAOUT_RAM_TYPE, target.1))?;
-    image.word(less_one(rbk::D_DATAOUT_SIZE_1::DATAOUT_CHANNEL, dst.field("channel"), out_channels)?)?;
+    image.word(minus_one(rbk::D_DATAOUT_SIZE_1::DATAOUT_CHANNEL, dst.field("channel"), out_channels)?)?;
     image.address(rbk::D_DAOUT_ADDR_LOW, rbk::D_DAOUT_ADDR_HIGH, &target.0)?;
     image.put(rbk::D_DAOUT_LINE_STRIDE, surface.dst_data.line_stride)?;
     if op.mode == RubikMode::Split {
@@ -94,8 +94,8 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
         let stride_1 = stride(dst, lines.offset([u64::from(y)]))?;
         image.put(rbk::D_CONTRACT_STRIDE_1, stride_1)?;
         use rbk::D_DECONV_STRIDE as field;
-        let value = less_one(field::DECONV_X_STRIDE, Name::new("stride_x"), x)?
-            | less_one(field::DECONV_Y_STRIDE, Name::new("stride_y"), y)?;
+        let value = minus_one(field::DECONV_X_STRIDE, Name::new("stride_x"), x)?
+            | minus_one(field::DECONV_Y_STRIDE, Name::new("stride_y"), y)?;
         image.word(value)?;
     }
     image.put(rbk::D_PERF_ENABLE, u32::from(context.counted))?;

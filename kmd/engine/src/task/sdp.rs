@@ -6,7 +6,7 @@
 //! of each descriptor field.
 
 use super::super::error::{Name, Reason};
-use super::super::image::{code, fit, less_one, signed, Builder, Place};
+use super::super::image::{code, fit, minus_one, signed, BufferAddress, Builder};
 use super::super::memory::TaskMemory;
 use super::super::slot::{Handover, Modes, Operation};
 use super::surface::{Bytes, Context, Named};
@@ -21,8 +21,8 @@ use crate::uapi::reg::values::{
 use crate::uapi::reg::{sdp, sdp_rdma, Block, Field, Register, Tied};
 
 /// The input of one of the read DMA's three operand channels.
-struct Operand {
-    address: Place,
+struct OperandChannel {
+    address: BufferAddress,
     ram: RamType,
     format: Format,
 }
@@ -45,8 +45,8 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     {
         dst.same(field, value, "that of src_data", expected)?;
     }
-    operation.taken = src.is_on_the_fly().then_some(Handover { sizes, precision: processing });
-    operation.given = dst.is_on_the_fly().then_some(Handover { sizes, precision: op.dst_precision });
+    operation.consumed = src.is_on_the_fly().then_some(Handover { sizes, precision: processing });
+    operation.produced = dst.is_on_the_fly().then_some(Handover { sizes, precision: op.dst_precision });
     operation.modes = Modes { winograd: op.conv_mode == ConvMode::Winograd, batches: op.batch_num.max(1) };
     operation.output = dst.output();
 
@@ -57,7 +57,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
         let ram = context.ram(src.field("type"), surface.src_data.mem_type)?;
         let read = widened(context, extents, op.src_precision, op.dst_precision);
         let bytes = context.feature(src, read, op.src_precision, 0)?;
-        Some((context.place_input(src, &bytes, 1)?, ram))
+        Some((context.input_address(src, &bytes, 1)?, ram))
     };
     let x1 = operand(context, op.x1_op.as_ref(), "x1_data", &surface.x1_data, extents, processing)?;
     let x2 = operand(context, op.x2_op.as_ref(), "x2_data", &surface.x2_data, extents, processing)?;
@@ -175,7 +175,7 @@ fn operand<M: TaskMemory + ?Sized>(
     cube: &DataCube,
     extents: Extents,
     processing: Precision,
-) -> Result<Option<Operand>, Reason> {
+) -> Result<Option<OperandChannel>, Reason> {
     let Some(unit) = unit else { return Ok(None) };
     let data_use = match unit.op_type {
         SdpOperation::None => return Ok(None),
@@ -211,7 +211,7 @@ fn operand<M: TaskMemory + ?Sized>(
         surface_stride: strides.then_some(surface_stride),
         ..Bytes::plain(Data::Bias, span)
     };
-    Ok(Some(Operand { address: context.place(surface, &bytes)?, ram, format }))
+    Ok(Some(OperandChannel { address: context.address(surface, &bytes)?, ram, format }))
 }
 
 fn reader<M: TaskMemory + ?Sized>(
@@ -219,7 +219,7 @@ fn reader<M: TaskMemory + ?Sized>(
     context: &Context<'_, M>,
     op: &SdpOp,
     src: Named<'_>,
-    input: Option<(Place, RamType)>,
+    input: Option<(BufferAddress, RamType)>,
 ) -> Result<(), Reason> {
     use sdp_rdma::D_FEATURE_MODE_CFG as mode;
     let value = code(mode::FLYING_MODE, input.is_none())
@@ -227,12 +227,12 @@ fn reader<M: TaskMemory + ?Sized>(
         | code(mode::IN_PRECISION, op.src_precision)
         | code(mode::PROC_PRECISION, processing(op))
         | code(mode::OUT_PRECISION, op.dst_precision)
-        | less_one(mode::BATCH_NUMBER, Name::new("batch_num"), u32::from(op.batch_num))?;
+        | minus_one(mode::BATCH_NUMBER, Name::new("batch_num"), u32::from(op.batch_num))?;
     image.word(value)?;
     let DataCube { width, height, channel, line_stride, surf_stride, .. } = *src.cube;
-    image.word(less_one(sdp_rdma::D_DATA_CUBE_WIDTH::WIDTH, src.field("width"), u32::from(width))?)?;
-    image.word(less_one(sdp_rdma::D_DATA_CUBE_HEIGHT::HEIGHT, src.field("height"), u32::from(height))?)?;
-    image.word(less_one(sdp_rdma::D_DATA_CUBE_CHANNEL::CHANNEL, src.field("channel"), u32::from(channel))?)?;
+    image.word(minus_one(sdp_rdma::D_DATA_CUBE_WIDTH::WIDTH, src.field("width"), u32::from(width))?)?;
+    image.word(minus_one(sdp_rdma::D_DATA_CUBE_HEIGHT::HEIGHT, src.field("height"), u32::from(height))?)?;
+    image.word(minus_one(sdp_rdma::D_DATA_CUBE_CHANNEL::CHANNEL, src.field("channel"), u32::from(channel))?)?;
     if let Some((address, ram)) = input {
         image.address(sdp_rdma::D_SRC_BASE_ADDR_LOW, sdp_rdma::D_SRC_BASE_ADDR_HIGH, &address)?;
         image.put(sdp_rdma::D_SRC_LINE_STRIDE, line_stride)?;
@@ -277,12 +277,12 @@ const Y_RDMA: OperandRegisters = OperandRegisters {
 
 fn operand_channel(
     image: &mut Builder,
-    operand: Option<&Operand>,
+    operand: Option<&OperandChannel>,
     registers: &OperandRegisters,
     cube: &DataCube,
 ) -> Result<(), Reason> {
     use sdp_rdma::D_BRDMA_CFG as cfg;
-    let Some(Operand { address, ram, format }) = operand else {
+    let Some(OperandChannel { address, ram, format }) = operand else {
         // Off.
         return image.put(registers.cfg, registers.cfg.reset);
     };
@@ -310,16 +310,16 @@ fn writer<M: TaskMemory + ?Sized>(
 ) -> Result<(), Reason> {
     let DataCube { width, height, channel, .. } = *src.cube;
     let (width, height, channel) = (u32::from(width), u32::from(height), u32::from(channel));
-    image.word(less_one(sdp::D_DATA_CUBE_WIDTH::WIDTH, src.field("width"), width)?)?;
-    image.word(less_one(sdp::D_DATA_CUBE_HEIGHT::HEIGHT, src.field("height"), height)?)?;
-    image.word(less_one(sdp::D_DATA_CUBE_CHANNEL::CHANNEL, src.field("channel"), channel)?)?;
+    image.word(minus_one(sdp::D_DATA_CUBE_WIDTH::WIDTH, src.field("width"), width)?)?;
+    image.word(minus_one(sdp::D_DATA_CUBE_HEIGHT::HEIGHT, src.field("height"), height)?)?;
+    image.word(minus_one(sdp::D_DATA_CUBE_CHANNEL::CHANNEL, src.field("channel"), channel)?)?;
 
     let destination = if dst.is_on_the_fly() { OutputDestination::Pdp } else { OutputDestination::Mem };
     use sdp::D_FEATURE_MODE_CFG as mode;
     let value = code(mode::FLYING_MODE, src.is_on_the_fly())
         | code(mode::OUTPUT_DST, destination)
         | code(mode::WINOGRAD, op.conv_mode == ConvMode::Winograd)
-        | less_one(mode::BATCH_NUMBER, Name::new("batch_num"), u32::from(op.batch_num))?;
+        | minus_one(mode::BATCH_NUMBER, Name::new("batch_num"), u32::from(op.batch_num))?;
     image.word(value)?;
     if !dst.is_on_the_fly() {
         let ram = context.ram(dst.field("type"), dst.cube.mem_type)?;
@@ -328,7 +328,7 @@ fn writer<M: TaskMemory + ?Sized>(
         // What SDP writes has the sizes of what it reads.
         let written = widened(context, src.extents(batches), op.dst_precision, op.src_precision);
         let bytes = context.feature(dst, written, op.dst_precision, stride)?;
-        let address = context.place(dst, &bytes)?;
+        let address = context.address(dst, &bytes)?;
         image.address(sdp::D_DST_BASE_ADDR_LOW, sdp::D_DST_BASE_ADDR_HIGH, &address)?;
         image.put(sdp::D_DST_LINE_STRIDE, dst.cube.line_stride)?;
         image.put(sdp::D_DST_SURFACE_STRIDE, dst.cube.surf_stride)?;

@@ -3,7 +3,7 @@
 //! Where surfaces lie: every byte that the device will touch is in the buffer that the surface's address names.
 
 use super::super::error::{Name, Reason};
-use super::super::image::Place;
+use super::super::image::BufferAddress;
 use super::super::memory::TaskMemory;
 use super::super::slot;
 use crate::uapi::config::Config;
@@ -14,7 +14,7 @@ use crate::uapi::reg::values::{Precision, RamType};
 
 /// A region of interest, and the surface that it is cut from: a position in the address list.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Region {
+pub(super) struct RegionOfInterest {
     pub(super) address: i16,
     pub(super) roi: Roi,
 }
@@ -26,7 +26,7 @@ pub(super) struct Context<'a, M: ?Sized> {
     /// Units count what they do.
     pub(super) counted: bool,
     /// Where the operation's input is, when it reads a region of interest.
-    pub(super) region: Option<Region>,
+    pub(super) region: Option<RegionOfInterest>,
 }
 
 /// A cube's surface and the name it has in its descriptor.
@@ -69,9 +69,9 @@ impl Named<'_> {
     }
 
     /// Where it lies in the task's memory, as its descriptor says.
-    pub(super) fn output(&self) -> Option<slot::Region> {
+    pub(super) fn output(&self) -> Option<slot::MemoryRange> {
         let address = u16::try_from(self.cube.address).ok()?;
-        (!self.is_on_the_fly()).then(|| slot::Region {
+        (!self.is_on_the_fly()).then(|| slot::MemoryRange {
             address,
             offset: u64::from(self.cube.offset),
             size: u64::from(self.cube.size),
@@ -138,30 +138,30 @@ impl<M: TaskMemory + ?Sized> Context<'_, M> {
     }
 
     /// The DMA address of a surface. All its bytes must lie in its buffer and be aligned as the hardware requires.
-    pub(super) fn place(&self, surface: Named<'_>, bytes: &Bytes) -> Result<Place, Reason> {
-        self.place_at(surface.name, surface.cube.address, u64::from(surface.cube.offset), bytes)
+    pub(super) fn address(&self, surface: Named<'_>, bytes: &Bytes) -> Result<BufferAddress, Reason> {
+        self.address_at(surface.name, surface.cube.address, u64::from(surface.cube.offset), bytes)
     }
 
     /// The DMA address of an operation's input, which may be a region of interest. `pixel` is the bytes of a pixel.
-    pub(super) fn place_input(&self, surface: Named<'_>, bytes: &Bytes, pixel: u32) -> Result<Place, Reason> {
-        let Some(Region { address, roi }) = self.region else { return self.place(surface, bytes) };
+    pub(super) fn input_address(&self, surface: Named<'_>, bytes: &Bytes, pixel: u32) -> Result<BufferAddress, Reason> {
+        let Some(RegionOfInterest { address, roi }) = self.region else { return self.address(surface, bytes) };
         if surface.cube.address != -1 {
             let why = "the input of the operation that reads regions of interest has no address of its own";
             let value = i64::from(surface.cube.address);
             return Err(Reason::Invalid { name: surface.field("address"), value, why });
         }
         let pixels = Nest::of_strides([surface.cube.line_stride, pixel].map(u64::from));
-        self.place_at(surface.name, address, pixels.offset([roi.top, roi.left].map(u64::from)), bytes)
+        self.address_at(surface.name, address, pixels.offset([roi.top, roi.left].map(u64::from)), bytes)
     }
 
     /// The DMA address of bytes at an offset of an entry of the address list.
-    pub(super) fn place_at(
+    pub(super) fn address_at(
         &self,
         surface: &'static str,
         address: i16,
         start: u64,
         bytes: &Bytes,
-    ) -> Result<Place, Reason> {
+    ) -> Result<BufferAddress, Reason> {
         let count = self.memory.count();
         let index = usize::try_from(address).ok().filter(|&index| index < count);
         let buffer = index.and_then(|index| self.memory.buffer(index)).ok_or(Reason::Index {
@@ -190,7 +190,7 @@ impl<M: TaskMemory + ?Sized> Context<'_, M> {
         Alignment::required(self.config, bytes.data)
             .check(&values)
             .map_err(|error| Reason::Layout { surface, error })?;
-        Ok(Place { address: dma, index: index.map_or(u16::MAX, |index| index as u16), buffer })
+        Ok(BufferAddress { address: dma, index: index.map_or(u16::MAX, |index| index as u16), buffer })
     }
 
     /// A feature cube with these sizes, as a unit of this configuration reads or writes it. Its lines and surfaces must
