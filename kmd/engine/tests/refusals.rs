@@ -244,8 +244,8 @@ fn parts_of_a_pooling_lie_in_their_buffers() {
     (op.partial_in_width_first, op.partial_in_width_mid, op.partial_in_width_last) = (64, 64, 64);
     (op.partial_width_first, op.partial_width_mid, op.partial_width_last) = (64, 64, 64);
     let expected =
-        "operation 2 (PDP): PDP writes 0x10016800..0x10017830 of primary memory, by D_DST_BASE_ADDR_LOW, and the buffer at \
-         address 7 is 0x10007000..0x10017000";
+        "operation 2 (PDP): PDP writes 0x10016800..0x10017830 of primary memory, by D_DST_BASE_ADDR_LOW, but the buffer of \
+         address list entry 7 is 0x10007000..0x10017000";
     assert_eq!(net.task().parse(&NV_SMALL).unwrap_err().to_string(), expected);
 }
 
@@ -632,17 +632,17 @@ fn units_are_told_the_same() {
         })
     };
     let cases = [
-        (conv(|op, _| op.entry_per_slice = 7), "entry_per_slice is 7, and the entries of a line is 8"),
-        (conv(|op, _| op.input_width_cmac = 5), "input_width_cmac is 5, and the width of dst_data is 6"),
-        (conv(|op, _| op.input_height_cmac = 7), "input_height_cmac is 7, and the height of dst_data is 6"),
-        (conv(|op, _| op.input_width_csc = 9), "input_width_csc is 9, and the width of src_data is 8"),
+        (conv(|op, _| op.entry_per_slice = 7), "entry_per_slice is 7, but the entries of a line is 8"),
+        (conv(|op, _| op.input_width_cmac = 5), "input_width_cmac is 5, but the width of dst_data is 6"),
+        (conv(|op, _| op.input_height_cmac = 7), "input_height_cmac is 7, but the height of dst_data is 6"),
+        (conv(|op, _| op.input_width_csc = 9), "input_width_csc is 9, but the width of src_data is 8"),
         (
             conv(|op, _| op.input_height_csc = 9),
-            "input_height_csc * batch is 9, and the lines that are fetched and those in the convolution buffer is 8",
+            "input_height_csc * batch is 9, but the lines that are fetched and those in the convolution buffer is 8",
         ),
-        (conv(|op, _| op.input_channel_csc = 7), "input_channel_csc is 7, and the channels of the input is 8"),
-        (conv(|op, _| op.kernel_channel_csc = 7), "kernel_channel_csc is 7, and input_channel_csc is 8"),
-        (conv(|op, _| op.bytes_per_kernel = 71), "bytes_per_kernel is 71, and the bytes of a kernel is 72"),
+        (conv(|op, _| op.input_channel_csc = 7), "input_channel_csc is 7, but the channels of the input is 8"),
+        (conv(|op, _| op.kernel_channel_csc = 7), "kernel_channel_csc is 7, but input_channel_csc is 8"),
+        (conv(|op, _| op.bytes_per_kernel = 71), "bytes_per_kernel is 71, but the bytes of a kernel is 72"),
         (conv(|op, _| op.post_extension = 1), "post_extension is 1: only kernels of images are extended"),
         (
             conv(|op, _| (op.conv_stride_y, op.dilation_y) = (8, 32)),
@@ -654,11 +654,11 @@ fn units_are_told_the_same() {
     }
     let pool = |spoil: fn(&mut desc::PdpOp)| small(|net| spoil(net.pdp(2).0));
     let cases = [
-        (pool(|op| op.pad_right = 2), "the width of dst_data is 3, and the windows over the padded input is 4"),
-        (pool(|op| op.stride_y = 1), "the height of dst_data is 3, and the windows over the padded input is 5"),
+        (pool(|op| op.pad_right = 2), "the width of dst_data is 3, but the windows over the padded input is 4"),
+        (pool(|op| op.stride_y = 1), "the height of dst_data is 3, but the windows over the padded input is 5"),
         (
             pool(|op| (op.pad_top, op.pool_height) = (4, 3)),
-            "the height of dst_data is 3, and the windows over the padded input is 4",
+            "the height of dst_data is 3, but the windows over the padded input is 4",
         ),
         (pool(|op| (op.pad_left, op.stride_x) = (2, 3)), "pad_left is 2, outside 0..=1"),
     ];
