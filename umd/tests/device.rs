@@ -123,7 +123,7 @@ fn a_surface_outside_its_memory_is_refused_and_the_next_network_runs() {
     let offset = surfaces.start + 2 * 644 + 32 + 4;
     broken[offset..offset + 4].copy_from_slice(&0x00ff_ff00_u32.to_le_bytes());
     let text = chain(&run(broken, &mut device).unwrap_err());
-    assert!(text.contains("operation 2 (PDP): dst_data begins at 0xffff00 of address"), "{text}");
+    assert!(text.contains("operation 2 (PDP): dst_data is bytes 0xffff00..0x1000c80 of address list entry"), "{text}");
     assert_eq!(run(lenet(), &mut device).unwrap(), expected);
 }
 

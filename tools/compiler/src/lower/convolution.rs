@@ -400,7 +400,7 @@ impl Lowering<'_> {
         let entries = |x: &Span| match mode {
             Mode::Direct => cbuf::surface_entries(self.config, surfaces, x.input_count),
             Mode::Image => cbuf::image_entries(self.config, x.padded(), source.map.extent),
-            Mode::Winograd => cbuf::image_entries(self.config, x.padded(), surfaces * atoms.bytes() as u32),
+            Mode::Winograd => cbuf::image_entries(self.config, x.padded(), atoms.span(surfaces as usize) as u32),
         };
         // Outputs and lines of input of a part. Winograd's are whole tiles.
         let (round, behind) = if mode == Mode::Winograd { (TILE, TILE) } else { (1, 0) };
