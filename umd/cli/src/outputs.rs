@@ -149,7 +149,7 @@ fn is_stdout(path: &Path) -> bool {
 }
 
 /// That a file can be written, which is known before the run.
-fn check_writable(path: &Path) -> Result<(), Failure> {
+pub(crate) fn check_writable(path: &Path) -> Result<(), Failure> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let result = if path.exists() {
         access(path, AccessFlags::W_OK)

@@ -151,6 +151,7 @@ fn selection(args: &Args) -> Result<Selection, Failure> {
     match (&mut selection, &args.trace_fst) {
         (_, None) => {}
         (Selection::Rtl(simulator), Some(file)) => {
+            outputs::check_writable(file)?;
             (simulator.trace, simulator.trace_from) = (Some(file.clone()), args.trace_from);
         }
         (_, Some(_)) => return Err(problem("--trace-fst needs a simulator of the RTL: --device rtl:PROGRAM")),

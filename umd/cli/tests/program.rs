@@ -239,6 +239,9 @@ fn options_that_cannot_be_used() {
     assert!(run(&["--compare", "none"]).starts_with("error: cannot read none: No such file"));
     assert!(run(&["--dump", "x.bin"]).starts_with("error: cannot make the folder x.bin: "));
     assert!(run(&["--output", "no/such/folder.bin"]).starts_with("error: cannot write no/such/folder.bin: No such"));
+    // Before a simulator is started.
+    let error = run(&["--device", "rtl:no/such/simulator", "--trace-fst", "no/such/waves.fst"]);
+    assert!(error.starts_with("error: cannot write no/such/waves.fst: No such"), "{error}");
 }
 
 #[test]
