@@ -15,7 +15,7 @@ use nvdla_runtime::device::ModelDevice;
 use nvdla_runtime::half;
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::session::Session;
-use nvdla_uapi::config::{Config, NV_FULL};
+use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE};
 use nvdla_uapi::reg::values::Precision;
 
 /// The same numbers in every run (xorshift64).
@@ -574,6 +574,36 @@ fn winograd_is_exact() {
         let compiled = compile(&builder.graph, &ranges(&builder.graph), &options).unwrap();
         assert_eq!(compiled.steps.numbers.iter().filter(|numbers| numbers.winograd).count(), 2);
         check(&compiled, config, &mut Random::new(4), "winograd");
+    }
+}
+
+/// The weights of depthwise convolutions are compressed on the configuration that has compression, and on no other.
+#[test]
+fn depthwise_weights_are_compressed() {
+    // The second has input in several bands, the third more channels per group.
+    for (config, channels, lines, per_group) in
+        [(&NV_FULL, 96, 20, 1), (&NV_FULL, 128, 100, 1), (&NV_FULL, 64, 9, 4), (&NV_LARGE, 96, 20, 1)]
+    {
+        let mut builder =
+            Builder { graph: Graph::new("depthwise"), random: Random::new(6), count: 0, known: Vec::new() };
+        let data = builder.graph.input("data", &[1, channels, lines, 50]).unwrap();
+        let op = Convolution {
+            group: channels / per_group,
+            kernel: [3; 2],
+            stride: [2, 1],
+            dilation: [1; 2],
+            padding: Padding { top: 1, left: 1, bottom: 1, right: 1 },
+        };
+        let weights = builder.constant(&[channels, per_group, 3, 3], 0.1, 0.02);
+        let bias = builder.constant(&[channels], 0.3, 0.0);
+        let sums = builder.add(Op::Convolution(op), &[data, weights, bias]).unwrap();
+        builder.graph.outputs.push(sums);
+        let compiled = compile(&builder.graph, &ranges(&builder.graph), &Options::new(config)).unwrap();
+        for operation in compiled.report.operations.iter().filter(|operation| operation.unit == "CONV") {
+            let plain = u64::from(operation.input[0] * operation.output[0] * 9);
+            assert_eq!(operation.weights < plain, config.weight_compression, "{} of {plain} bytes", operation.weights);
+        }
+        check(&compiled, config, &mut Random::new(7), "depthwise");
     }
 }
 

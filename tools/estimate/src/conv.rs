@@ -29,7 +29,7 @@ use crate::{bus, Bytes, Cube, Estimate, Interface, Memory};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{ConvOp, ConvSurface, DataFormat, MemoryType};
 use nvdla_uapi::layout::{self, pixel::Format};
-use nvdla_uapi::reg::values::{ConvMode, Precision};
+use nvdla_uapi::reg::values::{ConvMode, Precision, WeightFormat};
 use nvdla_uapi::reg::Family;
 
 /// Cycles from enabling to the first package, without reading. Fitted on the convolutions of nv_small and nv_large.
@@ -72,7 +72,7 @@ pub struct ConvShape {
     pub stride_x: u32,
     /// Vertical stride.
     pub stride_y: u32,
-    /// Bytes of weights in memory.
+    /// Bytes of weights in memory, with the mask and the group sizes of compressed ones.
     pub weight_bytes: u64,
     /// The memory that holds the weights.
     pub weight_memory: MemoryType,
@@ -128,6 +128,10 @@ impl ConvShape {
                 Some(Image { pixel_bytes, lines: 1 << operation.post_extension.min(2) })
             }
         };
+        let mask = match operation.weight_format {
+            WeightFormat::Uncompressed => 0,
+            WeightFormat::Compressed => u64::from(surface.wmb_data.size) + u64::from(surface.wgs_data.size),
+        };
         Self {
             input: Cube::from_descriptor(&surface.src_data, operation.in_precision),
             image,
@@ -137,7 +141,7 @@ impl ConvShape {
             kernel_width: side(operation.kernel_width_csc),
             stride_x: operation.conv_stride_x.into(),
             stride_y: operation.conv_stride_y.into(),
-            weight_bytes: surface.weight_data.size.into(),
+            weight_bytes: u64::from(surface.weight_data.size) + mask,
             weight_memory: surface.weight_data.mem_type,
             data_reuse: operation.data_reuse,
             weight_reuse: operation.weight_reuse,

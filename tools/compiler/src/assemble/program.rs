@@ -139,6 +139,8 @@ pub enum Unit {
         source: Cube,
         /// Its weights.
         weights: Cube,
+        /// The mask and the group sizes of compressed weights.
+        mask: Option<[Cube; 2]>,
         /// Its output's shape; no memory.
         target: Cube,
     },
@@ -219,10 +221,12 @@ impl Unit {
     pub fn descriptors(&self, place: impl Fn(&Cube) -> desc::DataCube) -> (desc::Operation, desc::Surface) {
         let optional = |cube: &Option<Cube>| cube.as_ref().map_or_else(Default::default, &place);
         match self {
-            Self::Convolution { op, source, weights, target } => (
+            Self::Convolution { op, source, weights, mask, target } => (
                 desc::Operation::Conv(**op),
                 desc::Surface::Conv(desc::ConvSurface {
                     weight_data: place(weights),
+                    wmb_data: optional(&mask.map(|[wmb, _]| wmb)),
+                    wgs_data: optional(&mask.map(|[_, wgs]| wgs)),
                     src_data: place(source),
                     dst_data: place(target),
                     ..Default::default()

@@ -174,8 +174,9 @@ pub(crate) fn report(program: &Program, plan: &Plan, tables: Vec<(String, f64)>)
             report.cycles = if slot.leader == at { slot.cycles } else { 0 };
             report.bytes = slot.estimate.bytes.total();
             report.limit = slot.estimate.limit.to_string();
-            if let Unit::Convolution { weights, .. } = &list[at].unit {
-                report.weights = u64::from(weights.size);
+            if let Unit::Convolution { weights, mask, .. } = &list[at].unit {
+                report.weights =
+                    std::iter::once(weights).chain(mask.iter().flatten()).map(|cube| u64::from(cube.size)).sum();
             }
         }
     }

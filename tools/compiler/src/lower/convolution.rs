@@ -9,13 +9,13 @@
 //! In Winograd mode the sequencer takes tiles of 4 x 4 inputs for 2 x 2 outputs. Its output is whole tiles of 4 x 4, and the
 //! padding behind its input fills the last tiles (register manual; the hardware project's `NV_NVDLA_CDMA_wg.v`).
 
-use nvdla_estimate::{ConvShape, Cube as Volume};
+use nvdla_estimate::{pipeline, ConvShape, Cube as Volume, Memory, SdpShape};
 use nvdla_uapi::config::Config;
-use nvdla_uapi::desc::{self, DataFormat, OpType, PixelOverride};
+use nvdla_uapi::desc::{self, DataFormat, MemoryType, OpType, PixelOverride};
 use nvdla_uapi::layout::feature::Atoms;
-use nvdla_uapi::layout::weight::{Direct, Geometry, Image, PostExtension, Winograd};
+use nvdla_uapi::layout::weight::{Compressed, Direct, Geometry, Image, PostExtension, Surfaces, Winograd};
 use nvdla_uapi::layout::{self, bytes, Extents};
-use nvdla_uapi::reg::values::{ConvMode, Precision};
+use nvdla_uapi::reg::values::{ConvMode, Precision, WeightFormat};
 use nvdla_uapi::reg::{cdma, csc};
 
 use super::numbers::{Numbers, PRA_TRUNCATE};
@@ -249,20 +249,25 @@ impl Lowering<'_> {
         };
         let stages = self.stages(&name, &numbers.stages, &target, mode)?;
         let atom = self.program.atoms().elements() as u32;
-        for part in self.parts(&name, conv, &source, &target, mode)? {
+        for mut part in self.parts(&name, conv, &source, &target, mode)? {
+            let mut packed = pack(conv, numbers, &source, &target, &part, bytes(self.precision));
+            let mut mask = None;
+            if let Some((tiles, Surfaces { weights, wmb, wgs })) = self.compressed(&part, &packed, mode) {
+                (part.tiles, packed, mask) = (tiles, weights, Some([wmb, wgs]));
+            }
             let Part { block, kernel, tiles, .. } = &part;
-            let packed = pack(conv, numbers, &source, &target, &part, bytes(self.precision));
-            let size = packed.len() as u32;
-            let weights = Cube {
-                base: Base::Constant(self.program.constant(format!("{name}.weights"), packed)),
+            let mut constant = |what: &str, bytes: Vec<u8>| Cube {
+                size: bytes.len() as u32,
+                base: Base::Constant(self.program.constant(format!("{name}.{what}"), bytes)),
                 offset: 0,
-                size,
                 width: kernel[2] as u16,
                 height: kernel[1] as u16,
                 channels: kernel[0] as u16,
                 line_stride: 0,
                 surface_stride: 0,
             };
+            let weights = constant("weights", packed);
+            let mask = mask.map(|[wmb, wgs]| [constant("wmb", wmb), constant("wgs", wgs)]);
             for tile in tiles {
                 let Tile { x, y, .. } = tile;
                 // SDP writes the atoms of a 1x1 cube one after another, whatever the strides are.
@@ -279,8 +284,11 @@ impl Lowering<'_> {
                 let into = Region { channels: block.output, lines: (y.first, y.count), columns: (x.first, x.count) };
                 let sums = Cube { base: Base::OnTheFly, offset: 0, ..target.cube(&into, self.program.atoms()) };
                 let read = source.cube(&from, self.program.atoms());
-                let op = Box::new(self.descriptor(conv, numbers, &source, *kernel, tile, mode, &read, &sums));
-                self.program.push(number, Unit::Convolution { op, source: read, weights, target: sums });
+                let mut op = Box::new(self.descriptor(conv, numbers, &source, *kernel, tile, mode, &read, &sums));
+                if mask.is_some() {
+                    op.weight_format = WeightFormat::Compressed;
+                }
+                self.program.push(number, Unit::Convolution { op, source: read, weights, mask, target: sums });
                 self.sdp(number, &stages, None, &target, &into);
             }
         }
@@ -312,25 +320,66 @@ impl Lowering<'_> {
         Ok(parts)
     }
 
+    /// The compressed weights of a part, and its tiles with the banks that these take. None where that takes more time or no
+    /// fewer bytes. Blocks of groups gain, because their weights are zero between the groups; other trained weights are seldom
+    /// zero.
+    ///
+    /// The mask takes a bank of the convolution buffer, and the other banks hold the compressed weights (register manual,
+    /// `D_WEIGHT_FORMAT`, `D_WMB_BYTES`).
+    fn compressed(&self, part: &Part, packed: &[u8], mode: Mode) -> Option<(Vec<Tile>, Surfaces<Vec<u8>>)> {
+        let Weights::Direct(layout) = part.weights else { return None };
+        if !self.config.weight_compression {
+            return None;
+        }
+        let compression = Compressed::new(layout);
+        let mut weights = vec![0; compression.max_size() as usize];
+        let mut wmb = vec![0; compression.wmb_size() as usize];
+        let mut wgs = vec![0; compression.wgs_size() as usize];
+        let surfaces = Surfaces { weights: &mut weights[..], wmb: &mut wmb[..], wgs: &mut wgs[..] };
+        let sizes = compression.compress(packed, surfaces).ok()?;
+        weights.truncate(sizes.weights as usize);
+        let weight_bytes = sizes.weights + sizes.wmb + sizes.wgs;
+        let groups = wgs.chunks_exact(4).map(|size| u32::from_le_bytes([size[0], size[1], size[2], size[3]]));
+        let size = WeightSize { all: sizes.weights, group: groups.max().unwrap_or(0).into() };
+        let tile = |tile: &Tile| {
+            let banks = cbuf::weight_banks(self.config, size, tile.banks.data + 1)?;
+            Some(Tile { banks: Banks { weights: banks.weights, ..tile.banks }, ..*tile })
+        };
+        let tiles: Vec<Tile> = part.tiles.iter().map(tile).collect::<Option<_>>()?;
+        let cycles = |weight_bytes: u64, tiles: &[Tile]| -> u64 {
+            let memory = Memory::new(self.config, LATENCY, BYTES_PER_CYCLE.into());
+            let shapes = tiles.iter().map(|tile| ConvShape { weight_bytes, ..self.shape(part, tile, mode) });
+            let time = |shape: ConvShape| {
+                let sdp = SdpShape::new(shape.output, Volume { memory: MemoryType::Mc, ..shape.output });
+                pipeline(Some(&shape), Some(&sdp), None, self.config, &memory).cycles
+            };
+            shapes.map(time).sum()
+        };
+        let plain = packed.len() as u64;
+        let gains = weight_bytes < plain && cycles(weight_bytes, &tiles) <= cycles(plain, &part.tiles);
+        gains.then_some((tiles, Surfaces { weights, wmb, wgs }))
+    }
+
     /// The shapes by which the time of a convolution's operations is estimated.
     pub(super) fn shapes(&self, parts: &[Part], mode: Mode) -> Vec<ConvShape> {
+        parts.iter().flat_map(|part| part.tiles.iter().map(|tile| self.shape(part, tile, mode))).collect()
+    }
+
+    fn shape(&self, part: &Part, tile: &Tile, mode: Mode) -> ConvShape {
         let cube = |channels: u32, y: u32, x: u32| Volume { precision: self.precision, ..Volume::int8(channels, y, x) };
         let winograd = mode == Mode::Winograd;
-        let shape = |part: &Part, tile: &Tile| {
-            let [channels, rows, columns] = part.kernel;
-            let input = cube(part.block.input.1, tile.y.input_count, tile.x.input_count);
-            let output = cube(part.block.output.1, tile.y.count, tile.x.count);
-            let window = if winograd { (3, 3) } else { (rows, columns) };
-            ConvShape {
-                channels,
-                weight_bytes: part.weights.size(),
-                data_banks: tile.banks.data,
-                weight_banks: tile.banks.weights,
-                winograd,
-                ..ConvShape::direct(input, part.block.output.1, window, output)
-            }
-        };
-        parts.iter().flat_map(|part| part.tiles.iter().map(|tile| shape(part, tile)).collect::<Vec<_>>()).collect()
+        let [channels, rows, columns] = part.kernel;
+        let input = cube(part.block.input.1, tile.y.input_count, tile.x.input_count);
+        let output = cube(part.block.output.1, tile.y.count, tile.x.count);
+        let window = if winograd { (3, 3) } else { (rows, columns) };
+        ConvShape {
+            channels,
+            weight_bytes: part.weights.size(),
+            data_banks: tile.banks.data,
+            weight_banks: tile.banks.weights,
+            winograd,
+            ..ConvShape::direct(input, part.block.output.1, window, output)
+        }
     }
 
     /// The blocks of a convolution's output channels that take the least time.
