@@ -349,7 +349,7 @@ impl Accelerator {
 
     /// Queues tasks in order and gives the sequence number of the last. Never waits for a task; a device that rests is
     /// woken.
-    pub(crate) fn submit(&self, client: u64, mut jobs: KVVec<KBox<Job>>) -> Result<u64> {
+    pub(crate) fn submit(&self, client: u64, mut jobs: KVec<KBox<Job>>) -> Result<u64> {
         for job in &mut jobs {
             job.keep_awake(Awake::new(&self.dev)?);
         }

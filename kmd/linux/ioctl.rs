@@ -15,7 +15,8 @@ use kernel::{
     prelude::*,
     uaccess::{
         UserPtr,
-        UserSlice, //
+        UserSlice,
+        UserSliceReader, //
     }, //
 };
 
@@ -30,6 +31,7 @@ use super::{
     job::{
         self,
         Deadline,
+        Job,
         Place, //
     },
     uapi::{
@@ -100,13 +102,11 @@ ioctls! {
     (queue::WAIT_COMMAND, NVDLA_WAIT, queue::Wait, free wait),
 }
 
-/// Copies an array of `count` fixed-size records from user memory.
-fn copy_records<const SIZE: usize>(pointer: u64, count: usize) -> Result<KVVec<[u8; SIZE]>> {
-    let bytes = count.checked_mul(SIZE).ok_or(EINVAL)?;
-    let mut reader = UserSlice::new(UserPtr::from_addr(usize::try_from(pointer)?), bytes).reader();
-    let mut records = KVVec::from_elem([0; SIZE], count, GFP_KERNEL_ACCOUNT)?;
-    reader.read_slice(records.as_flattened_mut())?;
-    Ok(records)
+/// An array of `count` records of `size` bytes in user memory. Its records are read one after another, each to the stack: an
+/// allocation takes longer than all reads of a short array.
+fn records(pointer: u64, count: usize, size: usize) -> Result<UserSliceReader> {
+    let bytes = count.checked_mul(size).ok_or(EINVAL)?;
+    Ok(UserSlice::new(UserPtr::from_addr(usize::try_from(pointer)?), bytes).reader())
 }
 
 fn gem_create(dev: &Device, _: &Registered<'_>, args: &mut first::GemCreateArgs, file: &File) -> Result {
@@ -156,12 +156,10 @@ fn submit_first(dev: &Unguarded, args: &mut first::SubmitArgs, file: &File) -> R
         return Err(EINVAL);
     }
     let client = file.inner();
-    guarded(dev, |_, registered| {
-        registered.accelerator.trace_submit(client.id(), u32::from(count));
-        Ok(())
-    })?;
-    for task in copy_records::<{ first::SubmitTask::SIZE }>(args.tasks, usize::from(count))? {
-        let mut task = first::SubmitTask::from_bytes(&task);
+    client.accelerator().trace_submit(client.id(), u32::from(count));
+    let mut tasks = records(args.tasks, count.into(), first::SubmitTask::SIZE)?;
+    for _ in 0..count {
+        let mut task = first::SubmitTask::from_bytes(&tasks.read()?);
         if args.version < first::SUBMIT_VERSION_TIMEOUT {
             task.timeout = first::NO_TIMEOUT;
         }
@@ -169,6 +167,12 @@ fn submit_first(dev: &Unguarded, args: &mut first::SubmitArgs, file: &File) -> R
         client.accelerator().wait_for_end(client.id(), sequence)??;
     }
     Ok(())
+}
+
+/// A list for the jobs of one submission. It is not accounted, because it has at most [`queue::MAX_TASKS`] pointers and is freed
+/// before the ioctl returns.
+fn job_list(count: usize) -> Result<KVec<KBox<Job>>> {
+    Ok(KVec::with_capacity(count, GFP_KERNEL)?)
 }
 
 /// Queues a task whose addresses are dma-buf descriptors, and returns its sequence number.
@@ -180,10 +184,11 @@ fn queue_first(dev: &Device, registered: &Registered<'_>, task: &first::SubmitTa
     let client = file.inner();
     accelerator.has_room(client.id(), 1)?;
     let charge = client.budget().charge(budget::Kind::Tasks, job::cost(task.num_addresses))?;
-    let addresses = copy_records::<{ first::MemHandle::SIZE }>(task.address_list, task.num_addresses as usize)?;
-    let mut places = KVVec::with_capacity(addresses.len(), GFP_KERNEL_ACCOUNT)?;
-    for address in addresses {
-        let address = first::MemHandle::from_bytes(&address);
+    let count = task.num_addresses as usize;
+    let mut addresses = records(task.address_list, count, first::MemHandle::SIZE)?;
+    let mut places = KVVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?;
+    for _ in 0..count {
+        let address = first::MemHandle::from_bytes(&addresses.read()?);
         let object = gem::from_fd(dev, file, i32::try_from(address.handle).map_err(|_| EBADF)?)?;
         places.push(Place::new(gem::hold(object), address.offset)?, GFP_KERNEL_ACCOUNT)?;
     }
@@ -191,8 +196,8 @@ fn queue_first(dev: &Device, registered: &Registered<'_>, task: &first::SubmitTa
         0 | first::NO_TIMEOUT => Deadline::Absolute(0),
         milliseconds => Deadline::Relative(u64::from(milliseconds) * 1_000_000),
     };
-    let mut jobs = KVVec::with_capacity(1, GFP_KERNEL_ACCOUNT)?;
-    jobs.push(accelerator.job(client.id(), places, deadline, charge)?, GFP_KERNEL_ACCOUNT)?;
+    let mut jobs = job_list(1)?;
+    jobs.push(accelerator.job(client.id(), places, deadline, charge)?, GFP_KERNEL)?;
     accelerator.submit(client.id(), jobs)
 }
 
@@ -223,42 +228,38 @@ fn query(_: &Device, registered: &Registered<'_>, args: &mut queue::Query, _: &F
 fn submit(dev: &Unguarded, args: &mut queue::Submit, file: &File) -> Result {
     let client = file.inner();
     let (accelerator, id) = (client.accelerator(), client.id());
-    guarded(dev, |_, registered| {
-        registered.accelerator.trace_submit(id, args.num_tasks);
-        Ok(())
-    })?;
+    accelerator.trace_submit(id, args.num_tasks);
     if args.reserved != 0
         || args.sequence != 0
         || args.out_fence != 0
         || args.flags & !queue::SUBMIT_OUT_FENCE != 0
         || args.num_tasks == 0
         || args.num_tasks > queue::MAX_TASKS
-        || args.task_size as usize != core::mem::size_of::<queue::Task>()
+        || args.task_size as usize != size_of::<queue::Task>()
         || args.num_in_fences > queue::MAX_IN_FENCES
     {
         return Err(EINVAL);
     }
     accelerator.has_room(id, args.num_tasks as usize)?;
 
-    let mut jobs = KVVec::with_capacity(args.num_tasks as usize, GFP_KERNEL_ACCOUNT)?;
-    for record in copy_records::<{ core::mem::size_of::<queue::Task>() }>(args.tasks, args.num_tasks as usize)? {
-        let task = queue::Task::from_bytes(&record);
+    let mut jobs = job_list(args.num_tasks as usize)?;
+    let mut tasks = records(args.tasks, args.num_tasks as usize, size_of::<queue::Task>())?;
+    for _ in 0..args.num_tasks {
+        let task = queue::Task::from_bytes(&tasks.read()?);
         if task.reserved != 0
             || task.flags != 0
             || task.num_addresses == 0
             || task.num_addresses > first::MAX_BUFFERS_PER_TASK
-            || task.address_size as usize != core::mem::size_of::<queue::Address>()
+            || task.address_size as usize != size_of::<queue::Address>()
         {
             return Err(EINVAL);
         }
         let charge = client.budget().charge(budget::Kind::Tasks, job::cost(task.num_addresses))?;
-        let addresses = copy_records::<{ core::mem::size_of::<queue::Address>() }>(
-            task.addresses,
-            task.num_addresses as usize,
-        )?;
-        let mut places = KVVec::with_capacity(addresses.len(), GFP_KERNEL_ACCOUNT)?;
-        for record in addresses {
-            let address = queue::Address::from_bytes(&record);
+        let count = task.num_addresses as usize;
+        let mut addresses = records(task.addresses, count, size_of::<queue::Address>())?;
+        let mut places = KVVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?;
+        for _ in 0..count {
+            let address = queue::Address::from_bytes(&addresses.read()?);
             if address.reserved != 0 {
                 return Err(EINVAL);
             }
@@ -266,11 +267,12 @@ fn submit(dev: &Unguarded, args: &mut queue::Submit, file: &File) -> Result {
             places.push(Place::new(gem::hold(object), address.offset)?, GFP_KERNEL_ACCOUNT)?;
         }
         let deadline = Deadline::Absolute(args.deadline_ns);
-        jobs.push(accelerator.job(id, places, deadline, charge)?, GFP_KERNEL_ACCOUNT)?;
+        jobs.push(accelerator.job(id, places, deadline, charge)?, GFP_KERNEL)?;
     }
     if let Some(first) = jobs.first_mut() {
-        for record in copy_records::<4>(args.in_fences, args.num_in_fences as usize)? {
-            first.wait_for(accelerator.watch(i32::from_ne_bytes(record))?)?;
+        let mut fences = records(args.in_fences, args.num_in_fences as usize, size_of::<i32>())?;
+        for _ in 0..args.num_in_fences {
+            first.wait_for(accelerator.watch(fences.read()?)?)?;
         }
     }
     let descriptor = match jobs.last() {

@@ -130,10 +130,15 @@ impl Places {
 pub(crate) struct Slots(KVVec<Slot>);
 
 impl Slots {
-    /// Room for a task. Apart from its caller, because an empty slot is a good part of a kernel stack.
-    #[inline(never)]
+    /// Room for a task. An empty slot is written where it stays: copies of its whole size would take longer than the allocation.
     fn new(count: usize) -> Result<Self> {
-        Ok(Self(KVVec::from_elem(Slot::default(), count, GFP_KERNEL_ACCOUNT)?))
+        let mut slots = KVVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?;
+        for slot in slots.spare_capacity_mut().iter_mut().take(count) {
+            slot.write(Slot::Empty);
+        }
+        // SAFETY: The capacity is at least `count`, and as many elements were written.
+        unsafe { slots.inc_len(count) };
+        Ok(Self(slots))
     }
 }
 

@@ -153,11 +153,12 @@ const fn surface(block: Block, low: Register) -> u32 {
     (block as u32) << 16 | low.offset as u32
 }
 
-/// Builds an [`RegisterImage`]. It checks that each value fits its field and register, and at the end which memory the
+/// Fills a [`RegisterImage`]. It checks that each value fits its field and register, and at the end which memory the
 /// operation would access.
-pub(crate) struct Builder {
+pub(crate) struct Builder<'a> {
     config: &'static Config,
-    image: RegisterImage,
+    /// The operation's own.
+    image: &'a mut RegisterImage,
     /// The block of the following registers, and its position among those that reach memory.
     block: Block,
     position: usize,
@@ -168,18 +169,23 @@ pub(crate) struct Builder {
     places: [BufferAddress; SURFACES],
 }
 
-impl Builder {
-    pub(crate) fn new(config: &'static Config) -> Self {
+impl<'a> Builder<'a> {
+    /// Fills the empty image of a new operation's program.
+    pub(crate) fn new(config: &'static Config, program: &'a mut Program) -> Result<Self, Reason> {
+        let Program::Blocks(image) = program else {
+            let (value, why) = (OpType::Bdma as i64, "BDMA has no register groups");
+            return Err(Reason::Invalid { name: Name::new("op_type"), value, why });
+        };
         let block = Block::Cdma;
-        Self {
+        Ok(Self {
             config,
-            image: RegisterImage::EMPTY,
+            image,
             block,
             position: position(block),
             registers: Registers::EMPTY,
             surfaces: [NO_SURFACE; SURFACES],
             places: [NO_BUFFER_ADDRESS; SURFACES],
-        }
+        })
     }
 
     /// The following registers are of `block`.
@@ -199,17 +205,17 @@ impl Builder {
 
     /// The value of a register that is one number.
     pub(crate) fn put(&mut self, register: Register, value: u32) -> Result<(), Reason> {
-        let image = &mut self.image;
+        let image = &mut *self.image;
         let count = usize::from(image.count);
-        let place = image.places.get_mut(count).zip(image.values.get_mut(count));
         let fits = value & !writable(self.config, register) == 0;
         // A register before the first block would be none's.
-        let Some((place, kept)) = place.filter(|_| fits && image.blocks != 0) else {
+        if !fits || count >= REGISTERS || image.blocks == 0 {
             return Err(self.refuse(register, value));
-        };
+        }
         let word = register.offset / 4;
-        (*place, *kept) = (word as u8, value);
-        image.count += 1;
+        image.places[count] = word as u8;
+        image.values[count] = value;
+        image.count = count as u8 + 1;
         self.registers.set_at(self.position, word.into(), value);
         Ok(())
     }
@@ -231,18 +237,12 @@ impl Builder {
         self.put(high, (place.address >> 32) as u32)
     }
 
-    /// Copies the operation's registers to `program` if everything that `unit` accesses with them lies in the buffers of
-    /// its surfaces. `rdma` says whether the unit's read DMA is enabled too.
-    pub(crate) fn finish(&self, unit: OpType, rdma: bool, program: &mut Program) -> Result<(), Reason> {
-        self.check_accesses(unit, rdma)?;
-        *program = Program::Blocks(self.image.clone());
-        Ok(())
-    }
-
-    /// The final check of memory, in addition to the checks of descriptors. It is a separate function so that
-    /// `examples/count.rs` can count its instructions.
+    /// The final check of memory, in addition to the checks of descriptors: everything that `unit` accesses with the image lies
+    /// in the buffers of its surfaces. `rdma` says whether the unit's read DMA is enabled too.
+    ///
+    /// It is a separate function so that `examples/count.rs` can count its instructions.
     #[inline(never)]
-    fn check_accesses(&self, unit: OpType, rdma: bool) -> Result<(), Reason> {
+    pub(crate) fn check_accesses(&self, unit: OpType, rdma: bool) -> Result<(), Reason> {
         footprint::footprint(self.config, unit, rdma, &self.registers, |access: Access| {
             let holds = self.surface_address(&access).is_some_and(|place| place.holds(&access));
             if holds {
@@ -338,13 +338,14 @@ mod tests {
 
     #[test]
     fn a_register_keeps_only_its_familys_bits() {
-        let mut builder = Builder::new(&NV_FULL);
+        let mut program = Program::Blocks(RegisterImage::EMPTY);
+        let mut builder = Builder::new(&NV_FULL, &mut program).unwrap();
         builder.block(Block::Cdma);
         assert!(matches!(
             builder.put(cdma::D_WEIGHT_BYTES, 8),
             Err(Reason::Register { block: Block::Cdma, register: "D_WEIGHT_BYTES", value: 8, .. })
         ));
-        let mut builder = Builder::new(&NV_SMALL);
+        let mut builder = Builder::new(&NV_SMALL, &mut program).unwrap();
         builder.block(Block::Cdma);
         builder.put(cdma::D_WEIGHT_BYTES, 8).unwrap();
         builder.block(Block::Sdp);

@@ -98,8 +98,6 @@ pub(crate) struct Schedule {
     total: u32,
 }
 
-const ALL_UNITS: u8 = (1 << PROCESSORS) - 1;
-
 const fn bit(unit: usize, group: usize) -> u16 {
     1 << (unit * GROUPS + group)
 }
@@ -120,13 +118,13 @@ impl Schedule {
 
     /// Begins a task. `heads` are the first operations of its units.
     pub(crate) fn start(&mut self, heads: [Option<u32>; PROCESSORS], total: u32) {
-        for (unit, head) in self.units.iter_mut().zip(heads) {
+        (self.ready, self.deferred, self.finished, self.refill) = (0, 0, 0, 0);
+        for (number, (unit, head)) in self.units.iter_mut().zip(heads).enumerate() {
             unit.groups = [GroupState::Free; GROUPS];
             unit.queue = head;
             unit.done = 0;
+            self.refill |= u8::from(head.is_some()) << number;
         }
-        (self.ready, self.deferred, self.finished) = (0, 0, 0);
-        self.refill = ALL_UNITS;
         (self.completed, self.total) = (0, total);
     }
 

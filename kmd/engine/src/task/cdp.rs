@@ -42,7 +42,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     operation.rdma = true;
     operation.output = dst.output();
 
-    let mut image = Builder::new(context.config);
+    let mut image = Builder::new(context.config, &mut operation.program)?;
     reader(&mut image, context, op, src)?;
     normalization(&mut image, op)?;
     let ram = context.ram(dst.field("type"), surface.dst_data.mem_type)?;
@@ -55,11 +55,11 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     image.word(code(cdp::D_DATA_FORMAT::INPUT_DATA_TYPE, op.in_precision))?;
     let value = code(cdp::D_PERF_ENABLE::DMA_EN, context.counted) | code(cdp::D_PERF_ENABLE::LUT_EN, context.counted);
     image.word(value)?;
-    image.finish(operation.op_type, operation.rdma, &mut operation.program)
+    image.check_accesses(operation.op_type, operation.rdma)
 }
 
 fn reader<M: TaskMemory + ?Sized>(
-    image: &mut Builder,
+    image: &mut Builder<'_>,
     context: &Context<'_, M>,
     op: &CdpOp,
     src: Named<'_>,
@@ -80,7 +80,7 @@ fn reader<M: TaskMemory + ?Sized>(
     image.word(code(cdp_rdma::D_PERF_ENABLE::DMA_EN, context.counted))
 }
 
-fn normalization(image: &mut Builder, op: &CdpOp) -> Result<(), Reason> {
+fn normalization(image: &mut Builder<'_>, op: &CdpOp) -> Result<(), Reason> {
     let length = match op.local_size {
         3 => NormalizationLength::Len3,
         5 => NormalizationLength::Len5,

@@ -62,7 +62,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     let input = input(context, op, surface)?;
     let weights = weights(context, op, surface)?;
 
-    let mut image = Builder::new(context.config);
+    let mut image = Builder::new(context.config, &mut operation.program)?;
     accumulator(&mut image, context, op, surface)?;
     for block in [Block::CmacA, Block::CmacB] {
         image.block(block);
@@ -72,7 +72,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     }
     sequencer(&mut image, op, surface)?;
     reader(&mut image, context, op, surface, &input, &weights)?;
-    image.finish(operation.op_type, operation.rdma, &mut operation.program)?;
+    image.check_accesses(operation.op_type, operation.rdma)?;
     operation.buffer_use = Some(agree::convolution(context.config, op, surface)?);
     Ok(())
 }
@@ -218,7 +218,7 @@ fn weights<M: TaskMemory + ?Sized>(
 }
 
 fn accumulator<M: TaskMemory + ?Sized>(
-    image: &mut Builder,
+    image: &mut Builder<'_>,
     context: &Context<'_, M>,
     op: &ConvOp,
     surface: &ConvSurface,
@@ -266,7 +266,7 @@ fn input_format(op: &ConvOp) -> InputFormat {
     }
 }
 
-fn sequencer(image: &mut Builder, op: &ConvOp, surface: &ConvSurface) -> Result<(), Reason> {
+fn sequencer(image: &mut Builder<'_>, op: &ConvOp, surface: &ConvSurface) -> Result<(), Reason> {
     let dst = Named { name: "dst_data", cube: &surface.dst_data };
     let (width, height) = (u32::from(surface.dst_data.width), u32::from(surface.dst_data.height));
     let kernels = u32::from(surface.dst_data.channel);
@@ -354,7 +354,7 @@ fn banks<R: Tied>(op: &ConvOp, data: Field<u32, R>, weight: Field<u32, R>) -> Re
 }
 
 fn reader<M: TaskMemory + ?Sized>(
-    image: &mut Builder,
+    image: &mut Builder<'_>,
     context: &Context<'_, M>,
     op: &ConvOp,
     surface: &ConvSurface,

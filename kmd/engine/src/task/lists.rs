@@ -118,25 +118,36 @@ impl<'a, M: TaskMemory + ?Sized> Lists<'a, M> {
     /// The lookup table's index of operation `index`, which is SDP's or CDP's.
     pub(super) fn lut_index(&self, index: u32) -> Result<i16, Error> {
         const _: () = assert!(desc::sdp_op::lut_index == desc::cdp_op::lut_index);
-        let mut bytes = [0; desc::Operation::SIZE];
-        self.entry("operation list", self.network.operation_desc_index, index, &mut bytes)?;
-        let at = desc::sdp_op::lut_index;
-        Ok(i16::from_le_bytes([bytes[at], bytes[at + 1]]))
+        let at = u64::from(index) * desc::Operation::SIZE as u64 + desc::sdp_op::lut_index as u64;
+        let mut bytes = [0; 2];
+        read(self.memory, "operation list", self.network.operation_desc_index, at, &mut bytes)?;
+        Ok(i16::from_le_bytes(bytes))
     }
 
-    /// The operation descriptor of operation `index`.
-    pub(super) fn operation(&self, index: u32, op_type: OpType) -> Result<desc::Operation, Reason> {
-        let mut bytes = [0; desc::Operation::SIZE];
-        self.entry("operation list", self.network.operation_desc_index, index, &mut bytes)?;
-        Ok(desc::Operation::parse(op_type, &bytes)?)
+    /// The operation descriptor of operation `index`, of the unit that `T` is for. `SIZE` is that of `T`.
+    pub(super) fn operation<T: Descriptor, const SIZE: usize>(&self, index: u32) -> Result<T, Reason> {
+        let at = u64::from(index) * desc::Operation::SIZE as u64;
+        self.descriptor::<T, SIZE>("operation list", self.network.operation_desc_index, at)
     }
 
-    /// The surface descriptor of operation `index`. Apart from its caller, so that the record's bytes leave the stack again.
+    /// The surface descriptor of operation `index`, of the unit that `T` is for. `SIZE` is that of `T`.
+    pub(super) fn surface<T: Descriptor, const SIZE: usize>(&self, index: u32) -> Result<T, Reason> {
+        let at = u64::from(index) * Surface::SIZE as u64;
+        self.descriptor::<T, SIZE>("surface list", self.network.surface_desc_index, at)
+    }
+
+    /// The descriptor at byte `at` of a list. Its unit has `SIZE` bytes of the list's entry. This is a separate function so that
+    /// these bytes leave the stack again.
     #[inline(never)]
-    pub(super) fn surface(&self, index: u32, op_type: OpType) -> Result<Surface, Reason> {
-        let mut bytes = [0; Surface::SIZE];
-        self.entry("surface list", self.network.surface_desc_index, index, &mut bytes)?;
-        Ok(Surface::parse(op_type, &bytes)?)
+    fn descriptor<T: Descriptor, const SIZE: usize>(
+        &self,
+        list: &'static str,
+        address: i16,
+        at: u64,
+    ) -> Result<T, Reason> {
+        let mut bytes = [0; SIZE];
+        read(self.memory, list, address, at, &mut bytes)?;
+        Ok(T::parse(&bytes)?)
     }
 
     /// Lookup table `index`. The network descriptor's `num_luts` is not asked: compilers leave it 0.
@@ -215,6 +226,7 @@ fn list_buffer<M: TaskMemory + ?Sized>(
 }
 
 /// Reads bytes of a list.
+#[inline]
 fn read<M: TaskMemory + ?Sized>(
     memory: &M,
     list: &'static str,
@@ -222,10 +234,22 @@ fn read<M: TaskMemory + ?Sized>(
     offset: u64,
     bytes: &mut [u8],
 ) -> Result<(), Reason> {
-    let end = offset.saturating_add(bytes.len() as u64);
-    let index = list_buffer(memory, list, address, end)?;
-    memory.read(index, offset, bytes).map_err(|_| {
-        let size = memory.buffer(index).map_or(0, |buffer| buffer.size);
-        Reason::List { list, address: i64::from(address), end, size }
-    })
+    let read = usize::try_from(address).is_ok_and(|index| memory.read(index, offset, bytes).is_ok());
+    if read {
+        return Ok(());
+    }
+    Err(unreadable(memory, list, address, offset.saturating_add(bytes.len() as u64)))
+}
+
+/// Why a list's bytes up to `end` cannot be read.
+#[cold]
+#[inline(never)]
+fn unreadable<M: TaskMemory + ?Sized>(memory: &M, list: &'static str, address: i16, end: u64) -> Reason {
+    match list_buffer(memory, list, address, end) {
+        Ok(index) => {
+            let size = memory.buffer(index).map_or(0, |buffer| buffer.size);
+            Reason::List { list, address: i64::from(address), end, size }
+        }
+        Err(reason) => reason,
+    }
 }

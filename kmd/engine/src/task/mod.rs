@@ -19,7 +19,10 @@ use super::error::{Error, Name, Reason};
 use super::memory::{OutOfRange, TaskMemory};
 use super::slot::{Operation, Slot, Table};
 use crate::uapi::config::Config;
-use crate::uapi::desc::{self, Event, Lut, OpType, Stat, Surface, PROCESSORS};
+use crate::uapi::desc::{
+    BdmaSurface, CdpOp, CdpSurface, ConvOp, ConvSurface, Event, Lut, OpType, PdpOp, PdpSurface, RubikOp, RubikSurface, SdpOp,
+    SdpSurface, Stat, Wire, PROCESSORS,
+};
 use crate::uapi::reg::sdp as sdp_registers;
 use crate::uapi::reg::values::Precision;
 
@@ -183,40 +186,51 @@ fn read_operation<M: TaskMemory + ?Sized>(
     *slot = Slot::Operation(Operation::new(entry.op_type, index % lists.stride(), index / lists.stride()));
     // What was just put there is there.
     let Some(operation) = slot.operation_mut() else { return Ok(()) };
-    let descriptor = lists.operation(index, entry.op_type).map_err(within)?;
-    let surface = lists.surface(index, entry.op_type).map_err(within)?;
-    translate(&context, lists, tables, operation, &descriptor, &surface).map_err(within)?;
+    translate(&context, lists, tables, index, operation).map_err(within)?;
     lists.edges(&entry, index, operation).map_err(within)
 }
 
-/// Turns an operation's descriptors into register values.
+/// Turns the descriptors of operation `index` into register values.
 fn translate<M: TaskMemory + ?Sized>(
     context: &Context<'_, M>,
     lists: &Lists<'_, M>,
     tables: &mut Tables<'_>,
+    index: u32,
     operation: &mut Operation,
-    descriptor: &desc::Operation,
-    surface: &Surface,
 ) -> Result<(), Reason> {
-    match (descriptor, surface) {
-        (desc::Operation::Bdma(_), Surface::Bdma(surface)) => bdma::translate(context, surface, operation),
-        (desc::Operation::Conv(op), Surface::Conv(surface)) => conv::translate(context, op, surface, operation),
-        (desc::Operation::Sdp(op), Surface::Sdp(surface)) => {
-            sdp::translate(context, op, surface, operation)?;
+    match operation.op_type {
+        OpType::Bdma => {
+            let surface = lists.surface::<BdmaSurface, { BdmaSurface::SIZE }>(index)?;
+            bdma::translate(context, &surface, operation)
+        }
+        OpType::Conv => {
+            let op = lists.operation::<ConvOp, { ConvOp::SIZE }>(index)?;
+            let surface = lists.surface::<ConvSurface, { ConvSurface::SIZE }>(index)?;
+            conv::translate(context, &op, &surface, operation)
+        }
+        OpType::Sdp => {
+            let op = lists.operation::<SdpOp, { SdpOp::SIZE }>(index)?;
+            let surface = lists.surface::<SdpSurface, { SdpSurface::SIZE }>(index)?;
+            sdp::translate(context, &op, &surface, operation)?;
             operation.lut = tables.slot(lists, 0, op.lut_index, op.src_precision)?;
             Ok(())
         }
-        (desc::Operation::Pdp(op), Surface::Pdp(surface)) => pdp::translate(context, op, surface, operation),
-        (desc::Operation::Cdp(op), Surface::Cdp(surface)) => {
-            cdp::translate(context, op, surface, operation)?;
+        OpType::Pdp => {
+            let op = lists.operation::<PdpOp, { PdpOp::SIZE }>(index)?;
+            let surface = lists.surface::<PdpSurface, { PdpSurface::SIZE }>(index)?;
+            pdp::translate(context, &op, &surface, operation)
+        }
+        OpType::Cdp => {
+            let op = lists.operation::<CdpOp, { CdpOp::SIZE }>(index)?;
+            let surface = lists.surface::<CdpSurface, { CdpSurface::SIZE }>(index)?;
+            cdp::translate(context, &op, &surface, operation)?;
             operation.lut = tables.slot(lists, 1, op.lut_index, op.in_precision)?;
             Ok(())
         }
-        (desc::Operation::Rubik(op), Surface::Rubik(surface)) => rubik::translate(context, *op, surface, operation),
-        // Both were read as the same type.
-        _ => {
-            let (value, why) = (descriptor.op_type() as i64, "the surface descriptor is of another unit");
-            Err(Reason::Invalid { name: Name::new("op_type"), value, why })
+        OpType::Rubik => {
+            let op = lists.operation::<RubikOp, { RubikOp::SIZE }>(index)?;
+            let surface = lists.surface::<RubikSurface, { RubikSurface::SIZE }>(index)?;
+            rubik::translate(context, op, &surface, operation)
         }
     }
 }

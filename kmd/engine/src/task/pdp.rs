@@ -40,7 +40,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
         return Err(Reason::Range { name, value, minimum: 1, maximum: 1 });
     }
 
-    let mut image = Builder::new(context.config);
+    let mut image = Builder::new(context.config, &mut operation.program)?;
     if operation.rdma {
         let ram = context.ram(src.field("type"), surface.src_data.mem_type)?;
         let bytes = context.feature(src, src.extents(1), op.precision, 0)?;
@@ -51,7 +51,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     image.block(Block::Pdp);
     pooling(&mut image, op, src, dst)?;
     writer(&mut image, context, op, dst)?;
-    image.finish(operation.op_type, operation.rdma, &mut operation.program)?;
+    image.check_accesses(operation.op_type, operation.rdma)?;
     agree::pooling(op, surface)?;
     Ok(())
 }
@@ -108,7 +108,7 @@ fn split<R: Tied>(op: &PdpOp, field: Field<u32, R>) -> Result<Word<R>, Reason> {
 }
 
 fn reader<M: TaskMemory + ?Sized>(
-    image: &mut Builder,
+    image: &mut Builder<'_>,
     context: &Context<'_, M>,
     op: &PdpOp,
     src: Named<'_>,
@@ -146,7 +146,7 @@ fn reciprocal(precision: Precision, window_minus_one: u8) -> u32 {
     table.get(usize::from(window_minus_one)).copied().unwrap_or(0)
 }
 
-fn pooling(image: &mut Builder, op: &PdpOp, src: Named<'_>, dst: Named<'_>) -> Result<(), Reason> {
+fn pooling(image: &mut Builder<'_>, op: &PdpOp, src: Named<'_>, dst: Named<'_>) -> Result<(), Reason> {
     let [width, height, channel] = [src.cube.width, src.cube.height, src.cube.channel].map(u32::from);
     image.word(minus_one(pdp::D_DATA_CUBE_IN_WIDTH::CUBE_IN_WIDTH, src.field("width"), width)?)?;
     image.word(minus_one(pdp::D_DATA_CUBE_IN_HEIGHT::CUBE_IN_HEIGHT, src.field("height"), height)?)?;
@@ -203,7 +203,7 @@ fn pooling(image: &mut Builder, op: &PdpOp, src: Named<'_>, dst: Named<'_>) -> R
 }
 
 fn writer<M: TaskMemory + ?Sized>(
-    image: &mut Builder,
+    image: &mut Builder<'_>,
     context: &Context<'_, M>,
     op: &PdpOp,
     dst: Named<'_>,

@@ -59,7 +59,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     let source = (context.input_address(src, &read, 1)?, context.ram(src.field("type"), surface.src_data.mem_type)?);
     let target = (context.address(dst, &written)?, context.ram(dst.field("type"), surface.dst_data.mem_type)?);
 
-    let mut image = Builder::new(config);
+    let mut image = Builder::new(config, &mut operation.program)?;
     image.block(Block::Rbk);
     let value = code(rbk::D_MISC_CFG::RUBIK_MODE, op.mode) | code(rbk::D_MISC_CFG::IN_PRECISION, op.precision);
     image.word(value)?;
@@ -99,7 +99,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
         image.word(value)?;
     }
     image.put(rbk::D_PERF_ENABLE, u32::from(context.counted))?;
-    image.finish(operation.op_type, operation.rdma, &mut operation.program)
+    image.check_accesses(operation.op_type, operation.rdma)
 }
 
 /// A product of strides, in the register's 32 bits.

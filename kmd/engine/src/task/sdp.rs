@@ -64,7 +64,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     let y = operand(context, op.y_op.as_ref(), "y_data", &surface.y_data, extents, processing)?;
     operation.rdma = input.is_some() || x1.is_some() || x2.is_some() || y.is_some();
 
-    let mut image = Builder::new(context.config);
+    let mut image = Builder::new(context.config, &mut operation.program)?;
     if operation.rdma {
         image.block(Block::SdpRdma);
         reader(&mut image, context, op, src, input)?;
@@ -79,7 +79,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     sub_unit(&mut image, "x1_op", op.x1_op.as_ref(), &X1)?;
     sub_unit(&mut image, "x2_op", op.x2_op.as_ref(), &X2)?;
     element_wise(&mut image, op.y_op.as_ref())?;
-    image.finish(operation.op_type, operation.rdma, &mut operation.program)
+    image.check_accesses(operation.op_type, operation.rdma)
 }
 
 /// Checks that the configuration supports the operation.
@@ -215,7 +215,7 @@ fn operand<M: TaskMemory + ?Sized>(
 }
 
 fn reader<M: TaskMemory + ?Sized>(
-    image: &mut Builder,
+    image: &mut Builder<'_>,
     context: &Context<'_, M>,
     op: &SdpOp,
     src: Named<'_>,
@@ -276,7 +276,7 @@ const Y_RDMA: OperandRegisters = OperandRegisters {
 };
 
 fn operand_channel(
-    image: &mut Builder,
+    image: &mut Builder<'_>,
     operand: Option<&OperandChannel>,
     registers: &OperandRegisters,
     cube: &DataCube,
@@ -302,7 +302,7 @@ fn operand_channel(
 }
 
 fn writer<M: TaskMemory + ?Sized>(
-    image: &mut Builder,
+    image: &mut Builder<'_>,
     context: &Context<'_, M>,
     op: &SdpOp,
     src: Named<'_>,
@@ -387,7 +387,7 @@ const fn uses(op_type: SdpOperation) -> (bool, bool) {
 }
 
 fn sub_unit(
-    image: &mut Builder,
+    image: &mut Builder<'_>,
     name: &'static str,
     unit: Option<&SdpSubUnit>,
     registers: &SubUnitRegisters,
@@ -435,7 +435,7 @@ fn sub_unit(
 }
 
 fn put_signed<R: Tied>(
-    image: &mut Builder,
+    image: &mut Builder<'_>,
     register: Register,
     field: Field<u32, R>,
     unit: &'static str,
@@ -445,7 +445,7 @@ fn put_signed<R: Tied>(
 }
 
 /// Sub-unit Y. It has separate converters for operands from memory.
-fn element_wise(image: &mut Builder, unit: Option<&SdpSubUnit>) -> Result<(), Reason> {
+fn element_wise(image: &mut Builder<'_>, unit: Option<&SdpSubUnit>) -> Result<(), Reason> {
     const NAME: &str = "y_op";
     use sdp::{D_DP_EW_ALU_CFG as alu_cfg, D_DP_EW_CFG as cfg, D_DP_EW_MUL_CFG as mul_cfg};
     let Some(unit) = unit else {
@@ -505,7 +505,7 @@ const MUL_CONVERTER: ConverterRegisters = ConverterRegisters {
 };
 
 fn converter(
-    image: &mut Builder,
+    image: &mut Builder<'_>,
     name: &'static str,
     converter: CvtParam,
     registers: &ConverterRegisters,
