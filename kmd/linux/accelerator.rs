@@ -3,7 +3,7 @@
 //! One device: the engine, the queues of its clients, and the notification of clients when a task ends.
 //!
 //! One mutex protects all state. No thread holds it while it waits for the device. Tasks start and end in three places:
-//! the interrupt thread, the `kick` work, which is queued when a task may be able to start, and the watchdog.
+//! the interrupt thread, works that are queued when a task may be able to start, and the watchdog.
 //!
 //! One task runs at a time. When it ends, the device goes to the next client for one task. So a client that queues a
 //! thousand tasks delays another client by one task.
@@ -42,6 +42,7 @@ use kernel::{
 
 use super::{
     budget::Charge,
+    clients::Clients,
     engine::Engine,
     ffi::{
         Awake,
@@ -60,7 +61,6 @@ use super::{
         Places,
         Slots, //
     },
-    queue::Queue,
     show::{
         self,
         Show, //
@@ -68,7 +68,6 @@ use super::{
     state::{
         now_ns,
         Phase,
-        Running,
         State, //
     },
     trace,
@@ -164,9 +163,7 @@ impl Accelerator {
                     worker: None,
                     phase: Phase::Idle,
                     suspended: false,
-                    clients: KVec::new(),
-                    turn: 0,
-                    last_client: 0,
+                    clients: Clients::new(),
                     last_failure: None,
                     completed: 0,
                     failed: 0,
@@ -230,43 +227,11 @@ impl Accelerator {
         self.max_timeout_ns().min(u64::from(super::module_parameters::min_timeout_ms.value()) * 1_000_000)
     }
 
-    /// A new client; its number until [`Self::rename_client`] gives it its own.
-    pub(crate) fn add_client(&self) -> Result<u64> {
-        /// Numbers of DRM's are counted from one on.
-        const NAMELESS: u64 = 1 << 63;
-        let mut queue = Queue::new(0)?;
-        let mut room = KVec::new();
-        loop {
-            let wanted = {
-                let mut state = self.state.lock();
-                if state.clients.len() == state.clients.capacity() && state.clients.len() < room.capacity() {
-                    for queue in state.clients.drain_all() {
-                        // The room is larger.
-                        let _ = room.push_within_capacity(queue);
-                    }
-                    core::mem::swap(&mut state.clients, &mut room);
-                }
-                queue.client = NAMELESS | (state.last_client + 1);
-                let client = queue.client;
-                match state.clients.push_within_capacity(queue) {
-                    Ok(()) => {
-                        state.last_client += 1;
-                        return Ok(client);
-                    }
-                    Err(error) => queue = error.0,
-                }
-                2 * state.clients.len().max(4)
-            };
-            // Not under the lock, and so perhaps once more.
-            room = KVec::with_capacity(wanted, GFP_KERNEL)?;
-        }
-    }
-
-    /// Gives a client, which has done nothing yet, the number that DRM shows.
-    pub(crate) fn rename_client(&self, client: u64, name: u64) {
-        if let Some(queue) = self.state.lock().queue(client) {
-            queue.client = name;
-        }
+    /// A new client of that number.
+    pub(crate) fn add_client(&self, client: u64) -> Result {
+        let node = Clients::node(client)?;
+        self.state.lock().clients.add(node);
+        Ok(())
     }
 
     /// Forgets a client and cancels what it has queued. What it runs may end, for a while.
@@ -279,8 +244,7 @@ impl Accelerator {
                 state.arm();
             }
         }
-        let position = state.clients.iter().position(|queue| queue.client == client);
-        let cancelled = position.and_then(|position| state.clients.remove(position).ok());
+        let cancelled = state.clients.remove(client);
         drop(state);
         // Fences of cancelled tasks signal here, outside the lock.
         drop(cancelled);
@@ -296,13 +260,13 @@ impl Accelerator {
             }
             _ => 0,
         };
-        state.queue(client).map_or(0, |queue| queue.busy_ns) + current
+        state.clients.queue(client).map_or(0, |queue| queue.busy_ns) + current
     }
 
     /// Whether the client may submit this many tasks now. It is checked before the tasks are read, and again when they
     /// are queued.
     pub(crate) fn has_room(&self, client: u64, tasks: usize) -> Result {
-        self.state.lock().room(client, tasks).map(|_| ())
+        self.state.lock().has_room(client, tasks)
     }
 
     /// Validates a task. `charge` is what its address list costs its client.
@@ -354,11 +318,8 @@ impl Accelerator {
             job.keep_awake(Awake::new(&self.dev)?);
         }
         let mut state = self.state.lock();
-        let queue = state.room(client, jobs.len())?;
-        for job in jobs.drain_all() {
-            queue.push(job);
-        }
-        let sequence = queue.submitted;
+        state.has_room(client, jobs.len())?;
+        let sequence = state.clients.push(client, jobs)?;
         self.start_next(&mut state);
         Ok(sequence)
     }
@@ -477,6 +438,18 @@ impl Accelerator {
         let mut state = self.state.lock();
         self.process(&mut state);
         self.start_next(&mut state);
+    }
+
+    /// A fence that tasks wait for has signalled.
+    ///
+    /// The lock is free between a few clients and the next, so that many waiting clients do not keep the others waiting.
+    pub(crate) fn unblock(&self) {
+        let mut from = Some(0);
+        while let Some(client) = from {
+            let mut state = self.state.lock();
+            from = state.clients.unblock(client);
+            self.start_next(&mut state);
+        }
     }
 
     /// The watchdog fired.

@@ -25,6 +25,17 @@ unsafe extern "C" fn nvdla_core_advance(core: *mut c_void) {
     unsafe { &*core.cast::<Accelerator>() }.advance();
 }
 
+/// A fence that tasks wait for has signalled.
+///
+/// # Safety
+///
+/// As [`nvdla_core_advance`].
+#[no_mangle]
+unsafe extern "C" fn nvdla_core_unblock(core: *mut c_void) {
+    // SAFETY: By this function's condition.
+    unsafe { &*core.cast::<Accelerator>() }.unblock();
+}
+
 /// The watchdog fired.
 ///
 /// # Safety

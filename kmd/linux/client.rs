@@ -23,7 +23,7 @@ use super::{
 
 /// The driver's part of an open file. Closing the file cancels the client's queued tasks.
 pub(crate) struct Client {
-    /// The client's number, DRM's own.
+    /// The client's number, DRM's own; 0 while the file is being opened.
     id: Atomic<u64>,
     accelerator: Arc<Accelerator>,
     budget: Arc<Budget>,
@@ -35,14 +35,7 @@ impl drm::file::DriverFile for Client {
     fn open(dev: &drm::Device<Driver>) -> Result<Pin<KBox<Self>>> {
         let accelerator: Arc<Accelerator> = (**dev).clone();
         let budget = Budget::new()?;
-        let id = accelerator.add_client()?;
-        match KBox::new(Self { id: Atomic::new(id), accelerator: accelerator.clone(), budget }, GFP_KERNEL_ACCOUNT) {
-            Ok(client) => Ok(client.into()),
-            Err(error) => {
-                accelerator.remove_client(id);
-                Err(error.into())
-            }
-        }
+        Ok(KBox::new(Self { id: Atomic::new(0), accelerator, budget }, GFP_KERNEL_ACCOUNT)?.into())
     }
 }
 
@@ -83,17 +76,17 @@ unsafe extern "C" fn nvdla_client_busy_ns(file: *mut bindings::drm_file) -> u64 
     client.accelerator.busy_ns(client.id())
 }
 
-/// A file was opened: DRM's number for it.
+/// A file was opened: makes it a client of DRM's number. Returns 0 or an error, after which the file is to be closed.
 ///
 /// # Safety
 ///
 /// `file` must be an open DRM file of this driver that no other thread uses yet.
 #[no_mangle]
 #[allow(improper_ctypes_definitions)]
-unsafe extern "C" fn nvdla_client_opened(file: *mut bindings::drm_file, id: u64) {
+unsafe extern "C" fn nvdla_client_opened(file: *mut bindings::drm_file, id: u64) -> c_int {
     // SAFETY: By this function's condition.
     let file: &drm::File<Client> = unsafe { drm::File::from_raw(file) };
     let client = file.inner();
-    client.accelerator.rename_client(client.id(), id);
     client.id.store(id, Relaxed);
+    client.accelerator.add_client(id).map_or_else(Error::to_errno, |()| 0)
 }

@@ -104,11 +104,11 @@ struct nvdla_watch {
 
 static void nvdla_watch_signalled(struct dma_fence *fence, struct dma_fence_cb *callback)
 {
-	nvdla_worker_kick(container_of(callback, struct nvdla_watch, callback)->worker);
+	nvdla_worker_unblock(container_of(callback, struct nvdla_watch, callback)->worker);
 }
 
 /*
- * Watches the fence behind a sync_file descriptor: the worker is kicked when it signals. Returns an error pointer for a
+ * Watches the fence behind a sync_file descriptor: the worker looks for tasks to start when it signals. Returns an error pointer for a
  * descriptor that is no sync_file, and when memory is short.
  */
 struct nvdla_watch *nvdla_watch_create(int fd, struct nvdla_worker *worker)

@@ -90,6 +90,7 @@ void nvdla_worker_stop(struct nvdla_worker *worker);
 void nvdla_worker_get(struct nvdla_worker *worker);
 void nvdla_worker_put(struct nvdla_worker *worker);
 void nvdla_worker_kick(struct nvdla_worker *worker);
+void nvdla_worker_unblock(struct nvdla_worker *worker);
 void nvdla_worker_arm(struct nvdla_worker *worker, u64 ns);
 void nvdla_worker_disarm(struct nvdla_worker *worker);
 void nvdla_worker_cleanup(struct nvdla_worker *worker);
@@ -105,8 +106,9 @@ struct nvdla_memory *nvdla_object_memory(struct drm_gem_object *object);
 struct drm_gem_object *nvdla_object_import(struct drm_device *drm, struct dma_buf_attachment *attachment,
 					   struct sg_table *table);
 u64 nvdla_client_busy_ns(struct drm_file *file);
-void nvdla_client_opened(struct drm_file *file, u64 id);
+int nvdla_client_opened(struct drm_file *file, u64 id);
 void nvdla_core_advance(void *core);
+void nvdla_core_unblock(void *core);
 void nvdla_core_expired(void *core);
 void nvdla_core_clean(void *core);
 int nvdla_core_suspend(void *core);

@@ -19,6 +19,7 @@ mod accelerator;
 mod budget;
 mod callbacks;
 mod client;
+mod clients;
 mod driver;
 mod ffi;
 mod gem;

@@ -15,8 +15,6 @@ const LENGTH: usize = MAX_QUEUED as usize;
 /// A client's tasks. Its lists are allocated when it is made, because nothing may be allocated while a fence may be
 /// waited for.
 pub(crate) struct Queue {
-    /// The client's number.
-    pub(crate) client: u64,
     jobs: KVec<KBox<Job>>,
     /// Sequence numbers: given out last, and ended last.
     pub(crate) submitted: u64,
@@ -28,9 +26,8 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    pub(crate) fn new(client: u64) -> Result<Self> {
+    pub(crate) fn new() -> Result<Self> {
         Ok(Self {
-            client,
             jobs: KVec::with_capacity(LENGTH, GFP_KERNEL_ACCOUNT)?,
             submitted: 0,
             ended: 0,

@@ -59,11 +59,11 @@ pub(crate) fn state(to: &SeqFile, state: &State, now_ns: u64, doing: Option<&Fai
     if let Some(doing) = doing {
         seq_print!(to, "engine: {}\n", Show(doing));
     }
-    for queue in &state.clients {
+    for (client, queue) in state.clients.iter() {
         seq_print!(
             to,
             "client {}: {} tasks queued, {} submitted, {} ended, busy for {} us\n",
-            queue.client,
+            client,
             queue.len(),
             queue.submitted,
             queue.ended,

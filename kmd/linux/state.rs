@@ -8,6 +8,7 @@ use kernel::{
 };
 
 use super::{
+    clients::Clients,
     engine::{
         Engine,
         Failure, //
@@ -19,8 +20,7 @@ use super::{
     job::{
         Job,
         Slots, //
-    },
-    queue::Queue, //
+    }, //
 };
 
 /// The clock of all deadlines: `CLOCK_MONOTONIC`, in nanoseconds.
@@ -39,10 +39,7 @@ pub(crate) struct State {
     pub(crate) phase: Phase,
     /// The machine sleeps, or is about to: nothing starts.
     pub(crate) suspended: bool,
-    pub(crate) clients: KVec<Queue>,
-    /// Where in `clients` the search for the next task begins.
-    pub(crate) turn: usize,
-    pub(crate) last_client: u64,
+    pub(crate) clients: Clients,
     /// What the last task that was ended by the driver was doing.
     pub(crate) last_failure: Option<Failure>,
     pub(crate) completed: u64,
@@ -73,26 +70,21 @@ impl State {
     /// How a client's task has ended; `None` while it has not.
     pub(crate) fn outcome(&mut self, client: u64, sequence: u64) -> Result<Option<Result>> {
         let gone = self.worker.is_none();
-        match self.queue(client).ok_or(ENODEV)?.outcome(sequence)? {
+        match self.clients.queue(client).ok_or(ENODEV)?.outcome(sequence)? {
             None if gone => Err(ENODEV),
             outcome => Ok(outcome),
         }
     }
 
-    /// The client's queue, if this many tasks fit.
-    pub(crate) fn room(&mut self, client: u64, tasks: usize) -> Result<&mut Queue> {
+    /// Whether the client may queue this many tasks now.
+    pub(crate) fn has_room(&mut self, client: u64, tasks: usize) -> Result {
         if self.worker.is_none() {
             return Err(ENODEV);
         }
         if matches!(self.phase, Phase::Dead) {
             return Err(EIO);
         }
-        let queue = self.queue(client).ok_or(ENODEV)?;
-        if queue.is_full(tasks) { Err(EBUSY) } else { Ok(queue) }
-    }
-
-    pub(crate) fn queue(&mut self, client: u64) -> Option<&mut Queue> {
-        self.clients.iter_mut().find(|queue| queue.client == client)
+        if self.clients.queue(client).ok_or(ENODEV)?.is_full(tasks) { Err(EBUSY) } else { Ok(()) }
     }
 
     pub(crate) fn kick(&self) {

@@ -34,8 +34,11 @@ static int nvdla_open(struct drm_device *drm, struct drm_file *file)
 {
 	int ret = plain_open(drm, file);
 
-	if (!ret)
-		nvdla_client_opened(file, file->client_id);
+	if (ret)
+		return ret;
+	ret = nvdla_client_opened(file, file->client_id);
+	if (ret)
+		drm->driver->postclose(drm, file);
 	return ret;
 }
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The works of a device: one that looks for the next task to start, one that fires when a task's time is up, one that
- * frees what has ended. The kernel crate can queue work but neither move a deadline nor wait for a work to end.
+ * The works of a device: one that looks whether the running task can go on, one that looks for tasks whose fences have
+ * signalled, one that fires when a task's time is up, one that frees what has ended. The kernel crate can queue work but
+ * neither move a deadline nor wait for a work to end.
  *
- * Fences signal in the first two, and memory reclaim may wait for fences. So both run on a queue that reclaim can count
+ * Fences signal in the first three, and memory reclaim may wait for fences. So both run on a queue that reclaim can count
  * on, inside a signalling section in which lockdep sees an allocation or a reservation lock that reclaim could wait for.
  * What frees buffers takes such locks, and runs apart.
  */
@@ -18,6 +19,7 @@
 
 struct nvdla_worker {
 	struct work_struct kick;
+	struct work_struct unblock;
 	struct delayed_work watchdog;
 	struct work_struct cleanup;
 	struct workqueue_struct *queue;
@@ -31,6 +33,14 @@ static void nvdla_worker_run(struct work_struct *work)
 	bool cookie = dma_fence_begin_signalling();
 
 	nvdla_core_advance(container_of(work, struct nvdla_worker, kick)->core);
+	dma_fence_end_signalling(cookie);
+}
+
+static void nvdla_worker_signalled(struct work_struct *work)
+{
+	bool cookie = dma_fence_begin_signalling();
+
+	nvdla_core_unblock(container_of(work, struct nvdla_worker, unblock)->core);
 	dma_fence_end_signalling(cookie);
 }
 
@@ -60,6 +70,7 @@ struct nvdla_worker *nvdla_worker_create(void *core)
 		return NULL;
 	}
 	INIT_WORK(&worker->kick, nvdla_worker_run);
+	INIT_WORK(&worker->unblock, nvdla_worker_signalled);
 	INIT_DELAYED_WORK(&worker->watchdog, nvdla_worker_expired);
 	INIT_WORK(&worker->cleanup, nvdla_worker_clean);
 	ratelimit_state_init(&worker->messages, DEFAULT_RATELIMIT_INTERVAL, DEFAULT_RATELIMIT_BURST);
@@ -73,6 +84,7 @@ void nvdla_worker_stop(struct nvdla_worker *worker)
 {
 	disable_delayed_work_sync(&worker->watchdog);
 	disable_work_sync(&worker->kick);
+	disable_work_sync(&worker->unblock);
 	disable_work_sync(&worker->cleanup);
 }
 
@@ -100,6 +112,12 @@ void nvdla_worker_put(struct nvdla_worker *worker)
 void nvdla_worker_kick(struct nvdla_worker *worker)
 {
 	queue_work(worker->queue, &worker->kick);
+}
+
+/* A fence that tasks wait for has signalled. May be called in any context. */
+void nvdla_worker_unblock(struct nvdla_worker *worker)
+{
+	queue_work(worker->queue, &worker->unblock);
 }
 
 /* Moves the deadline to `ns` nanoseconds from now. */

@@ -61,14 +61,7 @@ impl Accelerator {
     /// Gives the device to the next client whose first task is ready.
     pub(super) fn start_next(&self, state: &mut State) {
         while matches!(state.phase, Phase::Idle) && !state.suspended && state.worker.is_some() {
-            let count = state.clients.len();
-            let Some(position) =
-                (0..count).map(|step| (state.turn + step) % count).find(|&at| state.clients[at].is_ready())
-            else {
-                return;
-            };
-            state.turn = (position + 1) % count;
-            let Some(mut job) = state.clients[position].pop() else { return };
+            let Some(mut job) = state.clients.next() else { return };
             let (client, sequence) = (job.client, job.sequence);
             let now = now_ns();
             let deadline = job.deadline.from(now, self.default_timeout_ns());
@@ -144,13 +137,13 @@ impl Accelerator {
 
     /// Fails the queued tasks of a device that is dead or being removed.
     pub(super) fn fail_queued(&self, state: &mut State, error: Error) {
-        for queue in &mut state.clients {
+        state.clients.end_all(|queue| {
             while let Some(mut job) = queue.pop() {
                 queue.end(job.sequence, Err(error));
                 job.fence.signal(Err(error));
                 self.garbage.lock().push(job);
             }
-        }
+        });
         state.clean();
         self.ended.notify_all();
     }
@@ -170,7 +163,7 @@ impl Accelerator {
             worker.disarm();
         }
         let busy = now_ns().saturating_sub(started_ns);
-        if let Some(queue) = state.queue(job.client) {
+        if let Some(queue) = state.clients.queue(job.client) {
             queue.busy_ns += busy;
             queue.end(job.sequence, result);
         }

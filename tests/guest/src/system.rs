@@ -87,6 +87,16 @@ pub fn meminfo(key: &str) -> io::Result<u64> {
     value.and_then(|value| value.parse().ok()).ok_or_else(|| io::Error::other(format!("meminfo has no {key}")))
 }
 
+/// Lets this process have that many files open.
+pub fn allow_files(count: u64) -> io::Result<()> {
+    use nix::sys::resource::{getrlimit, setrlimit, Resource};
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    if soft < count {
+        setrlimit(Resource::RLIMIT_NOFILE, count, hard.max(count))?;
+    }
+    Ok(())
+}
+
 /// Active objects of slab caches: name and count.
 pub fn slabs() -> io::Result<Vec<(String, u64)>> {
     let text = fs::read_to_string("/proc/slabinfo")?;

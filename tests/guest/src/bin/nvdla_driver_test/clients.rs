@@ -11,8 +11,9 @@ use libtest_mimic::Failed;
 use nvdla_guest::control::{Control, Knob};
 use nvdla_guest::fence::{self, Timeline};
 use nvdla_guest::node::{Node, Options};
-use nvdla_guest::system::{meminfo, Group};
+use nvdla_guest::system::{allow_files, has_kmemleak, meminfo, Group};
 use nvdla_guest::work::Work;
+use nvdla_uapi::queue::Address;
 
 use crate::child::start;
 use crate::expect::{ensure, equal, first, second, Test};
@@ -21,6 +22,8 @@ pub(crate) const TESTS: &[Test] = &[
     ("each_of_many_clients_gets_its_own_answer", own_answers),
     ("two_devices_work_at_once", devices_at_once),
     ("the_device_is_shared_fairly", fair),
+    ("many_open_files_cost_others_nothing", many_files),
+    ("many_clients_that_wait_for_a_fence_cost_others_nothing", many_waiting),
     ("closing_a_file_cancels_what_it_queued", closing),
     ("closing_a_file_ends_what_it_runs", closing_running),
     ("kill_9_in_the_middle_of_a_task", killed),
@@ -116,6 +119,72 @@ fn fair() -> Result<(), Failed> {
     ensure!(busy.iter().all(|&time| time >= least), "the device worked {busy:?} ns for them, not {least} each");
     let passed = start.elapsed().as_nanos() as u64;
     ensure!(busy[0] + busy[1] <= passed, "the device worked {busy:?} ns for them in {passed}");
+    Ok(())
+}
+
+/// The time of a client that opens the node, runs a task and closes the node: the shortest of many, because the load of the
+/// machine adds to the others.
+fn visit(node: &Node) -> Result<Duration, Failed> {
+    let mut shortest = Duration::MAX;
+    for _ in 0..40 {
+        let start = Instant::now();
+        let node = Node::open(node.path())?;
+        equal("a visitor's task", Work::copies(&node, 1)?.run(&node)?, 0)?;
+        drop(node);
+        shortest = shortest.min(start.elapsed());
+    }
+    Ok(shortest)
+}
+
+/// Checks that a visit takes no more than twice the time that it took without the others.
+fn unhindered(what: &str, node: &Node, alone: Duration) -> Result<(), Failed> {
+    let among = visit(node)?;
+    println!("a visit among {what}: {} us, alone {} us", among.as_micros(), alone.as_micros());
+    ensure!(among < 2 * alone, "a visit takes {among:?} among {what}, and {alone:?} alone");
+    Ok(())
+}
+
+/// A program opens more files than any list in one piece of kernel memory can count: 4 MiB are the most.
+fn many_files() -> Result<(), Failed> {
+    let files = if has_kmemleak() { 2000 } else { 33_000 };
+    let node = first()?;
+    let alone = visit(&node)?;
+    allow_files(files + 1000)?;
+    let open = |number| {
+        std::fs::File::open(node.path()).map_err(|error| format!("file {number} of {files}: {error}"))
+    };
+    let others = (0..files).map(open).collect::<Result<Vec<_>, _>>()?;
+    unhindered(&format!("{files} open files"), &node, alone)?;
+    drop(others);
+    unhindered("closed files", &node, alone)
+}
+
+/// Many clients queue a task that waits for a fence. The search for the next task must not look at each of them.
+fn many_waiting() -> Result<(), Failed> {
+    let clients = if has_kmemleak() { 100 } else { 2000 };
+    let node = first()?;
+    let alone = visit(&node)?;
+    allow_files(clients + 1000)?;
+    let timeline = Timeline::new()?;
+    let gate = timeline.fence(1)?;
+    let work = Work::copies(&node, 1)?;
+    let shared = work.exported(&node)?.1;
+    let mut others = Vec::new();
+    for _ in 0..clients {
+        let other = Node::open(node.path())?;
+        let addresses = shared.iter().map(|fd| {
+            Ok(Address { handle: other.import(fd.as_raw_fd())?, reserved: 0, offset: 0 })
+        });
+        let addresses = addresses.collect::<nvdla_guest::drm::Result<Vec<_>>>()?;
+        let options = Options { in_fences: &[gate.as_raw_fd()], ..Options::default() };
+        let sequence = other.submit(&[&addresses], options)?.sequence;
+        others.push((other, sequence));
+    }
+    unhindered(&format!("{clients} clients that wait for a fence"), &node, alone)?;
+    timeline.advance(1)?;
+    for (other, sequence) in &others {
+        equal("the end of a task that has waited", other.wait(*sequence, 60)?, 0)?;
+    }
     Ok(())
 }
 
