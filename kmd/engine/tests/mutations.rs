@@ -2,7 +2,9 @@
 
 //! Descriptors with bytes changed at random: validation never panics, and what it takes runs to its end.
 
-use nvdla_engine::{Engine, Slot, Task, TaskMemory};
+use std::cell::RefCell;
+
+use nvdla_engine::{Buffer, Engine, OutOfRange, Slot, Task, TaskMemory};
 use nvdla_tests::build::{address, table, Net, Shape};
 use nvdla_tests::drive::finish;
 use nvdla_tests::mock::Mock;
@@ -32,10 +34,62 @@ fn base(config: &'static Config) -> Net {
     net
 }
 
+/// Memory that somebody else changes while it is read: a byte after each read. The reads are listed: entry, first byte and end.
+struct Shared {
+    task: HostTask,
+    changes: RefCell<Vec<(usize, u64, u8)>>,
+    reads: RefCell<Vec<(usize, u64, u64)>>,
+}
+
+impl Shared {
+    fn new(task: HostTask, changes: Vec<(usize, u64, u8)>) -> Self {
+        Self { task, changes: RefCell::new(changes), reads: RefCell::default() }
+    }
+}
+
+impl TaskMemory for Shared {
+    fn count(&self) -> usize {
+        self.task.count()
+    }
+
+    fn buffer(&self, index: usize) -> Option<Buffer> {
+        self.task.buffer(index)
+    }
+
+    fn read(&self, index: usize, offset: u64, into: &mut [u8]) -> Result<(), OutOfRange> {
+        self.reads.borrow_mut().push((index, offset, offset + into.len() as u64));
+        let read = self.task.read(index, offset, into);
+        if let Some((list, at, value)) = self.changes.borrow_mut().pop() {
+            // The bytes are shared with the clone.
+            let size = self.task.buffer(list).map_or(0, |buffer| buffer.size);
+            if size != 0 {
+                self.task.clone().write(list, at % size, &[value])?;
+            }
+        }
+        read
+    }
+
+    fn write(&mut self, index: usize, offset: u64, from: &[u8]) -> Result<(), OutOfRange> {
+        self.task.write(index, offset, from)
+    }
+}
+
 /// Validates a task, and runs it when it is taken.
 fn check(config: &'static Config, task: &HostTask) {
-    let Ok(count) = Task::slots(task) else { return };
-    let Ok(parsed) = Task::parse(config, task, vec![Slot::Empty; count]) else { return };
+    check_shared(config, task, task);
+}
+
+/// The same for a task that is read through `memory`. What is taken touches nothing outside its buffers.
+fn check_shared(config: &'static Config, memory: &impl TaskMemory, task: &HostTask) {
+    let Ok(count) = Task::slots(memory) else { return };
+    let Ok(parsed) = Task::parse(config, memory, vec![Slot::Empty; count]) else { return };
+    let buffers: Vec<_> = (0..task.count()).filter_map(|index| task.buffer(index)).collect();
+    for operation in parsed.iter() {
+        operation.accesses(config, |access| {
+            let within = |buffer: &Buffer| buffer.address <= access.start && access.end <= buffer.address + buffer.size;
+            assert!(buffers.iter().any(within), "{access}");
+        });
+    }
     let (mut engine, mut mock) = (Engine::new(config), Mock::new(config));
     engine.submit(&mut mock, parsed, 0, u64::MAX).unwrap();
     let (ended, _) = finish(&mut engine, &mut mock);
@@ -88,6 +142,20 @@ proptest! {
     }
 
     #[test]
+    fn changes_between_reads(
+        config in config(),
+        changes in vec((0..5usize, any::<prop::sample::Index>(), value()), 1..60),
+    ) {
+        let buffers = base(config).buffers();
+        let place = |(list, at, value): (usize, prop::sample::Index, u8)| {
+            (list, at.index(buffers[list].len().max(1)) as u64, value)
+        };
+        let changes = changes.into_iter().map(place).collect();
+        let task = HostTask::from_buffers(buffers.clone());
+        check_shared(config, &Shared::new(task.clone(), changes), &task);
+    }
+
+    #[test]
     fn noise(bytes in vec(vec(any::<u8>(), 0..800), 0..9)) {
         check(&NV_FULL, &HostTask::from_buffers(bytes));
     }
@@ -100,4 +168,21 @@ fn too_few_slots_are_refused() {
     assert!(needed > 0 && task.count() > 0);
     let error = Task::parse(&NV_SMALL, &task, vec![Slot::Empty; needed - 1]).unwrap_err();
     assert_eq!(error.to_string(), format!("the task needs {needed} slots, but the caller provided {}", needed - 1));
+}
+
+/// What was checked is what is used: no byte of a descriptor is read a second time.
+#[test]
+fn validation_reads_each_byte_once() {
+    for config in [&NV_FULL, &NV_LARGE, &NV_SMALL] {
+        let memory = Shared::new(base(config).task(), Vec::new());
+        let count = Task::slots(&memory).unwrap();
+        memory.reads.borrow_mut().clear();
+        Task::parse(config, &memory, vec![Slot::Empty; count]).unwrap();
+        let mut reads = memory.reads.into_inner();
+        assert!(reads.len() > 3 * base(config).ops.len());
+        reads.sort_unstable();
+        for pair in reads.windows(2) {
+            assert!(pair[0].0 != pair[1].0 || pair[0].2 <= pair[1].1, "{}: {pair:?}", config.name);
+        }
+    }
 }
