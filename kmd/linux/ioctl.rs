@@ -15,8 +15,7 @@ use kernel::{
     prelude::*,
     uaccess::{
         UserPtr,
-        UserSlice,
-        UserSliceReader, //
+        UserSlice, //
     }, //
 };
 
@@ -102,11 +101,25 @@ ioctls! {
     (queue::WAIT_COMMAND, NVDLA_WAIT, queue::Wait, free wait),
 }
 
-/// An array of `count` records of `size` bytes in user memory. Its records are read one after another, each to the stack: an
-/// allocation takes longer than all reads of a short array.
-fn records(pointer: u64, count: usize, size: usize) -> Result<UserSliceReader> {
-    let bytes = count.checked_mul(size).ok_or(EINVAL)?;
-    Ok(UserSlice::new(UserPtr::from_addr(usize::try_from(pointer)?), bytes).reader())
+/// Records of an array in user memory that are copied at once. They are copied to the stack, because an allocation takes longer
+/// than the copy of a short array.
+const AT_ONCE: usize = 16;
+
+/// Calls `each` with the records of an array of `count` in user memory, up to the first error.
+fn for_each_record<const SIZE: usize>(
+    pointer: u64,
+    count: usize,
+    mut each: impl FnMut(&[u8; SIZE]) -> Result,
+) -> Result {
+    let bytes = count.checked_mul(SIZE).ok_or(EINVAL)?;
+    let mut reader = UserSlice::new(UserPtr::from_addr(usize::try_from(pointer)?), bytes).reader();
+    while !reader.is_empty() {
+        let mut records = [[0; SIZE]; AT_ONCE];
+        let some = &mut records[..AT_ONCE.min(reader.len() / SIZE)];
+        reader.read_slice(some.as_flattened_mut())?;
+        some.iter().try_for_each(&mut each)?;
+    }
+    Ok(())
 }
 
 fn gem_create(dev: &Device, _: &Registered<'_>, args: &mut first::GemCreateArgs, file: &File) -> Result {
@@ -157,16 +170,14 @@ fn submit_first(dev: &Unguarded, args: &mut first::SubmitArgs, file: &File) -> R
     }
     let client = file.inner();
     client.accelerator().trace_submit(client.id(), u32::from(count));
-    let mut tasks = records(args.tasks, count.into(), first::SubmitTask::SIZE)?;
-    for _ in 0..count {
-        let mut task = first::SubmitTask::from_bytes(&tasks.read()?);
+    for_each_record(args.tasks, count.into(), |record| {
+        let mut task = first::SubmitTask::from_bytes(record);
         if args.version < first::SUBMIT_VERSION_TIMEOUT {
             task.timeout = first::NO_TIMEOUT;
         }
         let sequence = guarded(dev, |dev, registered| queue_first(dev, registered, &task, file))?;
-        client.accelerator().wait_for_end(client.id(), sequence)??;
-    }
-    Ok(())
+        client.accelerator().wait_for_end(client.id(), sequence)?
+    })
 }
 
 /// A list for the jobs of one submission. It is not accounted, because it has at most [`queue::MAX_TASKS`] pointers and is freed
@@ -185,13 +196,12 @@ fn queue_first(dev: &Device, registered: &Registered<'_>, task: &first::SubmitTa
     accelerator.has_room(client.id(), 1)?;
     let charge = client.budget().charge(budget::Kind::Tasks, job::cost(task.num_addresses))?;
     let count = task.num_addresses as usize;
-    let mut addresses = records(task.address_list, count, first::MemHandle::SIZE)?;
     let mut places = KVVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?;
-    for _ in 0..count {
-        let address = first::MemHandle::from_bytes(&addresses.read()?);
+    for_each_record(task.address_list, count, |record| {
+        let address = first::MemHandle::from_bytes(record);
         let object = gem::from_fd(dev, file, i32::try_from(address.handle).map_err(|_| EBADF)?)?;
-        places.push(Place::new(gem::hold(object), address.offset)?, GFP_KERNEL_ACCOUNT)?;
-    }
+        Ok(places.push(Place::new(gem::hold(object), address.offset)?, GFP_KERNEL_ACCOUNT)?)
+    })?;
     let deadline = match task.timeout {
         0 | first::NO_TIMEOUT => Deadline::Absolute(0),
         milliseconds => Deadline::Relative(u64::from(milliseconds) * 1_000_000),
@@ -243,9 +253,8 @@ fn submit(dev: &Unguarded, args: &mut queue::Submit, file: &File) -> Result {
     accelerator.has_room(id, args.num_tasks as usize)?;
 
     let mut jobs = job_list(args.num_tasks as usize)?;
-    let mut tasks = records(args.tasks, args.num_tasks as usize, size_of::<queue::Task>())?;
-    for _ in 0..args.num_tasks {
-        let task = queue::Task::from_bytes(&tasks.read()?);
+    for_each_record(args.tasks, args.num_tasks as usize, |record| {
+        let task = queue::Task::from_bytes(record);
         if task.reserved != 0
             || task.flags != 0
             || task.num_addresses == 0
@@ -256,24 +265,22 @@ fn submit(dev: &Unguarded, args: &mut queue::Submit, file: &File) -> Result {
         }
         let charge = client.budget().charge(budget::Kind::Tasks, job::cost(task.num_addresses))?;
         let count = task.num_addresses as usize;
-        let mut addresses = records(task.addresses, count, size_of::<queue::Address>())?;
         let mut places = KVVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?;
-        for _ in 0..count {
-            let address = queue::Address::from_bytes(&addresses.read()?);
+        for_each_record(task.addresses, count, |record| {
+            let address = queue::Address::from_bytes(record);
             if address.reserved != 0 {
                 return Err(EINVAL);
             }
             let object = gem::Object::lookup_handle(file, address.handle)?;
-            places.push(Place::new(gem::hold(object), address.offset)?, GFP_KERNEL_ACCOUNT)?;
-        }
+            Ok(places.push(Place::new(gem::hold(object), address.offset)?, GFP_KERNEL_ACCOUNT)?)
+        })?;
         let deadline = Deadline::Absolute(args.deadline_ns);
-        jobs.push(accelerator.job(id, places, deadline, charge)?, GFP_KERNEL)?;
-    }
+        Ok(jobs.push(accelerator.job(id, places, deadline, charge)?, GFP_KERNEL)?)
+    })?;
     if let Some(first) = jobs.first_mut() {
-        let mut fences = records(args.in_fences, args.num_in_fences as usize, size_of::<i32>())?;
-        for _ in 0..args.num_in_fences {
-            first.wait_for(accelerator.watch(fences.read()?)?)?;
-        }
+        for_each_record(args.in_fences, args.num_in_fences as usize, |record| {
+            first.wait_for(accelerator.watch(i32::from_ne_bytes(*record))?)
+        })?;
     }
     let descriptor = match jobs.last() {
         Some(last) if args.flags & queue::SUBMIT_OUT_FENCE != 0 => Some(last.fence.reserve_descriptor()?),
