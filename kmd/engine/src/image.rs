@@ -345,6 +345,7 @@ mod tests {
             builder.put(cdma::D_WEIGHT_BYTES, 8),
             Err(Reason::Register { block: Block::Cdma, register: "D_WEIGHT_BYTES", value: 8, .. })
         ));
+        let mut program = Program::Blocks(RegisterImage::EMPTY);
         let mut builder = Builder::new(&NV_SMALL, &mut program).unwrap();
         builder.block(Block::Cdma);
         builder.put(cdma::D_WEIGHT_BYTES, 8).unwrap();

@@ -20,8 +20,8 @@ use super::memory::{OutOfRange, TaskMemory};
 use super::slot::{Operation, Slot, Table};
 use crate::uapi::config::Config;
 use crate::uapi::desc::{
-    BdmaSurface, CdpOp, CdpSurface, ConvOp, ConvSurface, Event, Lut, OpType, PdpOp, PdpSurface, RubikOp, RubikSurface, SdpOp,
-    SdpSurface, Stat, Wire, PROCESSORS,
+    BdmaSurface, CdpOp, CdpSurface, ConvOp, ConvSurface, Event, Lut, OpType, PdpOp, PdpSurface, RubikOp, RubikSurface,
+    SdpOp, SdpSurface, Stat, Wire, PROCESSORS,
 };
 use crate::uapi::reg::sdp as sdp_registers;
 use crate::uapi::reg::values::Precision;

@@ -150,9 +150,7 @@ fn many_files() -> Result<(), Failed> {
     let node = first()?;
     let alone = visit(&node)?;
     allow_files(files + 1000)?;
-    let open = |number| {
-        std::fs::File::open(node.path()).map_err(|error| format!("file {number} of {files}: {error}"))
-    };
+    let open = |number| std::fs::File::open(node.path()).map_err(|error| format!("file {number} of {files}: {error}"));
     let others = (0..files).map(open).collect::<Result<Vec<_>, _>>()?;
     unhindered(&format!("{files} open files"), &node, alone)?;
     drop(others);
@@ -172,9 +170,8 @@ fn many_waiting() -> Result<(), Failed> {
     let mut others = Vec::new();
     for _ in 0..clients {
         let other = Node::open(node.path())?;
-        let addresses = shared.iter().map(|fd| {
-            Ok(Address { handle: other.import(fd.as_raw_fd())?, reserved: 0, offset: 0 })
-        });
+        let addresses =
+            shared.iter().map(|fd| Ok(Address { handle: other.import(fd.as_raw_fd())?, reserved: 0, offset: 0 }));
         let addresses = addresses.collect::<nvdla_guest::drm::Result<Vec<_>>>()?;
         let options = Options { in_fences: &[gate.as_raw_fd()], ..Options::default() };
         let sequence = other.submit(&[&addresses], options)?.sequence;
