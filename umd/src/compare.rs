@@ -2,8 +2,8 @@
 
 //! Compares what operations write with surfaces that were saved before, to find the first operation that differs.
 //!
-//! The files are those of `--dump` (see [`crate::session::dump_to`]). Operations are looked at in the order in which
-//! they complete, so the first difference is where a network goes wrong, and what follows is mostly its echo.
+//! The files are those of `--dump` (see [`crate::session::dump_to`]). Operations are compared in the order in which they
+//! complete. Differences after the first are mostly its consequences.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -60,7 +60,7 @@ pub enum Error {
     },
 }
 
-/// The first byte in which a surface differs.
+/// The first difference of a surface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The name of the surface's file.
@@ -91,7 +91,7 @@ pub enum What {
     Value {
         /// Byte in the surface.
         offset: usize,
-        /// The element, if it is one and no padding.
+        /// The element; none if the byte is padding.
         position: Option<Index>,
         /// The value in the file.
         expected: String,
@@ -138,7 +138,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// For a loadable on a device with atoms of `atom` bytes (which only matters for naming positions).
+    /// For a loadable on a device with atoms of `atom` bytes, which are needed only to name positions.
     ///
     /// # Errors
     ///

@@ -3,9 +3,9 @@
 //! Hardware configurations as a user names them: by name, or by a file that describes one.
 //!
 //! A file describes how a configuration differs from one of the hardware project's, its base. It is a JSON object;
-//! `docs/library.md` lists its keys. What every configuration of the hardware project has in common is not described:
-//! an entry of the convolution buffer is as wide as atomic-C, and an atom of memory as atomic-K (`spec/defs/*.spec`). Units
-//! and features can only be taken away from the base.
+//! `docs/library.md` lists its keys. Properties that all configurations of the hardware project share have no key: an entry of
+//! the convolution buffer is as wide as atomic-C, and an atom of memory as atomic-K (`spec/defs/*.spec`). Units and features of
+//! the base can be removed; none can be added.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use thiserror::Error as ThisError;
 
 use crate::files;
 
-/// The most bytes of a file.
+/// The greatest size of a file in bytes.
 const MOST: u64 = 1 << 16;
 
 /// A configuration cannot be used.
@@ -29,7 +29,7 @@ pub enum Error {
         /// What was asked for.
         name: String,
     },
-    /// The file cannot be read, or describes none.
+    /// The file cannot be read or does not describe a configuration.
     #[error("the configuration {path}: {reason}")]
     File {
         /// The file.
@@ -39,13 +39,13 @@ pub enum Error {
     },
 }
 
-/// The configuration of that name, or the one that a file describes whose name has a slash or ends in `.json`.
+/// The configuration of that name. A name that has a slash or ends in `.json` is a file that describes the configuration.
 ///
 /// A configuration from a file stays in memory until the process ends.
 ///
 /// # Errors
 ///
-/// If there is none of that name, or the file describes none.
+/// If there is no configuration of that name, or the file cannot be read or does not describe one.
 ///
 /// ```
 /// use nvdla_runtime::configuration;
@@ -70,7 +70,7 @@ fn parse(bytes: &[u8]) -> Result<Config, String> {
     let mut keys: Map<String, Value> = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     let mut text = |key: &str| match keys.remove(key) {
         Some(Value::String(text)) => Ok(text),
-        Some(other) => Err(format!("{key} is {other}, which is no text")),
+        Some(other) => Err(format!("{key} is {other}, which is not a string")),
         None => Err(format!("{key} is missing")),
     };
     let (base, name) = (text("base")?, text("name")?);
@@ -78,7 +78,7 @@ fn parse(bytes: &[u8]) -> Result<Config, String> {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     if name.is_empty() || name.len() > 31 || !name.bytes().all(plain) || Config::by_name(&name).is_some() {
         return Err(format!(
-            "name is {name:?}; it has 1 to 31 lower-case letters, digits and underscores, and is no name of the hardware \
+            "name is {name:?}; it has 1 to 31 lower-case letters, digits and underscores, and is not a name of the hardware \
              project's"
         ));
     }
@@ -96,7 +96,7 @@ fn parse(bytes: &[u8]) -> Result<Config, String> {
     Ok(config)
 }
 
-/// Changes what a key names.
+/// Sets the field that a key names.
 fn set(config: &mut Config, key: &str, value: &Value) -> Result<(), String> {
     if let Some(flag) = flag(config, key) {
         let wanted = value.as_bool().ok_or_else(|| format!("{key} is {value}; it is true or false"))?;
@@ -131,7 +131,7 @@ fn set(config: &mut Config, key: &str, value: &Value) -> Result<(), String> {
                     let bits = |number: u32| number.is_power_of_two() && (32..=1024).contains(&number);
                     interface.width = number(value, &what, &bits, "a power of two of 32 to 1024 bits")?;
                 }
-                _ => return Err(format!("{what} is no key")),
+                _ => return Err(format!("{what} is not a key")),
             }
         }
         Ok(interface)
@@ -158,7 +158,7 @@ fn set(config: &mut Config, key: &str, value: &Value) -> Result<(), String> {
             let bits = |bits: u32| (32..=64).contains(&bits);
             config.address_width = Some(number(value, key, &bits, "32 to 64 bits")?);
         }
-        _ => return Err(format!("{key} is no key")),
+        _ => return Err(format!("{key} is not a key")),
     }
     Ok(())
 }
@@ -224,15 +224,15 @@ mod tests {
             (r#", "secondary": {}"#, "the base nv_small has no secondary"),
             (r#", "primary": {"width": 100}"#, "primary.width is 100; it is a power of two of 32 to 1024 bits"),
             (r#", "primary": 3"#, "primary is 3; it is an object"),
-            (r#", "cbuf": 3"#, "cbuf is no key"),
-            (r#", "primary": {"size": 1}"#, "primary.size is no key"),
+            (r#", "cbuf": 3"#, "cbuf is not a key"),
+            (r#", "primary": {"size": 1}"#, "primary.size is not a key"),
         ] {
             let text = format!(r#"{{"name": "board", "base": "nv_small"{more}}}"#);
             assert_eq!(parse(text.as_bytes()).unwrap_err(), message);
         }
         for (text, message) in [
             (r#"{"name": "board"}"#, "base is missing"),
-            (r#"{"name": 1, "base": "nv_small"}"#, "name is 1, which is no text"),
+            (r#"{"name": 1, "base": "nv_small"}"#, "name is 1, which is not a string"),
             (
                 r#"{"name": "a", "base": "nv_full", "mac_atomic_c": 8}"#,
                 "mac_atomic_c cannot be changed where the base is nv_full",

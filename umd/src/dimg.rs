@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `.dimg`, the file in which NVDLA's runtime leaves a tensor: a header of 36 bytes, then every element in the order
-//! channel, line, pixel, without the padding that the tensor has in memory.
+//! `.dimg`, the file in which NVIDIA's runtime stores a tensor: a header of 36 bytes, then every element in the order channel,
+//! line, pixel, without the padding that the tensor has in memory.
 //!
-//! | offset | bytes | what |
+//! | offset | bytes | contents |
 //! | --- | --- | --- |
 //! | 0 | 4 | `DIMG` |
 //! | 4 | 4 | version, 0 |
@@ -12,12 +12,12 @@
 //! | 24, 28 | 4 each | line stride, surface stride of the tensor in memory |
 //! | 32 | 4 | bytes of the tensor in memory |
 //!
-//! Files written before the format `FeatureInt8x8` existed number what follows it one lower, and call it by the number
-//! of `FeatureInt8`.
+//! Files from before the format `FeatureInt8x8` existed have the number of `FeatureInt8` for it, and every later format's number
+//! is lower by one.
 //!
-//! `--rawdump` writes the elements as text instead: numbers with a blank behind each. Every element is written as it is,
-//! NaN included. (The existing program's source replaces NaN by 31744.0 and 32768.0 by 0 when it means to replace bit
-//! patterns; the reference outputs have NaN as the hardware left it.)
+//! `--rawdump` writes the elements as text instead: numbers with a space after each. Every element is written with its value,
+//! including NaN. (The existing program's source replaces NaN by 31744.0 and 32768.0 by 0, where it means to replace bit
+//! patterns; the reference outputs have NaN as the hardware wrote it.)
 //!
 //! Source: nvdla/sw, `umd/apps/runtime/DlaImage.{h,cpp}` and `TestUtils.cpp`.
 
@@ -55,7 +55,7 @@ impl SurfaceFormat {
         }
     }
 
-    /// What the elements are.
+    /// The type of the elements.
     pub const fn precision(self) -> Precision {
         match self {
             Self::FeatureInt8 | Self::FeatureInt8x8 => Precision::Int8,
@@ -92,7 +92,7 @@ pub struct Header {
     pub size: u32,
 }
 
-/// Why a tensor cannot become a `.dimg`, or bytes are none.
+/// Why a tensor cannot be written as a `.dimg`, or why bytes are not a `.dimg`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// An element lies outside the tensor.
@@ -109,7 +109,7 @@ pub enum Error {
         /// Bytes of the tensor.
         size: u64,
     },
-    /// The sizes or strides pass 64 bits.
+    /// The sizes or strides do not fit 64 bits.
     #[error(transparent)]
     Layout(#[from] nvdla_uapi::layout::Error),
     /// The file ends within the header.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What an error is about, for programs that decide by it.
+//! Kinds of errors, for programs that react to them.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use std::fmt;
 use crate::image;
 use crate::{device, loadable, session};
 
-/// What an error is about.
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -55,7 +55,7 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// The kind of an error, where it is one of this library's; its causes are looked at too.
+/// The kind of an error of this library, or else of one of its causes.
 pub fn kind_of(error: &(dyn std::error::Error + 'static)) -> Option<ErrorKind> {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -75,7 +75,7 @@ pub fn kind_of(error: &(dyn std::error::Error + 'static)) -> Option<ErrorKind> {
 }
 
 impl device::Error {
-    /// What it is about.
+    /// The kind of this error.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Refused(_) | Self::NotTaken(_) | Self::TooManyAddresses { .. } | Self::Address { .. } => {
@@ -91,7 +91,7 @@ impl device::Error {
 }
 
 impl loadable::Error {
-    /// What it is about.
+    /// The kind of this error.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Open { .. } => ErrorKind::File,
@@ -102,7 +102,7 @@ impl loadable::Error {
 
 #[cfg(feature = "image")]
 impl image::Error {
-    /// What it is about.
+    /// The kind of this error.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Normalize(_) => ErrorKind::Argument,
@@ -112,7 +112,7 @@ impl image::Error {
 }
 
 impl session::Error {
-    /// What it is about.
+    /// The kind of this error.
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Allocate { source, .. }

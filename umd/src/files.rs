@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Reads files that a user names: whole, into memory of this process, and no further than a limit.
+//! Reads the files that a user names: whole files, into memory of this process, up to a size limit.
 //!
-//! If another program changes the file meanwhile, the result is other bytes or an error. A mapped file would be worse:
-//! the system ends a process that reads a mapped page that no longer exists. Endless files (`/dev/zero`) and named
-//! pipes without a writer give an error.
+//! If another program changes the file during the read, the result is changed bytes or an error. A mapped file would be worse,
+//! because the system ends a process that reads a mapped page that no longer exists. Endless files (`/dev/zero`) and named pipes
+//! without a writer give an error.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read as _};
@@ -14,7 +14,7 @@ use std::path::Path;
 
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 
-/// Seconds that a pipe may bring nothing.
+/// Seconds after which reading from a pipe without data fails.
 const PATIENCE: u16 = 10;
 /// Bytes that are read from a pipe at once.
 const PIECE: usize = 1 << 16;
@@ -44,12 +44,12 @@ pub fn read(path: impl AsRef<Path>, limit: u64) -> io::Result<Vec<u8>> {
             return Err(too_long(&format!("{length} bytes, more"), limit));
         }
         reserve(&mut bytes, length)?;
-        // One more, so that a file that has grown meanwhile is found out.
+        // One byte more than the limit, to detect a file that has grown since.
         file.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     } else if kind.is_fifo() || kind.is_socket() {
         from_pipe(&mut file, limit, &mut bytes)?;
     } else {
-        return Err(io::Error::new(ErrorKind::InvalidInput, "it is a device, and neither a file nor a pipe"));
+        return Err(io::Error::new(ErrorKind::InvalidInput, "it is a device, not a file or a pipe"));
     }
     if bytes.len() as u64 > limit {
         return Err(too_long("more bytes", limit));
@@ -57,7 +57,7 @@ pub fn read(path: impl AsRef<Path>, limit: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads until the last writer closes the pipe, or a byte more than `limit`.
+/// Reads until the last writer closes the pipe, or until there is one byte more than `limit`.
 fn from_pipe(pipe: &mut File, limit: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
     let mut piece = vec![0; PIECE];
     while bytes.len() as u64 <= limit {
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn a_device_is_refused() {
         for path in ["/dev/zero", "/dev/null"] {
-            assert_eq!(read(path, 10).unwrap_err().to_string(), "it is a device, and neither a file nor a pipe");
+            assert_eq!(read(path, 10).unwrap_err().to_string(), "it is a device, not a file or a pipe");
         }
     }
 

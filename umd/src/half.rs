@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Half precision as the host side of the existing software converts it: to nearest, ties away from zero.
+//! Conversion to half precision as in NVIDIA's runtime: to nearest, ties away from zero.
 //!
 //! The hardware rounds ties to even. The library in NVIDIA's runtime does not, and its images and emulated operations
 //! must be matched bit for bit. Therefore these functions are used instead of [`f16::from_f32`], which rounds ties to
@@ -27,7 +27,7 @@ pub fn from_f32(value: f32) -> f16 {
         // Infinity, and NaN with the upper bits of its payload.
         128 => 0x7c00 | mantissa >> 13,
         16..=127 => 0x7c00,
-        // The carry of the rounding may reach the exponent, and make infinity of 65520.
+        // A carry from rounding may reach the exponent; 65520 then becomes infinity.
         -14..=15 => ((exponent + 15) as u32) << 10 | mantissa >> 13,
         -25..=-15 => (mantissa | 0x80_0000) >> (-1 - exponent),
         _ => 0,

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Names for classes, and the best of them.
+//! The names of classes, and the selection of the best classes.
 
 use std::path::{Path, PathBuf};
 
 use crate::files;
 
-/// The most bytes that a file of labels may have.
+/// The greatest size of a file of labels in bytes.
 const MOST: u64 = 16 << 20;
 
-/// The names of a network's classes: a line each, class 0 first.
+/// The names of a network's classes: one per line, class 0 first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Labels {
     names: Vec<String>,
@@ -48,7 +48,7 @@ impl Labels {
         Ok(Self::parse(&String::from_utf8_lossy(&bytes)))
     }
 
-    /// Takes a text apart. Empty lines at the end do not count.
+    /// Splits a text into lines. Empty lines at the end do not count.
     pub fn parse(text: &str) -> Self {
         Self { names: text.trim_end().lines().map(|line| line.trim().to_owned()).collect() }
     }
@@ -69,7 +69,7 @@ impl Labels {
     }
 }
 
-/// The positions of the `count` greatest values, greatest first; of equal ones the first comes first, NaN last.
+/// The positions of the `count` greatest values, greatest first. Equal values are in the order of their positions; NaN is last.
 ///
 /// ```
 /// use nvdla_runtime::labels::best;

@@ -31,9 +31,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Some modules are also useful alone: [`emulator`] computes the operations that NVDLA does not have, [`image`] turns
-//! pictures into tensors, [`dimg`] writes the result files of NVIDIA's program, and [`network`] reads a loadable's
-//! operations.
+//! Some modules are also useful on their own: [`emulator`] computes the operations that NVDLA does not have, [`image`] converts
+//! pictures to tensors, [`dimg`] writes the result files of NVIDIA's program, and [`network`] reads a loadable's operations.
 //!
 //! # Features
 //!
@@ -53,7 +52,7 @@
 //! (debug), and each operation a span `operation` (trace) on devices that tell when operations complete. The span of an
 //! operation begins when the operation before it in the task has completed.
 
-// What the kinds of devices share is not used in full if one of them is left out.
+// Items that the kinds of devices share are partly unused if one kind is left out.
 #![cfg_attr(not(all(feature = "direct", feature = "kernel", feature = "model")), allow(dead_code))]
 
 #[cfg(feature = "cli")]

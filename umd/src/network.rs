@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The operations of a loadable, typed: what its tasks for NVDLA are made of, without running them.
+//! The operations of a loadable, with typed descriptors, read without running them.
 
 mod accesses;
 pub mod races;
@@ -35,12 +35,12 @@ pub struct NetworkOperation {
     pub common: CommonOp,
     /// Its parameters.
     pub operation: Operation,
-    /// Its surfaces, in the current form of the descriptors, whatever form the loadable has.
+    /// Its surfaces, in the current form of the descriptors, also if the loadable has an older form.
     pub surface: Surface,
 }
 
-/// Reads all operations of a loadable's tasks for NVDLA, in the order of tasks and lists; of a task that is submitted
-/// several times, once.
+/// Reads all operations of a loadable's tasks for NVDLA, in the order of tasks and lists. A task that is submitted several times
+/// is read once.
 ///
 /// # Errors
 ///
@@ -68,21 +68,21 @@ struct TaskOperations {
     operations: Vec<NetworkOperation>,
     /// The order of its operations.
     graph: Graph,
-    /// Where its statistics go.
+    /// The position of its statistics.
     statistics: Option<Slot>,
-    /// Where its dependency graph lies.
+    /// The position of its dependency graph.
     graph_slot: Option<Slot>,
-    /// Its descriptors are of an older version, and brought into the present form before they run.
+    /// Its descriptors have an older form, and are converted to the current form before they run.
     is_old: bool,
 }
 
-/// Bytes that are there for something else, and in which a task writes its statistics: times among them, which differ
-/// from run to run.
+/// Bytes of a tensor or a blob that a task overwrites with its statistics. The statistics contain times, which differ from run to
+/// run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Statistics {
     /// The task's id.
     pub task: u16,
-    /// The bound tensor or the blob that they lie in, by its name.
+    /// The name of the bound tensor or the blob that they overwrite.
     pub over: String,
     /// The id of its memory.
     pub memory: u16,
@@ -120,11 +120,11 @@ pub fn statistics(loadable: &Loadable) -> Result<Vec<Statistics>, Error> {
     Ok(found)
 }
 
-/// The memories, by their positions, that hold bytes which no task changes and the device reads as they are in the file:
-/// several sessions can have them together. `keeps_graphs` says that the device does not count in dependency graphs.
+/// The memories, by position, whose bytes no task changes and the device reads as they are in the file. Several sessions can
+/// share them. `keeps_graphs` says that the device does not change dependency graphs.
 pub(crate) fn constants(loadable: &Loadable, keeps_graphs: bool) -> Vec<bool> {
     let Ok(tasks) = tasks(loadable) else {
-        // What cannot be read is refused when it runs.
+        // The error is reported when the loadable runs.
         return vec![false; loadable.memories().len()];
     };
     let set = |memory: Memory<'_>| {
@@ -144,7 +144,7 @@ pub(crate) fn constants(loadable: &Loadable, keeps_graphs: bool) -> Vec<bool> {
         }
         task.statistics.iter().for_each(|slot| changes(slot.memory));
         if task.is_old {
-            // They are brought into the present form in place.
+            // Older descriptors are converted to the current form in their memory.
             task.slots.iter().for_each(|slot| changes(slot.memory));
         }
         if !keeps_graphs {
@@ -175,7 +175,7 @@ impl emulator::Memory for FileMemory<'_> {
     fn read(&self, index: usize, offset: u64, into: &mut [u8]) -> bool {
         let bytes = self.slots.get(index).and_then(|slot| contents(self.loadable, *slot));
         let from = bytes.zip(usize::try_from(offset).ok()).and_then(|(bytes, at)| bytes.get(at..));
-        // What no blob fills is zero.
+        // Bytes that no blob fills are zero.
         let have = from.map_or(0, |from| from.len().min(into.len()));
         into.fill(0);
         into[..have].copy_from_slice(&from.unwrap_or_default()[..have]);
@@ -234,7 +234,7 @@ fn contents(loadable: &Loadable, slot: Slot) -> Option<&[u8]> {
 }
 
 impl NetworkOperation {
-    /// The cube that it writes; none when it hands its data on, and for BDMA, which copies lines.
+    /// The cube that it writes. None if it passes its output on to another unit, and for BDMA, which copies lines.
     pub fn destination(&self) -> Option<&DataCube> {
         let cube = match &self.surface {
             Surface::Sdp(surface) => &surface.dst_data,
@@ -258,7 +258,7 @@ impl NetworkOperation {
         }
     }
 
-    /// Where in its destination the byte at `offset` is, for a device with atoms of that many bytes. None for padding.
+    /// The element at byte `offset` of its destination, for a device with atoms of `atom` bytes. None for padding.
     pub fn position(&self, offset: u64, atom: u32) -> Option<Index> {
         let cube = self.destination()?;
         let extents = Extents::new(1, cube.channel.into(), cube.height.into(), cube.width.into());

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! NumPy's files of one array (`.npy`), as `numpy.lib.format` documents them: versions 1 to 3, little-endian numbers in
-//! C order.
+//! NumPy's files of one array (`.npy`): versions 1 to 3, little-endian numbers in C order. Source: the documentation of
+//! `numpy.lib.format`.
 
 use std::fs;
 use std::path::Path;
 
 use crate::half;
 
-/// An array of real numbers, for any element type of the file.
+/// An array, converted to `f32` from any element type of the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Array {
     /// Its dimensions.
@@ -82,7 +82,7 @@ pub fn parse(bytes: &[u8]) -> Result<Array, String> {
 pub fn bytes(shape: &[usize], values: &[f32]) -> Vec<u8> {
     let extents: Vec<String> = shape.iter().map(|extent| format!("{extent},")).collect();
     let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}), }}", extents.join(" "));
-    // The data start at a multiple of 64, behind a newline.
+    // The data start at a multiple of 64, after a newline.
     while (header.len() + 11) % 64 != 0 {
         header.push(' ');
     }

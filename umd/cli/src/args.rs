@@ -14,7 +14,7 @@ pub(crate) struct RuntimeArgs {
     #[command(flatten)]
     pub(crate) common: Args,
 
-    /// Say more about what is done; given again, even more
+    /// Print more messages; repeat it for still more (-vv, -vvv)
     #[arg(short, long, action = ArgAction::Count)]
     pub(crate) verbose: u8,
 }
@@ -26,22 +26,22 @@ pub(crate) struct RunArgs {
     pub(crate) common: Args,
 }
 
-/// What both have.
+/// The options that `nvdla run` and `nvdla_runtime` have in common.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
     /// The loadable: a network that was compiled for NVDLA; "-" is the standard input
     #[arg(long, value_name = "FILE")]
     pub(crate) loadable: PathBuf,
 
-    /// An image (pgm, ppm, png or jpeg) for the first input; given again, for the next one of a batch
+    /// An image (pgm, ppm, png or jpeg) for the first input; repeat it for the further images of a batch
     #[arg(long, value_name = "FILE")]
     pub(crate) image: Vec<PathBuf>,
 
-    /// Divides each sample of the image, after the mean is subtracted; acts on formats of more than 8 bits
+    /// Divide each sample of the image by this, after the mean is subtracted; only for formats of more than 8 bits
     #[arg(long, value_name = "NUMBER", default_value_t = 1.0, allow_negative_numbers = true)]
     pub(crate) normalize: f32,
 
-    /// Subtracted from each sample of the image, one number per channel; acts on formats of more than 8 bits
+    /// Subtract these numbers, one per channel, from each sample of the image; only for formats of more than 8 bits
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', allow_hyphen_values = true)]
     pub(crate) mean: Vec<f32>,
 
@@ -49,36 +49,37 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ORDER", value_enum, default_value_t = ChannelOrder::Bgr)]
     pub(crate) channel_order: ChannelOrder,
 
-    /// Scale images of another size than the input's
+    /// Scale an image to the size of the input
     #[arg(long)]
     pub(crate) resize: bool,
 
-    /// The colour behind images that are transparent in places: "white", "black" or "#rrggbb"
+    /// The colour behind transparent parts of an image: "white", "black" or "#rrggbb"
     #[arg(long, value_name = "COLOR", value_parser = color)]
     pub(crate) background: Option<[u8; 3]>,
 
-    /// Write output.dimg (of nvdla_runtime) as text: the elements' values
+    /// Write the elements of output.dimg (of nvdla_runtime) as text
     #[arg(long)]
     pub(crate) rawdump: bool,
 
-    /// What runs the loadable; else NVDLA_DEVICE, else "auto": "auto" (the first NVDLA device, else the model), "model" (of
-    /// the configuration that the loadable was made for), "model:CONFIGURATION" (a name, or a file FILE.json that describes
-    /// one), "rtl:PROGRAM" (a simulator that cargo xtask rtl has built; its
-    /// options follow as in "rtl:PROGRAM,latency=100,bandwidth=8"), a device node, or a device without its driver:
-    /// "vfio:NAME", "uio:NODE[,memory=SIZE@START]", "vfio-user:SOCKET"
+    /// The device that runs the loadable [default: the environment variable NVDLA_DEVICE, else "auto"]
+    ///
+    /// "auto" is the first NVDLA device, else the model. "model" is the model of the configuration that the loadable was compiled
+    /// for, "model:CONFIGURATION" that of a configuration (a name, or a file FILE.json that describes one). "rtl:PROGRAM" is a
+    /// simulator that cargo xtask rtl has built, with its options as in "rtl:PROGRAM,latency=100,bandwidth=8". A path is a device
+    /// node. "vfio:NAME", "uio:NODE[,memory=SIZE@START]" and "vfio-user:SOCKET" are devices without their driver.
     #[arg(long, value_name = "DEVICE")]
     pub(crate) device: Option<Selection>,
 
-    /// A file with an input tensor's bytes, as they lie in memory, or (.npy) its numbers in NCHW order; the first input's
-    /// without a name
+    /// Fill an input tensor from a file: its bytes as they lie in memory, or (.npy) its numbers in NCHW order. Without NAME, the
+    /// first input
     ///
-    /// NAME is the tensor's name or its number. Where names hold equals signs themselves, the longest name that the
-    /// argument begins with counts; a FILE with an equals sign in its name is given as 0=FILE. "-" is the standard input.
+    /// NAME is the tensor's name or its number. If names contain equals signs, the longest name that the argument begins with is
+    /// used. Write a FILE with an equals sign in its name as 0=FILE. "-" is the standard input.
     #[arg(long, value_name = "[NAME=]FILE")]
     pub(crate) input: Vec<String>,
 
-    /// Where to write an output tensor's bytes, as they lie in memory, or (.npy) its numbers in NCHW order; the first
-    /// output's without a name
+    /// Write an output tensor to a file: its bytes as they lie in memory, or (.npy) its numbers in NCHW order. Without NAME, the
+    /// first output
     ///
     /// NAME is as for --input. "-" is the standard output; everything else is then printed to the standard error.
     #[arg(long, value_name = "[NAME=]FILE")]
@@ -93,10 +94,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     pub(crate) dump: Option<PathBuf>,
 
-    /// Record the run in this folder as a hardware trace, which nvdla_trace plays on the model or on the RTL (with the model or
-    /// rtl:PROGRAM)
+    /// Record the run in this folder as a hardware trace (on the model or on rtl:PROGRAM), which nvdla_trace plays
     ///
-    /// The trace has every register write, the memory before each task, and what each operation must write.
+    /// The trace has every register write, the contents of memory before each task, and what each operation must write.
     #[arg(long, value_name = "DIR")]
     pub(crate) record: Option<PathBuf>,
 
@@ -104,7 +104,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     pub(crate) compare: Option<PathBuf>,
 
-    /// How many of the best classes to show
+    /// The number of best classes to show
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub(crate) top: usize,
 
@@ -112,11 +112,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pub(crate) labels: Option<PathBuf>,
 
-    /// Run this often, and show the least, median and greatest time
+    /// Run this many times, and show the least, median and greatest time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) repeat: u32,
 
-    /// Milliseconds that each task has, on the device or emulated; without it the device's own limit
+    /// The time limit of each task in milliseconds, also of emulated tasks [default: the device's limit]
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub(crate) timeout: Option<Duration>,
 
@@ -128,12 +128,12 @@ pub(crate) struct Args {
     #[arg(long)]
     pub(crate) order: bool,
 
-    /// Milliseconds that a run of all tasks has; without it ten minutes, or the time of one task if that is more
+    /// The time limit of a run of all tasks in milliseconds [default: ten minutes, or the limit of one task if that is longer]
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     pub(crate) run_timeout: Option<Duration>,
 
-    /// Show how long each operation would take on hardware, by an estimate, and beside it what it took where the device
-    /// counts cycles; with a file, write it as a trace for Perfetto
+    /// Show an estimate of each operation's time on hardware, and the measured time if the device counts cycles; with a file,
+    /// write it as a trace for Perfetto
     #[allow(clippy::option_option)] // the option without a value, and with one
     #[arg(long, value_name = "FILE.json", num_args = 0..=1, require_equals = true)]
     pub(crate) profile: Option<Option<PathBuf>>,
@@ -163,11 +163,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     pub(crate) trace_fst: Option<PathBuf>,
 
-    /// Operations that complete before the waveform begins
+    /// The number of operations that complete before the waveform begins
     #[arg(long, value_name = "N", default_value_t = 0, requires = "trace_fst")]
     pub(crate) trace_from: usize,
 
-    /// Show everything as one JSON object
+    /// Print the results as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }

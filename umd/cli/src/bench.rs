@@ -30,7 +30,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     loadable: PathBuf,
 
-    /// What runs it, as for `nvdla run`; else NVDLA_DEVICE, else "auto"
+    /// The device, as for `nvdla run`
     #[arg(long, value_name = "DEVICE")]
     device: Option<Selection>,
 
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     iterations: Option<u64>,
 
-    /// End after this many seconds [default: 5, unless --iterations is given]
+    /// End after this many seconds [default: 5, or no limit with --iterations]
     #[arg(long, value_name = "SECONDS", value_parser = crate::args::positive)]
     duration: Option<f64>,
 
@@ -46,11 +46,11 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 3)]
     warmup: u32,
 
-    /// Runs that are in flight at the same time
+    /// The number of runs in flight at the same time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     in_flight: u16,
 
-    /// Show everything as one JSON object
+    /// Print the results as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -157,12 +157,12 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
         ms(times.min()),
         ms(times.max())
     )?;
-    let what = if queue { "in the driver's ioctls" } else { "of work on the device" };
-    writeln!(out, "submitting a run takes {submit:.1} us; a run has {own:.1} us {what}")?;
+    let what = if queue { "in the driver's ioctls" } else { "on the device" };
+    writeln!(out, "submitting a run takes {submit:.1} us; each run spends {own:.1} us {what}")?;
     let resident = resident().map_or_else(|| "unknown".to_owned(), |bytes| format!("{} kB", bytes >> 10));
     writeln!(
         out,
-        "memory: {} kB of constants that all contexts share; this process has {resident}",
+        "memory: {} kB of constants, shared by all contexts; resident memory of this process: {resident}",
         network.shared_bytes() >> 10
     )?;
     Ok(())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `nvdla schema`, `nvdla completions` and `nvdla man`: what describes the program for other programs.
+//! `nvdla schema`, `nvdla completions` and `nvdla man`: descriptions of the program for other programs.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ pub(crate) struct Man {
     folder: PathBuf,
 }
 
-/// Prints the schema of what --json shows.
+/// Prints the schema of the output of --json.
 pub(crate) fn schema() -> Result<(), Failure> {
     writeln!(std::io::stdout().lock(), "{:#}", schemars::schema_for!(Output).as_value())?;
     Ok(())

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How the programs end.
+//! The exit status of the programs, and how they report errors.
 //!
-//! | status | what |
+//! | status | meaning |
 //! | --- | --- |
 //! | 0 | all went well |
-//! | 1 | none of the others |
+//! | 1 | any other failure |
 //! | 2 | the command line is wrong |
 //! | 3 | a file cannot be read, written or understood |
 //! | 4 | a task breaks a rule of the hardware or of its configuration |
@@ -21,7 +21,7 @@ use nvdla_runtime::{compare, image, kind_of, labels, loadable, ErrorKind};
 use crate::failure::{sentence, Context, Failure, Problem};
 use crate::json;
 
-/// Says what went wrong, and gives the exit status.
+/// Prints what went wrong, and returns the exit status.
 pub(crate) fn end(result: Result<(), Failure>, json: bool) -> ExitCode {
     let Err(error) = result else { return ExitCode::SUCCESS };
     let (kind, text) = (kind(error.as_ref()), sentence(error.as_ref()));
@@ -42,14 +42,14 @@ pub(crate) fn end(result: Result<(), Failure>, json: bool) -> ExitCode {
     ExitCode::from(status)
 }
 
-/// Says what is wrong with the command line, and gives the exit status; also shows --help and --version.
+/// Prints what is wrong with the command line, or the text of --help or --version, and returns the exit status.
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
-    // Nobody reads it where this fails.
+    // If printing fails, nobody reads the message.
     let _ = error.print();
     if !error.use_stderr() {
         return ExitCode::SUCCESS;
     }
-    // The command line was not understood, but what it is to show is clear.
+    // The command line could not be parsed, so it is searched for --json.
     if std::env::args_os().any(|argument| argument == "--json") {
         let text = error.to_string();
         let text = text.lines().next().unwrap_or_default();
@@ -61,7 +61,7 @@ pub(crate) fn usage(error: &clap::Error) -> ExitCode {
 fn show(kind: Option<ErrorKind>, message: String, status: u8) {
     let error = json::Error { kind: kind.map(ErrorKind::name), message, status };
     let failed = json::Output::Failed(json::Failed { version: json::VERSION, error });
-    // Numbers and texts can always be written as JSON; nobody reads it where the standard output is closed.
+    // Serialising numbers and text does not fail. If the standard output is closed, nobody reads the message.
     if let Ok(text) = serde_json::to_string(&failed) {
         let _ = writeln!(std::io::stdout(), "{text}");
     }

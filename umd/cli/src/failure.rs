@@ -18,7 +18,7 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    /// Whether it is about a file, and not about an option.
+    /// Whether the problem is with a file, and not with an option.
     pub(crate) fn is_file(&self) -> bool {
         self.source.is_some()
     }

@@ -13,7 +13,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use tracing::{info, warn};
 
-/// What an input got.
+/// An input tensor, and the files that fill it.
 pub(crate) struct Given {
     /// The tensor.
     pub(crate) tensor: TensorInfo,
@@ -21,7 +21,7 @@ pub(crate) struct Given {
     pub(crate) files: Vec<String>,
 }
 
-/// Fills every input. One that gets nothing is zero, as in NVIDIA's program.
+/// Fills every input. An input without a file is zero, as in NVIDIA's program.
 pub(crate) fn set<D: Device>(args: &Args, session: &mut Session<D>) -> Result<Vec<Given>, Failure> {
     let mut given: Vec<_> =
         session.inputs().map(|tensor| Given { tensor: tensor.clone(), files: Vec::new() }).collect();
@@ -30,7 +30,7 @@ pub(crate) fn set<D: Device>(args: &Args, session: &mut Session<D>) -> Result<Ve
         let file = Path::new(file);
         let size = given[index].tensor.size;
         if file.extension().is_some_and(|extension| extension == "npy") {
-            // No header is longer than that, and no number than eight bytes.
+            // A header has at most 64 KiB, and a number at most eight bytes.
             let bytes =
                 files::read(file, size.saturating_mul(8) + (1 << 16)).map_err(cannot("read the input", file))?;
             let array = npy::parse(&bytes).map_err(|reason| {
@@ -41,7 +41,7 @@ pub(crate) fn set<D: Device>(args: &Args, session: &mut Session<D>) -> Result<Ve
             continue;
         }
         let bytes = match files::read(file, size) {
-            // A regular file says how long it is.
+            // For a regular file the error gives its size.
             Err(error) if error.kind() == ErrorKind::FileTooLarge => match std::fs::metadata(file) {
                 Ok(found) if found.is_file() => {
                     let source = TensorError::Size { needed: size, given: found.len() };
@@ -73,7 +73,7 @@ pub(crate) fn set<D: Device>(args: &Args, session: &mut Session<D>) -> Result<Ve
     Ok(given)
 }
 
-/// Fills the first input with an image for each of its batch.
+/// Fills the first input with one image for each image of its batch.
 fn images(args: &Args, tensor: &TensorInfo, bytes: &mut [u8]) -> Result<(), Failure> {
     let batch = tensor.n.max(1) as usize;
     if args.image.len() > batch {
@@ -89,7 +89,7 @@ fn images(args: &Args, tensor: &TensorInfo, bytes: &mut [u8]) -> Result<(), Fail
     let mut mean = [0.0; 4];
     mean[..args.mean.len()].copy_from_slice(&args.mean);
     if mean.iter().any(|mean| !mean.is_finite()) {
-        return Err(problem(format!("--mean has a value that is no number: {:?}", args.mean)));
+        return Err(problem(format!("--mean has a value that is not a number: {:?}", args.mean)));
     }
     let order = match args.channel_order {
         ChannelOrder::Bgr => Order::Bgr,
@@ -101,7 +101,7 @@ fn images(args: &Args, tensor: &TensorInfo, bytes: &mut [u8]) -> Result<(), Fail
     let changed = settings.mean.iter().any(|mean| *mean != 0.0) || settings.normalize.to_bits() != 1.0_f32.to_bits();
     if encoder.is_bytes() && changed {
         warn!(
-            "--mean and --normalize do not act on the input {:?}: its 8 bits hold 0 to {} for samples of 0 to 255",
+            "--mean and --normalize have no effect on the input {:?}: its 8 bits hold 0 to {} for samples of 0 to 255",
             tensor.name,
             if target.unsigned { 255 } else { 127 }
         );

@@ -8,10 +8,10 @@ use nvdla_runtime::profile::{Profile, Row};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The version of the objects: another number means that a field was removed or changed its meaning.
+/// The version of the objects. It changes when a field is removed or its meaning changes.
 pub(crate) const VERSION: u32 = 1;
 
-/// What a program shows with --json
+/// The output of a program with --json
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 #[schemars(title = "nvdla --json")]
@@ -23,7 +23,7 @@ pub(crate) enum Output {
     Bench(Bench),
     /// Of `nvdla list`
     List(List),
-    /// Of every program that fails, after what it could show
+    /// Of every program that fails, after the results that it could show
     Failed(Failed),
 }
 
@@ -211,7 +211,7 @@ pub(crate) struct Operation {
     pub(crate) compute_cycles: u64,
     pub(crate) cycles: u64,
     pub(crate) limit: String,
-    /// The operation that hands it its data
+    /// The operation that passes its output to this one on the fly
     pub(crate) source: Option<usize>,
     pub(crate) start: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -280,7 +280,7 @@ pub(crate) struct Bench {
     pub(crate) version: u32,
     pub(crate) loadable: String,
     pub(crate) device: String,
-    /// Runs at the same time
+    /// Number of runs in flight at the same time
     pub(crate) in_flight: u16,
     /// Runs per context before the measurement
     pub(crate) warmup: u32,
@@ -324,15 +324,15 @@ pub(crate) struct List {
 /// A device
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Listed {
-    /// What --device takes, or the name of a PCI function that no driver for NVDLA has
+    /// The argument for --device, or the name of a PCI function that no driver for NVDLA is bound to
     pub(crate) path: String,
     /// render node, VFIO, UIO or PCI function
     pub(crate) kind: &'static str,
     pub(crate) configuration: Option<&'static str>,
-    /// Of a render node "this project's" or "the first", else the kernel driver that has the function
+    /// "this project's" or "the first" for a render node, else the kernel driver that is bound to the function
     pub(crate) driver: Option<String>,
-    /// The share of the time that it works, from 0 to 1, for processes that this user may look at
+    /// The fraction of time that the device is busy, from 0 to 1, by the processes that this user may see
     pub(crate) load: Option<f64>,
-    /// answers, or why it does not
+    /// "answers", or why the device does not answer
     pub(crate) health: String,
 }

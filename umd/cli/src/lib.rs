@@ -32,7 +32,7 @@ use failure::{cannot, Failure};
 #[derive(Parser, Debug)]
 #[command(name = "nvdla", version, max_term_width = 100)]
 struct Program {
-    /// Say more about what is done; given again, even more
+    /// Print more messages; repeat it for still more (-vv, -vvv)
     #[arg(short, long, action = ArgAction::Count, global = true)]
     verbose: u8,
     #[command(subcommand)]
@@ -56,7 +56,7 @@ enum Command {
     /// Play register traces of the hardware's verification (nvdla_trace)
     #[command(disable_help_flag = true)]
     Trace(Rest),
-    /// Print the JSON schema of what --json shows
+    /// Print the JSON schema of the output of --json
     Schema,
     /// Print a script with which a shell completes the command line
     Completions(documents::Completions),
@@ -64,7 +64,7 @@ enum Command {
     Man(documents::Man),
 }
 
-/// The options that are passed to another program.
+/// The options for another program.
 #[derive(clap::Args, Debug)]
 struct Rest {
     /// Its options
@@ -72,7 +72,8 @@ struct Rest {
     rest: Vec<OsString>,
 }
 
-/// Another program of this project, which lies beside this one or on the path, takes over.
+/// Replaces this process with another program of this project, from this program's folder or from the search path. Returns only
+/// if that fails.
 fn other(name: &str, options: &Rest) -> Failure {
     let beside = std::env::current_exe().ok().map(|path| path.with_file_name(name)).filter(|path| path.exists());
     let program = beside.unwrap_or_else(|| name.into());

@@ -2,10 +2,10 @@
 
 //! `nvdla list`: the devices of this machine.
 //!
-//! Devices with this project's module or the first driver have a render node. PCI functions without one are found in sysfs
-//! by their number; the kernel's VFIO or UIO may have them. The load of a render node comes from the fdinfo of the
-//! processes that have it open (the kernel's `Documentation/gpu/drm-usage-stats.rst`), of which a user other than root sees
-//! only the own.
+//! Devices with this project's module or the first driver have a render node. PCI functions without a render node are found in
+//! sysfs by vendor and device number; they may be bound to the kernel's VFIO or UIO. The load of a render node comes from the
+//! fdinfo of the processes that have it open (the kernel's `Documentation/gpu/drm-usage-stats.rst`). A user other than root can
+//! read only the fdinfo of their own processes.
 
 use std::collections::HashMap;
 use std::fs;
@@ -21,13 +21,13 @@ use crate::json::{List, Listed, Output, VERSION};
 
 /// How long the load of devices is measured.
 const MEASURED: Duration = Duration::from_millis(200);
-/// Vendor and device of NVDLA's PCI functions, as sysfs has them.
+/// The vendor and device numbers of NVDLA's PCI functions, as text in sysfs.
 const NUMBER: (&str, &str) = ("0x10de", "0x4e56");
 
 /// Options of `nvdla list`.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Args {
-    /// Show everything as one JSON object
+    /// Print the results as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The share of the time that each node's device works, where processes that can be looked at have it open.
+/// The fraction of time that the device of each node is busy. None if this user can read no process that has the node open.
 fn loads(nodes: &[PathBuf]) -> Vec<Option<f64>> {
     if nodes.is_empty() {
         return Vec::new();
@@ -79,7 +79,7 @@ fn loads(nodes: &[PathBuf]) -> Vec<Option<f64>> {
     std::thread::sleep(MEASURED);
     let (after, took) = (busy(), since.elapsed().as_nanos() as f64);
     let load = |node: &PathBuf| {
-        // A client that came in between is counted from its start, one that has ended is not counted.
+        // A client that was opened during the measurement counts from zero. One that was closed does not count.
         let clients = after.iter().filter(|((of, _), _)| of == node);
         let worked = clients.map(|(client, now)| now.saturating_sub(before.get(client).copied().unwrap_or(0)));
         (worked.sum::<u64>() as f64 / took).min(1.0)
@@ -87,7 +87,7 @@ fn loads(nodes: &[PathBuf]) -> Vec<Option<f64>> {
     nodes.iter().map(|node| Some(load(node))).collect()
 }
 
-/// The nanoseconds that devices have worked for each client, by node and the client's number.
+/// The busy time of devices in nanoseconds, per node and client number.
 fn busy() -> HashMap<(PathBuf, String), u64> {
     let mut found = HashMap::new();
     let entries = |path: PathBuf| fs::read_dir(path).into_iter().flatten().flatten();
@@ -106,7 +106,7 @@ fn busy() -> HashMap<(PathBuf, String), u64> {
     found
 }
 
-/// The client's number and the time of the engine in the text of a descriptor of NVDLA's.
+/// The client number and the busy time of NVDLA's engine from the fdinfo text of a file descriptor.
 fn usage(fdinfo: &str) -> Option<(String, u64)> {
     let value = |key: &str| {
         let pairs = fdinfo.lines().filter_map(|line| line.split_once(':'));
@@ -136,9 +136,11 @@ fn functions(folder: &Path) -> Vec<Listed> {
                 let node = node.map_or_else(|| "?".into(), |node| node.file_name().to_string_lossy().into_owned());
                 (format!("uio:/dev/{node}"), "UIO", "not opened; memory=SIZE@START must be given".to_owned())
             }
-            _ => {
-                (name, "PCI function", "cannot be used: neither nvdla, vfio-pci nor uio_pci_generic has it".to_owned())
-            }
+            _ => (
+                name,
+                "PCI function",
+                "cannot be used: it is bound to none of nvdla, vfio-pci and uio_pci_generic".to_owned(),
+            ),
         };
         found.push(Listed { path, kind, configuration: None, driver, load: None, health });
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What `-v` shows on the standard error: messages, and how long runs, tasks and operations took.
+//! The output of `-v` on the standard error: messages, and how long runs, tasks and operations took.
 //!
 //! One `-v` shows messages of the level info. The second adds each run and each task, the third each operation. The
 //! variable `RUST_LOG` selects levels by module, as in `RUST_LOG=nvdla_runtime=debug`.
@@ -16,7 +16,7 @@ use tracing_subscriber::layer::{Context, Layer, SubscriberExt as _};
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// Shows messages from now on; `verbose` counts the options `-v`.
+/// Prints messages from now on; `verbose` is the number of `-v` options.
 pub(crate) fn show(verbose: u8) {
     let level = match verbose {
         0 => LevelFilter::WARN,
@@ -27,7 +27,7 @@ pub(crate) fn show(verbose: u8) {
     let wanted = std::env::var("RUST_LOG").ok().and_then(|text| text.parse::<Targets>().ok());
     let wanted = wanted.unwrap_or_default();
     let wanted = if wanted.default_level().is_some() { wanted } else { wanted.with_default(level) };
-    // Fails only if a subscriber is there already.
+    // Fails only if a subscriber is installed already.
     let _ = tracing_subscriber::registry().with(ToStderr.with_filter(wanted)).try_init();
 }
 
@@ -46,7 +46,7 @@ impl Visit for Fields {
         // Writing to a String does not fail.
         let _ = match field.name() {
             "message" => write!(self.message, "{value:?}"),
-            // What a record of the log facade says of itself.
+            // Fields that the log facade adds to a record.
             name if name.starts_with("log.") => Ok(()),
             name => write!(self.others, " {name}={value:?}"),
         };

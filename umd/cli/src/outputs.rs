@@ -18,16 +18,16 @@ use tracing::warn;
 /// The file that NVIDIA's program writes.
 const OUTPUT_DIMG: &str = "output.dimg";
 
-/// Where outputs go.
+/// The files to which outputs are written.
 pub(crate) struct Outputs {
     files: Vec<(usize, PathBuf)>,
     labels: Option<Labels>,
     top: usize,
-    /// `output.dimg` is written.
+    /// Whether `output.dimg` is written.
     dimg: bool,
 }
 
-/// An element of an output, among the best of its batch.
+/// An element of an output, among the best of its image.
 pub(crate) struct Class {
     pub(crate) channel: usize,
     pub(crate) y: usize,
@@ -37,7 +37,7 @@ pub(crate) struct Class {
 }
 
 impl Outputs {
-    /// Checks that the outputs exist which are asked for, and that their files can be written.
+    /// Checks that the requested outputs exist and that their files can be written.
     pub(crate) fn new<D: Device>(
         args: &Args,
         session: &Session<D>,
@@ -86,8 +86,8 @@ impl Outputs {
         self.files.iter().any(|(_, path)| is_stdout(path))
     }
 
-    /// Writes `output.dimg` and the files that were asked for, and calls `wrote` for each. A file that cannot be written
-    /// does not keep the others from being written; the first error is returned.
+    /// Writes `output.dimg` and the requested files, and calls `wrote` for each. After a file that cannot be written, the others
+    /// are still written, and the first error is returned.
     pub(crate) fn write<D: Device>(
         &self,
         args: &Args,
@@ -100,7 +100,7 @@ impl Outputs {
             let path = Path::new(OUTPUT_DIMG);
             match std::fs::write(path, bytes) {
                 Ok(()) => wrote(path),
-                // Nobody has asked for it.
+                // The user did not request this file, so this is only a warning.
                 Err(error) => warn!("cannot write {OUTPUT_DIMG}: {error}"),
             }
         }
@@ -115,7 +115,7 @@ impl Outputs {
         result
     }
 
-    /// The best elements of each of an output's batch.
+    /// The best elements of each image of an output's batch.
     pub(crate) fn best<D: Device>(
         &self,
         session: &Session<D>,
@@ -148,7 +148,7 @@ fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// That a file can be written, which is known before the run.
+/// Checks before the run that a file can be written.
 pub(crate) fn check_writable(path: &Path) -> Result<(), Failure> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let result = if path.exists() {
@@ -159,7 +159,7 @@ pub(crate) fn check_writable(path: &Path) -> Result<(), Failure> {
     result.map_err(|error| cannot("write", path)(error.into()))
 }
 
-/// Writes an output as its file's name says.
+/// Writes an output in the format that the file's name asks for.
 fn write<D: Device>(session: &Session<D>, index: usize, path: &Path) -> Result<(), Failure> {
     if is_stdout(path) {
         return std::io::stdout()
@@ -182,10 +182,10 @@ pub(crate) fn is_classes(tensor: &TensorInfo) -> bool {
     (tensor.h, tensor.w) == (1, 1)
 }
 
-/// The first of an output's batch, as NVIDIA's program writes it.
+/// The first image of an output's batch, as NVIDIA's program writes it.
 ///
-/// Like that program, this goes by the tensor's format alone: FEATURE has atoms of 32 bytes. Loadables of interface 0.10
-/// for nv_small have FEATURE and atoms of 8, so NVIDIA's program writes their elements in another order; so does this one.
+/// Like that program, this uses only the tensor's format: FEATURE has atoms of 32 bytes. Loadables of interface 0.10 for nv_small
+/// have FEATURE and atoms of 8 bytes, so NVIDIA's program writes their elements in another order, and so does this one.
 fn dimg<'a>(tensor: &TensorInfo, bytes: &'a [u8]) -> Tensor<'a> {
     let format = match (tensor.data_type, tensor.pixel_format) {
         (DataType::Int8, PixelFormat::FEATURE_X8) => SurfaceFormat::FeatureInt8x8,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A progress bar for runs that take their time.
+//! A progress bar for long runs.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use nvdla_runtime::session::Completed;
@@ -25,7 +25,7 @@ impl Progress {
         Self { started: Instant::now(), done: 0, all, wanted: std::io::stderr().is_terminal(), bar: None }
     }
 
-    /// An operation is done.
+    /// Counts a completed operation.
     pub(crate) fn operation(&mut self, completed: &Completed<'_>) {
         self.done += 1;
         if self.bar.is_none() && self.wanted && self.started.elapsed() > PATIENCE {
@@ -40,7 +40,7 @@ impl Progress {
         }
     }
 
-    /// Everything is done: removes the bar.
+    /// Removes the bar after the last operation.
     pub(crate) fn finish(&mut self) {
         if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();

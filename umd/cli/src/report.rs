@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the user gets to see: lines of text, or one JSON object.
+//! The results of a run as text or as one JSON object.
 
 use crate::args::Args;
 use crate::failure::Failure;
@@ -16,7 +16,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Collects what happens.
+/// Collects the results of all runs and prints them.
 pub(crate) struct Report<'a> {
     args: &'a Args,
     device: DeviceInfo,
@@ -24,7 +24,7 @@ pub(crate) struct Report<'a> {
     inputs: Vec<Given>,
     runs: Vec<nvdla_runtime::session::Report>,
     wrote: Vec<PathBuf>,
-    /// The standard output has something else.
+    /// The results go to the standard error, because an output tensor goes to the standard output.
     to_stderr: bool,
 }
 
@@ -50,7 +50,7 @@ impl Write for Quiet {
     }
 }
 
-/// The least, the median and the greatest of some times.
+/// The least, the median and the greatest of several times.
 struct Times {
     least: Duration,
     median: Duration,
@@ -88,7 +88,7 @@ impl<'a> Report<'a> {
         Quiet(if self.to_stderr { Box::new(io::stderr().lock()) } else { Box::new(io::stdout().lock()) })
     }
 
-    /// Before the run: what runs, and with what.
+    /// Prints the device and the inputs, before the first run.
     pub(crate) fn start(&self) -> Result<(), Failure> {
         if self.args.json {
             return Ok(());
@@ -102,17 +102,17 @@ impl<'a> Report<'a> {
         Ok(out.flush()?)
     }
 
-    /// After each run.
+    /// Adds the result of a run.
     pub(crate) fn add(&mut self, run: nvdla_runtime::session::Report) {
         self.runs.push(run);
     }
 
-    /// After each file.
+    /// Adds a file that was written.
     pub(crate) fn wrote(&mut self, path: &Path) {
         self.wrote.push(path.to_owned());
     }
 
-    /// After the last run.
+    /// Prints the results, after the last run.
     pub(crate) fn finish<D: Device>(
         &self,
         outputs: &Outputs,
@@ -131,7 +131,7 @@ impl<'a> Report<'a> {
         }
     }
 
-    /// Times of each task over all runs, and of all of them.
+    /// The times of each task over all runs, and of all tasks together.
     fn times(&self) -> (Vec<Times>, Times) {
         let tasks = self.runs.first().map_or(0, |run| run.tasks.len());
         let of = |task: usize| self.runs.iter().filter_map(|run| Some(run.tasks.get(task)?.duration)).collect();

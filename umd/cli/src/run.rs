@@ -25,7 +25,7 @@ pub(crate) fn open_loadable(path: &Path) -> Result<Loadable, Failure> {
     Ok(Loadable::open(path).map_err(|error| Context::new(path, error))?)
 }
 
-/// The device that is asked for, by an option or by the environment.
+/// The device that an option or the environment variable selects.
 pub(crate) fn or_environment(selection: Option<Selection>) -> Result<Selection, Failure> {
     match (selection, std::env::var("NVDLA_DEVICE")) {
         (Some(selection), _) => Ok(selection),
@@ -34,9 +34,9 @@ pub(crate) fn or_environment(selection: Option<Selection>) -> Result<Selection, 
     }
 }
 
-/// Does it; `dimg` says that `output.dimg` is written.
+/// Runs the loadable; `dimg` says that `output.dimg` is written.
 pub(crate) fn run(args: &Args, dimg: bool) -> Result<(), Failure> {
-    // What can be refused before anything runs is refused first.
+    // Everything that can be checked before the run is checked first.
     let labels = args.labels.as_ref().map(Labels::open).transpose()?;
     let loadable = Arc::new(open_loadable(&args.loadable)?);
     info!("{}: {} bytes, version {}", args.loadable.display(), loadable.as_bytes().len(), loadable.version());
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args, dimg: bool) -> Result<(), Failure> {
     let dump_into = |folder: PathBuf| dump_to(folder.clone()).map_err(cannot("make the folder", &folder));
     let mut dump = args.dump.clone().map(dump_into).transpose()?;
     if let (Some(folder), Some(names)) = (&args.dump, loadable.names()) {
-        // Which layer each file of the folder is of.
+        // A line of layers.txt: a file of the folder, and its layer.
         let line = |operation: network::NetworkOperation| {
             let (task, index, unit) = (operation.task, operation.index, operation.unit);
             let layer = names.layer(task, index)?;
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &Args, dimg: bool) -> Result<(), Failure> {
     let mut report = report::Report::new(args, session, reason, inputs, outputs.takes_stdout());
     report.start()?;
     let mut progress = progress::Progress::new(session.operations(), args.repeat);
-    // A device that does not tell of operations can still run without.
+    // A device that does not report completed operations runs without an observer.
     let observes = session.device().kind != Kind::Hardware;
     for round in 0..args.repeat {
         let last = round + 1 == args.repeat;
@@ -111,7 +111,7 @@ pub(crate) fn run(args: &Args, dimg: bool) -> Result<(), Failure> {
         report.add(session.run_with(options).inspect_err(|_| suggest(&loadable, config))?);
     }
     progress.finish();
-    // What was computed is shown, whatever cannot be written.
+    // The results are shown even if a file cannot be written.
     let mut written = outputs.write(args, session, |path| report.wrote(path));
     if let (Some(profile), Some(Some(path))) = (&profile, &args.profile) {
         match std::fs::write(path, profile.to_trace()).map_err(cannot("write", path)) {
@@ -133,7 +133,7 @@ pub(crate) fn run(args: &Args, dimg: bool) -> Result<(), Failure> {
     }
 }
 
-/// What helps after a failure on a device of another configuration than the loadable's.
+/// Suggests the model if the device has another configuration than the loadable.
 fn suggest(loadable: &Loadable, config: Option<&Config>) {
     let recognised = device::recognise(loadable);
     let name = recognised.config.name;
@@ -145,7 +145,7 @@ fn suggest(loadable: &Loadable, config: Option<&Config>) {
     }
 }
 
-/// The device that the user wants.
+/// The device that the options select.
 fn selection(args: &Args) -> Result<Selection, Failure> {
     let mut selection = or_environment(args.device.clone())?;
     match (&mut selection, &args.trace_fst) {
@@ -159,11 +159,11 @@ fn selection(args: &Args) -> Result<Selection, Failure> {
     Ok(selection)
 }
 
-/// What the user says of the hardware; what is left out is as a simulator has it, or as usual.
+/// The hardware conditions from the options; what they leave out comes from the simulator, or is a usual value.
 fn conditions(args: &Args, selection: &Selection, config: &Config) -> Conditions {
     let mut usual = Conditions { clock: args.clock, ..Conditions::default() };
     if let Selection::Rtl(simulator) = selection {
-        // GB/s of so many bytes per cycle. Without a limit both directions have the width of the bus.
+        // Converts bytes per cycle to GB/s. Without a limit both directions have the width of the bus.
         let bandwidth = |limit: f64, width: u32| {
             let bytes = if limit > 0.0 { limit } else { 2.0 * f64::from(width / 8) };
             bytes * args.clock / 1e3

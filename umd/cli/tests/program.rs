@@ -90,7 +90,7 @@ fn the_model_says_why_it_runs() {
     assert!(output.contains("the loadable is for nv_small ("), "{output}");
     let large = example("lenet.nv_large.nvdla");
     let output = folder.succeed(&["--loadable", &large, "--image", &seven(), "--device", "model:nv_large"]);
-    assert!(output.contains("device: the built-in model of nv_large: as asked for"), "{output}");
+    assert!(output.contains("device: the built-in model of nv_large: selected by the user"), "{output}");
 }
 
 #[test]
@@ -221,7 +221,7 @@ fn options_that_cannot_be_used() {
     assert!(run(&["--normalize", "half"]).contains("--normalize"));
     assert_eq!(run(&["--normalize", "0"]), "error: --normalize is 0, and samples are divided by it");
     assert_eq!(run(&["--mean", "1,2,3,4,5"]), "error: --mean has 5 numbers, and an image at most 4 channels");
-    assert!(run(&["--mean", "nan"]).contains("no number"));
+    assert!(run(&["--mean", "nan"]).contains("not a number"));
     assert!(run(&["--device", "model:nv_huge"]).contains("there is no configuration \"nv_huge\"; there are nv_full"));
     assert!(run(&["--device", "/dev/no-such-node"]).starts_with("error: cannot open /dev/no-such-node: No such file"));
     assert!(run(&["--device", "/dev/null"]).starts_with("error: "));
@@ -671,7 +671,7 @@ fn a_file_describes_a_configuration() {
         let arguments = ["run", "--loadable", "net.nvdla", "--image", &seven(), "--profile", "--device", device];
         let (code, shown, error) = nvdla(&folder, &arguments);
         assert_eq!(code, Some(0), "{text}: {error}");
-        assert!(shown.starts_with("device: the built-in model of board: as asked for"), "{shown}");
+        assert!(shown.starts_with("device: the built-in model of board: selected by the user"), "{shown}");
         let best = shown.lines().skip_while(|line| !line.starts_with("output")).nth(1).unwrap();
         assert!(best.trim_start().starts_with("7 "), "{text}: {shown}");
         assert!(shown.lines().any(|line| line.contains("board") && line.contains("MHz")), "{shown}");

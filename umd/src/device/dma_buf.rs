@@ -28,8 +28,8 @@ pub(super) fn size(file: &File) -> io::Result<u64> {
 /// Maps all of it.
 pub(super) fn map(file: &File, size: u64) -> io::Result<MmapMut> {
     let size = usize::try_from(size).map_err(|_| io::ErrorKind::OutOfMemory)?;
-    // SAFETY: who hands a buffer over says that its bytes are left alone while this library uses them; all of them are
-    // plain data.
+    // SAFETY: whoever passes a buffer to this library promises that its bytes do not change while the library uses them. All of
+    // its bytes are plain data.
     unsafe { MmapOptions::new().len(size).map_mut(file) }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The end of something that was submitted: a descriptor to poll, and a result.
+//! The end of a submission: a descriptor to poll, and a result.
 //!
 //! Source: the kernel's `include/uapi/linux/sync_file.h` and `Documentation/driver-api/sync_file.rst`.
 
@@ -25,12 +25,12 @@ pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits until one of the descriptors is readable; whether each is.
+/// Waits until one of the descriptors is readable. Returns for each whether it is readable.
 pub(crate) fn readable(fds: &[BorrowedFd<'_>], deadline: Option<Instant>) -> io::Result<Vec<bool>> {
     let mut list: Vec<_> = fds.iter().map(|fd| PollFd::new(*fd, PollFlags::POLLIN)).collect();
     loop {
         let left = deadline.map_or(LONGEST_POLL, |at| at.saturating_duration_since(Instant::now()).min(LONGEST_POLL));
-        // Rounded up, so that the last wait does not end a millisecond early and again.
+        // Rounded up, so that the last wait does not end up to a millisecond early.
         let milliseconds = left.as_nanos().div_ceil(1_000_000) as i32;
         match poll(&mut list, PollTimeout::try_from(milliseconds).unwrap_or(PollTimeout::ZERO)) {
             Ok(0) if deadline.is_none_or(|at| at > Instant::now()) => {}
@@ -41,7 +41,7 @@ pub(crate) fn readable(fds: &[BorrowedFd<'_>], deadline: Option<Instant>) -> io:
     }
 }
 
-/// A result that a thread leaves for others, with a descriptor that is readable once it is there.
+/// A result that a thread leaves for others, with a descriptor that becomes readable when the result exists.
 pub(crate) struct Signal<T> {
     event: EventFd,
     result: Mutex<Option<T>>,
@@ -59,18 +59,18 @@ impl<T> Signal<T> {
         *lock(&self.result) = Some(result);
         self.ended.store(true, Ordering::Release);
         self.came.notify_all();
-        // It can fail only where 2^64 - 2 were written before.
+        // Writing fails only if the counter is at its maximum, 2^64 - 2.
         if let Err(error) = self.event.write(1) {
             tracing::error!("a fence cannot be signalled: {error}");
         }
     }
 
-    /// Whether the result came, though it may have been taken.
+    /// Whether the result has arrived. It may have been taken since.
     pub(crate) fn is_set(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
 
-    /// Waits until the result is there, and takes it; none where it was taken before.
+    /// Waits for the result and takes it. None if it was taken before.
     pub(crate) fn take(&self, deadline: Option<Instant>) -> Waited<Option<T>> {
         let mut result = lock(&self.result);
         loop {
@@ -92,9 +92,9 @@ impl<T> AsFd for Signal<T> {
     }
 }
 
-/// What a wait found.
+/// The outcome of a wait.
 pub(crate) enum Waited<T> {
-    /// It has ended so.
+    /// The task has ended with this result.
     Ended(T),
     /// The deadline came first.
     NotYet,
@@ -104,9 +104,9 @@ pub(crate) enum Waited<T> {
 pub struct Fence(Kind);
 
 enum Kind {
-    /// The kernel's, and what an error number of it means.
+    /// A fence of the kernel, and the meaning of its error numbers.
     SyncFile { fd: OwnedFd, error: Box<dyn Fn(i32) -> Error + Send + Sync> },
-    /// A thread's.
+    /// A result that a thread leaves.
     Signal(Arc<Signal<Result<TaskReport, Error>>>),
 }
 
@@ -140,7 +140,7 @@ impl Fence {
         }
     }
 
-    /// Waits until the task has ended, or the deadline.
+    /// Waits until the task has ended or the deadline has passed.
     pub(crate) fn wait(&self, deadline: Option<Instant>) -> Waited<Result<TaskReport, Error>> {
         let (fd, error) = match &self.0 {
             Kind::Signal(signal) => {

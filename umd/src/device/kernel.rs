@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! NVDLA behind its kernel driver: a DRM render node, GEM buffers, PRIME descriptors, the four ioctls that every driver of
-//! NVDLA has, and the query that newer ones add.
+//! NVDLA behind its kernel driver: a DRM render node, GEM buffers, PRIME descriptors, the four ioctls that every driver of NVDLA
+//! has, and the query that newer drivers add.
 //!
-//! Source: [`nvdla_uapi::ioctl`] and [`nvdla_uapi::queue`] for the driver's own ioctls; the kernel's `include/uapi/drm/drm.h` for DRM's.
+//! Source: [`nvdla_uapi::ioctl`] and [`nvdla_uapi::queue`] for the driver's own ioctls; the kernel's `include/uapi/drm/drm.h` for
+//! DRM's.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -32,12 +33,12 @@ use super::{
     TaskReport,
 };
 
-/// The first render node: DRM numbers them from here.
+/// The number of the first render node in DRM.
 const FIRST_RENDER_MINOR: u32 = 128;
 
 /// The nodes of all NVDLA devices of this machine, in order of their numbers.
 ///
-/// Nodes of other drivers are passed over, and so is one that this user may not open, with a warning in the log.
+/// Nodes of other drivers are left out. A node that this user may not open is left out too, with a warning in the log.
 pub fn discover() -> Vec<PathBuf> {
     let mut nodes: Vec<(u32, PathBuf)> = fs::read_dir("/dev/dri")
         .into_iter()
@@ -75,22 +76,22 @@ struct Buffer {
 
 impl Buffer {
     fn bytes(&self) -> &[u8] {
-        // SAFETY: the bytes are not written meanwhile. The device writes them only while `submit` holds the buffer
-        // exclusively, or during a run of the context that owns the buffer, and the context does not access them then.
+        // SAFETY: the bytes do not change during the borrow. The device writes them only while `submit` holds the buffer
+        // exclusively, or during a run of the context that owns the buffer; the context does not access them then.
         unsafe { self.pages.bytes() }
     }
 }
 
-/// What a driver's buffers are made of.
+/// The page size that all drivers' buffers are a multiple of.
 const PAGE: usize = 4096;
 
 /// An NVDLA behind its kernel driver.
 pub struct KernelDevice {
     file: File,
     path: PathBuf,
-    /// What the driver says that the device is; the first driver cannot be asked.
+    /// The configuration that the driver reports; none for the first driver, which has no query.
     config: Option<&'static Config>,
-    /// How long a task may run at most; the first driver cannot be asked.
+    /// The longest time that a task may run; none for the first driver, which has no query.
     longest: Option<Duration>,
     /// Whether the driver has a queue; the first driver has none.
     has_queue: bool,
@@ -166,8 +167,8 @@ impl KernelDevice {
         retry(|| unsafe { ioctl::gem_mmap(self.file.as_raw_fd(), &raw mut place) })
             .map_err(self.failed("DRM_IOCTL_NVDLA_GEM_MMAP"))?;
         let whole = length.next_multiple_of(PAGE);
-        // SAFETY: the mapping is of a buffer that only this device's owners name. While the device writes to it no slice
-        // of it exists, as `Pages` says.
+        // SAFETY: only this device's owners name the mapped buffer. While the device writes to it no slice of it exists, as
+        // `Pages` says.
         let mut map = unsafe { MmapOptions::new().offset(place.offset).len(whole).map_mut(&self.file) }
             .map_err(self.failed("mmap of a buffer"))?;
         // Not every driver clears new buffers.
@@ -189,14 +190,14 @@ impl KernelDevice {
         let mut args = GemDestroyArgs { handle: gem };
         // SAFETY: the descriptor is open and the argument is the structure that the ioctl names.
         if let Err(error) = retry(|| unsafe { ioctl::gem_destroy(self.file.as_raw_fd(), &raw mut args) }) {
-            // Closing the node gives the handle back in any case.
+            // Closing the node also releases the handle.
             tracing::warn!("{}: DRM_IOCTL_NVDLA_GEM_DESTROY of handle {gem}: {error}", self.path.display());
         }
     }
 
-    /// What an error number of a task means.
+    /// The meaning of a task's error number.
     fn meaning(&self, timeout: Option<Duration>) -> impl Fn(i32) -> Error + Send + Sync + 'static {
-        // No task runs for longer than the driver's operator allows.
+        // The driver's limit, which the administrator sets, holds for every task.
         let timeout = timeout.map(|timeout| self.longest.map_or(timeout, |longest| timeout.min(longest)));
         let path = self.path.clone();
         move |status| match Errno::from_raw(-status) {
@@ -205,7 +206,7 @@ impl KernelDevice {
         }
     }
 
-    /// Queues a task; the number by which it can be waited for, and its fence where that is asked for.
+    /// Queues a task. Returns the number by which it can be waited for, and its fence if that is requested.
     fn enqueue(
         &self,
         addresses: &[AddressEntry],
@@ -236,8 +237,8 @@ impl KernelDevice {
             deadline_ns: timeout.map_or(0, |timeout| now().saturating_add(nanoseconds(timeout))),
             ..queue::Submit::default()
         };
-        // SAFETY: the argument points to one task, that to `num_addresses` addresses, and to `num_in_fences` descriptors;
-        // all outlive the call.
+        // SAFETY: the argument points to one task, which points to `num_addresses` addresses and `num_in_fences` descriptors; all
+        // outlive the call.
         let result = retry(|| unsafe { ioctl::submit_tasks(self.file.as_raw_fd(), &raw mut args) });
         result.map_err(|error| {
             let invalid = error.raw_os_error() == Some(Errno::EINVAL as i32);
@@ -258,7 +259,7 @@ fn check_count(addresses: &[AddressEntry]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Now, on the clock of the driver's deadlines.
+/// The current time on the clock of the driver's deadlines.
 fn now() -> u64 {
     clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |now| nanoseconds(now.into()))
 }
@@ -335,7 +336,7 @@ impl Device for KernelDevice {
         if let Some(buffer) = self.buffers.get_mut(handle.0 as usize).and_then(Option::take) {
             let gem = buffer.gem;
             drop(buffer);
-            // A buffer of this driver that comes back as a dma-buf has the handle that it had.
+            // A dma-buf of one of this driver's own buffers gives the handle that the buffer already has.
             if !self.buffers.iter().flatten().any(|buffer| buffer.gem == gem) {
                 self.destroy(gem);
             }
@@ -406,7 +407,7 @@ impl Device for KernelDevice {
     ) -> Result<TaskReport, Error> {
         if self.has_queue {
             let (sequence, _) = self.enqueue(addresses, timeout, None, false)?;
-            // The driver ends each task in time.
+            // The driver limits the time of each task.
             let mut args = queue::Wait { sequence, deadline_ns: u64::MAX, ..queue::Wait::default() };
             // SAFETY: the descriptor is open and the argument is the structure that the ioctl names. The buffers are this
             // value's own and `&mut self` keeps every slice of them away while the device writes.
@@ -424,7 +425,7 @@ impl Device for KernelDevice {
                 Ok(MemHandle { handle: fd as u32, reserved: 0, offset: address.offset })
             })
             .collect::<Result<Vec<_>, Error>>()?;
-        // The largest number means "no timeout", and zero would end the task before it starts.
+        // The greatest number means "no timeout", and zero would end the task before it starts.
         let milliseconds = timeout.map_or(NO_TIMEOUT, |timeout| {
             u32::try_from(timeout.as_millis()).unwrap_or(NO_TIMEOUT - 1).clamp(1, NO_TIMEOUT - 1)
         });
@@ -432,9 +433,9 @@ impl Device for KernelDevice {
             SubmitTask { num_addresses: list.len() as u32, timeout: milliseconds, address_list: list.as_ptr() as u64 };
         let version = SUBMIT_VERSION_TIMEOUT;
         let mut args = SubmitArgs { tasks: std::ptr::from_ref(&task) as u64, num_tasks: 1, flags: 0, version };
-        // SAFETY: the argument points to one task, that to `num_addresses` addresses; both outlive the call. The buffers
-        // are this value's own and `&mut self` keeps every slice of them away while the device writes.
-        // A submission that a signal interrupts is not repeated: the task may have run.
+        // SAFETY: the argument points to one task, which points to `num_addresses` addresses; both outlive the call. The buffers
+        // are this value's own and `&mut self` keeps every slice of them away while the device writes. A submission that a signal
+        // interrupts is not repeated: the task may have run.
         let result = ioctl::once(|| unsafe { ioctl::submit(self.file.as_raw_fd(), &raw mut args) });
         match result {
             Ok(()) => Ok(TaskReport::default()),

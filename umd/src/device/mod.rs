@@ -3,8 +3,8 @@
 //! Devices, which run tasks: NVDLA behind its kernel driver, NVDLA driven by this process, and the built-in model. They
 //! share one trait.
 //!
-//! A device has buffers, which the application uses as bytes, and runs one task at a time. A task is a list of places
-//! in buffers; the first place holds the network descriptor. A device does not interpret tasks further.
+//! A device has buffers, which the application uses as bytes, and runs one task at a time. A task is a list of addresses: places
+//! in buffers. The first address is that of the network descriptor. A device does not interpret tasks further.
 
 #[cfg(feature = "direct")]
 #[allow(clippy::single_range_in_vec_init)] // a list of one range of addresses
@@ -69,7 +69,7 @@ pub(crate) use shared::{EmulatedMemory, Follow, Holding};
 pub struct Handle(pub(crate) u32);
 
 impl Handle {
-    /// The handle that a [`Device`] gives its buffer with that number.
+    /// The handle of the buffer that a [`Device`] gave this number.
     pub const fn new(number: u32) -> Self {
         Self(number)
     }
@@ -91,18 +91,18 @@ pub struct AddressEntry {
     pub size: u64,
 }
 
-/// What a device is.
+/// The kind of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The built-in model.
     Model,
     /// A simulator of the RTL, in a separate process.
     Rtl,
-    /// Hardware, or something that a kernel driver takes for hardware.
+    /// Hardware, or a simulation that a kernel driver treats as hardware.
     Hardware,
 }
 
-/// A description of a device, for people and for choosing.
+/// A description of a device, for messages and for choosing a device.
 #[derive(Clone, Debug)]
 pub struct DeviceInfo {
     /// Model or hardware.
@@ -142,25 +142,25 @@ pub struct Completion {
     pub roi: usize,
     /// The unit that executed it.
     pub unit: OpType,
-    /// Where its output lies: position in the address list, bytes from there, and bytes. None when it went to no memory.
+    /// Its output: position in the address list, offset in bytes from there, and size in bytes. None if it wrote no memory.
     pub output: Option<(usize, u64, u64)>,
-    /// What it took, where the device counts cycles.
+    /// Its times and traffic, if the device counts cycles.
     pub measured: Option<Measured>,
 }
 
 /// Called when an operation of the running task has completed, with the buffers as they are then.
 pub type Observer<'a> = &'a mut dyn FnMut(Completion, &dyn Buffers);
 
-/// What a device says about a task that has ended well.
+/// What a device reports about a task that has succeeded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskReport {
     /// Operations that have completed, if the device reports them.
     pub operations: Option<usize>,
 }
 
-/// Something that runs tasks.
+/// A device that runs tasks.
 pub trait Device: Buffers + Send {
-    /// What it is.
+    /// The description of the device.
     fn info(&self) -> DeviceInfo;
 
     /// Makes a buffer of at least `size` bytes, all zero, on a 4096-byte boundary.
@@ -174,9 +174,9 @@ pub trait Device: Buffers + Send {
 
     /// Runs a task and returns when it has ended.
     ///
-    /// A task that has not ended after `timeout` (none: the device's own limit) is an error, as is one that the device
-    /// refuses; in both cases the device is ready for the next task. `observer` is called where the device can tell
-    /// when operations complete: see [`Device::can_observe`].
+    /// A task that has not ended after `timeout` (none: the device's own limit) is an error, and so is one that the device
+    /// refuses. In both cases the device is ready for the next task. `observer` is called if the device can report when
+    /// operations complete: see [`Device::can_observe`].
     fn submit(
         &mut self,
         addresses: &[AddressEntry],
@@ -189,8 +189,7 @@ pub trait Device: Buffers + Send {
         false
     }
 
-    /// The time that a run has here where its caller gives none, and each of its tasks; none for a device on which a task
-    /// may take any time.
+    /// The default time limit of a run, and of each of its tasks. None for a device on which a task may take any time.
     fn time_limit(&self) -> Option<Duration> {
         Some(TIME_LIMIT)
     }
@@ -200,8 +199,8 @@ pub trait Device: Buffers + Send {
         true
     }
 
-    /// The buffer's pages, so that its owner reaches them while the device works for another; without them a device
-    /// cannot be [`Shared`].
+    /// The buffer's pages, which its owner accesses while the device works for another. Without them a device cannot be
+    /// [`Shared`].
     fn pages(&self, handle: Handle) -> Option<Arc<Pages>> {
         let _ = handle;
         None
@@ -227,7 +226,7 @@ pub trait Device: Buffers + Send {
         Ok(Fence::signal(signal))
     }
 
-    /// A descriptor of the buffer's bytes: a dma-buf, or of the model a file that other processes can map.
+    /// A descriptor of the buffer's bytes: a dma-buf, or for the model a file that other processes can map.
     fn export(&mut self, handle: Handle) -> Result<OwnedFd, Error> {
         let _ = handle;
         Err(Error::Share { device: self.info().to_string(), source: io::ErrorKind::Unsupported.into() })
@@ -328,7 +327,7 @@ pub enum Error {
         /// The driver's name.
         driver: String,
     },
-    /// A buffer cannot be had.
+    /// A buffer cannot be allocated.
     #[error("cannot allocate {size} bytes on {device}")]
     Allocate {
         /// Bytes.
@@ -373,11 +372,11 @@ pub enum Error {
     /// Only a simulated device can be recorded.
     #[error("only the model and simulators of the RTL can be recorded")]
     NotRecorded,
-    /// The simulator is not there.
+    /// The simulator cannot be started.
     #[cfg(feature = "model")]
     #[error(transparent)]
     Simulator(#[from] nvdla_rtl::StartError),
-    /// A task names a buffer that the device does not have, or a place outside it.
+    /// A task names a buffer that the device does not have, or bytes outside it.
     #[error("address {position} of the task is outside the device's buffers")]
     Address {
         /// Position in the address list.
@@ -423,8 +422,8 @@ pub enum Error {
     /// The counters of the units could not be written to the task's statistics list.
     #[error("the task's statistics list is outside its memory")]
     Statistics,
-    /// The model has nothing left to do, and the task has not ended.
-    #[error("the device has nothing left to do, but the task has not ended{}", detail(.failure.as_deref()))]
+    /// The model is idle, but the task has not ended.
+    #[error("the device is idle, but the task has not ended{}", detail(.failure.as_deref()))]
     Stuck {
         /// What was running.
         failure: Option<Box<nvdla_engine::Failure>>,
@@ -454,7 +453,7 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// The device has buffers that only one owner can reach.
+    /// The device gives no access to its buffers' pages.
     #[error("{device} cannot be shared: it does not give access to its buffers' pages")]
     NotShared {
         /// The device.

@@ -29,9 +29,9 @@ use super::{
     AddressEntry, Buffers, Completion, Device, DeviceInfo, Error, Handle, Kind, Observer, Pages, TaskReport, TIME_LIMIT,
 };
 
-/// How long a device that does not answer is left alone between two looks at it.
+/// The interval at which a device that does not answer is polled.
 const NAP: Duration = Duration::from_millis(1);
-/// Both memory interfaces lead to all buffers: a loadable's SRAM is a buffer like any other here.
+/// Both memory interfaces reach all buffers: a loadable's SRAM is a normal buffer here.
 const INTERFACES: u32 = 0b11;
 
 /// The built-in model of a configuration, or a simulator of the RTL.
@@ -54,11 +54,11 @@ impl std::fmt::Debug for ModelDevice {
 }
 
 impl ModelDevice {
-    /// A device of that configuration.
+    /// Makes the model of that configuration.
     ///
-    /// Its vector code is for the fastest instruction set of this machine, or for the one that the environment variable
-    /// `NVDLA_ISA` names. If this machine does not have that one, every operation that needs vector code fails and its
-    /// error lists those that it has.
+    /// It uses the fastest vector instruction set of this machine, or the one that the environment variable `NVDLA_ISA` names. If
+    /// this machine does not have that one, every operation that needs vector code fails, and its error lists the instruction
+    /// sets that the machine has.
     ///
     /// ```
     /// use nvdla_runtime::device::{Device, ModelDevice};
@@ -97,7 +97,7 @@ impl ModelDevice {
         }
     }
 
-    /// Records everything from now on. The device must not have run anything, because a trace begins after reset.
+    /// Records everything from now on. The device must not have run a task before, because a trace begins after reset.
     #[cfg(feature = "cli")]
     pub fn record(&mut self, recording: &Recording) {
         self.recording = Some(recording.clone());
@@ -113,8 +113,7 @@ impl ModelDevice {
         (window, &mut self.engine)
     }
 
-    /// Makes the device stop answering: operations are taken and never end, as on hardware that hangs. For tests of
-    /// what happens then.
+    /// Makes the device stop answering, for tests: it accepts operations and never completes them, as hardware that hangs.
     pub fn set_mute(&mut self, mute: bool) {
         self.mute = mute;
     }
@@ -131,7 +130,7 @@ impl ModelDevice {
         Ok(handle)
     }
 
-    /// Ends the running task; what was running.
+    /// Ends the running task. Returns what was running.
     fn end(&mut self) -> Option<Box<Failure>> {
         let (mut window, engine) = self.parts();
         let failure = engine.abort(&mut window).map(|(_, failure)| Box::new(failure));
@@ -246,7 +245,7 @@ impl Device for ModelDevice {
         let started = Instant::now();
         let now = || u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let limit = timeout.unwrap_or(TIME_LIMIT);
-        // An operation that overruns stops by itself.
+        // An operation that exceeds the limit stops by itself.
         let end = started.checked_add(limit).map_or(Limit::NONE, Limit::until);
         let deadline = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
         #[cfg(feature = "cli")]
@@ -322,7 +321,7 @@ impl Device for ModelDevice {
                 std::thread::sleep(NAP);
                 continue;
             }
-            // Nothing will ever happen again: waiting for the deadline would not help.
+            // The device will not become active again, so waiting for the deadline would not help.
             return Err(Error::Stuck { failure: self.end() });
         }
     }

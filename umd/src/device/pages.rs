@@ -2,9 +2,9 @@
 
 //! The pages of a device's buffer, which this process has mapped.
 //!
-//! Several parts of a process share the same pages: the device, and the context whose tensors lie in them.
-//! [`super::Shared`] has the rule of who may access the bytes and when: a context while none of its runs is in flight,
-//! the device during a run, and for a network's constants every reader at any time.
+//! Several parts of a process share the same pages: the device, and the context whose tensors lie in them. [`super::Shared`] has
+//! the rule of who may access the bytes and when: a context while none of its runs is in flight, the device during a run, and any
+//! reader at any time if the pages hold a network's constants.
 
 use std::fmt;
 #[cfg(feature = "direct")]
@@ -16,17 +16,17 @@ use std::sync::Arc;
 use memmap2::Advice;
 use memmap2::{MmapMut, MmapRaw};
 
-/// The last version that pages were given.
+/// The most recent version that any pages have.
 static CLOCK: AtomicU64 = AtomicU64::new(0);
 
 /// Whole pages of memory.
 pub struct Pages {
     map: MmapRaw,
-    /// Bytes that were asked for.
+    /// Bytes that were requested.
     size: usize,
-    /// As [`Pages::version`] says.
+    /// See [`Pages::version`].
     version: AtomicU64,
-    /// They are constants.
+    /// The pages hold constants.
     sealed: AtomicBool,
 }
 
@@ -37,7 +37,7 @@ impl fmt::Debug for Pages {
 }
 
 impl Pages {
-    /// Of a mapping, of which the first `size` bytes were asked for.
+    /// The pages of a mapping, of which `size` bytes were requested.
     pub(crate) fn new(map: MmapMut, size: usize) -> Arc<Self> {
         let size = size.min(map.len());
         let pages = Self { map: map.into(), size, version: AtomicU64::new(0), sealed: AtomicBool::new(false) };
@@ -45,7 +45,7 @@ impl Pages {
         Arc::new(pages)
     }
 
-    /// Bytes that were asked for.
+    /// Bytes that were requested.
     pub fn size(&self) -> usize {
         self.size
     }
@@ -55,7 +55,7 @@ impl Pages {
         self.map.len()
     }
 
-    /// A number that no pages have had before for other bytes: it is another after each access that may change one.
+    /// A number that changes with each access that may change a byte. No other pages or contents ever have the same number.
     pub(crate) fn version(&self) -> u64 {
         self.version.load(Ordering::Relaxed)
     }
@@ -74,7 +74,7 @@ impl Pages {
         self.sealed.load(Ordering::Acquire)
     }
 
-    /// Keeps them from processes that this one starts.
+    /// Keeps the pages out of processes that this one starts.
     #[cfg(feature = "direct")]
     pub(crate) fn keep_from_children(&self) -> io::Result<()> {
         self.map.advise(Advice::DontFork)
@@ -90,11 +90,11 @@ impl Pages {
         unsafe { std::slice::from_raw_parts(self.map.as_ptr(), self.map.len()) }
     }
 
-    /// All bytes, to be written; none of constants.
+    /// All bytes, to be written. Empty for constants.
     ///
     /// # Safety
     ///
-    /// There is no other slice of them while this one lives.
+    /// No other slice of them exists while this one lives.
     #[allow(clippy::mut_from_ref)] // the caller knows that it is alone
     pub(crate) unsafe fn bytes_mut(&self) -> &mut [u8] {
         if self.is_sealed() {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! For which configuration a loadable was compiled.
+//! The configuration for which a loadable was compiled.
 //!
-//! This project's compiler writes the name into the loadable. NVIDIA's does not. What the descriptors ask for tells it: the
-//! size of an atom, precisions and units that only nv_full has, and how many entries of the convolution buffer a line of
-//! input takes (nv_full's entries have 128 bytes, the later configurations' 64). Of configurations that differ in nothing
-//! of this, the smallest is named.
+//! This project's compiler writes the configuration's name into the loadable; NVIDIA's does not. For NVIDIA's loadables the
+//! descriptors show it: the size of an atom, precisions and units that only nv_full has, and how many entries of the convolution
+//! buffer a line of input takes (entries have 128 bytes in nv_full, and 64 in the later configurations). If several
+//! configurations match, the smallest is chosen.
 
 use std::fmt;
 
@@ -72,7 +72,7 @@ pub fn recognise(loadable: &Loadable) -> Recognised {
 /// The reason for choosing nv_large when no operation decides between it and nv_full.
 const UNDECIDED: &str = "int8 in atoms of 32 bytes, and nothing that only nv_full has";
 
-/// The evidence for a configuration: the first reason that was found.
+/// The evidence for a configuration: the first reason found.
 #[derive(Default)]
 struct Evidence {
     small: Option<String>,
@@ -107,7 +107,7 @@ fn look_at(operation: &NetworkOperation, evidence: &mut Evidence) {
     }
 }
 
-/// What only nv_full does.
+/// A property of the operation that only nv_full supports.
 fn only_full(operation: &Operation) -> Option<&'static str> {
     let precision = |precision: Precision| match precision {
         Precision::Int8 => None,
@@ -139,7 +139,7 @@ fn feature_cubes(operation: &Operation, surface: &Surface) -> Vec<DataCube> {
     }
 }
 
-/// Whether its lines are too short for atoms of 32 bytes.
+/// Whether its line stride is too small for atoms of 32 bytes.
 fn is_narrow(cube: &DataCube) -> bool {
     Atoms::of_line(cube.width.into(), cube.line_stride, Precision::Int8).is_none_or(|atoms| atoms.bytes() < 32)
 }

@@ -2,10 +2,10 @@
 
 //! Records what a simulated device does as a hardware trace: register writes, the contents of memory, and results.
 //!
-//! `nvdla_trace` plays such a trace on the model or on the RTL. `tools/trace/src/trace.rs` has the commands. The
-//! writes are in the driver's order. Where the driver has noticed an interrupt, the trace waits for it; where it has
-//! read that the convolution buffer is clear, the trace waits for that. Therefore a device on which operations take
-//! longer than on the recorded one gets every write in a state that permits it.
+//! `nvdla_trace` plays such a trace on the model or on the RTL. `tools/trace/src/trace.rs` has the commands. The writes are in
+//! the driver's order. The trace waits for an interrupt where the driver noticed it, and for a clear convolution buffer where the
+//! driver read that it is clear. Therefore a device on which operations take longer than on the recorded one also gets every
+//! write in a state that permits it.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -22,9 +22,9 @@ use super::store::Store;
 use super::view::Reach;
 use super::{lock, Handle};
 
-/// What memory holds before a task.
+/// The file with the contents of memory before each task.
 const MEMORY: &str = "memory.bin";
-/// What operations write.
+/// The file with the bytes that operations write.
 const EXPECTED: &str = "expected.bin";
 
 /// A trace that is being recorded. Clones are the same trace.
@@ -36,11 +36,11 @@ struct Inner {
     trace: BufWriter<File>,
     memory: Data,
     expected: Data,
-    /// What the driver has read of the interrupt status.
+    /// The interrupt status that the driver has read last.
     status: u32,
-    /// The versions of buffers whose bytes the trace has.
+    /// The versions of the buffers whose bytes are in the trace.
     loaded: HashMap<Handle, u64>,
-    /// The memory interface of each range that the running task touches.
+    /// The memory interface of each range that the running task accesses.
     interfaces: Vec<(bool, RamType, std::ops::Range<u64>)>,
     failure: Option<io::Error>,
 }
@@ -58,7 +58,7 @@ impl Data {
         Ok(Self { name, file: BufWriter::new(File::create(folder.join(name))?), length: 0 })
     }
 
-    /// Appends bytes; their place in the words of a command.
+    /// Appends bytes. Returns their place in the file, as the words of a command.
     fn add(&mut self, bytes: &[u8]) -> io::Result<String> {
         self.file.write_all(bytes)?;
         let place = format!("{} {:#x} {:#x}", self.name, self.length, bytes.len());
@@ -94,11 +94,11 @@ fn interrupts() -> impl Iterator<Item = (String, u32)> {
 }
 
 impl Recording {
-    /// A trace in a folder, which is made where it does not exist.
+    /// Starts a trace in a folder, which is created if it does not exist.
     ///
     /// # Errors
     ///
-    /// If the folder or its files cannot be made.
+    /// If the folder or its files cannot be created.
     pub fn create(folder: impl AsRef<Path>) -> io::Result<Self> {
         let folder = folder.as_ref();
         fs::create_dir_all(folder)?;
@@ -117,7 +117,7 @@ impl Recording {
     ///
     /// # Errors
     ///
-    /// The first error of all that was to be written.
+    /// The first error of anything that was written.
     pub fn finish(&self) -> io::Result<()> {
         let mut inner = lock(&self.0);
         if let Some(failure) = inner.failure.take() {
@@ -194,7 +194,7 @@ impl Recording {
                 memories.dedup();
                 let [memory] = memories[..] else {
                     if memories.is_empty() {
-                        // Descriptors, which only the driver reads.
+                        // These are descriptors, which only the driver reads.
                         continue;
                     }
                     return Err(io::Error::other(format!(

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The reason why a driver refuses a task. The driver has one error number for all reasons. Its validation is that of
-//! [`nvdla_engine`], which this library contains too, so the task is validated once more here to get the reason.
+//! The reason why a driver refuses a task. The driver returns the same error number for all reasons. Its validation is that of
+//! [`nvdla_engine`], which this library also contains, so the task is validated again here to get the reason.
 
 use nvdla_engine::{Buffer, OutOfRange, Slot, Task, TaskMemory};
 use nvdla_uapi::config::Config;
 
 /// The address of the first buffer. Its value does not change the reason.
 const FIRST_ADDRESS: u64 = 0x1000_0000;
-/// Buffers are whole pages, with one of nothing between.
+/// Buffers are whole pages, with an unused page between two of them.
 const PAGE: u64 = 4096;
 
-/// A task's address list: the bytes of each entry, from its place to the end of its buffer.
+/// A task's address list: for each entry the bytes from its offset to the end of its buffer.
 struct List<'a> {
     entries: &'a [(usize, u64, &'a [u8])],
     addresses: Vec<u64>,
@@ -46,13 +46,13 @@ impl TaskMemory for List<'_> {
     }
 }
 
-/// The reason why a task is refused, or `None`. The entries are buffer numbers, offsets and the buffers' whole pages.
+/// The reason why a task is refused, or `None`. Each entry has a buffer number, an offset and the buffer's whole pages.
 #[cfg(feature = "kernel")]
 pub(super) fn of(config: &'static Config, entries: &[(usize, u64, &[u8])]) -> Option<nvdla_engine::Error> {
     validate(config, entries, |_| false).err()
 }
 
-/// Everything that is wrong with such a task: each operation that is refused, or else what is wrong with the whole.
+/// Every reason why a task is refused: those of its operations, or if there is none, that of the whole task.
 #[cfg(feature = "model")]
 pub(crate) fn all(config: &'static Config, entries: &[(usize, u64, &[u8])]) -> Vec<nvdla_engine::Error> {
     let mut found = Vec::new();
@@ -97,7 +97,7 @@ mod tests {
         assert!(of(&NV_SMALL, &[]).is_some());
         let error = of(&NV_SMALL, &[(0, 0, &[0xff; 4096])]).unwrap();
         assert!(!error.to_string().is_empty());
-        // An offset behind the buffer's end is no reason to panic.
+        // An offset beyond the buffer's end must not panic.
         assert!(of(&NV_SMALL, &[(3, 5000, &[0; 4096])]).is_some());
     }
 }

@@ -21,8 +21,8 @@ use super::{DirectDevice, Place, PlaceError};
 use crate::configuration;
 use crate::loadable::Loadable;
 
-/// What a user asks for: `auto`, `model`, `model:CONFIG`, `rtl:PROGRAM`, `vfio:NAME`, `uio:NODE`, `vfio-user:SOCKET`, or a
-/// device node. `CONFIG` is a name or a file ([`configuration::find`]).
+/// The device that a user asks for: `auto`, `model`, `model:CONFIG`, `rtl:PROGRAM`, `vfio:NAME`, `uio:NODE`, `vfio-user:SOCKET`,
+/// or a device node. `CONFIG` is a name or a file ([`configuration::find`]).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Selection {
     /// This machine's first NVDLA of the configuration that the loadable was compiled for, else its first NVDLA, else the
@@ -43,14 +43,14 @@ pub enum Selection {
     Path(PathBuf),
 }
 
-/// A selection that names something unknown.
+/// A selection that cannot be understood.
 #[derive(Clone, Debug, PartialEq, Eq, ThisError)]
 #[non_exhaustive]
 pub enum SelectionError {
     /// The configuration cannot be used.
     #[error(transparent)]
     Configuration(#[from] configuration::Error),
-    /// This library was built without such devices.
+    /// This library was built without support for such devices.
     #[error("\"{text}\" needs the feature \"{feature}\", without which this program was built")]
     NotBuilt {
         /// What was asked for.
@@ -58,11 +58,11 @@ pub enum SelectionError {
         /// The feature.
         feature: &'static str,
     },
-    /// It is no simulator.
+    /// The text does not name a simulator.
     #[cfg(feature = "model")]
     #[error(transparent)]
     Simulator(#[from] nvdla_rtl::SelectionError),
-    /// It names no device that can be driven directly.
+    /// The text does not name a device that can be driven directly.
     #[cfg(feature = "direct")]
     #[error(transparent)]
     Place(#[from] PlaceError),
@@ -113,18 +113,18 @@ impl Selection {
     }
 }
 
-/// A device that was opened, and why this one.
+/// An opened device, and why it was chosen.
 pub struct Opened {
     /// The device.
     pub device: Box<dyn Device>,
-    /// Why this one, for a person.
+    /// Why this device was chosen, as a text for the user.
     pub reason: String,
 }
 
 impl Opened {
     /// The device that the user has named.
     fn given(device: impl Device + 'static) -> Self {
-        Self { device: Box::new(device), reason: "as asked for".into() }
+        Self { device: Box::new(device), reason: "selected by the user".into() }
     }
 }
 
@@ -155,7 +155,7 @@ pub fn open(selection: &Selection, loadable: &Loadable) -> Result<Opened, Error>
     }
 }
 
-/// As [`open`], for a simulated device that records its work.
+/// As [`open`], for a simulated device whose work is recorded.
 ///
 /// # Errors
 ///
@@ -171,8 +171,10 @@ pub fn open_recorded(
             let recognised = recognise(loadable);
             (ModelDevice::new(recognised.config), format!("the loadable is for {recognised}"))
         }
-        Selection::Model(Some(config)) => (ModelDevice::new(config), "as asked for".into()),
-        Selection::Rtl(simulator) => (ModelDevice::rtl(nvdla_rtl::Simulator::start(simulator)?), "as asked for".into()),
+        Selection::Model(Some(config)) => (ModelDevice::new(config), "selected by the user".into()),
+        Selection::Rtl(simulator) => {
+            (ModelDevice::rtl(nvdla_rtl::Simulator::start(simulator)?), "selected by the user".into())
+        }
         #[cfg(any(feature = "direct", feature = "kernel"))]
         _ => return Err(Error::NotRecorded),
     };

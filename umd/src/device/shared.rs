@@ -10,7 +10,7 @@
 //!   flight, the client's owner does not access them. [`crate::session::Context`] enforces this.
 //! - A submitted task keeps its buffers alive until it has ended, even if its client is dropped.
 //!
-//! A driver that has a queue takes tasks at once. For any other device a thread runs the tasks one after another.
+//! A driver with a queue takes tasks at once. For any other device a thread runs the tasks one after another.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -75,7 +75,7 @@ impl Shared {
         }))
     }
 
-    /// What it is.
+    /// The description of the device.
     pub fn info(&self) -> &DeviceInfo {
         &self.0.info
     }
@@ -114,7 +114,7 @@ impl Shared {
         self.0.has_queue
     }
 
-    /// Lets a thread run the next step each time the fence of `follow` has signalled.
+    /// Makes a thread run the next step of `follow` each time its fence has signalled.
     pub(crate) fn follow(&self, follow: Box<dyn Follow>) -> Result<(), Error> {
         let mut follower = lock(&self.0.follower);
         let follower = match &mut *follower {
@@ -135,7 +135,7 @@ struct Job {
     timeout: Option<Duration>,
     held: Holding,
     signal: Arc<Signal<Result<TaskReport, Error>>>,
-    /// The task's.
+    /// The task's span.
     span: Span,
 }
 
@@ -147,7 +147,7 @@ fn start_worker(device: &Locked) -> io::Result<Sender<Job>> {
             let mut device = lock(&device);
             let result = span.in_scope(|| device.submit(&addresses, timeout, None));
             drop((device, span));
-            // After this, waiters may read the device's state.
+            // Waiters may read the device's state as soon as the result is there.
             drop(held);
             signal.set(result);
         }
@@ -155,9 +155,9 @@ fn start_worker(device: &Locked) -> io::Result<Sender<Job>> {
     Ok(sender)
 }
 
-/// Something with a next step to run each time its fence has signalled.
+/// Steps of which each runs after the previous one's fence has signalled.
 pub(crate) trait Follow: Send {
-    /// What is waited for.
+    /// The fence after which the next step runs.
     fn fence(&self) -> BorrowedFd<'_>;
 
     /// Runs the next step; returns `None` after the last one.
@@ -211,7 +211,7 @@ fn follow(receiver: &Receiver<Box<dyn Follow>>, wake: &EventFd) {
         };
         let mut ready = ready.into_iter();
         if ready.next() == Some(true) {
-            // It counts how often it was written, and is zero again.
+            // The counter is zero again after this; its value does not matter.
             let _ = wake.read();
         }
         all = all
@@ -220,7 +220,7 @@ fn follow(receiver: &Receiver<Box<dyn Follow>>, wake: &EventFd) {
             .collect();
         loop {
             match receiver.try_recv() {
-                // It may have nothing to wait for yet.
+                // The first step may need no fence.
                 Ok(follow) => all.extend(follow.advance()),
                 Err(TryRecvError::Empty) => break,
                 Err(TryRecvError::Disconnected) => {
@@ -285,7 +285,7 @@ impl Client {
         }
     }
 
-    /// Reads constants of another client, too.
+    /// Allows reading the constants of another client too.
     pub(crate) fn read_constants(&mut self, of: &Client) {
         let constants = of.held.iter().filter(|(_, held)| held.pages.is_sealed());
         Arc::make_mut(&mut self.held).extend(constants.map(|(handle, held)| (*handle, held.clone())));
@@ -338,8 +338,8 @@ impl Device for Client {
 
     fn bytes_mut(&mut self, handle: Handle) -> &mut [u8] {
         let Some(held) = self.held.get(&handle) else { return &mut [] };
-        // SAFETY: as in `bytes`, and the exclusive reference keeps every other slice of this client away; constants are
-        // not given.
+        // SAFETY: as in `bytes`, and the exclusive reference keeps every other slice of this client away. Constants are not
+        // returned.
         unsafe { held.pages.bytes_mut() }.get_mut(..held.pages.size()).unwrap_or_default()
     }
 
@@ -390,7 +390,7 @@ impl Device for Client {
             dma_buf::access(own.as_fd(), false).map_err(failed)?;
             held.fd = Some(Arc::new(own));
         }
-        // They may be others now.
+        // An export may replace the buffer's pages.
         held.pages = device.pages(handle).unwrap_or(held.pages);
         Arc::make_mut(&mut self.held).insert(handle, held);
         Ok(fd)
@@ -408,7 +408,7 @@ impl Device for Client {
 }
 
 impl Client {
-    /// That each address lies in a buffer of this client.
+    /// Checks that each address lies in a buffer of this client.
     pub(crate) fn check(&self, addresses: &[AddressEntry]) -> Result<(), Error> {
         match addresses.iter().position(|entry| !self.held.contains_key(&entry.handle)) {
             Some(position) => Err(Error::Address { position }),
@@ -417,7 +417,7 @@ impl Client {
     }
 }
 
-/// What an emulated task reaches of its client's buffers.
+/// The part of its client's buffers that an emulated task can access.
 pub(crate) struct EmulatedMemory {
     held: Holding,
     addresses: Vec<AddressEntry>,
@@ -428,7 +428,7 @@ impl EmulatedMemory {
         Self { held, addresses }
     }
 
-    /// The pages at `offset` of an entry, when `length` bytes are inside it, and where in them.
+    /// The pages for `offset` of an entry, and the range in them, if `length` bytes lie inside the entry.
     fn place(&self, index: usize, offset: u64, length: usize) -> Option<(&Pages, std::ops::Range<usize>)> {
         let address = self.addresses.get(index)?;
         let pages = &self.held.get(&address.handle)?.pages;
@@ -448,14 +448,14 @@ impl emulator::Memory for EmulatedMemory {
 
     fn read(&self, index: usize, offset: u64, into: &mut [u8]) -> bool {
         let Some((pages, range)) = self.place(index, offset, into.len()) else { return false };
-        // SAFETY: the run of which this task is a part has these buffers to itself; or they hold constants.
+        // SAFETY: the run that this task belongs to has exclusive use of these buffers; or they hold constants.
         let from = unsafe { pages.bytes() }.get(range);
         from.map(|from| into.copy_from_slice(from)).is_some()
     }
 
     fn write(&mut self, index: usize, offset: u64, from: &[u8]) -> bool {
         let Some((pages, range)) = self.place(index, offset, from.len()) else { return false };
-        // SAFETY: as above, and this memory has the task to itself.
+        // SAFETY: as above, and only this task uses this memory.
         let into = unsafe { pages.bytes_mut() }.get_mut(range);
         into.map(|into| into.copy_from_slice(from)).is_some()
     }

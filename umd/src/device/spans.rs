@@ -6,7 +6,7 @@ use nvdla_uapi::desc::OpType;
 use tracing::field::Empty;
 use tracing::Span;
 
-/// The span of the operation that completes next. It began when the one before completed.
+/// The span of the operation that completes next. It begins when the previous operation completes.
 pub(super) struct Operations {
     next: Span,
     /// Operations that have not completed.
@@ -14,7 +14,7 @@ pub(super) struct Operations {
 }
 
 impl Operations {
-    /// Of a task of so many operations, which begins now.
+    /// For a task of `operations` operations that begins now.
     pub(super) fn new(operations: u32) -> Self {
         Self { next: Self::span(operations), left: operations }
     }

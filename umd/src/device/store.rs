@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The buffers of a device that the engine drives in this process, and the counters of their changes.
+//! The buffers of a device that the engine drives in this process, with their versions.
 
 use std::fs::File;
 use std::io;
@@ -16,21 +16,21 @@ use nvdla_uapi::config::Config;
 
 use super::{AddressEntry, Buffers, Handle, Pages};
 
-/// Where the first buffer lies. Address 0 stays a fault.
+/// The address of the first buffer. Address 0 is never valid.
 const FIRST_ADDRESS: u64 = 0x1000_0000;
-/// The alignment of buffers at least.
+/// The least alignment of buffers.
 pub(super) const PAGE: u64 = 4096;
-/// What the system can map in one piece.
+/// The size of a huge page.
 const HUGE_PAGE: usize = 2 << 20;
 
 /// A buffer: zeroed pages of this process, at an address of the device's memory.
 pub(super) struct Buffer {
     address: u64,
-    /// Bytes that were asked for.
+    /// Bytes that were requested.
     size: u64,
     /// Whole pages.
     pages: Arc<Pages>,
-    /// What the pages are a mapping of, where another process maps them too.
+    /// The file that the pages map, if another process maps it too.
     file: Option<File>,
 }
 
@@ -40,22 +40,21 @@ impl Buffer {
         self.address
     }
 
-    /// Bytes that were asked for.
+    /// Bytes that were requested.
     pub(super) fn size(&self) -> u64 {
         self.size
     }
 
-    /// A number that no buffer of the store has had before for other bytes: it is another after each access that may
-    /// change one.
+    /// A number that changes with each access that may change a byte. No other buffer or contents of the store ever has the same
+    /// number.
     pub(super) fn version(&self) -> u64 {
         self.pages.version()
     }
 
-    /// The bytes from `offset` on, `size` of them, that an address list gives access to.
+    /// The bytes from the entry's offset that the entry makes accessible.
     ///
-    /// The bytes that an entry makes accessible. An entry that reaches the end of its buffer includes the rest of the
-    /// last page, as with a kernel driver, whose buffers are whole pages. The hardware reads operands in whole atoms,
-    /// and compilers do not pad the memory for that.
+    /// An entry that reaches the end of its buffer includes the rest of the last page, as with a kernel driver, whose buffers are
+    /// whole pages. The hardware reads operands in whole atoms, and compilers do not pad the memory for that.
     pub(super) fn reach(&self, entry: &AddressEntry) -> u64 {
         if entry.offset + entry.size == self.size {
             self.pages.length() as u64 - entry.offset
@@ -64,14 +63,14 @@ impl Buffer {
         }
     }
 
-    /// What the pages are a mapping of.
+    /// The file that the pages map.
     #[cfg(feature = "direct")]
     pub(super) fn file(&self) -> Option<&File> {
         self.file.as_ref()
     }
 
-    /// Keeps its pages from processes that this one starts: a copy that such a one is given could leave the device with
-    /// pages that are not the buffer's any more.
+    /// Keeps its pages out of processes that this one starts. Otherwise copy-on-write could give this process new pages while the
+    /// device keeps the old ones.
     #[cfg(feature = "direct")]
     pub(super) fn keep_from_children(&self) -> io::Result<()> {
         self.pages.keep_from_children()
@@ -85,9 +84,9 @@ impl Buffer {
         unsafe { self.pages.bytes() }
     }
 
-    /// Its pages, to be written; none of constants.
+    /// Its pages, to be written. None for constants.
     fn pages_mut(&mut self) -> Option<&mut [u8]> {
-        // SAFETY: as above, and the exclusive reference keeps every other slice away that this device gives.
+        // SAFETY: as above, and the exclusive reference keeps every other slice of this device away.
         Some(unsafe { self.pages.bytes_mut() }).filter(|pages| !pages.is_empty())
     }
 }
@@ -97,15 +96,15 @@ pub(super) struct Store {
     buffers: Vec<Option<Buffer>>,
     /// Buffers are files.
     files: bool,
-    /// Where buffers may lie, in order.
+    /// The addresses at which buffers may lie, in order.
     ranges: Vec<Range<u64>>,
     /// The alignment of buffers.
     page: u64,
 }
 
-/// The addresses that a device of that configuration reaches, without the first ones.
+/// The addresses that a device of that configuration can access, without the first ones.
 pub(super) fn reachable(config: &Config) -> Range<u64> {
-    // Address registers have 64 bits, or 32 where the configuration says so; 40 lead to memory.
+    // Address registers have 64 bits, or 32 if the configuration says so; 40 address bits reach memory.
     FIRST_ADDRESS..1 << config.address_width.unwrap_or(40).min(40)
 }
 
@@ -120,8 +119,8 @@ impl Store {
         Self { buffers: Vec::new(), files, ranges, page }
     }
 
-    /// The first address where `length` bytes are free. Between two buffers there is a page of nothing, so that running
-    /// over a buffer's end is a fault.
+    /// The first address at which `length` bytes are free. Between two buffers there is an unused page, so that an access beyond
+    /// a buffer's end is a fault.
     fn find(&self, length: u64) -> Option<u64> {
         let end = |buffer: &Buffer| buffer.address + buffer.pages.length() as u64 + self.page;
         let mut taken: Vec<_> = self.buffers.iter().flatten().map(|buffer| buffer.address..end(buffer)).collect();
@@ -154,7 +153,7 @@ impl Store {
         self.buffers.get_mut(handle.0 as usize)?.as_mut()?.pages_mut()
     }
 
-    /// A range to read and one to write, which do not share a byte.
+    /// A range to read and one to write, which do not overlap.
     #[cfg(feature = "model")]
     pub(super) fn both(
         &mut self,
@@ -168,7 +167,7 @@ impl Store {
         Some((from.as_ref()?.pages().get(read)?, to.as_mut()?.pages_mut()?.get_mut(write)?))
     }
 
-    /// The pages of a buffer, for who shares them.
+    /// The pages of a buffer, for those who share them.
     pub(super) fn share(&self, handle: Handle) -> Option<Arc<Pages>> {
         self.get(handle).map(|buffer| Arc::clone(&buffer.pages))
     }
@@ -194,8 +193,7 @@ impl Store {
             (MmapMut::map_anon(mapped)?, None)
         };
         if length >= HUGE_PAGE && file.is_none() {
-            // With huge pages, filling 20 MB of weights takes a tenth of the time. A system without them continues
-            // without.
+            // With huge pages, filling 20 MB of weights takes a tenth of the time. Systems without huge pages use normal ones.
             if let Err(error) = pages.advise(Advice::HugePage) {
                 tracing::debug!("no huge pages for {size} bytes: {error}");
             }
@@ -203,7 +201,7 @@ impl Store {
         Ok(self.add(address, size, pages, file))
     }
 
-    /// A file of the buffer's bytes, which other processes can map. Its pages become others where it had no file.
+    /// A file of the buffer's bytes, which other processes can map. A buffer without a file gets new pages.
     pub(super) fn export(&mut self, handle: Handle) -> io::Result<OwnedFd> {
         let index = handle.0 as usize;
         let buffer = self.buffers.get_mut(index).and_then(Option::as_mut).ok_or(io::ErrorKind::NotFound)?;
@@ -230,7 +228,7 @@ impl Store {
         self.take(handle);
     }
 
-    /// The buffer, which is no longer this store's.
+    /// Removes the buffer from this store and returns it.
     pub(super) fn take(&mut self, handle: Handle) -> Option<Buffer> {
         self.buffers.get_mut(handle.0 as usize)?.take()
     }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Tasks that were validated for the built-in model, kept for their next submission.
+//! Validated tasks of the built-in model, kept for their next submission.
 //!
-//! An application submits the same task for each of its inputs. What validation makes of one depends on its address list
-//! and on the bytes of the buffers that hold its descriptors: as long as none of those has been written to, the same
-//! comes of it.
+//! An application submits the same task for each of its inputs. The result of validation depends on the task's address list and
+//! on the bytes of the buffers that hold its descriptors. As long as none of those buffers is written, the result stays the same.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -17,15 +16,15 @@ use super::store::Store;
 use super::view::{reach, Reach};
 use super::{AddressEntry, Handle};
 
-/// Tasks that are kept: more than a loadable has, and few enough to look through.
+/// The number of tasks that are kept: more than a loadable has, and few enough to search.
 const MOST: usize = 16;
 
-/// What a validated task depends on, and what its addresses reach.
+/// What the result of validation depends on, and the bytes that the task can access.
 pub(super) struct Ticket {
     addresses: Vec<AddressEntry>,
     /// The buffer of each entry.
     buffers: Vec<Option<nvdla_engine::Buffer>>,
-    /// The buffers that were read, with their versions then.
+    /// The buffers that validation read, with their versions at that time.
     read: Vec<(Handle, u64)>,
     /// The bytes that the task may touch.
     #[cfg(feature = "model")]
@@ -33,7 +32,7 @@ pub(super) struct Ticket {
 }
 
 impl Ticket {
-    /// Whether validating the task of that address list would give the same again.
+    /// Whether validating the task of that address list would give the same result again.
     fn holds(&self, store: &mut Store, addresses: &[AddressEntry]) -> bool {
         self.addresses == addresses
             && self.read.iter().all(|&(handle, version)| store.get(handle).is_some_and(|b| b.version() == version))
@@ -45,9 +44,9 @@ fn buffers<'l>(list: &'l AddressList<'_>) -> impl Iterator<Item = Option<nvdla_e
     (0..list.count()).map(|index| list.buffer(index))
 }
 
-/// Why a task is not ready.
+/// Why a task cannot run.
 pub(super) enum Refusal {
-    /// It is refused.
+    /// The engine refuses it.
     Task(nvdla_engine::Error),
     /// There is not enough memory for this many slots.
     Slots(usize),
@@ -70,7 +69,7 @@ impl Tasks {
         if let Some(at) = self.kept.iter().position(|(ticket, _)| ticket.holds(store, addresses)) {
             return Ok(self.kept.remove(at));
         }
-        // What was kept of this list is out of date.
+        // The kept task of this address list is out of date.
         self.kept.retain(|(ticket, _)| ticket.addresses != addresses);
         #[cfg(feature = "model")]
         let reach = reach(store, addresses);
@@ -107,7 +106,7 @@ impl Tasks {
 pub(super) struct AddressList<'a> {
     store: &'a mut Store,
     addresses: &'a [AddressEntry],
-    /// The buffers that were read.
+    /// The buffers that validation has read.
     read: RefCell<Vec<Handle>>,
 }
 

@@ -9,7 +9,7 @@ use nvdla_model::memory::{Memory, Port, Span};
 use super::store::Store;
 use super::{AddressEntry, Handle};
 
-/// The bytes that a task may touch: one range of a buffer.
+/// A range of a buffer that a task may access.
 #[derive(Clone, Copy)]
 pub(super) struct Reach {
     start: u64,
@@ -32,7 +32,7 @@ impl Reach {
     }
 }
 
-/// What the address list of a task reaches, sorted by address. Entries of one buffer are taken together.
+/// The ranges that a task's address list makes accessible, sorted by address. Entries of one buffer are merged.
 pub(super) fn reach(store: &Store, addresses: &[AddressEntry]) -> Vec<Reach> {
     let mut all: Vec<Reach> = Vec::new();
     for entry in addresses {

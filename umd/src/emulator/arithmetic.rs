@@ -25,7 +25,7 @@ impl Power {
         }
     }
 
-    /// Every element of a line.
+    /// Computes every element of a line.
     pub(super) fn line(&self, format: Format, line: &mut [u8]) {
         if format == Format::Fp16 {
             for element in line.chunks_exact_mut(2) {
@@ -46,7 +46,7 @@ impl Power {
     }
 }
 
-/// e^x over the sum of e^x of all channels, after taking the greatest x from each.
+/// e^x divided by the sum of e^x of all channels; the greatest x is subtracted from each x first.
 pub(super) struct Softmax {
     input_scale: f32,
     output_scale: f32,
@@ -60,7 +60,7 @@ impl Softmax {
         }
     }
 
-    /// Computes the channels of one pixel. int8 values are converted to half precision before, and back after.
+    /// Computes the channels of one pixel. int8 values are converted to half precision before and back afterwards.
     pub(super) fn pixel(&self, format: Format, channels: &mut [u8]) {
         if format == Format::Fp16 {
             let mut values: Vec<_> =
@@ -94,7 +94,7 @@ fn softmax(values: &mut [f32]) {
     }
 }
 
-/// Clamped to int8, then cut towards zero. NaN is 0.
+/// Clamps to int8 and truncates towards zero. NaN becomes 0.
 fn saturate(value: f32) -> u8 {
     (value as i8) as u8
 }

@@ -30,7 +30,7 @@ pub enum Error {
     /// The network descriptor cannot be read.
     #[error("the emulated task's network descriptor: {0}")]
     Network(nvdla_uapi::emu::Error),
-    /// A surface leaves its memory.
+    /// A surface ends outside its memory.
     #[error(
         "{side} of emulated operation {operation} ({name}) ends at {end:#x} of address entry {index}, which has {}",
         has(*.size)
@@ -49,8 +49,8 @@ pub enum Error {
         /// Bytes of the entry, if it exists.
         size: Option<u64>,
     },
-    /// Lines or surfaces overlap.
-    #[error("{side} of emulated operation {operation} ({name}) has a {field} of {value} bytes, and needs {least}")]
+    /// A stride is too small, so that lines or surfaces overlap.
+    #[error("{side} of emulated operation {operation} ({name}) has a {field} of {value} bytes, and at least {least} are needed")]
     Stride {
         /// Source or destination.
         side: &'static str,
@@ -62,7 +62,7 @@ pub enum Error {
         field: &'static str,
         /// Its value.
         value: u32,
-        /// The number of bytes that the stride must at least have.
+        /// The least value that the stride may have.
         least: u64,
     },
     /// A surface with a size that does not fit 64 bits.
@@ -88,7 +88,7 @@ pub enum Error {
         operation: u16,
         /// Power or softmax.
         name: &'static str,
-        /// Elements a line.
+        /// Elements per line.
         width: u16,
         /// Lines.
         height: u16,

@@ -4,11 +4,11 @@
 
 /// The memory of a task, by position in its address list.
 pub trait Memory {
-    /// Bytes that the entry gives access to; `None` when the list is shorter, or the entry has no memory.
+    /// Bytes that the entry makes accessible; `None` if the list is shorter, or the entry has no memory.
     fn size(&self, index: usize) -> Option<u64>;
-    /// Copies bytes from `offset` on out of the entry; `false` when they are not all inside it.
+    /// Copies bytes from `offset` of the entry; `false` if they are not all inside it.
     fn read(&self, index: usize, offset: u64, into: &mut [u8]) -> bool;
-    /// Copies bytes into the entry from `offset` on; `false` if they do not fit.
+    /// Copies bytes to `offset` of the entry; `false` if they do not fit.
     fn write(&mut self, index: usize, offset: u64, from: &[u8]) -> bool;
 }
 

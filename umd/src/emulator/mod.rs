@@ -2,13 +2,13 @@
 
 //! Computes the operations that NVDLA lacks, softmax and power, between the hardware's tasks.
 //!
-//! The arithmetic is bit for bit that of NVIDIA's runtime: single precision inside, sums in the same order, half
-//! precision rounded as in [`crate::half`], int8 scaled by the operation's factors, clamped, and truncated towards
-//! zero. NVIDIA's runtime computes only the first pixel of a softmax; this one computes all. Source: nvdla/sw,
-//! `umd/core/src/runtime/Emulator.cpp`. [`nvdla_uapi::emu`] has the descriptors.
+//! The results equal those of NVIDIA's runtime bit for bit: single precision inside, sums in the same order, half precision
+//! rounded as in [`crate::half`], int8 scaled by the operation's factors, clamped, and truncated towards zero. NVIDIA's runtime
+//! computes only the first pixel of a softmax; this one computes all. Source: nvdla/sw, `umd/core/src/runtime/Emulator.cpp`.
+//! [`nvdla_uapi::emu`] has the descriptors.
 //!
-//! A task comes as a [`Memory`]: what its address list gives access to. Nothing outside is touched, and a descriptor
-//! that points outside is an error before anything is written.
+//! A task is given as a [`Memory`], which contains what its address list makes accessible. Nothing outside is accessed. A
+//! descriptor that points outside is an error, which is found before anything is written.
 
 mod arithmetic;
 mod error;
@@ -22,7 +22,7 @@ use surface::{Clock, Surface};
 pub use error::Error;
 pub use memory::Memory;
 
-/// Computes a task, and gives the number of its operations.
+/// Computes a task, and returns the number of its operations.
 ///
 /// ```
 /// use nvdla_runtime::emulator;
@@ -50,11 +50,11 @@ pub fn run<M: Memory + ?Sized>(memory: &mut M) -> Result<u16, Error> {
     run_within(memory, None)
 }
 
-/// As [`run`]; a task that has not ended within `limit` is an error, and what it has written stays.
+/// As [`run`]. A task that has not ended within `limit` is an error, and what it has written until then stays.
 pub fn run_within<M: Memory + ?Sized>(memory: &mut M, limit: Option<Duration>) -> Result<u16, Error> {
     let clock = Clock::new(limit);
     let task = Task::read(memory)?;
-    // Nothing is written before every descriptor was found good.
+    // Every descriptor is checked before anything is written.
     let planned = (0..task.network.num_operations).map(|n| task.plan(memory, n)).collect::<Result<Vec<_>, _>>()?;
     for step in planned {
         match step.operation.kind {

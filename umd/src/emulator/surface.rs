@@ -19,31 +19,31 @@ pub(super) struct Surface {
     cube: Cube,
 }
 
-/// Why an operation did not end.
+/// Why an operation was stopped.
 pub(super) enum Broken {
-    /// An access left its memory, although the surface did not: the memory changed its size meanwhile.
+    /// An access was outside its memory although the surface was inside: the memory has changed its size since the check.
     Outside { side: &'static str, index: u16, end: u64 },
-    /// Its time was over.
+    /// The time limit was reached.
     Late,
 }
 
-/// When a task must have ended.
+/// The time limit of a task.
 pub(super) struct Clock {
     deadline: Option<Instant>,
-    /// Bytes since the time was looked at.
+    /// Bytes since the time was checked last.
     bytes: Cell<usize>,
 }
 
 impl Clock {
-    /// Bytes between two looks at the time: some hundred microseconds of softmax.
+    /// Bytes between two checks of the time: some hundred microseconds of softmax.
     const BYTES: usize = 1 << 14;
 
     pub(super) fn new(limit: Option<Duration>) -> Self {
-        // A limit that no clock can hold is none. The first piece of work looks at the time.
+        // A limit that the clock cannot represent is no limit. The first check reads the time.
         Self { deadline: limit.and_then(|limit| Instant::now().checked_add(limit)), bytes: Cell::new(Self::BYTES) }
     }
 
-    /// Called before work on this many bytes.
+    /// Called before `bytes` bytes are processed.
     fn check(&self, bytes: usize) -> Result<(), Broken> {
         let since = self.bytes.get().saturating_add(bytes);
         if since < Self::BYTES {
@@ -77,7 +77,7 @@ impl Surface {
         if width == 0 || height == 0 || channels == 0 {
             return Err(Error::Empty { side, operation, name, width, height, channels });
         }
-        // Lines that overlap would let a few bytes claim 2^48 elements, and hold the runtime for hours.
+        // With overlapping lines a few bytes could have 2^48 elements, which would occupy the runtime for hours.
         let refuse = |cause| Error::Layout { side, operation, name, cause };
         let extents = Extents::new(1, channels.into(), height.into(), width.into());
         let strides = [buffer.surface_stride, buffer.line_stride].map(u64::from);
@@ -90,7 +90,7 @@ impl Surface {
             return Err(Error::Stride { side, operation, name, field, value, least });
         }
         let surface = Self { side, buffer, cube };
-        // The last atom's unused channels need not exist.
+        // The memory need not contain the unused channels of the last atom.
         let last = cube.element_offset(u32::from(channels) - 1, u32::from(height) - 1, u32::from(width) - 1);
         let end = u64::from(buffer.address_offset) + last + surface.element();
         let size = memory.size(index.into());

@@ -10,7 +10,7 @@ fn single(value: f32) -> Single {
 
 fn buffer(address_index: u16, format: Format, [channels, height, width]: [u16; 3]) -> Buffer {
     let atom = if format == Format::Int8x8 { 8 } else { 32 };
-    // Lines and surfaces further apart than they need to be.
+    // Lines and surfaces are further apart than necessary.
     let line_stride = u32::from(width) * atom + 64;
     let surface_stride = line_stride * u32::from(height) + 128;
     Buffer { address_index, address_offset: 16, size: 0, format, width, height, channels, line_stride, surface_stride }
@@ -106,7 +106,7 @@ fn softmax_of_every_pixel() {
                         }
                     })
                     .sum();
-                // int8 results are truncated towards zero, which loses half a hundredth each on average.
+                // int8 results are truncated towards zero, so each loses half a hundredth on average.
                 let tolerance = if format == Format::Fp16 { 0.01 } else { 0.4 };
                 assert!((sum - 1.0).abs() < tolerance, "{format:?} {x} {y}: {sum}");
             }
@@ -161,7 +161,7 @@ fn what_cannot_be_emulated_is_refused() {
 
     assert_eq!(
         refuse(good, Buffer { line_stride: 63, ..good }),
-        "the destination of emulated operation 0 (power) has a line stride of 63 bytes, and needs 64"
+        "the destination of emulated operation 0 (power) has a line stride of 63 bytes, and at least 64 are needed"
     );
     assert!(refuse(Buffer { channels: 33, surface_stride: 0, ..good }, good).contains("surface stride of 0 bytes"));
 

@@ -2,15 +2,15 @@
 
 //! NVDLA without its kernel driver: the engine runs in this process and drives the registers itself.
 //!
-//! [`DirectDevice`] is the same for all ways to a device. What differs between them is a [`Transport`]: how registers are
-//! read and written, how an interrupt is waited for, and how the device reaches buffers. There are three:
+//! [`DirectDevice`] is the same for all kinds of access to a device. They differ in the [`Transport`]: how registers are read and
+//! written, how an interrupt is waited for, and how the device accesses buffers. There are three:
 //!
-//! - [`vfio`]: PCI and platform devices behind an IOMMU, through the kernel's VFIO. The device reaches this process's
-//!   buffers and nothing else.
+//! - [`vfio`]: PCI and platform devices behind an IOMMU, through the kernel's VFIO. The device can access only this process's
+//!   buffers.
 //! - [`uio`]: devices without an IOMMU, through the kernel's UIO and reserved memory.
 //! - [`vfio_user`]: a simulator in another process, through a UNIX socket.
 //!
-//! `docs/direct.md` says which way is for which board.
+//! `docs/direct.md` says which of them suits which board.
 
 mod place;
 mod uio;
@@ -36,38 +36,38 @@ use super::{AddressEntry, Buffers, Completion, Device, DeviceInfo, Error, Handle
 
 pub use place::{Place, PlaceError};
 
-/// How long an interrupt is waited for before the device is asked whether it has raised one.
+/// How long to wait for an interrupt before the device's status is read.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The same, once an interrupt was lost: its line cannot be relied on.
+/// The same after an interrupt was lost, because the interrupt line is then not reliable.
 const IMPATIENCE: Duration = Duration::from_millis(2);
-/// How long a device that is not ready for an operation is left alone.
+/// The interval at which a device that is not ready for an operation is polled.
 const NAP: Duration = Duration::from_micros(200);
 /// The default time limit of a task on hardware, as in the kernel module.
 const HARDWARE_LIMIT: Duration = Duration::from_secs(10);
-/// How long a device that cannot be reset has to end what it runs.
+/// How long a device without reset has to complete the running operations.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// A way to a device.
+/// Access to a device.
 trait Transport: Send {
     /// Reads a register; all ones if the device does not answer.
     fn read(&mut self, offset: u32) -> u32;
 
-    /// Writes a register. What was written to buffers before is there for the device when the write arrives.
+    /// Writes a register. Earlier writes to buffers are visible to the device when the register write arrives.
     fn write(&mut self, offset: u32, value: u32);
 
-    /// Waits for an interrupt; false when none came in that time.
+    /// Waits for an interrupt; false if none came within the limit.
     fn wait(&mut self, limit: Duration) -> io::Result<bool>;
 
-    /// Lets the next interrupt through, after the device's status was taken.
+    /// Unmasks the interrupt, after the device's status was read.
     fn unmask(&mut self) -> io::Result<()>;
 
-    /// Resets the device, which touches no memory afterwards; false when there is no way to.
+    /// Resets the device, which does not access memory afterwards; false if the device has no reset.
     fn reset(&mut self) -> io::Result<bool>;
 
-    /// Lets the device reach a buffer.
+    /// Gives the device access to a buffer.
     fn map(&mut self, buffer: &Buffer) -> io::Result<()>;
 
-    /// Ends that.
+    /// Ends the device's access to a buffer.
     fn unmap(&mut self, buffer: &Buffer) -> io::Result<()>;
 
     /// Whether buffers are copied to the device's memory and back, because the device cannot access those of this
@@ -82,24 +82,24 @@ trait Transport: Send {
     /// Copies bytes from the device's memory.
     fn copy_from(&mut self, _address: u64, _bytes: &mut [u8]) {}
 
-    /// What went wrong with the way itself, where it has failed.
+    /// What went wrong with the transport itself, if it has failed.
     fn failure(&self) -> Option<String> {
         None
     }
 }
 
-/// A transport, and where its buffers must lie.
+/// An open transport, and the addresses at which its buffers must lie.
 struct Way {
     transport: Box<dyn Transport>,
-    /// Addresses that buffers may have.
+    /// The addresses that buffers may have.
     ranges: Vec<Range<u64>>,
     /// Buffers are files, which another process can map.
     files: bool,
-    /// A simulator, on which a task may take long.
+    /// It is a simulator, on which a task may take long.
     simulated: bool,
 }
 
-/// Why a device cannot be reached directly: the step that failed.
+/// Why a device cannot be opened directly: the step that failed.
 #[derive(Debug, ThisError)]
 #[error("{place}: {step}{}", .advice.as_deref().map(|advice| format!(" ({advice})")).unwrap_or_default())]
 pub struct OpenError {
@@ -151,12 +151,12 @@ pub struct DirectDevice {
     engine: Box<Engine<Vec<Slot>>>,
     store: Store,
     tasks: Tasks,
-    /// Which version of each buffer the device's memory holds, where buffers are copied.
+    /// The version of each buffer that the device's memory holds, if buffers are copied.
     copied: HashMap<Handle, u64>,
-    /// How long an interrupt is waited for at once.
+    /// How long one wait for an interrupt lasts.
     patience: Duration,
     simulated: bool,
-    /// Why it takes no more tasks.
+    /// Why the device accepts no more tasks.
     broken: Option<String>,
 }
 
@@ -167,12 +167,12 @@ impl std::fmt::Debug for DirectDevice {
 }
 
 impl DirectDevice {
-    /// Opens a device, resets it and finds out what it is.
+    /// Opens a device, resets it and identifies its configuration.
     ///
     /// # Errors
     ///
-    /// The step that failed: the device is not there, belongs to a driver or to another process, may not be used by this
-    /// user, or is no NVDLA.
+    /// The step that failed: the device does not exist, belongs to a driver or to another process, may not be used by this user,
+    /// or is not an NVDLA.
     pub fn open(place: &Place) -> Result<Self, OpenError> {
         let way = match place {
             Place::VfioUser(socket) => vfio_user::open(place, socket),
@@ -186,7 +186,7 @@ impl DirectDevice {
         let Way { mut transport, ranges, files, simulated } = way;
         let hardware = &mut Registers(&mut *transport);
         let failed = |step: &str| OpenError::new(place, step);
-        // Another process may have left the device at work.
+        // Another process may have left the device running.
         let reset = hardware.0.reset().map_err(|error| failed("the device cannot be reset").because(error))?;
         let Some(identity) = identify(hardware) else {
             let first = hardware.read(0);
@@ -229,7 +229,7 @@ impl DirectDevice {
         })
     }
 
-    /// Brings the device back after a task that was ended.
+    /// Makes the device usable again after a task that was ended early.
     fn recover(&mut self) {
         let reset = self.transport.reset();
         let hardware = &mut Registers(&mut *self.transport);
@@ -248,7 +248,7 @@ impl DirectDevice {
         self.broken = Some(why);
     }
 
-    /// Ends the running task for a failure that was found.
+    /// Ends the running task after a failure.
     fn end(&mut self) -> Option<Box<Failure>> {
         let failure = self.engine.abort(&mut Registers(&mut *self.transport)).map(|(_, failure)| Box::new(failure));
         self.recover();
@@ -259,7 +259,7 @@ impl DirectDevice {
         Error::Lost { device: self.place.to_string(), why, failure }
     }
 
-    /// Copies the changed parts of the buffers that the task may use.
+    /// Copies the buffers that the task may use to the device, as far as they have changed.
     fn copy_to_device(&mut self, addresses: &[AddressEntry]) {
         for entry in addresses {
             let Some(buffer) = self.store.get(entry.handle) else { continue };
@@ -270,14 +270,14 @@ impl DirectDevice {
         }
     }
 
-    /// Copies back what an operation of the task has written.
+    /// Copies what an operation of the task has written back from the device.
     fn copy_from_device(&mut self, writes: &[Write]) {
         for Write { handle, range } in writes {
             let Some(address) = self.store.get(*handle).map(Buffer::address) else { continue };
             if let Some(bytes) = self.store.pages_mut(*handle).and_then(|pages| pages.get_mut(range.clone())) {
                 self.transport.copy_from(address + range.start as u64, bytes);
             }
-            // Both hold the same.
+            // Both copies are equal now.
             if let Some(buffer) = self.store.get(*handle) {
                 self.copied.insert(*handle, buffer.version());
             }
@@ -312,7 +312,7 @@ struct Write {
     range: Range<usize>,
 }
 
-/// Waits until the device runs nothing; false when it does not end in time.
+/// Waits until the device is idle; false if it is not idle in time.
 fn settle(engine: &Engine<Vec<Slot>>, hardware: &mut Registers<'_>) -> bool {
     let start = Instant::now();
     while !engine.is_idle(hardware) {
@@ -352,7 +352,7 @@ impl Device for DirectDevice {
         let Some(buffer) = self.store.take(handle) else { return };
         self.copied.remove(&handle);
         if let Err(error) = self.transport.unmap(&buffer) {
-            // The device may still access it, so it must not be used for another buffer.
+            // The device may still access the buffer, so its pages must not be used again.
             tracing::error!("{}: {} bytes stay mapped: {error}", self.place, buffer.size());
             std::mem::forget(buffer);
         }
@@ -465,7 +465,7 @@ impl Device for DirectDevice {
             if taken && !came && !self.engine.is_gone() {
                 if self.patience != IMPATIENCE {
                     tracing::warn!(
-                        "{}: an interrupt did not arrive; from now on the device is asked every {IMPATIENCE:?}",
+                        "{}: an interrupt did not arrive; from now on the device is polled every {IMPATIENCE:?}",
                         self.place
                     );
                 }
@@ -482,9 +482,9 @@ impl Device for DirectDevice {
 impl Drop for DirectDevice {
     fn drop(&mut self) {
         if self.engine.is_busy() || self.broken.is_some() {
-            // The result of this task was not awaited: the device must not access buffers that are freed.
+            // The result of this task was not awaited. The device must not access buffers after they are freed.
             if let Err(error) = self.transport.reset() {
-                tracing::error!("{}: the device is left at work: {error}", self.place);
+                tracing::error!("{}: the device may still be running: {error}", self.place);
             }
         }
         for handle in self.store.handles() {

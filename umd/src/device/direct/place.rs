@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The texts with which a user names a device that is driven directly.
+//! The texts with which a user names a device that this process drives directly.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use thiserror::Error as ThisError;
 
-/// Where a device is that this process drives by itself.
+/// A device that this process drives directly.
 ///
 /// ```
 /// use nvdla_runtime::device::Place;
@@ -23,20 +23,20 @@ use thiserror::Error as ThisError;
 pub enum Place {
     /// The UNIX socket of a simulator that serves a vfio-user device: `vfio-user:PATH`.
     VfioUser(PathBuf),
-    /// A device of the bus PCI or platform that the kernel's VFIO has: `vfio:NAME`, by its name on the bus.
+    /// A device on the PCI or platform bus that is bound to the kernel's VFIO: `vfio:NAME`, by its name on the bus.
     Vfio(String),
-    /// A device that the kernel's UIO has: `uio:NODE[,memory=SIZE@START]`.
+    /// A device that is bound to the kernel's UIO: `uio:NODE[,memory=SIZE@START]`.
     Uio {
         /// The node in `/dev`.
         node: PathBuf,
-        /// Physical addresses of the memory that is reserved for the device; none for the device's second mapping.
+        /// Physical addresses of the memory that is reserved for the device; none to use the device's second mapping.
         memory: Option<Range<u64>>,
     },
 }
 
-/// Words that name no device.
+/// A text that does not name a device.
 #[derive(Clone, Debug, PartialEq, Eq, ThisError)]
-#[error("\"{text}\" names no device: {why}")]
+#[error("\"{text}\" does not name a device: {why}")]
 pub struct PlaceError {
     /// What was given.
     text: String,
@@ -45,19 +45,21 @@ pub struct PlaceError {
 }
 
 impl Place {
-    /// The place that a text with one of the three prefixes names; `None` for any other text.
+    /// The device that a text with one of the three prefixes names; `None` for any other text.
     pub(crate) fn parse(text: &str) -> Option<Result<Self, PlaceError>> {
         let error = |why: &str| Err(PlaceError { text: text.into(), why: why.into() });
         Some(match text.split_once(':')? {
             ("vfio-user" | "vfio" | "uio", "") => error("nothing follows the colon"),
             ("vfio-user", path) => Ok(Self::VfioUser(path.into())),
-            ("vfio", name) if name.contains('/') => error("a device's name on its bus is asked for, as 0000:00:05.0"),
+            ("vfio", name) if name.contains('/') => error("give the device's name on its bus, such as 0000:00:05.0"),
             ("vfio", name) => Ok(Self::Vfio(name.into())),
             ("uio", rest) => match rest.split_once(',') {
                 None => Ok(Self::Uio { node: rest.into(), memory: None }),
                 Some((node, option)) => match option.strip_prefix("memory=").and_then(memory) {
                     Some(memory) => Ok(Self::Uio { node: node.into(), memory: Some(memory) }),
-                    None => error("the only option is memory=SIZE@START, in whole pages, as memory=64M@0x30000000"),
+                    None => {
+                        error("the only option is memory=SIZE@START, in whole pages, such as memory=64M@0x30000000")
+                    }
                 },
             },
             _ => return None,
@@ -74,7 +76,7 @@ fn memory(text: &str) -> Option<Range<u64>> {
     fits.then_some(start..start.checked_add(size)?)
 }
 
-/// A decimal or hexadecimal number, with K, M or G behind it for its multiples.
+/// A decimal or hexadecimal number, which may end in K, M or G.
 fn number(text: &str) -> Option<u64> {
     let shift = match text.chars().last()? {
         'K' | 'k' => 10,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The core over a model in this process: what a way to a device may do to it.
+//! `DirectDevice` over a model in this process, with faults of the transport.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,11 +12,11 @@ use super::*;
 use crate::loadable::Loadable;
 use crate::session::{Error as SessionError, Session};
 
-/// Where the reserved memory lies.
+/// The address of the reserved memory.
 const START: u64 = 0x4000_0000;
 const LENGTH: usize = 8 << 20;
 
-/// What goes wrong with the model.
+/// The faults of the transport.
 #[derive(Clone, Copy, Debug, Default)]
 struct Faults {
     /// Interrupts do not arrive.
@@ -128,7 +128,7 @@ impl Transport for Bench {
 
 fn bench() -> (DirectDevice, Arc<Mutex<Faults>>, Arc<Mutex<usize>>) {
     let (faults, copied) = (Arc::<Mutex<Faults>>::default(), Arc::<Mutex<usize>>::default());
-    // What was there before means nothing.
+    // The memory has arbitrary contents at first.
     let memory = Reserved(vec![0xa5; LENGTH]);
     let transport =
         Bench { model: Model::new(&NV_SMALL), memory, faults: Arc::clone(&faults), copied: Arc::clone(&copied) };

@@ -8,7 +8,7 @@
 //! it is slow to read and does not allow unaligned access. Therefore this process works on separate buffers, and copies
 //! them there and back in whole aligned words.
 //!
-//! Nothing isolates the device from the rest of the memory but the engine, which enables no operation that leaves the
+//! Only the engine isolates the device from the rest of the memory: it enables no operation that accesses bytes outside the
 //! task's buffers.
 //!
 //! Source: the kernel's `Documentation/driver-api/uio-howto.rst`, `drivers/uio/uio_pci_generic.c` and
@@ -26,7 +26,7 @@ use super::vfio::{BUS_MASTER, COMMAND, MEMORY_SPACE};
 use super::window::{self, page_size, Window};
 use super::{OpenError, Place, Transport, Way};
 
-/// The function does not raise its interrupt line. The kernel's handler sets it each time.
+/// The function does not raise its interrupt line. The kernel's handler sets this bit at each interrupt.
 const INTERRUPT_DISABLE: u16 = 1 << 10;
 
 struct Uio {
@@ -38,11 +38,11 @@ struct Uio {
     bus: Bus,
 }
 
-/// How the interrupt is let through, and the device reset.
+/// How the interrupt is unmasked and the device reset.
 enum Bus {
-    /// A PCI function, by its folder and its configuration space.
+    /// A PCI function: its folder and its configuration space.
     Pci(PathBuf, File),
-    /// A platform device: the UIO driver unmasks its interrupt, and nothing resets it.
+    /// A platform device. The UIO driver unmasks its interrupt; it has no reset.
     Platform,
 }
 
@@ -52,16 +52,16 @@ pub(super) fn open(place: &Place, node: &Path, memory: Option<Range<u64>>) -> Re
     let file = File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(node).map_err(|error| {
         let advice = match error.kind() {
             io::ErrorKind::NotFound => {
-                "bind the device to uio_pci_generic or uio_pdrv_genirq; ls /sys/class/uio lists what is bound"
+                "bind the device to uio_pci_generic or uio_pdrv_genirq; ls /sys/class/uio lists the bound devices"
             }
             _ => "UIO needs root, because the device can reach all memory",
         };
         failed("cannot open the node").because(error).advise(advice)
     })?;
-    // The kernel gives a node to any number of processes.
+    // The kernel lets any number of processes open a node.
     file.try_lock().map_err(|error| failed("another process has the device").because(io::Error::from(error)))?;
     let class = node.file_name().map(|name| Path::new("/sys/class/uio").join(name)).filter(|path| path.exists());
-    let class = class.ok_or_else(|| failed("the node is no UIO device: it has no folder in /sys/class/uio"))?;
+    let class = class.ok_or_else(|| failed("the node is not a UIO device: it has no folder in /sys/class/uio"))?;
     let device = class.join("device");
     isolated(place, &device)?;
     let bus = device.join("subsystem").canonicalize();
@@ -137,7 +137,7 @@ struct Mapping {
     length: u64,
 }
 
-/// What the kernel says of a mapping.
+/// The kernel's description of a mapping.
 fn mapping(class: &Path, number: u64) -> io::Result<Mapping> {
     let folder = class.join(format!("maps/map{number}"));
     let value = |name: &str| {
@@ -153,7 +153,7 @@ impl Mapping {
         if !self.address.is_multiple_of(page_size()) {
             return Err(io::Error::other(format!("it begins at {:#x}, inside a page", self.address)));
         }
-        // The kernel takes the mapping's number for an offset in pages.
+        // The kernel expects the mapping's number as an offset in pages.
         Window::map(node, self.number * page_size(), usize::try_from(self.length).map_err(io::Error::other)?)
     }
 }
@@ -162,7 +162,7 @@ impl Mapping {
 fn physical(place: &Place, range: &Range<u64>) -> Result<Window, OpenError> {
     let iomem = fs::read_to_string("/proc/iomem").unwrap_or_default();
     if let Some(used) = system(&iomem, range) {
-        let step = format!("the system uses {:#x}..{:#x} of the memory that is named", used.start, used.end);
+        let step = format!("the system uses {:#x}..{:#x} of this memory", used.start, used.end);
         return Err(
             OpenError::new(place, step).advise("reserve it at the start of the system, as memmap=64M$0x30000000")
         );
@@ -180,7 +180,7 @@ fn physical(place: &Place, range: &Range<u64>) -> Result<Window, OpenError> {
     })
 }
 
-/// What of a range is the system's own memory, by the text of `/proc/iomem`.
+/// The part of a range that is the system's own memory, from the text of `/proc/iomem`.
 fn system(iomem: &str, range: &Range<u64>) -> Option<Range<u64>> {
     iomem.lines().find_map(|line| {
         let (addresses, name) = line.split_once(" : ")?;
@@ -193,7 +193,7 @@ fn system(iomem: &str, range: &Range<u64>) -> Option<Range<u64>> {
 }
 
 impl Uio {
-    /// Where a buffer's address lies in the memory.
+    /// The offset of a buffer's address in the memory.
     fn offset(&self, address: u64) -> usize {
         usize::try_from(address.saturating_sub(self.start)).unwrap_or(usize::MAX)
     }
@@ -212,7 +212,7 @@ impl Transport for Uio {
         if !window::wait(&self.node, limit)? {
             return Ok(false);
         }
-        // How many there were so far.
+        // The number of interrupts so far.
         self.node.read_exact(&mut [0; 4])?;
         Ok(true)
     }
@@ -233,7 +233,7 @@ impl Transport for Uio {
             }
             _ => false,
         };
-        // An interrupt from before says nothing about what follows, and may have left the line off.
+        // An earlier interrupt does not belong to this task, and its handler may have left the line disabled.
         let _ = self.node.read(&mut [0; 4]);
         self.unmask()?;
         Ok(resets)

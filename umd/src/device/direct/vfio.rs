@@ -2,9 +2,8 @@
 
 //! A device behind an IOMMU, through the kernel's VFIO: drivers `vfio-pci` and `vfio-platform`.
 //!
-//! The IOMMU limits the device to the buffers of this process that are mapped here. Any other access fails, whatever
-//! the device's registers hold. When the device is closed, also because the process ends, the kernel resets it and
-//! removes the mappings.
+//! The IOMMU limits the device to the buffers of this process that are mapped here. Any other access fails, whatever the device's
+//! registers contain. When the device is closed, or the process ends, the kernel resets it and removes the mappings.
 //!
 //! Source: the kernel's `Documentation/driver-api/vfio.rst`, `include/uapi/linux/vfio.h` and
 //! `Documentation/ABI/testing/sysfs-kernel-iommu_groups`; PCI Local Bus Specification 3.0, chapter 6.2.2 (command register).
@@ -27,7 +26,7 @@ use super::{OpenError, Place, Transport, Way};
 
 /// The command register of a PCI function.
 pub(super) const COMMAND: u64 = 4;
-/// The function answers at its memory windows.
+/// The function answers accesses to its memory windows.
 pub(super) const MEMORY_SPACE: u16 = 1 << 1;
 /// The function may read and write memory.
 pub(super) const BUS_MASTER: u16 = 1 << 2;
@@ -74,8 +73,8 @@ pub(super) fn open(place: &Place, name: &str) -> Result<Way, OpenError> {
         )));
     }
     let Ok(group) = path.join("iommu_group").canonicalize() else {
-        return Err(failed("the device is in no IOMMU group: no IOMMU stands between it and the memory".into())
-            .advise("boot with the IOMMU on, as intel_iommu=on or amd_iommu=on, or use uio: with reserved memory"));
+        return Err(failed("the device is in no IOMMU group: no IOMMU limits its accesses to memory".into())
+            .advise("boot with the IOMMU enabled (intel_iommu=on or amd_iommu=on), or use uio: with reserved memory"));
     };
     let device = Vfio::open(place, &path, &group, bus == "pci")?;
     let ranges =
@@ -108,13 +107,13 @@ impl Vfio {
         if !has(index) {
             return Err(failed("the device has no interrupt"));
         }
-        device.enable_irq(index, vec![&event]).map_err(|error| failed("cannot have its interrupt").because(error))?;
+        device.enable_irq(index, vec![&event]).map_err(|error| failed("cannot enable its interrupt").because(error))?;
         let resets = !pci || path.join("reset").exists();
         Ok(Self { device, container, window, event, line: index == VFIO_PCI_INTX_IRQ_INDEX, pci, resets })
     }
 }
 
-/// Lets a PCI function answer and reach memory.
+/// Lets a PCI function answer register accesses and access memory.
 fn enable(device: &VfioDevice) {
     let mut command = [0; 2];
     device.region_read(VFIO_PCI_CONFIG_REGION_INDEX, &mut command, COMMAND);
@@ -122,17 +121,17 @@ fn enable(device: &VfioDevice) {
     device.region_write(VFIO_PCI_CONFIG_REGION_INDEX, &command.to_le_bytes(), COMMAND);
 }
 
-/// What a failure to open means for the user.
+/// Explains a failure to open to the user.
 fn explain(place: &Place, group: &str, error: VfioError) -> OpenError {
     let (step, advice) = match &error {
         VfioError::OpenContainer(source) if source.kind() == io::ErrorKind::NotFound => {
             ("/dev/vfio/vfio is missing: the kernel's VFIO is not loaded".into(), "as root: modprobe vfio-pci".into())
         }
         VfioError::OpenContainer(_) => {
-            ("cannot open /dev/vfio/vfio".into(), "its permissions are to let this user open it".into())
+            ("cannot open /dev/vfio/vfio".into(), "give this user permission to open it".into())
         }
         VfioError::OpenGroup(source, _) if source.raw_os_error() == Some(libc::EBUSY) => {
-            (format!("another process has the IOMMU group {group}"), "one process at a time has a device".into())
+            (format!("another process has the IOMMU group {group}"), "only one process at a time can open a device".into())
         }
         VfioError::OpenGroup(..) => (
             format!("cannot open the IOMMU group /dev/vfio/{group}"),
@@ -143,16 +142,16 @@ fn explain(place: &Place, group: &str, error: VfioError) -> OpenError {
             format!("bind each device in /sys/kernel/iommu_groups/{group}/devices to vfio-pci, or to no driver"),
         ),
         VfioError::ContainerSetIOMMU(_) | VfioError::VfioExtension | VfioError::GroupSetContainer => (
-            "the kernel's VFIO does not take the device's IOMMU".into(),
-            "modprobe vfio_iommu_type1; a device whose accesses are not coherent with the caches is refused since 5.19"
+            "the kernel's VFIO does not support the device's IOMMU".into(),
+            "modprobe vfio_iommu_type1; since Linux 5.19, devices whose accesses are not coherent with the caches are refused"
                 .into(),
         ),
-        _ => ("VFIO does not give the device".into(), format!("dmesg may say more about the IOMMU group {group}")),
+        _ => ("VFIO refuses the device".into(), format!("dmesg may say more about the IOMMU group {group}")),
     };
     OpenError::new(place, step).because(error).advise(advice)
 }
 
-/// The addresses that the IOMMU has for buffers: all but those that it keeps, as for interrupts.
+/// The addresses that buffers may have: all but those that the IOMMU reserves, for example for interrupts.
 fn allowed(group: &Path) -> io::Result<Vec<Range<u64>>> {
     let text = std::fs::read_to_string(group.join("reserved_regions"))?;
     let number = |text: &str| u64::from_str_radix(text.strip_prefix("0x")?, 16).ok();
@@ -204,7 +203,7 @@ impl Transport for Vfio {
                 enable(&self.device);
             }
         }
-        // An interrupt from before says nothing about what follows.
+        // An earlier interrupt does not belong to this task.
         let _ = self.event.read();
         self.unmask()?;
         Ok(self.resets)
@@ -213,12 +212,12 @@ impl Transport for Vfio {
     fn map(&mut self, buffer: &Buffer) -> io::Result<()> {
         buffer.keep_from_children()?;
         let pages = buffer.pages();
-        // SAFETY: The device reaches the pages until `unmap`, and the buffer lives until then or is leaked. Its owner has
-        // no reference to its bytes while a task runs, but those that an observer is given to read.
+        // SAFETY: The device accesses the pages until `unmap`, and the buffer lives until then or is leaked. Its owner has no
+        // reference to its bytes while a task runs, except those that an observer gets to read.
         let mapped = unsafe { self.container.vfio_dma_map(buffer.address(), pages.len(), pages.as_ptr().cast_mut()) };
         mapped.map_err(|error| match error {
             VfioError::IommuDmaMap(error) if error.errno() == libc::ENOMEM => io::Error::other(
-                "the IOMMU's mapping needs memory that is locked, and the limit is reached (ulimit -l, RLIMIT_MEMLOCK)",
+                "the IOMMU's mapping needs locked memory, and the limit is reached (ulimit -l, RLIMIT_MEMLOCK)",
             ),
             error => io::Error::other(error),
         })

@@ -28,16 +28,16 @@ use super::vfio::{BUS_MASTER, COMMAND, MEMORY_SPACE};
 use super::window::{self, NOBODY};
 use super::{OpenError, Place, Transport, Way};
 
-/// How long a server may take to answer. A reset waits for the operation under way.
+/// How long a server may take to answer. A reset waits for the running operation.
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// Something that the thread does with the client. The thread ends when it is an error.
+/// A request to the thread, which it makes with the client. The thread ends after an error.
 type Job = Box<dyn FnOnce(&mut Client) -> Result<(), Error> + Send>;
 
 /// The socket.
 struct Socket {
     jobs: Sender<Job>,
-    /// Why the connection is of no use any more.
+    /// Why the connection cannot be used any more.
     lost: Arc<OnceLock<String>>,
     answer: Duration,
 }
@@ -62,7 +62,7 @@ impl Socket {
             }
             for job in queue {
                 if let Err(error) = job(&mut client) {
-                    // The reason that is known already stays.
+                    // A reason that is known already stays.
                     let _ = told.set(format!("the connection to the simulator failed: {error}"));
                     return;
                 }
@@ -79,13 +79,13 @@ impl Socket {
         }
     }
 
-    /// Does something with the client, without waiting for it.
+    /// Makes a request with the client, without waiting for its end.
     fn post(&self, work: impl FnOnce(&mut Client) -> Result<(), Error> + Send + 'static) {
-        // Where the thread has ended it has said why.
+        // If the thread has ended, it has recorded the reason.
         let _ = self.jobs.send(Box::new(work));
     }
 
-    /// Does something with the client, after all that was posted.
+    /// Makes a request with the client after all posted ones, and waits for its result.
     fn call<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Client) -> Result<T, Error> + Send + 'static,
@@ -96,7 +96,7 @@ impl Socket {
         }
         let (tell, answer) = sync_channel(1);
         self.post(move |client| {
-            // Nobody hears of it after the limit.
+            // After the time limit nobody receives the result.
             let _ = tell.send(work(client)?);
             Ok(())
         });
@@ -116,7 +116,7 @@ impl Socket {
 struct VfioUser {
     socket: Socket,
     event: EventFd,
-    /// The interrupt that is used: an MSI, or else the line.
+    /// The interrupt that is used: an MSI if there is one, else the line.
     interrupt: u32,
 }
 
@@ -136,7 +136,7 @@ impl VfioUser {
             let advice = match error.kind() {
                 io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => "start the simulator first, as nvdla_vp",
                 io::ErrorKind::PermissionDenied => "the socket's permissions do not let this user connect",
-                _ => "the socket's server does not speak vfio-user, or has another client",
+                _ => "the socket's server is not a vfio-user server, or has another client",
             };
             OpenError::new(place, "cannot connect to the simulator").because(error).advise(advice)
         })?;
@@ -153,7 +153,7 @@ impl VfioUser {
             socket
                 .call(move |client| client.get_irq_info(index))
                 .map(|info| info.count)
-                .map_err(failed("the simulator does not say which interrupts there are"))
+                .map_err(failed("the simulator does not report its interrupts"))
         };
         let interrupt = if count(VFIO_PCI_MSI_IRQ_INDEX)? > 0 {
             VFIO_PCI_MSI_IRQ_INDEX
@@ -168,7 +168,7 @@ impl VfioUser {
                 let flags = VFIO_IRQ_SET_DATA_EVENTFD | VFIO_IRQ_SET_ACTION_TRIGGER;
                 client.set_irqs(interrupt, flags, 0, 1, &[fd])
             })
-            .map_err(failed("the simulator does not take the interrupt's event"))?;
+            .map_err(failed("the simulator does not accept the event for the interrupt"))?;
         Ok(Self { socket, event, interrupt })
     }
 }
@@ -189,7 +189,7 @@ impl Transport for VfioUser {
     }
 
     fn wait(&mut self, limit: Duration) -> io::Result<bool> {
-        // The interrupt follows from earlier writes, so they must have arrived before the waiting time starts.
+        // The interrupt follows from earlier writes, so they must have arrived before the wait begins.
         if self.socket.call(|_| Ok(())).is_err() {
             return Ok(false);
         }
@@ -207,11 +207,11 @@ impl Transport for VfioUser {
     fn reset(&mut self) -> io::Result<bool> {
         self.socket.call(|client| {
             client.reset()?;
-            // A reset takes the function off the bus.
+            // A reset clears the function's command register.
             let command = (MEMORY_SPACE | BUS_MASTER).to_le_bytes();
             client.region_write(VFIO_PCI_CONFIG_REGION_INDEX, COMMAND, &command)
         })?;
-        // An interrupt from before says nothing about what follows.
+        // An earlier interrupt does not belong to this task.
         let _ = self.event.read();
         Ok(true)
     }
@@ -224,7 +224,7 @@ impl Transport for VfioUser {
 
     fn unmap(&mut self, buffer: &Buffer) -> io::Result<()> {
         if self.socket.lost.get().is_some() {
-            // The simulator has its own mapping of the file, which is not this process's memory.
+            // The simulator maps the file itself, so this process's mapping needs no release.
             return Ok(());
         }
         let (address, length) = (buffer.address(), buffer.pages().len() as u64);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A device's register window, and memory outside of the system's, as mappings of a file.
+//! Mappings of a device's register window, and of memory that the system does not use.
 
 use std::fs::File;
 use std::io;
@@ -13,22 +13,22 @@ use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 
 use super::super::store::PAGE;
 
-/// What a register that does not answer reads as.
+/// The value of a register that does not answer.
 pub(super) const NOBODY: u32 = u32::MAX;
 
 /// Bytes of a page of this machine, at least 4096.
 pub(super) fn page_size() -> u64 {
-    // SAFETY: The call only answers a question.
+    // SAFETY: The call only reads a value.
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     u64::try_from(size).unwrap_or(PAGE).max(PAGE)
 }
 
-/// Orders accesses to memory and to the device for the device too.
+/// Orders accesses to memory and to the device, also as the device sees them.
 ///
-/// A fence of the language orders memory between processors only, which on these two architectures is not enough.
+/// Rust's fences order memory only between processors, which is not enough on these two architectures.
 fn barrier() {
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: A barrier changes nothing.
+    // SAFETY: A barrier changes no state.
     unsafe {
         std::arch::asm!("dsb sy", options(nostack, preserves_flags));
     }
@@ -60,13 +60,13 @@ impl Window {
     /// Reads a register; all ones outside of the window.
     pub(super) fn read(&self, offset: u32) -> u32 {
         let Some(register) = self.register(offset) else { return NOBODY };
-        // SAFETY: It lies in the mapping, which begins on a page, and is aligned.
+        // SAFETY: The register lies in the mapping, which begins on a page, and is aligned.
         let value = unsafe { register.read_volatile() };
         barrier();
         u32::from_le(value)
     }
 
-    /// Writes a register; one outside of the window is lost.
+    /// Writes a register. A write outside of the window has no effect.
     pub(super) fn write(&self, offset: u32, value: u32) {
         let Some(register) = self.register(offset) else { return };
         barrier();
@@ -74,13 +74,13 @@ impl Window {
         unsafe { register.write_volatile(value.to_le()) };
     }
 
-    /// Bytes.
+    /// The size in bytes.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Copies bytes into the memory, whole aligned words of it: where the mapping is not cached, processors refuse others.
-    /// `offset` is a multiple of 8.
+    /// Copies bytes into the memory in whole aligned words, because processors refuse other accesses to mappings that are not
+    /// cached. `offset` is a multiple of 8.
     pub(super) fn copy_in(&self, offset: usize, bytes: &[u8]) {
         if !self.holds(offset, bytes.len()) {
             return;
@@ -96,7 +96,7 @@ impl Window {
         barrier();
     }
 
-    /// Copies bytes out of the memory, whole aligned words of it.
+    /// Copies bytes out of the memory in whole aligned words.
     pub(super) fn copy_out(&self, offset: usize, bytes: &mut [u8]) {
         if !self.holds(offset, bytes.len()) {
             return;
@@ -125,14 +125,14 @@ impl Window {
     }
 }
 
-/// Waits until a file can be read; false when it cannot in that time.
+/// Waits until a file is readable; false if it is not within the limit.
 pub(super) fn wait(file: &impl AsRawFd, limit: Duration) -> io::Result<bool> {
     let start = Instant::now();
     // SAFETY: The file is open as long as its owner is borrowed.
     let file = unsafe { BorrowedFd::borrow_raw(file.as_raw_fd()) };
     loop {
         let left = limit.saturating_sub(start.elapsed());
-        // Rounded up, so that a short wait is none of no time.
+        // Rounded up, so that a short wait does not become zero.
         let milliseconds = i32::try_from(left.as_micros().div_ceil(1000)).unwrap_or(i32::MAX);
         let timeout = PollTimeout::try_from(milliseconds).unwrap_or(PollTimeout::MAX);
         match poll(&mut [PollFd::new(file, PollFlags::POLLIN)], timeout) {
@@ -143,7 +143,7 @@ pub(super) fn wait(file: &impl AsRawFd, limit: Duration) -> io::Result<bool> {
     }
 }
 
-/// A file of the kernel's, opened for reading and writing.
+/// A device file, opened for reading and writing.
 pub(super) fn open(path: impl AsRef<std::path::Path>) -> io::Result<File> {
     File::options().read(true).write(true).open(path)
 }
