@@ -726,7 +726,7 @@ fn real(net: &Net, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
                     (f64::from(x[n]) * lrn.factor(sum)) as f32
                 }
                 Kind::Columns(apart) => x[at(from, c, y, column * *apart as usize)],
-                Kind::Turn => x[at(from, c, column, y)],
+                Kind::Transpose => x[at(from, c, column, y)],
                 Kind::Concat(axis) => {
                     let (mut place, mut part) = ([c, y, column], 0);
                     while place[*axis] >= shape(step.inputs[part])[*axis] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A decoded picture into an input tensor, against memcpy of the tensor's bytes.
+//! The time to write a decoded picture into an input tensor, compared with memcpy of the tensor's bytes.
 
 #![allow(missing_docs)] // criterion's macros
 
@@ -13,7 +13,7 @@ use nvdla_runtime::loadable::{DataType, PixelFormat};
 
 const SIDE: u32 = 224;
 
-/// Seconds of one call: the least of many.
+/// The seconds of one call: the least of many calls.
 fn time(mut work: impl FnMut()) -> f64 {
     let mut best = f64::INFINITY;
     for _ in 0..300 {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Loading a loadable, against reading the file.
+//! The time to load a loadable, compared with reading the file.
 //!
-//! The loadable is one of our own making, about as large as SqueezeNet's: 5 MB of weights in 100 blobs. `open` maps and
-//! verifies it; `session` also allocates and fills its memories on a device of plain memory.
+//! The loadable is made here, about as large as SqueezeNet's: 5 MB of weights in 100 blobs. `open` reads and verifies it;
+//! `session` also allocates and fills its memories on a device of plain memory.
 
 #![allow(missing_docs)] // criterion's macros
 
@@ -51,7 +51,7 @@ fn large() -> Vec<u8> {
     contents.to_bytes().expect("5 MB fit")
 }
 
-/// Seconds of one call, of many.
+/// The seconds of one call, averaged over many.
 fn time(mut work: impl FnMut()) -> f64 {
     let mut best = f64::INFINITY;
     for _ in 0..200 {
@@ -64,7 +64,7 @@ fn time(mut work: impl FnMut()) -> f64 {
 
 fn loading(criterion: &mut Criterion) {
     let path = std::env::temp_dir().join(format!("nvdla-bench-{}.nvdla", std::process::id()));
-    fs::write(&path, large()).expect("the temporary folder takes a file");
+    fs::write(&path, large()).expect("a file in the temporary folder");
     let read = || drop(black_box(fs::read(&path).expect("readable")));
     let open = || drop(black_box(Loadable::open(&path).expect("a loadable")));
     let session = || {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Whole networks on the built-in model: time of a run, and multiply-accumulate steps per second.
+//! Whole networks on the built-in model: the time of a run, and multiply-accumulate steps per second.
 //!
-//! The project's LeNet always; with the reference data (`NVDLA_REFERENCE`, else `../shared/nvdla` beside the checkout)
-//! NVIDIA's LeNet, SqueezeNet and ResNet-18 too.
+//! The networks are the project's LeNet and, with the reference data (`NVDLA_REFERENCE`, else `../shared/nvdla` beside the
+//! checkout), NVIDIA's LeNet, SqueezeNet and ResNet-18.
 
 #![allow(missing_docs)] // criterion's macros
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Gives the library the name by which programs find it.
+//! Sets the name (soname) by which programs find the library.
 
 fn main() {
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libnvdla.so.0");

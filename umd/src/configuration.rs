@@ -17,7 +17,7 @@ use thiserror::Error as ThisError;
 use crate::files;
 
 /// The greatest size of a file in bytes.
-const MOST: u64 = 1 << 16;
+const MAX_BYTES: u64 = 1 << 16;
 
 /// A configuration cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, ThisError)]
@@ -60,7 +60,7 @@ pub fn find(text: &str) -> Result<&'static Config, Error> {
         return Config::by_name(text).ok_or_else(|| Error::Unknown { name: text.to_owned() });
     }
     let failed = |reason| Error::File { path: text.to_owned(), reason };
-    let bytes = files::read(path, MOST).map_err(|error| failed(error.to_string()))?;
+    let bytes = files::read(path, MAX_BYTES).map_err(|error| failed(error.to_string()))?;
     let config = parse(&bytes).map_err(failed)?;
     Ok(Box::leak(Box::new(config)))
 }

@@ -15,7 +15,7 @@ use std::path::Path;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 
 /// Seconds after which reading from a pipe without data fails.
-const PATIENCE: u16 = 10;
+const PIPE_TIMEOUT: u16 = 10;
 /// Bytes that are read from a pipe at once.
 const PIECE: usize = 1 << 16;
 
@@ -62,8 +62,8 @@ fn from_pipe(pipe: &mut File, limit: u64, bytes: &mut Vec<u8>) -> io::Result<()>
     let mut piece = vec![0; PIECE];
     while bytes.len() as u64 <= limit {
         let mut ready = [PollFd::new(pipe.as_fd(), PollFlags::POLLIN)];
-        if poll(&mut ready, PollTimeout::from(PATIENCE * 1000))? == 0 {
-            let sentence = format!("nothing was written to the pipe for {PATIENCE} s");
+        if poll(&mut ready, PollTimeout::from(PIPE_TIMEOUT * 1000))? == 0 {
+            let sentence = format!("nothing was written to the pipe for {PIPE_TIMEOUT} s");
             return Err(io::Error::new(ErrorKind::TimedOut, sentence));
         }
         match pipe.read(&mut piece) {

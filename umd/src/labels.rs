@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::files;
 
 /// The greatest size of a file of labels in bytes.
-const MOST: u64 = 16 << 20;
+const MAX_BYTES: u64 = 16 << 20;
 
 /// The names of a network's classes: one per line, class 0 first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,7 +44,7 @@ impl Labels {
     /// Reads a text file with one label per line. Bytes that are no UTF-8 are replaced.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
-        let bytes = files::read(path, MOST).map_err(|cause| Error::Read { path: path.to_owned(), cause })?;
+        let bytes = files::read(path, MAX_BYTES).map_err(|cause| Error::Read { path: path.to_owned(), cause })?;
         Ok(Self::parse(&String::from_utf8_lossy(&bytes)))
     }
 

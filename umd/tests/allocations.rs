@@ -70,6 +70,6 @@ fn a_run_allocates_little() {
     }
 }
 
-/// Allocations of a run, whatever its operations: the lists of its tasks, the emulator's, and the threads' queue, which
-/// grows by a block now and then.
+/// The allocations of a run, independent of the number of its operations: the lists of its tasks, those of the emulator, and the
+/// threads' queue, which sometimes grows by a block.
 const MOST_A_RUN: usize = 32;

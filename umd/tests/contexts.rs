@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Networks and contexts on the built-in model: several at the same time, from several threads, whatever is dropped first.
+//! Networks and contexts on the built-in model: several at the same time, from several threads, dropped in any order.
 
 mod common;
 
@@ -27,7 +27,7 @@ fn network() -> Network {
     Network::new(lenet(), &Shared::new(ModelDevice::new(&NV_SMALL))).unwrap()
 }
 
-/// An input of the right size, another for each seed.
+/// An input of the right size, different for each seed.
 fn input(seed: u64) -> Vec<u8> {
     (0..28 * 32).map(|at| ((at + seed * 131) * 37 % 128) as u8).collect()
 }
@@ -49,7 +49,7 @@ fn busy<T: std::fmt::Debug>(result: Result<T, Error>) {
     assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
 }
 
-/// A model that takes so long over each task.
+/// A model that waits before each task.
 struct Slow(ModelDevice, Duration);
 
 impl Buffers for Slow {
@@ -127,7 +127,7 @@ fn many_runs_in_flight_end_in_any_order_of_waiting() {
     }
     for pending in pending.iter_mut().rev() {
         pending.wait(soon(60_000)).unwrap();
-        assert_eq!(pending.wait(None).unwrap_err().kind(), ErrorKind::Argument, "a result is given once");
+        assert_eq!(pending.wait(None).unwrap_err().kind(), ErrorKind::Argument, "a result is returned once");
     }
     for (seed, context) in contexts.iter().enumerate() {
         assert_eq!(context.output(0).unwrap(), golden(seed as u64));
@@ -245,7 +245,7 @@ fn a_context_makes_what_it_changes_its_own() {
     let device = Shared::new(ModelDevice::new(&NV_SMALL));
     let network = Network::new(Loadable::from_bytes(small().to_bytes().unwrap()).unwrap(), &device).unwrap();
     let [mut changed, mut same] = [network.context().unwrap(), network.context().unwrap()];
-    // What the small network computes, an emulated softmax, with other strides in the one and the loadable's in the other.
+    // The results of the small network, an emulated softmax, with changed strides in one context and the loadable's in the other.
     changed.session().unwrap().set_strides(Direction::Input, 0, 16, 32).unwrap();
     let scores = [0, 1, 2, 60, 4, 5, 6, 7, 8, 9];
     let mut apart = [0; 64];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The built-in model as a device, with the project's own LeNet: it computes, it refuses, it gives up in time, and it is
-//! then ready for the next network.
+//! The built-in model as a device, with the project's own LeNet: it computes, refuses tasks, ends tasks at their time limit, and
+//! is then ready for the next network.
 
 mod common;
 
@@ -40,7 +40,7 @@ fn chain(error: &dyn std::error::Error) -> String {
     }
 }
 
-/// Where the bytes of a blob are in its file.
+/// The range of a blob's bytes in its file.
 fn place(file: &[u8], suffix: &str) -> std::ops::Range<usize> {
     let loadable = Loadable::from_bytes(file).unwrap();
     let blob = loadable.blobs().iter().find(|blob| blob.name().ends_with(suffix)).unwrap();
@@ -106,9 +106,9 @@ fn a_device_that_never_answers_is_given_up_at_the_deadline() {
     assert!(text.contains("did not end within 100ms"), "{text}");
     assert!(text.contains("operation 0 (CONV, group 0) was running, and its interrupt did not come"), "{text}");
     assert!((Duration::from_millis(100)..Duration::from_secs(20)).contains(&started.elapsed()));
-    // Without a deadline, a device on which nothing can happen any more is not waited for.
+    // Without a deadline, the device is not waited for once it is idle.
     assert!(chain(&Session::new(Loadable::from_bytes(lenet()).unwrap(), &mut device).unwrap().run().unwrap_err())
-        .contains("the device has nothing left to do"));
+        .contains("the device is idle, but the task has not ended"));
     device.set_mute(false);
     assert_eq!(run(lenet(), &mut device).unwrap(), expected);
 }
@@ -167,7 +167,7 @@ fn descriptors_with_flipped_bits_do_no_harm() {
             Ok(_) => ran += 1,
             Err(error) => {
                 let text = chain(&error);
-                // What the scheduler lets through may be nonsense, but it stays within the task's memory.
+                // What the scheduler accepts may be meaningless, but it stays within the task's memory.
                 assert!(!text.contains("outside the memory it was given"), "{text}");
                 if text.contains("refused") || !text.contains("failed") {
                     refused += 1;

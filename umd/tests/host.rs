@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the host computes around the hardware's tasks, against the results of NVIDIA's own runtime: input tensors from
-//! images, emulated tasks, `.dimg` files.
+//! What the host computes besides the hardware's tasks, compared with the results of NVIDIA's runtime: input tensors from images,
+//! emulated tasks, `.dimg` files.
 
 use std::{fs, path::PathBuf};
 
@@ -146,7 +146,7 @@ fn emulated_tasks_compute_the_reference_outputs() {
             .collect();
         let mut memories = Memories { memories, addresses };
 
-        // The task's only input is what the last operation before it wrote; the reference kept that, where it is small.
+        // The task's only input is the output of the last operation before it, which the reference has if it is small.
         let list = |position: u16, bytes: usize| {
             let mut list = vec![0; bytes];
             assert!(emulator::Memory::read(&memories, position.into(), 0, &mut list));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Files that are made to cost time, memory or the process: each is refused with a clear error, or runs within its limits.
+//! Files that are made to cost time or memory, or to crash the process. Each is refused with a clear error, or runs within its
+//! limits.
 //!
-//! The files are the reference data's `loadables-hostile`; what they do is said there and in `docs/security.md`.
+//! The files are the reference data's `loadables-hostile`, which describes them, and so does `docs/security.md`.
 
 mod common;
 
@@ -19,7 +20,7 @@ use nvdla_runtime::loadable::{write, Loadable, MemoryFlags};
 use nvdla_runtime::session::{Direction, Error, RunOptions, Session};
 use nvdla_uapi::config::NV_FULL;
 
-/// Bytes that are allocated, and the most that ever were.
+/// Bytes that are allocated now, and the maximum so far.
 static NOW: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
@@ -44,12 +45,12 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// All tests of this file together may have this much at a time; the files have 0.4 MB at most.
-const MOST: usize = 256 << 20;
+/// The limit for all tests of this file together. The files have at most 0.4 MB.
+const MAX_BYTES: usize = 256 << 20;
 
 fn check_memory() {
     let peak = PEAK.load(Ordering::Relaxed);
-    assert!(peak < MOST, "{peak} bytes at a time");
+    assert!(peak < MAX_BYTES, "{peak} bytes at a time");
 }
 
 /// A hostile file; none without the reference data.
@@ -71,7 +72,7 @@ fn session(loadable: Loadable) -> Result<Session, Error> {
     Session::new(loadable, device)
 }
 
-/// That a file is refused when it is opened.
+/// Checks that a file is refused when it is opened.
 fn refused(name: &str, why: &str) {
     let Some(path) = hostile(name) else { return };
     let error = Loadable::open(path).expect_err("refused").to_string();
@@ -118,7 +119,7 @@ fn lib_in_stride_max() {
     );
 }
 
-/// Elements of a bound tensor fit into its bytes, whatever the file says; and a stride that leads nowhere costs nothing.
+/// The elements of a bound tensor must fit into its bytes. A stride that is not used has no effect.
 #[test]
 fn shapes_are_held_against_sizes() {
     let with = |change: &dyn Fn(&mut write::Tensor)| {
@@ -140,7 +141,7 @@ fn shapes_are_held_against_sizes() {
         let error = with(&change).expect_err("refused").to_string();
         assert_eq!(error, format!("tensor_desc_list, entry 1, size: {why}"));
     }
-    // One line, one surface: these strides lead nowhere.
+    // With one line and one surface these strides are not used.
     let loadable = with(&|t| (t.strides[1], t.strides[2], t.c) = (u32::MAX - 7, u32::MAX - 7, 8)).unwrap();
     let session = Session::new(loadable, Recorder::new()).unwrap();
     assert_eq!(session.output_nchw(0, 1.0).map(|values| values.len()).map_err(|error| chain(&error)), Ok(8));
@@ -190,7 +191,7 @@ fn emu_power_endless() {
     check_memory();
 }
 
-/// A task's name is shown without what a terminal would act on.
+/// A task's name is shown without characters that control a terminal.
 #[test]
 fn escape() {
     let Some(path) = hostile("escape") else { return };
@@ -220,7 +221,7 @@ fn name_with_equals() {
     assert_eq!(found("c=file").unwrap_err(), "there is no input c; the loadable has \"a=b\"");
 }
 
-/// Of several names that an argument begins with, the longest counts.
+/// If several names match the start of an argument, the longest is used.
 #[test]
 fn the_longest_name_counts() {
     let mut contents = small();
@@ -233,7 +234,7 @@ fn the_longest_name_counts() {
     assert_eq!((found("a=file"), found("a=b=file"), found("a=b")), ((0, "file"), (1, "file"), (0, "b")));
 }
 
-/// An operation whose writes leave the task's buffers is refused by the scheduler, or at the latest stopped by the model.
+/// An operation that would write outside the task's buffers is refused by the scheduler, or stopped by the model.
 #[test]
 fn pdp_parts() {
     let Some(path) = hostile("pdp_parts") else { return };
@@ -241,7 +242,7 @@ fn pdp_parts() {
     assert!(error.starts_with("task 0 failed: the "), "{error}");
 }
 
-/// A blob that is to fill many memories does not make a small file a large one.
+/// A blob that fills many memories does not make a small file use much memory.
 #[test]
 fn a_blob_is_not_copied_again_and_again() {
     let mut contents = small();
@@ -256,7 +257,7 @@ fn a_blob_is_not_copied_again_and_again() {
     );
 }
 
-/// The largest memory that a file may name costs nothing as long as nothing touches it.
+/// A memory of the greatest size uses no pages until it is accessed.
 #[test]
 fn a_large_memory_is_not_touched() {
     let mut contents = small();
@@ -279,7 +280,7 @@ fn a_file_that_is_cut_off_while_it_is_open() {
     assert_eq!(names, ["data", "prob"]);
 }
 
-/// A task that waits for many events and is submitted often is looked at once.
+/// A task that waits for many events and is submitted often is checked once.
 #[test]
 fn events_times_submissions() {
     let mut contents = small();
@@ -292,7 +293,7 @@ fn events_times_submissions() {
     assert!(began.elapsed() < Duration::from_secs(20));
 }
 
-/// A device without its own limit has one.
+/// A device without its own limit gets the default limit.
 #[test]
 fn a_run_has_a_limit() {
     assert_eq!(ModelDevice::new(&NV_FULL).time_limit(), Some(device::TIME_LIMIT));

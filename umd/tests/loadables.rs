@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Loadables: those of NVIDIA's compiler open, every rule that one breaks is named, and broken copies do no harm.
+//! Loadables: those of NVIDIA's compiler open, the error for each broken rule names it, and damaged copies do no harm.
 
 mod common;
 
@@ -15,7 +15,7 @@ use nvdla_runtime::session::Session;
 fn every_reference_loadable_opens() {
     let Some(reference) = reference() else { return };
     let mut files = loadables(reference);
-    // Those are refused for their shapes: `hostile.rs`.
+    // Those files are refused for their shapes; see `hostile.rs`.
     files.retain(|path| !path.components().any(|part| part.as_os_str() == "loadables-hostile"));
     assert!(files.len() > 300, "{} loadables", files.len());
     for path in files {
@@ -117,7 +117,7 @@ fn an_error_names_list_entry_field_and_values() {
             Box::new(|c| c.events[1].op = EventOp::Other(2)),
         ),
         (
-            "event_list, entry 1, val: task 1 waits until chain 0 reaches 2, which no task before it does",
+            "event_list, entry 1, val: task 1 waits until event target 0 has the value 2, but no earlier task sets it",
             Box::new(|c| c.events[1].val = 2),
         ),
         (
@@ -163,7 +163,7 @@ fn what_is_no_loadable_says_so() {
     assert!(matches!(Loadable::from_bytes(truncated), Err(Error::Malformed(_) | Error::NotALoadable { .. })));
 }
 
-/// Opens a broken file and, where it still opens, looks at everything in it and runs it on a device that does nothing.
+/// Opens a damaged file. If it still opens, reads everything in it and runs it on a device that does nothing.
 fn try_it(bytes: Vec<u8>) -> bool {
     let Ok(loadable) = Loadable::from_bytes(bytes) else { return false };
     let root = format!("{:?}", loadable.root().version());
@@ -190,7 +190,7 @@ fn try_it(bytes: Vec<u8>) -> bool {
     true
 }
 
-/// The files that are broken: our own, and of the reference's a few small ones.
+/// The files that are damaged: our own, and a few small ones of the reference data.
 fn sources() -> Vec<Vec<u8>> {
     let mut sources = vec![small().to_bytes().unwrap()];
     if let Some(reference) = reference() {
@@ -211,7 +211,7 @@ fn truncated_files_are_refused() {
         let mut random = Random(0x5eed + seed as u64);
         for _ in 0..1000 {
             let length = random.below(source.len());
-            // Padding at a file's end, and a blob that nothing fills a memory with, may be missing.
+            // Padding at a file's end may be missing, and so may a blob that fills no memory.
             try_it(source[..length].to_vec());
         }
     }
@@ -222,7 +222,7 @@ fn files_with_flipped_bits_do_no_harm() {
     let (mut opened, mut tried) = (0, 0);
     for (seed, source) in sources().into_iter().enumerate() {
         let mut random = Random(0xf11b + seed as u64);
-        // The lists are small and lie together around the blobs; flip bits where they are too.
+        // The lists are small and lie together around the blobs, so some of the flipped bits are in the lists.
         for round in 0..4000 {
             let mut broken = source.clone();
             for _ in 0..=random.below(4) {
@@ -258,7 +258,7 @@ fn the_configuration_is_recognised() {
             };
             let recognised = recognise(&Loadable::open(&path).unwrap());
             count += 1;
-            // Without a convolution, int8 loadables for nv_full and nv_large are the same.
+            // Without a convolution, int8 loadables for nv_full and nv_large are equal.
             let undecided = recognised.why.contains("nothing that only nv_full has") && config == "nv_full";
             same += usize::from(undecided);
             if recognised.config.name != config && !undecided {

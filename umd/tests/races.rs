@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Loadables that race: which do, and what they compute in the order of their lists.
+//! Loadables with races: which ones have races, and their results in the order of their lists.
 
 mod common;
 
@@ -26,7 +26,7 @@ fn name(path: &Path) -> String {
     path.parent().unwrap().file_name().unwrap().to_string_lossy().into_owned()
 }
 
-/// Of all loadables of NVIDIA's compiler, these race; and those that the reference data marks write over what they read.
+/// Of the loadables of NVIDIA's compiler, these have races. Those that the reference data marks overwrite their own input.
 #[test]
 fn which_loadables_race() {
     let Some(reference) = reference() else { return };
@@ -53,9 +53,9 @@ fn which_loadables_race() {
     let all = || list.as_array().unwrap().iter().map(|entry| (entry, entry["name"].as_str().unwrap()));
     let marked: Vec<_> = all().filter(|(entry, _)| entry["order_dependent"] == true).map(|(_, name)| name).collect();
     assert_eq!(over_own_input, marked);
-    // In resnet18, SDP 6 may be enabled, and fetch its X2 operands, before pooling 2 has written them: it waits for
-    // nothing that waits for the pooling. The LeNets of a batch of 2 race only for who does not count on a unit's own order:
-    // pooling 11 writes where convolution 6 reads, and waits for convolution 7, which CACC ends after convolution 6.
+    // In resnet18, SDP 6 may be enabled, and fetch its X2 operands, before pooling 2 has written them, because it waits for
+    // nothing that waits for the pooling. The LeNets with a batch of 2 race only if a unit's own order is ignored: pooling 11
+    // writes where convolution 6 reads, and waits for convolution 7, which CACC ends after convolution 6.
     assert_eq!(racing, ["resnet18.nv_full.int8.per-filter", "tiny_xception.nv_small.int8.per-filter"]);
 }
 
@@ -67,7 +67,7 @@ fn a_loadable_that_races_runs_in_the_order_of_its_list() {
         let edges = if order { session.order().unwrap() } else { Vec::new() };
         session.set_input(0, &fs::read(folder.join("in0.bin")).unwrap()).unwrap();
         session.run().unwrap();
-        // Again, with the graph that was put back.
+        // A second run, with the restored graph.
         session.run().unwrap();
         (edges, session.output(0).unwrap().to_vec())
     };
@@ -97,7 +97,7 @@ fn ordering_changes_nothing_else() {
     assert_eq!(run(true), run(false));
 }
 
-/// Every loadable that races can be ordered, runs, and does not race any more in what it is then.
+/// Every loadable with races can be ordered, runs, and has no races afterwards.
 #[test]
 fn all_that_race_can_be_ordered() {
     let Some(reference) = reference() else { return };
@@ -115,7 +115,7 @@ fn all_that_race_can_be_ordered() {
     }
 }
 
-/// Statistics over other bytes make these differ from run to run: allowed, and told apart from an error.
+/// Statistics that overwrite other bytes make these differ from run to run. This is allowed, and is not an error.
 #[test]
 fn statistics_times() {
     let Some(reference) = reference() else { return };
@@ -123,7 +123,7 @@ fn statistics_times() {
     let found: Vec<_> = statistics(&loadable).unwrap().iter().map(ToString::to_string).collect();
     assert_eq!(found.len(), 1, "{found:?}");
     assert_eq!(found, ["task 0 writes its statistics over \"task-0-addr0\", at 0x0 to 0x84 of memory 5"]);
-    // They lie over the network descriptor, which is there again for the next run.
+    // They overwrite the network descriptor, which is restored for the next run.
     let mut session = session(loadable);
     for value in [1, 2, 1] {
         let size = session.inputs().next().unwrap().size as usize;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Sessions on a device that computes nothing: what is allocated, filled, bound, relocated and submitted.
+//! Sessions on a device that computes nothing: memories that are allocated, filled, bound and relocated, and tasks that are
+//! submitted.
 
 mod common;
 
@@ -27,7 +28,7 @@ fn tasks_run_in_order_and_an_input_gives_an_output() {
     assert_eq!(report.tasks.iter().map(|task| (task.id, task.operations)).collect::<Vec<_>>(), [(0, 0), (1, 1)]);
     let output = session.output(0).unwrap().to_vec();
     assert_eq!(output.iter().enumerate().max_by_key(|(_, &value)| value as i8).unwrap().0, 3);
-    // Another input, without loading again; then the first once more.
+    // Another input without loading again; then the first input again.
     let mut other = INPUT;
     other.swap(3, 9);
     session.set_input(0, &other).unwrap();
@@ -38,7 +39,7 @@ fn tasks_run_in_order_and_an_input_gives_an_output() {
     assert_eq!(session.output(0).unwrap(), output);
     drop(session);
     assert_eq!(device.submissions.len(), 3);
-    assert_eq!(device.allocated(), 0, "a session gives its buffers back");
+    assert_eq!(device.allocated(), 0, "a session frees its buffers");
 }
 
 #[test]
@@ -75,7 +76,7 @@ fn addresses_may_alias_a_memory_at_an_offset() {
     contents.addresses[4].mem_id = 3;
     contents.addresses[4].offset = 24;
     contents.tasks[0].address_list[5] = 4;
-    // The emulator's network descriptor moves to where it was.
+    // The emulator's network descriptor moves to the old position.
     contents.addresses.push(write::Address { id: 7, mem_id: 4, offset: 0, size: 0 });
     contents.tasks[1].address_list[0] = 7;
     let mut device = Recorder::new();

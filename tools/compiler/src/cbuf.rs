@@ -2,12 +2,12 @@
 
 //! The convolution buffer: how many of its banks a convolution's input and weights take.
 //!
-//! The buffer is a set of banks, shared out between data and weights operation by operation. Data is stored by slices
-//! (a line of all channels), a whole number of entries each. All lines that an operation reads are in it at once, while
-//! weights may pass through, a kernel group after another; two groups at a time let fetching and computing overlap.
+//! The buffer is a set of banks, which each operation divides between data and weights. Data is stored by slices (one line of all
+//! channels), each a whole number of entries. All lines that an operation reads are in the buffer at once. Weights may pass
+//! through it, one kernel group after another; with space for two groups, fetching and computing overlap.
 //!
-//! Source: "In-memory data formats" and the unit description of the convolution buffer; the banks' number and size are
-//! the configuration's.
+//! Source: "In-memory data formats" and the unit description of the convolution buffer. The number and size of the banks come
+//! from the configuration.
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::layout::buffer::{self, bank_entries, entry_bytes};
@@ -23,7 +23,7 @@ pub struct Banks {
     pub weights: u32,
 }
 
-/// What weights need.
+/// The sizes of an operation's weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WeightSize {
     /// Bytes of all kernels.
@@ -43,7 +43,7 @@ pub fn surface_entries(config: &Config, surfaces: u32, width: u32) -> u32 {
     buffer::feature_entries(config, surfaces, width) as u32
 }
 
-/// Entries of a slice of an image: a line with its padding, `bytes` a pixel.
+/// Entries of a slice of an image: a line with its padding, `bytes` per pixel.
 pub fn image_entries(config: &Config, padded_width: u32, bytes: u32) -> u32 {
     buffer::line_entries(config, u64::from(padded_width) * u64::from(bytes)) as u32
 }
@@ -83,12 +83,12 @@ mod tests {
     fn slices() {
         assert_eq!(feature_entries(&NV_SMALL, 20, 12), 36);
         assert_eq!(feature_entries(&NV_SMALL, 500, 1), 63);
-        // Two atoms an entry.
+        // Two atoms per entry.
         assert_eq!(feature_entries(&NV_LARGE, 20, 12), 6);
         assert_eq!(feature_entries(&NV_LARGE, 64, 12), 12);
         assert_eq!(feature_entries(&NV_FULL, 96, 5), 5);
         assert_eq!(feature_entries(&NV_FULL, 160, 5), 7);
-        // Four atoms an entry, three of them used.
+        // Four atoms per entry, three of them used.
         assert_eq!(feature_entries(&NV_SMALL_256, 24, 10), 10);
         assert_eq!(feature_entries(&NV_SMALL_256, 16, 10), 5);
         assert_eq!(image_entries(&NV_SMALL, 28, 1), 4);

@@ -28,13 +28,13 @@ use crate::lower::{self, nodes, Bytes, Compiled, Winograd};
 use crate::model::Model;
 use crate::quantize::Granularity;
 
-/// On how many samples methods of calibration are compared.
+/// The number of samples on which calibration methods are compared.
 const METHOD_SAMPLES: usize = 4;
 
-/// Why a model has no loadable.
+/// Why a model cannot be compiled.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// int8 without anything that says how large the activations are.
+    /// int8 without a source for the ranges of the activations.
     #[error(
         "int8 needs the range of each activation: give samples (--calibrate DIR), a table of scales (--calibtable FILE), or a \
          quantized model"
@@ -93,8 +93,8 @@ impl Compiler {
         Self { granularity, ..self }
     }
 
-    /// How the bytes of pictures become the values of inputs. Inputs of one, three or four channels are then given as
-    /// bytes when the loadable runs.
+    /// How the bytes of pictures become the values of inputs. Inputs of one, three or four channels are then given as bytes when
+    /// the loadable runs.
     #[must_use]
     pub fn preprocess(self, preprocess: Preprocess) -> Self {
         Self { preprocess: Some(preprocess), ..self }
@@ -106,7 +106,7 @@ impl Compiler {
         Self { samples: Some(folder.into()), ..self }
     }
 
-    /// Uses the scales of a table ([`table::read`]); what it lacks is measured.
+    /// Uses the scales of a table ([`table::read`]); scales that it lacks are measured.
     #[must_use]
     pub fn table(self, text: impl Into<String>) -> Self {
         Self { table: Some(text.into()), ..self }
@@ -202,7 +202,7 @@ impl Compiler {
         Ok(lower::compile(&model.graph, ranges, &options)?)
     }
 
-    /// All nodes that the configuration cannot compute. Nothing is calibrated.
+    /// Finds all nodes that the configuration cannot compute, without calibration.
     pub fn check(&self, model: &Model) -> Result<(), Unreadable> {
         nodes::build(&model.graph, &Ranges::new(), self.config).map(|_| ())
     }

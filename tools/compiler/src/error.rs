@@ -10,7 +10,7 @@ pub enum Error {
     Unsupported {
         /// The layer's name.
         layer: String,
-        /// What it would take, with values.
+        /// What would be needed, with values.
         reason: String,
     },
     /// Nodes cannot be mapped to the hardware.
@@ -22,7 +22,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// An error of a layer that the target cannot do.
+    /// An error of a layer that the configuration does not support.
     pub(crate) fn unsupported(layer: &str, reason: impl Into<String>) -> Self {
         Self::Unsupported { layer: layer.to_owned(), reason: reason.into() }
     }

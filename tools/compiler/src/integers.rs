@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! An int8 network in plain loops, tensor by tensor. A loadable must give the same bits.
+//! Evaluates an int8 network in plain loops, tensor by tensor. A loadable must give the same bits.
 //!
-//! The loops use the steps and their numbers, and no layouts, parts, buffers or descriptors. Rounding and saturation
-//! follow the description of the units.
+//! The loops use only the steps and their numbers, and no layouts, parts, buffers or descriptors. Rounding and saturation follow
+//! the documentation of the units.
 
 use nvdla_uapi::desc::Lut;
 use nvdla_uapi::reg::values::AluAlgorithm;
 
 use crate::half;
 use crate::ir::{Pool, PoolKind};
-use crate::lower::numbers::{Converter, Follow, Numbers, Operand, Stages, PRA_TRUNCATE, X, Y};
+use crate::lower::numbers::{Converter, Numbers, Operand, Stages, XActivation, PRA_TRUNCATE, X, Y};
 use crate::lower::step::{Convolution, Kind, Step};
 use crate::lower::Lowered;
 
@@ -83,7 +83,7 @@ fn compute(network: &Lowered, step: &Step, numbers: &Numbers, values: &[Option<V
             .map(|(c, y, x)| input[at(from, (y % by * bx + x % bx) * into[0] + c, y / by, x / bx)])
             .collect(),
         Kind::Columns(apart) => positions(into).map(|(c, y, x)| input[at(from, c, y, x * apart)]).collect(),
-        Kind::Turn => positions(into).map(|(c, y, x)| input[at(from, c, x, y)]).collect(),
+        Kind::Transpose => positions(into).map(|(c, y, x)| input[at(from, c, x, y)]).collect(),
         Kind::Repeat([by, bx]) => positions(into).map(|(c, y, x)| input[at(from, c, y / by, x / bx)]).collect(),
         Kind::Lrn(lrn) => {
             let Some((table, out)) = numbers.normalisation else { return Vec::new() };
@@ -104,7 +104,7 @@ fn compute(network: &Lowered, step: &Step, numbers: &Numbers, values: &[Option<V
     }
 }
 
-/// Shifted right, rounded half away from zero.
+/// Shifts right, and rounds half away from zero.
 fn shift(value: i64, by: u8) -> i64 {
     if by == 0 {
         return value;
@@ -155,7 +155,7 @@ fn convolution(
     saturate(sum, 32)
 }
 
-/// A convolution of 3 x 3 in Winograd's mode: the element of a tile of 2 x 2 outputs.
+/// A convolution of 3 x 3 in Winograd's mode: one element of a tile of 2 x 2 outputs.
 fn winograd(
     conv: &Convolution,
     numbers: &Numbers,
@@ -164,7 +164,7 @@ fn winograd(
     _: [u32; 3],
     (k, y, x): (u32, u32, u32),
 ) -> i64 {
-    // Lines or columns of the data's transform, and the signs with which the output's takes those of the products.
+    // The data's transform by lines or columns, and the signs of the products in the output's transform.
     const DATA: [[i64; 4]; 4] = [[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]];
     const SUMS: [[i64; 4]; 2] = [[1, 1, 1, 0], [0, 1, -1, -1]];
     let padding = &conv.op.padding;
@@ -191,7 +191,7 @@ fn winograd(
     saturate(sum, 32)
 }
 
-/// CDMA's converter.
+/// The value after CDMA's converter.
 fn converted(converter: Option<Converter>, value: i8, channel: u32) -> i64 {
     let Some(Converter { unsigned, offsets, scale, truncate }) = converter else { return value.into() };
     let value = if unsigned { i64::from(value as u8) } else { i64::from(value) };
@@ -199,7 +199,7 @@ fn converted(converter: Option<Converter>, value: i8, channel: u32) -> i64 {
     saturate(saturate(shift(value, truncate), 17), 8)
 }
 
-/// An operand: `tensor` gives a tensor's element at the present position, or its value of the present channel.
+/// The value of an operand. `tensor` returns a tensor's element at the current position, or its value for the current channel.
 fn operand(operand: &Operand, channel: usize, tensor: &dyn Fn(usize, bool) -> i64) -> i64 {
     match operand {
         Operand::Layer(value) => i64::from(*value),
@@ -221,15 +221,15 @@ fn alu(algorithm: AluAlgorithm, value: i64, operand: i64) -> i64 {
 fn stages(stages: &Stages, tables: &[Lut], value: i64, channel: usize, tensor: &dyn Fn(usize, bool) -> i64) -> i8 {
     let mut value = value;
     for unit in [&stages.x1, &stages.x2].into_iter().flatten() {
-        let X { alu: first, shift: left, mul, truncate, follow } = unit;
+        let X { alu: first, shift: left, mul, truncate, activation } = unit;
         if let Some((algorithm, with)) = first {
             value = alu(*algorithm, value, saturate(operand(with, channel, tensor) << left, 32));
         }
-        if !(*follow == Follow::Prelu && value >= 0) {
+        if !(*activation == XActivation::Prelu && value >= 0) {
             let factor = mul.as_ref().map_or(1, |with| operand(with, channel, tensor));
             value = saturate(shift(value * factor, *truncate), 32);
         }
-        if *follow == Follow::Relu {
+        if *activation == XActivation::Relu {
             value = value.max(0);
         }
     }
@@ -252,7 +252,7 @@ fn stages(stages: &Stages, tables: &[Lut], value: i64, channel: usize, tensor: &
     saturate(value, 8) as i8
 }
 
-/// The second table's line between two entries; beyond its ends, its first and last entry.
+/// Interpolates between two entries of the second table; beyond its ends, returns its first or last entry.
 fn look_up(table: &Lut, value: i64) -> i64 {
     let entries = &table.linear_only_table;
     let (start, select) = (table.linear_only_start as i64, table.linear_only_offset as u8);
@@ -268,7 +268,7 @@ fn look_up(table: &Lut, value: i64) -> i64 {
     shift(low * ((1 << select) - part) + high * part, select)
 }
 
-/// CDP's factor: as [`look_up`], between two entries with a fraction of 16 bits.
+/// CDP's factor: as [`look_up`], interpolated with a fraction of 16 bits.
 fn normalising_factor(table: &Lut, sum: i64) -> i64 {
     let entries = &table.linear_only_table;
     let (start, select) = (table.linear_only_start as i64, table.linear_only_offset as u32);

@@ -8,9 +8,9 @@
 //!                                                  operations)   loadable)
 //! ```
 //!
-//! [`compiler::Compiler`] is the front; `docs/compiler.md` describes each part. What a configuration's hardware can do is
-//! read from [`nvdla_uapi::config::Config`], where bytes lie from [`nvdla_uapi::layout`], descriptors are
-//! [`nvdla_uapi::desc`]'s, and the file's lists [`nvdla_runtime::loadable::write`]'s.
+//! [`compiler::Compiler`] is the entry point; `docs/compiler.md` describes each part. The properties of a configuration come from
+//! [`nvdla_uapi::config::Config`], memory layouts from [`nvdla_uapi::layout`], descriptors from [`nvdla_uapi::desc`], and the
+//! file's lists from [`nvdla_runtime::loadable::write`].
 
 pub mod assemble;
 pub mod calibrate;

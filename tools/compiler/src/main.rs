@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `nvdla_compiler`: a network in, a loadable out.
+//! `nvdla_compiler`: compiles a network to a loadable.
 
 use std::error::Error;
 use std::fs;
@@ -37,54 +37,54 @@ struct Arguments {
     /// The precision of weights and activations
     #[arg(long, alias = "cprecision", value_enum, default_value_t = Precision::Int8)]
     precision: Precision,
-    /// A folder of pictures or .npy files like those that the network will process; scales are measured on them
+    /// A folder of pictures or .npy files like those that the network will process, on which scales are measured
     #[arg(long, value_name = "DIR")]
     calibrate: Option<PathBuf>,
-    /// A table of scales in JSON, as NVIDIA's compiler reads it; what it lacks is measured
+    /// A table of scales in JSON, in the format of NVIDIA's compiler; scales that it lacks are measured
     #[arg(long, value_name = "FILE")]
     calibtable: Option<PathBuf>,
-    /// Writes the scales as such a table
+    /// Write the scales as such a table
     #[arg(long, value_name = "FILE")]
     save_calibration: Option<PathBuf>,
-    /// How scales are chosen: max, percentile[=99.99], mse, entropy; without it, by the least loss of the outputs
+    /// How scales are chosen: max, percentile[=99.99], mse or entropy [default: the one that changes the outputs least]
     #[arg(long, value_name = "METHOD")]
     method: Option<Method>,
-    /// What is subtracted from a picture's bytes: one number, or one per channel
+    /// The number that is subtracted from a picture's bytes, or one number per channel
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', allow_hyphen_values = true)]
     mean: Vec<f32>,
-    /// What the difference is divided by: one number, or one per channel
+    /// The number by which the difference is divided, or one number per channel
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',')]
     std: Vec<f32>,
     /// The order of a picture's channels
     #[arg(long, value_enum)]
     color: Option<Colors>,
-    /// How calibration pictures of another size are fitted
+    /// How calibration pictures are fitted that do not have the input's size
     #[arg(long, value_enum, value_name = "HOW")]
     resize: Option<Resizing>,
-    /// What an int8 network reads of pictures: 7 bits of each byte, as NVIDIA's runtime writes them, or all 8
+    /// The values of pictures in an int8 network: 7 bits of each byte, as NVIDIA's runtime writes them, or all 8
     #[arg(long, value_enum, value_name = "BYTES", default_value_t = Input::I8)]
     input: Input,
     /// The shape of an input with dimensions that the model does not fix
     #[arg(long, value_name = "NAME=1x3x224x224", value_parser = shape)]
     shape: Vec<(String, Vec<usize>)>,
-    /// The tensors that are to be outputs, by name; the nodes behind them are left out
+    /// The names of the tensors that become outputs; nodes after them are left out
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     outputs: Vec<String>,
-    /// Only says which nodes the configuration cannot compute
+    /// Only report which nodes the configuration cannot compute
     #[arg(long)]
     check: bool,
     /// A folder for the report (report.html, report.json) and the scales (calibration.json)
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
-    /// A folder of samples: the loadable runs on the built-in model with each, the outputs (output_0.npy, ...) go to the
-    /// report's folder, and losses are measured on them rather than on those of --calibrate
+    /// A folder of samples. The loadable runs on the built-in model with each of them, its outputs (output_0.npy, ...) are
+    /// written to the report's folder, and losses are measured on these samples instead of those of --calibrate
     #[arg(long, value_name = "DIR", requires = "report")]
     evaluate: Option<PathBuf>,
-    /// Whether each kernel's weights have a scale of their own, or all of a layer's share one
+    /// Whether each kernel's weights have their own scale, or all weights of a layer share one
     #[arg(long, value_enum, default_value_t = Scaling::Kernel)]
     weights: Scaling,
-    /// When 3x3 convolutions run in Winograd's mode, which nv_full has; without it, in fp16 where that is faster, and never
-    /// in int8, where it costs accuracy
+    /// When 3x3 convolutions run in Winograd's mode, which nv_full has [default: in fp16 where it is faster; never in int8, where
+    /// it reduces accuracy]
     #[arg(long, value_enum, value_name = "WHEN")]
     winograd: Option<Winograds>,
     #[arg(long, hide = true, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1))]
@@ -129,9 +129,9 @@ enum Colors {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Resizing {
-    /// Scaled to the input's size; proportions may change
+    /// Scale to the input's size; proportions may change
     Stretch,
-    /// Scaled by the shorter side, and the middle taken
+    /// Scale by the shorter side, and use the middle
     Crop,
 }
 
@@ -255,11 +255,11 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// How many samples the losses of tensors are measured on.
+/// The number of samples on which the losses of tensors are measured.
 const LOSS_SAMPLES: usize = 4;
 
-/// Runs a loadable on the model with samples of a folder: the losses of tensors, on a few of them. With a folder for outputs,
-/// the outputs of all samples are written there.
+/// Runs a loadable on the model with the samples of a folder, and returns the losses of tensors, measured on a few samples. With
+/// a folder for outputs, writes the outputs of all samples there.
 fn evaluate(
     compiler: &Compiler,
     model: &Model,

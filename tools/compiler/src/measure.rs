@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A compiled network on the built-in model: its outputs as real numbers, and the loss of each tensor, which is measured
-//! on the surfaces that the operations write.
+//! Runs a compiled network on the built-in model: its outputs as real numbers, and the loss of each tensor, measured on the
+//! surfaces that the operations write.
 
 use std::collections::HashMap;
 
@@ -17,25 +17,25 @@ use crate::ir::{Color, Graph, Preprocess, TensorId};
 use crate::lower::nodes::folded;
 use crate::lower::Compiled;
 
-/// Where the tensors of a loadable are written.
+/// The places of a loadable's tensors in memory.
 #[derive(Clone, Debug)]
 pub struct Layout {
     /// The atoms of feature cubes.
     pub(crate) atoms: Atoms,
     /// Bytes of an element.
     pub(crate) element: usize,
-    /// What each operation of each task writes; nothing for tasks of the emulator.
+    /// The cubes that each operation of each task writes; none for tasks of the emulator.
     pub(crate) written: Vec<Vec<Cube>>,
     /// Bytes of each buffer.
     pub(crate) buffers: Vec<u32>,
-    /// The tensors that steps write, and where.
+    /// The tensors that steps write, with their places.
     pub(crate) tensors: Vec<Stored>,
 }
 
 /// A tensor in a buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct Stored {
-    /// Its number in the steps' network; those of the graph come first.
+    /// Its number in the network of steps; the graph's tensors come first.
     pub(crate) tensor: usize,
     /// Lines and columns.
     pub(crate) size: [u32; 2],
@@ -49,7 +49,7 @@ pub(crate) struct Stored {
     pub(crate) surface_stride: u32,
     /// The physical channel of each channel.
     pub(crate) channels: Vec<u32>,
-    /// A real value is the integer, less `zero`, times this; 1 in fp16.
+    /// Real value = (integer - zero) * scale; 1 in fp16.
     pub(crate) scale: f64,
     /// The integer that represents zero.
     pub(crate) zero: i32,
@@ -69,7 +69,7 @@ impl Layout {
         View { cube: 0, surface: surface as usize, line: line as usize, atom: self.atoms.bytes() }
     }
 
-    /// The atoms of a cube: their places in its buffer.
+    /// The offsets of a cube's atoms in its buffer.
     fn places<'a>(&'a self, cube: &'a Cube) -> impl Iterator<Item = usize> + 'a {
         let surfaces = self.atoms.surfaces(cube.channels.into());
         let view = self.view(cube.line_stride, cube.surface_stride);
@@ -110,7 +110,7 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// Adds values and what they should be.
+    /// Adds values and their expected values.
     pub fn add(&mut self, found: &[f32], expected: &[f32]) {
         for (&found, &expected) in found.iter().zip(expected) {
             self.signal += f64::from(expected).powi(2);
@@ -138,14 +138,14 @@ pub struct Measured<'a> {
 }
 
 impl<'a> Measured<'a> {
-    /// Loads it. `inputs` is what [`crate::lower::Options::inputs`] was.
+    /// Loads the network. `inputs` is the value of [`crate::lower::Options::inputs`].
     pub fn new(compiled: &'a Compiled, inputs: &'a [Option<Preprocess>]) -> Result<Self, String> {
         let loadable = Loadable::from_bytes(compiled.loadable.clone()).map_err(|error| error.to_string())?;
         let session = Session::new(loadable, ModelDevice::new(compiled.config)).map_err(|error| error.to_string())?;
         Ok(Self { compiled, inputs, session })
     }
 
-    /// Sets the inputs: real values. Those of an input that is given as bytes become the nearest bytes.
+    /// Sets the inputs from real values. For an input that is given as bytes, each value is rounded to the nearest byte.
     fn set(&mut self, values: &[Vec<f32>]) -> Result<(), String> {
         for (index, values) in values.iter().enumerate() {
             let Some(preprocess) = self.inputs.get(index).and_then(Option::as_ref) else {
@@ -223,7 +223,7 @@ impl<'a> Measured<'a> {
             let mut compare = |id: TensorId, expected: &[f32]| {
                 let (Some(found), Some([lines, columns])) = (found.get(&id.0), sizes.get(&id.0)) else { return };
                 let [_, height, width] = folded(graph.tensor(id)).map(|extent| extent as usize);
-                // Lines and columns that nothing reads are not computed.
+                // Lines and columns that no step reads are not computed.
                 let planes = expected.chunks_exact(height * width);
                 let kept = planes.flat_map(|plane| plane.chunks_exact(width).take(*lines as usize));
                 let kept: Vec<f32> = kept.flat_map(|line| line.iter().take(*columns as usize)).copied().collect();
@@ -300,14 +300,14 @@ mod tests {
         graph
     }
 
-    /// The largest difference of a function in fp16 from the function, of values from `low` to `high`, relative to the
+    /// The largest difference between a function and its fp16 table, for arguments from `low` to `high`, relative to the
     /// function's largest value.
     fn table(unary: Unary, low: f32, high: f32) -> f32 {
         let mut graph = Graph::new("function");
         let x = graph.input("x", &[1, 1, 32, 32]).unwrap();
         let y = graph.add("function", Op::Unary(unary), &[x], "y").unwrap();
         graph.outputs.push(y);
-        // Steps of equal ratio where the range allows them, so that small arguments are as many as large ones.
+        // Steps of equal ratio if the range allows them, so that there are as many small arguments as large ones.
         let part = |k: usize| k as f32 / 1023.0;
         let value = |k| if low > 0.0 { low * (high / low).powf(part(k)) } else { low + (high - low) * part(k) };
         let values: Vec<f32> = (0..1024).map(|k| half::to_f32(half::from_f32(value(k)))).collect();
@@ -364,7 +364,7 @@ mod tests {
         let [warning] = &coarse.report.warnings[..] else { panic!("{:?}", coarse.report.warnings) };
         assert!(warning.contains("softmax of values up to 10003 in steps of 8"), "{warning}");
         let found = Measured::new(&coarse, &[]).unwrap().run(&[vec![9000.0, 9008.0, 10.0, -9000.0]]).unwrap();
-        // Values a step apart are as exact as half precision.
+        // Values one step apart are as exact as half precision.
         assert!((found[0][1] - 0.999_665).abs() < 1e-3 && (found[0][0] - 0.000_335).abs() < 1e-5, "{found:?}");
     }
 
@@ -389,11 +389,12 @@ mod tests {
             ["expanded", "filtered", "pool", "logits"].map(of)
         };
         let (one_sided, symmetric) = (loss(true), loss(false));
-        // 127 steps to the largest of values that are spread evenly are 47 dB; these are not, and errors add up.
+        // Evenly distributed values with 127 steps to the largest would have 47 dB. These values are not evenly distributed, and
+        // errors accumulate.
         assert!(symmetric.iter().all(|&decibels| decibels > 30.0), "{symmetric:?}");
         assert!(one_sided[0] > symmetric[0] + 3.0, "{one_sided:?}, {symmetric:?}");
         assert!(one_sided.iter().zip(&symmetric).take(2).all(|(one, two)| one > two), "{one_sided:?}, {symmetric:?}");
-        // An output is what its surface holds.
+        // An output is equal to the contents of its surface.
         let compiled = compile(&graph, &ranges, &Options::new(&NV_SMALL)).unwrap();
         let mut measured = Measured::new(&compiled, &[]).unwrap();
         let mut outputs = Loss::default();

@@ -9,7 +9,7 @@ use crate::ir::{Graph, Unreadable};
 use crate::simplify::simplify;
 use crate::{ncnn, onnx};
 
-/// What a user says about a model that the file leaves open.
+/// What a user specifies about a model that its file leaves open.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The shape of an input, by its name.
@@ -32,7 +32,7 @@ pub enum Error {
     Nodes(PathBuf, Unreadable),
 }
 
-/// A network that was read.
+/// A network that was read from a file.
 #[derive(Clone, Debug)]
 pub struct Model {
     /// What it computes.

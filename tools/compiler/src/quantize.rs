@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Real factors and biases as the integers that SDP takes.
+//! Converts real factors and biases to the integers of SDP.
 
 use crate::error::Error;
 
@@ -17,7 +17,7 @@ pub enum Granularity {
     Layer,
 }
 
-/// The int8 that the runtime makes of an image's byte: `floor(byte * 127 / 255 + 0.5)`.
+/// The int8 value that the runtime writes for an image's byte: `floor(byte * 127 / 255 + 0.5)`.
 pub fn image_value(byte: u8) -> i8 {
     ((u32::from(byte) * 254 + 255) / 510) as i8
 }
@@ -32,10 +32,10 @@ pub struct Factor {
 }
 
 impl Factor {
-    /// The nearest to `factor`, with as many bits as there are.
+    /// The nearest value to `factor`, with as many bits as fit.
     pub fn nearest(layer: &str, factor: f64) -> Result<Self, Error> {
         let refuse =
-            || Error::unsupported(layer, format!("its output needs a factor of {factor:e}, which has no int16"));
+            || Error::unsupported(layer, format!("its output needs a factor of {factor:e}, which does not fit int16"));
         if !(factor.is_finite() && factor > 0.0) {
             return Err(refuse());
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The program: its options and their old spellings, its reports, and what it says of mistakes.
+//! The program: its options and their old spellings, its reports, and its error messages.
 
 use std::fs;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn example(file: &str) -> String {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/lenet")).join(file).to_string_lossy().into_owned()
 }
 
-/// A folder of a test's own, removed when it ends.
+/// A temporary folder per test, removed when the test ends.
 struct Folder(TempDir);
 
 impl Folder {

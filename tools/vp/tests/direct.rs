@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use nvdla_runtime::device::{self, DirectDevice, ModelDevice, Place, Selection, Shared};
+use nvdla_runtime::device::{self, DirectDevice, DirectSelection, ModelDevice, Selection, Shared};
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::session::{RunOptions, Session};
 use nvdla_runtime::Network;
@@ -65,12 +65,12 @@ impl Server {
         server
     }
 
-    fn place(&self) -> Place {
-        Place::VfioUser(self.socket.clone())
+    fn selection(&self) -> DirectSelection {
+        DirectSelection::VfioUser(self.socket.clone())
     }
 
     fn device(&self) -> DirectDevice {
-        DirectDevice::open(&self.place()).unwrap()
+        DirectDevice::open(&self.selection()).unwrap()
     }
 }
 
@@ -112,7 +112,7 @@ fn the_references_loadables_give_its_outputs() {
     let cases = case::all(&folder).unwrap();
     for config in [&NV_SMALL, &NV_LARGE, &NV_FULL] {
         let server = Server::start(config, &[]);
-        let selection = Selection::Direct(server.place());
+        let selection = Selection::Direct(server.selection());
         let bad = cases.iter().filter(|case| case.config.name == config.name && is_refused(case));
         let bad: Vec<_> = bad.take(if all { usize::MAX } else { 2 }).collect();
         let good = cases.iter().filter(|case| case.config.name == config.name && !is_refused(case));
@@ -217,7 +217,7 @@ fn a_server_that_dies_ends_the_task() {
     let error = case::chain(&session.run().unwrap_err());
     assert!(error.contains("is lost"), "{error}");
     drop(session);
-    let error = DirectDevice::open(&server.place()).unwrap_err();
+    let error = DirectDevice::open(&server.selection()).unwrap_err();
     assert!(error.to_string().contains("cannot connect to the simulator"), "{error}");
 }
 
@@ -245,7 +245,7 @@ fn a_program_that_is_killed_leaves_the_device_to_the_next() {
 #[ignore = "the program that another test kills"]
 fn client() {
     let Some(socket) = std::env::var_os(SOCKET) else { return };
-    let mut session = lenet(DirectDevice::open(&Place::VfioUser(socket.into())).unwrap());
+    let mut session = lenet(DirectDevice::open(&DirectSelection::VfioUser(socket.into())).unwrap());
     println!("it runs");
     loop {
         session.run().unwrap();

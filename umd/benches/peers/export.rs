@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A loadable's layers: what its operations compute, without where and how.
+//! The layers of a loadable: what its operations compute, without memory addresses and layouts.
 //!
-//! Operations that hand their output on become one layer with what follows; bands of one convolution become one layer
-//! again; surfaces that lie side by side and are read as one are concatenated.
+//! Operations that are connected on the fly become one layer. Bands of one convolution become one layer again. Surfaces that are
+//! adjacent in memory and read as one are concatenated.
 
 use nvdla_runtime::loadable::{Interface, Loadable};
 use nvdla_runtime::network::{self, NetworkOperation};
@@ -44,9 +44,9 @@ impl Region {
 struct Export {
     inputs: Vec<Value>,
     layers: Vec<Value>,
-    /// What memory holds.
+    /// The tensors in memory.
     regions: Vec<Region>,
-    /// Layers that hand their output on, by task and operation.
+    /// Layers that pass their output on, by task and operation.
     handed: Vec<((u16, usize), Pending)>,
     /// The weights of the last convolution.
     weights: Option<(u16, u64)>,
@@ -63,7 +63,7 @@ fn shape(cube: &DataCube) -> Shape {
     [cube.channel.into(), cube.height.into(), cube.width.into()]
 }
 
-/// The layers of a loadable, as `tools/peers/peers.py` takes them.
+/// The layers of a loadable, in the form that `tools/peers/peers.py` reads.
 pub(crate) fn export(name: &str, loadable: &Loadable) -> Result<Value, String> {
     let mut export = Export::default();
     let operations = network::operations(loadable).map_err(|error| error.to_string())?;
@@ -102,7 +102,7 @@ impl Export {
             (Operation::Pdp(op), Surface::Pdp(surface)) => {
                 let mut pending = self.source(operation, &surface.src_data, &place, "")?;
                 if !pending.layer["op"].as_str().unwrap_or("").is_empty() {
-                    // What SDP handed over needs a name.
+                    // The output that SDP takes needs a name.
                     let name = self.name();
                     let mut layer = pending.layer.take();
                     layer["output"] = json!(name);
@@ -121,7 +121,7 @@ impl Export {
         }
     }
 
-    /// What comes from the operation before, or a layer `op` of what is read from memory.
+    /// The layer that passes data to this operation, or a new layer `op` that reads memory.
     fn source(
         &mut self,
         operation: &NetworkOperation,
@@ -142,7 +142,7 @@ impl Export {
         let input = self.find(from, &surface.src_data)?;
         let from = self.regions.iter().find(|region| region.name == input).map(|region| region.shape);
         let channels: u32 = surface.src_data.channel.into();
-        // An image's columns have become channels; Winograd's kernels have grown.
+        // For an image, the columns have become channels; for Winograd, the kernels are larger.
         let window = match (op.data_format, op.conv_mode) {
             (_, ConvMode::Winograd) => [3, 3],
             (DataFormat::Pixel(_), _) => [op.kernel_height_csc.into(), u32::from(op.kernel_channel_csc) / channels],
@@ -162,7 +162,7 @@ impl Export {
         }))
     }
 
-    /// SDP's sub-units: sums of two tensors and ReLU; bias and scale are part of a convolution.
+    /// SDP's sub-units: sums of two tensors and ReLU. Bias and scale are part of a convolution.
     fn points(
         &mut self,
         op: &SdpOp,
@@ -195,7 +195,7 @@ impl Export {
         Ok(())
     }
 
-    /// Passes a layer to the next operation, or gives it its output in memory.
+    /// Passes a layer to the next operation, or stores its output in memory.
     fn hand_on(
         &mut self,
         operation: &NetworkOperation,
@@ -209,7 +209,7 @@ impl Export {
         }
         let (memory, start) = place(cube)?;
         let (line, surface) = (cube.line_stride.into(), cube.surf_stride.into());
-        // A band of the convolution before: its lines follow.
+        // A further band of the previous convolution: its lines follow.
         if let (Some(_), true, Some(last), Some(region)) =
             (pending.weights, pending.weights == self.weights, self.layers.last_mut(), self.regions.last_mut())
         {
@@ -237,11 +237,11 @@ impl Export {
         Ok(())
     }
 
-    /// The tensor that a cube of memory is.
+    /// The tensor that a cube in memory belongs to.
     fn find(&mut self, (memory, start): (u16, u64), cube: &DataCube) -> Result<String, String> {
         let [channels, height, width] = shape(cube);
         let (line, surface) = (u64::from(cube.line_stride), u64::from(cube.surf_stride));
-        // More lines of an input, of which the first that read it saw only some.
+        // More lines of an input of which the first reader read only some.
         if let Some(region) = self.regions.iter_mut().find(|region| {
             let end = region.start + u64::from(region.shape[1]) * line;
             region.memory == memory
@@ -259,7 +259,7 @@ impl Export {
             return Ok(name);
         }
         let here = self.regions.iter().filter(|region| region.memory == memory);
-        // The tensor, or some lines of it.
+        // The tensor, or some of its lines.
         if let Some(region) = here.clone().find(|region| {
             let [c, h, w] = region.shape;
             (c, w, region.line) == (channels, width, line)
@@ -267,7 +267,7 @@ impl Export {
         }) {
             return Ok(region.name.clone());
         }
-        // Tensors side by side.
+        // Adjacent tensors.
         let mut parts: Vec<&Region> = here
             .clone()
             .filter(|region| {
@@ -304,7 +304,7 @@ impl Export {
         Ok(name)
     }
 
-    /// Adds a layer that moves no bytes, beside what it is made of.
+    /// Adds a layer that moves no bytes, at the address of its input.
     fn derived(&mut self, mut layer: Value, (memory, start): (u16, u64), cube: &DataCube) -> String {
         let name = self.name();
         layer["output"] = json!(name);
@@ -326,7 +326,7 @@ impl Export {
     }
 }
 
-/// A pooling layer of what `layer` names.
+/// A pooling layer with the fields of `op`.
 fn pooling(op: &PdpOp, from: Shape, into: Shape, layer: &mut Value) -> Result<(), String> {
     layer["op"] = json!(match op.pool_mode {
         PoolingMethod::Max => "max",
@@ -340,7 +340,7 @@ fn pooling(op: &PdpOp, from: Shape, into: Shape, layer: &mut Value) -> Result<()
     Ok(())
 }
 
-/// Padding behind the last element follows from sizes: descriptors often leave it out where nothing reads it.
+/// Padding after the last element follows from the sizes, because descriptors often omit padding that no window reads.
 fn finish(layer: &mut Value) {
     let Some(number) = layer.get("into").map(|_| |value: &Value| value.as_i64().unwrap_or(0)) else { return };
     let mut pads = [0; 4];

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Whole networks on the built-in model beside ONNX Runtime's CPU provider and the machine's own limit, in one run, with
-//! the same number of threads.
+//! Whole networks on the built-in model, compared with ONNX Runtime's CPU provider and with the machine's own limit, in one run
+//! and with the same number of threads.
 //!
-//! A peer's network is made from the loadable itself: the same layers and shapes, random weights (`tools/peers`). The
-//! limit is the time of the network's multiplications at the rate of a loop of the int8 multiply instruction alone.
+//! The peer's network is made from the loadable: the same layers and shapes, random weights (`tools/peers`). The limit is the
+//! time of the network's multiplications at the rate of a loop of only the int8 multiply instruction.
 //!
-//! Times are the best of three turns of a second's runs: with one thread those of the processor, else those of the wall.
-//! The peer and the model take turns, as what else the machine does slows either for seconds.
+//! Each time is the best of three rounds of one second: processor time with one thread, wall-clock time with several. The peer
+//! and the model run alternately, because other work on the machine can slow either of them for seconds.
 //!
 //! Networks: the project's LeNet and a ResNet-50 that its compiler makes; with the reference data (`NVDLA_REFERENCE`, else
 //! `../shared/nvdla` beside the checkout) those of NVIDIA's compiler too. Arguments choose networks by parts of names.
@@ -42,7 +42,7 @@ const REFERENCE: [&str; 7] = [
     "resnet18.nv_full.int8.per-filter",
 ];
 
-/// How often the peer and the model take turns.
+/// The number of rounds in which the peer and the model alternate.
 const TURNS: usize = 3;
 
 struct Network {
@@ -76,7 +76,7 @@ fn networks(wanted: impl Fn(&str) -> bool) -> Result<Vec<Network>, String> {
     Ok(found.into_iter().map(network).collect())
 }
 
-/// Python with ONNX Runtime, installed when that has not happened yet.
+/// Python with ONNX Runtime, which is installed if it is missing.
 fn python() -> Result<PathBuf, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let requirements = root.join("tools/peers/requirements.txt");
@@ -111,7 +111,7 @@ fn peer(python: &Path, network: &Network, threads: &[usize]) -> Result<Value, St
     command.arg(script).args(threads.iter().map(ToString::to_string)).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.stderr(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
     if let Some(mut input) = child.stdin.take() {
-        // A script that ends early says why itself.
+        // If the script ends early, its output has the reason.
         let _ = input.write_all(layers.to_string().as_bytes());
     }
     let output = child.wait_with_output().map_err(|error| error.to_string())?;
@@ -122,8 +122,8 @@ fn peer(python: &Path, network: &Network, threads: &[usize]) -> Result<Value, St
     serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())
 }
 
-/// Now, in seconds: with one thread the time that the process has computed, so that what else runs on the machine does
-/// not count; with several the wall's, which shows how well they share.
+/// The current time in seconds: with one thread the processor time of the process, so that other work on the machine does not
+/// count; with several the wall-clock time, which shows how well the threads share the work.
 fn clock(threads: usize) -> f64 {
     let id = if threads == 1 { libc::CLOCK_PROCESS_CPUTIME_ID } else { libc::CLOCK_MONOTONIC };
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -141,7 +141,7 @@ fn model(network: &Network, threads: usize) -> Result<f64, String> {
         let mut session = session.map_err(|error| error.to_string())?;
         let half = session.inputs().next().is_some_and(|tensor| tensor.data_type == DataType::Half);
         let bytes = session.input_mut(0).map_err(|error| error.to_string())?;
-        // A picture's noise, around zero.
+        // Noise around zero, as input.
         let noise = |at: usize| (at.wrapping_mul(0x9e37_79b1) >> 11) as u8;
         if half {
             for (at, element) in bytes.chunks_exact_mut(2).enumerate() {

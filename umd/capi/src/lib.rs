@@ -43,7 +43,7 @@ pub struct nvdla_context {
 /// A submitted run.
 pub struct nvdla_run(Mutex<Pending>);
 
-/// Handles are used by any thread.
+/// All threads may use handles.
 const _: fn() = || {
     fn shared<T: Send + Sync>() {}
     shared::<nvdla_network>();
@@ -119,7 +119,7 @@ unsafe fn free<T>(handle: *mut T) {
     if !handle.is_null() && handle.is_aligned() {
         // SAFETY: `give` made the handle, and the caller does not use it again.
         let value = unsafe { Box::from_raw(handle) };
-        // There is nobody to tell about a panic in a destructor.
+        // A panic in a destructor cannot be reported.
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || drop(value)));
     }
 }
@@ -145,8 +145,8 @@ pub extern "C" fn nvdla_version() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }
 
-/// Loads a network from a file onto a device. `device` is what `nvdla run --device` takes: "auto" or NULL for the first
-/// NVDLA of this machine and the model where there is none, "model", "model:nv_small", or a device node.
+/// Loads a network from a file onto a device. `device` is an argument of `nvdla run --device`: "auto" or NULL for the first NVDLA
+/// of this machine, or the model if there is none; "model", "model:nv_small", or a device node.
 ///
 /// # Safety
 ///
@@ -211,7 +211,7 @@ pub unsafe extern "C" fn nvdla_network_open_beside(
     })
 }
 
-/// Describes the device of a network for people. The text lives as long as the network. NULL for NULL.
+/// Returns a description of the device of a network, to be shown to users. The text lives as long as the network. NULL for NULL.
 ///
 /// # Safety
 ///
@@ -253,7 +253,7 @@ pub unsafe extern "C" fn nvdla_context_new(
     })
 }
 
-/// Frees a context. A run in flight is completed first by the device; its handle stays usable.
+/// Frees a context. The device completes a run in flight first; the run's handle stays usable.
 ///
 /// # Safety
 ///
@@ -399,7 +399,7 @@ pub unsafe extern "C" fn nvdla_context_set_input_image(
 ///
 /// # Safety
 ///
-/// `context` is a context; there is room for `size` bytes.
+/// `context` is a context; `bytes` has space for `size` bytes.
 #[no_mangle]
 pub unsafe extern "C" fn nvdla_context_output(
     context: *const nvdla_context,
@@ -415,11 +415,11 @@ pub unsafe extern "C" fn nvdla_context_output(
     })
 }
 
-/// Copies an output as real numbers in NCHW order, converted as `nvdla_context_set_input_f32` says.
+/// Copies an output as real numbers in NCHW order, converted as for `nvdla_context_set_input_f32`.
 ///
 /// # Safety
 ///
-/// `context` is a context; there is room for `count` numbers.
+/// `context` is a context; `values` has space for `count` numbers.
 #[no_mangle]
 pub unsafe extern "C" fn nvdla_context_output_f32(
     context: *const nvdla_context,
@@ -439,9 +439,12 @@ pub unsafe extern "C" fn nvdla_context_output_f32(
 unsafe fn copy<T: Copy>(from: &[T], to: *mut T, count: usize) -> Result<(), Failure> {
     check(to, "the pointer for the result")?;
     if count != from.len() {
-        return Err(Failure::argument(format!("the output has {} elements, there is room for {count}", from.len())));
+        return Err(Failure::argument(format!(
+            "the output has {} elements, the caller's memory has space for {count}",
+            from.len()
+        )));
     }
-    // SAFETY: the caller says that there is room for `count`, and it is memory of its own.
+    // SAFETY: the caller passes memory of its own with space for `count` elements.
     unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), to, count) };
     Ok(())
 }
@@ -460,8 +463,8 @@ pub unsafe extern "C" fn nvdla_context_run(context: *mut nvdla_context) -> nvdla
     })
 }
 
-/// Submits a run, and returns before it has ended. Each task has `timeout_ms` milliseconds; 0 means the device's own limit.
-/// Until the run has ended, calls that touch the context's inputs and outputs return `NVDLA_STATUS_BUSY`.
+/// Submits a run, and returns before it has ended. `timeout_ms` is the time limit of each task in milliseconds; 0 means the
+/// device's own limit. Until the run has ended, calls that access the context's inputs and outputs return `NVDLA_STATUS_BUSY`.
 ///
 /// # Safety
 ///
@@ -494,9 +497,8 @@ pub unsafe extern "C" fn nvdla_run_fd(run: *const nvdla_run) -> c_int {
     unsafe { run.as_ref() }.map_or(-1, |run| lock(&run.0).as_fd().as_raw_fd())
 }
 
-/// Waits until a run has ended: at most `timeout_ms` milliseconds, without limit if that is negative.
-/// `NVDLA_STATUS_PENDING` means that the run has not ended yet. Any other status is the result of the run, which is
-/// returned once.
+/// Waits until a run has ended: at most `timeout_ms` milliseconds, or without limit if that is negative. `NVDLA_STATUS_PENDING`
+/// means that the run has not ended yet. Any other status is the result of the run, which is returned once.
 ///
 /// # Safety
 ///
@@ -546,8 +548,8 @@ pub unsafe extern "C" fn nvdla_context_export(
     })
 }
 
-/// Uses the memory behind a file descriptor (a dma-buf; for the model any file that can be mapped) in place of the memory
-/// of a tensor. The caller may close the descriptor afterwards.
+/// Uses the memory behind a file descriptor (a dma-buf; for the model any file that can be mapped) as the memory of a tensor. The
+/// caller may close the descriptor afterwards.
 ///
 /// # Safety
 ///
@@ -560,11 +562,11 @@ pub unsafe extern "C" fn nvdla_context_bind_fd(
     fd: c_int,
 ) -> nvdla_status {
     guard(|| {
-        // SAFETY: the call asks for nothing but whether the descriptor is open.
+        // SAFETY: the call only checks whether the descriptor is open.
         if fd < 0 || unsafe { libc::fcntl(fd, libc::F_GETFD) } < 0 {
-            return Err(Failure::argument(format!("{fd} is no open descriptor")));
+            return Err(Failure::argument(format!("{fd} is not an open descriptor")));
         }
-        // SAFETY: it is open, and the caller keeps it so during the call.
+        // SAFETY: the descriptor is open, and the caller does not close it during the call.
         let fd = unsafe { BorrowedFd::borrow_raw(fd) };
         // SAFETY: as above.
         let mut context = lock(&unsafe { of(context, "the context") }?.context);

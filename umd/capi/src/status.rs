@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The result of a call: a status, and a text for people.
+//! The result of a call: a status, and a text for the user.
 
 use std::cell::RefCell;
 use std::error::Error;
@@ -15,11 +15,11 @@ use nvdla_runtime::{kind_of, session, ErrorKind};
 pub enum nvdla_status {
     /// Success.
     Ok = 0,
-    /// An argument is wrong: NULL, no such tensor, another size.
+    /// An argument is wrong: NULL, no such tensor, a wrong size.
     Argument = 1,
     /// A file cannot be read or written.
     File = 2,
-    /// A loadable is malformed, or uses something that this library does not know.
+    /// A loadable is malformed, or uses something that this library does not support.
     Loadable = 3,
     /// A task breaks a rule of the hardware or of its configuration.
     Refused = 4,
@@ -33,9 +33,9 @@ pub enum nvdla_status {
     Busy = 8,
     /// The device cannot do this.
     Unsupported = 9,
-    /// The library has a defect. Do not use the handles of the call again.
+    /// The library has a bug. Do not use the handles of the call again.
     Panic = 10,
-    /// None of these.
+    /// Any other failure.
     Other = 11,
     /// The run has not ended yet. Only `nvdla_run_wait` returns it.
     Pending = 12,
@@ -99,7 +99,7 @@ pub(crate) fn guard(call: impl FnOnce() -> Result<(), Failure>) -> nvdla_status 
         Err(panic) => {
             let text = panic.downcast_ref::<&str>().map(ToString::to_string);
             let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-            Failure { status: nvdla_status::Panic, text: format!("the library has a defect: {text}") }
+            Failure { status: nvdla_status::Panic, text: format!("the library has a bug: {text}") }
         }
     };
     let text = CString::new(failure.text.replace('\0', " ")).unwrap_or_default();
@@ -114,7 +114,7 @@ pub extern "C" fn nvdla_last_error() -> *const c_char {
     LAST.with(|last| last.borrow().as_ptr())
 }
 
-/// Returns the name of a status, such as "argument"; "unknown" for a number that is no status.
+/// Returns the name of a status, such as "argument"; "unknown" for a number that is not a status.
 #[no_mangle]
 pub extern "C" fn nvdla_status_name(status: c_int) -> *const c_char {
     const NAMES: [&CStr; 13] = [

@@ -25,7 +25,7 @@ impl nvdla_direction {
         match number {
             0 => Ok(Self::Input),
             1 => Ok(Self::Output),
-            _ => Err(Failure::argument(format!("{number} is no direction"))),
+            _ => Err(Failure::argument(format!("{number} is not a direction"))),
         }
     }
 
@@ -86,7 +86,7 @@ pub struct nvdla_tensor {
     pub count: usize,
     /// Offset in bytes in the memory that `nvdla_context_export` returns.
     pub offset: usize,
-    /// Real value = (element - zero) * scale, for channel 0. 1 and 0 if the loadable does not say.
+    /// Real value = (element - zero) * scale, for channel 0. 1 and 0 if the loadable has no scale.
     pub scale: f32,
     /// See `scale`.
     pub zero: f32,

@@ -28,7 +28,7 @@ fn the_header_is_up_to_date() {
     assert!(found == header, "include/nvdla.h is out of date; NVDLA_HEADER=write cargo test -p nvdla-capi writes it");
 }
 
-/// Runs a command, which must succeed, and gives its output.
+/// Runs a command, which must succeed, and returns its output.
 fn succeed(command: &mut Command) -> String {
     let Output { status, stdout, stderr } = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
@@ -52,7 +52,7 @@ fn programs_in_c_and_cpp_classify_the_seven() {
     }
     let folder = tempfile::tempdir().unwrap();
     let prefix = folder.path().join("usr");
-    // The library lies beside this test.
+    // The library is in the folder of this test.
     let built = env::current_exe().unwrap();
     succeed(Command::new(here().join("install")).arg(&prefix).arg(built.parent().unwrap()));
     let flags = succeed(

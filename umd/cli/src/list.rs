@@ -20,7 +20,7 @@ use crate::failure::{sentence, Failure};
 use crate::json::{List, Listed, Output, VERSION};
 
 /// How long the load of devices is measured.
-const MEASURED: Duration = Duration::from_millis(200);
+const MEASUREMENT_PERIOD: Duration = Duration::from_millis(200);
 /// The vendor and device numbers of NVDLA's PCI functions, as text in sysfs.
 const NUMBER: (&str, &str) = ("0x10de", "0x4e56");
 
@@ -76,7 +76,7 @@ fn loads(nodes: &[PathBuf]) -> Vec<Option<f64>> {
         return Vec::new();
     }
     let (before, since) = (busy(), Instant::now());
-    std::thread::sleep(MEASURED);
+    std::thread::sleep(MEASUREMENT_PERIOD);
     let (after, took) = (busy(), since.elapsed().as_nanos() as f64);
     let load = |node: &PathBuf| {
         // A client that was opened during the measurement counts from zero. One that was closed does not count.

@@ -8,7 +8,7 @@ use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
 /// A run shorter than this shows no bar.
-const PATIENCE: Duration = Duration::from_millis(700);
+const BAR_DELAY: Duration = Duration::from_millis(700);
 
 /// Counts operations, and shows how many are done when the standard error is a terminal.
 pub(crate) struct Progress {
@@ -28,7 +28,7 @@ impl Progress {
     /// Counts a completed operation.
     pub(crate) fn operation(&mut self, completed: &Completed<'_>) {
         self.done += 1;
-        if self.bar.is_none() && self.wanted && self.started.elapsed() > PATIENCE {
+        if self.bar.is_none() && self.wanted && self.started.elapsed() > BAR_DELAY {
             let style = ProgressStyle::with_template("{msg:5} {wide_bar} {pos}/{len} operations, {eta} left");
             self.bar = style
                 .ok()

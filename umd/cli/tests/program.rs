@@ -189,11 +189,11 @@ fn images_that_cannot_be_used() {
     let run = |file: &str| folder.fail(&["--loadable", &lenet(), "--image", file]);
     assert_eq!(run("nowhere.pgm"), "error: cannot read the image nowhere.pgm: No such file or directory (os error 2)");
     folder.write("text.png", b"this is no picture");
-    assert!(run("text.png").starts_with("error: text.png is no pgm, ppm, png or jpeg image that can be decoded: "));
+    assert!(run("text.png").starts_with("error: text.png is not a pgm, ppm, png or jpeg image that can be decoded: "));
     folder.write("short.pgm", b"P5\n28 28\n255\nabc");
-    assert!(run("short.pgm").starts_with("error: short.pgm is no pgm"), "{}", run("short.pgm"));
+    assert!(run("short.pgm").starts_with("error: short.pgm is not a pgm"), "{}", run("short.pgm"));
     folder.write("empty.jpg", b"");
-    assert!(run("empty.jpg").starts_with("error: empty.jpg is no pgm"));
+    assert!(run("empty.jpg").starts_with("error: empty.jpg is not a pgm"));
     assert!(run(".").starts_with("error: cannot read the image .: "), "{}", run("."));
 
     let mut wide = b"P5\n56 28\n255\n".to_vec();
@@ -219,7 +219,7 @@ fn options_that_cannot_be_used() {
     assert!(run(&["--repeat", "0"]).contains("--repeat"));
     assert!(run(&["--timeout", "0"]).contains("a task needs at least 1 ms"));
     assert!(run(&["--normalize", "half"]).contains("--normalize"));
-    assert_eq!(run(&["--normalize", "0"]), "error: --normalize is 0, and samples are divided by it");
+    assert_eq!(run(&["--normalize", "0"]), "error: --normalize is 0; samples cannot be divided by it");
     assert_eq!(run(&["--mean", "1,2,3,4,5"]), "error: --mean has 5 numbers, and an image at most 4 channels");
     assert!(run(&["--mean", "nan"]).contains("not a number"));
     assert!(run(&["--device", "model:nv_huge"]).contains("there is no configuration \"nv_huge\"; there are nv_full"));

@@ -14,7 +14,7 @@ use pyo3::types::PyBytes;
 
 use crate::failure::{Failure, Raise as _};
 
-/// Compiles a network; `color` is none where the network's input is no picture.
+/// Compiles a network; `color` is none if the network's input is not a picture.
 #[pyfunction]
 #[pyo3(signature = (model, config, precision, calibrate, mean, std, color, resize))]
 #[allow(clippy::needless_pass_by_value)] // Python's arguments come by value
@@ -50,7 +50,7 @@ pub(crate) fn compile<'py>(
             Some("stretch") => Fit::Stretch,
             Some("crop") => Fit::Crop,
             Some(other) => {
-                return Err(Failure::argument(format!("there is no way to resize {other:?}; there are stretch, crop")))
+                return Err(Failure::argument(format!("there is no resize mode {other:?}; there are stretch, crop")))
             }
         };
         let model = Model::open(&model, &Options::default())?;

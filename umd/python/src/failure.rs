@@ -13,11 +13,11 @@ create_exception!(
     nvdla,
     Error,
     PyException,
-    "A call that failed. Its attribute kind says what it is about: \"argument\", \"file\", \"loadable\", \"refused\", \
+    "A call that failed. Its attribute kind is one of \"argument\", \"file\", \"loadable\", \"refused\", \
      \"memory\", \"device\", \"deadline\", \"busy\", \"unsupported\" or \"other\"."
 );
 
-/// An error without Python, so that it can be made while other Python threads run.
+/// An error that needs no Python, so that it can be made while other Python threads run.
 pub(crate) struct Failure {
     kind: &'static str,
     text: String,
@@ -45,7 +45,7 @@ impl<E: StdError + 'static> From<E> for Failure {
     }
 }
 
-/// Makes exceptions of failures.
+/// Converts failures to exceptions.
 pub(crate) trait Raise<T> {
     fn raise(self, py: Python<'_>) -> PyResult<T>;
 }

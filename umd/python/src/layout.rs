@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Feature cubes as plain arrays in CHW order, and back. Elements of two bytes are moved as 16-bit integers, whatever they
-//! mean; Python gives them their type.
+//! Converts feature cubes to plain arrays in CHW order, and back. Elements of two bytes are moved as 16-bit integers, whatever
+//! their type; the Python part of the package sets the type.
 
 use numpy::{PyArray1, PyReadonlyArray1};
 use nvdla_runtime::network::NetworkOperation;
@@ -18,7 +18,7 @@ pub(crate) type Bytes<'py> = Bound<'py, PyArray1<u8>>;
 /// The elements of a cube as little-endian bytes in CHW order.
 fn plain(cube: &Cube, memory: &[u8]) -> Result<Vec<u8>, String> {
     let (count, bytes) = (cube.extents().elements(), u64::from(layout::bytes(cube.precision())));
-    // Strides of a descriptor may make elements overlap; no array is larger than the memory that it comes from.
+    // Strides of a descriptor may make elements overlap. The array is never larger than the memory that it is read from.
     if count.saturating_mul(bytes) > memory.len() as u64 {
         return Err(format!("the cube has {count} elements of {bytes} bytes, its memory {} bytes", memory.len()));
     }
@@ -33,7 +33,7 @@ fn plain(cube: &Cube, memory: &[u8]) -> Result<Vec<u8>, String> {
     Ok(elements.into_iter().flat_map(u16::to_le_bytes).collect())
 }
 
-/// The elements of an operation's surface; none of an operation that writes no cube.
+/// The elements of an operation's surface. None for an operation that writes no cube.
 pub(crate) fn surface(operation: &NetworkOperation, atom: u32, memory: &[u8]) -> Result<Option<Vec<u8>>, String> {
     let Some(cube) = operation.destination() else { return Ok(None) };
     let extents = Extents::new(1, cube.channel.into(), cube.height.into(), cube.width.into());

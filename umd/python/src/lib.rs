@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The compiled half of the Python package `nvdla`. `python/nvdla` is the other half: it has the documentation of the
-//! methods, and what is shorter to write in Python.
+//! The compiled part of the Python package `nvdla`. `python/nvdla` is the part in Python: it has the documentation of the
+//! methods, and the code that is shorter in Python.
 //!
-//! Every call that may take long releases Python's lock. The objects may be used by several threads; calls on one context
-//! are executed one after another.
+//! Every call that may take long releases Python's lock. Several threads may use the objects; calls on one context are executed
+//! one after another.
 #![allow(clippy::needless_pass_by_value)] // Python's arguments come by value
 
 mod compile;
@@ -228,7 +228,7 @@ impl Context {
         self.context.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does something with the context while other Python threads run.
+    /// Calls a function with the context while other Python threads run.
     fn with<T: Send>(
         &self,
         py: Python<'_>,
@@ -311,7 +311,7 @@ impl Context {
         Ok(PyArray1::from_vec(py, values))
     }
 
-    /// The memory of a tensor itself, without a copy.
+    /// The memory of a tensor, without a copy.
     fn memory<'py>(slf: &Bound<'py, Self>, output: bool, which: Which) -> PyResult<Bytes<'py>> {
         let py = slf.py();
         let (address, size) = slf.get().with(py, |context| {
@@ -323,9 +323,9 @@ impl Context {
                 Ok((bytes.as_mut_ptr().expose_provenance(), bytes.len()))
             }
         })?;
-        // SAFETY: the memory of a tensor lies where it lies until its context is dropped, because nothing here gives it
-        // other strides or another buffer; the array holds the context. Its bytes are plain numbers: what Python reads
-        // while a run writes them may be old or new.
+        // SAFETY: the memory of a tensor does not move until its context is dropped, because nothing here changes its strides or
+        // its buffer; the array keeps the context alive. Its bytes are plain numbers: if Python reads while a run writes, it gets
+        // old or new bytes.
         let array = unsafe {
             let view = ArrayView1::from_shape_ptr(size, std::ptr::with_exposed_provenance::<u8>(address));
             PyArray1::borrow_from_array(&view, slf.clone().into_any())
@@ -342,7 +342,7 @@ impl Context {
         Ok(report.duration().as_secs_f64())
     }
 
-    /// Runs, and gives each operation with the elements of its surface.
+    /// Runs, and returns each operation with the elements of its surface.
     fn run_surfaces<'py>(
         &self,
         py: Python<'py>,
@@ -414,7 +414,7 @@ impl Run {
         }
     }
 
-    /// Waits in an event loop.
+    /// Waits for the run in an event loop.
     fn __await__<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let wait = slf.py().import("nvdla._await")?.getattr("wait")?;
         wait.call1((slf,))?.call_method0("__await__")

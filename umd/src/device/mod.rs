@@ -47,7 +47,7 @@ use nvdla_uapi::desc::OpType;
 use thiserror::Error;
 
 #[cfg(feature = "direct")]
-pub use direct::{DirectDevice, OpenError, Place, PlaceError};
+pub use direct::{DirectDevice, DirectSelection, DirectSelectionError, OpenError};
 pub use fence::Fence;
 pub(crate) use fence::{lock, readable, Signal, Waited};
 #[cfg(feature = "kernel")]

@@ -30,7 +30,7 @@ use super::{
 };
 
 /// The interval at which a device that does not answer is polled.
-const NAP: Duration = Duration::from_millis(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// Both memory interfaces reach all buffers: a loadable's SRAM is a normal buffer here.
 const INTERFACES: u32 = 0b11;
 
@@ -318,7 +318,7 @@ impl Device for ModelDevice {
                 continue;
             }
             if (self.mute && timeout.is_some()) || poll {
-                std::thread::sleep(NAP);
+                std::thread::sleep(POLL_INTERVAL);
                 continue;
             }
             // The device will not become active again, so waiting for the deadline would not help.

@@ -17,7 +17,7 @@ use super::ModelDevice;
 use super::{discover, KernelDevice};
 use super::{Device, Error};
 #[cfg(feature = "direct")]
-use super::{DirectDevice, Place, PlaceError};
+use super::{DirectDevice, DirectSelection, DirectSelectionError};
 use crate::configuration;
 use crate::loadable::Loadable;
 
@@ -37,7 +37,7 @@ pub enum Selection {
     Rtl(nvdla_rtl::Selection),
     /// A device that this process drives by itself.
     #[cfg(feature = "direct")]
-    Direct(Place),
+    Direct(DirectSelection),
     /// A device node.
     #[cfg(feature = "kernel")]
     Path(PathBuf),
@@ -65,7 +65,7 @@ pub enum SelectionError {
     /// The text does not name a device that can be driven directly.
     #[cfg(feature = "direct")]
     #[error(transparent)]
-    Place(#[from] PlaceError),
+    DirectSelection(#[from] DirectSelectionError),
 }
 
 impl FromStr for Selection {
@@ -73,8 +73,8 @@ impl FromStr for Selection {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         #[cfg(feature = "direct")]
-        if let Some(place) = Place::parse(text) {
-            return Ok(Self::Direct(place?));
+        if let Some(selection) = DirectSelection::parse(text) {
+            return Ok(Self::Direct(selection?));
         }
         if text == "auto" {
             return Ok(Self::Auto);
@@ -149,7 +149,7 @@ pub fn open(selection: &Selection, loadable: &Loadable) -> Result<Opened, Error>
         #[cfg(feature = "model")]
         Selection::Rtl(simulator) => Ok(Opened::given(ModelDevice::rtl(nvdla_rtl::Simulator::start(simulator)?))),
         #[cfg(feature = "direct")]
-        Selection::Direct(place) => Ok(Opened::given(DirectDevice::open(place)?)),
+        Selection::Direct(selection) => Ok(Opened::given(DirectDevice::open(selection)?)),
         #[cfg(feature = "kernel")]
         Selection::Path(path) => Ok(Opened::given(KernelDevice::open(path)?)),
     }
@@ -235,7 +235,7 @@ mod tests {
         assert!(matches!("model:nv_large".parse(), Ok(Selection::Model(Some(config))) if config.name == "nv_large"));
         #[cfg(feature = "direct")]
         assert!(
-            matches!("vfio:0000:00:05.0".parse(), Ok(Selection::Direct(Place::Vfio(name))) if name == "0000:00:05.0")
+            matches!("vfio:0000:00:05.0".parse(), Ok(Selection::Direct(DirectSelection::Vfio(name))) if name == "0000:00:05.0")
         );
         assert_eq!("/dev/dri/renderD128".parse(), Ok(Selection::Path("/dev/dri/renderD128".into())));
         let error = "model:nv_tiny".parse::<Selection>().unwrap_err();

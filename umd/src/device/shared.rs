@@ -42,7 +42,7 @@ struct Inner {
     time_limit: Option<Duration>,
     keeps_graphs: bool,
     has_queue: bool,
-    worker: Mutex<Option<Sender<Job>>>,
+    worker: Mutex<Option<Sender<QueuedTask>>>,
     follower: Mutex<Option<Follower>>,
 }
 
@@ -98,14 +98,15 @@ impl Shared {
             return lock(&self.0.device).queue(&addresses, timeout, after);
         }
         let signal = Signal::new().map_err(|source| Error::Fence { source })?;
-        let job = Job { addresses, timeout, held: Arc::clone(held), signal: Arc::clone(&signal), span: span.clone() };
+        let task =
+            QueuedTask { addresses, timeout, held: Arc::clone(held), signal: Arc::clone(&signal), span: span.clone() };
         let mut worker = lock(&self.0.worker);
         let sender = match &*worker {
             Some(sender) => sender,
             None => worker.insert(start_worker(&self.0.device).map_err(|source| self.no_thread(source))?),
         };
         // The thread ends only when the sender is dropped.
-        sender.send(job).map_err(|_| self.no_thread(io::ErrorKind::BrokenPipe.into()))?;
+        sender.send(task).map_err(|_| self.no_thread(io::ErrorKind::BrokenPipe.into()))?;
         Ok(Fence::signal(signal))
     }
 
@@ -130,7 +131,7 @@ impl Shared {
 }
 
 /// A task for the thread that runs them.
-struct Job {
+struct QueuedTask {
     addresses: Vec<AddressEntry>,
     timeout: Option<Duration>,
     held: Holding,
@@ -139,11 +140,11 @@ struct Job {
     span: Span,
 }
 
-fn start_worker(device: &Locked) -> io::Result<Sender<Job>> {
-    let (sender, receiver) = channel::<Job>();
+fn start_worker(device: &Locked) -> io::Result<Sender<QueuedTask>> {
+    let (sender, receiver) = channel::<QueuedTask>();
     let device = Arc::clone(device);
     std::thread::Builder::new().name("nvdla tasks".into()).spawn(move || {
-        for Job { addresses, timeout, held, signal, span } in receiver {
+        for QueuedTask { addresses, timeout, held, signal, span } in receiver {
             let mut device = lock(&device);
             let result = span.in_scope(|| device.submit(&addresses, timeout, None));
             drop((device, span));

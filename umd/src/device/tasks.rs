@@ -17,7 +17,7 @@ use super::view::{reach, Reach};
 use super::{AddressEntry, Handle};
 
 /// The number of tasks that are kept: more than a loadable has, and few enough to search.
-const MOST: usize = 16;
+const MAX_TASKS: usize = 16;
 
 /// What the result of validation depends on, and the bytes that the task can access.
 pub(super) struct Ticket {
@@ -95,7 +95,7 @@ impl Tasks {
 
     /// Keeps a task that has ended.
     pub(super) fn keep(&mut self, ticket: Ticket, task: Task<Vec<Slot>>) {
-        if self.kept.len() == MOST {
+        if self.kept.len() == MAX_TASKS {
             self.kept.remove(0);
         }
         self.kept.push((ticket, task));
@@ -209,9 +209,9 @@ mod tests {
     fn few_tasks_are_kept() {
         let (mut store, [first, _]) = store();
         let mut tasks = Tasks::default();
-        for size in 0..2 * MOST as u64 {
+        for size in 0..2 * MAX_TASKS as u64 {
             assert!(!is_kept(&mut tasks, &mut store, &[AddressEntry { size: 4096 - size, ..first }]));
         }
-        assert_eq!(tasks.kept.len(), MOST);
+        assert_eq!(tasks.kept.len(), MAX_TASKS);
     }
 }

@@ -74,10 +74,10 @@ pub fn run_within<M: Memory + ?Sized>(memory: &mut M, limit: Option<Duration>) -
         .map_err(|broken| {
             let (operation, name) = (step.number, name(&step.operation));
             match broken {
-                surface::Broken::Outside { side, index, end } => {
+                surface::Stopped::Outside { side, index, end } => {
                     Error::OutOfRange { side, operation, name, end, index, size: memory.size(index.into()) }
                 }
-                surface::Broken::Late => Error::TimedOut { limit: limit.unwrap_or_default(), operation, name },
+                surface::Stopped::Late => Error::TimedOut { limit: limit.unwrap_or_default(), operation, name },
             }
         })?;
     }

@@ -20,7 +20,7 @@ pub(super) struct Surface {
 }
 
 /// Why an operation was stopped.
-pub(super) enum Broken {
+pub(super) enum Stopped {
     /// An access was outside its memory although the surface was inside: the memory has changed its size since the check.
     Outside { side: &'static str, index: u16, end: u64 },
     /// The time limit was reached.
@@ -44,7 +44,7 @@ impl Clock {
     }
 
     /// Called before `bytes` bytes are processed.
-    fn check(&self, bytes: usize) -> Result<(), Broken> {
+    fn check(&self, bytes: usize) -> Result<(), Stopped> {
         let since = self.bytes.get().saturating_add(bytes);
         if since < Self::BYTES {
             self.bytes.set(since);
@@ -52,7 +52,7 @@ impl Clock {
         }
         self.bytes.set(0);
         match self.deadline {
-            Some(deadline) if Instant::now() >= deadline => Err(Broken::Late),
+            Some(deadline) if Instant::now() >= deadline => Err(Stopped::Late),
             _ => Ok(()),
         }
     }
@@ -125,22 +125,22 @@ impl Surface {
         self.cube.atoms().span(usize::from(self.buffer.width) - 1) + self.used(surface)
     }
 
-    fn read<M: Memory + ?Sized>(&self, memory: &M, offset: u64, into: &mut [u8]) -> Result<(), Broken> {
+    fn read<M: Memory + ?Sized>(&self, memory: &M, offset: u64, into: &mut [u8]) -> Result<(), Stopped> {
         memory
             .read(self.buffer.address_index.into(), offset, into)
             .then_some(())
             .ok_or_else(|| self.outside(offset, into))
     }
 
-    fn write<M: Memory + ?Sized>(&self, memory: &mut M, offset: u64, from: &[u8]) -> Result<(), Broken> {
+    fn write<M: Memory + ?Sized>(&self, memory: &mut M, offset: u64, from: &[u8]) -> Result<(), Stopped> {
         memory
             .write(self.buffer.address_index.into(), offset, from)
             .then_some(())
             .ok_or_else(|| self.outside(offset, from))
     }
 
-    fn outside(&self, offset: u64, bytes: &[u8]) -> Broken {
-        Broken::Outside { side: self.side, index: self.buffer.address_index, end: offset + bytes.len() as u64 }
+    fn outside(&self, offset: u64, bytes: &[u8]) -> Stopped {
+        Stopped::Outside { side: self.side, index: self.buffer.address_index, end: offset + bytes.len() as u64 }
     }
 }
 
@@ -152,7 +152,7 @@ pub(super) fn each_line<M: Memory + ?Sized>(
     destination: &Surface,
     clock: &Clock,
     compute: impl Fn(Format, &mut [u8]),
-) -> Result<(), Broken> {
+) -> Result<(), Stopped> {
     let format = source.buffer.format;
     for surface in 0..source.cube.surfaces() {
         let (used, atom) = (source.used(surface), source.atom_bytes());
@@ -184,7 +184,7 @@ pub(super) fn each_pixel<M: Memory + ?Sized>(
     destination: &Surface,
     clock: &Clock,
     compute: impl Fn(Format, &mut [u8]),
-) -> Result<(), Broken> {
+) -> Result<(), Stopped> {
     let mut pixel = vec![0; usize::from(source.buffer.channels) * source.element() as usize];
     for y in 0..source.buffer.height {
         for x in 0..source.buffer.width {

@@ -2,14 +2,14 @@
 
 //! Writes pictures into tensors.
 //!
-//! Tables hold the result of every step on a sample. They are made once: for each plane of the tensor and each sample
-//! of a pixel, the 256 words that it can contribute. A pixel is the "or" of its samples' words, whatever the format,
-//! its widths and order. The places come from [`nvdla_uapi::layout`].
+//! Tables hold the result of every step on a sample. They are made once: for each plane of the tensor and each sample of a pixel,
+//! the 256 words that the sample can contribute. A pixel is the "or" of its samples' words, for every format. The offsets of
+//! pixels come from [`nvdla_uapi::layout`].
 
 use super::error::Error;
 use super::picture::Picture;
 use super::sample::{luma, yuv, Store};
-use super::vector::{self, press, Sources};
+use super::vector::{self, scale_to_127, Sources};
 use crate::loadable::{DataType, PixelFormat, Tensor};
 use crate::session::TensorInfo;
 use nvdla_uapi::layout::align::{Alignment, Data};
@@ -20,10 +20,10 @@ use nvdla_uapi::reg::values::{self, Precision};
 use nvdla_uapi::reg::FieldValue;
 use std::borrow::Cow;
 
-/// The most channels that the existing program accepts in a tensor that it fills with a picture.
-const MOST_CHANNELS: u32 = 16;
+/// The greatest number of channels of a tensor that NVIDIA's program fills with a picture.
+const MAX_CHANNELS: u32 = 16;
 /// Hardware sizes have 13 bits.
-const MOST_PIXELS: u32 = 8192;
+const MAX_PIXELS: u32 = 8192;
 /// The alignment of lines in every configuration.
 const ALIGNMENT: u32 = Alignment::of_all(Data::Pixel).start;
 
@@ -37,7 +37,7 @@ pub enum Order {
     Rgb,
 }
 
-/// What the user asked for.
+/// How pictures are converted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
     /// Subtracted from each channel's samples.
@@ -73,7 +73,7 @@ pub struct Target {
     pub width: i32,
     /// Bytes from a line to the next.
     pub line_stride: u32,
-    /// Bytes from a surface to the next; of semi-planar formats, from luma to chroma (0: right behind it).
+    /// Bytes from a surface to the next. For semi-planar formats, from luma to chroma (0: chroma follows immediately).
     pub surface_stride: u32,
     /// Whether pixels of 8 bits hold 0 to 255. Otherwise they hold 0 to 127.
     pub unsigned: bool,
@@ -81,7 +81,7 @@ pub struct Target {
 
 impl From<&TensorInfo> for Target {
     fn from(tensor: &TensorInfo) -> Self {
-        // Sizes that do not fit are refused as too large.
+        // Sizes that do not fit are reported as too large.
         let size = |size: u32| i32::try_from(size).unwrap_or(i32::MAX);
         Self {
             name: tensor.name.clone(),
@@ -126,13 +126,13 @@ struct Plane {
     step: usize,
     /// Bytes of a pixel's word: 1, 2, 4 or 8, not more than `step`.
     word: usize,
-    /// For grey pictures.
+    /// The words of a grey picture's samples.
     grey: Box<Words>,
-    /// `grey` is [`press`].
-    is_pressed: bool,
-    /// `colour` is [`press`] into these of the word's four bytes.
+    /// `grey` is [`scale_to_127`].
+    is_scaled: bool,
+    /// `colour` is [`scale_to_127`] into these of the word's four bytes.
     sources: Option<Sources>,
-    /// For coloured ones: red, green, blue, or Y, U, V.
+    /// The words of a coloured picture's samples: red, green, blue, or Y, U, V.
     colour: Box<[Words; 3]>,
 }
 
@@ -177,16 +177,16 @@ pub struct Encoder {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Colour {
-    /// As it is.
+    /// The picture's own samples.
     Rgb,
-    /// Turned into Y, U, V.
+    /// The samples are converted to Y, U, V.
     Yuv,
-    /// Made grey, because there is one channel only.
+    /// The samples are converted to grey, because there is only one channel.
     Grey,
 }
 
 impl Encoder {
-    /// Prepares the way into `target`.
+    /// Prepares the conversion for `target`.
     pub fn new(target: &Target, settings: &Settings) -> Result<Self, Error> {
         if !settings.normalize.is_normal() {
             return Err(Error::Normalize(settings.normalize));
@@ -195,9 +195,9 @@ impl Encoder {
             Ok(size @ 1..) if size <= most => Ok(size),
             _ => Err(Error::Shape { tensor: target.name.clone(), what, value: value.into(), most }),
         };
-        let width = size("pixels per line", target.width, MOST_PIXELS)?;
-        let height = size("lines", target.height, MOST_PIXELS)?;
-        let channels = size("channels", target.channels, MOST_CHANNELS)?;
+        let width = size("pixels per line", target.width, MAX_PIXELS)?;
+        let height = size("lines", target.height, MAX_PIXELS)?;
+        let channels = size("channels", target.channels, MAX_CHANNELS)?;
 
         let builder = Builder { target, settings, width, height, channels };
         let (planes, is_yuv, is_bytes) = match target.format {
@@ -228,7 +228,7 @@ impl Encoder {
         })
     }
 
-    /// Whether samples become bytes, on which mean and normalize do not act.
+    /// Whether samples become bytes; mean and normalize have no effect on them.
     pub fn is_bytes(&self) -> bool {
         self.is_bytes
     }
@@ -244,7 +244,7 @@ impl Encoder {
             return Err(Error::TwoChannels { tensor: self.name.clone() });
         }
         let picture = self.recoloured(picture);
-        // Planes lie one behind the other.
+        // Planes follow one another.
         let mut written = 0;
         for plane in &self.planes {
             tensor[written..plane.first].fill(0);
@@ -254,11 +254,11 @@ impl Encoder {
         Ok(())
     }
 
-    /// That a picture of that size can be written, which is known before it is decoded.
+    /// Checks the size of a picture before it is decoded.
     ///
     /// # Errors
     ///
-    /// When it has another size than the tensor, and is not to be resized.
+    /// When the picture has another size than the tensor, and pictures are not resized.
     pub fn check_size(&self, width: u32, height: u32) -> Result<(), Error> {
         if (width, height) == (self.width, self.height) || self.resize {
             return Ok(());
@@ -286,11 +286,11 @@ impl Encoder {
             Colour::Yuv => pixels.flat_map(yuv).collect(),
             _ => pixels.map(luma).collect(),
         };
-        // As many pixels as before.
+        // The number of pixels has not changed.
         Picture::new(self.width, self.height, samples).map_or(picture, Cow::Owned)
     }
 
-    /// Fills a plane's lines and the gaps between them, and returns the offset behind them.
+    /// Fills a plane's lines and the gaps between them, and returns the offset after them.
     fn plane(&self, plane: &Plane, picture: &Picture, tensor: &mut [u8]) -> usize {
         let line_bytes = plane.lines.bytes() as usize;
         let samples = self.width as usize * picture.channels();
@@ -319,9 +319,9 @@ impl Plane {
             r[usize::from(pixel[0])] | g[usize::from(pixel[1])] | b[usize::from(pixel[2])]
         };
         let put = |bytes: &mut [u8], word: u64| bytes[..WORD].copy_from_slice(&word.to_le_bytes()[..WORD]);
-        if WORD == 1 && self.step == 1 && grey && self.is_pressed {
-            // No table, so that it vectorises.
-            line.iter_mut().zip(samples).for_each(|(place, &sample)| *place = press(sample));
+        if WORD == 1 && self.step == 1 && grey && self.is_scaled {
+            // Computed without a table, so that the compiler vectorises it.
+            line.iter_mut().zip(samples).for_each(|(place, &sample)| *place = scale_to_127(sample));
         } else if self.step == WORD {
             let done = match self.sources {
                 Some(sources) if !grey => vector::pixels(sources, samples, line),
@@ -353,8 +353,8 @@ fn sources(colour: &[Words; 3]) -> Option<Sources> {
         if words.iter().all(|&word| word == 0) {
             continue;
         }
-        let byte =
-            (0..4).find(|byte| (0..=u8::MAX).all(|s| words[usize::from(s)] == u64::from(press(s)) << (8 * byte)))?;
+        let byte = (0..4)
+            .find(|byte| (0..=u8::MAX).all(|s| words[usize::from(s)] == u64::from(scale_to_127(s)) << (8 * byte)))?;
         sources[byte] = Some(source as u8);
     }
     Some(sources)
@@ -382,7 +382,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Bytes of an atom of FEATURE. Loadables made for interface 0.10 call nv_small's cubes so too; their lines tell.
+    /// Bytes of an atom of FEATURE. Loadables of interface 0.10 use FEATURE for nv_small's cubes too; the line stride
+    /// distinguishes them.
     fn atom(&self) -> u32 {
         let atoms = Atoms::of_line(self.width, self.target.line_stride, Precision::Int8);
         atoms.map_or(32, |atoms| atoms.bytes() as u32)
@@ -408,7 +409,7 @@ impl Builder<'_> {
         Ok(vec![self.plane(0, lines, [atom, 8], &components, false)])
     }
 
-    /// An image in one plane or two; whether it is Y, U, V; whether its samples are bytes.
+    /// The planes of an image format; whether they hold Y, U, V; whether their samples are bytes.
     fn pixels(&self, format: PixelFormat) -> Result<(Vec<Plane>, bool, bool), Error> {
         let number = u8::from(format);
         let value = values::PixelFormat::from_bits(number.into()).ok_or_else(|| self.unsupported())?;
@@ -418,7 +419,7 @@ impl Builder<'_> {
             let (tensor, value) = (self.target.name.clone(), self.channels.into());
             return Err(Error::Shape { tensor, what: "channels", value, most });
         }
-        // Both planes' lines, where a pixel of the second one has twice the bytes.
+        // The lines of both planes. A pixel of the second plane has twice the bytes.
         let line_strides = [1, 2].map(|planes| Nest::of_strides([self.target.line_stride.into()]).offset([planes]));
         let image = Image::unpacked(value, self.width, self.height, 0, ALIGNMENT, line_strides)
             .map_err(|cause| self.layout(cause))?;
@@ -477,7 +478,7 @@ impl Builder<'_> {
         for component in components {
             let channel = component.channel;
             if channel > 2 {
-                continue; // no picture has an alpha that a network would want
+                continue; // alpha is not an input of networks
             }
             let source = match self.settings.order {
                 Order::Bgr if !is_yuv && self.channels > 1 => 2 - channel,
@@ -499,9 +500,9 @@ impl Builder<'_> {
             }
         }
         let sources = if word == 4 && step == 4 { sources(&colour) } else { None };
-        let is_pressed = (0..=u8::MAX).all(|sample| grey[usize::from(sample)] == u64::from(press(sample)));
+        let is_scaled = (0..=u8::MAX).all(|sample| grey[usize::from(sample)] == u64::from(scale_to_127(sample)));
         Plane {
-            is_pressed,
+            is_scaled,
             sources,
             first: first as usize,
             lines,

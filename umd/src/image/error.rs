@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-/// Why a picture cannot become a tensor.
+/// Why a picture cannot be converted to a tensor.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,8 +16,8 @@ pub enum Error {
         /// What the system says.
         cause: std::io::Error,
     },
-    /// The file is no picture that can be decoded.
-    #[error("{path} is no pgm, ppm, png or jpeg image that can be decoded: {cause}", path = path.display())]
+    /// The file is not a picture that can be decoded.
+    #[error("{path} is not a pgm, ppm, png or jpeg image that can be decoded: {cause}", path = path.display())]
     Decode {
         /// The file.
         path: PathBuf,
@@ -32,8 +32,8 @@ pub enum Error {
         /// Bytes that it has.
         bytes: usize,
     },
-    /// A background shows through the picture, and there is none.
-    #[error("{path} is transparent in places; --background gives the colour behind it", path = path.display())]
+    /// The picture is transparent, and no background was given.
+    #[error("{path} has transparent parts; --background gives the colour behind them", path = path.display())]
     Transparent {
         /// The file.
         path: PathBuf,
@@ -57,7 +57,7 @@ pub enum Error {
     },
     /// The tensor has a size that no picture has.
     #[error(
-        "the input tensor {tensor:?} has {value} {what}, and a picture fills 1 to {most}; --input binds raw bytes"
+        "the input tensor {tensor:?} has {value} {what}, but a picture fills 1 to {most}; use --input for raw bytes"
     )]
     Shape {
         /// The tensor's name.
@@ -70,7 +70,7 @@ pub enum Error {
         most: u32,
     },
     /// A coloured picture for a tensor of two channels.
-    #[error("the image has 3 channels and the input tensor {tensor:?} 2; --input binds raw bytes")]
+    #[error("the image has 3 channels and the input tensor {tensor:?} 2; use --input for raw bytes")]
     TwoChannels {
         /// The tensor's name.
         tensor: String,
@@ -96,7 +96,7 @@ pub enum Error {
         cause: nvdla_uapi::layout::Error,
     },
     /// The tensor is smaller than its strides say.
-    #[error("the input tensor {tensor:?} has {got} bytes, and its lines need {needed}")]
+    #[error("the input tensor {tensor:?} has {got} bytes, but its lines need {needed}")]
     Bytes {
         /// The tensor's name.
         tensor: String,
@@ -105,7 +105,7 @@ pub enum Error {
         /// Bytes that its lines need.
         needed: u64,
     },
-    /// Division by zero, or by something that is no number.
-    #[error("--normalize is {0}, and samples are divided by it")]
+    /// The divisor is zero or not a number.
+    #[error("--normalize is {0}; samples cannot be divided by it")]
     Normalize(f32),
 }

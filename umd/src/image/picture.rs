@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Decoded pictures: 8 bits a sample, grey or red, green, blue.
+//! Decoded pictures: 8 bits per sample; grey, or red, green, blue.
 
 use super::error::Error;
 use image::imageops::FilterType;
@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 use crate::files;
 
-/// The most bytes that an image file may have.
-const MOST: u64 = 256 << 20;
+/// The greatest size of an image file in bytes.
+const MAX_BYTES: u64 = 256 << 20;
 
 /// A decoded picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub struct Picture {
     samples: Vec<u8>,
 }
 
-/// A picture in a file that is not decoded yet. Its size is known.
+/// A picture in a file, whose size is known and which is not decoded yet.
 #[derive(Debug)]
 pub struct PictureFile {
     path: PathBuf,
@@ -34,12 +34,12 @@ pub struct PictureFile {
 }
 
 impl PictureFile {
-    /// Reads a pgm, ppm, png or jpeg file, or the standard input for `-`, and its size. What is in the file counts, not its
-    /// name.
+    /// Reads a pgm, ppm, png or jpeg file, or the standard input for `-`, and its size. The format is recognised by the file's
+    /// contents, not by its name.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let read = |cause| Error::Read { path: path.to_owned(), cause };
-        Self::new(path.to_owned(), files::read(path, MOST).map_err(read)?)
+        Self::new(path.to_owned(), files::read(path, MAX_BYTES).map_err(read)?)
     }
 
     fn new(path: PathBuf, bytes: Vec<u8>) -> Result<Self, Error> {
@@ -64,11 +64,11 @@ impl PictureFile {
         self.height
     }
 
-    /// Decodes it. Where it lets a background through, it is blended with that colour (red, green, blue).
+    /// Decodes the picture. Transparent pixels are blended with the colour `background` (red, green, blue).
     ///
     /// # Errors
     ///
-    /// When the file is damaged, or the picture lets a background through and there is none.
+    /// When the file is damaged, or the picture is transparent and there is no background.
     pub fn decode(self, background: Option<[u8; 3]>) -> Result<Picture, Error> {
         let failed = |cause| Error::Decode { path: self.path.clone(), cause };
         let mut reader = ImageReader::new(Cursor::new(&self.bytes));
@@ -106,7 +106,7 @@ fn has_end(bytes: &[u8]) -> bool {
     while let Some(&[mark, code]) = bytes.get(at..at + 2) {
         match (mark, code) {
             (0xff, 0xd9) => return true,
-            // A byte that fills up, a restart, a zero behind a byte of data; and data.
+            // A fill byte, a restart marker, a zero after a byte of data; and data.
             (0xff, 0xff) => at += 1,
             (0xff, 0x00 | 0x01 | 0xd0..=0xd8) => at += 2,
             (0xff, _) => match bytes.get(at + 2..at + 4) {
@@ -120,11 +120,11 @@ fn has_end(bytes: &[u8]) -> bool {
 }
 
 impl Picture {
-    /// Decodes a pgm, ppm, png or jpeg file, or the standard input for `-`. What is in the file counts, not its name.
+    /// Decodes a pgm, ppm, png or jpeg file, or the standard input for `-`. The format is recognised by the file's contents.
     ///
     /// # Errors
     ///
-    /// When the file cannot be read, is damaged, or lets a background through (see [`PictureFile::decode`]).
+    /// When the file cannot be read, is damaged, or is transparent (see [`PictureFile::decode`]).
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         PictureFile::open(path)?.decode(None)
     }
@@ -149,7 +149,7 @@ impl Picture {
         }
     }
 
-    /// A picture of these samples, pixel by pixel; `None` unless there are `width` x `height` times 1 or 3 of them.
+    /// A picture of these samples, pixel by pixel; `None` unless there are `width` x `height` x 1 or 3 samples.
     pub fn new(width: u32, height: u32, samples: Vec<u8>) -> Option<Self> {
         let pixels = usize::try_from(u64::from(width) * u64::from(height)).ok()?;
         let channels = if samples.len() == pixels { 1 } else { 3 };
@@ -201,7 +201,7 @@ impl Picture {
         } else {
             RgbImage::from_raw(self.width, self.height, samples).map(DynamicImage::from)
         };
-        // The number of samples is that of width, height and channels, so there is a picture.
+        // The number of samples matches width, height and channels, so `new` succeeds.
         picture.map_or(Cow::Borrowed(self), |picture| {
             Cow::Owned(Self::from_decoded(picture.resize_exact(width, height, FilterType::Triangle)))
         })

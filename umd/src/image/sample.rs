@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What one sample of 0..255 becomes in memory.
+//! The value that one sample of 0..255 has in memory.
 
 use crate::half;
 
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_are_pressed_into_seven_bits() {
+    fn bytes_are_scaled_to_seven_bits() {
         let encode = |sample| Store::Byte.encode(sample, 50.0, 3.0);
         assert_eq!([0, 1, 2, 128, 254, 255].map(encode), [0, 0, 1, 64, 127, 127]);
     }

@@ -34,7 +34,7 @@ fn grey() -> Picture {
     Picture::new(WIDTH, HEIGHT, (0..WIDTH * HEIGHT).map(|n| (n * 73 % 256) as u8).collect()).unwrap()
 }
 
-/// What a sample becomes, written down a second time.
+/// The expected value of a sample, from an independent implementation.
 fn expected(format: &Format, channel: u32, sample: u8) -> u16 {
     let component = format.component(channel).unwrap();
     match (format.kind, component.stored) {
@@ -203,7 +203,7 @@ fn tensors_that_no_picture_fits_are_refused() {
     let good = target(PixelFormat::FEATURE, DataType::Half, 3);
     assert_eq!(
         refuse(Target { channels: 64, ..good.clone() }),
-        "the input tensor \"data\" has 64 channels, and a picture fills 1 to 16; --input binds raw bytes"
+        "the input tensor \"data\" has 64 channels, but a picture fills 1 to 16; use --input for raw bytes"
     );
     assert!(refuse(Target { width: -1, ..good.clone() }).contains("-1 pixels per line"));
     assert!(refuse(Target { height: 0, ..good.clone() }).contains("0 lines"));
@@ -216,7 +216,7 @@ fn tensors_that_no_picture_fits_are_refused() {
 
     let mut short = vec![0; 543];
     let error = Encoder::new(&good, &settings).unwrap().encode(&coloured(), &mut short).unwrap_err();
-    assert_eq!(error.to_string(), "the input tensor \"data\" has 543 bytes, and its lines need 544");
+    assert_eq!(error.to_string(), "the input tensor \"data\" has 543 bytes, but its lines need 544");
     let two = target(PixelFormat::FEATURE, DataType::Half, 2);
     assert!(matches!(
         Encoder::new(&two, &settings).unwrap().encode(&coloured(), &mut [0; 2048]),
@@ -269,7 +269,7 @@ fn a_jpeg_that_ends_early_is_no_picture() {
     let picture = image::DynamicImage::from(image::RgbImage::from_fn(64, 64, |x, y| image::Rgb([x as u8, y as u8, 7])));
     let file = encoded(&picture, image::ImageFormat::Jpeg);
     assert!(Picture::decode(&file).is_ok());
-    // What comes behind the end does not matter.
+    // Bytes after the end of the picture are ignored.
     assert!(Picture::decode(&[&file[..], b"more"].concat()).is_ok());
     for length in [file.len() - 1, file.len() - 2, file.len() * 3 / 4] {
         assert!(matches!(Picture::decode(&file[..length]), Err(Error::Truncated { .. })), "{length} of {}", file.len());
@@ -283,7 +283,7 @@ fn what_is_behind_a_transparent_picture_must_be_said() {
         std::fs::write(&path, encoded(picture, image::ImageFormat::Png)).unwrap();
         PictureFile::open(&path).unwrap().decode(background)
     };
-    // Black ink on nothing.
+    // Black ink on a transparent background.
     let ink =
         image::DynamicImage::from(image::GrayAlphaImage::from_fn(2, 1, |x, _| image::LumaA([0, [255, 0][x as usize]])));
     let error = decode(&ink, None).unwrap_err();
@@ -292,7 +292,7 @@ fn what_is_behind_a_transparent_picture_must_be_said() {
     assert_eq!(decode(&ink, Some([1, 2, 3])).unwrap(), Picture::new(2, 1, vec![0, 0, 0, 1, 2, 3]).unwrap());
     let half = image::DynamicImage::from(image::RgbaImage::from_pixel(1, 1, image::Rgba([255, 0, 100, 128])));
     assert_eq!(decode(&half, Some([0, 255, 100])).unwrap(), Picture::new(1, 1, vec![128, 127, 100]).unwrap());
-    // What is opaque everywhere needs no background.
+    // An opaque picture needs no background.
     let opaque = image::DynamicImage::from(image::RgbaImage::from_pixel(1, 1, image::Rgba([9, 8, 7, 255])));
     assert_eq!(decode(&opaque, None).unwrap(), Picture::new(1, 1, vec![9, 8, 7]).unwrap());
     std::fs::remove_file(&path).unwrap();

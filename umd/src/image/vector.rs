@@ -4,14 +4,14 @@
 //! 0..127.
 
 /// floor(sample * 127 / 255 + 0.5), in integers.
-pub(super) fn press(sample: u8) -> u8 {
+pub(super) fn scale_to_127(sample: u8) -> u8 {
     ((u16::from(sample) * 255 + 256) >> 9) as u8
 }
 
-/// Which of a pixel's three samples each of its four bytes takes; none stays zero.
+/// For each of a pixel's four bytes, the sample that it takes; none for zero.
 pub(super) type Sources = [Option<u8>; 4];
 
-/// Writes pixels in whole groups with vector instructions, and returns their number, which is 0 on machines without
+/// Writes groups of pixels with vector instructions, and returns the number of pixels written, which is 0 on machines without
 /// such instructions. The caller writes the rest.
 pub(super) fn pixels(sources: Sources, samples: &[u8], line: &mut [u8]) -> usize {
     #[cfg(target_arch = "x86_64")]
@@ -29,7 +29,7 @@ pub(super) fn pixels(sources: Sources, samples: &[u8], line: &mut [u8]) -> usize
     }
 }
 
-/// Sixteen pixels at a time, of which each load and each store takes one sample to a register.
+/// Sixteen pixels at a time. Each load and store separates the samples of a pixel into registers.
 #[cfg(target_arch = "aarch64")]
 #[target_feature(enable = "neon")]
 fn neon(sources: Sources, samples: &[u8], line: &mut [u8]) -> usize {
@@ -37,27 +37,27 @@ fn neon(sources: Sources, samples: &[u8], line: &mut [u8]) -> usize {
 
     const PIXELS: usize = 16;
     let (factor, half, zero) = (vdupq_n_u8(255), vdupq_n_u16(256), vdupq_n_u8(0));
-    let pressed = |samples| {
+    let scaled = |samples| {
         let low = vmlal_u8(half, vget_low_u8(samples), vget_low_u8(factor));
         let high = vmlal_high_u8(half, samples, factor);
         vshrq_n_u8::<1>(vshrn_high_n_u16::<8>(vshrn_n_u16::<8>(low), high))
     };
-    // The fourth is zero.
+    // The fourth register is zero.
     let [a, b, c, d] = sources.map(|source| usize::from(source.unwrap_or(3) & 3));
     let mut done = 0;
     let (samples, line) = (samples.as_chunks::<{ 3 * PIXELS }>().0, line.as_chunks_mut::<{ 4 * PIXELS }>().0);
     for (samples, line) in samples.iter().zip(line) {
         // SAFETY: 48 bytes.
         let uint8x16x3_t(first, second, third) = unsafe { vld3q_u8(samples.as_ptr()) };
-        let pressed = [pressed(first), pressed(second), pressed(third), zero];
+        let scaled = [scaled(first), scaled(second), scaled(third), zero];
         // SAFETY: 64 bytes.
-        unsafe { vst4q_u8(line.as_mut_ptr(), uint8x16x4_t(pressed[a], pressed[b], pressed[c], pressed[d])) };
+        unsafe { vst4q_u8(line.as_mut_ptr(), uint8x16x4_t(scaled[a], scaled[b], scaled[c], scaled[d])) };
         done += PIXELS;
     }
     done
 }
 
-/// Eight pixels at a time: 24 bytes in, of 28 that are read, and 32 out.
+/// Eight pixels at a time: reads 28 bytes, of which 24 are used, and writes 32.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 #[allow(clippy::cast_ptr_alignment)] // loads and stores that need no alignment
@@ -69,7 +69,7 @@ unsafe fn avx2(sources: Sources, samples: &[u8], line: &mut [u8]) -> usize {
     };
 
     const PIXELS: usize = 8;
-    // Each half of a register takes four pixels; an index with its top bit set gives a zero.
+    // Each half of a register takes four pixels. An index with its top bit set gives zero.
     let mut places = [0x80_u8; 32];
     for (at, place) in places.iter_mut().enumerate() {
         if let Some(source) = sources[at % 4] {
@@ -79,17 +79,17 @@ unsafe fn avx2(sources: Sources, samples: &[u8], line: &mut [u8]) -> usize {
     // SAFETY: 32 bytes.
     let places = unsafe { _mm256_loadu_si256(places.as_ptr().cast::<__m256i>()) };
     let (zero, factor, half) = (_mm256_setzero_si256(), _mm256_set1_epi16(255), _mm256_set1_epi16(256));
-    let pressed = |wide| _mm256_srli_epi16::<9>(_mm256_add_epi16(_mm256_mullo_epi16(wide, factor), half));
+    let scaled = |wide| _mm256_srli_epi16::<9>(_mm256_add_epi16(_mm256_mullo_epi16(wide, factor), half));
 
     let mut done = 0;
     while samples.len() >= 3 * done + 28 && line.len() >= 4 * (done + PIXELS) {
         let from = samples[3 * done..3 * done + 28].as_ptr();
-        // SAFETY: 28 bytes: 16 from the first on, and 16 from the twelfth on.
+        // SAFETY: 28 bytes: 16 from offset 0, and 16 from offset 12.
         let (low, high) =
             unsafe { (_mm_loadu_si128(from.cast::<__m128i>()), _mm_loadu_si128(from.add(12).cast::<__m128i>())) };
         let bytes = _mm256_shuffle_epi8(_mm256_set_m128i(high, low), places);
         let bytes =
-            _mm256_packus_epi16(pressed(_mm256_unpacklo_epi8(bytes, zero)), pressed(_mm256_unpackhi_epi8(bytes, zero)));
+            _mm256_packus_epi16(scaled(_mm256_unpacklo_epi8(bytes, zero)), scaled(_mm256_unpackhi_epi8(bytes, zero)));
         let into = line[4 * done..4 * (done + PIXELS)].as_mut_ptr();
         // SAFETY: 32 bytes.
         unsafe { _mm256_storeu_si256(into.cast::<__m256i>(), bytes) };
@@ -103,9 +103,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pressed_as_by_division() {
+    fn scaled_as_by_division() {
         for sample in 0..=u8::MAX {
-            assert_eq!(press(sample), (f64::from(sample) * 127.0 / 255.0 + 0.5).floor() as u8);
+            assert_eq!(scale_to_127(sample), (f64::from(sample) * 127.0 / 255.0 + 0.5).floor() as u8);
         }
     }
 
@@ -119,8 +119,9 @@ mod tests {
                 let mut line = vec![0xee; 4 * width];
                 let done = pixels(sources, &samples, &mut line);
                 assert!(done <= width);
-                let pixel =
-                    |pixel: &[u8]| sources.map(|source| source.map_or(0, |source| press(pixel[source as usize])));
+                let pixel = |pixel: &[u8]| {
+                    sources.map(|source| source.map_or(0, |source| scale_to_127(pixel[source as usize])))
+                };
                 let mut expected: Vec<u8> = samples.chunks(3).take(done).flat_map(pixel).collect();
                 expected.resize(4 * width, 0xee);
                 assert_eq!(line, expected, "{width}");

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Everything that is checked once, when a loadable is opened, and the index of ids that comes out of it.
+//! The checks of a loadable when it is opened, and the index of ids that they make.
 
 use std::collections::{HashMap, HashSet};
 
 use flatbuffers::{buffer_has_identifier, root_with_opts, Follow, VerifierOptions};
 
 use super::{
-    error::{structure, Error, Malformed, Place, Problem},
+    error::{structure, Error, Location, Malformed, Problem},
     schema::{
         self, Address, Blob, EventOp, Interface, List, Memory, MemoryDomain, MemoryFlags, Numbers, Root, Task, Tensor,
     },
@@ -22,13 +22,13 @@ pub const MAX_MEMORY_SIZE: u64 = 1 << 32;
 /// The largest alignment that a memory may ask for.
 pub const MAX_ALIGNMENT: u32 = 1 << 20;
 
-/// The most bytes that a file may have: as far as the format's offsets reach.
+/// The greatest size of a file in bytes: the format's offsets reach no further.
 pub(super) const MAX_FILE_SIZE: usize = i32::MAX as usize;
 
-/// How often the blobs of a file may fill memories, all together: opening a small file must not cost much.
+/// How many times its own size a file may fill memories with blobs, so that opening a small file is cheap.
 const MAX_FILLING: u64 = 64;
 
-/// From an id to a position in its list.
+/// Maps an id to a position in its list.
 #[derive(Debug, Default)]
 pub(super) struct Ids {
     /// Sorted by id.
@@ -37,7 +37,7 @@ pub(super) struct Ids {
 
 impl Ids {
     pub(super) fn position(&self, id: u16) -> Option<usize> {
-        // Nearly every file numbers its entries by position.
+        // In nearly every file an entry's id is its position.
         match self.pairs.get(usize::from(id)) {
             Some(&(first, position)) if first == id => Some(usize::from(position)),
             _ => {
@@ -48,7 +48,7 @@ impl Ids {
     }
 }
 
-/// What a checked loadable's lookups need.
+/// The index for the lookups in a checked loadable.
 #[derive(Debug, Default)]
 pub(super) struct Index {
     pub(super) tasks: Ids,
@@ -58,7 +58,7 @@ pub(super) struct Index {
     pub(super) tensors: Ids,
     /// Positions of blobs, sorted by name.
     pub(super) blobs_by_name: Vec<u32>,
-    /// What fills each memory: positions of blobs, and offsets. Empty where the memory is not to be set.
+    /// The blobs that fill each memory: positions of blobs, and offsets. Empty for a memory that is not to be filled.
     pub(super) contents: Vec<Vec<(u32, u64)>>,
     /// Positions of the memories that are inputs, by bind id.
     pub(super) inputs: Vec<usize>,
@@ -71,12 +71,12 @@ type Checked<T> = Result<T, Malformed>;
 /// A problem with an entry's field.
 fn entry(list: &str, entry: usize, field: &str, problem: Problem) -> Malformed {
     Malformed {
-        place: Place { list: list.into(), entry: Some(entry), field: Some(field.into()) },
+        location: Location { list: list.into(), entry: Some(entry), field: Some(field.into()) },
         problem: Box::new(problem),
     }
 }
 
-/// Verifies the structure, then what entries say about each other.
+/// Verifies the structure, then the references between entries.
 pub(super) fn check(bytes: &[u8]) -> Result<Index, Error> {
     let root = root(bytes)?;
     let version = root.version();
@@ -115,7 +115,7 @@ fn root(bytes: &[u8]) -> Result<Root<'_>, Error> {
         return refuse(format!("{} bytes are more than the format's offsets reach", bytes.len()));
     }
     let options = VerifierOptions {
-        // A crafted file can let many entries share the same bytes; an honest one shares vtables only.
+        // A crafted file can let many entries share the same bytes; other files share only vtables.
         max_apparent_size: bytes.len().saturating_mul(8).saturating_add(1 << 20),
         ..VerifierOptions::default()
     };
@@ -131,12 +131,12 @@ fn root(bytes: &[u8]) -> Result<Root<'_>, Error> {
     }
 }
 
-/// The ids of a list, each of them once.
+/// The ids of a list. An id that occurs twice is an error.
 fn ids<'a, T: Follow<'a, Inner = T> + 'a>(name: &str, list: List<'a, T>, id: fn(T) -> u16) -> Checked<Ids> {
     let count = list.len();
     if count > usize::from(u16::MAX) + 1 {
-        let place = Place { list: name.into(), entry: None, field: None };
-        return Err(Malformed { place, problem: Box::new(Problem::TooMany { count }) });
+        let location = Location { list: name.into(), entry: None, field: None };
+        return Err(Malformed { location, problem: Box::new(Problem::TooMany { count }) });
     }
     let mut pairs: Vec<(u16, u16)> = list.iter().enumerate().map(|(at, e)| (id(e), at as u16)).collect();
     pairs.sort_unstable();
@@ -173,7 +173,7 @@ fn blobs(list: List<'_, Blob<'_>>) -> Checked<Vec<u32>> {
     Ok(order)
 }
 
-/// Flags, sizes and contents of memories. The answer is [`Index::contents`].
+/// Checks flags, sizes and contents of memories. Returns [`Index::contents`].
 fn memories(root: Root<'_>, index: &Index, file: usize) -> Checked<Vec<Vec<(u32, u64)>>> {
     let blobs = root.blobs();
     let mut sizes: HashMap<&str, (u32, u64)> = HashMap::new();
@@ -239,7 +239,7 @@ fn memories(root: Root<'_>, index: &Index, file: usize) -> Checked<Vec<Vec<(u32,
     Ok(all)
 }
 
-/// The inputs or outputs, which must be numbered from 0 without a gap.
+/// The inputs or outputs, which must be numbered from 0 without gaps.
 fn bindings(list: List<'_, Memory<'_>>, flag: MemoryFlags, direction: &'static str) -> Checked<Vec<usize>> {
     let bound: Vec<(usize, u16)> =
         list.iter().enumerate().filter(|(_, m)| m.flags().has(flag)).map(|(at, m)| (at, m.bind_id())).collect();
@@ -256,7 +256,7 @@ fn bindings(list: List<'_, Memory<'_>>, flag: MemoryFlags, direction: &'static s
     Ok(by_id.into_iter().flatten().collect())
 }
 
-/// The tensors of the bound memories.
+/// Checks the tensors of the bound memories.
 fn tensors(root: Root<'_>, index: &Index) -> Checked<()> {
     for (&at, memory) in
         index.inputs.iter().chain(&index.outputs).filter_map(|at| Some((at, root.memory_list().get(*at)?)))
@@ -291,7 +291,7 @@ fn tensors(root: Root<'_>, index: &Index) -> Checked<()> {
     Ok(())
 }
 
-/// Every address starts within its memory. Where it ends is clipped to the memory's end.
+/// Checks that every address starts within its memory. Its end is clipped to the memory's end.
 fn addresses(root: Root<'_>, index: &Index) -> Checked<()> {
     for (at, address) in root.address_list().iter().enumerate() {
         let id = address.mem_id();
@@ -321,7 +321,7 @@ fn events(root: Root<'_>) -> Checked<()> {
     Ok(())
 }
 
-/// That each of `numbers` is the id of something.
+/// Checks that each of `numbers` is the id of an entry.
 fn known(
     at: usize,
     (list, field): (&str, &str),
@@ -389,13 +389,13 @@ fn submits(root: Root<'_>, index: &Index) -> Checked<()> {
     Ok(())
 }
 
-/// Checks that no task waits for an event that no earlier task signals. Tasks run one after another, by submission.
+/// Checks that no task waits for an event that no earlier task signals. Tasks run one after another, in the order of submission.
 fn event_order(root: Root<'_>, index: &Index) -> Checked<()> {
     let event = |id| index.events.position(id).and_then(|at| Some((at, root.event_list().get(at)?)));
     let mut reached: HashMap<u16, u32> = HashMap::new();
     let mut submits: Vec<_> = root.submit_list().iter().collect();
     submits.sort_by_key(|submit| submit.id());
-    // What a task found reached it finds reached when it is submitted again.
+    // A task that is submitted again needs no second check.
     let mut seen = HashSet::new();
     for id in submits.into_iter().flat_map(|submit| submit.task_id().iter()).filter(|&id| seen.insert(id)) {
         let Some(task) = index.tasks.position(id).and_then(|at| root.task_list().get(at)) else { continue };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What can be wrong with a loadable, with the list, the entry, the field and the values.
+//! The errors of a malformed loadable, with the list, the entry, the field and the values.
 
 use std::{fmt, io, path::PathBuf};
 
@@ -40,26 +40,26 @@ pub enum Error {
 
 /// An entry of a loadable that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{place}: {problem}")]
+#[error("{location}: {problem}")]
 pub struct Malformed {
-    /// Where.
-    pub place: Place,
-    /// What.
+    /// The location.
+    pub location: Location,
+    /// The problem.
     pub problem: Box<Problem>,
 }
 
-/// A place in a loadable.
+/// A location in a loadable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Location {
     /// The list, by its name in the schema.
     pub list: String,
-    /// Position of the entry in that list; none when the list itself is meant.
+    /// Position of the entry in that list; none for the list itself.
     pub entry: Option<usize>,
     /// The field, by its name in the schema.
     pub field: Option<String>,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.list)?;
         if let Some(entry) = self.entry {
@@ -72,10 +72,10 @@ impl fmt::Display for Place {
     }
 }
 
-/// What is wrong at a [`Place`].
+/// What is wrong at a [`Location`].
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Problem {
-    /// The file's structure is broken there.
+    /// The structure of the file is invalid there.
     #[error("{0}")]
     Structure(String),
     /// The list has more entries than ids.
@@ -117,7 +117,7 @@ pub enum Problem {
         /// The limit.
         limit: u64,
     },
-    /// An alignment that is no power of two, or too large.
+    /// An alignment that is not a power of two, or is too large.
     #[error("{value} is not a valid alignment (a power of two, at most {limit})")]
     Alignment {
         /// Bytes.
@@ -125,16 +125,16 @@ pub enum Problem {
         /// The limit.
         limit: u32,
     },
-    /// Something ends after what it lies in.
+    /// An entry does not lie inside another one.
     #[error("{what} ends at {end:#x}, {container} has {size:#x} bytes")]
     Outside {
-        /// What ends.
+        /// What ends outside.
         what: String,
         /// Where it ends.
         end: u64,
-        /// What it should lie in.
+        /// What it must lie in.
         container: String,
-        /// The size of that.
+        /// The size of the container.
         size: u64,
     },
     /// A blob that does not exist.
@@ -151,10 +151,10 @@ pub enum Problem {
         /// The other entry.
         other: usize,
     },
-    /// The blobs of all memories together are far more than the file has: the same ones are named again and again.
-    #[error("the memories up to this one are filled with {bytes} bytes, of a file that has {file}")]
+    /// The blobs of all memories together have far more bytes than the file, because memories use the same blobs repeatedly.
+    #[error("the memories up to this one are filled with {bytes} bytes, but the file has only {file}")]
     TooMuchContent {
-        /// Bytes of all blobs, as often as they are named.
+        /// The sum of the sizes of all blobs, counted per use.
         bytes: u64,
         /// Bytes of the file.
         file: usize,
@@ -162,11 +162,11 @@ pub enum Problem {
     /// A bound tensor's shape and strides do not fit into its bytes.
     #[error("{what} needs {needed} bytes, the tensor has {size}{}", if *.n > 1 { format!(" for each of its {n}") } else { String::new() })]
     Shape {
-        /// What needs them, with the values that say so.
+        /// The shape, and the strides if they matter.
         what: String,
         /// Bytes that an image of the batch needs.
         needed: u128,
-        /// Bytes that it has.
+        /// Bytes that the tensor has.
         size: u64,
         /// Images of the batch.
         n: i32,
@@ -181,7 +181,7 @@ pub enum Problem {
         /// Entries there.
         other_count: usize,
     },
-    /// A blob says another size than it has.
+    /// The size of a blob is not that of its data.
     #[error("the size is {stated}, but the data has {actual} bytes")]
     SizeMismatch {
         /// What the field says.
@@ -202,7 +202,7 @@ pub enum Problem {
         /// The other entry.
         other: usize,
     },
-    /// Inputs or outputs are not numbered from 0 without a gap.
+    /// Inputs or outputs are not numbered from 0 without gaps.
     #[error("{direction} {bind_id} is out of range: there are {count}")]
     BindingGap {
         /// "input" or "output".
@@ -226,19 +226,19 @@ pub enum Problem {
         /// The limit.
         limit: usize,
     },
-    /// A task waits for an event that no task before it signals.
-    #[error("task {task} waits until chain {target} reaches {value}, which no task before it does")]
+    /// A task waits for an event that no earlier task signals.
+    #[error("task {task} waits until event target {target} has the value {value}, but no earlier task sets it")]
     NeverSignalled {
         /// The task's id.
         task: u16,
-        /// The chain.
+        /// The event's target.
         target: u16,
         /// The value.
         value: u32,
     },
 }
 
-/// Turns an error of the FlatBuffers verifier into list, entry and field.
+/// Converts an error of the FlatBuffers verifier to list, entry and field.
 pub(super) fn structure(error: &InvalidFlatbuffer) -> Malformed {
     use InvalidFlatbuffer as I;
     let (what, trace) = match error {
@@ -261,27 +261,27 @@ pub(super) fn structure(error: &InvalidFlatbuffer) -> Malformed {
             Some(error_trace),
         ),
         I::TooManyTables => ("the file has too many tables".into(), None),
-        I::ApparentSizeTooLarge => ("the file's tables share so many bytes that they cannot be meant".into(), None),
+        I::ApparentSizeTooLarge => ("the file's tables share too many bytes".into(), None),
         I::DepthLimitReached => ("tables are nested too deeply".into(), None),
     };
-    // Innermost first.
-    let mut place = Place { list: "loadable".into(), entry: None, field: None };
+    // The innermost location is first.
+    let mut location = Location { list: "loadable".into(), entry: None, field: None };
     let mut depth = 0;
     for detail in trace.map(AsRef::as_ref).unwrap_or_default().iter().rev() {
         match detail {
             ErrorTraceDetail::TableField { field_name, .. } => {
                 match depth {
-                    0 => place.list = field_name.to_string(),
-                    _ => place.field = Some(field_name.to_string()),
+                    0 => location.list = field_name.to_string(),
+                    _ => location.field = Some(field_name.to_string()),
                 }
                 depth += 1;
             }
-            ErrorTraceDetail::VectorElement { index, .. } => match &mut place.field {
-                None => place.entry = Some(*index),
+            ErrorTraceDetail::VectorElement { index, .. } => match &mut location.field {
+                None => location.entry = Some(*index),
                 Some(field) => *field = format!("{field}[{index}]"),
             },
             ErrorTraceDetail::UnionVariant { .. } => {}
         }
     }
-    Malformed { place, problem: Box::new(Problem::Structure(what)) }
+    Malformed { location, problem: Box::new(Problem::Structure(what)) }
 }

@@ -29,7 +29,7 @@ use std::{fmt, io, path::Path};
 use crate::files;
 
 pub use check::{MAX_ADDRESSES_PER_TASK, MAX_ALIGNMENT, MAX_MEMORY_SIZE};
-pub use error::{Error, Malformed, Place, Problem};
+pub use error::{Error, Location, Malformed, Problem};
 pub use schema::{
     Address, Blob, DataCategory, DataFormat, DataType, Event, EventOp, Interface, List, Memory, MemoryDomain,
     MemoryFlags, PixelFormat, PixelMapping, Relocation, Submit, Task, Tensor, Version,
@@ -51,7 +51,7 @@ impl fmt::Debug for Loadable {
 impl Loadable {
     /// Reads and verifies a file, or the standard input for `-`.
     ///
-    /// Its bytes are copied into memory of this process: what becomes of the file later changes nothing.
+    /// Its bytes are copied to memory of this process, so later changes of the file have no effect.
     ///
     /// # Errors
     ///
@@ -144,7 +144,7 @@ impl Loadable {
         submits.into_iter().flat_map(|submit| submit.task_id().iter()).filter_map(|id| self.task(id))
     }
 
-    /// The tasks that are submitted, each once however often that is, by their first submission.
+    /// The tasks that are submitted, in the order of their first submission; each task once.
     pub fn distinct_tasks(&self) -> impl Iterator<Item = Task<'_>> {
         let mut seen = std::collections::HashSet::new();
         self.tasks_in_order().filter(move |task| seen.insert(task.id()))
@@ -160,7 +160,7 @@ impl Loadable {
         self.memories().get(self.memory_position(id)?)
     }
 
-    /// Where in the list the memory with that id is.
+    /// The position in the list of the memory with that id.
     pub fn memory_position(&self, id: u16) -> Option<usize> {
         self.index.memories.position(id)
     }
@@ -198,7 +198,7 @@ impl Loadable {
         self.index.outputs.iter().filter_map(|&at| self.memories().get(at)).collect::<Vec<_>>().into_iter()
     }
 
-    /// The blobs that fill a memory, each with its offset. Empty where the memory is not to be set.
+    /// The blobs that fill a memory, each with its offset. Empty for a memory that is not to be filled.
     pub fn contents<'a>(&'a self, memory: Memory<'a>) -> impl Iterator<Item = (Blob<'a>, u64)> + 'a {
         let contents = self.memory_position(memory.id()).and_then(|at| self.index.contents.get(at));
         let blobs = self.blobs();

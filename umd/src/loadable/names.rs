@@ -29,27 +29,27 @@ pub struct Names {
 pub struct Scale {
     /// The tensor's name in the model.
     pub tensor: String,
-    /// One value, or one per channel as the channels lie in memory. 1 in fp16.
+    /// One value, or one per channel in the order of the channels in memory. 1 in fp16.
     pub scale: Vec<f64>,
-    /// As many as there are scales; not always whole numbers.
+    /// One value per scale; not always whole numbers.
     pub zero_point: Vec<f64>,
-    /// Whether the 8 bits of a picture's elements are 0 to 255. Otherwise they are -128 to 127.
+    /// Whether the 8-bit elements of a picture are 0 to 255. Otherwise they are -128 to 127.
     pub unsigned: bool,
 }
 
-/// What an operation computes, or a part of it.
+/// The layer that an operation computes, or computes a part of.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Layer {
     /// The nodes of the model; none if the compiler added the step.
     pub nodes: Vec<String>,
-    /// The tensor that it makes.
+    /// The tensor that it writes.
     pub tensor: String,
-    /// The real value of a step of its integers; 1 in fp16.
+    /// The real value of an integer step; 1 in fp16.
     pub scale: f64,
 }
 
 impl fmt::Display for Layer {
-    /// The nodes, or the tensor where there are none. Characters that a terminal would act on are escaped.
+    /// The nodes, or the tensor if there are none. Characters that control a terminal are escaped.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.nodes.is_empty() {
             return write!(f, "({})", self.tensor.escape_debug());
@@ -67,7 +67,7 @@ impl Names {
         self.layers.get(*self.tasks.get(usize::from(task))?.get(operation)?)
     }
 
-    /// Reads the blob; none if it is not one.
+    /// Reads the blob; none if the bytes are not such a blob.
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         let value: Value = serde_json::from_slice(bytes).ok()?;
         let text = |value: &Value| value.as_str().map(str::to_owned);

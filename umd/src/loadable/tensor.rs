@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Whether a bound tensor's shape and strides fit into its bytes.
+//! Checks that a bound tensor's shape and strides fit into its bytes.
 //!
-//! Converting a tensor allocates memory for its elements and visits each of them. Therefore a file with a large shape
-//! must contain as many bytes: elements do not share bytes, and the last one ends inside the tensor.
+//! Converting a tensor allocates memory for its elements and visits each of them. Therefore the memory must really hold as many
+//! elements as the shape says: elements do not overlap, and the last one ends inside the tensor.
 
 use nvdla_uapi::layout::feature::{Atoms, Cube};
 use nvdla_uapi::layout::pixel::Format;
@@ -40,7 +40,7 @@ pub(super) fn check(tensor: Tensor<'_>) -> Result<(), Problem> {
     if let Some(atom) = atom(tensor.pixel_format(), w, line) {
         let (bytes, precision) = match tensor.data_type() {
             DataType::Int8 => (1, Precision::Int8),
-            // What has no other size has no conversion either.
+            // Tensors with other element sizes cannot be converted.
             _ => (2, Precision::Int16),
         };
         if elements(bytes) > size.into() {
@@ -59,7 +59,7 @@ pub(super) fn check(tensor: Tensor<'_>) -> Result<(), Problem> {
             if c > format.channels {
                 return refuse(shape, elements(1));
             }
-            // Lines of the first plane; a line's padding need not exist after the last one.
+            // The lines of the first plane. The last line needs no padding.
             let [plane, end] =
                 [format.bytes_of(w) * u64::from(h), u64::from(line) * u64::from(h - 1) + format.bytes_of(w)];
             if plane.max(end) > size {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Makes loadables: owned entries in, a file's bytes out. The counterpart of the views in [`super::schema`].
+//! Writes a loadable from owned entries. The counterpart of the views in [`super::schema`].
 
 use flatbuffers::{FlatBufferBuilder, ForwardsUOffset, Push, TableFinishedWIPOffset, VOffsetT, Vector, WIPOffset};
 use thiserror::Error;
@@ -23,7 +23,7 @@ pub struct Task {
 }
 
 impl Default for Task {
-    /// A task for any device.
+    /// The defaults: any device.
     fn default() -> Self {
         Self {
             id: 0,
@@ -52,7 +52,7 @@ pub struct Memory {
 }
 
 impl Default for Memory {
-    /// A system memory, to be allocated on a page boundary.
+    /// The defaults: system memory, allocated on a page boundary.
     fn default() -> Self {
         Self {
             id: 0,
@@ -190,7 +190,7 @@ impl Default for Contents {
     }
 }
 
-/// The blobs are more than a loadable can hold: its offsets have 31 bits.
+/// The blobs are larger than a loadable can hold, because its offsets have 31 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the blobs have {bytes} bytes, more than a loadable holds ({})", Contents::MAX_BLOB_BYTES)]
 pub struct TooLarge {
@@ -198,7 +198,7 @@ pub struct TooLarge {
     pub bytes: u64,
 }
 
-/// What a table's field becomes in the builder.
+/// A table's field in the builder.
 type Table = WIPOffset<TableFinishedWIPOffset>;
 type Fbb = FlatBufferBuilder<'static>;
 
@@ -215,12 +215,12 @@ where
     number::<T::Number>(fbb, slot, value.into());
 }
 
-/// Writes a reference to something written before.
+/// Writes a reference to an object that was written before.
 fn refer<T>(fbb: &mut Fbb, slot: VOffsetT, to: WIPOffset<T>) {
     fbb.push_slot_always(slot, to);
 }
 
-/// Writes a table whose fields `fields` pushes.
+/// Writes a table; `fields` adds its fields.
 fn table(fbb: &mut Fbb, fields: impl FnOnce(&mut Fbb)) -> Table {
     let start = fbb.start_table();
     fields(fbb);

@@ -14,22 +14,22 @@ use super::timeline::Step;
 use super::NetworkOperation;
 use crate::session::plan::Slot;
 
-/// The largest number of pieces of a surface. A surface with more counts as one piece, from its first to its last byte.
-const PIECES: usize = 1 << 12;
+/// The greatest number of pieces of a surface. A surface with more pieces counts as one, from its first to its last byte.
+const MAX_PIECES: usize = 1 << 12;
 
 /// Bytes that an operation reads or writes.
 #[derive(Clone, Debug)]
 pub(super) struct Access {
-    /// The operation, by its place in the task's list.
+    /// The operation, by its position in the task's list.
     pub(super) operation: usize,
     /// The surface's name.
     pub(super) surface: &'static str,
     pub(super) writes: bool,
     /// Position in the loadable's list of memories.
     pub(super) memory: usize,
-    /// For each piece the first byte and the first byte behind it, in order.
+    /// For each piece the first byte and the byte after the last, in order.
     pieces: Vec<(u64, u64)>,
-    /// The first and the last step at which the operation touches them.
+    /// The first and the last step at which the operation accesses them.
     pub(super) begins: Step,
     pub(super) ends: Step,
 }
@@ -40,12 +40,12 @@ impl Access {
         self.pieces.first().map_or(0, |piece| piece.0)
     }
 
-    /// The byte behind the last.
+    /// The byte after the last.
     pub(super) fn end(&self) -> u64 {
         self.pieces.last().map_or(0, |piece| piece.1)
     }
 
-    /// The first bytes that both touch.
+    /// The first bytes that both access.
     pub(super) fn shared(&self, other: &Self) -> Option<(u64, u64)> {
         let (mut mine, mut its) = (self.pieces.iter().peekable(), other.pieces.iter().peekable());
         while let (Some(&&(a, a_end)), Some(&&(b, b_end))) = (mine.peek(), its.peek()) {
@@ -63,7 +63,7 @@ impl Access {
     }
 }
 
-/// Lines, surfaces and so on: bytes of a piece, and from the innermost on how many there are and how far apart.
+/// A surface as pieces: bytes of a piece, and from the innermost level on the number and the distance of repetitions.
 struct Pieces {
     start: u64,
     bytes: u64,
@@ -75,13 +75,13 @@ impl Pieces {
         Self { start, bytes, levels: [(1, 0); 3] }
     }
 
-    /// All pieces, those that touch taken together.
+    /// All pieces, with adjacent pieces merged.
     fn list(self) -> Vec<(u64, u64)> {
         let Self { start, mut bytes, mut levels } = self;
         let mut count = 1u64;
         for (repeat, stride) in &mut levels {
             if count == 1 && *stride == bytes {
-                // They follow one another.
+                // The repetitions are adjacent.
                 bytes = bytes.saturating_mul(*repeat);
                 *repeat = 1;
             }
@@ -90,7 +90,7 @@ impl Pieces {
         if bytes == 0 || count == 0 {
             return Vec::new();
         }
-        if count > PIECES as u64 {
+        if count > MAX_PIECES as u64 {
             let last = levels
                 .iter()
                 .fold(start, |at, &(repeat, stride)| at.saturating_add((repeat - 1).saturating_mul(stride)));
@@ -128,7 +128,7 @@ pub(super) struct Collector<'a> {
 }
 
 impl<'a> Collector<'a> {
-    /// For a task with these addresses, on a device with atoms of that many bytes.
+    /// For a task with these addresses, on a device with atoms of `atom` bytes.
     pub(super) fn new(slots: &'a [Slot], atom: u32) -> Self {
         Self { slots, atom, all: Vec::new() }
     }
@@ -137,7 +137,7 @@ impl<'a> Collector<'a> {
         self.all
     }
 
-    /// Adds what an operation touches.
+    /// Adds the accesses of an operation.
     pub(super) fn add(&mut self, at: usize, operation: &NetworkOperation) {
         match (&operation.operation, &operation.surface) {
             (Operation::Conv(op), Surface::Conv(surface)) => self.convolution(at, op, surface),
@@ -150,7 +150,7 @@ impl<'a> Collector<'a> {
                     ("y_data", &op.y_op, &surface.y_data),
                 ] {
                     if unit.as_ref().is_some_and(reads_memory) {
-                        // How operands lie depends on much; the descriptor gives their bytes.
+                        // The layout of operands depends on many fields; the descriptor gives their size.
                         self.read(at, name, cube, u64::from(cube.size), Step::Completed);
                     }
                 }
@@ -165,7 +165,7 @@ impl<'a> Collector<'a> {
                 self.write_cube(at, &surface.dst_data, op.out_precision, (1, 0));
             }
             (Operation::Rubik(_), Surface::Rubik(surface)) => {
-                // Planes and cubes alternate; the descriptor has their bytes.
+                // Planes and cubes alternate; the descriptor gives their size.
                 self.read(at, "src_data", &surface.src_data, u64::from(surface.src_data.size), Step::Completed);
                 let (cube, size) = (&surface.dst_data, u64::from(surface.dst_data.size));
                 self.push(at, "dst_data", true, cube, Pieces::plain(cube.offset.into(), size), Step::Completed);
@@ -175,7 +175,7 @@ impl<'a> Collector<'a> {
                     self.transfer(at, transfer);
                 }
             }
-            // Both are of the operation's unit.
+            // The operation and its surface are always of the same unit.
             _ => {}
         }
     }
@@ -194,8 +194,7 @@ impl<'a> Collector<'a> {
                 self.push(at, "src_data", false, src, Pieces { start: src.offset.into(), bytes, levels }, Step::Data);
                 if let Some(start) = u64::from(src.offset).checked_add_signed(surface.offset_u) {
                     if Format::new(format).planes == 2 {
-                        // Its lines are as long as those of the first plane. There are as many of them, or half as
-                        // many.
+                        // Its lines have the length of the first plane's. There are as many of them, or half as many.
                         let levels = [(lines, surface.in_line_uv_stride.into()), (1, 0), (1, 0)];
                         self.push(at, "src_data", false, src, Pieces { start, bytes, levels }, Step::Data);
                     }
@@ -227,7 +226,7 @@ impl<'a> Collector<'a> {
         self.push_at(at, "destination", true, to, write, Step::Completed);
     }
 
-    /// The lines of a feature cube, and of the cubes of a batch: their number and their distance in bytes.
+    /// The lines of a feature cube and of the cubes of a batch: their number and their distance in bytes.
     fn cube(&self, cube: &DataCube, precision: Precision, batches: (u64, u64)) -> Pieces {
         let extents = Extents::new(1, cube.channel.into(), cube.height.into(), cube.width.into());
         let start = u64::from(cube.offset);
@@ -262,7 +261,7 @@ impl<'a> Collector<'a> {
     }
 
     fn push_at(&mut self, at: usize, name: &'static str, writes: bool, address: i16, mut pieces: Pieces, ends: Step) {
-        // A region of interest has no separate address, and inputs are not written.
+        // An address without an entry is not examined: a region of interest has none.
         let Some(slot) = usize::try_from(address).ok().and_then(|address| self.slots.get(address)) else { return };
         pieces.start = pieces.start.saturating_add(slot.offset);
         let pieces = pieces.list();
@@ -274,7 +273,7 @@ impl<'a> Collector<'a> {
     }
 }
 
-/// Whether a sub-unit's operands come from memory.
+/// Whether a sub-unit reads its operands from memory.
 fn reads_memory(unit: &SdpSubUnit) -> bool {
     unit.mode != SdpOperandMode::PerLayer && unit.op_type != nvdla_uapi::desc::SdpOperation::None
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Operations of a task that touch the same bytes, at least one of them writing, in an order that nothing fixes.
+//! Finds operations of a task that access the same bytes in no fixed order, where at least one of them writes.
 //!
-//! NVIDIA's compiler sometimes leaves an edge of the dependency graph out. What such a loadable computes depends on how long
-//! operations take. [`races`] finds these pairs, and [`order`] adds the edges that are missing, so that the operations run
-//! as if one after another in the order of the list. What the graph says about the order is `super::timeline`'s.
+//! NVIDIA's compiler sometimes omits an edge of the dependency graph. The result of such a loadable depends on how long
+//! operations take. [`races`] finds these pairs, and [`order`] adds the missing edges, so that the operations run as if one after
+//! another in the order of the list. `super::timeline` derives the order from the graph.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -18,12 +18,12 @@ use crate::device::recognise;
 use crate::loadable::Loadable;
 use crate::session::Error;
 
-/// Pairs of accesses that are looked at, of one task. Far more than any network has.
-const MOST_PAIRS: usize = 1 << 22;
-/// Operations of a task for which [`order`] looks for edges.
-const MOST_OPERATIONS: usize = 1 << 12;
+/// The greatest number of pairs of accesses that are examined per task: far more than any network has.
+const MAX_PAIRS: usize = 1 << 22;
+/// The greatest number of operations of a task for which [`order`] adds edges.
+const MAX_OPERATIONS: usize = 1 << 12;
 
-/// What an operation does to shared bytes.
+/// An operation's access to shared bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Party {
     /// Position in the task's operation list.
@@ -32,7 +32,7 @@ pub struct Party {
     pub unit: OpType,
     /// The surface.
     pub surface: &'static str,
-    /// Whether it writes it.
+    /// Whether it writes the surface.
     pub writes: bool,
 }
 
@@ -43,7 +43,7 @@ impl fmt::Display for Party {
     }
 }
 
-/// Two operations that touch the same bytes in no fixed order.
+/// Two operations that access the same bytes in no fixed order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Race {
     /// The task's id.
@@ -54,7 +54,7 @@ pub struct Race {
     pub second: Party,
     /// The id of the memory with the shared bytes.
     pub memory: u16,
-    /// The first shared byte, and the first byte behind it that is not shared.
+    /// The first shared byte, and the byte after the last shared one.
     pub bytes: (u64, u64),
 }
 
@@ -65,15 +65,15 @@ impl fmt::Display for Race {
     }
 }
 
-/// What [`races`] finds.
+/// The result of [`races`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Races {
     /// Pairs of operations without an order, each pair once.
     pub pairs: Vec<Race>,
-    /// Operations that pass data on the fly, where one writes what the other still reads: a convolution that overwrites
-    /// its own input. The result is correct only if reading is far enough ahead of writing.
+    /// Operations connected on the fly, of which one writes what another one still reads: a convolution that overwrites its own
+    /// input. The result is correct only if the reads stay far enough before the writes.
     pub over_own_input: Vec<Race>,
-    /// Tasks with more pairs than are looked at.
+    /// Tasks with more pairs than are examined.
     pub not_examined: Vec<u16>,
 }
 
@@ -100,7 +100,7 @@ pub fn races(loadable: &Loadable) -> Result<Races, Error> {
             all.not_examined.push(task.id);
             continue;
         };
-        // A graph that cannot complete does not run, so that nothing in it races.
+        // A task whose graph cannot complete is refused, so it has no races.
         let Some(timeline) = Timeline::new(&task.graph) else { continue };
         for (first, second) in unordered(&timeline, &accesses, &conflicts) {
             let (first, second) = (&accesses[first], &accesses[second]);
@@ -126,9 +126,9 @@ pub(super) fn accesses(task: &TaskOperations, atom: u32) -> Vec<Access> {
     collector.finish()
 }
 
-/// The operation at the beginning of those that hand data over on the fly to this one.
+/// The first of the operations that are connected on the fly with this one.
 fn chain(graph: &Graph, mut operation: usize) -> usize {
-    // A convolution, SDP and PDP at most.
+    // At most a convolution, SDP and PDP are connected.
     for _ in 0..2 {
         operation = graph.parent(operation).unwrap_or(operation);
     }
@@ -147,12 +147,12 @@ fn race(loadable: &Loadable, task: &TaskOperations, a: &Access, b: &Access) -> O
     Some(Race { task: task.id, first: party(first)?, second: party(second)?, memory, bytes })
 }
 
-/// Pairs of accesses (by position) of different operations that share bytes of which one writes; `None` where they are too
-/// many. What a unit writes in the order of its operations is no conflict.
+/// Pairs of accesses (by position) of different operations that share bytes, where one writes. `None` if there are too many. Two
+/// writes of the same unit are no conflict, because a unit writes in the order of its operations.
 fn conflicts(graph: &Graph, accesses: &[Access]) -> Option<Vec<(usize, usize)>> {
     let mut order: Vec<usize> = (0..accesses.len()).collect();
     order.sort_by_key(|&at| (accesses[at].memory, accesses[at].start()));
-    // The reads, and the writes, that begin before the access that is examined and end after its beginning.
+    // The reads and the writes that begin before the examined access and end after its beginning.
     let mut open: [Vec<usize>; 2] = Default::default();
     let (mut pairs, mut looked) = (Vec::new(), 0);
     for at in order {
@@ -164,7 +164,7 @@ fn conflicts(graph: &Graph, accesses: &[Access]) -> Option<Vec<(usize, usize)>> 
         let against = writes.iter().chain(if access.writes { reads.as_slice() } else { &[] });
         for &other in against {
             looked += 1;
-            if looked > MOST_PAIRS {
+            if looked > MAX_PAIRS {
                 return None;
             }
             let (a, b) = (&accesses[other], access);
@@ -179,11 +179,11 @@ fn conflicts(graph: &Graph, accesses: &[Access]) -> Option<Vec<(usize, usize)>> 
     Some(pairs)
 }
 
-/// The pairs without a defined order.
+/// The pairs without a fixed order.
 fn unordered(timeline: &Timeline, accesses: &[Access], pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
     let end = |at: usize| (accesses[at].operation, accesses[at].ends);
     let begin = |at: usize| (accesses[at].operation, accesses[at].begins);
-    // A question each way.
+    // One question per direction.
     let questions: Vec<(Moment, Moment)> =
         pairs.iter().flat_map(|&(a, b)| [(end(a), begin(b)), (end(b), begin(a))]).collect();
     let mut ordered = vec![false; pairs.len()];
@@ -191,10 +191,10 @@ fn unordered(timeline: &Timeline, accesses: &[Access], pairs: &[(usize, usize)])
     pairs.iter().zip(ordered).filter(|(_, ordered)| !ordered).map(|(&pair, _)| pair).collect()
 }
 
-/// A task with operations that race and cannot be ordered.
+/// A task whose races cannot be removed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OrderError {
-    /// No edge is free for it.
+    /// The dependency graph has no free edge for this race.
     #[error("{0}: the dependency graph cannot hold an edge between them")]
     NoRoom(Box<Race>),
     /// The task is too large.
@@ -214,31 +214,31 @@ pub enum OrderError {
 pub struct Edge {
     /// The task's id.
     pub task: u16,
-    /// The operation that is waited for until it is complete.
+    /// The operation that must complete first.
     pub from: usize,
     /// The operation that waits.
     pub to: usize,
 }
 
-/// What [`order`] gives.
+/// The result of [`order`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ordered {
-    /// By task id, the bytes of the dependency graphs that have changed.
+    /// The bytes of the changed dependency graphs, by task id.
     pub graphs: HashMap<u16, Vec<u8>>,
     /// The edges that were added.
     pub edges: Vec<Edge>,
 }
 
-/// The dependency graphs, by task id, in which operations that race run in the order of the list; tasks in which none
-/// race are left out. And the edges that were added.
+/// Adds edges to dependency graphs, so that operations that race run in the order of the list. Returns the changed graphs by task
+/// id, and the edges that were added. Tasks without races are left out.
 ///
-/// An operation has one edge for each unit. Where that of the waiting operation's unit is free, it is taken; where it
-/// leads to a later operation of that unit, which waits for the earlier one in any case, it is bent to the earlier; else
-/// another operation is found through which the order can be passed on.
+/// An operation has one edge per unit. If the edge for the waiting operation's unit is free, it is used. If it leads to a later
+/// operation of that unit, which waits for the earlier one in any case, it is redirected to the earlier one. Otherwise another
+/// operation is found over which the order can be enforced.
 ///
 /// # Errors
 ///
-/// When a descriptor cannot be read, or there is no such edge.
+/// When a descriptor cannot be read, or no edge can be added.
 pub fn order(loadable: &Loadable) -> Result<Ordered, Error> {
     let Ordered { mut graphs, mut edges } = Ordered::default();
     let atom = recognise(loadable).config.memory_atomic;
@@ -258,10 +258,10 @@ pub fn order(loadable: &Loadable) -> Result<Ordered, Error> {
             pairs
         };
         let operations = task.operations.len();
-        if conflicts.is_none() || operations > MOST_OPERATIONS {
-            return Err(Error::Order(OrderError::TooLarge { task: task.id, operations, limit: MOST_OPERATIONS }));
+        if conflicts.is_none() || operations > MAX_OPERATIONS {
+            return Err(Error::Order(OrderError::TooLarge { task: task.id, operations, limit: MAX_OPERATIONS }));
         }
-        // Each round orders one pair at least, and mostly what follows from it too.
+        // Each round orders at least one pair, and mostly also the pairs that depend on it.
         while let Some(&(a, b)) = racing(&task.graph).first() {
             let (from, to) = (accesses[a].operation, accesses[b].operation);
             let Some(graph) = add(&task.graph, from, to) else {
@@ -279,7 +279,7 @@ pub fn order(loadable: &Loadable) -> Result<Ordered, Error> {
     Ok(Ordered { graphs, edges })
 }
 
-/// The graph in which `to` is enabled only after `from` has completed; `None` where there is no way.
+/// The graph in which `to` is enabled only after `from` has completed; `None` if no edge can do that.
 fn add(graph: &Graph, from: usize, to: usize) -> Option<Graph> {
     let holds = |changed: &Graph| {
         let question = [((from, Step::Completed), (to, Step::Enabled))];
@@ -292,7 +292,7 @@ fn add(graph: &Graph, from: usize, to: usize) -> Option<Graph> {
         changed.connect(from, to)?;
         Timeline::new(&changed).map(|_| changed)
     };
-    // Straight, or from the operation that takes this one's output on the fly and completes with it.
+    // A direct edge, or one from the operation that takes this one's output on the fly and completes with it.
     let mut sources = vec![from];
     while let Some(taker) = graph.taker(*sources.last()?) {
         sources.push(taker);
@@ -304,7 +304,7 @@ fn add(graph: &Graph, from: usize, to: usize) -> Option<Graph> {
             }
         }
     }
-    // Through another operation: from it to `to`, and to it from a source.
+    // Two edges: from a source to another operation, and from that to `to`.
     for through in (0..graph.entries.len()).filter(|through| !sources.contains(through) && *through != to) {
         let Some(changed) = try_edge(graph, through, to) else { continue };
         if holds(&changed).is_some() {
@@ -324,16 +324,15 @@ fn add(graph: &Graph, from: usize, to: usize) -> Option<Graph> {
 impl Graph {
     /// The operation that takes this one's output on the fly.
     fn taker(&self, operation: usize) -> Option<usize> {
-        // Only the next units' operations wait for this one, so that it is among its consumers.
+        // Only operations of the next units wait for this one, so the taker is among its consumers.
         let consumers = self.entries.get(operation)?.consumers.iter().flatten();
         let mut targets = consumers.filter_map(|consumer| self.target(operation, consumer.index));
         targets.find(|&to| self.parent(to) == Some(operation))
     }
 
-    /// Makes `to` wait until `from` has completed, by the edge of `from` for the unit of `to`. The graph may have a cycle
-    /// afterwards.
+    /// Makes `to` wait until `from` has completed, by the edge of `from` for the unit of `to`. The graph may then have a cycle.
     fn connect(&mut self, from: usize, to: usize) -> Option<()> {
-        // The entries of all regions of interest would need the same edges.
+        // With several regions of interest all their entries would need the same edges.
         if self.entries.len() != self.stride {
             return None;
         }
@@ -346,7 +345,7 @@ impl Graph {
         let target = match old {
             None if own => return None,
             None => index,
-            // The next operation of the same unit is found by this edge.
+            // This edge leads to the next operation of the same unit.
             Some(consumer) if own => consumer.index,
             Some(consumer) => {
                 let order = self.units()?;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a task's dependency graph says about the order of its operations' steps.
+//! The order of the steps of a task's operations, as far as the dependency graph and the hardware fix it.
 //!
-//! An operation is programmed, enabled, puts out its first byte, and completes; a convolution also has its weights and its
-//! data in the convolution buffer at some time. An edge of the graph holds the enabling of its consumer back until its
-//! event. The rest of the order is the hardware's:
+//! An operation is programmed, enabled, writes its first byte, and completes. A convolution also has steps at which all its
+//! weights and all its data are in the convolution buffer. An edge of the graph delays the enabling of its consumer until the
+//! edge's event. The hardware adds these rules:
 //!
-//! - A unit runs its operations one after another. It writes nothing for an operation before its previous operation is
-//!   complete. But its read DMA begins as soon as the operation is enabled, possibly while the previous one still runs.
+//! - A unit runs its operations one after another. It writes nothing for an operation before its previous operation is complete.
+//!   But its read DMA begins as soon as the operation is enabled, possibly while the previous one still runs.
 //! - A unit has two register groups. So operation n is programmed only after operation n - 2 is complete.
-//! - What is handed over on the fly comes from the giver: the taker puts out nothing before the giver does, and is complete
-//!   only when the giver is.
+//! - For operations that are connected on the fly, the consumer writes nothing before the producer has output, and completes only
+//!   after the producer.
 //!
 //! Source: `kmd/engine/src/schedule.rs` for the scheduler; the hardware's manual on ping-pong groups for the rest.
 
@@ -29,7 +29,7 @@ pub(super) enum Step {
     Data,
     /// A convolution has read all its weights.
     Weights,
-    /// It touches memory no more.
+    /// The operation has completed, and accesses memory no more.
     Completed,
 }
 
@@ -54,25 +54,25 @@ const fn node((operation, step): Moment) -> usize {
     operation * STEPS + step as usize
 }
 
-/// Which operations a graph has: their entries, and how units come to them.
+/// The entries of a dependency graph, and the first operation of each unit.
 #[derive(Clone, Debug)]
 pub(super) struct Graph {
-    /// The entries, of one region of interest after another.
+    /// The entries of all regions of interest, one region after another.
     pub(super) entries: Vec<CommonOp>,
-    /// Entries of a region.
+    /// Number of entries per region.
     pub(super) stride: usize,
     /// Each unit's first operation.
     pub(super) heads: [i16; PROCESSORS],
 }
 
 impl Graph {
-    /// The operation that entry `from` names by `index`: in its own region.
+    /// The operation that entry `from` names by `index`, in the same region.
     pub(super) fn target(&self, from: usize, index: i16) -> Option<usize> {
         let index = usize::try_from(index).ok().filter(|&index| index < self.stride)?;
         Some(from / self.stride.max(1) * self.stride + index)
     }
 
-    /// Each unit's operations in the order in which it runs them; `None` where the lists are broken.
+    /// Each unit's operations in the order in which it runs them; `None` if the lists are broken.
     pub(super) fn units(&self) -> Option<[Vec<usize>; PROCESSORS]> {
         let regions = self.entries.len().checked_div(self.stride).unwrap_or(0);
         let mut seen = vec![false; self.stride];
@@ -99,22 +99,22 @@ impl Graph {
         bytes
     }
 
-    /// The operation that hands its output over to this one.
+    /// The operation that passes its output on the fly to this one.
     pub(super) fn parent(&self, operation: usize) -> Option<usize> {
         self.target(operation, self.entries.get(operation)?.fused_parent?.index)
     }
 }
 
-/// The steps of all operations, each after those that come before it, with what follows from each.
+/// The steps of all operations in an order that the graph allows, with the successors of each.
 #[derive(Clone, Debug)]
 pub(super) struct Timeline {
     order: Vec<u32>,
-    /// For each node, where its successors begin in `next`.
+    /// For each node, the position of its first successor in `next`.
     starts: Vec<u32>,
     next: Vec<u32>,
 }
 
-/// Sets of this many moments are followed at a time.
+/// The number of moments that are followed at the same time.
 const BLOCK: usize = 512;
 const WORDS: usize = BLOCK / 64;
 
@@ -128,7 +128,7 @@ impl Timeline {
             use Step::{Completed, Data, Enabled, Output, Programmed, Weights};
             let own = [(Programmed, Enabled), (Enabled, Output), (Output, Completed)];
             let convolution = [(Enabled, Data), (Enabled, Weights), (Data, Completed), (Weights, Completed)];
-            // Only a convolution has them; elsewhere they are never asked for.
+            // Only a convolution has these steps; for other units they are never queried.
             for (from, to) in own.into_iter().chain(convolution) {
                 edge((operation, from), (operation, to));
             }
@@ -139,7 +139,7 @@ impl Timeline {
             if let Some(parent) = graph.parent(operation) {
                 edge((parent, Output), (operation, Output));
                 edge((parent, Completed), (operation, Completed));
-                // Nothing is taken before the taker is enabled.
+                // No output is passed on before the consumer is enabled.
                 edge((operation, Enabled), (parent, Output));
             }
         }
@@ -187,8 +187,8 @@ impl Timeline {
         (order.len() == nodes).then_some(Self { order, starts, next })
     }
 
-    /// Calls `answer` with each of `questions`, by position, of which the first moment comes before the second in every
-    /// run. Takes time and memory for the graph, once for each [`BLOCK`] of different first moments.
+    /// Calls `answer` with the position of each of `questions` of which the first moment comes before the second in every run.
+    /// Visits the graph once per [`BLOCK`] of different first moments.
     pub(super) fn before(&self, questions: &[(Moment, Moment)], mut answer: impl FnMut(usize)) {
         let mut by_source: Vec<(usize, usize)> =
             questions.iter().enumerate().map(|(number, &(from, _))| (node(from), number)).collect();
@@ -196,7 +196,7 @@ impl Timeline {
         let mut sets: Vec<[u64; WORDS]> = Vec::new();
         let mut rest = &by_source[..];
         while let Some(&(first, _)) = rest.first() {
-            // As many questions as have up to BLOCK sources.
+            // As many questions as have at most BLOCK different sources.
             let (mut sources, mut last, mut count) = (0, None, 0);
             for &(source, _) in rest {
                 if last != Some(source) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How long a network would take on hardware: an estimate from its operations, without running them.
+//! Estimates how long a network would take on hardware, from its operations, without running them.
 //!
-//! The formulas are those of [`nvdla_estimate`], which a compiler uses as well. Here they are applied to a loadable's
-//! operations, in the order in which the runtime hands them to the device, and shown.
+//! The formulas are those of [`nvdla_estimate`], which the compiler also uses. Here they are applied to a loadable's operations,
+//! in the order in which the runtime submits them to the device.
 
 mod rows;
 mod trace;
@@ -22,7 +22,7 @@ use crate::network::{self, NetworkOperation};
 use crate::session::{Completed, Error};
 
 impl Conditions {
-    /// The same in cycles.
+    /// The memory's properties in cycles.
     fn memory(&self) -> Memory {
         // GB/s over MHz is 1000 bytes per cycle.
         let interface = |bandwidth: f64| Interface { latency: self.latency, bandwidth: bandwidth * 1e3 / self.clock };
@@ -39,11 +39,12 @@ impl Profile {
     pub fn new(loadable: &Loadable, config: &'static Config, conditions: Conditions) -> Result<Self, Error> {
         let operations = network::operations(loadable)?;
         let names = loadable.names().unwrap_or_default();
-        // The loadable's operations come in the order of tasks and lists, behind those that hand data to them.
+        // The loadable's operations are in the order of tasks and lists. An operation that takes data on the fly comes after the
+        // one that passes them.
         let mut steps: Vec<Step> = Vec::with_capacity(operations.len());
         let mut rows: Vec<Row> = Vec::with_capacity(operations.len());
         for operation in &operations {
-            // An operation and its surface are read for one unit.
+            // An operation and its surface always are of the same unit.
             let Some(shape) = Shape::from_descriptors(&operation.operation, &operation.surface) else { continue };
             let source = handed_over(operation);
             let place = |row: &Row| row.task == operation.task && Some(row.operation) == source;
@@ -85,12 +86,12 @@ impl Profile {
         self.rows.iter().map(|row| row.start + row.group).max().unwrap_or(0)
     }
 
-    /// The same in milliseconds.
+    /// Milliseconds from the first operation to the end of the last.
     pub fn milliseconds(&self) -> f64 {
         self.cycles() as f64 / self.conditions.clock / 1e3
     }
 
-    /// Puts what an operation took beside its estimate, where the device has counted it.
+    /// Adds the measured values of a completed operation, if the device has counted them.
     pub fn measure(&mut self, completed: &Completed<'_>) {
         let place = |row: &&mut Row| (row.task, row.operation) == (completed.task, completed.operation);
         if let Some(row) = self.rows.iter_mut().find(place) {
@@ -98,7 +99,7 @@ impl Profile {
         }
     }
 
-    /// Cycles from the first operation's start to the last one's end, as the device has counted them.
+    /// Measured cycles from the first operation's start to the last one's end.
     pub fn measured_cycles(&self) -> Option<u64> {
         let measured = || self.rows.iter().filter_map(|row| row.measured);
         Some(measured().map(|row| row.end).max()? - measured().map(|row| row.start).min()?)
@@ -114,13 +115,13 @@ impl Profile {
         self.rows.iter().fold(Bytes::default(), |sum, row| sum + row.bytes)
     }
 
-    /// A trace that opens in Perfetto: units as tracks.
+    /// The estimate as a trace for Perfetto, with one track per unit.
     pub fn to_trace(&self) -> String {
         trace::json(self)
     }
 }
 
-/// The inputs and outputs.
+/// The inputs and outputs as text.
 fn text(operation: &NetworkOperation, shape: &Shape) -> String {
     let cube = |cube: &nvdla_estimate::Cube| format!("{}x{}x{}", cube.channels, cube.height, cube.width);
     match shape {
@@ -143,7 +144,7 @@ fn text(operation: &NetworkOperation, shape: &Shape) -> String {
     }
 }
 
-/// The operation of the same task that passes its data to one that reads no memory.
+/// For an operation that reads no memory, the operation of the same task that passes it its data.
 fn handed_over(operation: &NetworkOperation) -> Option<usize> {
     let source = match &operation.surface {
         Surface::Sdp(surface) => &surface.src_data,
@@ -157,7 +158,7 @@ fn handed_over(operation: &NetworkOperation) -> Option<usize> {
 }
 
 impl fmt::Display for Profile {
-    /// A table: one row per operation, then the totals.
+    /// Writes a table: one row per operation, then the totals.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Conditions { clock, dram, sram, latency, register_write } = self.conditions;
         writeln!(
@@ -205,7 +206,7 @@ impl fmt::Display for Profile {
         let busy = self.macs() as f64 / (cycles.max(1) * peak) as f64;
         writeln!(
             f,
-            "total: {} MACs, {} bytes, {cycles} cycles, {:.3} ms, {:.1} a second, MACs {:.1}% busy",
+            "total: {} MACs, {} bytes, {cycles} cycles, {:.3} ms, {:.1} per second, MACs {:.1}% busy",
             self.macs(),
             self.bytes().total(),
             self.milliseconds(),
@@ -217,20 +218,20 @@ impl fmt::Display for Profile {
             writeln!(
                 f,
                 "measured: {measured} cycles from the first operation's start to the last one's end, {} bytes read, {} \
-                 written, {} cycles of waiting for reads",
+                 written, {} cycles waiting for reads",
                 sum(|row| row.read),
                 sum(|row| row.written),
                 sum(|row| row.waited)
             )?;
         }
-        // Groups have one row that does not take its data from another.
+        // A group has one row that takes no data from another operation.
         let share = |limits: &[Limit]| {
             let groups = self.rows.iter().filter(|row| row.source.is_none() && limits.contains(&row.group_limit));
             100.0 * groups.map(|row| row.group).sum::<u64>() as f64 / cycles.max(1) as f64
         };
         write!(
             f,
-            "time limited by MACs {:.0}%, throughput {:.0}%, memory {:.0}%, latency {:.0}%, set-up {:.0}%, between operations {:.0}% (\"+\" runs with what hands it its data)",
+            "time limited by MACs {:.0}%, throughput {:.0}%, memory {:.0}%, latency {:.0}%, set-up {:.0}%, between operations {:.0}% (\"+\" marks an operation that runs together with the one that passes it its data)",
             share(&[Limit::Macs]),
             share(&[Limit::Throughput]),
             share(&[Limit::Dram, Limit::Sram]),

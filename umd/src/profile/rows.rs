@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The values of an estimate: the system around the hardware, and one row per operation.
+//! The values of an estimate: the conditions, and one row per operation.
 
 use nvdla_estimate::{Bytes, Limit};
 use nvdla_uapi::config::Config;
@@ -8,7 +8,7 @@ use nvdla_uapi::desc::OpType;
 
 use crate::device::Measured;
 
-/// The system around the hardware.
+/// The conditions: clock, memory and bus.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Conditions {
     /// Clock in MHz.
@@ -24,7 +24,7 @@ pub struct Conditions {
 }
 
 impl Default for Conditions {
-    /// The values of the published figures; and 100 cycles of latency and 100 ns per register write, common values of
+    /// The values of NVIDIA's published figures, with 100 cycles of latency and 100 ns per register write, which are common in
     /// embedded systems.
     fn default() -> Self {
         Self { clock: 1000.0, dram: 10.0, sram: 25.0, latency: 100, register_write: 100.0 }
@@ -48,13 +48,13 @@ pub struct Row {
     pub macs: u64,
     /// Bytes moved.
     pub bytes: Bytes,
-    /// Cycles that the unit computes.
+    /// Cycles that the unit needs for the computation.
     pub compute: u64,
-    /// Cycles that the operation takes by itself.
+    /// Cycles that the operation takes without others.
     pub cycles: u64,
     /// What limits it.
     pub limit: Limit,
-    /// The operation of the same task that hands its data over, and with which it runs together.
+    /// The operation of the same task that passes it its data, and with which it runs together.
     pub source: Option<usize>,
     /// When its group starts, in cycles.
     pub start: u64,
@@ -62,16 +62,16 @@ pub struct Row {
     pub group: u64,
     /// What limits its group.
     pub group_limit: Limit,
-    /// What it took on a device that counts cycles.
+    /// The measured values, from a device that counts cycles.
     pub measured: Option<Measured>,
 }
 
 /// A network's estimate.
 #[derive(Clone, Debug)]
 pub struct Profile {
-    /// The configuration that it is for.
+    /// The configuration.
     pub config: &'static Config,
-    /// What surrounds it.
+    /// The conditions.
     pub conditions: Conditions,
     /// One row per operation.
     pub rows: Vec<Row>,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The estimate in the trace event format, which Perfetto and Chrome open: one track per unit, times in microseconds.
+//! The estimate in the trace event format, which Perfetto and Chrome read: one track per unit, times in microseconds.
 
 use super::rows::Profile;
 use nvdla_uapi::desc::OpType;
 use std::fmt::Write as _;
 
-/// Every track gets a name, in the order of the processors.
+/// Every track has a name; the order is that of the processors.
 pub(super) fn json(profile: &Profile) -> String {
     let mut events = Vec::new();
     for unit in OpType::ALL {

@@ -2,9 +2,9 @@
 
 //! Networks and contexts: one copy of a network's constants on a device, and any number of runs at the same time.
 //!
-//! A [`Network`] is a loadable on a shared device. It holds one copy of the memory that its tasks only read, such as
-//! weights. A [`Context`] has the rest: inputs, outputs, and intermediate surfaces. Contexts of one network, and of
-//! several networks on one device, run from any thread. Each runs one input at a time.
+//! A [`Network`] is a loadable on a shared device. It holds one copy of the memory that its tasks only read, such as weights. A
+//! [`Context`] has the other memory: inputs, outputs, and intermediate surfaces. Contexts of one network, and of several networks
+//! on one device, can run in any thread. Each context runs one input at a time.
 //!
 //! ```
 //! use nvdla_runtime::device::{ModelDevice, Shared};
@@ -46,7 +46,7 @@ pub struct Network(Arc<Inner>);
 
 struct Inner {
     loadable: Arc<Loadable>,
-    /// Holds the constants.
+    /// The client that holds the constants.
     client: Client,
     /// The memories, by position in the loadable, that hold constants.
     constants: Vec<Option<Handle>>,
@@ -59,7 +59,7 @@ impl fmt::Debug for Network {
 }
 
 impl Network {
-    /// Brings the constants of a loadable to a device.
+    /// Copies the constants of a loadable to a device.
     ///
     /// # Errors
     ///
@@ -118,20 +118,20 @@ impl Network {
 /// Options of a submitted run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SubmitOptions {
-    /// The time that each task has; none for the device's own limit.
+    /// The time limit of each task; none for the device's own limit.
     pub timeout: Option<Duration>,
-    /// The time that all tasks have together; none for the device's own limit, or `timeout` where that is longer.
+    /// The time limit of all tasks together; none for the device's own limit, or for `timeout` if that is longer.
     pub run_timeout: Option<Duration>,
 }
 
-/// The inputs and outputs of a network, and its runs, one after another.
+/// The inputs and outputs of a network, which runs them one after another.
 ///
 /// While a submitted run is in flight, the context's memory belongs to the device: every call that would access it
 /// returns [`Error::Busy`], even if the [`Pending`] was dropped. [`Context::wait`] waits for the run.
 pub struct Context {
     session: Session<Client>,
     flying: Option<Arc<InFlight>>,
-    /// Buffers that are shared with others were passed to the device, and not accessed since.
+    /// Whether shared buffers were passed to the device and not accessed since.
     handed: AtomicBool,
     network: Network,
 }
@@ -149,7 +149,7 @@ impl Context {
         &self.network
     }
 
-    /// What runs it.
+    /// The device that runs it.
     pub fn device(&self) -> &DeviceInfo {
         self.network.device().info()
     }
@@ -178,7 +178,7 @@ impl Context {
         self.flying.as_ref().is_some_and(|flying| !flying.is_ended())
     }
 
-    /// That the memory is this context's.
+    /// Checks that no run is in flight, so that the context may access its memory.
     fn idle(&self) -> Result<(), Error> {
         if self.is_busy() {
             return Err(Error::Busy);
@@ -189,7 +189,7 @@ impl Context {
         Ok(())
     }
 
-    /// What else a session can do: strides, buffers of one's own, an order for operations that race.
+    /// Access to the further functions of a session: strides, application buffers, an order for operations that race.
     ///
     /// # Errors
     ///
@@ -221,7 +221,7 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// While a run is in flight, and as there.
+    /// While a run is in flight, and as for that function.
     pub fn set_input_f32(&mut self, index: usize, values: &[f32]) -> Result<(), Error> {
         self.session()?.set_input_f32(index, values)
     }
@@ -230,7 +230,7 @@ impl Context {
     /// half precision that has no scale are the given numbers, bit for bit; a signalling NaN becomes a quiet one.
     ///
     /// # Errors
-    ///
+    /// While a run is in flight, and as for that function.
     /// While a run is in flight, and as there.
     pub fn set_input_f16(&mut self, index: usize, values: &[f16]) -> Result<(), Error> {
         self.session()?.set_input_f16(index, values)
@@ -250,7 +250,7 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// While a run is in flight, and as there.
+    /// While a run is in flight, and as for that function.
     pub fn output_f32(&self, index: usize) -> Result<Vec<f32>, Error> {
         self.idle()?;
         self.session.output_f32(index)
@@ -261,14 +261,14 @@ impl Context {
     ///
     /// # Errors
     ///
-    /// While a run is in flight, and as there.
+    /// While a run is in flight, and as for that function.
     pub fn output_f16(&self, index: usize) -> Result<Vec<f16>, Error> {
         self.idle()?;
         self.session.output_f16(index)
     }
 
-    /// A descriptor of the memory in which a tensor lies, [`TensorInfo::offset`] bytes from its start: a dma-buf, which
-    /// other drivers take; of the model a file, which other processes map.
+    /// A descriptor of the memory that contains a tensor, [`TensorInfo::offset`] bytes from its start: a dma-buf, which other
+    /// drivers accept; for the model a file, which other processes can map.
     ///
     /// # Errors
     ///
@@ -279,12 +279,12 @@ impl Context {
         session.device.export(handle).map_err(|source| Error::Share { source })
     }
 
-    /// From the next run on, uses the memory behind a descriptor as the memory of a tensor: for example a camera's
-    /// dma-buf for an input, or for the model any file that can be mapped. The tensor begins [`TensorInfo::offset`]
-    /// bytes behind the start of that memory.
+    /// From the next run on, uses the memory behind a descriptor as the memory of a tensor: for example a camera's dma-buf for an
+    /// input, or for the model any file that can be mapped. The tensor begins [`TensorInfo::offset`] bytes after the start of
+    /// that memory.
     ///
-    /// If another program writes the memory during a run, the results may contain these writes or not. The file must
-    /// not become shorter while the context lives.
+    /// If another program writes the memory during a run, the result may or may not include these writes. The file must not
+    /// become shorter while the context lives.
     ///
     /// # Errors
     ///
@@ -305,11 +305,11 @@ impl Context {
         self.session()?.run()
     }
 
-    /// The same, with options.
+    /// As [`Self::run`], with options.
     ///
     /// # Errors
     ///
-    /// As [`Self::run`]; and when operations are to be observed on a device that cannot.
+    /// As [`Self::run`]; and when operations are to be observed on a device that cannot report them.
     pub fn run_with(&mut self, options: RunOptions<'_>) -> Result<Report, Error> {
         self.session()?.run_with(options)
     }
@@ -323,7 +323,7 @@ impl Context {
         self.submit_with(SubmitOptions::default())
     }
 
-    /// The same, with options.
+    /// As [`Self::submit`], with options.
     ///
     /// # Errors
     ///
@@ -359,7 +359,7 @@ impl Context {
 /// task on a driver with a queue has the driver's own sync_file, which other drivers can wait for.
 pub struct Pending {
     flying: Arc<InFlight>,
-    /// The constants stay while the run is in flight.
+    /// Keeps the constants while the run is in flight.
     _network: Network,
 }
 
@@ -371,17 +371,17 @@ impl fmt::Debug for Pending {
 }
 
 impl Pending {
-    /// Waits for the end of the run, until the deadline, if there is one; gives the run's result once.
+    /// Waits until the run has ended or the deadline, if any, has passed. Returns the run's result once.
     ///
     /// # Errors
     ///
-    /// When the deadline comes first ([`Error::NotYet`]: the run goes on, and this can be called again); when a task
-    /// failed or did not end in the time that it had; when the result was given before ([`Error::Taken`]).
+    /// When the deadline comes first ([`Error::NotYet`]: the run continues, and this can be called again); when a task failed or
+    /// exceeded its time limit; when the result was returned before ([`Error::Taken`]).
     pub fn wait(&mut self, deadline: impl Into<Option<Instant>>) -> Result<Report, Error> {
         self.flying.wait(deadline.into())
     }
 
-    /// Whether the run has ended, well or not.
+    /// Whether the run has ended, with success or not.
     pub fn is_ended(&self) -> bool {
         self.flying.is_ended()
     }

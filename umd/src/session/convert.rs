@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Between a tensor's bytes and plain numbers in NCHW order.
+//! Converts a tensor's bytes from and to plain numbers in NCHW order.
 //!
-//! A number is an element times a scale. The caller gives the scale, or the compiler has written it into the loadable
-//! (see [`crate::loadable::names`]). For a tensor the quotient is rounded to the nearest element (ties away from zero)
-//! and clamped to the element's range. [`nvdla_uapi::layout`] has the places of the elements. Padding of atoms and
-//! lines becomes zero.
+//! A number is an element times a scale. The caller gives the scale, or the compiler has stored it in the loadable (see
+//! [`crate::loadable::names`]). When a tensor is written, the quotient is rounded to the nearest element (ties away from zero)
+//! and clamped to the element's range. [`nvdla_uapi::layout`] has the offsets of the elements. Padding of atoms and lines becomes
+//! zero.
 
 use nvdla_uapi::layout::{
     align::{Alignment, Data},
@@ -18,14 +18,14 @@ use nvdla_uapi::reg::{values::Precision, FieldValue};
 use super::{TensorError, TensorInfo};
 use crate::{half, loadable::names::Scale, loadable::DataType};
 
-/// How an element holds a number.
+/// The number format of an element.
 #[derive(Clone, Copy)]
 enum Number {
     /// Signed integers of 8 bits. NVIDIA's compiler reads 8-bit pixels as signed too.
     Int8,
     /// Signed integers of 16 bits.
     Int16,
-    /// Unsigned integers of 8 bits, where the compiler has left in the loadable that pixels are read so.
+    /// Unsigned integers of 8 bits, if the loadable says that pixels are read so.
     Uint8,
     /// Unsigned integers of up to 16 bits.
     Unsigned(u8),
@@ -62,8 +62,8 @@ impl Number {
     }
 }
 
-/// Where the elements of one image of a tensor lie.
-enum Place {
+/// The layout of one image of a tensor.
+enum ImageLayout {
     Feature(Cube),
     Pixels(Image),
 }
@@ -71,7 +71,7 @@ enum Place {
 /// A tensor that can be converted.
 struct Plan {
     number: Number,
-    place: Place,
+    layout: ImageLayout,
     /// Bytes from one image of the batch to the next.
     image_bytes: usize,
     /// Elements of one image.
@@ -84,7 +84,7 @@ impl Plan {
         let image_bytes = usize::try_from(info.size / u64::from(info.n.max(1))).map_err(|_| format_error())?;
         let elements =
             usize::try_from(Extents::new(1, info.c, info.h, info.w).elements()).map_err(|_| format_error())?;
-        let (number, place) = if info.is_feature() {
+        let (number, layout) = if info.is_feature() {
             let (number, precision) = match info.data_type {
                 DataType::Int8 => (Number::Int8, Precision::Int8),
                 DataType::Int16 => (Number::Int16, Precision::Int16),
@@ -100,12 +100,12 @@ impl Plan {
                 0,
             );
             let cube = cube.map_err(layout_error)?;
-            (number, Place::Feature(cube))
+            (number, ImageLayout::Feature(cube))
         } else {
             let number: u8 = info.pixel_format.into();
             let pixel = FieldValue::from_bits(number.into()).ok_or_else(format_error)?;
             let format = Format::new(pixel);
-            // Where the second plane lies is not in the loadable.
+            // The loadable does not contain the offset of the second plane.
             if format.planes != 1 || info.c > format.channels {
                 return Err(format_error());
             }
@@ -122,33 +122,33 @@ impl Plan {
                 (Kind::Unsigned, Some(component)) => Number::Unsigned(component.bits),
                 (Kind::Unsigned, None) => return Err(format_error()),
             };
-            // The loadable does not say for which configuration it is.
+            // The loadable does not name its configuration.
             let alignment = Alignment::of_all(Data::Pixel).start;
-            // The stride of one line leads nowhere, and may be anything.
+            // With a single line the line stride is not used, and may have any value.
             let line = match info.h {
                 1 => format.bytes_of(info.w).next_multiple_of(alignment.into()),
                 _ => info.line_stride().into(),
             };
             let strides = [line, 0];
             let image = Image::unpacked(pixel, info.w, info.h, 0, alignment, strides).map_err(layout_error)?;
-            (number, Place::Pixels(image))
+            (number, ImageLayout::Pixels(image))
         };
-        let needed = match &place {
-            Place::Feature(cube) => cube.size(),
-            Place::Pixels(image) => image.span(0),
+        let needed = match &layout {
+            ImageLayout::Feature(cube) => cube.size(),
+            ImageLayout::Pixels(image) => image.span(0),
         };
-        // A line's padding need not exist after the last line.
-        if needed > image_bytes as u64 && matches!(place, Place::Feature(_)) {
+        // The last line needs no padding.
+        if needed > image_bytes as u64 && matches!(layout, ImageLayout::Feature(_)) {
             return Err(TensorError::Size { needed, given: image_bytes as u64 });
         }
-        Ok(Self { number, place, image_bytes, elements })
+        Ok(Self { number, layout, image_bytes, elements })
     }
 
     fn pack<T: Element>(&self, plain: &[T], memory: &mut [u8]) -> Result<(), TensorError> {
-        match &self.place {
-            Place::Feature(cube) => cube.pack(Order::Nchw, plain, memory).map_err(layout_error),
-            Place::Pixels(image) => {
-                // The layout packs every channel of the format.
+        match &self.layout {
+            ImageLayout::Feature(cube) => cube.pack(Order::Nchw, plain, memory).map_err(layout_error),
+            ImageLayout::Pixels(image) => {
+                // The layout packs all channels of the format.
                 let all = image.extents().elements() as usize;
                 let mut every = plain.to_vec();
                 every.resize(all, T::default());
@@ -158,9 +158,9 @@ impl Plan {
     }
 
     fn unpack<T: Element>(&self, memory: &[u8], plain: &mut [T]) -> Result<(), TensorError> {
-        match &self.place {
-            Place::Feature(cube) => cube.unpack(Order::Nchw, memory, plain).map_err(layout_error),
-            Place::Pixels(image) => {
+        match &self.layout {
+            ImageLayout::Feature(cube) => cube.unpack(Order::Nchw, memory, plain).map_err(layout_error),
+            ImageLayout::Pixels(image) => {
                 let mut every = vec![T::default(); image.extents().elements() as usize];
                 let mut memory = memory.to_vec();
                 padded(image, &mut memory, |memory| image.unpack(Order::Nchw, [memory, &[]], &mut every))
@@ -173,7 +173,7 @@ impl Plan {
     }
 }
 
-/// Works on an image. The memory may be shorter than the image by the last line's padding.
+/// Calls `work` with the memory of an image, which may lack the padding of the last line.
 fn padded<R>(image: &Image, memory: &mut [u8], work: impl FnOnce(&mut [u8]) -> R) -> R {
     let span = image.span(0) as usize;
     if memory.len() >= span {

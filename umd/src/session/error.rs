@@ -25,7 +25,7 @@ pub enum Error {
         /// What is missing.
         what: &'static str,
     },
-    /// A memory could not be had.
+    /// A memory cannot be allocated.
     #[error("memory {memory} ({size} bytes) cannot be allocated")]
     Allocate {
         /// The memory's id.
@@ -51,12 +51,12 @@ pub enum Error {
     Version {
         /// The task's id.
         task: u16,
-        /// Whose descriptors.
+        /// The executor of the descriptors.
         interface: Interface,
-        /// Their version.
+        /// The descriptors' version.
         version: Version,
     },
-    /// A task's descriptors are broken.
+    /// A list of a task's descriptors is too short.
     #[error("task {task}: the {list} (address {position}) has {size} bytes where {needed} are needed")]
     ShortList {
         /// The task's id.
@@ -70,7 +70,7 @@ pub enum Error {
         /// Bytes that it needs.
         needed: u64,
     },
-    /// A descriptor of a task is broken.
+    /// A descriptor of a task is invalid.
     #[error("task {task}, {list}, entry {entry}: {problem}")]
     Descriptor {
         /// The task's id.
@@ -82,7 +82,7 @@ pub enum Error {
         /// What is wrong.
         problem: desc::Error,
     },
-    /// A relocation lies outside the memory or in no descriptor that the session fills.
+    /// A relocation writes a memory that no blob fills.
     #[error("relocation {relocation} writes memory {memory}, which no blob fills")]
     Relocation {
         /// Position in the relocation list.
@@ -111,24 +111,24 @@ pub enum Error {
     /// The run as a whole did not end in time.
     #[error("the run did not end within {limit:?}: {done} of its {of} tasks had ended")]
     RunTime {
-        /// The time that it had.
+        /// The time limit.
         limit: Duration,
         /// Tasks that had ended.
         done: usize,
-        /// Tasks that it has, each as often as it is submitted.
+        /// Tasks of the run, counted per submission.
         of: usize,
     },
     /// The deadline of a wait has passed; the run continues.
     #[error("the run has not ended yet")]
     NotYet,
-    /// The result of a run was asked for twice.
+    /// The result of a run was requested twice.
     #[error("an earlier wait has returned the result of the run")]
     Taken,
-    /// The memory of a context was asked for while a run of it is in flight.
+    /// The memory of a context was requested while a run of it is in flight.
     #[error("a run of this context is in flight: wait for it first")]
     Busy,
     /// A task that changes its own descriptors is submitted several times per run.
-    #[error("task {task} writes its statistics over what it reads and runs several times: it cannot be queued")]
+    #[error("task {task} overwrites its input with its statistics and runs several times, so it cannot be queued")]
     Repeated {
         /// The task's id.
         task: u16,
@@ -147,14 +147,14 @@ pub enum Error {
         #[source]
         source: device::Error,
     },
-    /// Nothing can be waited for.
+    /// An event descriptor cannot be made.
     #[error("cannot make an event descriptor")]
     Wait {
         /// The system's reason.
         #[source]
         source: std::io::Error,
     },
-    /// Operations that race cannot be ordered.
+    /// The races of operations cannot be removed.
     #[error(transparent)]
     Order(OrderError),
     /// An operation's result could not be saved.
@@ -168,7 +168,7 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
-    /// Operations were to be observed, but the device does not say when one completes.
+    /// Operations were to be observed, but the device does not report when one completes.
     #[error("{device} does not report when an operation completes, so its result cannot be saved")]
     CannotObserve {
         /// The device.
@@ -179,12 +179,12 @@ pub enum Error {
     NoTensor {
         /// Input or output.
         direction: Direction,
-        /// Name or number that was asked for.
+        /// The requested name or number.
         which: String,
         /// The names that there are.
         known: String,
     },
-    /// A tensor cannot be set, bound or read so.
+    /// A tensor cannot be set, bound or read in this way.
     #[error("{direction} {index} ({name:?})")]
     Tensor {
         /// Input or output.
@@ -200,7 +200,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether a task did not end within the time that it had.
+    /// Whether a task or the run exceeded its time limit.
     pub fn is_timeout(&self) -> bool {
         match self {
             Self::Task { source, .. } => {

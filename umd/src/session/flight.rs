@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Runs that are in flight: tasks that a device has, and those that follow their fences.
+//! Runs in flight: tasks that the device has, and tasks that wait for them.
 //!
-//! Tasks for NVDLA go to the device's queue. If the driver has a queue, consecutive tasks are all queued at once, and
-//! each waits for the fence of the one before. An emulated task begins when the fence of the task before it has
-//! signalled. A thread of the shared device computes it, while the device runs tasks of other contexts.
+//! Tasks for NVDLA are added to the device's queue. If the driver has a queue, consecutive tasks are all queued at once, and each
+//! waits for the fence of the previous one. An emulated task begins when the fence of the previous task has signalled. A thread
+//! of the shared device computes it, while the device runs tasks of other contexts.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -18,22 +18,22 @@ use crate::device::{lock, AddressEntry, EmulatedMemory, Fence, Follow, Holding, 
 use crate::emulator;
 use crate::loadable::Interface;
 
-/// The time that a run has.
+/// The time limits of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     began: Instant,
-    /// Of each task.
+    /// The limit of each task.
     task: Option<Duration>,
-    /// Of the whole run.
+    /// The limit of the whole run.
     run: Option<Duration>,
-    /// The caller gave the time of the whole run.
+    /// Whether the caller gave the limit of the whole run.
     is_given: bool,
-    /// Tasks of the run.
+    /// Number of tasks of the run.
     of: usize,
 }
 
 impl Limits {
-    /// The limits for a run of `of` tasks that begins now, from the caller's values and the device's own limit.
+    /// The limits for a run of `of` tasks that begins now, from the caller's values and the device's own limit `own`.
     pub(super) fn new(task: Option<Duration>, run: Option<Duration>, own: Option<Duration>, of: usize) -> Self {
         let longest = |own: Duration| task.map_or(own, |task| task.max(own));
         Self { began: Instant::now(), task, run: run.or(own.map(longest)), is_given: run.is_some(), of }
@@ -43,7 +43,7 @@ impl Limits {
         Error::RunTime { limit, done, of: self.of }
     }
 
-    /// The time of a task that begins now, after `done` others; none for the device's own limit.
+    /// The time limit of a task that begins now, after `done` others; none for the device's own limit.
     pub(super) fn of_task(&self, done: usize) -> Result<Option<Duration>, Error> {
         let left = self.run.map(|limit| limit.saturating_sub(self.began.elapsed()));
         if let (Some(limit), Some(Duration::ZERO)) = (self.run, left) {
@@ -56,7 +56,7 @@ impl Limits {
         })
     }
 
-    /// The error of a task after `done` others: of the run, where that has no time left.
+    /// The error of a task after `done` others. If the run's time is over, it is the run's error.
     pub(super) fn explain(&self, done: usize, error: Error) -> Error {
         match self.run {
             Some(limit) if error.is_timeout() && self.began.elapsed() >= limit => self.late(limit, done),
@@ -65,7 +65,7 @@ impl Limits {
     }
 }
 
-/// A task that is to run.
+/// A task that is ready to run.
 pub(super) struct Stage {
     pub(super) id: u16,
     pub(super) interface: Interface,
@@ -85,12 +85,12 @@ impl Stage {
     }
 }
 
-/// A task that the device has.
+/// A task in the device's queue.
 pub(super) struct Queued {
     run: TaskRun,
     since: Instant,
     fence: Fence,
-    /// The task's, which ends when the end of the task is noticed.
+    /// The task's span, which ends when the end of the task is noticed.
     span: Span,
 }
 
@@ -103,23 +103,23 @@ impl Queued {
     }
 }
 
-/// The tasks of a run, from its submission on.
+/// The remaining tasks of a submitted run.
 struct Flight {
     shared: Shared,
     held: Holding,
     limits: Limits,
-    /// The run's.
+    /// The run's span.
     span: Span,
     waiting: VecDeque<Stage>,
     queued: VecDeque<Queued>,
-    /// A task could not be queued behind others.
+    /// Why a task could not be queued.
     broken: Option<Error>,
     report: Report,
     signal: Arc<Signal<Result<Report, Error>>>,
 }
 
 impl Flight {
-    /// Gives the device what it can have now.
+    /// Queues the tasks that can be queued now.
     fn queue(&mut self) -> Result<(), Error> {
         while let Some(stage) = self.waiting.front() {
             let can = self.queued.is_empty() || self.shared.has_queue();
@@ -142,7 +142,7 @@ impl Flight {
         Ok(())
     }
 
-    /// Goes as far as it can without waiting; the result when the run has ended.
+    /// Continues as far as possible without waiting. Returns the result if the run has ended.
     fn go_on(&mut self) -> Option<Result<Report, Error>> {
         loop {
             let done = self.report.tasks.len();
@@ -189,7 +189,7 @@ impl Flight {
         }
     }
 
-    /// Whoever waits may free or touch the run's memory at once.
+    /// After the signal, the waiting thread may free or access the run's memory at once.
     fn finish(self, result: Result<Report, Error>) {
         let Self { signal, held, shared, queued, span, .. } = self;
         drop((held, shared, queued, span));
@@ -229,7 +229,7 @@ pub(super) enum InFlight {
         /// The task's span, until the result is returned to a caller.
         open: Mutex<Option<Span>>,
     },
-    /// Several, which a thread follows.
+    /// Several tasks, which a thread runs.
     Followed(Arc<Signal<Result<Report, Error>>>),
 }
 
@@ -252,7 +252,7 @@ impl InFlight {
             if flight.queued.is_empty() {
                 return Err(error);
             }
-            // What the device has already must end first.
+            // The tasks that are already queued must end first.
             flight.waiting.clear();
             flight.broken = Some(error);
         }
@@ -274,7 +274,7 @@ impl InFlight {
         }
     }
 
-    /// Waits for the run's end, and gives its result once.
+    /// Waits for the run's end. Returns its result once.
     pub(super) fn wait(&self, deadline: Option<Instant>) -> Result<Report, Error> {
         match self {
             Self::Followed(signal) => match signal.take(deadline) {

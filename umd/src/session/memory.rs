@@ -14,7 +14,7 @@ use crate::{
 };
 
 impl<D: Device> Session<D> {
-    /// Allocates in list order.
+    /// Allocates the memories in the order of the list.
     pub(super) fn allocate_memories(&mut self, constants: &[Option<Handle>]) -> Result<(), Error> {
         let loadable = Arc::clone(&self.loadable);
         for (at, memory) in loadable.memories().iter().enumerate() {
@@ -34,7 +34,7 @@ impl<D: Device> Session<D> {
         Ok(())
     }
 
-    /// Replaces a memory that others also read by a copy for this session.
+    /// Replaces a memory that other sessions also read by a copy for this session.
     pub(super) fn own(&mut self, at: usize) -> Result<(), Error> {
         let Some(&Allocated { handle: Some(old), size, shared: true, .. }) = self.memories.get(at) else {
             return Ok(());
@@ -52,7 +52,7 @@ impl<D: Device> Session<D> {
         Ok(())
     }
 
-    /// Sets the contents of the memories at the positions that `which` accepts.
+    /// Fills the memories at the positions that `which` accepts.
     pub(super) fn fill(&mut self, which: impl Fn(usize) -> bool) {
         let loadable = Arc::clone(&self.loadable);
         for (at, memory) in loadable.memories().iter().enumerate().filter(|&(at, _)| which(at)) {
@@ -62,7 +62,7 @@ impl<D: Device> Session<D> {
         }
     }
 
-    /// A task's address list as the device takes it.
+    /// A task's address list in the form for the device.
     pub(super) fn addresses(&self, task: &TaskPlan) -> Vec<AddressEntry> {
         let entry = |slot: &Slot| {
             let memory = self.memories.get(slot.memory)?;
@@ -105,7 +105,7 @@ pub(super) fn fill(loadable: &Loadable, memory: Memory<'_>, bytes: &mut [u8]) {
     }
 }
 
-/// Part of a slice, with numbers of the descriptors' width.
+/// The part of a slice from `offset` on with `size` bytes; `None` if it is not inside.
 pub(super) fn range(bytes: &[u8], offset: u64, size: u64) -> Option<&[u8]> {
     bytes.get(usize::try_from(offset).ok()?..)?.get(..usize::try_from(size).ok()?)
 }
@@ -117,7 +117,7 @@ pub(super) struct EmulatedMemory<'a, D> {
 }
 
 impl<D: Device> EmulatedMemory<'_, D> {
-    /// Where the bytes at `offset` of an entry are, when they are inside it.
+    /// The buffer and the offset for the bytes at `offset` of an entry, if they are inside it.
     fn place(&self, index: usize, offset: u64, length: usize) -> Option<(Handle, u64)> {
         let address = self.addresses.get(index)?;
         let inside = offset.checked_add(length as u64)? <= address.size;

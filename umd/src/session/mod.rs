@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A session: a loadable on a device, ready to run as often as one likes.
+//! A session: a loadable on a device, which can run any number of times.
 //!
-//! Making a session allocates the loadable's memories and fills them; [`Session::run`] then submits its tasks in
-//! order, those for NVDLA to the device, the emulated ones to [`crate::emulator`]. Between runs only the inputs change.
+//! Making a session allocates the loadable's memories and fills them. [`Session::run`] then submits its tasks in order: those for
+//! NVDLA to the device, the emulated ones to [`crate::emulator`]. Between runs only the inputs change.
 //!
 //! ```no_run
 //! use nvdla_runtime::device::{self, Selection};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How a session runs, and what its run did.
+//! The options of a run, and its report.
 
 use std::{io, time::Duration};
 
@@ -21,22 +21,22 @@ pub struct Completed<'a> {
     pub unit: OpType,
     /// The bytes of its destination, from the surface's address on; none when it writes to no memory.
     pub surface: Option<&'a [u8]>,
-    /// What it took, where the device counts cycles.
+    /// The measured values, if the device counts cycles.
     pub measured: Option<Measured>,
 }
 
-/// Looks at each operation that has completed.
+/// Called with each operation that has completed.
 pub type OnOperation<'a> = &'a mut dyn FnMut(Completed<'_>) -> io::Result<()>;
 
-/// How to run.
+/// The options of a run.
 #[derive(Default)]
 pub struct RunOptions<'a> {
-    /// The time that each task has, on its device or emulated; none for the device's own limit.
+    /// The time limit of each task, on its device or emulated; none for the device's own limit.
     pub timeout: Option<Duration>,
-    /// The time that all tasks have together, however often the loadable submits them; none for
-    /// [`Device::time_limit`], or for `timeout` where that is longer, looked at before each task.
+    /// The time limit of all tasks together, counted per submission; none for [`Device::time_limit`], or for `timeout` if that is
+    /// longer. It is checked before each task.
     pub run_timeout: Option<Duration>,
-    /// Called when an operation of a task for NVDLA has completed. An error that it gives ends the run after the task.
+    /// Called when an operation of a task for NVDLA has completed. If it returns an error, the run ends after that task.
     pub on_operation: Option<OnOperation<'a>>,
 }
 
@@ -49,7 +49,7 @@ impl std::fmt::Debug for RunOptions<'_> {
     }
 }
 
-/// What a run did.
+/// The report of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Each task in the order in which it ran.
@@ -68,10 +68,10 @@ impl Report {
 pub struct TaskRun {
     /// Its id.
     pub id: u16,
-    /// Who executed it.
+    /// The executor.
     pub interface: Interface,
-    /// From its submission to its end.
+    /// The time from its submission to its end.
     pub duration: Duration,
-    /// Its operations.
+    /// The number of its operations.
     pub operations: usize,
 }

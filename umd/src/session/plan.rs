@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a session finds out about a loadable's tasks before it runs them.
+//! The properties of a loadable's tasks that a session determines before it runs them.
 
 use nvdla_uapi::desc::{self, CommonOp, Descriptor, Network, OpType, Operation, Surface, Wire, PROCESSORS};
 
 use super::Error;
 use crate::loadable::{Interface, Loadable, Task, Version};
 
-/// An entry of a task's address list: a place in a memory of the loadable.
+/// An entry of a task's address list: a range of a memory of the loadable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Slot {
     /// Position in the memory list.
@@ -24,10 +24,10 @@ pub(crate) struct TaskPlan {
     pub(crate) id: u16,
     pub(crate) interface: Interface,
     pub(crate) slots: Vec<Slot>,
-    /// Of a task for NVDLA: its operations, in all regions of interest.
+    /// For a task for NVDLA: the number of its operations, in all regions of interest.
     pub(crate) operations: usize,
-    /// Of a task for NVDLA: the dependency graph's slot and bytes. The first driver counts down in them, so that they
-    /// are put back before each run.
+    /// For a task for NVDLA: the dependency graph's position and bytes. The first driver changes the graph during a run, so the
+    /// bytes are restored before each run.
     pub(crate) graph: Option<(usize, Vec<u8>)>,
     /// The memory that is filled again before each run, because the task writes its statistics into it.
     pub(crate) refill: Option<usize>,
@@ -41,7 +41,7 @@ pub(crate) fn slots(loadable: &Loadable, task: Task<'_>) -> Vec<Slot> {
         let address = loadable.address(id)?;
         let memory = loadable.memory_position(address.mem_id())?;
         let room = loadable.memories().get(memory)?.size().saturating_sub(address.offset());
-        // Files of interface 0.10 and 0.11 leave the size of descriptor addresses 0.
+        // Files of interface 0.10 and 0.11 have 0 as the size of descriptor addresses.
         let size = if address.size() == 0 { room } else { address.size().min(room) };
         Some(Slot { memory, offset: address.offset(), size })
     };
@@ -56,13 +56,13 @@ pub(crate) fn version(loadable: &Loadable, slots: &[Slot]) -> Option<Version> {
     contents.find(|(blob, at)| (*at..at.saturating_add(blob.size())).contains(&slot.offset)).map(|(b, _)| b.version())
 }
 
-/// The same, in the terms of [`nvdla_uapi::desc`].
+/// The same version as [`nvdla_uapi::desc`] represents it.
 pub(crate) fn interface_version(loadable: &Loadable, slots: &[Slot]) -> desc::Version {
     let version = version(loadable, slots).unwrap_or_default();
     desc::Version { major: version.major(), minor: version.minor() }
 }
 
-/// The lists of a task for NVDLA that a session looks at.
+/// The lists of a task for NVDLA that a session reads.
 pub(crate) struct Lists {
     task: u16,
     /// Operations in all regions of interest.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a session prepares before its first run: the tasks' address lists, and descriptors in their present form with the
-//! application's strides.
+//! Prepares a session for its first run: the tasks' address lists, and descriptors in their current form with the application's
+//! strides.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -16,7 +16,7 @@ use crate::{
 };
 
 impl<D: Device> Session<D> {
-    /// Works out each task's address list and checks its version.
+    /// Determines each task's address list and checks its version.
     pub(super) fn plan(&mut self) -> Result<(), Error> {
         let loadable = Arc::clone(&self.loadable);
         let mut places = HashMap::new();
@@ -47,11 +47,11 @@ impl<D: Device> Session<D> {
         Ok(())
     }
 
-    /// After the memories are filled: changed strides, and the present form of older descriptors.
+    /// After the memories are filled, writes changed strides and converts older descriptors to the current form.
     pub(super) fn prepare_descriptors(&mut self) -> Result<(), Error> {
         self.relocate();
         let loadable = Arc::clone(&self.loadable);
-        // A list that two tasks share is upgraded once.
+        // A list that two tasks share is converted once.
         let mut upgraded: Vec<plan::Slot> = Vec::new();
         for at in 0..self.tasks.len() {
             let Some(task) = self.tasks.get(at).filter(|task| task.interface == Interface::Dla1) else { continue };
@@ -73,7 +73,7 @@ impl<D: Device> Session<D> {
                 })?;
                 upgraded.extend(slot);
             }
-            // What statistics were written over is there again for the next run.
+            // The bytes that statistics overwrite are restored before the next run.
             let statistics = usize::try_from(lists.statistics).ok().and_then(|at| task.slots.get(at));
             let filled = |memory: &usize| {
                 loadable.memories().get(*memory).is_some_and(|memory| memory.flags().has(MemoryFlags::SET))
@@ -93,7 +93,7 @@ impl<D: Device> Session<D> {
         Ok(())
     }
 
-    /// That every relocation of the tensor in this memory can be written.
+    /// Checks that every relocation of the tensor in this memory can be written.
     pub(super) fn check_relocations(&self, tensor_memory: usize) -> Result<(), Error> {
         for (position, relocation) in self.loadable.relocations().iter().enumerate() {
             if self.relocated_memory(relocation) != Some(tensor_memory) {
@@ -153,7 +153,7 @@ impl<D: Device> Session<D> {
         self.restore_graph(at)
     }
 
-    /// Puts the dependency graph back where a run has changed it.
+    /// Restores the dependency graph that a run has changed.
     fn restore_graph(&mut self, at: usize) -> Result<(), Error> {
         let Some((position, graph)) = self.tasks.get(at).and_then(|task| task.graph.clone()) else { return Ok(()) };
         let now = self.slot_bytes(&self.device, at, position).and_then(|bytes| bytes.get(..graph.len()));

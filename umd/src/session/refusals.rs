@@ -26,9 +26,9 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Everything for which a device of a configuration refuses a loadable's tasks. Nothing is run.
+/// The reasons for which a device of a configuration refuses a loadable's tasks. Nothing is run.
 ///
-/// Of a task every operation that is refused is listed; the dependency graph is examined if there is none.
+/// For each task every refused operation is listed. If no operation is refused, the dependency graph is checked.
 ///
 /// # Errors
 ///
@@ -44,7 +44,7 @@ impl fmt::Display for Refusal {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn refusals(loadable: impl Into<Arc<Loadable>>, config: &'static Config) -> Result<Vec<Refusal>, Error> {
-    // The model's device has the buffers in which descriptors of older versions are brought into the present form.
+    // The model's device provides the buffers in which older descriptors are converted to the current form.
     let session = Session::new(loadable, ModelDevice::new(config))?;
     let mut found = Vec::new();
     for task in session.tasks.iter().filter(|task| task.interface == Interface::Dla1) {

@@ -31,12 +31,12 @@ impl<D: Device> Session<D> {
     ///
     /// # Errors
     ///
-    /// As [`Self::run`]; and when operations are to be observed on a device that cannot.
+    /// As [`Self::run`]; and when operations are to be observed on a device that cannot report them.
     pub fn run_with(&mut self, mut options: RunOptions<'_>) -> Result<Report, Error> {
         if options.on_operation.is_some() && !self.device.can_observe() {
             return Err(Error::CannotObserve { device: self.device.info().to_string() });
         }
-        if !std::mem::replace(&mut self.looked, true) {
+        if !std::mem::replace(&mut self.warned, true) {
             self.warn();
         }
         let (timeout, run_timeout) = (options.timeout, options.run_timeout);
@@ -57,7 +57,7 @@ impl<D: Device> Session<D> {
 
     /// The tasks of a run, ready to be submitted.
     pub(super) fn stages(&mut self) -> Result<Vec<Stage>, Error> {
-        if !std::mem::replace(&mut self.looked, true) {
+        if !std::mem::replace(&mut self.warned, true) {
             self.warn();
         }
         let once: std::collections::HashSet<_> = self.order.iter().collect();
@@ -76,14 +76,14 @@ impl<D: Device> Session<D> {
         Ok(self.order.iter().filter_map(stage).collect())
     }
 
-    /// Warns of reasons why results differ from run to run, or from device to device.
+    /// Logs warnings about properties of the loadable that make results differ from run to run or from device to device.
     fn warn(&self) {
         if let (true, Ok(races::Races { pairs, .. })) = (self.ordered.is_empty(), races::races(&self.loadable)) {
             if let Some(first) = pairs.first() {
                 tracing::warn!(
-                    "the loadable races, so that its results depend on how long operations take: {} pairs of operations \
-                     touch the same bytes in no fixed order, the first: {first}; they run in the list's order if asked to \
-                     (--order)",
+                    "the loadable has races, so its results depend on how long operations take: {} pairs of operations \
+                     access the same bytes in no fixed order, the first: {first}; with --order they run in the list's \
+                     order",
                     pairs.len()
                 );
             }

@@ -15,13 +15,13 @@ use crate::{
 /// A memory of the loadable on the device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Allocated {
-    /// The buffer; none where the loadable does not ask for one.
+    /// The buffer; none if the loadable does not allocate the memory.
     pub(super) handle: Option<Handle>,
-    /// The buffer's bytes as the session asked for them.
+    /// The size that the session has requested.
     pub(super) size: u64,
-    /// The buffer holds constants that other sessions read, too.
+    /// Whether the buffer holds constants that other sessions also read.
     pub(super) shared: bool,
-    /// An application's buffer that replaces it. Address entries then reach to the end of that buffer.
+    /// An application's buffer that replaces it. Address entries then extend to the end of that buffer.
     pub(super) bound: Option<(Handle, u64)>,
 }
 
@@ -31,13 +31,13 @@ impl Allocated {
     }
 }
 
-/// A bound tensor, with the application's changes.
+/// A bound tensor with the application's changes.
 #[derive(Clone, Debug)]
 pub(super) struct Bound {
     pub(super) info: TensorInfo,
     /// Position of its memory.
     pub(super) memory: usize,
-    /// The application gave other strides than the loadable has.
+    /// Whether the application has changed the loadable's strides.
     pub(super) restrided: bool,
 }
 
@@ -57,8 +57,8 @@ pub struct Session<D: Device = Box<dyn Device>> {
     pub(super) extra: Vec<Handle>,
     /// The dependency graphs of tasks with added edges, by task id.
     pub(super) ordered: HashMap<u16, Vec<u8>>,
-    /// What makes results differ from run to run was looked for.
-    pub(super) looked: bool,
+    /// Whether [`Session::warn`] has run.
+    pub(super) warned: bool,
 }
 
 impl<D: Device> Session<D> {
@@ -71,7 +71,7 @@ impl<D: Device> Session<D> {
         Self::with_constants(loadable.into(), device, &[])
     }
 
-    /// The same, where some memories are there already, filled, and are only read.
+    /// As [`Self::new`], with memories that exist already, are filled, and are only read.
     pub(super) fn with_constants(
         loadable: Arc<Loadable>,
         device: D,
@@ -107,7 +107,7 @@ impl<D: Device> Session<D> {
             order: Vec::new(),
             extra: Vec::new(),
             ordered: HashMap::new(),
-            looked: false,
+            warned: false,
         };
         session.allocate_memories(constants)?;
         session.fill(|_| true);
@@ -116,14 +116,14 @@ impl<D: Device> Session<D> {
         Ok(session)
     }
 
-    /// Lets operations that race run in the order of their list, from the next run on: see [`races::order`]. Gives the
-    /// edges that their dependency graphs lacked.
+    /// From the next run on, runs operations that race in the order of their list: see [`races::order`]. Returns the edges that
+    /// were missing in the dependency graphs.
     ///
-    /// The graphs of this session's own copy of the tasks are changed, so that it works on every device.
+    /// Only this session's copy of the graphs is changed, so this works on every device.
     ///
     /// # Errors
     ///
-    /// If a dependency graph cannot hold an edge that is missing.
+    /// If a dependency graph cannot hold a missing edge.
     pub fn order(&mut self) -> Result<Vec<races::Edge>, Error> {
         let races::Ordered { graphs, edges } = races::order(&self.loadable)?;
         self.ordered = graphs;
@@ -136,12 +136,12 @@ impl<D: Device> Session<D> {
         &self.loadable
     }
 
-    /// What runs it.
+    /// The device that runs it.
     pub fn device(&self) -> DeviceInfo {
         self.device.info()
     }
 
-    /// How many operations of tasks for NVDLA a run has.
+    /// The number of operations of tasks for NVDLA per run.
     pub fn operations(&self) -> usize {
         self.order.iter().filter_map(|&at| self.tasks.get(at)).map(|task| task.operations).sum()
     }

@@ -15,9 +15,9 @@ use crate::loadable::{self, DataCategory, DataFormat, DataType, PixelFormat};
 /// Whether a tensor is an input or an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
-    /// Goes in.
+    /// An input.
     Input,
-    /// Comes out.
+    /// An output.
     Output,
 }
 
@@ -30,7 +30,7 @@ impl fmt::Display for Direction {
     }
 }
 
-/// A bound tensor: its shape, its element format, and how it lies in memory.
+/// A bound tensor: its shape, its element format, and its layout in memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TensorInfo {
     /// Input or output.
@@ -51,11 +51,11 @@ pub struct TensorInfo {
     pub data_format: DataFormat,
     /// Type of elements.
     pub data_type: DataType,
-    /// What it is to the hardware.
+    /// The use of the tensor by the hardware.
     pub data_category: DataCategory,
     /// Element format.
     pub pixel_format: PixelFormat,
-    /// Bytes of an element, from line to line, from surface to surface, and what else the file says.
+    /// Bytes of an element, of a line, of a surface, and the further strides of the file.
     pub strides: [u32; 8],
     /// Bytes.
     pub size: u64,
@@ -89,12 +89,12 @@ impl TensorInfo {
         }
     }
 
-    /// Bytes from line to line.
+    /// Bytes from a line to the next.
     pub fn line_stride(&self) -> u32 {
         self.strides[1]
     }
 
-    /// Bytes from surface to surface.
+    /// Bytes from a surface to the next.
     pub fn surface_stride(&self) -> u32 {
         self.strides[2]
     }
@@ -105,12 +105,12 @@ impl TensorInfo {
     }
 }
 
-/// Whether numbers can be divided by it.
+/// Whether numbers can be divided by the scale.
 fn is_usable(scale: &Scale) -> bool {
     scale.scale.iter().all(|scale| scale.is_finite() && *scale > 0.0) && scale.zero_point.iter().all(|z| z.is_finite())
 }
 
-/// Why a tensor cannot be used so.
+/// Why a tensor cannot be used in this way.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum TensorError {
     /// The number of bytes is not that of the tensor.
@@ -129,7 +129,7 @@ pub enum TensorError {
         /// Values that were given.
         given: u64,
     },
-    /// A buffer that is to be bound is too small.
+    /// A buffer for a tensor is too small.
     #[error("the buffer has {given} bytes, the tensor's memory {needed}")]
     Buffer {
         /// Bytes of the memory.
@@ -137,7 +137,7 @@ pub enum TensorError {
         /// Bytes of the buffer.
         given: u64,
     },
-    /// A stride is too small for its line or surface, or makes the tensor end behind its memory.
+    /// A stride is too small for its line or surface, or the tensor would end outside its memory.
     #[error("a line stride of {line} and a surface stride of {surface} bytes do not fit: {why}")]
     Strides {
         /// Line stride.
@@ -155,7 +155,7 @@ pub enum TensorError {
         /// The type of elements.
         data_type: DataType,
     },
-    /// The layout's own rules are broken.
+    /// The layout violates a rule.
     #[error("{0}")]
     Layout(String),
     /// A scale that is not a positive number.
@@ -174,7 +174,7 @@ impl TensorInfo {
     /// The same tensor with other strides, if it still fits into `room` bytes of memory.
     pub(super) fn with_strides(&self, line: u32, surface: u32, room: u64) -> Result<Self, TensorError> {
         let refuse = |why: String| Err(TensorError::Strides { line, surface, why });
-        // Bytes of a line as it is now: a line stride of the loadable is never less.
+        // Bytes of a line with the current strides; the loadable's line stride is never smaller.
         let element = u64::from(self.strides[0].max(1));
         let (least, surfaces) = match self.atom() {
             Some(atom) => {
@@ -195,7 +195,7 @@ impl TensorInfo {
         let one = Nest::of_strides([u64::from(surface)]).offset([surfaces]).max(plane);
         let batches = u64::from(self.n);
         if batches > 1 && one > self.size / batches {
-            // The addresses of the other batches are fixed in the loadable.
+            // The loadable fixes the addresses of the other images of the batch.
             return refuse(format!(
                 "an image would have {one} bytes, the next one starts after {}",
                 self.size / batches

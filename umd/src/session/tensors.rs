@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The inputs and outputs of a session: their bytes, their numbers, and memory of the application's own.
+//! The inputs and outputs of a session: their bytes, their numbers, and memory of the application.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ impl<D: Device> Session<D> {
         self.outputs.iter().map(|bound| &bound.info)
     }
 
-    /// The number of the input or output of that name. A decimal number names itself.
+    /// The number of the input or output of that name. A decimal number is returned as it is, if such a tensor exists.
     ///
     /// # Errors
     ///
@@ -32,7 +32,7 @@ impl<D: Device> Session<D> {
         by_name.or_else(by_number).ok_or_else(|| self.no_tensor(direction, which))
     }
 
-    /// The tensor and the value that `NAME=VALUE` gives; the first tensor where it is a value alone.
+    /// Splits `NAME=VALUE` into a tensor and a value. A value without a name belongs to the first tensor.
     ///
     /// A name may contain equals signs: the longest name with which `argument` begins is used. If there is none, the
     /// part before the first equals sign is looked up as in [`Self::find`]: a number, or an error.
@@ -199,7 +199,7 @@ impl<D: Device> Session<D> {
         let end = bound.info.offset.saturating_add(bound.info.size);
         let given = if self.extra.contains(&handle) { self.device.bytes(handle).len() as u64 } else { 0 };
         let own = self.memories.get(memory).map_or(0, |memory| memory.size);
-        // Strides other than the loadable's may need more, or less, than its own memory.
+        // With changed strides the tensor may need more or less than its own memory.
         let needed = if restrided { end } else { own };
         if given < needed {
             return Err(self.tensor_error(direction, index, TensorError::Buffer { needed, given }));
@@ -210,9 +210,9 @@ impl<D: Device> Session<D> {
         Ok(())
     }
 
-    /// Gives a bound tensor other strides, and every descriptor that names them with it (relocations).
+    /// Changes the strides of a bound tensor, and every descriptor that contains them (relocations).
     ///
-    /// Its size changes accordingly; where that is more than its memory has, bind a larger buffer before.
+    /// The tensor's size changes accordingly. If it exceeds that of its memory, bind a larger buffer first.
     ///
     /// # Errors
     ///
@@ -227,7 +227,7 @@ impl<D: Device> Session<D> {
             Ok(info) => info,
             Err(source) => return Err(self.tensor_error(direction, index, source)),
         };
-        // Refuse before anything changes.
+        // Check everything before anything changes.
         self.check_relocations(memory)?;
         let bound = match direction {
             Direction::Input => self.inputs.get_mut(index),
@@ -265,7 +265,7 @@ impl<D: Device> Session<D> {
         Error::Tensor { direction, index, name, source }
     }
 
-    /// The buffer of a bound tensor, and where in it the tensor lies.
+    /// The buffer of a bound tensor, and the range of the tensor in it.
     pub(super) fn place(&self, direction: Direction, index: usize) -> Result<(Handle, std::ops::Range<usize>), Error> {
         let found = self.bound(direction).get(index).and_then(|bound| {
             let handle = self.memories.get(bound.memory)?.handle()?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What several tests of the runtime share: the reference data, a small loadable of our own, and a device that computes
+//! Items that several tests of the runtime share: the reference data, a small loadable of our own, and a device that computes
 //! nothing.
 #![allow(dead_code, unreachable_pub, unused_imports)] // each test uses its part
 
@@ -10,7 +10,7 @@ use nvdla_runtime::device::{AddressEntry, Buffers, Device, DeviceInfo, Error, Ha
 use nvdla_runtime::loadable::{write, DataFormat, DataType, EventOp, Interface, MemoryFlags, PixelFormat, Version};
 use nvdla_uapi::emu;
 
-/// The folder of reference data; without it says so and gives none.
+/// The folder of reference data. Without it, prints that the test is skipped, and returns none.
 pub use nvdla_tests::reference::folder as reference;
 
 /// Every loadable below a folder.
@@ -28,14 +28,14 @@ pub fn loadables(folder: PathBuf) -> Vec<PathBuf> {
     found
 }
 
-/// Buffers, and a record of what was submitted.
+/// A device that only has buffers and records the submissions.
 #[derive(Debug, Default)]
 pub struct Recorder {
     pub buffers: Vec<Option<Vec<u8>>>,
     pub submissions: Vec<Vec<AddressEntry>>,
     /// What a submission does to the buffers.
     pub act: Option<fn(&mut Recorder)>,
-    /// Bytes that may be allocated.
+    /// The number of bytes that may be allocated.
     pub limit: u64,
 }
 

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The last look at a planned program: no two operations that may run at the same time share bytes that one of them writes,
-//! and no convolution's output lies over its own input.
+//! The last check of a planned program: no two operations that may run at the same time access the same bytes if one of them
+//! writes them, and no convolution's output overwrites its own input.
 //!
-//! It trusts neither the order nor the memory plan: it takes the places of all cubes and the sets of operations that have
-//! completed before each one.
+//! The check uses neither the order nor the memory plan. It uses the places of all cubes, and for each operation the set of
+//! operations that have completed before it.
 
 use super::memory::Plan;
-use super::program::{Cube, Place, Program, Task, Unit};
+use super::program::{Cube, Program, Storage, Task, Unit};
 use crate::error::Error;
 
-/// A cube in the memory that it lies in.
+/// A cube with its place in memory.
 struct Placed {
     cube: Cube,
     buffer: usize,
@@ -18,20 +18,20 @@ struct Placed {
     pool: Option<(u64, u64)>,
 }
 
-/// What an operation touches.
+/// The bytes that an operation accesses.
 struct Touched {
     reads: Vec<Placed>,
     writes: Option<Placed>,
 }
 
-/// Checks a program; an error is a mistake of the compiler.
+/// Checks a program. An error is a bug of the compiler.
 pub fn check(program: &Program, plan: &Plan) -> Result<(), Error> {
     let atoms = program.atoms();
     let (atom, elements) = (atoms.bytes() as u32, atoms.elements() as u32);
     let placed = |cube: &Cube| {
         cube.buffer().map(|buffer| {
             let start = u64::from(plan.buffers[buffer]) + u64::from(cube.offset);
-            let pool = (program.buffers[buffer].place == Place::Pool).then(|| (start, start + u64::from(cube.size)));
+            let pool = (program.buffers[buffer].place == Storage::Pool).then(|| (start, start + u64::from(cube.size)));
             Placed { cube: *cube, buffer, pool }
         })
     };
@@ -66,7 +66,7 @@ pub fn check(program: &Program, plan: &Plan) -> Result<(), Error> {
                     };
                     let tensor = |at: usize| &program.steps[operations[at].step].tensor;
                     return Err(Error::Network(format!(
-                        "operation {later} (\"{}\") {what}, {earlier} (\"{}\"): a mistake of the compiler",
+                        "operation {later} (\"{}\") {what}, {earlier} (\"{}\"): a bug in the compiler",
                         tensor(later),
                         tensor(earlier)
                     )));

@@ -2,9 +2,9 @@
 
 //! Writes a planned program as a loadable: descriptors with their addresses filled in, and the eight lists around them.
 //!
-//! One memory holds all constants, one is the pool, each input and output has its own, and so has each list of
-//! descriptors of each task. Memory n has address n. A task's address list begins with its network descriptor, then come
-//! constants, pool, inputs and outputs, which all tasks share, then the task's own lists.
+//! One memory holds all constants, one is the pool. Each input and output has its own memory, and so has each list of descriptors
+//! of each task. Memory n has address n. A task's address list begins with its network descriptor. Then come constants, pool,
+//! inputs and outputs, which all tasks share, and then the task's own lists.
 
 use nvdla_runtime::loadable::names;
 use nvdla_runtime::loadable::write::{Address, Blob, Contents, Event, Memory, Relocation, Submit, Task, Tensor};
@@ -20,7 +20,7 @@ use nvdla_uapi::reg::FieldValue;
 
 use super::memory::Plan;
 use super::order::Order;
-use super::program::{Base, Buffer, Cube, Emulated, Format, Operation, Place, Program, Task as Lowered, Unit};
+use super::program::{Base, Buffer, Cube, Emulated, Format, Operation, Program, Storage, Task as Lowered, Unit};
 use crate::error::Error;
 
 /// Version of the descriptors, as blobs carry it.
@@ -28,7 +28,7 @@ const DLA_VERSION: Version = Version([desc::Version::CURRENT.major, desc::Versio
 /// Version of the emulator's descriptors.
 const EMU_VERSION: Version = Version([0, 0, 1]);
 
-/// What a blob of descriptors holds: numbers of the loadable format.
+/// The contents of a blob of descriptors, by the loadable format's numbers.
 #[derive(Clone, Copy)]
 enum List {
     Network = 1,
@@ -40,7 +40,7 @@ enum List {
     Tables = 5,
 }
 
-/// What a relocation patches: numbers of the loadable format.
+/// The stride that a relocation writes, by the loadable format's numbers.
 #[derive(Clone, Copy)]
 enum Stride {
     Line = 1,
@@ -70,13 +70,13 @@ struct Emitter<'a> {
     program: &'a Program,
     plan: &'a Plan,
     contents: Contents,
-    /// Addresses that every task has, in order, after its network descriptor.
+    /// The addresses that every task has after its network descriptor, in order.
     shared: Vec<u16>,
     constants: u16,
     pool: u16,
     /// Memories of the inputs and outputs, with their surfaces.
     bound: Vec<(usize, u16)>,
-    /// Whether all operations use all of a buffer.
+    /// For each buffer, whether every operation that accesses it uses all of it.
     whole: Vec<bool>,
 }
 
@@ -102,7 +102,8 @@ impl<'a> Emitter<'a> {
         });
         emitter.pool = emitter.memory(Memory { size: plan.pool_size.max(1), ..Default::default() });
         emitter.shared.extend([emitter.constants, emitter.pool]);
-        for place in [|place: Place| matches!(place, Place::Input(_)), |place| matches!(place, Place::Output(_))] {
+        for place in [|place: Storage| matches!(place, Storage::Input(_)), |place| matches!(place, Storage::Output(_))]
+        {
             let mut surfaces: Vec<usize> =
                 (0..program.buffers.len()).filter(|&id| place(program.buffers[id].place)).collect();
             surfaces.sort_by_key(|&id| number(program.buffers[id].place));
@@ -153,8 +154,8 @@ impl<'a> Emitter<'a> {
         let surface = &self.program.buffers[id];
         let tensor_desc_id = self.contents.tensors.len() as u16;
         let direction = match surface.place {
-            Place::Output(_) => MemoryFlags::OUTPUT,
-            Place::Input(_) | Place::Pool => MemoryFlags::INPUT,
+            Storage::Output(_) => MemoryFlags::OUTPUT,
+            Storage::Input(_) | Storage::Pool => MemoryFlags::INPUT,
         };
         let memory = self.memory(Memory {
             flags: MemoryFlags::ALLOC | direction,
@@ -199,10 +200,9 @@ impl<'a> Emitter<'a> {
         });
     }
 
-    /// What the loadable format calls a feature cube of this configuration.
+    /// The loadable format's name for a feature cube of this configuration.
     fn feature_format(&self) -> PixelFormat {
-        // Atoms of 16 bytes have no format name of their own: the line stride of FEATURE distinguishes them from those
-        // of 32.
+        // There is no format for atoms of 16 bytes; the line stride of FEATURE distinguishes them from atoms of 32 bytes.
         if self.program.config.memory_atomic == 8 {
             PixelFormat::FEATURE_X8
         } else {
@@ -210,7 +210,7 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Adds a list of a task's descriptors: its memory's number.
+    /// Adds a list of a task's descriptors. Returns the number of its memory.
     fn list(&mut self, task: u16, interface: Interface, list: List, data: Vec<u8>) -> u16 {
         let (version, name) = match (interface, list) {
             (_, List::Network) => (None, "addr0"),
@@ -255,7 +255,7 @@ impl<'a> Emitter<'a> {
         self.contents.submits.push(Submit { id, task_id: vec![id] });
     }
 
-    /// Where a cube starts: position in the address list and offset.
+    /// The start of a cube: position in the address list and offset.
     fn place(&self, cube: &Cube) -> Option<(u16, u32)> {
         match cube.base {
             Base::OnTheFly => None,
@@ -286,9 +286,9 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// Lets an application choose the strides of an input or output, which the descriptor at `field` of memory `list`
-    /// has. This is not possible if an operation uses only a part of the tensor, because the part's offset depends on
-    /// the strides.
+    /// Adds relocations, with which an application can change the strides of an input or output. Memory `list` has them in its
+    /// descriptor at `field`. This is not possible if an operation uses only a part of the tensor, because the part's offset
+    /// depends on the strides.
     fn relocate(&mut self, cube: &Cube, list: u16, interface: Interface, fields: [usize; 2]) {
         let Base::Buffer(id) = cube.base else { return };
         let Some(&(_, memory)) = self.bound.iter().find(|(surface, _)| *surface == id) else { return };
@@ -361,7 +361,7 @@ impl<'a> Emitter<'a> {
         Ok((interface, network, own))
     }
 
-    /// The program's lookup tables as they lie in memory.
+    /// The bytes of the program's lookup tables.
     fn tables(&self) -> Result<Vec<u8>, Error> {
         let mut bytes = vec![0; self.program.tables.len() * desc::Lut::SIZE];
         for (table, bytes) in self.program.tables.iter().zip(bytes.chunks_exact_mut(desc::Lut::SIZE)) {
@@ -434,14 +434,14 @@ impl<'a> Emitter<'a> {
 }
 
 /// The number of an input or output.
-fn number(place: Place) -> u16 {
+fn number(place: Storage) -> u16 {
     match place {
-        Place::Input(number) | Place::Output(number) => number,
-        Place::Pool => 0,
+        Storage::Input(number) | Storage::Output(number) => number,
+        Storage::Pool => 0,
     }
 }
 
-/// Whether an operation looks something up.
+/// Whether an operation uses a lookup table.
 fn uses_tables(operations: &[Operation]) -> bool {
     operations.iter().any(|operation| match &operation.unit {
         Unit::Sdp { op, .. } => op.lut_index >= 0,
@@ -450,7 +450,7 @@ fn uses_tables(operations: &[Operation]) -> bool {
     })
 }
 
-/// For each buffer, whether every operation that touches it uses all of it.
+/// For each buffer, whether every operation that accesses it uses all of it.
 fn whole(program: &Program) -> Vec<bool> {
     let mut whole = vec![true; program.buffers.len()];
     let mut look = |cube: &Cube| {

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Poolings on the fly: PDP takes its input from SDP while SDP makes it. SDP then writes nothing, PDP reads nothing, and
-//! the two, with the convolution before them, take as long as the slowest alone.
+//! Poolings on the fly: PDP takes its input directly from SDP. SDP then writes no memory and PDP reads none. Together with the
+//! convolution before them they take as long as the slowest of them alone.
 //!
-//! The condition is that SDP operations make the whole input in whole surfaces, that windows reach all of it, and that
-//! nothing else reads it. PDP processes surfaces one after another, so a pooling whose input has several makers, such as
-//! the branches of a concatenation, becomes one operation per maker.
+//! The condition is that SDP operations write the whole input in whole surfaces, that windows read all of it, and that no other
+//! operation reads it. PDP processes surfaces one after another, so a pooling whose input several operations write, such as the
+//! branches of a concatenation, becomes one operation per branch.
 
 use std::collections::HashMap;
 
 use nvdla_uapi::layout::feature::{Atoms, View};
 use nvdla_uapi::reg::values::ConvMode;
 
-use super::program::{Base, Cube, Operation, Place, Program, Task, Unit};
+use super::program::{Base, Cube, Operation, Program, Storage, Task, Unit};
 
-/// Joins poolings with what makes their inputs. Returns the buffers that are no longer written.
+/// Joins poolings with the operations that write their inputs. Returns the buffers that are no longer written.
 pub fn join(program: &mut Program) -> Vec<usize> {
     let atoms = program.atoms();
     let mut readers = vec![0; program.buffers.len()];
@@ -40,13 +40,13 @@ pub fn join(program: &mut Program) -> Vec<usize> {
     let mut joined = Vec::new();
     for task in &mut program.tasks {
         let Task::Dla(list) = task else { continue };
-        // The poolings behind each operation, and the operations that these replace.
+        // The poolings that follow each operation, and the operations that they replace.
         let mut behind: HashMap<usize, Operation> = HashMap::new();
         let mut replaced = vec![false; list.len()];
         for (index, operation) in list.iter().enumerate() {
             let Unit::Pdp { op, source, target } = &operation.unit else { continue };
             let Some(buffer) = source.buffer() else { continue };
-            if readers[buffer] != 1 || program.buffers[buffer].place != Place::Pool {
+            if readers[buffer] != 1 || program.buffers[buffer].place != Storage::Pool {
                 continue;
             }
             let is_maker = |at: &usize| {
@@ -96,8 +96,8 @@ fn view(cube: &Cube, atoms: Atoms) -> View {
     View { cube: 0, surface: cube.surface_stride as usize, line: cube.line_stride as usize, atom: atoms.bytes() }
 }
 
-/// The first surface and the number of surfaces of each part, if the parts, in the order of their offsets, are all
-/// surfaces of `whole`. They must not have more lines or columns: on NVIDIA's Verilog PDP leaves what no window reaches, and
+/// The first surface and the number of surfaces of each part, if the parts, in the order of their offsets, are all surfaces of
+/// `whole`. They must not have more lines or columns: in NVIDIA's Verilog PDP does not take elements that no window reads, and
 /// the next pooling on the fly then never ends.
 fn surfaces<'a>(whole: &Cube, parts: impl Iterator<Item = &'a Cube>, atoms: Atoms) -> Option<Vec<(usize, usize)>> {
     let (mut next, mut found) = (0, Vec::new());

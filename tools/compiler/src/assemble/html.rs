@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A [`Report`] as a page of HTML that needs nothing else: totals, the pool over time, operations, steps, nodes.
+//! Writes a [`Report`] as one HTML page without other files: totals, the pool over time, operations, steps, nodes.
 
 use std::fmt::Write;
 
@@ -14,12 +14,12 @@ const STYLE: &str = "body{font:14px sans-serif;margin:2em}table{border-collapse:
     td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}tr:hover{background:#f4f4f4}\
     rect{fill:#76b900;fill-opacity:.55;stroke:#fff;stroke-width:.5}rect:hover{fill:#345200}";
 
-/// Text as HTML.
+/// Escapes a text for HTML.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// A table: titles, which of them are numbers, and rows.
+/// Writes a table: titles, each with whether its column has numbers, and rows.
 fn table(page: &mut String, titles: &[(&str, bool)], rows: impl Iterator<Item = Vec<String>>) {
     let class = |number: bool| if number { " class=n" } else { "" };
     page.push_str("<table><tr>");
@@ -41,7 +41,7 @@ fn sizes(shape: &[u32]) -> String {
     shape.iter().map(u32::to_string).collect::<Vec<_>>().join(" x ")
 }
 
-/// Buffers as boxes: operations from left to right, bytes from bottom to top.
+/// Draws buffers as boxes: operations from left to right, bytes from bottom to top.
 fn picture(page: &mut String, report: &Report) {
     let [width, height] = PICTURE;
     let across = width / report.operations.len().max(1) as f64;
@@ -60,7 +60,7 @@ fn picture(page: &mut String, report: &Report) {
     page.push_str("</svg>\n");
 }
 
-/// The page.
+/// Writes the page.
 pub(super) fn page(report: &Report) -> String {
     let name = escaped(&report.network);
     let mut page = format!("<!doctype html><meta charset=utf-8><title>{name}</title><style>{STYLE}</style>\n");
@@ -78,7 +78,7 @@ pub(super) fn page(report: &Report) -> String {
     }
     let _ = writeln!(
         page,
-        "<h2>Pool</h2><p>{} bytes; no order of placing needs less than {}. A box is a tensor: operations from left to right, \
+        "<h2>Pool</h2><p>{} bytes; at least {} are needed in this order. A box is a tensor: operations from left to right, \
          addresses from bottom to top.</p>",
         report.pool, report.pool_bound
     );

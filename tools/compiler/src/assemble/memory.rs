@@ -1,48 +1,49 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Places everything in memory: all constants in one memory, one after another, and activations in a pool in which
-//! buffers that are no longer used are overwritten.
+//! Assigns memory: all constants in one memory, one after another, and activations in a pool in which buffers that are no longer
+//! used are overwritten.
 //!
 //! Two buffers may share bytes if all operations that access one have completed before any operation that accesses the
 //! other starts. The dependency graph decides this, not the order of the list, because processors run in parallel.
-//! Buffers are placed one by one, each at the lowest free place. A hill climb of a bounded number of steps changes the
-//! order in which they are placed.
+//! Buffers are placed one by one, each at the lowest free offset. A hill climb with a limited number of steps changes the order
+//! in which they are placed.
 
 use nvdla_uapi::layout::align::{Alignment, Data};
 use nvdla_uapi::layout::round_up;
 
 use super::order::{self, Order, Set};
-use super::program::{Place, Program, Task};
+use super::program::{Program, Storage, Task};
 use crate::error::Error;
 
-/// Constants start at multiples of this: weights need the most.
+/// The alignment of constants: that of weights, which is the largest.
 const CONSTANT_ALIGNMENT: u64 = Alignment::documented(Data::Weight).start as u64;
-/// Buffers start at multiples of this: the widest bus, so that no two buffers share a beat.
+/// The alignment of buffers: the widest bus, so that no two buffers share a beat.
 const BUFFER_ALIGNMENT: u64 = 64;
 const _: () = assert!(BUFFER_ALIGNMENT.is_multiple_of(Alignment::documented(Data::Feature).start as u64));
-/// Steps of the hill climb, times buffers: bounds its time.
+/// The number of steps of the hill climb, times the number of buffers. It limits the time.
 const CLIMB: usize = 200_000;
 
-/// The plan.
+/// The memory plan, and the order of operations.
 pub struct Plan {
     /// Offset of each constant.
     pub constants: Vec<u32>,
     /// Bytes of all constants.
     pub constants_size: u64,
-    /// Offset of each buffer of the pool; 0 of the others, which have memories of their own.
+    /// Offset of each buffer of the pool; 0 for the others, which have separate memories.
     pub buffers: Vec<u32>,
-    /// First and last position of what touches each buffer, in the order of all operations; none if nothing does.
+    /// First and last position of the operations that access each buffer, in the order of all operations; none if no operation
+    /// does.
     pub spans: Vec<Option<(usize, usize)>>,
     /// Bytes of the pool.
     pub pool_size: u64,
-    /// The most bytes that are needed at once when operations run one after another in the order of the list, and those
-    /// that pass data on the fly together: no pool for that order is smaller.
+    /// The most bytes that are in use at once if operations run one after another in the order of the list, and those on the fly
+    /// together. No pool for that order is smaller.
     pub pool_bound: u64,
-    /// The order of each task's operations; none for the emulator's.
+    /// The order of each task's operations; none for tasks of the emulator.
     pub orders: Vec<Option<Order>>,
 }
 
-/// What touches a buffer.
+/// The operations that access a buffer.
 struct Uses {
     /// First and last position in the order of all operations.
     span: (usize, usize),
@@ -73,7 +74,7 @@ pub fn plan(program: &Program) -> Result<Plan, Error> {
     let uses = uses(program);
     let mut pool: Vec<usize> = Vec::new();
     for (id, (buffer, uses)) in program.buffers.iter().zip(&uses).enumerate() {
-        if buffer.place == Place::Pool && !uses.by.is_empty() {
+        if buffer.place == Storage::Pool && !uses.by.is_empty() {
             pool.push(id);
         }
     }
@@ -90,7 +91,7 @@ pub fn plan(program: &Program) -> Result<Plan, Error> {
 }
 
 fn offset(bytes: u64) -> Result<u32, Error> {
-    u32::try_from(bytes).map_err(|_| Error::Network(format!("a memory of more than {bytes} bytes passes 32 bits")))
+    u32::try_from(bytes).map_err(|_| Error::Network(format!("a memory of {bytes} bytes exceeds 32-bit offsets")))
 }
 
 fn uses(program: &Program) -> Vec<Uses> {
@@ -135,7 +136,7 @@ fn conflicts(program: &Program, orders: &[Option<Order>], uses: &[Uses], pool: &
         firsts.push(task_of.len());
         task_of.resize(task_of.len() + task.len(), number);
     }
-    // Per buffer, in its first task: the operations that have completed before all of the buffer's operations there.
+    // Per buffer, in its first task: the operations that have completed before every operation there that accesses the buffer.
     let common: Vec<Option<(usize, Set)>> = pool
         .iter()
         .map(|&id| {
@@ -148,7 +149,7 @@ fn conflicts(program: &Program, orders: &[Option<Order>], uses: &[Uses], pool: &
             Some((task, common))
         })
         .collect();
-    // Whether all of a has completed before anything of b starts.
+    // Whether all operations that access a have completed before any that accesses b starts.
     let over = |a: usize, b: usize| {
         let (last, first) = (uses[pool[a]].span.1, uses[pool[b]].span.0);
         if last >= first {
@@ -175,7 +176,7 @@ fn conflicts(program: &Program, orders: &[Option<Order>], uses: &[Uses], pool: &
     conflicts
 }
 
-/// Places buffers in the given order, each at the lowest place that is free.
+/// Places buffers in the given order, each at the lowest free offset.
 fn first_fit(order: &[usize], sizes: &[u64], conflicts: &[Vec<usize>], places: &mut [Option<u64>]) -> (u64, usize) {
     places.fill(None);
     let (mut end, mut highest) = (0, 0);
@@ -199,10 +200,10 @@ fn first_fit(order: &[usize], sizes: &[u64], conflicts: &[Vec<usize>], places: &
     (end, highest)
 }
 
-/// End of the pool, the buffer that ends there, the order in which buffers were placed, and their places.
+/// End of the pool, the buffer that ends there, the order in which buffers were placed, and their offsets.
 type Found = (u64, usize, Vec<usize>, Vec<Option<u64>>);
 
-/// The best places that a bounded search finds.
+/// The best offsets that a limited search finds.
 fn climb(sizes: &[u64], conflicts: &[Vec<usize>], spans: &[(usize, usize)]) -> (Vec<u64>, u64) {
     let mut by_size: Vec<usize> = (0..sizes.len()).collect();
     by_size.sort_by_key(|&id| (std::cmp::Reverse(sizes[id]), spans[id]));
@@ -217,7 +218,7 @@ fn climb(sizes: &[u64], conflicts: &[Vec<usize>], spans: &[(usize, usize)]) -> (
         }
     }
     let Some((mut end, mut highest, mut order, mut kept)) = best else { return (Vec::new(), 0) };
-    // The buffer that ends highest is placed earlier, by a distance that a fixed sequence gives.
+    // The buffer that ends highest is placed earlier, by a distance from a fixed sequence.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     for _ in 0..(CLIMB / sizes.len().max(1)).min(2000) {
         state ^= state << 13;
@@ -239,7 +240,7 @@ fn climb(sizes: &[u64], conflicts: &[Vec<usize>], spans: &[(usize, usize)]) -> (
 
 /// The most bytes that are in use at once.
 fn bound(program: &Program, uses: &[Uses], pool: &[usize]) -> u64 {
-    // Operations that pass data on the fly run together, and have one number.
+    // Operations that are connected on the fly run together, and have one number.
     let (mut together, mut next) = (Vec::new(), 0);
     for task in &program.tasks {
         for at in 0..task.len() {

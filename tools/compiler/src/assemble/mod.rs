@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! From operations of the hardware to a loadable: poolings that take their input on the fly ([`fly`]), the operations'
-//! order and events ([`order`]), the places of buffers ([`memory`]), a check of both ([`check`]), the file ([`emit`]), and
-//! the report ([`report`]).
+//! Makes a loadable from operations of the hardware: poolings that take their input on the fly ([`fly`]), the operations' order
+//! and events ([`order`]), the places of buffers ([`memory`]), a check of both ([`check`]), the file ([`emit`]), and the report
+//! ([`report`]).
 
 pub mod check;
 pub mod emit;

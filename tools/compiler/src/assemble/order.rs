@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The dependency graph of a task: which operation waits for which event of which other.
+//! The dependency graph of a task: for each operation, the events of other operations that it waits for.
 //!
-//! An operation waits for every earlier operation whose bytes it reads or overwrites, and for those that read the bytes
-//! that it overwrites. An entry of the dependency graph has one consumer per processor. Operations of one processor run
-//! in the order of the list, and each is programmed after the one before it. So if several operations of a processor
-//! need a result, only the first must wait for it; and of several operations of a processor, only the last is waited for.
-//! Operations that pass data on the fly are one unit of work: an operation that waits for a convolution waits for its SDP
-//! operation, or for the pooling behind that, which ends last.
+//! An operation waits for every earlier operation that writes bytes that it accesses, and for those that read bytes that it
+//! overwrites. An entry of the dependency graph has one consumer per processor. Operations of one processor run in the order of
+//! the list, and each is programmed after the previous one. So if several operations of a processor need a result, only the first
+//! must wait for it; and of several operations of a processor, only the last is waited for. Operations that are connected on the
+//! fly count as one: an operation that waits for a convolution waits for its SDP operation, or for the pooling after that, which
+//! ends last.
 
 use nvdla_uapi::desc::{CommonOp, Consumer, Event, PROCESSORS};
 
@@ -19,17 +19,17 @@ use crate::error::Error;
 pub struct Set(Vec<u64>);
 
 impl Set {
-    /// No operation of `count`.
+    /// The empty set of `count` operations.
     pub fn new(count: usize) -> Self {
         Self(vec![0; count.div_ceil(64)])
     }
 
-    /// Adds one.
+    /// Adds an operation.
     pub fn insert(&mut self, index: usize) {
         self.0[index / 64] |= 1 << (index % 64);
     }
 
-    /// Whether it is in the set.
+    /// Whether an operation is in the set.
     pub fn contains(&self, index: usize) -> bool {
         self.0[index / 64] >> (index % 64) & 1 != 0
     }
@@ -69,7 +69,7 @@ pub fn order(operations: &[Operation], buffers: usize, atom: u32, elements: u32)
         return Err(Error::Network(format!("{count} operations in one task, more than 32767")));
     }
     let flies = |index: usize| operations[index].unit.takes_on_the_fly();
-    // The operation that ends last of those that pass data on the fly.
+    // The operation that ends last of those that are connected on the fly.
     let last = |index: usize| (index..count).find(|&at| at + 1 >= count || !flies(at + 1)).unwrap_or(index);
     let mut accesses: Vec<Accesses> = std::iter::repeat_with(Accesses::default).take(buffers).collect();
     let mut waits: Vec<Vec<usize>> = Vec::with_capacity(count);
@@ -87,7 +87,7 @@ pub fn order(operations: &[Operation], buffers: usize, atom: u32, elements: u32)
             let all = reads.iter().chain(writes);
             needs.extend(all.filter(|(_, other)| target.overlaps(other, atom, elements)).map(|(by, _)| *by));
         }
-        // What hands its sums to this operation starts with it.
+        // The operation that passes its sums to this one starts with it.
         let mut needs: Vec<usize> = needs.into_iter().map(last).filter(|&by| by != index).collect();
         needs.sort_unstable();
         needs.dedup();
@@ -123,7 +123,7 @@ fn entries(operations: &[Operation], waits: &[Vec<usize>]) -> Result<Vec<CommonO
         for &by in waits.iter().filter(last) {
             let slot = &mut slots[by][processor(index)];
             match slot {
-                // The next operation of the same processor waits in the place of a later one.
+                // The entry's consumer becomes the earlier of the two operations of that processor.
                 Some(consumer) => consumer.event = Event::OpCompleted,
                 None => *slot = Some(Consumer { index: index as i16, event: Event::OpCompleted }),
             }
@@ -163,8 +163,8 @@ fn heads(operations: &[Operation]) -> [i16; PROCESSORS] {
     heads
 }
 
-/// Which operations have completed before each one starts. What the operations before it on its processor waited for has
-/// completed, too.
+/// The operations that have completed before each one starts. They include those that earlier operations on its processor have
+/// waited for.
 fn before(operations: &[Operation], waits: &[Vec<usize>]) -> Vec<Set> {
     let count = operations.len();
     let mut started: [Set; PROCESSORS] = std::array::from_fn(|_| Set::new(count));

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The lowered network: tasks of hardware operations with descriptors that are complete except for addresses, and the
-//! memory that they name. It no longer has the layers, and it does not have places in memory yet.
+//! The lowered network: tasks of hardware operations with descriptors that are complete except for addresses, and the buffers and
+//! constants that they use. Layers no longer exist, and memory is not assigned yet.
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc;
 use nvdla_uapi::layout::feature::Atoms;
 use nvdla_uapi::reg::values::{PixelFormat, Precision};
 
-/// Whose memory a buffer lies in.
+/// The memory of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// The pool of activations, which buffers share one after another.
+pub enum Storage {
+    /// The pool of activations, which buffers share.
     Pool,
-    /// A separate memory: the input of that number.
+    /// A separate memory for the input of that number.
     Input(u16),
-    /// A separate memory: the output of that number.
+    /// A separate memory for the output of that number.
     Output(u16),
 }
 
-/// How a tensor's elements lie in its buffer.
+/// The layout of a tensor in its buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// A feature cube of the configuration's memory atoms.
+    /// A feature cube with the configuration's memory atoms.
     Feature,
-    /// An image, pitch linear.
+    /// A pitch-linear image.
     Pixel(PixelFormat),
 }
 
@@ -33,25 +33,25 @@ pub enum Format {
 pub struct Buffer {
     /// The tensor that it is for.
     pub name: String,
-    /// Channels, as they lie in memory.
+    /// Number of channels in memory.
     pub channels: u32,
     /// Lines.
     pub height: u32,
     /// Columns.
     pub width: u32,
-    /// How elements lie.
+    /// The layout of its elements.
     pub format: Format,
     /// Bytes from a line to the next.
     pub line_stride: u32,
     /// Bytes from a surface to the next; 0 for an image.
     pub surface_stride: u32,
-    /// Bytes of all of it.
+    /// Size in bytes.
     pub size: u32,
-    /// Whose memory it lies in.
-    pub place: Place,
+    /// The memory that holds it.
+    pub place: Storage,
 }
 
-/// Weights, operands or tables, as they lie in memory.
+/// Weights, operands or tables, with their layout in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Constant {
     /// The node's name and the role.
@@ -60,25 +60,25 @@ pub struct Constant {
     pub bytes: Vec<u8>,
 }
 
-/// What a cube is part of.
+/// The memory of a cube.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Base {
     /// A buffer: its number.
     Buffer(usize),
     /// A constant: its number.
     Constant(usize),
-    /// No memory: the next unit takes it as it is made.
+    /// No memory: the next unit takes it on the fly.
     OnTheFly,
 }
 
-/// What an operation reads or writes.
+/// A cube that an operation reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cube {
-    /// What it is part of.
+    /// Its memory.
     pub base: Base,
-    /// Where in that it starts, in bytes.
+    /// Bytes from the start of that memory.
     pub offset: u32,
-    /// Bytes from its start to the last byte that a unit touches.
+    /// Bytes from its start to the last byte that a unit accesses.
     pub size: u32,
     /// Elements of a line.
     pub width: u16,
@@ -93,7 +93,7 @@ pub struct Cube {
 }
 
 impl Cube {
-    /// The buffer that it is part of, if any.
+    /// The buffer that it belongs to, if any.
     pub fn buffer(&self) -> Option<usize> {
         match self.base {
             Base::Buffer(id) => Some(id),
@@ -101,8 +101,8 @@ impl Cube {
         }
     }
 
-    /// Whether the bytes of two cubes of one buffer may overlap. Exact where both have the same strides; else by the ranges
-    /// from the first to the last byte.
+    /// Whether the bytes of two cubes of one buffer may overlap. Exact if both have the same strides. Otherwise the ranges from
+    /// the first to the last byte are compared.
     pub fn overlaps(&self, other: &Self, atom: u32, elements: u32) -> bool {
         if self.base != other.base {
             return false;
@@ -115,7 +115,7 @@ impl Cube {
         if (line, surface) != (other.line_stride, other.surface_stride) || line == 0 || surface % line != 0 {
             return true;
         }
-        // Boxes of surfaces, lines and columns.
+        // The cubes as boxes of surfaces, lines and columns.
         let bounds = |cube: &Self| {
             let (s, rest) = (cube.offset / surface, cube.offset % surface);
             let (y, x) = (rest / line, rest % line / atom);
@@ -128,10 +128,10 @@ impl Cube {
     }
 }
 
-/// What an operation does.
+/// The unit of an operation, with its descriptor and cubes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Unit {
-    /// The convolution pipeline, which hands its sums to the SDP operation that follows it.
+    /// The convolution pipeline, which passes its sums to the SDP operation that follows it.
     Convolution {
         /// The descriptor.
         op: Box<desc::ConvOp>,
@@ -141,7 +141,7 @@ pub enum Unit {
         weights: Cube,
         /// The mask and the group sizes of compressed weights.
         mask: Option<[Cube; 2]>,
-        /// Its output's shape; no memory.
+        /// The shape of its output, which is not in memory.
         target: Cube,
     },
     /// SDP.
@@ -212,12 +212,12 @@ impl Unit {
         std::iter::once(self.source()).chain(operands.iter().flatten()).filter(|cube| cube.buffer().is_some())
     }
 
-    /// Whether it takes its input from the operation before it.
+    /// Whether it takes its input from the previous operation on the fly.
     pub fn takes_on_the_fly(&self) -> bool {
         self.source().base == Base::OnTheFly
     }
 
-    /// The descriptors: operation, and surface with cubes placed by `place`.
+    /// The descriptors: the operation, and the surface with cubes from `place`.
     pub fn descriptors(&self, place: impl Fn(&Cube) -> desc::DataCube) -> (desc::Operation, desc::Surface) {
         let optional = |cube: &Option<Cube>| cube.as_ref().map_or_else(Default::default, &place);
         match self {
@@ -259,31 +259,31 @@ impl Unit {
 pub struct Operation {
     /// The step that it is part of: an index into [`Program::steps`].
     pub step: usize,
-    /// What it does.
+    /// The unit.
     pub unit: Unit,
 }
 
-/// What the CPU computes.
+/// An operation that the CPU computes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Emulated {
-    /// As in [`Operation`].
+    /// See [`Operation::step`].
     pub step: usize,
     /// Its input.
     pub source: Cube,
     /// Its output.
     pub target: Cube,
-    /// A step of the input's integers; 1 in fp16.
+    /// The scale of the input; 1 in fp16.
     pub input_scale: f32,
-    /// A step of the output's integers; 1 in fp16.
+    /// The scale of the output; 1 in fp16.
     pub output_scale: f32,
 }
 
-/// What is submitted at once.
+/// Operations that are submitted together.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Task {
-    /// To NVDLA, in an order in which each operation comes after those that it needs.
+    /// Operations of NVDLA, each after those that it needs.
     Dla(Vec<Operation>),
-    /// To the emulator: softmax, one after another.
+    /// Softmax operations of the emulator, which run one after another.
     Emulated(Vec<Emulated>),
 }
 
@@ -302,12 +302,12 @@ impl Task {
     }
 }
 
-/// What a step of the network is, for reports.
+/// The description of a step of the network, for reports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepInfo {
     /// The nodes of the model that it computes.
     pub nodes: Vec<String>,
-    /// The tensor that it makes.
+    /// The tensor that it writes.
     pub tensor: String,
     /// The tensor's scale; 1 in fp16.
     pub scale: f64,
@@ -315,12 +315,12 @@ pub struct StepInfo {
 
 /// The scale of an input or output: real value = (integer - zero point) * scale.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
-pub struct End {
+pub struct TensorScale {
     /// The tensor.
     pub tensor: String,
-    /// One value, or one per channel as the channels lie in memory. 1 in fp16.
+    /// One value, or one per channel in the order of the channels in memory. 1 in fp16.
     pub scale: Vec<f64>,
-    /// As many; an image's mean is not always a whole number.
+    /// One value per scale. It may be a fraction, because an image's mean may be one.
     pub zero_point: Vec<f64>,
     /// Whether a picture's 8 bits are 0 to 255.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -332,7 +332,7 @@ pub struct End {
 pub struct Program {
     /// The network's name.
     pub name: String,
-    /// What it is for.
+    /// The configuration.
     pub config: &'static Config,
     /// Precision of activations and weights.
     pub precision: Precision,
@@ -343,10 +343,10 @@ pub struct Program {
     /// Lookup tables of SDP and CDP.
     pub tables: Vec<desc::Lut>,
     /// The inputs.
-    pub inputs: Vec<End>,
+    pub inputs: Vec<TensorScale>,
     /// The outputs.
-    pub outputs: Vec<End>,
-    /// What operations are part of.
+    pub outputs: Vec<TensorScale>,
+    /// The steps that operations belong to.
     pub steps: Vec<StepInfo>,
     /// The tasks, in order.
     pub tasks: Vec<Task>,
@@ -374,7 +374,7 @@ impl Program {
         Atoms::of(self.config, self.precision)
     }
 
-    /// Adds a constant. One of several with the same name gets its number behind it: names in a loadable are unique.
+    /// Adds a constant. If its name exists already, its number is appended, because names in a loadable are unique.
     pub(crate) fn constant(&mut self, name: String, bytes: Vec<u8>) -> usize {
         let taken = self.constants.iter().any(|constant| constant.name == name);
         let name = if taken { format!("{name}.{}", self.constants.len()) } else { name };
@@ -382,7 +382,7 @@ impl Program {
         self.constants.len() - 1
     }
 
-    /// Adds a hardware operation to the last task, or to a new one behind an emulated task.
+    /// Adds a hardware operation to the last task, or to a new one after an emulated task.
     pub(crate) fn push(&mut self, step: usize, unit: Unit) {
         let operation = Operation { step, unit };
         if let Some(Task::Dla(operations)) = self.tasks.last_mut() {
@@ -392,7 +392,7 @@ impl Program {
         }
     }
 
-    /// Adds an emulated operation in the same manner.
+    /// Adds an emulated operation in the same way.
     pub(crate) fn push_emulated(&mut self, operation: Emulated) {
         if let Some(Task::Emulated(operations)) = self.tasks.last_mut() {
             operations.push(operation);

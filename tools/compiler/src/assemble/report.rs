@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the compiler did, for a person or a program to read.
+//! The report of a compilation, for users and programs.
 
 use nvdla_estimate::{self as estimate, Memory, Shape};
 use nvdla_uapi::desc::{DataCube, MemoryType};
@@ -8,7 +8,7 @@ use nvdla_uapi::reg::values::Precision;
 use serde::Serialize;
 
 use super::memory::Plan;
-use super::program::{Base, Buffer, Cube, Operation, Place, Program, StepInfo, Task, Unit};
+use super::program::{Base, Buffer, Cube, Operation, Program, StepInfo, Storage, Task, Unit};
 use crate::ir::{self, Graph};
 use crate::lower::numbers::Scale;
 use crate::lower::step::Net;
@@ -25,53 +25,53 @@ pub struct OperationReport {
     pub unit: &'static str,
     /// The nodes of the model that it computes, or a part of them.
     pub nodes: Vec<String>,
-    /// The tensor that it makes, or a part of it.
+    /// The tensor that it writes, or writes a part of.
     pub tensor: String,
-    /// Channels, height and width of its input, as they lie in memory.
+    /// Channels, height and width of its input in memory.
     pub input: [u32; 3],
-    /// Of its output.
+    /// Channels, height and width of its output in memory.
     pub output: [u32; 3],
     /// Bytes of weights.
     pub weights: u64,
-    /// Estimated cycles; 0 for operations on the CPU, and for those whose cycles are counted with the operation before.
+    /// Estimated cycles; 0 for operations on the CPU, and for those whose cycles are counted with the previous operation.
     pub cycles: u64,
-    /// What limits it: MACs, throughput, DRAM, latency, or the writing of registers.
+    /// What limits it: MACs, throughput, DRAM, latency, or register writes.
     pub limit: String,
     /// Estimated bytes that it moves.
     pub bytes: u64,
 }
 
-/// A node of the model, or of the graph that is left after simplification.
+/// A node of the model, or of the simplified graph.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NodeReport {
     /// Its name in the model.
     pub name: String,
-    /// What it computes.
+    /// The name of its operator.
     pub operator: String,
     /// The tensors that it reads, without constants.
     pub inputs: Vec<String>,
-    /// The tensor that it makes.
+    /// The tensor that it computes.
     pub output: String,
     /// The tensor's shape.
     pub shape: Vec<usize>,
 }
 
-/// What one pass of the hardware computes: nodes that were joined.
+/// A step of the hardware: the nodes that one pass computes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StepReport {
     /// The nodes; none if the compiler added the step.
     pub nodes: Vec<String>,
-    /// What it begins with.
+    /// The kind of its first part.
     pub kind: &'static str,
     /// The tensors that it reads.
     pub inputs: Vec<String>,
-    /// The tensor that it makes.
+    /// The tensor that it computes.
     pub output: String,
     /// Channels, height and width.
     pub shape: [u32; 3],
-    /// The real value of a step of the tensor's integers; 1 in fp16.
+    /// The scale of the tensor; 1 in fp16.
     pub scale: f64,
-    /// The ratio of the tensor's values to their error in decibels, where it was measured on the model.
+    /// The ratio of the tensor's values to their error in decibels, if it was measured on the model.
     pub decibels: Option<f64>,
 }
 
@@ -84,24 +84,24 @@ pub struct BufferReport {
     pub offset: u32,
     /// Bytes.
     pub size: u32,
-    /// The first operation that touches it, counted through all tasks.
+    /// The first operation that accesses it, counted over all tasks.
     pub first: usize,
-    /// The last.
+    /// The last one.
     pub last: usize,
 }
 
-/// A compilation.
+/// The report.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// The network's name.
     pub network: String,
-    /// The configuration's.
+    /// The configuration's name.
     pub configuration: &'static str,
     /// int8 or fp16.
     pub precision: &'static str,
     /// The nodes before they are joined.
     pub graph: Vec<NodeReport>,
-    /// The steps that they become.
+    /// The steps that the nodes were joined to.
     pub steps: Vec<StepReport>,
     /// Every operation, in the order of the tasks.
     pub operations: Vec<OperationReport>,
@@ -109,20 +109,20 @@ pub struct Report {
     pub buffers: Vec<BufferReport>,
     /// Bytes of the pool of activations.
     pub pool: u64,
-    /// No pool is smaller while operations run in their order.
+    /// The least size of the pool for this order of operations.
     pub pool_bound: u64,
     /// Bytes of weights, operands and tables.
     pub constants: u64,
     /// Estimated cycles of all operations, one after another.
     pub cycles: u64,
-    /// Largest error of each lookup table, in steps of the output's integers, with the tensor's name.
+    /// Largest error of each lookup table, in steps of the output, with the tensor's name.
     pub tables: Vec<(String, f64)>,
-    /// What is computed less exactly than the precision lets expect.
+    /// Warnings about results that are less exact than the precision suggests.
     pub warnings: Vec<String>,
 }
 
-/// Describes a program. Cycles are those of the configuration's own memory interface: its latency, and all of its width in
-/// every cycle.
+/// Describes a program. The cycles are for the configuration's own memory interface with its latency, at the full width of the
+/// bus in every cycle.
 pub(crate) fn report(program: &Program, plan: &Plan, tables: Vec<(String, f64)>) -> Report {
     let config = program.config;
     let memory = Memory::new(config, config.primary.latency, f64::from(config.primary.width / 8));
@@ -199,14 +199,14 @@ pub(crate) fn report(program: &Program, plan: &Plan, tables: Vec<(String, f64)>)
 
 fn buffers(program: &Program, plan: &Plan) -> Vec<BufferReport> {
     let report = |(id, buffer): (usize, &Buffer)| {
-        let (first, last) = plan.spans[id].filter(|_| buffer.place == Place::Pool)?;
+        let (first, last) = plan.spans[id].filter(|_| buffer.place == Storage::Pool)?;
         Some(BufferReport { tensor: buffer.name.clone(), offset: plan.buffers[id], size: buffer.size, first, last })
     };
     program.buffers.iter().enumerate().filter_map(report).collect()
 }
 
 impl Report {
-    /// Adds the nodes and tensors from which the operations were made.
+    /// Adds the nodes and tensors that the operations compute.
     pub(crate) fn describe(&mut self, graph: &Graph, net: &Net, scales: &[Scale]) {
         let name = |&id: &ir::TensorId| graph.tensor(id).name.clone();
         self.graph = graph
@@ -248,7 +248,7 @@ impl Report {
     }
 }
 
-/// A cube without its place.
+/// A cube without its address.
 fn plain(cube: &Cube) -> DataCube {
     let mem_type = if cube.base == Base::OnTheFly { MemoryType::Hw } else { MemoryType::Mc };
     DataCube {

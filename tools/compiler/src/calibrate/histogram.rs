@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How often an activation has which magnitude, and the scale that follows from it.
+//! The histogram of an activation's magnitudes, and the scale that follows from it.
 
 use crate::ir::Range;
 
-/// The number of bins. It is even, so that two can become one when larger values arrive.
+/// The number of bins. It is even, so that pairs can be merged when larger values arrive.
 const BINS: usize = 2048;
 
 /// int8 has 128 magnitudes from 0 to 127.
 const LEVELS: usize = 128;
 
-/// Values that are not negative can have all 256 integers.
+/// Values that are not negative can use all 256 integers.
 const ONE_SIDED_LEVELS: usize = 256;
 
 /// How a scale is chosen.
@@ -18,7 +18,7 @@ const ONE_SIDED_LEVELS: usize = 256;
 pub enum Method {
     /// The largest magnitude on the samples is 127.
     Max,
-    /// That part of the values, in percent, does not saturate.
+    /// This percentage of the values does not saturate.
     Percentile(f32),
     /// The mean square error of rounding and saturation is least.
     #[default]
@@ -51,7 +51,7 @@ impl std::str::FromStr for Method {
 #[derive(Clone, Debug)]
 pub(super) struct Histogram {
     bins: Vec<u64>,
-    /// The magnitude at which the last bin ends. 0 if all values were zero.
+    /// The magnitude at the end of the last bin. 0 if all values were zero.
     end: f32,
     min: f32,
     max: f32,
@@ -78,7 +78,7 @@ impl Histogram {
             return;
         }
         if self.end == 0.0 && largest > 0.0 {
-            // So far there were zeros only, which stay in the first bin.
+            // So far all values were zero; they stay in the first bin.
             self.end = largest;
         }
         while self.end < largest {
@@ -118,7 +118,7 @@ impl Histogram {
         range
     }
 
-    /// The number of bins that hold that part of the values.
+    /// The number of bins that hold `percent` of the values.
     fn percentile(&self, percent: f32) -> usize {
         let total: u64 = self.bins.iter().sum();
         let enough = (total as f64 * f64::from(percent) / 100.0).ceil() as u64;
@@ -134,7 +134,7 @@ impl Histogram {
             .count()
     }
 
-    /// The number of bins with the least cost, among those that a scale can end at.
+    /// The number of bins with the least cost, among those at which a scale can end.
     fn least(&self, levels: usize, cost: &dyn Fn(usize) -> f64) -> usize {
         let used = self.bins.iter().rposition(|&count| count > 0).map_or(1, |last| last + 1);
         let candidates = (levels..used).step_by(BINS / 256).chain([used.clamp(levels, BINS)]);
@@ -157,13 +157,13 @@ impl Histogram {
     /// The divergence of the values' distribution from the one that `levels` levels can represent.
     fn divergence(&self, bins: usize, levels: usize) -> f64 {
         let mut values: Vec<f64> = self.bins[..bins].iter().map(|&count| count as f64).collect();
-        // Saturated values count where they end.
+        // Saturated values count in the last bin.
         values[bins - 1] += self.bins[bins..].iter().sum::<u64>() as f64;
         let total: f64 = values.iter().sum();
         let mut divergence = 0.0;
         for level in 0..levels {
             let own = level * bins / levels..(level + 1) * bins / levels;
-            // The level's count, spread evenly over its bins that are not empty. What saturates is not the level's.
+            // The level's count, distributed evenly over its bins that are not empty, without saturated values.
             let sum: f64 = self.bins[own.clone()].iter().map(|&count| count as f64).sum();
             let filled = values[own.clone()].iter().filter(|&&value| value > 0.0).count() as f64;
             for &value in values[own].iter().filter(|&&value| value > 0.0) {

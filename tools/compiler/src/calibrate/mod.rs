@@ -13,7 +13,7 @@ use crate::ir::{Graph, Op, PoolKind, Quantization, Range, Ranges, TensorId, Unar
 use histogram::Histogram;
 pub use histogram::Method;
 
-/// Why there are no scales.
+/// Why scales cannot be determined.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A sample cannot be read, or does not fit the network.
@@ -30,11 +30,11 @@ pub enum Error {
     NotFinite(String),
 }
 
-/// What samples say of each activation, before a method makes scales of it.
+/// The values of each activation on samples, from which a method chooses scales.
 #[derive(Clone, Debug)]
 pub struct Measured {
     histograms: Vec<Option<Histogram>>,
-    /// The sum of each channel's values, and how many they are per channel.
+    /// The sum of each channel's values, and the number of values per channel.
     sums: Vec<Option<(Vec<f64>, usize)>>,
 }
 
@@ -65,7 +65,7 @@ impl Measured {
         *count += height * width;
     }
 
-    /// The range of each activation, by a method.
+    /// The range of each activation according to a method.
     pub fn ranges(&self, method: Method) -> Ranges {
         let mut ranges = Ranges::new();
         for (k, histogram) in self.histograms.iter().enumerate() {
@@ -92,8 +92,8 @@ pub fn measure(
 /// The methods that [`best`] chooses from.
 const METHODS: [Method; 4] = [Method::Mse, Method::Max, Method::Percentile(99.99), Method::Entropy];
 
-/// The ranges by the method that changes the outputs least on samples: the float network runs with every activation
-/// rounded to its scale. `complete` makes the final ranges from those of a method.
+/// The ranges of the method that changes the outputs least on samples, when the float network runs with every activation rounded
+/// to its scale. `complete` makes the final ranges from those of a method.
 pub fn best(
     graph: &Graph,
     measured: &Measured,
@@ -121,8 +121,7 @@ pub fn best(
     found.map(|(_, ranges)| ranges).ok_or_else(|| Error::Sample("there is no sample".to_owned()))
 }
 
-/// The graph with its activations rounded, except sums of a convolution that are used only inside the convolution's
-/// step.
+/// The graph with rounded activations, except sums of a convolution that only the convolution's own step uses.
 fn rounded(graph: &Graph, ranges: &Ranges) -> Graph {
     let mut rounded = graph.clone();
     for (k, tensor) in rounded.tensors.iter_mut().enumerate() {
@@ -143,8 +142,8 @@ fn rounded(graph: &Graph, ranges: &Ranges) -> Graph {
     rounded
 }
 
-/// The range of integers of a quantized model. Scales without a zero point are used as they are; others, and those of
-/// unsigned integers, become the symmetric scale that holds the same values.
+/// The ranges that a quantized model gives. Scales without a zero point are used unchanged. Others, and those of unsigned
+/// integers, become the symmetric scale that can represent the same values.
 pub fn of_model(graph: &Graph) -> Ranges {
     let mut ranges = Ranges::new();
     for (k, tensor) in graph.tensors.iter().enumerate() {
@@ -163,7 +162,7 @@ pub fn of_model(graph: &Graph) -> Ranges {
     ranges
 }
 
-/// Whether an operator's output has values of its input only, so that both can have one range.
+/// Whether an operator's output has only values of its input, so that both can share one range.
 fn keeps_values(op: &Op) -> bool {
     match op {
         Op::Pool(pool) => pool.kind == PoolKind::Max,
@@ -178,8 +177,8 @@ fn keeps_values(op: &Op) -> bool {
     }
 }
 
-/// Completes the ranges of a graph. Those in `given` stay, those of operators that only move values are derived, and
-/// the rest comes from `measured`. An error names the tensors without a range.
+/// Completes the ranges of a graph. Those in `given` stay, those of operators that only move values are derived, and the others
+/// come from `measured`. An error names the tensors without a range.
 pub fn complete(graph: &Graph, given: Ranges, measured: Option<&Ranges>) -> Result<Ranges, Error> {
     let mut ranges = given;
     if let Some(measured) = measured {
@@ -199,7 +198,7 @@ pub fn complete(graph: &Graph, given: Ranges, measured: Option<&Ranges>) -> Resu
             }
         }
     }
-    // A tensor that is used only by a limit needs only the range that the limit keeps.
+    // A tensor that only a limit uses needs only the range of the limit's output.
     for node in graph.nodes.iter().rev() {
         let x = node.inputs[0];
         if keeps_values(&node.op)

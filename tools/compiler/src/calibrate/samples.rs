@@ -33,8 +33,8 @@ pub fn list(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(paths)
 }
 
-/// The values of a graph's inputs in a sample. `preprocess` has one entry per input. Pictures are preprocessed; an
-/// array has the input's values already.
+/// The values of a graph's inputs in a sample. `preprocess` has one entry per input. Pictures are preprocessed; an array already
+/// has the input's values.
 pub fn read(path: &Path, graph: &Graph, preprocess: &[Preprocess]) -> Result<Vec<Vec<f32>>, Error> {
     let refuse = |reason: String| Error::Sample(format!("{}: {reason}", path.display()));
     if graph.inputs.len() == 1 && !path.is_dir() {
@@ -44,7 +44,7 @@ pub fn read(path: &Path, graph: &Graph, preprocess: &[Preprocess]) -> Result<Vec
     let mut inputs = Vec::new();
     for (k, &id) in graph.inputs.iter().enumerate() {
         let name = &graph.tensor(id).name;
-        // The name is the model's: only its last part may name a file.
+        // The name comes from the model, so only its last component is used as a file name.
         let file = Path::new(name).file_name().map(|file| file.to_string_lossy().into_owned()).unwrap_or_default();
         let path = path.join(format!("{file}.npy"));
         let values = one(&path, graph.shape(id), preprocess.get(k).unwrap_or(&Preprocess::default()));

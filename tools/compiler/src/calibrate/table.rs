@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Tables of scales in JSON, as NVIDIA's compiler reads them (`--calibtable`): for each layer, by its name,
-//! `{"scale": …, "min": …, "max": …, "offset": …}`. `scale` is the real value of one step.
+//! Tables of scales in JSON, in the format of NVIDIA's compiler (`--calibtable`): for each layer, by its name, `{"scale": …,
+//! "min": …, "max": …, "offset": …}`. `scale` is the real value of one step.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ struct Entry {
     max: f32,
     #[serde(default)]
     offset: f32,
-    /// The step of values that are not negative if they have 256 integers. NVIDIA's compiler does not use it.
+    /// The real value of one step if values that are not negative use 256 integers. NVIDIA's compiler does not use it.
     #[serde(default)]
     one_sided: f32,
 }
@@ -59,7 +59,7 @@ pub fn read(text: &str, graph: &Graph) -> Result<Ranges, Error> {
     Ok(ranges)
 }
 
-/// The table of a graph's ranges.
+/// Makes the table of a graph's ranges.
 pub fn write(graph: &Graph, ranges: &Ranges) -> String {
     let mut entries = BTreeMap::new();
     for id in graph.inputs.iter().copied().chain(graph.nodes.iter().map(|node| node.output)) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-// Scales are quotients that are exact.
+// The scales are exact quotients.
 #![allow(clippy::float_cmp)]
 
 use super::*;
 
-/// relu(x), with a softmax behind it.
+/// relu(x), followed by a softmax.
 fn graph() -> Graph {
     let mut graph = Graph::new("test");
     let x = graph.input("x", &[1, 1000]).unwrap();
@@ -15,7 +15,7 @@ fn graph() -> Graph {
     graph
 }
 
-/// Values around 0, and one far away.
+/// Values around 0, and one outlier.
 fn sample(outlier: f32) -> Vec<f32> {
     (0..999).map(|k| (k % 40) as f32 * 0.05 - 1.0).chain([outlier]).collect()
 }
@@ -38,14 +38,14 @@ fn other_methods_let_an_outlier_saturate() {
         let scale = measured(method).get(TensorId(0)).unwrap().scale * 127.0;
         assert!((0.9..20.0).contains(&scale), "{method:?}: {scale}");
     }
-    // One of 2000 values is far away, and weighs by the square of its distance.
+    // One of 2000 values is an outlier, and counts by the square of its distance.
     let scale = measured(Method::Mse).get(TensorId(0)).unwrap().scale * 127.0;
     assert!((20.0..=40.0).contains(&scale), "{scale}");
 }
 
 #[test]
 fn the_least_square_error_is_least() {
-    // Nearly all values small: saturating the few large ones is worth it only when they are few enough.
+    // Nearly all values are small. Saturating the few large ones pays only if they are few enough.
     let values: Vec<f32> =
         (0..200_000).map(|k| ((k % 1000) as f32 / 500.0 - 1.0).powi(5) * 3.0).chain([30.0]).collect();
     let mut histogram = Histogram::default();
@@ -90,7 +90,7 @@ fn what_a_table_lacks_is_derived_or_named() {
     let graph = graph();
     let table = r#"{"x": {"scale": 0.5, "min": 0, "max": 0, "offset": 0}}"#;
     let ranges = table::read(table, &graph).unwrap();
-    // relu has the range of its input, softmax none.
+    // relu has the range of its input, softmax has none.
     let Err(Error::Missing(missing)) = complete(&graph, ranges.clone(), None) else { panic!("nothing is missing") };
     assert_eq!(missing, ["\"z\""]);
     let ranges = complete(&graph, ranges, Some(&measured(Method::Max))).unwrap();

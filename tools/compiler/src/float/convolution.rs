@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Convolution as a matrix product: the weights by a matrix that holds each window's elements in a column.
+//! Convolution as a matrix product: the weights times a matrix that has each window's elements in a column.
 
 use rayon::prelude::*;
 
 use super::Values;
 use crate::ir::Convolution;
 
-/// The most windows of a block: its matrix stays in the second-level cache for usual kernels.
+/// The greatest number of windows per block, for which the matrix of usual kernels fits the second-level cache.
 const BLOCK: usize = 512;
 
-/// `c[m x n] = a[m x k] * b[k x n]`. Lines of b are `b_stride` apart, those of a and c lie without gaps.
+/// `c[m x n] = a[m x k] * b[k x n]`. Lines of b are `b_stride` apart; those of a and c have no gaps.
 fn product(a: &[f32], b: &[f32], b_stride: usize, c: &mut [f32], [m, k, n]: [usize; 3]) {
     assert!(a.len() >= m * k && (k == 0 || b.len() >= (k - 1) * b_stride + n) && c.len() >= m * n && b_stride >= n);
     // SAFETY: the slices are as large as the sizes and strides require, as asserted, and c is the only mutable borrow.
@@ -34,7 +34,7 @@ fn product(a: &[f32], b: &[f32], b_stride: usize, c: &mut [f32], [m, k, n]: [usi
     }
 }
 
-/// Where a window's element lies: None in the padding.
+/// The position of a window's element on an axis; `None` in the padding.
 fn place(at: usize, stride: usize, tap: usize, dilation: usize, before: usize, size: usize) -> Option<usize> {
     (at * stride + tap * dilation).checked_sub(before).filter(|place| *place < size)
 }
@@ -50,7 +50,7 @@ pub(super) fn convolve(op: &Convolution, inputs: &[Values<'_>], shape: &[usize])
     let mut out = vec![0.0; shape.iter().product()];
 
     if per_group == 1 && kernels_per_group == 1 {
-        // Depthwise: one plane by one small kernel.
+        // Depthwise: one plane times one small kernel.
         out.par_chunks_mut(pixels).enumerate().for_each(|(k, out)| {
             let plane = &x[k * height * width..][..height * width];
             depthwise(op, plane, [height, width], &weights[k % kernels * depth..][..depth], out, out_width);
@@ -60,7 +60,7 @@ pub(super) fn convolve(op: &Convolution, inputs: &[Values<'_>], shape: &[usize])
         && op.padding == crate::ir::Padding::default()
         && op.kernel == [height, width]
     {
-        // An inner product: each kernel by the whole input.
+        // An inner product: each kernel times the whole input.
         for (out, x) in out.chunks_mut(kernels).zip(x.chunks(depth)) {
             out.par_iter_mut()
                 .with_min_len(16)
@@ -132,7 +132,7 @@ fn columns(op: &Convolution, data: &[f32], size: [usize; 2], out_width: usize, s
             for s in 0..op.kernel[1] {
                 let mut at = start;
                 while at < start + count {
-                    // As many windows of one line as there are.
+                    // All windows that are on one line.
                     let (y, x) = (at / out_width, at % out_width);
                     let end = (start + count - at).min(out_width - x) + x;
                     match place(y, op.stride[0], r, op.dilation[0], op.padding.top, height) {

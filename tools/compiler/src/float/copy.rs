@@ -5,7 +5,7 @@
 use super::Values;
 use crate::ir::{BlockOrder, Op, PadMode};
 
-/// Elements from each index of an axis to the next.
+/// The number of elements from each index of an axis to the next.
 pub(super) fn strides(shape: &[usize]) -> Vec<usize> {
     let mut strides = vec![1; shape.len()];
     for axis in (1..shape.len()).rev() {
@@ -45,7 +45,7 @@ fn strided(x: &[f32], start: usize, strides: &[isize], lengths: &[usize]) -> Vec
     }
 }
 
-/// A tensor repeated along its dimensions of 1, and along those that it lacks, to a shape.
+/// A tensor repeated to a shape along its dimensions of 1 and along missing dimensions.
 pub(super) fn expand((from, x): Values<'_>, shape: &[usize]) -> Vec<f32> {
     let (own, missing) = (strides(from), shape.len() - from.len());
     let stride = |axis: usize| match axis.checked_sub(missing) {
@@ -97,7 +97,7 @@ pub(super) fn concat(inputs: &[Values<'_>], axis: usize) -> Vec<f32> {
 }
 
 pub(super) fn pad(mode: PadMode, (from, x): Values<'_>, before: &[usize], shape: &[usize]) -> Vec<f32> {
-    // Per axis, the input's index for each of the output's. None: the constant.
+    // For each axis, the input's index of each output index; `None` for the constant.
     let place = |axis: usize, at: usize| {
         let (at, last) = (at as isize - before[axis] as isize, from[axis] as isize - 1);
         let inside = match mode {
@@ -110,13 +110,13 @@ pub(super) fn pad(mode: PadMode, (from, x): Values<'_>, before: &[usize], shape:
         Some(inside as usize)
     };
     let value = if let PadMode::Constant(value) = mode { value } else { 0.0 };
-    // One axis after the other: the output so far, as runs of the elements behind the axis.
+    // One axis after another. `current` is the output so far, as runs of the elements of inner axes.
     let mut current = x.to_vec();
     for axis in (0..from.len()).filter(|&axis| shape[axis] != from[axis]) {
         let run: usize = from[axis + 1..].iter().product();
         let block = from[axis] * run;
         let places: Vec<_> = (0..shape[axis]).map(|at| place(axis, at)).collect();
-        // Axes before this one are already padded; axes behind it are not, so that runs are the input's.
+        // Outer axes are already padded and inner axes are not, so runs have the input's length.
         let mut padded = Vec::with_capacity(current.len() / block * shape[axis] * run);
         for outer in current.chunks(block) {
             for place in &places {

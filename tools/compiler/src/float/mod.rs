@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The network in real numbers. Calibration measures it, and a compiled network is compared with it.
+//! Evaluates the network in real numbers. Calibration measures these values, and a compiled network is compared with them.
 //!
-//! The definitions are ONNX's; `scripts/node_cases.py` compares this evaluation with ONNX Runtime.
+//! The definitions are those of ONNX; `scripts/node_cases.py` compares this evaluation with ONNX Runtime.
 
 mod convolution;
 mod copy;
@@ -21,7 +21,7 @@ pub type Values<'a> = (&'a [usize], &'a [f32]);
 /// Computes a network's outputs. `inputs` are the values of the graph's inputs, in their order. `visit` is called with
 /// the values of each input and of each node's output as soon as they are known.
 ///
-/// A tensor that a quantized model gives a scale is rounded and limited as the model says.
+/// A tensor to which a quantized model gives a scale is rounded and limited as the model specifies.
 pub fn run(
     graph: &Graph,
     inputs: &[Vec<f32>],
@@ -70,7 +70,7 @@ pub fn run(
 /// Rounds values to the integers of a quantized model, and limits them to the model's type.
 fn quantize(quantization: Option<&Quantization>, shape: &[usize], values: &mut [f32]) {
     let Some(Quantization { scale, zero_point, axis, limits }) = quantization else { return };
-    // Elements that share a scale lie together: `inner` of them, again and again.
+    // Elements with the same scale are adjacent: `inner` at a time, repeatedly.
     let (count, inner) = axis.map_or((1, values.len()), |axis| (shape[axis], shape[axis + 1..].iter().product()));
     for (k, run) in values.chunks_mut(inner.max(1)).enumerate() {
         let (scale, zero) = (scale[k % count], zero_point[k % count] as f32);
@@ -81,10 +81,10 @@ fn quantize(quantization: Option<&Quantization>, shape: &[usize], values: &mut [
     }
 }
 
-/// The most elements of a constant that is computed while a model is read.
-const MOST_FOLDED: usize = 1 << 28;
+/// The greatest number of elements of a constant that is computed while a model is read.
+const MAX_FOLDED: usize = 1 << 28;
 
-/// Adds a node to a graph; if all that it reads is constant, its output as a constant instead.
+/// Adds a node to a graph. If all of its inputs are constant, adds its output as a constant instead.
 pub fn add(graph: &mut Graph, name: &str, op: Op, inputs: &[TensorId], output: &str) -> Result<TensorId, String> {
     let constants: Option<Vec<_>> =
         inputs.iter().map(|&id| graph.constant(id).map(|x| (graph.shape(id), &x[..]))).collect();
@@ -93,14 +93,14 @@ pub fn add(graph: &mut Graph, name: &str, op: Op, inputs: &[TensorId], output: &
     };
     let shape = infer::infer(&op, &constants.iter().map(|(shape, _)| *shape).collect::<Vec<_>>())?;
     let elements: usize = shape.iter().product();
-    if elements > MOST_FOLDED {
-        return Err(format!("a constant of {elements} elements, more than {MOST_FOLDED}"));
+    if elements > MAX_FOLDED {
+        return Err(format!("a constant of {elements} elements, more than {MAX_FOLDED}"));
     }
     let values = apply(&op, &constants, &shape);
     graph.add_constant(output, &shape, values)
 }
 
-/// Computes one operator. `shape` is its output's, as [`crate::ir::infer::infer`] gives it.
+/// Computes one operator. `shape` is the shape of its output, from [`crate::ir::infer::infer`].
 pub fn apply(op: &Op, inputs: &[Values<'_>], shape: &[usize]) -> Vec<f32> {
     let (from, x) = inputs[0];
     match op {
@@ -142,7 +142,7 @@ fn binary(op: Binary, a: Values<'_>, b: Values<'_>, shape: &[usize]) -> Vec<f32>
     }
 }
 
-/// An operand with as many values as the output's last dimensions need, so that its values repeat without gaps.
+/// An operand with as many values as the output's last dimensions, so that repetitions of it fill the output.
 fn repeated<'a>((from, values): Values<'a>, shape: &[usize]) -> Cow<'a, [f32]> {
     if values.len() == 1 || values.len() == shape.iter().product::<usize>() {
         return values.into();

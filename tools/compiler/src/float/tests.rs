@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The fast paths against plain loops over every index.
+//! Compares the fast paths with plain loops over every index.
 
-// What is only copied stays the same to the bit.
+// Values that are only copied stay the same bit for bit.
 #![allow(clippy::float_cmp)]
 
 use super::*;
 use crate::ir::{Convolution, PadMode, Padding};
 
-/// Values that differ from each other, without pattern.
+/// Distinct values without a pattern.
 fn noise(count: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut next = || {
@@ -27,8 +27,8 @@ fn close(a: &[f32], b: &[f32], what: &str) {
     }
 }
 
-/// Calls `f` for each pair of an input and an output element that a weight joins: their indices, and the weight's.
-/// `from` is the side on which the windows slide.
+/// Calls `f` for each pair of an input and an output element that a weight connects, with their indices and the weight's. `from`
+/// is the side on which the windows move.
 fn each(op: &Convolution, from: &[usize], to: &[usize], mut f: impl FnMut(usize, usize, usize)) {
     let (per_group, kernels) = (from[1] / op.group, to[1] / op.group);
     for (n, k, c) in (0..to[0]).flat_map(|n| (0..to[1]).flat_map(move |k| (0..per_group).map(move |c| (n, k, c)))) {
@@ -94,7 +94,7 @@ fn deconvolutions_are_the_transposition_of_plain_convolutions() {
         let node = Op::Deconvolution(op, extra);
         let shape = infer::infer(&node, &[&from, &weights]).unwrap();
         let mut plain = vec![0.0; shape.iter().product()];
-        // A convolution of the output would give the input; its weights are [C][K / group][R][S].
+        // A convolution that maps the output to the input; its weights are [C][K / group][R][S].
         each(&op, &shape, &from, |source, target, weight| plain[source] += x[target] * w[weight]);
         let fast = apply(&node, &[(&from, &x), (&weights, &w)], &shape);
         close(&fast, &plain, &format!("deconvolution {k}"));

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Operators that compute an element from those around it: pooling, resizing, normalisation across channels.
+//! Operators that compute an element from its neighbours: pooling, resizing, normalisation across channels.
 
 use rayon::prelude::*;
 
 use super::Values;
 use crate::ir::{Coordinates, Pool, PoolKind, Resize, ResizeMode, Rounding};
 
-/// The part of a window that lies on the input.
+/// The part of a window that is inside the input.
 fn inside(at: usize, stride: usize, before: usize, kernel: usize, size: usize) -> std::ops::Range<usize> {
     let start = at * stride;
     start.saturating_sub(before).min(size)..(start + kernel).saturating_sub(before).min(size)
@@ -36,7 +36,7 @@ pub(super) fn pool(pool: &Pool, (from, x): Values<'_>, shape: &[usize]) -> Vec<f
     out
 }
 
-/// For each output of one axis: the two inputs that it is made of, and the weight of the second.
+/// For each output along one axis: the two inputs that it is interpolated from, and the weight of the second.
 fn taps(resize: &Resize, axis: usize, size: usize) -> Vec<(usize, usize, f32)> {
     let (scale, out) = (resize.scales[axis], resize.size[axis]);
     let last = (size - 1) as f32;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The nodes that cannot be read or mapped. The error has all of them, so that a user sees in one run what must be
+//! The nodes that cannot be read or mapped. The error lists all of them, so that one run shows the user everything that must be
 //! changed.
 
 use std::fmt;
@@ -34,8 +34,8 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// All nodes of a model that cannot be read or mapped, and the names of the tensors before them: the model can be compiled
-/// as far as these.
+/// All nodes of a model that cannot be read or mapped, and the names of the tensors before them, up to which the model can be
+/// compiled.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unreadable(pub Vec<Refusal>, pub Vec<String>);
 
@@ -47,7 +47,7 @@ impl fmt::Display for Unreadable {
             write!(f, "\n  {refusal}")?;
         }
         if !self.1.is_empty() {
-            write!(f, "\n  the nodes before them can: --outputs {}", self.1.join(","))?;
+            write!(f, "\n  the nodes before them can be compiled: --outputs {}", self.1.join(","))?;
         }
         Ok(())
     }

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The shape of each operator's output, and the refusal of parameters that contradict the inputs' shapes.
+//! Infers the shape of each operator's output, and refuses parameters that contradict the inputs' shapes.
 
 use super::op::*;
-use super::MOST_ELEMENTS;
+use super::MAX_ELEMENTS;
 
-/// The number of elements of a shape. An error if there are none, or more than [`MOST_ELEMENTS`].
+/// The number of elements of a shape. An error if there are none, or more than [`MAX_ELEMENTS`].
 pub fn elements(shape: &[usize]) -> Result<usize, String> {
     let product = shape.iter().try_fold(1usize, |product, &extent| product.checked_mul(extent));
     match product {
         Some(0) => Err(format!("the shape {shape:?} is empty")),
-        Some(count) if count <= MOST_ELEMENTS => Ok(count),
-        _ => Err(format!("the shape {shape:?} has more than {MOST_ELEMENTS} elements")),
+        Some(count) if count <= MAX_ELEMENTS => Ok(count),
+        _ => Err(format!("the shape {shape:?} has more than {MAX_ELEMENTS} elements")),
     }
 }
 
-/// How an operand extends to the other's shape.
+/// How an operand is broadcast to the other's shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Broadcast {
     /// One value for all.
@@ -24,11 +24,11 @@ pub enum Broadcast {
     Channel,
     /// One value per element.
     Element,
-    /// Something else.
+    /// None of these.
     Other,
 }
 
-/// How an operand of shape `from` extends to the shape `to` (N, C, …): both aligned at their last dimensions.
+/// How an operand of shape `from` is broadcast to the shape `to` (N, C, …); both are aligned at their last dimensions.
 pub fn broadcast(from: &[usize], to: &[usize]) -> Broadcast {
     let from_elements: usize = from.iter().product();
     if from_elements == to.iter().product::<usize>() && from.len() <= to.len() {
@@ -37,7 +37,7 @@ pub fn broadcast(from: &[usize], to: &[usize]) -> Broadcast {
     if from_elements == 1 {
         return Broadcast::Scalar;
     }
-    // The dimension 1 of `to`, counted from the last.
+    // Dimension 1 of `to`, counted from the last dimension.
     let channel = from.len().checked_sub(to.len().saturating_sub(1));
     match channel {
         Some(at) if to.len() > 1 && from.get(at) == Some(&to[1]) && from_elements == to[1] => Broadcast::Channel,
@@ -45,7 +45,7 @@ pub fn broadcast(from: &[usize], to: &[usize]) -> Broadcast {
     }
 }
 
-/// The shape of two operands extended to each other.
+/// The shape to which two operands are broadcast.
 fn extended(a: &[usize], b: &[usize]) -> Result<Vec<usize>, String> {
     let rank = a.len().max(b.len());
     let extent = |shape: &[usize], axis: usize| (axis + shape.len()).checked_sub(rank).map_or(1, |axis| shape[axis]);
@@ -53,24 +53,24 @@ fn extended(a: &[usize], b: &[usize]) -> Result<Vec<usize>, String> {
         .map(|axis| match (extent(a, axis), extent(b, axis)) {
             (x, y) if x == y || y == 1 => Ok(x),
             (1, y) => Ok(y),
-            _ => Err(format!("the shapes {a:?} and {b:?} cannot be extended to each other")),
+            _ => Err(format!("the shapes {a:?} and {b:?} cannot be broadcast to each other")),
         })
         .collect()
 }
 
-/// The extent of a kernel with `dilation` between its elements.
+/// The size of a kernel with `dilation` between its elements.
 pub fn dilated(kernel: usize, dilation: usize) -> usize {
     kernel.saturating_sub(1).saturating_mul(dilation).saturating_add(1)
 }
 
-/// How many windows fit along one direction.
+/// The number of windows along one axis.
 fn windows(size: usize, padding: (usize, usize), kernel: usize, stride: usize) -> Result<usize, String> {
     if kernel == 0 || stride == 0 {
         return Err(format!("kernel {kernel} and stride {stride} must not be 0"));
     }
     let whole = size.saturating_add(padding.0).saturating_add(padding.1);
     match whole.checked_sub(kernel) {
-        Some(rest) if whole <= MOST_ELEMENTS => Ok(rest / stride + 1),
+        Some(rest) if whole <= MAX_ELEMENTS => Ok(rest / stride + 1),
         Some(_) => Err(format!("the size with its padding, {whole}, is too large")),
         None => {
             Err(format!("a window of {kernel} does not fit {whole} ({size} and padding {} + {})", padding.0, padding.1))
@@ -151,7 +151,7 @@ pub fn infer(op: &Op, inputs: &[&[usize]]) -> Result<Vec<usize>, String> {
             for (before, after, kernel) in
                 [(padding.top, padding.bottom, kernel[0]), (padding.left, padding.right, kernel[1])]
             {
-                // A window of padding alone would have no value.
+                // A window of only padding would have no value.
                 if before >= kernel || after >= kernel {
                     return Err(format!("padding {before} + {after} must be less than the kernel, {kernel}"));
                 }

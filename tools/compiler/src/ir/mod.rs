@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The network as the readers leave it and the lowering takes it: tensors with known shapes, nodes in an order of
+//! The intermediate representation between the readers and the lowering: tensors with known shapes, nodes in an order of
 //! execution, and few operators, each with one meaning.
 //!
-//! The operators follow ONNX's definitions (the operator reference of ONNX) where ONNX has the operator. What several
-//! operators of a model format say is one operator here: `Gemm`, `MatMul` by a constant and `InnerProduct` are
-//! [`Op::Convolution`], `GlobalAveragePool` is [`Op::Pool`].
+//! The operators follow ONNX's definitions (the operator reference of ONNX) if ONNX has the operator. Several operators of a
+//! model format may be one operator here: `Gemm`, `MatMul` by a constant and `InnerProduct` are [`Op::Convolution`],
+//! `GlobalAveragePool` is [`Op::Pool`].
 //!
-//! Every operator determines its output's shape from its inputs' shapes ([`infer`]). [`Graph::add`] applies this, so
-//! that a graph that was built has consistent shapes.
+//! Every operator determines its output's shape from its inputs' shapes ([`infer`]). [`Graph::add`] applies this, so the shapes
+//! of a graph are always consistent.
 
 pub mod error;
 pub mod infer;
@@ -23,14 +23,14 @@ pub use op::*;
 pub use preprocess::{Color, Fit, Preprocess};
 pub use ranges::{Range, Ranges};
 
-/// The most elements that a tensor has. A shape with more is a mistake in the model.
-pub const MOST_ELEMENTS: usize = 1 << 31;
+/// The greatest number of elements of a tensor. A shape with more elements is an error in the model.
+pub const MAX_ELEMENTS: usize = 1 << 31;
 
-/// Names a tensor of a graph.
+/// Identifies a tensor of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TensorId(pub usize);
 
-/// Names a node of a graph.
+/// Identifies a node of a graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub usize);
 
@@ -39,7 +39,7 @@ pub struct NodeId(pub usize);
 pub struct Quantization {
     /// One scale for the tensor, or one per index along `axis`.
     pub scale: Vec<f32>,
-    /// As many as there are scales.
+    /// One zero point per scale.
     pub zero_point: Vec<i32>,
     /// The axis along which the scales differ. None: there is one scale.
     pub axis: Option<usize>,
@@ -50,14 +50,13 @@ pub struct Quantization {
 /// A tensor: an input, a constant, or the output of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tensor {
-    /// Its name in the model. Tensors that the reader adds have a name made of the node's.
+    /// Its name in the model. For tensors that the reader adds, a name derived from the node's.
     pub name: String,
     /// Its dimensions, outermost first. The batch is 1; four dimensions are N, C, H, W.
     pub shape: Vec<usize>,
-    /// Its values, if they are known before the network runs: one per element of the shape, the last dimension
-    /// innermost.
+    /// Its values, if they are known before the network runs: one per element of the shape, in row-major order.
     pub constant: Option<Arc<[f32]>>,
-    /// The scale that a quantized model gives. None: to be measured.
+    /// The scale that a quantized model gives. None: the scale is measured.
     pub quantization: Option<Quantization>,
 }
 
@@ -88,9 +87,9 @@ pub struct Node {
     pub name: String,
     /// What it computes.
     pub op: Op,
-    /// What it computes from, in the order that [`Op`] states.
+    /// The tensors that it reads, in the order that [`Op`] states.
     pub inputs: Vec<TensorId>,
-    /// What it computes. Every operator has one output.
+    /// The tensor that it computes. Every operator has one output.
     pub output: TensorId,
 }
 
@@ -101,11 +100,11 @@ pub struct Graph {
     pub name: String,
     /// All tensors; [`TensorId`] is an index.
     pub tensors: Vec<Tensor>,
-    /// All nodes, each behind the nodes that compute its inputs; [`NodeId`] is an index.
+    /// All nodes, each after the nodes that compute its inputs; [`NodeId`] is an index.
     pub nodes: Vec<Node>,
     /// The tensors that the user gives.
     pub inputs: Vec<TensorId>,
-    /// The tensors that the user gets.
+    /// The tensors that the user receives.
     pub outputs: Vec<TensorId>,
 }
 
@@ -172,8 +171,8 @@ impl Graph {
         self.push(name, shape.to_vec(), Some(values))
     }
 
-    /// Adds a node behind all others. Its output's shape follows from the shapes of its inputs. A node with parameters
-    /// that contradict them is refused with the reason.
+    /// Adds a node after all others. Its output's shape follows from the shapes of its inputs. Parameters that contradict these
+    /// shapes are refused with the reason.
     pub fn add(
         &mut self,
         name: impl Into<String>,
@@ -187,8 +186,8 @@ impl Graph {
         Ok(output)
     }
 
-    /// Checks what [`Graph::add`] ensures, for a graph that a pass changed: each node comes after the nodes that
-    /// compute its inputs, every shape is the one that its operator gives, and a tensor has at most one origin.
+    /// Checks the properties that [`Graph::add`] ensures, for a graph that a pass has changed: each node comes after the nodes
+    /// that compute its inputs, every shape is the one that its operator gives, and a tensor has at most one origin.
     pub fn check(&self) -> Result<(), String> {
         let mut known = vec![false; self.tensors.len()];
         for (k, tensor) in self.tensors.iter().enumerate() {
@@ -200,7 +199,7 @@ impl Graph {
         }
         for &id in &self.inputs {
             if std::mem::replace(&mut known[id.0], true) {
-                return Err(format!("input \"{}\" is a constant, or an input twice", self.tensor(id).name));
+                return Err(format!("input \"{}\" is a constant, or is listed twice", self.tensor(id).name));
             }
         }
         for node in &self.nodes {

@@ -22,15 +22,15 @@ pub struct Convolution {
     pub group: usize,
     /// A kernel's height and width, not dilated.
     pub kernel: [usize; 2],
-    /// Distance of two windows.
+    /// Distance between two windows.
     pub stride: [usize; 2],
-    /// Distance of two elements of a window.
+    /// Distance between two elements of a window.
     pub dilation: [usize; 2],
-    /// Zeros around the input; for a deconvolution, the lines and columns that are removed from the output.
+    /// Zeros around the input; for a deconvolution, lines and columns that are removed from the output.
     pub padding: Padding,
 }
 
-/// What a binary operator computes of a and b.
+/// The function of a binary operator of a and b.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Binary {
     /// a + b
@@ -49,7 +49,7 @@ pub enum Binary {
     Pow,
 }
 
-/// What a unary operator computes of x.
+/// The function of a unary operator of x.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Unary {
     /// max(x, 0)
@@ -77,9 +77,9 @@ pub enum Unary {
     Elu(f32),
     /// gamma * x, or gamma * alpha * (exp(x) - 1) where x is not positive.
     Selu {
-        /// Of the negative side.
+        /// The factor of the negative side.
         alpha: f32,
-        /// Of both sides.
+        /// The factor of both sides.
         gamma: f32,
     },
     /// x/2 * (1 + erf(x / sqrt(2)))
@@ -110,38 +110,37 @@ pub enum Unary {
     Sin,
     /// cos(x)
     Cos,
-    /// The largest integer that is not larger.
+    /// The largest integer that is not greater than x.
     Floor,
-    /// The smallest integer that is not smaller.
+    /// The smallest integer that is not less than x.
     Ceil,
-    /// The nearest integer, the even one of two.
+    /// The nearest integer; ties to even.
     Round,
     /// x where x is larger than the parameter, else 0 (ONNX's ThresholdedRelu).
     Threshold(f32),
 }
 
-/// What a pooling takes of its window.
+/// The element that a pooling computes from its window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PoolKind {
     /// The largest element; padding is never the largest.
     Max,
     /// The mean.
     Average {
-        /// Whether the divisor counts padding. The divisor is then always the window's size, and padding has the value
-        /// 0.
+        /// Whether padding counts in the divisor. Then the divisor is always the window's size, and padding has the value 0.
         count_include_pad: bool,
     },
 }
 
-/// A pooling. The output has floor((size + padding - kernel) / stride) + 1 lines. Padding is less than the kernel, so that
-/// every window has an element of the input.
+/// A pooling. The output has floor((size + padding - kernel) / stride) + 1 lines. Padding is less than the kernel, so every
+/// window has an element of the input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pool {
-    /// What it takes.
+    /// The function of the window.
     pub kind: PoolKind,
     /// The window's height and width.
     pub kernel: [usize; 2],
-    /// Distance of two windows.
+    /// Distance between two windows.
     pub stride: [usize; 2],
     /// Elements around the input.
     pub padding: Padding,
@@ -160,7 +159,7 @@ pub enum Rounding {
     Ceil,
 }
 
-/// What a resize takes.
+/// How a resize computes an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ResizeMode {
     /// The element at the rounded coordinate.
@@ -169,12 +168,12 @@ pub enum ResizeMode {
     Bilinear,
 }
 
-/// Which input coordinate x' belongs to the output coordinate x. `scale` is output per input.
+/// The input coordinate x' for the output coordinate x. `scale` is output size divided by input size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Coordinates {
     /// (x + 1/2) / scale - 1/2
     HalfPixel,
-    /// The same, and 0 where the output has one element.
+    /// The same, but 0 if the output has one element.
     PytorchHalfPixel,
     /// x / scale
     Asymmetric,
@@ -185,17 +184,17 @@ pub enum Coordinates {
 /// A change of height and width.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Resize {
-    /// What it takes.
+    /// How an element is computed.
     pub mode: ResizeMode,
-    /// Where it takes it.
+    /// The input coordinate of an element.
     pub coordinates: Coordinates,
-    /// Output per input. It may differ from the quotient of the sizes when the model gives scales.
+    /// Output size divided by input size. It may differ from the quotient of the sizes if the model gives scales.
     pub scales: [f32; 2],
     /// The output's height and width.
     pub size: [usize; 2],
 }
 
-/// How the elements of a block come from channels.
+/// The order of channels in the elements of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BlockOrder {
     /// Channel = (y * block + x) * output channels + c.
@@ -204,10 +203,10 @@ pub enum BlockOrder {
     Crd,
 }
 
-/// What a padding is made of.
+/// The values of a padding.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PadMode {
-    /// That value.
+    /// This value.
     Constant(f32),
     /// The tensor mirrored at its first and last element, which are not repeated.
     Reflect,
@@ -215,7 +214,7 @@ pub enum PadMode {
     Edge,
 }
 
-/// An operator. All tensors but those named constant may be constants or not.
+/// An operator. All tensors may be constant, and those named constant must be.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
     /// Inputs: data `[N, C, H, W]`, weights (constant `[K, C / group, R, S]`), and a bias (constant `[K]`) if there is
@@ -224,8 +223,8 @@ pub enum Op {
     /// Inputs: data `[N, C, H, W]`, weights (constant `[C, K / group, R, S]`), and a bias (constant `[K]`) if there is
     /// one. The output has (size - 1) * stride + dilation * (kernel - 1) + 1 + output padding - padding lines.
     Deconvolution(Convolution, [usize; 2]),
-    /// Inputs: a and b, either of which may be a constant. Shapes are aligned at their last dimensions and dimensions
-    /// of 1 repeated, as in ONNX and NumPy; see [`super::infer::broadcast`].
+    /// Inputs: a and b, either of which may be a constant. Shapes are aligned at their last dimensions, and dimensions of 1 are
+    /// repeated, as in ONNX and NumPy; see [`super::infer::broadcast`].
     Binary(Binary),
     /// Input: x.
     Unary(Unary),
@@ -239,7 +238,7 @@ pub enum Op {
     DepthToSpace {
         /// The block's height and width.
         block: usize,
-        /// Where a block's elements come from.
+        /// The order of a block's elements.
         order: BlockOrder,
     },
     /// Input: x `[N, C, H, W]`. The output has `C * block^2` channels; channel = (y * block + x) * C + c.
@@ -263,14 +262,14 @@ pub enum Op {
     },
     /// Input: x.
     Pad {
-        /// With what.
+        /// The values.
         mode: PadMode,
         /// Elements before, one per axis.
         before: Vec<usize>,
         /// Elements after, one per axis.
         after: Vec<usize>,
     },
-    /// Input: x. The elements stay in their order.
+    /// Input: x. The elements keep their order.
     Reshape {
         /// The output's shape.
         shape: Vec<usize>,
@@ -371,7 +370,7 @@ impl Unary {
         }
     }
 
-    /// The function at one point.
+    /// The function's value for x.
     pub fn apply(self, x: f32) -> f32 {
         let sigmoid = |x: f32| 1.0 / (1.0 + (-x).exp());
         // log(1 + exp(x)) without overflow.
@@ -427,7 +426,7 @@ impl Unary {
     }
 }
 
-/// The error function, by its Taylor series near 0 and by the continued fraction of erfc elsewhere, in f64.
+/// The error function: its Taylor series near 0, and the continued fraction of erfc elsewhere, in f64.
 fn erf(x: f32) -> f32 {
     let (magnitude, square) = (f64::from(x.abs()), f64::from(x) * f64::from(x));
     let value = if magnitude < 2.5 {
@@ -459,7 +458,7 @@ mod tests {
 
     #[test]
     fn the_error_function_is_exact() {
-        // Values of Abramowitz and Stegun, table 7.1, and on both sides of the two formulas' border.
+        // Values of Abramowitz and Stegun, table 7.1, and on both sides of the limit between the two formulas.
         for (x, value) in [
             (0.0, 0.0),
             (0.5, 0.520_499_9),

@@ -14,15 +14,15 @@ pub enum Color {
     Gray,
 }
 
-/// How a picture of another size than the input's is fitted.
+/// How a picture that does not have the input's size is fitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fit {
-    /// It is an error.
+    /// It is refused.
     #[default]
     Exact,
-    /// It is scaled to the size, and its proportions may change.
+    /// It is scaled to the size; its proportions may change.
     Stretch,
-    /// Its shorter side is scaled to the size and the middle taken.
+    /// Its shorter side is scaled to the size, and the middle is used.
     Crop,
 }
 
@@ -35,12 +35,12 @@ pub struct Preprocess {
     pub std: Vec<f32>,
     /// The order of the channels.
     pub color: Color,
-    /// How the size is fitted.
+    /// How pictures are fitted to the size.
     pub fit: Fit,
 }
 
 impl Default for Preprocess {
-    /// The byte itself.
+    /// The default: values are the bytes themselves.
     fn default() -> Self {
         Self { mean: vec![0.0], std: vec![1.0], color: Color::default(), fit: Fit::default() }
     }

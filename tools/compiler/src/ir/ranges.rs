@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The calibration of each activation tensor, and the int8 scale chosen for it.
+//! The range of each activation tensor from calibration, and the int8 scale chosen for it.
 
 use std::sync::Arc;
 
 use super::TensorId;
 
-/// The values of a tensor.
+/// The range of a tensor's values, and its scales.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Range {
     /// The smallest value on the samples.
@@ -15,13 +15,13 @@ pub struct Range {
     pub max: f32,
     /// The real value of one step: value = int8 * scale. Positive. Values beyond 127 steps saturate.
     pub scale: f32,
-    /// The real value of one step if all 256 integers hold the values from 0 on: value = (int8 + 128) * one_sided. 0 where
-    /// there are negative values.
+    /// The real value of one step if all 256 integers represent values from 0 on: value = (int8 + 128) * one_sided. 0 if there
+    /// are negative values.
     pub one_sided: f32,
 }
 
 impl Range {
-    /// The range between two values, with the smallest symmetric scale that holds both.
+    /// A range with the smallest symmetric scale that can represent both values.
     pub fn of(min: f32, max: f32) -> Self {
         let largest = min.abs().max(max.abs());
         let mut range = Self { min, max, scale: 1.0 / 127.0, one_sided: 0.0 };
@@ -29,14 +29,14 @@ impl Range {
         range
     }
 
-    /// Sets the scales so that the largest integer is `threshold`.
+    /// Sets the scales so that the largest integer represents `threshold`.
     pub fn reach(&mut self, threshold: f32) {
         self.scale = threshold / 127.0;
         self.one_sided = if self.min >= 0.0 { threshold / 255.0 } else { 0.0 };
     }
 }
 
-/// The range of each tensor of a graph, and the mean of each channel where it was measured.
+/// The range of each tensor of a graph, and the mean of each channel if it was measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Ranges {
     ranges: Vec<Option<Range>>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Functions of elements, and operations on two tensors, as what SDP does.
+//! Lowers functions of elements and operations on two tensors to SDP.
 
 use super::nodes::Builder;
 use super::step::{Combine, Kind, Pipe, Post, Tensor, TensorId};
@@ -41,20 +41,20 @@ impl Builder<'_> {
                 vec![Post::With(Combine::Mul, gate)]
             }
             Unary::Floor | Unary::Ceil | Unary::Round => {
-                return Err(format!("{} has steps, which a lookup table draws as slopes", unary.name()));
+                return Err(format!("{} has steps, which a lookup table cannot represent", unary.name()));
             }
             _ if tables => {
                 let range = self.net.tensors[node.inputs[0].0].range;
                 let (low, high) = range.map_or((-8.0, 8.0), |range| (range.min, range.max));
                 vec![Post::Table(unary, low, high)]
             }
-            _ => return Err(format!("{} needs lookup tables, which this configuration has not", unary.name())),
+            _ => return Err(format!("{} needs lookup tables, which this configuration does not have", unary.name())),
         };
         self.split(node, Kind::Copy, node.inputs[0].0, posts, node.output.0);
         Ok(())
     }
 
-    /// A step with its posts, divided into as many steps as the sub-units require.
+    /// Adds a step with its posts. It is divided into several steps if it needs more sub-units than SDP has.
     pub(super) fn split(
         &mut self,
         node: &ir::Node,
@@ -64,7 +64,7 @@ impl Builder<'_> {
         output: TensorId,
     ) {
         let mut kind = kind;
-        // If readers share the output's scale, it cannot have a separate one.
+        // If readers share the output's scale, the output cannot have a separate one.
         let own = output >= self.graph.tensors.len()
             || self.graph.users(ir::TensorId(output)).all(|user| {
                 matches!(
@@ -78,7 +78,7 @@ impl Builder<'_> {
             let count = (1..posts.len()).rev().find(fits).unwrap_or(1);
             let rest = posts.split_off(count);
             let Tensor { name, shape, .. } = self.net.tensors[output].clone();
-            // The part's range is not known: it is that of the output widened by its input's.
+            // The part's range is not known. The output's range, extended by that of the part's input, is used.
             let range = self.net.tensors[input].range;
             let part = self.net.tensor(format!("{name} part"), shape, range);
             self.step(node, std::mem::replace(&mut kind, Kind::Copy), &[input], posts, part);
@@ -102,7 +102,8 @@ impl Builder<'_> {
                 let reversed = constant == a;
                 let one_channel = self.net.tensors[data.0].shape[0] == 1;
                 let channels = self.net.tensors[node.output.0].shape[0] as usize;
-                // More than four dimensions have channels that a constant of one per index of dimension 1 does not number.
+                // With more than four dimensions, channels do not correspond to the indices of dimension 1, which a constant has
+                // one value for.
                 let few = shape(node.output).len() <= 4;
                 let fits = match ir::infer::broadcast(shape(constant), shape(node.output)) {
                     Broadcast::Scalar => true,
@@ -122,7 +123,7 @@ impl Builder<'_> {
                         _ => Err(reason),
                     };
                 }
-                // One per channel of a batch is that many times the same.
+                // With a batch, values per channel are repeated for each image.
                 let values = if values.len() > 1 && values.len() < channels {
                     values.repeat(channels / values.len())
                 } else {
@@ -164,7 +165,7 @@ impl Builder<'_> {
                     [&vec![1; rank - small.len()], small].concat()
                 };
                 let same = |id| extents(id) == output_shape;
-                // One value per channel: the dimensions behind the channels have one element.
+                // One value per channel: the dimensions after the channels have one element.
                 let outer = if rank < 3 { rank } else { (rank - 2).max(2) };
                 let gate = |id| {
                     let extents = extents(id);
@@ -173,7 +174,7 @@ impl Builder<'_> {
                 let (full, gates) = ([same(a), same(b)], [gate(a), gate(b)]);
                 let (first, second) = (a, b);
                 let (mut a, mut b) = (a.0, b.0);
-                // What is neither as large as the output nor one value per channel is extended by a product.
+                // An operand that is neither as large as the output nor one value per channel is extended by a product.
                 if !(full[0] || full[1] && gates[0]) {
                     a = self.extended(node, first, &output_shape)?;
                 }
@@ -216,12 +217,12 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// a / b, as a times the reciprocal of b.
+    /// a / b, computed as a times the reciprocal of b.
     fn quotient(&mut self, node: &ir::Node, a: TensorId, b: TensorId) -> Result<(), String> {
         let Tensor { name, shape, range } = self.net.tensors[b].clone();
         let range = range
             .filter(|range| range.min > 0.0 || range.max < 0.0)
-            .ok_or("a division by a tensor whose values are not known to keep away from 0")?;
+            .ok_or("a division by a tensor whose values may be near 0")?;
         let inverse = Some(Range::of(1.0 / range.max, 1.0 / range.min));
         let inverse = self.net.tensor(format!("{name} reciprocal"), shape, inverse);
         let table = Post::Table(Unary::Reciprocal, range.min, range.max);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A convolution: the convolution pipeline, and SDP fused to it.
+//! Lowers a convolution to the convolution pipeline, with SDP connected to it.
 //!
-//! The output is made in parts: by blocks of output channels (for groups, whose weights are zero between them, and for
-//! kernel groups that are too large), by columns if a line of output needs more input than the convolution buffer
-//! holds, and by bands of lines. Each part is a pair of operations.
+//! The output is computed in parts: by blocks of output channels (for groups, whose weights are zero between them, and for kernel
+//! groups that are too large), by columns if a line of output needs more input than the convolution buffer holds, and by bands of
+//! lines. Each part is a pair of operations.
 //!
 //! In Winograd mode the sequencer takes tiles of 4 x 4 inputs for 2 x 2 outputs. Its output is whole tiles of 4 x 4, and the
 //! padding behind its input fills the last tiles (register manual; the hardware project's `NV_NVDLA_CDMA_wg.v`).
@@ -26,17 +26,17 @@ use crate::assemble::program::{Base, Cube, Format, Unit};
 use crate::cbuf::{self, Banks, WeightSize};
 use crate::error::Error;
 
-/// Cycles of a register write, bytes of DRAM per cycle and cycles of latency, by which choices are made: the defaults of
-/// `nvdla_runtime --profile`.
+/// Cycles of a register write, bytes of DRAM per cycle and cycles of latency for the time estimates behind decisions: the
+/// defaults of `nvdla_runtime --profile`.
 pub(super) const REGISTER_WRITE: f64 = 100.0;
 pub(super) const BYTES_PER_CYCLE: u32 = 10;
 pub(super) const LATENCY: u32 = 100;
-/// Side of the tiles that Winograd's output consists of.
+/// The height and width of Winograd's output tiles.
 pub(super) const TILE: u32 = 4;
-/// The most channels of a cube.
-pub(super) const MOST_CHANNELS: u32 = 8192;
+/// The greatest number of channels of a cube.
+pub(super) const MAX_CHANNELS: u32 = 8192;
 
-/// Outputs along one axis, and what they take of the input.
+/// Outputs along one axis, and the inputs that they need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     /// First output.
@@ -54,12 +54,12 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// Inputs with their padding.
+    /// Number of inputs with their padding.
     fn padded(&self) -> u32 {
         self.before + self.input_count + self.after
     }
 
-    /// With the padding that fills Winograd's last tiles.
+    /// The span with the padding that fills Winograd's last tiles.
     fn tiled(self) -> Self {
         Self { after: self.count + TILE - self.before - self.input_count, ..self }
     }
@@ -74,7 +74,7 @@ pub(super) struct Axis {
     pub(super) output: u32,
     /// Elements that a window spans, dilation included.
     pub(super) window: u32,
-    /// From a window to the next.
+    /// Distance between two windows.
     pub(super) stride: u32,
     /// Padding before the first element.
     pub(super) pad: u32,
@@ -83,7 +83,7 @@ pub(super) struct Axis {
 impl Axis {
     /// The span of `count` outputs from `first` on.
     pub(super) fn span(&self, first: u32, count: u32) -> Span {
-        // Counted from the first element of padding.
+        // Counted from the first padding element.
         let begin = first * self.stride;
         let end = (first + count - 1) * self.stride + self.window;
         let input_first = begin.saturating_sub(self.pad).min(self.input - 1);
@@ -98,13 +98,13 @@ impl Axis {
         }
     }
 
-    /// All spans of at most `most` inputs and `outputs` outputs; none if one output takes more.
+    /// Spans of at most `most` inputs and `outputs` outputs each, which cover the axis; `None` if one output needs more inputs.
     pub(super) fn split(&self, most: u32, outputs: u32) -> Option<Vec<Span>> {
         let mut spans = Vec::new();
         let mut first = 0;
         while first < self.output {
             let fits = |count: u32| count <= outputs && self.span(first, count).input_count <= most;
-            // Spans grow with their outputs.
+            // The inputs of a span increase with its outputs, so a binary search works.
             let (mut low, mut high) = (0, self.output - first);
             while low < high {
                 let middle = (low + high).div_ceil(2);
@@ -137,7 +137,7 @@ fn axes(conv: &Convolution, input: &View, output: &View) -> [Axis; 2] {
     })
 }
 
-/// Whether a convolution can read an image: its columns become channels, which cannot lie apart.
+/// Whether a convolution can read an image. The columns become channels, so they must be adjacent.
 pub(super) fn reads_images(conv: &Convolution, components: u32) -> bool {
     conv.op.dilation == [1, 1]
         && conv.op.group == 1
@@ -146,7 +146,7 @@ pub(super) fn reads_images(conv: &Convolution, components: u32) -> bool {
         && conv.op.stride.iter().all(|&stride| stride <= 8)
 }
 
-/// The map of an output whose kernels are so large that the convolution buffer holds fewer than an atom's channels.
+/// The channel map of an output whose kernels are so large that the convolution buffer holds fewer than an atom's channels.
 pub(super) fn forced_map(
     config: &Config,
     precision: Precision,
@@ -162,7 +162,7 @@ pub(super) fn forced_map(
     let kernel = u64::from(input.extent) * window * u64::from(bytes(precision));
     let bank = u64::from(config.cbuf_bank_bytes());
     let group = u64::from(Geometry::of(config, precision).group_kernels).min(u64::from(output[0]));
-    // The map with so many banks left for data; none if atoms that are filled leave them.
+    // The map if `data` banks are left for data; `None` if filled atoms leave them anyway.
     let map = |data: u64| -> Option<Vec<u32>> {
         let room = (u64::from(config.cbuf_banks) - data) * bank;
         if kernel * group <= room || kernel * atoms.elements() as u64 <= room {
@@ -173,12 +173,12 @@ pub(super) fn forced_map(
         (chunk > 0).then(|| (0..output[0]).map(of).collect())
     };
     let fits =
-        |map: &Option<Vec<u32>>| map.as_ref().is_none_or(|map| map.last().is_none_or(|&last| last < MOST_CHANNELS));
-    // Two banks for data where atoms with fewer channels would be more than a cube has.
+        |map: &Option<Vec<u32>>| map.as_ref().is_none_or(|map| map.last().is_none_or(|&last| last < MAX_CHANNELS));
+    // Two banks for data, if with four the atoms with fewer channels would be more than a cube has.
     Some(map(4)).filter(fits).unwrap_or_else(|| map(2))
 }
 
-/// What the sequencer takes from the convolution buffer.
+/// The kind of data that the sequencer reads from the convolution buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Direct,
@@ -186,7 +186,7 @@ pub(super) enum Mode {
     Winograd,
 }
 
-/// Where the weights of a block lie.
+/// The order of a block's weights in memory.
 enum Weights {
     Direct(Direct),
     Image(Image),
@@ -212,14 +212,13 @@ impl Weights {
     }
 }
 
-/// A block of output channels and the input channels that it needs: first and number of physical channels, from whole
-/// atoms on.
+/// A block of output channels and the input channels that it needs: first and number of physical channels, starting at an atom.
 struct Block {
     output: (u32, u32),
     input: (u32, u32),
 }
 
-/// A pair of operations: columns and lines, the buffer entries of a slice, and banks.
+/// A pair of operations: columns and lines, convolution buffer entries per slice, and banks.
 pub(super) struct Tile {
     x: Span,
     y: Span,
@@ -227,7 +226,7 @@ pub(super) struct Tile {
     banks: Banks,
 }
 
-/// What the operations of a block share.
+/// The properties that all operations of a block share.
 pub(super) struct Part {
     block: Block,
     weights: Weights,
@@ -270,7 +269,7 @@ impl Lowering<'_> {
             let mask = mask.map(|[wmb, wgs]| [constant("wmb", wmb), constant("wgs", wgs)]);
             for tile in tiles {
                 let Tile { x, y, .. } = tile;
-                // SDP writes the atoms of a 1x1 cube one after another, whatever the strides are.
+                // SDP writes the atoms of a 1x1 cube one after another and ignores the strides.
                 let single = (x.count, y.count) == (1, 1) && (target.width, target.height) != (1, 1);
                 if single && block.output.1 > atom {
                     let reason = "its parts would be of one element, which SDP cannot write with gaps between surfaces";
@@ -295,7 +294,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// The operations of a convolution.
+    /// The parts of a convolution.
     pub(super) fn parts(
         &self,
         name: &str,
@@ -312,7 +311,7 @@ impl Lowering<'_> {
             for (x, y, entries) in self.tiles(name, source, &block, size, axes, mode)? {
                 let data = cbuf::data_banks(self.config, entries, slices(&y, mode));
                 let banks = cbuf::weight_banks(self.config, size, data)
-                    .ok_or_else(|| Error::unsupported(name, format!("{data} banks of data leave none for weights")))?;
+                    .ok_or_else(|| Error::unsupported(name, format!("{data} banks for data leave none for weights")))?;
                 tiles.push(Tile { x, y, entries, banks });
             }
             parts.push(Part { block, weights, kernel, tiles });
@@ -360,7 +359,7 @@ impl Lowering<'_> {
         gains.then_some((tiles, Surfaces { weights, wmb, wgs }))
     }
 
-    /// The shapes by which the time of a convolution's operations is estimated.
+    /// The shapes with which the time of a convolution's operations is estimated.
     pub(super) fn shapes(&self, parts: &[Part], mode: Mode) -> Vec<ConvShape> {
         parts.iter().flat_map(|part| part.tiles.iter().map(|tile| self.shape(part, tile, mode))).collect()
     }
@@ -396,7 +395,7 @@ impl Lowering<'_> {
         let pixels = u64::from(target.height) * u64::from(target.width);
         let set_up = nvdla_estimate::set_up(OpType::Conv, REGISTER_WRITE);
         let hand_over = nvdla_estimate::Host::new(REGISTER_WRITE).hand_over;
-        // Blocks of `size` channels, the cycles that they take, and whether all fit the convolution buffer.
+        // Blocks of `size` channels, whether all of them fit the convolution buffer, and their cycles.
         let cut = |size: u32| -> (bool, u64, Vec<Block>) {
             let mut blocks = Vec::new();
             let (mut cycles, mut fits) = (0, true);
@@ -411,8 +410,8 @@ impl Lowering<'_> {
                 let steps =
                     u64::from(input.div_ceil(self.config.mac_atomic_c)) * u64::from(count.div_ceil(group_kernels));
                 let kernel = u64::from(input) * window * u64::from(bytes(self.precision));
-                // Registers of an operation are written while the one before computes. Its first weights are read before it
-                // computes; all are counted, so that loadables do not grow for a small gain.
+                // The registers of an operation are written while the previous one computes. Its first weights are read before it
+                // computes. All of this time is counted, so that loadables do not grow for a small gain.
                 cycles += (steps * window * pixels).max(set_up) + hand_over;
                 cycles += kernel * u64::from(count) / u64::from(BYTES_PER_CYCLE);
                 fits &= (kernel * u64::from(group_kernels.min(count))).div_ceil(bank) < banks;
@@ -421,7 +420,7 @@ impl Lowering<'_> {
             (!fits, cycles, blocks)
         };
         let extent = atoms.filled(target.map.extent as usize) as u32;
-        // Everything, and powers of two atoms.
+        // All channels, and powers of two of atoms.
         let whole = cut(extent);
         if groups == 1 && !whole.0 {
             return whole.2;
@@ -451,7 +450,7 @@ impl Lowering<'_> {
             Mode::Image => cbuf::image_entries(self.config, x.padded(), source.map.extent),
             Mode::Winograd => cbuf::image_entries(self.config, x.padded(), atoms.span(surfaces as usize) as u32),
         };
-        // Outputs and lines of input of a part. Winograd's are whole tiles.
+        // The rounding of a part's outputs and input lines. Winograd's are whole tiles.
         let (round, behind) = if mode == Mode::Winograd { (TILE, TILE) } else { (1, 0) };
         let part = |span: Span| if mode == Mode::Winograd { span.tiled() } else { span };
         let most_entries = csc::D_ENTRY_PER_SLICE::ENTRIES.max() + 1;
@@ -485,7 +484,7 @@ impl Lowering<'_> {
             if mode == Mode::Image || each <= round {
                 let bank = self.config.cbuf_bank_bytes();
                 let reason = format!(
-                    "the convolution buffer's {} banks of {bank} bytes do not hold a kernel group of {} bytes and the {} \
+                    "the convolution buffer's {} banks of {bank} bytes cannot hold a kernel group of {} bytes and the {} \
                      input lines of {} bytes that a line of output takes",
                     self.config.cbuf_banks,
                     weights.group,
@@ -510,7 +509,7 @@ impl Lowering<'_> {
         sums: &Cube,
     ) -> desc::ConvOp {
         let winograd = mode == Mode::Winograd;
-        // Registers hold the offsets of components, which are the image's physical channels.
+        // Registers hold one offset per component. Components are the image's physical channels.
         let mut mean = [0; 4];
         for (&component, value) in source.map.of.iter().zip(numbers.converter.map_or([0; 4], |c| c.offsets)) {
             mean[component as usize % 4] = value;
@@ -568,7 +567,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Where a block's weights lie, a kernel's channels, lines and columns for CSC, and their sizes.
+    /// The layout of a block's weights, a kernel's channels, lines and columns for CSC, and the weights' sizes.
     fn weights(
         &self,
         name: &str,
@@ -586,7 +585,7 @@ impl Lowering<'_> {
                 (Weights::Direct(Direct::new(extents, geometry).map_err(refuse)?), [channels, rows, columns])
             }
             Mode::Image => {
-                // Pre-extension makes channels of the columns.
+                // Pre-extension turns the columns into channels.
                 let extension = post_extension(self.config, channels * columns, rows);
                 let image = Image::new(extents, geometry, extension).map_err(refuse)?;
                 (Weights::Image(image), [channels * columns, rows, 1])
@@ -634,7 +633,7 @@ fn pack(conv: &Convolution, numbers: &Numbers, source: &View, target: &View, par
     packed
 }
 
-/// Slices of the convolution buffer that a part takes: Winograd's have the padding.
+/// The number of convolution buffer slices of a part. In Winograd's mode they include the padding.
 fn slices(y: &Span, mode: Mode) -> u32 {
     if mode == Mode::Winograd {
         y.padded()
@@ -643,8 +642,8 @@ fn slices(y: &Span, mode: Mode) -> u32 {
     }
 }
 
-/// How many lines of an image's kernels CSC takes at once: the fewest with which a kernel takes the least steps. `channels`
-/// are those after pre-extension.
+/// The number of lines of an image's kernels that CSC processes at once: the least with which a kernel takes the fewest steps.
+/// `channels` is the number after pre-extension.
 fn post_extension(config: &Config, channels: u32, rows: u32) -> PostExtension {
     let fits = |extension: &PostExtension| channels * extension.lines() <= config.mac_atomic_c;
     let wider = [PostExtension::Two, PostExtension::Four].into_iter().filter(fits);
@@ -654,7 +653,7 @@ fn post_extension(config: &Config, channels: u32, rows: u32) -> PostExtension {
         .unwrap_or(PostExtension::One)
 }
 
-/// What the hardware's register fields can say.
+/// Checks the limits of the hardware's register fields.
 fn limits(name: &str, conv: &Convolution) -> Result<(), Error> {
     let stride_most = csc::D_CONV_STRIDE_EXT::CONV_X_STRIDE_EXT.max() + 1;
     let dilation_most = csc::D_DILATION_EXT::X_DILATION_EXT.max() + 1;
@@ -684,7 +683,7 @@ fn limits(name: &str, conv: &Convolution) -> Result<(), Error> {
 mod tests {
     use super::*;
 
-    /// Each output reads the same inputs, whichever span it is in.
+    /// Each output reads the same inputs in every division into spans.
     #[test]
     fn spans_read_what_the_whole_reads() {
         for (window, stride, pad, input, most) in
@@ -699,7 +698,7 @@ mod tests {
                 assert_eq!(span.first, next);
                 assert!(span.input_count <= most, "{span:?}");
                 for at in 0..span.count {
-                    // Both counted from the first element of the whole padding.
+                    // Both are counted from the first padding element of the whole input.
                     let wanted = (span.first + at) * stride;
                     assert_eq!(wanted, at * stride + span.input_first + pad - span.before, "{span:?}");
                 }

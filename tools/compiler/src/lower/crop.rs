@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Leaves out the last lines and columns of tensors that no step reads, such as the last line of the input of a pooling
-//! that rounds its size down. They are neither computed nor stored. A pooling can then take its input on the fly, because
-//! its windows reach all of it.
+//! Removes the last lines and columns of tensors if no step reads them, such as the last line of the input of a pooling that
+//! rounds its size down. They are then neither computed nor stored. A pooling can then take its input on the fly, because its
+//! windows read all of it.
 
 use super::step::{Kind, Net, TensorId};
 use crate::ir;
@@ -12,15 +12,15 @@ pub(super) fn crop(net: &mut Net) {
     let sizes: Vec<[u32; 2]> = net.tensors.iter().map(|tensor| [tensor.shape[1], tensor.shape[2]]).collect();
     let mut needed = vec![[0; 2]; sizes.len()];
     net.inputs.iter().chain(&net.outputs).for_each(|&id| needed[id] = sizes[id]);
-    // Tensors that a step processes element by element keep equal sizes. What one of them needs reaches steps that were
-    // visited before, so this is repeated until nothing changes. Sizes only grow.
+    // Tensors that a step processes element by element keep equal sizes. The needs of one of them affect steps that were visited
+    // before, so this is repeated until nothing changes. Sizes only increase.
     loop {
         let before = needed.clone();
         for step in net.steps.iter().rev() {
             let equal = |id: TensorId| sizes[id] == sizes[step.output];
-            // Read element by element, and in whole.
+            // Tensors that are read element by element, and as a whole.
             let (mut each, mut whole): (Vec<_>, Vec<_>) = step.operands().partition(|&id| equal(id));
-            // Read in windows: size, stride and padding before them.
+            // Tensors that are read in windows: size, stride and padding before them.
             let mut windows = None;
             match &step.kind {
                 Kind::Convolution(conv) => {
@@ -63,7 +63,7 @@ pub(super) fn crop(net: &mut Net) {
         }
     }
     for (tensor, [height, width]) in net.tensors.iter_mut().zip(needed) {
-        // Nothing reads a tensor of size 0.
+        // No step reads a tensor of size 0.
         if height > 0 && width > 0 {
             (tensor.shape[1], tensor.shape[2]) = (height, width);
         }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The numbers of a step in fp16. No tensor has a scale.
+//! The numbers of a step in fp16. Tensors have no scales.
 
 use nvdla_uapi::desc::{Lut, LUT_LINEAR_EXP_ENTRIES, LUT_LINEAR_ONLY_ENTRIES};
 use nvdla_uapi::reg::values::{AluAlgorithm, LutFunction, LutTable};
 
 use super::convolution::Mode;
-use super::numbers::{algorithm, exponent, negates, transformed, Follow, Numbers, Operand, Quantizer, Stages, X, Y};
+use super::numbers::{
+    algorithm, exponent, negates, transformed, Numbers, Operand, Quantizer, Stages, XActivation, X, Y,
+};
 use super::step::{Combine, Convolution, Pipe, Post, Step};
 use crate::half;
 
@@ -25,14 +27,14 @@ impl Quantizer<'_> {
         let bias = conv.bias.iter().map(|&bias| bits(sign * f64::from(bias))).collect();
         let x1 = X {
             alu: Some((AluAlgorithm::Sum, Operand::Kernel(bias))),
-            follow: if pipe.x1_relu { Follow::Relu } else { Follow::Nothing },
+            activation: if pipe.x1_relu { XActivation::Relu } else { XActivation::Nothing },
             ..X::default()
         };
         Numbers { weights, winograd, stages: self.float_rest(step, pipe, Some(x1)), ..Numbers::default() }
     }
 
     pub(super) fn float_copy(step: &Step, pipe: Pipe) -> Option<X> {
-        let follow = if pipe.x1_relu { Follow::Relu } else { Follow::Nothing };
+        let activation = if pipe.x1_relu { XActivation::Relu } else { XActivation::Nothing };
         let sign = if negates(step, pipe) { -1.0 } else { 1.0 };
         let mul = match step.posts.first() {
             Some(Post::Affine(scale, _)) if pipe.affine => {
@@ -42,12 +44,12 @@ impl Quantizer<'_> {
             _ if sign < 0.0 => Some(Operand::Layer(bits(-1.0).into())),
             _ => None,
         };
-        (mul.is_some() || follow != Follow::Nothing).then(|| X { mul, follow, ..X::default() })
+        (mul.is_some() || activation != XActivation::Nothing).then(|| X { mul, activation, ..X::default() })
     }
 
     pub(super) fn float_rest(&mut self, step: &Step, pipe: Pipe, x1: Option<X>) -> Stages {
         let mut stages = Stages { x1, ..Stages::default() };
-        let follow = if pipe.x2_relu { Follow::Relu } else { Follow::Nothing };
+        let activation = if pipe.x2_relu { XActivation::Relu } else { XActivation::Nothing };
         let layer = |value: f64| Operand::Layer(bits(value).into());
         let many = |values: &[f32]| match values {
             [value] => layer(f64::from(*value)),
@@ -55,17 +57,17 @@ impl Quantizer<'_> {
         };
         if pipe.x2_shift {
             if let Some(Post::Affine(_, shift)) = step.posts.first() {
-                stages.x2 = Some(X { alu: Some((AluAlgorithm::Sum, many(shift))), follow, ..X::default() });
+                stages.x2 = Some(X { alu: Some((AluAlgorithm::Sum, many(shift))), activation, ..X::default() });
             }
         }
         if let Some(post) = pipe.x2.map(|x2| &step.posts[x2]) {
-            let mut x2 = X { follow, ..X::default() };
+            let mut x2 = X { activation, ..X::default() };
             match post {
                 Post::With(Combine::Mul, other) => x2.mul = Some(self.operand(step, *other)),
                 Post::With(combine, other) => x2.alu = Some((algorithm(*combine), self.operand(step, *other))),
                 Post::Slopes(slopes) => {
                     x2.mul = Some(many(slopes));
-                    x2.follow = Follow::Prelu;
+                    x2.activation = XActivation::Prelu;
                 }
                 Post::Most(limit) => x2.alu = Some((AluAlgorithm::Min, layer(f64::from(*limit)))),
                 Post::Least(limit) => x2.alu = Some((AluAlgorithm::Max, layer(f64::from(*limit)))),
@@ -96,9 +98,9 @@ impl Quantizer<'_> {
         stages
     }
 
-    /// A table in fp16: arguments are not scaled, so that the distance of entries is a power of two. The second table covers
-    /// the range. The first has closer entries in the part of it where that makes the largest error least, and goes before
-    /// the second.
+    /// A table in fp16. Arguments are not scaled, so the distance between entries is a power of two. The second table covers the
+    /// range. The first table has closer entries in the part of the range where they reduce the largest error most, and has
+    /// priority.
     pub(super) fn float_table(&mut self, name: &str, function: &dyn Fn(f64) -> f64, low: f64, high: f64) {
         let entries = LUT_LINEAR_ONLY_ENTRIES - 1;
         let close = LUT_LINEAR_EXP_ENTRIES - 1;
@@ -106,13 +108,13 @@ impl Quantizer<'_> {
         let step = select.exp2();
         let start = (low / step).floor() * step;
         let finite = |value: f64| if value.is_finite() { value.clamp(-65504.0, 65504.0) } else { 0.0 };
-        // The function need not have a value below the range: there it goes on as it does between the range's first
-        // argument and the next entry.
+        // The function may have no value below the range. There it continues as between the range's first argument and the next
+        // entry.
         let next = start + step;
         let slope = if next > low { (finite(function(next)) - finite(function(low))) / (next - low) } else { 0.0 };
         let at = |x: f64| finite(if x < low { finite(function(low)) + (x - low) * slope } else { function(x) });
         let values: Vec<f64> = (0..=entries).map(|index| at(start + index as f64 * step)).collect();
-        // The largest error of lines between so many entries that begin at an argument.
+        // The largest error of linear interpolation between `count` entries that begin at an argument.
         let error = |first: f64, step: f64, count: usize| {
             let lines = (0..count * 4).map(|quarter| {
                 let (x, part) = (first + (quarter / 4) as f64 * step, (quarter % 4) as f64 / 4.0);

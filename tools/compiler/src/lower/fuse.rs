@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Joins steps: a fully connected layer with the flattening before it, and what SDP computes with what makes its input.
+//! Joins steps: a fully connected layer with the flattening before it, and steps of SDP with the step that computes their input.
 
 use std::collections::HashMap;
 
@@ -8,14 +8,14 @@ use nvdla_uapi::config::Config;
 
 use super::step::{may_saturate, Combine, Convolution, Kind, Net, Pipe, Post, Step, TensorId};
 
-/// Joins the steps of a network, and removes those whose results nothing reads.
+/// Joins the steps of a network, and removes those whose results no step reads.
 pub(super) fn fuse(net: &mut Net, config: &Config) {
     fold_reshapes(net);
     join(net, config);
     drop_unused(net);
 }
 
-/// A fully connected layer behind a flattening is a convolution with a kernel as large as the tensor before.
+/// A fully connected layer after a flattening becomes a convolution whose kernels are as large as the tensor before.
 fn fold_reshapes(net: &mut Net) {
     let makers: HashMap<TensorId, usize> =
         net.steps.iter().enumerate().map(|(index, step)| (step.output, index)).collect();
@@ -65,7 +65,7 @@ fn join(net: &mut Net, config: &Config) {
     }
 }
 
-/// The step that makes the input of a copy, if the copy can be part of it, with its number.
+/// The step that computes the input of a copy, if the copy can be joined to it, with its number.
 fn joined(net: &Net, index: usize, config: &Config) -> Option<(usize, Step)> {
     let step = &net.steps[index];
     let mut variants = vec![(step.inputs[0], step.posts.clone())];
@@ -77,7 +77,7 @@ fn joined(net: &Net, index: usize, config: &Config) -> Option<(usize, Step)> {
             variants.push((*other, posts));
         }
     }
-    // The later maker first: its operand is certainly known then.
+    // The later maker is tried first, because its operand is certainly known then.
     let maker_of = |tensor: TensorId| net.steps[..index].iter().rposition(|maker| maker.output == tensor);
     variants.sort_by_key(|(tensor, _)| std::cmp::Reverse(maker_of(*tensor)));
     for (tensor, posts) in variants {
@@ -100,7 +100,7 @@ fn joined(net: &Net, index: usize, config: &Config) -> Option<(usize, Step)> {
             }
         }
         if let Kind::Copy = kind {
-            // Nothing but a factor of one is nothing.
+            // A factor of one without an addend has no effect.
             if let Some(Post::Affine(scale, shift)) = all.first() {
                 if all.len() > 1
                     && scale.iter().all(|s| s.to_bits() == 1f32.to_bits())

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The numbers of a step in int8 ([`super::numbers`] says how values, units and scales are related).
+//! The numbers of a step in int8. [`super::numbers`] explains values, units and scales.
 
 use nvdla_uapi::desc::{Lut, LutSlope, LUT_LINEAR_EXP_ENTRIES, LUT_LINEAR_ONLY_ENTRIES};
 use nvdla_uapi::reg::values::{AluAlgorithm, LutFunction, LutTable};
 
 use super::convolution::Mode;
 use super::numbers::{
-    algorithm, exponent, is_mul, negates, transformed, Converter, Follow, Numbers, Operand, Quantizer, Scale, Stages,
-    LARGEST, PRA_TRUNCATE, X, Y,
+    algorithm, exponent, is_mul, negates, transformed, Converter, Numbers, Operand, Quantizer, Scale, Stages,
+    XActivation, LARGEST, PRA_TRUNCATE, X, Y,
 };
 use super::step::{Combine, Convolution, Pipe, Post, Step};
 use super::Bytes;
@@ -16,10 +16,10 @@ use crate::error::Error;
 use crate::ir;
 use crate::quantize::{bias_values, Factor, Granularity};
 
-/// A factor is at least this. Kernels with smaller weights use fewer of their eight bits instead.
+/// The least factor. Kernels with smaller weights use fewer of their eight bits instead.
 const SMALLEST_FACTOR: f64 = 256.0;
 
-/// The shift that makes the most of 16 bits for factors up to `largest`.
+/// The greatest shift for which factors up to `largest` fit 16 bits.
 fn factor_shift(largest: f64) -> f64 {
     (f64::from(i16::MAX) / largest).log2().floor().clamp(0.0, 31.0)
 }
@@ -45,7 +45,8 @@ impl Quantizer<'_> {
         let each = real.len() / conv.kernels;
         let per_group = channels / conv.op.group;
         let window = each / per_group;
-        // What an input that is 1 everywhere gives each weight. Winograd's transform makes zeros of it, and 4 at (1, 1).
+        // The contribution of each weight for an input that is 1 everywhere. Winograd's transform makes it zero, except 4 at (1,
+        // 1).
         let ones = |at: usize| match (winograd, at % window) {
             (false, _) => 1.0,
             (true, 5) => f64::from(PRA_TRUNCATE).exp2(),
@@ -89,15 +90,15 @@ impl Quantizer<'_> {
                     .clamp(SMALLEST_FACTOR.min((finest / unit * truncate.exp2()).floor().max(1.0)), f64::from(i16::MAX))
             })
             .collect();
-        // The weights follow the factor's rounding, not the other way round.
+        // The weights are computed from the rounded factors, and not the factors from the weights.
         let steps: Vec<f64> = factors.iter().map(|factor| factor * unit / truncate.exp2() / own).collect();
         let quantized: Vec<i16> = weights
             .iter()
             .enumerate()
             .map(|(at, weight)| (weight / steps[at / each]).round().clamp(-LARGEST, LARGEST) as i16)
             .collect();
-        // An image's zero is subtracted as it is read, to the nearest integer. The rest of it, or an input's zero that
-        // is not subtracted, adds a constant to every sum, which the bias subtracts.
+        // An image's zero is subtracted when it is read, rounded to an integer. The remainder, or an input's zero that is not
+        // subtracted, adds a constant to every sum, which the bias subtracts.
         let rests: Vec<f64> = zeros
             .iter()
             .enumerate()
@@ -105,7 +106,7 @@ impl Quantizer<'_> {
             .collect();
         let outside = rests[0].round() as i16;
         let sign = if negates(step, pipe) { -1.0 } else { 1.0 };
-        // The zero of what X2 adds.
+        // The zero of the tensor that X2 adds.
         let added = match pipe.x2.map(|x2| &step.posts[x2]) {
             Some(Post::With(Combine::Add { .. }, other)) => {
                 let Scale { scale, zero } = self.scales[*other];
@@ -113,7 +114,7 @@ impl Quantizer<'_> {
             }
             _ => 0.0,
         };
-        // What the rounding of weights changes on average.
+        // The mean change of the output by the rounding of weights.
         let means = self.ranges.means(ir::TensorId(input)).filter(|means| means.len() == channels);
         let sums: Vec<f64> = quantized
             .chunks_exact(each)
@@ -137,7 +138,7 @@ impl Quantizer<'_> {
             shift: bias_shift,
             mul: Some(Operand::Kernel(factors.iter().map(|factor| (sign * factor) as i16).collect())),
             truncate: truncate as u8,
-            follow: if pipe.x1_relu { Follow::Relu } else { Follow::Nothing },
+            activation: if pipe.x1_relu { XActivation::Relu } else { XActivation::Nothing },
         };
         let stages = self.int_rest(step, pipe, Some(x1), unit, shift, 4)?;
         Ok(Numbers { weights: quantized, winograd, converter, outside, stages, normalisation: None })
@@ -146,7 +147,7 @@ impl Quantizer<'_> {
     pub(super) fn int_copy(&mut self, step: &Step, pipe: Pipe) -> Result<Numbers, Error> {
         let input = step.inputs[0];
         let Scale { scale: own, zero } = self.scales[input];
-        let follow = if pipe.x1_relu { Follow::Relu } else { Follow::Nothing };
+        let activation = if pipe.x1_relu { XActivation::Relu } else { XActivation::Nothing };
         let channels = self.net.tensors[input].shape[0] as usize;
         let (mut scale, shift) = match step.posts.first() {
             Some(Post::Affine(scale, shift)) if pipe.affine => (scale.clone(), shift.clone()),
@@ -166,7 +167,7 @@ impl Quantizer<'_> {
         let plain = scale.iter().all(|scale| scale.to_bits() == 1f32.to_bits()) && !shifts;
         let fine = largest / 4096.0;
         let free = self.unit(step, pipe, fine);
-        // The same integers, if nothing happens to them.
+        // Integers without any change.
         let moved = step.posts.is_empty() && plain && self.scales[step.output] == self.scales[input];
         let zeros = !moved && (zero != 0 || self.scales[step.output].zero != 0);
         let multiplies = !plain
@@ -190,13 +191,13 @@ impl Quantizer<'_> {
                 Operand::Kernel((0..channels).map(factor).collect())
             };
             let alu = (zero != 0).then_some((AluAlgorithm::Sum, Operand::Layer(-zero)));
-            Some(X { alu, mul: Some(mul), truncate: truncate as u8, follow, ..X::default() })
+            Some(X { alu, mul: Some(mul), truncate: truncate as u8, activation, ..X::default() })
         } else {
-            (follow != Follow::Nothing).then(|| X { follow, ..X::default() })
+            (activation != XActivation::Nothing).then(|| X { activation, ..X::default() })
         };
         if shifts && !pipe.x2_shift {
             let name = &self.net.tensors[step.output].name;
-            return Err(Error::unsupported(name, "an input's mean cannot be taken off in this step"));
+            return Err(Error::unsupported(name, "an input's mean cannot be subtracted in this step"));
         }
         let mut stages = self.int_rest(step, pipe, x1, unit, operand_shift, if multiplies { 8 } else { 0 })?;
         if moved {
@@ -209,14 +210,14 @@ impl Quantizer<'_> {
             stages.x2 = Some(X {
                 alu: Some((AluAlgorithm::Sum, Operand::Kernel(values))),
                 shift: left,
-                follow: if pipe.x2_relu { Follow::Relu } else { Follow::Nothing },
+                activation: if pipe.x2_relu { XActivation::Relu } else { XActivation::Nothing },
                 ..X::default()
             });
         }
         Ok(Numbers { stages, ..Numbers::default() })
     }
 
-    /// X2, Y and the output converter, of a value in steps of `unit` after X1. `truncate` is the right shift of products.
+    /// X2, Y and the output converter, for a value in steps of `unit` after X1. `truncate` is the right shift of products.
     fn int_rest(
         &mut self,
         step: &Step,
@@ -230,7 +231,8 @@ impl Quantizer<'_> {
         let mut unit = unit;
         let mut stages = Stages { x1, ..Stages::default() };
         if let Some(post) = pipe.x2.map(|x2| &step.posts[x2]) {
-            let mut x2 = X { follow: if pipe.x2_relu { Follow::Relu } else { Follow::Nothing }, ..X::default() };
+            let mut x2 =
+                X { activation: if pipe.x2_relu { XActivation::Relu } else { XActivation::Nothing }, ..X::default() };
             match post {
                 Post::With(Combine::Mul, other) => {
                     x2.mul = Some(self.operand(step, *other));
@@ -250,7 +252,7 @@ impl Quantizer<'_> {
                         _ => Operand::Kernel(slopes.iter().map(value).collect()),
                     });
                     x2.truncate = truncate as u8;
-                    x2.follow = Follow::Prelu;
+                    x2.activation = XActivation::Prelu;
                 }
                 Post::Most(limit) | Post::Least(limit) => {
                     let (values, left) = bias_values(&name, &[f64::from(*limit) / unit])?;
@@ -295,13 +297,13 @@ impl Quantizer<'_> {
         if offset > f64::from(i32::MAX) {
             return Err(Error::unsupported(
                 &name,
-                format!("its output needs an offset of {offset:e}, which has no int32"),
+                format!("its output needs an offset of {offset:e}, which does not fit int32"),
             ));
         }
         (stages.out, stages.offset) = (Some(factor), offset as i32);
         Ok(stages)
     }
-    /// A table of a function over `low` to `high`, of arguments in steps of `unit`. The step of its entries.
+    /// A table of a function from `low` to `high`, for arguments in steps of `unit`. Returns the step of its entries.
     pub(super) fn table(
         &mut self,
         name: &str,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Operators that no unit computes as they are, and that are linear in small tensors: a product by a matrix.
+//! Operators that no unit computes directly and that are linear in small tensors: a product with a matrix.
 //!
-//! Every element of the output is a constant plus a sum of elements of the inputs, each with a factor. A convolution
-//! with kernels as large as the input computes all elements as channels of one pixel. SDP copies put them at their
-//! lines and columns. The factors are found by evaluating the operator for inputs of a single 1.
+//! Every element of the output is a constant plus a sum of elements of the inputs, each with a factor. A convolution with kernels
+//! as large as the input computes all elements as channels of one pixel. SDP copies move them to their lines and columns. The
+//! factors are found by evaluating the operator for inputs with a single 1.
 
 use std::sync::Arc;
 
@@ -16,18 +16,18 @@ use super::step::{Combine, Convolution, Kind, Post, Tensor, TensorId, LARGEST_ST
 use crate::float;
 use crate::ir::{self, Op};
 
-/// The most elements of an input or output.
-const MOST_ELEMENTS: usize = 4096;
-/// The most factors.
-const MOST_FACTORS: usize = 1 << 22;
+/// The greatest number of elements of an input or output.
+const MAX_ELEMENTS: usize = 4096;
+/// The greatest number of factors.
+const MAX_FACTORS: usize = 1 << 22;
 /// The largest side of a kernel.
 pub(super) const LARGEST_KERNEL: usize = 32;
-/// The most channels of a cube.
-const MOST_CHANNELS: usize = 8192;
+/// The greatest number of channels of a cube.
+const MAX_CHANNELS: usize = 8192;
 
 /// An input of a linear operator.
 pub(super) struct Operand {
-    /// Where it is; unused for a constant.
+    /// The tensor; unused for a constant.
     pub(super) tensor: TensorId,
     /// Its shape in the model.
     pub(super) shape: Vec<usize>,
@@ -45,16 +45,15 @@ impl Builder<'_> {
         node.inputs.iter().map(operand).collect()
     }
 
-    /// Computes a node that is linear in its inputs that are not constant. If that is not possible, returns `reason`,
-    /// why the other ways were not possible.
+    /// Computes a node that is linear in its inputs that are not constant. If that is not possible, returns an error with
+    /// `reason`, why the node could not be computed otherwise.
     pub(super) fn linear_node(&mut self, node: &ir::Node, reason: String) -> Result<(), String> {
         let operands = self.operands(node);
         let shape = self.graph.shape(node.output).to_vec();
         self.linear(node, &node.op, &operands, (node.output.0, &shape), reason)
     }
 
-    /// Computes an operator that is linear in its inputs that are not constant, for a node. `output` has its shape in
-    /// the model.
+    /// Computes an operator that is linear in its inputs that are not constant, for a node. `output` has its shape in the model.
     pub(super) fn linear(
         &mut self,
         node: &ir::Node,
@@ -69,11 +68,11 @@ impl Builder<'_> {
         let given = || operands.iter().enumerate().filter(|(_, operand)| operand.constant.is_none());
         let sizes: Vec<usize> = given().map(|(_, operand)| operand.shape.iter().product()).collect();
         let apart = positions * Atoms::of(self.config, Precision::Int8).filled(channels);
-        if sizes.iter().chain([&elements]).any(|&size| size > MOST_ELEMENTS)
-            || sizes.iter().sum::<usize>() * elements > MOST_FACTORS
-            || positions > 1 && apart > MOST_CHANNELS
+        if sizes.iter().chain([&elements]).any(|&size| size > MAX_ELEMENTS)
+            || sizes.iter().sum::<usize>() * elements > MAX_FACTORS
+            || positions > 1 && apart > MAX_CHANNELS
         {
-            return Err(format!("{reason}, and {elements} elements are too many for a product by a matrix"));
+            return Err(format!("{reason}, and {elements} elements are too many for a product with a matrix"));
         }
         // The output where element `at` of an input is 1.
         let evaluate = |number: usize, at: Option<usize>| {
@@ -109,7 +108,7 @@ impl Builder<'_> {
                 .collect();
             let [c, h, w] = self.net.tensors[operand.tensor].shape.map(|extent| extent as usize);
             if (h, w, positions, given().count()) == (1, 1, 1, 1) && constant.iter().all(|&value| value == 0.0) {
-                // Channels of one pixel that only change their places.
+                // Channels of one pixel that only change their order.
                 let one = |element: usize| {
                     let mut from = (0..c).filter(|&at| factors[at][element] != 0.0);
                     let first = from.next().filter(|&at| factors[at][element].to_bits() == 1f32.to_bits())?;
@@ -150,7 +149,7 @@ impl Builder<'_> {
                 }
             }
         }
-        let Some(sum) = sum else { return Err("all that it reads is constant".to_owned()) };
+        let Some(sum) = sum else { return Err("all of its inputs are constant".to_owned()) };
         if positions == 1 {
             self.net.steps.last_mut().into_iter().for_each(|step| step.output = output);
         } else {
@@ -159,7 +158,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// A part of a tensor: first line and column, lines and columns.
+    /// A part of a tensor: first line and column, number of lines and columns.
     pub(super) fn window(&mut self, node: &ir::Node, of: TensorId, start: [usize; 2], size: [usize; 2]) -> TensorId {
         let Tensor { name, shape, range } = self.net.tensors[of].clone();
         let size = size.map(|extent| extent as u32);
@@ -172,7 +171,7 @@ impl Builder<'_> {
         part
     }
 
-    /// A tensor of a larger shape, to which a tensor extends as an operand of a binary operator does.
+    /// A tensor broadcast to a larger shape, as an operand of a binary operator.
     pub(super) fn extended(
         &mut self,
         node: &ir::Node,
@@ -192,8 +191,8 @@ impl Builder<'_> {
         Ok(whole)
     }
 
-    /// A convolution, in parts if its kernels are larger than the hardware's. Each part takes a part of the kernel's
-    /// lines and columns, and adds the result of the parts before. Fails before it adds steps.
+    /// A convolution, in parts if its kernels are larger than the hardware's. Each part has a part of the kernel's lines and
+    /// columns, and adds the result of the parts before. Fails before it adds steps.
     pub(super) fn convolve(
         &mut self,
         node: &ir::Node,
@@ -212,7 +211,7 @@ impl Builder<'_> {
         let Tensor { name, shape, range } = self.net.tensors[output].clone();
         let [_, h, w] = self.net.tensors[x].shape.map(|extent| extent as usize);
         let each = conv.weights.len() / conv.kernels / (rows * columns);
-        // What a part of the kernel's lines takes: first line, lines, padding before and after.
+        // The inputs of a part of the kernel's lines: first line, lines, padding before and after.
         let axis = |axis: usize, size: usize, first: usize, count: usize, before: usize| {
             let (stride, dilation) = (conv.op.stride[axis], conv.op.dilation[axis]);
             let begin = first * dilation;
@@ -257,7 +256,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// Softmax along any axis: the axis becomes the channels, and the result is moved back.
+    /// Softmax along any axis: the axis is moved to the channels, and the result is moved back.
     pub(super) fn softmax(&mut self, node: &ir::Node, axis: usize) -> Result<(), String> {
         let shape = self.graph.shape(node.inputs[0]).to_vec();
         let (x, output) = (node.inputs[0].0, node.output.0);
@@ -269,7 +268,7 @@ impl Builder<'_> {
                 return Ok(());
             }
         }
-        let reason = format!("softmax along axis {axis}: the emulator's goes along the channels");
+        let reason = format!("softmax along axis {axis}: the emulator computes it along the channels");
         let order: Vec<usize> = [axis].into_iter().chain((0..shape.len()).filter(|&at| at != axis)).collect();
         let moved: Vec<usize> = order.iter().map(|&at| shape[at]).collect();
         let back: Vec<usize> = (0..shape.len()).map(|at| order.iter().position(|&k| k == at).unwrap_or(0)).collect();

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! From a graph to a loadable of one configuration.
+//! Lowers a graph to a loadable of one configuration.
 //!
 //! ```text
-//! nodes     from nodes to steps, with arithmetic, windows, moves, and linear for those that are a product by a matrix
-//! fuse      joins steps; step: what a step is
-//! crop      leaves out lines and columns that nothing reads
-//! place     channel maps, views of buffers
-//! scales    the scale of every tensor
-//! winograd  which convolutions run in Winograd's mode
-//! numbers   weights, operands and tables of every step: int8, fp16
-//! convolution, sdp, pool   the operations of a step
+//!   nodes     converts nodes to steps, with arithmetic, windows, moves, and linear (products with a matrix)
+//!   fuse      joins steps (step defines them)
+//!   crop      removes lines and columns that no step reads
+//!   place     channel maps, views of buffers
+//!   scales    the scale of every tensor
+//!   winograd  which convolutions run in Winograd's mode
+//!   numbers   weights, operands and tables of every step: int8, fp16
+//!   convolution, sdp, pool   the operations of a step
 //! ```
 
 mod arithmetic;
@@ -42,7 +42,7 @@ use nvdla_uapi::layout::pixel::Image;
 use nvdla_uapi::reg::csc;
 use nvdla_uapi::reg::values::{PixelFormat, Precision};
 
-use crate::assemble::program::{Buffer, Emulated, End, Format, Place, Program, StepInfo, Unit};
+use crate::assemble::program::{Buffer, Emulated, Format, Program, StepInfo, Storage, TensorScale, Unit};
 use crate::assemble::report::Report;
 use crate::assemble::{check, emit, fly, memory, report};
 use crate::error::Error;
@@ -56,10 +56,10 @@ use step::{Kind, Lrn, Net, Post, Step, TensorId};
 use view::{Region, View};
 pub use winograd::Winograd;
 
-/// Bits of half precision behind the first of a number.
+/// Bits of half precision after the first bit of a number.
 const HALF_FRACTION_BITS: f64 = 10.0;
 
-/// What to compile for.
+/// The options of a compilation.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The configuration.
@@ -68,12 +68,12 @@ pub struct Options {
     pub precision: Precision,
     /// Whether each kernel's weights have a scale of their own.
     pub granularity: Granularity,
-    /// For each input of the graph that is given as bytes, how they become values. None for an input that is given as
-    /// integers with a scale, which [`Compiled::scales`] has.
+    /// For each input of the graph that is given as bytes, its preprocessing. None for an input that is given as integers with a
+    /// scale, which is in [`Compiled::scales`].
     pub inputs: Vec<Option<Preprocess>>,
     /// In int8, how many bits of a picture's bytes are used.
     pub bytes: Bytes,
-    /// When convolutions run in Winograd's mode. None: in fp16 where it takes less time, and never in int8, where it costs
+    /// When convolutions run in Winograd's mode. None: in fp16 if it takes less time, and never in int8, where it reduces
     /// accuracy.
     pub winograd: Option<Winograd>,
 }
@@ -97,29 +97,29 @@ impl Options {
 pub struct Compiled {
     /// The loadable's bytes.
     pub loadable: Vec<u8>,
-    /// What was done.
+    /// The report of the compilation.
     pub report: Report,
-    /// The scale of each input and output, in order: a real value is the integer times this. 1 in fp16.
+    /// The scale of each input and output, in order: real value = integer * scale. 1 in fp16.
     pub scales: (Vec<f64>, Vec<f64>),
     /// The steps with their numbers, for [`crate::integers`].
     pub steps: Lowered,
     /// The configuration.
     pub config: &'static Config,
-    /// For each input, how its elements follow from bytes, if it is given so.
+    /// For each input that is given as bytes, the conversion from bytes to elements.
     pub bytes: Vec<Bytes>,
-    /// Where tensors are written, for [`crate::measure`].
+    /// The places of tensors in memory, for [`crate::measure`].
     pub layout: Layout,
 }
 
-/// How an element of an input follows from the byte of a picture.
+/// The conversion from a picture's byte to an element of an input.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Bytes {
-    /// Integers from 0 to 127, as NVIDIA's runtime makes them.
+    /// Integers from 0 to 127, as NVIDIA's runtime writes them.
     #[default]
     Seven,
     /// The byte itself.
     Eight,
-    /// Half precision of the byte.
+    /// The byte in half precision.
     Half,
 }
 
@@ -161,7 +161,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// The real value of a step of a channel.
+    /// The scale of a channel.
     pub fn scale(&self, channel: usize) -> f64 {
         1.0 / self.bytes.per_byte() / f64::from(self.preprocess.channel(channel).1)
     }
@@ -172,7 +172,7 @@ impl Known {
     }
 }
 
-/// What is known of inputs.
+/// The preprocessing of the inputs that are given as bytes.
 #[derive(Clone, Debug)]
 pub struct Inputs {
     /// The configuration.
@@ -186,7 +186,7 @@ impl Inputs {
         self.known.get(&tensor)
     }
 
-    /// Its scale: that of the channel with the largest.
+    /// Its scale: the greatest of its channels' scales.
     pub fn fixed(&self, tensor: TensorId) -> Option<f64> {
         let known = self.known.get(&tensor)?;
         (0..known.preprocess.std.len().max(1)).map(|c| known.scale(c)).reduce(f64::max)
@@ -221,7 +221,7 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
     let images = images(&mut net, &mut inputs, precision);
     let mut bytes = vec![if precision == Precision::Int8 { Bytes::Seven } else { Bytes::Half }; net.inputs.len()];
     if options.bytes == Bytes::Eight {
-        // Only CDMA's converter reads eight bits: it works on images.
+        // Only CDMA's converter can read eight bits, and it works on images.
         for (index, tensor) in net.inputs.iter().enumerate() {
             if let Some(known) = inputs.known.get_mut(tensor).filter(|_| images.contains_key(tensor)) {
                 (known.bytes, bytes[index]) = (Bytes::Eight, Bytes::Eight);
@@ -276,7 +276,7 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
         let tensor = placed.net.tensors[id].name.clone();
         let Some(known) = given.of(id) else {
             let Scale { scale, zero } = scales[id];
-            return End { tensor, scale: vec![scale], zero_point: vec![f64::from(zero)], unsigned: false };
+            return TensorScale { tensor, scale: vec![scale], zero_point: vec![f64::from(zero)], unsigned: false };
         };
         // The runtime writes the channels of a picture in its own order.
         let channels = placed.net.tensors[id].shape[0] as usize;
@@ -288,7 +288,7 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
         };
         let (scale, zero_point) =
             (in_memory(&|channel| known.scale(channel)), in_memory(&|channel| known.zero(channel)));
-        End { tensor, scale, zero_point, unsigned: known.bytes == Bytes::Eight }
+        TensorScale { tensor, scale, zero_point, unsigned: known.bytes == Bytes::Eight }
     };
     lowering.program.inputs = placed.net.inputs.iter().map(end).collect();
     lowering.program.outputs = placed.net.outputs.iter().map(end).collect();
@@ -317,7 +317,7 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
     Ok(Compiled { loadable, report, scales: ends, steps, config, bytes, layout })
 }
 
-/// Where each channel of a picture lies in memory: the runtime writes blue first.
+/// The position of each channel of a picture in memory: the runtime writes blue first.
 fn component_order(channels: u32, color: Color) -> Vec<u32> {
     match (channels, color) {
         (3, Color::Rgb) => vec![2, 1, 0],
@@ -326,8 +326,8 @@ fn component_order(channels: u32, color: Color) -> Vec<u32> {
     }
 }
 
-/// The inputs that are read as images, with the component of each channel. Others that are bytes with a mean, or with
-/// several scales, are converted by a step of their own.
+/// The inputs that are read as images, with the component of each channel. Other inputs that are bytes with a mean, or with
+/// several scales, are converted in a separate step.
 fn images(net: &mut Net, inputs: &mut Inputs, precision: Precision) -> HashMap<TensorId, Vec<u32>> {
     let mut images = HashMap::new();
     for input in net.inputs.clone() {
@@ -335,7 +335,7 @@ fn images(net: &mut Net, inputs: &mut Inputs, precision: Precision) -> HashMap<T
         let Some(known) = inputs.of(input).cloned() else { continue };
         let components = if channels == 1 { 1 } else { 4 };
         let readers = || net.steps.iter().filter(|step| step.reads().any(|read| read == input));
-        // Read once, as what a convolution begins with.
+        // Read once, by the convolution that a step begins with.
         let begins = |step: &Step| step.inputs[0] == input && step.reads().filter(|&read| read == input).count() == 1;
         let convolved = readers().all(|step| match &step.kind {
             Kind::Convolution(conv) => begins(step) && convolution::reads_images(conv, components),
@@ -368,7 +368,7 @@ fn images(net: &mut Net, inputs: &mut Inputs, precision: Precision) -> HashMap<T
             }
         }
         net.outputs.iter_mut().for_each(replace);
-        // Per channel of the network; the copy's are those in memory.
+        // Values per channel of the network, in the order of the copy's channels in memory.
         let in_memory = |values: Vec<f32>| {
             let mut sorted = vec![0.0; values.len()];
             order.iter().zip(values).for_each(|(&at, value)| sorted[at as usize] = value);
@@ -382,8 +382,8 @@ fn images(net: &mut Net, inputs: &mut Inputs, precision: Precision) -> HashMap<T
             posts.push(Post::Affine(in_memory(scale), in_memory(shift)));
             inputs.known.remove(&input);
         } else {
-            // The quantizer knows what the integers of an input stand for; here their order in memory, and that there is
-            // something to add.
+            // The quantizer knows the values of an input's integers. Here only their order in memory matters, and whether there
+            // is an addend.
             if !zero {
                 posts.push(Post::Affine(vec![1.0], vec![f32::MIN_POSITIVE]));
             }
@@ -404,21 +404,21 @@ fn images(net: &mut Net, inputs: &mut Inputs, precision: Precision) -> HashMap<T
     images
 }
 
-/// A lowering under way.
+/// The state of a lowering.
 struct Lowering<'a> {
     config: &'static Config,
     precision: Precision,
     program: Program,
     placed: &'a Placed,
     scales: &'a [Scale],
-    /// The buffer of each root.
+    /// The buffer of each tensor that owns one.
     buffers: HashMap<TensorId, usize>,
-    /// What the user should know.
+    /// Warnings for the user.
     warnings: Vec<String>,
 }
 
 impl Lowering<'_> {
-    /// Makes the buffers.
+    /// Creates the buffers.
     fn buffers(&mut self, images: &HashMap<TensorId, Vec<u32>>) -> Result<(), Error> {
         let net = &self.placed.net;
         let mut roots: Vec<TensorId> = self.placed.homes.values().map(|home| home.root).collect();
@@ -428,9 +428,9 @@ impl Lowering<'_> {
             let tensor = &net.tensors[root];
             let number = |ids: &[TensorId]| ids.iter().position(|&id| id == root).map(|at| at as u16);
             let place = match (number(&net.inputs), number(&net.outputs)) {
-                (Some(number), _) => Place::Input(number),
-                (_, Some(number)) => Place::Output(number),
-                _ => Place::Pool,
+                (Some(number), _) => Storage::Input(number),
+                (_, Some(number)) => Storage::Output(number),
+                _ => Storage::Pool,
             };
             let channels = self.placed.extents[&root];
             let [_, height, width] = tensor.shape;
@@ -443,7 +443,8 @@ impl Lowering<'_> {
                 }
             }
             let narrow = |bytes: u64| {
-                u32::try_from(bytes).map_err(|_| Error::unsupported(&name, format!("{bytes} bytes pass 32 bits")))
+                u32::try_from(bytes)
+                    .map_err(|_| Error::unsupported(&name, format!("{bytes} bytes exceed 32-bit sizes")))
             };
             let buffer = if let Some(order) = images.get(&root) {
                 let format = if order.len() == 1 { PixelFormat::R8 } else { PixelFormat::A8B8G8R8 };
@@ -469,7 +470,7 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// A tensor in its buffer.
+    /// The view of a tensor in its buffer.
     fn view(&self, tensor: TensorId) -> View {
         let home = &self.placed.homes[&tensor];
         let number = self.buffers[&home.root];
@@ -494,7 +495,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Where a tensor's elements are.
+    /// The place of a tensor's elements.
     fn stored(&self, tensor: TensorId) -> Stored {
         let View { buffer, offset, line_stride, surface_stride, height, width, map, .. } = self.view(tensor);
         let Scale { scale, zero } = self.scales[tensor];
@@ -521,7 +522,7 @@ impl Lowering<'_> {
         self.program.push(number, Unit::Cdp { op: Box::new(op), source, target });
     }
 
-    /// Warns of a softmax whose input has steps of 1 or more: a step is a factor of e or more between two results.
+    /// Warns of a softmax whose input has steps of 1 or more: one step is then a factor of e or more between two results.
     fn coarse_softmax(&mut self, step: &Step) {
         let id = step.inputs[0];
         let range = self.placed.net.tensors[id].range;
@@ -533,8 +534,8 @@ impl Lowering<'_> {
         if size >= 1.0 {
             let name = &self.placed.net.tensors[step.output].name;
             self.warnings.push(format!(
-                "\"{name}\": softmax of values up to {largest} in steps of {size:.0}: the largest result is the right one only \
-                 where no other value is within a step, and ratios of results are wrong by factors of e and more"
+                "\"{name}\": softmax of values up to {largest} in steps of {size:.0}: the largest result is correct only \
+                 if no other value is within one step, and ratios of results are wrong by factors of e or more"
             ));
         }
     }
@@ -548,7 +549,7 @@ impl Lowering<'_> {
             Kind::Convolution(_) => self.convolution(number, step, numbers),
             Kind::Copy => self.copy(number, step, numbers),
             Kind::Pool(_) => self.pool(number, step),
-            Kind::Spread(_) | Kind::Repeat(_) | Kind::Columns(_) | Kind::Turn => self.spread(number, step),
+            Kind::Spread(_) | Kind::Repeat(_) | Kind::Columns(_) | Kind::Transpose => self.spread(number, step),
             Kind::Lrn(ref lrn) => {
                 self.normalisation(number, step, lrn, numbers);
                 Ok(())
@@ -563,7 +564,7 @@ impl Lowering<'_> {
                 self.program.push_emulated(Emulated { step: number, source, target, input_scale, output_scale });
                 Ok(())
             }
-            // Views.
+            // Views need no operation.
             Kind::Concat(_) | Kind::Slice { .. } | Kind::Channels(_) | Kind::Same => Ok(()),
         }
     }

@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Operators that SDP copies make possible: convolutions of large strides, padding that repeats or mirrors lines, and
+//! Operators that are computed with SDP copies: convolutions with large strides, padding that repeats or mirrors lines, and
 //! bilinear resizing by whole factors.
 
 use nvdla_uapi::layout::feature::Atoms;
 use nvdla_uapi::reg::values::Precision;
 
-use super::convolution::MOST_CHANNELS;
+use super::convolution::MAX_CHANNELS;
 use super::nodes::Builder;
 use super::step::{Convolution, Kind, Tensor, TensorId, LARGEST_STRIDE};
 use crate::ir::{self, Coordinates, PadMode};
 
-/// The most lines or columns that are added to a tensor by copies of one each.
-const MOST_COPIES: usize = 64;
+/// The greatest number of lines or columns that are added to a tensor by single copies.
+const MAX_COPIES: usize = 64;
 
-/// A convolution's windows along one axis, on every `apart`-th element: `phases` says on which, counted from the first.
+/// A convolution's windows along one axis, on every `apart`-th element. `phases` has the first elements.
 struct Grid {
     apart: usize,
     stride: usize,
     phases: Vec<usize>,
-    /// For each element of the kernel, its phase (a place in `phases`), and its place in the kernel on the grid.
+    /// For each element of the kernel, its phase (an index into `phases`), and its position in the kernel on the grid.
     taps: Vec<(usize, usize)>,
-    /// The kernel on the grid, and elements of padding before.
+    /// The size of the kernel on the grid, and elements of padding before.
     kernel: usize,
     before: usize,
-    /// Elements of the grid that windows reach.
+    /// The number of grid elements that windows read.
     reach: usize,
 }
 
@@ -40,7 +40,7 @@ impl Grid {
         let mut phases: Vec<usize> = at.iter().map(|(phase, _)| *phase).collect();
         phases.sort_unstable();
         phases.dedup();
-        // The first element of the kernel lies on or before the first of the input.
+        // The first element of the kernel is on or before the first element of the input.
         let first = at.iter().map(|(_, at)| *at).min().unwrap_or(0);
         let last = at.iter().map(|(_, at)| *at).max().unwrap_or(0);
         let taps =
@@ -51,12 +51,12 @@ impl Grid {
         Self { apart, stride, phases, taps, kernel, before: -first as usize, reach: reach.max(1) as usize }
     }
 
-    /// Elements of a phase in an input of this size.
+    /// The number of elements of a phase in an input of this size.
     fn count(&self, phase: usize, size: usize) -> usize {
         size.saturating_sub(phase).div_ceil(self.apart)
     }
 
-    /// How large the input must be so that all phases have as many elements as are read.
+    /// The least size of the input with which all phases have as many elements as are read.
     fn wanted(&self, size: usize) -> usize {
         let counts = || self.phases.iter().map(|&phase| self.count(phase, size));
         let (least, most) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
@@ -73,8 +73,8 @@ impl Builder<'_> {
         Atoms::of(self.config, Precision::Int8).filled(channels as usize)
     }
 
-    /// A convolution of a stride above the hardware's: one of a smaller stride over lines and columns that lie apart, which
-    /// copies put beside one another as channels.
+    /// A convolution with a stride above the hardware's: a convolution with a smaller stride over lines and columns that are
+    /// apart, which copies store next to one another as channels.
     pub(super) fn strided(
         &mut self,
         node: &ir::Node,
@@ -86,9 +86,11 @@ impl Builder<'_> {
         let [_, rows, columns] = self.net.tensors[output].shape;
         let grid = [(0, rows), (1, columns)].map(|(axis, extent)| Grid::new(&conv.op, axis, extent as usize));
         let phases = grid[0].phases.len() * grid[1].phases.len();
-        if phases * self.filled(channels) > MOST_CHANNELS as usize {
+        if phases * self.filled(channels) > MAX_CHANNELS as usize {
             let [y, x] = conv.op.stride;
-            return Err(format!("strides of {y} and {x} over {channels} channels, which make {phases} times as many"));
+            return Err(format!(
+                "strides of {y} and {x} over {channels} channels, which need {phases} times as many channels"
+            ));
         }
         let size = [height as usize, width as usize];
         let wanted = [0, 1].map(|axis| grid[axis].wanted(size[axis]));
@@ -121,7 +123,7 @@ impl Builder<'_> {
         }
         let (group, each) = (conv.op.group, channels as usize / conv.op.group);
         if group > 1 && phases > 1 {
-            // The channels of a group lie together.
+            // The channels of a group are adjacent.
             let of = |at: usize| {
                 let (group, phase, channel) = (at / (phases * each), at / each % phases, at % each);
                 (phase * channels as usize + group * each + channel) as u32
@@ -151,7 +153,7 @@ impl Builder<'_> {
         self.convolve(node, conv, from, output)
     }
 
-    /// Every n-th line and column of a tensor: first ones, distances, and how many.
+    /// Every n-th line and column of a tensor: the first ones, the distances, and how many.
     fn every(&mut self, node: &ir::Node, x: TensorId, first: [u32; 2], apart: [u32; 2], count: [u32; 2]) -> TensorId {
         let Tensor { name, shape, range } = self.net.tensors[x].clone();
         let wide = (count[1] - 1) * apart[1] + 1;
@@ -167,7 +169,8 @@ impl Builder<'_> {
         part
     }
 
-    /// A tensor with lines and columns around it that repeat or mirror its own. `before` and `after` are lines and columns.
+    /// A tensor surrounded by lines and columns that repeat or mirror its own. `before` and `after` are numbers of lines and
+    /// columns.
     pub(super) fn surrounded(
         &mut self,
         node: &ir::Node,
@@ -184,7 +187,7 @@ impl Builder<'_> {
                 continue;
             }
             let mirrors = mode == PadMode::Reflect;
-            if first + last > MOST_COPIES || mirrors && first.max(last) >= size {
+            if first + last > MAX_COPIES || mirrors && first.max(last) >= size {
                 return Err(format!("{first} and {last} elements around {size}"));
             }
             let ahead = (0..first).map(|k| if mirrors { first - k } else { 0 });
@@ -206,13 +209,13 @@ impl Builder<'_> {
         Ok(x)
     }
 
-    /// Bilinear resizing by whole factors: the elements of a block are sums of the element and its neighbours, with
-    /// factors that are the same in all blocks. A convolution makes them as channels. Beyond the border the last line and
-    /// column continue.
+    /// Bilinear resizing by whole factors: the elements of a block are weighted sums of the element and its neighbours, with the
+    /// same weights in all blocks. A convolution computes them as channels. Beyond the border the last line and column are
+    /// repeated.
     pub(super) fn bilinear(&mut self, node: &ir::Node, resize: &ir::Resize, factors: [u32; 2]) -> Result<(), String> {
         let (x, output) = (node.inputs[0].0, node.output.0);
         let [channels, height, width] = self.net.tensors[x].shape;
-        // For each element of a block: the first neighbour that it takes, and the share of the one behind that.
+        // For each element of a block: the first neighbour, and the weight of the second one.
         let axis = |factor: u32| -> Result<Vec<(i64, f64)>, String> {
             let place = |at: u32| match resize.coordinates {
                 _ if factor == 1 => Ok(0.0),
@@ -220,13 +223,13 @@ impl Builder<'_> {
                     Ok((f64::from(at) + 0.5) / f64::from(factor) - 0.5)
                 }
                 Coordinates::Asymmetric => Ok(f64::from(at) / f64::from(factor)),
-                Coordinates::AlignCorners => Err("a bilinear resize whose blocks differ".to_owned()),
+                Coordinates::AlignCorners => Err("a bilinear resize with different weights per block".to_owned()),
             };
             (0..factor).map(|at| place(at).map(|place| (place.floor() as i64, place - place.floor()))).collect()
         };
         let shares = [axis(factors[0])?, axis(factors[1])?];
         let phases = (factors[0] * factors[1]) as usize;
-        if phases * self.filled(channels) > MOST_CHANNELS as usize {
+        if phases * self.filled(channels) > MAX_CHANNELS as usize {
             return Err(format!("a bilinear resize of {channels} channels by {factors:?}"));
         }
         let ends = [0, 1].map(|axis| {

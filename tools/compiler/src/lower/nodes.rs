@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! From nodes to steps: one function per operator, or per group of them. [`fuse`] then joins steps.
+//! Converts nodes to steps: one function per operator or group of operators. [`fuse`] then joins steps.
 
 use nvdla_uapi::config::Config;
 
@@ -9,7 +9,7 @@ use super::fuse::fuse;
 use super::step::{Convolution, Kind, Lrn, Net, Post, Step, Tensor, TensorId, LARGEST_STRIDE};
 use crate::ir::{self, Graph, Op, Ranges, Refusal, Unreadable};
 
-/// Makes steps of a graph: refusals of all nodes that cannot be mapped, if there are any.
+/// Converts a graph to steps. The error lists all nodes that cannot be mapped.
 pub(crate) fn build(graph: &Graph, ranges: &Ranges, config: &'static Config) -> Result<Net, Unreadable> {
     let mut builder = Builder { graph, config, net: Net::empty(graph, ranges), refusals: Vec::new() };
     let live = live(graph);
@@ -38,7 +38,7 @@ pub(crate) fn build(graph: &Graph, ranges: &Ranges, config: &'static Config) -> 
     Ok(net)
 }
 
-/// The names of the tensors that no refused node is needed for, and that are outputs, or that a node reads for which one is.
+/// The names of tensors that need no refused node, and that are outputs, or inputs of a node that needs a refused one.
 fn before(graph: &Graph, live: &[bool], mut refused: Vec<bool>) -> Vec<String> {
     let mut missing = vec![false; graph.tensors.len()];
     let mut last = vec![false; graph.tensors.len()];
@@ -83,8 +83,8 @@ impl Net {
     }
 }
 
-/// Channels, height and width of a tensor. The dimensions before the channels become channels too, so elements keep
-/// their order.
+/// Channels, height and width of a tensor. The dimensions before the channels become channels too, so that elements keep their
+/// order.
 pub(crate) fn folded(tensor: &ir::Tensor) -> [u32; 3] {
     let [n, c, h, w] = tensor.nchw().unwrap_or_else(|| {
         let [outer @ .., h, w] = &tensor.shape[..] else { return [1, tensor.elements(), 1, 1] };
@@ -93,7 +93,7 @@ pub(crate) fn folded(tensor: &ir::Tensor) -> [u32; 3] {
     [n * c, h, w].map(|extent| extent as u32)
 }
 
-/// A network of steps that is being made.
+/// The state of building a network of steps.
 pub(super) struct Builder<'a> {
     pub(super) graph: &'a Graph,
     pub(super) config: &'static Config,
@@ -115,12 +115,12 @@ impl Builder<'_> {
         self.net.steps.push(Step { nodes, kind, inputs: inputs.to_vec(), posts, output });
     }
 
-    /// A step of one input and the node's own output.
+    /// Adds a step with one input and the node's own output.
     pub(super) fn simple(&mut self, node: &ir::Node, kind: Kind, posts: Vec<Post>) {
         self.step(node, kind, &[node.inputs[0].0], posts, node.output.0);
     }
 
-    /// Refuses steps, from a number on, that begin with a constant: only activations lie in buffers.
+    /// Refuses the steps from `first` on that begin with a constant, because only activations are in buffers.
     fn reads_no_constant(&self, first: usize) -> Result<(), String> {
         let tensors = self.net.steps[first..].iter().flat_map(Step::reads).filter_map(|id| self.graph.tensors.get(id));
         match tensors.into_iter().find(|tensor| tensor.constant.is_some()) {
@@ -132,11 +132,11 @@ impl Builder<'_> {
     fn node(&mut self, node: &ir::Node) -> Result<(), String> {
         let (graph, output) = (self.graph, node.output.0);
         let shape = graph.shape(node.inputs[0]).to_vec();
-        // Several in a batch lie behind one another, as more channels.
+        // The images of a batch are stored one after another, as more channels.
         let batch = if shape.len() > 1 { shape[0] } else { 1 };
         let several = |values: &[f32]| values.repeat(batch);
         if matches!(node.op, Op::Convolution(_) | Op::Deconvolution(..) | Op::Pool(_) | Op::PRelu) && shape.len() > 4 {
-            return Err("more than two dimensions behind the channels".to_owned());
+            return Err("more than two dimensions after the channels".to_owned());
         }
         let constant = |at: usize| node.inputs.get(at).and_then(|&id| graph.constant(id).cloned());
         match &node.op {
@@ -175,7 +175,7 @@ impl Builder<'_> {
             Op::Softmax { axis } => self.softmax(node, *axis)?,
             Op::Concat { axis } => {
                 let outer: usize = shape[..*axis].iter().product();
-                // Channels, or the dimensions before them; lines; columns.
+                // The axis in memory: channels, or the dimensions before them; lines; columns.
                 let along = match (shape.len(), *axis) {
                     (0..=3, 0 | 1) => 0,
                     (rank, axis) => (axis + 3).saturating_sub(rank),
@@ -203,7 +203,7 @@ impl Builder<'_> {
                 }
             }
             Op::Transpose { perm } => {
-                // Where only dimensions of 1 move, no element does.
+                // If only dimensions of 1 move, no element moves.
                 let order: Vec<usize> = perm.iter().copied().filter(|&axis| shape[axis] != 1).collect();
                 let [before, after] = [node.inputs[0].0, output].map(|id| self.net.tensors[id].shape);
                 let stays = order.windows(2).all(|pair| pair[0] < pair[1]);
@@ -212,7 +212,7 @@ impl Builder<'_> {
                 if stays && (before == after || after[1..] == [1, 1]) {
                     self.simple(node, Kind::Same, Vec::new());
                 } else if turns {
-                    self.simple(node, Kind::Turn, Vec::new());
+                    self.simple(node, Kind::Transpose, Vec::new());
                 } else {
                     self.linear_node(node, format!("the order {perm:?} of {shape:?}"))?;
                 }
@@ -271,7 +271,9 @@ impl Builder<'_> {
                     return Err(format!("a window of {size} channels: CDP has 3, 5, 7 or 9"));
                 }
                 if batch > 1 || shape.len() < 3 {
-                    return Err(format!("{shape:?}: CDP's windows pass the limits of a batch"));
+                    return Err(format!(
+                        "{shape:?}: CDP's windows would include channels of other images of the batch"
+                    ));
                 }
                 let lrn = Lrn { size: *size, alpha: *alpha, beta: *beta, bias: *bias };
                 self.simple(node, Kind::Lrn(lrn), Vec::new());
@@ -280,11 +282,11 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// A part of a tensor: a view, where the columns that it takes lie beside one another.
+    /// A part of a tensor. It is a view if its columns are adjacent.
     fn slice(&mut self, node: &ir::Node, starts: &[usize], steps: &[isize], lengths: &[usize]) -> Result<(), String> {
         let shape = self.graph.shape(node.inputs[0]);
         let rank = shape.len();
-        // Axes of lines and columns; the others are channels.
+        // The axes of lines and columns; the others are channels.
         let [lines, columns] = match rank {
             0..=2 => [None, None],
             3 => [None, Some(2)],
@@ -295,7 +297,7 @@ impl Builder<'_> {
         if height > 1 && by < 0 || width > 1 && along < 0 {
             return self.linear_node(node, format!("a slice in steps of {steps:?}"));
         }
-        // Of columns that lie apart, first all between them.
+        // If the columns are apart, a view of all columns between them comes first.
         let mut output = node.output.0;
         if width > 1 && along > 1 {
             let Tensor { name, shape: [c, h, w], range } = self.net.tensors[output].clone();
@@ -338,7 +340,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// A convolution of one weight per channel that pads: CDMA makes the padding.
+    /// A convolution with one weight per channel and padding, which CDMA adds.
     fn pad(&mut self, node: &ir::Node, mode: ir::PadMode, before: &[usize], after: &[usize]) -> Result<(), String> {
         let rank = before.len();
         if rank != 4 || before[..2] != [0, 0] || after[..2] != [0, 0] {
@@ -361,7 +363,7 @@ impl Builder<'_> {
         self.depthwise(node, op, vec![1.0; c], node.inputs[0].0, node.output.0)
     }
 
-    /// A convolution whose kernels take one channel each: as many kernels per channel as there are weights for.
+    /// A convolution whose kernels read one channel each, with as many kernels per channel as there are weights for it.
     pub(super) fn depthwise(
         &mut self,
         node: &ir::Node,

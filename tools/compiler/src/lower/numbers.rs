@@ -2,10 +2,10 @@
 
 //! The numbers of each step: weights, operands, shifts and converters, in int8 or fp16.
 //!
-//! In int8 a tensor's real value is `scale * (q - zero)`. `zero` is -128 for tensors without negative values if the
-//! steps that write and read them can account for it ([`super::scales`]), so that they have all 256 integers; else it is 0. A
-//! convolution pads with it and subtracts it in its bias. The output converter's offset adds it. Within a step, values
-//! are integers of a unit that X1's factor chooses, so that an operand of another scale can be shifted to it:
+//! In int8 a tensor's real value is `scale * (q - zero)`. `zero` is -128 for tensors without negative values if the steps that
+//! write and read them can account for it ([`super::scales`]), so that they use all 256 integers; else it is 0. A convolution
+//! pads with `zero` and subtracts it in its bias. The output converter's offset adds it. Within a step, values are integers of a
+//! unit that X1's factor defines, so that an operand with another scale can be shifted to that unit:
 //!
 //! ```text
 //! X1   v = ((sum + (bias << bias shift)) * factor[k]) >> 15 or so        in units of U
@@ -25,13 +25,14 @@ use crate::quantize::{Factor, Granularity};
 
 /// The largest int8 that is used for weights.
 pub(super) const LARGEST: f64 = 127.0;
-/// The right shift of int8 behind Winograd's data transform. Its results are sums of four elements, so that with it none
-/// saturates by more than one step. Tensors with zero -128 have sums near the end of the range, which less would saturate.
+/// The right shift of int8 after Winograd's data transform. The results of the transform are sums of four elements. With this
+/// shift no result saturates by more than one step. Tensors with zero -128 have sums near the end of the range, which a smaller
+/// shift would saturate.
 pub(crate) const PRA_TRUNCATE: u8 = 2;
 /// The largest left shift of an operand.
 const LARGEST_SHIFT: f64 = 20.0;
 
-/// Where a sub-unit's operand comes from.
+/// The source of a sub-unit's operand.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Operand {
     /// One value, in a register.
@@ -44,47 +45,47 @@ pub enum Operand {
     Gate(TensorId),
 }
 
-/// What follows a sub-unit.
+/// The activation after a sub-unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Follow {
+pub enum XActivation {
     /// Nothing.
     #[default]
     Nothing,
     /// ReLU.
     Relu,
-    /// The factor is for negative values only.
+    /// PReLU: the factor applies only to negative values.
     Prelu,
 }
 
 /// Sub-unit X1 or X2.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct X {
-    /// First.
+    /// The ALU, which comes first.
     pub alu: Option<(AluAlgorithm, Operand)>,
     /// Left shift of the ALU's operand.
     pub shift: u8,
-    /// Then.
+    /// The multiplier, which comes second.
     pub mul: Option<Operand>,
     /// Right shift of the product.
     pub truncate: u8,
-    /// Then.
-    pub follow: Follow,
+    /// The activation, which comes last.
+    pub activation: XActivation,
 }
 
 /// Sub-unit Y.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Y {
-    /// First.
+    /// The multiplier, which comes first.
     pub mul: Option<Operand>,
     /// Right shift of the product.
     pub truncate: u8,
-    /// Then, with the converter of an operand from memory.
+    /// The ALU, which comes second, with the converter of an operand from memory.
     pub alu: Option<(AluAlgorithm, Operand, Option<Factor>)>,
-    /// Then.
+    /// The lookup table, which comes last.
     pub table: Option<usize>,
 }
 
-/// What SDP does.
+/// The functions of SDP's sub-units in a step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Stages {
     /// X1.
@@ -95,14 +96,14 @@ pub struct Stages {
     pub y: Option<Y>,
     /// The output converter.
     pub out: Option<Factor>,
-    /// What the output converter subtracts first.
+    /// The offset that the output converter subtracts first.
     pub offset: i32,
 }
 
 /// CDMA's converter: integer = (component - offset) * scale >> truncate, limited to int8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Converter {
-    /// Whether components are bytes from 0 to 255, and not int8.
+    /// Whether components are bytes from 0 to 255. Otherwise they are int8.
     pub unsigned: bool,
     /// The offset of each component.
     pub offsets: [i16; 4],
@@ -118,15 +119,15 @@ impl Converter {
         f64::from(self.scale) / f64::from(self.truncate).exp2()
     }
 
-    /// The converter for an image whose components represent zero as `zeros`. It makes zero 0, or if all components
-    /// have the same zero, an integer that allows more bits to be used. None: components are taken unchanged.
+    /// The converter for an image whose components represent zero as `zeros`. It maps zero to 0, or, if all components have the
+    /// same zero, to an integer that lets it use more bits. None: components are used unchanged.
     pub(super) fn new(zeros: &[f64], unsigned: bool) -> Option<Self> {
         let mut offsets = [0; 4];
         if !unsigned {
             zeros.iter().zip(&mut offsets).for_each(|(zero, offset)| *offset = zero.round() as i16);
             return (offsets != [0; 4]).then_some(Self { unsigned, offsets, scale: 1, truncate: 0 });
         }
-        // The farthest integer from zero; one more than int8 holds is not worth a factor.
+        // The greatest distance from zero. One more than int8 can hold does not justify a factor.
         let reach = zeros.iter().fold(0f64, |reach, zero| reach.max(255.0 - zero.round()).max(zero.round()));
         let uniform = zeros.iter().all(|zero| (zero - zeros[0]).abs() < 1e-9);
         if reach > LARGEST + 1.0 && uniform {
@@ -147,11 +148,11 @@ pub struct Numbers {
     pub weights: Vec<i16>,
     /// Whether a convolution runs in Winograd's mode.
     pub winograd: bool,
-    /// How an image's components become integers before the convolution.
+    /// The converter from an image's components to the integers of the convolution.
     pub converter: Option<Converter>,
-    /// The integer of the values around the input, which represents 0.
+    /// The padding integer, which represents 0.
     pub outside: i16,
-    /// What SDP does.
+    /// The functions of SDP.
     pub stages: Stages,
     /// CDP's lookup table, and its output converter.
     pub normalisation: Option<(usize, Factor)>,
@@ -169,7 +170,7 @@ pub struct Scale {
 pub struct Quantizer<'a> {
     /// The network.
     pub net: &'a Net,
-    /// What is known of its inputs.
+    /// The preprocessing of its inputs.
     pub inputs: &'a Inputs,
     /// The scale of every tensor.
     pub scales: &'a [Scale],
@@ -179,9 +180,9 @@ pub struct Quantizer<'a> {
     pub precision: Precision,
     /// How weights are scaled.
     pub granularity: Granularity,
-    /// Lookup tables that were made.
+    /// Lookup tables so far.
     pub tables: Vec<Lut>,
-    /// The largest error of each, in steps of the output, with the tensor's name.
+    /// The largest error of each table, in steps of the output, with the tensor's name.
     pub errors: Vec<(String, f64)>,
 }
 
@@ -204,7 +205,7 @@ pub(super) fn exponent(value: f64) -> f64 {
 }
 
 impl Quantizer<'_> {
-    /// The numbers of a step. `mode` is that of a convolution.
+    /// The numbers of a step. `mode` is the mode of a convolution.
     pub(super) fn step(&mut self, step: &Step, mode: Mode) -> Result<Numbers, Error> {
         let conv = matches!(step.kind, Kind::Convolution(_));
         let name = &self.net.tensors[step.output].name;
@@ -221,7 +222,7 @@ impl Quantizer<'_> {
         }
     }
 
-    /// The numbers of a normalisation: in int8 the table's argument is the sum of squares of integers.
+    /// The numbers of a normalisation. In int8 the table's argument is the sum of squares of integers.
     pub fn normalisation(&mut self, step: &Step, lrn: &Lrn) -> Result<Numbers, Error> {
         let name = self.net.tensors[step.output].name.clone();
         let table = self.tables.len();
@@ -234,7 +235,7 @@ impl Quantizer<'_> {
         } else {
             let own = self.scales[step.inputs[0]].scale;
             let most = LARGEST * LARGEST * lrn.size as f64;
-            // The factor's step in the table, in real numbers.
+            // The scale of the factor in the table.
             let (square, target) = (own * own, self.scales[step.output].scale);
             let unit = self.table(&name, &|sum| lrn.factor(sum), (0.0, most * square), square, target / own / LARGEST);
             Factor::nearest(&name, unit * own / target)?
@@ -242,7 +243,7 @@ impl Quantizer<'_> {
         Ok(Numbers { normalisation: Some((table, out)), ..Numbers::default() })
     }
 
-    /// The unit that suits what follows, near `finest`; and the left shift of the tensor that X2 combines.
+    /// A unit near `finest` that the following sub-units can use, and the left shift of the tensor that X2 combines.
     pub(super) fn unit(&self, step: &Step, pipe: Pipe, finest: f64) -> Option<(f64, u8)> {
         if let Some(Post::With(combine, other)) = pipe.x2.map(|x2| &step.posts[x2]) {
             if *combine != Combine::Mul {
@@ -282,7 +283,7 @@ pub(super) fn is_mul(step: &Step, at: usize) -> bool {
     matches!(step.posts[at], Post::With(Combine::Mul, _))
 }
 
-/// Whether the step's own value is negated before another is added.
+/// Whether the step's own value is negated before another one is added.
 pub(super) fn negates(step: &Step, pipe: Pipe) -> bool {
     let of =
         |at: Option<usize>| at.is_some_and(|at| matches!(step.posts[at], Post::With(Combine::Add { negate: true }, _)));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Where tensors lie: which physical channel holds each channel, and which buffer the tensor is a view of.
+//! Assigns each tensor a channel map (the physical channel of each channel) and the buffer that it is a view of.
 //!
-//! A channel map may have holes: a concatenation puts each part on its own atoms, and a part of a tensor begins at its
-//! first channel, which may lie inside an atom. A convolution can read and write any map, because its weights are
-//! permuted and are zero at holes. SDP and PDP do not move channels. If a map other than the tensor's is needed, a
-//! convolution with one weight per channel makes a copy.
+//! A channel map may have gaps: a concatenation stores each part in its own atoms, and a part of a tensor begins at its first
+//! channel, which may be inside an atom. A convolution can read and write any map, because its weights are permuted and are zero
+//! in gaps. SDP and PDP do not move channels. If a map other than the tensor's is needed, a convolution with one weight per
+//! channel makes a copy.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -19,7 +19,7 @@ use super::step::{Convolution, Kind, Net, Post, Step, Tensor, TensorId};
 use crate::error::Error;
 use crate::ir;
 
-/// Physical channels of a tensor.
+/// The physical channels of a tensor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Map {
     /// The physical channel of each channel, counted from the first of the tensor's view.
@@ -45,17 +45,17 @@ impl Map {
     }
 }
 
-/// Where a tensor lies relative to another: a view of it.
+/// The position of a tensor in another one that it is a view of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Alias {
     of: TensorId,
-    /// Surfaces, lines and columns from its start.
+    /// Surfaces, lines and columns from the other tensor's start.
     start: [u32; 3],
-    /// The distance of its lines, in lines.
+    /// The distance of its lines, in lines of the other tensor.
     step: u32,
 }
 
-/// A tensor's place.
+/// The position of a tensor in its buffer.
 #[derive(Clone, Debug)]
 pub struct Home {
     /// The tensor that owns the buffer.
@@ -66,15 +66,15 @@ pub struct Home {
     pub step: u32,
 }
 
-/// The network with copies where they are needed, and every tensor's place.
+/// The network with the necessary copies, and every tensor's position.
 pub struct Placed {
     /// The network.
     pub net: Net,
     /// The channel map of each tensor.
     pub maps: HashMap<TensorId, Map>,
-    /// The place of each tensor.
+    /// The position of each tensor.
     pub homes: HashMap<TensorId, Home>,
-    /// Physical channels of each buffer, by its root.
+    /// Number of physical channels of each buffer, by its root.
     pub extents: HashMap<TensorId, u32>,
 }
 
@@ -119,13 +119,13 @@ impl Placer<'_> {
         self.atoms.filled(channels as usize) as u32
     }
 
-    /// The map for a tensor with channels that become blocks: each phase on its own atoms.
+    /// The map of a tensor whose channels become blocks: each phase in its own atoms.
     fn phases(&self, channels: u32, phases: u32) -> Map {
         let each = channels / phases;
         Map::new((0..channels).map(|k| k / each * self.filled(each) + k % each).collect())
     }
 
-    /// Maps that later steps need.
+    /// Determines the maps that later steps need.
     fn wishes(&mut self) {
         for index in (0..self.net.steps.len()).rev() {
             let step = &self.net.steps[index];
@@ -155,8 +155,8 @@ impl Placer<'_> {
         self.maps.get(&tensor).cloned().unwrap_or_else(|| Map::dense(self.net.tensors[tensor].shape[0]))
     }
 
-    /// Whether a tensor of one line and column is a part of a larger one with surfaces that are not adjacent. SDP reads
-    /// the atoms of such a tensor one after another, whatever the strides are.
+    /// Whether a tensor of one line and column is a part of a larger one whose surfaces are not adjacent. SDP reads the atoms of
+    /// such a tensor one after another and ignores the strides.
     fn is_spread_out(&self, tensor: TensorId) -> bool {
         let mut root = tensor;
         while let Some(alias) = self.aliases.get(&root) {
@@ -175,7 +175,7 @@ impl Placer<'_> {
         copy
     }
 
-    /// A map for every tensor, in order.
+    /// Assigns a map to every tensor, in order.
     fn assign(&mut self) -> Result<(), Error> {
         for (&tensor, components) in self.images {
             let extent = components.len().max(1) as u32;
@@ -204,7 +204,7 @@ impl Placer<'_> {
                     self.map(step.inputs[0])
                 }
                 Kind::Lrn(_) => {
-                    // Windows also read the lanes behind the last channel in its atom, which must be zero.
+                    // Windows also read the channels after the last one in its atom, which must be zero.
                     let channels = self.net.tensors[step.inputs[0]].shape[0];
                     let wanted = Map { of: (0..channels).collect(), extent: self.filled(channels) };
                     let own = self.map(step.inputs[0]);
@@ -264,7 +264,7 @@ impl Placer<'_> {
                     }
                     Map::dense(channels / (y * x))
                 }
-                Kind::Repeat(_) | Kind::Columns(_) | Kind::Turn => self.map(step.inputs[0]),
+                Kind::Repeat(_) | Kind::Columns(_) | Kind::Transpose => self.map(step.inputs[0]),
             };
             for at in 0..step.posts.len() {
                 if let Post::With(_, other) = step.posts[at] {
@@ -284,8 +284,8 @@ impl Placer<'_> {
         Ok(())
     }
 
-    /// The map of a convolution's output: that of a tensor that is combined with it, or one that a later step needs, or
-    /// dense.
+    /// The map of a convolution's output: that of a tensor that is combined with it, or the one that a later step needs, or a
+    /// dense map.
     fn convolution(&self, step: &Step, conv: &Convolution) -> Map {
         let shape = self.net.tensors[step.output].shape;
         let input = self.map(step.inputs[0]);
@@ -299,7 +299,7 @@ impl Placer<'_> {
         self.wants.get(&step.output).cloned().or(other).unwrap_or_else(|| Map::dense(shape[0]))
     }
 
-    /// Elements of several lines as channels: a convolution with kernels that each take one element.
+    /// Moves elements of several lines to channels: a convolution with kernels that each read one element.
     fn reshaped(&self, step: &Step) -> Result<Step, Error> {
         let [before, after] = [step.inputs[0], step.output].map(|id| self.net.tensors[id].shape);
         let name = &self.net.tensors[step.output].name;
@@ -322,7 +322,7 @@ impl Placer<'_> {
         Ok(Step { kind: Kind::Convolution(Box::new(conv)), ..step.clone() })
     }
 
-    /// Outputs have dense maps and memories of their own.
+    /// Gives outputs dense maps and separate memories.
     fn outputs(&mut self) {
         let made: HashSet<TensorId> = self
             .steps
@@ -338,7 +338,7 @@ impl Placer<'_> {
                         | Kind::Spread(_)
                         | Kind::Repeat(_)
                         | Kind::Columns(_)
-                        | Kind::Turn
+                        | Kind::Transpose
                 )
             })
             .map(|step| step.output)
@@ -357,10 +357,10 @@ impl Placer<'_> {
         }
     }
 
-    /// The buffer of each tensor. Parts of a concatenation lie in its buffer, if they can.
+    /// The buffer of each tensor. Parts of a concatenation are in its buffer if possible.
     fn homes(&mut self) -> HashMap<TensorId, Home> {
         let mut fixed: HashMap<TensorId, (TensorId, [u32; 3])> = HashMap::new();
-        // The tensor of which one is another order of channels, if any. A part of a larger one is none.
+        // The tensor of which another one is a reordering of channels, if any. A part of a larger tensor does not count.
         let tensors: Vec<[u32; 3]> = self.net.tensors.iter().map(|tensor| tensor.shape).collect();
         let resolve = |aliases: &HashMap<TensorId, Alias>, mut tensor: TensorId| {
             let whole = |alias: &&Alias, tensor: TensorId| {
@@ -389,7 +389,7 @@ impl Placer<'_> {
                 })
                 .collect();
             let behind = |at: [u32; 3], offset: [u32; 3]| [0, 1, 2].map(|axis| at[axis] + offset[axis]);
-            // All parts lie already in the buffer of a later concatenation, as they do here.
+            // All parts are already in the buffer of a later concatenation, at the same relative positions.
             let first = fixed.get(&resolve(&self.aliases, step.inputs[0])).copied();
             let together = first.is_some_and(|(root, at)| {
                 step.inputs.iter().zip(&offsets).all(|(&input, offset)| {
@@ -405,7 +405,7 @@ impl Placer<'_> {
             for (part, (&input, offset)) in step.inputs.iter().zip(&offsets).enumerate() {
                 let here = (root, behind(at, *offset));
                 let tensor = resolve(&self.aliases, input);
-                // Only copies write one pixel whose atoms lie apart.
+                // Only copies can write one pixel whose atoms are not adjacent.
                 let apart = tensors[input][1..] == [1, 1] && tensors[root][1..] != [1, 1];
                 let movable = !own.contains(&tensor) && !self.aliases.contains_key(&tensor) && !apart;
                 let same_size = self.map(tensor).extent <= self.filled(self.map(input).extent);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A pooling: PDP, from memory to memory, in parts of columns where its line buffer is too short, and an average that does
-//! not count padding in parts of equal windows.
+//! Lowers a pooling to PDP from memory to memory. If PDP's line buffer is too short, it is divided into parts of columns. An
+//! average that does not count padding is divided into parts with equal windows.
 
 use nvdla_uapi::desc;
 use nvdla_uapi::reg::pdp::{D_POOLING_KERNEL_CFG, D_POOLING_PADDING_CFG};
@@ -14,11 +14,11 @@ use crate::assemble::program::Unit;
 use crate::error::Error;
 use crate::ir::PoolKind;
 
-/// The largest side of a window.
+/// The largest height or width of a window.
 pub(super) const LARGEST_WINDOW: usize = 8;
 /// Bytes of PDP's line buffer.
 const LINE_BUFFER: u32 = 7 * 1024;
-/// Bits that an element takes in it: int8, fp16.
+/// Bits per element in the line buffer: int8, fp16.
 const ELEMENT_BITS: [u32; 2] = [14, 28];
 
 /// Windows of one size along one axis.
@@ -56,7 +56,7 @@ impl Lowering<'_> {
             pad: pad as u32,
         };
         let lines = windows(&axis(source.height, target.height, 0, pool.padding.top), exclusive, u32::MAX);
-        // PDP keeps a partial result of every column for every window that a line belongs to.
+        // PDP keeps a partial result of every column for each window that contains a line.
         let deep = (pool.kernel[0] as u32).div_ceil(pool.stride[0] as u32).next_power_of_two();
         let elements = self.program.atoms().elements() as u32;
         let bits = ELEMENT_BITS[usize::from(elements < self.config.memory_atomic)];
@@ -98,7 +98,7 @@ impl Lowering<'_> {
     }
 }
 
-/// The parts of an axis: at most `most` outputs each, and if padding does not count, windows of one size each.
+/// The parts of an axis: at most `most` outputs each, and windows of one size each if padding does not count.
 fn windows(axis: &Axis, exclusive: bool, most: u32) -> Vec<Windows> {
     let mut parts = Vec::new();
     let mut first = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The scale and the zero of every tensor in int8 ([`super::numbers`] says what they are).
+//! The scale and the zero of every tensor in int8. [`super::numbers`] defines them.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use crate::ir::{Padding, PoolKind};
 /// The zero of tensors without negative values.
 const ONE_SIDED: i32 = -128;
 
-/// Tensors that share a scale, as a forest.
+/// Groups of tensors that share a scale, as a forest.
 struct Groups(Vec<usize>);
 
 impl Groups {
@@ -42,8 +42,8 @@ impl Groups {
     }
 }
 
-/// The tensors that a step combines with its own value in such a way that their zero cannot be taken off. What X2 adds to a
-/// convolution's value can: the bias takes it off, if no ReLU lies between.
+/// The tensors that a step combines with its own value in a way that does not allow subtracting their zero. The zero of a tensor
+/// that X2 adds to a convolution's value is subtracted in the bias, if no ReLU lies between.
 fn needs_zero(step: &Step, pipe: Option<Pipe>) -> impl Iterator<Item = TensorId> + '_ {
     let convolution = matches!(step.kind, Kind::Convolution(_));
     step.posts.iter().enumerate().filter_map(move |(at, post)| {
@@ -54,8 +54,8 @@ fn needs_zero(step: &Step, pipe: Option<Pipe>) -> impl Iterator<Item = TensorId>
     })
 }
 
-/// The scale of every tensor: 1 in fp16. Tensors that views, concatenations and poolings connect have the same, which is the
-/// largest of theirs.
+/// The scale of every tensor; 1 in fp16. Tensors that views, concatenations and poolings connect have the same scale, which is
+/// the largest of theirs.
 pub fn scales(net: &Net, inputs: &Inputs, precision: Precision) -> Result<Vec<Scale>, Error> {
     if precision == Precision::Fp16 {
         return Ok(vec![Scale { scale: 1.0, zero: 0 }; net.tensors.len()]);

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! SDP: behind a convolution, or from memory to memory; and the copies that move elements.
+//! Lowers steps to SDP: after a convolution, or from memory to memory; and the copies that move elements.
 
 use nvdla_uapi::desc::{self, Activation, SdpOperandMode, SdpOperation};
 use nvdla_uapi::layout::operand::{Component, Format as OperandFormat, Operands};
 use nvdla_uapi::layout::Extents;
 use nvdla_uapi::reg::values::{AluAlgorithm, ConvMode, OperandMode, OperandSize, OperandUse, Precision};
 
-use super::convolution::{Mode, MOST_CHANNELS};
-use super::numbers::{Follow, Numbers, Operand, Stages};
+use super::convolution::{Mode, MAX_CHANNELS};
+use super::numbers::{Numbers, Operand, Stages, XActivation};
 use super::step::{Kind, Step, TensorId};
 use super::{Lowering, Region, View};
 use crate::assemble::program::{Base, Cube, Unit};
 use crate::error::Error;
 
-/// A converter that is in use.
+/// An enabled converter.
 pub(super) fn converter(scale: i16, truncate: u8) -> desc::CvtParam {
     desc::CvtParam { scale, truncate, enable: 1, offset: 0 }
 }
 
-/// Where a sub-unit's operands lie.
+/// The source of a sub-unit's operands.
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum OperandSource {
     /// In registers.
     Registers,
     /// A constant, with this many bytes per atom of channels.
@@ -32,9 +32,9 @@ enum Place {
     Gate(TensorId),
 }
 
-/// Where the elements of a tensor lie: bytes from a surface, a line and a pixel to the next.
+/// The distances in bytes between a tensor's surfaces, lines and pixels.
 #[derive(Clone, Copy, Debug)]
-struct Walk {
+struct Strides {
     buffer: usize,
     offset: u32,
     surface: u32,
@@ -42,16 +42,16 @@ struct Walk {
     pixel: u32,
 }
 
-/// SDP's descriptor, and where operands lie.
-pub(super) struct Ready {
+/// SDP's descriptor, and the sources of its operands.
+pub(super) struct SdpSetup {
     op: desc::SdpOp,
-    places: [Place; 3],
+    places: [OperandSource; 3],
 }
 
 impl Lowering<'_> {
-    /// The descriptor and the constants of what SDP does.
-    pub(super) fn stages(&mut self, name: &str, stages: &Stages, target: &View, mode: Mode) -> Result<Ready, Error> {
-        let mut places = [Place::Registers; 3];
+    /// Makes the descriptor and the constants for SDP's functions in a step.
+    pub(super) fn stages(&mut self, name: &str, stages: &Stages, target: &View, mode: Mode) -> Result<SdpSetup, Error> {
+        let mut places = [OperandSource::Registers; 3];
         let mut units = [None, None];
         for (at, x) in [&stages.x1, &stages.x2].into_iter().enumerate() {
             let Some(x) = x else { continue };
@@ -64,10 +64,10 @@ impl Lowering<'_> {
                 alu_type: x.alu.as_ref().map_or(AluAlgorithm::Sum, |(algorithm, _)| *algorithm),
                 op_type: op_type(x.alu.is_some(), x.mul.is_some()),
                 mode,
-                act: match x.follow {
-                    Follow::Nothing => Activation::None,
-                    Follow::Relu => Activation::Relu,
-                    Follow::Prelu => Activation::Prelu,
+                act: match x.activation {
+                    XActivation::Nothing => Activation::None,
+                    XActivation::Relu => Activation::Relu,
+                    XActivation::Prelu => Activation::Prelu,
                 },
                 shift_value: x.shift,
                 truncate: x.truncate,
@@ -114,25 +114,25 @@ impl Lowering<'_> {
             y_op,
             ..Default::default()
         };
-        Ok(Ready { op, places })
+        Ok(SdpSetup { op, places })
     }
 
-    /// Where a sub-unit's operands lie: mode, place, precision in memory, and what registers hold (ALU, multiplier).
+    /// The operands of a sub-unit: mode, source, precision in memory, and the values of registers (ALU, multiplier).
     fn operands(
         &mut self,
         name: &str,
         alu: Option<&Operand>,
         mul: Option<&Operand>,
         target: &View,
-    ) -> Result<(SdpOperandMode, Place, Precision, [i32; 2]), Error> {
+    ) -> Result<(SdpOperandMode, OperandSource, Precision, [i32; 2]), Error> {
         let wide = if self.precision == Precision::Fp16 { Precision::Fp16 } else { Precision::Int16 };
         let tensor = if self.precision == Precision::Fp16 { Precision::Fp16 } else { Precision::Int8 };
         let given: Vec<&Operand> = [alu, mul].into_iter().flatten().collect();
         if let [Operand::Element(id)] = given[..] {
-            return Ok((SdpOperandMode::PerPoint, Place::Element(*id), tensor, [0, 1]));
+            return Ok((SdpOperandMode::PerPoint, OperandSource::Element(*id), tensor, [0, 1]));
         }
         if let [Operand::Gate(id)] = given[..] {
-            return Ok((SdpOperandMode::PerKernel, Place::Gate(*id), tensor, [0, 1]));
+            return Ok((SdpOperandMode::PerKernel, OperandSource::Gate(*id), tensor, [0, 1]));
         }
         let one = if self.precision == Precision::Fp16 { 0x3c00 } else { 1 };
         if given.iter().all(|operand| matches!(operand, Operand::Layer(_))) {
@@ -140,7 +140,7 @@ impl Lowering<'_> {
                 Some(Operand::Layer(value)) => *value,
                 _ => other,
             };
-            return Ok((SdpOperandMode::PerLayer, Place::Registers, wide, [value(alu, 0), value(mul, one)]));
+            return Ok((SdpOperandMode::PerLayer, OperandSource::Registers, wide, [value(alu, 0), value(mul, one)]));
         }
         let data_use = match (alu.is_some(), mul.is_some()) {
             (true, true) => OperandUse::Both,
@@ -175,20 +175,20 @@ impl Lowering<'_> {
             }
         }
         let constant = self.program.constant(name.to_owned(), bytes);
-        Ok((SdpOperandMode::PerKernel, Place::Constant(constant, format.bytes_per_atom()), wide, [0, one]))
+        Ok((SdpOperandMode::PerKernel, OperandSource::Constant(constant, format.bytes_per_atom()), wide, [0, one]))
     }
 
-    /// An SDP operation that makes a part of a tensor: from a view, or from the convolution before.
-    pub(super) fn sdp(&mut self, number: usize, ready: &Ready, source: Option<&View>, target: &View, part: &Region) {
+    /// Adds an SDP operation that computes a part of a tensor: from a view, or from the previous convolution.
+    pub(super) fn sdp(&mut self, number: usize, setup: &SdpSetup, source: Option<&View>, target: &View, part: &Region) {
         let atoms = self.program.atoms();
         let written = target.cube(part, atoms);
         let read = match source {
             Some(source) => source.cube(part, atoms),
             None => Cube { base: Base::OnTheFly, offset: 0, ..written },
         };
-        let operands = ready.places.map(|place| match place {
-            Place::Registers => None,
-            Place::Constant(constant, stride) => {
+        let operands = setup.places.map(|place| match place {
+            OperandSource::Registers => None,
+            OperandSource::Constant(constant, stride) => {
                 let (first, count) = (part.channels.0 as usize, part.channels.1 as usize);
                 Some(Cube {
                     base: Base::Constant(constant),
@@ -201,40 +201,46 @@ impl Lowering<'_> {
                     surface_stride: stride,
                 })
             }
-            Place::Element(tensor) => Some(self.view(tensor).cube(part, atoms)),
-            Place::Gate(tensor) => {
+            OperandSource::Element(tensor) => Some(self.view(tensor).cube(part, atoms)),
+            OperandSource::Gate(tensor) => {
                 Some(self.view(tensor).cube(&Region { lines: (0, 1), columns: (0, 1), ..*part }, atoms))
             }
         });
-        let op = Box::new(ready.op);
+        let op = Box::new(setup.op);
         self.program.push(number, Unit::Sdp { op, source: read, operands, target: written });
     }
 
-    /// A step from memory to memory.
+    /// Lowers a step from memory to memory.
     pub(super) fn copy(&mut self, number: usize, step: &Step, numbers: &Numbers) -> Result<(), Error> {
         let name = self.placed.net.tensors[step.output].name.clone();
         let (source, target) = (self.view(step.inputs[0]), self.view(step.output));
-        let ready = self.stages(&name, &numbers.stages, &target, Mode::Direct)?;
+        let setup = self.stages(&name, &numbers.stages, &target, Mode::Direct)?;
         let atoms = self.program.atoms();
         let surfaces = atoms.surfaces(target.map.extent as usize) as u32;
         let apart = [&source, &target].iter().any(|view| view.surface_stride != atoms.bytes() as u32);
         if (target.height, target.width) == (1, 1) && surfaces > 1 && apart && step.posts.is_empty() {
             let [from, into] = [&source, &target].map(|view| self.walk(view));
-            self.walked(number, &ready.op, from, into, [surfaces, 1, 1]);
+            self.walked(number, &setup.op, from, into, [surfaces, 1, 1]);
         } else {
-            self.sdp(number, &ready, Some(&source), &target, &target.all());
+            self.sdp(number, &setup, Some(&source), &target, &target.all());
         }
         Ok(())
     }
 
-    /// A walk through a tensor's elements as they lie.
-    fn walk(&self, view: &View) -> Walk {
+    /// The distances in a tensor in memory.
+    fn walk(&self, view: &View) -> Strides {
         let pixel = self.program.atoms().bytes() as u32;
-        Walk { buffer: view.buffer, offset: view.offset, surface: view.surface_stride, line: view.line_stride, pixel }
+        Strides {
+            buffer: view.buffer,
+            offset: view.offset,
+            surface: view.surface_stride,
+            line: view.line_stride,
+            pixel,
+        }
     }
 
-    /// Copies of elements to other places: interleaves those of several tensors, repeats those of one, takes every n-th column,
-    /// or makes columns of lines.
+    /// Copies elements to other positions: interleaves those of several tensors, repeats those of one, copies every n-th column,
+    /// or transposes lines and columns.
     pub(super) fn spread(&mut self, number: usize, step: &Step) -> Result<(), Error> {
         let name = self.placed.net.tensors[step.output].name.clone();
         let (source, target) = (self.view(step.inputs[0]), self.view(step.output));
@@ -258,32 +264,32 @@ impl Lowering<'_> {
         let [y, x] = [into.line, into.pixel];
         (into.line, into.pixel) = (by[0] * y, by[1] * x);
         for phase in 0..by[0] * by[1] {
-            let into = Walk { offset: into.offset + phase / by[1] * y + phase % by[1] * x, ..into };
+            let into = Strides { offset: into.offset + phase / by[1] * y + phase % by[1] * x, ..into };
             let first = if repeats { 0 } else { phase * surfaces };
-            let from = Walk { offset: from.offset + first * from.surface, ..from };
+            let from = Strides { offset: from.offset + first * from.surface, ..from };
             self.walked(number, &op, from, into, [surfaces, source.height, source.width]);
         }
         Ok(())
     }
 
-    /// SDP operations that copy surfaces, lines and pixels. A line is processed as a column of pixels, and the lines as
-    /// surfaces, so that both the distance of pixels and that of lines can be chosen.
-    fn walked(&mut self, number: usize, op: &desc::SdpOp, from: Walk, into: Walk, counts: [u32; 3]) {
+    /// Adds SDP operations that copy surfaces, lines and pixels. A line is processed as a column of pixels, and the lines as
+    /// surfaces, so that the distances of both pixels and lines can be chosen.
+    fn walked(&mut self, number: usize, op: &desc::SdpOp, from: Strides, into: Strides, counts: [u32; 3]) {
         let atoms = self.program.atoms();
         let (atom, elements) = (atoms.bytes() as u32, atoms.elements() as u32);
         let ([mut surfaces, mut lines, mut pixels], mut ends) = (counts, [from, into]);
         if pixels == 1 {
-            // SDP processes the atoms of a 1x1 cube as one run, so the lines are the pixels.
+            // SDP processes the atoms of a 1x1 cube as one sequence, so the lines are used as pixels.
             std::mem::swap(&mut lines, &mut pixels);
             for walk in &mut ends {
                 std::mem::swap(&mut walk.line, &mut walk.pixel);
             }
         }
-        // If the surfaces of both have no gaps, they are processed as more lines.
+        // If neither has gaps between surfaces, surfaces are processed as more lines.
         if pixels > 1 && ends.iter().all(|walk| walk.surface == lines * walk.line) {
             (surfaces, lines) = (1, surfaces * lines);
         }
-        let most = MOST_CHANNELS / elements;
+        let most = MAX_CHANNELS / elements;
         for surface in 0..surfaces {
             for first in (0..lines).step_by(most as usize) {
                 let count = most.min(lines - first);

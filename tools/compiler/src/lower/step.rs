@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Steps. A step is one pass through the hardware, and has several nodes if its units allow it.
+//! Steps. A step is one pass through the hardware. It computes several nodes if its units allow that.
 //!
-//! A step begins with a convolution or with a tensor in memory, and continues through SDP's sub-units. [`Pipe::assign`]
-//! says which sub-unit does what:
+//! A step begins with a convolution or with a tensor in memory, and continues in SDP's sub-units. [`Pipe::assign`] assigns
+//! functions to sub-units:
 //!
 //! ```text
 //! X1  bias or factor per kernel, ReLU
@@ -21,7 +21,7 @@ use crate::ir::{self, Pool, Range, Unary};
 /// The largest stride of a convolution.
 pub(super) const LARGEST_STRIDE: usize = 8;
 
-/// Names a tensor of a network of steps.
+/// Identifies a tensor of a network of steps.
 pub type TensorId = usize;
 
 /// A tensor.
@@ -31,7 +31,7 @@ pub struct Tensor {
     pub name: String,
     /// Channels, height, width.
     pub shape: [u32; 3],
-    /// The values that it takes.
+    /// The range of its values.
     pub range: Option<Range>,
 }
 
@@ -45,52 +45,52 @@ impl Tensor {
 /// How two values are combined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Combine {
-    /// Added; with the step's own value negated before.
+    /// The sum, with the step's own value negated first if `negate` is set.
     Add {
-        /// The step's own value is negated.
+        /// Whether the step's own value is negated.
         negate: bool,
     },
-    /// The larger.
+    /// The larger value.
     Max,
-    /// The smaller.
+    /// The smaller value.
     Min,
-    /// Multiplied.
+    /// The product.
     Mul,
 }
 
-/// What SDP does with a value on its way.
+/// A function that SDP applies to a value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Post {
     /// scale * x + shift, both one value or one per channel.
     Affine(Vec<f32>, Vec<f32>),
     /// max(x, 0)
     Relu,
-    /// Slopes of negative values, one or one per channel.
+    /// Slopes for negative values, one value or one per channel.
     Slopes(Vec<f32>),
     /// min(x, limit)
     Most(f32),
     /// max(x, limit)
     Least(f32),
-    /// Combined with a tensor of the same shape, or with one of one value per channel.
+    /// Combined with a tensor of the same shape, or with a tensor of one value per channel.
     With(Combine, TensorId),
-    /// A function, by table. With the range of its argument.
+    /// A function in a lookup table, with the range of its argument.
     Table(Unary, f32, f32),
 }
 
 /// A convolution's parameters, in real numbers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Convolution {
-    /// Geometry.
+    /// The size, stride, padding and groups.
     pub op: ir::Convolution,
-    /// Kernels.
+    /// Number of kernels.
     pub kernels: usize,
     /// `[K, C / group, R, S]`.
     pub weights: Arc<[f32]>,
-    /// One per kernel.
+    /// One value per kernel.
     pub bias: Vec<f32>,
 }
 
-/// What a step begins with.
+/// The first part of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
     /// A convolution.
@@ -99,7 +99,7 @@ pub enum Kind {
     Copy,
     /// A pooling.
     Pool(Pool),
-    /// Tensors behind one another along an axis (0 for channels, 1 for lines, 2 for columns): no operation.
+    /// Tensors joined along an axis (0 for channels, 1 for lines, 2 for columns): no operation.
     Concat(usize),
     /// A part of a tensor: no operation.
     Slice {
@@ -110,18 +110,18 @@ pub enum Kind {
     },
     /// Channel k of the output is channel `from[k]` of the input: no operation.
     Channels(Vec<u32>),
-    /// The same elements in another shape with the same order in memory: no operation.
+    /// The same elements in the same order in memory, with another shape: no operation.
     Same,
-    /// Channel = `phase(y, x) * C + c` of the input becomes line `y` and column `x` of each block of that size (height,
+    /// Channel = `phase(y, x) * C + c` of the input becomes line `y` and column `x` of each block of the given size (height,
     /// width).
     Spread([u32; 2]),
-    /// Each element becomes a block of that size (height, width).
+    /// Each element becomes a block of the given size (height, width).
     Repeat([u32; 2]),
     /// Every n-th column.
     Columns(u32),
-    /// Lines become columns, and columns lines.
-    Turn,
-    /// Softmax over the channels: the CPU.
+    /// Lines become columns, and columns become lines.
+    Transpose,
+    /// Softmax over the channels, on the CPU.
     Softmax,
     /// Local response normalisation over the channels.
     Lrn(Lrn),
@@ -161,7 +161,7 @@ impl Kind {
             Self::Spread(_) => "channels to blocks",
             Self::Repeat(_) => "elements to blocks",
             Self::Columns(_) => "every n-th column",
-            Self::Turn => "lines to columns",
+            Self::Transpose => "lines to columns",
             Self::Softmax => "softmax (CPU)",
             Self::Lrn(_) => "normalisation",
         }
@@ -173,52 +173,52 @@ impl Kind {
 pub struct Step {
     /// The nodes that it computes.
     pub nodes: Vec<String>,
-    /// What it begins with.
+    /// The first part.
     pub kind: Kind,
-    /// What it begins with is computed from these.
+    /// The inputs of the first part.
     pub inputs: Vec<TensorId>,
-    /// What follows.
+    /// The functions that follow in SDP.
     pub posts: Vec<Post>,
-    /// What it makes.
+    /// The tensor that it computes.
     pub output: TensorId,
 }
 
 impl Step {
-    /// The tensors that are combined with what it begins with.
+    /// The tensors that are combined with the value of the first part.
     pub fn operands(&self) -> impl Iterator<Item = TensorId> + '_ {
         self.posts.iter().filter_map(|post| if let Post::With(_, other) = post { Some(*other) } else { None })
     }
 
-    /// Everything that it reads.
+    /// All tensors that it reads.
     pub fn reads(&self) -> impl Iterator<Item = TensorId> + '_ {
         self.inputs.iter().copied().chain(self.operands())
     }
 }
 
-/// Which sub-unit does what: indices into a step's posts.
+/// The assignment of a step's posts to sub-units, by their indices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pipe {
-    /// A copy's factor and addend: the factor is X1's, an addend X2's.
+    /// A copy's factor and addend: X1 has the factor, X2 an addend.
     pub affine: bool,
     /// X2 adds the affine's addend.
     pub x2_shift: bool,
-    /// ReLU behind X1.
+    /// ReLU after X1.
     pub x1_relu: bool,
-    /// What X2 does.
+    /// The function of X2.
     pub x2: Option<usize>,
-    /// ReLU behind X2.
+    /// ReLU after X2.
     pub x2_relu: bool,
-    /// What Y does.
+    /// The function of Y.
     pub y: Option<usize>,
     /// Y's table.
     pub table: Option<usize>,
-    /// The last limit is where the output's integers saturate.
+    /// The last limit, if it is the value at which the output's integers saturate.
     pub saturate: Option<usize>,
 }
 
 impl Pipe {
-    /// Assigns a sub-unit to each post; `None` if there are too few. `saturates` means that the output may have a
-    /// separate scale, so that the end of its integers can be a limit.
+    /// Assigns a sub-unit to each post; `None` if there are too few. `saturates` means that the output may have its own scale, so
+    /// that the end of its integers can be a limit.
     pub fn assign(config: &Config, conv: bool, posts: &[Post], saturates: bool) -> Option<Self> {
         let mut pipe = Self::default();
         for (index, post) in posts.iter().enumerate() {
@@ -267,11 +267,11 @@ impl Pipe {
 pub struct Net {
     /// All tensors; those of the graph come first, with the same numbers.
     pub tensors: Vec<Tensor>,
-    /// All steps, each behind those that make what it reads.
+    /// All steps, each after those that compute its inputs.
     pub steps: Vec<Step>,
-    /// What the user gives.
+    /// The tensors that the user gives.
     pub inputs: Vec<TensorId>,
-    /// What the user gets.
+    /// The tensors that the user receives.
     pub outputs: Vec<TensorId>,
 }
 
@@ -293,7 +293,7 @@ impl Net {
         self.tensors.len() - 1
     }
 }
-/// Whether a tensor's scale is its own: no reader shares it.
+/// Whether a tensor may have its own scale, because no reader shares it.
 pub fn may_saturate(net: &Net, tensor: TensorId) -> bool {
     net.steps
         .iter()

@@ -7,7 +7,7 @@ use nvdla_uapi::layout::feature::{self, Atoms};
 use super::place::Map;
 use crate::assemble::program::{Base, Cube, Format};
 
-/// A part of a tensor: first and number of physical channels, lines and columns. Channels begin with an atom.
+/// A part of a tensor: first and number of physical channels, lines and columns. Its channels start at an atom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Region {
     pub(super) channels: (u32, u32),
@@ -15,7 +15,7 @@ pub(super) struct Region {
     pub(super) columns: (u32, u32),
 }
 
-/// A tensor in its buffer.
+/// A tensor's place in its buffer.
 #[derive(Clone, Debug)]
 pub(super) struct View {
     pub(super) buffer: usize,
@@ -29,12 +29,12 @@ pub(super) struct View {
 }
 
 impl View {
-    /// All of it.
+    /// The whole tensor.
     pub(super) fn all(&self) -> Region {
         Region { channels: (0, self.map.extent), lines: (0, self.height), columns: (0, self.width) }
     }
 
-    /// Its lines and surfaces.
+    /// The strides of its lines and surfaces.
     pub(super) fn layout(&self, atoms: Atoms) -> feature::View {
         let (surface, line) = (self.surface_stride as usize, self.line_stride as usize);
         feature::View { cube: 0, surface, line, atom: atoms.bytes() }

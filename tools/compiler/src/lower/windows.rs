@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Operators over windows that are not what a unit does: large poolings, deconvolutions, and the resizing of pictures.
+//! Operators over windows that no unit computes directly: large poolings, deconvolutions, and resizing.
 
 use super::nodes::Builder;
 use super::pool::LARGEST_WINDOW;
@@ -8,7 +8,7 @@ use super::step::{Convolution, Kind, Tensor, TensorId};
 use crate::ir::{self, Pool};
 
 impl Builder<'_> {
-    /// A pooling, with a window that may be larger than PDP's. Fails for averages only.
+    /// A pooling, whose window may be larger than PDP's. Fails only for averages.
     pub(super) fn pool(&mut self, node: &ir::Node, mut pool: Pool) -> Result<(), String> {
         let most = LARGEST_WINDOW;
         let mut input = node.inputs[0].0;
@@ -33,7 +33,8 @@ impl Builder<'_> {
                 let (op, weights) = op(pool.kernel, pool.stride, pool.padding);
                 return self.depthwise(node, op, weights, input, node.output.0);
             }
-            // The means of columns, and their means: a convolution for both has as many weights as the window has elements.
+            // The means of columns, and the means of these. A single convolution would have as many weights as the window has
+            // elements.
             let ir::Padding { top, left, bottom, right } = pool.padding;
             let [_, height, _] = self.net.tensors[node.output.0].shape;
             let means = self.net.tensor(format!("{name} columns"), [shape[0], height, shape[2]], range);
@@ -43,7 +44,7 @@ impl Builder<'_> {
             let (along, weights) = op([1, wide], [1, pool.stride[1]], ir::Padding { left, right, ..none });
             return self.depthwise(node, along, weights, means, node.output.0);
         }
-        // The maximum over a window is the maximum over the maxima of windows inside it.
+        // The maximum over a window is the maximum over the maxima of smaller windows in it.
         let mut size = [shape[1] as usize, shape[2] as usize];
         while pool.kernel.iter().any(|&side| side > most) {
             let ir::Padding { top, left, bottom, right } = pool.padding;
@@ -75,12 +76,12 @@ impl Builder<'_> {
         self.step(node, Kind::Pool(pool), &[input], Vec::new(), node.output.0);
         Ok(())
     }
-    /// A deconvolution of stride s is s x s convolutions, each with every s-th weight. Their outputs are interleaved.
+    /// A deconvolution of stride s is s x s convolutions, each with every s-th weight, whose outputs are interleaved.
     pub(super) fn deconvolution(&mut self, node: &ir::Node, op: &ir::Convolution) -> Result<(), String> {
         let graph = self.graph;
         let weights = graph.constant(node.inputs[1]).ok_or("its weights are not constant")?;
         let [c, per_group, r, s] =
-            graph.shape(node.inputs[1]).try_into().map_err(|_| "its weights have no four dimensions")?;
+            graph.shape(node.inputs[1]).try_into().map_err(|_| "its weights do not have four dimensions")?;
         let kernels = per_group * op.group;
         let bias =
             node.inputs.get(2).and_then(|&id| graph.constant(id)).map_or(vec![0.0; kernels], |bias| bias.to_vec());
@@ -90,9 +91,9 @@ impl Builder<'_> {
         let (x, out) = (node.inputs[0].0, node.output.0);
         let ([_, h, w], [_, out_h, out_w]) = (self.net.tensors[x].shape, self.net.tensors[out].shape);
         let before = [op.padding.top, op.padding.left];
-        // Along one axis: output line `o` takes input line `i` with weight `o + pad - i * stride`. Lines of one phase,
-        // o = q * stride + p, take weights of one rest: a convolution with taps in reverse order. All phases get the kernel
-        // of the one that reaches farthest, so that they are one convolution.
+        // Along one axis: output line `o` reads input line `i` with weight `o + pad - i * stride`. The lines of one phase, o = q
+        // * stride + p, use the weights with one remainder: a convolution with taps in reverse order. All phases get the kernel
+        // size of the largest, so that they are one convolution.
         let axis = |size: u32, out: u32, kernel: usize, stride: usize, pad: usize| {
             let taps = |p: usize| (0..kernel).filter(move |t| (p + pad) % stride == t % stride);
             // Tap t of phase p reads line q + (p + pad - t) / stride.
@@ -112,7 +113,7 @@ impl Builder<'_> {
         }
         let phases = op.stride[0] * op.stride[1];
         let from_group = c / op.group;
-        // Kernel = group, then phase, then the group's kernel: groups stay together.
+        // Kernel = group, then phase, then the group's kernel, so that groups stay contiguous.
         let mut all = vec![0f32; phases * kernels * from_group * tall * wide];
         for group in 0..op.group {
             for py in 0..op.stride[0] {
@@ -165,7 +166,7 @@ impl Builder<'_> {
         Ok(())
     }
 
-    /// A step that makes blocks, and the part of its output that is wanted.
+    /// Adds a step that makes blocks, and a view of the needed part of its output.
     fn spread(&mut self, node: &ir::Node, kind: Kind, from: TensorId, [h, w]: [u32; 2], out: TensorId) {
         let Tensor { name, shape, range } = self.net.tensors[out].clone();
         if shape[1..] == [h, w] {
@@ -212,7 +213,7 @@ impl Builder<'_> {
                 let plain =
                     |axis: usize, size: u32| (0..size * factors[axis]).all(|o| map(axis, o, size) == o / factors[axis]);
                 if !plain(0, h) || !plain(1, w) {
-                    return Err("a nearest resize whose elements do not become blocks".to_owned());
+                    return Err("a nearest resize in which elements do not become equal blocks".to_owned());
                 }
                 self.simple(node, Kind::Repeat(factors), Vec::new());
                 Ok(())

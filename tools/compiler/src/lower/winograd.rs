@@ -2,10 +2,10 @@
 
 //! The choice between direct convolution and Winograd's mode, by estimated time.
 //!
-//! Winograd's mode multiplies 4 times where direct convolution of 3 x 3 kernels does 9 times, but its weights take 16/9 of the
+//! Winograd's mode does 4 multiplications where direct convolution of 3 x 3 kernels does 9. But its weights have 16/9 of the
 //! bytes, its output is whole tiles of 4 x 4, and PDP cannot take it on the fly. Measured on five convolutions of a trained
-//! residual network, it costs 3 to 5 dB of 75 in fp16, and 7 to 11 dB of 45 in int8, because the data transform keeps 8 of 10
-//! bits.
+//! residual network, it reduces the signal-to-noise ratio by 3 to 5 dB of 75 in fp16, and by 7 to 11 dB of 45 in int8, because
+//! the data transform keeps 8 of 10 bits.
 
 use nvdla_estimate::{pdp, pipeline, set_up, Cube as Volume, Host, Memory, Operand, PdpShape, SdpShape};
 use nvdla_uapi::desc::{MemoryType, OpType, SdpOperandMode};
@@ -16,19 +16,19 @@ use super::step::{Convolution, Kind, Post, Step};
 use super::Lowering;
 use crate::assemble::program::Format;
 
-/// When convolutions run in Winograd's mode, where the configuration has it.
+/// When convolutions run in Winograd's mode, if the configuration has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Winograd {
     /// Never.
     Never,
-    /// Where it takes less time.
+    /// If it takes less time.
     Faster,
-    /// Wherever it is possible.
+    /// Whenever it is possible.
     Always,
 }
 
 impl Lowering<'_> {
-    /// Whether a step is a convolution that is to run in Winograd's mode.
+    /// Whether a step is a convolution that runs in Winograd's mode.
     pub(super) fn winograd(&self, step: &Step, wanted: Winograd) -> bool {
         let Kind::Convolution(conv) = &step.kind else { return false };
         let [_, height, width] = self.placed.net.tensors[step.output].shape;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The layers. Keys of parameters are NCNN's.
+//! The layers. The keys of parameters are those of NCNN.
 
 use super::{Layer, Reader};
 use crate::ir::{
@@ -55,7 +55,7 @@ const LAYERS: &[&str] = &[
     "UnaryOp",
 ];
 
-/// A parameter that says "not given", or "from the input".
+/// The value of a parameter that is not given, or is determined by the input.
 const ABSENT: i64 = -233;
 
 pub(super) fn knows(kind: &str) -> bool {
@@ -65,7 +65,7 @@ pub(super) fn knows(kind: &str) -> bool {
 pub(super) fn why_not(kind: &str) -> String {
     match kind {
         "InstanceNorm" | "LayerNorm" | "GroupNorm" | "MVN" | "Normalize" => {
-            "it divides by a statistic of the activations themselves, which NVDLA has no unit for".to_owned()
+            "it divides by a statistic of the activations, for which NVDLA has no unit".to_owned()
         }
         "LSTM" | "GRU" | "RNN" => "recurrence is not supported".to_owned(),
         _ => "the layer is not supported".to_owned(),
@@ -190,7 +190,7 @@ impl Reader<'_> {
         Ok(vec![y])
     }
 
-    /// The shape that the parameters 0, 1, 2 (width, height, channels) give.
+    /// The shape in the parameters 0, 1 and 2 (width, height, channels).
     fn extents(l: &Layer<'_>) -> Result<Vec<usize>, String> {
         let given = [l.size(2, 0)?, l.size(1, 0)?, l.size(0, 0)?];
         Ok([1].into_iter().chain(given.into_iter().filter(|&extent| extent != 0)).collect())
@@ -207,7 +207,7 @@ impl Reader<'_> {
         Ok(shape)
     }
 
-    /// An axis of NCNN, which does not count the batch.
+    /// An axis of NCNN, which does not number the batch.
     fn axis(&self, axis: i64, x: TensorId) -> Result<usize, String> {
         let rank = self.graph.shape(x).len() as i64 - 1;
         let whole = if axis < 0 { axis.saturating_add(rank) } else { axis };
@@ -230,7 +230,7 @@ impl Reader<'_> {
         self.emit(l, Op::Binary(Binary::Mul), &[x, gate])
     }
 
-    /// The activation that a layer has in itself: parameters 9 and 10.
+    /// The activation that a layer includes: parameters 9 and 10.
     fn activation(&mut self, l: &Layer<'_>, x: TensorId) -> Result<TensorId, String> {
         let parameter =
             |k: usize| l.array(10).get(k).map(|&value| value as f32).ok_or("its activation lacks parameters");
@@ -247,7 +247,7 @@ impl Reader<'_> {
         self.emit(l, Op::Unary(unary), &[x])
     }
 
-    /// Weights, scaled from int8 if they are, and the bias: `scales` is the number of int8 scales.
+    /// Weights, converted from int8 if necessary, and the bias. `scales` is the number of int8 scales.
     fn weights_and_bias(
         &mut self,
         l: &Layer<'_>,
@@ -267,7 +267,7 @@ impl Reader<'_> {
         if term != 0 {
             let single = l.kind == "ConvolutionDepthWise" && matches!(term, 2 | 102);
             let scales = self.weights.plain(if single { 1 } else { scales })?;
-            // The scales of the activations are not needed: they are measured.
+            // The scales of the activations are not needed, because they are measured.
             self.weights.plain(1 + usize::from(term > 100))?;
             if let Some(scale) = scales.iter().find(|scale| integers && !(scale.is_finite() && **scale > 0.0)) {
                 return Err(format!("the weights' scale {scale} is not a positive number"));
@@ -291,14 +291,14 @@ impl Reader<'_> {
         shape.try_into().map_err(|_| format!("the input {shape:?} is not (C, H, W)"))
     }
 
-    /// Padding by four keys: left, right, top, bottom.
+    /// The padding in four keys: left, right, top, bottom.
     fn sides(l: &Layer<'_>, [left, right, top, bottom]: [i32; 4]) -> Result<Padding, String> {
         let first = l.size(left, 0)?;
         let above = l.size(top, first)?;
         Ok(Padding { top: above, left: first, bottom: l.size(bottom, above)?, right: l.size(right, first)? })
     }
 
-    /// As much padding as makes the output ceil(size / stride) long.
+    /// The padding with which the output has the size ceil(size / stride).
     fn same(size: [usize; 2], kernel: [usize; 2], stride: [usize; 2], lower: bool) -> Padding {
         let side = |axis: usize| {
             let stride = stride[axis].max(1);
@@ -346,7 +346,7 @@ impl Reader<'_> {
             return Err(format!("{channels} channels and {kernels} kernels in {group} groups"));
         }
         if l.int(20, 0) != 0 || l.int(21, 0) != 0 {
-            return Err("an output size of its own is not supported".to_owned());
+            return Err("a given output size is not supported".to_owned());
         }
         let padding = Self::sides(l, [4, 15, 14, 16])?;
         // NCNN's order: group, kernel, channel; the representation's: channel, kernel.
@@ -398,7 +398,7 @@ impl Reader<'_> {
             mode => Self::same(size, kernel, stride, mode == 3),
         };
         if l.int(5, 0) == 0 {
-            // The last window may end behind the input.
+            // The last window may end beyond the input.
             let tail = |size: usize, stride: usize, kernel: usize| match size.checked_sub(kernel) {
                 Some(rest) if stride > 0 => (stride - rest % stride) % stride,
                 _ => 0,

@@ -3,10 +3,10 @@
 //! Reads NCNN models: the text `.param` with the layers, and the `.bin` with their weights.
 //!
 //! Layers, the numbers of their parameters and the order of their weights are those of NCNN's documentation
-//! (`docs/developer-guide/operators.md`, `param-and-model-file-structure.md`). NCNN's blobs have no batch: three
-//! dimensions (C, H, W) become `[1, C, H, W]`, one (W) becomes `[1, W]`.
+//! (`docs/developer-guide/operators.md`, `param-and-model-file-structure.md`). NCNN's blobs have no batch: three dimensions (C,
+//! H, W) become `[1, C, H, W]`, one (W) becomes `[1, W]`.
 
-// Parameters are compared with the exact values that mean "nothing to do".
+// Parameters are compared with the exact values that have no effect.
 #![allow(clippy::float_cmp, clippy::assigning_clones)]
 
 mod layers;
@@ -36,7 +36,7 @@ struct Layer<'a> {
     name: &'a str,
     bottoms: Vec<&'a str>,
     tops: Vec<&'a str>,
-    /// Numbers by their key; integers are written as such, and exact up to 2^53.
+    /// Numbers by their key. Integers are exact up to 2^53.
     values: BTreeMap<i32, f64>,
     arrays: BTreeMap<i32, Vec<f64>>,
 }
@@ -56,7 +56,7 @@ impl Layer<'_> {
         usize::try_from(value).map_err(|_| format!("its parameter {key} is {value}"))
     }
 
-    /// A pair that is written once if both are equal: height under one key, width under the other.
+    /// A pair of numbers, of which the second may be omitted if both are equal: height under one key, width under the other.
     fn pair(&self, height: i32, width: i32, default: usize) -> Result<[usize; 2], String> {
         let width = self.size(width, default)?;
         Ok([self.size(height, width)?, width])
@@ -85,13 +85,13 @@ impl<'a> Weights<'a> {
         Ok(taken)
     }
 
-    /// Numbers without a tag: biases, scales.
+    /// Reads numbers without a tag: biases, scales.
     fn plain(&mut self, count: usize) -> Result<Vec<f32>, String> {
         let bytes = self.take(count, 4)?;
         finite(bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect())
     }
 
-    /// Weights behind a tag that names their type. int8 weights are the integers themselves.
+    /// Reads weights after a tag that gives their type. int8 weights are returned as their integers.
     fn tagged(&mut self, count: usize) -> Result<(Vec<f32>, bool), String> {
         let tag = self.take(1, 4)?;
         match u32::from_le_bytes([tag[0], tag[1], tag[2], tag[3]]) {
@@ -118,7 +118,7 @@ fn finite(values: Vec<f32>) -> Result<Vec<f32>, String> {
     }
 }
 
-/// What is known of a blob.
+/// The properties of a blob.
 #[derive(Clone, Copy, Debug)]
 struct Blob {
     id: TensorId,
@@ -193,7 +193,7 @@ pub fn read(param: &str, bin: &[u8], name: &str, options: &Options) -> Result<Gr
         for &bottom in &layer.bottoms {
             let blob = reader.blobs.get(bottom);
             inputs.push(*blob.ok_or_else(|| {
-                malformed(format!("layer \"{}\" reads \"{bottom}\", which no layer before it makes", layer.name))
+                malformed(format!("layer \"{}\" reads \"{bottom}\", which no earlier layer writes", layer.name))
             })?);
             read_by_others.push(bottom);
         }
@@ -204,7 +204,7 @@ pub fn read(param: &str, bin: &[u8], name: &str, options: &Options) -> Result<Gr
             |reason| Refusal { node: layer.name.into(), operator: layer.kind.into(), shapes: shapes.clone(), reason };
         let outputs = match known {
             Some(inputs) => reader.layer(layer, &inputs, options).map_err(|reason| Some(refuse(reason))),
-            // A layer before it could not be read; without shapes only the name can be judged.
+            // An earlier layer could not be read. Without shapes only this layer's name can be checked.
             None if layers::knows(layer.kind) => Err(None),
             None => Err(Some(refuse(layers::why_not(layer.kind)))),
         };
@@ -218,7 +218,7 @@ pub fn read(param: &str, bin: &[u8], name: &str, options: &Options) -> Result<Gr
                 reader.graph.tensors[id.0].name = (*top).to_owned();
             }
             if reader.blobs.insert(top, id.map(|id| Blob { id })).is_some() {
-                return Err(malformed(format!("\"{}\" makes \"{top}\", which exists already", layer.name)));
+                return Err(malformed(format!("\"{}\" writes \"{top}\", which exists already", layer.name)));
             }
         }
     }
@@ -236,7 +236,7 @@ pub fn read(param: &str, bin: &[u8], name: &str, options: &Options) -> Result<Gr
     }
     for name in names {
         let blob = reader.blobs.get(name).copied().flatten();
-        let id = blob.ok_or_else(|| malformed(format!("no layer makes the output \"{name}\"")))?.id;
+        let id = blob.ok_or_else(|| malformed(format!("no layer writes the output \"{name}\"")))?.id;
         if reader.graph.producer(id).is_some() && !reader.graph.outputs.contains(&id) {
             reader.graph.tensors[id.0].name = name.to_owned();
         }

@@ -31,7 +31,7 @@ fn weights_have_the_type_of_their_tag() {
     let half = |x: f32| half::f16::from_f32(x).to_le_bytes();
     let halves = [&0x0130_6B47u32.to_le_bytes()[..], &half(1.0), &half(-2.0), &bin()[12..]].concat();
     assert_eq!(reads(PARAM, &halves).unwrap(), reads(PARAM, &bin()).unwrap());
-    // int8 with one scale per kernel, and the input's scale behind.
+    // int8 with one scale per kernel, followed by the input's scale.
     let param = PARAM.replace("6=2", "6=2 8=1");
     let scales: Vec<u8> = [64.0f32, 32.0, 100.0].iter().flat_map(|x| x.to_le_bytes()).collect();
     let integers = [&0x000D_4B38u32.to_le_bytes()[..], &[64, (-64i8) as u8, 0, 0], &bin()[12..], &scales].concat();
@@ -44,7 +44,7 @@ fn bad_models_are_errors() {
         assert!(reads(PARAM, &bin()[..end]).is_err(), "{end} bytes of weights");
     }
     assert!(reads(PARAM, &[&bin()[..], &[0; 4]].concat()).is_err(), "weights left over");
-    // The file, or the layer that the error names.
+    // The error names the file or the layer.
     for (from, to, name) in [
         ("7767517", "7767518", ""),
         ("3 4", "4 4", ""),

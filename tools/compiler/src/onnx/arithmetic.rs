@@ -98,7 +98,7 @@ impl Reader {
         Ok(sum)
     }
 
-    /// Functions of alpha * x, in terms of those without alpha.
+    /// Functions of alpha * x, expressed by those without alpha.
     fn scaled(&mut self, n: &Node<'_>, x: TensorId) -> Result<TensorId, String> {
         let (alpha, celu) = (n.float("alpha", 1.0), n.proto.op_type == "Celu");
         if alpha == 1.0 {
@@ -120,7 +120,7 @@ impl Reader {
         if let [slope] = constant[..] {
             return self.emit(n, Op::Unary(Unary::LeakyRelu(slope)), &[x]);
         }
-        // Slopes per channel, written [C, 1, 1] or, by old exporters, [C].
+        // Slopes per channel, with the shape [C, 1, 1], or [C] in models of old exporters.
         let channels = from.get(1).copied().unwrap_or(0);
         let per_channel = crate::ir::infer::broadcast(&shape, &from) == crate::ir::infer::Broadcast::Channel
             || constant.len() == channels && from.iter().product::<usize>() == channels;
@@ -174,7 +174,7 @@ impl Reader {
         let axis = super::convert::axis(n.int("axis", if n.opset < 13 { 1 } else { -1 }), shape.len())?;
         let inner: usize = shape[axis + 1..].iter().product();
         let mut y = if n.opset < 13 && inner > 1 {
-            // Until operator set 12, all dimensions from the axis on were one.
+            // Until operator set 12, softmax covers all dimensions from the axis on.
             let flat = [shape[..axis].iter().product(), shape[axis..].iter().product()];
             let flat = self.reshape(n, x, &flat)?;
             self.emit(n, Op::Softmax { axis: 1 }, &[flat])?

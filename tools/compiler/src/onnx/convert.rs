@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Which module reads which operator, and helpers that the conversions share.
+//! The dispatch of operators to the modules that read them, and helpers of the conversions.
 
 use std::path::Path;
 
@@ -125,7 +125,7 @@ const MICROSOFT: &[&str] = &[
     "QuickGelu",
 ];
 
-/// Operators that move the integers of their first input to their output.
+/// Operators that copy integers of their first input to their output.
 const MOVING: &[&str] = &[
     "DepthToSpace",
     "Dropout",
@@ -163,7 +163,7 @@ pub(super) fn why_not(operator: &str) -> String {
         | "RMSNormalization"
         | "LpNormalization"
         | "SkipLayerNormalization" => {
-            "it divides by a statistic of the activations themselves, which NVDLA has no unit for".to_owned()
+            "it divides by a statistic of the activations, for which NVDLA has no unit".to_owned()
         }
         "LSTM" | "GRU" | "RNN" | "Loop" | "Scan" | "If" => "recurrence and control flow are not supported".to_owned(),
         "ArgMax" | "ArgMin" | "TopK" | "NonMaxSuppression" | "NonZero" => {
@@ -179,7 +179,7 @@ pub(super) fn why_not(operator: &str) -> String {
 }
 
 impl Reader {
-    /// Converts a node; the outputs are in the node's order, and may be fewer.
+    /// Converts a node. Returns its outputs in the node's order; trailing ones may be missing.
     pub(super) fn convert(
         &mut self,
         n: &Node<'_>,
@@ -226,7 +226,7 @@ impl Reader {
         }
     }
 
-    /// The tensor of real numbers of an input; integers are taken as real numbers.
+    /// The tensor of real numbers of an input. Integers are converted to real numbers.
     pub(super) fn real(&mut self, n: &Node<'_>, inputs: &[Known], k: usize) -> Result<TensorId, String> {
         match inputs.get(k) {
             Some(Known::Real(id)) => Ok(*id),
@@ -236,7 +236,7 @@ impl Reader {
         }
     }
 
-    /// An input that may be left out.
+    /// An input that may be omitted.
     pub(super) fn optional(&mut self, n: &Node<'_>, inputs: &[Known], k: usize) -> Result<Option<TensorId>, String> {
         if n.has(k) {
             self.real(n, inputs, k).map(Some)
@@ -258,7 +258,7 @@ impl Reader {
         }
     }
 
-    /// The only value of an input that must be constant, or a default if it is left out.
+    /// The only value of an input that must be constant, or `default` if the input is omitted.
     pub(super) fn scalar(&self, inputs: &[Known], k: usize, default: f32) -> Result<f32, String> {
         if matches!(inputs.get(k), None | Some(Known::Nothing)) {
             return Ok(default);
@@ -269,7 +269,7 @@ impl Reader {
         }
     }
 
-    /// Integers of an input that must be constant. None: it is left out.
+    /// The integers of an input that must be constant; `None` if the input is omitted.
     pub(super) fn list(inputs: &[Known], k: usize) -> Result<Option<Vec<i64>>, String> {
         match inputs.get(k) {
             None | Some(Known::Nothing) => Ok(None),
@@ -278,7 +278,7 @@ impl Reader {
         }
     }
 
-    /// Integers that an attribute gave in older operator sets, and an input gives now.
+    /// Integers from an attribute in older operator sets, or from an input in newer ones.
     pub(super) fn attribute_or_list(
         n: &Node<'_>,
         name: &str,
@@ -312,7 +312,7 @@ pub(super) fn axis(axis: i64, rank: usize) -> Result<usize, String> {
     super::value::index(axis, rank).map_err(|_| format!("axis {axis} of {rank} dimensions"))
 }
 
-/// Axes, each once.
+/// Axes, none of which may be repeated.
 pub(super) fn axes(list: &[i64], rank: usize) -> Result<Vec<usize>, String> {
     let mut axes = list.iter().map(|&a| axis(a, rank)).collect::<Result<Vec<_>, _>>()?;
     axes.sort_unstable();
@@ -330,7 +330,7 @@ pub(super) fn sizes(list: &[i64], what: &str) -> Result<Vec<usize>, String> {
     list.iter().map(|&size| usize::try_from(size).map_err(|_| format!("the {what} {list:?} are negative"))).collect()
 }
 
-/// Whether the integers of a type are those of a quantized model.
+/// The least and greatest integer of a quantized model's type. Other types are an error.
 pub(super) fn limits(kind: i32) -> Result<(i32, i32), String> {
     match kind {
         types::INT8 => Ok((-128, 127)),

@@ -2,12 +2,12 @@
 
 //! Reads ONNX models, from operator set 7 on.
 //!
-//! Each node becomes nodes of [`crate::ir`], or is computed at once if all that it reads is known: that is how the
-//! arithmetic on shapes of exported models vanishes. What cannot be read is collected, so that one run names all of it.
-//! Operators, attributes and defaults are those of ONNX's operator reference; `com.microsoft` operators those of ONNX
-//! Runtime's.
+//! Each node becomes nodes of [`crate::ir`], or is computed immediately if all of its inputs are constant. This removes the
+//! arithmetic on shapes that exported models contain. Nodes that cannot be read are collected, so that one run lists all of them.
+//! Operators, attributes and defaults are those of ONNX's operator reference; `com.microsoft` operators are those of ONNX
+//! Runtime.
 
-// Parameters are compared with the exact values that mean "nothing to do"; directions are counted along several arrays.
+// Parameters are compared with the exact values that have no effect. Directions are indices into several arrays.
 #![allow(clippy::float_cmp, clippy::needless_range_loop)]
 
 mod arithmetic;
@@ -41,18 +41,18 @@ pub enum Error {
     Nodes(#[from] Unreadable),
 }
 
-/// What is known of a tensor of the file.
+/// The value of a tensor of the file.
 #[derive(Clone, Debug)]
 enum Known {
     /// A tensor of real numbers, constant or not.
     Real(TensorId),
     /// The integers of a quantized model. The tensor has their real numbers.
     Quantized(TensorId, Quantization),
-    /// Integers or booleans known now.
+    /// Constant integers or booleans.
     Integers(Integers),
-    /// A constant of real numbers without elements, or an input that is left out.
+    /// A constant of real numbers without elements, or an omitted input.
     Nothing,
-    /// What a node that cannot be read would compute.
+    /// The output of a node that cannot be read.
     Unknown,
 }
 
@@ -61,7 +61,7 @@ struct Reader {
     known: HashMap<String, Known>,
     /// Version of the default operator set.
     opset: i64,
-    /// How many nodes and outputs read each tensor of the file.
+    /// For each tensor of the file, the number of nodes and outputs that read it.
     readers: HashMap<String, usize>,
 }
 
@@ -106,7 +106,7 @@ impl Node<'_> {
     }
 }
 
-/// Reads a model from a file's bytes. `folder` is where files of external data lie.
+/// Reads a model from a file's bytes. `folder` is the folder of external data files.
 pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Graph, Error> {
     let malformed = |reason: String| Error::Malformed(reason);
     let model = proto::Model::decode(bytes).map_err(|error| malformed(format!("not an ONNX model: {error}")))?;
@@ -144,7 +144,7 @@ pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Gr
         }
     }
     for input in &file.input {
-        // Before version 4 of the format, initializers were listed as inputs too.
+        // Before version 4 of the format, initializers were also listed as inputs.
         if reader.known.contains_key(&input.name) {
             continue;
         }
@@ -182,7 +182,7 @@ pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Gr
             None => return Err(malformed(format!("no node computes the output \"{name}\""))),
         };
         let graph = &mut reader.graph;
-        // A node that was left out (Identity, Dropout) may have had the output's name.
+        // A node that was removed (Identity, Dropout) may have had the output's name.
         if graph.producer(id).is_some() && !graph.outputs.contains(&id) {
             graph.tensors[id.0].name.clone_from(name);
         }
@@ -195,8 +195,8 @@ pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Gr
     Ok(reader.graph)
 }
 
-/// The nodes that the outputs need, each behind the nodes that it reads. ONNX demands this order of the file. A file
-/// with a node too early is put in order. Nodes that depend on each other in a circle are an error.
+/// The nodes that the outputs need, each after the nodes that it reads. ONNX requires this order in the file; files that violate
+/// it are sorted. Nodes that depend on each other in a cycle are an error.
 fn order(file: &proto::Graph, outputs: &[String]) -> Result<Vec<usize>, String> {
     let mut producers: HashMap<&str, usize> = HashMap::new();
     for (k, node) in file.node.iter().enumerate() {
@@ -236,7 +236,7 @@ fn order(file: &proto::Graph, outputs: &[String]) -> Result<Vec<usize>, String> 
             None => return Err(format!("no node computes \"{input}\", which node \"{}\" reads", file.node[k].name)),
         }
     }
-    // The file's own order where it is one: names and reports then follow the model.
+    // If the file's own order is valid, it is kept, so that names and reports follow the model.
     let mut sorted = order.clone();
     sorted.sort_unstable();
     let position: HashMap<usize, usize> = sorted.iter().enumerate().map(|(at, &k)| (k, at)).collect();
@@ -246,7 +246,7 @@ fn order(file: &proto::Graph, outputs: &[String]) -> Result<Vec<usize>, String> 
 }
 
 impl Reader {
-    /// The names of the tensors that nodes make, and that are read by nodes whose results are not known.
+    /// The names of the tensors that nodes compute and that nodes with unknown results read.
     fn before(&self, nodes: &[proto::Node]) -> Vec<String> {
         let unknown = |name: &String| matches!(self.known.get(name), Some(Known::Unknown));
         let made = |name: &&String| match self.known.get(*name) {
@@ -260,7 +260,7 @@ impl Reader {
         names
     }
 
-    /// Makes a constant of the file known.
+    /// Records a constant of the file.
     fn constant(&mut self, name: &str, value: Value) -> Result<Known, String> {
         Ok(match value {
             Value::Real(_, values) if values.is_empty() => Known::Nothing,
@@ -291,7 +291,7 @@ impl Reader {
             (None, Some(shape)) => {
                 let extent = |(axis, dim): (usize, &proto::Dimension)| match dim.dim_value {
                     Some(value) if value > 0 => usize::try_from(value).ok(),
-                    // A batch of unknown size is one.
+                    // A batch of unknown size becomes 1.
                     None | Some(0 | -1) if axis == 0 && shape.dim.len() > 1 => Some(1),
                     _ => None,
                 };
@@ -303,7 +303,7 @@ impl Reader {
         Ok(Known::Real(self.graph.input(input.name.clone(), &shape)?))
     }
 
-    /// Reads a node. `Err(None)`: its inputs are unknown, because a node before it could not be read.
+    /// Reads a node. `Err(None)`: its inputs are unknown, because an earlier node could not be read.
     fn node(&mut self, node: &Node<'_>, folder: Option<&Path>) -> Result<(), Option<Refusal>> {
         let inputs: Vec<Known> = node.proto.input.iter().map(|name| self.lookup(name)).collect();
         let shape = |known: &Known| self.known_shape(known);
@@ -355,7 +355,7 @@ impl Reader {
         }
     }
 
-    /// Adds a node, or a constant if all that it reads is constant.
+    /// Adds a node, or a constant if all of its inputs are constant.
     fn emit(&mut self, node: &Node<'_>, op: Op, inputs: &[TensorId]) -> Result<TensorId, String> {
         let name = format!("{}/{}", node.name, self.graph.tensors.len());
         crate::float::add(&mut self.graph, &node.name, op, inputs, &name)

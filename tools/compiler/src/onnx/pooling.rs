@@ -37,7 +37,7 @@ impl Reader {
                 let whole = size[axis].saturating_add(before).saturating_add(after);
                 let Some(rest) = whole.checked_sub(kernel).filter(|_| stride > 0) else { continue };
                 let mut outputs = rest.div_ceil(stride) + 1;
-                // A window that starts in the padding behind the input is left out.
+                // A window that starts in the padding after the input is omitted.
                 if (outputs - 1).saturating_mul(stride) >= size[axis].saturating_add(before) {
                     outputs -= 1;
                 }
@@ -50,7 +50,7 @@ impl Reader {
         let mut padding = windows.padding();
         let mut count_include_pad = include || padding == Padding::default();
         if include && further && !max {
-            // The divisor counts the padding that the model gives, but not what the rounding of the size adds.
+            // The divisor counts the padding that the model gives, but not the padding that rounding up the size adds.
             let before = vec![0, 0, given.top, given.left];
             let after = vec![0, 0, given.bottom, given.right];
             if given != Padding::default() {

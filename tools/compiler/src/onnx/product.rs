@@ -6,12 +6,12 @@ use super::convert::sizes;
 use super::{Known, Node, Reader};
 use crate::ir::{Binary, Convolution, Op, Padding, TensorId};
 
-/// What `Conv`, `ConvTranspose` and the poolings say about their windows, in two dimensions.
+/// The windows of `Conv`, `ConvTranspose` and the poolings, in two dimensions.
 pub(super) struct Windows {
     pub(super) kernel: [usize; 2],
     pub(super) stride: [usize; 2],
     pub(super) dilation: [usize; 2],
-    /// Before and after, in each direction.
+    /// Padding before and after, per direction.
     pub(super) pads: [(usize, usize); 2],
     pub(super) auto_pad: String,
 }
@@ -46,7 +46,7 @@ impl Windows {
         crate::ir::infer::dilated(self.kernel[axis], self.dilation[axis])
     }
 
-    /// Replaces an automatic padding of a convolution or pooling.
+    /// Replaces `auto_pad` of a convolution or pooling by explicit padding.
     pub(super) fn resolve(&mut self, size: [usize; 2]) -> Result<(), String> {
         for axis in 0..2 {
             let stride = self.stride[axis].max(1);
@@ -95,7 +95,7 @@ impl Reader {
         }
     }
 
-    /// Takes the height of 1 away again, if the input had none.
+    /// Removes the height of 1 again, if the input had none.
     pub(super) fn without_height(&mut self, n: &Node<'_>, x: TensorId, rank: usize) -> Result<TensorId, String> {
         if rank == 2 {
             return Ok(x);
@@ -227,7 +227,7 @@ impl Reader {
             c = Some(self.emit(n, Op::Binary(Binary::Mul), &[id, factor])?);
         }
         let kernels = self.graph.shape(b)[1];
-        // One value, or one per column, is a bias.
+        // A single value, or one value per column, is a bias.
         let bias = match c.and_then(|c| self.graph.constant(c).map(|values| (self.graph.shape(c), values))) {
             Some((_, values)) if values.len() == 1 => Some(vec![values[0]; kernels]),
             Some((shape, values)) if shape.last() == Some(&kernels) && values.len() == kernels => Some(values.to_vec()),
@@ -246,8 +246,8 @@ impl Reader {
         self.product(n, a, b, None)
     }
 
-    /// The product of matrices, one of which is constant. `a` may have further dimensions in front; `bias` has one value
-    /// per column.
+    /// The product of matrices, one of which is constant. `a` may have further leading dimensions; `bias` has one value per
+    /// column.
     pub(super) fn product(
         &mut self,
         n: &Node<'_>,
@@ -271,7 +271,7 @@ impl Reader {
             let y = self.product(n, b, a, None)?;
             return self.transpose(n, y, &swapped);
         }
-        // Leading dimensions of 1 say nothing.
+        // Leading dimensions of 1 have no effect.
         let leading = shape_b.len().saturating_sub(2);
         let (&[c, k], true) = (&shape_b[leading..], shape_b[..leading].iter().all(|&extent| extent == 1)) else {
             return Err(format!("a matrix {shape_a:?} by weights {shape_b:?}"));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The messages of an ONNX file, with the fields that the reader uses. Numbers are those of ONNX's `onnx.proto`.
-//! Unknown fields are skipped, nesting is limited to a hundred levels, and bytes are slices of the file: all by prost.
+//! The messages of an ONNX file, with the fields that the reader uses. Field numbers are those of ONNX's `onnx.proto`. The crate
+//! prost skips unknown fields, limits nesting to a hundred levels, and returns bytes as slices of the file.
 
 use bytes::Bytes;
 
@@ -51,7 +51,7 @@ pub(super) struct Node {
     pub(super) domain: String,
 }
 
-/// Subgraphs are left out: operators that have one are not supported.
+/// Subgraphs are omitted, because operators that have one are not supported.
 #[derive(Clone, PartialEq, prost::Message)]
 pub(super) struct Attribute {
     #[prost(string, tag = "1")]

@@ -2,7 +2,7 @@
 
 //! Quantized models: `QuantizeLinear`, `DequantizeLinear`, and the operators that compute on integers.
 //!
-//! Integers are kept as their real numbers. A tensor that the model quantizes carries the scale
+//! Integers are represented by their real numbers. A tensor that the model quantizes has the scale
 //! ([`crate::ir::Tensor::quantization`]). Rounding and saturation belong to the tensor, not to a node.
 
 use super::convert::limits;
@@ -30,7 +30,7 @@ impl Reader {
         Ok(Quantization { scale: scales, zero_point, axis: None, limits: limits(kind)? })
     }
 
-    /// The axis of scales that differ, for a tensor of that shape.
+    /// Sets the axis along which scales differ, for a tensor of that shape.
     fn along(mut q: Quantization, axis: i64, shape: &[usize]) -> Result<Quantization, String> {
         if q.scale.len() > 1 {
             let axis = super::convert::axis(axis, shape.len())?;
@@ -48,7 +48,7 @@ impl Reader {
         Known::Quantized(x, q.clone())
     }
 
-    /// What a moving operator makes of integers.
+    /// The output of an operator that only moves integers.
     pub(super) fn keep(&mut self, output: Known, q: &Quantization) -> Result<Known, String> {
         match output {
             Known::Real(_) if q.axis.is_some() => Err("integers with scales per channel are moved".to_owned()),
@@ -131,7 +131,7 @@ impl Reader {
                 if self.graph.constant(x).is_none() && alone && self.graph.tensor(x).quantization.is_none() {
                     (x, q)
                 } else {
-                    // Others read the tensor as it is: the rounded one is another tensor.
+                    // Other nodes read the unrounded tensor, so the rounded one is a separate tensor.
                     let all = Unary::Clip(f32::NEG_INFINITY, f32::INFINITY);
                     let name = format!("{}/{}", n.name, self.graph.tensors.len());
                     (self.graph.add(n.name.as_str(), Op::Unary(all), &[x], name)?, q)

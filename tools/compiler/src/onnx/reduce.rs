@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Reductions, as poolings over the whole of the reduced dimensions.
+//! Reductions, as poolings over all of the reduced dimensions.
 
 use super::convert::axes;
 use super::{Known, Node, Reader};
@@ -63,7 +63,7 @@ impl Reader {
             let extent = |axis: usize| if reduced.contains(&axis) { shape[axis] } else { 1 };
             return self.emit(n, pool([extent(2), extent(3)]), &[x]);
         }
-        // The reduced dimensions behind the others, as lines.
+        // The reduced dimensions are moved to the end, as lines.
         let kept: Vec<usize> = (0..shape.len()).filter(|axis| !reduced.contains(axis)).collect();
         let perm: Vec<usize> = kept.iter().chain(reduced).copied().collect();
         let x = self.transpose(n, x, &perm)?;

@@ -9,13 +9,13 @@ use super::value::{self, count, index, types, Integers, Value};
 use super::{Known, Node, Reader};
 use crate::ir::{Binary, BlockOrder, Op, PadMode, TensorId};
 
-/// The most slices that a `Gather` of the activations becomes.
-const MOST_SLICES: usize = 1024;
+/// The greatest number of slices that a `Gather` of activations becomes.
+const MAX_SLICES: usize = 1024;
 
 /// Starts, steps and lengths along all dimensions.
 type Slice = (Vec<usize>, Vec<isize>, Vec<usize>);
 
-/// A slice by ONNX's rules: indices count from the end if they are negative, and are limited to the tensor.
+/// A slice by ONNX's rules: negative indices count from the end, and indices are clamped to the tensor.
 fn slice(shape: &[usize], starts: &[i64], ends: &[i64], list: &[usize], steps: &[i64]) -> Result<Slice, String> {
     let (mut from, mut by, mut lengths) = (vec![0; shape.len()], vec![1; shape.len()], shape.to_vec());
     for (k, &axis) in list.iter().enumerate() {
@@ -35,7 +35,7 @@ fn slice(shape: &[usize], starts: &[i64], ends: &[i64], list: &[usize], steps: &
 }
 
 impl Reader {
-    /// The slice that a node takes of a tensor of that shape.
+    /// The slice that a node reads from a tensor of that shape.
     fn slice_of(n: &Node<'_>, inputs: &[Known], shape: &[usize]) -> Result<Slice, String> {
         let list = |name: &str, k| Self::attribute_or_list(n, name, inputs, k);
         let starts = list("starts", 1)?.ok_or("it has no starts")?;
@@ -51,7 +51,7 @@ impl Reader {
         slice(shape, &starts, &ends, &chosen, &steps)
     }
 
-    /// The shape that `Reshape`, `Flatten`, `Squeeze` and `Unsqueeze` make. None: the node is none of these.
+    /// The output shape of `Reshape`, `Flatten`, `Squeeze` and `Unsqueeze`; `None` for any other node.
     fn reshaped(n: &Node<'_>, inputs: &[Known], from: &[usize]) -> Result<Option<Vec<usize>>, String> {
         Ok(Some(match n.proto.op_type.as_str() {
             "Reshape" => {
@@ -130,7 +130,7 @@ impl Reader {
             "Gather" => self.gather(n, x, inputs),
             "Expand" => {
                 let to = sizes(&Self::list(inputs, 1)?.ok_or("its shape is not a constant")?, "sizes")?;
-                // A product with ones: the operand extends as Expand demands.
+                // A product with ones, which broadcasts the operand as Expand requires.
                 let missing = to.len().saturating_sub(shape.len());
                 let own = |k: usize| k.checked_sub(missing).and_then(|k| shape.get(k)).copied().unwrap_or(1);
                 let ones: Vec<usize> =
@@ -140,7 +140,7 @@ impl Reader {
             }
             "Tile" => {
                 let repeats = sizes(&Self::list(inputs, 1)?.ok_or("its repeats are not constant")?, "repeats")?;
-                if repeats.len() != shape.len() || repeats.iter().any(|&count| count > MOST_SLICES) {
+                if repeats.len() != shape.len() || repeats.iter().any(|&count| count > MAX_SLICES) {
                     return Err(format!("repeats {repeats:?} of {shape:?}"));
                 }
                 let mut tiled = x;
@@ -213,7 +213,7 @@ impl Reader {
             return Err("its indices are not constant".to_owned());
         };
         let list: Vec<usize> = indices.values.iter().map(|&k| index(k, shape[at])).collect::<Result<_, _>>()?;
-        let (Some(&first), true) = (list.first(), list.len() <= MOST_SLICES || at == 1) else {
+        let (Some(&first), true) = (list.first(), list.len() <= MAX_SLICES || at == 1) else {
             return Err(format!("{} indices", list.len()));
         };
         let part = |start: usize, step: isize, count: usize| {
@@ -267,7 +267,7 @@ impl Reader {
         Ok(outputs)
     }
 
-    /// Computes a node on integers that are known, or a constant. None: the node computes on real numbers.
+    /// Computes a node whose inputs are constant integers or constants; `None` for a node on real numbers.
     pub(super) fn integers(
         &mut self,
         n: &Node<'_>,
@@ -407,7 +407,7 @@ impl Reader {
                 first.expand(&sizes.iter().enumerate().map(|(k, &to)| to.max(own(k))).collect::<Vec<_>>()).map(Some)
             }
             "Range" => {
-                let [start, limit, step] = all[..] else { return Err("it has not three inputs".to_owned()) };
+                let [start, limit, step] = all[..] else { return Err("it does not have three inputs".to_owned()) };
                 let value = |integers: &Integers| integers.values.first().copied().ok_or("it has an empty input");
                 let (start, limit, step) =
                     (i128::from(value(start)?), i128::from(value(limit)?), i128::from(value(step)?));
@@ -446,18 +446,18 @@ impl Reader {
             "ReduceSum" => reduce(0, &i64::checked_add),
             "ReduceMax" => reduce(i64::MIN, &|a, b| Some(a.max(b))),
             "ReduceMin" => reduce(i64::MAX, &|a, b| Some(a.min(b))),
-            // Everything else computes on real numbers.
+            // All other operators compute on real numbers.
             _ => Ok(None),
         }
     }
 
-    /// `Where` with a condition that is known.
+    /// `Where` with a constant condition.
     fn choose(&mut self, inputs: &[Known]) -> Result<Known, String> {
         let [Known::Integers(condition), a, b] = inputs else {
             return Err("its condition is computed by the network".to_owned());
         };
         if let (Known::Integers(a), Known::Integers(b)) = (a, b) {
-            // The three extend to each other.
+            // The three inputs are broadcast to each other.
             let (zero, one) = (|_, _| Ok(0), |_, b| Ok(b));
             let all = condition.zip(a, zero)?.zip(b, zero)?;
             let (a, b, condition) = (all.zip(a, one)?, all.zip(b, one)?, all.zip(condition, one)?);

@@ -31,7 +31,7 @@ fn node(operator: &str, inputs: &[&str], output: &str) -> proto::Node {
     }
 }
 
-/// x `[1, 2, 4, 4]` through a convolution and what is given behind it.
+/// x `[1, 2, 4, 4]` through a convolution and the nodes given after it.
 fn model(nodes: Vec<proto::Node>, initializers: Vec<proto::Tensor>, output: &str) -> proto::Model {
     let conv = node("Conv", &["x", "w", "b"], "conv");
     let constants = [tensor("w", &[3, 2, 1, 1], &[1.0; 6]), tensor("b", &[3], &[0.0; 3])];
@@ -72,7 +72,7 @@ fn a_model_is_read_and_computes() {
 
 #[test]
 fn arithmetic_on_shapes_vanishes() {
-    // Flattening as exporters write it: the batch is taken from the input's shape.
+    // A flattening as exporters write it: the batch is read from the input's shape.
     let mut gather = node("Gather", &["shape", "zero"], "batch");
     gather.attribute = vec![];
     let mut concat = node("Concat", &["batch", "rest"], "to");
@@ -104,7 +104,7 @@ fn all_nodes_that_cannot_be_read_are_named() {
 #[test]
 fn every_truncation_is_an_error() {
     let bytes = plain().encode_to_vec();
-    // A prefix that ends between two fields is a message; it then lacks what the rest needs.
+    // A prefix that ends between two fields is a valid message, but it lacks required fields.
     for end in 0..bytes.len() {
         let _ = read(bytes[..end].to_vec().into(), None, &Options::default()).unwrap_err();
     }
@@ -280,7 +280,7 @@ fn quantized_models_keep_their_scales() {
     let expected = Quantization { scale: vec![0.5], zero_point: vec![0], axis: None, limits: (-128, 127) };
     let scales: Vec<_> = graph.nodes.iter().map(|node| graph.tensor(node.output).quantization.clone()).collect();
     assert_eq!(scales, [Some(expected.clone()), Some(expected)]);
-    // Another scale at the end would need another rounding.
+    // Another scale at the end would need a second rounding.
     let file = quantized.graph.as_mut().unwrap();
     file.initializer.push(scalar("other", 0.25));
     file.node[3].input[1] = "other".into();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Constants of an ONNX file: tensors with their values, and the arithmetic on integers by which models compute shapes.
+//! Constants of an ONNX file: tensors with their values, and the integer arithmetic on shapes.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -50,14 +50,14 @@ pub(super) enum Value {
     Integers(Integers),
 }
 
-/// The most elements of a constant.
-const MOST: usize = 1 << 28;
+/// The greatest number of elements of a constant.
+const MAX_ELEMENTS: usize = 1 << 28;
 
 /// The number of elements of a constant's shape, which may be empty.
 pub(super) fn count(shape: &[usize]) -> Result<usize, String> {
     let product = shape.iter().try_fold(1usize, |product, &extent| product.checked_mul(extent));
-    let count = product.filter(|count| *count <= MOST);
-    count.ok_or_else(|| format!("a constant of the shape {shape:?} has more than {MOST} elements"))
+    let count = product.filter(|count| *count <= MAX_ELEMENTS);
+    count.ok_or_else(|| format!("a constant of the shape {shape:?} has more than {MAX_ELEMENTS} elements"))
 }
 
 /// Sizes from the file. They must not be negative.
@@ -66,7 +66,7 @@ pub(super) fn extents(dims: &[i64]) -> Result<Vec<usize>, String> {
     dims.iter().map(extent).collect()
 }
 
-/// Reads a tensor with its values, from the file or from a file in the model's folder.
+/// Reads a tensor's values from the model, or from a file in the model's folder.
 pub(super) fn tensor(tensor: &proto::Tensor, folder: Option<&Path>) -> Result<Value, String> {
     let shape = extents(&tensor.dims)?;
     let count = count(&shape)?;
@@ -96,7 +96,7 @@ pub(super) fn tensor(tensor: &proto::Tensor, folder: Option<&Path>) -> Result<Va
         };
     }
     let wide = |values: &[i32]| values.iter().map(|&value| i64::from(value)).collect::<Arc<[i64]>>();
-    // The lists in which each type lies when it is not raw are those of onnx.proto.
+    // Each type has a list of values in onnx.proto for tensors without raw data.
     let lists_its_own = |list: usize| raw.is_empty() && count > 0 && listed[list] != count;
     let in_list =
         |list: usize| if lists_its_own(list) { Err("its values lie in the list of another type") } else { Ok(()) };
@@ -140,8 +140,8 @@ pub(super) fn tensor(tensor: &proto::Tensor, folder: Option<&Path>) -> Result<Va
     Ok(Value::Integers(Integers { shape, values, kind }))
 }
 
-/// Bytes of a tensor that lie in another file. The file must lie in the model's folder: a model is data of others, and
-/// must not name any file of the machine.
+/// Reads the bytes of a tensor from another file. The file must be in the model's folder: a model is untrusted input, and must
+/// not be able to read any file of the machine.
 fn external(tensor: &proto::Tensor, folder: Option<&Path>) -> Result<Bytes, String> {
     let entries: HashMap<_, _> = tensor.external_data.iter().map(|e| (e.key.as_str(), e.value.as_str())).collect();
     let location = *entries.get("location").ok_or("its external data has no location")?;
@@ -169,7 +169,7 @@ fn external(tensor: &proto::Tensor, folder: Option<&Path>) -> Result<Bytes, Stri
     };
     if offset.checked_add(length).is_none_or(|end| end > size) {
         return Err(format!(
-            "its external data, {length} bytes from {offset}, ends behind \"{location}\" of {size} bytes"
+            "its external data, {length} bytes from {offset}, ends beyond \"{location}\", which has {size} bytes"
         ));
     }
     let mut bytes = vec![0; length as usize];
@@ -184,7 +184,7 @@ impl Integers {
         Self { shape: vec![values.len()], values, kind: types::INT64 }
     }
 
-    /// The elements at places that `at` gives for each index of a shape.
+    /// The elements at the positions that `at` returns for each index of a shape.
     fn select(&self, shape: Vec<usize>, at: impl Fn(&[usize]) -> usize) -> Result<Self, String> {
         let total = count(&shape)?;
         let mut index = vec![0; shape.len()];
@@ -202,7 +202,7 @@ impl Integers {
         Ok(Self { shape, values: values.into(), kind: self.kind })
     }
 
-    /// Repeated along its dimensions of 1 to a shape.
+    /// Broadcasts to a shape by repeating along dimensions of 1.
     pub(super) fn expand(&self, shape: &[usize]) -> Result<Self, String> {
         let missing = shape.len().checked_sub(self.shape.len());
         let fits = |missing: usize| self.shape.iter().zip(&shape[missing..]).all(|(own, to)| own == to || *own == 1);
@@ -215,7 +215,7 @@ impl Integers {
         })
     }
 
-    /// Both extended to each other, element by element.
+    /// Broadcasts both to each other and combines them element by element.
     pub(super) fn zip(&self, other: &Self, f: impl Fn(i64, i64) -> Result<i64, String>) -> Result<Self, String> {
         let rank = self.shape.len().max(other.shape.len());
         let extent =

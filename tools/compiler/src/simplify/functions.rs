@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Decomposed functions. Exporters write an activation that the operator set lacks as arithmetic: SiLU as x * sigmoid(x),
-//! GELU as x * (erf(x / sqrt(2)) + 1) / 2 in several orders. An expression of one tensor and constants is recognised by
-//! its values: where it has those of a known function at all samples, it is that function.
+//! Recognises decomposed functions. Exporters write an activation that the operator set lacks as arithmetic: SiLU as x *
+//! sigmoid(x), GELU as x * (erf(x / sqrt(2)) + 1) / 2 in several orders. An expression of one tensor and constants is recognised
+//! by its values: if they equal those of a known function at all samples, the expression is replaced by that function.
 
 use super::Pass;
 use crate::ir::{Binary, Op, TensorId, Unary};
 
-/// The most nodes of an expression.
-const MOST_NODES: usize = 10;
+/// The greatest number of nodes of an expression.
+const MAX_NODES: usize = 10;
 
-/// Where expressions are compared: densely where activations bend, and far away, where they saturate.
+/// The sample points at which expressions are compared: dense where activations bend, and sparse where they saturate.
 fn samples() -> impl Iterator<Item = f32> {
     (-160..=160).map(|k| k as f32 * 0.061).chain([-1000.0, -100.0, -30.0, -15.0, 15.0, 30.0, 80.0])
 }
@@ -46,7 +46,7 @@ impl Expression {
 }
 
 impl Pass<'_> {
-    /// The expression that computes a tensor from `of`. None: it depends on other tensors too, or is too large.
+    /// The expression that computes a tensor from `of`; `None` if it depends on other tensors too, or is too large.
     fn expression(&self, id: TensorId, of: TensorId, budget: &mut usize) -> Option<Expression> {
         if id == of {
             return Some(Expression::Tensor);
@@ -69,8 +69,8 @@ impl Pass<'_> {
         }
     }
 
-    /// The tensors that an expression may be one of: those from which only unary and binary nodes lead to a tensor,
-    /// the farthest last.
+    /// The tensors that an expression may depend on: those from which only unary and binary nodes lead to the tensor, the
+    /// farthest last.
     fn sources(&self, id: TensorId, depth: usize, found: &mut Vec<TensorId>) {
         if depth == 0 || self.scalar(id).is_some() {
             return;
@@ -80,7 +80,7 @@ impl Pass<'_> {
             return;
         }
         for &input in &node.inputs {
-            if self.graph.constant(input).is_none() && !found.contains(&input) && found.len() < 2 * MOST_NODES {
+            if self.graph.constant(input).is_none() && !found.contains(&input) && found.len() < 2 * MAX_NODES {
                 found.push(input);
                 if self.graph.tensor(input).quantization.is_none() {
                     self.sources(input, depth - 1, found);
@@ -91,7 +91,7 @@ impl Pass<'_> {
 
     pub(super) fn function(&mut self, k: usize) -> bool {
         let (op, inputs) = (&self.graph.nodes[k].op, self.inputs(k));
-        // Limits one behind the other.
+        // Two consecutive limits.
         if let Op::Unary(outer) = op {
             let Some((low, high)) = limits(*outer) else { return false };
             if let (Unary::Clip(..), true) = (*outer, low == 0.0 && high == f32::INFINITY) {
@@ -107,20 +107,20 @@ impl Pass<'_> {
             return false;
         }
         let mut sources = Vec::new();
-        self.sources(self.output(k), MOST_NODES, &mut sources);
-        // The farthest first: the longest expression is the whole function.
+        self.sources(self.output(k), MAX_NODES, &mut sources);
+        // The farthest tensor is tried first, because the longest expression is the whole function.
         for &x in sources.iter().rev() {
             if self.graph.shape(x) != self.graph.shape(self.output(k)) {
                 continue;
             }
             let node = &self.graph.nodes[k];
             let Op::Binary(op) = node.op else { return false };
-            let mut budget = MOST_NODES;
+            let mut budget = MAX_NODES;
             let side = |id, budget: &mut usize| self.expression(id, x, budget);
             let (Some(a), Some(b)) = (side(node.inputs[0], &mut budget), side(node.inputs[1], &mut budget)) else {
                 continue;
             };
-            // One node with a constant is as simple as it gets; a function of it is not simpler.
+            // One node with a constant is already as simple as a function of it.
             let plain = |e: &Expression| matches!(e, Expression::Tensor | Expression::Constant(_));
             if plain(&a) && plain(&b) {
                 continue;
@@ -134,7 +134,7 @@ impl Pass<'_> {
     }
 }
 
-/// The limits of a function that only limits.
+/// The limits of a function that only limits its argument.
 fn limits(unary: Unary) -> Option<(f32, f32)> {
     match unary {
         Unary::Relu => Some((0.0, f32::INFINITY)),
@@ -162,7 +162,7 @@ fn recognise(f: &dyn Fn(f32) -> f32) -> Option<Unary> {
         Unary::LeakyRelu(-f(-1.0)),
         Unary::Elu(-f(-30.0)),
     ];
-    // Sums of large and small numbers round; the functions differ by far more.
+    // Sums of large and small numbers have rounding errors; different functions differ by far more.
     let close = |a: f32, b: f32| a == b || (a - b).abs() <= 4e-6 * (1.0 + b.abs());
     candidates.into_iter().find(|unary| samples().all(|x| close(f(x), unary.apply(x))))
 }

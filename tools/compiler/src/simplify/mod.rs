@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Brings a graph to the form that the lowering expects: decomposed functions become one operator, constants move into
-//! weights, and operators that only rename dimensions vanish.
+//! Converts a graph to the form that the lowering expects: decomposed functions become one operator, constants are folded into
+//! weights, and operators that only rename dimensions are removed.
 //!
 //! Each rule examines one node and the nodes that compute its inputs, and changes the node in place. Its output keeps
 //! its id and meaning. Nodes with unused outputs are removed at the end. A tensor that a quantized model rounds is
 //! never removed.
 
-// Parameters are compared with the exact values that mean "nothing to do".
+// Parameters are compared with the exact values that have no effect.
 #![allow(clippy::float_cmp)]
 
 mod functions;
@@ -20,7 +20,7 @@ use crate::ir::{infer, Binary, Graph, Node, Op, TensorId, Unary};
 
 /// Applies all rules until none changes the graph.
 pub fn simplify(graph: &mut Graph) {
-    // Each rule removes a node, merges two, or moves one towards the outputs, so that this ends; the limit is a guard.
+    // Each rule removes a node, merges two, or moves one towards the outputs, so this terminates; the limit is a safeguard.
     for _ in 0..64 {
         let mut pass = Pass::new(graph);
         let mut changed = false;
@@ -78,7 +78,7 @@ impl<'a> Pass<'a> {
             producer[node.output.0] = Some(k);
             node.inputs.iter().for_each(|id| readers[id.0] += 1);
         }
-        // An output is read by the user.
+        // Outputs have an additional reader, the user.
         graph.outputs.iter().for_each(|id| readers[id.0] += 2);
         Self { graph, producer, readers }
     }
@@ -106,12 +106,12 @@ impl<'a> Pass<'a> {
         self.graph.nodes[k].output
     }
 
-    /// The node that computes a tensor, if the tensor may be computed away: the model does not round it.
+    /// The node that computes a tensor, if the tensor may be removed: the model does not round it.
     fn origin(&self, id: TensorId) -> Option<usize> {
         self.producer[id.0].filter(|_| self.graph.tensor(id).quantization.is_none())
     }
 
-    /// The same, if the tensor has no other reader.
+    /// As [`Self::origin`], if the tensor has no other reader.
     fn only_origin(&self, id: TensorId) -> Option<usize> {
         self.origin(id).filter(|_| self.readers[id.0] == 1)
     }
@@ -172,14 +172,14 @@ impl<'a> Pass<'a> {
         let name = format!("{}'", self.graph.tensor(like).name);
         let quantization = self.graph.tensor(like).quantization.clone();
         let id = self.graph.add_constant(name, shape, values).ok()?;
-        // Scales per channel name an axis, which another shape does not have.
+        // Scales per channel belong to an axis, which another shape may not have.
         self.graph.tensors[id.0].quantization = quantization.filter(|q| q.axis.is_none_or(|axis| axis == 0));
         self.producer.push(None);
         self.readers.push(0);
         Some(id)
     }
 
-    /// Lets the readers of a node's output read its input instead, if the node does nothing.
+    /// If a node has no effect, its output's readers read its input instead.
     fn identity(&mut self, k: usize) -> bool {
         let (x, y) = (self.inputs(k)[0], self.output(k));
         let shape = self.graph.shape(x);
@@ -223,7 +223,7 @@ impl<'a> Pass<'a> {
         true
     }
 
-    /// Rewrites arithmetic with constants to fewer forms: the constant second, no subtraction of and division by one.
+    /// Normalises arithmetic with constants: the constant is second, and there is no subtraction of or division by a constant.
     fn arithmetic(&mut self, k: usize) -> bool {
         let Op::Binary(op) = self.graph.nodes[k].op else { return false };
         let (a, b) = (self.inputs(k)[0], self.inputs(k)[1]);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Operators that only move elements or rename dimensions. Two of them become one, and arithmetic is moved before them,
+//! Rules for operators that only move elements or rename dimensions. Two of them are merged, and arithmetic is moved before them,
 //! so that it can be folded into its convolution.
 
 use super::Pass;
 use crate::ir::{BlockOrder, Op, TensorId};
 
 /// The most elements of a tensor for which a permutation is examined, so that each index is exact as f32.
-const MOST_INDICES: usize = 1 << 24;
+const MAX_INDICES: usize = 1 << 24;
 
 impl Pass<'_> {
-    /// A reshape of a reshape, a transposition of a transposition, and transpositions that move dimensions of 1 only.
+    /// Merges two reshapes or two transpositions, and replaces transpositions that only move dimensions of 1.
     pub(super) fn merge_moves(&mut self, k: usize) -> bool {
         let (node, x) = (&self.graph.nodes[k], self.inputs(k)[0]);
         let origin = self.origin(x).map(|k| &self.graph.nodes[k]);
@@ -36,7 +36,7 @@ impl Pass<'_> {
         }
     }
 
-    /// A constant operand in the shape before a reshape or transposition. None: it has none there.
+    /// A constant operand in the shape before a reshape or transposition; `None` if it has no such shape.
     fn operand_before(
         &mut self,
         moves: &Op,
@@ -60,7 +60,7 @@ impl Pass<'_> {
                 let turned = crate::float::apply(&op, &[(&aligned, &values)], &to);
                 self.constant(constant, &to, turned)
             }
-            // Only dimensions of 1 come or go: the others keep their order.
+            // Only dimensions of 1 are added or removed; the others keep their order.
             Op::Reshape { .. } => {
                 let axes = |shape: &[usize]| (0..shape.len()).filter(|&axis| shape[axis] != 1).collect::<Vec<_>>();
                 let (from, to) = (axes(before), axes(after));
@@ -112,7 +112,7 @@ impl Pass<'_> {
         if crate::ir::infer::infer(&op, &shapes).as_deref() != Ok(&before) {
             return false;
         }
-        // The two nodes change places; the tensor between them is now the arithmetic's.
+        // The two nodes are swapped; the tensor between them is now the output of the arithmetic.
         self.graph.tensors[moved.0].shape = before;
         self.graph.tensors[moved.0].name = format!("{}'", self.graph.tensor(y).name);
         for &id in &inputs {
@@ -143,10 +143,10 @@ impl Pass<'_> {
             return false;
         };
         let count = n * c * h * w;
-        if count > MOST_INDICES || n != self.graph.shape(y)[0] {
+        if count > MAX_INDICES || n != self.graph.shape(y)[0] {
             return false;
         }
-        // Where each element comes from.
+        // The source of each element.
         let indices: Vec<f32> = (0..count).map(|at| at as f32).collect();
         let (inner, op) = (self.graph.shape(self.inputs(middle)[0]), &self.graph.nodes[middle].op);
         let moved = crate::float::apply(op, &[(inner, &indices)], self.graph.shape(self.output(middle)));

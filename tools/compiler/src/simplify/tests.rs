@@ -6,7 +6,7 @@ use crate::ir::{Convolution, PadMode, Padding, Pool, PoolKind};
 
 const X: [f32; 8] = [-9.0, -3.0, -1.5, -0.25, 0.0, 0.5, 2.0, 7.0];
 
-/// Simplifies a graph and checks that it computes the same.
+/// Simplifies a graph and checks that its results do not change.
 fn simplified(mut graph: Graph) -> Graph {
     graph.check().unwrap();
     let elements = graph.tensor(graph.inputs[0]).elements();

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What becomes part of a convolution: factors and offsets per channel, padding, and the flattening of its input.
+//! Rules that fold into a convolution: factors and offsets per channel, padding, and the flattening of its input.
 
 use super::Pass;
 use crate::ir::infer::{broadcast, Broadcast};
 use crate::ir::{Binary, Convolution, Node, Op, PadMode, Padding, Pool, PoolKind, Tensor, TensorId};
 
-/// The largest side of a window that a convolution averages.
+/// The largest height or width of a window that a convolution averages.
 const LARGEST_WINDOW: usize = 32;
-/// The largest side of PDP's.
+/// The largest height or width of PDP's windows.
 const PDP_WINDOW: usize = 8;
 
 impl Pass<'_> {
-    /// A product with, or a sum of, constants per channel behind a convolution: new weights and a new bias.
+    /// A product with, or a sum with, constants per channel after a convolution: new weights and a new bias.
     pub(super) fn fold_into_weights(&mut self, k: usize) -> bool {
         let Op::Binary(op @ (Binary::Add | Binary::Mul)) = self.graph.nodes[k].op else { return false };
         let (x, operand) = (self.inputs(k)[0], self.inputs(k)[1]);
@@ -48,7 +48,7 @@ impl Pass<'_> {
         );
         let new_op = node.op.clone();
         if op == Binary::Mul {
-            // Weights that a quantized model rounds keep their values.
+            // Weights that a quantized model rounds are not changed.
             if self.graph.tensor(weights).quantization.is_some() {
                 return false;
             }
@@ -76,13 +76,13 @@ impl Pass<'_> {
         let name = self.graph.nodes[c].name.clone();
         let done = self.replace(k, new_op, &[data, new_weights, bias]);
         if done {
-            // The node is the convolution now, and reports name it so.
+            // The node is now the convolution, and keeps its name in reports.
             self.graph.nodes[k].name = name;
         }
         done
     }
 
-    /// Zeros around the input of a convolution or of an average are the operator's own padding.
+    /// Zeros around the input of a convolution or an average become the operator's own padding.
     pub(super) fn padding(&mut self, k: usize) -> bool {
         let x = self.inputs(k)[0];
         let Some(pad) = self.origin(x).map(|k| &self.graph.nodes[k]) else { return false };
@@ -106,8 +106,8 @@ impl Pass<'_> {
         self.replace(k, op, &inputs)
     }
 
-    /// An average over windows above [`LARGEST_WINDOW`] that do not overlap is an average of averages, if the size has a
-    /// divisor that PDP takes.
+    /// An average over windows above [`LARGEST_WINDOW`] that do not overlap becomes an average of averages, if the size has a
+    /// divisor that PDP supports.
     pub(super) fn large_average(&mut self, k: usize) -> bool {
         let Op::Pool(pool @ Pool { kind: PoolKind::Average { .. }, .. }) = self.graph.nodes[k].op else { return false };
         let (x, y) = (self.inputs(k)[0], self.output(k));
@@ -141,8 +141,8 @@ impl Pass<'_> {
         self.replace(k + 1, Op::Pool(second), &[inner])
     }
 
-    /// A 1 x 1 convolution of a flattened tensor is a convolution with kernels as large as the tensor. A transposition
-    /// before the flattening becomes one of the weights.
+    /// A 1 x 1 convolution of a flattened tensor becomes a convolution with kernels as large as the tensor. A transposition
+    /// before the flattening becomes a transposition of the weights.
     pub(super) fn whole_input(&mut self, k: usize) -> bool {
         let Op::Convolution(op @ Convolution { group: 1, kernel: [1, 1], .. }) = self.graph.nodes[k].op else {
             return false;

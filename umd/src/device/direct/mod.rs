@@ -12,7 +12,7 @@
 //!
 //! `docs/direct.md` says which of them suits which board.
 
-mod place;
+mod selection;
 mod uio;
 mod vfio;
 mod vfio_user;
@@ -34,18 +34,18 @@ use super::store::{reachable, Buffer, Store};
 use super::tasks::{AddressList, Refusal, Tasks};
 use super::{AddressEntry, Buffers, Completion, Device, DeviceInfo, Error, Handle, Kind, Observer, Pages, TaskReport};
 
-pub use place::{Place, PlaceError};
+pub use selection::{DirectSelection, DirectSelectionError};
 
 /// How long to wait for an interrupt before the device's status is read.
-const PATIENCE: Duration = Duration::from_secs(1);
+const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The same after an interrupt was lost, because the interrupt line is then not reliable.
-const IMPATIENCE: Duration = Duration::from_millis(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 /// The interval at which a device that is not ready for an operation is polled.
-const NAP: Duration = Duration::from_micros(200);
+const RETRY_INTERVAL: Duration = Duration::from_micros(200);
 /// The default time limit of a task on hardware, as in the kernel module.
 const HARDWARE_LIMIT: Duration = Duration::from_secs(10);
 /// How long a device without reset has to complete the running operations.
-const SETTLE: Duration = Duration::from_secs(2);
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Access to a device.
 trait Transport: Send {
@@ -89,7 +89,7 @@ trait Transport: Send {
 }
 
 /// An open transport, and the addresses at which its buffers must lie.
-struct Way {
+struct OpenedTransport {
     transport: Box<dyn Transport>,
     /// The addresses that buffers may have.
     ranges: Vec<Range<u64>>,
@@ -101,10 +101,10 @@ struct Way {
 
 /// Why a device cannot be opened directly: the step that failed.
 #[derive(Debug, ThisError)]
-#[error("{place}: {step}{}", .advice.as_deref().map(|advice| format!(" ({advice})")).unwrap_or_default())]
+#[error("{selection}: {step}{}", .advice.as_deref().map(|advice| format!(" ({advice})")).unwrap_or_default())]
 pub struct OpenError {
     /// The device.
-    place: Place,
+    selection: DirectSelection,
     /// What failed.
     step: String,
     /// What to do.
@@ -115,8 +115,8 @@ pub struct OpenError {
 }
 
 impl OpenError {
-    fn new(place: &Place, step: impl Into<String>) -> Self {
-        Self { place: place.clone(), step: step.into(), advice: None, source: None }
+    fn new(selection: &DirectSelection, step: impl Into<String>) -> Self {
+        Self { selection: selection.clone(), step: step.into(), advice: None, source: None }
     }
 
     fn because(mut self, source: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
@@ -146,7 +146,7 @@ impl Hardware for Registers<'_> {
 /// An NVDLA that this process drives by itself.
 pub struct DirectDevice {
     config: &'static Config,
-    place: Place,
+    selection: DirectSelection,
     transport: Box<dyn Transport>,
     engine: Box<Engine<Vec<Slot>>>,
     store: Store,
@@ -154,7 +154,7 @@ pub struct DirectDevice {
     /// The version of each buffer that the device's memory holds, if buffers are copied.
     copied: HashMap<Handle, u64>,
     /// How long one wait for an interrupt lasts.
-    patience: Duration,
+    interrupt_timeout: Duration,
     simulated: bool,
     /// Why the device accepts no more tasks.
     broken: Option<String>,
@@ -162,7 +162,7 @@ pub struct DirectDevice {
 
 impl std::fmt::Debug for DirectDevice {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DirectDevice").field("place", &self.place).finish_non_exhaustive()
+        f.debug_struct("DirectDevice").field("selection", &self.selection).finish_non_exhaustive()
     }
 }
 
@@ -173,19 +173,19 @@ impl DirectDevice {
     ///
     /// The step that failed: the device does not exist, belongs to a driver or to another process, may not be used by this user,
     /// or is not an NVDLA.
-    pub fn open(place: &Place) -> Result<Self, OpenError> {
-        let way = match place {
-            Place::VfioUser(socket) => vfio_user::open(place, socket),
-            Place::Vfio(name) => vfio::open(place, name),
-            Place::Uio { node, memory } => uio::open(place, node, memory.clone()),
+    pub fn open(selection: &DirectSelection) -> Result<Self, OpenError> {
+        let opened = match selection {
+            DirectSelection::VfioUser(socket) => vfio_user::open(selection, socket),
+            DirectSelection::Vfio(name) => vfio::open(selection, name),
+            DirectSelection::Uio { node, memory } => uio::open(selection, node, memory.clone()),
         }?;
-        Self::over(place, way)
+        Self::over(selection, opened)
     }
 
-    fn over(place: &Place, way: Way) -> Result<Self, OpenError> {
-        let Way { mut transport, ranges, files, simulated } = way;
+    fn over(selection: &DirectSelection, opened: OpenedTransport) -> Result<Self, OpenError> {
+        let OpenedTransport { mut transport, ranges, files, simulated } = opened;
         let hardware = &mut Registers(&mut *transport);
-        let failed = |step: &str| OpenError::new(place, step);
+        let failed = |step: &str| OpenError::new(selection, step);
         // Another process may have left the device running.
         let reset = hardware.0.reset().map_err(|error| failed("the device cannot be reset").because(error))?;
         let Some(identity) = identify(hardware) else {
@@ -214,16 +214,16 @@ impl DirectDevice {
             let step = format!("{} reaches addresses below {:#x}, and the memory lies above", config.name, reach.end);
             return Err(failed(&step));
         }
-        tracing::info!("{place}: {}, hardware version {:#x}", config.name, identity.version);
+        tracing::info!("{selection}: {}, hardware version {:#x}", config.name, identity.version);
         Ok(Self {
             config,
-            place: place.clone(),
+            selection: selection.clone(),
             engine,
             store: Store::within(ranges, window::page_size(), files),
             transport,
             tasks: Tasks::default(),
             copied: HashMap::new(),
-            patience: PATIENCE,
+            interrupt_timeout: INTERRUPT_TIMEOUT,
             simulated,
             broken: None,
         })
@@ -256,10 +256,10 @@ impl DirectDevice {
     }
 
     fn lost(&self, why: String, failure: Option<Box<Failure>>) -> Error {
-        Error::Lost { device: self.place.to_string(), why, failure }
+        Error::Lost { device: self.selection.to_string(), why, failure }
     }
 
-    /// Copies the buffers that the task may use to the device, as far as they have changed.
+    /// Copies the task's buffers that have changed to the device.
     fn copy_to_device(&mut self, addresses: &[AddressEntry]) {
         for entry in addresses {
             let Some(buffer) = self.store.get(entry.handle) else { continue };
@@ -270,7 +270,7 @@ impl DirectDevice {
         }
     }
 
-    /// Copies what an operation of the task has written back from the device.
+    /// Copies the bytes that an operation of the task has written from the device.
     fn copy_from_device(&mut self, writes: &[Write]) {
         for Write { handle, range } in writes {
             let Some(address) = self.store.get(*handle).map(Buffer::address) else { continue };
@@ -316,10 +316,10 @@ struct Write {
 fn settle(engine: &Engine<Vec<Slot>>, hardware: &mut Registers<'_>) -> bool {
     let start = Instant::now();
     while !engine.is_idle(hardware) {
-        if start.elapsed() > SETTLE || hardware.0.failure().is_some() {
+        if start.elapsed() > SETTLE_TIMEOUT || hardware.0.failure().is_some() {
             return false;
         }
-        std::thread::sleep(NAP);
+        std::thread::sleep(RETRY_INTERVAL);
     }
     true
 }
@@ -332,12 +332,12 @@ impl Buffers for DirectDevice {
 
 impl Device for DirectDevice {
     fn info(&self) -> DeviceInfo {
-        let path = PathBuf::from(self.place.to_string());
+        let path = PathBuf::from(self.selection.to_string());
         DeviceInfo { kind: Kind::Hardware, config: Some(self.config), path: Some(path) }
     }
 
     fn allocate(&mut self, size: u64) -> Result<Handle, Error> {
-        let failed = |source| Error::Allocate { size, device: self.place.to_string(), source };
+        let failed = |source| Error::Allocate { size, device: self.selection.to_string(), source };
         let handle = self.store.allocate(size).map_err(failed)?;
         if let Some(buffer) = self.store.get(handle) {
             if let Err(error) = self.transport.map(buffer) {
@@ -353,7 +353,7 @@ impl Device for DirectDevice {
         self.copied.remove(&handle);
         if let Err(error) = self.transport.unmap(&buffer) {
             // The device may still access the buffer, so its pages must not be used again.
-            tracing::error!("{}: {} bytes stay mapped: {error}", self.place, buffer.size());
+            tracing::error!("{}: {} bytes stay mapped: {error}", self.selection, buffer.size());
             std::mem::forget(buffer);
         }
     }
@@ -396,7 +396,7 @@ impl Device for DirectDevice {
             Err(Refusal::Task(error)) => return Err(Error::Refused(error)),
             Err(Refusal::Slots(slots)) => {
                 let (size, source) = ((slots * size_of::<Slot>()) as u64, io::ErrorKind::OutOfMemory.into());
-                return Err(Error::Allocate { size, device: self.place.to_string(), source });
+                return Err(Error::Allocate { size, device: self.selection.to_string(), source });
             }
         };
         let mut writes = HashMap::new();
@@ -450,7 +450,7 @@ impl Device for DirectDevice {
                 });
             }
             let left = Duration::from_nanos(deadline.saturating_sub(now()));
-            let nap = left.min(if poll { NAP } else { self.patience });
+            let nap = left.min(if poll { RETRY_INTERVAL } else { self.interrupt_timeout });
             let came = match self.transport.wait(nap) {
                 Ok(came) => came,
                 Err(error) => {
@@ -463,13 +463,13 @@ impl Device for DirectDevice {
             }
             let taken = self.engine.interrupt(&mut Registers(&mut *self.transport));
             if taken && !came && !self.engine.is_gone() {
-                if self.patience != IMPATIENCE {
+                if self.interrupt_timeout != POLL_INTERVAL {
                     tracing::warn!(
-                        "{}: an interrupt did not arrive; from now on the device is polled every {IMPATIENCE:?}",
-                        self.place
+                        "{}: an interrupt did not arrive; from now on the device is polled every {POLL_INTERVAL:?}",
+                        self.selection
                     );
                 }
-                self.patience = IMPATIENCE;
+                self.interrupt_timeout = POLL_INTERVAL;
             }
             if let Err(error) = self.transport.unmask() {
                 let failure = self.end();
@@ -484,7 +484,7 @@ impl Drop for DirectDevice {
         if self.engine.is_busy() || self.broken.is_some() {
             // The result of this task was not awaited. The device must not access buffers after they are freed.
             if let Err(error) = self.transport.reset() {
-                tracing::error!("{}: the device may still be running: {error}", self.place);
+                tracing::error!("{}: the device may still be running: {error}", self.selection);
             }
         }
         for handle in self.store.handles() {

@@ -71,7 +71,7 @@ impl Bench {
 impl Transport for Bench {
     fn read(&mut self, offset: u32) -> u32 {
         if self.faults().gone {
-            window::NOBODY
+            window::NO_ANSWER
         } else {
             self.model.read(offset)
         }
@@ -133,9 +133,9 @@ fn bench() -> (DirectDevice, Arc<Mutex<Faults>>, Arc<Mutex<usize>>) {
     let transport =
         Bench { model: Model::new(&NV_SMALL), memory, faults: Arc::clone(&faults), copied: Arc::clone(&copied) };
     let ranges = vec![START..START + LENGTH as u64];
-    let place = Place::Uio { node: "/dev/uio0".into(), memory: None };
-    let way = Way { transport: Box::new(transport), ranges, files: false, simulated: false };
-    (DirectDevice::over(&place, way).unwrap(), faults, copied)
+    let selection = DirectSelection::Uio { node: "/dev/uio0".into(), memory: None };
+    let opened = OpenedTransport { transport: Box::new(transport), ranges, files: false, simulated: false };
+    (DirectDevice::over(&selection, opened).unwrap(), faults, copied)
 }
 
 fn session(device: &mut DirectDevice) -> Session<&mut DirectDevice> {
@@ -178,7 +178,7 @@ fn interrupts_that_do_not_arrive_delay_a_task_once() {
     let mut session = session(&mut device);
     session.run().unwrap();
     assert_eq!(session.output(0).unwrap(), by_model());
-    assert!(start.elapsed() < 3 * PATIENCE, "{:?}", start.elapsed());
+    assert!(start.elapsed() < 3 * INTERRUPT_TIMEOUT, "{:?}", start.elapsed());
 }
 
 #[test]
@@ -232,7 +232,12 @@ fn memory_that_the_device_cannot_reach_is_refused() {
         faults: Arc::default(),
         copied: Arc::default(),
     };
-    let way = Way { transport: Box::new(transport), ranges: vec![1 << 32..2 << 32], files: false, simulated: false };
-    let error = DirectDevice::over(&Place::Vfio("x".into()), way).map(drop).unwrap_err();
+    let opened = OpenedTransport {
+        transport: Box::new(transport),
+        ranges: vec![1 << 32..2 << 32],
+        files: false,
+        simulated: false,
+    };
+    let error = DirectDevice::over(&DirectSelection::Vfio("x".into()), opened).map(drop).unwrap_err();
     assert!(error.to_string().contains("nv_small reaches addresses below 0x100000000"), "{error}");
 }

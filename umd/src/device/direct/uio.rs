@@ -24,7 +24,7 @@ use std::time::Duration;
 use super::super::store::Buffer;
 use super::vfio::{BUS_MASTER, COMMAND, MEMORY_SPACE};
 use super::window::{self, page_size, Window};
-use super::{OpenError, Place, Transport, Way};
+use super::{DirectSelection, OpenError, OpenedTransport, Transport};
 
 /// The function does not raise its interrupt line. The kernel's handler sets this bit at each interrupt.
 const INTERRUPT_DISABLE: u16 = 1 << 10;
@@ -47,8 +47,12 @@ enum Bus {
 }
 
 /// Opens a device by its node.
-pub(super) fn open(place: &Place, node: &Path, memory: Option<Range<u64>>) -> Result<Way, OpenError> {
-    let failed = |step: &str| OpenError::new(place, step);
+pub(super) fn open(
+    selection: &DirectSelection,
+    node: &Path,
+    memory: Option<Range<u64>>,
+) -> Result<OpenedTransport, OpenError> {
+    let failed = |step: &str| OpenError::new(selection, step);
     let file = File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(node).map_err(|error| {
         let advice = match error.kind() {
             io::ErrorKind::NotFound => {
@@ -63,7 +67,7 @@ pub(super) fn open(place: &Place, node: &Path, memory: Option<Range<u64>>) -> Re
     let class = node.file_name().map(|name| Path::new("/sys/class/uio").join(name)).filter(|path| path.exists());
     let class = class.ok_or_else(|| failed("the node is not a UIO device: it has no folder in /sys/class/uio"))?;
     let device = class.join("device");
-    isolated(place, &device)?;
+    isolated(selection, &device)?;
     let bus = device.join("subsystem").canonicalize();
     let is_pci = bus.is_ok_and(|bus| bus.file_name().is_some_and(|name| name == "pci"));
     let (window, bus) = if is_pci {
@@ -83,7 +87,7 @@ pub(super) fn open(place: &Place, node: &Path, memory: Option<Range<u64>>) -> Re
         (window, Bus::Platform)
     };
     let (memory, start) = if let Some(range) = memory {
-        (physical(place, &range)?, range.start)
+        (physical(selection, &range)?, range.start)
     } else {
         let map = mapping(&class, 1).map_err(|error| {
             failed("the device has no reserved memory").because(error).advise(
@@ -95,21 +99,21 @@ pub(super) fn open(place: &Place, node: &Path, memory: Option<Range<u64>>) -> Re
         (memory.map_err(|error| failed("cannot map the reserved memory (map1)").because(error))?, map.address)
     };
     tracing::warn!(
-        "{place}: no IOMMU isolates the device; only the checks of this program keep it from the rest of the memory"
+        "{selection}: no IOMMU isolates the device; only the checks of this program keep it from the rest of the memory"
     );
     let ranges = vec![start..start + memory.len() as u64];
     let transport = Box::new(Uio { node: file, window, memory, start, bus });
-    Ok(Way { transport, ranges, files: false, simulated: false })
+    Ok(OpenedTransport { transport, ranges, files: false, simulated: false })
 }
 
 /// Fails if an IOMMU translates the device's addresses, because they must be physical.
-fn isolated(place: &Place, device: &Path) -> Result<(), OpenError> {
+fn isolated(selection: &DirectSelection, device: &Path) -> Result<(), OpenError> {
     let Ok(kind) = fs::read_to_string(device.join("iommu_group/type")) else { return Ok(()) };
     if kind.trim() == "identity" {
         return Ok(());
     }
     let step = format!("an IOMMU translates the device's addresses ({})", kind.trim());
-    Err(OpenError::new(place, step).advise("use vfio:, which works with the IOMMU and isolates the device"))
+    Err(OpenError::new(selection, step).advise("use vfio:, which works with the IOMMU and isolates the device"))
 }
 
 /// A PCI function's command register.
@@ -159,12 +163,12 @@ impl Mapping {
 }
 
 /// Maps reserved memory.
-fn physical(place: &Place, range: &Range<u64>) -> Result<Window, OpenError> {
+fn physical(selection: &DirectSelection, range: &Range<u64>) -> Result<Window, OpenError> {
     let iomem = fs::read_to_string("/proc/iomem").unwrap_or_default();
     if let Some(used) = system(&iomem, range) {
         let step = format!("the system uses {:#x}..{:#x} of this memory", used.start, used.end);
         return Err(
-            OpenError::new(place, step).advise("reserve it at the start of the system, as memmap=64M$0x30000000")
+            OpenError::new(selection, step).advise("reserve it at the start of the system, as memmap=64M$0x30000000")
         );
     }
     let mut options = File::options();
@@ -174,7 +178,7 @@ fn physical(place: &Place, range: &Range<u64>) -> Result<Window, OpenError> {
     }
     let map = |file: File| Window::map(&file, range.start, usize::try_from(range.end - range.start).unwrap_or(0));
     options.read(true).write(true).open("/dev/mem").and_then(map).map_err(|error| {
-        OpenError::new(place, format!("cannot map the memory at {:#x} through /dev/mem", range.start))
+        OpenError::new(selection, format!("cannot map the memory at {:#x} through /dev/mem", range.start))
             .because(error)
             .advise("it needs root, a kernel that is not locked down, and memory that was reserved")
     })
@@ -279,8 +283,8 @@ mod tests {
         for (path, why) in
             [("/dev/uio999", "cannot open the node"), ("/dev/null", "it has no folder in /sys/class/uio")]
         {
-            let place = Place::Uio { node: path.into(), memory: None };
-            let error = open(&place, Path::new(path), None).map(drop).unwrap_err();
+            let selection = DirectSelection::Uio { node: path.into(), memory: None };
+            let error = open(&selection, Path::new(path), None).map(drop).unwrap_err();
             assert!(error.to_string().contains(why), "{error}");
         }
     }

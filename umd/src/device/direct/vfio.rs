@@ -22,7 +22,7 @@ use vmm_sys_util::eventfd::{EventFd, EFD_CLOEXEC, EFD_NONBLOCK};
 
 use super::super::store::Buffer;
 use super::window::{self, Window};
-use super::{OpenError, Place, Transport, Way};
+use super::{DirectSelection, OpenError, OpenedTransport, Transport};
 
 /// The command register of a PCI function.
 pub(super) const COMMAND: u64 = 4;
@@ -50,8 +50,8 @@ struct Vfio {
 }
 
 /// Opens a device by its name on its bus.
-pub(super) fn open(place: &Place, name: &str) -> Result<Way, OpenError> {
-    let failed = |step: String| OpenError::new(place, step);
+pub(super) fn open(selection: &DirectSelection, name: &str) -> Result<OpenedTransport, OpenError> {
+    let failed = |step: String| OpenError::new(selection, step);
     let found = BUSES.iter().find_map(|&(bus, driver)| {
         let path = PathBuf::from(format!("/sys/bus/{bus}/devices/{name}"));
         path.exists().then_some((bus, driver, path))
@@ -76,19 +76,20 @@ pub(super) fn open(place: &Place, name: &str) -> Result<Way, OpenError> {
         return Err(failed("the device is in no IOMMU group: no IOMMU limits its accesses to memory".into())
             .advise("boot with the IOMMU enabled (intel_iommu=on or amd_iommu=on), or use uio: with reserved memory"));
     };
-    let device = Vfio::open(place, &path, &group, bus == "pci")?;
+    let device = Vfio::open(selection, &path, &group, bus == "pci")?;
     let ranges =
         allowed(&group).map_err(|error| failed("cannot read the IOMMU's reserved regions".into()).because(error))?;
-    Ok(Way { transport: Box::new(device), ranges, files: false, simulated: false })
+    Ok(OpenedTransport { transport: Box::new(device), ranges, files: false, simulated: false })
 }
 
 impl Vfio {
-    fn open(place: &Place, path: &Path, group: &Path, pci: bool) -> Result<Self, OpenError> {
+    fn open(selection: &DirectSelection, path: &Path, group: &Path, pci: bool) -> Result<Self, OpenError> {
         let group = group.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let container = VfioContainer::new(None).map_err(|error| explain(place, &group, error))?;
+        let container = VfioContainer::new(None).map_err(|error| explain(selection, &group, error))?;
         let container = Arc::new(container);
-        let device = VfioDevice::new(path, container.clone(), false).map_err(|error| explain(place, &group, error))?;
-        let failed = |step: &str| OpenError::new(place, step);
+        let device =
+            VfioDevice::new(path, container.clone(), false).map_err(|error| explain(selection, &group, error))?;
+        let failed = |step: &str| OpenError::new(selection, step);
         let size = device.get_region_size(VFIO_PCI_BAR0_REGION_INDEX);
         let size = usize::try_from(size).unwrap_or(0);
         if size == 0 {
@@ -122,7 +123,7 @@ fn enable(device: &VfioDevice) {
 }
 
 /// Explains a failure to open to the user.
-fn explain(place: &Place, group: &str, error: VfioError) -> OpenError {
+fn explain(selection: &DirectSelection, group: &str, error: VfioError) -> OpenError {
     let (step, advice) = match &error {
         VfioError::OpenContainer(source) if source.kind() == io::ErrorKind::NotFound => {
             ("/dev/vfio/vfio is missing: the kernel's VFIO is not loaded".into(), "as root: modprobe vfio-pci".into())
@@ -148,7 +149,7 @@ fn explain(place: &Place, group: &str, error: VfioError) -> OpenError {
         ),
         _ => ("VFIO refuses the device".into(), format!("dmesg may say more about the IOMMU group {group}")),
     };
-    OpenError::new(place, step).because(error).advise(advice)
+    OpenError::new(selection, step).because(error).advise(advice)
 }
 
 /// The addresses that buffers may have: all but those that the IOMMU reserves, for example for interrupts.
@@ -248,8 +249,8 @@ mod tests {
 
     #[test]
     fn a_device_that_is_not_there_is_named() {
-        let place = Place::Vfio("ffff:ff:1f.7".into());
-        let error = open(&place, "ffff:ff:1f.7").map(drop).unwrap_err();
+        let selection = DirectSelection::Vfio("ffff:ff:1f.7".into());
+        let error = open(&selection, "ffff:ff:1f.7").map(drop).unwrap_err();
         assert!(error.to_string().starts_with("vfio:ffff:ff:1f.7: no device of the bus PCI or platform"), "{error}");
     }
 }

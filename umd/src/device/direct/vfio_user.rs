@@ -25,18 +25,18 @@ use vmm_sys_util::eventfd::{EventFd, EFD_CLOEXEC, EFD_NONBLOCK};
 
 use super::super::store::Buffer;
 use super::vfio::{BUS_MASTER, COMMAND, MEMORY_SPACE};
-use super::window::{self, NOBODY};
-use super::{OpenError, Place, Transport, Way};
+use super::window::{self, NO_ANSWER};
+use super::{DirectSelection, OpenError, OpenedTransport, Transport};
 
 /// How long a server may take to answer. A reset waits for the running operation.
-const ANSWER: Duration = Duration::from_secs(30);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A request to the thread, which it makes with the client. The thread ends after an error.
-type Job = Box<dyn FnOnce(&mut Client) -> Result<(), Error> + Send>;
+type Request = Box<dyn FnOnce(&mut Client) -> Result<(), Error> + Send>;
 
 /// The socket.
 struct Socket {
-    jobs: Sender<Job>,
+    requests: Sender<Request>,
     /// Why the connection cannot be used any more.
     lost: Arc<OnceLock<String>>,
     answer: Duration,
@@ -44,7 +44,7 @@ struct Socket {
 
 impl Socket {
     fn connect(path: &Path, answer: Duration) -> io::Result<Self> {
-        let (jobs, queue) = channel::<Job>();
+        let (requests, queue) = channel::<Request>();
         let (connected, first) = sync_channel(1);
         let path = path.to_path_buf();
         let lost = Arc::new(OnceLock::new());
@@ -60,8 +60,8 @@ impl Socket {
             if connected.send(Ok(())).is_err() {
                 return;
             }
-            for job in queue {
-                if let Err(error) = job(&mut client) {
+            for request in queue {
+                if let Err(error) = request(&mut client) {
                     // A reason that is known already stays.
                     let _ = told.set(format!("the connection to the simulator failed: {error}"));
                     return;
@@ -69,7 +69,7 @@ impl Socket {
             }
         })?;
         match first.recv_timeout(answer) {
-            Ok(Ok(())) => Ok(Self { jobs, lost, answer }),
+            Ok(Ok(())) => Ok(Self { requests, lost, answer }),
             Ok(Err(Error::Connect(error))) => Err(error),
             Ok(Err(error)) => Err(io::Error::other(error)),
             Err(_) => Err(io::Error::new(
@@ -82,7 +82,7 @@ impl Socket {
     /// Makes a request with the client, without waiting for its end.
     fn post(&self, work: impl FnOnce(&mut Client) -> Result<(), Error> + Send + 'static) {
         // If the thread has ended, it has recorded the reason.
-        let _ = self.jobs.send(Box::new(work));
+        let _ = self.requests.send(Box::new(work));
     }
 
     /// Makes a request with the client after all posted ones, and waits for its result.
@@ -121,9 +121,9 @@ struct VfioUser {
 }
 
 /// Connects to a server.
-pub(super) fn open(place: &Place, path: &Path) -> Result<Way, OpenError> {
-    Ok(Way {
-        transport: Box::new(VfioUser::open(place, path, ANSWER)?),
+pub(super) fn open(selection: &DirectSelection, path: &Path) -> Result<OpenedTransport, OpenError> {
+    Ok(OpenedTransport {
+        transport: Box::new(VfioUser::open(selection, path, ANSWER_TIMEOUT)?),
         ranges: vec![0x1000_0000..u64::MAX],
         files: true,
         simulated: true,
@@ -131,23 +131,23 @@ pub(super) fn open(place: &Place, path: &Path) -> Result<Way, OpenError> {
 }
 
 impl VfioUser {
-    fn open(place: &Place, path: &Path, answer: Duration) -> Result<Self, OpenError> {
+    fn open(selection: &DirectSelection, path: &Path, answer: Duration) -> Result<Self, OpenError> {
         let socket = Socket::connect(path, answer).map_err(|error| {
             let advice = match error.kind() {
                 io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => "start the simulator first, as nvdla_vp",
                 io::ErrorKind::PermissionDenied => "the socket's permissions do not let this user connect",
                 _ => "the socket's server is not a vfio-user server, or has another client",
             };
-            OpenError::new(place, "cannot connect to the simulator").because(error).advise(advice)
+            OpenError::new(selection, "cannot connect to the simulator").because(error).advise(advice)
         })?;
-        let failed = |step: &'static str| move |error: io::Error| OpenError::new(place, step).because(error);
+        let failed = |step: &'static str| move |error: io::Error| OpenError::new(selection, step).because(error);
         let event =
             EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC).map_err(failed("cannot make an event for the interrupt"))?;
         let window = socket
             .call(|client| Ok(client.region(VFIO_PCI_BAR0_REGION_INDEX).map_or(0, |region| region.size)))
             .map_err(failed("the simulator does not answer"))?;
         if window == 0 {
-            return Err(OpenError::new(place, "the simulated device has no register window (BAR 0)"));
+            return Err(OpenError::new(selection, "the simulated device has no register window (BAR 0)"));
         }
         let count = |index| {
             socket
@@ -160,7 +160,7 @@ impl VfioUser {
         } else if count(VFIO_PCI_INTX_IRQ_INDEX)? > 0 {
             VFIO_PCI_INTX_IRQ_INDEX
         } else {
-            return Err(OpenError::new(place, "the simulated device has no interrupt"));
+            return Err(OpenError::new(selection, "the simulated device has no interrupt"));
         };
         let fd = event.as_raw_fd();
         socket
@@ -180,7 +180,7 @@ impl Transport for VfioUser {
             client.region_read(VFIO_PCI_BAR0_REGION_INDEX, offset.into(), &mut bytes)?;
             Ok(u32::from_le_bytes(bytes))
         };
-        self.socket.call(read).unwrap_or(NOBODY)
+        self.socket.call(read).unwrap_or(NO_ANSWER)
     }
 
     fn write(&mut self, offset: u32, value: u32) {
@@ -224,7 +224,7 @@ impl Transport for VfioUser {
 
     fn unmap(&mut self, buffer: &Buffer) -> io::Result<()> {
         if self.socket.lost.get().is_some() {
-            // The simulator maps the file itself, so this process's mapping needs no release.
+            // The connection is lost, so nothing can be unmapped. The simulator has its own mapping of the file.
             return Ok(());
         }
         let (address, length) = (buffer.address(), buffer.pages().len() as u64);
@@ -245,12 +245,12 @@ mod tests {
     #[test]
     fn a_server_that_does_not_answer_is_given_up() {
         let path = std::env::temp_dir().join(format!("nvdla-silent-{}", std::process::id()));
-        let place = Place::VfioUser(path.clone());
+        let selection = DirectSelection::VfioUser(path.clone());
         let text = |error: &OpenError| format!("{error}: {:?}", error.source);
-        let missing = VfioUser::open(&place, &path, Duration::from_millis(50)).map(drop).unwrap_err();
+        let missing = VfioUser::open(&selection, &path, Duration::from_millis(50)).map(drop).unwrap_err();
         assert!(text(&missing).contains("start the simulator first"), "{missing}");
         let listener = UnixListener::bind(&path).unwrap();
-        let silent = VfioUser::open(&place, &path, Duration::from_millis(50)).map(drop).unwrap_err();
+        let silent = VfioUser::open(&selection, &path, Duration::from_millis(50)).map(drop).unwrap_err();
         std::fs::remove_file(&path).unwrap();
         drop(listener);
         assert!(text(&silent).contains("no answer within 50ms"), "{}", text(&silent));

@@ -14,7 +14,7 @@ use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use super::super::store::PAGE;
 
 /// The value of a register that does not answer.
-pub(super) const NOBODY: u32 = u32::MAX;
+pub(super) const NO_ANSWER: u32 = u32::MAX;
 
 /// Bytes of a page of this machine, at least 4096.
 pub(super) fn page_size() -> u64 {
@@ -59,7 +59,7 @@ impl Window {
 
     /// Reads a register; all ones outside of the window.
     pub(super) fn read(&self, offset: u32) -> u32 {
-        let Some(register) = self.register(offset) else { return NOBODY };
+        let Some(register) = self.register(offset) else { return NO_ANSWER };
         // SAFETY: The register lies in the mapping, which begins on a page, and is aligned.
         let value = unsafe { register.read_volatile() };
         barrier();
@@ -175,7 +175,7 @@ mod tests {
         let mut bytes = [0; 10];
         window.copy_out(4096, &mut bytes);
         assert_eq!(bytes, [1, 2, 3, 4, 5, 6, 7, 8, 9, 0]);
-        assert_eq!((window.read(8192), window.read(2), window.len()), (NOBODY, NOBODY, 8192));
+        assert_eq!((window.read(8192), window.read(2), window.len()), (NO_ANSWER, NO_ANSWER, 8192));
         window.write(4, 0x0403_0201);
         assert_eq!(window.read(4), 0x0403_0201);
     }

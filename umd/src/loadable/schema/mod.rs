@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The FlatBuffers schema of a loadable, version 0.7: which slot of which table holds what.
+//! The FlatBuffers schema of a loadable, version 0.7: the tables, with the slot and the type of each field.
 //!
-//! Source of the facts: `umd/core/src/common/loadable.fbs` of nvdla/sw. Every table is a typed view of bytes that
-//! [`flatbuffers`] has verified: nothing is copied, and a field that the file does not have reads as zero, an empty
-//! list or an empty string, as the format says. The slot numbers serve [`super::write`] too.
+//! Source of the facts: `umd/core/src/common/loadable.fbs` of nvdla/sw. Every table is a typed view of bytes that [`flatbuffers`]
+//! has verified. Nothing is copied. A field that the file does not have reads as zero, an empty list or an empty string, as the
+//! format defines. [`super::write`] uses the same slot numbers.
 
 mod numbers;
 mod views;
@@ -70,7 +70,7 @@ impl Push for Version {
     }
 }
 
-/// The wire type of a field, and the type that its accessor gives.
+/// The wire type of a field, and the type that its accessor returns.
 macro_rules! field {
     (wire number $type:ident) => { $type };
     (wire wide u64) => { Wide };
@@ -130,7 +130,7 @@ fn get<'a, T: Follow<'a> + 'a>(table: Table<'a>, slot: VOffsetT) -> Option<T::In
     unsafe { table.get::<T>(slot, None) }
 }
 
-/// A table: its view, its slots, its verification.
+/// Defines a table: its view, its slots, and its verification.
 macro_rules! table {
     ($(#[$doc:meta])* $name:ident {
         $($(#[$field_doc:meta])* $slot:literal $field:ident $constant:ident: $kind:ident $type:ident,)*
@@ -184,7 +184,7 @@ table! {
         0 id ID: number u16,
         /// Who executes it.
         1 interface INTERFACE: named Interface,
-        /// Which of several devices it is for; -1 for any.
+        /// The device that it is for, if there are several; -1 for any.
         2 instance INSTANCE: number i16,
         /// Ids of address entries. The addresses in the task's descriptors are positions in this list.
         3 address_list ADDRESS_LIST: numbers u16,
@@ -200,9 +200,9 @@ table! {
     Memory {
         /// Its number.
         0 id ID: number u16,
-        /// Where it lies.
+        /// The kind of memory.
         1 domain DOMAIN: named MemoryDomain,
-        /// What becomes of it.
+        /// How it is used.
         2 flags FLAGS: named MemoryFlags,
         /// Bytes.
         3 size SIZE: wide u64,
@@ -220,7 +220,7 @@ table! {
 }
 
 table! {
-    /// An address: a place in a memory.
+    /// An address: a position in a memory.
     Address {
         /// Its number.
         0 id ID: number u16,
@@ -228,21 +228,21 @@ table! {
         1 mem_id MEM_ID: number u16,
         /// Bytes from the memory's start.
         2 offset OFFSET: wide u64,
-        /// Bytes; may pass the memory's end, and older files have 0 (both mean up to its end).
+        /// Bytes. May extend beyond the memory's end; 0 in older files. Both mean up to the memory's end.
         3 size SIZE: wide u64,
     }
 }
 
 table! {
-    /// An event: a step of a chain that orders tasks.
+    /// An event: a number that tasks set and wait for, which orders them.
     Event {
         /// Its number.
         0 id ID: number u16,
-        /// A hint.
+        /// Not used.
         1 kind KIND: number u8,
-        /// The chain.
+        /// The number that is waited for or set.
         2 target TARGET: number u16,
-        /// The value that is waited for, or set.
+        /// The value that is waited for or set.
         3 val VAL: number u32,
         /// Wait or signal.
         4 op OP: named EventOp,
@@ -256,9 +256,9 @@ table! {
         0 name NAME: string str,
         /// Bytes.
         1 size SIZE: wide u64,
-        /// Whose descriptors it holds.
+        /// The executor of its descriptors.
         2 interface INTERFACE: named Interface,
-        /// Which of those descriptors.
+        /// The kind of its descriptors.
         3 sub_interface SUB_INTERFACE: number u32,
         /// The version of those descriptors.
         4 version VERSION: version Version,
@@ -268,7 +268,7 @@ table! {
 }
 
 table! {
-    /// A tensor: how an input or an output lies in its memory.
+    /// A tensor: the layout of an input or an output in its memory.
     Tensor {
         /// Its name.
         0 name NAME: string str,
@@ -284,11 +284,11 @@ table! {
         5 data_format DATA_FORMAT: named DataFormat,
         /// Type of elements.
         6 data_type DATA_TYPE: named DataType,
-        /// What it is to the hardware.
+        /// The use of the data by the hardware.
         7 data_category DATA_CATEGORY: named DataCategory,
         /// Element format.
         8 pixel_format PIXEL_FORMAT: named PixelFormat,
-        /// How pixels follow each other.
+        /// The order of pixels.
         9 pixel_mapping PIXEL_MAPPING: named PixelMapping,
         /// Batch.
         10 n N: number i32,
@@ -342,9 +342,9 @@ table! {
         1 write_id WRITE_ID: number u16,
         /// Bytes from that memory's start.
         2 offset OFFSET: wide u64,
-        /// Whose descriptor it is.
+        /// The executor of the descriptor.
         3 interface INTERFACE: named Interface,
-        /// Which of those descriptors (the number of a blob's `sub_interface`).
+        /// The kind of the descriptor (a blob's `sub_interface`).
         4 sub_interface SUB_INTERFACE: number u32,
         /// 1 for the line stride, 2 for the surface stride.
         5 reloc_type RELOC_TYPE: number u8,
@@ -352,7 +352,7 @@ table! {
 }
 
 table! {
-    /// A submission: tasks that go to their devices together.
+    /// A submission: tasks that are submitted together.
     Submit {
         /// Its number: submissions run in this order.
         0 id ID: number u16,

@@ -10,7 +10,7 @@ pub trait Numbered: Into<Self::Number> + From<Self::Number> {
     type Number: Default + PartialEq + Copy;
 }
 
-/// An enumeration of the schema. A number without a name is kept; the code that needs the value refuses it.
+/// An enumeration of the schema. A number without a name is kept; code that needs the value refuses it.
 macro_rules! numbered {
     ($(#[$doc:meta])* $name:ident: $number:ident { $($(#[$value_doc:meta])* $value:ident = $code:literal,)* }) => {
         $(#[$doc])*
@@ -73,7 +73,7 @@ numbered! {
 }
 
 numbered! {
-    /// Where a memory lies.
+    /// The kind of a memory.
     MemoryDomain: u8 {
         /// System memory, "DRAM".
         System = 0,
@@ -85,9 +85,9 @@ numbered! {
 numbered! {
     /// What an event does.
     EventOp: u8 {
-        /// The task waits until the chain has reached the value.
+        /// The task waits until the number has reached the value.
         Wait = 0,
-        /// The task sets the chain to the value.
+        /// The task sets the number to the value.
         Signal = 1,
     }
 }
@@ -101,7 +101,7 @@ numbered! {
         Nchw = 1,
         /// Batch, height, width, channel.
         Nhwc = 2,
-        /// As NVDLA lays features out: surfaces of a memory atom of channels.
+        /// NVDLA's feature format: surfaces of as many channels as a memory atom holds.
         Ncxhwx = 3,
     }
 }
@@ -123,7 +123,7 @@ numbered! {
 }
 
 numbered! {
-    /// What a tensor is to the hardware.
+    /// The use of a tensor by the hardware.
     DataCategory: u8 {
         /// An image.
         Image = 0,
@@ -139,9 +139,9 @@ numbered! {
 }
 
 numbered! {
-    /// How the pixels of an image follow each other.
+    /// The order of the pixels of an image.
     PixelMapping: u8 {
-        /// Lines of a fixed pitch.
+        /// Lines at a fixed distance.
         PitchLinear = 0,
         /// None.
         Invalid = 1,
@@ -194,7 +194,7 @@ numbered! {
     }
 }
 
-/// What becomes of a memory: bits of [`Memory::flags`].
+/// How a memory is used: bits of [`Memory::flags`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct MemoryFlags(pub u16);
 

@@ -28,7 +28,7 @@ impl<'a, T: Follow<'a, Inner = T> + 'a> List<'a, T> {
         self.len() == 0
     }
 
-    /// The entry at that position of the list (its `id` is something else, though usually the same number).
+    /// The entry at that position of the list. Its `id` is a separate number, though usually the same.
     pub fn get(self, position: usize) -> Option<T> {
         (position < self.len()).then(|| self.0.get(position))
     }
@@ -45,7 +45,7 @@ impl<'a, T: Follow<'a, Inner = T> + fmt::Debug + 'a> fmt::Debug for List<'a, T> 
     }
 }
 
-/// A 64-bit number in the file. It need not be aligned: the hardware tests' own writer did not care.
+/// A 64-bit number in the file. It need not be aligned, because the hardware tests' own writer does not align it.
 #[derive(Clone, Copy, Debug)]
 #[repr(transparent)]
 pub struct Wide([u8; 8]);

@@ -12,15 +12,15 @@ use thiserror::Error as ThisError;
 /// A device that this process drives directly.
 ///
 /// ```
-/// use nvdla_runtime::device::Place;
+/// use nvdla_runtime::device::DirectSelection;
 ///
-/// let place: Place = "uio:/dev/uio0,memory=64M@0x30000000".parse()?;
-/// assert_eq!(place, Place::Uio { node: "/dev/uio0".into(), memory: Some(0x3000_0000..0x3400_0000) });
-/// assert_eq!(place.to_string(), "uio:/dev/uio0,memory=0x4000000@0x30000000");
+/// let selection: DirectSelection = "uio:/dev/uio0,memory=64M@0x30000000".parse()?;
+/// assert_eq!(selection, DirectSelection::Uio { node: "/dev/uio0".into(), memory: Some(0x3000_0000..0x3400_0000) });
+/// assert_eq!(selection.to_string(), "uio:/dev/uio0,memory=0x4000000@0x30000000");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum DirectSelection {
     /// The UNIX socket of a simulator that serves a vfio-user device: `vfio-user:PATH`.
     VfioUser(PathBuf),
     /// A device on the PCI or platform bus that is bound to the kernel's VFIO: `vfio:NAME`, by its name on the bus.
@@ -37,17 +37,17 @@ pub enum Place {
 /// A text that does not name a device.
 #[derive(Clone, Debug, PartialEq, Eq, ThisError)]
 #[error("\"{text}\" does not name a device: {why}")]
-pub struct PlaceError {
+pub struct DirectSelectionError {
     /// What was given.
     text: String,
     /// What is wrong with it.
     why: String,
 }
 
-impl Place {
+impl DirectSelection {
     /// The device that a text with one of the three prefixes names; `None` for any other text.
-    pub(crate) fn parse(text: &str) -> Option<Result<Self, PlaceError>> {
-        let error = |why: &str| Err(PlaceError { text: text.into(), why: why.into() });
+    pub(crate) fn parse(text: &str) -> Option<Result<Self, DirectSelectionError>> {
+        let error = |why: &str| Err(DirectSelectionError { text: text.into(), why: why.into() });
         Some(match text.split_once(':')? {
             ("vfio-user" | "vfio" | "uio", "") => error("nothing follows the colon"),
             ("vfio-user", path) => Ok(Self::VfioUser(path.into())),
@@ -92,18 +92,18 @@ fn number(text: &str) -> Option<u64> {
     number.checked_mul(1 << shift)
 }
 
-impl FromStr for Place {
-    type Err = PlaceError;
+impl FromStr for DirectSelection {
+    type Err = DirectSelectionError;
 
-    fn from_str(text: &str) -> Result<Self, PlaceError> {
+    fn from_str(text: &str) -> Result<Self, DirectSelectionError> {
         Self::parse(text).unwrap_or_else(|| {
             let why = "it begins with neither vfio:, vfio-user: nor uio:".into();
-            Err(PlaceError { text: text.into(), why })
+            Err(DirectSelectionError { text: text.into(), why })
         })
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for DirectSelection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::VfioUser(socket) => write!(f, "vfio-user:{}", socket.display()),
@@ -123,12 +123,12 @@ mod tests {
 
     #[test]
     fn what_a_user_may_write() {
-        assert_eq!("vfio:0000:00:05.0".parse(), Ok(Place::Vfio("0000:00:05.0".into())));
-        assert_eq!("vfio-user:/tmp/s:1".parse(), Ok(Place::VfioUser("/tmp/s:1".into())));
-        assert_eq!("uio:/dev/uio0".parse(), Ok(Place::Uio { node: "/dev/uio0".into(), memory: None }));
-        assert!(Place::parse("/dev/dri/renderD128").is_none() && Place::parse("rtl:x").is_none());
+        assert_eq!("vfio:0000:00:05.0".parse(), Ok(DirectSelection::Vfio("0000:00:05.0".into())));
+        assert_eq!("vfio-user:/tmp/s:1".parse(), Ok(DirectSelection::VfioUser("/tmp/s:1".into())));
+        assert_eq!("uio:/dev/uio0".parse(), Ok(DirectSelection::Uio { node: "/dev/uio0".into(), memory: None }));
+        assert!(DirectSelection::parse("/dev/dri/renderD128").is_none() && DirectSelection::parse("rtl:x").is_none());
         let all = "uio:/dev/uio0,memory=1G@1G".parse();
-        assert_eq!(all, Ok(Place::Uio { node: "/dev/uio0".into(), memory: Some(1 << 30..2 << 30) }));
+        assert_eq!(all, Ok(DirectSelection::Uio { node: "/dev/uio0".into(), memory: Some(1 << 30..2 << 30) }));
     }
 
     #[test]
@@ -146,7 +146,7 @@ mod tests {
             "uio:/dev/uio0,irq=3",
             "other",
         ] {
-            assert!(text.parse::<Place>().is_err(), "{text}");
+            assert!(text.parse::<DirectSelection>().is_err(), "{text}");
         }
     }
 }
