@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Nanoseconds per call: a compiler asks for each of its choices, millions of times. The limit is 200 ns.
+//! Measures nanoseconds per call. A compiler calls the estimate for each of its decisions, millions of times, so the limit is 200
+//! ns.
 
 #![allow(missing_docs)] // criterion's macros
 

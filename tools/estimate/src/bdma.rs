@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! BDMA: the larger of bytes in and bytes out / width of the memory interface, which has a channel for each, plus the
-//! latencies of the first read and the last write.
+//! BDMA: the larger of the bytes read and the bytes written, divided by the width of the memory interface, which has a channel
+//! for each direction; plus the latencies of the first read and the last write.
 //!
-//! Only nv_full has BDMA, and nothing was measured on it.
+//! Only nv_full has BDMA. There are no measurements of it.
 
 use crate::memory::interface;
 use crate::{bus, Bytes, Estimate, Limit, Memory};
@@ -15,7 +15,7 @@ use nvdla_uapi::desc::{BdmaSurface, MemoryType};
 pub struct BdmaShape {
     /// Bytes that are read. The same number is written.
     pub bytes: u64,
-    /// Lines that they are made of.
+    /// The number of lines.
     pub lines: u64,
     /// The memory read.
     pub source: MemoryType,
@@ -24,7 +24,7 @@ pub struct BdmaShape {
 }
 
 impl BdmaShape {
-    /// From an operation's transfers.
+    /// The shape of an operation's transfers.
     pub fn from_descriptors(surface: &BdmaSurface) -> Self {
         let mut shape = Self { bytes: 0, lines: 0, source: surface.source_type, destination: surface.destination_type };
         for transfer in surface.transfers.iter().take(surface.num_transfers.into()) {
@@ -41,7 +41,7 @@ impl BdmaShape {
     }
 }
 
-/// The time of copies.
+/// The time of the copies.
 pub fn bdma(shape: &BdmaShape, config: &Config, memory: &Memory) -> Estimate {
     let moved = shape.bytes.div_ceil(bus(config)).max(shape.lines);
     let latency = interface(shape.source, memory).latency + interface(shape.destination, memory).latency;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! CDP: input elements / throughput, or as fast as its reader gets data.
+//! CDP: input elements / throughput, or the speed at which its reader gets data.
 //!
-//! Its reader has at most as many outstanding atoms as its latency FIFO holds; see [`crate::memory::Reader`]. Its
-//! cycles for starting and ending were fitted on normalisations of nv_small and nv_large.
+//! Its reader has at most as many outstanding atoms as its latency FIFO holds; see [`crate::memory::Reader`]. The cycles for
+//! starting and ending were fitted on normalisations of nv_small and nv_large.
 
 use crate::memory::{interface, Reader, Unit};
 use crate::{Bytes, Cube, Estimate, Limit, Memory};
@@ -22,7 +22,7 @@ pub struct CdpShape {
 }
 
 impl CdpShape {
-    /// From an operation's descriptors.
+    /// The shape of an operation's descriptors.
     pub fn from_descriptors(operation: &CdpOp, surface: &CdpSurface) -> Self {
         Self {
             input: Cube::from_descriptor(&surface.src_data, operation.in_precision),
@@ -37,11 +37,11 @@ impl CdpShape {
     }
 }
 
-/// Cycles from a read request to the next one that takes its place, without the memory's latency. Fitted.
+/// Cycles from a read request to the request that replaces it, without the memory's latency. Fitted.
 const TURNAROUND: u64 = 14;
-/// The same where lines are not whole requests of eight atoms. Fitted.
+/// The same if lines are not whole requests of eight atoms. Fitted.
 const TURNAROUND_UNALIGNED: u64 = 15;
-/// Cycles from enabling to the done interrupt that are neither streaming nor latency. Fitted.
+/// Cycles from enabling to the done interrupt besides streaming and latency. Fitted.
 const FIXED: u64 = 77;
 
 /// A normalisation's time.

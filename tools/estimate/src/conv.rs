@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Convolution: CDMA fills the buffer, CSC sequences stripes, CACC hands sums to SDP.
+//! Convolution: CDMA fills the buffer, CSC sequences stripes, CACC passes sums to SDP.
 //!
 //! **Filling.** The sequencer starts when the whole input and the weights of the first kernel group are in the buffer
 //! (`NV_NVDLA_CSC_sg.v`: `dat_cbuf_ready`, `wt_cbuf_ready`). While both readers of CDMA request data, they alternate at
@@ -8,21 +8,20 @@
 //! a cycle per beat: CDMA takes an extra cycle at the end of each line of a surface, and three cycles per two atoms of
 //! the surfaces whose number has bit 1 set (`NV_NVDLA_CDMA_dc.v`: `is_blocking`, `rsp_ch0_rd_one`).
 //!
-//! **Stripes.** A kernel group (atomic-K kernels) makes its outputs in stripes of 2 x atomic-K positions. The last 2 to
-//! 4 x atomic-K positions are divided into stripes of atomic-K and a rest (`stripe_up_cnt_w`). A stripe of an image
-//! stays within a line. A stripe takes one package per block of atomic-C channels and kernel element. A package takes
-//! as many cycles as the stripe has positions, at least atomic-K (`dat_max_cycles`).
+//! **Stripes.** A kernel group (atomic-K kernels) computes its outputs in stripes of 2 x atomic-K positions. The last 2 to 4 x
+//! atomic-K positions are divided into stripes of atomic-K and a remainder (`stripe_up_cnt_w`). A stripe of an image stays within
+//! a line. A stripe has one package per block of atomic-C channels and kernel element. A package takes as many cycles as the
+//! stripe has positions, at least atomic-K (`dat_max_cycles`).
 //!
-//! **Credits.** The last package of a stripe waits until the accumulator can take all its positions: it has credits for
-//! 2 x atomic-K (`credit_cnt`), and gives one back per position that SDP took (`NV_NVDLA_CACC_delivery_buffer.v`:
-//! `accu2sc_credit_vld`). A position is atomic-K channels; SDP takes them at its throughput, and the delivery buffer needs
-//! one more cycle per position. Full stripes use all credits, so that computing and handing over alternate where SDP is
-//! the slower of the two.
+//! **Credits.** The last package of a stripe waits until the accumulator can take all its positions. It has credits for 2 x
+//! atomic-K positions (`credit_cnt`), and returns one per position that SDP took (`NV_NVDLA_CACC_delivery_buffer.v`:
+//! `accu2sc_credit_vld`). A position is atomic-K channels. SDP takes them at its throughput, and the delivery buffer needs one
+//! more cycle per position. Full stripes use all credits, so computing and delivering alternate if SDP is the slower of the two.
 //!
 //! **Weights.** Later kernel groups stream in while earlier ones compute. The entries of a group are free at its end.
 //!
-//! nv_full is of an earlier release: its stripes have 32 positions, then 16, a package takes at least 10 cycles, and there
-//! are 256 credits (`NV_NVDLA_CSC_sg.v` of that release). Nothing was measured on it.
+//! nv_full is of an earlier release. Its stripes have 32 positions, then 16; a package takes at least 10 cycles; and there are
+//! 256 credits (`NV_NVDLA_CSC_sg.v` of that release). There are no measurements of it.
 
 use crate::memory::interface;
 use crate::{bus, Bytes, Cube, Estimate, Interface, Memory};
@@ -34,17 +33,17 @@ use nvdla_uapi::reg::Family;
 
 /// Cycles from enabling to the first package, without reading. Fitted on the convolutions of nv_small and nv_large.
 const START: u64 = 72;
-/// Cycles from the last package of a stripe to its first position at SDP. The sum with [`CREDIT`] was fitted on
-/// convolutions that SDP limits; how the two share it makes no difference.
+/// Cycles from the last package of a stripe until its first position is at SDP. The sum with [`CREDIT`] was fitted on
+/// convolutions that SDP limits; only the sum has an effect.
 const PIPE: u64 = 22;
-/// Cycles from a position at SDP until its credit is back.
+/// Cycles from a position at SDP until its credit is returned.
 const CREDIT: u64 = 16;
 /// Cycles from the last position at SDP to the done interrupt, without the write's latency. Fitted.
 const END: u64 = 16;
 /// Cycles from the release of a kernel group's entries to the request and use of the next weights. Fitted.
 const REFILL: u64 = 40;
 
-/// A convolution's input as an image.
+/// The input of a convolution, if it is an image.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Image {
     /// Bytes of a pixel in each of the planes; 0 for a plane that does not exist.
@@ -53,16 +52,16 @@ pub struct Image {
     pub lines: u32,
 }
 
-/// A convolution as CDMA and the sequencer are given it.
+/// A convolution with the parameters that CDMA and the sequencer get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ConvShape {
     /// The input.
     pub input: Cube,
-    /// The input is an image.
+    /// The input's pixels, if it is an image.
     pub image: Option<Image>,
-    /// What the kernels make: their number is its channels.
+    /// The output of the kernels: their number is its channels.
     pub output: Cube,
-    /// Channels of a kernel, as the sequencer is given them: of an image, with a kernel's columns laid into channels.
+    /// Channels of a kernel, as the sequencer gets them. For an image a kernel's columns become channels.
     pub channels: u32,
     /// Lines of a kernel.
     pub kernel_height: u32,
@@ -76,9 +75,9 @@ pub struct ConvShape {
     pub weight_bytes: u64,
     /// The memory that holds the weights.
     pub weight_memory: MemoryType,
-    /// The input is in the convolution buffer already.
+    /// Whether the input is already in the convolution buffer.
     pub data_reuse: bool,
-    /// The weights are in the convolution buffer already.
+    /// Whether the weights are already in the convolution buffer.
     pub weight_reuse: bool,
     /// Buffer banks for data.
     pub data_banks: u32,
@@ -86,13 +85,13 @@ pub struct ConvShape {
     pub weight_banks: u32,
     /// Inputs that are convolved with the same weights.
     pub batch: u32,
-    /// Winograd: kernels of 3 x 3 in a quarter of the multiplications of 16 outputs' patches.
+    /// Whether it runs in Winograd's mode: kernels of 3 x 3 as 4 x 4 on tiles of 2 x 2 outputs.
     pub winograd: bool,
 }
 
 impl ConvShape {
-    /// A direct convolution of a feature cube, stride 1, with kernels of (lines, columns); its weights lie packed in DRAM,
-    /// and the buffer holds all of them.
+    /// A direct convolution of a feature cube with stride 1 and kernels of (lines, columns). Its weights are packed in DRAM, and
+    /// the buffer holds all of them.
     pub fn direct(input: Cube, kernels: u32, kernel: (u32, u32), output: Cube) -> Self {
         let (kernel_height, kernel_width) = kernel;
         let elements =
@@ -117,7 +116,7 @@ impl ConvShape {
         }
     }
 
-    /// From an operation's descriptors.
+    /// The shape of an operation's descriptors.
     pub fn from_descriptors(operation: &ConvOp, surface: &ConvSurface) -> Self {
         let winograd = operation.conv_mode == ConvMode::Winograd;
         let side = |field: u16| if winograd { 3 } else { u32::from(field) };
@@ -157,7 +156,7 @@ impl ConvShape {
         self.output.pixels() * u64::from(self.batch)
     }
 
-    /// Multiply-accumulate steps, as the algorithm counts them.
+    /// Multiply-accumulate steps of the algorithm.
     pub fn macs(&self) -> u64 {
         let kernel = u64::from(self.channels) * u64::from(self.kernel_height) * u64::from(self.kernel_width);
         kernel * u64::from(self.output.channels) * self.outputs()
@@ -213,7 +212,7 @@ impl ConvShape {
         Bytes::of(self.input.memory, self.input_bytes(config)) + Bytes::of(self.weight_memory, weights)
     }
 
-    /// Beats of the interface that filling the buffer with the input takes when nothing else is read: twice their number.
+    /// The number of interface beats that are needed to fill the buffer with the input if nothing else is read, times two.
     fn input_half_beats(&self, config: &Config) -> u64 {
         let beats = self.input_bytes(config).div_ceil(bus(config));
         if self.image.is_some() || self.data_reuse || config.family == Family::NvFull {
@@ -229,13 +228,13 @@ impl ConvShape {
     }
 }
 
-/// When input and weights are in the buffer, in cycles from the first request's data.
+/// The times at which input and weights are in the buffer, in cycles from the first request's data.
 struct Filling {
-    /// Cycles of a beat.
+    /// Cycles per beat.
     slow: f64,
-    /// Beats of the weights that arrive while the input does.
+    /// Beats of the weights that arrive together with the input.
     together: f64,
-    /// When the input is there.
+    /// The time at which the input has arrived.
     input: f64,
 }
 
@@ -254,41 +253,41 @@ impl Filling {
         Self { slow, together, input: (2.0 * together * slow + (beats - together) * per_beat) }
     }
 
-    /// When this many beats of weights have arrived, if the buffer were large enough for all.
+    /// The time at which `beats` beats of weights have arrived, if the buffer is large enough for all.
     fn weights(&self, beats: f64) -> f64 {
         if beats <= self.together {
             2.0 * beats * self.slow
         } else {
-            // With an interface of their own they do not wait for the input.
+            // With a separate interface they do not wait for the input.
             let input = if self.together == 0.0 { 0.0 } else { self.input };
             input + (beats - self.together) * self.slow
         }
     }
 }
 
-/// Cycles of a beat.
+/// Cycles per beat.
 fn slow(interface: Interface, beat: u64) -> f64 {
     (beat as f64 / interface.bandwidth).max(1.0)
 }
 
-/// The sequencer and the accumulator behind it.
+/// The sequencer, and the accumulator after it.
 struct Flow {
-    /// Positions of a full stripe, of the shorter ones behind them, and cycles that a package takes at least.
+    /// Positions of a full stripe and of the shorter ones at the end, and the least cycles of a package.
     full: u64,
     short: u64,
     least: u64,
     credits: u64,
-    /// Positions of a stripe round up to this plus one, a power of two.
+    /// The positions of a stripe are rounded up to a multiple of this plus one, a power of two.
     round: u64,
-    /// A line or a kernel group: full stripes, and the positions left for shorter ones.
+    /// For a line or a kernel group: the number of full stripes, and the positions left for shorter ones.
     whole: u64,
     rest: u64,
     packages: u64,
     /// Cycles in which SDP takes a position.
     position: u64,
-    /// When the next package can go.
+    /// The time at which the next package can start.
     next: u64,
-    /// When SDP has taken all positions.
+    /// The time at which SDP has taken all positions.
     delivered: u64,
 }
 
@@ -317,7 +316,7 @@ impl Flow {
         }
     }
 
-    /// A stripe of this many positions.
+    /// Adds a stripe of `positions` positions.
     #[inline]
     fn stripe(&mut self, positions: u64) {
         let package = ((positions + self.round) & !self.round).max(self.least);
@@ -328,10 +327,11 @@ impl Flow {
         self.delivered = (first + positions * self.position).max(last + PIPE + positions);
     }
 
-    /// `count` times the same: once SDP is as far behind the sequencer as it was before, each takes as long as the last.
+    /// Repeats `once` `count` times. Once SDP's distance to the sequencer stays constant, each repetition takes as long as the
+    /// last one.
     #[inline]
     fn repeat(&mut self, count: u64, mut once: impl FnMut(&mut Self)) {
-        // Where SDP falls behind more and more, until credits run out, the two go on at their own paces.
+        // If SDP falls further behind until credits run out, the two continue at their own rates.
         const SIMULATED: u64 = 4;
         for done in 1..=count {
             let (next, delivered) = (self.next, self.delivered);
@@ -345,7 +345,7 @@ impl Flow {
         }
     }
 
-    /// The stripes of a line or a kernel group.
+    /// Adds the stripes of a line or a kernel group.
     fn run(&mut self) {
         self.repeat(self.whole, |flow| flow.stripe(flow.full));
         let mut left = self.rest;
@@ -363,17 +363,17 @@ impl Flow {
 pub(crate) struct Run {
     /// From enabling to the done interrupt.
     pub(crate) cycles: u64,
-    /// Of which the cells or SDP keep busy.
+    /// The part of `cycles` in which the cells or SDP are busy.
     pub(crate) compute: u64,
-    /// From enabling to the first output, and from the last one to the done interrupt: the output is written between them.
+    /// From enabling to the first output, and from the last output to the done interrupt. The output is written between them.
     pub(crate) around: u64,
 }
 
-/// Runs a convolution. SDP takes each position in `position` cycles.
+/// Simulates a convolution. SDP takes each position in `position` cycles.
 pub(crate) fn run(shape: &ConvShape, position: u64, config: &Config, memory: &Memory) -> Run {
     let beat = bus(config);
     let groups = shape.groups(config);
-    // A kernel group: all outputs, of an image line by line.
+    // A kernel group covers all outputs, for an image line by line.
     let (lines, positions) = match shape.image {
         Some(_) => (u64::from(shape.output.height) * u64::from(shape.batch), u64::from(shape.output.width)),
         None => (1, shape.outputs()),
@@ -399,8 +399,8 @@ pub(crate) fn run(shape: &ConvShape, position: u64, config: &Config, memory: &Me
     let filling = Filling::new(shape, room, config, memory);
     let started = filling.input.max(filling.weights(group_beats));
 
-    // The time that later kernel groups wait for their weights if the buffer is large enough. The times of arrival have
-    // one kink.
+    // The time that later kernel groups wait for their weights if the buffer is large enough. The arrival times are piecewise
+    // linear with two pieces.
     let arrival = |at: u64| filling.weights((group_beats * (at + 1) as f64).min(all_beats));
     let kink = if group_beats > 0.0 { (filling.together / group_beats) as u64 } else { 0 };
     let stall = [kink.saturating_sub(1), kink, kink + 1, groups - 1]
@@ -408,7 +408,7 @@ pub(crate) fn run(shape: &ConvShape, position: u64, config: &Config, memory: &Me
         .filter(|&at| at < groups)
         .map(|at| arrival(at) - started - (at * period) as f64)
         .fold(0.0, f64::max);
-    // The same if the buffer is too small: a group's weights replace those of an earlier group.
+    // The same if the buffer is too small, so that a group's weights replace those of an earlier group.
     let mut replaced = 0.0;
     if all_beats > room as f64 && group_beats > 0.0 {
         let held = (room as f64 / group_beats).floor().max(1.0);
@@ -427,7 +427,7 @@ pub(crate) fn run(shape: &ConvShape, position: u64, config: &Config, memory: &Me
     Run { cycles: around + compute + stall.max(replaced).ceil() as u64, compute, around }
 }
 
-/// A convolution's time with an SDP behind it that uses no sub-unit and writes to DRAM.
+/// The time of a convolution whose SDP uses no sub-unit and writes to DRAM.
 pub fn convolution(shape: &ConvShape, config: &Config, memory: &Memory) -> Estimate {
     crate::pipeline(Some(shape), None, None, config, memory)
 }

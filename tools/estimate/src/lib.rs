@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How long NVDLA takes for an operation: formulas from the configuration's parameters, without running anything.
+//! Estimates how long NVDLA takes for an operation, by formulas from the configuration's parameters, without running it.
 //!
-//! One function per unit takes the shape of an operation, the hardware's [`Config`] and the [`Memory`] around it, and
-//! returns an [`Estimate`]: cycles, and what limits them. [`pipeline`] is for operations that pass data on the fly and
-//! run together (a convolution, its SDP, a PDP behind it). A shape is a small structure that a compiler can fill in
-//! without a descriptor; `from_descriptors` makes one from a loadable's descriptors.
+//! One function per unit takes the shape of an operation, the hardware's [`Config`] and its [`Memory`], and returns an
+//! [`Estimate`]: the cycles, and what limits them. [`pipeline`] is for operations that are connected on the fly and run together
+//! (a convolution, its SDP, a PDP after it). A shape is a small structure that a compiler can fill without a descriptor;
+//! `from_descriptors` makes one from a loadable's descriptors.
 //!
 //! The functions allocate nothing and take well below a microsecond, so that a compiler can call them for every choice.
 //!
@@ -44,22 +44,22 @@ pub use sdp::{sdp, Operand, SdpShape};
 use nvdla_uapi::config::Config;
 use std::fmt;
 
-/// How long an operation takes, and why.
+/// The estimated time of an operation, and its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimate {
     /// Cycles from enabling the operation, with its unit idle, to its done interrupt.
     pub cycles: u64,
-    /// Cycles that the unit needs if memory never makes it wait.
+    /// Cycles that the unit needs if it never waits for memory.
     pub compute: u64,
-    /// Cycles that memory needs for all bytes of the operation.
+    /// Cycles that memory needs to transfer all bytes of the operation.
     pub memory: u64,
     /// Bytes that it moves.
     pub bytes: Bytes,
-    /// What it waits for most.
+    /// The main reason for the time.
     pub limit: Limit,
 }
 
-/// What an operation, or a group of them, waits for most.
+/// The main reason for the time of an operation, or of a group of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Limit {
     /// Multiply-accumulate cells.
@@ -70,9 +70,10 @@ pub enum Limit {
     Dram,
     /// SRAM.
     Sram,
-    /// Memory's latency: a reader has no more requests under way, or the operation is shorter than starting and ending it.
+    /// Memory's latency: a reader has reached its limit of outstanding requests, or the operation is shorter than its start and
+    /// end.
     Latency,
-    /// Writing registers.
+    /// Register writes.
     SetUp,
 }
 
@@ -90,16 +91,16 @@ impl fmt::Display for Limit {
 }
 
 impl Estimate {
-    /// An operation whose unit is busy for the longer of `compute` and `reading` (what its readers need, behind the
-    /// latency of memory) and for `fixed` cycles besides, unless its bytes take longer. `latency` is that of its first read
-    /// and of its last write.
+    /// An operation whose unit is busy for the longer of `compute` and `reading` (the time of its readers, without the memory's
+    /// latency), and for `fixed` additional cycles, unless the transfer of its bytes takes longer. `latency` is the latency of
+    /// its first read and of its last write.
     fn new(compute: u64, reading: u64, fixed: u64, latency: u64, busy: Limit, bytes: Bytes, memory: &Memory) -> Self {
         let (dram, sram) = bytes.cycles(memory);
         let moving = dram.max(sram);
         let (unit, transfer) = (compute.max(reading) + fixed, moving + fixed.min(TRANSFER));
         let longest = compute.max(reading).max(moving);
         let limit = if fixed + latency > longest {
-            // Nothing takes as long as starting, and waiting for the first data.
+            // The start, and the wait for the first data, take longest.
             Limit::Latency
         } else if unit < transfer {
             if moving == dram {
@@ -116,9 +117,9 @@ impl Estimate {
     }
 }
 
-/// Cycles from enabling an operation to its first request and from its last response to its done interrupt. The stages of a
-/// unit add nothing where its bytes limit it: reads run ahead while the first data pass through them. Fitted on SDP, PDP
-/// and CDP of nv_large with 4 to 16 bytes per cycle.
+/// Cycles from enabling an operation to its first request, plus those from its last response to its done interrupt. If bytes
+/// limit an operation, the stages of its unit add nothing, because reads continue while the first data pass through them. Fitted
+/// on SDP, PDP and CDP of nv_large with 4 to 16 bytes per cycle.
 const TRANSFER: u64 = 18;
 
 /// Bytes per cycle of the primary memory interface.

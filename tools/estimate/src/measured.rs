@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a simulator of the design has counted, beside which the estimate is shown.
+//! The measured values of an operation on a simulator of the design, for comparison with the estimate.
 
-/// What an operation took, where a simulator counts cycles.
+/// The measured values of an operation, from a simulator that counts cycles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Measured {
-    /// The cycle in which the unit could start: its operation was enabled, and the operation before had ended.
+    /// The cycle in which the unit could start: its operation was enabled, and the previous operation had ended.
     pub start: u64,
     /// The cycle of its done pulse.
     pub end: u64,
-    /// Bytes that the unit's clients have read since the unit's operation before.
+    /// Bytes that the unit's clients have read since its previous operation.
     pub read: u64,
-    /// Bytes that they have written.
+    /// Bytes that the unit's clients have written.
     pub written: u64,
-    /// Cycles in which a client of the unit had a read outstanding and no data came, added up over its clients.
+    /// Cycles in which a client of the unit had an outstanding read and no data arrived, summed over the unit's clients.
     pub waited: u64,
 }
 
 impl Measured {
-    /// From the start to the end.
+    /// Cycles from the start to the end.
     pub const fn cycles(&self) -> u64 {
         self.end.saturating_sub(self.start)
     }

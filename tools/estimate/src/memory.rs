@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The memory of operations: cubes, their bytes, and how much an interface transfers per cycle.
+//! The cubes of operations, their bytes, and the transfer rate of memory interfaces.
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{DataCube, MemoryType};
@@ -18,12 +18,12 @@ pub struct Interface {
     pub bandwidth: f64,
 }
 
-/// What surrounds the hardware.
+/// The memory around the hardware.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Memory {
-    /// Behind the primary interface.
+    /// Memory on the primary interface.
     pub dram: Interface,
-    /// Behind the secondary one.
+    /// Memory on the secondary interface.
     pub sram: Interface,
 }
 
@@ -45,25 +45,25 @@ pub(crate) fn interface(of: MemoryType, memory: &Memory) -> Interface {
     }
 }
 
-/// Whose reader.
+/// The unit of a reader.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unit {
     Sdp,
     Other,
 }
 
-/// A reader of SDP, PDP or CDP: requests are single atoms, and no more are under way than its latency FIFO holds
-/// (`NV_NVDLA_MCIF_READ_IG_bpt.v`: `lat_fifo_free_slot`), so that memory behind a long latency is read slowly.
+/// A reader of SDP, PDP or CDP. Its requests are single atoms, and at most as many are outstanding as its latency FIFO holds
+/// (`NV_NVDLA_MCIF_READ_IG_bpt.v`: `lat_fifo_free_slot`). So it reads memory with a long latency slowly.
 ///
-/// The depth is the hardware project's: the configuration's design latency times the bytes per cycle of the reader (at
-/// most a quarter of the interface's width), divided by the width, and at least 4 (`spec/defs/projects.spec`:
-/// `NVDLA_VMOD_…_LATENCY_FIFO_DEPTH`). nv_full's depths are those of its own release (`NV_NVDLA_MCIF_READ_ig.v`).
+/// The depth is that of the hardware project: the configuration's design latency times the bytes per cycle of the reader (at most
+/// a quarter of the interface's width), divided by the width, and at least 4 (`spec/defs/projects.spec`:
+/// `NVDLA_VMOD_…_LATENCY_FIFO_DEPTH`). nv_full has the depths of its own release (`NV_NVDLA_MCIF_READ_ig.v`).
 pub(crate) struct Reader {
     depth: u64,
 }
 
 impl Reader {
-    /// Of a unit's input.
+    /// The reader of a unit's input.
     pub(crate) fn input(throughput: u32, unit: Unit, config: &Config) -> Self {
         match (config.family, unit) {
             (Family::NvFull, Unit::Sdp) => Self { depth: 80 },
@@ -72,7 +72,7 @@ impl Reader {
         }
     }
 
-    /// Of operands of an SDP sub-unit, which may take four bytes per element.
+    /// The reader of an SDP sub-unit's operands, which may have four bytes per element.
     pub(crate) fn operands(throughput: u32, config: &Config) -> Self {
         match config.family {
             Family::NvFull => Self { depth: 160 },
@@ -85,9 +85,9 @@ impl Reader {
         Self { depth: (config.primary.latency * throughput.min(width / 4)).div_ceil(width).max(4).into() }
     }
 
-    /// The cycles for this many bytes. The unit takes `compute` cycles to process them. `turnaround` is the time from a
-    /// request to the one that replaces it in the FIFO, without the latency. The FIFO is filled in rounds, and the atoms of the last
-    /// round still pass through the unit.
+    /// The cycles to read `bytes` bytes, which the unit processes in `compute` cycles. `turnaround` is the time from a request to
+    /// the one that replaces it in the FIFO, without the latency. The FIFO is filled in rounds, and the atoms of the last round
+    /// still pass through the unit.
     pub(crate) fn cycles(
         &self,
         bytes: u64,
@@ -108,12 +108,12 @@ impl Reader {
 pub struct Bytes {
     /// Through the primary memory interface.
     pub dram: u64,
-    /// Through the secondary one.
+    /// Through the secondary memory interface.
     pub sram: u64,
 }
 
 impl Bytes {
-    /// So many bytes of that memory; none when a neighbouring unit hands them over.
+    /// `bytes` bytes of that memory; none if another unit passes them on the fly.
     pub const fn of(memory: MemoryType, bytes: u64) -> Self {
         match memory {
             MemoryType::Mc => Self { dram: bytes, sram: 0 },
@@ -122,7 +122,7 @@ impl Bytes {
         }
     }
 
-    /// Both.
+    /// The sum of both.
     pub const fn total(self) -> u64 {
         self.dram + self.sram
     }
@@ -159,7 +159,7 @@ pub struct Cube {
     pub width: u32,
     /// Precision of an element.
     pub precision: Precision,
-    /// Where it lies; [`MemoryType::Hw`] when a neighbouring unit hands it over.
+    /// The memory that holds it; [`MemoryType::Hw`] if another unit passes it on the fly.
     pub memory: MemoryType,
 }
 
@@ -169,7 +169,7 @@ impl Cube {
         Self { channels, height, width, precision: Precision::Int8, memory: MemoryType::Mc }
     }
 
-    /// The same, handed over by a neighbouring unit.
+    /// The same cube, passed on the fly by another unit.
     #[must_use]
     pub const fn on_the_fly(self) -> Self {
         Self { memory: MemoryType::Hw, ..self }
@@ -186,12 +186,12 @@ impl Cube {
         }
     }
 
-    /// Surfaces: atoms of channels.
+    /// Number of surfaces.
     pub fn surfaces(&self, config: &Config) -> u64 {
         u64::from((self.channels * layout::bytes(self.precision)).div_ceil(config.memory_atomic.max(1)))
     }
 
-    /// Elements of a surface.
+    /// Number of elements per surface.
     pub const fn pixels(&self) -> u64 {
         self.height as u64 * self.width as u64
     }
@@ -201,12 +201,12 @@ impl Cube {
         self.surfaces(config) * self.pixels() * u64::from(config.memory_atomic)
     }
 
-    /// Elements that the unit processes, including the channels that fill atoms.
+    /// Elements that the unit processes, including unused channels of atoms.
     pub fn elements(&self, config: &Config) -> u64 {
         self.volume(config) / u64::from(layout::bytes(self.precision))
     }
 
-    /// Bytes that reading or writing it moves.
+    /// Bytes that are moved when it is read or written.
     pub fn bytes(&self, config: &Config) -> Bytes {
         Bytes::of(self.memory, self.volume(config))
     }

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! PDP: input elements / throughput, or the speed at which its reader gets data, plus outputs with windows that end in
-//! padding.
+//! PDP: input elements / throughput, or the speed at which its reader gets data, plus the outputs whose windows end in padding.
 //!
-//! **Padding behind the input.** After the last input there are as many outputs as whole strides fit in the padding
-//! behind it (`NV_NVDLA_PDP_CORE_cal1d.v` for the columns of a line, `_cal2d.v` for the lines of a surface:
-//! `flush_num`). They are written while the first window of the next line, or surface, fills (`first_out_num`). Those
-//! that do not fit there make the input wait, one atom per output (`bubble_num`). Behind the last input all of them
-//! take time.
+//! **Padding after the input.** After the last input there are as many outputs as whole strides fit in the padding after it
+//! (`NV_NVDLA_PDP_CORE_cal1d.v` for the columns of a line, `_cal2d.v` for the lines of a surface: `flush_num`). They are written
+//! while the first window of the next line, or surface, fills (`first_out_num`). For the outputs that do not fit there the input
+//! waits, one atom per output (`bubble_num`). After the last input all outputs take time.
 //!
-//! Its reader has at most as many outstanding atoms as its latency FIFO holds; see [`crate::memory::Reader`]. Its
-//! cycles for starting and ending were fitted on poolings of nv_small and nv_large.
+//! Its reader has at most as many outstanding atoms as its latency FIFO holds; see [`crate::memory::Reader`]. The cycles for
+//! starting and ending were fitted on poolings of nv_small and nv_large.
 
 use crate::memory::{interface, Reader, Unit};
 use crate::{Bytes, Cube, Estimate, Limit, Memory};
@@ -21,7 +19,7 @@ use nvdla_uapi::layout;
 /// A pooling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PdpShape {
-    /// The input: of memory, or handed over by SDP.
+    /// The input, from memory or from SDP on the fly.
     pub input: Cube,
     /// The output.
     pub output: Cube,
@@ -41,7 +39,7 @@ pub struct PdpShape {
     pub pad_top: u32,
     /// Lines of padding at the bottom.
     pub pad_bottom: u32,
-    /// Parts that the width is split into; 1 is no split.
+    /// Parts that the width is divided into; 1 for no division.
     pub parts: u32,
 }
 
@@ -63,7 +61,7 @@ impl PdpShape {
         }
     }
 
-    /// From an operation's descriptors.
+    /// The shape of an operation's descriptors.
     pub fn from_descriptors(operation: &PdpOp, surface: &PdpSurface) -> Self {
         Self {
             input: Cube::from_descriptor(&surface.src_data, operation.precision),
@@ -86,32 +84,32 @@ impl PdpShape {
     }
 }
 
-/// Cycles from a read request to the next one that takes its place, without the memory's latency. Fitted.
+/// Cycles from a read request to the request that replaces it, without the memory's latency. Fitted.
 const TURNAROUND: u64 = 15;
-/// Cycles from enabling to the done interrupt that are neither streaming nor latency. Fitted.
+/// Cycles from enabling to the done interrupt besides streaming and latency. Fitted.
 const FIXED: u64 = 56;
-/// The same where output lines follow the last input. Fitted.
+/// The same if output lines follow the last input. Fitted.
 const FLUSH: u64 = 7;
 
 impl PdpShape {
-    /// Bytes read: columns that two parts share are read twice.
+    /// Bytes read. Columns that two parts share are read twice.
     fn read(&self, config: &Config) -> u64 {
         let shared = u64::from(self.parts.max(1) - 1) * u64::from(self.kernel_width.saturating_sub(self.stride_x));
         let columns = u64::from(self.input.width) + shared;
         self.input.surfaces(config) * u64::from(self.input.height) * columns * u64::from(config.memory_atomic)
     }
 
-    /// How its lines end.
+    /// The outputs at the end of its lines.
     fn columns(&self) -> Ends {
         Ends::new(self.input.width, self.kernel_width, self.stride_x, self.pad_left, self.pad_right)
     }
 
-    /// How its surfaces end.
+    /// The outputs at the end of its surfaces.
     fn lines(&self) -> Ends {
         Ends::new(self.input.height, self.kernel_height, self.stride_y, self.pad_top, self.pad_bottom)
     }
 
-    /// Cycles in which the input waits for outputs at the ends of lines and surfaces, except for the last ones.
+    /// Cycles in which the input waits for outputs at the ends of lines and surfaces, except the last ones.
     fn waiting(&self, config: &Config) -> u64 {
         let surfaces = self.input.surfaces(config);
         let lines = surfaces * u64::from(self.input.height);
@@ -126,19 +124,19 @@ impl PdpShape {
         latency + (self.columns().behind + lines) * self.position(config)
     }
 
-    /// Cycles of an atom.
+    /// Cycles per atom.
     pub(crate) fn position(&self, config: &Config) -> u64 {
         let elements = config.memory_atomic / layout::bytes(self.input.precision);
         elements.div_ceil(config.pdp_throughput.max(1)).into()
     }
 }
 
-/// How a line or a surface ends in padding.
+/// The outputs of a line or a surface whose windows end in padding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Ends {
-    /// Outputs that follow its last input.
+    /// The outputs that follow the last input.
     behind: u64,
-    /// Those of them that do not fit beside what follows.
+    /// The part of `behind` for which the next line or surface waits.
     waiting: u64,
 }
 
@@ -147,7 +145,7 @@ impl Ends {
         let stride = if stride == 0 { 1 } else { stride };
         let mut behind = after / stride;
         let mut first = kernel.saturating_sub(before);
-        // The first window ends in padding too.
+        // Even the first window ends in padding.
         if input + before < kernel {
             let left = (input + before + after).saturating_sub(kernel) / stride;
             behind = if behind < left { behind } else { left };
@@ -175,7 +173,7 @@ pub fn pdp(shape: &PdpShape, config: &Config, memory: &Memory) -> Estimate {
 mod tests {
     use super::Ends;
 
-    /// Poolings of the hardware project's traces for which the RTL's cycles agree with these.
+    /// Poolings of the hardware project's traces, whose cycles on the RTL equal these.
     #[test]
     fn what_does_not_fit_beside_the_next_line_waits() {
         let ends = |behind, waiting| Ends { behind, waiting };

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Operations that hand data over on the fly: they run together, at the pace of the slowest of them.
+//! Operations that are connected on the fly: they run together, at the speed of the slowest of them.
 //!
-//! SDP takes the accumulator's results at the throughput of its sub-units in use, or of PDP behind it. While the
-//! accumulator waits, the sequencer waits too (see [`crate::conv`]).
+//! SDP takes the accumulator's results at the throughput of the sub-units in use, or of the PDP after it. While the accumulator
+//! waits, the sequencer waits too (see [`crate::conv`]).
 
 use crate::memory::interface;
 use crate::{bdma, cdp, conv, convolution, pdp, rubik, sdp};
@@ -24,7 +24,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// From an operation's descriptors; none when the two are of different units.
+    /// The shape of an operation's descriptors; none if the operation and the surface are of different units.
     pub fn from_descriptors(operation: &Operation, surface: &Surface) -> Option<Self> {
         Some(match (operation, surface) {
             (Operation::Bdma(_), Surface::Bdma(surface)) => Self::Bdma(BdmaShape::from_descriptors(surface)),
@@ -39,7 +39,7 @@ impl Shape {
         })
     }
 
-    /// The time of the operation by itself.
+    /// The time of the operation without others.
     pub fn estimate(&self, config: &Config, memory: &Memory) -> Estimate {
         match self {
             Self::Bdma(shape) => bdma(shape, config, memory),
@@ -63,7 +63,7 @@ impl Shape {
         }
     }
 
-    /// Multiply-accumulate steps of the algorithm; only convolutions have them.
+    /// Multiply-accumulate steps of the algorithm; 0 for other units than the convolution.
     pub fn macs(&self) -> u64 {
         match self {
             Self::Conv(shape) => shape.macs(),
@@ -72,11 +72,11 @@ impl Shape {
     }
 }
 
-/// Cycles that a pooling adds when it takes its input from SDP. Fitted on one case of nv_large.
+/// Additional cycles of a pooling that takes its input from SDP. Fitted on one case of nv_large.
 const POOLING_BEHIND: u64 = 22;
 
-/// The time of operations that hand data over on the fly, in the order of the data: any of a convolution, an SDP and a PDP
-/// operation. One alone is as its own function says.
+/// The time of operations that are connected on the fly, in the order of the data: a convolution, an SDP and a PDP operation,
+/// each of them optional. For a single operation it is the result of its own function.
 pub fn pipeline(
     conv: Option<&ConvShape>,
     sdp: Option<&SdpShape>,
@@ -106,7 +106,7 @@ pub fn pipeline(
             (None, None) => Estimate::new(0, 0, 0, 0, Limit::Throughput, bytes, memory),
         };
     };
-    // A position is one output's channels of a kernel group.
+    // A position is the channels of a kernel group at one output.
     let channels = u64::from(config.mac_atomic_k);
     let mut position = match sdp {
         Some(shape) => shape.position(channels, config),
@@ -119,19 +119,19 @@ pub fn pipeline(
         position = position.max(channels.div_ceil(config.pdp_throughput.max(1).into()));
         (output, behind) = (shape.output.memory, POOLING_BEHIND + shape.flush(config));
     }
-    // The delivery buffer needs one more.
+    // The delivery buffer needs one more cycle.
     let run = conv::run(conv, position + 1, config, memory);
     let operands = sdp.map_or(0, |shape| shape.operands(config, memory));
     let (dram, sram) = bytes.cycles(memory);
     let moving = dram.max(sram);
     let fixed = behind + u64::from(interface(output, memory).latency);
-    // A convolution starts when its input is there, so that reading the input and writing the output take turns.
+    // A convolution starts when its whole input has arrived, so reading the input and writing the output do not overlap.
     let (dram_written, sram_written) = written.cycles(memory);
     let writing = run.around + dram_written.max(sram_written);
     let cycles = run.cycles.max(writing).max(operands).max(moving) + fixed;
     let macs = conv.mac_cycles(config);
     let limit = if run.compute.max(operands) >= cycles - run.compute.max(operands) {
-        // The cells are busy, or what takes their sums makes them wait.
+        // Either the cells are busy, or the units that take their sums make them wait.
         if macs * 4 >= run.compute.max(operands) * 3 {
             Limit::Macs
         } else {

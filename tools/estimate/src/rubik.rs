@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Rubik: the larger of bytes in and bytes out / width of the memory interface, which has a channel for each, plus the
-//! latencies of the first read and the last write.
+//! Rubik: the larger of the bytes read and the bytes written, divided by the width of the memory interface, which has a channel
+//! for each direction; plus the latencies of the first read and the last write.
 //!
-//! Only nv_full has Rubik, and nothing was measured on it.
+//! Only nv_full has Rubik. There are no measurements of it.
 
 use crate::memory::interface;
 use crate::{bus, Bytes, Cube, Estimate, Limit, Memory};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{RubikOp, RubikSurface};
 
-/// A rearrangement of a cube.
+/// A Rubik operation, which rearranges a cube.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct RubikShape {
     /// The input.
@@ -20,7 +20,7 @@ pub struct RubikShape {
 }
 
 impl RubikShape {
-    /// From an operation's descriptors.
+    /// The shape of an operation's descriptors.
     pub fn from_descriptors(operation: &RubikOp, surface: &RubikSurface) -> Self {
         Self {
             input: Cube::from_descriptor(&surface.src_data, operation.precision),
@@ -34,7 +34,7 @@ impl RubikShape {
     }
 }
 
-/// A rearrangement's time.
+/// The time of a Rubik operation.
 pub fn rubik(shape: &RubikShape, config: &Config, memory: &Memory) -> Estimate {
     let moved = shape.input.volume(config).max(shape.output.volume(config)).div_ceil(bus(config));
     let latency = interface(shape.input.memory, memory).latency + interface(shape.output.memory, memory).latency;

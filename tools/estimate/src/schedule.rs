@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A network's operations in time.
+//! The start and end of each operation of a network.
 //!
-//! Operations that pass data on the fly run together (see [`pipeline`]). Groups of them run one after another, because
-//! an operation waits for the data of the one before. Between two groups the driver handles an interrupt and enables
-//! the next operation ([`Host`]). Registers are written while the previous operation still runs, because each unit has
-//! two register groups. Set-up counts only if it takes longer than everything else.
+//! Operations that are connected on the fly run together (see [`pipeline`]). Groups of them run one after another, because an
+//! operation waits for the data of the previous one. Between two groups the driver handles an interrupt and enables the next
+//! operation ([`Host`]). Registers are written while the previous operation still runs, because each unit has two register
+//! groups. Register writes count only if they take longer than everything else.
 
 use crate::{pipeline, Estimate, Limit, Memory, Shape};
 use nvdla_uapi::config::Config;
@@ -15,20 +15,20 @@ use nvdla_uapi::reg::Block;
 /// An operation of a network, in the order of execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What it does.
+    /// The shape of the operation.
     pub shape: Shape,
-    /// The earlier step that hands its data over on the fly.
+    /// The earlier step that passes it its data on the fly.
     pub source: Option<usize>,
 }
 
-/// When a step runs.
+/// The time of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
-    /// The operation by itself, its set-up included.
+    /// The estimate of the operation without others, including its set-up.
     pub estimate: Estimate,
-    /// When its group starts, in cycles.
+    /// The start of its group, in cycles.
     pub start: u64,
-    /// How long its group takes, in cycles.
+    /// The duration of its group, in cycles.
     pub cycles: u64,
     /// What limits its group.
     pub limit: Limit,
@@ -36,7 +36,7 @@ pub struct Slot {
     pub leader: usize,
 }
 
-/// What the driver's accesses cost.
+/// The cost of the driver's accesses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Host {
     /// Cycles of a register write.
@@ -46,8 +46,8 @@ pub struct Host {
 }
 
 impl Host {
-    /// Accesses between operations: the interrupt's status is read and cleared, and the next operation is enabled. Its
-    /// registers are written already.
+    /// Register accesses between operations: the interrupt's status is read and cleared, and the next operation is enabled. The
+    /// other registers of the operation are already written.
     const ACCESSES: f64 = 6.0;
 
     /// A host with this many cycles per register access.
@@ -56,11 +56,11 @@ impl Host {
     }
 }
 
-/// Places steps in time.
+/// Computes the times of steps.
 pub fn schedule(steps: &[Step], config: &Config, memory: &Memory, host: Host) -> Vec<Slot> {
     let mut slots: Vec<Slot> = Vec::with_capacity(steps.len());
     for (at, step) in steps.iter().enumerate() {
-        // Operations come behind those that hand data to them.
+        // An operation comes after the one that passes it its data.
         let leader = step.source.and_then(|source| slots.get(source)).map_or(at, |source| source.leader);
         let mut estimate = step.shape.estimate(config, memory);
         let set_up = set_up(step.shape.unit(), host.register_write);
@@ -99,8 +99,8 @@ pub fn schedule(steps: &[Step], config: &Config, memory: &Memory, host: Host) ->
     slots
 }
 
-/// Cycles to write all registers of an operation, at `register_write` cycles a write: all but the `S_` registers of its
-/// unit's blocks.
+/// Cycles to write all registers of an operation, at `register_write` cycles per write: all but the `S_` registers of its unit's
+/// blocks.
 pub fn set_up(unit: OpType, register_write: f64) -> u64 {
     let blocks: &[Block] = match unit {
         OpType::Bdma => &[Block::Bdma],
@@ -111,7 +111,7 @@ pub fn set_up(unit: OpType, register_write: f64) -> u64 {
         OpType::Rubik => &[Block::Rbk],
     };
     let writes = blocks.iter().flat_map(|block| block.registers()).filter(|register| {
-        // S_ registers choose the group; statistics are only read.
+        // S_ registers select the group; statistics registers are read-only.
         !register.name.starts_with("S_") && register.register.writable != 0
     });
     (writes.count() as f64 * register_write).ceil() as u64

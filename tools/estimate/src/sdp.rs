@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! SDP: elements / the least throughput of the sub-units in use, or as fast as its readers get data.
+//! SDP: elements / the least throughput of the sub-units in use, or the speed at which its readers get data.
 //!
 //! Each reader (input, operands of X1, X2 and Y) has at most as many outstanding atoms as its latency FIFO holds; see
-//! [`crate::memory::Reader`]. Its cycles for starting and ending were fitted on SDP operations of nv_small and
-//! nv_large.
+//! [`crate::memory::Reader`]. The cycles for starting and ending were fitted on SDP operations of nv_small and nv_large.
 
 use crate::memory::{interface, Reader, Unit};
 use crate::{Bytes, Cube, Estimate, Limit, Memory};
@@ -12,14 +11,14 @@ use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{DataCube, MemoryType, SdpOp, SdpOperandMode, SdpOperation, SdpSubUnit, SdpSurface};
 use nvdla_uapi::layout;
 
-/// Operands that a sub-unit in use reads from memory.
+/// The operands of a sub-unit in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Operand {
-    /// One per layer (from a register), per kernel or per element.
+    /// One operand per layer (in a register), per kernel or per element.
     pub mode: SdpOperandMode,
-    /// Bytes of one element's operands: twice as many if ALU and multiplier both have one.
+    /// Bytes of one element's operands: twice as many if both ALU and multiplier have one.
     pub bytes: u32,
-    /// Where they lie.
+    /// The memory that holds them.
     pub memory: MemoryType,
 }
 
@@ -29,7 +28,7 @@ impl Operand {
         Self { mode: unit.mode, bytes: sides * layout::bytes(unit.precision), memory: operands.mem_type }
     }
 
-    /// Bytes read for an output.
+    /// Bytes read for an output cube.
     fn read(self, output: &Cube, config: &Config) -> Bytes {
         let count = match self.mode {
             SdpOperandMode::PerLayer => 0,
@@ -43,15 +42,15 @@ impl Operand {
 /// An SDP operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SdpShape {
-    /// The input: of memory, or handed over by a convolution.
+    /// The input, from memory or from a convolution on the fly.
     pub input: Cube,
-    /// The output: to memory, or handed to PDP.
+    /// The output, to memory or to PDP on the fly.
     pub output: Cube,
-    /// Sub-unit X1, when it is used.
+    /// Sub-unit X1, if it is used.
     pub x1: Option<Operand>,
-    /// Sub-unit X2.
+    /// Sub-unit X2, if it is used.
     pub x2: Option<Operand>,
-    /// Sub-unit Y.
+    /// Sub-unit Y, if it is used.
     pub y: Option<Operand>,
 }
 
@@ -61,7 +60,7 @@ impl SdpShape {
         Self { input, output, x1: None, x2: None, y: None }
     }
 
-    /// From an operation's descriptors.
+    /// The shape of an operation's descriptors.
     pub fn from_descriptors(operation: &SdpOp, surface: &SdpSurface) -> Self {
         let operand = |unit: &Option<SdpSubUnit>, cube| unit.as_ref().map(|unit| Operand::from_descriptors(unit, cube));
         Self {
@@ -93,20 +92,20 @@ impl SdpShape {
     }
 }
 
-/// Cycles from a read request to the next one that takes its place, without the memory's latency. Fitted.
+/// Cycles from a read request to the request that replaces it, without the memory's latency. Fitted.
 const TURNAROUND: u64 = 14;
-/// Cycles from enabling to the done interrupt that are neither streaming nor latency. Fitted.
+/// Cycles from enabling to the done interrupt besides streaming and latency. Fitted.
 const FIXED: u64 = 51;
 /// The same for operands that come from memory. Fitted.
 const OPERANDS: u64 = 9;
 
 impl SdpShape {
-    /// Cycles in which its sub-units take one position of `channels` channels.
+    /// Cycles in which the sub-units process one position of `channels` channels.
     pub(crate) fn position(&self, channels: u64, config: &Config) -> u64 {
         channels.div_ceil(self.throughput(config))
     }
 
-    /// Cycles that its readers of operands need.
+    /// Cycles that the readers of operands need.
     pub(crate) fn operands(&self, config: &Config, memory: &Memory) -> u64 {
         let units = [
             (self.x1, config.sdp_bs_throughput),
@@ -131,7 +130,7 @@ pub fn sdp(shape: &SdpShape, config: &Config, memory: &Memory) -> Estimate {
     Estimate::new(compute, reading, fixed, latency, Limit::Throughput, shape.bytes(config), memory)
 }
 
-/// The cycles that its sub-units need, those of its readers, and those for starting and ending.
+/// The cycles of its sub-units, those of its readers, and those for starting and ending.
 pub(crate) fn parts(shape: &SdpShape, config: &Config, memory: &Memory) -> (u64, u64, u64) {
     let elements = shape.output.elements(config).max(shape.input.elements(config));
     let compute = elements.div_ceil(shape.throughput(config));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Compares the estimate with the RTL's cycles, on one of two fixed halves of the shapes.
+//! Compares the estimate with the RTL's cycles, on one of two fixed sets of the shapes.
 
 #[allow(dead_code)] // the example shows more of it
 #[path = "../examples/accuracy/cases.rs"]

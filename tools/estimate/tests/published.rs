@@ -3,15 +3,14 @@
 //! The published figures: frames per second with 2048 int8 multiply-accumulate cells, 512 KB of convolution buffer, 1
 //! GHz and 10 GB/s, from the hardware project's spreadsheet.
 //!
-//! These tests make the spreadsheet's assumptions: pooling and element-wise operations are hidden behind convolutions,
-//! 3 x 3 kernels at stride 1 run as Winograd (here only if that is faster), data that do not fit in the buffer are read
-//! again, branches of 1 x 1 kernels with the same input run as one convolution, and AlexNet's fully connected layers
-//! run 16 inputs at once. The estimates differ in these points. Channels and kernels fill whole atoms of 64 and 32
-//! here, as in the hardware, and the spreadsheet rounds to 16. Features fill atoms of 32 bytes, not of 16. The first
-//! layer takes its image's columns as channels, as the hardware does; the spreadsheet also takes its stride's lines.
-//! Winograd weights have 16 elements instead of 9, which the spreadsheet does not count for GoogLeNet. For ResNet-50 it
-//! reads the weights of 1 x 1 kernels at stride 2 four times (as if the stride's pixels were channels), 13 MB of 38;
-//! with that the estimate is 139.
+//! These tests make the spreadsheet's assumptions: pooling and element-wise operations are hidden behind convolutions, 3 x 3
+//! kernels at stride 1 run as Winograd (here only if that is faster), data that do not fit in the buffer are read again, branches
+//! of 1 x 1 kernels with the same input run as one convolution, and AlexNet's fully connected layers process 16 inputs at once.
+//! The estimates differ in these points. Channels and kernels fill whole atoms of 64 and 32 here, as in the hardware; the
+//! spreadsheet rounds to 16. Features fill atoms of 32 bytes instead of 16. The first layer takes its image's columns as
+//! channels, as the hardware does; the spreadsheet also takes its stride's lines. Winograd weights have 16 elements instead of 9,
+//! which the spreadsheet does not count for GoogLeNet. For ResNet-50 it reads the weights of 1 x 1 kernels at stride 2 four times
+//! (as if the stride's pixels were channels), 13 MB of 38; with that the estimate is 139.
 
 use nvdla_estimate::{Bytes, ConvShape, Cube, Image, Memory};
 use nvdla_uapi::config::NV_FULL;
@@ -27,7 +26,7 @@ struct Layer {
     k: u32,
     kernel: u32,
     stride: u32,
-    /// Side of the written output, after pooling.
+    /// Height and width of the written output, after pooling.
     written: u32,
     elementwise: bool,
     batch: u32,
@@ -42,7 +41,7 @@ fn fully_connected(c: u32, side: u32, k: u32) -> Layer {
 }
 
 impl Layer {
-    /// As a direct convolution or, where that is possible and faster, as Winograd. The ResNet-50 sheet always takes
+    /// The cycles as a direct convolution or, if that is possible and faster, as Winograd. The ResNet-50 sheet always uses
     /// Winograd, and reads 1 x 1 weights once for each pixel of the stride.
     fn cycles(&self, as_sheet: bool) -> u64 {
         let repeat = if as_sheet && self.kernel == 1 { self.stride * self.stride } else { 1 };
@@ -56,12 +55,12 @@ impl Layer {
 
     fn cycles_as(&self, winograd: bool, repeat: u32) -> u64 {
         let output = if self.kernel == self.side { 1 } else { self.side.div_ceil(self.stride) };
-        // An image's columns become channels, and two lines with them where they fit into an atom (post-extension).
+        // An image's columns become channels, and so do two lines if they fit into an atom (post-extension).
         let image = self.c == 3;
         let lines = if image && 2 * self.c * self.kernel <= NV_FULL.mac_atomic_c { 2 } else { 1 };
         let input = Cube::int8(if image { lines * self.c * self.kernel } else { self.c }, self.side, self.side);
         let compute = ConvShape {
-            // The lines that one step takes are divided below.
+            // The number of lines per step is divided below.
             image: image.then_some(Image { pixel_bytes: [4, 0], lines: 1 }),
             winograd,
             ..ConvShape::direct(
@@ -77,7 +76,7 @@ impl Layer {
         let weights = u64::from(self.c) * u64::from(self.k) * grown * u64::from(repeat);
         let written = padded(self.k) * u64::from(self.written) * u64::from(self.written);
         let buffer = u64::from(NV_FULL.cbuf_banks) * u64::from(NV_FULL.cbuf_bank_bytes());
-        // The smaller of the two stays in the buffer, in parts if necessary; the other is read once per part.
+        // The smaller of input and weights stays in the buffer, in parts if necessary; the other is read once per part.
         let least = padded(self.c) * u64::from(self.side) * u64::from(self.kernel + 1);
         let group = u64::from(self.c) * grown * 32;
         let read = if weights <= features {
@@ -132,7 +131,7 @@ fn googlenet() -> Vec<Layer> {
             convolution(d, side, d5, 5),
             convolution(c, side, pool, 1),
         ] {
-            // The spreadsheet pools behind the last branch only.
+            // In the spreadsheet only the last branch is followed by the pooling.
             layers.push(if layer.k == pool && layer.c == c { Layer { written, ..layer } } else { layer });
         }
     }
@@ -145,7 +144,7 @@ fn resnet50() -> Vec<Layer> {
     let mut c = 64;
     for (k, blocks, side) in [(64, 3, 56), (128, 4, 28), (256, 6, 14), (512, 3, 7)] {
         for block in 0..blocks {
-            // The first block of a stage halves the side, except in the first stage.
+            // The first block of a stage halves height and width, except in the first stage.
             let (from, stride) = if block == 0 && k > 64 { (2 * side, 2) } else { (side, 1) };
             if block == 0 {
                 layers.push(Layer { stride, written: side, ..convolution(c, from, 4 * k, 1) });
@@ -172,7 +171,7 @@ fn published_figures() {
         eprintln!("{name}: {estimate:.0} frames per second, published {published:.0} ({:.2})", estimate / published);
         assert!(near.contains(&(estimate / published)), "{name}: {estimate}");
     }
-    // With the sheet's own idea of weights, ResNet-50 comes near.
+    // With the sheet's count of weights, the estimate of ResNet-50 is near the published figure.
     let as_sheet = frames_a_second(&resnet50(), true);
     eprintln!("ResNet-50 with the sheet's weights: {as_sheet:.0}");
     assert!((0.9..1.1).contains(&(as_sheet / 141.0)), "{as_sheet}");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What is wrong with a loadable: what makes its results depend on time (operations that race, and statistics over other
-//! bytes), and for which of its operations a device of a configuration refuses it.
+//! Checks a loadable for properties that make its results depend on time (operations that race, and statistics that overwrite
+//! other bytes), and for operations that a device of a configuration refuses.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use nvdla_runtime::session::{self, Error};
 use nvdla_uapi::config::Config;
 use serde::Serialize;
 
-/// What was found.
+/// The results of the checks.
 #[derive(Clone, Debug, Serialize)]
 pub struct Check {
-    /// Operations that touch the same bytes in no fixed order.
+    /// Operations that access the same bytes in no fixed order.
     pub races: Vec<Race>,
-    /// Operations of which one writes what another, which hands it its data on the fly, still reads.
+    /// Operations connected on the fly, of which one writes what another one still reads.
     pub over_own_input: Vec<Race>,
-    /// Ids of tasks that have too many pairs of operations to look at.
+    /// Ids of tasks with too many pairs of operations to examine.
     pub not_examined: Vec<u16>,
-    /// Statistics over bytes that are there for something else: these differ from run to run.
+    /// Statistics that overwrite other bytes: these bytes differ from run to run.
     pub statistics: Vec<String>,
     /// The configuration whose rules were checked.
     pub configuration: Option<&'static str>,
@@ -51,14 +51,14 @@ pub struct Race {
     pub memory: u16,
     /// The first shared byte.
     pub start: u64,
-    /// The byte behind the last that follow without a gap.
+    /// The byte after the last shared one.
     pub end: u64,
-    /// All of that in words.
+    /// The race as a sentence.
     #[serde(skip)]
     sentence: String,
 }
 
-/// What an operation does to the shared bytes.
+/// An operation's access to the shared bytes.
 #[derive(Clone, Debug, Serialize)]
 pub struct Party {
     /// Position in the operation list.
@@ -67,7 +67,7 @@ pub struct Party {
     pub unit: &'static str,
     /// The surface.
     pub surface: &'static str,
-    /// Whether it writes.
+    /// Whether it writes the surface.
     pub writes: bool,
 }
 
@@ -85,7 +85,7 @@ impl From<races::Race> for Race {
 }
 
 impl Check {
-    /// Looks through a loadable, and validates it for a configuration as a device does.
+    /// Checks a loadable, and validates it for a configuration as a device does.
     ///
     /// # Errors
     ///
@@ -130,11 +130,11 @@ impl fmt::Display for Check {
         }
         races.iter().try_for_each(|race| writeln!(f, "  {}", race.sentence))?;
         if !over_own_input.is_empty() {
-            writeln!(f, "written over what is still read, by units that work on the same data:")?;
+            writeln!(f, "overwritten while still being read, by units that work on the same data:")?;
             over_own_input.iter().try_for_each(|race| writeln!(f, "  {}", race.sentence))?;
         }
         for task in not_examined {
-            writeln!(f, "task {task} has too many pairs of operations to look at")?;
+            writeln!(f, "task {task} has too many pairs of operations to examine")?;
         }
         statistics.iter().try_for_each(|found| writeln!(f, "{found}: these bytes differ from run to run"))
     }

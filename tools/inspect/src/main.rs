@@ -18,7 +18,7 @@ use nvdla_inspect::text::Text;
 use nvdla_runtime::loadable::Loadable;
 use nvdla_uapi::config::Config;
 
-/// Shows what a loadable holds: tensors, tasks, operations in graph order, surfaces, memories.
+/// Shows the contents of a loadable: tensors, tasks, operations in graph order, surfaces, memories.
 #[derive(Parser)]
 #[command(name = "nvdla_inspect", version, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 struct Arguments {
@@ -28,12 +28,12 @@ struct Arguments {
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
-    /// List the operations that race: that touch the same bytes in an order that nothing fixes, one of them writing
+    /// List the operations that race: that access the same bytes in no fixed order, where at least one writes
     ///
     /// The exit status is 1 if there are any. nvdla_runtime --order runs such a loadable in the order of the list.
     #[arg(long)]
     check: bool,
-    /// With --check: list everything for which a device of this configuration refuses the loadable, without running it
+    /// With --check: list the reasons for which a device of this configuration refuses the loadable, without running it
     ///
     /// These are the rules that the driver and the model check. The exit status is 4 if one is broken.
     #[arg(long, value_name = "NAME", requires = "check", value_parser = configuration)]
@@ -79,7 +79,7 @@ impl fmt::Display for Refused {
 
 impl Error for Refused {}
 
-/// Lists races and what a configuration refuses. An error if there are any.
+/// Lists races, and the operations that a configuration refuses. An error if there are any.
 fn check(file: &Path, json: bool, config: Option<&'static Config>) -> Result<(), Box<dyn Error>> {
     let check = Check::of(&Arc::new(Loadable::open(file)?), config)?;
     print(&if json { serde_json::to_string_pretty(&check)? + "\n" } else { check.to_string() })?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The report as text, to be read from top to bottom.
+//! Writes the report as text.
 
 use std::fmt;
 
@@ -117,7 +117,7 @@ fn surface(f: &mut fmt::Formatter<'_>, surface: &Surface) -> fmt::Result {
         write!(f, ", strides {} {}", surface.line_stride, surface.surface_stride)?;
     }
     if let Place::Memory { beyond: Some(beyond), .. } = &surface.place {
-        write!(f, ", PROBLEM: {beyond} of them behind the memory's end")?;
+        write!(f, ", PROBLEM: {beyond} of them after the memory's end")?;
     }
     writeln!(f)
 }

@@ -2,7 +2,7 @@
 
 //! The pictures in `docs/layouts` must equal the output of the commands in its README.
 //!
-//! `UPDATE_PICTURES=1 cargo test -p nvdla-inspect --test layouts` writes them anew.
+//! `UPDATE_PICTURES=1 cargo test -p nvdla-inspect --test layouts` rewrites them.
 
 use std::fs;
 use std::path::Path;

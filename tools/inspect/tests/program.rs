@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The program: text, JSON, and one sentence for files that are not loadables.
+//! The program: text, JSON, and a one-line error for files that are not loadables.
 
 use std::path::Path;
 use std::process::{Command, Output};

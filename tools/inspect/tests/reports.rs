@@ -13,7 +13,7 @@ fn lenet(config: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../examples/lenet/lenet.{config}.nvdla"))
 }
 
-/// Everything of a report that says that something is wrong.
+/// Every problem in a report.
 fn problems(report: &Report) -> Vec<String> {
     let mut found = Vec::new();
     for task in &report.tasks {
@@ -34,7 +34,7 @@ fn problems(report: &Report) -> Vec<String> {
     found
 }
 
-/// How many operations of each unit.
+/// The number of operations of each unit.
 fn units(report: &Report) -> BTreeMap<String, usize> {
     let mut units = BTreeMap::new();
     for operation in report.tasks.iter().flat_map(|task| &task.operations) {
@@ -70,7 +70,7 @@ fn our_lenet() {
     }
 }
 
-/// Descriptors with any bytes give a report, never a panic.
+/// Descriptors with arbitrary bytes give a report and no panic.
 #[test]
 fn damaged_descriptors() {
     let good = std::fs::read(lenet("nv_small")).unwrap();
@@ -97,11 +97,11 @@ fn damaged_descriptors() {
         let mut bytes = good.clone();
         for _ in 0..=random(4) {
             let range = &ranges[random(ranges.len())];
-            // Most fields that matter are in the first entries.
+            // Most relevant fields are in the first entries.
             let at = range.start + random(range.len().min(1200));
             bytes[at] = [0, 0xff, 0x80, random(256) as u8][random(4)];
         }
-        // The lists of the file are as they were, so that it can be opened.
+        // The lists of the file are unchanged, so that it can be opened.
         let report = Report::of(&Loadable::from_bytes(bytes).unwrap());
         assert!(!Text(&report).to_string().is_empty());
         assert!(!serde_json::to_string(&report).unwrap().is_empty());
@@ -110,8 +110,8 @@ fn damaged_descriptors() {
     assert!(wrong > 200, "{wrong}");
 }
 
-/// All loadables of the reference data: the number of operations of each unit is that of the manifest, and exactly
-/// those that name memory beyond a memory's end have a problem.
+/// All loadables of the reference data: the number of operations of each unit equals that in the manifest, and exactly those that
+/// name memory beyond a memory's end have a problem.
 #[test]
 fn reference_loadables() {
     let Some(reference) = nvdla_tests::reference::folder() else { return };
@@ -143,7 +143,7 @@ fn reference_loadables() {
     for folder in std::fs::read_dir(reference.join("loadables-bad")).unwrap() {
         let file = folder.unwrap().path().join("net.nvdla");
         if file.is_file() {
-            // What cannot be opened has its own error.
+            // The errors of files that cannot be opened are tested elsewhere.
             if let Ok(loadable) = Loadable::open(&file) {
                 let report = Report::of(&loadable);
                 assert!(!Text(&report).to_string().is_empty());

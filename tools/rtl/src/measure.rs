@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What each operation took, from the cycles in which software enabled it and the unit's done pulses.
+//! Measures each operation, from the cycles in which software enabled it and from the unit's done pulses.
 
 use std::collections::VecDeque;
 
@@ -48,18 +48,18 @@ pub(crate) struct Measures {
 #[derive(Debug, Default)]
 struct Unit {
     enabled: VecDeque<u64>,
-    /// The done pulse before.
+    /// The cycle of the previous done pulse.
     last: u64,
     traffic: [Traffic; CLIENTS],
     measured: VecDeque<Measured>,
 }
 
 impl Measures {
-    /// Software has written a register, which took until that cycle.
+    /// Handles a register write of software, which took effect in that cycle.
     pub(crate) fn written(&mut self, family: Family, offset: u32, value: u32, cycle: u64) {
         for (unit, (_, block, register, ..)) in self.units.iter_mut().zip(UNITS) {
             let register = block.base(family).map(|base| base + u32::from(register));
-            // BDMA launches its second group by the register behind the first one's.
+            // BDMA's second group is launched by the register after the first group's.
             let second = block == Block::Bdma && register.is_some_and(|first| offset == first + 4);
             if value & 1 != 0 && (register == Some(offset) || second) {
                 unit.enabled.push_back(cycle);
@@ -67,12 +67,12 @@ impl Measures {
         }
     }
 
-    /// Whether a unit has something to do.
+    /// Whether a unit has an operation to complete.
     pub(crate) fn busy(&self) -> bool {
         self.units.iter().any(|unit| !unit.enabled.is_empty())
     }
 
-    /// Units have ended.
+    /// Handles done pulses.
     pub(crate) fn done(&mut self, done: &Done) {
         for (unit, (.., source, clients)) in self.units.iter_mut().zip(UNITS) {
             if done.bits & (source.bit(0) | source.bit(1)) == 0 {
@@ -94,7 +94,7 @@ impl Measures {
         }
     }
 
-    /// The oldest measure of a unit's operations, which is taken.
+    /// Removes and returns the oldest measure of a unit's operations.
     pub(crate) fn take(&mut self, operation: OpType) -> Option<Measured> {
         let unit = UNITS.iter().position(|(of, ..)| *of == operation)?;
         self.units[unit].measured.pop_front()

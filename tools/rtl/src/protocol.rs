@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The messages between a host and a simulator, as `docs/rtl.md` describes them: a kind, a length and a payload, all numbers
-//! little-endian; the simulator answers each request with one reply.
+//! The messages between a host and a simulator (`docs/rtl.md`): a kind, a length and a payload, all numbers little-endian. The
+//! simulator answers each request with one reply.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 
 /// The protocol's version.
 pub const VERSION: u32 = 1;
-/// DMA clients that a simulator counts the traffic of.
+/// The number of DMA clients whose traffic a simulator counts.
 pub(crate) const CLIENTS: usize = 10;
-/// Bytes that a reply may have: a run of many operations has a done pulse for each.
+/// The greatest size of a reply in bytes. The reply to a run of many operations has a done pulse for each.
 const LONGEST_REPLY: u32 = 1 << 28;
 
 pub(crate) const HELLO: u32 = 1;
@@ -24,12 +24,12 @@ pub(crate) const RESET: u32 = 8;
 pub(crate) const WAVES: u32 = 9;
 const FAILED: u32 = u32::MAX;
 
-/// Why a run ended: the interrupt line has something to say.
+/// A run ended because the interrupt line changed.
 pub(crate) const INTERRUPT: u32 = 1;
-/// Nothing happens any more.
+/// A run ended because the design is idle.
 pub(crate) const IDLE: u32 = 5;
 
-/// Why a request has no answer.
+/// Why a request has no reply.
 pub(crate) enum Trouble {
     /// The simulator refuses it.
     Refused(String),
@@ -90,7 +90,7 @@ pub(crate) fn ask(socket: &mut UnixStream, kind: u32, request: &Request) -> Resu
     Ok(bytes)
 }
 
-/// A reply as it is read.
+/// A reply that is being parsed.
 pub(crate) struct Reply<'b>(pub(crate) &'b [u8]);
 
 impl Reply<'_> {
@@ -111,7 +111,7 @@ fn short() -> io::Error {
     io::Error::other("a reply is too short")
 }
 
-/// What the simulator says of itself.
+/// The simulator's description of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Hello {
     pub(crate) dbb_bytes: u32,
@@ -138,7 +138,7 @@ impl Hello {
     }
 }
 
-/// What a DMA client has done since reset.
+/// The traffic of a DMA client since reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Traffic {
     pub(crate) read: u64,
@@ -150,12 +150,12 @@ pub(crate) struct Traffic {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Done {
     pub(crate) cycle: u64,
-    /// As in GLB's `S_INTR_STATUS`.
+    /// The bits of GLB's `S_INTR_STATUS`.
     pub(crate) bits: u32,
     pub(crate) traffic: [Traffic; CLIENTS],
 }
 
-/// An access outside.
+/// An access outside of the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Outside {
     pub(crate) interface: u32,
@@ -165,10 +165,10 @@ pub(crate) struct Outside {
     pub(crate) bytes: u64,
 }
 
-/// The state that the replies to accesses, runs and resets have.
+/// The state in the replies to accesses, runs and resets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct State {
-    /// What the request asked for: the register's value, or why a run ended.
+    /// The result of the request: the register's value, or why a run ended.
     pub(crate) value: u32,
     pub(crate) cycle: u64,
     pub(crate) interrupt: bool,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The simulator's process, and the device that it is.
+//! The process of a simulator, and the device that it simulates.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -24,17 +24,17 @@ use thiserror::Error;
 use crate::measure::{client_name, Measures};
 use crate::protocol::{self, ask, Hello, Request, State, Trouble};
 
-/// Cycles of a run that only its time limits.
+/// The number of cycles of a run that is limited only by time.
 const UNLIMITED: u64 = u64::MAX;
-/// How long a program may take to say what it is. A large design takes seconds to come out of reset, and more on a busy machine.
+/// The time limit for a program's first reply. A large design takes seconds to leave reset, and more on a busy machine.
 const START: Duration = Duration::from_secs(300);
-/// Cycles to run when no unit is enabled, so that register writes take effect.
+/// Cycles to run if no unit is enabled, so that register writes take effect.
 const QUIET: u64 = 64;
 
-/// Which simulator, and with what options, as a user writes it: `PROGRAM[,NAME=VALUE]...`.
+/// A simulator and its options, as a user writes them: `PROGRAM[,NAME=VALUE]...`.
 ///
-/// Each `NAME=VALUE` is the program's option `--NAME VALUE`: `latency=100`. Two are for the waveform that a program built
-/// for it writes: `trace-fst=FILE`, and `trace-from=N` for the number of operations that complete before it begins.
+/// Each `NAME=VALUE` is the program's option `--NAME VALUE`, for example `latency=100`. Two concern the waveform, for programs
+/// that can write one: `trace-fst=FILE`, and `trace-from=N`, the number of operations that complete before the waveform begins.
 ///
 /// ```
 /// let selection: nvdla_rtl::Selection = "target/nvdla_rtl_nv_small,latency=100".parse().unwrap();
@@ -49,13 +49,13 @@ pub struct Selection {
     pub arguments: Vec<String>,
     /// The waveform's file.
     pub trace: Option<PathBuf>,
-    /// Operations that complete before the waveform begins.
+    /// The number of operations that complete before the waveform begins.
     pub trace_from: usize,
 }
 
-/// A selection that is none.
+/// A text that does not name a simulator.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("\"{0}\" is no simulator: it is written PROGRAM[,NAME=VALUE]..., as in target/nvdla_rtl_nv_small,latency=100")]
+#[error("\"{0}\" is not a simulator: write PROGRAM[,NAME=VALUE]..., for example target/nvdla_rtl_nv_small,latency=100")]
 pub struct SelectionError(String);
 
 impl FromStr for Selection {
@@ -78,19 +78,19 @@ impl FromStr for Selection {
     }
 }
 
-/// The memory that a simulator has by its options.
+/// The memory timing that a simulator's options select.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Timing {
     /// Cycles from a read's request to its first data, of DBB.
     pub latency: u32,
     /// Bytes per cycle of DBB, reads and writes together; 0: the width of the bus each way.
     pub bandwidth: f64,
-    /// The same of the interface to SRAM.
+    /// The bandwidth of the interface to SRAM, in the same unit.
     pub sram_bandwidth: f64,
 }
 
 impl Selection {
-    /// The memory by these options. The program's own defaults are in `simulator/memory.h`.
+    /// The memory timing of these options. The program's own defaults are in `simulator/memory.h`.
     pub fn memory(&self) -> Timing {
         let option = |name: &str| {
             let pair = self.arguments.chunks_exact(2).rfind(|pair| pair[0].strip_prefix("--") == Some(name));
@@ -104,7 +104,7 @@ impl Selection {
     }
 }
 
-/// Why a simulator is not there.
+/// Why a simulator cannot be used.
 #[derive(Debug, Error)]
 pub enum StartError {
     /// The program cannot be run.
@@ -116,17 +116,17 @@ pub enum StartError {
         #[source]
         source: io::Error,
     },
-    /// It ran and did not answer as the protocol says.
-    #[error("{} is no simulator of NVDLA: {why}", program.display())]
+    /// The program did not answer according to the protocol.
+    #[error("{} is not a simulator of NVDLA: {why}", program.display())]
     Answer {
         /// The program.
         program: PathBuf,
         /// What it did.
         why: String,
     },
-    /// It simulates a configuration that the runtime does not support.
+    /// The program simulates a configuration that the runtime does not support.
     #[error(
-        "{} simulates {name}, which is none of the known configurations: {}",
+        "{} simulates {name}, which is not a known configuration: {}",
         program.display(),
         Config::ALL.map(|config| config.name).join(", ")
     )]
@@ -136,7 +136,7 @@ pub enum StartError {
         /// The configuration.
         name: String,
     },
-    /// It cannot write the waveform.
+    /// The program cannot write the waveform.
     #[error("no waveform from {}: {why}", program.display())]
     Waves {
         /// The program.
@@ -146,7 +146,7 @@ pub enum StartError {
     },
 }
 
-/// A simulator that runs.
+/// A running simulator.
 pub struct Simulator {
     program: PathBuf,
     child: Child,
@@ -155,17 +155,17 @@ pub struct Simulator {
     interrupt: bool,
     cycle: u64,
     stops: VecDeque<Stop>,
-    /// Why it answers no more.
+    /// Why the simulator does not answer any more.
     lost: Option<String>,
     measures: Measures,
     waves: Waves,
 }
 
-/// The waveform that was asked for.
+/// The requested waveform.
 struct Waves {
-    /// Not yet begun.
+    /// The file, until the waveform begins.
     file: Option<PathBuf>,
-    /// Operations that complete before.
+    /// The number of operations that complete before it begins.
     left: usize,
 }
 
@@ -176,13 +176,13 @@ impl fmt::Debug for Simulator {
 }
 
 impl Simulator {
-    /// Runs the program. It is out of reset when this returns, and has no memory.
+    /// Starts the program. When this returns, the design is out of reset and has no memory.
     ///
     /// # Errors
     ///
     /// If the program does not run, does not implement the protocol, or simulates an unsupported configuration.
     pub fn start(selection: &Selection) -> Result<Self, StartError> {
-        // A name without a folder is a file here, not a command on the search path.
+        // A name without a folder is a file in the current folder, not a command on the search path.
         let program = if selection.program.components().count() == 1 {
             Path::new(".").join(&selection.program)
         } else {
@@ -192,10 +192,10 @@ impl Simulator {
         let (mut socket, theirs) = UnixStream::pair().map_err(cannot)?;
         let mut command = Command::new(&program);
         command.args(&selection.arguments).stdin(Stdio::from(OwnedFd::from(theirs)));
-        // Standard output belongs to the host.
+        // The host uses the standard output, so the program writes to the standard error.
         let output = io::stderr().as_fd().try_clone_to_owned().map_err(cannot)?;
         let mut child = command.stdout(Stdio::from(output)).spawn().map_err(cannot)?;
-        // It holds the simulator's end of the socket: the end of the program must be the end of the connection.
+        // The command holds the simulator's end of the socket. It is dropped so that the connection ends with the program.
         drop(command);
         socket.set_read_timeout(Some(START)).map_err(cannot)?;
         let hello = ask(&mut socket, protocol::HELLO, &Request::default().word(protocol::VERSION));
@@ -230,7 +230,7 @@ impl Simulator {
             waves: Waves { file: selection.trace.clone(), left: selection.trace_from },
         };
         if selection.trace.is_some() && !hello.waves {
-            let why = "it was built without (cargo xtask rtl --waves)".into();
+            let why = "it was built without waveforms (cargo xtask rtl --waves)".into();
             return Err(StartError::Waves { program, why });
         }
         simulator.trace().map_err(|error| StartError::Waves { program, why: error.to_string() })?;
@@ -242,12 +242,12 @@ impl Simulator {
         &self.program
     }
 
-    /// Cycles that the design has been clocked.
+    /// The number of cycles so far.
     pub fn cycle(&self) -> u64 {
         self.cycle
     }
 
-    /// Clocks the design: [`Simulation::run`], without the memory that it does not need.
+    /// Runs the design: [`Simulation::run`] without the memory, which a simulator does not need.
     pub fn run(&mut self, limit: Duration) -> bool {
         let milliseconds = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX).max(1);
         let busy = self.measures.busy();
@@ -259,7 +259,7 @@ impl Simulator {
         }
     }
 
-    /// Begins the waveform when it is time.
+    /// Begins the waveform if enough operations have completed.
     fn trace(&mut self) -> io::Result<()> {
         if self.waves.left > 0 {
             return Ok(());
@@ -269,7 +269,7 @@ impl Simulator {
         self.plain(protocol::WAVES, &Request::default().bytes(path.as_os_str().as_encoded_bytes()))
     }
 
-    /// Asks, unless the simulator is lost. Trouble stops the device.
+    /// Sends a request, unless the connection is lost. An error stops the device.
     fn ask(&mut self, kind: u32, request: &Request) -> Result<Vec<u8>, String> {
         if let Some(lost) = &self.lost {
             return Err(lost.clone());
@@ -285,12 +285,12 @@ impl Simulator {
         })
     }
 
-    /// A request with an empty reply.
+    /// Sends a request whose reply is empty.
     fn plain(&mut self, kind: u32, request: &Request) -> io::Result<()> {
         self.ask(kind, request).map(drop).map_err(io::Error::other)
     }
 
-    /// A request with the device's state in its reply; returns the value. An error stops the device.
+    /// Sends a request whose reply has the device's state, and returns the value in it. An error stops the device.
     fn state(&mut self, kind: u32, request: &Request) -> Option<u32> {
         let state = self.ask(kind, request).and_then(|bytes| {
             State::read(&bytes).map_err(|error| format!("the simulator {}: {error}", self.program.display()))
@@ -319,7 +319,7 @@ impl Simulator {
     }
 }
 
-/// The configuration that the simulator names, with the memory interfaces that it has.
+/// The configuration that the simulator names, with its own memory interfaces.
 fn configuration(hello: &Hello) -> Option<&'static Config> {
     let known = Config::by_name(&hello.config)?;
     let width = |bytes: u32| bytes.saturating_mul(8);
@@ -331,17 +331,17 @@ fn configuration(hello: &Hello) -> Option<&'static Config> {
         address_width: known.address_width.map(|_| hello.address_bits),
         ..*known
     };
-    // A device usually exists as long as the program; a simulator adds only a few hundred bytes.
+    // Leaked, because a device usually lives as long as the process. It adds only a few hundred bytes.
     Some(if own == *known { known } else { Box::leak(Box::new(own)) })
 }
 
-/// Trouble in words; a program that ended is said to have.
+/// Describes an error, including whether the program has ended.
 fn describe(trouble: Trouble, child: &mut Child) -> String {
     let error = match trouble {
         Trouble::Refused(why) => return why,
         Trouble::Broken(error) => error,
     };
-    // The connection ends a little before the process does.
+    // The connection ends slightly earlier than the process.
     let ended = (0..50).find_map(|_| {
         let status = child.try_wait().ok().flatten();
         if status.is_none() && error.kind() != io::ErrorKind::Other {
@@ -352,7 +352,7 @@ fn describe(trouble: Trouble, child: &mut Child) -> String {
     match ended.map(|status| (status.code(), status.signal())) {
         Some((Some(code), _)) => format!("it ended with status {code}"),
         Some((_, Some(signal))) => format!("it was ended by signal {signal}"),
-        // The answer to the first request has a time limit.
+        // Only the reply to the first request has a time limit.
         _ if error.kind() == io::ErrorKind::WouldBlock => format!("it did not answer within {} s", START.as_secs()),
         _ => error.to_string(),
     }
@@ -360,7 +360,7 @@ fn describe(trouble: Trouble, child: &mut Child) -> String {
 
 impl Drop for Simulator {
     fn drop(&mut self) {
-        // It ends when the connection does, and completes its waveform then.
+        // The program ends when the connection does, and completes its waveform first.
         let _ = self.socket.shutdown(std::net::Shutdown::Both);
         let _ = self.child.wait();
     }
@@ -476,6 +476,6 @@ mod tests {
     #[test]
     fn a_program_that_is_no_simulator_says_so() {
         assert_eq!(start("/no/such/program", ""), "cannot run the simulator /no/such/program");
-        assert_eq!(start("/bin/true", ""), "/bin/true is no simulator of NVDLA: it ended with status 0");
+        assert_eq!(start("/bin/true", ""), "/bin/true is not a simulator of NVDLA: it ended with status 0");
     }
 }

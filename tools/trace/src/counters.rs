@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The status counters that some traces list beside their golden results.
+//! Compares the status counters that some traces list beside their golden results.
 //!
 //! `counters.txt` has one line per counter: register group, register, value after the trace's last interrupt.
 
@@ -12,8 +12,8 @@ use nvdla_uapi::reg::cdma::S_POINTER;
 use crate::player::Played;
 use crate::trace::{LineError, ParseError, Trace, Words};
 
-/// Compares the device's counters with the trace's list. The answer describes each that differs; none if the trace has
-/// no list.
+/// Compares the device's counters with the trace's list. Returns a description of each counter that differs; an empty list if the
+/// trace has no list.
 pub fn check<D: Simulation>(trace: &Trace, played: &mut Played<D>) -> Result<Vec<String>, ParseError> {
     let path = trace.folder.join("counters.txt");
     if !path.is_file() {

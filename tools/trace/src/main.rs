@@ -14,8 +14,8 @@ use nvdla_uapi::config::Config;
 
 /// Plays hardware traces against the model, or a simulator of the RTL.
 ///
-/// Prints a line `ok NAME` or `FAIL NAME: why` for each trace, and at last `N passed, M failed`. The exit status is 0
-/// if all passed, 1 if one failed, 2 if a folder holds no trace.
+/// Prints a line `ok NAME` or `FAIL NAME: why` for each trace, and finally `N passed, M failed`. The exit status is 0 if all
+/// traces passed, 1 if one failed, and 2 if a folder holds no trace.
 #[derive(Parser)]
 #[command(name = "nvdla_trace", version)]
 struct Arguments {
@@ -28,7 +28,7 @@ struct Arguments {
     #[arg(long, value_name = "PROGRAM", conflicts_with = "config")]
     rtl: Option<Selection>,
 
-    /// Compare the status counters too, where a trace lists them (counters.txt).
+    /// Also compare the status counters, if a trace lists them (counters.txt).
     #[arg(long)]
     counters: bool,
 
@@ -64,7 +64,7 @@ fn main() -> ExitCode {
                 format!("FAIL {name}: {why}")
             }
         };
-        // Whoever closes the output has read enough.
+        // If the output is closed, the reader needs no more lines.
         if writeln!(io::stdout(), "{line}").is_err() {
             return ExitCode::from(u8::from(failed != 0));
         }
@@ -81,11 +81,11 @@ fn run(folder: &Path, arguments: &Arguments) -> Result<(), String> {
             judge(&trace, play_on(&trace, simulator), arguments.counters)
         }
         (None, Some(config)) => judge(&trace, play(&trace, config), arguments.counters),
-        (None, None) => Err("neither a configuration nor a simulator is given".into()),
+        (None, None) => Err("give a configuration or a simulator".into()),
     }
 }
 
-/// Whether a trace has passed, its counters too where they are wanted.
+/// The result of a trace, including its counters if requested.
 fn judge<D: Simulation>(trace: &Trace, played: Result<Played<D>, Failure>, counters: bool) -> Result<(), String> {
     let mut played = played.map_err(|failure| failure.to_string())?;
     if !counters {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The whole address space of a device as memory that exists where it is written.
+//! The whole address space of a device, as memory that is allocated when it is written.
 //!
-//! A trace does not say which memory its operations may use, so all of it is there and zero. The address space is cut
-//! into windows of 64 GiB, each mapped when first written without committing memory; a range that crosses from one to
-//! the next is outside.
+//! A trace does not list the memory of its operations, so every address exists and reads as zero at first. The address space is
+//! divided into windows of 64 GiB. Each is mapped when it is first written, without committing memory. A range that extends over
+//! two windows counts as outside.
 
 use std::collections::btree_map::{BTreeMap, Entry};
 use std::fs::File;
@@ -21,7 +21,7 @@ const WINDOW_BITS: u32 = 36;
 /// Both memories of a device, zero until written.
 pub struct TraceMemory {
     windows: BTreeMap<(bool, u64), MmapMut>,
-    /// What a window reads as that was never written.
+    /// The contents of a window that was never written.
     zero: MmapMut,
 }
 
@@ -29,17 +29,17 @@ fn map() -> io::Result<MmapMut> {
     MmapOptions::new().len(1 << WINDOW_BITS).no_reserve_swap().map_anon()
 }
 
-/// A window with a file, which another process maps too.
+/// A window backed by a file, which another process maps too.
 fn map_file() -> io::Result<(MmapMut, File)> {
     let file = File::from(memfd_create(c"nvdla trace", MFdFlags::MFD_CLOEXEC)?);
     file.set_len(1 << WINDOW_BITS)?;
-    // SAFETY: Only the simulator that is given the file maps it beside this process. It changes the bytes while it is
-    // run; the player, which holds both, has no reference to them then.
+    // SAFETY: Besides this process only the simulator that gets the file maps it. It changes the bytes only while it runs; the
+    // player, which holds both, has no reference to them then.
     let window = unsafe { MmapOptions::new().len(1 << WINDOW_BITS).no_reserve_swap().map_mut(&file)? };
     Ok((window, file))
 }
 
-/// The window that holds the range, and where in it the range starts.
+/// The window that contains the range, and the range's offset in it.
 fn locate(port: Port, address: u64, length: usize) -> Option<((bool, u64), usize)> {
     let start = address % (1 << WINDOW_BITS);
     let end = start.checked_add(length as u64)?;
@@ -47,12 +47,12 @@ fn locate(port: Port, address: u64, length: usize) -> Option<((bool, u64), usize
 }
 
 impl TraceMemory {
-    /// Memory of zeros.
+    /// Makes memory that reads as zero.
     pub fn new() -> io::Result<Self> {
         Ok(Self { windows: BTreeMap::new(), zero: map()? })
     }
 
-    /// Makes the window that holds an address, and gives it to a simulator.
+    /// Makes the window that contains an address, and shares it with a simulator.
     pub(crate) fn share(&mut self, port: Port, address: u64, device: &mut dyn Simulation) -> io::Result<()> {
         let number = address >> WINDOW_BITS;
         if let Entry::Vacant(new) = self.windows.entry((port == Port::Secondary, number)) {
@@ -83,7 +83,7 @@ impl Memory for TraceMemory {
     fn both(&mut self, read: Span, write: Span) -> Option<(&[u8], &mut [u8])> {
         let (from, read_start) = locate(read.port, read.address, read.length)?;
         let (to, write_start) = locate(write.port, write.address, write.length)?;
-        // One that does not exist yet is made by `write`.
+        // A window that does not exist yet is created by `write`.
         (from == to).then_some(())?;
         let (read, write) = (read_start..read_start + read.length, write_start..write_start + write.length);
         apart(self.windows.get_mut(&to)?, read, write)

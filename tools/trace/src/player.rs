@@ -2,11 +2,12 @@
 
 //! Performs a trace's commands in order on a fresh device.
 //!
-//! The model is run after each register write, so an operation ends as soon as it can, and all interrupts of a
-//! convolution arrive together. A later `wait_interrupt` of such a trace is satisfied by an interrupt that has come and
-//! was cleared along with another, and an `expect` that an operation is still running accepts that it has ended.
+//! The model runs after each register write, so an operation ends as early as possible, and all interrupts of a convolution
+//! arrive together. A later `wait_interrupt` of such a trace is satisfied by an interrupt that was cleared together with another
+//! one. An `expect` for a running operation also accepts that the operation has ended.
 //!
-//! A simulator of the RTL takes its time: there each line that waits for something runs it until that is so.
+//! A simulator of the RTL takes time for operations. There each line that waits for a condition runs the simulator until the
+//! condition holds.
 
 use std::time::Duration;
 
@@ -34,7 +35,7 @@ pub enum Failure {
         /// Why.
         stop: Stop,
     },
-    /// What a line waits for or demands did not happen.
+    /// A condition of a line was not met.
     #[error("line {line}: {what}")]
     Unmet {
         /// The line.
@@ -42,20 +43,20 @@ pub enum Failure {
         /// What.
         what: String,
     },
-    /// The trace's memory cannot be had.
+    /// The address space for the trace's memory cannot be allocated.
     #[error("no address space for the device's memory: {0}")]
     Memory(std::io::Error),
 }
 
-/// How long a simulator runs between two looks at a register, and at an interrupt.
+/// How long a simulator runs between two checks of a register or an interrupt.
 const LOOK: Duration = Duration::from_millis(1);
 const WAIT: Duration = Duration::from_millis(100);
 
-/// How often a simulator may have nothing to do before waiting is given up: some 20,000 cycles in all, more than the design
-/// takes to clear its convolution buffer after reset.
+/// The number of runs without activity after which waiting for a simulator ends: about 20,000 cycles in total, more than the
+/// design needs to clear its convolution buffer after reset.
 const QUIET: usize = 256;
 
-/// A trace that passed: the device at its end.
+/// The state of a device after a trace has passed.
 pub struct Played<D = Model> {
     /// The device.
     pub device: D,
@@ -70,7 +71,7 @@ pub fn play(trace: &Trace, config: &'static Config) -> Result<Played, Failure> {
     })
 }
 
-/// As [`play`]; `observe` hears of each operation that was performed, and what it touched in memory.
+/// As [`play`]; `observe` is called with each operation that was performed and the memory that it accessed.
 pub fn play_observed(
     trace: &Trace,
     config: &'static Config,
@@ -86,10 +87,10 @@ pub fn play_observed(
     })
 }
 
-/// Plays the trace on a device that was just reset.
+/// Plays the trace on a device that has just been reset.
 pub fn play_on<D: Simulation>(trace: &Trace, device: D) -> Result<Played<D>, Failure> {
     play_with(trace, device, |device, memory| {
-        // Simulators run where the trace waits for something.
+        // Simulators run only when the trace waits.
         if !device.shares_memory() {
             device.run(memory, WAIT);
         }
@@ -121,9 +122,9 @@ struct Player<'t, D, R> {
     trace: &'t Trace,
     device: D,
     memory: TraceMemory,
-    /// Interrupt status bits that were cleared before the trace asked for them.
+    /// Interrupt status bits that were cleared before the trace waited for them.
     unseen: u32,
-    /// How often in a row a simulator had nothing to do.
+    /// The number of consecutive runs without activity.
     quiet: usize,
     line: usize,
 }
@@ -152,7 +153,7 @@ impl<D: Simulation, R: FnMut(&mut D, &mut TraceMemory)> Player<'_, D, R> {
                     if self.wait(WAIT)? {
                         continue;
                     }
-                    // It may have come with another one, and was cleared with it.
+                    // It may have arrived with another interrupt, and was cleared with it.
                     if self.unseen == 0 {
                         return Err(self.unmet("no interrupt arrives"));
                     }
@@ -193,8 +194,8 @@ impl<D: Simulation, R: FnMut(&mut D, &mut TraceMemory)> Player<'_, D, R> {
         self.stopped()
     }
 
-    /// After reset the RTL clears its convolution buffer, and with it the data of a convolution that starts too early. Not
-    /// all traces wait for that themselves.
+    /// Waits until the RTL has cleared its convolution buffer after reset, because clearing would destroy the data of a
+    /// convolution that starts too early. Not all traces wait for that themselves.
     fn clear_convolution_buffer(&mut self) -> Result<(), Failure> {
         let status =
             Named { block: Block::Cdma, register: &cdma::ALL[usize::from(cdma::S_CBUF_FLUSH_STATUS.offset) / 4] };
@@ -206,12 +207,13 @@ impl<D: Simulation, R: FnMut(&mut D, &mut TraceMemory)> Player<'_, D, R> {
         Ok(())
     }
 
-    /// Lets a simulator run; whether waiting may help. The model has done all that it can after each write.
+    /// Lets a simulator run. Returns whether further waiting is useful. For the model it is not, because the model performs
+    /// everything after each write.
     fn wait(&mut self, limit: Duration) -> Result<bool, Failure> {
         if !self.device.shares_memory() {
             return Ok(false);
         }
-        // A status register changes a little after the pulse that ends an operation.
+        // A status register changes slightly later than the pulse that ends an operation.
         self.quiet = if self.device.run(&mut self.memory, limit) { 0 } else { self.quiet + 1 };
         self.stopped()?;
         Ok(self.quiet < QUIET)

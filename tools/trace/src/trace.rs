@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A trace as typed commands.
+//! A trace, parsed into typed commands.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub struct Region {
     pub length: usize,
 }
 
-/// A register by its names.
+/// A register by the names of its block and itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Named {
     /// The block.
@@ -30,12 +30,12 @@ pub struct Named {
     pub register: &'static Described,
 }
 
-/// What must hold when an interrupt arrives.
+/// A check when an interrupt arrives.
 #[derive(Clone, Debug)]
 pub enum Check {
     /// The region's CRC-32.
     Crc(Region, u32),
-    /// Nothing more than the interrupt.
+    /// No check besides the interrupt.
     Nothing,
 }
 
@@ -61,7 +61,7 @@ pub enum Command {
     },
     /// Wait until the interrupt line is up.
     WaitInterrupt,
-    /// The unit's interrupt for that group must arrive; then the checks of that name hold.
+    /// Wait for the unit's interrupt for that group, and perform the checks of that name.
     Interrupt {
         /// The unit.
         source: Source,
@@ -118,7 +118,7 @@ pub enum ParseError {
         /// Why.
         error: std::io::Error,
     },
-    /// A line is not understood.
+    /// A line cannot be parsed.
     #[error("line {line}: {what}: {text:?}")]
     Line {
         /// The line's number.
@@ -136,7 +136,7 @@ pub enum ParseError {
     },
 }
 
-/// The traces in `folder`, which may be one itself, in the order of their names.
+/// The traces in `folder`, which may itself be a trace, in the order of their names.
 pub fn find(folder: &Path) -> Result<Vec<PathBuf>, ParseError> {
     if folder.join("trace.txt").is_file() {
         return Ok(vec![folder.to_owned()]);
@@ -245,7 +245,7 @@ impl Trace {
                 self.checks.push((words.word("name")?.to_owned(), Check::Nothing));
                 return words.end();
             }
-            // The commands are played in order: two blocks' streams need no ordering among them.
+            // The commands are played in order, so the streams of blocks need no synchronisation.
             "sync_notify" | "sync_wait" => return Ok(()),
             _ => return Err("unknown command".to_owned().into()),
         };
@@ -254,7 +254,7 @@ impl Trace {
         Ok(())
     }
 
-    /// The number of the file with that name, read when first named.
+    /// The index of the file with that name, which is read when it is named first.
     fn file(&mut self, name: &str) -> Result<usize, LineError> {
         if let Some(known) = self.files.iter().position(|file| file.name == name) {
             return Ok(known);
@@ -293,7 +293,7 @@ impl<'l> Words<'l> {
             Some(digits) => u64::from_str_radix(digits, 16),
             None => word.parse(),
         };
-        parsed.map_err(|_| format!("{what} is no number: {word}").into())
+        parsed.map_err(|_| format!("{what} is not a number: {word}").into())
     }
 
     pub(crate) fn value(&mut self, what: &str) -> Result<u32, LineError> {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Hardware traces with some of their register writes changed: the model may refuse them or compute something else, but
-//! it never panics, hangs, or reaches outside the memory that it was given.
+//! Plays hardware traces with some register writes changed. The model may refuse them or compute something else, but it must not
+//! panic, hang, or access memory outside of the memory that it was given.
 //!
-//! Real programs reach further into the units than random ones. The reference data is found as in `traces.rs`.
+//! Such programs exercise the units more deeply than random ones. The reference data is found as in `traces.rs`.
 
 use std::ops::Range;
 
@@ -12,12 +12,12 @@ use nvdla_model::memory::{Memory, Port};
 use nvdla_trace::{find, Command, Trace};
 use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
 
-/// Memory where a trace loads or compares some, and a little around it.
+/// The memory that a trace loads or compares, with a margin.
 struct Around {
     parts: Vec<(Port, Range<u64>, Vec<u8>)>,
 }
 
-/// Bytes around each region that exist too.
+/// The size of the margin around each region in bytes.
 const MARGIN: u64 = 1 << 12;
 
 impl Around {
@@ -79,7 +79,7 @@ impl Random {
         (self.0 >> 33) % limit
     }
 
-    /// `value`, sometimes with a change.
+    /// Returns `value`, sometimes changed.
     fn change(&mut self, value: u32, often: u64) -> u32 {
         if self.below(often) != 0 {
             return value;
@@ -95,7 +95,7 @@ impl Random {
     }
 }
 
-/// Plays the trace's writes with changes, waiting for nothing.
+/// Plays the trace's writes with changes, without waiting.
 fn play_changed(trace: &Trace, config: &'static Config, random: &mut Random, often: u64) -> (usize, usize) {
     let mut memory = Around::new(trace);
     let mut model = Model::new(config);

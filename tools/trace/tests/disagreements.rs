@@ -30,7 +30,7 @@ fn name(folder: &Path) -> String {
 #[test]
 fn counters_of_another_group() {
     let Some(reference) = nvdla_tests::reference::folder() else { return };
-    // Other traces' counters are compared by the test of all traces; here those that can differ at all.
+    // The counters of other traces are compared by the test of all traces. These are the traces whose counters may differ.
     let sequences = folders(&reference).into_iter().filter(|folder| name(folder).starts_with("sequence_"));
     let differs = |folder: &std::path::PathBuf| {
         let trace = Trace::read(folder).expect("a trace");

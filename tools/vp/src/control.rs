@@ -1,39 +1,39 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The control window: BAR 2, through which a test in the guest injects faults and reads the device's counters.
+//! The control window, BAR 2, through which a test in the guest injects faults and reads the device's counters.
 //!
-//! Words of 32 bits. The window exists only with `--control` or `--lines`; no hardware has one, and the driver does not
-//! use it. Two of the words are parts of a board around an NVDLA: a clock gate and a reset line. A device tree assigns
-//! each to a driver of the kernel (a GPIO, and a reset controller of one register).
+//! It has words of 32 bits. It exists only with `--control` or `--lines`; no hardware has one, and the driver does not use it.
+//! Two of the words stand for parts of a board around an NVDLA: a clock gate and a reset line. A device tree assigns each of them
+//! to a driver of the kernel (a GPIO, and a reset controller with one register).
 //!
-//! | offset | what |
+//! | offset | meaning |
 //! | --- | --- |
 //! | 0x00 | [`MAGIC`] |
-//! | 0x04 | this many of the next starts never end |
-//! | 0x08 | this many of the next interrupts are lost |
-//! | 0x0c | this many of the next starts have every memory access refused |
+//! | 0x04 | number of the next starts that never end |
+//! | 0x08 | number of the next interrupts that are lost |
+//! | 0x0c | number of the next starts whose memory accesses are refused |
 //! | 0x10 | each start takes at least this many microseconds |
 //! | 0x14 | a write raises an interrupt without a cause |
-//! | 0x18 | while not zero, registers read all ones and writes are lost |
+//! | 0x18 | while not zero, registers read all ones and writes have no effect |
 //! | 0x20 | register reads so far |
 //! | 0x24 | register writes so far |
 //! | 0x28 | interrupts so far |
-//! | 0x2c | accesses outside the memory that the device may reach |
+//! | 0x2c | accesses outside the memory that the device may access |
 //! | 0x30 | starts so far |
 //! | 0x34 | resets so far |
 //! | 0x38 | register accesses without a clock or during a reset |
-//! | 0x3c | times that the clock has stopped |
-//! | 0x40 | 16 bytes to look for at the beginning of the guest's pages |
-//! | 0x50 | a write looks for them |
-//! | 0x54 | the page's address (64 bits); all ones when no page begins so, or several do |
+//! | 0x3c | number of times that the clock has stopped |
+//! | 0x40 | 16 bytes to search for at the beginning of the guest's pages |
+//! | 0x50 | a write starts the search |
+//! | 0x54 | the address of the page (64 bits); all ones if no page or several pages begin with these bytes |
 //! | 0x60 | bit 0: the clock runs |
-//! | 0x64 | bit 0: the reset line is held |
-//! | 0x68 | KiB of the guest's memory that are mapped for the device: all of it, or what its IOMMU lets it reach |
-//! | 0x800 + 16 n | memory that the device may reach: address (64 bits), bytes (64 bits); all memory while no entry has bytes |
+//! | 0x64 | bit 0: the reset line is asserted |
+//! | 0x68 | KiB of the guest's memory that are mapped for the device: all of it, or what its IOMMU maps |
+//! | 0x800 + 16 n | memory that the device may access: address (64 bits), bytes (64 bits); all memory while every entry has 0 bytes |
 
 use crate::faults::{Armed, Lines};
 
-/// What the first word reads: "NVVP".
+/// The value of the first word: "NVVP".
 pub(crate) const MAGIC: u32 = 0x5056_564e;
 const HANG: u64 = 0x04;
 const LOSE: u64 = 0x08;
@@ -53,29 +53,29 @@ const RANGES: u64 = 0x800;
 /// The number of ranges in the window.
 const RANGE_COUNT: usize = 128;
 
-/// What the device has counted, in the order of the window.
+/// The device's counters, in the order of the window.
 pub(crate) type Counts = [u64; 8];
 
-/// What a write asks for.
+/// The action that a write to the window requests.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Nothing more.
+    /// No action.
     None,
-    /// An interrupt without a cause.
+    /// Raise an interrupt without a cause.
     Interrupt,
-    /// The list of memory has changed.
+    /// Apply the changed list of memory ranges.
     Ranges,
-    /// A page is looked for.
+    /// Search for a page.
     Find,
-    /// The clock or the reset line has changed.
+    /// Change the clock or the reset line.
     Lines(Lines),
 }
 
-/// What the guest looks for, and where it was found.
+/// The bytes that the guest searches for, and the result.
 #[derive(Debug, Default)]
 pub(crate) struct Search {
     mark: [u32; 4],
-    /// The page's address; all ones when there is none.
+    /// The page's address; all ones if there is none.
     pub(crate) found: u64,
 }
 
@@ -90,7 +90,7 @@ impl Search {
     }
 }
 
-/// The ranges as the guest wrote them.
+/// The ranges, in the form in which the guest wrote them.
 #[derive(Debug)]
 pub(crate) struct Ranges([u32; RANGE_COUNT * 4]);
 
@@ -101,7 +101,7 @@ impl Default for Ranges {
 }
 
 impl Ranges {
-    /// Start and length of each that is not empty.
+    /// Start and length of each range that is not empty.
     pub(crate) fn list(&self) -> Vec<(u64, u64)> {
         let long = |low: u32, high: u32| u64::from(high) << 32 | u64::from(low);
         let entries = self.0.chunks_exact(4).map(|entry| (long(entry[0], entry[1]), long(entry[2], entry[3])));
@@ -164,7 +164,7 @@ pub(crate) fn write(
         FIND => return Action::Find,
         MARK..FIND => {
             search.mark[((offset - MARK) / 4) as usize] = value;
-            // What was found before was another page.
+            // The previous result belongs to other bytes.
             search.found = u64::MAX;
         }
         _ => {
@@ -206,7 +206,7 @@ mod tests {
             |offset, ranges: &mut Ranges| read(offset, &Armed::default(), lines, &[0; 8], ranges, &Search::default());
         assert_eq!((get(CLOCK, &mut ranges), get(RESET, &mut ranges)), (0, 1));
         let mut put = |offset, value| write(offset, value, &mut armed, lines, &mut ranges, &mut search);
-        // Only the first bit is a line.
+        // Only bit 0 is a line.
         assert_eq!(put(CLOCK, 3), Action::Lines(Lines { clock: true, reset: true }));
         assert_eq!(put(RESET, 2), Action::Lines(Lines { clock: false, reset: false }));
     }
@@ -219,7 +219,7 @@ mod tests {
         for (index, value) in [0x1000, 1, 0x2000, 0].into_iter().enumerate() {
             assert_eq!(put(RANGES + 16 * 3 + 4 * index as u64, value), Action::Ranges);
         }
-        // Half of the last length, and the bytes behind it.
+        // Half of the last length, and the bytes after it.
         assert_eq!(put(0xff8, 5), Action::Ranges);
         assert_eq!(put(0x1000, 1), Action::None);
         assert_eq!(ranges.list(), [(0x1_0000_1000, 0x2000), (0, 5)]);

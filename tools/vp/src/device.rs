@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The device of the virtual machine: register accesses and interrupts on one side, the model on the other.
+//! The device of the virtual machine, between its register accesses and interrupts on one side, and the model on the other.
 //!
-//! The server thread answers accesses; a worker thread performs operations, because one may take longer than the virtual
-//! machine waits for an answer. Interrupts are events: INTx while the line is up and neither masked nor disabled by the
-//! command register, MSI when the line rises or is still up after software has acknowledged a part of it.
+//! The server thread answers accesses. A worker thread performs operations, because one may take longer than the virtual machine
+//! waits for an answer. Interrupts are delivered as events: INTx while the line is up and neither masked nor disabled by the
+//! command register; MSI when the line rises, or is still up after software has acknowledged a part of it.
 //!
-//! In the model's place a simulator of the RTL may stand. The worker then clocks it a little at a time, and accesses are
-//! answered between.
+//! A simulator of the RTL may replace the model. The worker then clocks it for short times, and accesses are answered in between.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -31,12 +30,12 @@ use crate::faults::{Faults, Lines, Schedule};
 use crate::guest::Guest;
 use crate::pci::Configuration;
 
-/// How long a simulator of the RTL is clocked before a register access is served.
+/// How long a simulator of the RTL runs before a register access is answered.
 const SLICE: Duration = Duration::from_millis(2);
-/// The guest's memory lies behind both memory interfaces.
+/// Both memory interfaces access the guest's memory.
 const INTERFACES: u32 = 0b11;
 
-/// What the device is.
+/// The simulation behind the device.
 pub(crate) enum Core {
     /// The model.
     Model(Box<Model>),
@@ -53,24 +52,25 @@ impl Core {
     }
 }
 
-/// Who hears of an interrupt.
+/// The receivers of interrupts.
 #[derive(Default)]
 struct Interrupts {
     intx: Option<File>,
     msi: Option<File>,
-    /// The command register disables INTx. An event then would be one too many: QEMU asserts the line at each event and
-    /// keeps it asserted until the next register access, and a driver that has found no cause makes none.
+    /// The command register disables INTx. An event would then be wrong: QEMU asserts the line at each event and keeps it
+    /// asserted until the next register access, and a driver that finds no cause makes no access.
     intx_disabled: bool,
 }
 
-/// What the server and the worker share. Locks are taken in the order of the fields; an operation runs under the guest's.
+/// State that the server and the worker share. Locks are taken in the order of the fields. An operation runs under the guest's
+/// lock.
 struct Shared {
     guest: Mutex<Guest>,
-    /// Held by an access that waits for the device, so that the worker does not take it again before.
+    /// Held by an access that waits for the device, so that the worker does not lock the device again first.
     turn: Mutex<()>,
     core: Mutex<Core>,
     interrupts: Mutex<Interrupts>,
-    /// Software has written a register since the worker last looked; and whether the worker shall end.
+    /// Whether software has written a register since the worker last checked, and whether the worker must end.
     pending: Mutex<(bool, bool)>,
     wake: Condvar,
     schedule: Mutex<Schedule>,
@@ -82,13 +82,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Shared {
-    /// Does something with the device, before the worker has it again.
+    /// Calls a function with the device, before the worker locks it again.
     fn with_device<T>(&self, work: impl FnOnce(&mut dyn Simulation) -> T) -> T {
         let _turn = lock(&self.turn);
         work(lock(&self.core).device())
     }
 
-    /// Tells the virtual machine that the line is up.
+    /// Signals to the virtual machine that the line is up.
     fn raise(&self) {
         let mut interrupts = lock(&self.interrupts);
         let Interrupts { intx, msi, intx_disabled } = &mut *interrupts;
@@ -102,7 +102,7 @@ impl Shared {
         }
     }
 
-    /// The command register disables INTx, or enables it, which delivers a line that is up.
+    /// Applies the command register's bit that disables INTx. Enabling it delivers a line that is up.
     fn disable_intx(&self, disable: bool) {
         let up = self.with_device(|device| device.interrupt());
         let mut interrupts = lock(&self.interrupts);
@@ -114,14 +114,14 @@ impl Shared {
         }
     }
 
-    /// Resets the device, which touches no memory afterwards: an operation under way ends before.
+    /// Resets the device. A running operation ends first, so the device does not access memory afterwards.
     fn reset(&self) {
         let _quiet = lock(&self.guest);
         self.with_device(|device| device.reset());
         lock(&self.schedule).reset();
     }
 
-    /// The board switches the clock on or off, or asserts or releases the reset line.
+    /// Applies a change of the board's clock or reset line.
     fn set_lines(&self, lines: Lines) {
         let before = lock(&self.schedule).set_lines(lines);
         if lines.reset && !before.reset {
@@ -132,13 +132,13 @@ impl Shared {
         }
     }
 
-    /// Lets the worker look for something to do.
+    /// Wakes the worker, which then checks for operations.
     fn kick(&self) {
         lock(&self.pending).0 = true;
         self.wake.notify_one();
     }
 
-    /// Performs operations until it is stopped.
+    /// Performs operations until the worker is stopped.
     fn work(&self) {
         loop {
             let mut pending = lock(&self.pending);
@@ -154,9 +154,9 @@ impl Shared {
         }
     }
 
-    /// Performs the next operation, if there is one; whether there was.
+    /// Performs the next operation, if there is one. Returns whether there was one.
     ///
-    /// Registers answer meanwhile: only its start and its end take the model's lock.
+    /// Registers can be accessed during the operation: only its start and its end lock the model.
     fn perform(&self) -> bool {
         let mut guest = lock(&self.guest);
         if !lock(&self.schedule).lines.is_up() {
@@ -172,7 +172,7 @@ impl Shared {
         };
         let plan = lock(&self.schedule).start();
         if !plan.delay.is_zero() {
-            // Without the lock, so that a reset need not wait.
+            // Released first, so that a reset does not have to wait.
             drop(guest);
             std::thread::sleep(plan.delay);
             guest = lock(&self.guest);
@@ -184,7 +184,7 @@ impl Shared {
             self.raise();
         }
         if plan.hang {
-            log::info!("an operation never ends, as asked");
+            log::info!("an operation never ends, as requested");
             return true;
         }
         guest.refuse = plan.refuse;
@@ -196,7 +196,7 @@ impl Shared {
         model.finish(finished);
         while let Some(stop) = model.take_stop() {
             if plan.refuse {
-                log::info!("{stop}, as asked");
+                log::info!("{stop}, as requested");
             } else {
                 log::error!("{stop}");
             }
@@ -209,7 +209,7 @@ impl Shared {
         true
     }
 
-    /// Clocks a simulator of the RTL for a while; whether it has more to do.
+    /// Clocks a simulator of the RTL for a short time. Returns whether it has more to do.
     fn clock(&self) -> bool {
         drop(lock(&self.turn));
         let mut core = lock(&self.core);
@@ -233,7 +233,7 @@ impl Shared {
     }
 }
 
-/// The device behind the socket.
+/// The device that the server presents on the socket.
 pub(crate) struct Device {
     configuration: Configuration,
     status: u64,
@@ -247,7 +247,7 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// The device; with `control`, a window for tests in the guest beside it.
+    /// Makes the device; with `control`, also the control window for tests in the guest.
     pub(crate) fn new(mut core: Core, faults: Faults, lines: Lines, control: bool) -> io::Result<Self> {
         let config = core.device().config();
         let base = Block::Glb.base(config.family).unwrap_or(0);
@@ -277,7 +277,7 @@ impl Device {
         })
     }
 
-    /// The client has disconnected, and its memory is no longer available.
+    /// Ends the use of a disconnected client's memory.
     pub(crate) fn disconnect(&mut self) {
         *lock(&self.shared.interrupts) = Interrupts::default();
         self.shared.reset();
@@ -309,7 +309,7 @@ impl Device {
         if offset == control::MAPPED {
             return (lock(&self.shared.guest).mapped() >> 10) as u32;
         }
-        // The counts that are asked for are those before this access.
+        // A read of a counter returns the value before this access.
         let counts = self.counts();
         let schedule = lock(&self.shared.schedule);
         control::read(offset, &schedule.armed, schedule.lines, &counts, &mut self.ranges, &self.search)
@@ -331,7 +331,7 @@ impl Device {
                 let ranges: Vec<_> = list.iter().map(|&(start, length)| start..start.saturating_add(length)).collect();
                 let ranges = (!ranges.is_empty()).then_some(&ranges[..]);
                 if let Err(error) = self.shared.with_device(|device| device.allow(ranges)) {
-                    log::error!("the list of memory is not taken: {error}");
+                    log::error!("the list of memory ranges is refused: {error}");
                 }
                 lock(&self.shared.guest).allowed = list;
             }
@@ -422,7 +422,7 @@ impl ServerBackend for Device {
         size: u64,
         file: Option<File>,
     ) -> io::Result<()> {
-        // Pieces without a file (video memory, firmware) cannot be reached by this device.
+        // Ranges without a file (video memory, firmware) cannot be accessed by this device.
         let Some(file) = file else { return Ok(()) };
         log::debug!("guest memory {address:#x}, {size:#x} bytes");
         let writable = flags.contains(DmaMapFlags::WRITE);
@@ -482,7 +482,7 @@ mod tests {
     use super::*;
     use crate::pci::{COMMAND, INTERRUPT_DISABLE};
 
-    /// A device whose line of interrupts is a socket.
+    /// A device whose interrupt line is a socket.
     fn device() -> (Device, UnixStream) {
         let core = Core::Model(Box::new(Model::new(&NV_SMALL)));
         let mut device = Device::new(core, Faults::default(), Lines::default(), false).unwrap();
@@ -519,7 +519,7 @@ mod tests {
         assert_eq!(events(&mut line), 1, "the line rises");
         unmask(&mut device);
         assert_eq!(events(&mut line), 1, "it is up when it is unmasked");
-        // What uio_pci_generic does in its handler, and QEMU at the next register access.
+        // The accesses of uio_pci_generic in its handler, and of QEMU at the next register access.
         command(&mut device, INTERRUPT_DISABLE);
         unmask(&mut device);
         write(&mut device, glb::S_INTR_SET.offset, 2);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Injected faults, to test that a driver survives them. They are chosen on the command line by number, or armed by a
-//! test in the guest through the control window.
+//! Injected faults, which test that a driver handles them. They are selected by number on the command line, or by a test in the
+//! guest through the control window.
 
 use std::time::Duration;
 
-/// Which events go wrong, counted from 1. A start is that of one operation.
+/// The events that fail, counted from 1. A start is the start of one operation.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Faults {
     /// Do not deliver these interrupts
     #[arg(long, value_name = "N", value_delimiter = ',')]
     lose_interrupt: Vec<u64>,
-    /// Never finish these starts, nor any other before a reset
+    /// Never finish these starts, nor any later ones before a reset
     #[arg(long, value_name = "N", value_delimiter = ',')]
     hang: Vec<u64>,
     /// Refuse every memory access of these starts
@@ -20,78 +20,77 @@ pub(crate) struct Faults {
     /// Raise an interrupt without a cause after these starts
     #[arg(long, value_name = "N", value_delimiter = ',')]
     spurious_interrupt: Vec<u64>,
-    /// Let each start take at least this many microseconds
+    /// The least time of each start in microseconds
     #[arg(long, value_name = "MICROSECONDS", default_value_t = 0)]
     delay: u32,
 }
 
-/// What a start is to do.
+/// The faults of one start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) delay: Duration,
     pub(crate) hang: bool,
     pub(crate) refuse: bool,
     pub(crate) spurious: bool,
-    /// Resets before it.
+    /// The number of resets before it.
     pub(crate) resets: u64,
 }
 
-/// The faults that are to come, and how far events have been counted.
+/// The faults that are still to come, and the counters of events.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
     chosen: Faults,
     starts: u64,
     interrupts: u64,
-    /// How many of the next starts hang, how many have their memory refused, how many interrupts are lost: armed by the
-    /// guest.
+    /// Faults of the next events, which the guest has requested.
     pub(crate) armed: Armed,
     pub(crate) lines: Lines,
-    /// Times that the clock has stopped.
+    /// The number of times that the clock has stopped.
     stops: u64,
     resets: u64,
-    /// Register accesses that no device could answer.
+    /// Register accesses while the device could not answer.
     dark: u64,
 }
 
-/// What a board has around the device.
+/// The clock and the reset line of the board around the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lines {
-    /// The clock runs. Without it no register answers and nothing starts; an operation under way ends.
+    /// Whether the clock runs. Without it no register answers and no operation starts; a running operation ends.
     pub(crate) clock: bool,
-    /// The reset line is held.
+    /// Whether the reset line is asserted.
     pub(crate) reset: bool,
 }
 
 impl Default for Lines {
-    /// A device on a board without lines.
+    /// The lines of a board that does not control them.
     fn default() -> Self {
         Self { clock: true, reset: false }
     }
 }
 
 impl Lines {
-    /// Before a driver has asked for anything.
+    /// The state before a driver has changed a line.
     pub(crate) const OFF: Self = Self { clock: false, reset: true };
 
-    /// Whether the device works.
+    /// Whether the device can work.
     pub(crate) fn is_up(self) -> bool {
         self.clock && !self.reset
     }
 }
 
-/// What a guest has asked for.
+/// The faults that the guest has requested.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Armed {
     pub(crate) hang: u32,
     pub(crate) refuse: u32,
     pub(crate) lose: u32,
-    /// Microseconds that each start takes at least.
+    /// The least time of each start in microseconds.
     pub(crate) delay: u32,
-    /// Every register of the window reads all ones, as where no device answers.
+    /// Whether every register reads all ones, as if no device answered.
     pub(crate) mute: bool,
 }
 
-/// Counts down an armed fault, and returns whether it was armed.
+/// Counts down the number of a fault's events, and returns whether this event has the fault.
 fn take(armed: &mut u32) -> bool {
     let was = *armed > 0;
     *armed = armed.saturating_sub(1);
@@ -104,24 +103,24 @@ impl Schedule {
         Self { chosen, armed, lines, ..Self::default() }
     }
 
-    /// The board changes its lines; how they were.
+    /// Sets the board's lines. Returns their previous state.
     pub(crate) fn set_lines(&mut self, lines: Lines) -> Lines {
         self.stops += u64::from(self.lines.clock && !lines.clock);
         std::mem::replace(&mut self.lines, lines)
     }
 
-    /// Times that the clock has stopped.
+    /// The number of times that the clock has stopped.
     pub(crate) fn stops(&self) -> u64 {
         self.stops
     }
 
-    /// A register access. Counts those that come while the device has no clock or is held in reset; whether it answers.
+    /// Returns whether the device answers a register access, and counts the access if the device has no clock or is in reset.
     pub(crate) fn answers(&mut self) -> bool {
         self.dark += u64::from(!self.lines.is_up());
         self.lines.is_up() && !self.armed.mute
     }
 
-    /// A start. Counts it.
+    /// Counts a start, and returns its faults.
     pub(crate) fn start(&mut self) -> Plan {
         self.starts += 1;
         let number = self.starts;
@@ -134,27 +133,27 @@ impl Schedule {
         }
     }
 
-    /// An interrupt. Counts it; whether it is delivered.
+    /// Counts an interrupt, and returns whether it is delivered.
     pub(crate) fn interrupt(&mut self) -> bool {
         self.interrupts += 1;
         let lost = self.chosen.lose_interrupt.contains(&self.interrupts) | take(&mut self.armed.lose);
         if lost {
-            log::info!("interrupt {} is lost, as asked", self.interrupts);
+            log::info!("interrupt {} is lost, as requested", self.interrupts);
         }
         !lost
     }
 
-    /// The device was reset: running operations are forgotten.
+    /// Applies a reset, after which no operation runs.
     pub(crate) fn reset(&mut self) {
         self.resets += 1;
     }
 
-    /// Resets so far.
+    /// The number of resets so far.
     pub(crate) fn resets(&self) -> u64 {
         self.resets
     }
 
-    /// Starts, interrupts and register accesses without an answer so far.
+    /// The numbers of starts, interrupts and register accesses without an answer so far.
     pub(crate) fn counts(&self) -> (u64, u64, u64) {
         (self.starts, self.interrupts, self.dark)
     }
@@ -194,7 +193,7 @@ mod tests {
         assert!(!schedule.answers());
         schedule.set_lines(Lines::default());
         assert!(schedule.answers());
-        // One that is mute on purpose is not in the dark.
+        // An access to a device that is mute on purpose is not counted.
         schedule.armed.mute = true;
         assert!(!schedule.answers());
         schedule.set_lines(Lines { clock: false, reset: false });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The guest's memory, mapped piece by piece as the virtual machine announces it: a few large ones, or, behind an IOMMU, a
-//! page each time the guest maps one. Pieces that follow each other for the device do so here, too.
+//! The guest's memory, mapped in pieces as the virtual machine announces it: a few large pieces, or, behind an IOMMU, one page
+//! for each mapping of the guest. Pieces that are adjacent for the device are adjacent here too.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,14 +13,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use nvdla_model::memory::{Memory, Port, Span};
 
-/// Where the guest's memory may be for the device: from 0 on, and, as an IOMMU gives addresses out, below the end of 48 bits.
+/// The device addresses that the guest's memory may have: from 0, and, as an IOMMU assigns addresses, below 2^48.
 const WINDOWS: [Range<u64>; 2] = [0..WINDOW, (1 << 48) - WINDOW..1 << 48];
-/// Bytes of each: more than a guest here has.
+/// Bytes of each window: more than the memory of any guest here.
 const WINDOW: u64 = 1 << 39;
-/// Bytes of addresses that are kept free for both.
+/// Bytes of address space that are reserved for both windows.
 const ROOM: usize = 2 << 39;
 
-/// The addresses at which the guest's memory is mapped: one window behind the other.
+/// The address space in which the guest's memory is mapped: the windows one after another.
 struct Room(NonNull<u8>);
 
 // SAFETY: The mapping is shared memory that the guest may change at any time from any thread anyway.
@@ -30,7 +30,7 @@ unsafe impl Sync for Room {}
 
 impl Room {
     fn new() -> io::Result<Self> {
-        // SAFETY: A new mapping at an address that the kernel chooses; nothing lies behind it.
+        // SAFETY: A new mapping at an address that the kernel chooses; it replaces nothing.
         let start = unsafe {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
             libc::mmap(std::ptr::null_mut(), ROOM, libc::PROT_NONE, flags, -1, 0)
@@ -41,25 +41,27 @@ impl Room {
         NonNull::new(start.cast()).map(Self).ok_or_else(|| io::Error::other("mapped at 0"))
     }
 
-    /// The byte at a device's address that is inside a window.
+    /// The byte at a device address inside a window.
     fn at(&self, address: u64) -> *mut u8 {
         let place =
             if address < WINDOW { address } else { address.wrapping_sub(WINDOWS[1].start).wrapping_add(WINDOW) };
         self.0.as_ptr().wrapping_add(place as usize)
     }
 
-    /// Puts a part of a file there, or nothing.
+    /// Maps a part of a file at a device address, or removes the mapping.
     fn put(&self, address: u64, length: u64, file: Option<(RawFd, u64)>, protection: i32) -> io::Result<()> {
         let end = address.saturating_add(length);
         if !WINDOWS.iter().any(|window| window.start <= address && end <= window.end) {
-            return Err(io::Error::other(format!("{length:#x} bytes at {address:#x} are beyond what is kept free")));
+            return Err(io::Error::other(format!(
+                "{length:#x} bytes at {address:#x} are outside the reserved address space"
+            )));
         }
         let (fd, offset, flags) = match file {
             Some((fd, offset)) => (fd, libc::off_t::try_from(offset).map_err(io::Error::other)?, libc::MAP_SHARED),
             None => (-1, 0, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE),
         };
-        // SAFETY: It replaces a part of this reservation's own mapping, to which there is no other reference: the
-        // caller has it exclusively.
+        // SAFETY: It replaces a part of this reservation's own mapping. No other reference to that part exists, because the
+        // caller has exclusive access.
         let at = unsafe {
             libc::mmap(self.at(address).cast(), length as usize, protection, flags | libc::MAP_FIXED, fd, offset)
         };
@@ -77,24 +79,24 @@ impl Drop for Room {
     }
 }
 
-/// Mapped addresses that follow each other.
+/// Adjacent mapped addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Piece {
     end: u64,
     writable: bool,
 }
 
-/// The memory that the device may reach.
+/// The memory that the device may access.
 pub(crate) struct Guest {
     room: Room,
-    /// By the first address.
+    /// The pieces by their first address.
     pieces: BTreeMap<u64, Piece>,
     /// Report every access as outside, to test a driver.
     pub(crate) refuse: bool,
-    /// The ranges that the device may access, as start and length; everything if empty. A guest that knows its buffers
-    /// sets them here, and any other access is then outside.
+    /// The ranges that the device may access, as start and length; all memory if empty. A guest that knows its buffers sets them,
+    /// and any other access then counts as outside.
     pub(crate) allowed: Vec<(u64, u64)>,
-    /// Accesses outside, those that were refused on purpose apart.
+    /// The number of accesses outside, without those that were refused on purpose.
     pub(crate) outside: AtomicU64,
 }
 
@@ -147,7 +149,7 @@ impl Guest {
         Ok(())
     }
 
-    /// Bytes that are mapped.
+    /// The number of mapped bytes.
     pub(crate) fn mapped(&self) -> u64 {
         self.pieces.iter().map(|(start, piece)| piece.end - start).sum()
     }
@@ -157,7 +159,7 @@ impl Guest {
         self.unmap(0, u64::MAX)
     }
 
-    /// Takes a range out of the pieces.
+    /// Removes a range from the pieces.
     fn forget(&mut self, start: u64, end: u64) {
         if let Some((&first, &piece)) = self.pieces.range(..start).next_back().filter(|(_, piece)| piece.end > start) {
             self.pieces.insert(first, Piece { end: start, ..piece });
@@ -176,7 +178,7 @@ impl Guest {
         const PAGE: usize = 4096;
         let mut found = None;
         for (&start, piece) in &self.pieces {
-            // SAFETY: The whole of the piece; as for `read`, the guest may change it meanwhile.
+            // SAFETY: The range is the whole piece. As for `read`, the guest may change it meanwhile.
             let bytes = unsafe { std::slice::from_raw_parts(self.room.at(start), (piece.end - start) as usize) };
             for (number, _) in bytes.chunks(PAGE).enumerate().filter(|(_, page)| page.starts_with(mark)) {
                 let address = start + (number * PAGE) as u64;
@@ -188,7 +190,7 @@ impl Guest {
         found
     }
 
-    /// The first byte of a range that the device may reach.
+    /// The first byte of a range that the device may access.
     fn find(&self, address: u64, length: usize, write: bool) -> Option<*mut u8> {
         if self.refuse {
             return None;
@@ -219,8 +221,8 @@ impl Guest {
 impl Memory for Guest {
     fn read(&self, _port: Port, address: u64, length: usize) -> Option<&[u8]> {
         let start = self.find(address, length, false)?;
-        // SAFETY: The range lies in the mapping. The guest may change it meanwhile, as on a real bus: the model only
-        // copies bytes and computes with them, any value is acceptable.
+        // SAFETY: The range lies in the mapping. The guest may change it meanwhile, as on a real bus. The model only copies bytes
+        // and computes with them, so any value is acceptable.
         Some(unsafe { std::slice::from_raw_parts(start, length) })
     }
 
@@ -237,8 +239,8 @@ impl Memory for Guest {
             return None;
         }
         let (from, to) = (self.find(read.address, read.length, false)?, self.find(write.address, write.length, true)?);
-        // SAFETY: As above. Each address of the device has a separate place in the reservation, so the two share no
-        // byte.
+        // SAFETY: As above. Different device addresses have different places in the reservation, so the two ranges do not
+        // overlap.
         Some(unsafe {
             (std::slice::from_raw_parts(from, read.length), std::slice::from_raw_parts_mut(to, write.length))
         })
@@ -268,7 +270,7 @@ mod tests {
     fn pages_that_follow_each_other_are_one_piece() {
         let file = pages("pages", 4);
         let mut guest = Guest::new().unwrap();
-        // Backwards in the file, and not in order.
+        // In reverse order in the file, and mapped out of order.
         guest.map(0xf000_1000, 0x1000, &file, 0x2000, true).unwrap();
         guest.map(0xf000_3000, 0x1000, &file, 0, true).unwrap();
         assert!(guest.read(Port::Primary, 0xf000_1000, 0x1001).is_none());
@@ -288,7 +290,7 @@ mod tests {
         guest.clear().unwrap();
         assert!(guest.read(Port::Primary, 0xf000_1000, 1).is_none());
         assert!(guest.map(WINDOW, 0x1000, &file, 0, true).is_err());
-        // The last page of 48 bits, and the first.
+        // The last page below 2^48, and the first page.
         let last = (1 << 48) - 0x1000;
         guest.map(last, 0x1000, &file, 0x1000, true).unwrap();
         guest.map(0, 0x1000, &file, 0x2000, true).unwrap();

@@ -33,23 +33,23 @@ struct Arguments {
     /// The hardware configuration
     #[arg(long, default_value = "nv_small")]
     config: String,
-    /// A simulator that `cargo xtask rtl` has built, and its options, in the model's place: PROGRAM[,NAME=VALUE]...;
-    /// faults that begin with an operation are not for it
+    /// A simulator that `cargo xtask rtl` has built, and its options, instead of the model: PROGRAM[,NAME=VALUE]...; faults of
+    /// starts are not available with it
     #[arg(long, value_name = "PROGRAM")]
     rtl: Option<nvdla_rtl::Selection>,
     /// The UNIX socket to listen on
     #[arg(long)]
     socket: PathBuf,
-    /// Serve one client after another, each with a device that has just been reset, until this program is ended
+    /// Serve one client after another, each with a newly reset device, until this program is ended
     #[arg(long)]
     persist: bool,
-    /// Have the interrupt line only, without MSI
+    /// Use only the interrupt line, without MSI
     #[arg(long)]
     no_msi: bool,
-    /// Give the guest a second window, through which its tests arrange faults
+    /// Give the guest a second window, through which its tests inject faults
     #[arg(long)]
     control: bool,
-    /// Give the guest the clock and the reset line too, through that window: off and held at first
+    /// Also control the clock and the reset line through that window: at first the clock is off and the reset asserted
     #[arg(long)]
     lines: bool,
     #[command(flatten)]
@@ -84,7 +84,7 @@ fn run(arguments: Arguments) -> Result<(), String> {
     };
     let mut device = device::Device::new(core, arguments.faults, lines, control)
         .map_err(|error| format!("the model's thread did not start: {error}"))?;
-    // A socket that an earlier run left behind would refuse the new one.
+    // A socket that an earlier run has left would prevent the bind.
     let _ = std::fs::remove_file(&arguments.socket);
     let server = Server::new(&arguments.socket, true, interrupts(!arguments.no_msi), regions(control))
         .map_err(|error| format!("cannot listen on {}: {error}", arguments.socket.display()))?;
@@ -99,7 +99,7 @@ fn run(arguments: Arguments) -> Result<(), String> {
         device.disconnect();
     };
     let [reads, writes, interrupts, outside, ..] = device.counts();
-    // One write, because several servers share the terminal.
+    // A single write, because several servers share the terminal.
     let counts = format!(
         "nvdla_vp: {}: {reads} register reads, {writes} register writes, {interrupts} interrupts, {outside} accesses \
          outside\n",

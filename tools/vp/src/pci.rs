@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The PCI configuration space of the virtual device: BAR 0, one INTx line, one MSI vector, function-level reset; and
-//! BAR 2 where tests in the guest are given a control window.
+//! The PCI configuration space of the virtual device: BAR 0, one INTx line, one MSI vector and function-level reset; also BAR 2
+//! if tests in the guest get a control window.
 //!
 //! Source: PCI Local Bus Specification 3.0, chapters 6.1 (header), 6.2.2 (command register), 6.8.1 (MSI capability); the
 //! engineering change notice "Advanced Capabilities for Conventional PCI" (function-level reset).
@@ -40,7 +40,7 @@ const MSI: usize = 0x40;
 const CAPABILITY_MSI: u8 = 0x05;
 /// MSI control: addresses of 64 bits.
 const MSI_64: u16 = 1 << 7;
-/// MSI control: enable, and how many vectors.
+/// MSI control: enable, and the number of vectors.
 const MSI_WRITABLE: u8 = 0x71;
 
 const ADVANCED: usize = 0x60;
@@ -48,10 +48,10 @@ const CAPABILITY_ADVANCED: u8 = 0x13;
 const ADVANCED_LENGTH: u8 = 6;
 /// Advanced features: transactions-pending bit, function-level reset.
 const ADVANCED_TP_FLR: u8 = 0x03;
-/// Where software asks for the reset.
+/// The byte through which software requests the reset.
 const ADVANCED_CONTROL: usize = ADVANCED + 4;
 
-/// The configuration space and which of its bits software may change.
+/// The configuration space, and the mask of bits that software may change.
 pub(crate) struct Configuration {
     bytes: [u8; SIZE],
     writable: [u8; SIZE],
@@ -88,7 +88,7 @@ impl Configuration {
         self.bytes.get(offset..offset.checked_add(length)?)
     }
 
-    /// Lets the status register say whether the interrupt line is up.
+    /// Sets the bit of the status register that shows whether the interrupt line is up.
     pub(crate) fn set_interrupt(&mut self, up: bool) {
         let status = STATUS_CAPABILITIES | if up { STATUS_INTERRUPT } else { 0 };
         self.set(STATUS, &status.to_le_bytes());
@@ -108,7 +108,7 @@ impl Configuration {
         reset
     }
 
-    /// Whether the command register keeps the function from asserting its interrupt line.
+    /// Whether the command register prevents the function from asserting its interrupt line.
     pub(crate) fn disables_interrupt(&self) -> bool {
         u16::from_le_bytes([self.bytes[COMMAND], self.bytes[COMMAND + 1]]) & INTERRUPT_DISABLE != 0
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The runtime drives the device behind this server's socket by itself, with no virtual machine between them.
+//! The runtime drives the device behind this server's socket directly, without a virtual machine.
 //!
-//! The reference's loadables give its outputs; `NVDLA_CONFORMANCE=all` runs each of them, else a few for each
-//! configuration. What goes wrong on either side leaves the other usable.
+//! The reference's loadables must give its outputs. `NVDLA_CONFORMANCE=all` runs all of them, otherwise a few for each
+//! configuration run. After a failure on either side the other side remains usable.
 
 use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
@@ -18,9 +18,9 @@ use nvdla_runtime::Network;
 use nvdla_tests::{case, reference};
 use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
 
-/// The variable with the socket of [`client`].
+/// The environment variable with the socket of [`client`].
 const SOCKET: &str = "NVDLA_TEST_SOCKET";
-/// Cases of the default run: a network, each unit that the configuration has, and bad ones.
+/// The cases of the default run: a network, each unit of the configuration, and invalid ones.
 const CASES: [&str; 14] = [
     "lenet.nv_small.int8.default",
     "m_concat_pool.nv_small.int8",
@@ -38,7 +38,7 @@ const CASES: [&str; 14] = [
     "m_conv3x3.nv_full.fp16",
 ];
 
-/// A server, which is ended with this value.
+/// A server process, which is ended when this value is dropped.
 struct Server {
     process: Child,
     socket: PathBuf,
@@ -88,7 +88,7 @@ fn fill(input: &mut [u8]) {
     input.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at * 37 % 128) as u8);
 }
 
-/// LeNet with an input on a device.
+/// A session of LeNet with an input, on a device.
 fn lenet<D: device::Device>(device: D) -> Session<D> {
     let mut session = Session::new(Loadable::open(LENET).unwrap(), device).unwrap();
     fill(session.input_mut(0).unwrap());
@@ -233,7 +233,7 @@ fn a_program_that_is_killed_leaves_the_device_to_the_next() {
     let mut lines = BufReader::new(client.stdout.take().unwrap()).lines();
     assert!(lines.any(|line| line.unwrap().contains("it runs")));
     std::thread::sleep(Duration::from_millis(100));
-    // SIGKILL, in the middle of a task.
+    // SIGKILL during a task.
     client.kill().unwrap();
     client.wait().unwrap();
     let mut session = lenet(server.device());

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What was measured on the RTL: operations with their cycles, from the reference folder's `rtl/cycles.json` or a file of
-//! the same form.
+//! The measurements on the RTL: operations with their cycles, from the reference folder's `rtl/cycles.json` or from a file in the
+//! same format.
 //!
-//! A row names a hardware trace, whose registers say what ran, or operations of a loadable, whose descriptors do: by a text,
-//! or by the number of their group.
+//! A row names a hardware trace or operations of a loadable. The shapes come from the trace's registers or from the loadable's
+//! descriptors. Operations are named by a text, or by the number of their group.
 
 use nvdla_estimate::{schedule, CdpShape, ConvShape, Cube, Host, Image, Interface, Memory, Operand, PdpShape};
 use nvdla_estimate::{SdpShape, Shape, Step};
@@ -23,13 +23,13 @@ use std::path::Path;
 pub(crate) struct Case {
     /// The trace's or the loadable's name.
     pub(crate) name: String,
-    /// What ran, as `cycles.json` puts it.
+    /// The description of the operations in `cycles.json`.
     pub(crate) text: String,
-    /// The kind, for a table.
+    /// The kind of operation, for a table.
     pub(crate) kind: &'static str,
-    /// The hardware.
+    /// The hardware configuration.
     pub(crate) config: &'static Config,
-    /// What surrounded it.
+    /// The memory of the measurement.
     pub(crate) memory: Memory,
     /// The convolution, if there was one.
     pub(crate) conv: Option<ConvShape>,
@@ -58,8 +58,8 @@ impl Case {
         }
     }
 
-    /// Which of two fixed halves the case is in, by a hash (FNV-1a) of what ran: all measurements of one shape are in
-    /// one half. The constants were derived from both halves.
+    /// Which of two fixed sets the case is in, by a hash (FNV-1a) of its description. All measurements of one shape are in the
+    /// same set. The constants were derived from both sets.
     pub(crate) fn fitted(&self) -> bool {
         let text = self
             .text
@@ -69,7 +69,7 @@ impl Case {
     }
 }
 
-/// How near the estimates of some cases come.
+/// The accuracy of the estimates of several cases.
 pub(crate) struct Summary {
     /// Cycles on the RTL.
     pub(crate) cycles: u64,
@@ -79,12 +79,12 @@ pub(crate) struct Summary {
     pub(crate) median: f64,
     /// The ratio that is farthest from 1.
     pub(crate) worst: f64,
-    /// Cases above 500 cycles that are off by more than 15 %.
+    /// The number of cases above 500 cycles whose estimate is off by more than 15 %.
     pub(crate) off: usize,
 }
 
 impl Summary {
-    /// Of some cases, at least one.
+    /// The accuracy of one or more cases.
     pub(crate) fn new(cases: &[&Case]) -> Self {
         let pairs: Vec<_> = cases.iter().map(|case| (case.cycles, case.estimate().cycles)).collect();
         let (cycles, estimates) = pairs.iter().fold((0, 0), |sum, pair| (sum.0 + pair.0, sum.1 + pair.1));
@@ -104,15 +104,15 @@ impl Summary {
 pub(crate) struct Network {
     /// The loadable's name.
     pub(crate) name: String,
-    /// The hardware.
+    /// The hardware configuration.
     pub(crate) config: &'static Config,
-    /// What surrounded it.
+    /// The memory of the measurement.
     pub(crate) memory: Memory,
     /// Cycles from enabling its first operation to its last interrupt.
     pub(crate) cycles: u64,
 }
 
-/// Everything in a file of measurements that can be estimated, and the whole networks.
+/// Reads a file of measurements: the cases that can be estimated, and the whole networks.
 pub(crate) fn read(reference: &Path, file: &Path) -> (Vec<Case>, Vec<Network>) {
     let text = std::fs::read_to_string(file).expect("measurements");
     let rows: Vec<Value> = serde_json::from_str(&text).expect("measurements are JSON");
@@ -127,7 +127,7 @@ pub(crate) fn read(reference: &Path, file: &Path) -> (Vec<Case>, Vec<Network>) {
             row["bandwidth_limit"].as_f64().unwrap_or(0.0),
         );
         let cycles = row["cycles"].as_u64().expect("cycles");
-        // The measurements of this one overlap: its operations do not wait for one another.
+        // The measurements of this loadable overlap, because its operations do not wait for one another.
         if string("loadable") == "lenet.nv_small.int8.b2" {
             continue;
         }
@@ -145,13 +145,13 @@ pub(crate) fn read(reference: &Path, file: &Path) -> (Vec<Case>, Vec<Network>) {
             } else {
                 let all = || of_loadable(reference, &name, config).into_iter().map(|(case, _)| Some(case)).collect();
                 let operations = loadables.entry(name.clone()).or_insert_with(all);
-                // Operations that ran at the same time as others were measured too; those rows name a text of their own.
+                // Operations that ran at the same time as others were measured too; their rows have separate descriptions.
                 let place =
                     operations.iter().position(|case| case.as_ref().is_some_and(|case| row["text"] == case.text));
                 place.and_then(|place| operations[place].take())
             }
         };
-        // The data that SDP passes to PDP were measured at SDP's done interrupt.
+        // SDP operations that pass their output to PDP were measured at SDP's done interrupt.
         let Some(case) = case.filter(|case| row["unit"] != "SDP alone" || case.pdp.is_none()) else { continue };
         cases.push(Case {
             name: row["trace"].as_str().or(row["loadable"].as_str()).unwrap_or_default().to_string(),
@@ -164,8 +164,7 @@ pub(crate) fn read(reference: &Path, file: &Path) -> (Vec<Case>, Vec<Network>) {
     (cases, networks)
 }
 
-/// The estimate of a whole network. In the measurements the driver takes no time except for the accesses between
-/// operations.
+/// The estimate of a whole network. In the measurements the driver takes no time except for the accesses between operations.
 pub(crate) fn network(reference: &Path, network: &Network) -> u64 {
     let loadable =
         Loadable::open(reference.join("loadables").join(&network.name).join("net.nvdla")).expect("a loadable");
@@ -181,7 +180,7 @@ pub(crate) fn network(reference: &Path, network: &Network) -> u64 {
     slots.iter().map(|slot| slot.start + slot.cycles).max().unwrap_or(0)
 }
 
-/// Memory as the measurements had it: a limit of 0 is the interface's width for reads and for writes.
+/// The memory of the measurements: a limit of 0 is the interface's width for reads and for writes.
 pub(crate) fn memory(config: &Config, latency: u32, limit: f64) -> Memory {
     let bandwidth = if limit > 0.0 { limit } else { 2.0 * f64::from(config.primary.width / 8) };
     let interface = Interface { latency, bandwidth };
@@ -256,7 +255,7 @@ pub(crate) fn of_loadable(reference: &Path, name: &str, config: &'static Config)
     cases
 }
 
-/// What a trace's registers say.
+/// The operation of a trace, from its registers.
 pub(crate) fn of_trace(path: &Path, config: &'static Config) -> Case {
     let text = std::fs::read_to_string(path).expect("a trace");
     let mut registers: HashMap<&str, u32> = HashMap::new();
@@ -280,13 +279,13 @@ fn memory_type(ram: u32) -> MemoryType {
     }
 }
 
-/// An int8 cube. The registers of a block have its sizes.
+/// An int8 cube, from the size registers of a block.
 fn cube(register: &dyn Fn(&str) -> u32, prefix: &str, memory: MemoryType) -> Cube {
     let size = |name: &str| (register(&format!("{prefix}{name}")) & 0x1fff) + 1;
     Cube { memory, ..Cube::int8(size("CHANNEL"), size("HEIGHT"), size("WIDTH")) }
 }
 
-/// What registers say that were written for one operation, by their names.
+/// The operation of registers, by their names.
 pub(crate) fn of_registers(register: &dyn Fn(&str) -> u32, config: &'static Config) -> Case {
     let field = |name: &str, low: u32, bits: u32| (register(name) >> low) & ((1 << bits) - 1);
     let conv = (register("CDMA.D_OP_ENABLE") == 1).then(|| {
@@ -332,7 +331,7 @@ pub(crate) fn of_registers(register: &dyn Fn(&str) -> u32, config: &'static Conf
         let input = if flying { MemoryType::Hw } else { memory_type(register("SDP_RDMA.D_SRC_DMA_CFG")) };
         let output = if to_pdp { MemoryType::Hw } else { memory_type(register("SDP.D_DST_DMA_CFG")) };
         let operand = |unit: &str, rdma: &str| {
-            // Bypassed as a whole, or in both halves.
+            // Bypassed as a whole, or both ALU and multiplier.
             let used = field(unit, 0, 1) == 0 && !(field(unit, 1, 1) == 1 && field(unit, 4, 1) == 1);
             let mode = match (field(rdma, 0, 1), field(rdma, 4, 1)) {
                 (1, _) => SdpOperandMode::PerLayer,

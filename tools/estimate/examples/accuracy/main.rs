@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Compares the estimate with measurements on the RTL: one table per kind of operation, and whole networks.
+//! Compares the estimate with measurements on the RTL: one table per kind of operation, and one for whole networks.
 //!
 //! ```text
 //! cargo run --release -p nvdla-estimate --example accuracy [-- --all]
 //! ```
 //!
 //! The measurements are `rtl/cycles.json` of the reference folder (`NVDLA_REFERENCE`, else `../shared/nvdla` beside the
-//! checkout). The table shows two fixed halves of the shapes; the constants were derived from both. `--all` shows every
+//! checkout). The tables show two fixed sets of the shapes separately; the constants were derived from both. `--all` shows every
 //! operation.
 //!
 //! ```text
@@ -15,9 +15,9 @@
 //! cargo run --release -p nvdla-estimate --example accuracy -- [--all] --measured FILE...
 //! ```
 //!
-//! The first makes new measurements with a simulator that `cargo xtask rtl` has built: it runs traces and loadables of the
-//! reference folder, compares what they give with their golden results, and adds what they took to `FILE`. The second
-//! compares with such files.
+//! The first command makes new measurements with a simulator that `cargo xtask rtl` has built: it runs traces and loadables of
+//! the reference folder, compares their results with the golden ones, and adds their cycles to `FILE`. The second command
+//! compares the estimate with such files.
 
 mod cases;
 mod measure;
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Prints the tables. The user's own measurements are not divided into two halves.
+/// Prints the tables. The user's own measurements are not divided into two sets.
 fn show(reference: &Path, cases: &[Case], networks: &[Network], all: bool, own: bool) {
     if all {
         println!(

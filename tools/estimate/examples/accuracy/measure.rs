@@ -18,8 +18,8 @@ use std::process::ExitCode;
 
 const UNITS: [OpType; 4] = [OpType::Conv, OpType::Sdp, OpType::Pdp, OpType::Cdp];
 
-/// Runs each trace or loadable on the program, and adds rows in the form of `cycles.json` to the file. Fails when one gives
-/// something else than its golden results; the others are measured all the same.
+/// Runs each trace or loadable on the program, and adds rows in the format of `cycles.json` to the file. Fails if one does not
+/// give its golden results; the others are measured nevertheless.
 pub(crate) fn measure(reference: &Path, file: &Path, program: &str, names: &[String]) -> ExitCode {
     let selection: Selection = program.parse().expect("PROGRAM[,OPTION=VALUE]...");
     let mut rows: Vec<Value> = match std::fs::read_to_string(file) {
@@ -53,7 +53,7 @@ pub(crate) fn measure(reference: &Path, file: &Path, program: &str, names: &[Str
     ExitCode::from(u8::from(failed != 0))
 }
 
-/// A row's fields that do not depend on what ran.
+/// The fields of a row that do not depend on the operation.
 fn row(selection: &Selection, config: &Config, kind: &str, name: &str, cycles: u64) -> Value {
     let option = |wanted: &str, otherwise: f64| {
         let mut pairs = selection.arguments.chunks(2);
@@ -68,8 +68,7 @@ fn row(selection: &Selection, config: &Config, kind: &str, name: &str, cycles: u
     })
 }
 
-/// When a group of operations that hand data over starts, which is when its convolution does where it has one, and when
-/// it ends.
+/// The start and the end of a group of operations that are connected on the fly. A group with a convolution starts with it.
 fn span(operations: &[(OpType, Measured)]) -> Option<(u64, u64)> {
     let conv = operations.iter().find(|(unit, _)| *unit == OpType::Conv);
     let start = conv.or_else(|| operations.iter().min_by_key(|(_, measured)| measured.start))?.1.start;
@@ -119,7 +118,7 @@ fn loadable(reference: &Path, case: &case::Case, name: &str, selection: &Selecti
         row["group"] = number.into();
         rows.push(row);
     }
-    // The first convolution starts when the design has cleared its convolution buffer after reset.
+    // The first convolution starts after the design has cleared its convolution buffer after reset.
     let whole = whole.1.saturating_sub(whole.0);
     let mut row = row(selection, case.config, "loadable", name, whole);
     row["unit"] = "whole".into();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Drawings of data layouts: the places of elements in memory, for a shape that the user gives.
+//! Drawings of data layouts: the positions of elements in memory, for a shape that the user gives.
 //!
-//! Every address comes from `nvdla_uapi::layout`; nothing is computed here but where to draw. A [`picture::Picture`] is
+//! Every address comes from `nvdla_uapi::layout`; only the positions in the drawing are computed here. A [`picture::Picture`] is
 //! rows of cells in memory order, drawn as text for a terminal or as an SVG.
 
 mod feature;
@@ -23,7 +23,7 @@ use clap::{Args, Subcommand};
 
 use picture::Picture;
 
-/// What `nvdla_inspect layout` takes.
+/// The options of `nvdla_inspect layout`.
 #[derive(Args, Debug)]
 pub struct Arguments {
     /// The layout
@@ -60,7 +60,7 @@ enum Kind {
     },
 }
 
-/// Draws a layout, or says which rule the shape breaks.
+/// Draws a layout; an error names the rule that the shape violates.
 pub fn picture(arguments: &Arguments) -> Result<Picture, Box<dyn Error>> {
     match &arguments.kind {
         Kind::Feature(arguments) => feature::picture(arguments),
@@ -80,7 +80,7 @@ pub fn svg(picture: &Picture) -> String {
     svg::Svg(picture).to_string()
 }
 
-/// Draws a layout to where the arguments say.
+/// Draws a layout to the file or terminal that the arguments select.
 pub fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let picture = picture(arguments)?;
     let result = match &arguments.svg {

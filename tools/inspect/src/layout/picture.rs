@@ -7,25 +7,25 @@ use std::fmt::Write;
 /// The content of a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fill {
-    /// An element (or several). The colour shows what the drawing distinguishes.
+    /// One or more elements, in one of the colours that the drawing distinguishes.
     Colour(usize),
     /// Padding that belongs to the layout.
     Padding,
-    /// A gap that a stride leaves, or a block that holds nothing.
+    /// A gap of a stride, or an empty block.
     Gap,
 }
 
 /// A block of memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// What is written in it.
+    /// The text in it.
     pub text: String,
     /// Its content.
     pub fill: Fill,
 }
 
 impl Cell {
-    /// A cell that holds something.
+    /// A cell with contents.
     pub fn new(text: impl Into<String>, colour: usize) -> Self {
         Self { text: text.into(), fill: Fill::Colour(colour) }
     }
@@ -35,30 +35,30 @@ impl Cell {
         Self { text: text.into(), fill: Fill::Padding }
     }
 
-    /// A cell that holds nothing.
+    /// An empty cell.
     pub fn gap() -> Self {
         Self { text: String::new(), fill: Fill::Gap }
     }
 }
 
-/// Cells that lie one behind another in memory.
+/// Cells that are adjacent in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// What the row is, and where it begins.
+    /// The meaning of the row and its address.
     pub label: String,
     /// Its cells.
     pub cells: Vec<Cell>,
-    /// Whether something separates it from the row above.
+    /// Whether it is not adjacent to the row above.
     pub separated: bool,
 }
 
 impl Row {
-    /// A row that follows the one above.
+    /// A row that is adjacent to the one above.
     pub fn new(label: impl Into<String>, cells: Vec<Cell>) -> Self {
         Self { label: label.into(), cells, separated: false }
     }
 
-    /// The same row, with a gap to the row above.
+    /// The same row, not adjacent to the one above.
     #[must_use]
     pub fn apart(self) -> Self {
         Self { separated: true, ..self }
@@ -68,15 +68,15 @@ impl Row {
 /// A drawing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Picture {
-    /// What is drawn.
+    /// The title.
     pub title: String,
-    /// Sizes, strides, and what a cell is.
+    /// Sizes, strides, and the meaning of a cell.
     pub notes: Vec<String>,
-    /// Memory, from the lowest address.
+    /// The memory, from the lowest address.
     pub rows: Vec<Row>,
 }
 
-/// The most cells per row and the most rows that are drawn. Those between the first and the last ones are left out.
+/// The greatest number of cells per row and of rows that are drawn. Those between the first and the last ones are omitted.
 const MAX_CELLS: usize = 66;
 const MAX_ROWS: usize = 60;
 
@@ -84,7 +84,7 @@ const MAX_ROWS: usize = 60;
 const ANSI: [u8; 12] = [153, 223, 157, 217, 189, 229, 159, 222, 194, 183, 152, 216];
 
 impl Picture {
-    /// The same drawing with long rows and many rows cut in their middle.
+    /// The same drawing, with the middle of long rows and of many rows omitted.
     #[must_use]
     pub fn shortened(mut self) -> Self {
         for row in &mut self.rows {
@@ -102,7 +102,7 @@ impl Picture {
         self
     }
 
-    /// The drawing for a terminal, with colours or with signs in their place.
+    /// The drawing for a terminal, with colours, or with signs instead of colours.
     pub fn text(&self, colour: bool) -> String {
         let mut out = format!("{}\n", self.title);
         for note in &self.notes {

@@ -12,7 +12,7 @@ use super::picture::{Cell, Picture, Row};
 
 #[derive(Args, Debug)]
 pub(super) struct Arguments {
-    /// The format's name, as T_A8B8G8R8
+    /// The format's name, such as T_A8B8G8R8
     #[arg(long, default_value = "T_A8B8G8R8")]
     format: String,
     #[arg(long, default_value_t = 6)]
@@ -22,10 +22,10 @@ pub(super) struct Arguments {
     /// Pixels from the aligned start to the first one
     #[arg(long, default_value_t = 0)]
     x_offset: u32,
-    /// Bytes from one line to the next, if not the least
+    /// Bytes from one line to the next; the least possible if not given
     #[arg(long)]
     line_stride: Option<u64>,
-    /// The same of the chroma plane
+    /// The same for the chroma plane
     #[arg(long)]
     uv_line_stride: Option<u64>,
     /// Bytes to which addresses and strides are aligned
@@ -38,7 +38,7 @@ fn find(name: &str) -> Result<PixelFormat, String> {
     let mut formats = PixelFormat::ALL.iter().copied();
     formats.find(|format| Format::new(*format).name.eq_ignore_ascii_case(name)).ok_or_else(|| {
         let names: Vec<&str> = PixelFormat::ALL.iter().map(|format| Format::new(*format).name).collect();
-        format!("no pixel format is called {name}; there are {}", names.join(", "))
+        format!("there is no pixel format {name}; there are {}", names.join(", "))
     })
 }
 
@@ -79,7 +79,8 @@ pub(super) fn picture(arguments: &Arguments) -> Result<Picture, Box<dyn Error>> 
     Ok(Picture {
         title: format!("Pixels {} {width}x{height}", format.name),
         notes: vec![
-            "a cell is a component, lowest bits first: its pixel and its bits; hatched: before the x offset".into(),
+            "a cell is a component, lowest bits first: its pixel and its bits; hatched: pixels before the x offset"
+                .into(),
             format!(
                 "{} bytes per pixel, x offset {x_offset} of at most {}, line stride {}{}",
                 format.bytes_per_pixel.iter().filter(|it| **it > 0).map(u32::to_string).collect::<Vec<_>>().join(" + "),

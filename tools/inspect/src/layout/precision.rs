@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Precisions as options name them.
+//! The names of precisions for options.
 
 use clap::ValueEnum;
 use nvdla_uapi::reg::values::Precision;

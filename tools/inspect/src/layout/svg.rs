@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A drawing as SVG: plain shapes and text, readable on light and dark pages.
+//! Draws a picture as SVG: plain shapes and text, readable on light and dark pages.
 
 use super::picture::{Fill, Picture};
 use std::fmt;

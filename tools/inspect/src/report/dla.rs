@@ -41,9 +41,10 @@ pub(super) fn read(loadable: &Loadable, task: &mut Task) -> Result<(), String> {
             let event = format!("{:?}", consumer.event);
             match usize::try_from(consumer.index).ok().and_then(|consumer| waits.get_mut(consumer)) {
                 Some(waits) => waits.push(Wait { operation: index, event }),
-                None => task
-                    .problems
-                    .push(format!("operation {index} has operation {} for a consumer, of {count}", consumer.index)),
+                None => task.problems.push(format!(
+                    "operation {index} has operation {} as a consumer, but there are only {count}",
+                    consumer.index
+                )),
             }
         }
     }
@@ -69,7 +70,7 @@ pub(super) fn read(loadable: &Loadable, task: &mut Task) -> Result<(), String> {
     Ok(())
 }
 
-/// Brings surfaces of an older interface to the present form.
+/// Converts surfaces of an older interface to the current form.
 fn upgrade(types: &[Result<OpType, desc::Error>], surfaces: &mut bytes::List, task: &mut Task) {
     let version = Version { major: surfaces.version.major(), minor: surfaces.version.minor() };
     if !version.is_supported() {
@@ -81,16 +82,16 @@ fn upgrade(types: &[Result<OpType, desc::Error>], surfaces: &mut bytes::List, ta
     for (op_type, surface) in types.iter().zip(surfaces.bytes.chunks_exact_mut(desc::Surface::SIZE)) {
         let old = surface.to_vec();
         if let Ok(op_type) = op_type {
-            // Both are whole containers, so that this cannot fail.
+            // Both are whole containers, so this cannot fail.
             let _ = desc::upgrade_surface(*op_type, &old, surface);
         }
     }
 }
 
-/// Operations, each behind those that it waits for, else in the order of the list.
+/// The operations in an order in which each comes after those that it waits for, otherwise in the order of the list.
 ///
-/// A fused operation waits for its parent to be programmed, and the parent for it to be enabled: of such a pair the
-/// parent comes first.
+/// A fused operation waits until its parent is programmed, and the parent waits until the fused operation is enabled. Of such a
+/// pair the parent comes first.
 fn order(waits: &[Vec<Wait>]) -> Vec<usize> {
     let mut open: Vec<usize> = vec![0; waits.len()];
     let mut users: Vec<Vec<usize>> = vec![Vec::new(); waits.len()];

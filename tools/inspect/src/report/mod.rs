@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Makes a report of a loadable. [`Report`] has its contents.
+//! Makes a report of a loadable.
 
 mod bytes;
 mod contents;
@@ -13,7 +13,7 @@ use nvdla_runtime::loadable::{Interface, Loadable, MemoryFlags};
 pub use contents::{Address, Constants, Content, Memory, Operation, Place, Report, Surface, Task, Tensor, Wait};
 
 impl Report {
-    /// Looks through a loadable.
+    /// Makes the report of a loadable.
     pub fn of(loadable: &Loadable) -> Self {
         let tensors = |memories: &mut dyn Iterator<Item = nvdla_runtime::loadable::Memory<'_>>| {
             memories.filter_map(|memory| tensor(loadable, memory)).collect::<Vec<_>>()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! One operation of NVDLA, in words.
+//! Describes one operation of NVDLA.
 
 use nvdla_runtime::loadable::Loadable;
 use nvdla_uapi::desc::{
@@ -12,7 +12,7 @@ use nvdla_uapi::reg::values::{AluAlgorithm, ConvMode, PoolingMethod, Precision, 
 use super::bytes;
 use super::contents::{Operation, Place, Surface, Task};
 
-/// Reads an operation's two containers into `base`.
+/// Reads an operation's two containers into the report.
 pub(super) fn read(
     loadable: &Loadable,
     task: &Task,
@@ -81,7 +81,7 @@ pub(super) fn read(
             operation.summary = format!("{} transfers", surface.num_transfers);
             operation.surfaces = transfers(loadable, task, surface);
         }
-        // Both were parsed as the same type.
+        // The operation and its surface were parsed as the same type.
         _ => {}
     }
     operation
@@ -104,7 +104,7 @@ fn cube(loadable: &Loadable, task: &Task, role: &'static str, cube: &DataCube) -
     }
 }
 
-/// BDMA's cubes are bytes: a line's as the width, surfaces as channels.
+/// BDMA's cubes in bytes: the length of a line as the width, the number of surfaces as channels.
 fn transfers(loadable: &Loadable, task: &Task, surface: &BdmaSurface) -> Vec<Surface> {
     let mut surfaces = Vec::new();
     for transfer in surface.transfers.iter().take(surface.num_transfers.into()) {
@@ -144,7 +144,7 @@ fn through(from: Precision, to: Precision) -> String {
     }
 }
 
-/// Padding, unless there is none.
+/// The text for padding; none if there is no padding.
 fn padding([left, top, right, bottom]: [u8; 4]) -> Option<String> {
     match [left, top, right, bottom] {
         [0, 0, 0, 0] => None,
@@ -153,10 +153,10 @@ fn padding([left, top, right, bottom]: [u8; 4]) -> Option<String> {
     }
 }
 
-/// A converter, unless it does nothing.
+/// The text for a converter; none if it has no effect.
 fn converter(name: &str, cvt: CvtParam, of: Precision) -> Option<String> {
     let CvtParam { scale, truncate, enable, offset } = cvt;
-    // fp16 has 1.0 for a scale that does nothing, and no shift.
+    // In fp16 a scale of 1.0 has no effect, and there is no shift.
     let one = if of == Precision::Fp16 { 0x3c00 } else { 1 };
     let neutral = offset == 0 && truncate == 0 && (scale == one || scale == 1);
     (enable != 0 && !neutral).then(|| {
@@ -167,7 +167,7 @@ fn converter(name: &str, cvt: CvtParam, of: Precision) -> Option<String> {
 
 fn multiplications(op: &ConvOp, surface: &ConvSurface) -> u64 {
     let output = &surface.dst_data;
-    // Winograd: 16 per 2 x 2 outputs and channel. CSC processes the kernel as 4 x 4.
+    // Winograd: 16 multiplications per 2 x 2 outputs and channel. CSC processes the kernel as 4 x 4.
     let share = if op.conv_mode == ConvMode::Winograd { 4 } else { 1 };
     [output.width, output.height, output.channel, op.kernel_width_csc, op.kernel_height_csc, op.kernel_channel_csc]
         .into_iter()
