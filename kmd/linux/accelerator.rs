@@ -2,14 +2,14 @@
 
 //! One device: the engine, the queues of its clients, and the notification of clients when a task ends.
 //!
-//! One mutex protects all state. No thread holds it while it waits for the device. Tasks start and end in three places:
+//! One mutex protects all state. No thread holds it while it waits for the device. Tasks start and end in three contexts:
 //! the interrupt thread, works that are queued when a task may be able to start, and the watchdog.
 //!
 //! One task runs at a time. When it ends, the device goes to the next client for one task. So a client that queues a
 //! thousand tasks delays another client by one task.
 //!
-//! The mutex is taken on the way to a fence's signal, for which memory reclaim may wait. So nothing is allocated under it,
-//! and nothing freed that has buffers or a reservation lock behind it: ended jobs go to a list that a work of their own
+//! The mutex is taken on the path to a fence's signal, for which memory reclaim may wait. So no memory is allocated while it
+//! is held, and nothing is freed whose release takes locks of buffers: ended jobs are added to a list that a separate work
 //! empties ([`Accelerator::clean`]).
 
 mod run;
@@ -45,20 +45,20 @@ use super::{
     clients::Clients,
     engine::Engine,
     ffi::{
-        Awake,
         Kicker,
         Power,
+        PowerReference,
         Signalling,
         Watch,
         Worker, //
     },
     identity,
     job::{
+        AddressEntry,
+        AddressList,
         Deadline,
         Ended,
         Job,
-        Place,
-        Places,
         Slots, //
     },
     show::{
@@ -86,19 +86,19 @@ use super::{
     },
 };
 
-/// How long until a reset is tried again for which the bus had no time.
+/// The delay before a reset is tried again if the bus could not reset the device.
 const RESET_RETRY_NS: u64 = 20_000_000;
-/// How long a task may run on after its client has closed the file. Ending a task costs all clients a reset, and most
+/// The time for which a task may continue after its client has closed the file. Ending a task costs all clients a reset, and most
 /// tasks end sooner.
 const ORPHAN_NS: u64 = 1_000_000_000;
 
-/// What a bus driver knows about a device.
+/// A device's properties that its bus driver knows.
 pub(crate) struct Found {
     /// Its registers.
     pub(crate) window: Window,
-    /// Its configuration; `None` lets the hardware's own registers say it.
+    /// Its configuration; with `None` it is read from the hardware's registers.
     pub(crate) config: Option<&'static Config>,
-    /// It is a model, not hardware.
+    /// Whether it is a model, not hardware.
     pub(crate) model: bool,
 }
 
@@ -108,24 +108,24 @@ pub(crate) struct Accelerator {
     dev: ARef<device::Device>,
     window: Window,
     identity: identity::Identity,
-    /// It is a model, not hardware.
+    /// Whether it is a model, not hardware.
     model: bool,
-    /// Where the interrupt status register is.
+    /// The offset of the interrupt status register.
     status: u32,
     #[pin]
     interrupts: SpinLockIrq<Interrupts>,
     #[pin]
     state: Mutex<State>,
-    /// A task has ended, or the device is gone.
+    /// Signalled when a task has ended, or the device is gone.
     #[pin]
     ended: CondVar,
-    /// Jobs that wait to be freed. They have a separate lock, because the work that frees them runs while the next task
-    /// is submitted.
+    /// Jobs that wait to be freed. They have a separate lock, because the work that frees them may run while the next task is
+    /// submitted.
     #[pin]
     garbage: SpinLock<Ended>,
 }
 
-/// How long to wait at once for a deadline; `None` once it has passed. A long wait is made of short ones, so that no
+/// The length of one wait for a deadline; `None` once the deadline has passed. A long wait is divided into short ones, so that no
 /// conversion can overflow.
 fn jiffies_until(deadline_ns: u64) -> Option<Jiffies> {
     let left = deadline_ns.saturating_sub(now_ns());
@@ -133,7 +133,7 @@ fn jiffies_until(deadline_ns: u64) -> Option<Jiffies> {
 }
 
 impl Accelerator {
-    /// Takes a device over: finds out what it is and brings its registers to a known state.
+    /// Initialises a device: identifies its configuration and brings its registers to a known state.
     pub(crate) fn new(
         dev: &device::Device<Bound>,
         found: Found,
@@ -179,7 +179,7 @@ impl Accelerator {
         Ok(accelerator)
     }
 
-    /// From now on the device sleeps with the machine, and may rest between tasks. The last step of a probe.
+    /// Enables system sleep and runtime power management of the device. The last step of a probe.
     pub(crate) fn manage(&self) {
         // SAFETY: The bus device's data holds the accelerator until it is unbound.
         unsafe { self.state.lock().power.manage(core::ptr::from_ref(self).cast()) };
@@ -202,7 +202,7 @@ impl Accelerator {
         Device::new(&self.window, &self.interrupts, self.status)
     }
 
-    /// Tells who traces that a submission has come in.
+    /// Emits the trace event of a submission.
     pub(crate) fn trace_submit(&self, client: u64, tasks: u32) {
         trace::submit(&self.dev, client, tasks);
     }
@@ -234,7 +234,7 @@ impl Accelerator {
         Ok(())
     }
 
-    /// Forgets a client and cancels what it has queued. What it runs may end, for a while.
+    /// Removes a client and cancels its queued tasks. Its running task may continue for a limited time.
     pub(crate) fn remove_client(&self, client: u64) {
         let mut state = self.state.lock();
         let until = now_ns().saturating_add(ORPHAN_NS);
@@ -263,24 +263,24 @@ impl Accelerator {
         state.clients.queue(client).map_or(0, |queue| queue.busy_ns) + current
     }
 
-    /// Whether the client may submit this many tasks now. It is checked before the tasks are read, and again when they
-    /// are queued.
+    /// Checks whether the client may submit this many tasks now. It is checked before the tasks are read, and again when they are
+    /// queued.
     pub(crate) fn has_room(&self, client: u64, tasks: usize) -> Result {
         self.state.lock().has_room(client, tasks)
     }
 
-    /// Validates a task. `charge` is what its address list costs its client.
+    /// Validates a task. `charge` is the cost of its address list.
     pub(crate) fn job(
         &self,
         client: u64,
-        places: KVVec<Place>,
+        entries: KVVec<AddressEntry>,
         deadline: Deadline,
         charge: Charge,
     ) -> Result<KBox<Job>> {
-        Job::new(self.config(), client, Places::new(places), deadline, charge).map_err(|refusal| {
+        Job::new(self.config(), client, AddressList::new(entries), deadline, charge).map_err(|refusal| {
             if let Some(reason) = refusal.reason {
-                // A debug message, so that a program that keeps sending bad tasks does not fill the log. A developer
-                // can turn it on.
+                // A debug message, so that a program that keeps submitting invalid tasks does not fill the log. Developers can
+                // enable it.
                 dev_dbg!(self.dev, "task refused: {}\n", Show(&reason));
             }
             refusal.error
@@ -302,8 +302,7 @@ impl Accelerator {
         drop(ended);
     }
 
-    /// Frees the jobs that have ended, and waits until other threads have done so. For a client that is short of
-    /// memory.
+    /// Frees the jobs that have ended, and waits until other threads have freed theirs. For a client that has too little memory.
     pub(crate) fn settle(&self) {
         self.clean();
         if let Ok(kicker) = self.kicker() {
@@ -311,11 +310,10 @@ impl Accelerator {
         }
     }
 
-    /// Queues tasks in order and gives the sequence number of the last. Never waits for a task; a device that rests is
-    /// woken.
+    /// Queues tasks in order and returns the sequence number of the last. Never waits for a task. A suspended device is resumed.
     pub(crate) fn submit(&self, client: u64, mut jobs: KVec<KBox<Job>>) -> Result<u64> {
         for job in &mut jobs {
-            job.keep_awake(Awake::new(&self.dev)?);
+            job.keep_active(PowerReference::new(&self.dev)?);
         }
         let mut state = self.state.lock();
         state.has_room(client, jobs.len())?;
@@ -324,9 +322,9 @@ impl Accelerator {
         Ok(sequence)
     }
 
-    /// Waits until a client's task has ended, and says how. Interrupted by signals.
+    /// Waits until a client's task has ended, and returns its result. Interrupted by signals.
     ///
-    /// Nothing of the device is held meanwhile: it may go, and others too.
+    /// Holds no reference to the device while it waits, so devices can be unbound.
     pub(crate) fn wait(&self, client: u64, sequence: u64, deadline_ns: u64) -> Result<Result> {
         let mut state = self.state.lock();
         loop {
@@ -340,10 +338,11 @@ impl Accelerator {
         }
     }
 
-    /// Waits until a client's task has ended, however long, and says how. A signal ends the wait and not the task.
+    /// Waits until a client's task has ended, without a time limit, and returns its result. A signal ends the wait but not the
+    /// task.
     ///
-    /// Unlike [`Self::wait`] it cannot be begun again after a signal, because its ioctl also submits; so it lets the
-    /// machine sleep meanwhile.
+    /// Unlike [`Self::wait`] it cannot be restarted after a signal, because its ioctl also submits. So it allows the machine to
+    /// sleep during the wait.
     pub(crate) fn wait_for_end(&self, client: u64, sequence: u64) -> Result<Result> {
         let mut state = self.state.lock();
         loop {
@@ -356,7 +355,7 @@ impl Accelerator {
         }
     }
 
-    /// The machine is suspended: no task starts any more, and the running one ends first.
+    /// Suspends the device with the machine: no task is started any more, and the running one ends first.
     pub(crate) fn suspend(&self) -> Result {
         let limit = now_ns().saturating_add(self.default_timeout_ns());
         let mut state = self.state.lock();
@@ -383,12 +382,12 @@ impl Accelerator {
             return Err(called_off);
         }
         drop(state);
-        // From now on a shared line's interrupt is another's.
+        // From now on an interrupt on a shared line is another device's.
         self.rest();
         Ok(())
     }
 
-    /// The machine wakes up: the device may have lost its registers. A suspended device stays suspended.
+    /// Resumes the device with the machine. The device may have lost its registers. A runtime-suspended device stays suspended.
     pub(crate) fn resume(&self, asleep: bool) {
         if !asleep {
             self.wake();
@@ -398,30 +397,30 @@ impl Accelerator {
         self.start_next(&mut state);
     }
 
-    /// The device rests: it has no task, and will have no clock.
+    /// Prepares for runtime suspend: the device has no task, and its clock is about to stop.
     pub(crate) fn rest(&self) {
-        self.interrupts.lock().set_awake(false);
+        self.interrupts.lock().set_accessible(false);
     }
 
-    /// The device is back, and may have lost its registers.
+    /// Restores the device after runtime suspend. It may have lost its registers.
     pub(crate) fn wake(&self) {
         let mut state = self.state.lock();
-        self.interrupts.lock().set_awake(true);
+        self.interrupts.lock().set_accessible(true);
         let hardware = &mut self.hardware();
         state.engine.reset();
         state.engine.adopt(hardware);
-        // The device was without power, which also ends what a reset could not end.
+        // The device was without power, which also resets a device that could not be reset before.
         if matches!(state.phase, Phase::Dead) && state.engine.is_idle(hardware) {
             state.phase = Phase::Idle;
         }
     }
 
-    /// The interrupt's first handler. False when the interrupt was not this device's.
+    /// The first interrupt handler. Returns false if the interrupt was not this device's.
     pub(crate) fn take_interrupt(&self) -> bool {
         self.interrupts.lock().handle(&self.window)
     }
 
-    /// The interrupt thread, when the first handler has taken something.
+    /// The interrupt thread, which runs if the first handler has read status bits.
     pub(crate) fn interrupt(&self) {
         let _signalling = Signalling::begin();
         let mut state = self.state.lock();
@@ -433,7 +432,7 @@ impl Accelerator {
         self.start_next(&mut state);
     }
 
-    /// Something may be ready to start.
+    /// Starts a task if one is ready.
     pub(crate) fn advance(&self) {
         let mut state = self.state.lock();
         self.process(&mut state);
@@ -452,7 +451,7 @@ impl Accelerator {
         }
     }
 
-    /// The watchdog fired.
+    /// Handles the watchdog's expiry.
     pub(crate) fn expired(&self) {
         let mut state = self.state.lock();
         let now = now_ns();
@@ -467,7 +466,7 @@ impl Accelerator {
             }
             Phase::Running(_) => {
                 let Some(failure) = state.engine.check_deadline(&mut self.hardware(), now) else {
-                    // The task that it was armed for has ended, or it fired a little early.
+                    // The task that the watchdog was armed for has ended, or the watchdog expired slightly early.
                     state.arm();
                     return;
                 };
@@ -479,7 +478,7 @@ impl Accelerator {
         self.start_next(&mut state);
     }
 
-    /// Takes the device down: no task starts any more, the running task is ended, and waiters are woken.
+    /// Stops the device: no task is started any more, the running task is ended, and waiters are woken.
     pub(crate) fn stop(&self) {
         let worker = {
             let mut state = self.state.lock();
@@ -488,16 +487,16 @@ impl Accelerator {
             self.fail_queued(&mut state, ENODEV);
             worker
         };
-        // The works take the lock: it must be free.
+        // The works take the lock, so it must not be held here.
         drop(worker);
         self.clean();
     }
 
-    /// What an operator looks at, one line per fact.
+    /// Prints the device's state for debugfs, one line per fact.
     pub(crate) fn show(&self, to: &SeqFile) {
         let mut state = self.state.lock();
         let doing = match &state.phase {
-            // Without a task no register is read: the device may sleep.
+            // Without a task no register is read, because the device may be suspended.
             Phase::Running(_) => state.engine.observe(&mut self.hardware()),
             _ => None,
         };
@@ -506,8 +505,7 @@ impl Accelerator {
     }
 }
 
-/// An engine in memory of its own. It is a separate function, so that the copy on the stack is freed before the rest is
-/// built.
+/// Allocates an engine. It is a separate function, so that the copy on the stack is released before the rest is built.
 #[inline(never)]
 fn boxed_engine(config: &'static Config) -> Result<KBox<Engine<Slots>>> {
     let room = KBox::<Engine<Slots>>::new_uninit(GFP_KERNEL)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What a client makes the driver hold, and how much of it: memory for its tasks, and its buffers.
+//! The memory that the driver holds for a client: for its tasks and its buffers, with limits.
 //!
 //! Most of it is also accounted to the control group of the process (`GFP_KERNEL_ACCOUNT`). These limits also hold
 //! without control groups, and for contiguous areas, which the kernel does not account.
@@ -19,16 +19,16 @@ use kernel::{
 
 use super::ffi;
 
-/// What is counted.
+/// The kind of memory that is counted.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
     /// Memory for tasks that are queued, running, or not yet freed: address lists and parsed operations.
     Tasks,
-    /// Memory of buffers that the client has made, wherever they are now.
+    /// Memory of buffers that the client has allocated, including exported ones.
     Buffers,
 }
 
-/// A client's counts. It lives as long as anything that was charged.
+/// A client's counts. They live as long as any charge.
 pub(crate) struct Budget {
     tasks: Atomic<u64>,
     buffers: Atomic<u64>,
@@ -55,7 +55,7 @@ impl Budget {
     }
 }
 
-/// Bytes that a client may have of it. The operator's parameters are in MiB.
+/// The limit of a client in bytes. The module parameters are in MiB.
 fn limit(kind: Kind) -> u64 {
     use super::module_parameters as parameters;
     match kind {
@@ -71,7 +71,7 @@ fn limit(kind: Kind) -> u64 {
     }
 }
 
-/// What one thing costs its client. Given back when dropped.
+/// A charge to a client, which is returned when it is dropped.
 pub(crate) struct Charge {
     budget: Arc<Budget>,
     kind: Kind,
@@ -106,7 +106,7 @@ impl Drop for Charge {
     }
 }
 
-/// What a buffer of that size costs: the kernel's own part of one takes less than a page.
+/// The cost of a buffer of that size, including less than a page for the kernel's own structures.
 pub(crate) fn cost_of_buffer(size: usize) -> u64 {
     (size as u64).saturating_add(PAGE_SIZE as u64)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The functions of a device that C calls, with the accelerator that it was given (`worker.c`, `power.c`, `table.c`).
+//! The functions that C calls with the accelerator that it was given (`worker.c`, `power.c`, `table.c`).
 
 use kernel::{
     bindings,
@@ -69,7 +69,7 @@ unsafe extern "C" fn nvdla_core_suspend(core: *mut c_void) -> c_int {
     unsafe { &*core.cast::<Accelerator>() }.suspend().map_or_else(Error::to_errno, |()| 0)
 }
 
-/// The machine wakes up; the device may go on resting.
+/// The machine is resumed. The device may stay runtime-suspended.
 ///
 /// # Safety
 ///
@@ -80,7 +80,7 @@ unsafe extern "C" fn nvdla_core_resume(core: *mut c_void, asleep: bool) {
     unsafe { &*core.cast::<Accelerator>() }.resume(asleep);
 }
 
-/// The device, which has no task, is about to rest.
+/// The device, which has no task, is about to be runtime-suspended.
 ///
 /// # Safety
 ///
@@ -91,7 +91,7 @@ unsafe extern "C" fn nvdla_core_rest(core: *mut c_void) {
     unsafe { &*core.cast::<Accelerator>() }.rest();
 }
 
-/// The device has come back from its rest.
+/// The device was runtime-resumed.
 ///
 /// # Safety
 ///
@@ -102,7 +102,7 @@ unsafe extern "C" fn nvdla_core_wake(core: *mut c_void) {
     unsafe { &*core.cast::<Accelerator>() }.wake();
 }
 
-/// Writes the device's state for an operator.
+/// Prints the device's state to a debugfs file.
 ///
 /// # Safety
 ///

@@ -50,7 +50,7 @@ impl Client {
         &self.accelerator
     }
 
-    /// What the client may make the driver hold.
+    /// The client's memory budget.
     pub(crate) fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }

@@ -32,7 +32,7 @@ use super::{
 /// The DRM driver, the same for every bus.
 pub(crate) struct Driver;
 
-/// The device behind a DRM device: on a PCI or a platform bus, of which only the generic device matters here.
+/// The parent of a DRM device: a PCI or a platform device, of which only the generic device is used here.
 #[repr(transparent)]
 pub(crate) struct Parent<Ctx: DeviceContext>(device::Device<Ctx>);
 
@@ -54,7 +54,7 @@ unsafe impl<Ctx: DeviceContext> device::AsBusDevice<Ctx> for Parent<Ctx> {
     const OFFSET: usize = 0;
 }
 
-/// What a registered device has.
+/// The data of a registered device.
 #[pin_data]
 pub(crate) struct Registered<'a> {
     #[pin]
@@ -110,14 +110,14 @@ pub(crate) fn drm_raw<C: drm::DeviceContext>(dev: &drm::Device<Driver, C>) -> *m
     core::ptr::from_ref(dev).cast_mut().cast()
 }
 
-/// A device that is bound. Dropped in order: the accelerator stops first, because taking the registration back waits for
-/// every ioctl, and some wait for a task.
+/// A bound device. Fields are dropped in order: the accelerator stops first, because removing the registration waits for every
+/// ioctl, and some ioctls wait for a task.
 pub(crate) struct Device<'bound> {
     _accelerator: Stop,
     _registration: drm::Registration<'bound, Driver>,
 }
 
-/// Brings a device up, whichever bus found it.
+/// Probes a device of any bus.
 pub(crate) fn probe<'bound>(
     dev: &'bound device::Device<Bound>,
     found: Found,

@@ -45,7 +45,7 @@ impl Memory {
     }
 }
 
-// The kernel's structures are only passed on by pointer; some hold empty structures, which C and Rust both give no size.
+// The kernel's structures are only passed by pointer. Some contain empty structures, which have size zero in both C and Rust.
 #[allow(improper_ctypes)]
 extern "C" {
     pub(crate) fn nvdla_memory_alloc(drm: *mut bindings::drm_device, size: u64, memory: *mut Memory) -> c_int;
@@ -169,7 +169,7 @@ impl Drop for Descriptor {
     }
 }
 
-/// The code until it is dropped must run for a fence to signal, which lockdep watches. The thread does not change meanwhile.
+/// Marks code that must run for a fence to signal, until it is dropped, for lockdep. The thread must not change in between.
 pub(crate) struct Signalling {
     cookie: bool,
     _thread: NotThreadSafe,
@@ -204,7 +204,7 @@ impl Process {
         Self { name, pid }
     }
 
-    /// Lets others run; whether the calling process has a signal, so that long work for it should end.
+    /// Yields to others. Returns whether the calling process has a signal, so that long work for it should end.
     pub(crate) fn is_interrupted() -> bool {
         // SAFETY: Called by an ioctl, which may sleep.
         unsafe { nvdla_process_interrupted() }
@@ -223,7 +223,7 @@ impl kernel::fmt::Display for Process {
     }
 }
 
-/// The works of a device: start the next task, end a task at its deadline, free jobs that have ended.
+/// The works of a device: they start the next task, end a task at its deadline, and free jobs that have ended.
 pub(crate) struct Worker(*mut c_void);
 
 // SAFETY: Work items may be queued from any thread.
@@ -273,7 +273,7 @@ impl Worker {
         unsafe { nvdla_worker_may_log(self.0) }
     }
 
-    /// Somebody who kicks it, for as long as he likes.
+    /// A reference with which the worker can be kicked, even after it has stopped.
     pub(crate) fn kicker(&self) -> Kicker {
         // SAFETY: The worker is valid until dropped; the reference is the kicker's.
         unsafe { nvdla_worker_get(self.0) };
@@ -348,7 +348,7 @@ fn device_raw<C: device::DeviceContext>(dev: &device::Device<C>) -> *mut binding
     core::ptr::from_ref(dev).cast_mut().cast()
 }
 
-/// How a device is brought up, back when it does not answer any more, and to sleep.
+/// The power management of a device: initialisation, reset, sleep.
 ///
 /// It lives as long as the device is bound, and is not used after that.
 pub(crate) struct Power(*mut c_void);
@@ -365,13 +365,13 @@ impl Power {
         Ok(Self(raw))
     }
 
-    /// Says how many address bits the device has. Before anything is mapped for it.
+    /// Sets the number of address bits of the device, before memory is mapped for it.
     pub(crate) fn reach(&self, bits: u32) -> Result {
         // SAFETY: Valid as long as the device is bound.
         to_result(unsafe { nvdla_power_reach(self.0, bits) })
     }
 
-    /// Resets the device: `EAGAIN` while the bus is busy with it, `ENOTSUPP` where there is no way.
+    /// Resets the device: `EAGAIN` if the bus cannot do it now, `ENOTSUPP` if there is no reset.
     ///
     /// `held` says that the caller is a probe, the unbinding or a suspend, for which the driver core holds the device.
     pub(crate) fn reset(&self, held: bool) -> Result {
@@ -379,15 +379,15 @@ impl Power {
         to_result(unsafe { nvdla_power_reset(self.0, held) })
     }
 
-    /// Disables bus mastering of a device that does not stop. False if the bus has no such switch.
+    /// Disables bus mastering of a device that does not stop. Returns false if the bus has no such switch.
     #[must_use]
     pub(crate) fn isolate(&self) -> bool {
         // SAFETY: Valid as long as the device is bound.
         unsafe { nvdla_power_isolate(self.0) }
     }
 
-    /// Lets the functions of suspend and resume (`nvdla_core_suspend` and its neighbours) be called with `core`. The last
-    /// step of a probe; [`unmanage`] is called for it.
+    /// Registers `core` for the functions of suspend and resume (`nvdla_core_suspend` and the following). The last step of a
+    /// probe; [`unmanage`] reverses it.
     ///
     /// # Safety
     ///
@@ -398,17 +398,17 @@ impl Power {
     }
 }
 
-/// Keeps the device awake because it is about to be unbound. Called once per [`Power::manage`].
+/// Resumes the device and keeps it active because it is about to be unbound. Called once per [`Power::manage`].
 pub(crate) fn unmanage<C: device::DeviceContext>(dev: &device::Device<C>) {
     // SAFETY: The device exists, and the driver core holds it for the unbinding.
     unsafe { nvdla_power_unmanage(device_raw(dev)) };
 }
 
-/// Keeps the device awake until it is dropped.
-pub(crate) struct Awake(ARef<device::Device>);
+/// A runtime power management reference, which keeps the device active until it is dropped.
+pub(crate) struct PowerReference(ARef<device::Device>);
 
-impl Awake {
-    /// Wakes the device, which may take a while.
+impl PowerReference {
+    /// Resumes the device, which may take some time.
     pub(crate) fn new(dev: &ARef<device::Device>) -> Result<Self> {
         // SAFETY: The device exists; the caller may sleep.
         to_result(unsafe { nvdla_power_get(device_raw(dev)) })?;
@@ -416,9 +416,9 @@ impl Awake {
     }
 }
 
-impl Drop for Awake {
+impl Drop for PowerReference {
     fn drop(&mut self) {
-        // SAFETY: Gives back the use that `new` took.
+        // SAFETY: Releases the reference that `new` took.
         unsafe { nvdla_power_put(device_raw(&self.0)) };
     }
 }

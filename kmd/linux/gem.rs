@@ -2,8 +2,8 @@
 
 //! Buffers: GEM objects whose memory is contiguous in DMA addresses, because NVDLA has no scatter list.
 //!
-//! `memory.rs` has what a task needs from a buffer. DRM's own PRIME and mmap map, export and import a buffer. It lives
-//! until the last reference is dropped: a handle, a mapping, a dma-buf, or a queued or running task.
+//! `memory.rs` has the parts that a task needs from a buffer. DRM's own PRIME and mmap functions map, export and import a buffer.
+//! It lives until the last reference is dropped: a handle, a mapping, a dma-buf, or a queued or running task.
 
 use kernel::{
     bindings,
@@ -54,7 +54,7 @@ impl gem::DriverObject for Data {
     }
 }
 
-/// The task's reference to a buffer.
+/// A task's reference to a buffer.
 pub(crate) fn hold(object: ARef<Object>) -> Held {
     let data: *const Data = &**object;
     let raw = object.as_raw();
@@ -63,7 +63,7 @@ pub(crate) fn hold(object: ARef<Object>) -> Held {
     unsafe { Held::new(raw, data) }
 }
 
-/// Allocates a buffer of at least `size` bytes, which a client is charged for.
+/// Allocates a buffer of at least `size` bytes and charges the client for it.
 pub(crate) fn create(dev: &drm::Device<Driver>, budget: &Arc<Budget>, size: u64) -> Result<ARef<Object>> {
     let size = usize::try_from(size).ok().and_then(page::page_align).filter(|&size| size != 0).ok_or(EINVAL)?;
     let charge = budget.charge(budget::Kind::Buffers, budget::cost_of_buffer(size))?;
@@ -100,7 +100,7 @@ unsafe extern "C" fn nvdla_object_memory(object: *mut bindings::drm_gem_object) 
     object.raw()
 }
 
-/// Makes an object of another driver's buffer: DRM's `gem_prime_import_sg_table`.
+/// Makes an object for another driver's buffer: DRM's `gem_prime_import_sg_table`.
 ///
 /// # Safety
 ///

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The ioctls: NVIDIA's four, as existing user space calls them, and the driver's own three.
+//! The ioctls: NVIDIA's four, compatible with existing user space, and the driver's own three.
 
 use kernel::{
     bindings,
@@ -29,9 +29,9 @@ use super::{
     gem,
     job::{
         self,
+        AddressEntry,
         Deadline,
-        Job,
-        Place, //
+        Job, //
     },
     uapi::{
         ioctl as first,
@@ -49,8 +49,8 @@ fn guarded<R>(dev: &Unguarded, handler: impl FnOnce(&Device, &Registered<'_>) ->
     guard.registration_data_with(|registered| handler(&*guard, registered))
 }
 
-/// `kernel::declare_drm_ioctls!` takes its types from the kernel's own uapi crate; this one takes any plain data. A
-/// `guarded` handler runs while the device stays; a `free` one says itself what it needs the device for.
+/// `kernel::declare_drm_ioctls!` takes its types from the kernel's own uapi crate; this macro takes any plain data. During a
+/// `guarded` handler the device cannot be unbound. A `free` handler takes such a guard itself when it needs one.
 macro_rules! ioctls {
     (@call guarded $handler:ident, $dev:ident, $data:ident, $file:ident) => {
         guarded($dev, |dev, registered| $handler(dev, registered, $data, $file))
@@ -129,7 +129,7 @@ fn gem_create(dev: &Device, _: &Registered<'_>, args: &mut first::GemCreateArgs,
     let client = file.inner();
     let create = || gem::create(dev, client.budget(), args.size);
     let object = create().or_else(|error| {
-        // Memory that the client has released may still belong to a job that has ended.
+        // A job that has ended may still hold memory that the client has released.
         if error != ENOMEM {
             return Err(error);
         }
@@ -152,9 +152,9 @@ fn gem_destroy(_: &Device, _: &Registered<'_>, args: &mut first::GemDestroyArgs,
     })
 }
 
-/// NVIDIA's submission: tasks one after another; returns when the last has run.
+/// NVIDIA's submission: runs tasks one after another, and returns when the last has ended.
 ///
-/// Nothing is held while it waits: the machine may sleep meanwhile, and the device go.
+/// Holds no reference to the device while it waits, so the machine can sleep and the device can be unbound.
 fn submit_first(dev: &Unguarded, args: &mut first::SubmitArgs, file: &File) -> Result {
     if args.num_tasks > first::MAX_TASKS_PER_SUBMIT
         || args.flags & !first::SUBMIT_FLAGS_ATOMIC != 0
@@ -162,9 +162,9 @@ fn submit_first(dev: &Unguarded, args: &mut first::SubmitArgs, file: &File) -> R
     {
         return Err(EINVAL);
     }
-    // Existing user space leaves `num_tasks` at one, and some of it at zero, and means one task by both.
+    // Existing user space sets `num_tasks` to one or leaves it at zero, and means one task in both cases.
     let count = args.num_tasks.max(1);
-    // Several are run one after another, so "all or none" cannot be promised for them.
+    // Several tasks are run one after another, so "all or none" cannot be guaranteed for them.
     if count > 1 && args.flags & first::SUBMIT_FLAGS_ATOMIC != 0 {
         return Err(EINVAL);
     }
@@ -196,22 +196,22 @@ fn queue_first(dev: &Device, registered: &Registered<'_>, task: &first::SubmitTa
     accelerator.has_room(client.id(), 1)?;
     let charge = client.budget().charge(budget::Kind::Tasks, job::cost(task.num_addresses))?;
     let count = task.num_addresses as usize;
-    let mut places = KVVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?;
+    let mut entries = KVVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?;
     for_each_record(task.address_list, count, |record| {
         let address = first::MemHandle::from_bytes(record);
         let object = gem::from_fd(dev, file, i32::try_from(address.handle).map_err(|_| EBADF)?)?;
-        Ok(places.push(Place::new(gem::hold(object), address.offset)?, GFP_KERNEL_ACCOUNT)?)
+        Ok(entries.push(AddressEntry::new(gem::hold(object), address.offset)?, GFP_KERNEL_ACCOUNT)?)
     })?;
     let deadline = match task.timeout {
         0 | first::NO_TIMEOUT => Deadline::Absolute(0),
         milliseconds => Deadline::Relative(u64::from(milliseconds) * 1_000_000),
     };
     let mut jobs = job_list(1)?;
-    jobs.push(accelerator.job(client.id(), places, deadline, charge)?, GFP_KERNEL)?;
+    jobs.push(accelerator.job(client.id(), entries, deadline, charge)?, GFP_KERNEL)?;
     accelerator.submit(client.id(), jobs)
 }
 
-/// What the device is.
+/// Describes the device.
 fn query(_: &Device, registered: &Registered<'_>, args: &mut queue::Query, _: &File) -> Result {
     if *args != queue::Query::default() {
         return Err(EINVAL);
@@ -234,7 +234,7 @@ fn query(_: &Device, registered: &Registered<'_>, args: &mut queue::Query, _: &F
 
 /// Queues tasks whose addresses are GEM handles. All are checked before the first is queued.
 ///
-/// Only the queueing holds the device: reading tasks may take a while, and others may go meanwhile.
+/// The device is held only while tasks are queued, because reading tasks may take long and must not block an unbinding.
 fn submit(dev: &Unguarded, args: &mut queue::Submit, file: &File) -> Result {
     let client = file.inner();
     let (accelerator, id) = (client.accelerator(), client.id());
@@ -265,17 +265,17 @@ fn submit(dev: &Unguarded, args: &mut queue::Submit, file: &File) -> Result {
         }
         let charge = client.budget().charge(budget::Kind::Tasks, job::cost(task.num_addresses))?;
         let count = task.num_addresses as usize;
-        let mut places = KVVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?;
+        let mut entries = KVVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?;
         for_each_record(task.addresses, count, |record| {
             let address = queue::Address::from_bytes(record);
             if address.reserved != 0 {
                 return Err(EINVAL);
             }
             let object = gem::Object::lookup_handle(file, address.handle)?;
-            Ok(places.push(Place::new(gem::hold(object), address.offset)?, GFP_KERNEL_ACCOUNT)?)
+            Ok(entries.push(AddressEntry::new(gem::hold(object), address.offset)?, GFP_KERNEL_ACCOUNT)?)
         })?;
         let deadline = Deadline::Absolute(args.deadline_ns);
-        Ok(jobs.push(accelerator.job(id, places, deadline, charge)?, GFP_KERNEL)?)
+        Ok(jobs.push(accelerator.job(id, entries, deadline, charge)?, GFP_KERNEL)?)
     })?;
     if let Some(first) = jobs.first_mut() {
         for_each_record(args.in_fences, args.num_in_fences as usize, |record| {
@@ -293,8 +293,8 @@ fn submit(dev: &Unguarded, args: &mut queue::Submit, file: &File) -> Result {
     Ok(())
 }
 
-/// Waits until a task of this client has ended. Nothing is held meanwhile: who holds one device keeps every device of DRM's
-/// from being unbound.
+/// Waits until a task of this client has ended. No device is held during the wait, because a held device prevents the unbinding
+/// of every DRM device.
 fn wait(dev: &Unguarded, args: &mut queue::Wait, file: &File) -> Result {
     if args.reserved != 0 || args.status != 0 {
         return Err(EINVAL);

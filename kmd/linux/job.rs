@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A task on its way through the driver: its buffers, its validated operations, its fences, its end.
+//! A task in the driver: its buffers, its validated operations, its fences, its deadline.
 
 use core::cell::Cell;
 
@@ -17,8 +17,8 @@ use super::{
         TaskMemory, //
     },
     ffi::{
-        Awake,
         Fence,
+        PowerReference,
         Process,
         Watch, //
     },
@@ -26,7 +26,7 @@ use super::{
     uapi::config::Config,
 };
 
-/// Until when a task may run.
+/// The time limit of a task.
 #[derive(Clone, Copy)]
 pub(crate) enum Deadline {
     /// Nanoseconds of `CLOCK_MONOTONIC`; 0 for the driver's default after the task starts.
@@ -46,13 +46,13 @@ impl Deadline {
     }
 }
 
-/// An entry of a task's address list: a buffer from an offset to its end.
-pub(crate) struct Place {
+/// An entry of a task's address list: a buffer, from an offset to its end.
+pub(crate) struct AddressEntry {
     object: Held,
     offset: u64,
 }
 
-impl Place {
+impl AddressEntry {
     pub(crate) fn new(object: Held, offset: u64) -> Result<Self> {
         if offset > object.size() {
             return Err(EINVAL);
@@ -61,26 +61,26 @@ impl Place {
     }
 }
 
-/// Reads of a task's descriptors after which others may run, and signals are looked for.
+/// The number of reads of a task's descriptors after which the thread yields and checks for signals.
 const READS_AT_ONCE: u32 = 256;
 
-/// A task's buffers. The references keep them while the task is queued or runs.
-pub(crate) struct Places {
-    list: KVVec<Place>,
-    /// The number of reads so far; `None` after a signal, when nothing more is read.
+/// A task's address list. Its references keep the buffers while the task is queued or runs.
+pub(crate) struct AddressList {
+    list: KVVec<AddressEntry>,
+    /// The number of reads so far; `None` after a signal, after which nothing more is read.
     reads: Cell<Option<u32>>,
 }
 
-impl TaskMemory for Places {
+impl TaskMemory for AddressList {
     fn count(&self) -> usize {
         self.list.len()
     }
 
     fn buffer(&self, index: usize) -> Option<Buffer> {
-        let place = self.list.get(index)?;
+        let entry = self.list.get(index)?;
         Some(Buffer {
-            address: place.object.dma_address() + place.offset,
-            size: place.object.size() - place.offset,
+            address: entry.object.dma_address() + entry.offset,
+            size: entry.object.size() - entry.offset,
         })
     }
 
@@ -91,37 +91,37 @@ impl TaskMemory for Places {
             return Err(OutOfRange);
         }
         self.reads.set(Some(reads.wrapping_add(1)));
-        let place = self.list.get(index).ok_or(OutOfRange)?;
-        let at = place.offset.checked_add(offset).ok_or(OutOfRange)?;
-        if place.object.read(at, into) { Ok(()) } else { Err(OutOfRange) }
+        let entry = self.list.get(index).ok_or(OutOfRange)?;
+        let at = entry.offset.checked_add(offset).ok_or(OutOfRange)?;
+        if entry.object.read(at, into) { Ok(()) } else { Err(OutOfRange) }
     }
 
     fn write(&mut self, index: usize, offset: u64, from: &[u8]) -> Result<(), OutOfRange> {
-        let place = self.list.get(index).ok_or(OutOfRange)?;
-        let at = place.offset.checked_add(offset).ok_or(OutOfRange)?;
-        if place.object.write(at, from) { Ok(()) } else { Err(OutOfRange) }
+        let entry = self.list.get(index).ok_or(OutOfRange)?;
+        let at = entry.offset.checked_add(offset).ok_or(OutOfRange)?;
+        if entry.object.write(at, from) { Ok(()) } else { Err(OutOfRange) }
     }
 }
 
-impl Places {
-    pub(crate) fn new(list: KVVec<Place>) -> Self {
+impl AddressList {
+    pub(crate) fn new(list: KVVec<AddressEntry>) -> Self {
         Self { list, reads: Cell::new(Some(0)) }
     }
 
-    /// Whether reading ended at a signal.
+    /// Whether reading was ended by a signal.
     fn is_interrupted(&self) -> bool {
         self.reads.get().is_none()
     }
 
-    /// The memory of the buffers is never freed.
+    /// Makes the memory of the buffers permanent: it is never freed.
     ///
     /// # Safety
     ///
     /// One caller at a time for all buffers of a device.
     pub(crate) unsafe fn lose(&self) {
-        for place in &self.list {
+        for entry in &self.list {
             // SAFETY: By this function's condition.
-            unsafe { place.object.lose() };
+            unsafe { entry.object.lose() };
         }
     }
 }
@@ -156,68 +156,68 @@ impl AsMut<[Slot]> for Slots {
 
 /// Why a task was refused.
 pub(crate) struct Refusal {
-    /// The error that the caller gets.
+    /// The error for the caller.
     pub(crate) error: Error,
-    /// What is wrong with it, where it is the task that is wrong.
+    /// What is wrong with the task, if it is invalid.
     pub(crate) reason: Option<engine::Error>,
 }
 
 /// A task.
 pub(crate) struct Job {
-    /// Whose it is: the client's number, and the process that submitted it.
+    /// Its owner: the client's number, and the process that submitted it.
     pub(crate) client: u64,
     pub(crate) process: Process,
-    /// Its number among its client's.
+    /// Its number among its client's tasks.
     pub(crate) sequence: u64,
-    /// Validated; the engine has it while it runs.
+    /// The validated task. The engine has it while it runs.
     pub(crate) task: Option<Task<Slots>>,
     /// Its buffers.
-    pub(crate) places: Places,
-    /// Until when it may run.
+    pub(crate) address_list: AddressList,
+    /// Its time limit.
     pub(crate) deadline: Deadline,
-    /// Signalled when it has ended.
+    /// The fence that is signalled when it has ended.
     pub(crate) fence: Fence,
-    /// What it waits for.
+    /// The fences that it waits for.
     watches: KVec<Watch>,
-    /// What it costs its client.
+    /// Its cost, charged to the client.
     charge: Charge,
-    /// Keeps the device awake from queueing to the end.
-    awake: Option<Awake>,
+    /// Keeps the device active from queueing to the end.
+    power: Option<PowerReference>,
     /// The next job in a list of ended jobs.
     next: Option<KBox<Job>>,
 }
 
-/// What a job costs beside its address list and its operations: its own memory, its fence and the sync_file.
+/// The cost of a job besides its address list and its operations: its own memory, its fence and the sync_file.
 const JOB_BYTES: u64 = 1024;
-/// What a watch costs, with the fence's part of it.
+/// The cost of a watch, including the fence's part of it.
 const WATCH_BYTES: u64 = 256;
 
 /// The charge for a task with this many addresses, before it is read.
 pub(crate) fn cost(addresses: u32) -> u64 {
-    JOB_BYTES + u64::from(addresses) * size_of::<Place>() as u64
+    JOB_BYTES + u64::from(addresses) * size_of::<AddressEntry>() as u64
 }
 
 impl Job {
     /// Copies and validates a task. After this no memory that the user can write is read again.
     ///
-    /// `EINTR` when a signal comes meanwhile. `charge` is what its address list costs.
+    /// Fails with `EINTR` if a signal arrives. `charge` is the cost of its address list.
     pub(crate) fn new(
         config: &'static Config,
         client: u64,
-        places: Places,
+        address_list: AddressList,
         deadline: Deadline,
         mut charge: Charge,
     ) -> Result<KBox<Self>, Refusal> {
         let failed = |error: Error| Refusal { error, reason: None };
-        let refused = |reason| match places.is_interrupted() {
+        let refused = |reason| match address_list.is_interrupted() {
             true => failed(EINTR),
             false => Refusal { error: EINVAL, reason: Some(reason) },
         };
         let fence = Fence::new().map_err(failed)?;
-        let count = Task::<()>::slots(&places).map_err(refused)?;
+        let count = Task::<()>::slots(&address_list).map_err(refused)?;
         charge.grow(count as u64 * size_of::<Slot>() as u64).map_err(failed)?;
         let slots = Slots::new(count).map_err(failed)?;
-        let task = Some(Task::parse(config, &places, slots).map_err(refused)?);
+        let task = Some(Task::parse(config, &address_list, slots).map_err(refused)?);
         let process = Process::current();
         let watches = KVec::new();
         let job = Self {
@@ -225,12 +225,12 @@ impl Job {
             process,
             sequence: 0,
             task,
-            places,
+            address_list,
             deadline,
             fence,
             watches,
             charge,
-            awake: None,
+            power: None,
             next: None,
         };
         KBox::new(job, GFP_KERNEL_ACCOUNT).map_err(|error| failed(error.into()))
@@ -242,12 +242,12 @@ impl Job {
         Ok(self.watches.push(watch, GFP_KERNEL_ACCOUNT)?)
     }
 
-    /// Keeps the device awake for the task.
-    pub(crate) fn keep_awake(&mut self, awake: Awake) {
-        self.awake = Some(awake);
+    /// Keeps the device active for the task.
+    pub(crate) fn keep_active(&mut self, power: PowerReference) {
+        self.power = Some(power);
     }
 
-    /// `None` while a fence that the task waits for is pending; then whether one of them failed.
+    /// `None` while a fence that the task waits for is pending; then the first error among them, if any.
     pub(crate) fn dependency(&self) -> Option<Result> {
         let mut result = Ok(());
         for watch in &self.watches {
@@ -257,8 +257,8 @@ impl Job {
     }
 }
 
-/// Jobs that have ended and wait to be freed. A fence must not wait for what freeing a buffer takes: locks that are held
-/// during allocations.
+/// Jobs that have ended and wait to be freed. They are not freed before their fence signals, because freeing a buffer takes locks
+/// that are held during allocations.
 pub(crate) struct Ended(Option<KBox<Job>>);
 
 impl Ended {
@@ -272,7 +272,7 @@ impl Ended {
         self.0 = Some(job);
     }
 
-    /// All of them.
+    /// Removes and returns all jobs.
     pub(crate) fn take(&mut self) -> Self {
         Self(self.0.take())
     }
@@ -280,7 +280,7 @@ impl Ended {
 
 impl Drop for Ended {
     fn drop(&mut self) {
-        // One after another: the list is as long as a queue, and the stack is short.
+        // Freed one after another, because the list may be as long as a queue and the stack is small.
         while let Some(mut job) = self.0.take() {
             self.0 = job.next.take();
         }

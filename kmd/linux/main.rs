@@ -6,7 +6,7 @@
 //! (`kmd/engine`) interprets tasks and programs registers. It is compiled in from the same files that user space uses,
 //! and so is `uapi`.
 
-// What user space alone needs of the two is unused here.
+// The parts of the two that only user space needs are unused here.
 #[allow(dead_code, unused_imports, unreachable_pub)]
 #[path = "../../uapi/src/lib.rs"]
 mod uapi;
@@ -40,7 +40,7 @@ use kernel::{
     prelude::*, //
 };
 
-/// The module: a driver on each bus.
+/// The module: a driver for each bus.
 #[pin_data]
 struct Module {
     #[pin]
@@ -67,7 +67,7 @@ module! {
     params: {
         timeout_ms: u32 {
             default: 10000,
-            description: "Milliseconds that a task may run when it names no deadline",
+            description: "Milliseconds that a task without a deadline may run",
         },
         max_timeout_ms: u32 {
             default: 60000,

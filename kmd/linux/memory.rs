@@ -2,7 +2,7 @@
 
 //! The memory behind a buffer, and a task's reference to it.
 //!
-//! `gem.rs` makes a GEM object of it. A task needs none of what DRM's types bring with them.
+//! `gem.rs` makes a GEM object of it. A task needs no DRM types.
 
 use core::ptr::NonNull;
 
@@ -18,9 +18,9 @@ use super::{
     ffi, //
 };
 
-/// Where a new object's memory comes from.
+/// The source of a new object's memory.
 pub(crate) enum Source {
-    /// Allocated for it, at that cost.
+    /// Allocated, with its charge.
     New(Charge),
     /// Another driver's buffer, attached and mapped for this device.
     Imported { attachment: *mut bindings::dma_buf_attachment, table: *mut bindings::sg_table },
@@ -31,7 +31,7 @@ pub(crate) enum Source {
 pub(crate) struct Data {
     #[pin]
     memory: Opaque<ffi::Memory>,
-    /// What it costs the client that made it; nothing where it is another driver's.
+    /// The charge to the client that allocated it; none for another driver's memory.
     _charge: Option<Charge>,
 }
 
@@ -85,16 +85,16 @@ impl Data {
         unsafe { (*self.memory.get()).dma_address }
     }
 
-    /// Bytes.
+    /// The size in bytes.
     pub(crate) fn size(&self) -> u64 {
         // SAFETY: As above.
         unsafe { (*self.memory.get()).size }
     }
 
-    /// Copies bytes out. `false` when the range leaves the buffer.
+    /// Copies bytes out. Returns `false` if the range is not inside the buffer.
     ///
-    /// User space may write the buffer meanwhile: the copy is taken once, by a function that the compiler cannot look into,
-    /// and only the copy is looked at.
+    /// User space may write the buffer at the same time. Therefore the bytes are copied once, by a function that the compiler
+    /// cannot inline, and only the copy is examined.
     pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> bool {
         if !self.holds(offset, into.len()) {
             return false;
@@ -105,7 +105,7 @@ impl Data {
         true
     }
 
-    /// Copies bytes in. `false` when the range leaves the buffer.
+    /// Copies bytes in. Returns `false` if the range is not inside the buffer.
     pub(crate) fn write(&self, offset: u64, from: &[u8]) -> bool {
         if !self.holds(offset, from.len()) {
             return false;
@@ -121,7 +121,7 @@ impl Data {
         true
     }
 
-    /// The memory is never freed, because a device that cannot be stopped may still write it.
+    /// Makes the memory permanent: it is never freed, because a device that cannot be stopped may still write it.
     ///
     /// # Safety
     ///
@@ -136,7 +136,7 @@ impl Data {
     }
 }
 
-/// A reference to a buffer that may wander between threads.
+/// A reference to a buffer that may be sent between threads.
 pub(crate) struct Held {
     object: NonNull<bindings::drm_gem_object>,
     data: NonNull<Data>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! A client's tasks on a device: those that are queued, and how the last ones ended.
+//! A client's tasks on a device: the queued ones, and the results of the last ones.
 
 use kernel::prelude::*;
 
@@ -9,19 +9,19 @@ use super::{
     uapi::queue::MAX_QUEUED, //
 };
 
-/// How many tasks a client can have queued, and how many of its ended tasks keep their status for a later wait.
+/// How many tasks a client can have queued, and for how many of its ended tasks the result is kept.
 const LENGTH: usize = MAX_QUEUED as usize;
 
 /// A client's tasks. Its lists are allocated when it is made, because nothing may be allocated while a fence may be
 /// waited for.
 pub(crate) struct Queue {
     jobs: KVec<KBox<Job>>,
-    /// Sequence numbers: given out last, and ended last.
+    /// The last sequence numbers that were assigned, and that have ended.
     pub(crate) submitted: u64,
     pub(crate) ended: u64,
-    /// How the last tasks ended, by sequence number modulo the length, which is [`LENGTH`].
+    /// The results of the last tasks, by sequence number modulo the length, which is [`LENGTH`].
     results: KVec<Result>,
-    /// Nanoseconds that the device has worked for it.
+    /// Nanoseconds of device time for it.
     pub(crate) busy_ns: u64,
 }
 
@@ -54,17 +54,17 @@ impl Queue {
         let _ = self.jobs.push_within_capacity(job);
     }
 
-    /// Takes the first task out.
+    /// Removes and returns the first task.
     pub(crate) fn pop(&mut self) -> Option<KBox<Job>> {
         self.jobs.remove(0).ok()
     }
 
-    /// Whether the first task may run: what it waits for has happened.
+    /// Whether the first task may run: the fences that it waits for have signalled.
     pub(crate) fn is_ready(&self) -> bool {
         self.jobs.first().is_some_and(|job| job.dependency().is_some())
     }
 
-    /// A task has ended. A client's tasks end in the order of their numbers.
+    /// Records the end of a task. A client's tasks end in the order of their numbers.
     pub(crate) fn end(&mut self, sequence: u64, result: Result) {
         self.ended = sequence;
         if let Some(slot) = self.results.get_mut(sequence as usize % LENGTH) {
@@ -72,8 +72,8 @@ impl Queue {
         }
     }
 
-    /// How a task ended; `None` while it has not. `EINVAL` for a number that was not given out, `ESTALE` for one that is
-    /// forgotten.
+    /// The result of a task; `None` while it has not ended. `EINVAL` for a number that was never assigned, `ESTALE` for one whose
+    /// result is no longer kept.
     pub(crate) fn outcome(&self, sequence: u64) -> Result<Option<Result>> {
         if sequence == 0 || sequence > self.submitted {
             return Err(EINVAL);

@@ -26,14 +26,14 @@ impl<T: core::fmt::Display> fmt::Display for Show<'_, T> {
     }
 }
 
-/// What the device is.
+/// Prints the identity of the device.
 pub(crate) fn device(to: &SeqFile, identity: &Identity, model: bool) {
     seq_print!(to, "configuration: {}\n", identity.config.name);
     seq_print!(to, "hardware version: {:#x}\n", identity.version);
     seq_print!(to, "device: {}\n", if model { "model" } else { "hardware" });
 }
 
-/// The state of the device, one fact per line. `doing` is the engine's description of the running task.
+/// Prints the state of the device, one fact per line. `doing` is the engine's description of the running task.
 pub(crate) fn state(to: &SeqFile, state: &State, now_ns: u64, doing: Option<&Failure>) {
     let condition = match &state.phase {
         _ if state.worker.is_none() => "gone",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! What changes of a device: what it is doing, for whom, and who waits.
+//! The mutable state of a device: what it is doing, for which client, and who waits.
 
 use kernel::{
     bindings,
@@ -29,15 +29,15 @@ pub(crate) fn now_ns() -> u64 {
     unsafe { bindings::ktime_get() }.unsigned_abs()
 }
 
-/// What changes of a device. It lies under the accelerator's mutex.
+/// The mutable state of a device, protected by the accelerator's mutex.
 pub(crate) struct State {
-    /// Behind a pointer, because its shadow of the registers is a good part of a kernel stack.
+    /// On the heap, because its copy of the registers takes a large part of a kernel stack.
     pub(crate) engine: KBox<Engine<Slots>>,
     pub(crate) power: Power,
     /// The works; `None` once the device has been stopped.
     pub(crate) worker: Option<Worker>,
     pub(crate) phase: Phase,
-    /// The machine sleeps, or is about to: nothing starts.
+    /// Whether the machine sleeps or is about to: no task is started.
     pub(crate) suspended: bool,
     pub(crate) clients: Clients,
     /// What the last task that was ended by the driver was doing.
@@ -46,28 +46,28 @@ pub(crate) struct State {
     pub(crate) failed: u64,
 }
 
-/// What the device is doing.
+/// The activity of the device.
 pub(crate) enum Phase {
     /// It waits for a task.
     Idle,
     /// It runs one.
     Running(Running),
-    /// The task was ended for that reason, while the device could not be reset yet.
+    /// A task was ended with that error, but the device could not be reset yet.
     Ending(Running, Error),
-    /// It did not come back from a reset: nothing runs any more.
+    /// The device could not be reset, and runs no more tasks.
     Dead,
 }
 
-/// The task on the device. Its buffers stay until it has ended.
+/// The task on the device. Its buffers are kept until it has ended.
 pub(crate) struct Running {
     pub(crate) job: KBox<Job>,
     pub(crate) started_ns: u64,
-    /// The time until which the task may run although its client is gone.
+    /// The time until which the task may continue after its client has closed the file.
     pub(crate) orphan_until: Option<u64>,
 }
 
 impl State {
-    /// How a client's task has ended; `None` while it has not.
+    /// The result of a client's task; `None` while it has not ended.
     pub(crate) fn outcome(&mut self, client: u64, sequence: u64) -> Result<Option<Result>> {
         let gone = self.worker.is_none();
         match self.clients.queue(client).ok_or(ENODEV)?.outcome(sequence)? {
@@ -100,7 +100,7 @@ impl State {
         }
     }
 
-    /// When the running task is to be ended.
+    /// The time at which the running task must be ended.
     pub(crate) fn end_ns(&self) -> u64 {
         match &self.phase {
             Phase::Running(Running { orphan_until: Some(until), .. }) => self.engine.deadline_ns().min(*until),

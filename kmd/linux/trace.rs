@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The trace events (`trace.h`): a task's way from the ioctl to its fence.
+//! The trace events (`trace.h`) of a task, from the ioctl to its fence.
 
 use kernel::{
     bindings,
@@ -22,7 +22,7 @@ fn raw(dev: &device::Device) -> *mut bindings::device {
     core::ptr::from_ref(dev).cast_mut().cast()
 }
 
-/// A submission has entered the driver; nothing is checked yet.
+/// A submission has entered the driver, and is not checked yet.
 pub(crate) fn submit(dev: &device::Device, client: u64, tasks: u32) {
     // SAFETY: The device exists.
     unsafe { nvdla_trace_submit(raw(dev), client, tasks) };

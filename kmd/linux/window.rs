@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! The register window, whichever bus it lies on, and the interrupt status that is taken from it.
+//! The register window on any bus, and the interrupt status that is read from it.
 
 use kernel::{
     io::{
@@ -16,8 +16,8 @@ use super::engine::{
     Hardware as _, //
 };
 
-/// The register window. After the device is unbound reads give all ones and writes are lost, as on a bus with nothing
-/// there.
+/// The register window. After the device is unbound reads return all ones and writes have no effect, as on a bus without the
+/// device.
 pub(crate) enum Window {
     /// A PCI device's BAR 0.
     Pci(DevresBar),
@@ -25,10 +25,10 @@ pub(crate) enum Window {
     Platform(DevresIoMem),
 }
 
-/// What a register that does not answer reads as.
-const NOBODY: u32 = u32::MAX;
+/// The value of a register that does not answer.
+const NO_ANSWER: u32 = u32::MAX;
 
-/// The window's registers as they are.
+/// Access to the window's registers.
 pub(crate) struct Registers<'a>(pub(crate) &'a Window);
 
 impl engine::Hardware for Registers<'_> {
@@ -39,7 +39,7 @@ impl engine::Hardware for Registers<'_> {
             Window::Platform(memory) => memory.try_access_with(|io| io.try_read32(offset)),
         }
         .and_then(Result::ok)
-        .unwrap_or(NOBODY)
+        .unwrap_or(NO_ANSWER)
     }
 
     fn write(&mut self, offset: u32, value: u32) {
@@ -51,41 +51,41 @@ impl engine::Hardware for Registers<'_> {
     }
 }
 
-/// Interrupt status that was taken from the device and cleared there, and not handed on yet.
+/// Interrupt status bits that were read and cleared in the device, and that the engine has not handled yet.
 ///
-/// The interrupt's first handler takes it, so that the device's line is free at once: others may share it. It is read and
-/// cleared under a lock, so that no cause is taken twice.
+/// The first interrupt handler reads and clears them, so that a shared interrupt line is released at once. Reading and clearing
+/// happen under a lock, so that no bit is handled twice.
 pub(crate) struct Interrupts {
-    /// Where the status register is.
+    /// The offset of the status register.
     status: u32,
-    /// The registers may be asked: the device has a clock.
-    awake: bool,
+    /// Whether the registers may be accessed, because the device has a clock.
+    accessible: bool,
     taken: u32,
 }
 
 impl Interrupts {
     pub(crate) fn new(status: u32) -> Self {
-        Self { status, awake: true, taken: 0 }
+        Self { status, accessible: true, taken: 0 }
     }
 
-    /// Whether the registers may be asked for more.
-    pub(crate) fn set_awake(&mut self, awake: bool) {
-        self.awake = awake;
+    /// Sets whether the registers may be accessed.
+    pub(crate) fn set_accessible(&mut self, accessible: bool) {
+        self.accessible = accessible;
     }
 
-    /// The first handler: reads and clears the device's status. Returns false if no bit is set, because the interrupt
-    /// was of another device.
+    /// The first handler: reads and clears the device's status. Returns false if no bit is set, because then the interrupt was of
+    /// another device.
     pub(crate) fn handle(&mut self, window: &Window) -> bool {
-        !matches!(self.take(window), 0 | NOBODY)
+        !matches!(self.take(window), 0 | NO_ANSWER)
     }
 
     /// Reads and clears the status, and returns it; 0 while the device has no clock.
     fn take(&mut self, window: &Window) -> u32 {
-        if !self.awake {
+        if !self.accessible {
             return 0;
         }
         let status = Registers(window).read(self.status);
-        if status != 0 && status != NOBODY {
+        if status != 0 && status != NO_ANSWER {
             Registers(window).write(self.status, status);
             self.taken |= status;
         }
@@ -93,8 +93,7 @@ impl Interrupts {
     }
 }
 
-/// The registers for the engine. A read of the interrupt status first returns the bits that the first handler has
-/// taken.
+/// The registers for the engine. A read of the interrupt status first returns the bits that the first handler has read.
 pub(crate) struct Device<'a> {
     window: &'a Window,
     interrupts: &'a SpinLockIrq<Interrupts>,
@@ -102,7 +101,7 @@ pub(crate) struct Device<'a> {
 }
 
 impl<'a> Device<'a> {
-    /// `status` is where the status register is.
+    /// `status` is the offset of the status register.
     pub(crate) fn new(window: &'a Window, interrupts: &'a SpinLockIrq<Interrupts>, status: u32) -> Self {
         Self { window, interrupts, status }
     }
@@ -124,7 +123,7 @@ impl engine::Hardware for Device<'_> {
         if offset != self.status {
             return Registers(self.window).write(offset, value);
         }
-        // What was taken has been cleared in the device.
+        // The returned bits have already been cleared in the device.
         let mut interrupts = self.interrupts.lock();
         let left = value & !interrupts.taken;
         interrupts.taken &= !value;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 
-//! One task's way over the device: its start, its operations' ends, its own end and the notification of its client.
+//! Running a task on the device: its start, the ends of its operations, its end, and the notification of its client.
 //!
 //! Every function here runs under the accelerator's mutex.
 
@@ -28,15 +28,15 @@ use crate::{
 };
 
 impl Accelerator {
-    /// Lets the engine handle the interrupts so far, up to the end of the running task.
+    /// Lets the engine handle the interrupts so far. Ends the running task if it has completed.
     pub(super) fn process(&self, state: &mut State) {
         loop {
             match state.engine.process_events(&mut self.hardware(), now_ns()) {
                 Progress::Completed { operation, unit, .. } => trace::operation_end(&self.dev, operation, unit as u8),
                 Progress::Ended(task) => {
                     if let Phase::Running(Running { job, .. }) = &mut state.phase {
-                        // The list was found inside its buffer when the task was validated.
-                        let _ = task.write_statistics(&mut job.places);
+                        // Validation has checked that the list is inside its buffer.
+                        let _ = task.write_statistics(&mut job.address_list);
                         job.task = Some(task);
                     }
                     state.completed += 1;
@@ -47,7 +47,7 @@ impl Accelerator {
                     if poll {
                         state.kick();
                     }
-                    // A device that is gone raises no interrupt.
+                    // A device that is gone raises no interrupt, so the work must check again.
                     if let (true, Some(worker)) = (state.engine.is_gone(), &state.worker) {
                         worker.arm(0);
                     }
@@ -65,7 +65,7 @@ impl Accelerator {
             let (client, sequence) = (job.client, job.sequence);
             let now = now_ns();
             let deadline = job.deadline.from(now, self.default_timeout_ns());
-            // A fence that failed, or a deadline that passed while it was queued: the device is not asked.
+            // If a fence failed or the deadline passed while the task was queued, the task fails without using the device.
             let refused = job.dependency().and_then(Result::err).or((deadline <= now).then_some(ETIMEDOUT));
             let deadline = deadline.max(now.saturating_add(self.min_timeout_ns()));
             let deadline = deadline.min(now.saturating_add(self.max_timeout_ns()));
@@ -77,7 +77,7 @@ impl Accelerator {
             };
             trace::task_start(&self.dev, client, sequence);
             if let Err(submission) = state.engine.submit(&mut self.hardware(), task, now, deadline) {
-                // The engine is idle, was reset, and the task is for its configuration.
+                // The engine is idle and was reset, and the task was validated for its configuration, so this cannot fail.
                 if let Phase::Running(Running { job, .. }) = &mut state.phase {
                     job.task = Some(submission.task);
                 }
@@ -89,11 +89,11 @@ impl Accelerator {
         }
     }
 
-    /// Ends the running task, if there is one, for a reason of the driver's, and brings the device back.
+    /// Ends the running task, if there is one, with an error, and resets the device.
     ///
-    /// If the bus cannot reset the device now, the task stays on the device and the watchdog tries again, because the
-    /// device may still write the task's buffers. `held` means that the driver core holds the device for the caller, as
-    /// during an unbinding and a suspend.
+    /// If the bus cannot reset the device now, the task stays on the device and the watchdog tries again, because the device may
+    /// still write the task's buffers. `held` means that the driver core holds the device for the caller, as during an unbinding
+    /// and a suspend.
     pub(super) fn end_running(&self, state: &mut State, error: Error, held: bool) {
         let hardware = &mut self.hardware();
         let running = match core::mem::replace(&mut state.phase, Phase::Idle) {
@@ -113,18 +113,18 @@ impl Accelerator {
             state.engine.reset();
             state.engine.adopt(hardware);
         } else if state.engine.is_idle(hardware) {
-            // Nothing resets it, but what it was given has ended.
+            // No reset is available, but the device's operations have ended.
             state.engine.adopt(hardware);
         } else if let (Err(EAGAIN), false, Some(worker)) = (reset, held, &state.worker) {
             worker.arm(RESET_RETRY_NS);
             state.phase = Phase::Ending(running, error);
-            // If it is the suspend that holds the device, it can do what we could not.
+            // If a suspend holds the device, the suspend can reset it.
             self.ended.notify_all();
             return;
         } else {
             if !state.power.isolate() {
                 // SAFETY: The state is locked.
-                unsafe { running.job.places.lose() };
+                unsafe { running.job.address_list.lose() };
             }
             state.phase = Phase::Dead;
             dev_err!(self.dev, "the device neither ends its operation nor can be reset: it takes no more tasks\n");
@@ -148,7 +148,7 @@ impl Accelerator {
         self.ended.notify_all();
     }
 
-    /// The running task has ended, and the device is free.
+    /// Ends the running task with a result, after which the device is free.
     pub(super) fn finish(&self, state: &mut State, result: Result) {
         match core::mem::replace(&mut state.phase, Phase::Idle) {
             Phase::Running(running) => self.tell(state, running, result),
@@ -174,7 +174,7 @@ impl Accelerator {
         self.ended.notify_all();
     }
 
-    /// Tells the operator why the running task is ended, unless its client has brought about too much of that lately.
+    /// Logs why the running task is ended, unless its client has caused too many such messages recently.
     pub(super) fn report(&self, state: &State, failure: &Failure) {
         let Phase::Running(Running { job, .. }) = &state.phase else { return };
         if state.worker.as_ref().is_some_and(Worker::may_log) {

@@ -14,24 +14,24 @@ use memmap2::{MmapOptions, MmapRaw};
 const MAGIC: u32 = 0x5056_564e;
 const SIZE: usize = 0x1000;
 
-/// A word that can be written.
+/// A word of the window that can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Knob {
-    /// So many of the next starts never end.
+    /// The number of the next starts that never end.
     Hang = 0x04,
-    /// So many of the next interrupts are lost.
+    /// The number of the next interrupts that are lost.
     Lose = 0x08,
-    /// So many of the next starts have their memory refused.
+    /// The number of the next starts whose memory accesses are refused.
     Refuse = 0x0c,
-    /// Microseconds that each start takes at least.
+    /// The least time of each start in microseconds.
     Delay = 0x10,
-    /// An interrupt without a cause.
+    /// Raises an interrupt without a cause.
     Spurious = 0x14,
-    /// Registers read all ones.
+    /// While set, registers read all ones.
     Mute = 0x18,
 }
 
-/// What the device has counted.
+/// The device's counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts {
     /// Register reads.
@@ -40,7 +40,7 @@ pub struct Counts {
     pub writes: u32,
     /// Interrupts.
     pub interrupts: u32,
-    /// Accesses outside the memory that the device may reach.
+    /// Accesses outside the memory that the device may access.
     pub outside: u32,
     /// Starts of operations.
     pub starts: u32,
@@ -48,21 +48,21 @@ pub struct Counts {
     pub resets: u32,
     /// Register accesses without a clock or during a reset.
     pub dark: u32,
-    /// Times that the clock has stopped.
+    /// The number of times that the clock has stopped.
     pub stops: u32,
 }
 
-/// The lines of a device on a board that has some.
+/// The clock and the reset line of a device on a board with these lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lines {
-    /// The clock runs.
+    /// Whether the clock runs.
     pub clock: bool,
-    /// The reset line is held.
+    /// Whether the reset line is asserted.
     pub reset: bool,
 }
 
-/// Waits until `so` is true or half a second has passed, and returns whether it is true. While the driver resets the
-/// device, the window does not answer: reads are invalid and writes are lost.
+/// Waits until `so` returns true or half a second has passed, and returns the last result of `so`. While the driver resets the
+/// device, the window does not answer: reads are invalid and writes have no effect.
 fn until(mut so: impl FnMut() -> bool) -> bool {
     for _ in 0..500 {
         if so() {
@@ -73,8 +73,8 @@ fn until(mut so: impl FnMut() -> bool) -> bool {
     false
 }
 
-/// Keeps other programs away from the words through which a page is looked for. A socket's name is held by one program,
-/// and is free once that is dead.
+/// Prevents other programs from using the words of the search for a page. Only one program can bind a socket name, and the name
+/// is free again once the program has ended.
 fn alone() -> io::Result<UnixListener> {
     let name = SocketAddr::from_abstract_name(b"nvdla-control")?;
     loop {
@@ -85,7 +85,7 @@ fn alone() -> io::Result<UnixListener> {
     }
 }
 
-/// The window. Dropping it disarms everything.
+/// The control window. Dropping it disables all faults.
 #[derive(Debug)]
 pub struct Control(MmapRaw);
 
@@ -117,7 +117,7 @@ impl Control {
         unsafe { self.word(offset).write_volatile(value) }
     }
 
-    /// Writes a word that reads as it was written.
+    /// Writes a word whose reads return the written value.
     fn put(&self, offset: usize, value: u32) {
         until(|| {
             self.write(offset, value);
@@ -125,38 +125,38 @@ impl Control {
         });
     }
 
-    /// Turns a knob.
+    /// Sets a word.
     pub fn set(&self, knob: Knob, value: u32) {
         self.write(knob as usize, value);
-        // Writes are posted: reading waits for them.
+        // Writes are posted, so a read waits until they have arrived.
         self.read(0);
     }
 
-    /// Where a knob stands.
+    /// The value of a word.
     pub fn get(&self, knob: Knob) -> u32 {
         self.read(knob as usize)
     }
 
-    /// What the device has counted.
+    /// The device's counters.
     pub fn counts(&self) -> Counts {
         let [reads, writes, interrupts, outside, starts, resets, dark, stops] =
             std::array::from_fn(|word| self.read(0x20 + 4 * word));
         Counts { reads, writes, interrupts, outside, starts, resets, dark, stops }
     }
 
-    /// KiB of the guest's memory that the device may reach as far as its bus is concerned.
+    /// KiB of the guest's memory that the device can access through its bus.
     pub fn mapped_kib(&self) -> u32 {
         self.read(0x68)
     }
 
-    /// How the lines stand.
+    /// The state of the lines.
     pub fn lines(&self) -> Lines {
         Lines { clock: self.read(0x60) != 0, reset: self.read(0x64) != 0 }
     }
 
-    /// The address that the device has for a page of memory, of which this is the beginning.
+    /// The device's address of the page of memory that begins with `page`.
     ///
-    /// The page gets a mark for a moment, which the device looks for in the whole of the guest's memory: mappings of
+    /// The page temporarily gets a mark, which the device searches for in the whole of the guest's memory, because mappings of
     /// device memory have no entry in `/proc/self/pagemap`.
     pub fn address(&self, page: &mut [u8]) -> io::Result<u64> {
         let _alone = alone()?;
@@ -169,7 +169,7 @@ impl Control {
         before.copy_from_slice(beginning);
         for (index, word) in mark.into_iter().enumerate() {
             for (at, byte) in word.to_le_bytes().into_iter().enumerate() {
-                // SAFETY: the byte lies in the slice. Volatile, because only the device will look at it.
+                // SAFETY: the byte lies in the slice. The write is volatile, because only the device reads it.
                 unsafe { std::ptr::from_mut(&mut beginning[4 * index + at]).write_volatile(byte) };
             }
             self.put(0x40 + 4 * index, word);
@@ -178,7 +178,7 @@ impl Control {
         until(|| {
             self.write(0x50, 1);
             found = u64::from(self.read(0x54)) | u64::from(self.read(0x58)) << 32;
-            // During a reset the window reads all ones or zeros, and it may begin or end between any two.
+            // During a reset the window reads all ones or zeros, and a reset may begin or end between any two reads.
             found != 0 && found as u32 != u32::MAX && found >> 48 == 0 && self.read(0) == MAGIC
         });
         beginning.copy_from_slice(&before);
@@ -188,7 +188,7 @@ impl Control {
         Ok(found)
     }
 
-    /// Sets an entry of the list of memory that the device may reach.
+    /// Sets an entry of the list of memory that the device may access.
     pub fn allow(&self, entry: usize, address: u64, bytes: u64) {
         let words = [address as u32, (address >> 32) as u32, bytes as u32, (bytes >> 32) as u32];
         for (index, word) in words.into_iter().enumerate() {

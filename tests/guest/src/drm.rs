@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! ioctls as bytes: any number, any size, any pointer.
+//! ioctls with arbitrary numbers, sizes and pointers.
 //!
 //! Source: the kernel's `include/uapi/drm/drm.h`, `include/uapi/linux/udmabuf.h`, `include/uapi/linux/dma-heap.h`.
 
@@ -39,7 +39,7 @@ pub struct Prime {
 ///
 /// # Safety
 ///
-/// What the ioctl may write through `argument` must be the caller's to give, or not mapped.
+/// The memory that the ioctl may write through `argument` must belong to the caller, or not be mapped.
 pub unsafe fn raw(fd: RawFd, number: u64, argument: u64) -> Result<i32> {
     // SAFETY: by this function's condition.
     Errno::result(unsafe { libc::ioctl(fd, number as _, argument) })
@@ -49,9 +49,9 @@ pub unsafe fn raw(fd: RawFd, number: u64, argument: u64) -> Result<i32> {
 ///
 /// # Panics
 ///
-/// When the number asks for more bytes than the structure has.
+/// If the number encodes more bytes than the structure has.
 pub fn call<T: Copy>(fd: RawFd, number: u64, argument: &mut T) -> Result<i32> {
-    // The kernel may write as many bytes as the number says.
+    // The kernel may write as many bytes as the number encodes.
     assert!((number >> 16 & 0x3fff) as usize <= size_of::<T>(), "the number asks for more than the structure has");
     // SAFETY: the structure is plain data of at least the size in the number.
     unsafe { raw(fd, number, std::ptr::from_mut(argument) as u64) }
@@ -75,7 +75,7 @@ pub fn heap(name: &str, size: u64) -> std::io::Result<std::os::fd::OwnedFd> {
     Ok(unsafe { std::os::fd::FromRawFd::from_raw_fd(allocation.fd as i32) })
 }
 
-/// A buffer of pages that lie anywhere, as another driver's.
+/// A buffer of pages that need not be contiguous, as another driver's.
 pub fn udmabuf(memory: RawFd, size: u64) -> std::io::Result<std::os::fd::OwnedFd> {
     /// `struct udmabuf_create`.
     #[derive(Clone, Copy)]

@@ -38,9 +38,9 @@ struct FileInfo {
 /// What a sync_file says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Info {
-    /// 0 while pending, 1 when it has signalled well, else the error.
+    /// 0 while pending, 1 after success, else the error.
     pub status: i32,
-    /// When it signalled, nanoseconds.
+    /// The time at which it signalled in nanoseconds.
     pub timestamp_ns: u64,
     /// The driver that made it.
     pub driver: String,
@@ -59,19 +59,19 @@ pub fn info(fd: RawFd) -> Result<Info> {
     })
 }
 
-/// Whether the fence has signalled, after at most so long.
+/// Waits at most `milliseconds`. Returns whether the fence has signalled.
 pub fn poll_ms(fd: BorrowedFd<'_>, milliseconds: u16) -> Result<bool> {
     let mut list = [PollFd::new(fd, PollFlags::POLLIN)];
     Ok(poll(&mut list, PollTimeout::from(milliseconds))? == 1)
 }
 
-/// Waits for the fence, at most so long, and gives its status.
+/// Waits at most `milliseconds` for the fence, and returns its status.
 pub fn status(fd: &OwnedFd, milliseconds: u16) -> Result<i32> {
     poll_ms(fd.as_fd(), milliseconds)?;
     Ok(info(fd.as_raw_fd())?.status)
 }
 
-/// A timeline that counts when the test says so. What is pending when it is dropped fails.
+/// A timeline that a test advances. Fences that are pending when it is dropped fail.
 #[derive(Debug)]
 pub struct Timeline(File);
 
@@ -97,7 +97,7 @@ impl Timeline {
         Ok(unsafe { OwnedFd::from_raw_fd(create.fence) })
     }
 
-    /// Counts on.
+    /// Advances the timeline.
     pub fn advance(&self, by: u32) -> Result {
         let mut by = by;
         call(self.0.as_raw_fd(), 1 << 30 | 4 << 16 | (b'W' as u64) << 8 | 1, &mut by).map(drop)

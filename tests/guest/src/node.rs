@@ -24,7 +24,7 @@ pub const SUBMIT: u64 = read_write(b'd', BASE + queue::SUBMIT_COMMAND, size_of::
 /// [`Wait`]'s ioctl.
 pub const WAIT: u64 = read_write(b'd', BASE + queue::WAIT_COMMAND, size_of::<Wait>());
 
-/// Now, on the clock of all deadlines, in nanoseconds.
+/// The current time on the clock of all deadlines, in nanoseconds.
 pub fn now_ns() -> u64 {
     let now =
         nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).unwrap_or(nix::sys::time::TimeSpec::new(0, 0));
@@ -77,7 +77,7 @@ impl Node {
         fs::canonicalize(Path::new("/sys/class/drm").join(self.path.file_name().unwrap_or_default()).join("device"))
     }
 
-    /// What the device is.
+    /// Describes the device.
     pub fn query(&self) -> Result<Query> {
         let mut query = Query::default();
         call(self.fd(), QUERY, &mut query)?;
@@ -91,28 +91,28 @@ impl Node {
         Ok(String::from_utf8_lossy(&name[..length]).into_owned())
     }
 
-    /// Makes a buffer; its handle.
+    /// Makes a buffer. Returns its handle.
     pub fn create(&self, size: u64) -> Result<u32> {
         let mut args = GemCreateArgs { size, ..Default::default() };
         call(self.fd(), first::GEM_CREATE.into(), &mut args)?;
         Ok(args.handle)
     }
 
-    /// Where to map a buffer.
+    /// The offset at which a buffer can be mapped.
     pub fn map_offset(&self, handle: u32) -> Result<u64> {
         let mut args = GemMapOffsetArgs { handle, ..Default::default() };
         call(self.fd(), first::GEM_MMAP.into(), &mut args)?;
         Ok(args.offset)
     }
 
-    /// Gives a handle back.
+    /// Releases a handle.
     pub fn destroy(&self, handle: u32) -> Result {
         call(self.fd(), first::GEM_DESTROY.into(), &mut GemDestroyArgs { handle }).map(drop)
     }
 
     /// Maps the file at an offset.
     pub fn map(&self, offset: u64, length: usize) -> io::Result<MmapMut> {
-        // SAFETY: the tests read and write plain bytes, and the device's writes are waited for before bytes are looked at.
+        // SAFETY: the tests read and write plain bytes, and wait for the device's writes before they read.
         unsafe { MmapOptions::new().offset(offset).len(length).map_mut(&self.file) }
     }
 
@@ -131,7 +131,7 @@ impl Node {
         Ok(unsafe { OwnedFd::from_raw_fd(prime.fd) })
     }
 
-    /// A handle of a dma-buf.
+    /// Makes a handle for a dma-buf.
     pub fn import(&self, fd: RawFd) -> Result<u32> {
         let mut prime = Prime { handle: 0, flags: 0, fd };
         call(self.fd(), PRIME_FD_TO_HANDLE, &mut prime)?;
@@ -147,7 +147,7 @@ impl Node {
         call(self.fd(), first::SUBMIT.into(), &mut args).map(drop)
     }
 
-    /// Submits tasks, as GEM handles and offsets.
+    /// Submits tasks, whose addresses are GEM handles and offsets.
     pub fn submit(&self, tasks: &[&[Address]], options: Options<'_>) -> Result<Submitted> {
         let records: Vec<_> = tasks.iter().map(|addresses| record(addresses)).collect();
         let mut submit = Submit {
@@ -166,14 +166,14 @@ impl Node {
         Ok(Submitted { sequence: submit.sequence, fence })
     }
 
-    /// Waits for a task until then: how it ended.
+    /// Waits for a task until the deadline, and returns its status.
     pub fn wait_until(&self, sequence: u64, deadline_ns: u64) -> Result<i32> {
         let mut wait = Wait { sequence, deadline_ns, ..Wait::default() };
         call(self.fd(), WAIT, &mut wait)?;
         Ok(wait.status)
     }
 
-    /// Waits at most this many seconds for a task, and returns how it ended.
+    /// Waits at most this many seconds for a task, and returns its status.
     pub fn wait(&self, sequence: u64, seconds: u64) -> Result<i32> {
         self.wait_until(sequence, now_ns() + seconds * 1_000_000_000)
     }
@@ -208,13 +208,13 @@ pub fn record(addresses: &[Address]) -> Task {
 pub struct Options<'a> {
     /// Descriptors of fences to wait for.
     pub in_fences: &'a [i32],
-    /// Ask for a fence.
+    /// Whether a fence is requested.
     pub out_fence: bool,
-    /// When each task must have ended; 0 for the default.
+    /// The deadline of each task; 0 for the default.
     pub deadline_ns: u64,
 }
 
-/// A submission that was taken.
+/// An accepted submission.
 #[derive(Debug)]
 pub struct Submitted {
     /// The last task's number.

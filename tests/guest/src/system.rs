@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the kernel says of itself: its messages, its memory, its devices and modules.
+//! The kernel's information about its messages, memory, devices and modules.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Words in a kernel message that mean that something is broken.
+/// Texts in a kernel message that indicate an error in the kernel or the driver.
 const SPLATS: [&str; 16] = [
     "BUG:",
     "WARNING:",
@@ -30,7 +30,7 @@ const SPLATS: [&str; 16] = [
     "rust_kernel: panicked",
 ];
 
-/// The kernel's messages, from some point on.
+/// The kernel's messages since some time.
 #[derive(Debug)]
 pub struct Messages(File);
 
@@ -55,7 +55,7 @@ impl Messages {
             match self.0.read(&mut record) {
                 Ok(length) => {
                     let text = String::from_utf8_lossy(&record[..length]);
-                    // The prefix ends at the first semicolon; what follows the first line are its properties.
+                    // The prefix ends at the first semicolon. The lines after the first are properties.
                     let line = text.split_once(';').map_or(&*text, |(_, message)| message).lines().next();
                     messages.push(line.unwrap_or_default().to_owned());
                 }
@@ -73,14 +73,14 @@ impl Messages {
 /// causes this warning once. On a kernel without fault injection it counts as a failure.
 const VMAP_WITHOUT_MEMORY: &str = " at dma_buf_vmap+";
 
-/// Those of the messages that mean that something is broken.
+/// The messages that indicate an error.
 pub fn splats(messages: &[String]) -> Vec<&String> {
     let expected = |message: &str| Path::new(FAIL_NTH).exists() && message.contains(VMAP_WITHOUT_MEMORY);
     let is_splat = |message: &&String| SPLATS.iter().any(|splat| message.contains(splat));
     messages.iter().filter(is_splat).filter(|message| !expected(message)).collect()
 }
 
-/// A figure of `/proc/meminfo` in kB.
+/// A value of `/proc/meminfo` in kB.
 pub fn meminfo(key: &str) -> io::Result<u64> {
     let text = fs::read_to_string("/proc/meminfo")?;
     let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')?.split_whitespace().next());
@@ -110,22 +110,22 @@ pub fn slabs() -> io::Result<Vec<(String, u64)>> {
 /// kmemleak's file.
 const KMEMLEAK: &str = "/sys/kernel/debug/kmemleak";
 
-/// Whether the kernel looks for leaks.
+/// Whether the kernel checks for leaks.
 pub fn has_kmemleak() -> bool {
     Path::new(KMEMLEAK).exists()
 }
 
-/// Asks kmemleak for what it has found; `None` on a kernel without it.
+/// Returns kmemleak's report; `None` on a kernel without it.
 ///
 /// # Errors
 ///
-/// When kmemleak has disabled itself, which it does when an allocation of its own fails.
+/// If kmemleak has disabled itself, which it does when one of its own allocations fails.
 pub fn leaks() -> io::Result<Option<String>> {
     if !has_kmemleak() {
         return Ok(None);
     }
     let file = Path::new(KMEMLEAK);
-    // An object counts once it has been unreferenced in two scans and is older than five seconds.
+    // An object is reported if it was unreferenced in two scans and is older than five seconds.
     for _ in 0..2 {
         fs::write(file, "scan")?;
         sleep(Duration::from_secs(6));
@@ -133,7 +133,7 @@ pub fn leaks() -> io::Result<Option<String>> {
     fs::read_to_string(file).map(Some)
 }
 
-/// How many dma-bufs there are.
+/// The number of dma-bufs.
 pub fn dma_bufs() -> io::Result<u64> {
     let text = fs::read_to_string("/sys/kernel/debug/dma_buf/bufinfo")?;
     let total = text.lines().find_map(|line| line.strip_prefix("Total ")?.split_once(" objects"));
@@ -146,10 +146,10 @@ pub fn dma_bufs() -> io::Result<u64> {
 pub struct Group(PathBuf);
 
 impl Group {
-    /// Where control groups are.
+    /// The folder of control groups.
     const ROOT: &'static str = "/sys/fs/cgroup";
 
-    /// A group of that name.
+    /// Makes a group of that name.
     pub fn with_memory(name: &str, bytes: u64) -> io::Result<Self> {
         let root = Path::new(Self::ROOT);
         if !root.join("cgroup.subtree_control").exists() {
@@ -162,12 +162,12 @@ impl Group {
         Ok(Self(group))
     }
 
-    /// Puts a process into it.
+    /// Adds a process to it.
     pub fn add(&self, process: u32) -> io::Result<()> {
         fs::write(self.0.join("cgroup.procs"), process.to_string())
     }
 
-    /// Bytes that it has.
+    /// The memory that it uses in bytes.
     pub fn used(&self) -> io::Result<u64> {
         fs::read_to_string(self.0.join("memory.current"))?.trim().parse().map_err(io::Error::other)
     }
@@ -179,7 +179,7 @@ impl Drop for Group {
     }
 }
 
-/// The file that says which of a thread's allocations fails, counted from the write to it.
+/// The file that sets which of a thread's next allocations fails, counted from the write to it.
 const FAIL_NTH: &str = "/proc/thread-self/fail-nth";
 
 /// Repeats a call in which the first allocation fails, then the second, and so on, until none fails, and returns how
@@ -201,7 +201,7 @@ pub fn failing_allocations(mut call: impl FnMut() -> bool) -> io::Result<Option<
         let counter = File::options().read(true).write(true).open(file)?;
         counter.write_all_at(number.to_string().as_bytes(), 0)?;
         let well = call();
-        // What is left of the count says whether an allocation failed.
+        // The remaining count shows whether an allocation has failed.
         let mut left = [0; 16];
         let length = counter.read_at(&mut left, 0)?;
         counter.write_all_at(b"0", 0)?;
@@ -212,17 +212,17 @@ pub fn failing_allocations(mut call: impl FnMut() -> bool) -> io::Result<Option<
     Err(io::Error::other(format!("more than {MOST} allocations")))
 }
 
-/// The bus's name of a device in `/sys`.
+/// The name of a device in `/sys` on its bus.
 pub fn bus_name(device: &Path) -> String {
     device.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Whether the device tree gave the device to the platform driver.
+/// Whether the device tree assigned the device to the platform driver.
 pub fn is_platform(device: &Path) -> bool {
     fs::read_link(device.join("subsystem")).is_ok_and(|bus| bus.ends_with("platform"))
 }
 
-/// The PCI function that a device is: itself, or the one whose first window the device tree names as its registers.
+/// The PCI function of a device: the device itself, or the function whose first window the device tree names as its registers.
 pub fn pci_function(device: &Path) -> io::Result<PathBuf> {
     if !is_platform(device) {
         return Ok(device.to_owned());
@@ -246,17 +246,17 @@ fn driver_file(device: &Path, name: &str) -> PathBuf {
     Path::new("/sys/bus").join(bus).join("drivers/nvdla").join(name)
 }
 
-/// Takes the driver from a device.
+/// Unbinds a device from the driver.
 pub fn unbind(device: &Path) -> io::Result<()> {
     fs::write(driver_file(device, "unbind"), bus_name(device))
 }
 
-/// Gives a device to the driver.
+/// Binds a device to the driver.
 pub fn bind(device: &Path) -> io::Result<()> {
     fs::write(driver_file(device, "bind"), bus_name(device))
 }
 
-/// The render node of a device in `/sys`, once it is there.
+/// Waits for the render node of a device in `/sys`.
 pub fn node_of(device: &Path) -> io::Result<PathBuf> {
     let start = Instant::now();
     loop {
@@ -288,7 +288,7 @@ fn name() -> CString {
     c"nvdla".to_owned()
 }
 
-/// Gives every NVDLA that has no driver to the driver.
+/// Binds every NVDLA without a driver to the driver.
 pub fn bind_all() -> io::Result<()> {
     for bus in ["pci", "platform"] {
         for entry in fs::read_dir(Path::new("/sys/bus").join(bus).join("devices"))? {
@@ -302,7 +302,7 @@ pub fn bind_all() -> io::Result<()> {
     Ok(())
 }
 
-/// Whether a device is one for the driver. A PCI function that the device tree gives to the platform driver is not.
+/// Whether a device is one for the driver. A PCI function that the device tree assigns to the platform driver is not.
 fn is_nvdla(device: &Path) -> bool {
     let read = |file: &str| fs::read_to_string(device.join(file)).unwrap_or_default();
     let is = |file: &str, text: &str| read(file).trim() == text;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a device's node in the device tree names: its clock, its reset line, its reserved memory.
+//! The parts of a device's node in the device tree: its clock, its reset line, its reserved memory.
 //!
 //! Source: Devicetree Specification 0.4, section 3.5 (reserved memory); the kernel's `Documentation/ABI/testing/sysfs-kernel-mm-cma`.
 
@@ -50,7 +50,7 @@ pub fn reserved(device: &Path) -> io::Result<Reserved> {
     Err(io::Error::other(format!("the tree has no memory for {}", device.display())))
 }
 
-/// How often the clock of a device is enabled, as the kernel counts.
+/// How often the clock of a device is enabled, by the kernel's count.
 pub fn clock_enables(device: &Path) -> io::Result<u32> {
     let wanted = fs::read(device.join("of_node/clocks"))?;
     for entry in fs::read_dir("/sys/firmware/devicetree/base")? {

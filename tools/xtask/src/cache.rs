@@ -30,8 +30,8 @@ pub(crate) fn root() -> Result<PathBuf> {
     Ok(root)
 }
 
-/// Does `work` unless `name` is already in the cache, with a line that says what and how long. A step that fails or is
-/// interrupted leaves nothing that looks finished.
+/// Runs `work` unless `name` is already in the cache, and prints what was done and how long it took. A step that fails or is
+/// interrupted is not marked as finished.
 pub(crate) fn step(name: &str, what: &str, work: impl FnOnce(&PathBuf) -> Result<()>) -> Result<PathBuf> {
     let path = root()?.join(name);
     let done = root()?.join(format!("{name}.done"));
@@ -40,7 +40,7 @@ pub(crate) fn step(name: &str, what: &str, work: impl FnOnce(&PathBuf) -> Result
     }
     let folder = path.parent().context("a step has a name")?;
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    // One at a time per folder: another run may be doing the same step, or one that shares apt's folders with it.
+    // Only one step per folder at a time: another run may be doing the same step, or one that uses the same apt folders.
     let lock = fs::File::create(folder.join("lock")).context("cannot make the cache's lock")?;
     if lock.try_lock().is_err() {
         eprintln!("xtask: {what}: another run works in the cache …");

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Running other programs: quiet when they succeed, their last words when they fail.
+//! Runs other programs. Their output is shown only if they fail, and then only the last lines.
 
 use std::process::{Command, Stdio};
 
 use anyhow::{bail, Context, Result};
 
-/// How much of a failed program's output is shown.
+/// The number of lines of a failed program's output that are shown.
 const LAST_LINES: usize = 30;
 
-/// Runs the command and gives what it printed.
+/// Runs the command and returns its output.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run {name}"))?;
@@ -24,7 +24,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     Ok(printed)
 }
 
-/// Runs the command for its effect.
+/// Runs the command and ignores its output.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     output(command).map(drop)
 }

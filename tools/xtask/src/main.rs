@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a developer runs beside Cargo, as `cargo xtask …`.
+//! The developer's commands beside Cargo, as `cargo xtask …`.
 
 mod cache;
 mod command;
@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(name = "cargo xtask", version, about = "What a developer runs beside Cargo")]
+#[command(name = "cargo xtask", version, about = "The developer's commands beside Cargo")]
 struct Arguments {
     #[command(subcommand)]
     task: Task,

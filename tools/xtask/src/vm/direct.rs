@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask vm --kernel debian:SERIES --access vfio|uio`: the NVDLA without its module, on a kernel as Debian ships it.
+//! `cargo xtask vm --kernel debian:SERIES --access vfio|uio`: the NVDLA without its module, on a kernel that Debian ships.
 //!
-//! The guest's first process inserts the modules of VFIO or UIO that come with that kernel and binds the devices to them.
-//! For VFIO the machine has an IOMMU; for UIO a part of its memory is reserved by the kernel's command line.
+//! The guest's first process inserts that kernel's modules for VFIO or UIO and binds the devices to them. For VFIO the machine
+//! has an IOMMU. For UIO the kernel's command line reserves a part of the memory.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -16,7 +16,7 @@ use super::tree;
 use crate::cache;
 use crate::command;
 
-/// How programs in the guest reach the NVDLA.
+/// How programs in the guest access the NVDLA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Access {
     /// Through the kernel module of this checkout
@@ -31,13 +31,13 @@ pub(crate) enum Access {
 /// QEMU's emulated processor. Without remapping VFIO needs this option to trust devices with their interrupts.
 const OPTION: (&str, &str) = ("vfio_iommu_type1", "allow_unsafe_interrupts=1");
 
-/// The memory that is reserved for devices without an IOMMU: mebibytes and start. QEMU loads the kernel of an x86 at
-/// 16 MiB and the initial file system below 896 MiB. On a RISC-V machine memory begins at 2 GiB, with the kernel; the
-/// initial file system begins at half of it, and the device tree lies at its end.
+/// The memory that is reserved for devices without an IOMMU: mebibytes and start. QEMU loads the kernel of an x86 at 16 MiB and
+/// the initial file system below 896 MiB. On a RISC-V machine the memory begins at 2 GiB with the kernel, the initial file system
+/// begins in its middle, and the device tree is at its end.
 const RESERVED: [(Arch, u64, u64); 2] = [(Arch::X86, 256, 0x1000_0000), (Arch::Riscv, 256, 0x9000_0000)];
 
 impl Access {
-    /// The driver that has the device.
+    /// The driver that the device is bound to.
     fn driver(self) -> &'static str {
         match self {
             Self::Module => "nvdla",
@@ -55,13 +55,13 @@ impl Access {
         }
     }
 
-    /// The memory that is reserved for it: mebibytes and start.
+    /// The memory that is reserved: mebibytes and start.
     pub(super) fn reserved(self, arch: Arch) -> Option<(u64, u64)> {
         let found = RESERVED.iter().find(|(of, ..)| self == Self::Uio && *of == arch);
         found.map(|&(_, mebibytes, start)| (mebibytes, start))
     }
 
-    /// The first device in the words of `--device`.
+    /// The first device, as an argument of `--device`.
     pub(super) fn device(self, arch: Arch) -> String {
         match (self, self.reserved(arch)) {
             (Self::Module, _) => "/dev/dri/renderD128".into(),
@@ -71,7 +71,7 @@ impl Access {
         }
     }
 
-    /// What the kernel's command line says beside the rest. On other machines than an x86 the device tree reserves memory.
+    /// Additional options of the kernel's command line. On machines other than x86 the device tree reserves memory.
     pub(super) fn boot(self, arch: Arch) -> String {
         match (self, self.reserved(arch)) {
             (Self::Vfio, _) => " intel_iommu=on".into(),
@@ -80,7 +80,7 @@ impl Access {
         }
     }
 
-    /// What the guest's first process does instead of inserting the module.
+    /// The commands of the guest's first process instead of inserting the module.
     pub(super) fn setup(self) -> Option<String> {
         let driver = self.driver();
         let modules = self.modules().join(" ");
@@ -105,18 +105,18 @@ done
     }
 }
 
-/// A kernel as Debian ships it.
+/// A kernel that Debian ships.
 pub(super) struct Kernel {
-    /// What QEMU starts.
+    /// The image for QEMU.
     pub(super) image: PathBuf,
     /// The modules that are inserted.
     pub(super) modules: Vec<PathBuf>,
 }
 
-/// Fetches the kernel that the user names, with the modules of a way to the device.
+/// Fetches the kernel that the user names, with the modules for `access`.
 pub(super) fn kernel(name: &str, access: Access, arch: Arch) -> Result<Kernel> {
     let series = name.strip_prefix("debian:").with_context(|| {
-        format!("--kernel {name}: debian:SERIES is asked for, as debian:6.12; --kernel-source takes a source tree")
+        format!("--kernel {name}: give debian:SERIES, such as debian:6.12; --kernel-source takes a source tree")
     })?;
     if access == Access::Module {
         bail!("the module is not built for Debian's kernels: --kernel needs --access vfio or --access uio");
@@ -127,7 +127,7 @@ pub(super) fn kernel(name: &str, access: Access, arch: Arch) -> Result<Kernel> {
         cache::step(&step, &format!("fetching Debian's kernel {series}"), |path| debian::kernel(series, arch, path))?;
     let release = only(&folder.join("usr/lib/modules"))?;
     let version = release.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    // Newer packages have the kernel beside its modules.
+    // Newer packages have the kernel image in the modules' folder.
     let boot = folder.join("boot");
     let images =
         [boot.join(format!("vmlinuz-{version}")), boot.join(format!("vmlinux-{version}")), release.join("vmlinuz")];
@@ -136,14 +136,14 @@ pub(super) fn kernel(name: &str, access: Access, arch: Arch) -> Result<Kernel> {
     Ok(Kernel { image, modules: modules.collect::<Result<_>>()? })
 }
 
-/// The one entry of a folder.
+/// The only entry of a folder.
 fn only(folder: &Path) -> Result<PathBuf> {
     let mut entries = std::fs::read_dir(folder).with_context(|| folder.display().to_string())?;
     let first = entries.next().with_context(|| format!("{} is empty", folder.display()))??;
     Ok(first.path())
 }
 
-/// A module's file, unpacked; none where it is built in.
+/// The unpacked file of a module; none if the module is built in.
 fn module(release: &Path, name: &str) -> Result<Option<PathBuf>> {
     let find = |file: &str| -> Result<Option<PathBuf>> {
         let found = command::output(Command::new("find").arg(release).args(["-name", file]))?;

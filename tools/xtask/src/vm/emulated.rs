@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `cargo xtask test`: tests of this checkout as programs of another architecture, under QEMU's user emulation.
+//! `cargo xtask test`: runs tests of this checkout as programs of another architecture, under QEMU's user emulation.
 //!
-//! They run once on a processor with all extensions that QEMU has and once on one with none, so that each set of vector
-//! instructions of the model is tested. Files are the host's; the reference data is found as by `cargo test`.
+//! They run once on a processor with all extensions of QEMU and once on one without any, so that every vector instruction set of
+//! the model is tested. Files are the host's; the reference data is found as by `cargo test`.
 
 use std::process::Command;
 use std::time::Instant;
@@ -14,7 +14,7 @@ use super::arch::Arch;
 use super::{bindings, cross, debian};
 use crate::cache::checkout;
 
-/// What is tested unless options of `cargo test` say otherwise: the crates that have vector code, and a network.
+/// The default tests: the crates with vector code, and a network.
 const TESTS: [&str; 7] = [
     "--package=nvdla-uapi",
     "--package=nvdla-model",
@@ -31,18 +31,18 @@ pub(crate) struct Arguments {
     /// The architecture
     #[arg(long, value_enum)]
     arch: Arch,
-    /// Processors by QEMU's names, one run each; else one with all extensions and one with none
+    /// Processors by QEMU's names, one run each [default: one with all extensions, and one without any]
     #[arg(long, value_delimiter = ',')]
     processor: Vec<String>,
-    /// Instead of tests by Cargo: a C program with the C library, and the Python package's tests
+    /// Instead of Cargo's tests, run a C program with the C library, and the Python package's tests
     #[arg(long, conflicts_with = "options")]
     bindings: bool,
-    /// Options of `cargo test`: which packages and tests
+    /// Options of `cargo test`, which select packages and tests
     #[arg(last = true)]
     options: Vec<String>,
 }
 
-/// Builds and runs the tests, and gives their exit status.
+/// Builds and runs the tests, and returns their exit status.
 pub(crate) fn run(arguments: &Arguments) -> Result<u8> {
     let arch = arguments.arch;
     let (program, processors) = arch

@@ -14,14 +14,14 @@ use super::arguments::{Arguments, Suite};
 use super::cross;
 use crate::command;
 
-/// The programs that the guest's command may begin with. The guest gets the first where it is another.
+/// The programs that the guest's command may begin with. With any other command the guest gets the first one.
 const PROGRAMS: [&str; 2] = ["nvdla_runtime", "nvdla"];
 
-/// The module's parameters where the device is a simulator of the RTL: 23,000 cycles per second are too few for the usual
-/// time limits of tasks.
+/// The module's parameters for a simulator of the RTL, which at 23,000 cycles per second is too slow for the usual time limits of
+/// tasks.
 const SIMULATED: &str = "timeout_ms=3600000 max_timeout_ms=0";
 
-/// What the first process does. The command's output goes to the second serial line, its status to the first.
+/// The script of the first process. The command's output goes to the second serial line, its status to the first.
 const INIT: &str = r#"#!/bin/busybox sh
 /bin/busybox mkdir -p /proc /sys /dev /tmp
 /bin/busybox mount -t proc proc /proc
@@ -51,8 +51,8 @@ echo "nvdla-exit: $?"
 poweroff -f
 "#;
 
-/// What comes before on a machine whose device tree gives the devices to the platform driver: PCI only brings their
-/// windows up, as a board's firmware would, and what their clocks hang on follows.
+/// Commands that run first on a machine whose device tree assigns the devices to the platform driver: PCI only enables the
+/// devices' windows, as a board's firmware would, and then the drivers of their clocks are loaded.
 const BOARD: &str = r"for device in /sys/bus/pci/devices/*; do
     read vendor <$device/vendor
     read number <$device/device
@@ -108,7 +108,7 @@ pub(super) fn initramfs(
     checkout: &Path,
     arguments: &Arguments,
 ) -> Result<PathBuf> {
-    // Machines of one checkout may run side by side.
+    // Several machines of one checkout may run at the same time.
     let work = checkout.join("target/vm").join(std::process::id().to_string());
     let root = work.join("root");
     let _ = fs::remove_dir_all(&root);
@@ -129,7 +129,7 @@ pub(super) fn initramfs(
     let parameters: Vec<_> = simulated.chain(arguments.parameters.iter().map(String::as_str)).collect();
     write(&root.join("parameters"), &format!("{}\n", parameters.join(" ")))?;
     let setup = arguments.access.setup();
-    // Nodes of the module's, which are waited for.
+    // The number of the module's nodes, which the guest waits for.
     let nodes = if setup.is_some() { 0 } else { arguments.config.len() };
     write(&root.join("devices"), &format!("{nodes}\n"))?;
     if let Some(setup) = setup {
@@ -163,7 +163,7 @@ pub(super) fn initramfs(
     Ok(image)
 }
 
-/// A program's name in the guest: without the number that Cargo gives test programs.
+/// A program's name in the guest, without the number that Cargo appends to test programs.
 fn name(program: &Path) -> String {
     let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
     match name.rsplit_once('-') {

@@ -17,12 +17,12 @@ use super::debian;
 use crate::cache;
 use crate::command;
 
-/// bindgen's version: new enough for the kernel.
+/// bindgen's version, which must be new enough for the kernel.
 const BINDGEN: &str = "0.73.2";
-/// Where Debian's LLVM lies.
+/// The folder of Debian's LLVM.
 const LLVM: &str = "/usr/lib/llvm-19/bin";
 
-/// What every make of the kernel needs in its environment.
+/// The environment of every make of the kernel.
 pub(super) struct Toolchain {
     path: OsString,
     library: PathBuf,
@@ -49,7 +49,7 @@ impl Toolchain {
         let mut make = Command::new("make");
         make.arg("-C").arg(folder).arg("LLVM=1").arg(format!("ARCH={}", arch.name()));
         make.env("PATH", &self.path).env("RUST_LIB_SRC", &self.library);
-        // Cargo's settings for this program are not the kernel's.
+        // Cargo's settings for this program must not affect the kernel.
         for name in ["RUSTFLAGS", "CARGO_TARGET_DIR", "MAKEFLAGS"] {
             make.env_remove(name);
         }
@@ -67,7 +67,7 @@ pub(super) fn build(toolchain: &Toolchain, source: Option<&Path>, arch: Arch, ch
     make(toolchain, source, arch, "kernel", &options, &[arch.image().0, "modules"])
 }
 
-/// Makes the kernel of another architecture ready for a module to be compiled for it, which needs no whole kernel.
+/// Prepares the kernel of another architecture for compiling a module, which does not need the whole kernel.
 pub(super) fn prepare(toolchain: &Toolchain, source: Option<&Path>, arch: Arch) -> Result<PathBuf> {
     make(toolchain, source, arch, "prepared", &format!("{OPTIONS}{}", arch.options()), &["modules_prepare"])
 }
@@ -138,7 +138,7 @@ pub(super) fn module(
     Ok(output.join(name).with_extension("ko"))
 }
 
-/// FNV-1a over the parts: enough to tell one set of options from another.
+/// FNV-1a over the parts, which is enough to distinguish sets of options.
 fn fingerprint(parts: &[&[u8]]) -> u64 {
     parts
         .iter()

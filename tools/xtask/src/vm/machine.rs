@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The virtual machine: QEMU beside the model's server, until the guest powers off.
+//! Runs the virtual machine: QEMU and the model's server, until the guest powers off.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -17,7 +17,7 @@ use super::guest::Programs;
 use super::tree;
 use crate::command;
 
-/// What the guest prints on its console when the command has ended.
+/// The text that the guest prints on its console when the command has ended.
 const EXIT: &str = "nvdla-exit: ";
 /// How long the server may take to listen.
 const SERVER_START: Duration = Duration::from_secs(10);
@@ -25,7 +25,7 @@ const SERVER_START: Duration = Duration::from_secs(10);
 /// How long the servers may take to end after the machine has.
 const SERVER_END: Duration = Duration::from_secs(2);
 
-/// A process that ends with this value.
+/// A process that is ended when this value is dropped.
 struct Process(Child);
 
 impl Drop for Process {
@@ -35,7 +35,7 @@ impl Drop for Process {
     }
 }
 
-/// Runs the machine and gives the command's exit status.
+/// Runs the machine and returns the command's exit status.
 pub(super) fn run(qemu: &Path, kernel: &Path, image: &Path, programs: &Programs, arguments: &Arguments) -> Result<u8> {
     let work = image.parent().context("the image has no folder")?;
     let console = work.join("console.log");
@@ -69,7 +69,7 @@ pub(super) fn run(qemu: &Path, kernel: &Path, image: &Path, programs: &Programs,
     for socket in sockets {
         let _ = fs::remove_file(socket);
     }
-    // The servers end with the machine, and say what they have counted.
+    // The servers end with the machine, and print their counters.
     let end = Instant::now() + SERVER_END;
     for server in &mut servers {
         while server.0.try_wait()?.is_none() && Instant::now() < end {
@@ -122,9 +122,9 @@ fn server(
     Ok(server)
 }
 
-/// QEMU, run from its own Debian folder with that folder's libraries; as it is without devices.
+/// QEMU without devices, run from its own Debian folder with that folder's libraries.
 ///
-/// `options` are the machine's own beside the ones here, `serial` what its two lines are.
+/// `options` are added to the kernel's command line; `serial` are the backends of its two lines.
 fn emulator(qemu: &Path, arguments: &Arguments, options: &str, serial: [&str; 2]) -> Command {
     let libraries = qemu.join("usr/lib/x86_64-linux-gnu");
     let mut command = Command::new(qemu.join("usr/lib64/ld-linux-x86-64.so.2"));
@@ -133,7 +133,7 @@ fn emulator(qemu: &Path, arguments: &Arguments, options: &str, serial: [&str; 2]
     command.env("QEMU_MODULE_DIR", libraries.join("qemu"));
     command.arg("-L").arg(qemu.join("usr/share/qemu")).arg("-L").arg(qemu.join("usr/share/seabios"));
     command.args(["-machine", &format!("{machine},memory-backend=mem{options}"), "-cpu", processor]);
-    // QEMU counts instructions with one thread for all processors only.
+    // QEMU can count instructions only with one thread for all processors.
     let threads = if arguments.instructions { "single" } else { "multi" };
     command.args(["-accel", &format!("tcg,thread={threads}"), "-smp", "2"]);
     if arguments.instructions {
@@ -144,7 +144,7 @@ fn emulator(qemu: &Path, arguments: &Arguments, options: &str, serial: [&str; 2]
     command.args(["-object", &format!("memory-backend-memfd,id=mem,size={}M,share=on", arguments.memory)]);
     command.args(["-serial", serial[0]]);
     if arguments.arch == Arch::Riscv {
-        // The machine has one line of its own.
+        // The machine has only one serial line of its own.
         command.args(["-chardev", &format!("{},id=line", serial[1]), "-device", "pci-serial,chardev=line,addr=1e"]);
     } else {
         command.args(["-serial", serial[1]]);
@@ -155,8 +155,8 @@ fn emulator(qemu: &Path, arguments: &Arguments, options: &str, serial: [&str; 2]
     command
 }
 
-/// The device tree of a machine that needs another than QEMU's own: with the board's nodes on an Arm machine, with
-/// reserved memory on a RISC-V one without the module.
+/// The device tree of a machine that needs a modified one: with the board's nodes on an Arm machine, with reserved memory on a
+/// RISC-V machine without the module.
 fn device_tree(qemu: &Path, work: &Path, arguments: &Arguments) -> Result<Option<PathBuf>> {
     let reserved = arguments.access.reserved(arguments.arch);
     if arguments.arch != Arch::Arm64 && (arguments.arch != Arch::Riscv || reserved.is_none()) {
@@ -172,7 +172,7 @@ fn device_tree(qemu: &Path, work: &Path, arguments: &Arguments) -> Result<Option
     .map(Some)
 }
 
-/// The whole machine.
+/// The command of the whole machine.
 fn machine(
     qemu: &Path,
     kernel: &Path,
@@ -194,7 +194,7 @@ fn machine(
         ));
     }
     if arguments.intx {
-        // A device with an ordinary handler on the line of each: lines repeat every four slots.
+        // Another device with an ordinary handler shares each interrupt line: lines repeat every four slots.
         let work = image.parent().context("the image has no folder")?;
         command.arg("-fsdev").arg(format!("local,id=line,path={},security_model=none,readonly=on", work.display()));
         for device in 0..sockets.len() {
@@ -209,7 +209,7 @@ fn machine(
         access => access.boot(arguments.arch),
     };
     let lines = if arguments.intx { " pci=nomsi" } else { "" };
-    // Where this machine is loaded the timer's first ticks come late, and Linux would take it for broken.
+    // If this machine is loaded, the timer's first ticks come late, and Linux would consider the timer broken.
     let timer = if arguments.arch == Arch::X86 { " no_timer_check" } else { "" };
     let options = format!("console={line}0 panic=-1 oops=panic cma=256M quiet loglevel=6{iommu}{lines}{timer}");
     command.arg("-append").arg(options);

@@ -2,10 +2,10 @@
 
 //! `cargo xtask vm`: the kernel module in a virtual machine.
 //!
-//! What it needs it finds or builds, each part once per machine: Debian's kernel source, the library source of this
-//! machine's rustc, bindgen, the kernel, QEMU. Then it builds the module and the programs of this checkout, starts the
-//! model's server and the machine, and runs the command there. With `--kernel` the kernel is one that Debian has built, and
-//! the NVDLA is reached without the module.
+//! It finds or builds what it needs, once per machine: Debian's kernel source, the library source of this machine's rustc,
+//! bindgen, the kernel, QEMU. Then it builds the module and the programs of this checkout, starts the model's server and the
+//! machine, and runs the command there. With `--kernel` the kernel is one that Debian has built, and the NVDLA is used without
+//! the module.
 
 mod arch;
 mod arguments;
@@ -30,7 +30,7 @@ use arguments::Suite;
 pub(crate) use arguments::{Arguments, ModuleArguments};
 pub(crate) use emulated::{run as test, Arguments as TestArguments};
 
-/// Compiles the module for another architecture and says where it is.
+/// Compiles the module for another architecture and prints its path.
 pub(crate) fn module(arguments: &ModuleArguments) -> Result<u8> {
     debian::require_tools(None)?;
     let toolchain = kernel::Toolchain::find()?;
@@ -40,7 +40,7 @@ pub(crate) fn module(arguments: &ModuleArguments) -> Result<u8> {
     Ok(0)
 }
 
-/// Runs the command in the guest and gives its exit status.
+/// Runs the command in the guest and returns its exit status.
 pub(crate) fn run(mut arguments: Arguments) -> Result<u8> {
     let checkout = checkout()?;
     let arch = arguments.arch;
@@ -77,7 +77,7 @@ pub(crate) fn run(mut arguments: Arguments) -> Result<u8> {
     let programs = guest::programs(checkout, arch, arguments.test, &arguments.command)?;
     let image = guest::initramfs(&modules, &programs, &busybox, checkout, &arguments)?;
     let status = machine::run(&qemu, &kernel, &image, &programs, &arguments);
-    // With the reference's loadables in it the image is large.
+    // With the reference's loadables the image is large, so it is removed.
     if let Some(work) = image.parent() {
         let _ = std::fs::remove_dir_all(work);
     }
@@ -111,7 +111,7 @@ fn prepare_direct(arguments: &mut Arguments) {
         arguments.command.push(format!("--device={device}"));
     }
     if arguments.test == Some(Suite::Conformance) {
-        // One program at a time has the device.
+        // Only one program at a time can use the device.
         arguments.command.push("--test-threads=1".into());
     }
     arguments.environment.retain(|(name, _)| name != "NVDLA_DEVICE");

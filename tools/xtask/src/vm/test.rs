@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The tests that run in the guest: which programs they are, which devices and options the machine gets for them.
+//! The tests that run in the guest: their programs, and the machine's devices and options for them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,12 +11,12 @@ use super::arguments::{Arguments, Suite};
 use super::direct::Access;
 use crate::command;
 
-/// The tests of devices that the process drives: a script for the guest's shell.
+/// The tests of devices that the process drives directly: a script for the guest's shell.
 const DIRECT: &str = include_str!("../../../../tests/guest/direct.sh");
 /// The faults that it expects, as options of the model's server.
 const FAULTS: [&str; 6] = ["--lose-interrupt", "1", "--hang", "6", "--delay", "100000"];
 
-/// The nodes' first name.
+/// The path of the first node.
 const NODE: &str = "/dev/dri/renderD128";
 
 impl Suite {
@@ -30,7 +30,7 @@ impl Suite {
         }
     }
 
-    /// Builds the program with `cargo build`'s options; gives its file, if there is one beside the runtime.
+    /// Builds the program with options for `cargo build`. Returns its file, if the suite has a program besides the runtime.
     pub(super) fn build(self, cargo: impl Fn(&str) -> Result<Command>) -> Result<Option<PathBuf>> {
         let mut build = match self {
             Self::Direct => return Ok(None),
@@ -58,7 +58,7 @@ impl Suite {
         let mut command = vec![self.program().to_string()];
         match self {
             Self::Driver => {
-                // Two devices: buffers wander between them, and each finds its own.
+                // Two devices, because buffers are shared between them and each client must get its own device.
                 if let [one] = arguments.config.as_slice() {
                     let other = if one == "nv_large" { "nv_small" } else { "nv_large" };
                     arguments.config.push(other.to_string());
@@ -68,7 +68,7 @@ impl Suite {
                 if reference.is_dir() {
                     share(arguments, &reference.canonicalize()?, &["loadables-hostile"]);
                 } else {
-                    // In the guest data that is missing is a failure where it is one here.
+                    // Missing data is a failure in the guest if it is one on this machine.
                     arguments.environment.push(("CI".into(), std::env::var("CI").unwrap_or_default()));
                 }
             }
@@ -106,7 +106,7 @@ impl Suite {
     }
 }
 
-/// Shares folders of the reference data with the guest, and tells it where they are.
+/// Shares folders of the reference data with the guest, and sets the variable that names them.
 fn share(arguments: &mut Arguments, reference: &Path, folders: &[&str]) {
     arguments.environment.push(("NVDLA_REFERENCE".into(), reference.display().to_string()));
     arguments.shares.extend(folders.iter().map(|folder| reference.join(folder)));

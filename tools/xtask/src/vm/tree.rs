@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The device tree of the Arm machine: QEMU's own, with a node for each NVDLA and for what its board has around it.
+//! The device tree of the Arm machine: QEMU's own, with a node for each NVDLA and for the parts of its board.
 //!
-//! The device lies on PCI for QEMU, and in the tree for the guest: its registers where the guest's kernel puts the
-//! function's window, its interrupt where QEMU's bridge brings the function's pin. Clock and reset line are words of the
-//! control window (`tools/vp/src/control.rs`), driven by the kernel's own drivers. The bindings are `nvidia,nvdla.yaml`
-//! in `kmd/Documentation`, and `gpio-mmio`, `gpio-gate-clock`, `reserved-memory` and `snps,dw-reset` of the kernel.
+//! QEMU presents the device on PCI, and the tree presents it to the guest as a platform device: its registers are where the
+//! guest's kernel maps the function's window, and its interrupt is where QEMU's bridge routes the function's pin. Clock and reset
+//! line are words of the control window (`tools/vp/src/control.rs`), driven by the kernel's own drivers. The bindings are
+//! `nvidia,nvdla.yaml` in `kmd/Documentation`, and `gpio-mmio`, `gpio-gate-clock`, `reserved-memory` and `snps,dw-reset` of the
+//! kernel.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -16,18 +17,18 @@ use anyhow::{bail, ensure, Context, Result};
 
 use crate::command;
 
-/// Where QEMU's `virt` machine has memory.
+/// The start of the memory of QEMU's `virt` machine.
 const MEMORY: u64 = 0x4000_0000;
-/// Where it has the window of 32-bit PCI memory (`VIRT_PCIE_MMIO` in QEMU's `hw/arm/virt.c`), in which Linux gives out
-/// addresses, large pieces first.
+/// The start of its window of 32-bit PCI memory (`VIRT_PCIE_MMIO` in QEMU's `hw/arm/virt.c`), in which Linux assigns addresses,
+/// large ranges first.
 const WINDOW: u64 = 0x1000_0000;
-/// The register window's bytes, and the control window's (`tools/vp/src/pci.rs`).
+/// The sizes of the register window and of the control window in bytes (`tools/vp/src/pci.rs`).
 const REGISTERS: u64 = 0x2_0000;
 const CONTROL: u64 = 0x1000;
 /// The words of the control window that are the clock and the reset line.
 const CLOCK: u64 = 0x60;
 const RESET: u64 = 0x64;
-/// The first shared interrupt of the PCI bridge; a function in slot n raises the one n behind it, modulo 4.
+/// The first shared interrupt of the PCI bridge. A function in slot n raises the n-th one after it, modulo 4.
 const INTERRUPT: usize = 3;
 /// The reserved memory of each device.
 const POOL: u64 = 128 << 20;
@@ -37,7 +38,7 @@ pub(super) fn slot(device: usize) -> usize {
     device + 1
 }
 
-/// Completes the tree that QEMU wrote into `from`.
+/// Completes the device tree in the file `from`, which QEMU has written.
 pub(super) fn complete(from: &Path, config: &[String], memory_mib: u32, iommu: bool) -> Result<PathBuf> {
     let end = MEMORY + (u64::from(memory_mib) << 20);
     ensure!(
@@ -52,7 +53,7 @@ pub(super) fn complete(from: &Path, config: &[String], memory_mib: u32, iommu: b
     compile(from, plain + &nodes)
 }
 
-/// Keeps a range of memory from the kernel, in the tree that QEMU wrote into `from`.
+/// Reserves a range of memory in the device tree in the file `from`.
 pub(super) fn reserve(from: &Path, start: u64, length: u64) -> Result<PathBuf> {
     let plain = decompile(from)?;
     let node = format!(
@@ -74,12 +75,12 @@ pub(super) fn reserve(from: &Path, start: u64, length: u64) -> Result<PathBuf> {
     compile(from, plain + &node)
 }
 
-/// The source of the tree that QEMU wrote.
+/// The source of the device tree that QEMU has written.
 fn decompile(from: &Path) -> Result<String> {
     command::output(Command::new("dtc").args(["-q", "-I", "dtb", "-O", "dts"]).arg(from))
 }
 
-/// Compiles the tree's source beside the tree that QEMU wrote.
+/// Compiles the tree's source, to a file in the same folder.
 fn compile(from: &Path, text: String) -> Result<PathBuf> {
     let source = from.with_extension("dts");
     fs::write(&source, text).with_context(|| source.display().to_string())?;
@@ -88,7 +89,7 @@ fn compile(from: &Path, text: String) -> Result<PathBuf> {
     Ok(tree)
 }
 
-/// The path of the IOMMU's node, which lies on the PCI bridge.
+/// The path of the IOMMU's node, which is below the PCI bridge.
 fn iommu_node(tree: &str) -> Result<String> {
     let name = |line: &str, start: &str| Some(line.trim().strip_prefix(start)?.strip_suffix(" {")?.to_string());
     let mut bridge = None;
@@ -103,8 +104,8 @@ fn iommu_node(tree: &str) -> Result<String> {
 
 /// The nodes of the devices on a machine with memory up to `end`.
 ///
-/// The first device has reserved memory of its own, the second one some that the kernel may use, and so on alternately.
-/// Behind an IOMMU, given by its node's path, they need none.
+/// The devices alternate between exclusively reserved memory and reserved memory that the kernel may also use. Behind an IOMMU,
+/// given by its node's path, they need none.
 fn nodes(configs: &[String], end: u64, iommu: Option<&str>) -> String {
     let (mut board, mut pools) = (String::new(), String::new());
     let controls = WINDOW + configs.len() as u64 * REGISTERS;
@@ -170,7 +171,7 @@ fn nodes(configs: &[String], end: u64, iommu: Option<&str>) -> String {
 "#
         );
     }
-    // The IOMMU has one owner for a function: the node here, not what PCI finds.
+    // The IOMMU has one owner per function: the node here, and not the function that PCI finds.
     let bridge = iommu
         .and_then(|path| path.rsplit_once('/'))
         .map_or(String::new(), |(bridge, _)| format!("\n&{{{bridge}}} {{\n    /delete-property/ iommu-map;\n}};\n"));

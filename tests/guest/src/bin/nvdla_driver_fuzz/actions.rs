@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a thread does, by chance.
+//! The random actions of a thread.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
@@ -14,7 +14,7 @@ use crate::program::{Program, LISTS};
 use crate::rng::Rng;
 use crate::tally::Count;
 
-/// Does one thing.
+/// Does one random action.
 pub(crate) fn one(program: &Program, rng: &mut Rng) {
     match rng.below(20) {
         0..=7 => {
@@ -39,14 +39,14 @@ pub(crate) fn one(program: &Program, rng: &mut Rng) {
     }
 }
 
-/// Brings the descriptors back to those of the good task.
+/// Restores the descriptors of the valid task.
 fn mend(program: &Program) {
     for (list, good) in program.lists.iter().zip(&program.good).take(LISTS + 1) {
         list.write(0, good);
     }
 }
 
-/// Spoils a few bytes of the descriptors, most often those that say where something lies and how long it is.
+/// Changes a few bytes of the descriptors, most often addresses and sizes.
 fn descriptors(program: &Program, rng: &mut Rng) {
     if rng.one_in(2) {
         mend(program);
@@ -64,14 +64,14 @@ fn descriptors(program: &Program, rng: &mut Rng) {
     }
 }
 
-/// The addresses of a task, seldom right in all.
+/// The addresses of a task, of which some are usually wrong.
 fn addresses(program: &Program, rng: &mut Rng) -> Vec<Address> {
     let mut addresses = program.addresses.clone();
     if rng.one_in(4) {
         let at = rng.below(addresses.len() as u64) as usize;
         match rng.below(5) {
-            // Tasks must not name buffers that the virtual device was not told of, so no handle that may become such a
-            // buffer is used.
+            // Tasks must not name buffers that the virtual device does not know, so no handle is used that may become such a
+            // buffer.
             0 => addresses[at].handle = rng.pick(&[0, u32::MAX, 1 << 20]),
             1 => addresses[at].handle = rng.pick(&program.addresses).handle,
             2 => addresses[at].offset = rng.number(),
@@ -92,7 +92,7 @@ fn taken<T, E>(program: &Program, result: &Result<T, E>) -> bool {
     result.is_ok()
 }
 
-/// Counts a task's end.
+/// Counts the end of a task.
 fn ended(program: &Program, status: i32) {
     program.tally.add(if status == 0 { Count::Well } else { Count::Badly });
 }
@@ -135,7 +135,7 @@ fn submit(program: &Program, rng: &mut Rng) {
             _ => submit.reserved = rng.number() as u32,
         }
     }
-    // A list that is longer than its vector is read on into the neighbours: the kernel faults or finds nonsense.
+    // If the list is longer than the vector, the kernel reads the memory after it: it gets a fault or random data.
     let asked = submit.flags & SUBMIT_OUT_FENCE != 0;
     let result = call(program, SUBMIT, &mut submit);
     if !taken(program, &result) {
@@ -157,7 +157,7 @@ fn submit(program: &Program, rng: &mut Rng) {
     }
 }
 
-/// A descriptor that the kernel gave.
+/// A descriptor that the kernel returned.
 fn own(fd: i32) -> Option<OwnedFd> {
     // SAFETY: the ioctl that returned it succeeded, so it is new and has no other owner.
     (fd > 2).then(|| unsafe { std::os::fd::FromRawFd::from_raw_fd(fd) })
@@ -168,7 +168,7 @@ fn submit_first(program: &Program, rng: &mut Rng) {
     let mut fds = Vec::new();
     let mut list = Vec::new();
     for address in addresses {
-        // The same buffer by its descriptor.
+        // The same buffer by its dma-buf.
         let fd = program.node.export(address.handle).ok();
         let handle = fd.as_ref().map_or(address.handle, |fd| fd.as_raw_fd() as u32);
         list.push(MemHandle { handle, reserved: address.reserved, offset: address.offset });
@@ -212,12 +212,12 @@ fn wait(program: &Program, rng: &mut Rng) {
     let _ = call(program, WAIT, &mut wait);
 }
 
-/// Any of the driver's ioctls, or one that it has not, with any bytes, or with none there.
+/// Calls any of the driver's ioctls, or a number that it does not have, with any bytes or an invalid pointer.
 fn anything(program: &Program, rng: &mut Rng) {
     let number = rng.pick(&[QUERY, SUBMIT, WAIT, first::SUBMIT.into(), first::GEM_MMAP.into(), 0, 0]);
     let number =
         if number == 0 { read_write(b'd', 0x40 + rng.below(32) as u32, rng.below(200) as usize) } else { number };
-    // What destroys or makes handles would do so behind the backs of the others.
+    // ioctls that make or destroy handles are left out, because they would affect the other threads.
     let makes = [first::GEM_CREATE, first::GEM_DESTROY].map(|number| number & 0xff);
     if makes.contains(&(number as u32 & 0xff)) {
         return;
@@ -230,15 +230,15 @@ fn anything(program: &Program, rng: &mut Rng) {
         2 => 0xffff_8000_0000_0000 + rng.below(1 << 40),
         _ => bytes.as_mut_ptr() as u64,
     };
-    // SAFETY: there are as many bytes as any ioctl number here has. Nothing of this program is mapped elsewhere, so the
-    // driver's ioctls write nothing beyond their argument.
+    // SAFETY: the argument has as many bytes as any of these ioctl numbers encodes, and the driver's ioctls write nothing beyond
+    // their argument.
     let _ = unsafe { raw(program.node.fd(), number, pointer) };
 }
 
 /// Makes, maps and frees a buffer that no task names, and uses handles that do not exist.
 fn buffers(program: &Program, rng: &mut Rng) {
     let size = if rng.one_in(2) { rng.number() } else { 1 + rng.below(1 << 18) };
-    // Large buffers that exist take the others' memory.
+    // Large buffers that can be allocated would take memory from other programs.
     if !(1 << 22..1 << 31).contains(&size) {
         program.tally.add(Count::Calls);
         if let Ok(handle) = program.node.create(size) {
@@ -277,7 +277,7 @@ fn share(program: &Program, rng: &mut Rng) {
     }
 }
 
-/// Tasks behind a fence that is signalled, or fails, or belongs to a task of the same program.
+/// Submits tasks that wait for a fence that is signalled, fails, or belongs to a task of the same program.
 fn fenced(program: &Program, rng: &mut Rng) {
     let Ok(timeline) = Timeline::new() else { return };
     let Ok(gate) = timeline.fence(1) else { return };

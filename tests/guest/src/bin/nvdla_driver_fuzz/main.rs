@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `nvdla_driver_fuzz`: random ioctls and descriptors against the kernel driver, by several programs of several threads,
-//! one of which is killed at times, on a device that fails at times.
+//! `nvdla_driver_fuzz`: random ioctls and descriptors for the kernel driver, from several programs with several threads. From
+//! time to time one program is killed, and the device fails.
 //!
-//! It runs as root in the guest of `cargo xtask vm --test fuzz -- --seconds N --seed S`. A program tells the virtual
-//! device about every buffer that it makes before a task may name the buffer. The device counts accesses elsewhere. The
-//! run fails on such an access, on a warning of the kernel, or if a valid task at the end does not complete. With
-//! `--structured` no faults are injected and no program is killed, and each accepted task must complete.
+//! It runs as root in the guest of `cargo xtask vm --test fuzz -- --seconds N --seed S`. A program tells the virtual device about
+//! every buffer that it makes before a task may name the buffer. The device counts accesses elsewhere. The run fails on such an
+//! access, on a warning of the kernel, or if a valid task at the end does not complete. With `--structured` no faults are
+//! injected and no program is killed, and each accepted task must complete.
 
 mod actions;
 mod arguments;
@@ -23,15 +23,15 @@ use clap::Parser as _;
 use nvdla_guest::control::{Control, Knob};
 use nvdla_guest::node::{nodes, Node};
 use nvdla_guest::system::{self, insert_module, remove_module, Messages};
-use nvdla_guest::work::Work;
+use nvdla_guest::test_task::TestTask;
 
 use arguments::{Arguments, Outcome, RANGES};
 use rng::Rng;
 use tally::{Count, Tally};
 
-/// Milliseconds that a task may run here: hung ones shall not take all the time.
+/// The time limit of a task in milliseconds, short because hung tasks must not use up the run.
 const TIMEOUT_MS: u32 = 300;
-/// The same where none may hang.
+/// The same for runs in which no task may hang.
 const STRUCTURED_TIMEOUT_MS: u32 = 10_000;
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -57,7 +57,7 @@ fn start(arguments: &Arguments, number: usize, seed: u64) -> std::io::Result<Chi
         .spawn()
 }
 
-/// Starts the programs, at times kills one, at times makes the device fail, and checks the result.
+/// Starts the programs, kills one or makes the device fail from time to time, and checks the result.
 fn supervise(arguments: &Arguments) -> Outcome {
     remove_module()?;
     let timeout = if arguments.structured { STRUCTURED_TIMEOUT_MS } else { TIMEOUT_MS };
@@ -114,7 +114,7 @@ fn supervise(arguments: &Arguments) -> Outcome {
         }
     }
     for mut program in programs {
-        // Otherwise it ends by itself, and its last task before it.
+        // Otherwise the program ends by itself, after its last task.
         if !arguments.structured {
             program.kill()?;
         }
@@ -174,14 +174,14 @@ fn figures() -> std::io::Result<(u64, u64)> {
     Ok((system::meminfo("Slab")?, system::meminfo("CmaFree")?))
 }
 
-/// After all that a good task is answered well.
+/// Checks that a valid task still completes.
 fn last_task(path: &std::path::Path) -> Outcome {
     let node = Node::open(path)?;
-    let mut work = Work::copies(&node, 3)?;
-    work.fill(99);
-    let end = work.run(&node)?;
+    let mut test_task = TestTask::copies(&node, 3)?;
+    test_task.fill(99);
+    let end = test_task.run(&node)?;
     if end != 0 {
         return Err(format!("a good task at the end gave {end}").into());
     }
-    Ok(work.check(99)?)
+    Ok(test_task.check(99)?)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the threads of a program share: a file of the driver, a valid task, and the task's buffers.
+//! State that the threads of a program share: a file of the driver, a valid task, and the task's buffers.
 
 use nvdla_guest::control::Control;
 use nvdla_guest::node::{nodes, Buffer, Node};
@@ -15,29 +15,29 @@ use crate::tally::{Count, Tally};
 
 /// A page.
 const PAGE: usize = 4096;
-/// Descriptors that may be broken: network, graph, operations, surfaces.
+/// Descriptors that may be changed: network, graph, operations, surfaces.
 pub(crate) const LISTS: usize = 4;
 
-/// What the threads of a program use.
+/// The shared state of a program.
 pub(crate) struct Program {
     pub(crate) node: Node,
     pub(crate) tally: Tally,
-    /// A valid task's buffers, in the order of its address list. They are broken and restored all the time.
+    /// A valid task's buffers, in the order of its address list. Their contents are changed and restored continually.
     pub(crate) addresses: Vec<Address>,
     pub(crate) good: Vec<Vec<u8>>,
     pub(crate) lists: Vec<Shared>,
     _maps: Vec<Buffer>,
 }
 
-/// Bytes that several threads, and the driver, use at once.
+/// Memory that several threads and the driver use at the same time.
 pub(crate) struct Shared {
     start: *mut u8,
     length: usize,
 }
 
-// SAFETY: Only volatile copies of bytes are made, in and out.
+// SAFETY: Bytes are only copied by volatile accesses.
 unsafe impl Send for Shared {}
-// SAFETY: As above; any bytes are acceptable to who reads them.
+// SAFETY: As above; readers accept any bytes.
 unsafe impl Sync for Shared {}
 
 impl Shared {
@@ -50,7 +50,7 @@ impl Shared {
     }
 }
 
-/// Tells the device where a buffer lies.
+/// Tells the device the address of a buffer.
 fn allow(control: &Control, entry: usize, buffer: &mut Buffer) -> std::io::Result<()> {
     let address = control.address(&mut buffer.map)?;
     control.allow(entry, address, buffer.map.len() as u64);
@@ -76,7 +76,7 @@ impl Program {
             lists.push(Shared { start: buffer.map.as_mut_ptr(), length: content.len() });
             maps.push(buffer);
         }
-        // The supervisor uses the knobs.
+        // The supervisor uses the window's fault words, so dropping must not reset them.
         std::mem::forget(control);
         let tally = Tally::open()?;
         tally.add(Count::Opened);

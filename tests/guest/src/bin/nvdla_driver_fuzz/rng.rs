@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Random numbers that a seed repeats.
+//! Random numbers that are reproducible by their seed.
 
 /// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", figure 17).
 #[derive(Clone, Debug)]
@@ -33,7 +33,7 @@ impl Rng {
         values[self.below(values.len() as u64) as usize]
     }
 
-    /// A number as programs get them wrong: small, a power of two or near it, all ones, anything.
+    /// A number that a wrong program might use: small, a power of two or near it, all ones, or any.
     pub(crate) fn number(&mut self) -> u64 {
         match self.below(5) {
             0 => self.below(40),

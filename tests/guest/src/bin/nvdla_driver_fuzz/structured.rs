@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! `--structured`: valid tasks of which one to three fields were changed (`nvdla_tests::hostile`), through the ioctls.
+//! `--structured`: submits valid tasks of which one to three fields were changed (`nvdla_tests::hostile`) through the ioctls.
 //!
-//! The driver must accept a task if and only if the engine does that is compiled into this program, and a task that it
-//! accepts must end well: the device does not fail here.
+//! The driver must accept a task if and only if the engine that is compiled into this program accepts it. An accepted task must
+//! succeed, because the device does not fail here.
 
 use std::time::{Duration, Instant};
 
@@ -20,11 +20,11 @@ use crate::tally::{Count, Tally};
 
 /// The number of random networks with tasks to change. Compiling takes time in a virtual machine.
 const NETWORKS: usize = 12;
-/// What the model may have to do for a valid task, and for a changed one, so that each takes a fraction of a second.
+/// The model's steps for a valid and for a changed task, so that each takes a fraction of a second.
 const STEPS: u64 = 1 << 21;
-/// Bytes of a task's memories at most: all are written again for each task.
+/// The greatest size of a task's memories in bytes. All are rewritten for each task.
 const BYTES: usize = 256 << 10;
-/// Seconds after which a task that was accepted must have ended.
+/// Seconds within which an accepted task must end.
 const SECONDS: u64 = 60;
 
 /// A valid task in buffers of an open file.
@@ -50,7 +50,7 @@ impl Loaded {
         Ok(Self { node, buffers })
     }
 
-    /// Submits the task that the bench holds; `None` when the driver refuses it, else how it ended.
+    /// Submits the task in the bench. Returns `None` if the driver refuses it, else its status.
     fn submit(&mut self, bench: &Bench, tally: &Tally) -> nvdla_guest::drm::Result<Option<i32>> {
         for (buffer, bytes) in self.buffers.iter_mut().zip(bench.areas()) {
             buffer.map.copy_from_slice(bytes);
@@ -74,7 +74,7 @@ impl Loaded {
     }
 }
 
-/// Sends tasks until the time is over.
+/// Submits tasks until the time is over.
 pub(crate) fn run(arguments: &Arguments, program: usize) -> Outcome {
     let end = Instant::now() + Duration::from_secs(arguments.seconds);
     let path = nodes().into_iter().next().ok_or("there is no device")?;
@@ -109,7 +109,7 @@ pub(crate) fn run(arguments: &Arguments, program: usize) -> Outcome {
     Ok(())
 }
 
-/// Submits a task, and returns what is wrong with the answer.
+/// Submits a task. The error says what is wrong with the driver's answer.
 fn check(loaded: &mut Loaded, bench: &Bench, tally: &Tally) -> Result<(), String> {
     let verdict = bench.verdict();
     if verdict.as_ref().is_ok_and(|&steps| steps > STEPS) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What all programs have done, in memory that they share.
+//! Counters of all programs, in shared memory.
 
 use std::fmt;
 use std::fs::File;
@@ -9,48 +9,48 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 
-/// Where the memory is.
+/// The file of the memory.
 const FILE: &str = "/tmp/nvdla-fuzz";
 
-/// What is counted.
+/// The events that are counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Count {
     /// ioctls.
     Calls,
-    /// Submissions that were taken.
+    /// Accepted submissions.
     Taken,
     /// Submissions that were refused.
     Refused,
-    /// Tasks that ended well.
+    /// Tasks that succeeded.
     Well,
-    /// Tasks that ended badly.
+    /// Tasks that failed.
     Badly,
     /// Files that were opened.
     Opened,
 }
 
-/// The counts' names.
+/// The names of the counters.
 const NAMES: [&str; 6] = ["ioctls", "submissions taken", "refused", "tasks ended well", "badly", "files opened"];
 
-/// The counts.
+/// The counters.
 #[derive(Debug)]
 pub(crate) struct Tally(MmapRaw);
 
 impl Tally {
-    /// New counts, all zero.
+    /// Makes new counters, all zero.
     pub(crate) fn create() -> io::Result<Self> {
         let file = File::options().read(true).write(true).create(true).truncate(true).open(FILE)?;
         file.set_len(4096)?;
         Ok(Self(MmapOptions::new().map_raw(&file)?))
     }
 
-    /// The counts of the program that started this one.
+    /// Opens the counters of the program that started this one.
     pub(crate) fn open() -> io::Result<Self> {
         Ok(Self(MmapOptions::new().map_raw(&File::options().read(true).write(true).open(FILE)?)?))
     }
 
     fn word(&self, index: usize) -> &AtomicU64 {
-        // A page is aligned for anything.
+        // A page is aligned for every type.
         #[allow(clippy::cast_ptr_alignment)]
         let words = self.0.as_mut_ptr().cast::<u64>();
         // SAFETY: the mapping has a page, and is only used through atomics of this size.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! One of the programs. Its threads use a file of the driver at the same time, and open a new one from time to time.
+//! One of the programs. Its threads share a file of the driver, and open a new one from time to time.
 
 use std::time::{Duration, Instant};
 

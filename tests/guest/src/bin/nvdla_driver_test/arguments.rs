@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Every ioctl with every kind of wrong argument: the right error, no task started, and a good call afterwards works.
+//! Every ioctl with every kind of wrong argument: each gives the right error and starts no task, and a valid call works
+//! afterwards.
 
 use std::os::fd::AsRawFd;
 
@@ -9,7 +10,7 @@ use nix::errno::Errno;
 use nvdla_guest::control::{Control, Knob};
 use nvdla_guest::drm::{call, raw, read_write};
 use nvdla_guest::node::{record, Node, Options, QUERY, SUBMIT, WAIT};
-use nvdla_guest::work::{copying, Work};
+use nvdla_guest::test_task::{copying, TestTask};
 use nvdla_uapi::ioctl::{
     self as first_ioctl, GemCreateArgs, GemMapOffsetArgs, MemHandle, SubmitArgs, SubmitTask, MAX_BUFFERS_PER_TASK,
 };
@@ -36,9 +37,9 @@ pub(crate) const TESTS: &[Test] = &[
     ("bad_descriptors_are_refused_before_a_register_is_written", descriptors),
 ];
 
-/// An address in no mapping.
+/// An address that is not mapped.
 const NOWHERE: u64 = 0x1000;
-/// An address of the kernel's.
+/// An address of the kernel.
 const KERNEL: u64 = 0xffff_8000_0000_0000;
 
 fn unknown() -> Result<(), Failed> {
@@ -71,7 +72,7 @@ fn create() -> Result<(), Failed> {
         let result = node.create(size);
         ensure!(matches!(result, Err(Errno::EINVAL | Errno::ENOMEM)), "{size:#x} bytes: {result:?}");
     }
-    // Sizes that a 32-bit or signed number would cut.
+    // Sizes that would be truncated in a 32-bit or signed number.
     for size in [1 << 32, (1 << 32) + 4096, 1 << 40, 1 << 63, (1 << 63) + 4096, 0x7fff_f000] {
         refused(&format!("{size:#x} bytes"), node.create(size), Errno::ENOMEM)?;
     }
@@ -93,7 +94,7 @@ fn handles() -> Result<(), Failed> {
         refused("destroy", node.destroy(handle), Errno::EINVAL)?;
     }
     let handle = node.create(4096)?;
-    // Another client's handle is not this one's.
+    // A client cannot use another client's handle.
     refused("another client's", Node::open(node.path())?.map_offset(handle), Errno::ENOENT)?;
     // Existing programs do not clear the padding.
     let mut args = GemMapOffsetArgs { handle, reserved: 5, offset: 9 };
@@ -125,7 +126,7 @@ fn query() -> Result<(), Failed> {
     Ok(())
 }
 
-/// A program that was compiled with another version of a structure: what it lacks is zero, what it has more is ignored.
+/// A program that was compiled with another version of a structure: missing fields are zero, and additional ones are ignored.
 fn sizes() -> Result<(), Failed> {
     let node = first()?;
     let mut short = [0u8; 36];
@@ -140,7 +141,7 @@ fn sizes() -> Result<(), Failed> {
     refused("a short submission", call(node.fd(), read_write(b'd', 0x45, 8), &mut empty), Errno::EINVAL)
 }
 
-/// NVIDIA's submission of one task as it stands.
+/// NVIDIA's submission of one task, without changes.
 fn call_first(node: &Node, task: &SubmitTask) -> Result<i32, Errno> {
     let mut args = SubmitArgs { tasks: std::ptr::from_ref(task) as u64, num_tasks: 1, ..Default::default() };
     call(node.fd(), first_ioctl::SUBMIT.into(), &mut args)
@@ -148,8 +149,8 @@ fn call_first(node: &Node, task: &SubmitTask) -> Result<i32, Errno> {
 
 fn submit_first() -> Result<(), Failed> {
     let node = first()?;
-    let mut work = Work::copies(&node, 1)?;
-    let (list, fds) = work.exported(&node)?;
+    let mut test_task = TestTask::copies(&node, 1)?;
+    let (list, fds) = test_task.exported(&node)?;
     let good = SubmitTask { num_addresses: list.len() as u32, timeout: 0, address_list: list.as_ptr() as u64 };
 
     let mut args = SubmitArgs { tasks: std::ptr::from_ref(&good) as u64, num_tasks: 25, ..Default::default() };
@@ -185,10 +186,10 @@ fn submit_first() -> Result<(), Failed> {
             refused(&format!("address {at} at {offset:#x}"), call_first(&node, &task), Errno::EINVAL)?;
         }
     }
-    // The descriptors that the refusals looked at are still good.
-    work.fill(9);
+    // The descriptors that were used in refused calls are still valid.
+    test_task.fill(9);
     node.submit_first(&list, 0)?;
-    work.check(9)?;
+    test_task.check(9)?;
     drop(fds);
     Ok(())
 }
@@ -196,18 +197,18 @@ fn submit_first() -> Result<(), Failed> {
 fn submit_first_lenient() -> Result<(), Failed> {
     let node = first()?;
     let control = Control::open(&node.device()?)?;
-    let mut work = Work::copies(&node, 1)?;
-    let (list, _fds) = work.exported(&node)?;
+    let mut test_task = TestTask::copies(&node, 1)?;
+    let (list, _fds) = test_task.exported(&node)?;
     for (seed, (num_tasks, flags, version, timeout)) in
-        // Version 0 leaves the timeout undefined: 1 ms here, which the device does not keep.
+        // Version 0 leaves the timeout undefined: here 1 ms, which the driver must ignore.
         [(0, 0, 0, 0), (1, 1, 0, 1), (1, 0, 1, u32::MAX), (0, 0, 0, 1), (1, 1, 1, 5000)].into_iter().enumerate()
     {
-        work.fill(seed as u8);
+        test_task.fill(seed as u8);
         let task = SubmitTask { num_addresses: list.len() as u32, timeout, address_list: list.as_ptr() as u64 };
         let mut args = SubmitArgs { tasks: std::ptr::from_ref(&task) as u64, num_tasks, flags, version };
         control.set(Knob::Delay, if version == 0 { 150_000 } else { 0 });
         call(node.fd(), first_ioctl::SUBMIT.into(), &mut args)?;
-        work.check(seed as u8)?;
+        test_task.check(seed as u8)?;
     }
     Ok(())
 }
@@ -215,11 +216,11 @@ fn submit_first_lenient() -> Result<(), Failed> {
 fn submit_first_unknown() -> Result<(), Failed> {
     let node = first()?;
     let control = Control::open(&node.device()?)?;
-    let work = Work::copies(&node, 1)?;
-    let (list, _fds) = work.exported(&node)?;
+    let test_task = TestTask::copies(&node, 1)?;
+    let (list, _fds) = test_task.exported(&node)?;
     let task = SubmitTask { num_addresses: list.len() as u32, timeout: 0, address_list: list.as_ptr() as u64 };
     let starts = control.counts().starts;
-    // The last is "all or none" of several, which run one after another.
+    // The last case requests "all or none" for several tasks, which run one after another.
     for (num_tasks, flags, version) in [(1, 2, 0), (1, 0xfffe, 0), (0, 0, 2), (1, 0, u32::MAX), (2, 1, 0)] {
         let tasks = [task, task];
         let mut args = SubmitArgs { tasks: tasks.as_ptr() as u64, num_tasks, flags, version };
@@ -231,13 +232,13 @@ fn submit_first_unknown() -> Result<(), Failed> {
 
 fn submit_first_several() -> Result<(), Failed> {
     let node = first()?;
-    let mut works = Vec::new();
+    let mut test_tasks = Vec::new();
     for seed in 0..24 {
-        let mut work = Work::copies(&node, 1)?;
-        work.fill(seed);
-        works.push(work);
+        let mut test_task = TestTask::copies(&node, 1)?;
+        test_task.fill(seed);
+        test_tasks.push(test_task);
     }
-    let exported = works.iter().map(|work| work.exported(&node)).collect::<Result<Vec<_>, _>>()?;
+    let exported = test_tasks.iter().map(|test_task| test_task.exported(&node)).collect::<Result<Vec<_>, _>>()?;
     let tasks: Vec<_> = exported
         .iter()
         .map(|(list, _)| SubmitTask {
@@ -248,8 +249,8 @@ fn submit_first_several() -> Result<(), Failed> {
         .collect();
     let mut args = SubmitArgs { tasks: tasks.as_ptr() as u64, num_tasks: 24, ..Default::default() };
     call(node.fd(), first_ioctl::SUBMIT.into(), &mut args)?;
-    for (seed, work) in works.iter_mut().enumerate() {
-        work.check(seed as u8)?;
+    for (seed, test_task) in test_tasks.iter_mut().enumerate() {
+        test_task.check(seed as u8)?;
     }
     Ok(())
 }
@@ -266,9 +267,9 @@ fn submission(tasks: &[Task]) -> Submit {
 
 fn submit() -> Result<(), Failed> {
     let node = first()?;
-    let mut work = Work::copies(&node, 1)?;
-    work.fill(1);
-    let tasks = [record(&work.addresses)];
+    let mut test_task = TestTask::copies(&node, 1)?;
+    test_task.fill(1);
+    let tasks = [record(&test_task.addresses)];
     let good = submission(&tasks);
     let many = vec![tasks[0]; MAX_TASKS as usize + 1];
     let fences = [-1i32; MAX_IN_FENCES as usize + 1];
@@ -296,28 +297,28 @@ fn submit() -> Result<(), Failed> {
     ];
     for (what, mut submit, error) in wrong {
         refused(what, call(node.fd(), SUBMIT, &mut submit), error)?;
-        ensure!(work.is_untouched(), "{what}: it ran");
+        ensure!(test_task.is_untouched(), "{what}: it ran");
     }
     for fd in [null.as_raw_fd(), node.fd()] {
         let result = call(node.fd(), SUBMIT, &mut fence(&fd));
         ensure!(matches!(result, Err(Errno::EBADF | Errno::EINVAL)), "a fence that is none: {result:?}");
     }
-    // No descriptor left for the fence that is asked for.
+    // No descriptor is free for the requested fence.
     let limit = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE)?;
     nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE, 3, limit.1)?;
     let result = call(node.fd(), SUBMIT, &mut Submit { flags: 1, ..good });
     nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE, limit.0, limit.1)?;
     refused("no descriptor is left", result, Errno::EMFILE)?;
-    ensure!(work.is_untouched(), "it ran");
-    equal("a good one", work.run(&node)?, 0)?;
-    Ok(work.check(1)?)
+    ensure!(test_task.is_untouched(), "it ran");
+    equal("a good one", test_task.run(&node)?, 0)?;
+    Ok(test_task.check(1)?)
 }
 
 fn submit_task() -> Result<(), Failed> {
     let node = first()?;
-    let mut work = Work::copies(&node, 1)?;
-    work.fill(1);
-    let good = record(&work.addresses);
+    let mut test_task = TestTask::copies(&node, 1)?;
+    test_task.fill(1);
+    let good = record(&test_task.addresses);
     let wrong = [
         ("flags", Task { flags: 1, ..good }, Errno::EINVAL),
         ("reserved", Task { reserved: 1, ..good }, Errno::EINVAL),
@@ -333,17 +334,17 @@ fn submit_task() -> Result<(), Failed> {
     ];
     for (what, task, error) in wrong {
         refused(what, call(node.fd(), SUBMIT, &mut submission(&[task])), error)?;
-        ensure!(work.is_untouched(), "{what}: it ran");
+        ensure!(test_task.is_untouched(), "{what}: it ran");
     }
     Ok(())
 }
 
 fn submit_address() -> Result<(), Failed> {
     let node = first()?;
-    let mut work = Work::copies(&node, 1)?;
-    work.fill(1);
-    for at in [0, 3, work.addresses.len() - 1] {
-        let good = work.addresses[at];
+    let mut test_task = TestTask::copies(&node, 1)?;
+    test_task.fill(1);
+    for at in [0, 3, test_task.addresses.len() - 1] {
+        let good = test_task.addresses[at];
         let wrong = [
             ("reserved", Address { reserved: 1, ..good }, Errno::EINVAL),
             ("handle 0", Address { handle: 0, ..good }, Errno::ENOENT),
@@ -354,16 +355,16 @@ fn submit_address() -> Result<(), Failed> {
             ("an offset of 2^64 - 1", Address { offset: u64::MAX, ..good }, Errno::EINVAL),
         ];
         for (what, address, error) in wrong {
-            let mut addresses = work.addresses.clone();
+            let mut addresses = test_task.addresses.clone();
             addresses[at] = address;
             let result = call(node.fd(), SUBMIT, &mut submission(&[record(&addresses)]));
             refused(&format!("address {at}: {what}"), result, error)?;
-            ensure!(work.is_untouched(), "{what}: it ran");
+            ensure!(test_task.is_untouched(), "{what}: it ran");
         }
     }
-    // The end of a buffer is a place; the list that should lie there does not.
+    // The end of a buffer is a valid address, but the list that should begin there is missing.
     for offset in [0x1000, 0x7ff8, 0x7fff] {
-        let mut addresses = work.addresses.clone();
+        let mut addresses = test_task.addresses.clone();
         if let Some(last) = addresses.last_mut() {
             last.offset = offset;
         }
@@ -375,25 +376,25 @@ fn submit_address() -> Result<(), Failed> {
 
 fn all_or_none() -> Result<(), Failed> {
     let node = first()?;
-    let mut works = [Work::copies(&node, 1)?, Work::copies(&node, 1)?];
-    for work in &mut works {
-        work.fill(1);
+    let mut test_tasks = [TestTask::copies(&node, 1)?, TestTask::copies(&node, 1)?];
+    for test_task in &mut test_tasks {
+        test_task.fill(1);
     }
-    let mut bad = works[1].addresses.clone();
+    let mut bad = test_tasks[1].addresses.clone();
     bad[0].handle = 0;
-    let tasks = [record(&works[0].addresses), record(&bad)];
+    let tasks = [record(&test_tasks[0].addresses), record(&bad)];
     refused("the second task", call(node.fd(), SUBMIT, &mut submission(&tasks)), Errno::ENOENT)?;
     std::thread::sleep(std::time::Duration::from_millis(20));
-    ensure!(works[0].is_untouched(), "the first task ran");
-    equal("sequence of the next", works[0].submit(&node, Options::default())?.sequence, 1)
+    ensure!(test_tasks[0].is_untouched(), "the first task ran");
+    equal("sequence of the next", test_tasks[0].submit(&node, Options::default())?.sequence, 1)
 }
 
 fn wait() -> Result<(), Failed> {
     let node = first()?;
-    let work = Work::copies(&node, 1)?;
+    let test_task = TestTask::copies(&node, 1)?;
     let good = Wait { sequence: 1, ..Wait::default() };
     refused("nothing was submitted", call(node.fd(), WAIT, &mut { good }), Errno::EINVAL)?;
-    equal("a task's end", work.run(&node)?, 0)?;
+    equal("a task's end", test_task.run(&node)?, 0)?;
     let wrong = [
         ("reserved", Wait { reserved: 1, ..good }),
         ("status", Wait { status: 1, ..good }),
@@ -404,13 +405,13 @@ fn wait() -> Result<(), Failed> {
     for (what, mut wait) in wrong {
         refused(what, call(node.fd(), WAIT, &mut wait), Errno::EINVAL)?;
     }
-    // What has ended needs no time.
+    // A wait for a task that has ended needs no time.
     equal("the end once more", node.wait_until(1, 0)?, 0)?;
     // Another client has no such task.
     refused("another client's", Node::open(node.path())?.wait(1, 1), Errno::EINVAL)
 }
 
-/// Descriptors that cannot be meant: nothing reaches the device.
+/// Invalid descriptors: no register of the device is accessed.
 fn descriptors() -> Result<(), Failed> {
     let node = first()?;
     let control = Control::open(&node.device()?)?;
@@ -434,8 +435,8 @@ fn descriptors() -> Result<(), Failed> {
     spoil("more channels than fit", |net| net.sdp(1).1.dst_data.channel = 8191);
     spoil("a width of nothing", |net| net.sdp(0).1.src_data.width = 0);
     for (what, net) in nets {
-        let work = Work::new(&node, &net, 2, bytes)?;
-        refused(what, work.submit(&node, Options::default()).map(|submitted| submitted.sequence), Errno::EINVAL)?;
+        let test_task = TestTask::new(&node, &net, 2, bytes)?;
+        refused(what, test_task.submit(&node, Options::default()).map(|submitted| submitted.sequence), Errno::EINVAL)?;
     }
     let after = control.counts();
     equal("register accesses", (after.reads, after.writes), (before.reads, before.writes))

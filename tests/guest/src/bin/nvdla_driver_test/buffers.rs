@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Buffers: their mappings, how long they live, what they hold.
+//! Buffers: their mappings, lifetimes and contents.
 
 use libtest_mimic::Failed;
 use nix::errno::Errno;
@@ -8,7 +8,7 @@ use nvdla_guest::control::Control;
 use nvdla_guest::fence::Timeline;
 use nvdla_guest::node::{Node, Options};
 use nvdla_guest::system::meminfo;
-use nvdla_guest::work::Work;
+use nvdla_guest::test_task::TestTask;
 use std::os::fd::AsRawFd;
 
 use crate::expect::{ensure, equal, first, refused, Test};
@@ -34,13 +34,13 @@ fn mapping() -> Result<(), Failed> {
     for (offset, length) in [(offset, 12288), (offset, 1 << 30), (offset + 8192, 4096), (0, 4096), (1 << 40, 4096)] {
         ensure!(node.map(offset, length).is_err(), "{length:#x} bytes at {offset:#x} were mapped");
     }
-    // A part of it, from the start or not.
+    // A part of the buffer, from its start or later.
     let mut whole = node.map(offset, 8192)?;
     whole[4096] = 77;
     equal("the first page", node.map(offset, 4096)?.len(), 4096)?;
     match node.map(offset + 4096, 4096) {
         Ok(second) => equal("the second page begins with", second[0], 77),
-        // DRM maps objects from their start only.
+        // DRM maps objects only from their start.
         Err(_) => Ok(()),
     }
 }
@@ -65,7 +65,7 @@ fn outlives_handle() -> Result<(), Failed> {
     let mut buffer = node.buffer(1 << 20)?;
     buffer.map.fill(5);
     node.destroy(buffer.handle)?;
-    // Memory of the freed buffer's size, were it free, would go here.
+    // If the freed buffer's memory were free, it would be used here.
     let mut next = node.buffer(1 << 20)?;
     next.map.fill(6);
     ensure!(buffer.map.iter().all(|&byte| byte == 5), "the mapping changed");
@@ -146,21 +146,21 @@ fn too_much() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Its handles and mappings are closed before it starts.
+/// A queued task whose handles and mappings are closed before it starts.
 fn queued() -> Result<(), Failed> {
     let node = first()?;
     let timeline = Timeline::new()?;
     let gate = timeline.fence(1)?;
-    let mut work = Work::copies(&node, 1)?;
-    work.fill(4);
-    let data = node.export(work.addresses.last().ok_or("no addresses")?.handle)?;
-    let submitted = work.submit(&node, Options { in_fences: &[gate.as_raw_fd()], ..Options::default() })?;
-    for address in &work.addresses {
+    let mut test_task = TestTask::copies(&node, 1)?;
+    test_task.fill(4);
+    let data = node.export(test_task.addresses.last().ok_or("no addresses")?.handle)?;
+    let submitted = test_task.submit(&node, Options { in_fences: &[gate.as_raw_fd()], ..Options::default() })?;
+    for address in &test_task.addresses {
         node.destroy(address.handle)?;
     }
-    refused("the handle", node.map_offset(work.addresses[0].handle), Errno::ENOENT)?;
-    work.buffers.drain(..work.buffers.len() - 1);
-    // Memory that was free would be taken and filled here.
+    refused("the handle", node.map_offset(test_task.addresses[0].handle), Errno::ENOENT)?;
+    test_task.buffers.drain(..test_task.buffers.len() - 1);
+    // If the memory were free, it would be taken and filled here.
     let mut others = Vec::new();
     for _ in 0..16 {
         let mut other = node.buffer(8192)?;

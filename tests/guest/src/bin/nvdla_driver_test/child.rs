@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Other processes: this program again, with a part to play.
+//! Other processes: this program is started again in a role.
 
 use std::io::{IoSlice, IoSliceMut, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -11,7 +11,7 @@ use libtest_mimic::Failed;
 use nix::sys::socket::{recvmsg, sendmsg, ControlMessage, ControlMessageOwned, MsgFlags};
 use nvdla_guest::fence::Timeline;
 use nvdla_guest::node::{Node, Options};
-use nvdla_guest::work::Work;
+use nvdla_guest::test_task::TestTask;
 use nvdla_uapi::ioctl::MAX_BUFFERS_PER_TASK;
 use nvdla_uapi::queue::Address;
 
@@ -20,7 +20,7 @@ use crate::expect::equal;
 /// The first word of a child's command line.
 pub(crate) const FLAG: &str = "--child";
 
-/// Starts a child in a part, on a node.
+/// Starts a child in a role, on a node.
 pub(crate) fn start(part: &str, node: &Node, input: Stdio) -> Result<Child, Failed> {
     let mut command = Command::new("/proc/self/exe");
     command.args([FLAG, part]).arg(node.path()).stdin(input).stdout(Stdio::piped());
@@ -45,7 +45,7 @@ pub(crate) fn run(part: &str, arguments: &[String]) -> ExitCode {
     }
 }
 
-/// Tells the parent that the next call is the one to be tested.
+/// Tells the parent that the next call is the tested one.
 fn ready() -> Result<(), Failed> {
     println!("ready");
     Ok(std::io::stdout().flush()?)
@@ -54,8 +54,8 @@ fn ready() -> Result<(), Failed> {
 /// Runs a task through NVIDIA's ioctl, which returns when it has ended.
 fn first(node: &Path) -> Result<(), Failed> {
     let node = Node::open(node)?;
-    let work = Work::copies(&node, 1)?;
-    let (list, _fds) = work.exported(&node)?;
+    let test_task = TestTask::copies(&node, 1)?;
+    let (list, _fds) = test_task.exported(&node)?;
     ready()?;
     Ok(node.submit_first(&list, 0)?)
 }
@@ -63,47 +63,47 @@ fn first(node: &Path) -> Result<(), Failed> {
 /// Queues many tasks and waits for the last.
 fn queue(node: &Path) -> Result<(), Failed> {
     let node = Node::open(node)?;
-    let work = Work::copies(&node, 1)?;
+    let test_task = TestTask::copies(&node, 1)?;
     let mut last = 0;
     for _ in 0..100 {
-        last = work.submit(&node, Options::default())?.sequence;
+        last = test_task.submit(&node, Options::default())?.sequence;
     }
     ready()?;
     equal("the task's end", node.wait(last, 60)?, 0)
 }
 
-/// Runs a task in a buffer that it was handed.
+/// Runs a task in a buffer that it received.
 fn receive(node: &Path) -> Result<(), Failed> {
     let node = Node::open(node)?;
     let fd = receive_fd(0)?;
     let handle = node.import(fd.as_raw_fd())?;
     drop(fd);
-    let mut work = Work::copies(&node, 1)?;
+    let mut test_task = TestTask::copies(&node, 1)?;
     // This client's own buffers stay unused: only the cubes' buffer belongs to another client.
-    if let Some(last) = work.addresses.last_mut() {
+    if let Some(last) = test_task.addresses.last_mut() {
         *last = Address { handle, reserved: 0, offset: 0 };
     }
-    equal("the task's end", work.run(&node)?, 0)
+    equal("the task's end", test_task.run(&node)?, 0)
 }
 
-/// Waits for the end of its input, queues tasks with long address lists until it is refused, and holds them.
+/// Waits for the end of its input, queues tasks with long address lists until one is refused, and keeps them.
 fn hoard(node: &Path) -> Result<(), Failed> {
     std::io::stdin().read_to_end(&mut Vec::new())?;
     let node = Node::open(node)?;
     let timeline = Timeline::new()?;
     let gate = timeline.fence(1)?;
     let options = Options { in_fences: &[gate.as_raw_fd()], ..Options::default() };
-    let mut work = Work::copies(&node, 50)?;
-    let last = *work.addresses.last().ok_or("no addresses")?;
-    work.addresses.resize(MAX_BUFFERS_PER_TASK as usize, last);
-    while work.submit(&node, options).is_ok() {}
+    let mut test_task = TestTask::copies(&node, 50)?;
+    let last = *test_task.addresses.last().ok_or("no addresses")?;
+    test_task.addresses.resize(MAX_BUFFERS_PER_TASK as usize, last);
+    while test_task.submit(&node, options).is_ok() {}
     ready()?;
     loop {
         std::thread::park();
     }
 }
 
-/// Hands a descriptor over.
+/// Sends a descriptor.
 pub(crate) fn send_fd(socket: RawFd, fd: RawFd) -> Result<(), Failed> {
     let fds = [fd];
     sendmsg::<()>(socket, &[IoSlice::new(b"f")], &[ControlMessage::ScmRights(&fds)], MsgFlags::empty(), None)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Several clients: each gets its own answer and its share of the device, and one that dies does not affect others.
+//! Several clients: each gets its own results and its share of the device, and one that ends does not affect others.
 
 use std::io::Read;
 use std::os::fd::AsRawFd;
@@ -12,7 +12,7 @@ use nvdla_guest::control::{Control, Knob};
 use nvdla_guest::fence::{self, Timeline};
 use nvdla_guest::node::{Node, Options};
 use nvdla_guest::system::{allow_files, has_kmemleak, meminfo, Group};
-use nvdla_guest::work::Work;
+use nvdla_guest::test_task::TestTask;
 use nvdla_uapi::queue::Address;
 
 use crate::child::start;
@@ -36,12 +36,12 @@ pub(crate) const TESTS: &[Test] = &[
 fn answers(node: &Node, seed: u8, rounds: u8) -> Result<(), String> {
     let failed = |error: &dyn std::fmt::Display| error.to_string();
     let node = Node::open(node.path()).map_err(|error| failed(&error))?;
-    let mut work = Work::copies(&node, 1 + usize::from(seed) % 3).map_err(|error| failed(&error))?;
+    let mut test_task = TestTask::copies(&node, 1 + usize::from(seed) % 3).map_err(|error| failed(&error))?;
     for round in 0..rounds {
         let pattern = seed.wrapping_mul(17).wrapping_add(round);
-        work.fill(pattern);
-        match work.run(&node) {
-            Ok(0) => work.check(pattern)?,
+        test_task.fill(pattern);
+        match test_task.run(&node) {
+            Ok(0) => test_task.check(pattern)?,
             other => return Err(format!("client {seed}, round {round}: {other:?}")),
         }
     }
@@ -80,11 +80,11 @@ fn devices_at_once() -> Result<(), Failed> {
 /// Two clients queue the same number of tasks, one after the other. The device must then alternate between them.
 fn fair() -> Result<(), Failed> {
     const EACH: usize = 40;
-    /// Microseconds of a task.
+    /// The duration of a task in microseconds.
     const DELAY: u32 = 3000;
     let nodes = [first()?, first()?];
     let control = Control::open(&nodes[0].device()?)?;
-    let works = [Work::copies(&nodes[0], 1)?, Work::copies(&nodes[1], 1)?];
+    let test_tasks = [TestTask::copies(&nodes[0], 1)?, TestTask::copies(&nodes[1], 1)?];
     control.set(Knob::Delay, DELAY);
     let timeline = Timeline::new()?;
     let gate = timeline.fence(1)?;
@@ -92,7 +92,7 @@ fn fair() -> Result<(), Failed> {
     for client in 0..2 {
         for _ in 0..EACH {
             let options = Options { in_fences: &[gate.as_raw_fd()], out_fence: true, ..Options::default() };
-            let fence = works[client].submit(&nodes[client], options)?.fence.ok_or("no fence")?;
+            let fence = test_tasks[client].submit(&nodes[client], options)?.fence.ok_or("no fence")?;
             fences.push((client, fence));
         }
     }
@@ -114,7 +114,7 @@ fn fair() -> Result<(), Failed> {
         busy[1] / 1000
     );
     equal("changes of client", changes, 2 * EACH - 1)?;
-    // Each has the time of its own tasks, and no task ran at the same time as another.
+    // Each client is charged the time of its own tasks, and no two tasks ran at the same time.
     let least = (EACH * DELAY as usize) as u64 * 1000;
     ensure!(busy.iter().all(|&time| time >= least), "the device worked {busy:?} ns for them, not {least} each");
     let passed = start.elapsed().as_nanos() as u64;
@@ -129,7 +129,7 @@ fn visit(node: &Node) -> Result<Duration, Failed> {
     for _ in 0..40 {
         let start = Instant::now();
         let node = Node::open(node.path())?;
-        equal("a visitor's task", Work::copies(&node, 1)?.run(&node)?, 0)?;
+        equal("a visitor's task", TestTask::copies(&node, 1)?.run(&node)?, 0)?;
         drop(node);
         shortest = shortest.min(start.elapsed());
     }
@@ -165,8 +165,8 @@ fn many_waiting() -> Result<(), Failed> {
     allow_files(clients + 1000)?;
     let timeline = Timeline::new()?;
     let gate = timeline.fence(1)?;
-    let work = Work::copies(&node, 1)?;
-    let shared = work.exported(&node)?.1;
+    let test_task = TestTask::copies(&node, 1)?;
+    let shared = test_task.exported(&node)?.1;
     let mut others = Vec::new();
     for _ in 0..clients {
         let other = Node::open(node.path())?;
@@ -189,45 +189,45 @@ fn closing() -> Result<(), Failed> {
     let node = first()?;
     let timeline = Timeline::new()?;
     let gate = timeline.fence(1)?;
-    let work = Work::copies(&node, 1)?;
+    let test_task = TestTask::copies(&node, 1)?;
     let options = Options { in_fences: &[gate.as_raw_fd()], out_fence: true, ..Options::default() };
     let mut fences = Vec::new();
     for _ in 0..10 {
-        fences.push(work.submit(&node, options)?.fence.ok_or("no fence")?);
+        fences.push(test_task.submit(&node, options)?.fence.ok_or("no fence")?);
     }
-    drop((work, node));
+    drop((test_task, node));
     for fence in &fences {
         equal("a cancelled task's fence", fence::status(fence, 5000)?, -libc::ECANCELED)?;
     }
     timeline.advance(1)?;
     let node = first()?;
-    equal("the next client's task", Work::copies(&node, 1)?.run(&node)?, 0)
+    equal("the next client's task", TestTask::copies(&node, 1)?.run(&node)?, 0)
 }
 
 fn closing_running() -> Result<(), Failed> {
     let node = first()?;
     let control = Control::open(&node.device()?)?;
-    let work = Work::copies(&node, 1)?;
+    let test_task = TestTask::copies(&node, 1)?;
     control.set(Knob::Delay, 200_000);
     let resets = control.counts().resets;
     let options = Options { out_fence: true, ..Options::default() };
     let fences =
-        [work.submit(&node, options)?.fence.ok_or("no fence")?, work.submit(&node, options)?.fence.ok_or("no fence")?];
+        [test_task.submit(&node, options)?.fence.ok_or("no fence")?, test_task.submit(&node, options)?.fence.ok_or("no fence")?];
     std::thread::sleep(Duration::from_millis(20));
-    drop((work, node));
-    // A task without a fault may end normally, because ending it would cost all clients a reset.
+    drop((test_task, node));
+    // A task without a fault may end normally, because ending it early would cost all clients a reset.
     equal("the running task's fence", fence::status(&fences[0], 5000)?, 1)?;
     equal("the queued task's fence", fence::status(&fences[1], 5000)?, -libc::ECANCELED)?;
     equal("resets", control.counts().resets - resets, 0)?;
     control.set(Knob::Delay, 0);
     let node = first()?;
-    let mut work = Work::copies(&node, 2)?;
-    work.fill(1);
-    equal("the next client's task", work.run(&node)?, 0)?;
-    Ok(work.check(1)?)
+    let mut test_task = TestTask::copies(&node, 2)?;
+    test_task.fill(1);
+    equal("the next client's task", test_task.run(&node)?, 0)?;
+    Ok(test_task.check(1)?)
 }
 
-/// Starts a child in one of its parts, kills it in the middle, and checks that another client's task runs.
+/// Starts a child in a role, kills it during a call, and checks that another client's task runs.
 fn kill(part: &str, arrange: impl FnOnce(&Control)) -> Result<(), Failed> {
     let node = first()?;
     let control = Control::open(&node.device()?)?;
@@ -247,12 +247,12 @@ fn kill(part: &str, arrange: impl FnOnce(&Control)) -> Result<(), Failed> {
     child.wait()?;
     ensure!(begin.elapsed() < Duration::from_secs(3), "the program took {:?} to die", begin.elapsed());
     control.set(Knob::Delay, 0);
-    let mut work = Work::copies(&node, 2)?;
-    work.fill(77);
+    let mut test_task = TestTask::copies(&node, 2)?;
+    test_task.fill(77);
     let begin = Instant::now();
-    equal("another client's task", work.run(&node)?, 0)?;
+    equal("another client's task", test_task.run(&node)?, 0)?;
     ensure!(begin.elapsed() < Duration::from_secs(5), "another client's task took {:?}", begin.elapsed());
-    Ok(work.check(77)?)
+    Ok(test_task.check(77)?)
 }
 
 fn killed() -> Result<(), Failed> {
@@ -270,17 +270,17 @@ fn killed_hanging() -> Result<(), Failed> {
 /// A program with a small memory limit queues as many tasks as it can. Their memory must count against its own limit.
 fn small_group() -> Result<(), Failed> {
     const LIMIT: u64 = 64 << 20;
-    /// Memory for other changes on the machine, and for what all programs share.
+    /// The memory that may change for other reasons, and that all programs share.
     const ROOM: u64 = 24 << 20;
     let node = first()?;
     let group = Group::with_memory("small", LIMIT)?;
     let before = meminfo("MemAvailable")? << 10;
     let mut child = start("hoard", &node, Stdio::piped())?;
     group.add(child.id())?;
-    // It begins once it is in the group.
+    // The child continues once it is in the group.
     drop(child.stdin.take());
     let mut output = child.stdout.take().ok_or("no output")?;
-    // If the kernel ends it for its memory, that is its own business.
+    // The kernel may also end the child because of its memory limit.
     let reader = std::thread::spawn(move || output.read_exact(&mut [0; 6]).is_ok());
     let (mut taken, mut most) = (0, 0);
     while !reader.is_finished() {
@@ -291,7 +291,7 @@ fn small_group() -> Result<(), Failed> {
     let held = reader.join().map_err(|_| "the reader panicked")?;
     println!("it took {} kB, its group had {} kB; it was refused more: {held}", taken >> 10, most >> 10);
     let start = Instant::now();
-    equal("another client's task", Work::copies(&node, 2)?.run(&node)?, 0)?;
+    equal("another client's task", TestTask::copies(&node, 2)?.run(&node)?, 0)?;
     let time = start.elapsed();
     child.kill()?;
     child.wait()?;

@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use libtest_mimic::Failed;
 use nix::errno::Errno;
 use nvdla_guest::node::{nodes, Node};
-use nvdla_guest::work::Work;
+use nvdla_guest::test_task::TestTask;
 
 /// A test: its name and its function.
 pub(crate) type Test = (&'static str, fn() -> Result<(), Failed>);
@@ -58,8 +58,8 @@ fn nth(number: usize) -> Result<Node, Failed> {
 
 /// Fails unless the device runs a task with the right result.
 pub(crate) fn works(node: &Node) -> Result<(), Failed> {
-    let mut work = Work::copies(node, 2)?;
-    work.fill(42);
-    equal("a task's end", work.run(node)?, 0)?;
-    Ok(work.check(42)?)
+    let mut test_task = TestTask::copies(node, 2)?;
+    test_task.fill(42);
+    equal("a task's end", test_task.run(node)?, 0)?;
+    Ok(test_task.check(42)?)
 }

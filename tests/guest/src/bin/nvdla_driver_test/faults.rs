@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A device that fails: the task gets an error, the operator one line that says what hung, the next task runs.
+//! A device that fails: the task gets an error, the kernel logs one line that names what hung, and the next task runs.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use nvdla_guest::control::{Control, Knob};
 use nvdla_guest::fence;
 use nvdla_guest::node::{now_ns, Node, Options};
 use nvdla_guest::system::{bind, node_of, unbind, Messages};
-use nvdla_guest::work::Work;
+use nvdla_guest::test_task::TestTask;
 
 use crate::expect::{ensure, equal, first, refused, second, Test};
 
@@ -29,33 +29,33 @@ pub(crate) const TESTS: &[Test] = &[
     ("messages_name_the_client_and_are_limited", messages),
 ];
 
-/// A deadline in this many milliseconds.
+/// Options with a deadline in this many milliseconds.
 fn within(milliseconds: u64) -> Options<'static> {
     Options { deadline_ns: now_ns() + milliseconds * 1_000_000, out_fence: true, ..Options::default() }
 }
 
-/// The lines of the driver. PCI's own code also logs each reset.
+/// The lines that the driver logged. PCI's own code also logs each reset.
 fn driver_lines(messages: &mut Messages) -> Result<Vec<String>, Failed> {
     let lines = messages.read()?.into_iter().filter(|line| line.contains("nvdla"));
     Ok(lines.filter(|line| !line.ends_with("resetting") && !line.ends_with("reset done")).collect())
 }
 
-/// Arms a fault, lets a task of two operations run into its deadline, and returns what the kernel logged.
+/// Injects a fault, lets a task of two operations exceed its deadline, and returns what the kernel logged.
 fn failing(node: &Node, knob: Knob) -> Result<String, Failed> {
     let control = Control::open(&node.device()?)?;
-    let mut work = Work::copies(node, 2)?;
-    work.fill(1);
+    let mut test_task = TestTask::copies(node, 2)?;
+    test_task.fill(1);
     let mut messages = Messages::from_now()?;
     control.set(knob, 1);
     let start = Instant::now();
-    let submitted = work.submit(node, within(300))?;
+    let submitted = test_task.submit(node, within(300))?;
     equal("the task's end", node.wait(submitted.sequence, 20)?, -libc::ETIMEDOUT)?;
     equal("its fence", fence::status(&submitted.fence.ok_or("no fence")?, 1000)?, -libc::ETIMEDOUT)?;
     ensure!(start.elapsed() < Duration::from_secs(3), "its end took {:?}", start.elapsed());
     equal("what is still armed", control.get(knob), 0)?;
-    work.fill(2);
-    equal("the next task's end", work.run(node)?, 0)?;
-    work.check(2)?;
+    test_task.fill(2);
+    equal("the next task's end", test_task.run(node)?, 0)?;
+    test_task.check(2)?;
     let lines = driver_lines(&mut messages)?;
     ensure!(lines.len() == 1, "the kernel said {lines:?}");
     println!("{}", lines[0]);
@@ -72,12 +72,12 @@ fn hung() -> Result<(), Failed> {
 fn lost() -> Result<(), Failed> {
     let node = first()?;
     let control = Control::open(&node.device()?)?;
-    let work = Work::copies(&node, 1)?;
+    let test_task = TestTask::copies(&node, 1)?;
     let mut messages = Messages::from_now()?;
     control.set(Knob::Lose, 1);
-    let sequence = work.submit(&node, within(300))?.sequence;
+    let sequence = test_task.submit(&node, within(300))?.sequence;
     equal("the task's end", node.wait(sequence, 20)?, -libc::ETIMEDOUT)?;
-    equal("the next task's end", work.run(&node)?, 0)?;
+    equal("the next task's end", test_task.run(&node)?, 0)?;
     let lines = driver_lines(&mut messages)?;
     ensure!(lines.len() == 1, "the kernel said {lines:?}");
     println!("{}", lines[0]);
@@ -95,8 +95,8 @@ fn refused_memory() -> Result<(), Failed> {
 fn first_deadline() -> Result<(), Failed> {
     let node = first()?;
     let control = Control::open(&node.device()?)?;
-    let work = Work::copies(&node, 1)?;
-    let (list, _fds) = work.exported(&node)?;
+    let test_task = TestTask::copies(&node, 1)?;
+    let (list, _fds) = test_task.exported(&node)?;
     control.set(Knob::Hang, 1);
     let start = Instant::now();
     refused("the submission", node.submit_first(&list, 200), Errno::ETIMEDOUT)?;
@@ -107,13 +107,13 @@ fn first_deadline() -> Result<(), Failed> {
 fn among_clients() -> Result<(), Failed> {
     let nodes = [first()?, first()?, first()?];
     let control = Control::open(&nodes[0].device()?)?;
-    let works = nodes.iter().map(|node| Work::copies(node, 1)).collect::<Result<Vec<_>, _>>()?;
+    let test_tasks = nodes.iter().map(|node| TestTask::copies(node, 1)).collect::<Result<Vec<_>, _>>()?;
     control.set(Knob::Delay, 5000);
     control.set(Knob::Hang, 1);
     let mut last = [0; 3];
     for _ in 0..10 {
-        for ((node, work), last) in nodes.iter().zip(&works).zip(&mut last) {
-            *last = work.submit(node, within(3000))?.sequence;
+        for ((node, test_task), last) in nodes.iter().zip(&test_tasks).zip(&mut last) {
+            *last = test_task.submit(node, within(3000))?.sequence;
         }
     }
     let mut failures = 0;
@@ -126,10 +126,10 @@ fn among_clients() -> Result<(), Failed> {
             }
         }
     }
-    // The hung task, and those whose deadline passed while it hung.
+    // The failed tasks are the hung one, and those whose deadline passed while it hung.
     ensure!(failures >= 1, "no task failed");
     for node in &nodes {
-        equal("a task's end", Work::copies(node, 1)?.run(node)?, 0)?;
+        equal("a task's end", TestTask::copies(node, 1)?.run(node)?, 0)?;
     }
     Ok(())
 }
@@ -137,15 +137,15 @@ fn among_clients() -> Result<(), Failed> {
 fn other_device() -> Result<(), Failed> {
     let (node, other) = (first()?, second()?);
     let control = Control::open(&node.device()?)?;
-    let work = Work::copies(&node, 1)?;
+    let test_task = TestTask::copies(&node, 1)?;
     control.set(Knob::Hang, 1);
-    let sequence = work.submit(&node, within(5000))?.sequence;
-    let mut work = Work::copies(&other, 1)?;
+    let sequence = test_task.submit(&node, within(5000))?.sequence;
+    let mut test_task = TestTask::copies(&other, 1)?;
     let start = Instant::now();
     for seed in 0..10 {
-        work.fill(seed);
-        equal("the other device's task", work.run(&other)?, 0)?;
-        work.check(seed)?;
+        test_task.fill(seed);
+        equal("the other device's task", test_task.run(&other)?, 0)?;
+        test_task.check(seed)?;
     }
     ensure!(start.elapsed() < Duration::from_millis(4500), "ten tasks took {:?}", start.elapsed());
     equal("the task's end", node.wait(sequence, 20)?, -libc::ETIMEDOUT)
@@ -154,19 +154,19 @@ fn other_device() -> Result<(), Failed> {
 fn often() -> Result<(), Failed> {
     let node = first()?;
     let control = Control::open(&node.device()?)?;
-    let mut work = Work::copies(&node, 2)?;
+    let mut test_task = TestTask::copies(&node, 2)?;
     for round in 0..20 {
         let knob = [Knob::Hang, Knob::Lose, Knob::Refuse][round % 3];
         control.set(knob, 1);
-        let sequence = work.submit(&node, within(200))?.sequence;
+        let sequence = test_task.submit(&node, within(200))?.sequence;
         let end = node.wait(sequence, 20)?;
-        // On a slow kernel the deadline may come before the fault.
+        // On a slow kernel the deadline may pass before the fault occurs.
         control.set(knob, 0);
-        // One lost interrupt of two may be made up for by the other.
+        // If one of two interrupts is lost, the other one may be enough.
         ensure!(end == -libc::ETIMEDOUT || end == 0 && round % 3 == 1, "round {round}: {end}");
-        work.fill(round as u8);
-        equal("the next task's end", work.run(&node)?, 0)?;
-        work.check(round as u8)?;
+        test_task.fill(round as u8);
+        equal("the next task's end", test_task.run(&node)?, 0)?;
+        test_task.check(round as u8)?;
     }
     Ok(())
 }
@@ -177,33 +177,33 @@ fn spurious() -> Result<(), Failed> {
     for _ in 0..200 {
         control.set(Knob::Spurious, 1);
     }
-    let mut work = Work::copies(&node, 2)?;
+    let mut test_task = TestTask::copies(&node, 2)?;
     control.set(Knob::Delay, 20_000);
     for seed in 0..3 {
-        work.fill(seed);
-        let sequence = work.submit(&node, Options::default())?.sequence;
+        test_task.fill(seed);
+        let sequence = test_task.submit(&node, Options::default())?.sequence;
         for _ in 0..20 {
             control.set(Knob::Spurious, 1);
         }
         equal("the task's end", node.wait(sequence, 20)?, 0)?;
-        work.check(seed)?;
+        test_task.check(seed)?;
     }
     Ok(())
 }
 
-/// The operation ends after its task's deadline, in the time of the next task.
+/// The operation ends after its task's deadline, while the next task runs.
 fn late() -> Result<(), Failed> {
     let node = first()?;
     let control = Control::open(&node.device()?)?;
-    let mut work = Work::copies(&node, 1)?;
-    // Far behind the deadline: a loaded machine may be late with ending the task.
+    let mut test_task = TestTask::copies(&node, 1)?;
+    // Long after the deadline, because a loaded machine may end the task late.
     control.set(Knob::Delay, 1_000_000);
-    let sequence = work.submit(&node, within(50))?.sequence;
+    let sequence = test_task.submit(&node, within(50))?.sequence;
     equal("the task's end", node.wait(sequence, 20)?, -libc::ETIMEDOUT)?;
     for seed in 0..3 {
-        work.fill(seed);
-        equal("the next task's end", work.run(&node)?, 0)?;
-        work.check(seed)?;
+        test_task.fill(seed);
+        equal("the next task's end", test_task.run(&node)?, 0)?;
+        test_task.check(seed)?;
     }
     Ok(())
 }
@@ -212,20 +212,20 @@ fn dead() -> Result<(), Failed> {
     let node = first()?;
     let device = node.device()?;
     let control = Control::open(&device)?;
-    let work = Work::copies(&node, 1)?;
+    let test_task = TestTask::copies(&node, 1)?;
     control.set(Knob::Hang, 1);
-    let submitted = [work.submit(&node, within(300))?, work.submit(&node, within(400))?];
+    let submitted = [test_task.submit(&node, within(300))?, test_task.submit(&node, within(400))?];
     std::thread::sleep(Duration::from_millis(20));
     control.set(Knob::Mute, 1);
     let ends = [node.wait(submitted[0].sequence, 20)?, node.wait(submitted[1].sequence, 20)?];
     ensure!(ends.iter().all(|&end| end < 0), "the tasks ended with {ends:?}");
-    // Whatever the driver thinks of it now, once the device answers again and is bound anew it works.
+    // In whatever state the driver is now, the device works again once it answers and is bound again.
     control.set(Knob::Mute, 0);
-    drop((work, node));
+    drop((test_task, node));
     unbind(&device)?;
     bind(&device)?;
     let node = Node::open(&node_of(&device)?)?;
-    equal("a task's end", Work::copies(&node, 1)?.run(&node)?, 0)
+    equal("a task's end", TestTask::copies(&node, 1)?.run(&node)?, 0)
 }
 
 fn no_device() -> Result<(), Failed> {
@@ -241,22 +241,22 @@ fn no_device() -> Result<(), Failed> {
     control.set(Knob::Mute, 0);
     bind(&device)?;
     let node = Node::open(&node_of(&device)?)?;
-    equal("a task's end", Work::copies(&node, 1)?.run(&node)?, 0)
+    equal("a task's end", TestTask::copies(&node, 1)?.run(&node)?, 0)
 }
 
-/// A client that lets its tasks hang gets at most ten lines in five seconds into the log, and each names the client.
+/// A client whose tasks hang causes at most ten log lines in five seconds, and each names the client.
 fn messages() -> Result<(), Failed> {
     const TASKS: usize = 30;
-    // What earlier tests have used up of the limit comes back.
+    // Wait until the limit is no longer affected by earlier tests.
     std::thread::sleep(Duration::from_secs(6));
     let node = first()?;
     let control = Control::open(&node.device()?)?;
-    let work = Work::copies(&node, 1)?;
+    let test_task = TestTask::copies(&node, 1)?;
     let mut messages = Messages::from_now()?;
     let start = Instant::now();
     for _ in 0..TASKS {
         control.set(Knob::Hang, 1);
-        let sequence = work.submit(&node, within(20))?.sequence;
+        let sequence = test_task.submit(&node, within(20))?.sequence;
         equal("the task's end", node.wait(sequence, 20)?, -libc::ETIMEDOUT)?;
     }
     control.set(Knob::Hang, 0);

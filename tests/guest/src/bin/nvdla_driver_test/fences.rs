@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Fences in and out.
+//! Input and output fences.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use libtest_mimic::Failed;
 use nvdla_guest::fence::{self, poll_ms, Timeline};
 use nvdla_guest::node::{Node, Options};
-use nvdla_guest::work::Work;
+use nvdla_guest::test_task::TestTask;
 
 use crate::expect::{ensure, equal, first, second, Test};
 
@@ -26,9 +26,9 @@ fn out() -> Result<(), Failed> {
     let node = first()?;
     let timeline = Timeline::new()?;
     let gate = timeline.fence(1)?;
-    let work = Work::copies(&node, 1)?;
+    let test_task = TestTask::copies(&node, 1)?;
     let options = Options { in_fences: &[gate.as_raw_fd()], out_fence: true, ..Options::default() };
-    let fence = work.submit(&node, options)?.fence.ok_or("no fence")?;
+    let fence = test_task.submit(&node, options)?.fence.ok_or("no fence")?;
     let info = fence::info(fence.as_raw_fd())?;
     equal("its status", info.status, 0)?;
     equal("its driver", info.driver.as_str(), "nvdla")?;
@@ -45,16 +45,16 @@ fn waits() -> Result<(), Failed> {
     let node = first()?;
     let timeline = Timeline::new()?;
     let gate = timeline.fence(2)?;
-    let mut work = Work::copies(&node, 1)?;
-    work.fill(8);
-    let sequence = work.submit(&node, Options { in_fences: &[gate.as_raw_fd()], ..Options::default() })?.sequence;
+    let mut test_task = TestTask::copies(&node, 1)?;
+    test_task.fill(8);
+    let sequence = test_task.submit(&node, Options { in_fences: &[gate.as_raw_fd()], ..Options::default() })?.sequence;
     drop(gate);
     timeline.advance(1)?;
     std::thread::sleep(std::time::Duration::from_millis(50));
-    ensure!(work.is_untouched(), "it ran before its fence");
+    ensure!(test_task.is_untouched(), "it ran before its fence");
     timeline.advance(1)?;
     equal("the task's end", node.wait(sequence, 60)?, 0)?;
-    Ok(work.check(8)?)
+    Ok(test_task.check(8)?)
 }
 
 fn every() -> Result<(), Failed> {
@@ -62,15 +62,15 @@ fn every() -> Result<(), Failed> {
     let timelines = (0..64).map(|_| Timeline::new()).collect::<Result<Vec<_>, _>>()?;
     let gates = timelines.iter().map(|timeline| timeline.fence(1)).collect::<Result<Vec<OwnedFd>, _>>()?;
     let fds: Vec<_> = gates.iter().map(AsRawFd::as_raw_fd).collect();
-    let mut work = Work::copies(&node, 1)?;
-    work.fill(8);
-    let sequence = work.submit(&node, Options { in_fences: &fds, ..Options::default() })?.sequence;
+    let mut test_task = TestTask::copies(&node, 1)?;
+    test_task.fill(8);
+    let sequence = test_task.submit(&node, Options { in_fences: &fds, ..Options::default() })?.sequence;
     for (number, timeline) in timelines.iter().enumerate() {
-        ensure!(work.is_untouched(), "it ran after {number} of 64 fences");
+        ensure!(test_task.is_untouched(), "it ran after {number} of 64 fences");
         timeline.advance(1)?;
     }
     equal("the task's end", node.wait(sequence, 60)?, 0)?;
-    Ok(work.check(8)?)
+    Ok(test_task.check(8)?)
 }
 
 fn signalled() -> Result<(), Failed> {
@@ -78,9 +78,9 @@ fn signalled() -> Result<(), Failed> {
     let timeline = Timeline::new()?;
     let gate = timeline.fence(1)?;
     timeline.advance(1)?;
-    let work = Work::copies(&node, 1)?;
+    let test_task = TestTask::copies(&node, 1)?;
     let options = Options { in_fences: &[gate.as_raw_fd()], ..Options::default() };
-    let sequence = work.submit(&node, options)?.sequence;
+    let sequence = test_task.submit(&node, options)?.sequence;
     equal("the task's end", node.wait(sequence, 60)?, 0)
 }
 
@@ -88,47 +88,47 @@ fn fails() -> Result<(), Failed> {
     let node = first()?;
     let timeline = Timeline::new()?;
     let gate = timeline.fence(1)?;
-    let mut work = Work::copies(&node, 1)?;
-    work.fill(1);
+    let mut test_task = TestTask::copies(&node, 1)?;
+    test_task.fill(1);
     let options = Options { in_fences: &[gate.as_raw_fd()], out_fence: true, ..Options::default() };
-    let submitted = work.submit(&node, options)?;
-    // A timeline that is closed fails the fences that are pending on it.
+    let submitted = test_task.submit(&node, options)?;
+    // Closing a timeline fails its pending fences.
     drop(timeline);
     let status = node.wait(submitted.sequence, 60)?;
     equal("the task's end", status, -libc::ENOENT)?;
     equal("its fence", fence::status(&submitted.fence.ok_or("no fence")?, 1000)?, status)?;
-    ensure!(work.is_untouched(), "it ran");
-    equal("the next task's end", work.run(&node)?, 0)?;
-    Ok(work.check(1)?)
+    ensure!(test_task.is_untouched(), "it ran");
+    equal("the next task's end", test_task.run(&node)?, 0)?;
+    Ok(test_task.check(1)?)
 }
 
 fn others_go_on() -> Result<(), Failed> {
     let node = first()?;
     let timeline = Timeline::new()?;
     let gate = timeline.fence(1)?;
-    let stuck = Work::copies(&node, 1)?;
+    let stuck = TestTask::copies(&node, 1)?;
     let sequence = stuck.submit(&node, Options { in_fences: &[gate.as_raw_fd()], ..Options::default() })?.sequence;
     let other = Node::open(node.path())?;
-    let mut work = Work::copies(&other, 1)?;
+    let mut test_task = TestTask::copies(&other, 1)?;
     for seed in 0..10 {
-        work.fill(seed);
-        equal("another's task", work.run(&other)?, 0)?;
-        work.check(seed)?;
+        test_task.fill(seed);
+        equal("another's task", test_task.run(&other)?, 0)?;
+        test_task.check(seed)?;
     }
     timeline.advance(1)?;
     equal("the task's end", node.wait(sequence, 60)?, 0)
 }
 
-/// Each task waits for the one before it, on the other device.
+/// Each task waits for the previous one, on the other device.
 fn chain() -> Result<(), Failed> {
     let nodes = [first()?, second()?];
     let timeline = Timeline::new()?;
     let mut gate = timeline.fence(1)?;
-    let works = [Work::copies(&nodes[0], 1)?, Work::copies(&nodes[1], 1)?];
+    let test_tasks = [TestTask::copies(&nodes[0], 1)?, TestTask::copies(&nodes[1], 1)?];
     let mut fences = Vec::new();
     for step in 0..20 {
         let options = Options { in_fences: &[gate.as_raw_fd()], out_fence: true, ..Options::default() };
-        let fence = works[step % 2].submit(&nodes[step % 2], options)?.fence.ok_or("no fence")?;
+        let fence = test_tasks[step % 2].submit(&nodes[step % 2], options)?.fence.ok_or("no fence")?;
         fences.push(std::mem::replace(&mut gate, fence));
     }
     ensure!(!poll_ms(gate.as_fd(), 20)?, "the last has ended before the first began");
@@ -146,12 +146,12 @@ fn chain() -> Result<(), Failed> {
 
 fn outlives() -> Result<(), Failed> {
     let node = first()?;
-    let work = Work::copies(&node, 1)?;
+    let test_task = TestTask::copies(&node, 1)?;
     for _ in 0..10 {
-        drop(work.submit(&node, Options { out_fence: true, ..Options::default() })?.fence);
+        drop(test_task.submit(&node, Options { out_fence: true, ..Options::default() })?.fence);
     }
-    let submitted = work.submit(&node, Options { out_fence: true, ..Options::default() })?;
+    let submitted = test_task.submit(&node, Options { out_fence: true, ..Options::default() })?;
     equal("the task's end", node.wait(submitted.sequence, 60)?, 0)?;
-    drop((work, node));
+    drop((test_task, node));
     equal("its fence", fence::info(submitted.fence.ok_or("no fence")?.as_raw_fd())?.status, 1)
 }

@@ -2,8 +2,8 @@
 
 //! The cost of the driver: times of calls and tasks, the parts of a task's time, and register accesses per operation.
 //!
-//! Times are those of the virtual machine, in which a register read leaves the guest and comes back; accesses are counted
-//! by the device.
+//! Times are those of the virtual machine, in which a register read exits from the guest to the host. The device counts the
+//! accesses.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +12,7 @@ use std::time::Instant;
 use libtest_mimic::Failed;
 use nvdla_guest::control::Control;
 use nvdla_guest::node::Node;
-use nvdla_guest::work::{copying, Work};
+use nvdla_guest::test_task::{copying, TestTask};
 use nvdla_tests::drive::Measure;
 use nvdla_uapi::config::Config;
 
@@ -27,14 +27,14 @@ pub(crate) const TESTS: &[Test] = &[
 
 /// The driver's trace events.
 const EVENTS: &str = "events/nvdla/enable";
-/// Where tracing's files may be.
+/// The possible folders of tracing's files.
 const TRACING: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
 
 /// Register reads and writes of a task.
 fn task(node: &Node, control: &Control, copies: usize) -> Result<(u32, u32), Failed> {
-    let work = Work::copies(node, copies)?;
+    let test_task = TestTask::copies(node, copies)?;
     let before = control.counts();
-    equal("a task's end", work.run(node)?, 0)?;
+    equal("a task's end", test_task.run(node)?, 0)?;
     let after = control.counts();
     Ok((after.reads - before.reads, after.writes - before.writes))
 }
@@ -43,7 +43,7 @@ fn accesses() -> Result<(), Failed> {
     const MANY: usize = 17;
     let node = first()?;
     let control = Control::open(&node.device()?)?;
-    // The first task leaves the registers in a state that is known to the next one.
+    // After the first task the registers are in a known state for the next one.
     task(&node, &control, 1)?;
     let (one, many) = (task(&node, &control, 1)?, task(&node, &control, MANY)?);
     let each = |many: u32, one: u32| f64::from(many - one) / (MANY - 1) as f64;
@@ -74,9 +74,9 @@ fn times() -> Result<(), Failed> {
     let query = median(|| Ok(node.query().map(drop)?))?;
     println!("QUERY: {query} us");
     for copies in [0, 1, 2] {
-        let work = Work::copies(&node, copies)?;
-        let time = median(|| equal("a task's end", work.run(&node)?, 0))?;
-        let (list, _fds) = work.exported(&node)?;
+        let test_task = TestTask::copies(&node, copies)?;
+        let time = median(|| equal("a task's end", test_task.run(&node)?, 0))?;
+        let (list, _fds) = test_task.exported(&node)?;
         let first = median(|| Ok(node.submit_first(&list, 0)?))?;
         println!(
             "a task of {copies} operations, from SUBMIT to the end of WAIT: {time} us; NVIDIA's SUBMIT: {first} us"
@@ -100,11 +100,11 @@ fn within() -> Result<(), Failed> {
     let tracing = TRACING.iter().map(Path::new).find(|path| path.join(EVENTS).exists());
     let tracing = tracing.ok_or("the kernel has no trace events of the driver")?;
     let node = first()?;
-    let work = Work::copies(&node, 1)?;
+    let test_task = TestTask::copies(&node, 1)?;
     fs::write(tracing.join("trace"), "")?;
     fs::write(tracing.join(EVENTS), "1")?;
     for _ in 0..100 {
-        equal("a task's end", work.run(&node)?, 0)?;
+        equal("a task's end", test_task.run(&node)?, 0)?;
     }
     fs::write(tracing.join(EVENTS), "0")?;
     let text = fs::read_to_string(tracing.join("trace"))?;
@@ -114,7 +114,7 @@ fn within() -> Result<(), Failed> {
         ("task_start", "interrupt", Vec::new()),
         ("interrupt", "task_end", Vec::new()),
     ];
-    // An operation's end lies between the interrupt and the task's.
+    // The end of an operation is between the interrupt and the end of the task.
     let events: Vec<_> = events.into_iter().filter(|(_, name)| *name != "operation_end").collect();
     for pair in events.windows(2) {
         for (from, to, times) in &mut spans {
@@ -145,7 +145,7 @@ fn mean(mut call: impl FnMut()) -> f64 {
     start.elapsed().as_secs_f64() * 1e6 / f64::from(CALLS)
 }
 
-/// What remains of those times without a kernel: the same tasks, in this program, on a device that answers at once.
+/// The part of those times without a kernel: the same tasks, in this program, on a device that answers at once.
 fn alone() -> Result<(), Failed> {
     let node = first()?;
     let name = node.config()?;

@@ -13,16 +13,16 @@ use nvdla_runtime::session::{RunOptions, Session};
 use nvdla_tests::case::chain;
 use nvdla_tests::reference::folder;
 
-use crate::expect::{ensure, works, Test};
+use crate::expect::{ensure, test_tasks, Test};
 
 pub(crate) const TESTS: &[Test] = &[("each_file_is_refused_or_runs_within_its_limits", each)];
 
-/// How long a run may take.
+/// The time limit of a run.
 const LIMIT: Duration = Duration::from_secs(2);
-/// How much longer until its end is known: opening the file, a reset of the device, and a loaded machine.
+/// The additional time that opening the file, a reset of the device, and a loaded machine may take.
 const SLACK: Duration = Duration::from_secs(8);
 
-/// Whether the file was refused before it came to the driver, refused by the driver, ended by it, or run to its end.
+/// Runs a file. The result says whether it was refused before or by the driver, ended by the driver, or completed.
 fn run(file: &Path, node: &Path) -> Result<(), String> {
     let loadable = Loadable::open(file).map_err(|error| format!("not opened: {}", chain(&error)))?;
     let device = device::open(&Selection::Path(node.into()), &loadable)
@@ -49,12 +49,12 @@ fn each() -> Result<(), Failed> {
             let began = Instant::now();
             let outcome = run(file, &path);
             let time = began.elapsed();
-            // The start of a reason is enough: a name in it may have any length.
+            // The start of a reason is enough, because a name in it may have any length.
             let shown = outcome.as_ref().map_or_else(|why| why.chars().take(140).collect(), |()| "it ran".to_owned());
             println!("{name} on {config}, {} ms: {shown}", time.as_millis());
             ensure!(time < LIMIT + SLACK, "{name} on {config} took {time:?}");
             if name == "pdp_parts" {
-                // Made for nv_small; another configuration finds more that is wrong.
+                // The file is made for nv_small; other configurations report further errors.
                 let why =
                     if config == "nv_small" { "operation 2 (PDP): PDP_RDMA reads" } else { "the task is refused" };
                 let refused = outcome.is_err_and(|error| error.contains(why));

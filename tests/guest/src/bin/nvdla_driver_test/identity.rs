@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Which device a node is.
+//! The identity of a device.
 
 use std::fs;
 
 use libtest_mimic::Failed;
 use nvdla_guest::node::nodes;
 use nvdla_guest::system::{bus_name, is_platform};
-use nvdla_guest::work::Work;
+use nvdla_guest::test_task::TestTask;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::ioctl::{DRIVER_NAME, MAX_BUFFERS_PER_TASK};
 use nvdla_uapi::queue;
@@ -28,10 +28,10 @@ fn each_device() -> Result<(), Failed> {
     for node in [one, two] {
         let name = node.config()?;
         ensure!(Config::by_name(&name).is_some(), "no configuration is called {name}");
-        let mut work = Work::copies(&node, 2)?;
-        work.fill(3);
-        equal("a task's end", work.run(&node)?, 0)?;
-        work.check(3)?;
+        let mut test_task = TestTask::copies(&node, 2)?;
+        test_task.fill(3);
+        equal("a task's end", test_task.run(&node)?, 0)?;
+        test_task.check(3)?;
     }
     Ok(())
 }
@@ -63,14 +63,14 @@ fn usage() -> Result<(), Failed> {
     let text = node.fdinfo()?;
     let device = bus_name(&node.device()?);
     ensure!(text.contains(&format!("drm-driver:\t{DRIVER_NAME}")), "no driver in:\n{text}");
-    // DRM names the device on PCI only.
+    // DRM names the device only on PCI.
     ensure!(is_platform(&node.device()?) || text.contains(&device), "no {device} in:\n{text}");
     equal("time before", node.usage("drm-engine-dla")?, 0)?;
     let memory = text.lines().find_map(|line| line.strip_prefix("drm-total-")?.split_once(':')).map(|(name, _)| name);
     let key = format!("drm-total-{}", memory.ok_or("no drm-total- in fdinfo")?);
     equal("memory before", node.usage(&key)?, 0)?;
-    let work = Work::copies(&node, 4)?;
-    equal("a task's end", work.run(&node)?, 0)?;
+    let test_task = TestTask::copies(&node, 4)?;
+    equal("a task's end", test_task.run(&node)?, 0)?;
     let text = node.fdinfo()?;
     ensure!(node.usage("drm-engine-dla")? > 0, "no time was counted:\n{text}");
     ensure!(node.usage(&key)? > 0, "no memory was counted:\n{text}");
@@ -78,12 +78,12 @@ fn usage() -> Result<(), Failed> {
     Ok(())
 }
 
-/// fdinfo and debugfs call a client by the same number.
+/// fdinfo and debugfs use the same number for a client.
 fn one_number() -> Result<(), Failed> {
     let nodes = [first()?, first()?];
-    let work = Work::copies(&nodes[1], 1)?;
+    let test_task = TestTask::copies(&nodes[1], 1)?;
     for _ in 0..7 {
-        equal("a task's end", work.run(&nodes[1])?, 0)?;
+        equal("a task's end", test_task.run(&nodes[1])?, 0)?;
     }
     let minor = nodes[0].path().to_string_lossy().trim_start_matches("/dev/dri/renderD").to_owned();
     let text = fs::read_to_string(format!("/sys/kernel/debug/dri/{minor}/state"))?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Behind an IOMMU the device reaches its buffers, wherever their pages lie, and nothing else.
+//! Behind an IOMMU the device can access its buffers, at any physical pages, and nothing else.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use libtest_mimic::Failed;
 use nvdla_guest::control::Control;
 use nvdla_guest::node::Node;
 use nvdla_guest::system::meminfo;
-use nvdla_guest::work::Work;
+use nvdla_guest::test_task::TestTask;
 
 use crate::expect::{ensure, equal, first, second, Test};
 
@@ -23,7 +23,7 @@ pub(crate) fn is_behind(device: &Path) -> bool {
     fs::read_to_string(device.join("iommu_group/type")).is_ok_and(|kind| kind.trim().starts_with("DMA"))
 }
 
-/// The tests, where there is an IOMMU.
+/// The tests, if there is an IOMMU.
 pub(crate) fn tests() -> Vec<Test> {
     let device = first().and_then(|node| Ok(node.device()?));
     if device.is_ok_and(|device| is_behind(&device)) {
@@ -33,10 +33,10 @@ pub(crate) fn tests() -> Vec<Test> {
     }
 }
 
-/// KiB that the device reaches once no client has anything.
+/// KiB that the device can access when no client has buffers.
 fn at_rest(node: &Node, control: &Control) -> Result<u32, Failed> {
     ensure!(node.usage("drm-engine-dla").is_ok(), "the node says nothing of its client");
-    // The last client's buffers go a moment after its file is closed.
+    // The last client's buffers are freed shortly after its file is closed.
     std::thread::sleep(std::time::Duration::from_millis(100));
     Ok(control.mapped_kib())
 }
@@ -51,12 +51,12 @@ fn reach() -> Result<(), Failed> {
             let mut buffer = node.buffer(size)?;
             sizes += (size >> 10) as u32;
             equal("KiB that it reaches", control.mapped_kib(), sizes)?;
-            // The address is the IOMMU's: it leads to the page.
+            // The address is one of the IOMMU, which translates it to the page.
             println!("{} KiB at {:#x}", size >> 10, control.address(&mut buffer.map)?);
             handles.push(buffer.handle);
         }
         ensure!(u64::from(sizes) < meminfo("MemTotal")? / 16, "that is a good part of all memory");
-        equal("a task's end", Work::copies(&node, 2)?.run(&node)?, 0)?;
+        equal("a task's end", TestTask::copies(&node, 2)?.run(&node)?, 0)?;
         drop(node);
         std::thread::sleep(std::time::Duration::from_millis(100));
         equal("KiB that it reaches after it", control.mapped_kib(), 0)?;

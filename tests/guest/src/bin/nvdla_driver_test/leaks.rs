@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Nothing stays behind: figures of the kernel's memory before and after.
+//! No leaks: the kernel's memory before and after.
 
 use std::fs;
 use std::time::Instant;
@@ -8,7 +8,7 @@ use std::time::Instant;
 use libtest_mimic::Failed;
 use nvdla_guest::node::{Node, Options};
 use nvdla_guest::system::{has_kmemleak, leaks, meminfo, slabs};
-use nvdla_guest::work::Work;
+use nvdla_guest::test_task::TestTask;
 use std::os::fd::AsRawFd;
 
 use crate::expect::{ensure, equal, first, second, Test};
@@ -22,15 +22,15 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_thousand_refusals", refusals),
 ];
 
-/// Times that each thing is done.
+/// How often each action is repeated.
 const TIMES: usize = 1000;
-/// The same on a kernel with kmemleak, which reports every leaked object by itself. A contiguous buffer took
-/// 0.8 s there, in a virtual machine without hardware acceleration, and a submission 0.3 s.
+/// The same on a kernel with kmemleak, which reports every leaked object. There a contiguous buffer took 0.8 s, in a virtual
+/// machine without hardware acceleration, and a submission 0.3 s.
 const TIMES_WITH_KMEMLEAK: usize = 100;
-/// kB that slabs may grow by: caches of the kernel's own (dentries of descriptors, files) breathe.
+/// kB by which slabs may grow, because caches of the kernel (dentries of descriptors, files) vary.
 const SLAB_ROOM: u64 = 400;
 
-/// Does something once to warm up, then a thousand times, and compares.
+/// Does an action once to warm up, then repeats it, and compares the kernel's memory before and after.
 fn repeat(what: &str, mut once: impl FnMut() -> Result<(), Failed>) -> Result<(), Failed> {
     for _ in 0..50 {
         once()?;
@@ -53,10 +53,10 @@ fn repeat(what: &str, mut once: impl FnMut() -> Result<(), Failed>) -> Result<()
     );
     ensure!(after.1 + 64 >= before.1, "CMA had {} kB free and has {}", before.1, after.1);
     if has_kmemleak() {
-        // That kernel's checks delay frees and keep their own records. It reports leaks itself.
+        // That kernel's checks delay frees and keep their own records. kmemleak reports leaks itself.
         return Ok(());
     }
-    // One object per round is a leak, in any cache.
+    // One object per repetition, in any cache, is a leak.
     for (name, count) in &after.2 {
         let earlier = before.2.iter().find(|(other, _)| other == name).map_or(0, |(_, count)| *count);
         ensure!(
@@ -76,21 +76,21 @@ fn settle() {
 
 fn submissions() -> Result<(), Failed> {
     let node = first()?;
-    let mut work = Work::copies(&node, 1)?;
+    let mut test_task = TestTask::copies(&node, 1)?;
     let mut seed = 0;
     repeat("submissions", || {
         seed = (seed + 1) % 100;
-        work.fill(seed);
-        let submitted = work.submit(&node, Options { out_fence: true, ..Options::default() })?;
+        test_task.fill(seed);
+        let submitted = test_task.submit(&node, Options { out_fence: true, ..Options::default() })?;
         equal("a task's end", node.wait(submitted.sequence, 60)?, 0)?;
-        Ok(work.check(seed)?)
+        Ok(test_task.check(seed)?)
     })
 }
 
 fn submissions_first() -> Result<(), Failed> {
     let node = first()?;
-    let work = Work::copies(&node, 1)?;
-    let (list, _fds) = work.exported(&node)?;
+    let test_task = TestTask::copies(&node, 1)?;
+    let (list, _fds) = test_task.exported(&node)?;
     repeat("NVIDIA's submissions", || Ok(node.submit_first(&list, 0)?))
 }
 
@@ -109,7 +109,7 @@ fn clients() -> Result<(), Failed> {
     let path = first()?.path().to_owned();
     repeat("clients", || {
         let node = Node::open(&path)?;
-        // Its descriptors are closed with it.
+        // Its handles are closed with it.
         node.create(8192)?;
         Ok(())
     })
@@ -126,16 +126,16 @@ fn imports() -> Result<(), Failed> {
 
 fn refusals() -> Result<(), Failed> {
     let node = first()?;
-    let mut work = Work::copies(&node, 1)?;
-    // The descriptors lead nowhere; everything before them is in order.
-    work.buffers[0].map.fill(0xee);
+    let mut test_task = TestTask::copies(&node, 1)?;
+    // The addresses are valid, but the descriptors are not.
+    test_task.buffers[0].map.fill(0xee);
     repeat("refusals", || {
-        ensure!(work.submit(&node, Options { out_fence: true, ..Options::default() }).is_err(), "it was taken");
+        ensure!(test_task.submit(&node, Options { out_fence: true, ..Options::default() }).is_err(), "it was taken");
         Ok(())
     })
 }
 
-/// On a kernel with kmemleak: it has found nothing.
+/// On a kernel with kmemleak: checks that it has found nothing.
 pub(crate) fn no_leak() -> Result<(), Failed> {
     match leaks()? {
         None => println!("this kernel has no kmemleak"),

@@ -2,8 +2,8 @@
 
 //! `nvdla_driver_test`: the tests of the kernel driver, one after another, named and counted as Cargo's.
 //!
-//! They run as root in the guest of `cargo xtask vm --test driver`, on two virtual devices with control windows. After
-//! each test the kernel's messages are read: a warning of the kernel's own fails the test in which it came.
+//! They run as root in the guest of `cargo xtask vm --test driver`, on two virtual devices with control windows. After each test
+//! the kernel's messages are read: a warning of the kernel fails the test during which it was logged.
 
 mod arguments;
 mod buffers;
@@ -40,11 +40,11 @@ fn main() -> ExitCode {
         }
     }
     let mut arguments = Arguments::from_args();
-    // The tests look at the whole machine: its messages, its memory, its module.
+    // The tests examine the whole machine: its messages, its memory, its modules.
     arguments.test_threads = Some(1);
-    // The output goes through a serial line, and may be kept.
+    // The output goes to a serial line, and may be stored.
     arguments.color.get_or_insert(libtest_mimic::ColorSetting::Never);
-    // A device of the tree stays where it is.
+    // A device of the device tree cannot be removed.
     let on_pci = !expect::first().and_then(|node| Ok(node.device()?)).is_ok_and(|device| system::is_platform(&device));
     let (tree, iommu) = (tree::tests(), iommu::tests());
     let groups: [(&str, &[Test]); 16] = [
@@ -70,7 +70,7 @@ fn main() -> ExitCode {
         .flat_map(|(group, tests)| tests.iter().map(move |&(name, test)| (format!("{group}::{name}"), test)))
         .filter(|(name, _)| on_pci || name != "removal::removing_the_device_from_the_bus_and_finding_it_again")
         .map(|(name, test)| {
-            // The line that says why a test failed comes at once: a later one may take the program down.
+            // The reason of a failure is printed at once, because a later test may crash the program.
             let shown = name.clone();
             Trial::test(name, move || {
                 watched(test).inspect_err(|failed| println!("{shown}: {}", failed.message().unwrap_or("failed")))
@@ -82,7 +82,7 @@ fn main() -> ExitCode {
 
 /// Runs a test, and checks the kernel's log and the device's accesses during it.
 fn watched(test: fn() -> Result<(), Failed>) -> Result<(), Failed> {
-    // A test that failed may have left a device without its driver.
+    // A test that failed may have left a device unbound.
     system::bind_all()?;
     let mut messages = Messages::from_now()?;
     let before = outside()?;
@@ -99,13 +99,13 @@ fn watched(test: fn() -> Result<(), Failed>) -> Result<(), Failed> {
     Ok(())
 }
 
-/// How often each device reached outside its memory, and was accessed without a clock or during a reset.
+/// For each device, the number of accesses outside its memory, and of accesses without a clock or during a reset.
 fn outside() -> Result<Vec<(u32, u32)>, Failed> {
     let counts = |path| Ok(Control::open(&Node::open(path)?.device()?)?.counts());
     nodes().iter().map(|path| counts(path).map(|counts| (counts.outside, counts.dark))).collect()
 }
 
-/// Since the machine started, its kernel has not complained.
+/// Checks that the kernel has logged no error since the machine started.
 fn kernel_has_no_complaint() -> Result<(), Failed> {
     let messages = Messages::from_start()?.read()?;
     match system::splats(&messages).first() {

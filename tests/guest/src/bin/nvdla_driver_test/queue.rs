@@ -14,7 +14,7 @@ use nvdla_guest::control::{Control, Knob};
 use nvdla_guest::fence::{self, Timeline};
 use nvdla_guest::node::{now_ns, Options};
 use nvdla_guest::system::meminfo;
-use nvdla_guest::work::{copying, Work};
+use nvdla_guest::test_task::{copying, TestTask};
 use nvdla_uapi::queue::{MAX_QUEUED, MAX_TASKS};
 
 use crate::expect::{ensure, equal, first, refused, Test};
@@ -38,28 +38,28 @@ pub(crate) const TESTS: &[Test] = &[
 fn empty() -> Result<(), Failed> {
     let node = first()?;
     let (net, bytes) = copying(&node, 0)?;
-    let work = Work::new(&node, &net, 0, bytes)?;
-    let result = work.run(&node);
+    let test_task = TestTask::new(&node, &net, 0, bytes)?;
+    let result = test_task.run(&node);
     ensure!(matches!(result, Ok(0) | Err(Errno::EINVAL)), "it gave {result:?}");
     Ok(())
 }
 
 fn order() -> Result<(), Failed> {
     let node = first()?;
-    let mut works = Vec::new();
+    let mut test_tasks = Vec::new();
     let mut fences = Vec::new();
     for seed in 0..40 {
-        let mut work = Work::copies(&node, 1 + usize::from(seed) % 3)?;
-        work.fill(seed);
-        let submitted = work.submit(&node, Options { out_fence: true, ..Options::default() })?;
+        let mut test_task = TestTask::copies(&node, 1 + usize::from(seed) % 3)?;
+        test_task.fill(seed);
+        let submitted = test_task.submit(&node, Options { out_fence: true, ..Options::default() })?;
         equal("sequence", submitted.sequence, u64::from(seed) + 1)?;
         fences.push(submitted.fence.ok_or("no fence")?);
-        works.push(work);
+        test_tasks.push(test_task);
     }
     equal("the last task's end", node.wait(40, 60)?, 0)?;
     let mut last = 0;
-    for (seed, (work, fence)) in works.iter_mut().zip(&fences).enumerate() {
-        work.check(seed as u8)?;
+    for (seed, (test_task, fence)) in test_tasks.iter_mut().zip(&fences).enumerate() {
+        test_task.check(seed as u8)?;
         let info = fence::info(fence.as_raw_fd())?;
         equal("a fence's status", info.status, 1)?;
         ensure!(info.timestamp_ns >= last, "task {} ended before the one before", seed + 1);
@@ -72,10 +72,10 @@ fn asynchronous() -> Result<(), Failed> {
     let node = first()?;
     let control = Control::open(&node.device()?)?;
     control.set(Knob::Delay, 300_000);
-    let work = Work::copies(&node, 1)?;
+    let test_task = TestTask::copies(&node, 1)?;
     let start = Instant::now();
     for _ in 0..3 {
-        work.submit(&node, Options::default())?;
+        test_task.submit(&node, Options::default())?;
     }
     let queued = start.elapsed();
     ensure!(queued < Duration::from_millis(250), "three submissions took {queued:?}");
@@ -88,39 +88,39 @@ fn full() -> Result<(), Failed> {
     let node = first()?;
     let timeline = Timeline::new()?;
     let gate = timeline.fence(1)?;
-    let work = Work::copies(&node, 1)?;
+    let test_task = TestTask::copies(&node, 1)?;
     let gated = Options { in_fences: &[gate.as_raw_fd()], ..Options::default() };
-    let many: Vec<_> = (0..MAX_TASKS).map(|_| work.addresses.as_slice()).collect();
+    let many: Vec<_> = (0..MAX_TASKS).map(|_| test_task.addresses.as_slice()).collect();
     for _ in 0..MAX_QUEUED / MAX_TASKS {
         node.submit(&many, gated)?;
     }
-    refused("one more", work.submit(&node, gated).map(|submitted| submitted.sequence), Errno::EBUSY)?;
-    let out = work.submit(&node, Options { out_fence: true, ..gated }).map(|submitted| submitted.sequence);
+    refused("one more", test_task.submit(&node, gated).map(|submitted| submitted.sequence), Errno::EBUSY)?;
+    let out = test_task.submit(&node, Options { out_fence: true, ..gated }).map(|submitted| submitted.sequence);
     refused("one more with a fence", out, Errno::EBUSY)?;
     timeline.advance(1)?;
     equal("the last task's end", node.wait(MAX_QUEUED.into(), 200)?, 0)?;
-    equal("sequence of the next", work.submit(&node, Options::default())?.sequence, u64::from(MAX_QUEUED) + 1)?;
+    equal("sequence of the next", test_task.submit(&node, Options::default())?.sequence, u64::from(MAX_QUEUED) + 1)?;
     equal("its end", node.wait(u64::from(MAX_QUEUED) + 1, 60)?, 0)
 }
 
 fn past() -> Result<(), Failed> {
     let node = first()?;
-    let mut work = Work::copies(&node, 1)?;
-    work.fill(1);
-    let submitted = work.submit(&node, Options { deadline_ns: 1, out_fence: true, ..Options::default() })?;
+    let mut test_task = TestTask::copies(&node, 1)?;
+    test_task.fill(1);
+    let submitted = test_task.submit(&node, Options { deadline_ns: 1, out_fence: true, ..Options::default() })?;
     equal("the task's end", node.wait(submitted.sequence, 60)?, -libc::ETIMEDOUT)?;
     equal("its fence", fence::status(&submitted.fence.ok_or("no fence")?, 1000)?, -libc::ETIMEDOUT)?;
-    work.fill(2);
-    equal("the next task's end", work.run(&node)?, 0)?;
-    Ok(work.check(2)?)
+    test_task.fill(2);
+    equal("the next task's end", test_task.run(&node)?, 0)?;
+    Ok(test_task.check(2)?)
 }
 
 fn wait_deadline() -> Result<(), Failed> {
     let node = first()?;
     let timeline = Timeline::new()?;
     let gate = timeline.fence(1)?;
-    let work = Work::copies(&node, 1)?;
-    let sequence = work.submit(&node, Options { in_fences: &[gate.as_raw_fd()], ..Options::default() })?.sequence;
+    let test_task = TestTask::copies(&node, 1)?;
+    let sequence = test_task.submit(&node, Options { in_fences: &[gate.as_raw_fd()], ..Options::default() })?.sequence;
     for deadline in [0, 1, now_ns()] {
         refused("a wait for no time", node.wait_until(sequence, deadline), Errno::ETIMEDOUT)?;
     }
@@ -134,7 +134,7 @@ fn wait_deadline() -> Result<(), Failed> {
 
 extern "C" fn nothing(_: libc::c_int) {}
 
-/// Sends a signal to this thread in a while, again and again until told to stop.
+/// Sends signals to this thread repeatedly, until told to stop.
 fn interrupted<T>(flags: SaFlags, call: impl FnOnce() -> T) -> Result<T, Failed> {
     let action = SigAction::new(SigHandler::Handler(nothing), flags, SigSet::empty());
     // SAFETY: the handler does nothing.
@@ -158,8 +158,8 @@ fn signal() -> Result<(), Failed> {
     let node = first()?;
     let timeline = Timeline::new()?;
     let gate = timeline.fence(1)?;
-    let work = Work::copies(&node, 1)?;
-    let sequence = work.submit(&node, Options { in_fences: &[gate.as_raw_fd()], ..Options::default() })?.sequence;
+    let test_task = TestTask::copies(&node, 1)?;
+    let sequence = test_task.submit(&node, Options { in_fences: &[gate.as_raw_fd()], ..Options::default() })?.sequence;
     let start = Instant::now();
     let result = interrupted(SaFlags::empty(), || node.wait(sequence, 20))?;
     refused("the wait", result, Errno::EINTR)?;
@@ -168,31 +168,31 @@ fn signal() -> Result<(), Failed> {
     equal("the task's end", node.wait(sequence, 60)?, 0)
 }
 
-/// Nor is the task run twice, by a call that begins again after the signal.
+/// The task must not run twice because of a call that is restarted after the signal.
 fn signal_first() -> Result<(), Failed> {
     let node = first()?;
     let control = Control::open(&node.device()?)?;
-    let mut work = Work::copies(&node, 1)?;
-    work.fill(5);
-    let (list, _fds) = work.exported(&node)?;
+    let mut test_task = TestTask::copies(&node, 1)?;
+    test_task.fill(5);
+    let (list, _fds) = test_task.exported(&node)?;
     let starts = control.counts().starts;
     control.set(Knob::Delay, 500_000);
     let result = interrupted(SaFlags::SA_RESTART, || node.submit_first(&list, 0))?;
     refused("the submission", result, Errno::EINTR)?;
-    // The task and the queue go on.
+    // The task and the queue continue.
     control.set(Knob::Delay, 0);
-    equal("the next task's end", work.run(&node)?, 0)?;
+    equal("the next task's end", test_task.run(&node)?, 0)?;
     equal("operations", control.counts().starts - starts, 2)?;
-    Ok(work.check(5)?)
+    Ok(test_task.check(5)?)
 }
 
-/// The results of as many tasks as a queue holds. One of them ends differently.
+/// The results of as many tasks as a queue holds, of which one fails.
 fn remembered() -> Result<(), Failed> {
     let node = first()?;
-    let work = Work::copies(&node, 1)?;
+    let test_task = TestTask::copies(&node, 1)?;
     for number in 1..=200u64 {
         let deadline_ns = u64::from(number == 7);
-        work.submit(&node, Options { deadline_ns, ..Options::default() })?;
+        test_task.submit(&node, Options { deadline_ns, ..Options::default() })?;
     }
     equal("the last task's end", node.wait(200, 100)?, 0)?;
     for number in 1..=200 {
@@ -204,54 +204,57 @@ fn remembered() -> Result<(), Failed> {
 
 fn statistics() -> Result<(), Failed> {
     let node = first()?;
-    let mut work = Work::copies(&node, 2)?;
-    equal("a task's end", work.run(&node)?, 0)?;
-    ensure!(work.statistics(0).is_some_and(|bytes| bytes.iter().all(|&byte| byte == 0)), "nobody asked for statistics");
-    work = Work::counted(&node, 2)?;
-    equal("a task's end", work.run(&node)?, 0)?;
+    let mut test_task = TestTask::copies(&node, 2)?;
+    equal("a task's end", test_task.run(&node)?, 0)?;
+    ensure!(
+        test_task.statistics(0).is_some_and(|bytes| bytes.iter().all(|&byte| byte == 0)),
+        "nobody asked for statistics"
+    );
+    test_task = TestTask::counted(&node, 2)?;
+    equal("a task's end", test_task.run(&node)?, 0)?;
     for operation in 0..2 {
-        let bytes = work.statistics(operation).ok_or("no room for statistics")?;
+        let bytes = test_task.statistics(operation).ok_or("no room for statistics")?;
         ensure!(bytes.iter().any(|&byte| byte != 0), "operation {operation} has no statistics");
     }
     Ok(())
 }
 
-/// Ending a task costs every client a reset. Therefore a started task has some time, whatever its deadline is.
+/// Ending a task costs every client a reset. Therefore a started task has a minimum time, whatever its deadline is.
 fn just_ahead() -> Result<(), Failed> {
     let node = first()?;
     let control = Control::open(&node.device()?)?;
-    let mut work = Work::copies(&node, 1)?;
+    let mut test_task = TestTask::copies(&node, 1)?;
     let resets = control.counts().resets;
     control.set(Knob::Delay, 20_000);
     for seed in 0..10 {
-        work.fill(seed);
+        test_task.fill(seed);
         let options = Options { deadline_ns: now_ns() + 5_000_000, ..Options::default() };
-        let end = node.wait(work.submit(&node, options)?.sequence, 20)?;
-        // On a busy machine the deadline may pass before the task starts; then the device is not asked.
-        ensure!(end == 0 || end == -libc::ETIMEDOUT && work.is_untouched(), "a task ended with {end}");
+        let end = node.wait(test_task.submit(&node, options)?.sequence, 20)?;
+        // On a busy machine the deadline may pass before the task starts; then the task does not run.
+        ensure!(end == 0 || end == -libc::ETIMEDOUT && test_task.is_untouched(), "a task ended with {end}");
     }
     control.set(Knob::Delay, 0);
     equal("resets", control.counts().resets - resets, 0)?;
-    equal("the next task's end", work.run(&node)?, 0)
+    equal("the next task's end", test_task.run(&node)?, 0)
 }
 
-/// A task of this many operations. All of them copy the cube to the same place.
-fn long(node: &nvdla_guest::node::Node, operations: usize) -> Result<Work, Failed> {
+/// A task of this many operations, which all copy the cube to the same place.
+fn long(node: &nvdla_guest::node::Node, operations: usize) -> Result<TestTask, Failed> {
     let (mut net, bytes) = copying(node, 0)?;
-    let shape = nvdla_guest::work::shape(node)?;
+    let shape = nvdla_guest::test_task::shape(node)?;
     for _ in 0..operations {
         net.copy(shape, 0x4000);
     }
     net.data = 0x8000;
-    Ok(Work::new(node, &net, 1, bytes)?)
+    Ok(TestTask::new(node, &net, 1, bytes)?)
 }
 
 fn signal_reading() -> Result<(), Failed> {
     let node = first()?;
-    let work = long(&node, 30_000)?;
+    let test_task = long(&node, 30_000)?;
     let start = Instant::now();
-    // Several, so that reading takes longer than the signal needs on any machine.
-    let many = [work.addresses.as_slice(); 64];
+    // Several tasks, so that reading them takes longer than the signal needs on any machine.
+    let many = [test_task.addresses.as_slice(); 64];
     let result = interrupted(SaFlags::empty(), || node.submit(&many, Options::default()))?;
     let time = start.elapsed();
     println!("reading ended after {time:?}");
@@ -260,17 +263,17 @@ fn signal_reading() -> Result<(), Failed> {
     refused("a wait for what was not queued", node.wait_until(1, 0), Errno::EINVAL)
 }
 
-/// However small the number of tasks: what they take of the kernel's memory is bounded, and free again when they end.
+/// The kernel memory of queued tasks is limited even if they are few, and is freed when they end.
 fn budget() -> Result<(), Failed> {
     let node = first()?;
     let timeline = Timeline::new()?;
     let gate = timeline.fence(1)?;
     let gated = Options { in_fences: &[gate.as_raw_fd()], ..Options::default() };
-    let work = long(&node, 8000)?;
+    let test_task = long(&node, 8000)?;
     let before = meminfo("MemAvailable")?;
     let mut last = 0;
     let result = loop {
-        match work.submit(&node, gated) {
+        match test_task.submit(&node, gated) {
             Ok(submitted) => last = submitted.sequence,
             Err(error) => break error,
         }
@@ -283,7 +286,7 @@ fn budget() -> Result<(), Failed> {
     ensure!(before.saturating_sub(during) < 160 << 10, "they take {} kB", before - during);
     // Another client has a separate budget.
     let other = first()?;
-    equal("another client's task", Work::copies(&other, 1)?.run(&other)?, 0)?;
+    equal("another client's task", TestTask::copies(&other, 1)?.run(&other)?, 0)?;
     drop(node);
     drop(timeline);
     let start = Instant::now();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The device or the driver is removed while it is in use: waiters are notified, open files do no harm, and everything
-//! works again afterwards.
+//! The device or the driver is removed during use: waiters are notified, open files remain harmless, and everything works again
+//! afterwards.
 
 use std::fs;
 use std::os::fd::AsRawFd;
@@ -13,10 +13,10 @@ use nvdla_guest::control::{Control, Knob};
 use nvdla_guest::fence::{self, Timeline};
 use nvdla_guest::node::{nodes, Node, Options};
 use nvdla_guest::system::{bind, insert_module, is_platform, meminfo, node_of, remove_module, unbind};
-use nvdla_guest::work::{copying, Work};
+use nvdla_guest::test_task::{copying, TestTask};
 use nvdla_runtime::device::{AddressEntry, Device as _, KernelDevice};
 
-use crate::expect::{ensure, equal, first, refused, second, works, Test};
+use crate::expect::{ensure, equal, first, refused, second, test_tasks, Test};
 
 pub(crate) const TESTS: &[Test] = &[
     ("rmmod_is_refused_while_the_node_is_open", module_in_use),
@@ -43,7 +43,7 @@ fn module_in_use() -> Result<(), Failed> {
     works(&node)
 }
 
-/// Waits for the last open file's release, which may come a moment after its close.
+/// Waits until the last open file is released, which may be shortly after its close.
 fn remove() -> Result<(), Failed> {
     let start = Instant::now();
     loop {
@@ -55,7 +55,7 @@ fn remove() -> Result<(), Failed> {
     }
 }
 
-/// Takes the module out and puts it in again with these parameters; waits for its nodes.
+/// Removes the module and inserts it with these parameters. Waits for its nodes.
 pub(crate) fn insert(parameters: &str) -> Result<(), Failed> {
     let before = nodes();
     remove()?;
@@ -80,7 +80,7 @@ fn module() -> Result<(), Failed> {
     Ok(())
 }
 
-/// The limit holds for a task with a long deadline and for one without; with no limit a task has the time that it asks for.
+/// The limit applies to a task with a long deadline and to one without; without a limit a task has the time that it requests.
 fn longest() -> Result<(), Failed> {
     const FOREVER: Options<'static> = Options { deadline_ns: u64::MAX, in_fences: &[], out_fence: false };
     insert("max_timeout_ms=400")?;
@@ -89,16 +89,16 @@ fn longest() -> Result<(), Failed> {
         let query = node.query()?;
         equal("the times of a task", (query.default_timeout_ns, query.max_timeout_ns), (400_000_000, 400_000_000))?;
         let control = Control::open(&node.device()?)?;
-        let work = Work::copies(&node, 1)?;
+        let test_task = TestTask::copies(&node, 1)?;
         for options in [FOREVER, Options::default()] {
             control.set(Knob::Hang, 1);
             let start = Instant::now();
-            let sequence = work.submit(&node, options)?.sequence;
+            let sequence = test_task.submit(&node, options)?.sequence;
             equal("the task's end", node.wait(sequence, 20)?, -libc::ETIMEDOUT)?;
             let time = start.elapsed();
             ensure!(time >= Duration::from_millis(400) && time < Duration::from_secs(5), "it ran for {time:?}");
         }
-        // A client that allows more time is told the time that the task had.
+        // If a client allows more time than the limit, the error names the limit.
         let mut device = KernelDevice::open(node.path())?;
         let mut addresses = Vec::new();
         for content in copying(&node, 1)?.0.buffers() {
@@ -120,21 +120,21 @@ fn longest() -> Result<(), Failed> {
         let node = first()?;
         equal("the longest time of a task", node.query()?.max_timeout_ns, u64::MAX)?;
         let control = Control::open(&node.device()?)?;
-        let work = Work::copies(&node, 1)?;
+        let test_task = TestTask::copies(&node, 1)?;
         control.set(Knob::Delay, 500_000);
-        equal("a slow task's end", node.wait(work.submit(&node, FOREVER)?.sequence, 20)?, 0)?;
+        equal("a slow task's end", node.wait(test_task.submit(&node, FOREVER)?.sequence, 20)?, 0)?;
     }
     insert("")
 }
 
-/// Checks the answers of an open file after its device was removed.
-fn gone(node: &Node, work: &Work) -> Result<(), Failed> {
+/// Checks the results of calls on an open file after its device was removed.
+fn gone(node: &Node, test_task: &TestTask) -> Result<(), Failed> {
     refused("query", node.query(), Errno::ENODEV)?;
     refused("create", node.create(4096), Errno::ENODEV)?;
-    refused("map", node.map_offset(work.addresses[0].handle), Errno::ENODEV)?;
-    refused("submit", work.submit(node, Options::default()).map(|submitted| submitted.sequence), Errno::ENODEV)?;
+    refused("map", node.map_offset(test_task.addresses[0].handle), Errno::ENODEV)?;
+    refused("submit", test_task.submit(node, Options::default()).map(|submitted| submitted.sequence), Errno::ENODEV)?;
     refused("wait", node.wait(1, 1), Errno::ENODEV)?;
-    refused("destroy", node.destroy(work.addresses[0].handle), Errno::ENODEV)
+    refused("destroy", node.destroy(test_task.addresses[0].handle), Errno::ENODEV)
 }
 
 /// Binds the device and runs a task on it.
@@ -146,15 +146,15 @@ fn back(device: &std::path::Path) -> Result<(), Failed> {
 fn idle() -> Result<(), Failed> {
     let node = first()?;
     let device = node.device()?;
-    let mut work = Work::copies(&node, 1)?;
-    equal("a task's end", work.run(&node)?, 0)?;
+    let mut test_task = TestTask::copies(&node, 1)?;
+    equal("a task's end", test_task.run(&node)?, 0)?;
     unbind(&device)?;
-    gone(&node, &work)?;
-    work.fill(3);
+    gone(&node, &test_task)?;
+    test_task.fill(3);
     back(&device)?;
-    gone(&node, &work)?;
+    gone(&node, &test_task)?;
     // The old file is closed after the new device exists.
-    drop((node, work));
+    drop((node, test_task));
     works(&first()?)
 }
 
@@ -162,12 +162,12 @@ fn busy() -> Result<(), Failed> {
     let node = first()?;
     let device = node.device()?;
     let control = Control::open(&device)?;
-    let work = Work::copies(&node, 1)?;
+    let test_task = TestTask::copies(&node, 1)?;
     control.set(Knob::Delay, 100_000);
     let mut fences = Vec::new();
     for _ in 0..20 {
         let options = Options { out_fence: true, ..Options::default() };
-        fences.push(work.submit(&node, options)?.fence.ok_or("no fence")?);
+        fences.push(test_task.submit(&node, options)?.fence.ok_or("no fence")?);
     }
     let start = Instant::now();
     unbind(&device)?;
@@ -175,9 +175,9 @@ fn busy() -> Result<(), Failed> {
     let ends = fences.iter().map(|fence| fence::status(fence, 3000)).collect::<Result<Vec<_>, _>>()?;
     ensure!(ends.iter().all(|&end| end == 1 || end < 0), "fences: {ends:?}");
     equal("the last one's fence", ends.last().copied(), Some(-libc::ENODEV))?;
-    gone(&node, &work)?;
+    gone(&node, &test_task)?;
     control.set(Knob::Delay, 0);
-    drop((node, work));
+    drop((node, test_task));
     back(&device)
 }
 
@@ -186,10 +186,10 @@ fn waiting() -> Result<(), Failed> {
     let device = node.device()?;
     let timeline = Timeline::new()?;
     let gate = timeline.fence(1)?;
-    let work = Work::copies(&node, 1)?;
-    let sequence = work.submit(&node, Options { in_fences: &[gate.as_raw_fd()], ..Options::default() })?.sequence;
-    // NVIDIA's submission waits for its own task, behind that one.
-    let (list, _fds) = work.exported(&node)?;
+    let test_task = TestTask::copies(&node, 1)?;
+    let sequence = test_task.submit(&node, Options { in_fences: &[gate.as_raw_fd()], ..Options::default() })?.sequence;
+    // NVIDIA's submission waits for its own task, which is queued after that one.
+    let (list, _fds) = test_task.exported(&node)?;
     let result = std::thread::scope(|scope| -> Result<_, Failed> {
         let waiter = scope.spawn(|| node.wait(sequence, 15));
         let submitter = scope.spawn(|| node.submit_first(&list, 0));
@@ -210,15 +210,15 @@ fn waiting() -> Result<(), Failed> {
     Ok(())
 }
 
-/// A client that waits for a task must not hold anything that DRM waits for when this or another device is removed.
+/// A client that waits for a task must not hold anything that DRM waits for during the removal of this or another device.
 fn other_waited_for() -> Result<(), Failed> {
     let (node, other) = (first()?, second()?);
     let device = other.device()?;
     drop(other);
     let timeline = Timeline::new()?;
     let gate = timeline.fence(1)?;
-    let work = Work::copies(&node, 1)?;
-    let sequence = work.submit(&node, Options { in_fences: &[gate.as_raw_fd()], ..Options::default() })?.sequence;
+    let test_task = TestTask::copies(&node, 1)?;
+    let sequence = test_task.submit(&node, Options { in_fences: &[gate.as_raw_fd()], ..Options::default() })?.sequence;
     let time = std::thread::scope(|scope| -> Result<_, Failed> {
         let waiter = scope.spawn(|| node.wait(sequence, 10));
         std::thread::sleep(Duration::from_millis(200));
@@ -240,15 +240,15 @@ fn hung() -> Result<(), Failed> {
     let node = first()?;
     let device = node.device()?;
     let control = Control::open(&device)?;
-    let work = Work::copies(&node, 1)?;
+    let test_task = TestTask::copies(&node, 1)?;
     control.set(Knob::Hang, 1);
-    let fence = work.submit(&node, Options { out_fence: true, ..Options::default() })?.fence.ok_or("no fence")?;
+    let fence = test_task.submit(&node, Options { out_fence: true, ..Options::default() })?.fence.ok_or("no fence")?;
     std::thread::sleep(Duration::from_millis(50));
     let start = Instant::now();
     unbind(&device)?;
     ensure!(start.elapsed() < Duration::from_secs(3), "unbinding took {:?}", start.elapsed());
     equal("the task's fence", fence::status(&fence, 1000)?, -libc::ENODEV)?;
-    drop((node, work));
+    drop((node, test_task));
     back(&device)
 }
 
@@ -257,14 +257,14 @@ fn gated() -> Result<(), Failed> {
     let device = node.device()?;
     let timeline = Timeline::new()?;
     let gate = timeline.fence(1)?;
-    let work = Work::copies(&node, 1)?;
+    let test_task = TestTask::copies(&node, 1)?;
     let options = Options { in_fences: &[gate.as_raw_fd()], out_fence: true, ..Options::default() };
-    let fence = work.submit(&node, options)?.fence.ok_or("no fence")?;
+    let fence = test_task.submit(&node, options)?.fence.ok_or("no fence")?;
     unbind(&device)?;
     equal("the task's fence", fence::status(&fence, 1000)?, -libc::ENODEV)?;
-    // The fence that it waited for signals after all waiters are gone.
+    // The fence that the task waited for signals after all waiters have gone.
     timeline.advance(1)?;
-    drop((node, work));
+    drop((node, test_task));
     back(&device)
 }
 
@@ -277,7 +277,7 @@ fn buffers() -> Result<(), Failed> {
     unbind(&device)?;
     buffer.map[5] = 8;
     back(&device)?;
-    // A client of the new binding maps the old buffer, and its device may use it.
+    // A client of the new binding maps the old buffer, and its device may use the buffer.
     let fresh = Node::open(&node_of(&device)?)?;
     let handle = fresh.import(fd.as_raw_fd())?;
     let map = fresh.map(fresh.map_offset(handle)?, 1 << 20)?;
@@ -288,7 +288,7 @@ fn buffers() -> Result<(), Failed> {
     equal("a byte", map[6], 7)
 }
 
-/// When the last reference to a buffer goes after unbinding, the driver and the IOMMU's translation are gone already. The
+/// When the last reference to a buffer is dropped after unbinding, the driver and the IOMMU's translation no longer exist. The
 /// pages must still return to the kernel.
 fn given_back() -> Result<(), Failed> {
     const SIZE: usize = 32 << 20;
@@ -324,11 +324,11 @@ fn import() -> Result<(), Failed> {
     let fd = owner.export(foreign.handle)?;
     let handle = node.import(fd.as_raw_fd())?;
     unbind(&device)?;
-    let mut work = Work::copies(&node, 1)?;
-    if let Some(last) = work.addresses.last_mut() {
+    let mut test_task = TestTask::copies(&node, 1)?;
+    if let Some(last) = test_task.addresses.last_mut() {
         last.handle = handle;
     }
-    equal("a task's end", work.run(&node)?, 0)?;
+    equal("a task's end", test_task.run(&node)?, 0)?;
     equal("the copy's first byte", foreign.map[0x4000], 3)?;
     node.destroy(handle)?;
     drop((owner, foreign, fd));
@@ -338,18 +338,18 @@ fn import() -> Result<(), Failed> {
 fn bus() -> Result<(), Failed> {
     let node = first()?;
     let device = node.device()?;
-    let mut work = Work::copies(&node, 1)?;
-    work.fill(9);
-    let fence = work.submit(&node, Options { out_fence: true, ..Options::default() })?.fence.ok_or("no fence")?;
+    let mut test_task = TestTask::copies(&node, 1)?;
+    test_task.fill(9);
+    let fence = test_task.submit(&node, Options { out_fence: true, ..Options::default() })?.fence.ok_or("no fence")?;
     fs::write(device.join("remove"), "1")?;
-    // Its mappings were removed. They come back page by page, also if an IOMMU was removed with the device.
-    equal("the first byte of a buffer", work.data()[0x2000], 9)?;
+    // The mappings were removed, and are restored page by page, also if an IOMMU was removed with the device.
+    equal("the first byte of a buffer", test_task.data()[0x2000], 9)?;
     let end = fence::status(&fence, 1000)?;
     ensure!(end == 1 || end == -libc::ENODEV, "the task's fence: {end}");
-    gone(&node, &work)?;
+    gone(&node, &test_task)?;
     fs::write("/sys/bus/pci/rescan", "1")?;
     works(&Node::open(&node_of(&device)?)?)?;
-    drop((node, work));
+    drop((node, test_task));
     works(&first()?)
 }
 
@@ -357,16 +357,16 @@ fn again() -> Result<(), Failed> {
     let device = first()?.device()?;
     for _ in 0..30 {
         let node = Node::open(&node_of(&device)?)?;
-        let work = Work::copies(&node, 1)?;
-        work.submit(&node, Options::default())?;
+        let test_task = TestTask::copies(&node, 1)?;
+        test_task.submit(&node, Options::default())?;
         unbind(&device)?;
-        drop((work, node));
+        drop((test_task, node));
         bind(&device)?;
     }
     works(&Node::open(&node_of(&device)?)?)
 }
 
-/// What a client has made counts until it is freed, also what it has handed on.
+/// A client's buffers count until they are freed, also if they were exported.
 fn buffer_budget() -> Result<(), Failed> {
     const MIB: u64 = 1 << 20;
     insert("client_buffers_mib=4")?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Buffers that cross programs, clients, devices and drivers.
+//! Buffers that are shared between programs, clients, devices and drivers.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::process::Stdio;
@@ -12,7 +12,7 @@ use nix::sys::socket::{socketpair, AddressFamily, SockFlag, SockType};
 use nvdla_guest::drm::{heap, udmabuf};
 use nvdla_guest::node::{Node, Options};
 use nvdla_guest::system::{dma_bufs, failing_allocations};
-use nvdla_guest::work::Work;
+use nvdla_guest::test_task::TestTask;
 use nvdla_uapi::ioctl::MemHandle;
 use nvdla_uapi::queue::Address;
 
@@ -48,43 +48,43 @@ fn round_trip() -> Result<(), Failed> {
 
 fn passed() -> Result<(), Failed> {
     let node = first()?;
-    let mut work = Work::copies(&node, 1)?;
-    work.fill(6);
-    let data = node.export(work.addresses.last().ok_or("no addresses")?.handle)?;
+    let mut test_task = TestTask::copies(&node, 1)?;
+    test_task.fill(6);
+    let data = node.export(test_task.addresses.last().ok_or("no addresses")?.handle)?;
     let (ours, theirs) = socketpair(AddressFamily::Unix, SockType::Stream, None, SockFlag::SOCK_CLOEXEC)?;
     let mut child = start("receive", &node, Stdio::from(theirs))?;
     send_fd(ours.as_raw_fd(), data.as_raw_fd())?;
     ensure!(child.wait()?.success(), "the other program failed");
-    Ok(work.check(6)?)
+    Ok(test_task.check(6)?)
 }
 
-/// Runs a task of `node` on cubes in a buffer that lies behind `fd`.
+/// Runs a task of `node` on cubes in the buffer behind `fd`.
 fn run_on(node: &Node, fd: &OwnedFd) -> Result<(), Failed> {
-    let mut work = Work::copies(node, 1)?;
+    let mut test_task = TestTask::copies(node, 1)?;
     let handle = node.import(fd.as_raw_fd())?;
-    *work.addresses.last_mut().ok_or("no addresses")? = Address { handle, reserved: 0, offset: 0 };
-    equal("the task's end", work.run(node)?, 0)
+    *test_task.addresses.last_mut().ok_or("no addresses")? = Address { handle, reserved: 0, offset: 0 };
+    equal("the task's end", test_task.run(node)?, 0)
 }
 
 fn other_device() -> Result<(), Failed> {
     for (node, owner) in [(first()?, second()?), (second()?, first()?)] {
-        // Cubes of the device that runs, in memory of the other.
-        let mut work = Work::copies(&node, 1)?;
-        let mut foreign = owner.buffer(work.data().len())?;
-        work.fill(11);
-        foreign.map.copy_from_slice(work.data());
+        // Cubes in the other device's memory.
+        let mut test_task = TestTask::copies(&node, 1)?;
+        let mut foreign = owner.buffer(test_task.data().len())?;
+        test_task.fill(11);
+        foreign.map.copy_from_slice(test_task.data());
         let fd = owner.export(foreign.handle)?;
         run_on(&node, &fd)?;
-        work.data().copy_from_slice(&foreign.map);
-        work.check(11)?;
+        test_task.data().copy_from_slice(&foreign.map);
+        test_task.check(11)?;
         // The same through NVIDIA's submission.
-        work.fill(12);
-        foreign.map.copy_from_slice(work.data());
-        let (mut list, _fds) = work.exported(&node)?;
+        test_task.fill(12);
+        foreign.map.copy_from_slice(test_task.data());
+        let (mut list, _fds) = test_task.exported(&node)?;
         *list.last_mut().ok_or("no addresses")? = MemHandle { handle: fd.as_raw_fd() as u32, reserved: 0, offset: 0 };
         node.submit_first(&list, 0)?;
-        work.data().copy_from_slice(&foreign.map);
-        work.check(12)?;
+        test_task.data().copy_from_slice(&foreign.map);
+        test_task.check(12)?;
     }
     Ok(())
 }
@@ -97,9 +97,9 @@ fn exporter_gone() -> Result<(), Failed> {
     drop((owner, fd));
     let mut map = node.map(node.map_offset(handle)?, size as usize)?;
     map[0x2000..0x3000].fill(3);
-    let mut work = Work::copies(&node, 1)?;
-    *work.addresses.last_mut().ok_or("no addresses")? = Address { handle, reserved: 0, offset: 0 };
-    let submitted = work.submit(&node, Options::default())?;
+    let mut test_task = TestTask::copies(&node, 1)?;
+    *test_task.addresses.last_mut().ok_or("no addresses")? = Address { handle, reserved: 0, offset: 0 };
+    let submitted = test_task.submit(&node, Options::default())?;
     node.destroy(handle)?;
     equal("the task's end", node.wait(submitted.sequence, 60)?, 0)?;
     equal("the copy's first byte", map[0x4000], 3)
@@ -116,18 +116,18 @@ fn of_pages(size: u64) -> Result<(OwnedFd, OwnedFd), Failed> {
 
 fn scattered() -> Result<(), Failed> {
     let node = first()?;
-    // Some run of pages may happen to be contiguous; 64 are not.
+    // A few pages may happen to be contiguous; 64 are not.
     let (_memory, buffer) = of_pages(64 * 4096)?;
     if is_behind(&node.device()?) {
-        // It is contiguous for the device, which is enough.
+        // It is contiguous in the device's addresses, which is enough.
         let handle = node.import(buffer.as_raw_fd())?;
         let mut map = node.map(node.map_offset(handle)?, 64 * 4096)?;
         map[0x2000..0x3000].fill(3);
-        let mut work = Work::copies(&node, 1)?;
-        if let Some(last) = work.addresses.last_mut() {
+        let mut test_task = TestTask::copies(&node, 1)?;
+        if let Some(last) = test_task.addresses.last_mut() {
             last.handle = handle;
         }
-        equal("a task's end", work.run(&node)?, 0)?;
+        equal("a task's end", test_task.run(&node)?, 0)?;
         return equal("the copy's first byte", map[0x4000], 3);
     }
     refused("import", node.import(buffer.as_raw_fd()), Errno::EINVAL)?;
@@ -142,13 +142,13 @@ fn one_page() -> Result<(), Failed> {
     let mut map = node.map(node.map_offset(handle)?, 4096)?;
     map[5] = 5;
     equal("a byte", map[5], 5)?;
-    // As the network descriptor: the driver reads it, and finds nothing that could be one.
+    // As the network descriptor: the driver reads the buffer, whose bytes are not a valid descriptor.
     map.fill(0xee);
     let addresses = [Address { handle, reserved: 0, offset: 0 }];
     refused("a task", node.submit(&[&addresses], Options::default()).map(|_| ()), Errno::EINVAL)
 }
 
-/// The exporter's own mapping has no operations that would end it: the driver's must not be left there.
+/// The exporter's mapping operations cannot end the driver's mapping, so the driver must remove it itself.
 fn heap_mapping() -> Result<(), Failed> {
     let node = first()?;
     for round in 0..20 {
@@ -192,17 +192,17 @@ fn failing_import() -> Result<(), Failed> {
     equal("dma-bufs without the descriptor", dma_bufs()?, before - 1)
 }
 
-/// The last reference to a buffer of another driver goes with the task that used it: its end frees a mapping, for which
-/// the buffer's reservation lock is taken.
+/// The last reference to a buffer of another driver is dropped with the task that used it. Its end frees a mapping, for which the
+/// buffer's reservation lock is taken.
 fn last_reference() -> Result<(), Failed> {
     let node = first()?;
     for _ in 0..10 {
         let fd = heap("system", 4096)?;
         let handle = node.import(fd.as_raw_fd())?;
-        let mut work = Work::copies(&node, 1)?;
-        // An address that no descriptor names.
-        work.addresses.push(Address { handle, reserved: 0, offset: 0 });
-        let submitted = work.submit(&node, Options { out_fence: true, ..Options::default() })?;
+        let mut test_task = TestTask::copies(&node, 1)?;
+        // An address that no descriptor uses.
+        test_task.addresses.push(Address { handle, reserved: 0, offset: 0 });
+        let submitted = test_task.submit(&node, Options { out_fence: true, ..Options::default() })?;
         node.destroy(handle)?;
         drop(fd);
         equal("the task's end", node.wait(submitted.sequence, 60)?, 0)?;

@@ -3,8 +3,8 @@
 //! The machine sleeps while the device is used: the running task ends first, queued tasks run afterwards, and waiters
 //! do not notice.
 //!
-//! The kernel's own test of sleep is used (`/sys/power/pm_test`): all programs are frozen and all devices suspended, and
-//! a second later they come back. A virtual machine has nothing that would wake it otherwise.
+//! The kernel's own test of suspend is used (`/sys/power/pm_test`): all programs are frozen and all devices suspended, and a
+//! second later they are resumed. A virtual machine has no other wake-up source.
 
 use std::fs;
 use std::io;
@@ -17,9 +17,9 @@ use nvdla_guest::control::{Control, Knob};
 use nvdla_guest::fence;
 use nvdla_guest::node::{now_ns, Node, Options};
 use nvdla_guest::system::{bind, node_of, unbind};
-use nvdla_guest::work::Work;
+use nvdla_guest::test_task::TestTask;
 
-use crate::expect::{ensure, equal, first, second, works, Test};
+use crate::expect::{ensure, equal, first, second, test_tasks, Test};
 use crate::removal::insert;
 
 pub(crate) const TESTS: &[Test] = &[
@@ -31,10 +31,10 @@ pub(crate) const TESTS: &[Test] = &[
     ("a_device_without_tasks_rests_if_the_operator_wants", rests),
 ];
 
-/// Seconds of a sleep.
+/// The duration of a sleep in seconds.
 const SECONDS: u64 = 1;
 
-/// Suspends the machine, and returns when it is awake again.
+/// Suspends the machine, and returns when it is resumed.
 pub(crate) fn sleep() -> io::Result<()> {
     fs::write("/sys/module/suspend/parameters/pm_test_delay", SECONDS.to_string())?;
     let power = Path::new("/sys/power");
@@ -44,7 +44,7 @@ pub(crate) fn sleep() -> io::Result<()> {
     result
 }
 
-/// After a sleep both devices answer as before.
+/// After a sleep both devices work as before.
 fn both_work() -> Result<(), Failed> {
     works(&first()?)?;
     works(&second()?)
@@ -63,25 +63,25 @@ fn queued() -> Result<(), Failed> {
     let node = first()?;
     let control = Control::open(&node.device()?)?;
     control.set(Knob::Delay, 300_000);
-    let mut works = Vec::new();
+    let mut test_tasks = Vec::new();
     let mut fences = Vec::new();
     for seed in 0..3 {
-        let mut work = Work::copies(&node, 1)?;
-        work.fill(seed);
+        let mut test_task = TestTask::copies(&node, 1)?;
+        test_task.fill(seed);
         let options = Options { out_fence: true, ..Options::default() };
-        fences.push(work.submit(&node, options)?.fence.ok_or("no fence")?);
-        works.push(work);
+        fences.push(test_task.submit(&node, options)?.fence.ok_or("no fence")?);
+        test_tasks.push(test_task);
     }
     let start = now_ns();
     sleep()?;
     equal("the last task's end", node.wait(3, 20)?, 0)?;
     let mut ends = Vec::new();
-    for (seed, (work, fence)) in works.iter_mut().zip(&fences).enumerate() {
-        work.check(seed as u8)?;
+    for (seed, (test_task, fence)) in test_tasks.iter_mut().zip(&fences).enumerate() {
+        test_task.check(seed as u8)?;
         equal("a fence", fence::status(fence, 0)?, 1)?;
         ends.push(fence::info(fence.as_raw_fd())?.timestamp_ns.saturating_sub(start));
     }
-    // The task that was running ended first, and no other ran until the machine was awake.
+    // The running task ended first, and no other task ran until the machine was resumed.
     let asleep = SECONDS * 1_000_000_000;
     ensure!(ends[0] < asleep, "the running task was not waited for: the ends are {ends:?} ns after the start");
     ensure!(ends[1] > ends[0] + asleep, "a task ran while the machine slept: the ends are {ends:?} ns after the start");
@@ -91,15 +91,15 @@ fn queued() -> Result<(), Failed> {
 fn waiting() -> Result<(), Failed> {
     let node = first()?;
     let control = Control::open(&node.device()?)?;
-    let work = Work::copies(&node, 1)?;
-    let (list, _fds) = work.exported(&node)?;
+    let test_task = TestTask::copies(&node, 1)?;
+    let (list, _fds) = test_task.exported(&node)?;
     control.set(Knob::Delay, 500_000);
-    work.submit(&node, Options::default())?;
-    let last = work.submit(&node, Options::default())?.sequence;
+    test_task.submit(&node, Options::default())?;
+    let last = test_task.submit(&node, Options::default())?.sequence;
     std::thread::scope(|scope| -> Result<(), Failed> {
         let waiter = scope.spawn(|| node.wait(last, 20));
         let other = scope.spawn(|| node.submit_first(&list, 0));
-        // Both are in the driver by now.
+        // Both calls are in the driver by now.
         std::thread::sleep(Duration::from_millis(100));
         sleep()?;
         equal("the wait's answer", waiter.join().map_err(|_| "the waiter panicked")??, 0)?;
@@ -112,25 +112,25 @@ fn waiting() -> Result<(), Failed> {
 fn hung() -> Result<(), Failed> {
     let node = first()?;
     let control = Control::open(&node.device()?)?;
-    let work = Work::copies(&node, 1)?;
+    let test_task = TestTask::copies(&node, 1)?;
     control.set(Knob::Hang, 1);
     let options = Options { deadline_ns: now_ns() + 400_000_000, ..Options::default() };
-    let sequence = work.submit(&node, options)?.sequence;
+    let sequence = test_task.submit(&node, options)?.sequence;
     sleep()?;
     equal("the task's end", node.wait(sequence, 0)?, -libc::ETIMEDOUT)?;
     both_work()
 }
 
-/// It waits no longer than a task without a deadline may run.
+/// A suspend waits for a running task no longer than a task without a deadline may run.
 fn called_off() -> Result<(), Failed> {
     insert("timeout_ms=300")?;
     let result = (|| {
         let node = first()?;
         let control = Control::open(&node.device()?)?;
-        let work = Work::copies(&node, 1)?;
+        let test_task = TestTask::copies(&node, 1)?;
         control.set(Knob::Delay, 2_000_000);
         let options = Options { deadline_ns: now_ns() + 20_000_000_000, ..Options::default() };
-        let sequence = work.submit(&node, options)?.sequence;
+        let sequence = test_task.submit(&node, options)?.sequence;
         let start = Instant::now();
         let result = sleep();
         let error = result.as_ref().err().and_then(io::Error::raw_os_error);
@@ -143,7 +143,7 @@ fn called_off() -> Result<(), Failed> {
     both_work()
 }
 
-/// Waits until the kernel says so of the device's power.
+/// Waits until the kernel reports this runtime state of the device.
 fn until(power: &Path, wanted: &str) -> Result<(), Failed> {
     let start = Instant::now();
     loop {
@@ -166,7 +166,7 @@ fn rests() -> Result<(), Failed> {
     let result = (|| {
         for _ in 0..3 {
             until(&power, "suspended")?;
-            // What is asked meanwhile reads no register.
+            // These calls read no register.
             node.query()?;
             node.fdinfo()?;
             works(&node)?;

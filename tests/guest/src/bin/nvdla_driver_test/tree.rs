@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What a device tree names beside registers and an interrupt: the clock runs while it is needed and no longer, the reset
-//! line is pulled when it should be, buffers lie in the reserved memory and leave it again. The device counts accesses to
-//! its registers without a clock or during a reset; every test here and elsewhere fails on one.
+//! The resources of a device tree besides registers and an interrupt: the clock runs only while it is needed, the reset line is
+//! used when it should be, and buffers are allocated in the reserved memory and freed again. The device counts accesses to its
+//! registers without a clock or during a reset; every test, here and elsewhere, fails on one.
 
 use std::fs;
 use std::ops::Range;
@@ -13,10 +13,10 @@ use nix::errno::Errno;
 use nvdla_guest::control::{Control, Knob, Lines};
 use nvdla_guest::node::{now_ns, Buffer, Node, Options};
 use nvdla_guest::system::{bind, is_platform, node_of, unbind};
+use nvdla_guest::test_task::TestTask;
 use nvdla_guest::tree::{clock_enables, names, reserved};
-use nvdla_guest::work::Work;
 
-use crate::expect::{ensure, equal, first, second, works, Test};
+use crate::expect::{ensure, equal, first, second, test_tasks, Test};
 
 const CLOCK: &[Test] = &[
     ("the_clock_runs_while_the_driver_is_bound", clock),
@@ -115,7 +115,7 @@ fn hang() -> Result<(), Failed> {
         let before = control.counts().resets;
         control.set(Knob::Hang, 1);
         let options = Options { deadline_ns: now_ns() + 200_000_000, ..Options::default() };
-        let sequence = Work::copies(&node, 1)?.submit(&node, options)?.sequence;
+        let sequence = TestTask::copies(&node, 1)?.submit(&node, options)?.sequence;
         equal("the task's end", node.wait(sequence, 20)?, -libc::ETIMEDOUT)?;
         works(&node)?;
         equal("resets of a hang", control.counts().resets - before, 1)?;
@@ -128,19 +128,19 @@ fn hung() -> Result<(), Failed> {
     let device = node.device()?;
     let control = Control::open(&device)?;
     control.set(Knob::Hang, 1);
-    let work = Work::copies(&node, 1)?;
-    work.submit(&node, Options::default())?;
+    let test_task = TestTask::copies(&node, 1)?;
+    test_task.submit(&node, Options::default())?;
     std::thread::sleep(std::time::Duration::from_millis(50));
     let before = control.counts().resets;
     unbind(&device)?;
     equal("resets of a device that hangs while it is unbound", control.counts().resets - before, 1)?;
     equal("the lines after it", control.lines(), RESTS)?;
-    drop((work, node));
+    drop((test_task, node));
     bind(&device)?;
     works(&Node::open(&node_of(&device)?)?)
 }
 
-/// Where a buffer lies.
+/// The address range of a buffer.
 fn place(control: &Control, buffer: &mut Buffer) -> Result<Range<u64>, Failed> {
     let start = control.address(&mut buffer.map)?;
     Ok(start..start + buffer.map.len() as u64)
@@ -172,7 +172,7 @@ fn inside() -> Result<(), Failed> {
     Ok(())
 }
 
-/// How many buffers of a size the node gets before there is no more memory, at most `limit`.
+/// The number of buffers of a size that the node can allocate, at most `limit`.
 fn count(node: &Node, size: u64, limit: usize) -> Result<usize, Failed> {
     for number in 0..limit {
         match node.create(size) {
@@ -193,7 +193,7 @@ fn given_back() -> Result<(), Failed> {
         let whole = ((memory.range.end - memory.range.start) / SIZE) as usize;
         let before = memory.available().transpose()?;
         for _ in 0..3 {
-            // The last client's buffers go a moment after its file is closed.
+            // The last client's buffers are freed shortly after its file is closed.
             std::thread::sleep(std::time::Duration::from_millis(50));
             let node = Node::open(&path)?;
             if let Some(before) = before {
@@ -240,7 +240,7 @@ fn outlived() -> Result<(), Failed> {
             "the new buffer {new_place:x?} lies in the old {old_place:x?}"
         );
         equal("a byte of the old buffer", old.map[9], 7)?;
-        // The old binding's last buffer is freed; the new binding still has the memory.
+        // The old binding's last buffer is freed; the new binding keeps the memory.
         drop((old, node));
         std::thread::sleep(std::time::Duration::from_millis(50));
         let mut last = fresh.buffer(1 << 20)?;

@@ -21,7 +21,7 @@ const PAGE: usize = 4096;
 
 /// A task in buffers of a node.
 #[derive(Debug)]
-pub struct Work {
+pub struct TestTask {
     /// Its address list.
     pub addresses: Vec<Address>,
     /// Its buffers, in the order of the list.
@@ -30,7 +30,7 @@ pub struct Work {
     bytes: usize,
 }
 
-impl Work {
+impl TestTask {
     /// A task of `copies` operations. Each copies the cube to a different place.
     pub fn copies(node: &Node, copies: usize) -> io::Result<Self> {
         let (net, bytes) = copying(node, copies)?;
@@ -71,7 +71,7 @@ impl Work {
         }
     }
 
-    /// Checks that the copies hold what [`Work::fill`] put into the source.
+    /// Checks that the copies hold what [`TestTask::fill`] put into the source.
     pub fn check(&mut self, seed: u8) -> Result<(), String> {
         let (copies, bytes) = (self.copies, self.bytes);
         let data = self.data();
@@ -88,7 +88,7 @@ impl Work {
         Ok(())
     }
 
-    /// Whether the targets are as [`Work::fill`] left them: the task has not run.
+    /// Whether the targets are as [`TestTask::fill`] left them: the task has not run.
     pub fn is_untouched(&mut self) -> bool {
         self.data()[TARGET..].iter().all(|&byte| byte == 0)
     }
