@@ -211,8 +211,10 @@ fn closing_running() -> Result<(), Failed> {
     control.set(Knob::Delay, 200_000);
     let resets = control.counts().resets;
     let options = Options { out_fence: true, ..Options::default() };
-    let fences =
-        [test_task.submit(&node, options)?.fence.ok_or("no fence")?, test_task.submit(&node, options)?.fence.ok_or("no fence")?];
+    let fences = [
+        test_task.submit(&node, options)?.fence.ok_or("no fence")?,
+        test_task.submit(&node, options)?.fence.ok_or("no fence")?,
+    ];
     std::thread::sleep(Duration::from_millis(20));
     drop((test_task, node));
     // A task without a fault may end normally, because ending it early would cost all clients a reset.

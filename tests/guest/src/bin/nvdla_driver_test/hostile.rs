@@ -13,7 +13,7 @@ use nvdla_runtime::session::{RunOptions, Session};
 use nvdla_tests::case::chain;
 use nvdla_tests::reference::folder;
 
-use crate::expect::{ensure, test_tasks, Test};
+use crate::expect::{ensure, works, Test};
 
 pub(crate) const TESTS: &[Test] = &[("each_file_is_refused_or_runs_within_its_limits", each)];
 

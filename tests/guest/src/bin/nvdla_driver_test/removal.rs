@@ -16,7 +16,7 @@ use nvdla_guest::system::{bind, insert_module, is_platform, meminfo, node_of, re
 use nvdla_guest::test_task::{copying, TestTask};
 use nvdla_runtime::device::{AddressEntry, Device as _, KernelDevice};
 
-use crate::expect::{ensure, equal, first, refused, second, test_tasks, Test};
+use crate::expect::{ensure, equal, first, refused, second, works, Test};
 
 pub(crate) const TESTS: &[Test] = &[
     ("rmmod_is_refused_while_the_node_is_open", module_in_use),

@@ -19,7 +19,7 @@ use nvdla_guest::node::{now_ns, Node, Options};
 use nvdla_guest::system::{bind, node_of, unbind};
 use nvdla_guest::test_task::TestTask;
 
-use crate::expect::{ensure, equal, first, second, test_tasks, Test};
+use crate::expect::{ensure, equal, first, second, works, Test};
 use crate::removal::insert;
 
 pub(crate) const TESTS: &[Test] = &[

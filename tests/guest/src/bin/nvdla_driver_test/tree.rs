@@ -16,7 +16,7 @@ use nvdla_guest::system::{bind, is_platform, node_of, unbind};
 use nvdla_guest::test_task::TestTask;
 use nvdla_guest::tree::{clock_enables, names, reserved};
 
-use crate::expect::{ensure, equal, first, second, test_tasks, Test};
+use crate::expect::{ensure, equal, first, second, works, Test};
 
 const CLOCK: &[Test] = &[
     ("the_clock_runs_while_the_driver_is_bound", clock),
