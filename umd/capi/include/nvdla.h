@@ -24,7 +24,7 @@ typedef enum nvdla_status {
      */
     NVDLA_STATUS_OK = 0,
     /*
-     An argument is wrong: NULL, no such tensor, another size.
+     An argument is wrong: NULL, no such tensor, a wrong size.
      */
     NVDLA_STATUS_ARGUMENT = 1,
     /*
@@ -32,7 +32,7 @@ typedef enum nvdla_status {
      */
     NVDLA_STATUS_FILE = 2,
     /*
-     A loadable is malformed, or uses something that this library does not know.
+     A loadable is malformed, or uses something that this library does not support.
      */
     NVDLA_STATUS_LOADABLE = 3,
     /*
@@ -60,11 +60,11 @@ typedef enum nvdla_status {
      */
     NVDLA_STATUS_UNSUPPORTED = 9,
     /*
-     The library has a defect. Do not use the handles of the call again.
+     The library has a bug. Do not use the handles of the call again.
      */
     NVDLA_STATUS_PANIC = 10,
     /*
-     None of these.
+     Any other failure.
      */
     NVDLA_STATUS_OTHER = 11,
     /*
@@ -173,7 +173,7 @@ typedef struct nvdla_tensor {
      */
     size_t offset;
     /*
-     Real value = (element - zero) * scale, for channel 0. 1 and 0 if the loadable does not say.
+     Real value = (element - zero) * scale, for channel 0. 1 and 0 if the loadable has no scale.
      */
     float scale;
     /*
@@ -193,7 +193,7 @@ extern "C" {
 const char *nvdla_last_error(void);
 
 /*
- Returns the name of a status, such as "argument"; "unknown" for a number that is no status.
+ Returns the name of a status, such as "argument"; "unknown" for a number that is not a status.
  */
 const char *nvdla_status_name(int status);
 
@@ -203,8 +203,8 @@ const char *nvdla_status_name(int status);
 const char *nvdla_version(void);
 
 /*
- Loads a network from a file onto a device. `device` is what `nvdla run --device` takes: "auto" or NULL for the first
- NVDLA of this machine and the model where there is none, "model", "model:nv_small", or a device node.
+ Loads a network from a file onto a device. `device` is an argument of `nvdla run --device`: "auto" or NULL for the first NVDLA
+ of this machine, or the model if there is none; "model", "model:nv_small", or a device node.
 
  # Safety
 
@@ -238,7 +238,7 @@ enum nvdla_status nvdla_network_open_beside(const struct nvdla_network *other,
                                             struct nvdla_network **out);
 
 /*
- Describes the device of a network for people. The text lives as long as the network. NULL for NULL.
+ Returns a description of the device of a network, to be shown to users. The text lives as long as the network. NULL for NULL.
 
  # Safety
 
@@ -265,7 +265,7 @@ void nvdla_network_free(struct nvdla_network *network);
 enum nvdla_status nvdla_context_new(const struct nvdla_network *network, struct nvdla_context **out);
 
 /*
- Frees a context. A run in flight is completed first by the device; its handle stays usable.
+ Frees a context. The device completes a run in flight first; the run's handle stays usable.
 
  # Safety
 
@@ -347,7 +347,7 @@ enum nvdla_status nvdla_context_set_input_image(struct nvdla_context *context,
 
  # Safety
 
- `context` is a context; there is room for `size` bytes.
+ `context` is a context; `bytes` has space for `size` bytes.
  */
 enum nvdla_status nvdla_context_output(const struct nvdla_context *context,
                                        size_t index,
@@ -355,11 +355,11 @@ enum nvdla_status nvdla_context_output(const struct nvdla_context *context,
                                        size_t size);
 
 /*
- Copies an output as real numbers in NCHW order, converted as `nvdla_context_set_input_f32` says.
+ Copies an output as real numbers in NCHW order, converted as for `nvdla_context_set_input_f32`.
 
  # Safety
 
- `context` is a context; there is room for `count` numbers.
+ `context` is a context; `values` has space for `count` numbers.
  */
 enum nvdla_status nvdla_context_output_f32(const struct nvdla_context *context,
                                            size_t index,
@@ -376,8 +376,8 @@ enum nvdla_status nvdla_context_output_f32(const struct nvdla_context *context,
 enum nvdla_status nvdla_context_run(struct nvdla_context *context);
 
 /*
- Submits a run, and returns before it has ended. Each task has `timeout_ms` milliseconds; 0 means the device's own limit.
- Until the run has ended, calls that touch the context's inputs and outputs return `NVDLA_STATUS_BUSY`.
+ Submits a run, and returns before it has ended. `timeout_ms` is the time limit of each task in milliseconds; 0 means the
+ device's own limit. Until the run has ended, calls that access the context's inputs and outputs return `NVDLA_STATUS_BUSY`.
 
  # Safety
 
@@ -397,9 +397,8 @@ enum nvdla_status nvdla_context_submit(struct nvdla_context *context,
 int nvdla_run_fd(const struct nvdla_run *run);
 
 /*
- Waits until a run has ended: at most `timeout_ms` milliseconds, without limit if that is negative.
- `NVDLA_STATUS_PENDING` means that the run has not ended yet. Any other status is the result of the run, which is
- returned once.
+ Waits until a run has ended: at most `timeout_ms` milliseconds, or without limit if that is negative. `NVDLA_STATUS_PENDING`
+ means that the run has not ended yet. Any other status is the result of the run, which is returned once.
 
  # Safety
 
@@ -431,8 +430,8 @@ enum nvdla_status nvdla_context_export(struct nvdla_context *context,
                                        int *fd);
 
 /*
- Uses the memory behind a file descriptor (a dma-buf; for the model any file that can be mapped) in place of the memory
- of a tensor. The caller may close the descriptor afterwards.
+ Uses the memory behind a file descriptor (a dma-buf; for the model any file that can be mapped) as the memory of a tensor. The
+ caller may close the descriptor afterwards.
 
  # Safety
 

@@ -107,7 +107,7 @@ class Loadable:
 class Network:
     """A loadable on a device.
 
-    `device` is another network, whose device is shared, or what `nvdla run --device` takes: "auto" (the first NVDLA of this
+    `device` is another network, whose device is shared, or as in `nvdla run --device`: "auto" (the first NVDLA of this
     machine, or the model if there is none), "model", "model:nv_small", or a device node.
     """
 
@@ -136,7 +136,7 @@ class Network:
 
 
 class Surface(NamedTuple):
-    """What an operation wrote: its elements in CHW order, or None if it wrote no cube."""
+    """The output of an operation: its elements in CHW order, or None if it wrote no cube."""
 
     operation: Operation
     array: npt.NDArray[Any] | None
@@ -145,7 +145,7 @@ class Surface(NamedTuple):
 class Context:
     """The inputs and outputs of a network. `Network.context` creates it.
 
-    Inputs and outputs are named by their number or their name. While a submitted run is in flight, calls that touch them
+    Inputs and outputs are named by their number or their name. While a submitted run is in flight, calls that access them
     raise an Error of the kind "busy".
     """
 
@@ -211,7 +211,7 @@ class Context:
         """Returns the memory of a tensor as an array of bytes, without a copy.
 
         The array stays valid as long as it is used, and has NumPy's buffer protocol and DLPack. An output is read-only.
-        What is read or written while a run is in flight may or may not be what the run reads or writes.
+        Reads and writes during a run may or may not see the data of the run.
         """
         return self._context.memory(direction == "output", which)
 
@@ -263,7 +263,7 @@ class Context:
         for tensor in tensors:
             if which in (tensor.index, tensor.name):
                 return tensor
-        # The library's own error says what there is.
+        # The library's own error lists the tensors.
         self._context.memory(direction == "output", which)
         raise IndexError(f"there is no {direction} {which!r}")
 

@@ -12,7 +12,7 @@ class Error(Exception):
     """A call that failed."""
 
     kind: str
-    """What it is about: "argument", "file", "loadable", "refused", "memory", "device", "deadline", "busy", "unsupported" or
+    """The kind of the failure: "argument", "file", "loadable", "refused", "memory", "device", "deadline", "busy", "unsupported" or
     "other"."""
 
 def compile(
