@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Tasks made by hand, for tests of the engine: descriptors as values, which a test may spoil before they are written.
+//! Tasks that are built in code, for tests of the engine: descriptors as values, which a test may change before they are written.
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{
@@ -38,7 +38,7 @@ pub mod address {
 pub struct Op {
     /// Its entry in the graph.
     pub common: CommonOp,
-    /// How its unit works.
+    /// The parameters of its unit.
     pub operation: desc::Operation,
     /// Its surfaces.
     pub surface: Surface,
@@ -59,7 +59,7 @@ pub struct Net {
     pub rois: Vec<u8>,
 }
 
-/// What a task is made for.
+/// The configuration and precision of a task.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     /// The configuration.
@@ -97,7 +97,7 @@ impl Shape {
         }
     }
 
-    /// The same, handed over on the fly.
+    /// The same cube, passed on the fly.
     pub fn flying(self, width: u16, height: u16, channel: u16) -> DataCube {
         let cube = self.cube(0, width, height, channel);
         DataCube { mem_type: MemoryType::Hw, address: -1, size: 0, ..cube }
@@ -134,7 +134,7 @@ impl Net {
         Self { network, ops: Vec::new(), tables: Vec::new(), data: 0x10000, rois: Vec::new() }
     }
 
-    /// Adds an operation behind the others of its unit; its index.
+    /// Adds an operation after the others of its unit. Returns its index.
     pub fn push(&mut self, operation: desc::Operation, surface: Surface) -> i16 {
         let index = self.ops.len() as i16;
         let op_type = operation.op_type();
@@ -148,22 +148,22 @@ impl Net {
         index
     }
 
-    /// `to` waits for an event of `from`.
+    /// Makes `to` wait for an event of `from`.
     pub fn edge(&mut self, from: i16, to: i16, event: Event) {
         let slot = self.ops[to as usize].common.op_type as usize;
         self.ops[from as usize].common.consumers[slot] = Some(Consumer { index: to, event });
         self.ops[to as usize].common.dependency_count += 1;
     }
 
-    /// `child` takes the output of `parent` on the fly: the parent waits for it to be enabled.
+    /// Makes `child` take the output of `parent` on the fly: the parent waits until the child is enabled.
     pub fn fuse(&mut self, parent: i16, child: i16) {
         self.ops[child as usize].common.fused_parent = Some(Consumer { index: parent, event: Event::OpEnabled });
         self.ops[parent as usize].common.dependency_count += 1;
         self.edge(parent, child, Event::OpProgrammed);
     }
 
-    /// A 3x3 convolution of an 8x8x8 cube at offset 0x1000 with SDP behind it, which stores at `out`. Weights are at 0,
-    /// the bias at 0x800. The indices of both.
+    /// A 3x3 convolution of an 8x8x8 cube at offset 0x1000, followed by SDP, which writes to `out`. Weights are at 0, the bias at
+    /// 0x800. Returns the indices of both.
     pub fn convolution(&mut self, shape: Shape, out: u32) -> (i16, i16) {
         let kernel = 3 * 3 * 8 * shape.bytes();
         let surfaces = (8 * shape.bytes()).div_ceil(shape.config.memory_atomic);
@@ -314,7 +314,7 @@ impl Net {
     pub fn conv(&mut self, index: i16) -> (&mut ConvOp, &mut ConvSurface) {
         match &mut self.ops[index as usize] {
             Op { operation: desc::Operation::Conv(op), surface: Surface::Conv(surface), .. } => (op, surface),
-            _ => panic!("operation {index} is no convolution"),
+            _ => panic!("operation {index} is not a convolution"),
         }
     }
 
@@ -419,7 +419,7 @@ impl Net {
     }
 }
 
-/// A task of one operation of each kind that the configuration has, each at the end of the buffer that it may use.
+/// A task with one operation of each kind that the configuration has, each of which ends at the end of its buffer.
 pub fn every_unit(config: &'static Config, precision: Precision) -> Net {
     let shape = Shape { config, precision };
     let mut net = Net::new();

@@ -19,27 +19,27 @@ use nvdla_runtime::loadable::{DataType, Loadable, PixelFormat};
 use nvdla_runtime::session::{Completed, RunOptions, Session, TensorInfo};
 use nvdla_uapi::config::Config;
 
-/// Outputs of the reference that hang on memory which the C-model never wrote: the case, the bytes of a line, and the bytes
-/// of each line that do. See `tools/model/DISAGREEMENTS.md`.
+/// Outputs of the reference that depend on memory which the C-model never wrote: the case, the bytes of a line, and the affected
+/// bytes of each line. See `tools/model/DISAGREEMENTS.md`.
 const UNINITIALISED: [(&str, usize, Range<usize>); 1] =
     [("loadables-2/m_conv3x3_relu.nv_full.fp16.in-R8", 32 * 32, 14 * 32..17 * 32)];
 
-/// The time that a task has, and that it has on a simulator of the RTL, which runs some 20,000 cycles per second.
+/// The time limit of a task, and the one on a simulator of the RTL, which runs about 20,000 cycles per second.
 const TIMEOUT: Duration = Duration::from_secs(600);
 const RTL_TIMEOUT: Duration = Duration::from_secs(12 * 3600);
 
-/// What must come out.
+/// The expected result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expected {
     /// Bytes of each output and of the surfaces that have a file, in the folder of the loadable.
     Golden,
-    /// As `Golden`, but the bytes depend on how far reading is ahead of writing. Bytes may differ; the run must end.
+    /// As `Golden`, but bytes may differ, because they depend on the distance between reads and writes. The run must end.
     OrderDependent,
-    /// As `Golden`, but operations race, so that every device may give other bytes: a run to the end is required.
+    /// As `Golden`, but operations race, so bytes may differ on every device. The run must end.
     Racing,
     /// The elements of the `.dimg` file beside the loadable.
     Dimg,
-    /// A refusal, for this reason, before the device is started.
+    /// A refusal for this reason, before the device is started.
     Refused(String),
 }
 
@@ -56,18 +56,18 @@ pub struct Case {
     pub inputs: Vec<(usize, PathBuf)>,
     /// Files of the outputs, with their bind ids.
     pub outputs: Vec<(usize, PathBuf)>,
-    /// What must come out.
+    /// The expected result.
     pub expected: Expected,
 }
 
-/// What a case that passed has compared.
+/// What a case has compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Compared {
     /// The number of outputs with equal bytes.
     pub outputs: usize,
     /// The number of surfaces with equal bytes.
     pub surfaces: usize,
-    /// Bytes that differ where they may.
+    /// The number of bytes that differ and may differ.
     pub may_differ: usize,
 }
 
@@ -138,7 +138,7 @@ fn manifest(folder: &Path) -> Result<Vec<Case>, String> {
             found.ok_or_else(|| broken(&format!("{name} names a file of {list} in another way")))
         };
         let expected = match (text("why"), entry["order_dependent"].as_bool()) {
-            // What comes out when the race is decided by more edges in the graph.
+            // These files have the results with additional edges, which decide the race.
             _ if here.join("out0-ordered.bin").is_file() => Expected::Racing,
             (Some(why), _) => Expected::Refused(why),
             (None, Some(true)) => Expected::OrderDependent,
@@ -156,7 +156,7 @@ fn manifest(folder: &Path) -> Result<Vec<Case>, String> {
     Ok(cases)
 }
 
-/// The message of an error and of everything behind it.
+/// The message of an error and its causes.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
@@ -172,7 +172,7 @@ impl Case {
     ///
     /// # Errors
     ///
-    /// If the result is not the expected one; the text says what differs, and where.
+    /// If the result is not the expected one; the text describes the differences.
     pub fn run(&self) -> Result<Compared, String> {
         let selection = match std::env::var("NVDLA_DEVICE") {
             Ok(text) => text.parse().map_err(|error| format!("NVDLA_DEVICE: {error}"))?,
@@ -241,8 +241,8 @@ impl Case {
                 Some(difference) => wrong.push(format!("output {index}: {difference}")),
             }
         }
-        // Once more without loading, other numbers in between: a session holds nothing back from one run to the next. The
-        // RTL takes seconds to minutes for each run, and its session is the model's.
+        // A second run without loading, with a run of other numbers in between: a session must keep nothing from an earlier run.
+        // The RTL takes seconds to minutes per run, and its session code is the model's.
         if kind != Kind::Rtl {
             for (index, _) in &self.inputs {
                 session.input_mut(*index).map_err(|error| chain(&error))?.fill(0x55);
@@ -258,7 +258,7 @@ impl Case {
                 }
             }
         }
-        // The model reads before it writes; another device need not.
+        // The model reads before it writes; other devices need not.
         if self.expected == Expected::Racing || self.expected == Expected::OrderDependent && kind != Kind::Model {
             compared.may_differ = wrong.len();
             wrong.clear();
@@ -275,7 +275,7 @@ impl Case {
 }
 
 impl Case {
-    /// The bytes without those that the reference's uninitialised memory decides, which are zero.
+    /// The bytes, with zero for those that depend on the reference's uninitialised memory.
     fn initialised<'b>(&self, bytes: &'b [u8]) -> Cow<'b, [u8]> {
         let Some((_, line, columns)) = UNINITIALISED.iter().find(|(name, ..)| *name == self.name) else {
             return Cow::Borrowed(bytes);
@@ -294,7 +294,7 @@ impl Case {
     }
 }
 
-/// A refusal must name an operation, a surface or a field, and values.
+/// A refusal must name an operation, a surface or a field, with values.
 fn refusal(message: &str) -> Result<Compared, String> {
     let names = ["operation", "surface", "list", "address", "graph"].iter().any(|word| message.contains(word));
     let values = message.chars().any(|character| character.is_ascii_digit());
@@ -311,7 +311,7 @@ fn read(file: &Path) -> Result<Vec<u8>, String> {
     fs::read(file).map_err(|error| format!("{}: {error}", file.display()))
 }
 
-/// The surfaces of a run, against files.
+/// Compares the surfaces of a run with files.
 #[derive(Default)]
 struct Surfaces {
     folder: PathBuf,
@@ -331,7 +331,7 @@ impl Surfaces {
     }
 }
 
-/// How bytes differ from what they should be.
+/// Describes how bytes differ from the expected ones.
 fn difference(found: &[u8], golden: &[u8]) -> Option<String> {
     if found == golden {
         return None;
@@ -345,11 +345,11 @@ fn difference(found: &[u8], golden: &[u8]) -> Option<String> {
     Some(format!("{count} of {} bytes differ, the first at {first:#x}: {a:#04x} instead of {b:#04x}", golden.len()))
 }
 
-/// How an output's elements differ from those of a `.dimg` file. Headers of the regression set number their formats in
-/// an older way, so that only the elements count.
+/// Describes how an output's elements differ from those of a `.dimg` file. Headers of the regression set use older numbers for
+/// their formats, so only the elements are compared.
 fn compare_dimg(info: &TensorInfo, bytes: &[u8], file: &[u8]) -> Option<String> {
-    // The program that wrote the files went by the tensor's format, and took nv_small's cubes of the regression set, which
-    // are called FEATURE, for atoms of 32 bytes.
+    // The program that wrote the files used only the tensor's format, and treated nv_small's cubes of the regression set, which
+    // are called FEATURE, as having atoms of 32 bytes.
     let format = match (info.data_type, info.pixel_format) {
         (DataType::Half, _) => SurfaceFormat::FeatureFp16,
         (DataType::Int16, _) => SurfaceFormat::FeatureInt16,

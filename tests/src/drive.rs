@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Runs a task on the mock device, as a driver would, and measures what that costs.
+//! Runs a task on the mock device, as a driver would, and measures the cost.
 
 use nvdla_engine::{Engine, Hardware, Progress, Slot, Task};
 use nvdla_uapi::config::Config;
@@ -11,8 +11,8 @@ use crate::mock::Mock;
 /// An operation that completed: index, region, unit.
 pub type Done = (u32, u32, OpType);
 
-/// Runs the submitted task to its end. Returns the task and its operations in the order in which they completed. The
-/// task is `None` if the device has nothing more to do and the task has not ended.
+/// Runs the submitted task to its end. Returns the task and its operations in the order in which they completed. The task is
+/// `None` if the device is idle and the task has not ended.
 pub fn finish(engine: &mut Engine<Vec<Slot>>, mock: &mut Mock) -> (Option<Task<Vec<Slot>>>, Vec<Done>) {
     let mut order = Vec::new();
     loop {
@@ -33,7 +33,7 @@ pub fn finish(engine: &mut Engine<Vec<Slot>>, mock: &mut Mock) -> (Option<Task<V
     }
 }
 
-/// A device that gives the answers that another gave: a small, constant cost an access.
+/// A device that repeats recorded answers, with a small, constant cost per access.
 #[derive(Debug)]
 pub struct Replay {
     reads: Vec<u32>,
@@ -76,7 +76,7 @@ impl Hardware for Record<'_> {
     }
 }
 
-/// What runs of a task cost, and an engine that can repeat them.
+/// The cost of a task's runs, and an engine that can repeat them.
 #[derive(Debug)]
 pub struct Measure {
     engine: Engine<Vec<Slot>>,
@@ -87,8 +87,8 @@ pub struct Measure {
     pub interrupts: usize,
     /// Operations of the task.
     pub operations: u32,
-    /// For runs that begin with the device's current groups, and for those after them: after a task with an odd number
-    /// of operations a unit's other group is next.
+    /// For runs that begin with the device's current register groups, and for runs after them: after a task with an odd number of
+    /// operations a unit uses its other group next.
     replays: [Replay; 2],
     runs: usize,
 }
@@ -127,7 +127,7 @@ impl Measure {
         Self { engine, task: Some(task), accesses, interrupts, operations, replays, runs: 0 }
     }
 
-    /// One more run, on recorded answers.
+    /// Runs the task once more, on recorded answers.
     ///
     /// # Panics
     ///

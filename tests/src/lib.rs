@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the tests that cross crates share: the reference data, its cases, tasks without a runtime, and the tree's sources.
+//! Items that tests across crates share: the reference data, its cases, tasks without a runtime, and the tree's sources.
 
 pub mod build;
 pub mod case;

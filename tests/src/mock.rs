@@ -34,13 +34,13 @@ pub struct Mock {
     pub status: u32,
     /// The interrupt mask.
     pub mask: u32,
-    /// Interrupts that never come up: bits of the status.
+    /// Interrupts that are never raised: bits of the status.
     pub lost: u32,
-    /// Units that never end what they run.
+    /// Units that never complete an operation.
     pub hung: Vec<OpType>,
-    /// Reads of the flush status before it says that the convolution buffer is clear.
+    /// The number of reads of the flush status before it reports that the convolution buffer is clear.
     pub flushing: u32,
-    /// Status bits in the order in which they came up.
+    /// Status bits in the order in which they were set.
     pub raised: Vec<u32>,
     registers: HashMap<(Block, u8, u16), u32>,
     producer: HashMap<Block, u8>,
@@ -93,12 +93,12 @@ impl Mock {
         self.status & !self.mask != 0
     }
 
-    /// Ends one operation that can end, with those that it works with on the fly. False when there is none.
+    /// Completes one operation that can complete, together with those connected on the fly. Returns false if there is none.
     pub fn step(&mut self) -> bool {
         self.step_bdma() || self.step_sdp() || self.step_pdp() || self.step_cdp() || self.step_rubik()
     }
 
-    /// Ends all that can end.
+    /// Completes all operations that can complete.
     pub fn run(&mut self) {
         while self.step() {}
     }
@@ -128,7 +128,7 @@ impl Mock {
         self.hung.contains(&unit)
     }
 
-    /// Ends a block's operation; the group that it had.
+    /// Completes a block's operation. Returns its register group.
     fn finish(&mut self, block: Block) -> usize {
         let group = self.next(block);
         self.enabled.insert((block, group), false);

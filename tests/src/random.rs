@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Small networks of any layers with any parameters.
+//! Small random networks.
 
 use nvdla_compiler::ir::{Convolution, Graph, Op, Padding, Pool, PoolKind, Preprocess, Unary};
 use nvdla_compiler::lower::{compile, Options};
@@ -10,7 +10,7 @@ use nvdla_uapi::config::Config;
 use crate::hostile::choices::Choices;
 use crate::zoo;
 
-/// A network of one input.
+/// A network with one input.
 ///
 /// # Errors
 ///
@@ -51,12 +51,11 @@ pub fn network(choices: &mut impl Choices) -> Result<Graph, String> {
     Ok(graph)
 }
 
-/// The loadable of such a network. Its input is given as bytes. Not every network can be compiled for every
-/// configuration.
+/// The loadable of a network whose input is given as bytes. Not every network can be compiled for every configuration.
 ///
 /// # Errors
 ///
-/// That of the compiler.
+/// The compiler's error.
 pub fn loadable(graph: &Graph, config: &'static Config) -> Result<Vec<u8>, Error> {
     let preprocess = Preprocess { std: vec![255.0], ..Preprocess::default() };
     let options = Options { inputs: vec![Some(preprocess)], ..Options::new(config) };

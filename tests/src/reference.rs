@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Where the reference data is: `NVDLA_REFERENCE`, else `../shared/nvdla` beside the checkout.
+//! Finds the reference data: `NVDLA_REFERENCE`, else `../shared/nvdla` beside the checkout.
 
 use std::path::PathBuf;
 
 /// The reference data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reference {
-    /// It is there.
+    /// Its folder.
     Found(PathBuf),
-    /// It is not, and need not be: tests say that they were skipped.
+    /// It does not exist and is not required: tests print that they are skipped.
     Skipped(String),
-    /// It is not, and must be (`CI=true`).
+    /// It does not exist but is required (`CI=true`).
     Missing(String),
 }
 
@@ -30,11 +30,11 @@ pub fn find() -> Reference {
     }
 }
 
-/// The reference data's folder for a test; without it the test says that it is skipped, and why, and gives none.
+/// The folder of reference data for a test. If it does not exist, prints that the test is skipped, and returns none.
 ///
 /// # Panics
 ///
-/// When the data is missing and must not be (`CI=true`).
+/// If the data does not exist but is required (`CI=true`).
 pub fn folder() -> Option<PathBuf> {
     match find() {
         Reference::Found(path) => Some(path),

@@ -10,7 +10,7 @@ use nvdla_uapi::config::Config;
 
 use crate::zoo;
 
-/// The largest value that calibration would have found: what random weights make stays below it.
+/// The greatest value that calibration would find: values with random weights stay below it.
 const LARGEST: f32 = 6.0;
 
 /// The loadable, in int8.
@@ -34,7 +34,7 @@ mod tests {
     fn it_has_its_size_and_runs() {
         let loadable = Loadable::from_bytes(loadable(&NV_FULL).unwrap()).unwrap();
         let macs = Profile::new(&loadable, &NV_FULL, Conditions::default()).unwrap().macs();
-        // 4.09 billion as usually counted; the image's fourth component adds 39 million.
+        // 4.09 billion by the usual count; the image's fourth component adds 39 million.
         assert!((4_000_000_000..4_200_000_000).contains(&macs), "{macs}");
         let mut session = Session::new(loadable, ModelDevice::new(&NV_FULL)).unwrap();
         let picture = session.input_mut(0).unwrap();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Rust sources as words, for the tests that read the tree's own sources.
+//! Splits Rust sources into words, for the tests that read the tree's own sources.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A word of code: a name, a number or a sign, and the line on which it stands.
+/// A word of code (a name, a number or a sign), and its line.
 #[derive(Clone, Copy, Debug)]
 pub struct Word<'t> {
     /// The word.
@@ -72,7 +72,7 @@ pub fn is_name(word: &str) -> bool {
     word.starts_with(|c: char| c.is_alphanumeric() || c == '_')
 }
 
-/// The Rust sources under a folder that are no tests.
+/// The Rust sources under a folder, without tests.
 ///
 /// # Panics
 ///

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A loadable's tasks for the engine, without a device or a session: the memories are in host memory, each in whole
-//! pages on a 4096-byte boundary of an invented DMA address space. Every device allocates whole pages, and compilers
-//! rely on it: units read whole atoms, beyond the end of operands that have a separate memory.
+//! A loadable's tasks for the engine, without a device or a session. The memories are in host memory, each in whole pages on a
+//! 4096-byte boundary of an invented DMA address space. Every device allocates whole pages, and compilers rely on that, because
+//! units read whole atoms, beyond the end of operands that have a separate memory.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use nvdla_engine::{Buffer, Error, OutOfRange, Slot, Task, TaskMemory};
 use nvdla_runtime::loadable::{Interface, Loadable, MemoryFlags};
 use nvdla_uapi::config::Config;
 
-/// Where the first memory lies for the device.
+/// The device address of the first memory.
 const FIRST_ADDRESS: u64 = 0x1000_0000;
 const PAGE: u64 = 4096;
 
@@ -59,7 +59,7 @@ impl HostTask {
                     let entry = loadable.address(id).expect("the loader checked addresses");
                     let memory = loadable.memory_position(entry.mem_id()).expect("the loader checked memories");
                     let room = areas.borrow()[memory].bytes.len() as u64 - entry.offset();
-                    // A driver gets the start of an entry; the entry ends with its memory.
+                    // A driver gets only the start of an entry; the entry ends at the end of its memory.
                     (memory, entry.offset(), room)
                 };
                 Self { areas: Rc::clone(&areas), entries: task.address_list().iter().map(entry).collect() }
@@ -67,7 +67,7 @@ impl HostTask {
             .collect()
     }
 
-    /// Memory from the caller: one buffer per entry.
+    /// A task in memory from the caller: one buffer per entry.
     pub fn from_buffers(buffers: impl IntoIterator<Item = Vec<u8>>) -> Self {
         let (mut areas, mut entries, mut address) = (Vec::new(), Vec::new(), FIRST_ADDRESS);
         for (index, bytes) in buffers.into_iter().enumerate() {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Well-known networks with random weights, as graphs: what compiling and running is tried and measured with.
+//! Well-known networks with random weights, as graphs, for tests and measurements of compiling and running.
 //!
-//! Shapes, strides and groups are those of the published networks, batch normalisation folded. `side` is the picture's
-//! height and width: 224 in the publications.
+//! Shapes, strides and groups are those of the published networks, with folded batch normalisation. `side` is the height and
+//! width of the image: 224 in the publications.
 
 use nvdla_compiler::ir::{
     Binary, Convolution, Graph, Op, Padding, Pool, PoolKind, Preprocess, Range, Ranges, TensorId, Unary,
@@ -24,7 +24,7 @@ pub const NAMES: [&str; 11] = [
     "vgg11",
 ];
 
-/// The network of that name, for pictures of three channels.
+/// The network of that name, for images with three channels.
 pub fn graph(name: &str, side: usize) -> Result<Graph, String> {
     let mut net = Builder { graph: Graph::new(name), random: 0x9e37_79b9_7f4a_7c15 };
     let input = net.graph.input("data", &[1, 3, side, side])?;
@@ -51,7 +51,7 @@ pub fn preprocess() -> Preprocess {
     Preprocess { mean: vec![127.5], std: vec![64.0], ..Preprocess::default() }
 }
 
-/// The same range for every tensor, for where only shapes matter.
+/// The same range for every tensor, for tests in which only shapes matter.
 pub fn uniform(graph: &Graph, largest: f32) -> Ranges {
     let mut ranges = Ranges::new();
     (0..graph.tensors.len()).for_each(|id| ranges.set(TensorId(id), Range::of(-largest, largest)));
@@ -92,7 +92,7 @@ impl Builder {
     ) -> Result<TensorId, String> {
         let channels = self.channels(from) / group;
         let each = channels * side * side;
-        // Values keep their size through a convolution and its ReLU.
+        // Values keep their magnitude in a convolution with ReLU.
         let size = (6.0 / each as f32).sqrt();
         let weights: Vec<f32> = (0..kernels * each).map(|_| self.real() * size).collect();
         let bias: Vec<f32> = (0..kernels).map(|_| self.real() * 0.1).collect();
@@ -126,7 +126,7 @@ impl Builder {
         self.add(Op::Pool(Pool { kind, kernel: [side; 2], stride: [stride; 2], padding }), &[from])
     }
 
-    /// The mean of each channel, and a fully connected layer of 1000 classes.
+    /// The mean of each channel, followed by a fully connected layer of 1000 classes.
     fn classes(&mut self, from: TensorId) -> Result<TensorId, String> {
         self.mean_and_classes(from, 1000)
     }
@@ -162,8 +162,8 @@ impl Builder {
         self.classes(last)
     }
 
-    /// ResNet-50 with a quarter of its channels and 100 classes. As in the Caffe model, a block's first convolution has its
-    /// stride.
+    /// ResNet-50 with a quarter of its channels and 100 classes. As in the Caffe model, the stride of a block is in its first
+    /// convolution.
     fn quarter(&mut self, input: TensorId) -> Result<TensorId, String> {
         let stem = self.conv_relu(input, 16, 7, 2)?;
         let mut last = self.pool(stem, PoolKind::Max, 3, 2, 1)?;
@@ -195,7 +195,7 @@ impl Builder {
         self.mean_and_classes(last, 10)
     }
 
-    /// A U-Net of three scales, whose sides are whole multiples of 4.
+    /// A U-Net with three scales, for sides that are multiples of 4.
     fn unet(&mut self, input: TensorId) -> Result<TensorId, String> {
         let fine = self.conv_relu(input, 16, 3, 1)?;
         let pooled = self.pool(fine, PoolKind::Max, 2, 2, 0)?;
@@ -326,7 +326,7 @@ impl Builder {
         self.classes(last)
     }
 
-    /// Batch normalisation in front of a convolution, and ReLU.
+    /// Batch normalisation before a convolution, followed by ReLU.
     fn normalise(&mut self, from: TensorId) -> Result<TensorId, String> {
         let channels = self.channels(from);
         let number = self.graph.nodes.len();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Valid tasks to begin with, and where the fields of their descriptors lie.
+//! Valid tasks as a starting point, and the positions of the fields of their descriptors.
 
 use std::path::Path;
 
@@ -19,10 +19,10 @@ use crate::build::{every_unit, Net};
 use crate::random;
 use crate::tasks::HostTask;
 
-/// What a driver's buffers are multiples of.
+/// The page size that all drivers' buffers are a multiple of.
 const PAGE: usize = 4096;
 
-/// What a field belongs to.
+/// The list of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum List {
     /// The network descriptor.
@@ -46,11 +46,11 @@ pub struct Field {
     pub index: u16,
     /// The unit of the operation; BDMA for the network and the tables.
     pub unit: OpType,
-    /// The name of the part that holds it; empty where it lies in the descriptor itself.
+    /// The name of the part that holds it; empty if it is in the descriptor itself.
     pub part: &'static str,
     /// Its name.
     pub name: &'static str,
-    /// The position in the address list of the list that it is in.
+    /// The position of its list in the address list.
     pub entry: u16,
     /// Bytes from that address.
     pub offset: usize,
@@ -61,7 +61,7 @@ pub struct Field {
 /// A valid task.
 #[derive(Clone, Debug)]
 pub struct Base {
-    /// Where it comes from.
+    /// Its origin.
     pub name: String,
     /// The configuration that it is for.
     pub config: &'static Config,
@@ -71,7 +71,7 @@ pub struct Base {
     pub entries: Vec<(usize, u64, u64)>,
     /// The fields of its descriptors.
     pub fields: Vec<Field>,
-    /// What the model has to do for it ([`work::of`]).
+    /// The number of the model's steps for it ([`work::of`]).
     pub steps: u64,
 }
 
@@ -93,7 +93,7 @@ impl Base {
         let mut areas: Vec<Vec<u8>> = merged.iter().map(|(start, end)| vec![0; (end - start) as usize]).collect();
         let mut entries = Vec::new();
         for (index, buffer) in buffers.iter().enumerate() {
-            // Empty buffers lie in no memory, and name the first.
+            // Empty buffers are in no memory, and name the first.
             let found = merged.iter().position(|&(start, end)| start <= buffer.address && buffer.address < end);
             let area = found.unwrap_or(0);
             let offset = buffer.address.saturating_sub(merged[area].0);
@@ -112,7 +112,7 @@ impl Base {
         HostTask::all(loadable).iter().filter_map(|task| Self::new(name, config, task)).collect()
     }
 
-    /// A field's value, without sign.
+    /// The value of a field, as an unsigned number.
     pub fn value(&self, field: &Field) -> Option<u64> {
         let (area, start, _) = *self.entries.get(usize::from(field.entry))?;
         let at = start as usize + field.offset;
@@ -121,7 +121,7 @@ impl Base {
         Some(u64::from_le_bytes(bytes))
     }
 
-    /// The task for a driver: memories of whole pages, and entries that end with their memories.
+    /// Extends the task's memories to whole pages, and its entries to the ends of their memories, as a driver has them.
     #[must_use]
     pub fn in_pages(mut self) -> Self {
         for bytes in &mut self.areas {
@@ -130,7 +130,7 @@ impl Base {
         for (area, offset, size) in &mut self.entries {
             let length = self.areas[*area].len() as u64;
             if *size == 0 {
-                // An empty entry lies in no memory.
+                // An empty entry is in no memory.
                 *offset = 0;
             }
             *size = length - *offset;
@@ -188,7 +188,7 @@ fn fields(task: &HostTask) -> Option<Vec<Field>> {
         let first = fields.len();
         flatten(&mut fields, surface, surfaces);
         if unit == OpType::Bdma {
-            // Transfers that do not count mean nothing.
+            // Unused transfers have no effect.
             let mut bytes = [0; BdmaSurface::SIZE];
             task.read(network.surface_desc_index as usize, (at * Surface::SIZE) as u64, &mut bytes).ok()?;
             let count = usize::from(BdmaSurface::parse(&bytes).ok()?.num_transfers);
@@ -201,7 +201,7 @@ fn fields(task: &HostTask) -> Option<Vec<Field>> {
             luts.extend(usize::try_from(i16::from_le_bytes(bytes)));
         }
         if unit == OpType::Sdp {
-            // Of a sub-unit that is not used only that counts.
+            // For an unused sub-unit only its enable field has an effect.
             let mut bytes = [0; SdpOp::SIZE];
             let offset = (at * Operation::SIZE) as u64;
             task.read(network.operation_desc_index as usize, offset, &mut bytes).ok()?;
@@ -230,7 +230,7 @@ fn fields(task: &HostTask) -> Option<Vec<Field>> {
     Some(fields)
 }
 
-/// Valid tasks for a configuration: those made here, the compiler's, and those of the reference data where it is.
+/// Valid tasks for a configuration: those built here, the compiler's, and those of the reference data if it exists.
 ///
 /// # Errors
 ///
@@ -238,18 +238,18 @@ fn fields(task: &HostTask) -> Option<Vec<Field>> {
 pub fn corpus(config: &'static Config, reference: Option<&Path>) -> Result<Vec<Base>, String> {
     let mut all = own(config, 60)?;
     for (name, path) in files(config, reference)? {
-        // Those that the loader or the engine refuses have their own tests.
+        // Files that the loader or the engine refuses have their own tests.
         let Ok(loadable) = Loadable::open(&path) else { continue };
         all.extend(Base::of_loadable(&name, config, &loadable));
     }
     Ok(all)
 }
 
-/// Valid tasks for a configuration that are made here: written by hand, and compiled from this many random networks.
+/// Valid tasks for a configuration that are built here: in code, and compiled from `networks` random networks.
 ///
 /// # Errors
 ///
-/// When the compiler's file is no loadable.
+/// If the compiler's file is not a loadable.
 pub fn own(config: &'static Config, networks: usize) -> Result<Vec<Base>, String> {
     let mut all = Vec::new();
     for precision in [Precision::Int8, Precision::Int16, Precision::Fp16] {

@@ -16,22 +16,22 @@ use nvdla_uapi::config::Config;
 use super::base::{Base, Field};
 use super::{footprint, work};
 
-/// Where the first memory lies for the device.
+/// The device address of the first memory.
 const FIRST_ADDRESS: u64 = 0x1000_0000;
 const PAGE: u64 = 4096;
 
-/// What came of a task.
+/// The outcome of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// The engine refused it, for this kind of reason.
     Refused(String),
-    /// It was accepted and would take the model too long: it was not run.
+    /// It was accepted, but not run because the model would take too long.
     TooLong,
     /// It was accepted and ran to its end. The number is a hash of the register values of its operations.
     Ran(u64),
 }
 
-/// What must not be.
+/// A violation of the conditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation(pub String);
 
@@ -41,19 +41,19 @@ impl fmt::Display for Violation {
     }
 }
 
-/// A task's memories as the device sees them.
+/// A task's memories at their device addresses.
 #[derive(Debug, Default)]
 struct Memories {
-    /// Address and bytes, sorted, a page of nothing between them.
+    /// Addresses and bytes, sorted, with an unused page between them.
     areas: Vec<(u64, Vec<u8>)>,
-    /// What the address list gives access to: start and end.
+    /// The ranges that the address list makes accessible: start and end.
     reach: Vec<(u64, u64)>,
     /// Whether the device wrote to the memory.
     dirty: Vec<bool>,
 }
 
 impl Memories {
-    /// The memory and the offset in it of bytes that one entry of the address list gives access to.
+    /// The memory and the offset in it for bytes of one entry of the address list.
     fn place(&self, address: u64, length: usize) -> Option<(usize, usize)> {
         let end = address.checked_add(length as u64)?;
         self.reach.iter().find(|&&(from, to)| from <= address && end <= to)?;
@@ -88,10 +88,10 @@ impl Hardware for Window<'_> {
     }
 }
 
-/// Who hears of operations.
+/// A function that is called with each operation.
 pub type Observe<'o> = &'o mut dyn FnMut(&Finished, &[Touched]);
 
-/// A task to be changed and checked. It keeps its storage from one task to the next.
+/// A task that is changed and checked. Storage is reused for the next task.
 #[derive(Debug)]
 pub struct Bench {
     config: &'static Config,
@@ -105,7 +105,7 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// For tasks of that configuration.
+    /// A bench for tasks of that configuration.
     pub fn new(config: &'static Config) -> Self {
         Self {
             config,
@@ -117,7 +117,7 @@ impl Bench {
         }
     }
 
-    /// A task of one buffer for each entry of its address list.
+    /// A task with one buffer per entry of its address list.
     pub fn of_buffers(config: &'static Config, buffers: &[Vec<u8>]) -> Self {
         let mut bench = Self::new(config);
         bench.entries = buffers.iter().enumerate().map(|(area, bytes)| (area, 0, bytes.len() as u64)).collect();
@@ -125,7 +125,7 @@ impl Bench {
         bench
     }
 
-    /// Gives memories their addresses.
+    /// Assigns addresses to memories.
     fn place(&mut self, areas: &[Vec<u8>]) {
         self.memories.areas.clear();
         let mut address = FIRST_ADDRESS;
@@ -136,7 +136,7 @@ impl Bench {
         self.memories.dirty = vec![false; areas.len()];
     }
 
-    /// Takes a valid task; nothing of the last one is left.
+    /// Loads a valid task, and removes the previous one.
     pub fn load(&mut self, base: &Base) {
         self.config = base.config;
         self.place(&base.areas);
@@ -144,7 +144,7 @@ impl Bench {
         self.changed.clear();
     }
 
-    /// Brings the task that was loaded last back to what it was.
+    /// Restores the task that was loaded last.
     pub fn restore(&mut self, base: &Base) {
         while let Some((area, offset, old)) = self.changed.pop() {
             self.memories.areas[area].1[offset..offset + old.len()].copy_from_slice(&old);
@@ -157,7 +157,7 @@ impl Bench {
         self.entries.clone_from(&base.entries);
     }
 
-    /// A field's value, without sign; `None` where its entry no longer holds it.
+    /// The value of a field as an unsigned number; `None` if its entry no longer contains it.
     pub fn value(&self, field: &Field) -> Option<u64> {
         let mut bytes = [0; 8];
         TaskMemory::read(self, field.entry.into(), field.offset as u64, &mut bytes[..field.size]).ok()?;
@@ -169,7 +169,7 @@ impl Bench {
         self.put(field.entry.into(), field.offset, &value.to_le_bytes()[..field.size]);
     }
 
-    /// Replaces bytes of an entry of the address list, where it has them.
+    /// Replaces bytes of an entry of the address list, if it contains them.
     pub fn put(&mut self, entry: usize, offset: usize, bytes: &[u8]) {
         let Some(&(area, start, size)) = self.entries.get(entry) else { return };
         if (offset + bytes.len()) as u64 <= size {
@@ -180,7 +180,7 @@ impl Bench {
         }
     }
 
-    /// Exchanges bytes at two places.
+    /// Exchanges the bytes at two positions.
     pub fn exchange(&mut self, a: (usize, usize), b: (usize, usize), size: usize) {
         let mut both = [vec![0; size], vec![0; size]];
         for ((entry, offset), bytes) in [a, b].into_iter().zip(&mut both) {
@@ -197,11 +197,11 @@ impl Bench {
         self.memories.areas.iter().map(|(_, bytes)| bytes.as_slice())
     }
 
-    /// What the engine says of the task, without a run: the steps ([`work::of`]) of one that it accepts.
+    /// Validates the task without running it. Returns the steps ([`work::of`]) of an accepted task.
     ///
     /// # Errors
     ///
-    /// The kind of reason for which it refuses the task.
+    /// The kind of reason for a refusal.
     pub fn verdict(&self) -> Result<u64, String> {
         let count = Task::slots(self).map_err(|error| kind(&error))?;
         Task::parse(self.config, self, vec![Slot::Empty; count]).map_err(|error| kind(&error))?;
@@ -212,16 +212,16 @@ impl Bench {
     ///
     /// # Errors
     ///
-    /// What must not be.
+    /// A violated condition.
     pub fn check(&mut self, most: u64) -> Result<Outcome, Violation> {
         self.check_with(most, &mut |_, _| {})
     }
 
-    /// As [`Bench::check`]; `observe` hears of each operation that was performed, and of what it touched.
+    /// As [`Bench::check`]; `observe` is called with each operation that was performed and the bytes that it accessed.
     ///
     /// # Errors
     ///
-    /// What must not be.
+    /// A violated condition.
     pub fn check_with(&mut self, most: u64, observe: Observe<'_>) -> Result<Outcome, Violation> {
         match catch_unwind(AssertUnwindSafe(|| self.submit(most, observe))) {
             Ok(result) => result,
@@ -240,7 +240,7 @@ impl Bench {
         };
         let mut slots = std::mem::take(&mut self.slots);
         slots.resize(count, Slot::Empty);
-        // Slots of refused tasks are dropped: there is no way to have them back.
+        // The slots of refused tasks are lost.
         let task = match Task::parse(self.config, self, slots) {
             Ok(task) => task,
             Err(error) => return Ok(Outcome::Refused(kind(&error))),
@@ -298,7 +298,7 @@ impl Bench {
         }
     }
 
-    /// What an operation touched lies in the task's buffers, and in the operation's footprint.
+    /// Checks that an operation accessed only the task's buffers and the operation's footprint.
     fn hold(&self, finished: &Finished) -> Result<(), Violation> {
         if let Some(Touched { access, span, .. }) = self.touched.iter().find(|touched| !touched.allowed) {
             return Err(Violation(format!(
@@ -361,7 +361,7 @@ impl Hash {
     }
 }
 
-/// The kind of a refusal's reason: its name in the engine.
+/// The kind of a refusal: the name of its reason in the engine.
 fn kind(error: &Error) -> String {
     /// The part of a text up to the first character that is not a letter.
     struct Letters(String);
@@ -379,7 +379,7 @@ fn kind(error: &Error) -> String {
     }
 
     let mut letters = Letters(String::new());
-    // It ends with an error where the name does.
+    // Formatting ends with an error at the end of the name.
     let _ = fmt::write(&mut letters, format_args!("{:?}", error.reason));
     letters.0
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Where a generator's choices come from: a seed, or a fuzzer's bytes.
+//! The choices of a generator: from a seed, or from a fuzzer's bytes.
 
 /// A source of choices.
 pub trait Choices {
@@ -16,18 +16,18 @@ pub trait Choices {
         }
     }
 
-    /// Whether something that happens in `part` of `of` cases happens.
+    /// True in `part` of `of` cases.
     fn chance(&mut self, part: usize, of: usize) -> bool {
         self.below(of) < part
     }
 }
 
-/// Choices that follow from a seed (`splitmix64`).
+/// Choices from a seed (`splitmix64`).
 #[derive(Clone, Debug)]
 pub struct Seeded(u64);
 
 impl Seeded {
-    /// The choices of case `number` of the run with that seed: no other case's depend on them.
+    /// The choices of case `number` with that seed, independent of other cases.
     pub fn new(seed: u64, number: u64) -> Self {
         let mut start = Self(seed);
         let mixed = start.number();
@@ -45,7 +45,7 @@ impl Choices for Seeded {
     }
 }
 
-/// Choices that are given as bytes, two a choice; 0 after their end.
+/// Choices from bytes, two bytes per choice; 0 after their end.
 #[derive(Clone, Debug)]
 pub struct Given<'b>(pub &'b [u8]);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Whole loadables with a few bytes changed, through the runtime: its loader, its session, and the built-in model.
+//! Runs whole loadables with a few changed bytes through the runtime: its loader, its session, and the built-in model.
 
 use std::time::{Duration, Instant};
 
@@ -12,25 +12,25 @@ use nvdla_uapi::config::Config;
 use super::choices::{Choices, Seeded};
 use crate::random;
 
-/// The time that a run is given, and how much longer all of it may take: loading, allocating and the last operation.
+/// The time limit of a run, and the additional time for loading, allocating and the last operation.
 const TIMEOUT: Duration = Duration::from_secs(2);
 const MARGIN: Duration = Duration::from_secs(2);
-/// The time after which a run has overrun even if others had the processor all the while.
+/// The time after which a run has exceeded its limit even if other programs used the processor.
 const LONGEST: Duration = Duration::from_secs(60);
-/// Largest file that others are made of: small files are made into many.
+/// The greatest size of a file that is changed, because small files allow many runs.
 const LARGEST: usize = 64 << 10;
-/// Largest blob of which any byte is changed: descriptors. Larger ones are weights.
+/// The greatest size of a blob of which any byte is changed: descriptors. Larger blobs are weights.
 const DESCRIPTORS: usize = 16 << 10;
 
-/// A valid loadable, and which of its bytes say something.
+/// A valid loadable, and the positions of its significant bytes.
 #[derive(Clone, Debug)]
 pub struct File {
-    /// Where it comes from.
+    /// Its origin.
     pub name: String,
     bytes: Vec<u8>,
-    /// Words of the tables.
+    /// Positions of 32-bit words in the tables.
     tables: Vec<usize>,
-    /// Half-words of descriptors.
+    /// Positions of 16-bit words in descriptors.
     descriptors: Vec<usize>,
 }
 
@@ -47,7 +47,7 @@ impl File {
             let start = blob.data().as_ptr() as usize - base;
             is_blob[start..start + blob.data().len()].fill(true);
             if blob.data().len() <= DESCRIPTORS {
-                // What is zero is mostly unused.
+                // Zero bytes are mostly unused.
                 descriptors.extend((start..start + blob.data().len() - 1).step_by(2).filter(|&at| bytes[at] != 0));
             }
         }
@@ -90,12 +90,12 @@ impl File {
     }
 }
 
-/// What came of a file.
+/// The outcome of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    /// It is no loadable.
+    /// The file is not a loadable.
     NotLoaded,
-    /// No session can be made of it.
+    /// No session can be made.
     NoSession,
     /// The engine refused a task, or the runtime a run.
     Refused,
@@ -109,8 +109,8 @@ pub enum Outcome {
 ///
 /// # Errors
 ///
-/// When an accepted task stops or never ends, and when it takes more time than it was given: more on the clock, and, where
-/// other programs had the processor meanwhile, more of the processor's.
+/// If an accepted task stops or never ends, or if it exceeds its time limit: on the clock, and in processor time if other
+/// programs used the processor.
 pub fn run(bytes: Vec<u8>) -> Result<Outcome, String> {
     let (started, before) = (Instant::now(), processor_time());
     let outcome = attempt(bytes)?;
@@ -122,10 +122,10 @@ pub fn run(bytes: Vec<u8>) -> Result<Outcome, String> {
     Ok(outcome)
 }
 
-/// What this process has computed so far: `utime` and `stime` of `/proc/self/stat`, in hundredths of a second.
+/// The processor time of this process so far: `utime` and `stime` of `/proc/self/stat`, in hundredths of a second.
 fn processor_time() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The name before them may have spaces, in parentheses.
+    // The name before them is in parentheses and may contain spaces.
     let mut numbers = text.rsplit_once(')')?.1.split_whitespace().skip(11).map_while(|field| field.parse::<u64>().ok());
     Some(Duration::from_millis(10 * (numbers.next()? + numbers.next()?)))
 }
@@ -144,7 +144,7 @@ fn attempt(bytes: Vec<u8>) -> Result<Outcome, String> {
     }
 }
 
-/// Valid files to begin with: those of random networks for each configuration, and those given.
+/// Valid files as a starting point: those of random networks for each configuration, and those given.
 pub fn corpus(given: Vec<(String, Vec<u8>)>) -> Vec<File> {
     let mut choices = Seeded::new(2, 0);
     let mut files = given;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What an operation touched on the model, against the footprint that the engine computes from the same registers.
+//! Compares the bytes that an operation accessed on the model with the footprint that the engine computes from the same
+//! registers.
 
 use nvdla_engine::footprint::{footprint, Access as Footprint, Refusal, Registers as Values};
 use nvdla_model::memory::{Access, Port};
@@ -11,7 +12,7 @@ use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::OpType;
 use nvdla_uapi::reg::Block;
 
-/// The ranges that an operation may touch, from the registers that it was performed with.
+/// The ranges that an operation may access, from the registers with which it was performed.
 ///
 /// # Errors
 ///
@@ -58,11 +59,11 @@ fn same(range: &Footprint, touched: &Touched) -> bool {
     range.write == (touched.access == Access::Write) && Port::from(range.memory) == touched.span.port
 }
 
-/// The first access, in words, that lies outside the ranges.
+/// A description of the first access outside the ranges.
 pub fn outside(ranges: &[Footprint], touched: &[Touched]) -> Option<String> {
     let found = touched.iter().find(|touched| {
         let (mut at, end) = (touched.span.address, touched.span.address.saturating_add(touched.span.length as u64));
-        // Accesses of ranges that follow one another in memory may have been recorded as one.
+        // Adjacent accesses may have been recorded as one.
         while let Some(range) =
             ranges.iter().find(|range| same(range, touched) && range.start <= at && at < range.end && at < end)
         {
@@ -81,7 +82,7 @@ pub fn outside(ranges: &[Footprint], touched: &[Touched]) -> Option<String> {
     ))
 }
 
-/// Bytes of the range before the first one that was touched, and behind the last one; `None` where none was.
+/// The number of bytes of the range before the first and after the last accessed one; `None` if none was accessed.
 pub fn slack(range: &Footprint, touched: &[Touched]) -> Option<[u64; 2]> {
     let mut hull: Option<(u64, u64)> = None;
     for touched in touched.iter().filter(|touched| same(range, touched)) {

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Tasks as an attacker would make them: valid tasks with a few fields changed to values that are likely to be wrong,
-//! and the conditions that each must meet.
+//! Tasks as an attacker would make them: valid tasks with a few fields changed to values that are likely to be wrong, and the
+//! conditions that each of them must satisfy.
 //!
-//! A [`Base`] is a valid task. [`mutate`](mutate::mutate) changes it by [`Choices`], which come from a seed or from a
-//! fuzzer's bytes. [`Bench::check`] then submits it to the engine, with the model as its device, and finds a
-//! [`Violation`] where
+//! A [`Base`] is a valid task. [`mutate`](mutate::mutate) changes it by [`Choices`], which come from a seed or from a fuzzer's
+//! bytes. [`Bench::check`] then submits it to the engine, with the model as its device, and reports a [`Violation`] if
 //!
 //! - the engine or the model panics;
 //! - an operation of an accepted task reads or writes outside the task's buffers;
-//! - an operation touches bytes that are not in the footprint that the engine computes from its registers;
+//! - an operation accesses bytes outside the footprint that the engine computes from its registers;
 //! - an accepted task does not end, or stops.
 
 pub mod base;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Changes of valid tasks: one to three, mostly to wrong values that are near to valid ones.
+//! Changes valid tasks in one to three places, mostly to wrong values near valid ones.
 
 use super::base::{Base, Field, List};
 use super::bench::Bench;
 use super::choices::Choices;
 
-/// Most changes of one task.
+/// The greatest number of changes of one task.
 const CHANGES: usize = 3;
 
 /// Changes the task in the bench, and returns a description of the changes.
@@ -24,7 +24,7 @@ fn change(bench: &mut Bench, base: &Base, others: &[Base], choices: &mut impl Ch
     }
 }
 
-/// A field, the more interesting ones more often.
+/// Selects a field; important fields are more likely.
 fn pick<'b>(base: &'b Base, choices: &mut impl Choices) -> Option<&'b Field> {
     let list = match choices.below(100) {
         0..=3 => List::Network,
@@ -33,7 +33,7 @@ fn pick<'b>(base: &'b Base, choices: &mut impl Choices) -> Option<&'b Field> {
         52..=96 => List::Surfaces,
         _ => List::Tables,
     };
-    // Fields lie in the order of lists of each operation: a few attempts from a random place on.
+    // Fields are in the order of lists of each operation: a few attempts from a random position on.
     let length = base.fields.len();
     for _ in 0..8 {
         let from = choices.below(length);
@@ -49,7 +49,7 @@ fn pick<'b>(base: &'b Base, choices: &mut impl Choices) -> Option<&'b Field> {
     base.fields.get(choices.below(length))
 }
 
-/// The field's largest number.
+/// The greatest value of the field.
 fn most(field: &Field) -> u64 {
     u64::MAX >> (64 - 8 * field.size.clamp(1, 8))
 }
@@ -63,7 +63,7 @@ fn number(bench: &mut Bench, base: &Base, choices: &mut impl Choices) -> Option<
     let field = pick(base, choices)?;
     let old = bench.value(field)?;
     let atom = u64::from(base.config.memory_atomic);
-    // The same field elsewhere, and fields like it.
+    // The same field elsewhere, and similar fields.
     let like = |choices: &mut dyn FnMut(usize) -> usize| {
         let from = choices(base.fields.len());
         let all = base.fields[from..].iter().chain(&base.fields[..from]);
@@ -155,7 +155,7 @@ fn swap_operations(bench: &mut Bench, base: &Base, choices: &mut impl Choices) -
     format!("{list:?}: {a} and {b} exchanged")
 }
 
-/// Takes an operation's descriptor from another task.
+/// Copies an operation's descriptor from another task.
 fn splice(bench: &mut Bench, base: &Base, others: &[Base], choices: &mut impl Choices) -> String {
     let list = [List::Operations, List::Surfaces][choices.below(2)];
     let Some(field) = pick(base, choices) else { return "no field".into() };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Many tasks: those of a seed, in an order that any of them can be run alone.
+//! Runs many tasks of a seed. Each of them can also be run alone.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -11,27 +11,27 @@ use super::bench::{Bench, Outcome, Violation};
 use super::choices::{Choices, Seeded};
 use super::mutate::mutate;
 
-/// Tasks that are made one after another from the same valid one.
+/// The number of consecutive tasks that are made from the same valid one.
 const TOGETHER: u64 = 256;
-/// Steps of the model ([`super::work`]) that a task may take.
+/// The greatest number of steps of a task on the model ([`super::work`]).
 const STEPS: u64 = 1 << 21;
-/// Steps that a valid task may take at most, and memory that it may have, to be one that others are made of.
+/// The greatest numbers of steps and of bytes of a valid task from which others are made.
 const LARGEST: (u64, usize) = (1 << 27, 64 << 20);
-/// Steps and bytes for which a valid task is chosen half as often as the smallest ones.
+/// The number of steps and bytes for which a valid task is selected half as often as the smallest ones.
 const SMALL: u64 = 1 << 15;
 
-/// What came of many tasks.
+/// The outcomes of many tasks.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
-    /// Tasks.
+    /// The number of tasks.
     pub tasks: u64,
-    /// Those that ran to their end.
+    /// Tasks that ran to their end.
     pub ran: u64,
     /// The number of those with other register values than the valid task.
     pub different: u64,
-    /// Those that were accepted, and not run for their size.
+    /// Tasks that were accepted, but not run because of their size.
     pub too_long: u64,
-    /// Those that were refused, by kinds of reasons.
+    /// Tasks that were refused, by kinds of reasons.
     pub refused: BTreeMap<String, u64>,
     /// Violations: the task's number and what it is.
     pub violations: Vec<(u64, String)>,
@@ -43,7 +43,7 @@ impl Tally {
         self.tasks - self.refused.values().sum::<u64>()
     }
 
-    /// Adds another's.
+    /// Adds the outcomes of another tally.
     pub fn add(&mut self, other: Self) {
         self.tasks += other.tasks;
         self.ran += other.ran;
@@ -76,17 +76,17 @@ impl fmt::Display for Tally {
     }
 }
 
-/// Valid tasks of a configuration, and how often each is taken.
+/// The valid tasks of a configuration, and how often each is selected.
 #[derive(Debug)]
 pub struct Plan {
     corpus: Vec<Base>,
-    /// For each valid task the sum of the weights up to it.
+    /// For each valid task the sum of the weights up to and including it.
     weights: Vec<u64>,
     seed: u64,
 }
 
 impl Plan {
-    /// The tasks of a seed, made from these.
+    /// The tasks of a seed, made from these valid tasks.
     pub fn new(mut corpus: Vec<Base>, seed: u64) -> Self {
         corpus.retain(|base| base.steps <= LARGEST.0 && base.bytes() <= LARGEST.1);
         let mut sum = 0;
@@ -105,7 +105,7 @@ impl Plan {
         &self.corpus
     }
 
-    /// The valid task that task `number` is made of. Many that follow one another are made of the same.
+    /// The valid task from which task `number` is made. Many consecutive tasks are made from the same one.
     pub fn base(&self, number: u64) -> &Base {
         &self.corpus[self.position(number)]
     }
@@ -117,12 +117,12 @@ impl Plan {
         self.weights.partition_point(|&sum| sum <= at)
     }
 
-    /// Makes task `number` of the valid task in `bench`, and returns a description of its changes.
+    /// Makes task `number` from the valid task in `bench`, and returns a description of its changes.
     pub fn make(&self, number: u64, bench: &mut Bench) -> Vec<String> {
         mutate(bench, self.base(number), &self.corpus, &mut Seeded::new(self.seed, number))
     }
 
-    /// What is done to make task `number`, and of which valid one.
+    /// The changes of task `number`, and the valid task from which it is made.
     pub fn describe(&self, number: u64) -> String {
         let base = self.base(number);
         let mut bench = Bench::new(base.config);
@@ -131,7 +131,7 @@ impl Plan {
         format!("{}: {}", base.name, changes.join("; "))
     }
 
-    /// Checks tasks. `violation` hears of each violation at once.
+    /// Checks tasks. `violation` is called immediately for each violation.
     pub fn run(&self, numbers: Range<u64>, mut violation: impl FnMut(u64, &str)) -> Tally {
         let mut tally = Tally::default();
         let mut benches: HashMap<usize, (Bench, Option<u64>)> = HashMap::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! How long a task takes the model, about: what its operations' descriptors ask for, without running it.
+//! Estimates how long a task takes on the model, from its descriptors, without running it.
 
 use nvdla_engine::TaskMemory;
 use nvdla_uapi::desc::{self, CommonOp, Descriptor, Network, OpType, Operation, Surface, Wire};
@@ -12,7 +12,7 @@ pub fn steps(operation: &Operation, surface: &Surface) -> u64 {
     match (operation, surface) {
         (Operation::Conv(op), Surface::Conv(surface)) => {
             let kernel = [op.kernel_width_csc, op.kernel_height_csc, op.kernel_channel_csc].map(u64::from);
-            // Kernels are computed in groups; a group has as many as an atom has elements.
+            // Kernels are computed in groups of as many as an atom has elements.
             let kernels = u64::from(surface.dst_data.channel).next_multiple_of(32);
             let columns = [surface.dst_data.width, surface.dst_data.height].map(u64::from);
             let batch = u64::from(op.batch).max(1);
@@ -45,11 +45,11 @@ pub fn steps(operation: &Operation, surface: &Surface) -> u64 {
     }
 }
 
-/// Steps of a task that the engine has accepted, of all its regions.
+/// Steps of a task that the engine has accepted, in all its regions.
 pub fn of(memory: &dyn TaskMemory) -> u64 {
     fn read<const SIZE: usize>(memory: &dyn TaskMemory, list: i16, index: usize) -> [u8; SIZE] {
         let mut bytes = [0; SIZE];
-        // What cannot be read was not accepted.
+        // The engine does not accept tasks whose descriptors cannot be read.
         let _ = memory.read(list as usize, (index * SIZE) as u64, &mut bytes);
         bytes
     }

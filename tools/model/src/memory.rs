@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The memory that a device reads and writes, and the faults of accesses outside.
+//! The memory that a device reads and writes, and the faults of accesses outside of it.
 
 use std::fmt;
 use std::ops::Range;
@@ -39,8 +39,8 @@ impl fmt::Display for Port {
 
 /// The device's view of memory: the byte ranges that it was given.
 ///
-/// Both functions answer `None` where any byte of the range is outside: the unit then stops and the device reports a
-/// [`Fault`]. A range that an implementation keeps in two pieces is outside too, so give a buffer one piece.
+/// Both functions return `None` if any byte of the range is outside: the unit then stops and the device reports a [`Fault`]. A
+/// range that an implementation stores in two pieces counts as outside, so a buffer must be in one piece.
 pub trait Memory: Sync {
     /// The `length` bytes at `address`.
     fn read(&self, port: Port, address: u64, length: usize) -> Option<&[u8]>;
@@ -48,10 +48,10 @@ pub trait Memory: Sync {
     /// The `length` bytes at `address`, to be written.
     fn write(&mut self, port: Port, address: u64, length: usize) -> Option<&mut [u8]>;
 
-    /// Bytes to read and others to write at the same time, so that threads need not keep what they have computed.
+    /// Bytes to read and others to write at the same time, so that threads need not buffer their results.
     ///
-    /// `None` also where both share a byte, and where an implementation has no such thing: the unit then asks for one after
-    /// the other.
+    /// `None` also if both share a byte, and if an implementation does not support this: the unit then requests one after the
+    /// other.
     fn both(&mut self, read: Span, write: Span) -> Option<(&[u8], &mut [u8])> {
         let _ = (read, write);
         None
@@ -84,8 +84,7 @@ pub struct Span {
     pub length: usize,
 }
 
-/// Two ranges of the same bytes, the first to read and the second to write; `None` where one reaches outside or both
-/// share a byte.
+/// Two ranges of the same bytes, the first to read and the second to write; `None` if one is outside or both share a byte.
 pub fn apart(bytes: &mut [u8], read: Range<usize>, write: Range<usize>) -> Option<(&[u8], &mut [u8])> {
     let (read_length, write_length) = (read.end.checked_sub(read.start)?, write.end.checked_sub(write.start)?);
     if read.end <= write.start {
@@ -128,24 +127,24 @@ pub struct Fault {
 /// Why a unit did not finish its operation.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Stop {
-    /// It reached outside its memory.
+    /// An access was outside its memory.
     #[error(transparent)]
     Fault(#[from] Fault),
     /// The operation did not end in time: see [`crate::limit`].
     #[error("the operation did not end in time")]
     Late,
-    /// The registers ask for something that the hardware does not define or that this configuration does not have.
+    /// The registers select a function that the hardware does not define or that this configuration does not have.
     #[error("{unit}: {what}")]
     Unsupported {
         /// The unit.
         unit: &'static str,
-        /// Register, field and value, in words.
+        /// Register, field and value, as text.
         what: String,
     },
-    /// The simulator that is the device answers no more, or refuses.
+    /// The simulator that is the device does not answer any more, or refuses a request.
     #[error("{what}")]
     Simulator {
-        /// Which, and why.
+        /// The simulator, and the reason.
         what: String,
     },
 }
@@ -163,7 +162,7 @@ impl Stop {
     }
 }
 
-/// Reads for `unit`, turning an access outside into a [`Fault`].
+/// Reads for `unit`, and converts an access outside to a [`Fault`].
 pub fn read<'m>(
     memory: &'m dyn Memory,
     unit: &'static str,
@@ -174,7 +173,7 @@ pub fn read<'m>(
     memory.read(port, address, length).ok_or(Fault { unit, access: Access::Read, port, address, length: length as u64 })
 }
 
-/// Writes for `unit`, turning an access outside into a [`Fault`].
+/// Writes for `unit`, and converts an access outside to a [`Fault`].
 pub fn write<'m>(
     memory: &'m mut dyn Memory,
     unit: &'static str,

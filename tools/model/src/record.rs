@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Records which bytes operations access in memory, for tests that compare it with what software may access.
+//! Records which bytes operations access in memory, for tests that compare them with the bytes that software may access.
 //!
 //! A [`Recorder`] is a memory between an operation ([`StartedOperation::run`](crate::work::StartedOperation::run)) and its memory. Without one
 //! nothing is recorded, and recording costs nothing.
@@ -9,20 +9,20 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::memory::{Access, Memory, Port, Span};
 
-/// Bytes that were read or written, one after another.
+/// Adjacent bytes that were read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touched {
     /// Read or write.
     pub access: Access,
-    /// Where, and how many.
+    /// The address and the length.
     pub span: Span,
-    /// Whether the memory let it. What it did not let stopped the operation, with a [`Fault`](crate::memory::Fault).
+    /// Whether the memory allowed the access. A refused access has stopped the operation with a [`Fault`](crate::memory::Fault).
     pub allowed: bool,
 }
 
 /// A memory that records reads and writes.
 ///
-/// It hides from the units how they may save work ([`Memory::view`], [`Memory::both`], [`Memory::version`]), so that each
+/// It hides the functions with which units save accesses ([`Memory::view`], [`Memory::both`], [`Memory::version`]), so that every
 /// access is one that the operation needs.
 pub struct Recorder<'m> {
     memory: &'m mut dyn Memory,
@@ -41,8 +41,8 @@ impl<'m> Recorder<'m> {
         Self { memory, touched: Mutex::new(touched) }
     }
 
-    /// What was touched, in the order of the accesses as far as one thread made them. Accesses of one kind that follow
-    /// one another in memory and in time are one.
+    /// The accesses, in the order in which a thread made them. Accesses of one kind that are adjacent in memory and in time are
+    /// merged.
     pub fn finish(self) -> Vec<Touched> {
         self.touched.into_inner().unwrap_or_else(PoisonError::into_inner)
     }

@@ -24,7 +24,7 @@ pub struct Stream {
     pub samples: Samples,
 }
 
-/// The shape of a [`Stream`]. Its samples may never exist all at once.
+/// The shape of a [`Stream`]. Its samples need not exist all at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
     /// Elements per line.
@@ -37,9 +37,9 @@ pub struct Form {
     pub lanes: usize,
     /// Cubes.
     pub batch: usize,
-    /// The samples are fp32 values.
+    /// Whether the samples are fp32 values.
     pub is_float: bool,
-    /// No integer sample is larger in magnitude.
+    /// No integer sample has a larger magnitude.
     pub largest: u32,
 }
 
@@ -90,23 +90,23 @@ impl Stream {
     }
 }
 
-/// What a unit leaves behind when it ends: its output, and its status registers' new values.
+/// The results of a unit: its output, and its status registers' new values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Done<T> {
     /// The output.
     pub output: T,
-    /// Status registers (saturation, NaN and lookup-table counters) with their block and value: they become the
-    /// values of the register group that the operation ran from.
+    /// Status registers (saturation, NaN and lookup-table counters) with their block and value, for the register group of the
+    /// operation.
     pub status: Status,
 }
 
 /// A status register's new value.
 pub type Report = (Block, Register, u32);
 
-/// Most status registers that an operation sets.
+/// The greatest number of status registers that an operation sets.
 const REPORTS: usize = 12;
 
-/// Status registers' new values, in no memory of their own: an operation allocates nothing.
+/// The new values of status registers. They are stored inline, so that an operation allocates nothing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Status {
     reports: [Option<Report>; REPORTS],

@@ -2,7 +2,7 @@
 
 //! SDP's lookup, the last step of sub-unit Y, in integers or floats.
 //!
-//! The fraction has 35 bits. Integer answers have 32 bits; fp16 processing interpolates in fp17.
+//! The fraction has 35 bits. Integer results have 32 bits; fp16 processing interpolates in fp17.
 //! Source: register manual (SDP `S_LUT_*`), the hardware project's arithmetic (`cmod/hls/sdp`: index and interpolation).
 
 use nvdla_uapi::reg::sdp as reg;
@@ -119,7 +119,7 @@ impl Lookup {
         }
     }
 
-    /// fp16 processing: `value` and the answer are fp32.
+    /// fp16 processing: `value` and the result are fp32.
     pub fn float(&self, tables: &Tables, value: u32, counters: &mut Counters) -> u32 {
         let le = match self.function {
             LutFunction::Exponent => exponent_float(value, self.le.start as u32, self.index_offset),
@@ -172,7 +172,8 @@ impl Lookup {
     }
 }
 
-/// SDP counts each table's hits, the misses of the table that answers, and as hybrid the answers that are no miss.
+/// SDP counts the hits of each table and the misses of the table whose result is used. Results that are not misses count as
+/// hybrid.
 fn count(counters: &mut Counters, le: Position, lo: Position, answer: Position) {
     counters.le_hit = counters.le_hit.wrapping_add(u32::from(le.is_hit()));
     counters.lo_hit = counters.lo_hit.wrapping_add(u32::from(lo.is_hit()));
@@ -201,8 +202,8 @@ fn exponent_int(value: i32, start: i32, offset: i32) -> Position {
     }
 }
 
-/// `signed` is a quirk of the LE table: its distance passes through a signed register on its way to the fraction, which
-/// shows where the entries lie 2^33 or more apart.
+/// `signed` is a quirk of the LE table: the distance passes through a signed register before the fraction is computed, which has
+/// an effect if entries are 2^33 or more apart.
 fn linear_int(value: i32, range: &Range, last: usize, signed: bool) -> Position {
     if value <= range.start {
         return Position::Under;
@@ -215,7 +216,7 @@ fn linear_int(value: i32, range: &Range, last: usize, signed: bool) -> Position 
     } else if range.select > -32 {
         u64::from(distance) << -range.select
     } else {
-        // At least one entry for each step of the distance, which is not zero.
+        // At least one entry per step of the distance, which is not zero.
         u64::MAX
     };
     if index >= last as u64 {

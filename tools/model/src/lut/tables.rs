@@ -47,7 +47,7 @@ impl Tables {
                 | S_LUT_ACCESS_CFG::LUT_ACCESS_TYPE.mask());
     }
 
-    /// `S_LUT_ACCESS_CFG`, which SDP and CDP have alike.
+    /// `S_LUT_ACCESS_CFG`, which is the same in SDP and CDP.
     const fn access(&self) -> Word<S_LUT_ACCESS_CFG> {
         Word::new(self.access)
     }
@@ -57,8 +57,8 @@ impl Tables {
         self.access
     }
 
-    /// Writes `S_LUT_ACCESS_DATA`: sets the entry and goes on to the next. Nothing happens when the access is set up as
-    /// a read, nor at an entry that the table does not have.
+    /// Writes `S_LUT_ACCESS_DATA`: sets the entry and advances to the next. Nothing happens if the access is configured as a
+    /// read, or if the table does not have the entry.
     pub fn write_data(&mut self, value: u32) {
         if self.access().get(S_LUT_ACCESS_CFG::LUT_ACCESS_TYPE) != Some(LutAccess::Write) {
             return;
@@ -74,8 +74,8 @@ impl Tables {
         }
     }
 
-    /// Reads `S_LUT_ACCESS_DATA`: the entry, going on to the next. Zero when the access is set up as a write, and at an
-    /// entry that the table does not have.
+    /// Reads `S_LUT_ACCESS_DATA`: the entry, and advances to the next. Zero if the access is configured as a write, or if the
+    /// table does not have the entry.
     pub fn read_data(&mut self) -> u32 {
         if self.access().get(S_LUT_ACCESS_CFG::LUT_ACCESS_TYPE) != Some(LutAccess::Read) {
             return 0;
@@ -95,7 +95,7 @@ impl Tables {
         }
     }
 
-    /// The entry after an access; the last one stays.
+    /// The entry after an access. The last entry is not advanced.
     pub(super) fn advance(&mut self) {
         let index = self.access().value(S_LUT_ACCESS_CFG::LUT_ADDR);
         if (index as usize) < self.selected().len() - 1 {
@@ -104,7 +104,7 @@ impl Tables {
     }
 }
 
-/// Where a value lies in one table.
+/// The position of a value in one table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position {
     /// At or below the start: the slope of the underflow continues the table.
@@ -115,19 +115,19 @@ pub enum Position {
     Hit {
         /// The entry below.
         index: usize,
-        /// The fraction; how many bits it has is the unit's.
+        /// The fraction. The unit defines its number of bits.
         fraction: u64,
     },
 }
 
 impl Position {
-    /// Whether the table has the value.
+    /// Whether the table contains the value.
     pub const fn is_hit(self) -> bool {
         matches!(self, Self::Hit { .. })
     }
 }
 
-/// Which table answers when both, or neither, have the value (`S_LUT_CFG`).
+/// Which table's result is used if both tables, or neither, contain the value (`S_LUT_CFG`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Priorities {
     /// Both underflow.
@@ -149,7 +149,7 @@ impl Priorities {
         }
     }
 
-    /// The table that answers.
+    /// The table whose result is used.
     pub const fn choose(self, le: Position, lo: Position) -> LutTable {
         match (le, lo) {
             (Position::Under, Position::Under) => self.under,
@@ -163,7 +163,7 @@ impl Priorities {
     }
 }
 
-/// What the units count while they look values up (`D_PERF_LUT_*`).
+/// The counters of lookups (`D_PERF_LUT_*`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// `LUT_UFLOW`.

@@ -170,8 +170,8 @@ pub const fn fp16_to_i16(bits: u16) -> i16 {
     }
 }
 
-/// What a lookup in a linear table needs of an fp32 value: the integer part of `value / 2^shift` (limited to 9 bits) and
-/// 35 bits of fraction. The sign is not looked at.
+/// The values for a lookup of an fp32 in a linear table: the integer part of `value / 2^shift` (limited to 9 bits) and 35 bits of
+/// fraction. The sign is ignored.
 pub const fn fp32_to_index(bits: u32, shift: i32) -> (u32, u64) {
     const FRACTION: i32 = 35;
     if Fp32::is_nan(bits) {

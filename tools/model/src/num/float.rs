@@ -2,7 +2,7 @@
 
 //! Arithmetic of one floating-point format, on bit patterns.
 //!
-//! Rounding is to nearest even. What differs from IEEE 754:
+//! Rounding is to nearest even. The differences from IEEE 754 are:
 //!
 //! - a result too large becomes the largest normal value, never infinity;
 //! - a result below the smallest normal value becomes zero, with its sign;
@@ -124,7 +124,8 @@ impl<const E: u32, const M: u32> Float<E, M> {
         }
         let magnitude = Self::SIGN - 1;
         let (larger, smaller) = if a & magnitude >= b & magnitude { (a, b) } else { (b, a) };
-        // Room for every bit of the smaller operand that can matter: the mantissa's width and two below the last place.
+        // Enough bits for the part of the smaller operand that can have an effect: the mantissa's width and two bits below the
+        // last place.
         let room = M + 2;
         let width = room + M + 1;
         let distance = Self::expo(larger) - Self::expo(smaller);
@@ -210,9 +211,9 @@ impl<const E: u32, const M: u32> Float<E, M> {
         Self::pack(sign, expo, rounded as u32 & Self::MANT_MAX)
     }
 
-    /// Whether `a > b`, taking sign and magnitude as they stand (zeros are ordered: +0 > -0).
+    /// Whether `a > b`, comparing sign and magnitude (zeros are ordered: +0 > -0).
     ///
-    /// Two equal negative values count as greater; as they are the same bits, that never shows.
+    /// For two equal negative values the result is true, which has no effect because they have the same bits.
     const fn greater(a: u32, b: u32) -> bool {
         let magnitude = Self::SIGN - 1;
         match (Self::sign(a), Self::sign(b)) {

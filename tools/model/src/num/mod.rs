@@ -6,7 +6,7 @@
 //! infinite or denormal, and NaNs keep their low mantissa bits. [`float`] has the arithmetic of one format, [`convert`]
 //! the conversions between formats and integers, and [`fixed`] the integer arithmetic.
 
-// The units' vector loops are compiled once for each instruction set; only code that is inlined into them takes part.
+// The units' vector loops are compiled once for each instruction set, together with the functions that are inlined into them.
 #![allow(clippy::inline_always)]
 
 pub mod convert;

@@ -6,11 +6,10 @@
 //! comes from memory, or directly from SDP ("on flying"). A cube wider than the unit's line buffer is split by columns:
 //! each part is read again where its windows overlap the part before it.
 //!
-//! Padding does not take part in a maximum or minimum. In an average, a row of the window with n padded columns adds
-//! `PAD_VALUE_nX`, and a window with n padded rows adds `PAD_VALUE_nX` times the kernel's width; the sum is multiplied
-//! by `RECIP_KERNEL_WIDTH`, rounded, and then by `RECIP_KERNEL_HEIGHT`. Rows are summed from the left before they are
-//! added from the top: in fp16 the order shows.
-//! All elements of an atom are computed, also those past the cube's last channel.
+//! Padding has no effect on a maximum or minimum. In an average, a row of the window with n padded columns adds `PAD_VALUE_nX`,
+//! and a window with n padded rows adds `PAD_VALUE_nX` times the kernel's width. The sum is multiplied by `RECIP_KERNEL_WIDTH`,
+//! rounded, and then multiplied by `RECIP_KERNEL_HEIGHT`. Rows are summed from the left before they are added from the top; in
+//! fp16 the order affects the result. All elements of an atom are computed, also those after the cube's last channel.
 //!
 //! Source: the register specification (PDP, PDP_RDMA), the hardware manual ("PDP"), and for the arithmetic the C-model
 //! (`cmod/pdp`, `cmod/hls_wrapper/pdp_hls_wrapper.cpp`).
@@ -61,7 +60,7 @@ fn run_with(
     perform(isa, config, rdma, registers, input, memory, fast::pool)
 }
 
-/// Pools one part; the answer is the number of NaNs.
+/// Pools one part. Returns the number of NaNs.
 type Pool = fn(&Setup, &Part, &Source, &mut dyn Memory, &mut Emit) -> Result<usize, Stop>;
 
 fn perform(
@@ -155,8 +154,8 @@ impl Parts {
     fn part(&self, index: usize) -> Result<Part, Stop> {
         let Self { count, input: [first, middle, last], output, kernel, stride, .. } = *self;
         let (is_first, is_last) = (index == 0, index + 1 == count);
-        // A later part begins with the columns that its first window shares with the part before it (or after a gap,
-        // where the stride is wider than the window).
+        // A later part begins with the columns that its first window shares with the previous part (or after a gap, if the stride
+        // is greater than the window).
         let before = |[first, middle, _]: [usize; 3]| if is_first { 0 } else { first + (index - 1) * middle };
         let width = if is_first {
             Some(first)

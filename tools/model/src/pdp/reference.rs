@@ -11,7 +11,7 @@ use crate::num::convert::{fp16_to_fp17, fp17_to_fp16};
 use crate::num::fixed::round_shift_right;
 use crate::num::{Fp16, Fp17};
 
-/// Pools one part; the answer is the number of NaNs.
+/// Pools one part. Returns the number of NaNs.
 pub(super) fn pool(
     setup: &Setup,
     part: &Part,
@@ -76,7 +76,7 @@ fn window(setup: &Setup, part: &Part, rows: &[Vec<i32>], x: usize, lane: usize) 
     match (setup.method, setup.precision) {
         (PoolingMethod::Average, Precision::Fp16) => average_fp16(setup, part, &rows, padded),
         (PoolingMethod::Average, _) => average_int(setup, part, &rows, padded),
-        // The first NaN of a row is the row's; a later row's NaN is the window's.
+        // A row with a NaN has its first NaN as the result. A window with several such rows has that of the last row.
         (method, Precision::Fp16) => {
             let better = |a: u32, b: u32| if method == PoolingMethod::Max { Fp16::max(a, b) } else { Fp16::min(a, b) };
             let row = |row: &Vec<i32>| row.iter().map(|&bits| bits as u32).reduce(better);

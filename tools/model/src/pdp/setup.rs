@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The registers of PDP and its read DMA as checked values, with the places that every implementation reads and writes.
+//! The registers of PDP and its read DMA as checked values, with the memory that every implementation reads and writes.
 
 use crate::cube::Placed;
 use crate::memory::{Memory, Stop};
@@ -69,7 +69,7 @@ pub(super) struct Part {
     pub(super) output: usize,
 }
 
-/// What does not differ between parts.
+/// The properties that all parts of an operation share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Setup {
     pub(super) isa: Isa,
@@ -82,11 +82,11 @@ pub(super) struct Setup {
     pub(super) pad_values: [u32; KERNEL_MAX - 1],
     pub(super) recip_width: u32,
     pub(super) recip_height: u32,
-    /// NaN inputs are taken as zero.
+    /// Whether NaN inputs are treated as zero.
     pub(super) flush_nan: bool,
 }
 
-/// Where input lines come from.
+/// The source of input lines.
 pub(super) enum Source {
     Memory(Placed),
     /// SDP's output as a packed cube.
@@ -113,7 +113,7 @@ impl Source {
 /// Writes lines of the output: surface, first line, bytes.
 pub(super) type Emit<'e> = dyn FnMut(&mut dyn Memory, usize, usize, &[u8]) -> Result<(), Stop> + 'e;
 
-/// How many fp16 of a line are NaNs.
+/// The number of NaNs among the fp16 values of a line.
 pub(super) fn nans(line: &[u8]) -> usize {
     let is_nan = |half: &&[u8]| u16::from_le_bytes([half[0], half[1]]) & 0x7fff > 0x7c00;
     line.chunks_exact(2).filter(is_nan).count()
@@ -155,7 +155,7 @@ impl Setup {
             ],
             recip_width: get(pdp::D_RECIP_KERNEL_WIDTH),
             recip_height: get(pdp::D_RECIP_KERNEL_HEIGHT),
-            // SDP has done it already where the input comes from there.
+            // If the input comes from SDP, SDP has already done this.
             flush_nan: off_flying && registers.is_set(pdp::D_NAN_FLUSH_TO_ZERO::NAN_TO_ZERO),
         })
     }
@@ -167,7 +167,7 @@ impl Setup {
 
     /// What `count` padded columns add to a row of an integer average: the register's value, its sign extended.
     ///
-    /// Where the sign lies depends on how much `count` elements can add up to.
+    /// The position of the sign bit depends on the largest sum of `count` elements.
     pub(super) fn pad_int(&self, count: usize) -> i32 {
         if count == 0 {
             return 0;

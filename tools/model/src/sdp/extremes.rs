@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! int8 operations with the smallest and largest operands, on every instruction set.
+//! Tests int8 operations with the smallest and largest operands, on every instruction set.
 
 use nvdla_uapi::config::NV_SMALL;
 use nvdla_uapi::reg::{sdp as reg, sdp_rdma as rdma_reg};

@@ -2,12 +2,11 @@
 
 //! SDP, the single data point processor, with its read DMA: bias, scale, activation, element-wise, conversion.
 //!
-//! Data comes from memory or from CACC, passes through the sub-units X1, X2 and Y that are not bypassed and through the
-//! output converter, and goes to memory or to PDP. Everything is done to single elements, so that only operands and
-//! addresses depend on where an element lies. The padding channels of the last atom are computed and written like the
-//! others.
+//! Data comes from memory or from CACC, passes through the sub-units X1, X2 and Y that are not bypassed and through the output
+//! converter, and goes to memory or to PDP. Every element is processed separately, so only operands and addresses depend on the
+//! position of an element. The padding channels of the last atom are computed and written like the others.
 //!
-//! [`mod@reference`] says element by element what happens; [`run`] does the same a line at a time with vector code.
+//! [`mod@reference`] defines the results element by element; [`run`] computes the same one line at a time with vector code.
 //!
 //! Source: register manual (SDP, SDP_RDMA), "In-memory data formats", and for widths and orders the hardware project's
 //! C-model (`cmod/sdp`, `cmod/hls/sdp`).
@@ -36,8 +35,8 @@ pub(crate) use vector::{OnFlying, Settings};
 
 /// Performs the operation that the registers of SDP and its read DMA describe.
 ///
-/// `input` is what CACC gives, `None` when SDP reads memory. The output is a cube for PDP where the registers say so:
-/// int8 and int16 as they are, fp16 widened by [`fp16_to_fp32`](crate::num::convert::fp16_to_fp32).
+/// `input` is the output of CACC, `None` if SDP reads memory. Returns a cube for PDP if the registers select that: int8 and int16
+/// unchanged, fp16 widened by [`fp16_to_fp32`](crate::num::convert::fp16_to_fp32).
 pub fn run(
     state: &mut State,
     config: &Config,

@@ -30,9 +30,9 @@ pub(super) struct Operation {
     pub channels: usize,
     /// Cubes (a hardware batch).
     pub batch: usize,
-    /// What the data path computes in: 32-bit integers for int8 and int16, fp32 for fp16.
+    /// The precision of the data path: 32-bit integers for int8 and int16, fp32 for fp16.
     pub processing: Precision,
-    /// What comes out.
+    /// The output precision.
     pub output: Precision,
     /// Where data comes from.
     pub source: Source,
@@ -46,9 +46,9 @@ pub(super) struct Operation {
     pub y: Option<Y>,
     /// The output converter (integer processing).
     pub converter: Converter,
-    /// NaNs in data and operands count as zero.
+    /// Whether NaNs in data and operands count as zero.
     pub nan_to_zero: bool,
-    /// What is counted.
+    /// The enabled counters.
     pub count: Count,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Place {
 pub(super) enum Source {
     /// A feature cube.
     Memory(Place),
-    /// CACC. No integer has a magnitude above `largest`.
+    /// The output of CACC. No integer has a magnitude above `largest`.
     Stream { largest: u32 },
 }
 
@@ -97,7 +97,7 @@ pub(super) struct OperandPlace {
 /// An operand of a sub-unit's ALU or multiplier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum OperandOrigin {
-    /// One for the layer.
+    /// One operand for the layer.
     Register(i32),
     /// One per kernel or element, in the sub-unit's operand surface.
     Memory,
@@ -106,18 +106,18 @@ pub(super) enum OperandOrigin {
 /// A sub-unit's ALU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Alu {
-    /// What it does.
+    /// Its operation.
     pub algorithm: AluAlgorithm,
-    /// With what.
+    /// Its operand.
     pub operand: OperandOrigin,
 }
 
 /// A sub-unit's multiplier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Multiplier {
-    /// With what.
+    /// Its operand.
     pub operand: OperandOrigin,
-    /// Values that are not negative pass unchanged.
+    /// Whether values that are not negative pass unchanged.
     pub prelu: bool,
 }
 
@@ -130,9 +130,9 @@ pub(super) struct X {
     pub alu_shift: u32,
     /// The multiplier.
     pub multiplier: Option<Multiplier>,
-    /// Right shift of integers after the multiplier, whether it is there or not.
+    /// Right shift of integers after the multiplier, also if there is no multiplier.
     pub shift: u32,
-    /// Negative values become zero.
+    /// Whether negative values become zero.
     pub relu: bool,
     /// The operands in memory, where one is used.
     pub operands: Option<OperandPlace>,
@@ -160,15 +160,15 @@ pub(super) struct Y {
 /// `(value - offset) * scale / 2^shift`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Converter {
-    /// Subtracted first.
+    /// The offset, which is subtracted first.
     pub offset: i32,
-    /// Then multiplied by.
+    /// The factor.
     pub scale: i16,
-    /// Then shifted right.
+    /// The right shift.
     pub shift: u32,
 }
 
-/// What `D_PERF_ENABLE` of SDP and its read DMA ask for.
+/// The counters that `D_PERF_ENABLE` of SDP and its read DMA enable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Count {
     /// Lookups.
@@ -189,7 +189,7 @@ impl Count {
 }
 
 impl Operation {
-    /// Where the elements of one cube lie in a stream.
+    /// The position of a cube's elements in a stream.
     pub(super) fn view(&self) -> View {
         View::packed(self.surfaces, self.height, self.width, self.lanes)
     }

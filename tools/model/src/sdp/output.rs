@@ -37,7 +37,7 @@ pub(super) fn stream_for_pdp(operation: &Operation) -> Result<Option<Stream>, St
     }))
 }
 
-/// Puts an output value, 16 bits wide, where PDP finds it.
+/// Stores an output value, 16 bits wide, in the cube for PDP.
 pub(super) fn put_sample(samples: &mut Samples, index: usize, value: i16) {
     match samples {
         Samples::Int(samples) => samples[index] = value.into(),

@@ -28,7 +28,7 @@ fn refuse<T>(unit: &'static str, what: impl Into<String>) -> Result<T, Stop> {
     Err(Stop::unsupported(unit, what))
 }
 
-/// What every part of the registers' reading needs.
+/// The registers and the configuration, which all parts of the reading need.
 struct Reader<'r> {
     config: &'r Config,
     rdma: &'r Registers,
@@ -41,7 +41,7 @@ struct Reader<'r> {
 }
 
 impl Operation {
-    /// The operation that the registers describe. `stream` is what CACC gives, if anything.
+    /// The operation that the registers describe. `stream` is the output of CACC, if there is one.
     pub(super) fn new(
         config: &Config,
         rdma: &Registers,
@@ -62,7 +62,7 @@ impl Operation {
         Ok(operation)
     }
 
-    /// [`Self::new`] of what CACC gives in this form, if anything.
+    /// As [`Self::new`], for an output of CACC in this form, if there is one.
     pub(super) fn of(config: &Config, rdma: &Registers, sdp: &Registers, stream: Option<Form>) -> Result<Self, Stop> {
         let reader = Reader {
             config,
@@ -153,9 +153,9 @@ impl Reader<'_> {
         Extents::new(1, self.channels, self.height, self.width)
     }
 
-    /// Table 30, and combinations that the hardware does not have.
+    /// Checks table 30, and combinations that the hardware does not have.
     ///
-    /// int8 to fp16, which the table calls invalid, is left in: the reference computes it as int8 to int16 with fp16
+    /// int8 to fp16, which the table calls invalid, is allowed: the reference computes it as int8 to int16 with fp16 values.
     /// values.
     fn check_precisions(&self, output: Precision, batch: u32) -> Result<(), Stop> {
         let name = self.config.name;
@@ -297,7 +297,7 @@ impl Reader<'_> {
         }))
     }
 
-    /// The feature cube with these strides. The atoms of a 1x1 cube follow one another, whatever the strides are.
+    /// The feature cube with these strides. The atoms of a 1x1 cube are adjacent; its strides are ignored.
     fn cube(
         &self,
         unit: &'static str,
@@ -319,7 +319,7 @@ impl Reader<'_> {
         .or_else(|error| refuse(unit, error.to_string()))
     }
 
-    /// SDP_RDMA must read the cube that SDP computes.
+    /// Checks that SDP_RDMA reads the cube that SDP computes.
     fn check_rdma(&self) -> Result<(), Stop> {
         let rdma = self.rdma;
         for (given, name, expected) in [
@@ -370,7 +370,7 @@ impl Reader<'_> {
                 format!("D_FEATURE_MODE_CFG.WINOGRAD is {}, SDP's is {}", u8::from(winograd), u8::from(self.winograd)),
             );
         }
-        // The operands' atoms of a 1x1 cube also follow one another, whatever the strides are.
+        // The operands' atoms of a 1x1 cube are also adjacent, and their strides are ignored.
         let surface_stride = if self.width == 1 && self.height == 1 {
             format.bytes_per_atom()
         } else {
@@ -502,7 +502,7 @@ impl Reader<'_> {
     }
 }
 
-/// Where an operand comes from; calls `from_memory` when it is memory.
+/// The source of an operand. Calls `from_memory` if it is memory.
 fn operand<R: Tied>(
     sdp: &Registers,
     source: Field<OperandSource, R>,

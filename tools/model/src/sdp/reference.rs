@@ -53,7 +53,7 @@ pub fn run(
     Ok(tally.finish(&operation, output))
 }
 
-/// Where an element lies, padding channels included.
+/// The position of an element, including padding channels.
 #[derive(Clone, Copy)]
 struct At {
     batch: usize,
@@ -71,7 +71,7 @@ fn address(place: &Place, at: At, atoms: Atoms) -> (u64, usize) {
     (place.base.wrapping_add(offset), bytes)
 }
 
-/// One or two bytes, sign extended.
+/// One or two bytes, sign-extended.
 fn load(bytes: &[u8]) -> i16 {
     match *bytes {
         [low, high] => i16::from_le_bytes([low, high]),
@@ -80,7 +80,7 @@ fn load(bytes: &[u8]) -> i16 {
     }
 }
 
-/// The element as the data path takes it: an integer, or the bits of an fp32.
+/// The element in the precision of the data path: an integer, or the bits of an fp32.
 fn source(
     operation: &Operation,
     at: At,
@@ -132,7 +132,7 @@ fn operand(place: &OperandPlace, component: Component, at: At, memory: &dyn Memo
 /// A function that finds an element's operand in memory.
 type Operands<'f> = dyn Fn(Option<OperandPlace>, Component) -> Result<i16, Fault> + 'f;
 
-/// From data path input to output, 16 bits wide.
+/// Computes an element from the data path's input to the output, 16 bits wide.
 fn element(
     operation: &Operation,
     tables: &Tables,
@@ -166,7 +166,7 @@ fn element(
     Ok(convert(operation, value, tally))
 }
 
-/// The operand: the register's, or memory's passed through `from_memory`.
+/// The operand from the register, or from memory through `from_memory`.
 fn resolve<T>(
     operand: OperandOrigin,
     from_register: impl FnOnce(i32) -> T,

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What SDP keeps from one operation to the next.
+//! The state that SDP keeps between operations.
 
 use super::vector::lanes::Scratch;
 use super::vector::lookup::Joint;
 use crate::lut::Tables;
 
-/// What SDP keeps from one operation to the next.
+/// The state that SDP keeps between operations.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     /// The lookup tables.

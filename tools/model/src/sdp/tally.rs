@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What is counted while an operation of SDP runs.
+//! The counters of a running operation of SDP.
 
 use super::operation::Operation;
 use crate::lut::Counters;
 use crate::stream::{Done, Status, Stream};
 use nvdla_uapi::reg::{sdp as reg, sdp_rdma as rdma_reg, Block};
 
-/// What is counted while an operation runs.
+/// The counters of a running operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
     pub(super) lookups: Counters,
@@ -19,7 +19,7 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Adds what another part of the operation has counted.
+    /// Adds the counters of another part of the operation.
     pub(super) fn add(&mut self, other: &Self) {
         self.lookups += other.lookups;
         self.saturated = self.saturated.wrapping_add(other.saturated);

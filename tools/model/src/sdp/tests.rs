@@ -35,7 +35,7 @@ impl Random {
         self.next() % limit
     }
 
-    /// True once in `times`.
+    /// True with a probability of one in `times`.
     fn once_in(&mut self, times: u32) -> bool {
         self.below(times) == 0
     }
@@ -85,7 +85,7 @@ impl Case {
         let config = random.pick(&[&NV_FULL, &NV_FULL, &NV_FULL, &NV_LARGE, &NV_MEDIUM_512, &NV_SMALL]);
         let full = config.name == "nv_full";
         let on_flying = random.once_in(2);
-        // What networks are made of: sums, products and ReLU, nothing counted.
+        // Operations as in networks: sums, products and ReLU, without counters.
         let simple = random.once_in(2);
         let int8 = [Precision::Int8; 3];
         let [input, processing, output] = if full {
@@ -376,7 +376,7 @@ pub(super) fn settings() -> Vec<Settings> {
     settings
 }
 
-/// Gives the case's sums to SDP some at a time, where it takes them so.
+/// Passes the case's sums to SDP a few at a time, if SDP accepts them so.
 fn fly(settings: Settings, case: &mut Case, seed: u64) -> Option<Result<Done<Option<Stream>>, Stop>> {
     let Case { config, rdma, sdp, stream, state, memory, .. } = case;
     let stream = stream.as_ref()?;
@@ -434,8 +434,8 @@ fn fly(settings: Settings, case: &mut Case, seed: u64) -> Option<Result<Done<Opt
     Some(flying.finish(&found, &bytes, memory))
 }
 
-/// The elements of a stream some at a time, surface by surface: where they are, their samples, and whether they are a
-/// surface's first.
+/// The elements of a stream, a few at a time, surface by surface: their positions, their samples, and whether they are the first
+/// of a surface.
 fn pieces(stream: &Stream, seed: u64) -> impl Iterator<Item = (Place, std::ops::Range<usize>, bool)> + '_ {
     let elements = stream.width * stream.height;
     let surfaces = stream.surfaces();
@@ -454,7 +454,7 @@ fn pieces(stream: &Stream, seed: u64) -> impl Iterator<Item = (Place, std::ops::
     })
 }
 
-/// Runs the reference and the vector code; whether the operation was performed, not refused.
+/// Runs the reference and the vector code. Returns whether the operation was performed and not refused.
 fn compare(seed: u64) -> Result<bool, TestCaseError> {
     let case = Case::new(seed);
     let Case { config, rdma, sdp, stream, .. } = &case;
@@ -500,7 +500,7 @@ proptest! {
     }
 }
 
-/// Outputs of a batch, of one line each, with a gap behind it.
+/// Outputs of a batch, of one line each, with a gap after each.
 #[test]
 fn gaps_between_the_cubes_of_a_batch_stay() {
     assert!(compare(6_644_408_307_260_056_225).unwrap(), "the operation is performed");
@@ -524,7 +524,7 @@ fn any_registers_give_an_answer() {
                 registers.set(described.register, random.next() & described.register.writable);
             }
         }
-        // Without these nearly all are refused or reach outside.
+        // Without these changes nearly all operations are refused or access memory outside.
         let small = |random: &mut Random, mask: u32| random.next() & mask;
         let sizes = [small(&mut random, 0xf), small(&mut random, 0xf), small(&mut random, 0x3f)];
         let strides = [small(&mut random, 0x1e0), small(&mut random, 0x1e0)];
@@ -646,14 +646,14 @@ fn a_pass_through_copies_its_cube() {
     assert_eq!(memory.bytes[..5 * 7 * 8], memory.bytes[0x1000..0x1000 + 5 * 7 * 8]);
 }
 
-/// `NV_NVDLA_SDP_BRDMA_ig.v` counts a 1x1 cube's atoms as those of one line: strides take no part.
+/// `NV_NVDLA_SDP_BRDMA_ig.v` counts a 1x1 cube's atoms as those of one line, so strides have no effect.
 #[test]
 fn operands_of_a_1x1_cube_are_one_run_of_atoms() {
     // nv_small's atom.
     const ATOM: usize = 8;
     const SURFACES: usize = 3;
     const OPERANDS_AT: usize = 0x800;
-    // Sums of two int8 that fit one, and that differ where the next line or surface would lie.
+    // Sums of two int8 that fit one int8, and that differ from the values at the addresses of the next line or surface.
     let bytes: Vec<u8> = (0..0x2000).map(|at: usize| (at * 7 % 50) as u8).collect();
     // Of X1 and X2: operands of one byte for each element, for the ALU, which adds them.
     let cfg = 1 << 1 | 1 << 4 | (RamType::Mcif as u32) << 5;

@@ -22,14 +22,14 @@ macro_rules! plain {
 }
 plain!(u8 i8 u16 i16 u32 i32 i64 f32 f64 [u8; 2]);
 
-/// Growing, never shrinking, aligned memory.
+/// Aligned memory that grows and never shrinks.
 #[derive(Debug, Default)]
 pub(crate) struct Aligned {
     lines: Vec<Line>,
 }
 
 impl Aligned {
-    /// `count` elements, with values of earlier use.
+    /// `count` elements, whose values are left from earlier use.
     pub(crate) fn get<T: Plain>(&mut self, count: usize) -> &mut [T] {
         let lines = (count * size_of::<T>()).div_ceil(64);
         if self.lines.len() < lines {

@@ -2,8 +2,8 @@
 
 //! The instruction sets that the units' vector code is written for, and which of them a run uses.
 //!
-//! A tier is what many processors have together, not one feature: vector code may use all of its features. The
-//! environment variable `NVDLA_ISA` forces a tier.
+//! A tier is a set of features that many processors have together. Vector code may use all features of its tier. The environment
+//! variable `NVDLA_ISA` forces a tier.
 
 use std::sync::OnceLock;
 
@@ -15,7 +15,7 @@ pub(crate) const VARIABLE: &str = "NVDLA_ISA";
 /// An instruction set. Code for a value of it runs only where [`Isa::available`] has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Isa {
-    /// What the compiler makes of plain code for the target.
+    /// The code that the compiler generates for the target.
     Portable,
     /// NEON, which every aarch64 has.
     Neon,
@@ -23,11 +23,11 @@ pub enum Isa {
     Dotprod,
     /// NEON with the matrix products of FEAT_I8MM.
     I8mm,
-    /// AVX2 with FMA, F16C, LZCNT, BMI1 and BMI2, as in every processor from Intel's Haswell and AMD's Excavator on.
+    /// AVX2 with FMA, F16C, LZCNT, BMI1 and BMI2, as in every processor since Intel's Haswell and AMD's Excavator.
     Avx2,
-    /// AVX-512 F, BW, CD, DQ, VL and VNNI, as from Intel's Cascade Lake on.
+    /// AVX-512 F, BW, CD, DQ, VL and VNNI, as since Intel's Cascade Lake.
     Avx512,
-    /// The same with VBMI and VBMI2, as from Intel's Ice Lake and AMD's Zen 4 on.
+    /// The same with VBMI and VBMI2, as since Intel's Ice Lake and AMD's Zen 4.
     Avx512Vbmi,
 }
 
@@ -39,7 +39,7 @@ pub struct UnknownIsa {
     pub wanted: String,
 }
 
-/// The names of instruction sets, as `NVDLA_ISA` takes them.
+/// The names of instruction sets, as in `NVDLA_ISA`.
 fn names(sets: &[Isa]) -> String {
     let names: Vec<_> = sets.iter().map(|isa| isa.name()).collect();
     names.join(", ")
@@ -101,7 +101,7 @@ impl Isa {
         }
     }
 
-    /// The instruction set's name, as `NVDLA_ISA` takes it.
+    /// The instruction set's name, as in `NVDLA_ISA`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Portable => "portable",

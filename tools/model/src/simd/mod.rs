@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What the units' vector code shares: instruction sets and the choice among them, aligned memory, prefetch,
-//! non-temporal stores, transposition.
+//! The common base of the units' vector code: instruction sets and their selection, aligned memory, prefetch, non-temporal
+//! stores, transposition.
 
 #[macro_use]
 mod dispatch;

@@ -2,8 +2,8 @@
 
 //! Non-temporal stores: writes that bypass the caches.
 //!
-//! An ordinary store first reads its cache line from memory. A non-temporal store does not. A copy of a cube that no cache
-//! can hold moves a third fewer bytes this way.
+//! An ordinary store first reads its cache line from memory. A non-temporal store does not. A copy of a cube that is larger than
+//! any cache moves a third fewer bytes this way.
 
 /// Copies `from` to `into`, which has the same length. Other threads see the copy after [`store_fence`] at the latest.
 pub(crate) fn copy_non_temporal(into: &mut [u8], from: &[u8]) {

@@ -2,9 +2,9 @@
 
 //! Transposition of matrices of bytes and of 16-bit elements, square by square.
 //!
-//! One round interleaves each row of a square with the row half a square below it. Each round rotates the combined bits of
-//! row and column index by one. After as many rounds as a row index has bits, rows and columns have changed places. x86-64
-//! and aarch64 have instructions that give the lower and the upper part of two interleaved rows.
+//! One round interleaves each row of a square with the row half a square below it, which rotates the combined bits of row and
+//! column index by one. After as many rounds as a row index has bits, rows and columns are exchanged. x86-64 and aarch64 have
+//! instructions that give the lower and the upper part of two interleaved rows.
 
 /// Rows and columns of a square.
 const SQUARE: usize = 16;

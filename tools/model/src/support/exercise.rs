@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Turns any bytes into register accesses; the fuzzer and the property tests run them on the model.
+//! Converts any bytes to register accesses, which the fuzzer and the property tests run on the model.
 //!
 //! Random register values would never pass the first check of a unit. The bytes therefore select small valid programs
 //! of each unit, changes of single registers, and starts. Addresses and strides are drawn so that most accesses lie
@@ -61,10 +61,10 @@ impl Memory for Small {
     }
 }
 
-/// What [`play`] saw.
+/// The result of [`play`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Times that [`Model::run`] performed something.
+    /// How often [`Model::run`] has performed an operation.
     pub runs: usize,
     /// Why operations stopped.
     pub stops: Vec<Stop>,
@@ -101,7 +101,7 @@ const UNITS: [&[Block]; 7] = [
 ];
 
 impl Driver<'_> {
-    /// Takes a few bytes and does what they say; `None` when they are used up.
+    /// Reads a few bytes and performs their action; `None` if no bytes are left.
     fn step(&mut self) -> Option<()> {
         match self.bytes.next()? {
             choice @ 0..=6 => self.program(choice.into()),
@@ -139,7 +139,7 @@ impl Driver<'_> {
         let value = match shape {
             _ if described.name.contains("ADDR_LOW") => BASE as u32 + value * 0x101,
             0..=99 => {
-                // One field, the others as they are.
+                // One field; the others stay.
                 let &(_, lsb, width) = described.fields.get(usize::from(shape) % described.fields.len().max(1))?;
                 let mask = (u32::MAX >> (32 - width)) << lsb;
                 let base = block.base(self.model.config().family)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What tests, fuzz targets and benchmarks of the model share. Nothing of the model uses it.
+//! Items that tests, fuzz targets and benchmarks of the model share. The model does not use them.
 
 pub mod exercise;
 pub mod program;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The registers of a convolution from its sizes: for tests and benchmarks, which start where a driver would.
+//! The registers of a convolution from its sizes, for tests and benchmarks, which replace a driver.
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::layout::align::weight_size;
@@ -14,25 +14,25 @@ use crate::conv::operation::{element_bytes, Blocks, Size};
 use crate::conv::pixel;
 use crate::registers::Registers;
 
-/// What a convolution reads.
+/// The input of a convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A packed feature cube.
     Feature,
     /// A packed feature cube, by Winograd convolution. Strides are those of the channel extension.
     Winograd,
-    /// An image, and how many kernel lines one step takes (1, 2 or 4).
+    /// An image, and the number of kernel lines per step (1, 2 or 4).
     Pixel(PixelFormat, u32),
 }
 
 /// A convolution's sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// The hardware.
+    /// The hardware configuration.
     pub config: &'static Config,
-    /// How CMAC computes.
+    /// The precision of CMAC.
     pub precision: Precision,
-    /// What is read.
+    /// The input.
     pub source: Source,
     /// Input; channels of an image come from its format.
     pub input: Size,
@@ -127,7 +127,7 @@ impl Program {
         View::packed(self.atoms().surfaces(channels), height, width, self.atoms().bytes())
     }
 
-    /// The output's size; `None` where the kernel is larger than the padded input, or Winograd's tiles do not fit it.
+    /// The output's size; `None` if the kernel is larger than the padded input, or Winograd's tiles do not fit it.
     pub fn output(&self) -> Option<Size> {
         let [left, right, top, bottom] = self.pads;
         let (width, height) = (left + self.input.width + right, top + self.input.height + bottom);
@@ -180,7 +180,7 @@ impl Program {
     pub fn macs(&self) -> Option<usize> {
         let Size { width, height, .. } = self.output()?;
         let positions = match self.source {
-            // 16 products make four output elements.
+            // 16 products give four output elements.
             Source::Winograd => 4,
             Source::Pixel(..) => self.kernel[1],
             Source::Feature => self.kernel[0] * self.kernel[1],
@@ -210,7 +210,7 @@ impl Program {
         (entries, buffer::bank_entries(self.config) as usize)
     }
 
-    /// The registers; `None` where the output has no size, or input and weights do not fit the convolution buffer.
+    /// The registers; `None` if the output has no size, or input and weights do not fit the convolution buffer.
     pub fn registers(&self) -> Option<Programmed> {
         let output = self.output()?;
         let (entries, per_bank) = self.entries();
@@ -244,7 +244,7 @@ impl Program {
             _ => self.input.channels,
         };
         let View { cube, surface, line, .. } = match self.image() {
-            // An image has but one line stride.
+            // An image has only one line stride.
             Some(image) => View { line: image.line_stride(0) as usize, ..View::default() },
             None => self.cubes(),
         };

@@ -11,22 +11,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a thread looks for work before it sleeps for the first time.
+/// How long a thread searches for work before it sleeps for the first time.
 const SPIN: Duration = Duration::from_millis(1);
-/// How long it then sleeps between two looks for work.
+/// How long it then sleeps between two searches for work.
 const SLEEP: Duration = Duration::from_micros(50);
-/// Looks for work between two readings of the clock.
+/// The number of searches for work between two readings of the clock.
 const LOOKS_PER_CLOCK: u32 = 64;
 
 thread_local! {
-    /// The task that this thread runs, until other threads have been called for it.
+    /// The task that this thread runs, until other threads have been woken for it.
     static UNCALLED: RefCell<Option<Arc<AtomicBool>>> = const { RefCell::new(None) };
     /// Whether this thread is kept awake for a task.
     static WATCHES: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Keeps the other threads of the pool from sleeping until it is dropped. It takes effect at the first operation that
-/// several threads share.
+/// Prevents the other threads of the pool from sleeping until it is dropped. It takes effect at the first operation that several
+/// threads share.
 ///
 /// The caller that runs a task's operations on this thread holds one during the task. It does not change any result.
 #[derive(Debug)]
@@ -57,7 +57,7 @@ impl Drop for Awake {
     }
 }
 
-/// Number of the pool's threads, which are called for the operation that they are about to share.
+/// The number of the pool's threads, which are woken for the operation that they are about to share.
 pub(crate) fn threads() -> usize {
     let threads = rayon::current_num_threads();
     if threads > 1 {
@@ -66,7 +66,7 @@ pub(crate) fn threads() -> usize {
     threads
 }
 
-/// Calls the pool's threads for the running task unless they have been called already.
+/// Wakes the pool's threads for the running task, unless that has been done.
 pub(crate) fn call() {
     if let Some(over) = UNCALLED.take() {
         let caller = rayon::current_thread_index();
@@ -97,7 +97,7 @@ fn watch(over: &AtomicBool) {
             since = Instant::now();
         } else if idle.is_multiple_of(LOOKS_PER_CLOCK) {
             if since.elapsed() < SPIN {
-                // Other programs on this processor go first.
+                // Gives way to other programs on this processor.
                 std::thread::yield_now();
             } else {
                 std::thread::sleep(SLEEP);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Shares pieces of work between the calling thread and the pool's threads.
+//! Divides work between the calling thread and the pool's threads.
 //!
 //! The calling thread starts at once and takes pieces like the others. It does not wait for another thread to wake up, and
 //! it does not sleep while another works, because both take longer than many operations.
@@ -53,7 +53,7 @@ pub(crate) struct Parts<'p> {
     bytes: PhantomData<&'p mut [u8]>,
 }
 
-// SAFETY: it represents a slice, which may be sent.
+// SAFETY: it is a slice, which may be sent.
 unsafe impl Send for Parts<'_> {}
 // SAFETY: the parts that threads make of it do not overlap, as `Parts::part` demands.
 unsafe impl Sync for Parts<'_> {}

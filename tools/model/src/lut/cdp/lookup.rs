@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The lookup in plain code, as the registers describe it.
+//! The lookup in plain code, as the registers define it.
 
 use crate::lut::tables::{Counters, Position, Priorities, Tables};
 use crate::memory::Stop;
@@ -40,7 +40,7 @@ pub struct Lookup {
     pub(super) priorities: Priorities,
 }
 
-/// The answer of one table.
+/// The result of one table.
 struct Answer<T> {
     position: Position,
     value: T,
@@ -50,7 +50,7 @@ impl Lookup {
     /// The lookup that the registers describe, for values of that precision (`D_DATA_FORMAT.INPUT_DATA_TYPE`).
     pub fn new(registers: &Registers, precision: Precision) -> Result<Self, Stop> {
         let get = |register| registers.get(register);
-        // The C-model reads the selects with as many bits as the precision can need, leaving higher bits alone.
+        // The C-model reads the selects with as many bits as the precision needs, and ignores higher bits.
         let select = |raw: u32| {
             let bits = match precision {
                 Precision::Int8 => 6,
@@ -110,7 +110,7 @@ impl Lookup {
         }
     }
 
-    /// fp16 processing: the factor for `sum`, an fp32; the answer is an fp17.
+    /// fp16 processing: the factor for `sum`, an fp32. The result is an fp17.
     pub fn float(&self, tables: &Tables, sum: u32, counters: &mut Counters) -> u32 {
         let exponent = match self.function {
             LutFunction::Exponent => Some(self.index_offset),

@@ -7,9 +7,9 @@
 //! bits and fp32 more than twice as many, so a sum or product in fp32, rounded again to 11 bits, is the correctly rounded
 //! one.
 //!
-//! An answer comes with a flag that says whether it holds. Where the hardware's arithmetic differs from a few machine
-//! instructions (slopes beyond a table's end, the ends of fp17's range, distances that the hardware takes for zero), the
-//! caller asks [`Lookup`].
+//! Each result has a flag that says whether it is valid. Where the hardware's arithmetic differs from a few machine instructions
+//! (slopes beyond a table's end, the ends of fp17's range, distances that the hardware treats as zero), the caller uses
+//! [`Lookup`].
 //!
 //! ```text
 //! for both tables:
@@ -20,7 +20,7 @@
 //! factor, class = one of both values and a counter, by both places
 //! ```
 
-// Loops are compiled for an instruction set only with what is inlined into them.
+// A loop is compiled for an instruction set only together with the functions that are inlined into it.
 #![allow(clippy::inline_always)]
 // A lazy operator is a branch, which vectors do not have.
 #![allow(clippy::needless_bitwise_bool)]
@@ -32,16 +32,17 @@ use crate::lut::tables::{Counters, Position, Priorities, Tables};
 use crate::num::convert::{fp16_to_fp32, fp17_to_fp32, fp32_to_fp17};
 use crate::num::{Fp16, Fp32};
 
-/// Sums that are looked up together. Loops over so many stay in registers; only the tables' entries are loaded one by one.
+/// The number of sums that are looked up together. Loops over this many stay in registers; only the tables' entries are loaded
+/// one by one.
 pub(crate) const WIDTH: usize = 16;
 
-/// What is counted of a lookup, in the order of [`Counters`]' fields.
+/// The counters of a lookup, in the order of [`Counters`]' fields.
 pub(crate) const CLASSES: usize = 5;
 
-/// Room for the entries of either table, so that an index needs no check.
+/// The size of an array for the entries of either table. Every index fits it, so indices are not checked.
 const ROOM: usize = 512;
 
-/// Places of a value in a table.
+/// The possible positions of a value in a table.
 const UNDER: u32 = 0;
 const OVER: u32 = 1;
 const HIT: u32 = 2;
@@ -52,7 +53,7 @@ pub(crate) fn counters(counts: [u32; CLASSES]) -> Counters {
     Counters { under, over, hybrid, le_hit, lo_hit }
 }
 
-/// What sums and factors are computed in: fp64 for integers, fp32 for fp16.
+/// The number type of sums and factors: fp64 for integers, fp32 for fp16.
 pub(crate) trait Real:
     Copy + Default + PartialOrd + std::ops::Sub<Output = Self> + std::ops::Mul<Output = Self>
 {
@@ -62,14 +63,14 @@ pub(crate) trait Real:
     fn power(exponent: i32) -> Self;
     /// A table's start, as it is in [`Range`].
     fn start(range: &Range) -> Self;
-    /// Whether this arithmetic has the table's start, steps and entries; `offset` is log2 of the first distance of an
+    /// Whether this arithmetic can represent the table's start, steps and entries. `offset` is log2 of the first distance of an
     /// exponential table.
     fn is_regular(range: &Range, table: &[i16], offset: Option<i32>) -> bool;
-    /// Whether the end entries stand for what lies below and above.
+    /// Whether values below and above the table have the results of the end entries.
     fn is_flat(range: &Range, table: &[i16]) -> [bool; 2];
-    /// An entry.
+    /// A table entry.
     fn entry(entry: i16) -> Self;
-    /// From one entry to the next.
+    /// The difference between an entry and the next.
     fn rise(from: i16, to: i16) -> Self;
     fn from_index(index: i32) -> Self;
     /// The whole part.
@@ -79,9 +80,9 @@ pub(crate) trait Real:
     unsafe fn whole(self) -> i32;
     /// log2 of a positive number, and the sixteen bits below its leading one.
     fn log(self) -> (i32, i32);
-    /// Whether the hardware may take a distance for zero that is not.
+    /// Whether the hardware may treat a distance as zero that is not zero.
     fn is_uncertain(distance: Self) -> bool;
-    /// `entry + rise * fraction / 2^16`, and whether the hardware may have another value.
+    /// `entry + rise * fraction / 2^16`, and whether the hardware's result may differ.
     fn between(entry: Self, rise: Self, fraction: i32) -> (Self, bool);
 }
 
@@ -96,7 +97,7 @@ impl Real for f64 {
         range.start as Self
     }
 
-    /// The hardware's shifts do what shifts of 64 bits do not where there are no such steps.
+    /// For distances without such steps the hardware's shifts differ from 64-bit shifts.
     fn is_regular(range: &Range, _: &[i16], offset: Option<i32>) -> bool {
         offset.is_some() || (0..=30).contains(&range.select)
     }
@@ -126,7 +127,7 @@ impl Real for f64 {
 
     #[inline(always)]
     fn log(self) -> (i32, i32) {
-        // The mantissa's bits below the sixteen are not looked at: the high word has four more.
+        // The mantissa's bits below the sixteen are ignored: the high word has four more.
         let bits = self.to_bits();
         (((bits >> 52) as i32 & 0x7ff) - 1023, (bits >> 36) as i32 & 0xffff)
     }
@@ -148,7 +149,7 @@ impl Real for f64 {
     }
 }
 
-/// fp17's magnitudes that are far enough from its ends, as bits of fp32: from 2^-29 up to 2^31.
+/// The magnitudes of fp17 that are far enough from the ends of its range, as bits of fp32: from 2^-29 up to 2^31.
 const SMALLEST: u32 = (127 - 29) << 23;
 const LARGEST: u32 = (127 + 31) << 23;
 const MAGNITUDE: u32 = 0x7fff_ffff;
@@ -160,7 +161,7 @@ pub(crate) fn round(value: f32) -> f32 {
     f32::from_bits(bits.wrapping_add(0xfff + ((bits >> 13) & 1)) & !0x1fff)
 }
 
-/// Whether fp17 may have another value for this one. A zero has itself.
+/// Whether fp17 may represent this value differently. A zero is represented exactly.
 #[inline(always)]
 pub(crate) fn is_outside(value: f32) -> bool {
     (value != 0.0) & ((value.to_bits() & MAGNITUDE).wrapping_sub(SMALLEST) >= LARGEST - SMALLEST)
@@ -241,16 +242,16 @@ struct Table<T> {
     steps: T,
     /// log2 of the first entry's distance, of an exponential table.
     offset: i32,
-    /// The last entry's number.
+    /// The number of the last entry.
     last: usize,
     entries: [T; ROOM],
-    /// From an entry to the next.
+    /// The differences between entries.
     rises: [T; ROOM],
-    /// Whether the end entries stand for what lies beyond.
+    /// Whether values beyond the table have the results of the end entries.
     flat: [bool; 2],
 }
 
-/// One table's answers.
+/// The results of one table.
 struct Part<T> {
     places: [u32; WIDTH],
     values: [T; WIDTH],
@@ -258,7 +259,7 @@ struct Part<T> {
 }
 
 impl<T: Real> Table<T> {
-    /// `None` where this arithmetic is not the hardware's.
+    /// `None` if this arithmetic differs from the hardware's.
     fn new(range: &Range, table: &[i16], offset: Option<i32>) -> Option<Self> {
         if !T::is_regular(range, table, offset) {
             return None;
@@ -291,7 +292,7 @@ impl<T: Real> Table<T> {
                 (log - self.offset, fraction)
             } else {
                 let last = T::from_index(self.last as i32);
-                // What is not in the table must not overflow here.
+                // Values outside the table must not overflow here.
                 let scaled = if is_positive { distance * self.steps } else { zero };
                 let scaled = if scaled < last { scaled } else { last };
                 // SAFETY: the number is from 0 to `last`.
@@ -320,7 +321,8 @@ impl<T: Real> Table<T> {
     }
 }
 
-/// Which table answers, and what is counted, by where both tables have a value: a bit and three of each of nine cases.
+/// Which table's result is used, and which counter is incremented, by the positions in both tables: one bit and three bits for
+/// each of nine cases.
 #[derive(Clone, Copy)]
 struct Rule {
     lo: u32,
@@ -339,7 +341,7 @@ impl Rule {
         Self { lo, classes }
     }
 
-    /// Whether LO answers, and the class.
+    /// Whether LO's result is used, and the counter's class.
     #[inline(always)]
     const fn apply(self, le: u32, lo: u32) -> (bool, u32) {
         let case = 3 * le + lo;
@@ -347,17 +349,17 @@ impl Rule {
     }
 }
 
-/// The answers for some sums.
+/// The results for several sums.
 pub(crate) struct Answers<T> {
     pub(crate) factors: [T; WIDTH],
-    /// Which counter counts each.
+    /// The counter of each sum.
     pub(crate) classes: [u32; WIDTH],
-    /// Whether the answer is another, which [`Lookup`] knows.
+    /// Whether the result is invalid, so that [`Lookup`] must be used.
     pub(crate) odd: [bool; WIDTH],
 }
 
 impl<T> Answers<T> {
-    /// Counts the answers that hold.
+    /// Counts the valid results.
     #[inline(always)]
     pub(crate) fn count(&self, counts: &mut [u32; CLASSES]) {
         for (class, count) in counts.iter_mut().enumerate() {
@@ -372,7 +374,7 @@ pub(crate) struct Vectors<T> {
     le: Table<T>,
     lo: Table<T>,
     rule: Rule,
-    /// LE's entries lie at powers of two.
+    /// Whether LE is exponential.
     pub(crate) is_exponential: bool,
 }
 
@@ -383,7 +385,7 @@ impl<T> std::fmt::Debug for Vectors<T> {
 }
 
 impl<T: Real> Vectors<T> {
-    /// `None` where a table has numbers for which this arithmetic is not the hardware's.
+    /// `None` if a table has numbers for which this arithmetic differs from the hardware's.
     pub(crate) fn new(lookup: &Lookup, tables: &Tables) -> Option<Box<Self>> {
         let is_exponential = lookup.function == LutFunction::Exponent;
         let le = Table::new(&lookup.le, tables.le(), is_exponential.then_some(lookup.index_offset))?;
@@ -400,7 +402,7 @@ impl<T: Real> Vectors<T> {
         for (i, &sum) in sums.iter().enumerate() {
             let (is_lo, class) = self.rule.apply(le.places[i], lo.places[i]);
             answers.factors[i] = if is_lo { lo.values[i] } else { le.values[i] };
-            // Where the hardware may take a distance for zero, neither table's place is known.
+            // If the hardware may treat a distance as zero, the positions in both tables are unknown.
             let uncertain = T::is_uncertain(sum - self.le.start) | T::is_uncertain(sum - self.lo.start);
             answers.odd[i] = uncertain | if is_lo { lo.odd[i] } else { le.odd[i] };
             answers.classes[i] = class;
@@ -417,7 +419,7 @@ mod tests {
     use super::*;
     use crate::registers::Registers;
 
-    /// A lookup of random registers, near what networks have.
+    /// A lookup with random registers similar to those of networks.
     fn random(next: &mut impl FnMut() -> u32, precision: Precision) -> (Lookup, Tables) {
         let half = precision == Precision::Fp16;
         let mut registers = Registers::reset(Block::Cdp);
@@ -445,7 +447,7 @@ mod tests {
         (Lookup::new(&registers, precision).unwrap(), tables)
     }
 
-    /// Compares the answers that hold with [`Lookup`]'s: `one` is the factor of a sum there.
+    /// Compares the valid results with those of [`Lookup`]; `one` computes the factor of a sum with it.
     fn compare<T: Real + std::fmt::Debug>(
         precision: Precision,
         sum: impl Fn(&mut dyn FnMut() -> u32) -> T,
@@ -472,7 +474,7 @@ mod tests {
                     held += 1;
                     let mut counted = Counters::default();
                     let expected = one(&lookup, &tables, sum, &mut counted);
-                    // As text, in which the two zeros differ.
+                    // Compared as text, in which the two zeros differ.
                     let same = format!("{:?}", answers.factors[i]) == format!("{expected:?}");
                     assert!(same, "{sum:?} in {lookup:?}: not {expected:?}");
                     let mut counts = [0; CLASSES];

@@ -128,11 +128,11 @@ impl<O: Order, const MAX: bool> Method for Extreme<O, MAX> {
     }
 }
 
-/// The largest (or smallest) fp16, NaNs and all, which takes elements in order.
+/// The largest (or smallest) fp16, including NaNs, which requires the elements in order.
 struct InOrder<const MAX: bool>;
 
 impl<const MAX: bool> InOrder<MAX> {
-    /// The better of the two; a NaN is better than any number, and the first better than the second.
+    /// The result of two elements: a NaN has priority over any number, and the first NaN over the second.
     #[inline(always)]
     fn better(a: u16, b: u16) -> u16 {
         let nan = |bits: u16| magnitude(bits) > INFINITE;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! What an average of integers adds and multiplies with.
+//! The padding and the factors of an average of integers.
 
 use super::portable::Method;
 use crate::pdp::setup::KERNEL_MAX;

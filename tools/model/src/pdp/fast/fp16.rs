@@ -11,12 +11,12 @@ use crate::num::Fp17;
 use crate::pdp::reference::{self, KERNEL_WIDTHS};
 use crate::pdp::setup::{nans, Part, Setup, KERNEL_MAX};
 
-/// The average of fp16: lines that are not for a quick way are made again in a slower one.
+/// The average of fp16. Lines that the fast method cannot compute are computed again by a slower one.
 pub(super) struct Fp16Average {
-    /// For numbers that are all tame.
+    /// The method for lines whose numbers are all ordinary.
     #[cfg(target_arch = "x86_64")]
     tame: Option<Tame>,
-    /// For all but NaNs.
+    /// The method for lines without NaNs.
     portable: Portable<Average, 16>,
 }
 
@@ -88,7 +88,7 @@ impl Average {
     }
 }
 
-/// An fp16's infinity: what is above is a NaN.
+/// An fp16's infinity; greater bit patterns are NaNs.
 const INFINITE: u16 = 0x7c00;
 /// The bits of fp17's largest and smallest normal numbers as singles.
 const LARGEST: u32 = (158 << 23) | (0x3ff << 13);
@@ -129,7 +129,7 @@ fn multiply(a: f32, b: f32) -> f32 {
 #[inline(always)]
 fn widen(half: u16) -> f32 {
     let magnitude = u32::from(half & 0x7fff);
-    // An exponent that is 112 too small, and denormals where there are any.
+    // The exponent is 112 too small, also for denormals.
     let value = f32::from_bits(magnitude << 13) * f32::from_bits((127 + 112) << 23);
     let bits = if magnitude == 0x7c00 { LARGEST } else { value.to_bits() };
     f32::from_bits(bits | u32::from(half >> 15) << 31)

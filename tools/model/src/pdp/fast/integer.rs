@@ -36,7 +36,7 @@ impl Average for Average8 {
 /// `value * factor / 2^16`, rounded half away from zero. The factor and all intermediate values have 16 bits.
 #[inline(always)]
 fn scale16(value: i16, factor: u16) -> i16 {
-    // High and low half apart, as vector instructions give them.
+    // The high and low halves separately, as vector instructions return them.
     let magnitude = value.unsigned_abs();
     let high = ((u32::from(magnitude) * u32::from(factor)) >> 16) as u16;
     let rounded = high.wrapping_add(magnitude.wrapping_mul(factor) >> 15);
@@ -136,7 +136,7 @@ impl Method for Average16 {
 /// An average of integers in atoms of 32 bytes.
 pub(super) struct Integer<M, const LANES: usize> {
     portable: Portable<M, LANES>,
-    /// How [`sums`] scales, where it can and the machine has its instructions.
+    /// The scaling of [`sums`], if it supports the factors and the machine has its instructions.
     #[cfg(target_arch = "x86_64")]
     scaling: Option<sums::Scaling>,
 }

@@ -5,7 +5,7 @@
 //! [`portable`] has loops for every method and precision that compile to vector instructions. [`avx512`] has faster
 //! code for averages. [`job`] walks the lines, on several threads where there are many.
 
-// A loop is compiled for an instruction set only with what is inlined into it.
+// A loop is compiled for an instruction set only together with the functions that are inlined into it.
 #![allow(clippy::inline_always)]
 
 #[cfg(target_arch = "x86_64")]
@@ -34,7 +34,7 @@ use integer::{Average16, Average8, Integer};
 use job::PartPooling;
 use portable::Portable;
 
-/// Pools one part; the answer is the number of NaNs.
+/// Pools one part. Returns the number of NaNs.
 pub(super) fn pool(
     setup: &Setup,
     part: &Part,

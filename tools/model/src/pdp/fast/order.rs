@@ -5,7 +5,7 @@
 use super::portable::Element;
 use crate::simd::aligned::Plain;
 
-/// What elements are.
+/// The type of elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // only its vector code asks
 pub(super) enum Kind {

@@ -12,7 +12,7 @@ use crate::pdp::setup::{Axis, Setup};
 use crate::simd::aligned::Plain;
 use crate::simd::isa::Isa;
 
-/// Bytes of an atom for which methods have quick ways.
+/// Bytes of an atom for which methods have specialised code.
 pub(super) const ATOM: usize = 32;
 
 /// An element's bytes in memory.
@@ -36,29 +36,29 @@ impl<const BYTES: usize> Element for [u8; BYTES] {
 pub(super) trait Method: Sync {
     /// An element in memory.
     type Element: Element;
-    /// An element on its way through the window.
+    /// An element during the reduction of a window.
     type Value: Plain;
-    /// Elements may be taken in any order: columns of a window first, which are then shared by the windows beside it.
+    /// Whether elements may be reduced in any order: then columns of a window come first, which neighbouring windows share.
     const ANY_ORDER: bool = false;
     fn load(&self, element: Self::Element) -> Self::Value;
-    /// How far an element is from ordinary ones, which the method is made for.
+    /// How far an element is from the ordinary ones for which the method is valid.
     #[inline(always)]
     fn mark(_: Self::Element) -> u16 {
         0
     }
-    /// Adds the next element of a row.
+    /// Adds the next element to a row.
     fn along(&self, row: Self::Value, next: Self::Value) -> Self::Value;
-    /// Ends a row of which `padded` columns lie outside.
+    /// Completes a row of which `padded` columns are outside the input.
     #[inline(always)]
     fn pad_row(&self, row: Self::Value, _padded: usize) -> Self::Value {
         row
     }
-    /// Adds the next row.
+    /// Adds the next row to a window.
     #[inline(always)]
     fn down(&self, sum: Self::Value, row: Self::Value) -> Self::Value {
         self.along(sum, row)
     }
-    /// Ends a window of which `padded` rows lie outside.
+    /// Completes a window of which `padded` rows are outside the input.
     fn store(&self, sum: Self::Value, padded: usize) -> Self::Element;
     /// As [`Self::store`], for a line.
     #[inline(always)]
@@ -67,7 +67,7 @@ pub(super) trait Method: Sync {
             *element = self.store(sum, padded);
         }
     }
-    /// Makes a line from the columns' results where there is a quick way for atoms of 32 bytes, or says that there is none.
+    /// Computes a line from the columns' results if there is specialised code for atoms of 32 bytes. Returns whether there is.
     fn end(&self, _isa: Isa, _axis: &Axis, _columns: &[Self::Value], _line: &mut [u8]) -> bool {
         false
     }
@@ -86,7 +86,7 @@ impl<M: Method, const LANES: usize> Lines for Portable<M, LANES> {
 }
 
 impl<M: Method, const LANES: usize> Portable<M, LANES> {
-    /// Makes a line; the answer is the largest mark of the elements that its windows cover.
+    /// Computes a line. Returns the largest mark of the elements that its windows cover.
     pub(super) fn make(&self, rows: &mut Rows, at: At<'_>, line: &mut [u8]) -> Result<u16, Stop> {
         let Self(method) = self;
         let axis = &at.task.part.axis;
@@ -130,11 +130,11 @@ impl<M: Method, const LANES: usize> Portable<M, LANES> {
     }
 }
 
-// The loops run over whole lines in memory. Sums in local arrays would be taken apart into single values, and never put
-// together again to vectors.
+// The loops run over whole lines in memory. The compiler would split sums in local arrays into single values, and not combine
+// them to vectors again.
 
 vectorised! {
-    /// Loads an input line; the answer is the largest mark.
+    /// Loads an input line. Returns the largest mark.
     fn load<M: Method>(method: &M, line: &[u8], loaded: &mut [M::Value]) -> u16 {
         let mut mark = 0;
         for (value, &element) in loaded.iter_mut().zip(M::Element::of(line)) {
@@ -146,7 +146,7 @@ vectorised! {
 }
 
 vectorised! {
-    /// Adds an input line to others, element by element; the answer is the largest mark.
+    /// Adds an input line to others, element by element. Returns the largest mark.
     fn load_along<M: Method>(method: &M, line: &[u8], loaded: &mut [M::Value]) -> u16 {
         let mut mark = 0;
         for (value, &element) in loaded.iter_mut().zip(M::Element::of(line)) {

@@ -23,14 +23,14 @@ const fn is_nan(bits: u32) -> bool {
     bits & MAGNITUDE > INFINITE
 }
 
-/// Whether the machine reads these bits otherwise than the hardware: an infinity or a denormal.
+/// Whether the machine interprets these bits differently from the hardware: an infinity or a denormal.
 #[inline(always)]
 pub(super) const fn is_foreign(bits: u32) -> bool {
     let magnitude = bits & MAGNITUDE;
     magnitude == INFINITE || (magnitude != 0 && magnitude < SMALLEST)
 }
 
-/// NaN operands before all, the first one first.
+/// NaN operands have priority, the first operand's before the second's.
 #[inline(always)]
 const fn propagate(a: u32, b: u32, result: u32) -> u32 {
     if is_nan(a) {
@@ -63,7 +63,7 @@ fn sum(a: u32, b: u32) -> u32 {
     propagate(a, b, limit(result, zero))
 }
 
-/// The product, and whether it lies where rounding at the edge of the normal range must be looked at.
+/// The product, and whether it is so near the end of the normal range that rounding must be checked.
 #[inline(always)]
 fn product(a: u32, b: u32) -> (u32, bool) {
     let result = (f32::from_bits(a) * f32::from_bits(b)).to_bits();

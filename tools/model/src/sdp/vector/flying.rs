@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! SDP behind a convolution: takes sums, or bounds of fp16 sums, while they are in the first-level cache.
+//! SDP connected to a convolution: it takes sums, or bounds of fp16 sums, while they are in the first-level cache.
 //!
-//! Its bytes are written to memory after all are computed. So neither the convolution nor SDP reads bytes that the
-//! operation has written, even if the output overlaps the input or the operands.
+//! The output is written to memory after all of it is computed. So neither the convolution nor SDP reads bytes that the operation
+//! has written, even if the output overlaps the input or the operands.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -42,7 +42,7 @@ thread_local! {
     static SCRATCH: RefCell<Vec<Box<Scratch>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// An operation on sums that come a few at a time.
+/// An operation on sums that arrive a few at a time.
 pub(crate) struct OnFlying<'s> {
     operation: Operation,
     plan: Plan,
@@ -159,7 +159,7 @@ impl<'s> OnFlying<'s> {
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     tally: Tally,
-    /// The first element of the output with operands outside memory, and the fault.
+    /// The first element of the output whose operands are outside memory, and the fault.
     fault: Option<((usize, usize, usize), Fault)>,
 }
 
@@ -172,7 +172,7 @@ pub(crate) struct Sink<'o> {
 }
 
 impl Sink<'_> {
-    /// What was found.
+    /// The errors and counters.
     pub(crate) fn found(self) -> Found {
         self.found.into_inner().unwrap_or_default()
     }

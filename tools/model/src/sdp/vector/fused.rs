@@ -34,12 +34,12 @@ pub(super) struct Fused {
     pub(super) offset: i32,
     pub(super) scale: i32,
     pub(super) round: Round,
-    /// The converter's product needs 64 bits.
+    /// Whether the converter's product needs 64 bits.
     pub(super) wide: bool,
-    /// The shifted product fits 32 bits: of the multiplier, of the converter.
+    /// Whether the shifted product fits 32 bits: of the multiplier, of the converter.
     pub(super) mul_fits: bool,
     pub(super) fits: bool,
-    /// A sum may leave 32 bits.
+    /// Whether a sum may exceed 32 bits.
     pub(super) saturating: bool,
     /// Slots with operands that differ from element to element. Others repeat after an atom or sooner.
     pub(super) each: [bool; SLOTS],
@@ -50,14 +50,14 @@ pub(super) struct Fused {
     pub(super) convert: Option<Convert>,
 }
 
-/// How wide the multiplier computes.
+/// The width of the multiplication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MulWidth {
     /// 32 bits.
     Narrow,
     /// A product of 64 bits.
     Product,
-    /// The sum before it as well.
+    /// The sum before it also has 64 bits.
     Sum,
 }
 
@@ -193,7 +193,7 @@ impl Fused {
 
 /// Data that a fused loop can take.
 pub(super) trait Element: Copy {
-    /// As a 32-bit integer.
+    /// The data as a 32-bit integer.
     fn widen(self) -> i32;
 }
 
@@ -211,7 +211,7 @@ impl Element for i32 {
     }
 }
 
-/// Takes `data` to int8 in `into`, which is as long; so are the operands.
+/// Converts `data` to int8 in `into`, which has the same length, as have the operands.
 #[inline(always)]
 pub(super) fn run<T: Element>(fused: &Fused, data: &[T], operands: &[Lanes; SLOTS], into: &mut [u8]) {
     let length = into.len();
@@ -278,7 +278,7 @@ fn each<T: Element, const FIRST: bool, const SECOND: bool, const MUL: u8, const 
             value.wrapping_add(operand)
         }
     };
-    // One length for all, so that no index is checked in the loop.
+    // A single length for all slices, so that the loop has no index checks.
     let length = into.len();
     let data = &data[..length];
     let first = if FIRST { &first[..length] } else { first };

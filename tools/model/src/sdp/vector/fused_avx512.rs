@@ -55,7 +55,7 @@ const NONE: u8 = 0;
 const NARROW: u8 = 1;
 const WIDE: u8 = 2;
 
-/// Whether [`run`] can take the operation.
+/// Whether [`run`] supports the operation.
 pub(super) fn suits(fused: &Fused) -> bool {
     let narrow = |round: Round| round.shift <= 32;
     let multiplier = match (fused.mul, fused.mul_width) {
@@ -66,7 +66,7 @@ pub(super) fn suits(fused: &Fused) -> bool {
     multiplier && !fused.saturating && (!fused.wide || fused.fits && narrow(fused.round))
 }
 
-/// Takes sums to int8 in `into`, which is as long.
+/// Converts sums to int8 in `into`, which has the same length.
 ///
 /// # Safety
 /// The machine has AVX-512 (F, BW, DQ, VL); the operation [`suits`].
@@ -129,7 +129,7 @@ impl Sample for u8 {
     }
 }
 
-/// What a loop reads.
+/// The inputs of a loop.
 struct Loop<'l, T> {
     fused: &'l Fused,
     data: &'l [T],
@@ -159,7 +159,7 @@ impl<T: Sample> Loop<'_, T> {
         }
     }
 
-    /// `RELU` follows the multiplier; what is converted is not negative (`POSITIVE`).
+    /// `RELU` follows the multiplier; `POSITIVE` says that the converter's input is not negative.
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     fn each<const MUL: u8, const CONVERT: u8, const SECOND: bool, const RELU: bool, const POSITIVE: bool>(
         &self,
@@ -238,8 +238,8 @@ impl Rounding {
         _mm512_srav_epi32(_mm512_add_epi32(_mm512_add_epi32(value, self.half_narrow), below), self.narrow)
     }
 
-    /// Of products of 64 bits of which the shift leaves 32. `odd` has the factors of odd elements where `factor` has
-    /// those of even ones. With `POSITIVE` negative results may be one too high.
+    /// A rounding right shift of 64-bit products, of which 32 bits remain. `odd` has the factors of odd elements, `factor` those
+    /// of even ones. With `POSITIVE`, negative results may be one too large.
     #[inline]
     #[target_feature(enable = "avx512f")]
     pub(super) fn product<const POSITIVE: bool>(self, value: __m512i, factor: __m512i, odd: __m512i) -> __m512i {

@@ -83,7 +83,7 @@ impl FusedFloat {
         steps.next().is_none().then_some(fused)
     }
 
-    /// Whether the result never falls, or never rises, where the data rises. (PReLU with a negative factor does both.)
+    /// Whether the result is monotonic in the data. (PReLU with a negative factor is not.)
     pub(super) fn is_monotonic(self) -> bool {
         !self.prelu
     }
@@ -96,9 +96,9 @@ impl FusedFloat {
 
 /// Data that a fused loop can take.
 pub(super) trait Element: Copy {
-    /// The bits of an fp32, and whether they may mean something else to the machine than to the hardware.
+    /// The bits of an fp32, and whether the machine may interpret them differently from the hardware.
     fn widen(self) -> (u32, bool);
-    /// The bits as the hardware has them.
+    /// The bits in the hardware's interpretation.
     fn exact(self) -> u32;
 }
 
@@ -130,10 +130,10 @@ impl Element for f32 {
     }
 }
 
-/// Values that are computed again together.
+/// The number of values that are computed again together.
 const BLOCK: usize = 64;
 
-/// Takes `data` to fp16 in `into`, two bytes each; the operands are as long.
+/// Converts `data` to fp16 in `into`, two bytes each; the operands have the same length.
 #[inline(always)]
 pub(super) fn run<T: Element>(fused: &FusedFloat, data: &[T], operands: &[Lanes; SLOTS], into: &mut [[u8; 2]]) {
     match (fused.adds[0].is_some(), fused.adds[1].is_some(), fused.mul.is_some()) {
@@ -230,7 +230,7 @@ fn block<T: Element, const FIRST: bool, const SECOND: bool, const MUL: bool>(
     again
 }
 
-/// A block by the bit-level functions.
+/// Computes a block with the bit-level functions.
 #[inline(never)]
 pub(super) fn exactly<T: Element>(fused: FusedFloat, data: &[T], operands: Operands, into: &mut [[u8; 2]]) {
     let relu = |relu: bool, value: u32| if relu { Fp32::relu(value) } else { value };

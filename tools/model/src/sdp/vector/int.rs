@@ -142,7 +142,7 @@ pub(super) fn add_multiply_wide(values: &mut [i32], alu: Each, mul: Each, shift:
         }
     }
     let product = |sum: i64, mul: i32| sum.wrapping_mul(i64::from(mul));
-    // What PReLU passes keeps its low 32 bits only.
+    // Values that PReLU passes keep only their low 32 bits.
     let pass = |sum: i64, product: i32| if prelu && sum >= 0 { sum as i32 } else { product };
     if shift == 0 {
         each(values, alu, mul, |sum, mul| pass(sum, saturate(product(sum, mul))));
@@ -163,8 +163,8 @@ pub(super) fn convert_narrow(values: &mut [i32], offset: i32, scale: i32, shift:
     }
 }
 
-/// The converter of data and operands: a difference of 33 bits, a product of 49, saturated to 32. Where the difference
-/// fits 32 bits the multiplication is a simpler one.
+/// The converter of data and operands: a difference of 33 bits, a product of 49, saturated to 32. If the difference fits 32 bits,
+/// a simpler multiplication is used.
 #[inline(always)]
 pub(super) fn convert_wide(values: &mut [i32], offset: i32, scale: i32, shift: u32, narrow_difference: bool) {
     let (wide_offset, wide_scale) = (i64::from(offset), i64::from(scale));

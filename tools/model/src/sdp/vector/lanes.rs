@@ -2,7 +2,7 @@
 
 //! A chunk of elements, its operands, and loops over them.
 
-/// Elements of a chunk: a multiple of every atom, small enough for a few of them to stay in the first-level cache.
+/// Elements per chunk: a multiple of every atom, small enough that several chunks fit the first-level cache.
 pub(super) const CHUNK: usize = 1024;
 
 /// The elements of a chunk: integers, or the bits of fp32 values.
@@ -48,11 +48,11 @@ impl Scratch {
 pub(super) enum Each<'a> {
     /// The same for all elements.
     One(i32),
-    /// One per element.
+    /// One operand per element.
     Many(&'a [i32]),
 }
 
-/// `f` of each value.
+/// Applies `f` to each value.
 #[inline(always)]
 pub(super) fn map(values: &mut [i32], f: impl Fn(i32) -> i32) {
     for value in values {
@@ -60,7 +60,7 @@ pub(super) fn map(values: &mut [i32], f: impl Fn(i32) -> i32) {
     }
 }
 
-/// `f` of each value and its operand.
+/// Applies `f` to each value and its operand.
 #[inline(always)]
 pub(super) fn zip(values: &mut [i32], operand: Each, f: impl Fn(i32, i32) -> i32) {
     match operand {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Loads bytes and samples into a chunk of 32-bit values, and operands in memory into the form that steps take.
+//! Loads bytes and samples into a chunk of 32-bit values, and converts operands in memory to the form that steps need.
 
 use super::super::operation::Converter;
 use super::lanes::map;
@@ -10,7 +10,7 @@ use crate::num::fixed::shift_left;
 use crate::num::Fp16;
 use crate::simd::prefetch::prefetch_after;
 
-/// A chunk of data, where it lies.
+/// The data of a chunk in its source.
 #[derive(Clone, Copy)]
 pub(super) enum Data<'d> {
     /// int8 atoms.
@@ -28,7 +28,7 @@ pub(super) enum Data<'d> {
 }
 
 impl Data<'_> {
-    /// Asks for the next chunk's.
+    /// Prefetches the next chunk's data.
     pub(super) fn fetch_next(&self) {
         match self {
             Self::Int8(bytes) | Self::Int16(bytes) | Self::Fp16(bytes) => prefetch_after(bytes),
@@ -81,7 +81,7 @@ pub(super) fn data(values: &mut [i32], data: Data, lanes: usize) {
     }
 }
 
-/// NaNs and infinities among fp16 data.
+/// Counts NaNs and infinities in fp16 data.
 pub(super) fn count_special(bytes: &[u8]) -> (u32, u32) {
     bytes
         .chunks_exact(2)
@@ -91,14 +91,14 @@ pub(super) fn count_special(bytes: &[u8]) -> (u32, u32) {
         })
 }
 
-/// How an operand's components lie in its bytes.
+/// The layout of an operand's components in its bytes.
 #[derive(Clone, Copy)]
 pub(super) struct Format {
     /// Bytes of a component: 1 or 2.
     pub bytes: usize,
     /// Components per element: 1 or 2.
     pub components: usize,
-    /// Which of them.
+    /// The component that is used.
     pub component: usize,
 }
 

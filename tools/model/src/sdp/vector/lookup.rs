@@ -10,17 +10,17 @@ use nvdla_uapi::reg::values::{LutFunction, LutTable};
 use crate::lut::sdp::{Lookup, Range, Slope};
 use crate::lut::{Tables, LE_ENTRIES, LO_ENTRIES};
 
-/// Where LO starts in the joint table.
+/// The index of LO's first entry in the joint table.
 const LO: usize = 128;
 pub(super) const ENTRIES: usize = 512;
 
-/// A table's parameters as the loop takes them.
+/// A table's parameters in the form for the loop.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Side {
     pub(super) start: i32,
     pub(super) select: u32,
     pub(super) last: u32,
-    /// Where the table starts in the joint one.
+    /// The index of the table's first entry in the joint table.
     pub(super) first: u32,
     under: Line,
     over: Line,
@@ -36,7 +36,7 @@ struct Line {
     entry: i64,
 }
 
-/// A lookup ready for chunks.
+/// A lookup that is prepared for chunks.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Joint {
     pub(super) entries: [i32; ENTRIES],
@@ -44,16 +44,16 @@ pub(in super::super) struct Joint {
     lo: Side,
     exponent: bool,
     index_offset: i32,
-    /// Masks: LE answers where both tables underflow.
+    /// Masks: whether LE's result is used if both tables underflow.
     under_le: u32,
-    /// LE answers where both overflow.
+    /// Whether LE's result is used if both overflow.
     over_le: u32,
-    /// LE answers otherwise, unless just one hits.
+    /// Whether LE's result is used otherwise, unless exactly one table hits.
     hybrid_le: u32,
 }
 
 impl Joint {
-    /// The lookup for chunks, where its registers allow it.
+    /// The lookup for chunks, if its registers allow it.
     pub(super) fn new(lookup: &Lookup, tables: &Tables) -> Option<Self> {
         let exponent = lookup.function == LutFunction::Exponent;
         let is_plain = |range: &Range| (0..32).contains(&range.select);
@@ -101,7 +101,7 @@ impl Joint {
         })
     }
 
-    /// The table that answers where both hit, if it is linear.
+    /// The table whose result is used if both hit, if it is linear.
     #[cfg(target_arch = "x86_64")]
     pub(super) fn first_answer(&self) -> Option<Side> {
         match (self.hybrid_le != 0, self.exponent) {
@@ -163,7 +163,7 @@ impl Joint {
         }
     }
 
-    /// Where a value lies in the table that answers.
+    /// The position of a value in the table whose result is used.
     #[inline(always)]
     fn place<const EXPONENT: bool>(&self, value: i32) -> Place {
         let (le, lo) = (&self.le, &self.lo);
@@ -201,7 +201,7 @@ impl Joint {
         }
     }
 
-    /// The value on the slope beyond a table: 1 and 2 below and above LE, 5 and 6 LO.
+    /// The value on the slope beyond a table: 1 and 2 for below and above LE, 5 and 6 for LO.
     #[inline(always)]
     fn extend(&self, value: i32, miss: u32) -> i32 {
         let lines = [self.le.under, self.le.over, self.lo.under, self.lo.over];
@@ -227,7 +227,7 @@ impl Joint {
         // Without a shift there is nothing to round.
         let sign = if right == 0 { 0 } else { product >> 63 };
         let rounded = product.wrapping_add(half).wrapping_add(sign) >> (right & 63);
-        // What a left shift takes out of 40 bits saturates in any case.
+        // Bits that a left shift moves out of 40 bits saturate in any case.
         let rise = (rounded.clamp(-(1 << 40), 1 << 40) << (left & 63)).clamp(i32::MIN.into(), i32::MAX.into());
         (entry + rise).clamp(i32::MIN.into(), i32::MAX.into()) as i32
     }
@@ -239,14 +239,14 @@ fn mask(condition: bool) -> u32 {
     u32::from(condition).wrapping_neg()
 }
 
-/// Where a value lies.
+/// The position of a value.
 struct Place {
     /// The entry below, in the joint table.
     entry: u32,
-    /// How far above it, of `2^bits`.
+    /// The distance above it, in units of 2^-`bits`.
     beyond: u32,
     bits: u32,
-    /// Which slope answers, 0 for none.
+    /// The slope that is used, 0 for none.
     miss: u32,
 }
 

@@ -8,7 +8,7 @@
 //! [`process`] is compiled once per instruction set and chosen at run time. [`strips`] divides large cubes among
 //! threads.
 
-// The steps are compiled into one function for each instruction set: only code that is inlined there uses it.
+// The steps are compiled into one function per instruction set, together with the functions that are inlined into it.
 #![allow(clippy::inline_always)]
 
 #[cfg(target_arch = "x86_64")]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Where a chunk's data, operands and output lie in memory.
+//! The addresses of a chunk's data, operands and output in memory.
 
 use nvdla_uapi::layout::operand::Component;
 use nvdla_uapi::reg::values::Precision;
@@ -10,13 +10,13 @@ use super::load::Format;
 
 use crate::memory::{read, write, Fault, Memory};
 
-/// Whether two surfaces of int16 input make one of the data path.
+/// Whether two surfaces of int16 input are one surface of the data path.
 pub(super) fn fp16_in(operation: &Operation) -> bool {
     operation.processing == Precision::Int8
         && matches!(operation.source, Source::Memory(place) if place.cube.precision() != Precision::Int8)
 }
 
-/// Whether a surface of the data path makes two of 16-bit output.
+/// Whether a surface of the data path is two surfaces of 16-bit output.
 pub(super) fn fp16_out(operation: &Operation) -> bool {
     operation.processing == Precision::Int8 && operation.output != Precision::Int8
 }
@@ -55,7 +55,7 @@ pub(super) fn format(place: &OperandPlace, component: Component) -> Format {
     }
 }
 
-/// A chunk's place.
+/// The position of a chunk.
 #[derive(Clone, Copy)]
 pub(super) struct At {
     pub batch: usize,

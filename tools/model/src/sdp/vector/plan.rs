@@ -2,8 +2,8 @@
 
 //! The steps of an operation, chosen before the first chunk.
 //!
-//! For integers the plan follows the range that values can have after each step, from the widths of data and operands,
-//! and takes the 32-bit form of a step wherever no value can leave it.
+//! For integers the plan computes the range of values after each step, from the widths of data and operands, and uses the 32-bit
+//! form of a step if no value can exceed it.
 
 use nvdla_uapi::layout::operand::Component;
 use nvdla_uapi::reg::values::{AluAlgorithm, OperandMode, Precision};
@@ -33,7 +33,7 @@ pub(super) enum Step {
         operand: Slot,
         shift: u32,
         prelu: bool,
-        /// What the shift leaves is known to fit 32 bits.
+        /// The shifted product is known to fit 32 bits.
         fits: bool,
     },
     /// The slot of the multiplier's operand is `None` where there is no multiplier.
@@ -51,7 +51,7 @@ pub(super) enum Step {
     ConvertNarrow,
     ConvertWide {
         narrow_difference: bool,
-        /// What the shift leaves is known to fit 32 bits.
+        /// The shifted product is known to fit 32 bits.
         fits: bool,
     },
     FloatMax(Slot),
@@ -68,7 +68,7 @@ pub(super) enum Step {
 /// How an operand from memory is converted for a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Prepare {
-    /// As it is.
+    /// Unchanged.
     Plain,
     /// Shifted left, saturating.
     Shift(u32),
@@ -78,7 +78,7 @@ pub(super) enum Prepare {
     Float,
 }
 
-/// Where a slot's operand comes from.
+/// The source of a slot's operand.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Feed {
     /// One for the layer.
@@ -87,7 +87,7 @@ pub(super) enum Feed {
     Memory { place: OperandPlace, component: Component, prepare: Prepare, per_kernel: bool },
 }
 
-/// Most steps that an operation can have: three in each X, three in Y, two in the converter.
+/// The greatest number of steps of an operation: three in each X, three in Y, two in the converter.
 const STEPS: usize = 12;
 
 /// An operation's steps and operands.
@@ -97,7 +97,7 @@ pub(super) struct Plan {
     length: usize,
     /// The operands by slot.
     pub feeds: [Option<Feed>; SLOTS],
-    /// A register operand is one that the machine's floats do not treat as the hardware's.
+    /// Whether the machine's floats treat a register operand differently from the hardware.
     pub strict: bool,
 }
 
@@ -123,7 +123,7 @@ impl Range {
         self.map(|value| value.clamp(Self::I32.low, Self::I32.high))
     }
 
-    /// Through a function that does not fall.
+    /// Applies a monotonic function.
     fn map(self, f: impl Fn(i64) -> i64) -> Self {
         Self { low: f(self.low), high: f(self.high) }
     }
@@ -152,7 +152,7 @@ impl Range {
         self.map(|value| crate::num::fixed::round_shift_right(value, shift)).fits_i32()
     }
 
-    /// After a rounding shift and saturation.
+    /// The range after a rounding shift and saturation.
     fn shifted(self, shift: u32) -> Self {
         self.map(|value| crate::num::fixed::round_shift_right(value, shift)).saturated()
     }
@@ -179,7 +179,7 @@ impl Plan {
         self.length += 1;
     }
 
-    /// Sets up an operand; the answer is its range before it is prepared.
+    /// Sets up an operand. Returns its range before it is prepared.
     fn feed(
         &mut self,
         slot: Slot,
@@ -199,7 +199,7 @@ impl Plan {
                 let value = register(value);
                 (Feed::One(value), Range { low: value.into(), high: value.into() })
             }
-            // An operation that takes an operand from memory has a place for it.
+            // An operation with an operand from memory has its surface.
             (OperandOrigin::Memory, None) => (Feed::One(0), Range { low: 0, high: 0 }),
         };
         self.feeds[slot as usize] = Some(feed);
@@ -231,7 +231,7 @@ impl Plan {
 
     fn x_int(&mut self, x: &X, range: Range, [alu_slot, mul_slot]: [Slot; 2]) -> Range {
         let mut range = range;
-        // The sum, where it does not fit 32 bits: it must then be multiplied and shifted before it is cut.
+        // If the sum does not fit 32 bits, it must be multiplied and shifted before it is saturated.
         let mut wide = None;
         if let Some(Alu { algorithm, operand }) = x.alu {
             let shift = x.alu_shift;
@@ -383,7 +383,7 @@ impl Plan {
             }
         }
         let Some(y) = &operation.y else { return };
-        // Register operands of Y are fp32 as they stand: any bits.
+        // Register operands of Y are fp32 and may have any bits.
         let mut foreign = |operand: OperandOrigin| {
             self.strict |= matches!(operand, OperandOrigin::Register(value) if float::is_foreign(value as u32));
         };

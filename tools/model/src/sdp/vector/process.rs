@@ -43,7 +43,7 @@ impl ChunkContext<'_> {
         length.min(self.short.map_or(CHUNK, |short| short.prepared(self.isa)))
     }
 
-    /// Whether a chunk that was computed lies in [`Scratch::bytes`], not in its values.
+    /// Whether the results of a chunk are in [`Scratch::bytes`], and not in its values.
     pub(super) fn makes_bytes(&self) -> bool {
         #[cfg(target_arch = "x86_64")]
         if self.tail.is_some() {
@@ -54,14 +54,14 @@ impl ChunkContext<'_> {
 }
 
 vectorised! {
-    /// Makes a slot's operands of the bytes in memory.
+    /// Prepares a slot's operands from the bytes in memory.
     pub(super) fn operand(values: &mut [i32], bytes: &[u8], format: Format, prepare: Prepare, flush: bool) {
         load::operand(values, bytes, format, prepare, flush);
     }
 }
 
 vectorised! {
-    /// Loads the first `length` values of a chunk and takes them through every step and to the output precision.
+    /// Loads the first `length` values of a chunk, and applies every step and the conversion to the output precision.
     pub(super) fn process(job: &ChunkContext, scratch: &mut Scratch, data: Data, length: usize, tally: &mut Tally) {
         let ChunkContext { operation, plan, tables, .. } = *job;
         #[cfg(target_arch = "x86_64")]
@@ -148,7 +148,7 @@ fn each<'o>(plan: &Plan, operands: &'o [Lanes; SLOTS], slot: Slot, length: usize
     }
 }
 
-// These lookups are chains of branches: one copy of them for all instruction sets.
+// These lookups are chains of branches, so one copy of them serves all instruction sets.
 #[inline(never)]
 fn look_up_int(values: &mut [i32], lookup: &Lookup, tables: &Tables, tally: &mut Tally) {
     for value in values {
@@ -170,7 +170,7 @@ pub(super) enum Short {
     Int(Fused),
     /// From fp16 or sums to fp16.
     Float(FusedFloat),
-    /// From int8 to int8 by a table of all answers.
+    /// From int8 to int8 by a table of all results.
     Table(Answers),
 }
 
@@ -255,20 +255,20 @@ vectorised! {
             (Short::Float(fused), Data::Floats(data)) => {
                 fused_float::run(fused, data, operands, into.as_chunks_mut().0);
             }
-            // The data have the type for which this way was chosen.
+            // The data have the type for which this loop was chosen.
             _ => {}
         }
     }
 }
 
-/// How a chunk's values lie in the destination.
+/// The layout of a chunk's values in the destination.
 #[derive(Clone, Copy)]
 pub(super) enum Packing {
     /// A byte each.
     Bytes,
     /// Two bytes each.
     Pairs,
-    /// Two bytes each, for one half of the channels.
+    /// Two bytes each, for half of the channels.
     HalfPairs {
         /// Values of an atom.
         lanes: usize,

@@ -23,19 +23,19 @@ use crate::simd::isa::Isa;
 use crate::simd::non_temporal::store_fence;
 use crate::stream::{Done, Stream};
 
-/// How an operation is run.
+/// The settings of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
-    /// With this instruction set.
+    /// The instruction set.
     pub isa: Isa,
-    /// By several threads from this number of elements on.
+    /// The number of elements from which several threads are used.
     pub threads_from: usize,
-    /// Past the caches from this number of elements on.
+    /// The number of elements from which non-temporal stores are used.
     pub non_temporal_from: usize,
 }
 
 impl Settings {
-    /// What suits this machine.
+    /// The settings for this machine.
     pub(crate) fn detect() -> Result<Self, Stop> {
         Ok(Self { isa: Isa::in_use()?, threads_from: 1 << 19, non_temporal_from: 1 << 24 })
     }
@@ -85,7 +85,7 @@ pub(in super::super) fn run(
     Ok(tally.finish(&operation, output))
 }
 
-/// Computes the whole cube by this thread.
+/// Computes the whole cube on this thread.
 fn alone(
     walk: &Walk,
     job: &ChunkContext,

@@ -15,7 +15,7 @@ use crate::stream::Samples;
 #[inline(always)]
 pub(super) fn narrow(values: &mut [i32], operation: &Operation, tally: &mut Tally) {
     match (operation.processing, operation.output) {
-        // The comparison's answer counts as it is.
+        // The result of the comparison is not converted.
         _ if operation.compares() => map(values, |value| i32::from(value as i16)),
         (Precision::Fp16, Precision::Int16) => map(values, |value| i32::from(float::to_i16(value as u32))),
         (Precision::Fp16, _) => map(values, |value| i32::from(float::narrow(value as u32) as i16)),
@@ -53,7 +53,7 @@ pub(super) fn pairs(values: &[i32], into: &mut [u8]) {
     }
 }
 
-/// The low two bytes of the values in one half of each atom of `lanes` values.
+/// The low two bytes of the values in half of each atom of `lanes` values.
 #[inline(always)]
 pub(super) fn half_pairs(values: &[i32], lanes: usize, half: usize, into: &mut [u8]) {
     let width = lanes / 2;

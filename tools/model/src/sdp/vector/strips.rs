@@ -24,12 +24,12 @@ use crate::simd::non_temporal::{copy_non_temporal, store_fence};
 use crate::stream::Stream;
 use crate::threads::share::share;
 
-/// Chunks of a strip.
+/// Chunks per strip.
 const CHUNKS: usize = 32;
 /// Strips per thread in a round. There are enough that the wait for the slowest thread at its end does not matter.
 const STRIPS: usize = 24;
 
-/// Bytes that are worth more than one thread's writing.
+/// The number of bytes from which several threads write.
 const SHARED: usize = 1 << 17;
 
 thread_local! {
@@ -90,7 +90,7 @@ pub(super) fn run(
     result
 }
 
-/// Writes strips of one line, which lie one after another.
+/// Writes adjacent strips of one line.
 fn write(
     strips: &[(At, Result<Tally, Fault>)],
     bytes: &[u8],

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! A table with the answer for every int8 value. With AVX-512 VBMI, 64 answers are looked up at a time in two tables of
-//! 128 bytes.
+//! A table with the result for every int8 value. With AVX-512 VBMI, 64 results are looked up at a time in two tables of 128
+//! bytes.
 
 #![allow(clippy::cast_ptr_alignment)]
 
-/// The answers by the value's bits.
+/// The results, indexed by the value's bits.
 pub(super) type Answers = [u8; 256];
 
-/// Whether a lookup costs less than any calculation: whether [`look_up`] has an instruction for it.
+/// Whether a lookup is faster than any calculation, because [`look_up`] has an instruction for it.
 pub(super) fn is_quick() -> bool {
     #[cfg(target_arch = "x86_64")]
     {
@@ -18,7 +18,7 @@ pub(super) fn is_quick() -> bool {
     false
 }
 
-/// Takes values to answers; `into` is as long as `data`.
+/// Replaces values by results; `into` has the same length as `data`.
 pub(super) fn look_up(answers: &Answers, data: &[u8], into: &mut [u8]) {
     #[cfg(target_arch = "x86_64")]
     if is_quick() {

@@ -2,8 +2,8 @@
 
 //! Walks the cube: batches, surfaces, lines, and chunks of a line.
 //!
-//! If there are no gaps between lines in any memory that is read or written, a surface is processed as one line. A 1x1
-//! cube, with atoms that follow one another, is processed as one surface.
+//! If there are no gaps between lines in any memory that is read or written, a surface is processed as one line. A 1x1 cube,
+//! whose atoms are adjacent, is processed as one surface.
 
 use super::places::At;
 use nvdla_uapi::layout::feature::View;
@@ -23,7 +23,7 @@ use crate::simd::non_temporal::copy_non_temporal;
 use crate::simd::prefetch::prefetch_after;
 use crate::stream::{Samples, Stream};
 
-/// The shape in which a cube is walked.
+/// The shape in which a cube is processed.
 pub(super) struct Walk {
     pub surfaces: usize,
     pub lines: usize,
@@ -31,7 +31,7 @@ pub(super) struct Walk {
     pub atoms: usize,
     /// Atoms per chunk.
     pub chunk: usize,
-    /// A 1x1 cube, walked along its channels.
+    /// A 1x1 cube, processed along its channels.
     pub folded: bool,
 }
 
@@ -46,7 +46,7 @@ impl Walk {
             })
         };
         let fp16 = fp16_in(operation) || fp16_out(operation);
-        // The atoms of a 1x1 feature cube follow one another; operands of kernels always do.
+        // The atoms of a 1x1 feature cube are adjacent; operands per kernel always are.
         if width == 1
             && height == 1
             && !fp16
@@ -68,7 +68,7 @@ impl Walk {
         Self { surfaces, lines, atoms, chunk, folded: false }
     }
 
-    /// The destination, where the operation is large enough for threads and its lines are long enough for strips.
+    /// The destination, if the operation is large enough for threads and its lines are long enough for strips.
     pub(super) fn strips_suit(&self, operation: &Operation, threads_from: usize) -> Option<Place> {
         let elements = operation.view().span(operation.batch);
         match operation.destination {
@@ -178,7 +178,7 @@ impl Walk {
     /// `count`, and at most to the end of the line.
     pub(super) fn at(&self, batch: usize, surface: usize, first: usize, count: usize) -> (At, usize) {
         if self.folded {
-            // Its only element is in a line of surfaces.
+            // The only element is in a line of surfaces.
             return (At { batch, surface: 0, line: 0, x: surface, atoms: 1 }, 1);
         }
         let (line, x) = (first / self.atoms, first % self.atoms);
@@ -216,7 +216,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Where a chunk's samples start in a stream.
+    /// The position of a chunk's samples in a stream.
     fn sample(&self, operation: &Operation, at: At) -> usize {
         let view = View::packed(self.surfaces, self.lines, self.atoms, operation.lanes);
         view.atom_offset(at.batch, at.surface, at.line, at.x)
@@ -254,7 +254,7 @@ impl Walk {
     }
 }
 
-/// Writes the chunk in `scratch` where a feature cube has one surface for each of the data path's.
+/// Writes the chunk in `scratch` if a feature cube has one surface for each surface of the data path.
 pub(super) fn emit(job: &ChunkContext, scratch: &mut Scratch, into: &mut [u8]) {
     let Scratch { values: Lanes(values), bytes, .. } = scratch;
     let bytes = &mut bytes[..into.len()];

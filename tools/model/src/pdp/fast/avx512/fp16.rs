@@ -6,11 +6,10 @@
 //! The sums of such numbers are multiples of 2^-24 below 2^24. A sum in fp17 then differs from one in fp32 only by the
 //! rounding to 11 bits. To round a number, its power of two times 2^13 is added and subtracted.
 //!
-//! An addition takes four instructions, and so does a multiplication. With widening, the search for zeros and
-//! narrowing, an atom of a 3x3 window at stride 1 takes 33 instructions, of which a processor with two such ports ends
-//! two per cycle.
+//! An addition takes four instructions, and so does a multiplication. With widening, the search for zeros and narrowing, an atom
+//! of a 3x3 window at stride 1 takes 33 instructions. A processor with two such ports completes two of them per cycle.
 //!
-//! The sign of a sum of zero is not kept. A line in which it may be negative is computed in another way.
+//! The sign of a sum of zero is lost. Lines in which a sum may be negative zero are computed by another method.
 
 use std::arch::x86_64::*;
 
@@ -22,10 +21,10 @@ use crate::pdp::setup::{Axis, KERNEL_MAX};
 pub(super) const ATOM: usize = 32;
 /// Elements of an atom.
 pub(super) const LANES: usize = 16;
-/// An fp16's infinity: what is above is a NaN.
+/// An fp16's infinity; greater bit patterns are NaNs.
 const INFINITE: u16 = 0x7c00;
 
-/// What is added to sums, and what they are multiplied with.
+/// The padding and the factors of sums.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Tame {
     flush: bool,
@@ -35,7 +34,7 @@ pub(in super::super) struct Tame {
 }
 
 impl Tame {
-    /// `None` where a number is not tame.
+    /// `None` if a number is not ordinary.
     pub(in super::super) fn new(
         flush: bool,
         columns: [f32; KERNEL_MAX],
@@ -43,14 +42,14 @@ impl Tame {
         factors: [f32; 2],
     ) -> Option<Self> {
         let adds = |&value: &f32| value.abs() <= 524_288.0 && (value * 16_777_216.0).fract() == 0.0;
-        // So that no product is above fp17's range, and what is below it ends as zero.
+        // With these limits no product exceeds fp17's range, and products below the range become zero.
         let [width, height] = factors;
         let multiplies = width > 0.0 && width <= 256.0 && height > 0.0 && height <= 16.0;
         let all = columns.iter().chain(&lines).all(adds) && multiplies;
         all.then_some(Self { flush, columns, lines, factors })
     }
 
-    /// Makes a line of the output, or says that it must be made in another way. The machine has AVX-512.
+    /// Computes a line of the output, or reports that another method is needed. The machine has AVX-512.
     pub(in super::super) fn make(&self, rows: &mut Rows, at: At<'_>, line: &mut [u8]) -> Result<bool, Stop> {
         let axis = &at.task.part.axis;
         let vertical = at.task.setup.vertical;
@@ -85,7 +84,7 @@ impl Tame {
     }
 }
 
-/// Widens an input line; the answer is the largest magnitude, and the lanes that have a negative element.
+/// Widens an input line. Returns the largest magnitude, and the lanes with a negative element.
 #[target_feature(enable = "avx512f,avx512bw,avx512vl")]
 fn widen(flush: bool, line: &[u8], loaded: &mut [f32]) -> (u16, u16) {
     let infinite = _mm256_set1_epi16(INFINITE as i16);
@@ -158,12 +157,12 @@ fn reduce(axis: &Axis, padding: &[f32; KERNEL_MAX], loaded: &[f32], row: &mut [f
 #[target_feature(enable = "avx512f,avx512dq")]
 pub(super) fn scale(sum: __m512, factors: [__m512; 2]) -> __m256i {
     let result = round(_mm512_mul_ps(round(_mm512_mul_ps(sum, factors[0])), factors[1]));
-    // The smaller magnitude with the first one's sign.
+    // The smaller magnitude, with the sign of the first operand.
     let result = _mm512_range_ps::<0b0010>(result, _mm512_set1_ps(65504.0));
     _mm512_cvtps_ph::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(result)
 }
 
-/// Ends the windows of an output line; the answer is the lanes in which a sum was zero.
+/// Completes the windows of an output line. Returns the lanes in which a sum was zero.
 #[target_feature(enable = "avx512f,avx512dq")]
 fn finish(rows: &[&[f32]], lines: f32, factors: [f32; 2], line: &mut [u8]) -> u16 {
     let factors = [_mm512_set1_ps(factors[0]), _mm512_set1_ps(factors[1])];

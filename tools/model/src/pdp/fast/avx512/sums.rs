@@ -2,14 +2,14 @@
 
 //! Averages of integers.
 //!
-//! Sums that wrap can be updated: when the window moves down, the sums of the columns lose the line that leaves and
-//! gain the line that enters, and the window's sum does the same along a line. The cost per element does not depend on
-//! the size of the window.
+//! Sums that may wrap can be updated: when the window moves down, the line that leaves is subtracted from the sums of the columns
+//! and the line that enters is added. The window's sum is updated in the same way along a line. The cost per element does not
+//! depend on the size of the window.
 //!
 //! The sums of an atom fill one register: 32 sums of 16 bits or 16 of 32.
 //!
-//! From lines to an atom there are four instructions for the columns. At stride 1, 14 more follow for int8 with small
-//! factors, and 22 for int16, half of which are the two roundings of 64-bit products.
+//! Per atom, the columns take four instructions. At stride 1, int8 with small factors takes 14 more, and int16 takes 22 more,
+//! half of which are the two roundings of 64-bit products.
 
 use std::arch::asm;
 use std::arch::x86_64::*;
@@ -36,7 +36,7 @@ pub(in super::super) enum Scaling {
 }
 
 impl Scaling {
-    /// The way for these factors; `None` where there is none.
+    /// The method for these factors; `None` if there is none.
     pub(in super::super) fn new<M: Average>(factors: &Factors) -> Option<Self> {
         match factors.width.max(factors.height) {
             _ if M::SHORT => Some(Self::Wide),
@@ -47,7 +47,7 @@ impl Scaling {
     }
 }
 
-/// Makes a line of the output. The machine has AVX-512.
+/// Computes a line of the output. The machine has AVX-512.
 pub(in super::super) fn make<M: Average>(
     factors: &Factors,
     scaling: Scaling,
@@ -133,7 +133,7 @@ fn load(columns: &[i32]) -> __m512i {
     unsafe { _mm512_loadu_si512(column.as_ptr().cast()) }
 }
 
-/// Takes an input line away from the columns' sums (`LEAVES`) and adds one (`ENTERS`).
+/// Subtracts an input line from the columns' sums (`LEAVES`) and adds one (`ENTERS`).
 #[target_feature(enable = "avx512f,avx512bw")]
 fn follow<M: Average, const LEAVES: bool, const ENTERS: bool>(leaving: &[u8], entering: &[u8], columns: &mut [i32]) {
     let (mut leaving, mut entering) = (leaving.chunks_exact(ATOM), entering.chunks_exact(ATOM));
@@ -179,7 +179,7 @@ fn finish<M: Average, const SMALL: bool>(axis: &Axis, ending: &Ending, columns: 
         if axis.stride != 1 || outside != 0 {
             continue;
         }
-        // The windows after a whole one that are whole too: one column enters and one leaves.
+        // After a window that is entirely inside the input, the next ones that are inside too: one column enters and one leaves.
         let padding = padding::<M>(padded);
         let whole = axis.input - right;
         let both = of(left).chunks_exact(COLUMN).zip(of(right).chunks_exact(COLUMN));
@@ -193,7 +193,7 @@ fn finish<M: Average, const SMALL: bool>(axis: &Axis, ending: &Ending, columns: 
     }
 }
 
-/// What a window's sum becomes.
+/// The conversion of a window's sum to an average.
 #[derive(Clone, Copy, Debug)]
 struct Ending {
     /// The value that this many padded columns add to all lines inside.
@@ -294,8 +294,8 @@ fn scale<const SMALL: bool>(magnitude: __m512i, factor: __m512i) -> __m512i {
     _mm512_add_epi16(high, _mm512_srli_epi16(_mm512_mullo_epi16(magnitude, factor), 15))
 }
 
-/// The high halves of products of 16 bits, written as the instruction: a compiler that sees a factor be the same in every
-/// round widens it before the loop, and multiplies numbers of 32 bits.
+/// The high halves of products of 16 bits, written as the instruction. If the compiler sees that a factor is the same in every
+/// iteration, it widens the factor before the loop and uses slower 32-bit multiplications.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn high_half(a: __m512i, b: __m512i) -> __m512i {

@@ -10,10 +10,10 @@
 
 use std::arch::x86_64::*;
 
-/// How values are converted.
+/// The conversion of values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) enum Convert {
-    /// Limited only.
+    /// Values are only limited.
     Limit,
     /// In lanes of 16 bits: `min(|value - offset|, largest) << left`, times `scale`, shifted by 15.
     Short { offset: i16, largest: i16, left: i16, scale: i16 },
@@ -26,7 +26,7 @@ pub(in super::super) enum Convert {
 const MARGIN: i32 = 512;
 
 impl Convert {
-    /// The converter of these operations, where its registers allow it.
+    /// The converter of these operations, if its registers allow it.
     pub(in super::super) fn new(offset: i32, scale: i32, shift: u32) -> Option<Self> {
         if (offset, scale, shift) == (0, 1, 0) {
             return Some(Self::Limit);
@@ -35,17 +35,17 @@ impl Convert {
         Self::short(offset, scale, shift).or_else(|| Self::high(offset, scale, shift))
     }
 
-    /// A converter of any 32 bits, where it is one.
+    /// A converter of any 32-bit values, if possible.
     pub(in super::super) fn of_any(offset: i32, scale: i16, shift: u32) -> Option<Self> {
         if (offset, scale, shift) == (0, 1, 0) {
             return Some(Self::Limit);
         }
         let scale = u32::try_from(scale).ok().filter(|&scale| scale > 0)?;
-        // A difference in lanes of 32 bits must not leave them.
+        // A difference must fit the lanes of 32 bits.
         Self::short(offset, scale, shift).or_else(|| Self::high(offset, scale, shift).filter(|_| offset == 0))
     }
 
-    /// Whether nothing is negative that is not below `floor` and has the offset subtracted.
+    /// Whether no value that is at least `floor` is negative after the offset is subtracted.
     pub(super) fn is_positive(self, floor: i32) -> bool {
         let offset = match self {
             Self::Limit => 0,
@@ -85,7 +85,7 @@ pub(super) const LIMIT: u8 = 0;
 pub(super) const SHORT: u8 = 1;
 pub(super) const HIGH: u8 = 2;
 
-/// A [`Convert`] of that variant in registers. `POSITIVE`: nothing is negative that has the offset subtracted.
+/// A [`Convert`] of that variant in registers. `POSITIVE`: no value is negative after the offset is subtracted.
 #[derive(Clone, Copy)]
 pub(super) struct Converter<const CONVERT: u8, const POSITIVE: bool> {
     offset: __m512i,
@@ -120,7 +120,7 @@ impl<const CONVERT: u8, const POSITIVE: bool> Converter<CONVERT, POSITIVE> {
         }
     }
 
-    /// Two vectors of 32 bits to one of 16, with alternately four of the first and four of the second.
+    /// Packs two vectors of 32-bit values to one of 16-bit values, alternating four of the first and four of the second.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     pub(super) fn pair(self, low: __m512i, high: __m512i) -> __m512i {
@@ -172,7 +172,7 @@ fn half(values: __m512i) -> __m512i {
     _mm512_mulhrs_epi16(values, _mm512_set1_epi16(1 << 14))
 }
 
-/// The values with the signs of others.
+/// The values with the signs of other values.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn negate(values: __m512i, signs: __m512i) -> __m512i {
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
     use crate::num::fixed::{round_shift_right, saturate};
 
-    /// What the reference makes of a value.
+    /// The reference's result for a value.
     fn plain(offset: i32, scale: u32, shift: u32, value: i64) -> i8 {
         saturate::<8>(saturate::<17>(round_shift_right((value - i64::from(offset)) * i64::from(scale), shift))) as i8
     }
@@ -218,7 +218,7 @@ mod tests {
         std::array::from_fn(|index| bytes[index % 16 / 4 * 16 + index % 4 + if index < 16 { 0 } else { 4 }])
     }
 
-    /// Values about which results change or arithmetic may go wrong.
+    /// Values near which results change or the arithmetic may be wrong.
     fn interesting(offset: i32, scale: u32, shift: u32, floor: i32) -> Vec<i32> {
         let turns = (-130..=130).map(|result| (((2 * result + 1) << shift) / 2) / i64::from(scale) + i64::from(offset));
         let ends = [i32::MIN, -65_536, -32_768, -32_767, -1, 0, 1, 32_767, 32_768, 65_535, i32::MAX];

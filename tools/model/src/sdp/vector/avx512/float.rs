@@ -17,7 +17,7 @@ use super::super::load::{self, Format};
 use super::super::plan::Prepare;
 use super::operand::{SlotOperands, PERIOD};
 
-/// Elements that are computed again together.
+/// The number of elements that are computed again together.
 const STEP: usize = 64;
 /// The classes of NaNs, of infinities and of denormal values, and that of the positive zero.
 const NAN: i32 = 0x81;
@@ -25,17 +25,17 @@ const INFINITE: i32 = 0x18;
 const DENORMAL: i32 = 0x20;
 const ZERO: i32 = 0x02;
 const MAGNITUDE: i32 = 0x7fff_ffff;
-/// The smallest normal value: rounding there must be looked at.
+/// The smallest normal value, at which rounding must be checked.
 const SMALLEST: i32 = 0x0080_0000;
-/// What the largest fp16 is as fp32.
+/// The largest fp16 as fp32.
 const LARGEST: f32 = 65504.0;
 
 /// Data that the loop can take.
 pub(in super::super) trait Sample: Element {
-    /// Its values lie where those of fp16 do.
+    /// Whether its values have the positions of fp16 values.
     const HALF: bool;
 
-    /// 16 values, and which of them may mean something else to the machine than to the hardware.
+    /// 16 values, and for which of them the machine's interpretation may differ from the hardware's.
     ///
     /// # Safety
     /// The machine has AVX-512 (F, DQ).
@@ -73,7 +73,7 @@ fn half(data: &[[u8; 2]; 16]) -> (__m512, __mmask16) {
     (values, _mm512_fpclass_ps_mask::<{ NAN | INFINITE }>(values))
 }
 
-/// Takes data to fp16 in `into`, two bytes each.
+/// Converts data to fp16 in `into`, two bytes each.
 ///
 /// # Safety
 /// The machine has AVX-512 (F, BW, DQ, VL).
@@ -94,7 +94,7 @@ pub(in super::super) unsafe fn run<T: Sample>(
     }
 }
 
-/// Whether finite fp16 values stay within the normal range with these.
+/// Whether finite fp16 values stay within the normal range with these operands.
 fn is_tame(operand: SlotOperands) -> bool {
     match operand {
         SlotOperands::None | SlotOperands::Bytes(_) => true,
@@ -107,7 +107,7 @@ fn is_tame(operand: SlotOperands) -> bool {
     }
 }
 
-/// What is the same for all steps.
+/// The values that are the same for all steps.
 struct Steps<'s> {
     fused: &'s FusedFloat,
     first: SlotOperands<'s>,
@@ -138,7 +138,7 @@ impl Steps<'_> {
         }
     }
 
-    /// The elements from `at` on; whether they must be computed again.
+    /// Computes the elements from `at` on. Returns whether they must be computed again.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
     fn step<T: Sample, const TAME: bool>(&self, data: &[T; STEP], at: usize, into: &mut [[u8; 2]; STEP]) -> bool {
@@ -185,7 +185,7 @@ impl Steps<'_> {
         differs != 0
     }
 
-    /// Elements from `at` on by the bit-level functions.
+    /// Computes elements from `at` on with the bit-level functions.
     #[cold]
     #[inline(never)]
     fn again<T: Sample>(&self, data: &[T], at: usize, into: &mut [[u8; 2]]) {
@@ -205,7 +205,7 @@ impl Steps<'_> {
 fn values<'v>(operand: SlotOperands<'v>, at: usize, flush: bool, buffers: &'v mut [i32]) -> &'v [i32] {
     match operand {
         SlotOperands::None => &[],
-        // Those that repeat are there for a whole chunk, too.
+        // Operands that repeat are also prepared for a whole chunk.
         SlotOperands::Lanes { lanes, .. } => &lanes.0[at..at + buffers.len()],
         SlotOperands::Bytes(bytes) => {
             let format = Format { bytes: 2, components: 1, component: 0 };
@@ -225,13 +225,13 @@ fn operand(operand: SlotOperands, at: usize) -> (__m512, __mmask16) {
     if let Some(pairs) = pairs.first_chunk() {
         return half(pairs);
     }
-    // Behind the last element.
+    // After the last element.
     let mut padded = [[0; 2]; 16];
     padded[..pairs.len()].copy_from_slice(pairs);
     half(&padded)
 }
 
-/// The sum, and whether the hardware's may differ. With `RELU` behind it the sign of zero has no effect.
+/// The sum, and whether the hardware's may differ. If `RELU` follows, the sign of zero has no effect.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 fn add<const TAME: bool>(value: __m512, with: SlotOperands, at: usize, relu: bool) -> (__m512, __mmask16) {
@@ -245,7 +245,7 @@ fn add<const TAME: bool>(value: __m512, with: SlotOperands, at: usize, relu: boo
     (_mm512_mask_and_ps(sum, zeros, value, _mm512_set1_ps(-0.0)), differs)
 }
 
-/// Which products the hardware may round otherwise.
+/// The products that the hardware may round differently.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq")]
 fn edge(products: __m512) -> __mmask16 {
@@ -291,7 +291,7 @@ mod tests {
                 assert_eq!(halves, bits.map(float::narrow), "from {first:#x}");
             }
         };
-        // Every fourth block of all values, and all about those that round to the smallest and the largest.
+        // Every fourth block of all values, and all values near those that round to the smallest and the largest.
         (0..=u32::MAX >> 6).for_each(|block| check(block << 6));
         for near in [0x3280_0000u32, 0x3300_0000, 0x3880_0000, 0x477f_e000, 0x477f_f000, 0x4780_0000, 0x7f80_0000] {
             for sign in [0, 0x8000_0000] {

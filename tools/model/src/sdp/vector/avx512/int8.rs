@@ -19,7 +19,7 @@ use super::scaled::Scaled;
 /// Elements of a step.
 const STEP: usize = 64;
 
-/// Whether [`run`] can take the operation.
+/// Whether [`run`] supports the operation.
 pub(in super::super) fn convert(fused: &Fused) -> Option<Convert> {
     let multiplier = match (fused.mul, fused.mul_width) {
         (None, _) | (_, MulWidth::Narrow) => true,
@@ -31,13 +31,13 @@ pub(in super::super) fn convert(fused: &Fused) -> Option<Convert> {
 
 /// Data that a loop can take.
 pub(in super::super) trait Sample: Copy {
-    /// As many as there are of 16 values.
+    /// As many of 16 values as there are.
     ///
     /// # Safety
     /// The machine has AVX-512 (F, BW, VL).
     unsafe fn load(data: &[Self]) -> __m512i;
 
-    /// The data where they are bytes.
+    /// The data if they are bytes.
     fn bytes(data: &[Self]) -> Option<&[u8]>;
 }
 
@@ -70,7 +70,7 @@ impl Sample for u8 {
     }
 }
 
-/// Takes data to int8 in `into`, which is as long.
+/// Converts data to int8 in `into`, which has the same length.
 ///
 /// # Safety
 /// The machine has AVX-512 (F, BW, DQ, VL); `with` is the operation's [`convert`].
@@ -95,8 +95,7 @@ pub(in super::super) unsafe fn run<T: Sample>(
     }
 }
 
-/// How operands are added in lanes of 16 bits, as a parameter of loops: not at all or the same for each atom, prepared,
-/// as bytes.
+/// How operands are added in lanes of 16 bits, as a parameter of loops: not at all or the same for each atom; prepared; as bytes.
 const REPEATED: u8 = 0;
 const EACH: u8 = 1;
 const BYTES: u8 = 2;
@@ -106,7 +105,7 @@ const NONE: u8 = 0;
 const NARROW: u8 = 1;
 const WIDE: u8 = 2;
 
-/// What is the same for all steps.
+/// The values that are the same for all steps.
 struct Steps<'s> {
     fused: &'s Fused,
     with: Convert,
@@ -209,7 +208,7 @@ impl Steps<'_> {
     }
 }
 
-/// The sum; limited to 32 bits where it is `saturating`.
+/// The sum, limited to 32 bits if it is `saturating`.
 #[inline]
 #[target_feature(enable = "avx512f,avx512dq")]
 fn add(value: __m512i, operand: __m512i, saturating: bool) -> __m512i {

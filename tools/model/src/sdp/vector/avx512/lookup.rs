@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Lookups in the table that answers where both tables hit, 32 at a time, and the conversion of the answers to int8.
+//! Lookups in the table whose result is used if both tables hit, 32 at a time, and the conversion of the results to int8.
 //!
 //! Each entry is stored beside the next one, so one gathered word has both values of an interpolation, and one
 //! instruction multiplies both entries with their weights. If not all of 32 values hit that table, [`Joint`] looks them
@@ -21,12 +21,12 @@ const STEP: usize = 64;
 /// Elements that are looked up together.
 const PART: usize = 32;
 
-/// An operation's end from the lookup on.
+/// The end of an operation, from the lookup on.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Tail {
-    /// Each entry of the joint table, and above it the next one.
+    /// Each entry of the joint table, with the next entry in the upper half.
     pairs: [i32; ENTRIES],
-    /// The table that answers.
+    /// The table whose result is used.
     side: Side,
     convert: Convert,
 }
@@ -43,7 +43,7 @@ impl Tail {
         Self::of(joint, Convert::of_any(converter.offset, converter.scale, converter.shift)?)
     }
 
-    /// Lookups in the table that answers where both hit, where its fractions and their weights have 16 bits.
+    /// Lookups in the table whose result is used if both hit, for fractions and weights of 16 bits.
     fn of(joint: &Joint, convert: Convert) -> Option<Self> {
         let side = joint.first_answer().filter(|side| (1..=14).contains(&side.select))?;
         let entry = |at: usize| joint.entries.get(at).copied().unwrap_or_default();
@@ -51,7 +51,7 @@ impl Tail {
         Some(Self { pairs, side, convert })
     }
 
-    /// Takes values to int8 in `into`, which is as long.
+    /// Converts values to int8 in `into`, which has the same length.
     ///
     /// # Safety
     /// The machine has AVX-512 (F, BW, DQ, VL).
@@ -122,7 +122,7 @@ impl<'t> Table<'t> {
         }
     }
 
-    /// The answers for 32 values.
+    /// The results for 32 values.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl")]
     fn look_up(self, joint: &Joint, values: &[i32; PART]) -> [__m512i; 2] {
@@ -141,7 +141,7 @@ impl<'t> Table<'t> {
         missing(joint, values)
     }
 
-    /// Answers, and for which values they are right: those that hit the table.
+    /// The results, and for which values they are valid: those that hit the table.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     fn find(self, values: __m512i) -> (__m512i, __mmask16) {
@@ -162,7 +162,7 @@ impl<'t> Table<'t> {
     }
 }
 
-/// Answers for values of which not all hit the table.
+/// The results for values of which not all hit the table.
 #[cold]
 #[inline(never)]
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl")]

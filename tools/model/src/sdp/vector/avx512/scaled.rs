@@ -21,7 +21,7 @@ const STEP: usize = 64;
 pub(super) struct Scaled {
     /// In the lower halves of the lanes. The upper halves, in which data have copies of their signs, are zero.
     factors: [__m512i; 2],
-    /// What each factor's addend comes to.
+    /// The product of each factor and its addend.
     products: [__m512i; 2],
     half: __m512i,
     shift: u32,
@@ -38,7 +38,7 @@ impl Scaled {
             return None;
         }
         let (low, high) = (factor.load(0), factor.load(PERIOD / 2));
-        // In lanes that no element of the data has, anything may stand.
+        // Lanes without an element of the data may have any value.
         if beyond_short(low) | beyond_short(high) != 0 {
             return None;
         }
@@ -78,7 +78,7 @@ impl Scaled {
             products = [_mm512_add_epi32(products[0], half), _mm512_add_epi32(products[1], half)];
         }
         let shift = _mm512_set1_epi32(self.shift as i32);
-        // Without a shift nothing is rounded.
+        // Without a shift there is no rounding.
         let sign = _mm512_set1_epi32(if self.shift == 0 { 0 } else { -1 });
         let floor = _mm512_set1_epi16(self.floor.max(i16::MIN.into()) as i16);
         // After packing twice, four values of each of the four vectors follow one another.
