@@ -47,7 +47,7 @@ pub struct Counts {
     /// Resets.
     pub resets: u32,
     /// Register accesses without a clock or during a reset.
-    pub dark: u32,
+    pub unanswered: u32,
     /// The number of times that the clock has stopped.
     pub stops: u32,
 }
@@ -139,9 +139,9 @@ impl Control {
 
     /// The device's counters.
     pub fn counts(&self) -> Counts {
-        let [reads, writes, interrupts, outside, starts, resets, dark, stops] =
+        let [reads, writes, interrupts, outside, starts, resets, unanswered, stops] =
             std::array::from_fn(|word| self.read(0x20 + 4 * word));
-        Counts { reads, writes, interrupts, outside, starts, resets, dark, stops }
+        Counts { reads, writes, interrupts, outside, starts, resets, unanswered, stops }
     }
 
     /// KiB of the guest's memory that the device can access through its bus.

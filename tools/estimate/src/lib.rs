@@ -39,7 +39,7 @@ pub use pdp::{pdp, PdpShape};
 pub use pipeline::{pipeline, Shape};
 pub use rubik::{rubik, RubikShape};
 pub use schedule::{schedule, set_up, Host, Slot, Step};
-pub use sdp::{sdp, Operand, SdpShape};
+pub use sdp::{sdp, SdpOperand, SdpShape};
 
 use nvdla_uapi::config::Config;
 use std::fmt;

@@ -150,7 +150,7 @@ pub fn pipeline(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Cube, Operand};
+    use crate::{Cube, SdpOperand};
     use nvdla_uapi::config::{NV_FULL, NV_SMALL};
     use nvdla_uapi::desc::SdpOperandMode;
 
@@ -168,7 +168,7 @@ mod tests {
         let output = Cube::int8(64, 28, 28);
         let conv = ConvShape::direct(Cube::int8(64, 30, 30), 64, (3, 3), output);
         // Element-wise: 4 elements per cycle.
-        let y = Operand { mode: SdpOperandMode::PerPoint, bytes: 1, memory: MemoryType::Mc };
+        let y = SdpOperand { mode: SdpOperandMode::PerPoint, bytes: 1, memory: MemoryType::Mc };
         let after = SdpShape { y: Some(y), ..SdpShape::new(output.on_the_fly(), output) };
         let (first, second) = (convolution(&conv, &NV_FULL, &memory), sdp(&after, &NV_FULL, &memory));
         let both = pipeline(Some(&conv), Some(&after), None, &NV_FULL, &memory);

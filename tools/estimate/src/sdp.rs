@@ -13,7 +13,7 @@ use nvdla_uapi::layout;
 
 /// The operands of a sub-unit in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Operand {
+pub struct SdpOperand {
     /// One operand per layer (in a register), per kernel or per element.
     pub mode: SdpOperandMode,
     /// Bytes of one element's operands: twice as many if both ALU and multiplier have one.
@@ -22,7 +22,7 @@ pub struct Operand {
     pub memory: MemoryType,
 }
 
-impl Operand {
+impl SdpOperand {
     fn from_descriptors(unit: &SdpSubUnit, operands: &DataCube) -> Self {
         let sides = if unit.op_type == SdpOperation::Both { 2 } else { 1 };
         Self { mode: unit.mode, bytes: sides * layout::bytes(unit.precision), memory: operands.mem_type }
@@ -47,11 +47,11 @@ pub struct SdpShape {
     /// The output, to memory or to PDP on the fly.
     pub output: Cube,
     /// Sub-unit X1, if it is used.
-    pub x1: Option<Operand>,
+    pub x1: Option<SdpOperand>,
     /// Sub-unit X2, if it is used.
-    pub x2: Option<Operand>,
+    pub x2: Option<SdpOperand>,
     /// Sub-unit Y, if it is used.
-    pub y: Option<Operand>,
+    pub y: Option<SdpOperand>,
 }
 
 impl SdpShape {
@@ -62,7 +62,8 @@ impl SdpShape {
 
     /// The shape of an operation's descriptors.
     pub fn from_descriptors(operation: &SdpOp, surface: &SdpSurface) -> Self {
-        let operand = |unit: &Option<SdpSubUnit>, cube| unit.as_ref().map(|unit| Operand::from_descriptors(unit, cube));
+        let operand =
+            |unit: &Option<SdpSubUnit>, cube| unit.as_ref().map(|unit| SdpOperand::from_descriptors(unit, cube));
         Self {
             input: Cube::from_descriptor(&surface.src_data, operation.src_precision),
             output: Cube::from_descriptor(&surface.dst_data, operation.dst_precision),

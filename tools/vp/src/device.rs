@@ -292,8 +292,8 @@ impl Device {
     pub(crate) fn counts(&self) -> Counts {
         let outside = lock(&self.shared.guest).outside.load(Ordering::Relaxed);
         let schedule = lock(&self.shared.schedule);
-        let (starts, interrupts, dark) = schedule.counts();
-        [self.reads, self.writes, interrupts, outside, starts, schedule.resets(), dark, schedule.stops()]
+        let (starts, interrupts, unanswered) = schedule.counts();
+        [self.reads, self.writes, interrupts, outside, starts, schedule.resets(), unanswered, schedule.stops()]
     }
 
     fn read_register(&mut self, offset: u64) -> u32 {

@@ -49,7 +49,7 @@ pub(crate) struct Schedule {
     stops: u64,
     resets: u64,
     /// Register accesses while the device could not answer.
-    dark: u64,
+    unanswered: u64,
 }
 
 /// The clock and the reset line of the board around the device.
@@ -116,7 +116,7 @@ impl Schedule {
 
     /// Returns whether the device answers a register access, and counts the access if the device has no clock or is in reset.
     pub(crate) fn answers(&mut self) -> bool {
-        self.dark += u64::from(!self.lines.is_up());
+        self.unanswered += u64::from(!self.lines.is_up());
         self.lines.is_up() && !self.armed.mute
     }
 
@@ -155,7 +155,7 @@ impl Schedule {
 
     /// The numbers of starts, interrupts and register accesses without an answer so far.
     pub(crate) fn counts(&self) -> (u64, u64, u64) {
-        (self.starts, self.interrupts, self.dark)
+        (self.starts, self.interrupts, self.unanswered)
     }
 }
 

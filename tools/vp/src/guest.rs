@@ -18,22 +18,22 @@ const WINDOWS: [Range<u64>; 2] = [0..WINDOW, (1 << 48) - WINDOW..1 << 48];
 /// Bytes of each window: more than the memory of any guest here.
 const WINDOW: u64 = 1 << 39;
 /// Bytes of address space that are reserved for both windows.
-const ROOM: usize = 2 << 39;
+const RESERVED_BYTES: usize = 2 << 39;
 
 /// The address space in which the guest's memory is mapped: the windows one after another.
-struct Room(NonNull<u8>);
+struct AddressSpace(NonNull<u8>);
 
 // SAFETY: The mapping is shared memory that the guest may change at any time from any thread anyway.
-unsafe impl Send for Room {}
+unsafe impl Send for AddressSpace {}
 // SAFETY: As above.
-unsafe impl Sync for Room {}
+unsafe impl Sync for AddressSpace {}
 
-impl Room {
+impl AddressSpace {
     fn new() -> io::Result<Self> {
         // SAFETY: A new mapping at an address that the kernel chooses; it replaces nothing.
         let start = unsafe {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-            libc::mmap(std::ptr::null_mut(), ROOM, libc::PROT_NONE, flags, -1, 0)
+            libc::mmap(std::ptr::null_mut(), RESERVED_BYTES, libc::PROT_NONE, flags, -1, 0)
         };
         if start == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
@@ -43,9 +43,9 @@ impl Room {
 
     /// The byte at a device address inside a window.
     fn at(&self, address: u64) -> *mut u8 {
-        let place =
+        let offset =
             if address < WINDOW { address } else { address.wrapping_sub(WINDOWS[1].start).wrapping_add(WINDOW) };
-        self.0.as_ptr().wrapping_add(place as usize)
+        self.0.as_ptr().wrapping_add(offset as usize)
     }
 
     /// Maps a part of a file at a device address, or removes the mapping.
@@ -72,10 +72,10 @@ impl Room {
     }
 }
 
-impl Drop for Room {
+impl Drop for AddressSpace {
     fn drop(&mut self) {
-        // SAFETY: The range was mapped by `Room::new` and nothing borrows it any more.
-        unsafe { libc::munmap(self.0.as_ptr().cast(), ROOM) };
+        // SAFETY: The range was mapped by `AddressSpace::new` and nothing borrows it any more.
+        unsafe { libc::munmap(self.0.as_ptr().cast(), RESERVED_BYTES) };
     }
 }
 
@@ -88,7 +88,7 @@ struct Piece {
 
 /// The memory that the device may access.
 pub(crate) struct Guest {
-    room: Room,
+    space: AddressSpace,
     /// The pieces by their first address.
     pieces: BTreeMap<u64, Piece>,
     /// Report every access as outside, to test a driver.
@@ -103,7 +103,7 @@ pub(crate) struct Guest {
 impl Guest {
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self {
-            room: Room::new()?,
+            space: AddressSpace::new()?,
             pieces: BTreeMap::new(),
             refuse: false,
             allowed: Vec::new(),
@@ -121,7 +121,7 @@ impl Guest {
         writable: bool,
     ) -> io::Result<()> {
         let protection = libc::PROT_READ | if writable { libc::PROT_WRITE } else { 0 };
-        self.room.put(address, length, Some((file.as_raw_fd(), offset)), protection)?;
+        self.space.put(address, length, Some((file.as_raw_fd(), offset)), protection)?;
         self.forget(address, address + length);
         let (mut start, mut piece) = (address, Piece { end: address + length, writable });
         if let Some((&before, &other)) = self.pieces.range(..address).next_back() {
@@ -143,7 +143,7 @@ impl Guest {
             let (start, end) = (address.max(window.start), address.saturating_add(length).min(window.end));
             if start < end {
                 self.forget(start, end);
-                self.room.put(start, end - start, None, libc::PROT_NONE)?;
+                self.space.put(start, end - start, None, libc::PROT_NONE)?;
             }
         }
         Ok(())
@@ -179,7 +179,7 @@ impl Guest {
         let mut found = None;
         for (&start, piece) in &self.pieces {
             // SAFETY: The range is the whole piece. As for `read`, the guest may change it meanwhile.
-            let bytes = unsafe { std::slice::from_raw_parts(self.room.at(start), (piece.end - start) as usize) };
+            let bytes = unsafe { std::slice::from_raw_parts(self.space.at(start), (piece.end - start) as usize) };
             for (number, _) in bytes.chunks(PAGE).enumerate().filter(|(_, page)| page.starts_with(mark)) {
                 let address = start + (number * PAGE) as u64;
                 if found.replace(address).is_some() {
@@ -214,7 +214,7 @@ impl Guest {
         }
         let end = address.checked_add(length as u64)?;
         let (_, piece) = self.pieces.range(..=address).next_back()?;
-        (end <= piece.end && (piece.writable || !write)).then(|| self.room.at(address))
+        (end <= piece.end && (piece.writable || !write)).then(|| self.space.at(address))
     }
 }
 

@@ -7,7 +7,7 @@
 //! residual network, it reduces the signal-to-noise ratio by 3 to 5 dB of 75 in fp16, and by 7 to 11 dB of 45 in int8, because
 //! the data transform keeps 8 of 10 bits.
 
-use nvdla_estimate::{pdp, pipeline, set_up, Cube as Volume, Host, Memory, Operand, PdpShape, SdpShape};
+use nvdla_estimate::{pdp, pipeline, set_up, Cube as Volume, Host, Memory, PdpShape, SdpOperand, SdpShape};
 use nvdla_uapi::desc::{MemoryType, OpType, SdpOperandMode};
 use nvdla_uapi::layout::bytes;
 
@@ -70,7 +70,7 @@ impl Lowering<'_> {
             _ => None,
         };
         let flies = mode == Mode::Direct && shapes.len() == 1;
-        let operand = |mode, bytes| Some(Operand { mode, bytes, memory: MemoryType::Mc });
+        let operand = |mode, bytes| Some(SdpOperand { mode, bytes, memory: MemoryType::Mc });
         let combines = step.posts.iter().any(|post| matches!(post, Post::With(..)));
         let hand_over = Host::new(REGISTER_WRITE).hand_over;
         let written = set_up(OpType::Conv, REGISTER_WRITE);

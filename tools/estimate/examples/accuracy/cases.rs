@@ -6,7 +6,7 @@
 //! A row names a hardware trace or operations of a loadable. The shapes come from the trace's registers or from the loadable's
 //! descriptors. Operations are named by a text, or by the number of their group.
 
-use nvdla_estimate::{schedule, CdpShape, ConvShape, Cube, Host, Image, Interface, Memory, Operand, PdpShape};
+use nvdla_estimate::{schedule, CdpShape, ConvShape, Cube, Host, Image, Interface, Memory, PdpShape, SdpOperand};
 use nvdla_estimate::{SdpShape, Shape, Step};
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::network;
@@ -340,7 +340,7 @@ pub(crate) fn of_registers(register: &dyn Fn(&str) -> u32, config: &'static Conf
             };
             let sides = if field(rdma, 1, 2) == 2 { 2 } else { 1 };
             let bytes = sides * if field(rdma, 3, 1) == 1 { 2 } else { 1 };
-            used.then(|| Operand { mode, bytes, memory: memory_type(field(rdma, 5, 1)) })
+            used.then(|| SdpOperand { mode, bytes, memory: memory_type(field(rdma, 5, 1)) })
         };
         SdpShape {
             input: cube(register, "SDP.D_DATA_CUBE_", input),

@@ -94,7 +94,10 @@ fn watched(test: fn() -> Result<(), Failed>) -> Result<(), Failed> {
     result?;
     let after = outside()?;
     if after != before {
-        return Err(format!("accesses outside memory, and in the dark: {before:?} and then {after:?}").into());
+        return Err(format!(
+            "accesses outside memory, and accesses without a clock or during a reset: {before:?} and then {after:?}"
+        )
+        .into());
     }
     Ok(())
 }
@@ -102,7 +105,7 @@ fn watched(test: fn() -> Result<(), Failed>) -> Result<(), Failed> {
 /// For each device, the number of accesses outside its memory, and of accesses without a clock or during a reset.
 fn outside() -> Result<Vec<(u32, u32)>, Failed> {
     let counts = |path| Ok(Control::open(&Node::open(path)?.device()?)?.counts());
-    nodes().iter().map(|path| counts(path).map(|counts| (counts.outside, counts.dark))).collect()
+    nodes().iter().map(|path| counts(path).map(|counts| (counts.outside, counts.unanswered))).collect()
 }
 
 /// Checks that the kernel has logged no error since the machine started.
