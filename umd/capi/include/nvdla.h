@@ -449,7 +449,7 @@ enum nvdla_status nvdla_context_bind_fd(struct nvdla_context *context,
 const char *nvdla_last_error(void);
 
 /*
- Returns the name of a status, such as "argument"; "unknown" for a number that is no status.
+ Returns the name of a status, such as "argument"; "unknown" for a number that is not a status.
  */
 const char *nvdla_status_name(int status);
 
