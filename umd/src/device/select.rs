@@ -6,6 +6,7 @@
 use std::path::PathBuf;
 use std::{fmt, str::FromStr};
 
+#[cfg(feature = "model")]
 use nvdla_uapi::config::Config;
 use thiserror::Error as ThisError;
 
