@@ -2,10 +2,15 @@
 
 //! The histogram of an activation's magnitudes, and the scale that follows from it.
 
+use rayon::prelude::*;
+
 use crate::ir::Range;
 
 /// The number of bins. It is even, so that pairs can be merged when larger values arrive.
 const BINS: usize = 2048;
+
+/// The number of values that a thread processes at once.
+const CHUNK: usize = 1 << 16;
 
 /// int8 has 128 magnitudes from 0 to 127.
 const LEVELS: usize = 128;
@@ -65,13 +70,17 @@ impl Default for Histogram {
 
 impl Histogram {
     pub(super) fn add(&mut self, values: &[f32]) {
-        let (min, max) = values.iter().fold((self.min, self.max), |(min, max), &x| {
-            if x.is_nan() {
-                (f32::NEG_INFINITY, max)
-            } else {
-                (min.min(x), max.max(x))
-            }
-        });
+        let limits = |values: &[f32]| {
+            values.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |(min, max), &x| {
+                if x.is_nan() {
+                    (f32::NEG_INFINITY, max)
+                } else {
+                    (min.min(x), max.max(x))
+                }
+            })
+        };
+        let (min, max) =
+            values.par_chunks(CHUNK).map(limits).reduce(|| (self.min, self.max), |a, b| (a.0.min(b.0), a.1.max(b.1)));
         (self.min, self.max) = (min, max);
         let largest = min.abs().max(max.abs());
         if !largest.is_finite() {
@@ -87,9 +96,18 @@ impl Histogram {
             self.end *= 2.0;
         }
         let factor = if self.end > 0.0 { BINS as f32 / self.end } else { 0.0 };
-        for x in values {
-            self.bins[((x.abs() * factor) as usize).min(BINS - 1)] += 1;
-        }
+        let count = |values: &[f32]| {
+            let mut bins = vec![0; BINS];
+            for x in values {
+                bins[((x.abs() * factor) as usize).min(BINS - 1)] += 1;
+            }
+            bins
+        };
+        let counts = values.par_chunks(CHUNK).map(count).reduce_with(|mut a, b| {
+            a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
+            a
+        });
+        self.bins.iter_mut().zip(counts.unwrap_or_default()).for_each(|(bin, count): (&mut u64, u64)| *bin += count);
     }
 
     pub(super) fn is_finite(&self) -> bool {

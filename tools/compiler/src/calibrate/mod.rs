@@ -8,6 +8,8 @@ mod histogram;
 pub mod samples;
 pub mod table;
 
+use rayon::prelude::*;
+
 use crate::float;
 use crate::ir::{Graph, Op, PoolKind, Quantization, Range, Ranges, TensorId, Unary};
 use histogram::Histogram;
@@ -59,9 +61,10 @@ impl Measured {
         self.histograms[id.0].get_or_insert_default().add(values);
         let Some([1, channels, height, width]) = graph.tensor(id).nchw() else { return };
         let (sums, count) = self.sums[id.0].get_or_insert_with(|| (vec![0.0; channels], 0));
-        for (sum, plane) in sums.iter_mut().zip(values.chunks_exact(height * width)) {
+        let planes = values.par_chunks_exact(height * width);
+        sums.par_iter_mut().zip(planes).with_min_len(16).for_each(|(sum, plane)| {
             *sum += plane.iter().map(|&value| f64::from(value)).sum::<f64>();
-        }
+        });
         *count += height * width;
     }
 

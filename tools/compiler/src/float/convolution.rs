@@ -2,6 +2,8 @@
 
 //! Convolution as a matrix product: the weights times a matrix that has each window's elements in a column.
 
+use std::borrow::Cow;
+
 use rayon::prelude::*;
 
 use super::Values;
@@ -9,6 +11,9 @@ use crate::ir::Convolution;
 
 /// The greatest number of windows per block, for which the matrix of usual kernels fits the second-level cache.
 const BLOCK: usize = 512;
+
+/// The greatest number of kernels per thread. A layer with few windows has a single block of them.
+const KERNELS: usize = 64;
 
 /// `c[m x n] = a[m x k] * b[k x n]`. Lines of b are `b_stride` apart; those of a and c have no gaps.
 fn product(a: &[f32], b: &[f32], b_stride: usize, c: &mut [f32], [m, k, n]: [usize; 3]) {
@@ -76,14 +81,16 @@ pub(super) fn convolve(op: &Convolution, inputs: &[Values<'_>], shape: &[usize])
                 let starts: Vec<usize> = (0..pixels).step_by(BLOCK).collect();
                 let block = |&start: &usize| {
                     let count = BLOCK.min(pixels - start);
-                    let mut product_of = vec![0.0; kernels_per_group * count];
-                    let sizes = [kernels_per_group, depth, count];
-                    if plain {
-                        product(weights, &data[start..], height * width, &mut product_of, sizes);
+                    let (columns, stride) = if plain {
+                        (Cow::from(&data[start..]), height * width)
                     } else {
-                        let columns = columns(op, data, [height, width], out_width, start, count);
-                        product(weights, &columns, count, &mut product_of, sizes);
-                    }
+                        (Cow::from(columns(op, data, [height, width], out_width, start, count)), count)
+                    };
+                    let mut product_of = vec![0.0; kernels_per_group * count];
+                    let kernels = weights.par_chunks(KERNELS * depth);
+                    product_of.par_chunks_mut(KERNELS * count).zip(kernels).for_each(|(to, kernels)| {
+                        product(kernels, &columns, stride, to, [kernels.len() / depth, depth, count]);
+                    });
                     (start, count, product_of)
                 };
                 let blocks: Vec<_> = starts.par_iter().map(block).collect();

@@ -75,9 +75,9 @@ fn quantize(quantization: Option<&Quantization>, shape: &[usize], values: &mut [
     for (k, run) in values.chunks_mut(inner.max(1)).enumerate() {
         let (scale, zero) = (scale[k % count], zero_point[k % count] as f32);
         let (low, high) = (limits.0 as f32, limits.1 as f32);
-        for value in run {
+        run.par_iter_mut().with_min_len(4096).for_each(|value| {
             *value = (((*value / scale).round_ties_even() + zero).clamp(low, high) - zero) * scale;
-        }
+        });
     }
 }
 
