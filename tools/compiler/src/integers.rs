@@ -56,7 +56,7 @@ fn compute(network: &Lowered, step: &Step, numbers: &Numbers, values: &[Option<V
     match &step.kind {
         Kind::Convolution(conv) => {
             let sum = if numbers.winograd { winograd } else { convolution };
-            positions(into).map(|place| sdp(sum(conv, numbers, input, from, into, place), place)).collect()
+            positions(into).map(|place| sdp(sum(conv, numbers, input, from, place), place)).collect()
         }
         Kind::Copy => {
             positions(into).map(|place| sdp(input[at(into, place.0, place.1, place.2)].into(), place)).collect()
@@ -122,17 +122,10 @@ fn saturate(value: i64, bits: u32) -> i64 {
     value.clamp(-most - 1, most)
 }
 
-fn convolution(
-    conv: &Convolution,
-    numbers: &Numbers,
-    input: &[i8],
-    from: [u32; 3],
-    into: [u32; 3],
-    (k, y, x): (u32, u32, u32),
-) -> i64 {
+fn convolution(conv: &Convolution, numbers: &Numbers, input: &[i8], from: [u32; 3], (k, y, x): (u32, u32, u32)) -> i64 {
     let op = &conv.op;
     let per_group = from[0] / op.group as u32;
-    let group = k / (into[0] / op.group as u32);
+    let group = k / (conv.kernels / op.group) as u32;
     let [rows, columns] = op.kernel.map(|extent| extent as u32);
     let mut sum = 0i64;
     for c in 0..per_group {
@@ -140,13 +133,7 @@ fn convolution(
             for s in 0..columns {
                 let iy = i64::from(y * op.stride[0] as u32 + r * op.dilation[0] as u32) - op.padding.top as i64;
                 let ix = i64::from(x * op.stride[1] as u32 + s * op.dilation[1] as u32) - op.padding.left as i64;
-                let inside = (0..i64::from(from[1])).contains(&iy) && (0..i64::from(from[2])).contains(&ix);
-                let channel = group * per_group + c;
-                let value = if inside {
-                    converted(numbers.converter, input[at(from, channel, iy as u32, ix as u32)], channel)
-                } else {
-                    numbers.outside.into()
-                };
+                let value = padded(numbers, input, from, group * per_group + c, [iy, ix]);
                 let weight = numbers.weights[(((k * per_group + c) * rows + r) * columns + s) as usize];
                 sum += value * i64::from(weight);
             }
@@ -156,14 +143,7 @@ fn convolution(
 }
 
 /// A convolution of 3 x 3 in Winograd's mode: one element of a tile of 2 x 2 outputs.
-fn winograd(
-    conv: &Convolution,
-    numbers: &Numbers,
-    input: &[i8],
-    from: [u32; 3],
-    _: [u32; 3],
-    (k, y, x): (u32, u32, u32),
-) -> i64 {
+fn winograd(conv: &Convolution, numbers: &Numbers, input: &[i8], from: [u32; 3], (k, y, x): (u32, u32, u32)) -> i64 {
     // The data's transform by lines or columns, and the signs of the products in the output's transform.
     const DATA: [[i64; 4]; 4] = [[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]];
     const SUMS: [[i64; 4]; 2] = [[1, 1, 1, 0], [0, 1, -1, -1]];
@@ -173,12 +153,7 @@ fn winograd(
         let value = |r: usize, s: usize| {
             let (iy, ix) =
                 (i64::from(y & !1) + r as i64 - padding.top as i64, i64::from(x & !1) + s as i64 - padding.left as i64);
-            let inside = (0..i64::from(from[1])).contains(&iy) && (0..i64::from(from[2])).contains(&ix);
-            if inside {
-                input[at(from, c, iy as u32, ix as u32)].into()
-            } else {
-                i64::from(numbers.outside)
-            }
+            padded(numbers, input, from, c, [iy, ix])
         };
         let tile: [[i64; 4]; 4] = std::array::from_fn(|r| std::array::from_fn(|s| value(r, s)));
         for (r, s) in (0..4).flat_map(|r| (0..4).map(move |s| (r, s))) {
@@ -189,6 +164,15 @@ fn winograd(
         }
     }
     saturate(sum, 32)
+}
+
+/// An element of the padded input as the multipliers receive it. `y` and `x` may lie in the padding.
+fn padded(numbers: &Numbers, input: &[i8], from: [u32; 3], channel: u32, [y, x]: [i64; 2]) -> i64 {
+    if (0..i64::from(from[1])).contains(&y) && (0..i64::from(from[2])).contains(&x) {
+        converted(numbers.converter, input[at(from, channel, y as u32, x as u32)], channel)
+    } else {
+        numbers.outside.into()
+    }
 }
 
 /// The value after CDMA's converter.

@@ -29,8 +29,8 @@ use crate::error::Error;
 /// Cycles of a register write, bytes of DRAM per cycle and cycles of latency for the time estimates behind decisions: the
 /// defaults of `nvdla_runtime --profile`.
 pub(super) const REGISTER_WRITE: f64 = 100.0;
-pub(super) const BYTES_PER_CYCLE: u32 = 10;
-pub(super) const LATENCY: u32 = 100;
+const BYTES_PER_CYCLE: u32 = 10;
+const LATENCY: u32 = 100;
 /// The height and width of Winograd's output tiles.
 pub(super) const TILE: u32 = 4;
 /// The greatest number of channels of a cube.
@@ -251,7 +251,7 @@ impl Lowering<'_> {
         for mut part in self.parts(&name, conv, &source, &target, mode)? {
             let mut packed = pack(conv, numbers, &source, &target, &part, bytes(self.precision));
             let mut mask = None;
-            if let Some((tiles, Surfaces { weights, wmb, wgs })) = self.compressed(&part, &packed, mode) {
+            if let Some((tiles, Surfaces { weights, wmb, wgs })) = self.compressed(&part, &packed) {
                 (part.tiles, packed, mask) = (tiles, weights, Some([wmb, wgs]));
             }
             let Part { block, kernel, tiles, .. } = &part;
@@ -325,7 +325,7 @@ impl Lowering<'_> {
     ///
     /// The mask takes a bank of the convolution buffer, and the other banks hold the compressed weights (register manual,
     /// `D_WEIGHT_FORMAT`, `D_WMB_BYTES`).
-    fn compressed(&self, part: &Part, packed: &[u8], mode: Mode) -> Option<(Vec<Tile>, Surfaces<Vec<u8>>)> {
+    fn compressed(&self, part: &Part, packed: &[u8]) -> Option<(Vec<Tile>, Surfaces<Vec<u8>>)> {
         let Weights::Direct(layout) = part.weights else { return None };
         if !self.config.weight_compression {
             return None;
@@ -337,7 +337,10 @@ impl Lowering<'_> {
         let surfaces = Surfaces { weights: &mut weights[..], wmb: &mut wmb[..], wgs: &mut wgs[..] };
         let sizes = compression.compress(packed, surfaces).ok()?;
         weights.truncate(sizes.weights as usize);
-        let weight_bytes = sizes.weights + sizes.wmb + sizes.wgs;
+        let (plain_bytes, weight_bytes) = (packed.len() as u64, sizes.weights + sizes.wmb + sizes.wgs);
+        if weight_bytes >= plain_bytes {
+            return None;
+        }
         let groups = wgs.chunks_exact(4).map(|size| u32::from_le_bytes([size[0], size[1], size[2], size[3]]));
         let size = WeightSize { all: sizes.weights, group: groups.max().unwrap_or(0).into() };
         let tile = |tile: &Tile| {
@@ -345,18 +348,22 @@ impl Lowering<'_> {
             Some(Tile { banks: Banks { weights: banks.weights, ..tile.banks }, ..*tile })
         };
         let tiles: Vec<Tile> = part.tiles.iter().map(tile).collect::<Option<_>>()?;
+        let memory = self.memory();
         let cycles = |weight_bytes: u64, tiles: &[Tile]| -> u64 {
-            let memory = Memory::new(self.config, LATENCY, BYTES_PER_CYCLE.into());
-            let shapes = tiles.iter().map(|tile| ConvShape { weight_bytes, ..self.shape(part, tile, mode) });
-            let time = |shape: ConvShape| {
+            let time = |tile: &Tile| {
+                let shape = ConvShape { weight_bytes, ..self.shape(part, tile, Mode::Direct) };
                 let sdp = SdpShape::new(shape.output, Volume { memory: MemoryType::Mc, ..shape.output });
                 pipeline(Some(&shape), Some(&sdp), None, self.config, &memory).cycles
             };
-            shapes.map(time).sum()
+            tiles.iter().map(time).sum()
         };
-        let plain = packed.len() as u64;
-        let gains = weight_bytes < plain && cycles(weight_bytes, &tiles) <= cycles(plain, &part.tiles);
-        gains.then_some((tiles, Surfaces { weights, wmb, wgs }))
+        (cycles(weight_bytes, &tiles) <= cycles(plain_bytes, &part.tiles))
+            .then_some((tiles, Surfaces { weights, wmb, wgs }))
+    }
+
+    /// The memory with which times are estimated.
+    pub(super) fn memory(&self) -> Memory {
+        Memory::new(self.config, LATENCY, BYTES_PER_CYCLE.into())
     }
 
     /// The shapes with which the time of a convolution's operations is estimated.

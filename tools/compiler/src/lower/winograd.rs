@@ -7,11 +7,11 @@
 //! residual network, it reduces the signal-to-noise ratio by 3 to 5 dB of 75 in fp16, and by 7 to 11 dB of 45 in int8, because
 //! the data transform keeps 8 of 10 bits.
 
-use nvdla_estimate::{pdp, pipeline, set_up, Cube as Volume, Host, Memory, PdpShape, SdpOperand, SdpShape};
+use nvdla_estimate::{pdp, pipeline, set_up, Cube as Volume, Host, PdpShape, SdpOperand, SdpShape};
 use nvdla_uapi::desc::{MemoryType, OpType, SdpOperandMode};
 use nvdla_uapi::layout::bytes;
 
-use super::convolution::{Mode, BYTES_PER_CYCLE, LATENCY, REGISTER_WRITE, TILE};
+use super::convolution::{Mode, REGISTER_WRITE, TILE};
 use super::step::{Convolution, Kind, Post, Step};
 use super::Lowering;
 use crate::assemble::program::Format;
@@ -54,7 +54,7 @@ impl Lowering<'_> {
         let net = &self.placed.net;
         let (source, target) = (self.view(step.inputs[0]), self.view(step.output));
         let parts = self.parts(&net.tensors[step.output].name, conv, &source, &target, mode).ok()?;
-        let memory = Memory::new(self.config, LATENCY, BYTES_PER_CYCLE.into());
+        let memory = self.memory();
         let shapes = self.shapes(&parts, mode);
         let volume =
             |channels, height, width| Volume { precision: self.precision, ..Volume::int8(channels, height, width) };
