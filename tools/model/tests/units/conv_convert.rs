@@ -4,6 +4,7 @@
 
 use nvdla_model::conv::operation::Converter;
 use nvdla_uapi::reg::values::Precision;
+
 #[test]
 fn subtracts_multiplies_rounds_and_limits() {
     let converter = Converter { offsets: [128, 0, 0, 0], scale: 3, truncate: 1 };

@@ -5,6 +5,7 @@
 use nvdla_model::conv::pixel::channels;
 use nvdla_uapi::layout::pixel::Format;
 use nvdla_uapi::reg::values::PixelFormat;
+
 #[test]
 fn channels_come_in_the_order_red_green_blue_alpha() {
     let of = |format| channels(&Format::new(format), &[1, 2, 3, 4, 0, 0, 0, 0]);

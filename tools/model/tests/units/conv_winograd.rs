@@ -4,6 +4,7 @@
 
 use nvdla_model::conv::winograd::{poa, pra_integer};
 use nvdla_uapi::reg::values::Precision;
+
 #[test]
 fn equals_direct_convolution_where_nothing_is_lost() {
     // The transformed kernel times 4, so that all elements are integers.

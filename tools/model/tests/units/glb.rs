@@ -4,6 +4,7 @@
 
 use nvdla_model::glb::{Glb, Source};
 use nvdla_uapi::reg::glb::{S_INTR_MASK, S_INTR_SET, S_INTR_STATUS};
+
 #[test]
 fn the_line_follows_the_unmasked_status_bits() {
     let mut glb = Glb::default();

@@ -5,29 +5,14 @@
 use nvdla_model::lut::cdp::Lookup;
 use nvdla_model::lut::{Counters, Tables};
 use nvdla_model::num::convert::fp16_to_fp17;
-use nvdla_model::registers::Registers;
 use nvdla_uapi::reg::cdp as reg;
 use nvdla_uapi::reg::values::Precision;
-use nvdla_uapi::reg::Block;
+use nvdla_uapi::reg::{Block, Register};
 
-fn lookup(precision: Precision, set: &[(nvdla_uapi::reg::Register, u32)]) -> Lookup {
-    let mut registers = Registers::reset(Block::Cdp);
-    for &(register, value) in set {
-        registers.set(register, value);
-    }
-    Lookup::new(&registers, precision).unwrap()
-}
+use super::{ramp, registers};
 
-/// Tables with entries that are ten times their index.
-fn ramp() -> Tables {
-    let mut tables = Tables::default();
-    for (access, entries) in [(1 << 17, 65), (3 << 16, 257)] {
-        tables.write_access(access);
-        for index in 0..entries {
-            tables.write_data(index * 10);
-        }
-    }
-    tables
+fn lookup(precision: Precision, set: &[(Register, u32)]) -> Lookup {
+    Lookup::new(&registers(Block::Cdp, set), precision).unwrap()
 }
 
 #[test]

@@ -4,27 +4,13 @@
 
 use nvdla_model::lut::sdp::Lookup;
 use nvdla_model::lut::{Counters, Tables};
-use nvdla_model::registers::Registers;
 use nvdla_uapi::reg::sdp as reg;
 use nvdla_uapi::reg::{Block, Register};
 
-fn lookup(set: &[(Register, u32)]) -> Lookup {
-    let mut registers = Registers::reset(Block::Sdp);
-    for &(register, value) in set {
-        registers.set(register, value);
-    }
-    Lookup::new(&registers).unwrap()
-}
+use super::{ramp, registers};
 
-fn ramp() -> Tables {
-    let mut tables = Tables::default();
-    for (access, entries) in [(1 << 17, 65), (3 << 16, 257)] {
-        tables.write_access(access);
-        for index in 0..entries {
-            tables.write_data(index * 10);
-        }
-    }
-    tables
+fn lookup(set: &[(Register, u32)]) -> Lookup {
+    Lookup::new(&registers(Block::Sdp, set)).unwrap()
 }
 
 #[test]

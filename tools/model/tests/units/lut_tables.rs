@@ -4,6 +4,7 @@
 
 use nvdla_model::lut::{Position, Priorities, Tables};
 use nvdla_uapi::reg::values::LutTable;
+
 const WRITE_LO: u32 = (1 << 17) | (1 << 16);
 
 #[test]

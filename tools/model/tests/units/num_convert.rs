@@ -6,6 +6,7 @@
 
 use nvdla_model::num::convert::*;
 use nvdla_model::num::{Fp16, Fp17, Fp32};
+
 /// fp16 by the definition of the format.
 fn value(bits: u16) -> f64 {
     let (expo, mant) = (Fp16::expo(bits.into()) as i32, f64::from(Fp16::mant(bits.into())));

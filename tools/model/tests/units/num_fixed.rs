@@ -3,6 +3,7 @@
 //! Tests of `src/num/fixed.rs`.
 
 use nvdla_model::num::fixed::*;
+
 #[test]
 fn limits_are_those_of_the_width() {
     assert_eq!((min::<8>(), max::<8>()), (-128, 127));

@@ -3,6 +3,7 @@
 //! Tests of `src/num/float.rs`.
 
 use nvdla_model::num::{Fp16, Fp32};
+
 fn bits(value: f32) -> u32 {
     value.to_bits()
 }
