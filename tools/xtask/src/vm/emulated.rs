@@ -15,12 +15,13 @@ use super::{bindings, cross, debian};
 use crate::cache::checkout;
 
 /// The default tests: the crates with vector code, and a network.
-const TESTS: [&str; 7] = [
+const TESTS: [&str; 8] = [
     "--package=nvdla-uapi",
     "--package=nvdla-model",
     "--package=nvdla-runtime",
     "--package=nvdla-tests",
     "--lib",
+    "--test=units",
     "--test=lenet",
     "--test=conformance",
 ];
