@@ -113,12 +113,11 @@ fn set(config: &mut Config, key: &str, value: &Value) -> Result<(), String> {
     let power = |most: u32| move |number: u32| number.is_power_of_two() && (8..=most).contains(&number);
     let up_to = |most: u32| move |number: u32| (1..=most).contains(&number);
     // The RTL of nv_full has no other sizes.
-    let size = match config.family {
-        Family::NvFull if key.starts_with("mac_") || key.starts_with("cbuf_") => {
-            return Err(format!("{key} cannot be changed where the base is {}", config.name))
-        }
-        _ => |allowed: &dyn Fn(u32) -> bool, range: &str| number(value, key, allowed, range),
-    };
+    if config.family == Family::NvFull && (key.starts_with("mac_") || key.starts_with("cbuf_")) {
+        return Err(format!("{key} cannot be changed where the base is {}", config.name));
+    }
+    let size = |allowed: &dyn Fn(u32) -> bool, range: &str| number(value, key, allowed, range);
+    let throughput = || size(&up_to(32), "1 to 32");
     let interface = |interface: MemoryInterface| -> Result<MemoryInterface, String> {
         let mut interface = interface;
         let fields = value.as_object().ok_or_else(|| format!("{key} is {value}; it is an object"))?;
@@ -144,11 +143,11 @@ fn set(config: &mut Config, key: &str, value: &Value) -> Result<(), String> {
             let entries = |number: u32| number.is_power_of_two() && (64..=512).contains(&number);
             config.cbuf_bank_depth = size(&entries, "64, 128, 256 or 512 entries")?;
         }
-        "sdp_bs_throughput" => config.sdp_bs_throughput = number(value, key, &up_to(32), "1 to 32")?,
-        "sdp_bn_throughput" => config.sdp_bn_throughput = number(value, key, &up_to(32), "1 to 32")?,
-        "sdp_ew_throughput" => config.sdp_ew_throughput = Some(number(value, key, &up_to(32), "1 to 32")?),
-        "pdp_throughput" => config.pdp_throughput = number(value, key, &up_to(32), "1 to 32")?,
-        "cdp_throughput" => config.cdp_throughput = number(value, key, &up_to(32), "1 to 32")?,
+        "sdp_bs_throughput" => config.sdp_bs_throughput = throughput()?,
+        "sdp_bn_throughput" => config.sdp_bn_throughput = throughput()?,
+        "sdp_ew_throughput" => config.sdp_ew_throughput = Some(throughput()?),
+        "pdp_throughput" => config.pdp_throughput = throughput()?,
+        "cdp_throughput" => config.cdp_throughput = throughput()?,
         "primary" => config.primary = interface(config.primary)?,
         "secondary" => {
             let of_base = config.secondary.ok_or_else(|| format!("the base {} has no secondary", config.name))?;
@@ -156,7 +155,7 @@ fn set(config: &mut Config, key: &str, value: &Value) -> Result<(), String> {
         }
         "address_width" => {
             let bits = |bits: u32| (32..=64).contains(&bits);
-            config.address_width = Some(number(value, key, &bits, "32 to 64 bits")?);
+            config.address_width = Some(size(&bits, "32 to 64 bits")?);
         }
         _ => return Err(format!("{key} is not a key")),
     }
