@@ -4,7 +4,7 @@
  * signalled, one that fires when a task's time is up, one that frees what has ended. The kernel crate can queue work but
  * neither move a deadline nor wait for a work to end.
  *
- * Fences signal in the first three, and memory reclaim may wait for fences. So both run on a queue that reclaim can count
+ * Fences signal in the first three, and memory reclaim may wait for fences. So these run on a queue that reclaim can count
  * on, inside a signalling section in which lockdep sees an allocation or a reservation lock that reclaim could wait for.
  * What frees buffers takes such locks, and runs apart.
  */
