@@ -5,8 +5,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nvdla_model::support::exercise::play;
 use nvdla_uapi::config::Config;
+
+#[path = "../../tools/model/tests/support/exercise.rs"]
+mod exercise;
+
+use exercise::play;
 
 fuzz_target!(|bytes: &[u8]| {
     if let Some((&first, rest)) = bytes.split_first() {

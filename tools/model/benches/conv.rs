@@ -8,60 +8,45 @@ use std::time::Duration;
 use criterion::{criterion_group, Criterion, Throughput};
 use nvdla_model::conv::operation::Size;
 use nvdla_model::conv::{run_with, State};
-use nvdla_model::memory::{Memory, Port};
 use nvdla_model::num::convert::fp32_to_fp16;
-use nvdla_model::support::program::{Program, Source};
 use nvdla_model::Isa;
 use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
 use nvdla_uapi::reg::values::{PixelFormat, Precision};
 
 mod peak;
+#[path = "../tests/support/program.rs"]
+#[expect(dead_code, reason = "the benchmark changes no register")]
+mod program;
 
 use peak::{peak, shortest};
+use program::{Program, Source, Surfaces};
 
-/// Input and weights.
-struct Surfaces([(u64, Vec<u8>); 2]);
-
-impl Memory for Surfaces {
-    fn read(&self, _port: Port, address: u64, length: usize) -> Option<&[u8]> {
-        let (base, bytes) = self.0.iter().rev().find(|(base, _)| address >= *base)?;
-        let start = (address - base) as usize;
-        bytes.get(start..start + length)
-    }
-
-    fn write(&mut self, _port: Port, _address: u64, _length: usize) -> Option<&mut [u8]> {
-        None
-    }
-}
-
-impl Surfaces {
-    fn new(program: &Program) -> Self {
-        let mut seed = 1u64;
-        let mut next = move || {
-            seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-            seed >> 32
-        };
-        let half = program.precision == Precision::Fp16;
-        // Half-precision operands as networks have them: bell-shaped weights, and data after a ReLU.
-        let mut noise = |length: usize, weights: bool| -> Vec<u8> {
-            let mut bell = || (0..6).map(|_| next() as f32 / 4_294_967_296.0).sum::<f32>() - 3.0;
-            let mut bytes = Vec::with_capacity(length + 2);
-            while bytes.len() < length {
-                let value = bell();
-                if half {
-                    let value = if weights { value * 0.05 } else { value.max(0.0) };
-                    bytes.extend_from_slice(&fp32_to_fp16(value.to_bits()).to_le_bytes());
-                } else {
-                    bytes.extend_from_slice(&((value * 8000.0) as i16).to_le_bytes());
-                }
+fn surfaces(program: &Program) -> Surfaces {
+    let mut seed = 1u64;
+    let mut next = move || {
+        seed = seed.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        seed >> 32
+    };
+    let half = program.precision == Precision::Fp16;
+    // Half-precision operands as networks have them: bell-shaped weights, and data after a ReLU.
+    let mut noise = |length: usize, weights: bool| -> Vec<u8> {
+        let mut bell = || (0..6).map(|_| next() as f32 / 4_294_967_296.0).sum::<f32>() - 3.0;
+        let mut bytes = Vec::with_capacity(length + 2);
+        while bytes.len() < length {
+            let value = bell();
+            if half {
+                let value = if weights { value * 0.05 } else { value.max(0.0) };
+                bytes.extend_from_slice(&fp32_to_fp16(value.to_bits()).to_le_bytes());
+            } else {
+                bytes.extend_from_slice(&((value * 8000.0) as i16).to_le_bytes());
             }
-            bytes.truncate(length);
-            bytes
-        };
-        let data = noise(program.input_bytes(), false);
-        let weights = noise(program.weight_bytes(), true);
-        Self([(program.data, data), (program.weights, weights)])
-    }
+        }
+        bytes.truncate(length);
+        bytes
+    };
+    let data = noise(program.input_bytes(), false);
+    let weights = noise(program.weight_bytes(), true);
+    Surfaces::new(program, data, weights)
 }
 
 fn layer(
@@ -113,7 +98,7 @@ fn bench(criterion: &mut Criterion) {
     group.sample_size(10).warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_millis(600));
     for (name, program) in layers() {
         let (Some(registers), Some(macs)) = (program.registers(), program.macs()) else { continue };
-        let memory = Surfaces::new(&program);
+        let memory = surfaces(&program);
         let mut state = State::new();
         group.throughput(Throughput::Elements(macs as u64));
         group.bench_function(name, |bencher| {
@@ -144,7 +129,7 @@ fn table() {
     }
     for (name, program) in layers() {
         let (Some(registers), Some(macs)) = (program.registers(), program.macs()) else { continue };
-        let memory = Surfaces::new(&program);
+        let memory = surfaces(&program);
         let mut state = State::new();
         print!("  {name:45}");
         for (&isa, peak) in sets.iter().zip(&peaks) {

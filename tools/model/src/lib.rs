@@ -28,8 +28,14 @@ pub mod rubik;
 pub mod sdp;
 pub mod simulation;
 pub mod stream;
-pub mod support;
 pub mod threads;
 pub mod work;
 
 pub use self::simd::isa::{Isa, UnknownIsa};
+
+// Test support uses the crate's public name, as in the tests outside of it.
+#[cfg(test)]
+extern crate self as nvdla_model;
+#[path = "../tests/support/mod.rs"]
+#[cfg(test)]
+mod support;

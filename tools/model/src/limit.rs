@@ -183,7 +183,7 @@ pub(crate) fn within(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::support::testing::Bytes;
+    use crate::support::bytes::Bytes;
     use std::time::Duration;
 
     #[test]

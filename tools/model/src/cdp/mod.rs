@@ -96,7 +96,7 @@ pub fn run(
 }
 
 /// Like [`run`], with an instruction set that this machine has.
-fn run_with(
+pub fn run_with(
     isa: Isa,
     state: &mut State,
     config: &Config,
@@ -123,6 +123,3 @@ fn run_with(
     }?;
     Ok(done(counts))
 }
-
-#[cfg(test)]
-mod tests;

@@ -2,9 +2,9 @@
 
 //! Compares the fast implementation with the reference, for random convolutions on each instruction set.
 
-use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
+use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE};
 use nvdla_uapi::reg::values::{PixelFormat, Precision};
-use nvdla_uapi::reg::{cdma, csc, Block};
+use nvdla_uapi::reg::Block;
 use proptest::prelude::*;
 
 use super::cbuf::{Input, Weights};
@@ -12,28 +12,10 @@ use super::fast::fp16;
 use super::fast::sink::{Between, Bounds, Exact, Place};
 use super::operation::{Operation, Size};
 use super::{fast, reference, State};
-use crate::memory::{Memory, Port, Stop};
 use crate::simd::isa::Isa;
 use crate::stream::{Samples, Stream};
-use crate::support::program::{Program, Source};
-use crate::support::testing::noise;
-
-/// A memory with the input and the weights, each at its own address.
-struct Surfaces {
-    pieces: [(u64, Vec<u8>); 2],
-}
-
-impl Memory for Surfaces {
-    fn read(&self, port: Port, address: u64, length: usize) -> Option<&[u8]> {
-        let (base, bytes) = self.pieces.iter().rev().find(|(base, _)| address >= *base)?;
-        let start = usize::try_from(address - base).ok()?;
-        (port == Port::Primary).then(|| bytes.get(start..start.checked_add(length)?))?
-    }
-
-    fn write(&mut self, _port: Port, _address: u64, _length: usize) -> Option<&mut [u8]> {
-        None
-    }
-}
+use crate::support::bytes::{bits, noise};
+use crate::support::program::{Program, Source, Surfaces};
 
 fn surfaces(program: &Program, seed: u64) -> Surfaces {
     let (data, mut weights) = (noise(seed, program.input_bytes()), noise(!seed, program.weight_bytes()));
@@ -55,15 +37,7 @@ fn surfaces(program: &Program, seed: u64) -> Surfaces {
             }
         }
     }
-    Surfaces { pieces: [(program.data, data), (program.weights, weights)] }
-}
-
-/// A stream's samples as bits, so that NaN equals itself.
-fn bits(stream: &Stream) -> Vec<u32> {
-    match &stream.samples {
-        Samples::Int(samples) => samples.iter().map(|&sample| sample as u32).collect(),
-        Samples::Float(samples) => samples.iter().map(|sample| sample.to_bits()).collect(),
-    }
+    Surfaces::new(program, data, weights)
 }
 
 /// Largest number of multiplications per test case, for which the reference is fast enough.
@@ -315,78 +289,7 @@ fn the_largest_products_are_exact() {
         let input = Size { width: 9, height: 4, channels: 80 };
         let program = Program::feature(&NV_LARGE, Precision::Int8, input, 3, kernels);
         assert!(program.registers().is_some());
-        let pieces =
-            [(program.data, vec![0x80; program.input_bytes()]), (program.weights, vec![0x80; program.weight_bytes()])];
-        compare_on(&program, &Surfaces { pieces }).unwrap();
+        let [data, weights] = [program.input_bytes(), program.weight_bytes()].map(|length| vec![0x80; length]);
+        compare_on(&program, &Surfaces::new(&program, data, weights)).unwrap();
     }
-}
-
-#[test]
-fn deep_kernels_do_not_wrap() {
-    // 2^17 products of -128 * -128 would be 2^31.
-    let input = Size { width: 4, height: 4, channels: 8192 };
-    let program = Program { pads: [0; 4], kernel: [4; 2], ..Program::feature(&NV_LARGE, Precision::Int8, input, 1, 2) };
-    let registers = program.registers().unwrap();
-    let pieces =
-        [(program.data, vec![0x80; program.input_bytes()]), (program.weights, vec![0x80; program.weight_bytes()])];
-    let done = super::run(&mut State::new(), program.config, &registers.blocks(), &Surfaces { pieces }).unwrap();
-    assert_eq!(bits(&done.output)[0], i32::MAX as u32);
-    assert!(done.status.iter().any(|&(block, _, value)| block == Block::Cacc && value == 2));
-}
-
-#[test]
-fn data_and_weights_serve_the_next_operation() {
-    let input = Size { width: 9, height: 6, channels: 40 };
-    let program = Program::feature(&NV_FULL, Precision::Int8, input, 3, 20);
-    let memory = surfaces(&program, 5);
-    let mut state = State::new();
-    let mut registers = program.registers().unwrap();
-    let all = super::run(&mut State::new(), program.config, &registers.blocks(), &memory).unwrap();
-
-    let keep = cdma::D_MISC_CFG::SKIP_DATA_RLS.put(true) | cdma::D_MISC_CFG::SKIP_WEIGHT_RLS.put(true);
-    let reuse = cdma::D_MISC_CFG::DATA_REUSE.put(true) | cdma::D_MISC_CFG::WEIGHT_REUSE.put(true);
-    let misc = [registers.blocks().cdma.get(cdma::D_MISC_CFG), registers.blocks().csc.get(csc::D_MISC_CFG)];
-    registers.set(Block::Cdma, cdma::D_MISC_CFG, misc[0] | keep);
-    registers.set(Block::Csc, csc::D_MISC_CFG, misc[1] | keep);
-    let first = super::run(&mut state, program.config, &registers.blocks(), &memory).unwrap();
-    assert_eq!(first.output, all.output);
-
-    // The second operation runs with an empty memory.
-    registers.set(Block::Cdma, cdma::D_MISC_CFG, misc[0] | reuse);
-    registers.set(Block::Csc, csc::D_MISC_CFG, misc[1] | reuse);
-    let nothing = Surfaces { pieces: [(0, Vec::new()), (1, Vec::new())] };
-    let second = super::run(&mut state, program.config, &registers.blocks(), &nothing).unwrap();
-    assert_eq!(second.output, all.output);
-    let third = super::run(&mut state, program.config, &registers.blocks(), &nothing);
-    assert!(matches!(third, Err(Stop::Fault(fault)) if fault.unit == "CDMA"));
-}
-
-#[test]
-fn lines_of_the_last_operation_come_first() {
-    let whole = Size { width: 5, height: 8, channels: 8 };
-    let program = Program { pads: [0; 4], ..Program::feature(&NV_SMALL, Precision::Int8, whole, 3, 8) };
-    let memory = surfaces(&program, 9);
-    let registers = program.registers().unwrap();
-    let all = super::run(&mut State::new(), program.config, &registers.blocks(), &memory).unwrap().output;
-
-    // The first operation reads lines 0 to 4 and keeps lines 3 and 4. The second reads lines 5 to 7.
-    let mut state = State::new();
-    let part = |height: usize| Program { input: Size { height, ..whole }, ..program }.registers().unwrap();
-    let mut first = part(5);
-    let surface = first.blocks().cdma.get(cdma::D_SURF_STRIDE) / 5 * 8;
-    first.set(Block::Cdma, cdma::D_SURF_STRIDE, surface);
-    first.set(Block::Csc, csc::D_RELEASE, 3 - 1);
-    let mut second = part(5);
-    second.set(Block::Cdma, cdma::D_SURF_STRIDE, surface);
-    second.set(Block::Cdma, cdma::D_DATAIN_SIZE_0, (whole.width as u32 - 1) | (3 - 1) << 16);
-    second.set(Block::Cdma, cdma::D_DAIN_ADDR_LOW_0, 5 * whole.width as u32 * 8);
-    for (block, register) in [(Block::Cdma, cdma::D_MISC_CFG), (Block::Csc, csc::D_MISC_CFG)] {
-        let blocks = second.blocks();
-        let old = if block == Block::Cdma { blocks.cdma.get(register) } else { blocks.csc.get(register) };
-        second.set(block, register, old | cdma::D_MISC_CFG::DATA_REUSE.put(true));
-    }
-    let first = super::run(&mut state, program.config, &first.blocks(), &memory).unwrap().output;
-    let second = super::run(&mut state, program.config, &second.blocks(), &memory).unwrap().output;
-    let joined: Vec<u32> = bits(&first).into_iter().chain(bits(&second)).collect();
-    assert_eq!(joined, bits(&all));
 }

@@ -5,7 +5,7 @@ use nvdla_uapi::reg::values::{PdpFlyingMode, PoolingMethod, RamType};
 use proptest::prelude::*;
 
 use super::*;
-use crate::support::testing::{noise, set, Bytes};
+use crate::support::bytes::{noise, set, Bytes};
 
 /// One direction of a random operation: input, kernel, stride, padding before and after.
 type Direction = (usize, usize, usize, usize, usize);

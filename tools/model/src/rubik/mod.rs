@@ -31,6 +31,3 @@ pub fn run(config: &Config, registers: &Registers, memory: &mut dyn Memory) -> R
     }
     Ok(done())
 }
-
-#[cfg(test)]
-mod tests;

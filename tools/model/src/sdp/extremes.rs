@@ -5,9 +5,10 @@
 use nvdla_uapi::config::NV_SMALL;
 use nvdla_uapi::reg::{sdp as reg, sdp_rdma as rdma_reg};
 
-use super::tests::{copy, settings};
+use super::tests::settings;
 use super::{reference, vector, State};
-use crate::support::testing::{set, Bytes};
+use crate::support::bytes::{set, Bytes};
+use crate::support::sdp_copy::copy;
 
 const BASE: u64 = 0x10_0000;
 const OPERANDS: usize = 0x8000;

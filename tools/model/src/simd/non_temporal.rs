@@ -37,7 +37,7 @@ pub(crate) fn store_fence() {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::support::testing::noise;
+    use crate::support::bytes::noise;
 
     #[test]
     fn any_bytes_anywhere_are_copied() {

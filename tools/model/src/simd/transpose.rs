@@ -232,7 +232,7 @@ mod registers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::support::testing::noise;
+    use crate::support::bytes::noise;
 
     fn check<T: Element>([rows, columns]: [usize; 2]) {
         let (from_stride, to_stride) = (columns * T::BYTES + 3, rows * T::BYTES + 5);

@@ -1,22 +1,39 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Tests of the model that need only its public interface, one module per source file.
+//! Tests of the model that need only its public interface, one module per source file or folder.
 
+mod accesses;
+mod cdp;
 mod cfgrom;
+mod conv;
 mod conv_convert;
 mod conv_pixel;
 mod conv_winograd;
+mod device;
 mod glb;
+mod groups;
 mod lut_cdp;
 mod lut_sdp;
 mod lut_tables;
+mod memory;
 mod num_convert;
 mod num_fixed;
 mod num_float;
+mod record;
+mod rubik;
+mod sdp;
+
+#[path = "../support/exercise.rs"]
+mod exercise;
+#[path = "../support/mod.rs"]
+#[expect(dead_code, reason = "these tests perform no convolution of an image")]
+mod support;
 
 use nvdla_model::lut::Tables;
 use nvdla_model::registers::Registers;
 use nvdla_uapi::reg::{Block, Register};
+
+use support::bytes::set;
 
 /// Lookup tables with entries that are ten times their index.
 fn ramp() -> Tables {
@@ -31,10 +48,8 @@ fn ramp() -> Tables {
 }
 
 /// A block's registers, of which some are not as after reset.
-fn registers(block: Block, set: &[(Register, u32)]) -> Registers {
+fn registers(block: Block, values: &[(Register, u32)]) -> Registers {
     let mut registers = Registers::reset(block);
-    for &(register, value) in set {
-        registers.set(register, value);
-    }
+    set(&mut registers, values);
     registers
 }

@@ -76,7 +76,7 @@ mod avx512 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::support::testing::noise;
+    use crate::support::bytes::noise;
 
     #[test]
     fn every_value_finds_its_answer() {

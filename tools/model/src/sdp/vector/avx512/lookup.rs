@@ -182,7 +182,7 @@ mod tests {
     use crate::lut::{Counters, Tables};
     use crate::num::fixed::{round_shift_right, saturate};
     use crate::registers::Registers;
-    use crate::support::testing::noise;
+    use crate::support::bytes::noise;
 
     #[test]
     fn answers_are_the_lookup_s_at_and_between_entries_and_beyond_them() {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Memory for the units' tests.
+//! Memory, registers and bytes that tests of several units need.
 
 use std::ops::Range;
 
 use nvdla_uapi::reg::Register;
 
-use crate::memory::{apart, Memory, Port, Span};
-use crate::registers::Registers;
+use nvdla_model::memory::{apart, Memory, Port, Span};
+use nvdla_model::registers::Registers;
+use nvdla_model::stream::{Samples, Stream};
 
 /// Bytes of primary memory at an address; the secondary memory has none.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,5 +54,13 @@ pub(crate) fn noise(mut seed: u64, length: usize) -> Vec<u8> {
 pub(crate) fn set(registers: &mut Registers, values: &[(Register, u32)]) {
     for &(register, value) in values {
         registers.set(register, value);
+    }
+}
+
+/// A stream's samples as bits, so that a NaN equals itself.
+pub(crate) fn bits(stream: &Stream) -> Vec<u32> {
+    match &stream.samples {
+        Samples::Int(samples) => samples.iter().map(|&sample| sample as u32).collect(),
+        Samples::Float(samples) => samples.iter().map(|sample| sample.to_bits()).collect(),
     }
 }

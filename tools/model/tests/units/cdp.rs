@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-use nvdla_uapi::config::{NV_FULL, NV_MEDIUM_512, NV_SMALL};
+//! Compares `src/cdp` with its reference over random operations, on every instruction set.
+
+use nvdla_model::cdp::{reference, run_with, State};
+use nvdla_model::registers::Registers;
+use nvdla_model::Isa;
+use nvdla_uapi::config::{Config, NV_FULL, NV_MEDIUM_512, NV_SMALL};
 use nvdla_uapi::reg::values::{LutFunction, NormalizationLength, Precision, RamType};
 use nvdla_uapi::reg::{cdp, cdp_rdma, Block, Register};
 use proptest::prelude::*;
 
-use super::*;
-use crate::support::testing::{noise, set, Bytes};
+use crate::support::bytes::{noise, set, Bytes};
 
 const BASE: u64 = 0x1000;
 

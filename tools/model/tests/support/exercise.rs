@@ -14,8 +14,8 @@ use nvdla_uapi::reg::{
     bdma, cacc, cdma, cdp, cdp_rdma, cmac_a, cmac_b, csc, glb, pdp, pdp_rdma, rbk, sdp, sdp_rdma, Block, Register,
 };
 
-use crate::device::Model;
-use crate::memory::{apart, Memory, Port, Span, Stop};
+use nvdla_model::device::Model;
+use nvdla_model::memory::{apart, Memory, Port, Span, Stop};
 
 /// Bytes of each of the two memories.
 const MEMORY: usize = 1 << 16;
@@ -63,15 +63,15 @@ impl Memory for Small {
 
 /// The result of [`play`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// How often [`Model::run`] has performed an operation.
-    pub runs: usize,
+    pub(crate) runs: usize,
     /// Why operations stopped.
-    pub stops: Vec<Stop>,
+    pub(crate) stops: Vec<Stop>,
 }
 
 /// Plays `bytes` as accesses to a fresh device of that configuration.
-pub fn play(config: &'static Config, bytes: &[u8]) -> Outcome {
+pub(crate) fn play(config: &'static Config, bytes: &[u8]) -> Outcome {
     let mut driver = Driver {
         model: Model::new(config),
         memory: Small::new(),
@@ -90,7 +90,7 @@ struct Driver<'b> {
 }
 
 /// The units, by the blocks that one of their operations uses.
-const UNITS: [&[Block]; 7] = [
+pub(crate) const UNITS: [&[Block]; 7] = [
     &[Block::Sdp, Block::Cacc, Block::CmacA, Block::CmacB, Block::Csc, Block::Cdma],
     &[Block::SdpRdma, Block::Sdp],
     &[Block::PdpRdma, Block::Pdp],
@@ -387,60 +387,4 @@ fn sdp_program(mode: u32, [channels, target, line, surface]: [u32; 4]) -> [(Regi
         (sdp::D_CVT_SCALE, 1),
         (sdp::D_CVT_SHIFT, 0),
     ]
-}
-
-#[cfg(test)]
-mod tests {
-    use nvdla_uapi::config::NV_FULL;
-    use proptest::prelude::*;
-
-    use super::*;
-
-    #[test]
-    fn every_program_runs_on_every_configuration_that_has_its_unit() {
-        for config in Config::ALL {
-            for unit in 0..UNITS.len() as u8 {
-                let outcome = play(config, &[unit, 7 + unit]);
-                let exists = match unit {
-                    4 => config.rubik,
-                    5 => config.bdma,
-                    _ => true,
-                };
-                let expected = Outcome { runs: usize::from(exists), stops: Vec::new() };
-                assert_eq!(outcome, expected, "{} unit {unit}", config.name);
-            }
-        }
-    }
-
-    proptest! {
-           #![proptest_config(ProptestConfig::with_cases(4000))]
-
-           #[test]
-           fn random_accesses_neither_panic_nor_reach_outside(
-               config in prop::sample::select(&Config::ALL[..]),
-               bytes in prop::collection::vec(any::<u8>(), 0..400),
-           ) {
-               play(config, &bytes);
-           }
-
-           #[test]
-           fn changed_programs_neither_panic_nor_reach_outside(
-               config in prop::sample::select(vec![&NV_FULL, Config::ALL[1], Config::ALL[6]]),
-               steps in prop::collection::vec((0u8..7, prop::collection::vec(any::<[u8; 4]>(), 0..4)), 1..6),
-           ) {
-               let mut bytes = Vec::new();
-               for (unit, changes) in steps {
-                   bytes.push(unit);
-                   for change in changes {
-                       bytes.push(0xff);
-                       // A block of the unit.
-                       let block = UNITS[usize::from(unit)][usize::from(change[0]) % UNITS[usize::from(unit)].len()];
-                       bytes.push(block as u8);
-                       bytes.extend(&change[1..]);
-                   }
-                   bytes.push(7 + unit);
-               }
-            play(config, &bytes);
-        }
-    }
 }

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
+//! Compares `src/rubik` with its reference over random operations.
+
+use nvdla_model::registers::Registers;
+use nvdla_model::rubik::{reference, run};
 use nvdla_uapi::config::NV_FULL;
 use nvdla_uapi::reg::values::{Precision, RamType, RubikMode};
 use nvdla_uapi::reg::{rbk, Block};
 use proptest::prelude::*;
 
-use super::*;
-use crate::support::testing::{noise, set, Bytes};
+use crate::support::bytes::{noise, set, Bytes};
 
 const BASE: u64 = 0x1000;
 

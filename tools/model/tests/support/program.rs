@@ -10,13 +10,14 @@ use nvdla_uapi::layout::pixel::Image;
 use nvdla_uapi::reg::values::{ConvMode, DataFormat, PixelFormat, Precision, RamType, WeightFormat};
 use nvdla_uapi::reg::{cacc, cdma, cmac_a, cmac_b, csc, Block, Register};
 
-use crate::conv::operation::{element_bytes, Blocks, Size};
-use crate::conv::pixel;
-use crate::registers::Registers;
+use nvdla_model::conv::operation::{element_bytes, Blocks, Size};
+use nvdla_model::conv::pixel;
+use nvdla_model::memory::{Memory, Port};
+use nvdla_model::registers::Registers;
 
 /// The input of a convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
+pub(crate) enum Source {
     /// A packed feature cube.
     Feature,
     /// A packed feature cube, by Winograd convolution. Strides are those of the channel extension.
@@ -27,54 +28,54 @@ pub enum Source {
 
 /// A convolution's sizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Program {
+pub(crate) struct Program {
     /// The hardware configuration.
-    pub config: &'static Config,
+    pub(crate) config: &'static Config,
     /// The precision of CMAC.
-    pub precision: Precision,
+    pub(crate) precision: Precision,
     /// The input.
-    pub source: Source,
+    pub(crate) source: Source,
     /// Input; channels of an image come from its format.
-    pub input: Size,
+    pub(crate) input: Size,
     /// Kernel width and height; Winograd: 3 and 3 after extension.
-    pub kernel: [usize; 2],
+    pub(crate) kernel: [usize; 2],
     /// Kernels.
-    pub kernels: usize,
+    pub(crate) kernels: usize,
     /// Strides in x and y.
-    pub stride: [usize; 2],
+    pub(crate) stride: [usize; 2],
     /// Distances of kernel elements in x and y; 1 for images and Winograd.
-    pub dilation: [usize; 2],
+    pub(crate) dilation: [usize; 2],
     /// Padding: left, right, top, bottom.
-    pub pads: [usize; 4],
+    pub(crate) pads: [usize; 4],
     /// Value of the padding.
-    pub pad_value: u16,
+    pub(crate) pad_value: u16,
     /// Cubes.
-    pub batch: usize,
+    pub(crate) batch: usize,
     /// Right shift of the sums.
-    pub truncate: u32,
+    pub(crate) truncate: u32,
     /// Right shift of Winograd's data transform.
-    pub pra_truncate: u32,
+    pub(crate) pra_truncate: u32,
     /// Address of the input, in primary memory.
-    pub data: u64,
+    pub(crate) data: u64,
     /// Address of the weights, in primary memory.
-    pub weights: u64,
+    pub(crate) weights: u64,
 }
 
 /// The registers of the five blocks.
 #[derive(Clone, Debug)]
-pub struct Programmed {
+pub(crate) struct Programmed {
     blocks: [Registers; 5],
 }
 
 impl Programmed {
-    /// The registers, as [`crate::conv::run`] takes them.
-    pub fn blocks(&self) -> Blocks<'_> {
+    /// The registers, as [`nvdla_model::conv::run`] takes them.
+    pub(crate) fn blocks(&self) -> Blocks<'_> {
         let [cdma, csc, cmac_a, cmac_b, cacc] = &self.blocks;
         Blocks { cdma, csc, cmac_a, cmac_b, cacc }
     }
 
     /// Changes one register.
-    pub fn set(&mut self, block: Block, register: Register, value: u32) {
+    pub(crate) fn set(&mut self, block: Block, register: Register, value: u32) {
         for registers in &mut self.blocks {
             if registers.block() == block {
                 registers.set(register, value);
@@ -86,7 +87,13 @@ impl Programmed {
 impl Program {
     /// A direct convolution of a packed feature cube by square kernels, padded so that the output has the input's size
     /// divided by the stride.
-    pub fn feature(config: &'static Config, precision: Precision, input: Size, kernel: usize, kernels: usize) -> Self {
+    pub(crate) fn feature(
+        config: &'static Config,
+        precision: Precision,
+        input: Size,
+        kernel: usize,
+        kernels: usize,
+    ) -> Self {
         Self {
             config,
             precision,
@@ -128,7 +135,7 @@ impl Program {
     }
 
     /// The output's size; `None` if the kernel is larger than the padded input, or Winograd's tiles do not fit it.
-    pub fn output(&self) -> Option<Size> {
+    pub(crate) fn output(&self) -> Option<Size> {
         let [left, right, top, bottom] = self.pads;
         let (width, height) = (left + self.input.width + right, top + self.input.height + bottom);
         let [sx, sy] = self.stride;
@@ -145,7 +152,7 @@ impl Program {
     }
 
     /// Bytes of the packed input.
-    pub fn input_bytes(&self) -> usize {
+    pub(crate) fn input_bytes(&self) -> usize {
         match self.image() {
             Some(image) => image.span(0) as usize,
             None => self.cubes().cube * self.batch,
@@ -162,7 +169,7 @@ impl Program {
     }
 
     /// Bytes of one kernel.
-    pub fn kernel_bytes(&self) -> usize {
+    pub(crate) fn kernel_bytes(&self) -> usize {
         let positions = match self.source {
             Source::Feature => self.kernel[0] * self.kernel[1],
             Source::Winograd => 16,
@@ -172,12 +179,12 @@ impl Program {
     }
 
     /// Bytes of all kernels, padded as the configuration pads them.
-    pub fn weight_bytes(&self) -> usize {
+    pub(crate) fn weight_bytes(&self) -> usize {
         (self.kernel_bytes() * self.kernels).next_multiple_of(weight_size(self.config) as usize)
     }
 
     /// Multiplications.
-    pub fn macs(&self) -> Option<usize> {
+    pub(crate) fn macs(&self) -> Option<usize> {
         let Size { width, height, .. } = self.output()?;
         let positions = match self.source {
             // 16 products give four output elements.
@@ -211,7 +218,7 @@ impl Program {
     }
 
     /// The registers; `None` if the output has no size, or input and weights do not fit the convolution buffer.
-    pub fn registers(&self) -> Option<Programmed> {
+    pub(crate) fn registers(&self) -> Option<Programmed> {
         let output = self.output()?;
         let (entries, per_bank) = self.entries();
         let [sx, sy] = self.stride;
@@ -348,5 +355,27 @@ impl Program {
             cacc_block.set(register, value);
         }
         Some(Programmed { blocks: [cdma_block, csc_block, cmac_a_block, cmac_b_block, cacc_block] })
+    }
+}
+
+/// A memory with a convolution's input and weights, each at its own address.
+pub(crate) struct Surfaces([(u64, Vec<u8>); 2]);
+
+impl Surfaces {
+    /// The memory for that convolution.
+    pub(crate) fn new(program: &Program, input: Vec<u8>, weights: Vec<u8>) -> Self {
+        Self([(program.data, input), (program.weights, weights)])
+    }
+}
+
+impl Memory for Surfaces {
+    fn read(&self, port: Port, address: u64, length: usize) -> Option<&[u8]> {
+        let (base, bytes) = self.0.iter().rev().find(|(base, _)| address >= *base)?;
+        let start = usize::try_from(address - base).ok()?;
+        (port == Port::Primary).then(|| bytes.get(start..start.checked_add(length)?))?
+    }
+
+    fn write(&mut self, _port: Port, _address: u64, _length: usize) -> Option<&mut [u8]> {
+        None
     }
 }
