@@ -21,7 +21,10 @@ static const char *nvdla_fence_timeline(struct dma_fence *fence)
 	return "nvdla-task";
 }
 
-/* No release and no wait: the core lets go of this table when the fence signals, so that the module can unload. */
+/*
+ * Without release and wait functions, the kernel's fence code does not use this table after the fence has signalled, so
+ * that the module can unload.
+ */
 static const struct dma_fence_ops nvdla_fence_ops = {
 	.get_driver_name = nvdla_fence_driver,
 	.get_timeline_name = nvdla_fence_timeline,
@@ -82,8 +85,8 @@ void nvdla_fence_signal(struct dma_fence *fence, int error)
 }
 
 /*
- * What runs between the two must run for a fence to signal: lockdep complains of what could wait for a fence there. In the
- * works the worker says so itself.
+ * The code between these two calls must end before a fence can signal. lockdep therefore reports what could wait for a
+ * fence there. The works in worker.c call the kernel's functions directly.
  */
 bool nvdla_signalling_begin(void)
 {
@@ -141,7 +144,7 @@ void nvdla_watch_destroy(struct nvdla_watch *watch)
 	kfree(watch);
 }
 
-/* 0 while the fence is pending, 1 when it has signalled well, a negative error when it has failed. */
+/* 0 while the fence is pending, 1 when it has signalled without an error, else its negative error. */
 int nvdla_watch_status(struct nvdla_watch *watch)
 {
 	return dma_fence_get_status(watch->fence);

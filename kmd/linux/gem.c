@@ -21,8 +21,8 @@
 MODULE_IMPORT_NS("DMA_BUF");
 
 /*
- * Whether the DMA API still knows the memory. When a device leaves its bus its IOMMU forgets it, and the API would take the
- * IOMMU's addresses for the memory's own.
+ * Whether the DMA API can still map and free the memory. A device that has left its bus has no IOMMU domain any more,
+ * and the API would take the IOMMU's addresses for physical ones.
  */
 static bool nvdla_memory_is_known(struct nvdla_memory *memory)
 {
@@ -36,7 +36,10 @@ int nvdla_memory_alloc(struct drm_device *drm, u64 size, struct nvdla_memory *me
 
 	if (size != (size_t)size)
 		return -EINVAL;
-	/* Behind an IOMMU any page will do. A client that asks for too much gets an error; no process is killed. */
+	/*
+	 * Behind an IOMMU an allocation can take every page of the machine. The OOM killer would then end processes. A
+	 * client that asks for too much therefore gets an error, here or by __GFP_RETRY_MAYFAIL.
+	 */
 	if (size >> PAGE_SHIFT > totalram_pages())
 		return -ENOMEM;
 	memory->vaddr = dma_alloc_attrs(dev, size, &address, GFP_KERNEL_ACCOUNT | __GFP_NOWARN | __GFP_RETRY_MAYFAIL,
@@ -45,7 +48,10 @@ int nvdla_memory_alloc(struct drm_device *drm, u64 size, struct nvdla_memory *me
 		return -ENOMEM;
 	memory->dma_address = address;
 	memory->size = size;
-	/* The memory may outlive the driver's binding to the device, never the device, nor the pool that it comes from. */
+	/*
+	 * The memory may outlive the driver's binding to the device. It holds the device and the pool that it comes
+	 * from.
+	 */
 	memory->dev = get_device(dev);
 	memory->pool = nvdla_pool_get(dev);
 	memory->translated = use_dma_iommu(dev) && is_vmalloc_addr(memory->vaddr);
@@ -57,7 +63,7 @@ int nvdla_memory_import(struct dma_buf_attachment *attachment, struct sg_table *
 	struct iosys_map map;
 	int ret;
 
-	/* The hardware has no scatter list, and DRM no object of a part of a page. */
+	/* The hardware has no scatter list, and a DRM object consists of whole pages. */
 	if (!PAGE_ALIGNED(attachment->dmabuf->size) ||
 	    drm_prime_get_contiguous_size(table) < attachment->dmabuf->size)
 		return -EINVAL;
@@ -72,16 +78,16 @@ int nvdla_memory_import(struct dma_buf_attachment *attachment, struct sg_table *
 	memory->dma_address = sg_dma_address(table->sgl);
 	memory->size = attachment->dmabuf->size;
 	memory->imported = table;
-	/* The mapping goes with the memory, after PRIME has given back its own reference. */
+	/* The mapping needs a reference of its own, because PRIME puts its reference before the memory is freed. */
 	memory->dma_buf = attachment->dmabuf;
 	get_dma_buf(memory->dma_buf);
 	return 0;
 }
 
 /*
- * Frees pages whose device and IOMMU have gone: nothing translates to them any more, and the DMA API does not know them.
- * What is left is the kernel's mapping. It goes first, and with it the API's list of the pages, which vfree() frees without
- * the pages: their number was never told to the mapping.
+ * Frees pages whose device has left its IOMMU. No translation leads to them any more, and the DMA API cannot free them.
+ * vfree() removes the kernel's mapping and frees the API's list of the pages. It does not free the pages, because the
+ * API leaves their number in the mapping at 0. They are therefore noted before vfree() and freed after it.
  */
 static void nvdla_memory_free_pages(struct nvdla_memory *memory)
 {
@@ -97,8 +103,8 @@ static void nvdla_memory_free_pages(struct nvdla_memory *memory)
 }
 
 /*
- * Frees what nvdla_memory_alloc() or nvdla_memory_import() took, also of an object that failed to become one. What the
- * attachment holds goes with the object, in nvdla_gem_free(), or with the import that failed.
+ * Frees what nvdla_memory_alloc() or nvdla_memory_import() took, also if the creation of the object has failed. The
+ * attachment is released by nvdla_gem_free(), or by PRIME if the import has failed.
  */
 void nvdla_memory_free(struct nvdla_memory *memory)
 {
@@ -127,8 +133,8 @@ u64 nvdla_memory_total(void)
 }
 
 /*
- * Copies out of memory that user space and devices may write meanwhile. A function that the compiler does not see through
- * where it is called: the caller has one copy and looks at nothing else, whatever the optimiser thinks of it.
+ * Copies from memory that user space and devices may write at the same time. The caller checks and uses the same copy:
+ * the function is not inlined into its Rust callers, so the compiler cannot read the memory a second time instead.
  */
 void nvdla_memory_read(const struct nvdla_memory *memory, u64 offset, void *to, size_t length)
 {
@@ -136,7 +142,10 @@ void nvdla_memory_read(const struct nvdla_memory *memory, u64 offset, void *to, 
 	barrier_data(to);
 }
 
-/* The memory is never given back, whatever becomes of the object. Imported memory keeps its exporter's buffer. */
+/*
+ * The memory is never freed, also after the object is freed, because a device that cannot be stopped may still write it.
+ * Imported memory keeps a reference to its exporter's buffer.
+ */
 void nvdla_memory_lose(struct nvdla_memory *memory)
 {
 	if (memory->lost)
@@ -203,8 +212,8 @@ static int nvdla_gem_mmap(struct drm_gem_object *object, struct vm_area_struct *
 		int ret;
 
 		/*
-		 * The mapping becomes the exporter's. Not every exporter sets the two; what DRM left there would put the
-		 * object at the mapping's end, a second time. DRM wants a mapping that cannot grow.
+		 * From here on the exporter handles the mapping. Not every exporter sets these two fields. DRM's values
+		 * would put the object a second time when the mapping ends. DRM requires a mapping that cannot grow.
 		 */
 		vma->vm_private_data = NULL;
 		vma->vm_ops = NULL;
@@ -217,10 +226,10 @@ static int nvdla_gem_mmap(struct drm_gem_object *object, struct vm_area_struct *
 	}
 	if (!nvdla_memory_is_known(memory))
 		return -ENODEV;
-	/* The pages belong to the device, so a private copy of one would have no use. */
+	/* The device would not see writes to a private copy of a page. */
 	if (vma_is_cow_mapping(vma))
 		return -EINVAL;
-	/* DRM's fake offset has served; the whole object is mapped from its start. */
+	/* DRM has found the object by a fake offset. The mapping itself begins at the object's first page. */
 	vma->vm_pgoff -= drm_vma_node_start(&object->vma_node);
 	vm_flags_mod(vma, VM_DONTDUMP | VM_DONTEXPAND, VM_PFNMAP);
 	return dma_mmap_attrs(memory->dev, vma, memory->vaddr, memory->dma_address, vma->vm_end - vma->vm_start,
@@ -228,8 +237,8 @@ static int nvdla_gem_mmap(struct drm_gem_object *object, struct vm_area_struct *
 }
 
 /*
- * All pages were mapped at once. They are missing only after the device was unbound, when DRM takes all mappings away; the
- * memory is still there, and a program that uses it need not die.
+ * mmap() maps all pages. They are missing only after the device was unbound, because DRM then removes all mappings. The
+ * memory still exists, so it is mapped again, and the program does not get SIGBUS.
  */
 static vm_fault_t nvdla_gem_fault(struct vm_fault *vmf)
 {
@@ -240,7 +249,7 @@ static vm_fault_t nvdla_gem_fault(struct vm_fault *vmf)
 	struct sg_table *table;
 
 	if (memory->translated) {
-		/* The mapping was made of pages, not of frame numbers; the two do not mix. */
+		/* The mapping consists of pages, not of frame numbers. The kernel does not allow both in one mapping. */
 		if (vmf->pgoff < memory->size >> PAGE_SHIFT)
 			ret = vmf_insert_mixed(vmf->vma, vmf->address,
 					       vmalloc_to_pfn(memory->vaddr + (vmf->pgoff << PAGE_SHIFT)));
@@ -276,7 +285,7 @@ static const struct drm_gem_object_funcs nvdla_gem_funcs = {
 
 /*
  * Replaces the kernel crate's function table by one that adds memory to it. The crate has one table for all objects of a
- * type, so remembering it is the same for each.
+ * type, so plain_funcs is the same for each object.
  */
 void nvdla_gem_extend(struct drm_gem_object *object)
 {
@@ -297,7 +306,7 @@ struct drm_gem_object *nvdla_gem_from_fd(struct drm_device *drm, struct drm_file
 	if (IS_ERR(buffer))
 		return ERR_CAST(buffer);
 	if (drm_gem_is_prime_exported_dma_buf(drm, buffer)) {
-		/* One of our own: no handle is needed, and none is left behind in the client's table. */
+		/* A buffer of this driver: no handle is needed, so none is added to the client's table. */
 		object = buffer->priv;
 		drm_gem_object_get(object);
 		dma_buf_put(buffer);

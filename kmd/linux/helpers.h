@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the Rust part of the module calls in C, where the kernel crate has no abstraction, and the few functions that C
- * calls back. Each function has one job and keeps no state of its own.
+ * The C functions that the Rust part of the module calls because the kernel crate has no abstraction for them, and the
+ * few Rust functions that C calls.
  */
 #ifndef NVDLA_HELPERS_H
 #define NVDLA_HELPERS_H
@@ -25,7 +25,7 @@ struct sync_file;
 
 /*
  * The memory behind a GEM object: contiguous in DMA addresses, because the hardware has no scatter list.
- * The same layout stands in gem.rs.
+ * gem.rs has the same layout.
  */
 struct nvdla_memory {
 	void *vaddr;		/* kernel address, readable by the CPU */

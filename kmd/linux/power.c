@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Bringing a device up, back, to sleep and awake. What a device tree may name beside registers and the interrupt:
- * clocks, resets, reserved memory. All optional, all given back when the device is unbound.
+ * Starts, resets, suspends and resumes a device. Besides registers and the interrupt, a device tree may name clocks,
+ * resets and reserved memory. All of them are optional, and all are released when the device is unbound.
  */
 
 #include <linux/clk.h>
@@ -21,15 +21,16 @@
 
 #include "helpers.h"
 
-/* Microseconds that reset lines are held: some cycles of a slow clock too. */
+/* Microseconds for which reset lines are asserted. They are several cycles, also of a slow clock. */
 #define NVDLA_RESET_US 10
 
-/* Milliseconds without a task after which the device rests, unless the operator says otherwise. */
-#define NVDLA_REST_MS 200
+/* Milliseconds without a task after which the device is suspended, unless the administrator sets another delay. */
+#define NVDLA_AUTOSUSPEND_MS 200
 
 /*
- * The reserved memory that the tree names for the device. Buffers may outlive the binding, so they hold it; the next
- * binding finds it here and shares it, because a device is given its memory once.
+ * The reserved memory that the device tree names for the device. Buffers hold a reference to it, because they may
+ * outlive the binding. The next binding finds it in this list and shares it, because reserved memory is assigned to a
+ * device once.
  */
 struct nvdla_pool {
 	struct kref references;
@@ -46,7 +47,7 @@ struct nvdla_power {
 	struct clk_bulk_data *clocks;
 	int num_clocks;
 	struct reset_control *lines;	/* NULL where there are none */
-	void *core;			/* who is told of suspend and resume */
+	void *core;			/* what is told of suspend and resume */
 };
 
 static void nvdla_pool_release(struct kref *references)
@@ -112,7 +113,7 @@ static int nvdla_start_pool(struct nvdla_power *power)
 	return 0;
 }
 
-/* Pulls the lines once, on a controller that can do so by itself or not. */
+/* Asserts and deasserts the reset lines, also with a controller that cannot do both in one call. */
 static int nvdla_reset_lines(struct reset_control *lines)
 {
 	int ret = reset_control_reset(lines);
@@ -163,8 +164,9 @@ struct nvdla_power *nvdla_power_start(struct device *dev)
 }
 
 /*
- * Says how many address bits the device has, so that no buffer is given to it where it cannot reach. Without an IOMMU only
- * its own: another driver's buffer that lies too high would silently be copied, where the engine refuses it.
+ * Sets how many address bits the device has, so that no buffer has an address that it cannot reach. Without an IOMMU
+ * this sets the mask of the driver's own buffers only. With a mask for other drivers' buffers, the DMA API would
+ * silently copy a buffer at a higher address. Without such a mask, the engine refuses the buffer.
  */
 int nvdla_power_reach(struct nvdla_power *power, u32 bits)
 {
@@ -174,9 +176,9 @@ int nvdla_power_reach(struct nvdla_power *power, u32 bits)
 }
 
 /*
- * Resets the device through its bus or its reset lines; -ENOTSUPP where it has neither, -EAGAIN while another holder
- * has the device. `held` says that the driver core holds it for us, as it does for a probe, an unbinding and a
- * suspend.
+ * Resets the device through its bus or its reset lines. Returns -ENOTSUPP if it has neither, and -EAGAIN while another
+ * thread has locked the device. `held` says that the driver core has locked it for the caller, as in a probe, an
+ * unbinding and a suspend.
  */
 int nvdla_power_reset(struct nvdla_power *power, bool held)
 {
@@ -188,7 +190,10 @@ int nvdla_power_reset(struct nvdla_power *power, bool held)
 	return power->lines ? nvdla_reset_lines(power->lines) : -ENOTSUPP;
 }
 
-/* Takes the bus away from a device that cannot be stopped in another way. False where there is no such switch. */
+/*
+ * Disables bus mastering of a device that cannot be stopped in another way. Returns false for a device that is not on
+ * PCI.
+ */
 bool nvdla_power_isolate(struct nvdla_power *power)
 {
 	if (!dev_is_pci(power->dev))
@@ -225,7 +230,7 @@ static int nvdla_resume(struct device *dev)
 	return 0;
 }
 
-/* The device has had no task for a while. */
+/* The device has had no task for the autosuspend delay. */
 static int nvdla_runtime_suspend(struct device *dev)
 {
 	struct nvdla_power *power = nvdla_power_of(dev);
@@ -254,8 +259,9 @@ static const struct dev_pm_ops nvdla_pm_ops = {
  * Tells the core of suspend and resume from now on. The kernel crate's bus drivers have no such callbacks, so they are
  * put into the C driver that it registered; it is the same for each of its devices.
  *
- * Whether the device rests between tasks is the operator's choice (power/control in sysfs), as on PCI for every device: it
- * saves power and costs each task that comes after a rest the time to set the registers up. The last step of a probe.
+ * The administrator chooses with power/control in sysfs whether the device is suspended between tasks, as for every PCI
+ * device. It saves power. A task that resumes the device takes longer, because the registers are set up again. This is
+ * the last step of a probe.
  */
 void nvdla_power_manage(struct nvdla_power *power, void *core)
 {
@@ -263,10 +269,10 @@ void nvdla_power_manage(struct nvdla_power *power, void *core)
 
 	power->core = core;
 	WRITE_ONCE(dev->driver->pm, pm_ptr(&nvdla_pm_ops));
-	pm_runtime_set_autosuspend_delay(dev, NVDLA_REST_MS);
+	pm_runtime_set_autosuspend_delay(dev, NVDLA_AUTOSUSPEND_MS);
 	pm_runtime_use_autosuspend(dev);
 	if (dev_is_pci(dev)) {
-		/* The PCI core has taken a use for the probe, and gives one back after the unbinding. */
+		/* The PCI core has incremented the usage count for the probe, and decrements it after the unbinding. */
 		pm_runtime_put_noidle(dev);
 	} else {
 		pm_runtime_set_active(dev);

@@ -79,7 +79,7 @@ struct nvdla_worker *nvdla_worker_create(void *core)
 	return worker;
 }
 
-/* Waits for the works. Who kicks, arms or asks to clean after this does nothing. */
+/* Waits for the works to end. Requests to kick, arm or clean have no effect after this. */
 void nvdla_worker_stop(struct nvdla_worker *worker)
 {
 	disable_delayed_work_sync(&worker->watchdog);
