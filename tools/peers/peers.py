@@ -5,7 +5,7 @@
 
 The network comes from a loadable: its layers and their shapes, without weights, which are random here; what they are
 does not change the time. The int8 form is ONNX Runtime's own: quantize and dequantize nodes around fp32 operators,
-unsigned activations, signed weights with a scale a kernel, which it turns into integer operators.
+unsigned activations, signed weights with a scale per kernel, which it turns into integer operators.
 
 Prints one JSON object: the version, and milliseconds of the best run by form and number of threads.
 """

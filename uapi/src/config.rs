@@ -67,7 +67,7 @@ pub struct Config {
     pub cdp: bool,
     /// Channels that a multiply-accumulate step takes (atomic-C).
     pub mac_atomic_c: u32,
-    /// Kernels that a multiply-accumulate step makes (atomic-K).
+    /// Kernels that a multiply-accumulate step computes (atomic-K).
     pub mac_atomic_k: u32,
     /// Bytes of a memory atom (1x1xn bytes of a feature cube).
     pub memory_atomic: u32,

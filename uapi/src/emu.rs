@@ -164,7 +164,7 @@ impl core::error::Error for Error {}
 pub enum Form {
     /// Before April 2019: no scale factors, no address offset, half precision is format 2.
     WithoutScales,
-    /// The present one.
+    /// The current one.
     WithScales,
 }
 
@@ -317,7 +317,7 @@ impl Operation {
         Ok(Self { kind, input_scale, output_scale })
     }
 
-    /// The entry as it lies in memory, in the present form.
+    /// The entry as it lies in memory, in the current form.
     pub fn to_bytes(self) -> [u8; OPERATION_SIZE] {
         let mut bytes = [0; OPERATION_SIZE];
         put(&mut bytes, offset_of!(raw::Operation, input_scale_factor), &self.input_scale.0.to_le_bytes());
@@ -365,7 +365,7 @@ impl Buffer {
     /// Reads a buffer descriptor; the older form's offset is 0.
     pub fn parse(bytes: &[u8], form: Form) -> Result<Self, Error> {
         let bytes = Fields::new("an emulated operation's buffer", bytes, size_of::<raw::Buffer>())?;
-        // What follows the index is the same in both forms, four bytes further in the present one.
+        // What follows the index is the same in both forms, four bytes further in the current one.
         let (address_offset, back) = match form {
             Form::WithoutScales => (0, offset_of!(raw::Buffer, size) - offset_of!(raw::BufferWithoutOffset, size)),
             Form::WithScales => (bytes.u32(offset_of!(raw::Buffer, address_index_offset)), 0),
@@ -383,7 +383,7 @@ impl Buffer {
         })
     }
 
-    /// The descriptor as it lies in memory, in the present form.
+    /// The descriptor as it lies in memory, in the current form.
     pub fn to_bytes(self) -> [u8; BUFFER_SIZE] {
         let mut bytes = [0; BUFFER_SIZE];
         put(&mut bytes, offset_of!(raw::Buffer, address_index), &self.address_index.to_le_bytes());

@@ -168,11 +168,11 @@ ioctl_struct! {
 
 /// Runs tasks and returns when they have ended.
 pub const SUBMIT: u32 = drm_iowr(0, SubmitArgs::SIZE);
-/// Makes a buffer.
+/// Creates a buffer.
 pub const GEM_CREATE: u32 = drm_iowr(1, GemCreateArgs::SIZE);
-/// Asks where to mmap a buffer.
+/// Asks for the offset at which a buffer can be mapped with mmap.
 pub const GEM_MMAP: u32 = drm_iowr(2, GemMapOffsetArgs::SIZE);
-/// Gives a buffer's handle back.
+/// Closes a buffer's handle.
 pub const GEM_DESTROY: u32 = drm_iowr(3, GemDestroyArgs::SIZE);
 
 // What compiled programs call.

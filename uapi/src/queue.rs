@@ -125,7 +125,7 @@ pub struct Submit {
 pub struct Wait {
     /// The task's sequence number.
     pub sequence: u64,
-    /// Absolute nanoseconds of `CLOCK_MONOTONIC` to give up at.
+    /// Absolute nanoseconds of `CLOCK_MONOTONIC` at which the wait ends without the task.
     pub deadline_ns: u64,
     /// How the task ended: 0 or a negative error number (out).
     pub status: i32,

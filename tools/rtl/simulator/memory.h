@@ -22,14 +22,14 @@
 // DMA clients, numbered as the hardware's AXI identifiers are (`NV_NVDLA_MCIF_define.vh`, `tieoff_axid_*`).
 constexpr unsigned CLIENTS = 10;
 
-// What a client has done since reset.
+// The traffic of a client since reset.
 struct Traffic {
     uint64_t read = 0;     // bytes
     uint64_t written = 0;  // bytes
     uint64_t waited = 0;   // cycles with a read outstanding in which no data arrived
 };
 
-// The first access outside the memory that the host gave.
+// The first access outside of the memory that the host has mapped.
 struct Fault {
     bool happened = false;
     uint32_t interface = 0;  // 0 DBB, 1 SRAM
@@ -46,9 +46,12 @@ class Memory {
         for (auto& piece : pieces_) drop(piece.second);
     }
 
-    // Maps `length` bytes of a file from `offset` at `address`, in place of what was there.
+    // Maps `length` bytes of a file from `offset` at `address`. They replace what was mapped there.
     void map(uint64_t address, uint64_t length, uint64_t offset, bool writable, const std::string& path) {
-        if (length == 0 || address + length < address) throw std::runtime_error("an empty or endless range");
+        if (length == 0 || address + length < address) {
+            throw std::runtime_error("a range of " + std::to_string(length) + " bytes at address " + std::to_string(address) +
+                                     " is empty or ends beyond 64 bits");
+        }
         const int file = open(path.c_str(), (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC);
         if (file < 0) throw std::runtime_error("cannot open " + path + ": " + std::strerror(errno));
         const int protection = PROT_READ | (writable ? PROT_WRITE : 0);
@@ -60,7 +63,7 @@ class Memory {
         pieces_[address] = Piece{length, writable, static_cast<uint8_t*>(at), at, length};
     }
 
-    // Unmaps a range; a piece that it covers only in part keeps the rest.
+    // Unmaps a range. If it covers only a part of a piece, the rest of the piece stays.
     void unmap(uint64_t address, uint64_t length) {
         const uint64_t end = address + length < address ? UINT64_MAX : address + length;
         auto at = pieces_.upper_bound(address);
@@ -73,7 +76,7 @@ class Memory {
                 continue;
             }
             at = pieces_.erase(at);
-            // The mapping itself stays while a part of it is used: it is given back with the program.
+            // The parts of a piece use its mapping, which therefore stays until the program ends.
             const bool before = start < address, after = start + piece.length > end;
             if (before) pieces_[start] = Piece{address - start, piece.writable, piece.bytes, nullptr, 0};
             if (after) {
@@ -85,14 +88,14 @@ class Memory {
         last_ = nullptr;
     }
 
-    // Restricts the device to ranges (first address, bytes); without a list, to what is mapped.
+    // Restricts the device to ranges (first address, bytes), or with `all` to what is mapped.
     void allow(bool all, std::vector<std::pair<uint64_t, uint64_t>> ranges) {
         all_ = all;
         ranges_ = std::move(ranges);
         std::sort(ranges_.begin(), ranges_.end());
     }
 
-    // The place of `length` bytes, which lie in one page; null where they are outside.
+    // The host's address of `length` bytes, which lie in one page. Null if they are outside.
     uint8_t* find(uint64_t address, uint64_t length, bool write) {
         if (!all_ && !allowed(address, length)) return nullptr;
         if (last_ == nullptr || address < last_start_ || address - last_start_ + length > last_->length) {
@@ -112,7 +115,7 @@ class Memory {
         uint64_t length;
         bool writable;
         uint8_t* bytes;
-        void* mapping;  // to be unmapped with the piece; null for a part
+        void* mapping;  // unmapped with the piece; null for a part of a piece
         uint64_t mapped;
     };
 
@@ -134,11 +137,11 @@ class Memory {
     const Piece* last_ = nullptr;
 };
 
-// How fast memory is.
+// The memory's speed.
 struct Timing {
     uint64_t latency = 50;      // cycles from a read's request to its first data, and from a write's data to its response
     double bandwidth = 0;       // bytes per cycle, reads and writes together; 0: the bus's width each way
-    uint64_t outstanding = 256; // reads, and writes, that may be under way
+    uint64_t outstanding = 256; // reads, and as many writes, that may be outstanding
 };
 
 // The signals of one AXI interface in one cycle.
@@ -172,29 +175,29 @@ class Slave {
         const bool limited = timing_.bandwidth > 0;
         if (limited) budget_ = std::min(budget_ + timing_.bandwidth, timing_.bandwidth + bytes_);
         const bool may = !limited || budget_ >= bytes_;
-        const bool room = beats_.size() < 2 * timing_.outstanding;
+        const bool accepts = beats_.size() < 2 * timing_.outstanding;
         s.arready = reads_.size() < timing_.outstanding;
         s.awready = writes_.size() < timing_.outstanding;
         // Reads and writes that wait for the same bytes take turns.
-        const bool yields = limited && read_last_ && s.wvalid && room;
-        // Once offered, data stay until the device takes them.
+        const bool yields = limited && read_last_ && s.wvalid && accepts;
+        // AXI: data that were offered stay until the device takes them.
         if (!presented_ && !reads_.empty() && reads_.front().ready <= now && may && !yields) {
-            Read& read = reads_.front();
-            uint8_t* const place = at(read.address, false, read.id);
+            Burst& read = reads_.front();
+            uint8_t* const host = at(read.address, false, read.id);
             std::memset(&s.rdata, 0, sizeof s.rdata);
-            if (place != nullptr) std::memcpy(&s.rdata, place, bytes_);
+            if (host != nullptr) std::memcpy(&s.rdata, host, bytes_);
             s.rid = read.id;
             s.rlast = read.beats == 1;
             presented_ = true;
             spend(true);
         }
         s.rvalid = presented_;
-        s.wready = room && (!limited || budget_ >= bytes_);
+        s.wready = accepts && (!limited || budget_ >= bytes_);
         s.bvalid = !responses_.empty() && responses_.front().first <= now;
         s.bid = s.bvalid ? responses_.front().second : 0;
     }
 
-    // Takes what the device does in cycle `now`; whether anything moved.
+    // Takes the device's outputs of cycle `now`. Returns whether anything was transferred.
     template <typename S>
     bool take(S& s, uint64_t now) {
         bool moved = false;
@@ -203,7 +206,7 @@ class Slave {
             if (pending_[client] != 0 && !(data && reads_.front().id == client)) traffic_[client].waited++;
         }
         if (data) {
-            Read& read = reads_.front();
+            Burst& read = reads_.front();
             count(read.id, &Traffic::read, bytes_);
             read.address = next(read.address);
             if (--read.beats == 0) {
@@ -214,12 +217,12 @@ class Slave {
             moved = true;
         }
         if (s.arvalid && s.arready) {
-            reads_.push_back(Read{s.arid, static_cast<uint64_t>(s.araddr), s.arlen + 1U, now + timing_.latency});
+            reads_.push_back(Burst{s.arid, static_cast<uint64_t>(s.araddr), s.arlen + 1U, now + timing_.latency});
             pending_[s.arid]++;
             moved = true;
         }
         if (s.awvalid && s.awready) {
-            writes_.push_back(Read{s.awid, static_cast<uint64_t>(s.awaddr), s.awlen + 1U, 0});
+            writes_.push_back(Burst{s.awid, static_cast<uint64_t>(s.awaddr), s.awlen + 1U, 0});
             moved = true;
         }
         if (s.wvalid && s.wready) {
@@ -235,7 +238,7 @@ class Slave {
         }
         // Data may come before their address.
         while (!beats_.empty() && !writes_.empty()) {
-            Read& write = writes_.front();
+            Burst& write = writes_.front();
             store(write, beats_.front());
             beats_.pop_front();
             write.address = next(write.address);
@@ -247,11 +250,11 @@ class Slave {
         return moved;
     }
 
-    // Whether accesses are under way.
+    // Whether accesses are outstanding.
     bool busy() const { return !(reads_.empty() && writes_.empty() && beats_.empty() && responses_.empty()); }
 
   private:
-    struct Read {
+    struct Burst {
         uint8_t id;
         uint64_t address;
         unsigned beats;
@@ -282,12 +285,12 @@ class Slave {
     // The word that holds `address`.
     uint8_t* at(uint64_t address, bool write, uint8_t id) {
         const uint64_t start = address / bytes_ * bytes_;
-        uint8_t* const place = memory_.find(start, bytes_, write);
-        if (place == nullptr) fail(start, bytes_, write, id);
-        return place;
+        uint8_t* const host = memory_.find(start, bytes_, write);
+        if (host == nullptr) fail(start, bytes_, write, id);
+        return host;
     }
 
-    void store(const Read& write, const Beat& beat) {
+    void store(const Burst& write, const Beat& beat) {
         const uint64_t start = write.address / bytes_ * bytes_;
         for (unsigned first = 0; first < bytes_;) {
             if ((beat.strobe >> first & 1) == 0) {
@@ -296,11 +299,11 @@ class Slave {
             }
             unsigned end = first;
             while (end < bytes_ && (beat.strobe >> end & 1) != 0) end++;
-            uint8_t* const place = memory_.find(start + first, end - first, true);
-            if (place == nullptr) {
+            uint8_t* const host = memory_.find(start + first, end - first, true);
+            if (host == nullptr) {
                 fail(start + first, end - first, true, write.id);
             } else {
-                std::memcpy(place, beat.data + first, end - first);
+                std::memcpy(host, beat.data + first, end - first);
             }
             count(write.id, &Traffic::written, end - first);
             first = end;
@@ -313,7 +316,7 @@ class Slave {
     const Timing& timing_;
     Traffic* const traffic_;
     Fault& fault_;
-    std::deque<Read> reads_, writes_;
+    std::deque<Burst> reads_, writes_;
     std::deque<Beat> beats_;
     std::deque<std::pair<uint64_t, uint8_t>> responses_;
     unsigned pending_[256] = {};

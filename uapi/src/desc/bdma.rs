@@ -41,7 +41,7 @@ descriptor! {
         0 source_type: MemoryType;
         /// The memory written.
         1 destination_type: MemoryType;
-        /// How many of `transfers` count.
+        /// The number of valid entries of `transfers`.
         2 num_transfers: u16;
         /// The transfers.
         4 transfers: [BdmaTransfer; MAX_BDMA_TRANSFERS];

@@ -55,7 +55,7 @@ descriptor! {
         3 op_type: OpType;
         /// How many events it waits for.
         4 dependency_count: u8;
-        /// Who waits for this operation, one slot a processor.
+        /// The operations that wait for this one, one slot per processor.
         8 consumers: [Option<Consumer>; PROCESSORS];
         /// The operation that this one gets its input from on the fly and that waits for it to be enabled.
         32 fused_parent: Option<Consumer>;
@@ -63,7 +63,7 @@ descriptor! {
 }
 
 impl CommonOp {
-    /// The processor in the entry at the start of `bytes`, without judging the rest.
+    /// The processor in the entry at the start of `bytes`, without checking the rest.
     pub fn peek_op_type(bytes: &[u8]) -> Result<OpType, Error> {
         match bytes.get(common_op::op_type..Self::SIZE) {
             Some(bytes) => OpType::load(bytes).map_err(|error| error.within("op_type")),

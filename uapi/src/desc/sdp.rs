@@ -45,7 +45,7 @@ descriptor! {
         2 lut_index: i16;
         /// The output converter.
         4 out_cvt: CvtParam;
-        /// The algorithm of the convolution that hands its output over.
+        /// The algorithm of the convolution whose output SDP processes on the fly.
         12 conv_mode: ConvMode;
         /// Inputs of a hardware batch.
         13 batch_num: u8;

@@ -15,8 +15,8 @@ encodings! {
     OpType { Bdma = 0, Conv = 1, Sdp = 2, Pdp = 3, Cdp = 4, Rubik = 5 }
     /// What a consumer waits for.
     Event { OpCompleted = 1, OpProgrammed = 2, OpEnabled = 3, CdmaWeightDone = 4, CdmaDataDone = 5 }
-    /// Where a surface lies: external DRAM (`Mc`), SRAM behind the secondary interface (`Cv`), or nowhere, since a
-    /// neighbouring unit hands the data over (`Hw`).
+    /// Where a surface lies: in external DRAM (`Mc`), in SRAM behind the secondary interface (`Cv`), or in no memory,
+    /// because a neighbouring unit passes the data on (`Hw`).
     MemoryType { Mc = 0, Cv = 1, Hw = 2 }
     /// What an SDP sub-unit does with its operands.
     SdpOperation { None = 0, Mul = 1, Add = 2, Both = 3 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! Interface versions, and the older ones' surfaces in today's form.
+//! Interface versions, and the conversion of older versions' surfaces to version 0.12.
 //!
 //! Versions 0.10 and 0.11 differ from 0.12 in one thing: their data cubes have no `offset`, so that they are 28 bytes
 //! and what follows a cube in a surface descriptor lies 4 bytes per cube earlier. The containers kept their size, which

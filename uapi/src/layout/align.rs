@@ -125,18 +125,18 @@ impl Alignment {
             let other = Self::required(Config::ALL[at], data);
             least = Self {
                 start: if other.start < least.start { other.start } else { least.start },
-                line_stride: Self::lesser(least.line_stride, other.line_stride),
-                surface_stride: Self::lesser(least.surface_stride, other.surface_stride),
-                cube_stride: Self::lesser(least.cube_stride, other.cube_stride),
-                size: Self::lesser(least.size, other.size),
+                line_stride: Self::smaller(least.line_stride, other.line_stride),
+                surface_stride: Self::smaller(least.surface_stride, other.surface_stride),
+                cube_stride: Self::smaller(least.cube_stride, other.cube_stride),
+                size: Self::smaller(least.size, other.size),
             };
             at += 1;
         }
         least
     }
 
-    /// The lesser alignment, of which one may not exist.
-    const fn lesser(a: Option<u32>, b: Option<u32>) -> Option<u32> {
+    /// The smaller of two alignments. `None` if one of the values does not exist.
+    const fn smaller(a: Option<u32>, b: Option<u32>) -> Option<u32> {
         match (a, b) {
             (Some(a), Some(b)) => Some(if a < b { a } else { b }),
             _ => None,

@@ -22,8 +22,8 @@ pub const fn bank_entries(config: &Config) -> u32 {
 
 /// Entries of a line of a feature cube of `surfaces` surfaces, `width` atoms each.
 ///
-/// Whole entries' worth of atoms of one column lie together, an entry a column. What remains of a column shares entries
-/// with its neighbours in the line, as long as two remainders fit into one; else it takes an entry a column.
+/// Atoms of one column that fill whole entries lie together. The atoms that remain of a column share an entry with those
+/// of its neighbours in the line if two such remainders fit into one entry. Otherwise they take an entry per column.
 pub const fn feature_entries(config: &Config, surfaces: u32, width: u32) -> u64 {
     let (surfaces, width) = (surfaces as u64, width as u64);
     let per_entry = (entry_bytes(config) / config.memory_atomic) as u64;

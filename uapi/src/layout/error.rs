@@ -50,7 +50,7 @@ impl Error {
     }
 }
 
-/// How a value stands to its limit.
+/// How a value must compare with its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
     /// It must be a multiple of the limit.
@@ -72,7 +72,7 @@ pub enum Document {
     Nvdla,
     /// "Tensor layouts in local memory" of a TPU.
     Tpu,
-    /// What a caller hands in.
+    /// What a caller passes.
     Caller,
 }
 
@@ -107,7 +107,7 @@ macro_rules! rules {
                 match self { $(Self::$name => $section,)* }
             }
 
-            /// What is ruled.
+            /// What the rule is about.
             pub const fn subject(self) -> &'static str {
                 match self { $(Self::$name => $subject,)* }
             }
@@ -157,7 +157,7 @@ rules! {
     PixelRgb: Nvdla, "table 33", "the channels of a format that RGB is converted to", AtLeast;
     /// Channels that a multiply-accumulate step takes.
     AtomicC: Nvdla, "Basic Weight for Direct Convolution", "channels of a small cube (atomic-C)", AtLeast;
-    /// Kernels that a multiply-accumulate step makes.
+    /// Kernels that a multiply-accumulate step computes.
     AtomicK: Nvdla, "Basic Weight for Direct Convolution", "kernels of a group (atomic-K)", AtLeast;
     /// Weights end on this alignment.
     WeightAlignment: Nvdla, "Basic Weight for Direct Convolution", "the alignment of mapped weights", AtLeast;

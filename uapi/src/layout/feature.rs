@@ -247,8 +247,8 @@ impl Cube {
         cube.with_cube_stride(cube.footprint())
     }
 
-    /// The cube that hardware would read or write when programmed with these strides: nothing is checked but that
-    /// extents are not zero, the atom is valid, and every offset fits 64 bits. Strides may make elements overlap.
+    /// The cube that the hardware reads or writes when it is programmed with these strides. Checks only that extents are
+    /// not zero, that the atom is valid, and that every offset fits 64 bits. Strides may make elements overlap.
     pub const fn as_programmed(
         extents: Extents,
         precision: Precision,

@@ -56,23 +56,23 @@ pub(super) const PIXELS: usize = 16;
 /// Bytes of a block's RGB.
 pub(super) const SOURCE: usize = PIXELS * 3;
 
-/// What makes components of permuted bytes, in which every source byte stands twice.
+/// How permuted bytes, in which every source byte occurs twice, become components.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Finish {
     /// Nothing.
     Bytes,
-    /// 16-bit lanes are shifted right.
+    /// 16-bit lanes are shifted right by this number of bits.
     Shift(u32),
     /// The low byte of 16-bit lanes becomes a number in fp16.
     Half,
-    /// Four 16-bit lanes are shifted right each by its own, and joined to 32 bits: the second by its distance from the
-    /// first, the fourth from the third, the upper two by theirs.
+    /// Four 16-bit lanes become one number of 32 bits. Each lane is shifted right. Then the first and second lane are added,
+    /// as are the third and fourth, each with its factor. Last, the upper pair is shifted and added to the lower pair.
     Join {
         /// Bits that each lane loses.
         shift: [u16; 4],
-        /// What the lanes of each pair are multiplied by before they are added.
+        /// The factors of the lanes, which are powers of two.
         scale: [i16; 4],
-        /// How far the upper pair is moved right, out of the upper 32 bits.
+        /// The right shift of the upper pair, from the upper 32 bits.
         back: u32,
     },
 }

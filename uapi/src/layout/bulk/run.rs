@@ -51,7 +51,7 @@ impl Transpose {
         pixels: usize,
     ) {
         let row = pixels * self.bytes;
-        let whole = if channels == self.rows && !crowds(self.rows, stride) { row / TILE } else { 0 };
+        let whole = if channels == self.rows && !share_sets(self.rows, stride) { row / TILE } else { 0 };
         // SAFETY: whole tiles lie inside the rows and the target.
         unsafe { (self.pack)(source, stride, target, whole) };
         let mut done = whole * TILE;
@@ -107,9 +107,9 @@ impl Transpose {
     ) {
         let row = pixels * self.bytes;
         let off = stride | target.addr();
-        // Whole lines are written once, so that it does not matter how soon the cache gives them up.
+        // Whole lines are written once, so they may be evicted at any time.
         let by_lines = self.unpack_lines.filter(|_| off % WORD == 0);
-        let in_place = channels == self.rows && (by_lines.is_some() || !crowds(self.rows, stride));
+        let in_place = channels == self.rows && (by_lines.is_some() || !share_sets(self.rows, stride));
         let whole = if in_place { row / TILE } else { 0 };
         let unpack = by_lines.filter(|_| off % TILE != 0).unwrap_or(self.unpack);
         // SAFETY: whole tiles lie inside the source and the rows, which begin as asked for.
@@ -137,7 +137,7 @@ impl Transpose {
             let part = row - done;
             let mut rows = [0u8; MAX_ROWS * TILE];
             let mut atoms = [0u8; MAX_ROWS * TILE];
-            // SAFETY: as in `pack_run`, with source and target changed about.
+            // SAFETY: as in `pack_run`, with source and target exchanged.
             unsafe {
                 let from = source.add(done * self.rows);
                 core::ptr::copy_nonoverlapping(from, atoms.as_mut_ptr(), part * self.rows);
@@ -153,7 +153,7 @@ impl Transpose {
 
 /// Tiles that are staged together.
 const STAGE: usize = 6;
-/// Bytes from one staged row to the next: a line more than the tiles, so that rows do not crowd here.
+/// Bytes from one staged row to the next: a line more than the tiles, so that staged rows use different sets of the cache.
 const PITCH: usize = (STAGE + 1) * TILE;
 
 /// A few tiles' rows, where cache lines begin.
@@ -163,7 +163,7 @@ struct Stage([u8; MAX_ROWS * PITCH]);
 /// Whether rows that are `stride` bytes apart share too few sets of a first-level cache with 64 sets of 64 bytes and 8
 /// ways. Then a row's cache line is evicted before its next 16 bytes are used, and staging the rows is faster.
 #[allow(clippy::manual_is_multiple_of)] // not in the oldest compiler supported
-fn crowds(rows: usize, stride: usize) -> bool {
+fn share_sets(rows: usize, stride: usize) -> bool {
     let mut sets = [0u8; 64];
     // A row that does not begin a line touches two.
     let touched = if stride % TILE == 0 { 1 } else { 2 };

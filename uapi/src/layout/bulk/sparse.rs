@@ -8,15 +8,15 @@ pub(in super::super) struct Done {
     pub(in super::super) kept: usize,
 }
 
-/// Moves the non-zero elements of `source` to `room` and writes their mask, for whole blocks. Bytes of `room` behind
+/// Moves the non-zero elements of `source` to `target` and writes their mask, for whole blocks. Bytes of `target` behind
 /// the last element may be overwritten.
-pub(in super::super) fn compact<const B: usize>(source: &[u8], room: &mut [u8], wmb: &mut [u8]) -> Done {
+pub(in super::super) fn compact<const B: usize>(source: &[u8], target: &mut [u8], wmb: &mut [u8]) -> Done {
     #[cfg(target_arch = "x86_64")]
     if x86::is_available() {
         // SAFETY: the machine has the instructions.
-        return unsafe { x86::compact::<B>(source, room, wmb) };
+        return unsafe { x86::compact::<B>(source, target, wmb) };
     }
-    let _ = (source, room, wmb);
+    let _ = (source, target, wmb);
     Done { elements: 0, kept: 0 }
 }
 
@@ -44,12 +44,12 @@ mod x86 {
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2")]
-    pub(super) fn compact<const B: usize>(source: &[u8], room: &mut [u8], wmb: &mut [u8]) -> Done {
+    pub(super) fn compact<const B: usize>(source: &[u8], target: &mut [u8], wmb: &mut [u8]) -> Done {
         let mask_bytes = BLOCK / B / 8;
         let mut kept = 0;
         let mut blocks = 0;
         for (block, mask) in source.chunks_exact(BLOCK).zip(wmb.chunks_exact_mut(mask_bytes)) {
-            let Some(room) = room.get_mut(kept..kept + BLOCK) else { break };
+            let Some(target) = target.get_mut(kept..kept + BLOCK) else { break };
             // SAFETY: the block has 64 bytes.
             let elements = unsafe { _mm512_loadu_si512(block.as_ptr().cast()) };
             let (bits, packed) = if B == 1 {
@@ -59,8 +59,8 @@ mod x86 {
                 let bits = _mm512_test_epi16_mask(elements, elements);
                 (u64::from(bits), _mm512_maskz_compress_epi16(bits, elements))
             };
-            // SAFETY: `room` has 64 bytes.
-            unsafe { _mm512_storeu_si512(room.as_mut_ptr().cast(), packed) };
+            // SAFETY: `target` has 64 bytes.
+            unsafe { _mm512_storeu_si512(target.as_mut_ptr().cast(), packed) };
             mask.copy_from_slice(&bits.to_le_bytes()[..mask_bytes]);
             kept += bits.count_ones() as usize * B;
             blocks += 1;

@@ -86,15 +86,15 @@ impl Plan {
         Some(rows)
     }
 
-    /// Calls `visit` with the number of every 64 bytes' first element and where their lanes lie, until it says no; returns
-    /// how many elements it said yes to.
+    /// Calls `visit` for each 64 bytes of a block, with the number of their first element and the plain byte of each lane.
+    /// Ends when `visit` returns false. Returns the number of elements for which it returned true.
     fn each_lanes(&self, block: &Block, mut visit: impl FnMut(usize, [usize; 4]) -> bool) -> usize {
         let lane = 16 / self.bytes;
         let (mut done, mut k, mut c) = (0, 0, 0);
         while done + 4 * lane <= block.kernels * block.channels {
             let mut lanes = [0; 4];
-            for place in &mut lanes {
-                *place = self.kcrs(k, c);
+            for lane_byte in &mut lanes {
+                *lane_byte = self.kcrs(k, c);
                 c += lane;
                 while c >= block.channels {
                     c -= block.channels;
@@ -109,8 +109,9 @@ impl Plan {
         done
     }
 
-    /// Calls `visit` for 64 bytes of a block's channels after the other, with their first byte in KCRS, in memory, and from a
-    /// position to the next in memory; returns how many elements there were, none where channels are left over.
+    /// Calls `visit` for each 64 bytes of a block's channels, with their first byte in KCRS, their first byte in memory, and
+    /// the bytes from a position to the next in memory. Returns the number of elements: 0 if the channels are no multiple of
+    /// 64 bytes.
     #[allow(clippy::manual_is_multiple_of)] // not in the oldest compiler supported
     fn each_register(&self, block: &Block, visit: impl Fn(usize, usize, usize)) -> usize {
         let together = 64 / self.bytes;
@@ -327,7 +328,7 @@ unsafe fn copies(source: *const u8, from: usize, target: *mut u8, to: usize, len
     }
 }
 
-/// The same, for the compiler to make anew for each length.
+/// The same. The compiler inlines it once per length.
 ///
 /// # Safety
 /// As for [`copies`].

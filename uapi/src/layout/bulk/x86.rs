@@ -2,10 +2,10 @@
 
 //! Vector code for x86-64, and which of it this machine has.
 //!
-//! Transposing tiles with AVX2 uses a perfect shuffle. A tile's bytes are numbered (channel, pixel, byte of the element); interleaving the first
-//! half of the registers with the second half by elements rotates the number's bits by one. As many interleavings as
-//! the channel has bits turn rows into atoms, and as many as the pixel has bits turn atoms into rows. Interleaving
-//! instructions work within 128 bits, so each 128-bit lane holds its own pixels.
+//! Transposing tiles with AVX2 uses a perfect shuffle. A byte's number in a tile consists of the channel, the pixel and the
+//! byte of the element. Interleaving the first half of the registers with the second half by elements rotates the bits of
+//! this number by one. As many interleavings as the channel has bits turn rows into atoms, and as many as the pixel has bits
+//! turn atoms into rows. Interleaving instructions work within 128 bits, so each 128-bit lane holds its own pixels.
 
 #![allow(clippy::needless_range_loop)] // registers are numbered as the shuffles are
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! What the convolution's DMA makes of a pixel: (pixel - offset) x scale, shifted, in the processing precision.
+//! How the convolution's DMA converts a pixel: (pixel - offset) x scale, shifted, in the processing precision.
 //!
 //! The shift rounds half away from zero and saturates to 17 bits; int8 and int16 saturate, fp16 is the nearest value to
 //! the 17-bit integer and saturates at 65504. fp16 pixels pass unchanged.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! What each pixel format is made of.
+//! The components of each pixel format.
 //!
 //! A name lists components from the most significant bits down, and values are little-endian: the last component of a
 //! name lies lowest in memory. The convolution always sees them as R, G, B, A or Y, U, V, A: [`Format::components`] has
@@ -109,8 +109,8 @@ impl Format {
         pixels as u64 * self.bytes_per_pixel[0] as u64
     }
 
-    /// What the format is made of.
-    #[allow(clippy::match_same_arms, clippy::enum_glob_use)] // one row a format, as in the table
+    /// The format's planes, channels and components.
+    #[allow(clippy::match_same_arms, clippy::enum_glob_use)] // one row per format, as in the table
     pub const fn new(format: PixelFormat) -> Self {
         use Kind::{Float, Signed, Unsigned};
         use PixelFormat::*;

@@ -117,7 +117,7 @@ impl Image {
         self.width as u64 * self.format.bytes_per_pixel[(plane & 1) as usize] as u64
     }
 
-    /// What the pixels are made of.
+    /// The format of the pixels.
     pub const fn format(&self) -> &Format {
         &self.format
     }
@@ -127,7 +127,7 @@ impl Image {
         Extents::new(1, self.format.channels, self.height, self.width)
     }
 
-    /// The largest x offset: the pixels that fit in an aligned unit but one.
+    /// The largest x offset: one less than the number of pixels that fit in an aligned unit.
     pub const fn max_x_offset(&self) -> u32 {
         let fit = self.alignment / self.format.bytes_per_pixel[0];
         if fit == 0 {

@@ -77,9 +77,9 @@ impl<G: Groups> Compressed<G> {
         for group in 0..self.weights.groups() {
             let elements = self.weights.group_elements(group) as usize;
             let source = &mapped[from * bytes..][..elements * bytes];
-            let room = &mut weights[to.min(mapped.len())..];
+            let rest = &mut weights[to.min(mapped.len())..];
             let kept =
-                if bytes == 1 { compact::<1>(source, from, room, wmb) } else { compact::<2>(source, from, room, wmb) };
+                if bytes == 1 { compact::<1>(source, from, rest, wmb) } else { compact::<2>(source, from, rest, wmb) };
             let Some(kept) = kept else {
                 let needed = to + count(mapped, from * bytes, bytes);
                 return Err(Error::new(Rule::CompressedLength, weights.len() as u64, needed as u64));
@@ -138,27 +138,27 @@ fn count(mapped: &[u8], start: usize, bytes: usize) -> usize {
     mapped[start..].chunks_exact(bytes).filter(|element| element.iter().any(|byte| *byte != 0)).count() * bytes
 }
 
-/// Moves the non-zero elements of `source` to the front of `room` and sets their bits in `wmb`. `bit` is the first bit
-/// for `source`. Returns the bytes of the moved elements, or `None` if `room` is too short.
+/// Moves the non-zero elements of `source` to the front of `target` and sets their bits in `wmb`. `bit` is the first bit
+/// for `source`. Returns the bytes of the moved elements, or `None` if `target` is too short.
 #[allow(clippy::manual_is_multiple_of)] // the kernel's oldest compiler does not have it
-fn compact<const B: usize>(source: &[u8], bit: usize, room: &mut [u8], wmb: &mut [u8]) -> Option<usize> {
+fn compact<const B: usize>(source: &[u8], bit: usize, target: &mut [u8], wmb: &mut [u8]) -> Option<usize> {
     let mut kept = 0;
     let mut bit = bit;
     let mut source = source;
     #[cfg(feature = "bulk")]
     if bit % 8 == 0 {
-        let done = super::super::bulk::compact::<B>(source, room, &mut wmb[bit / 8..]);
+        let done = super::super::bulk::compact::<B>(source, target, &mut wmb[bit / 8..]);
         source = &source[done.elements * B..];
         bit += done.elements;
         kept = done.kept;
     }
     // Whole bytes of the mask, without branches: each element is written, and overwritten by the next if it is zero.
-    while bit % 8 == 0 && source.len() >= 8 * B && room.len() >= kept + 8 * B {
+    while bit % 8 == 0 && source.len() >= 8 * B && target.len() >= kept + 8 * B {
         let (eight, tail) = source.split_at(8 * B);
         let mut mask = 0u8;
         for (index, element) in eight.chunks_exact(B).enumerate() {
             let set = element != [0; B];
-            room[kept..kept + B].copy_from_slice(element);
+            target[kept..kept + B].copy_from_slice(element);
             kept += B * usize::from(set);
             mask |= u8::from(set) << index;
         }
@@ -168,7 +168,7 @@ fn compact<const B: usize>(source: &[u8], bit: usize, room: &mut [u8], wmb: &mut
     }
     for element in source.chunks_exact(B) {
         if element != [0; B] {
-            room.get_mut(kept..kept + B)?.copy_from_slice(element);
+            target.get_mut(kept..kept + B)?.copy_from_slice(element);
             wmb[bit / 8] |= 1 << (bit % 8);
             kept += B;
         }
