@@ -18,7 +18,8 @@ mod peak;
 #[expect(dead_code, reason = "the benchmark changes no register")]
 mod program;
 
-use peak::{peak, shortest};
+use peak::peak;
+use peak::shortest::shortest;
 use program::{Program, Source, Surfaces};
 
 fn surfaces(program: &Program) -> Surfaces {
@@ -137,7 +138,7 @@ fn table() {
                 let done = run_with(isa, &mut state, program.config, &registers.blocks(), &memory);
                 state.recycle(done.expect("the layer runs").output);
             });
-            let rate = macs as f64 / seconds;
+            let rate = macs as f64 / seconds.as_secs_f64();
             print!("{:>9} {:7.2}", isa.name(), rate / 1e9);
             match peak {
                 Some(peak) if program.precision == Precision::Int8 => print!(" ({:3.0}%)", 100.0 * rate / peak),

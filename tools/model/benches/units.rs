@@ -132,8 +132,8 @@ fn pooling(form: Form, precision: u32, method: u32, kernel: u32, stride: u32) ->
     (bytes, Box::new(run))
 }
 
-/// Local response normalisation over five channels. By LE, at powers of two, and a shift; or, `scaled`, by LO and with both
-/// converters at work.
+/// Local response normalisation over five channels. With `scaled`, both converters have factors or offsets, and the linear
+/// table LO is used. Otherwise the output is only shifted, and table LE is used, whose entries are at powers of two.
 fn normalisation(form: Form, precision: u32, scaled: bool) -> (u64, Run) {
     let rdma = registers(
         Block::CdpRdma,

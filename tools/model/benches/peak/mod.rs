@@ -2,23 +2,12 @@
 
 //! The machine's own limit: a loop that contains only the multiply instruction of convolution's inner loop.
 
-use std::time::{Duration, Instant};
-
 use nvdla_model::Isa;
 
-/// The shortest of some runs.
-pub(crate) fn shortest(mut run: impl FnMut()) -> f64 {
-    let mut best = f64::MAX;
-    let start = Instant::now();
-    loop {
-        let one = Instant::now();
-        run();
-        best = best.min(one.elapsed().as_secs_f64());
-        if start.elapsed() > Duration::from_millis(300) {
-            return best;
-        }
-    }
-}
+#[path = "../shortest/mod.rs"]
+pub(crate) mod shortest;
+
+use shortest::shortest;
 
 /// Multiplications per second of a loop of the multiply instruction alone.
 pub(crate) fn peak(isa: Isa) -> Option<f64> {
@@ -27,7 +16,7 @@ pub(crate) fn peak(isa: Isa) -> Option<f64> {
     let seconds = shortest(|| {
         peak_macs(isa, LOOPS);
     });
-    Some((macs * LOOPS) as f64 / seconds)
+    Some((macs * LOOPS) as f64 / seconds.as_secs_f64())
 }
 
 #[cfg(target_arch = "x86_64")]

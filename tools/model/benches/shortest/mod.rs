@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Time measured on a machine that does other things too.
+//! The time of a function, on a machine that also runs other programs.
 
 use std::time::{Duration, Instant};
 
