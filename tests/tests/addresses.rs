@@ -51,7 +51,7 @@ const ALLOWED: [(&str, &str, &str); 24] = [
     ("tools/model/src/conv/fast/parts.rs", "surfaces . div_ceil ( per_panel )", "the same"),
     ("tools/model/src/conv/fast/parts.rs", "self . groups * self . surfaces", "the same"),
     ("tools/model/src/conv/fast/parts.rs", "first ) ) * surface", "the same"),
-    ("tools/model/src/pdp/fast/job.rs", "height * setup . surfaces", "counts the lines of an output"),
+    ("tools/model/src/pdp/fast/bands.rs", "height * setup . surfaces", "counts the lines of an output"),
     ("tools/model/src/conv/fast/direct.rs", "kernel / lanes", "the surface of sums that a panel begins in"),
     ("tools/model/src/conv/fast/direct.rs", "CHUNK / lanes", "pixels of a working strip"),
     ("tools/model/src/conv/fast/direct.rs", "lanes / K :: PIXELS", "the same"),

@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 
 use nvdla_engine::footprint::Access;
+use nvdla_model::operation::Finished;
 use nvdla_model::record::Touched;
 use nvdla_model::registers::Registers;
-use nvdla_model::work::Finished;
 use nvdla_tests::hostile::base::corpus;
 use nvdla_tests::hostile::{footprint, Bench, Outcome};
 use nvdla_tests::reference;

@@ -14,7 +14,7 @@ use nvdla_uapi::desc::{
 use nvdla_uapi::reg::values::Precision;
 
 use super::choices::Seeded;
-use super::work;
+use super::steps;
 use crate::build::{every_unit, Net};
 use crate::random;
 use crate::tasks::HostTask;
@@ -71,7 +71,7 @@ pub struct Base {
     pub entries: Vec<(usize, u64, u64)>,
     /// The fields of its descriptors.
     pub fields: Vec<Field>,
-    /// The number of the model's steps for it ([`work::of`]).
+    /// The number of the model's steps for it ([`steps::of_task`]).
     pub steps: u64,
 }
 
@@ -103,7 +103,7 @@ impl Base {
             }
             entries.push((area, offset, buffer.size));
         }
-        let (fields, steps) = (fields(task)?, work::of(task));
+        let (fields, steps) = (fields(task)?, steps::of_task(task));
         Some(Self { name: name.to_owned(), config, areas, entries, fields, steps })
     }
 

@@ -8,13 +8,13 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use nvdla_engine::{Buffer, Engine, Error, Hardware, OutOfRange, Progress, Slot, Task, TaskMemory};
 use nvdla_model::device::Model;
 use nvdla_model::memory::{Memory, Port};
+use nvdla_model::operation::Finished;
 use nvdla_model::record::{Recorder, Touched};
 use nvdla_model::registers::WORDS;
-use nvdla_model::work::Finished;
 use nvdla_uapi::config::Config;
 
 use super::base::{Base, Field};
-use super::{footprint, work};
+use super::{footprint, steps};
 
 /// The device address of the first memory.
 const FIRST_ADDRESS: u64 = 0x1000_0000;
@@ -197,7 +197,7 @@ impl Bench {
         self.memories.areas.iter().map(|(_, bytes)| bytes.as_slice())
     }
 
-    /// Validates the task without running it. Returns the steps ([`work::of`]) of an accepted task.
+    /// Validates the task without running it. Returns the steps ([`steps::of_task`]) of an accepted task.
     ///
     /// # Errors
     ///
@@ -205,10 +205,10 @@ impl Bench {
     pub fn verdict(&self) -> Result<u64, String> {
         let count = Task::slots(self).map_err(|error| kind(&error))?;
         Task::parse(self.config, self, vec![Slot::Empty; count]).map_err(|error| kind(&error))?;
-        Ok(work::of(self))
+        Ok(steps::of_task(self))
     }
 
-    /// Submits the task, and runs it if the engine accepts it and it takes at most `most` steps ([`work::of`]).
+    /// Submits the task, and runs it if the engine accepts it and it takes at most `most` steps ([`steps::of_task`]).
     ///
     /// # Errors
     ///
@@ -245,7 +245,7 @@ impl Bench {
             Ok(task) => task,
             Err(error) => return Ok(Outcome::Refused(kind(&error))),
         };
-        if work::of(self) > most {
+        if steps::of_task(self) > most {
             self.slots = task.into_slots();
             return Ok(Outcome::TooLong);
         }

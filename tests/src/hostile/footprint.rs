@@ -5,9 +5,9 @@
 
 use nvdla_engine::footprint::{footprint, Access as Footprint, Refusal, Registers as Values};
 use nvdla_model::memory::{Access, Port};
+use nvdla_model::operation::Finished;
 use nvdla_model::record::Touched;
 use nvdla_model::registers::Registers;
-use nvdla_model::work::Finished;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::OpType;
 use nvdla_uapi::reg::Block;

@@ -18,7 +18,7 @@ pub mod file;
 pub mod footprint;
 pub mod mutate;
 pub mod run;
-pub mod work;
+pub mod steps;
 
 pub use base::Base;
 pub use bench::{Bench, Outcome, Violation};

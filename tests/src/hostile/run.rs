@@ -13,7 +13,7 @@ use super::mutate::mutate;
 
 /// The number of consecutive tasks that are made from the same valid one.
 const TOGETHER: u64 = 256;
-/// The greatest number of steps of a task on the model ([`super::work`]).
+/// The greatest number of steps of a task on the model ([`super::steps`]).
 const STEPS: u64 = 1 << 21;
 /// The greatest numbers of steps and of bytes of a valid task from which others are made.
 const LARGEST: (u64, usize) = (1 << 27, 64 << 20);

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use crate::report::{Memory, Operation, Place, Report, Surface, Task, Tensor};
+use crate::report::{Location, Memory, Operation, Report, Surface, Task, Tensor};
 
 /// Shows a report.
 #[derive(Clone, Copy, Debug)]
@@ -99,9 +99,9 @@ fn surface(f: &mut fmt::Formatter<'_>, surface: &Surface) -> fmt::Result {
     let shape = format!("{} x {} x {}", surface.width, surface.height, surface.channels);
     write!(f, "      {:<12} {shape:<16}", surface.role)?;
     match &surface.place {
-        Place::OnTheFly => return writeln!(f, " on the fly"),
-        Place::Nowhere { address } => write!(f, " PROBLEM: address {address} is not in the list,")?,
-        Place::Memory { memory, offset, holds, sram, .. } => {
+        Location::OnTheFly => return writeln!(f, " on the fly"),
+        Location::Nowhere { address } => write!(f, " PROBLEM: address {address} is not in the list,")?,
+        Location::Memory { memory, offset, holds, sram, .. } => {
             write!(f, " memory {memory} + {offset:#x}")?;
             if *sram {
                 f.write_str(" (SRAM)")?;
@@ -116,7 +116,7 @@ fn surface(f: &mut fmt::Formatter<'_>, surface: &Surface) -> fmt::Result {
     if surface.line_stride != 0 {
         write!(f, ", strides {} {}", surface.line_stride, surface.surface_stride)?;
     }
-    if let Place::Memory { beyond: Some(beyond), .. } = &surface.place {
+    if let Location::Memory { beyond: Some(beyond), .. } = &surface.place {
         write!(f, ", PROBLEM: {beyond} of them after the memory's end")?;
     }
     writeln!(f)

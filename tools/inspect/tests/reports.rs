@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use nvdla_inspect::report::{Place, Report};
+use nvdla_inspect::report::{Location, Report};
 use nvdla_inspect::text::Text;
 use nvdla_runtime::loadable::{Interface, Loadable};
 
@@ -22,11 +22,11 @@ fn problems(report: &Report) -> Vec<String> {
             found.extend(operation.problem.iter().cloned());
             for surface in &operation.surfaces {
                 match &surface.place {
-                    Place::Memory { beyond: Some(beyond), .. } => {
+                    Location::Memory { beyond: Some(beyond), .. } => {
                         found.push(format!("operation {}: {} {beyond} bytes beyond", operation.index, surface.role));
                     }
-                    Place::Nowhere { address } => found.push(format!("operation {}: {address}", operation.index)),
-                    Place::Memory { .. } | Place::OnTheFly => {}
+                    Location::Nowhere { address } => found.push(format!("operation {}: {address}", operation.index)),
+                    Location::Memory { .. } | Location::OnTheFly => {}
                 }
             }
         }

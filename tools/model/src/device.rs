@@ -24,8 +24,8 @@ use crate::groups::{describe, written, Groups};
 use crate::limit::Limit;
 use crate::lut::Tables;
 use crate::memory::{Memory, Stop};
+use crate::operation::{index, Finished, Operation, StartedOperation, Unit, UnitStates, FIRST_GROUPED, GROUPED};
 use crate::registers::Registers;
-use crate::work::{index, Finished, Operation, StartedOperation, Unit, UnitStates, FIRST_GROUPED, GROUPED};
 
 /// Pages of the register window.
 const PAGES: usize = 0x12;

@@ -21,6 +21,7 @@ pub mod limit;
 pub mod lut;
 pub mod memory;
 pub mod num;
+pub mod operation;
 pub mod pdp;
 pub mod record;
 pub mod registers;
@@ -29,7 +30,6 @@ pub mod sdp;
 pub mod simulation;
 pub mod stream;
 pub mod threads;
-pub mod work;
 
 pub use self::simd::isa::{Isa, UnknownIsa};
 

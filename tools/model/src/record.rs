@@ -2,7 +2,7 @@
 
 //! Records which bytes operations access in memory, for tests that compare them with the bytes that software may access.
 //!
-//! A [`Recorder`] is a memory between an operation ([`StartedOperation::run`](crate::work::StartedOperation::run)) and its memory. Without one
+//! A [`Recorder`] is a memory between an operation ([`StartedOperation::run`](crate::operation::StartedOperation::run)) and its memory. Without one
 //! nothing is recorded, and recording costs nothing.
 
 use std::sync::{Mutex, PoisonError};

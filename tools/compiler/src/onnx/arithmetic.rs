@@ -3,11 +3,11 @@
 //! Operators on elements, normalisation by constants, softmax.
 
 use super::value::types;
-use super::{Known, Node, Reader};
+use super::{Node, Reader, TensorValue};
 use crate::ir::{Binary, Op, TensorId, Unary};
 
 impl Reader {
-    pub(super) fn arithmetic(&mut self, n: &Node<'_>, inputs: &[Known]) -> Result<TensorId, String> {
+    pub(super) fn arithmetic(&mut self, n: &Node<'_>, inputs: &[TensorValue]) -> Result<TensorId, String> {
         let operator = n.proto.op_type.as_str();
         let unary = match operator {
             "Relu" => Unary::Relu,
@@ -52,7 +52,7 @@ impl Reader {
         self.emit(n, Op::Unary(unary), &[x])
     }
 
-    fn other_arithmetic(&mut self, n: &Node<'_>, inputs: &[Known]) -> Result<TensorId, String> {
+    fn other_arithmetic(&mut self, n: &Node<'_>, inputs: &[TensorValue]) -> Result<TensorId, String> {
         let x = self.real(n, inputs, 0)?;
         let operator = n.proto.op_type.as_str();
         let binary = match operator {
@@ -65,7 +65,7 @@ impl Reader {
             "Pow" => Binary::Pow,
             "Identity" => return Ok(x),
             "Dropout" => {
-                if let Some(Known::Integers(training)) = inputs.get(2) {
+                if let Some(TensorValue::Integers(training)) = inputs.get(2) {
                     if training.values.iter().any(|&value| value != 0) {
                         return Err("training_mode is set: this model is for training".to_owned());
                     }
@@ -74,7 +74,7 @@ impl Reader {
             }
             "Cast" if types::is_real(n.int("to", 0) as i32) => return Ok(x),
             "Cast" => return Err(format!("activations are cast to integers of type {}", n.int("to", 0))),
-            "CastLike" if matches!(inputs.get(1), Some(Known::Real(_))) => return Ok(x),
+            "CastLike" if matches!(inputs.get(1), Some(TensorValue::Real(_))) => return Ok(x),
             "Celu" | "Swish" | "QuickGelu" => return self.scaled(n, x),
             "PRelu" => return self.prelu(n, x, inputs),
             "BatchNormalization" => return self.batch_normalization(n, x, inputs),
@@ -113,7 +113,7 @@ impl Reader {
         self.emit(n, Op::Binary(Binary::Mul), &[x, after])
     }
 
-    fn prelu(&mut self, n: &Node<'_>, x: TensorId, inputs: &[Known]) -> Result<TensorId, String> {
+    fn prelu(&mut self, n: &Node<'_>, x: TensorId, inputs: &[TensorValue]) -> Result<TensorId, String> {
         let slopes = self.real(n, inputs, 1)?;
         let (shape, from) = (self.graph.shape(slopes).to_vec(), self.graph.shape(x).to_vec());
         let constant = self.graph.constant(slopes).ok_or("its slopes are not constant")?;
@@ -134,7 +134,7 @@ impl Reader {
         self.emit(n, Op::Binary(Binary::Add), &[positive, negative])
     }
 
-    fn batch_normalization(&mut self, n: &Node<'_>, x: TensorId, inputs: &[Known]) -> Result<TensorId, String> {
+    fn batch_normalization(&mut self, n: &Node<'_>, x: TensorId, inputs: &[TensorValue]) -> Result<TensorId, String> {
         if n.int("training_mode", 0) != 0 {
             return Err("training_mode is set: this model is for training".to_owned());
         }

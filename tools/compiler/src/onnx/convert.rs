@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use super::value::types;
-use super::{Known, Node, Reader};
+use super::{Node, Reader, TensorValue};
 use crate::ir::{Op, TensorId};
 
 /// Operators of the default domain.
@@ -183,9 +183,9 @@ impl Reader {
     pub(super) fn convert(
         &mut self,
         n: &Node<'_>,
-        inputs: &[Known],
+        inputs: &[TensorValue],
         folder: Option<&Path>,
-    ) -> Result<Vec<Known>, String> {
+    ) -> Result<Vec<TensorValue>, String> {
         if let Some(folded) = self.integers(n, inputs, folder)? {
             return Ok(folded);
         }
@@ -195,22 +195,23 @@ impl Reader {
             || operator.ends_with("QuantizeLinear")
             || operator == "DequantizeLinear"
         {
-            return self.quantized(n, inputs).map(|known| vec![known]);
+            return self.quantized(n, inputs).map(|value| vec![value]);
         }
-        if let Some(Known::Quantized(id, quantization)) = inputs.first() {
+        if let Some(TensorValue::Quantized(id, quantization)) = inputs.first() {
             if !MOVING.contains(&operator) {
                 return Err(format!("it computes with integers of scale {:?}; only {MOVING:?} do", quantization.scale));
             }
-            let real: Vec<Known> = [Known::Real(*id)].into_iter().chain(inputs[1..].iter().cloned()).collect();
+            let real: Vec<TensorValue> =
+                [TensorValue::Real(*id)].into_iter().chain(inputs[1..].iter().cloned()).collect();
             let outputs = self.operator(n, &real)?;
             return outputs.into_iter().map(|output| self.keep(output, quantization)).collect();
         }
         self.operator(n, inputs)
     }
 
-    fn operator(&mut self, n: &Node<'_>, inputs: &[Known]) -> Result<Vec<Known>, String> {
+    fn operator(&mut self, n: &Node<'_>, inputs: &[TensorValue]) -> Result<Vec<TensorValue>, String> {
         let operator = n.proto.op_type.as_str();
-        let one = |id: TensorId| vec![Known::Real(id)];
+        let one = |id: TensorId| vec![TensorValue::Real(id)];
         match operator {
             "Conv" => self.conv(n, inputs).map(one),
             "ConvTranspose" => self.conv_transpose(n, inputs).map(one),
@@ -227,17 +228,22 @@ impl Reader {
     }
 
     /// The tensor of real numbers of an input. Integers are converted to real numbers.
-    pub(super) fn real(&mut self, n: &Node<'_>, inputs: &[Known], k: usize) -> Result<TensorId, String> {
+    pub(super) fn real(&mut self, n: &Node<'_>, inputs: &[TensorValue], k: usize) -> Result<TensorId, String> {
         match inputs.get(k) {
-            Some(Known::Real(id)) => Ok(*id),
-            Some(Known::Integers(integers)) => self.emit_constant(n, &integers.shape, integers.real()),
-            Some(Known::Quantized(..)) => Err(format!("its input {k} has integers of a quantized model")),
+            Some(TensorValue::Real(id)) => Ok(*id),
+            Some(TensorValue::Integers(integers)) => self.emit_constant(n, &integers.shape, integers.real()),
+            Some(TensorValue::Quantized(..)) => Err(format!("its input {k} has integers of a quantized model")),
             _ => Err(format!("its input {k} is missing")),
         }
     }
 
     /// An input that may be omitted.
-    pub(super) fn optional(&mut self, n: &Node<'_>, inputs: &[Known], k: usize) -> Result<Option<TensorId>, String> {
+    pub(super) fn optional(
+        &mut self,
+        n: &Node<'_>,
+        inputs: &[TensorValue],
+        k: usize,
+    ) -> Result<Option<TensorId>, String> {
         if n.has(k) {
             self.real(n, inputs, k).map(Some)
         } else {
@@ -246,21 +252,21 @@ impl Reader {
     }
 
     /// The values of an input that must be constant.
-    pub(super) fn values(&self, inputs: &[Known], k: usize) -> Result<Vec<f32>, String> {
+    pub(super) fn values(&self, inputs: &[TensorValue], k: usize) -> Result<Vec<f32>, String> {
         match inputs.get(k) {
-            Some(Known::Integers(integers)) => Ok(integers.real().to_vec()),
-            Some(Known::Real(id)) => {
+            Some(TensorValue::Integers(integers)) => Ok(integers.real().to_vec()),
+            Some(TensorValue::Real(id)) => {
                 let values = self.graph.constant(*id).ok_or_else(|| format!("its input {k} is not a constant"))?;
                 Ok(values.to_vec())
             }
-            Some(Known::Nothing) => Ok(Vec::new()),
+            Some(TensorValue::Nothing) => Ok(Vec::new()),
             _ => Err(format!("its input {k} is not a constant")),
         }
     }
 
     /// The only value of an input that must be constant, or `default` if the input is omitted.
-    pub(super) fn scalar(&self, inputs: &[Known], k: usize, default: f32) -> Result<f32, String> {
-        if matches!(inputs.get(k), None | Some(Known::Nothing)) {
+    pub(super) fn scalar(&self, inputs: &[TensorValue], k: usize, default: f32) -> Result<f32, String> {
+        if matches!(inputs.get(k), None | Some(TensorValue::Nothing)) {
             return Ok(default);
         }
         match self.values(inputs, k)?[..] {
@@ -270,10 +276,10 @@ impl Reader {
     }
 
     /// The integers of an input that must be constant; `None` if the input is omitted.
-    pub(super) fn list(inputs: &[Known], k: usize) -> Result<Option<Vec<i64>>, String> {
+    pub(super) fn list(inputs: &[TensorValue], k: usize) -> Result<Option<Vec<i64>>, String> {
         match inputs.get(k) {
-            None | Some(Known::Nothing) => Ok(None),
-            Some(Known::Integers(integers)) => Ok(Some(integers.values.to_vec())),
+            None | Some(TensorValue::Nothing) => Ok(None),
+            Some(TensorValue::Integers(integers)) => Ok(Some(integers.values.to_vec())),
             _ => Err(format!("its input {k} is not a constant of integers")),
         }
     }
@@ -282,7 +288,7 @@ impl Reader {
     pub(super) fn attribute_or_list(
         n: &Node<'_>,
         name: &str,
-        inputs: &[Known],
+        inputs: &[TensorValue],
         k: usize,
     ) -> Result<Option<Vec<i64>>, String> {
         match n.ints(name) {

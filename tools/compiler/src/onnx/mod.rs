@@ -43,7 +43,7 @@ pub enum Error {
 
 /// The value of a tensor of the file.
 #[derive(Clone, Debug)]
-enum Known {
+enum TensorValue {
     /// A tensor of real numbers, constant or not.
     Real(TensorId),
     /// The integers of a quantized model. The tensor has their real numbers.
@@ -58,7 +58,7 @@ enum Known {
 
 struct Reader {
     graph: Graph,
-    known: HashMap<String, Known>,
+    tensors: HashMap<String, TensorValue>,
     /// Version of the default operator set.
     opset: i64,
     /// For each tensor of the file, the number of nodes and outputs that read it.
@@ -127,32 +127,32 @@ pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Gr
         *readers.entry(name.clone()).or_default() += 1;
     }
 
-    let mut reader = Reader { graph: Graph::new(file.name.clone()), known: HashMap::new(), opset, readers };
+    let mut reader = Reader { graph: Graph::new(file.name.clone()), tensors: HashMap::new(), opset, readers };
     let mut refusals = Vec::new();
     for tensor in &file.initializer {
         if !reader.readers.contains_key(&tensor.name) {
             continue;
         }
-        let known = value::tensor(tensor, folder).and_then(|value| reader.constant(&tensor.name, value));
-        let known = known.unwrap_or_else(|reason| {
+        let value = value::tensor(tensor, folder).and_then(|value| reader.constant(&tensor.name, value));
+        let value = value.unwrap_or_else(|reason| {
             let shapes = value::extents(&tensor.dims).into_iter().collect();
             refusals.push(Refusal { node: tensor.name.clone(), operator: "initializer".into(), shapes, reason });
-            Known::Unknown
+            TensorValue::Unknown
         });
-        if reader.known.insert(tensor.name.clone(), known).is_some() {
+        if reader.tensors.insert(tensor.name.clone(), value).is_some() {
             return Err(malformed(format!("two initializers have the name \"{}\"", tensor.name)));
         }
     }
     for input in &file.input {
         // Before version 4 of the format, initializers were also listed as inputs.
-        if reader.known.contains_key(&input.name) {
+        if reader.tensors.contains_key(&input.name) {
             continue;
         }
-        let known = reader.input(input, options).unwrap_or_else(|reason| {
+        let value = reader.input(input, options).unwrap_or_else(|reason| {
             refusals.push(Refusal { node: input.name.clone(), operator: "input".into(), shapes: vec![], reason });
-            Known::Unknown
+            TensorValue::Unknown
         });
-        reader.known.insert(input.name.clone(), known);
+        reader.tensors.insert(input.name.clone(), value);
     }
     for name in options.shapes.keys() {
         if !file.input.iter().any(|input| input.name == *name) {
@@ -168,7 +168,7 @@ pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Gr
         if let Err(refusal) = reader.node(&node, folder) {
             refusals.extend(refusal);
             for output in &proto.output {
-                reader.known.insert(output.clone(), Known::Unknown);
+                reader.tensors.insert(output.clone(), TensorValue::Unknown);
             }
         }
     }
@@ -176,8 +176,8 @@ pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Gr
         return Err(Unreadable(refusals, reader.before(&file.node)).into());
     }
     for name in &outputs {
-        let id = match reader.known.get(name) {
-            Some(Known::Real(id) | Known::Quantized(id, _)) => *id,
+        let id = match reader.tensors.get(name) {
+            Some(TensorValue::Real(id) | TensorValue::Quantized(id, _)) => *id,
             Some(_) => return Err(malformed(format!("the output \"{name}\" does not depend on the inputs"))),
             None => return Err(malformed(format!("no node computes the output \"{name}\""))),
         };
@@ -248,9 +248,9 @@ fn order(file: &proto::Graph, outputs: &[String]) -> Result<Vec<usize>, String> 
 impl Reader {
     /// The names of the tensors that nodes compute and that nodes with unknown results read.
     fn before(&self, nodes: &[proto::Node]) -> Vec<String> {
-        let unknown = |name: &String| matches!(self.known.get(name), Some(Known::Unknown));
-        let made = |name: &&String| match self.known.get(*name) {
-            Some(Known::Real(id) | Known::Quantized(id, _)) => self.graph.producer(*id).is_some(),
+        let unknown = |name: &String| matches!(self.tensors.get(name), Some(TensorValue::Unknown));
+        let made = |name: &&String| match self.tensors.get(*name) {
+            Some(TensorValue::Real(id) | TensorValue::Quantized(id, _)) => self.graph.producer(*id).is_some(),
             _ => false,
         };
         let refused = nodes.iter().filter(|node| node.output.iter().any(unknown));
@@ -261,20 +261,20 @@ impl Reader {
     }
 
     /// Records a constant of the file.
-    fn constant(&mut self, name: &str, value: Value) -> Result<Known, String> {
+    fn constant(&mut self, name: &str, value: Value) -> Result<TensorValue, String> {
         Ok(match value {
-            Value::Real(_, values) if values.is_empty() => Known::Nothing,
+            Value::Real(_, values) if values.is_empty() => TensorValue::Nothing,
             Value::Real(shape, values) => {
                 if let Some(at) = values.iter().position(|value| value.is_nan()) {
                     return Err(format!("its value {at} is not a number"));
                 }
-                Known::Real(self.graph.add_constant(name, &shape, values)?)
+                TensorValue::Real(self.graph.add_constant(name, &shape, values)?)
             }
-            Value::Integers(integers) => Known::Integers(integers),
+            Value::Integers(integers) => TensorValue::Integers(integers),
         })
     }
 
-    fn input(&mut self, input: &proto::ValueInfo, options: &Options) -> Result<Known, String> {
+    fn input(&mut self, input: &proto::ValueInfo, options: &Options) -> Result<TensorValue, String> {
         let tensor = input.r#type.as_ref().and_then(|kind| kind.tensor_type.as_ref());
         let tensor = tensor.ok_or("it is not a tensor")?;
         let shape = match (options.shapes.get(&input.name), &tensor.shape) {
@@ -300,13 +300,13 @@ impl Reader {
                 extents.ok_or_else(reason)?
             }
         };
-        Ok(Known::Real(self.graph.input(input.name.clone(), &shape)?))
+        Ok(TensorValue::Real(self.graph.input(input.name.clone(), &shape)?))
     }
 
     /// Reads a node. `Err(None)`: its inputs are unknown, because an earlier node could not be read.
     fn node(&mut self, node: &Node<'_>, folder: Option<&Path>) -> Result<(), Option<Refusal>> {
-        let inputs: Vec<Known> = node.proto.input.iter().map(|name| self.lookup(name)).collect();
-        let shape = |known: &Known| self.known_shape(known);
+        let inputs: Vec<TensorValue> = node.proto.input.iter().map(|name| self.lookup(name)).collect();
+        let shape = |value: &TensorValue| self.shape_of(value);
         let shapes: Vec<_> = inputs.iter().filter_map(shape).collect();
         let refuse = |reason: String| {
             Some(Refusal { node: node.name.clone(), operator: node.operator(), shapes: shapes.clone(), reason })
@@ -315,43 +315,43 @@ impl Reader {
         if !convert::knows(domain, &node.proto.op_type) {
             return Err(refuse(convert::why_not(&node.proto.op_type)));
         }
-        if inputs.iter().any(|known| matches!(known, Known::Unknown)) {
+        if inputs.iter().any(|value| matches!(value, TensorValue::Unknown)) {
             return Err(None);
         }
         let before = self.graph.tensors.len();
         let outputs = self.convert(node, &inputs, folder).map_err(refuse)?;
-        for (k, known) in outputs.into_iter().enumerate() {
+        for (k, value) in outputs.into_iter().enumerate() {
             let Some(name) = node.proto.output.get(k).filter(|name| !name.is_empty()) else { continue };
-            if let Known::Real(id) | Known::Quantized(id, _) = known {
+            if let TensorValue::Real(id) | TensorValue::Quantized(id, _) = value {
                 if id.0 >= before {
                     self.graph.tensors[id.0].name.clone_from(name);
                 }
             }
-            self.known.insert(name.clone(), known);
+            self.tensors.insert(name.clone(), value);
         }
         for name in &node.proto.output {
-            if !name.is_empty() && !self.known.contains_key(name) {
+            if !name.is_empty() && !self.tensors.contains_key(name) {
                 if self.readers.contains_key(name) {
                     return Err(refuse(format!("its output \"{name}\" is not supported")));
                 }
-                self.known.insert(name.clone(), Known::Unknown);
+                self.tensors.insert(name.clone(), TensorValue::Unknown);
             }
         }
         Ok(())
     }
 
-    fn lookup(&self, name: &str) -> Known {
+    fn lookup(&self, name: &str) -> TensorValue {
         if name.is_empty() {
-            return Known::Nothing;
+            return TensorValue::Nothing;
         }
-        self.known.get(name).cloned().unwrap_or(Known::Unknown)
+        self.tensors.get(name).cloned().unwrap_or(TensorValue::Unknown)
     }
 
-    fn known_shape(&self, known: &Known) -> Option<Vec<usize>> {
-        match known {
-            Known::Real(id) | Known::Quantized(id, _) => Some(self.graph.shape(*id).to_vec()),
-            Known::Integers(integers) => Some(integers.shape.clone()),
-            Known::Nothing | Known::Unknown => None,
+    fn shape_of(&self, value: &TensorValue) -> Option<Vec<usize>> {
+        match value {
+            TensorValue::Real(id) | TensorValue::Quantized(id, _) => Some(self.graph.shape(*id).to_vec()),
+            TensorValue::Integers(integers) => Some(integers.shape.clone()),
+            TensorValue::Nothing | TensorValue::Unknown => None,
         }
     }
 

@@ -4,11 +4,11 @@
 
 use super::convert::sizes;
 use super::product::{with_height, Windows};
-use super::{Known, Node, Reader};
+use super::{Node, Reader, TensorValue};
 use crate::ir::{Coordinates, Op, PadMode, Padding, Pool, PoolKind, Resize, ResizeMode, Rounding, TensorId};
 
 impl Reader {
-    pub(super) fn pool(&mut self, n: &Node<'_>, inputs: &[Known]) -> Result<TensorId, String> {
+    pub(super) fn pool(&mut self, n: &Node<'_>, inputs: &[TensorValue]) -> Result<TensorId, String> {
         let x = self.real(n, inputs, 0)?;
         let rank = self.spatial(x)?;
         let mut x = self.reshape(n, x, &with_height(self.graph.shape(x)))?;
@@ -65,7 +65,7 @@ impl Reader {
         self.without_height(n, y, rank)
     }
 
-    pub(super) fn resize(&mut self, n: &Node<'_>, inputs: &[Known]) -> Result<TensorId, String> {
+    pub(super) fn resize(&mut self, n: &Node<'_>, inputs: &[TensorValue]) -> Result<TensorId, String> {
         let x = self.real(n, inputs, 0)?;
         let rank = self.spatial(x)?;
         let shape = self.graph.shape(x).to_vec();
@@ -79,7 +79,7 @@ impl Reader {
         let scales = match n.attribute("scales") {
             Some(attribute) => attribute.floats.clone(),
             None => match inputs.get(if old { 1 } else { 2 }) {
-                Some(Known::Real(_)) => self.values(inputs, if old { 1 } else { 2 })?,
+                Some(TensorValue::Real(_)) => self.values(inputs, if old { 1 } else { 2 })?,
                 _ => Vec::new(),
             },
         };

@@ -3,7 +3,7 @@
 //! Convolutions, deconvolutions and matrix products.
 
 use super::convert::sizes;
-use super::{Known, Node, Reader};
+use super::{Node, Reader, TensorValue};
 use crate::ir::{Binary, Convolution, Op, Padding, TensorId};
 
 /// The windows of `Conv`, `ConvTranspose` and the poolings, in two dimensions.
@@ -117,7 +117,7 @@ impl Reader {
         usize::try_from(n.int("group", 1)).map_err(|_| format!("{} groups", n.int("group", 1)))
     }
 
-    pub(super) fn conv(&mut self, n: &Node<'_>, inputs: &[Known]) -> Result<TensorId, String> {
+    pub(super) fn conv(&mut self, n: &Node<'_>, inputs: &[TensorValue]) -> Result<TensorId, String> {
         let (x, w) = (self.real(n, inputs, 0)?, self.real(n, inputs, 1)?);
         let bias = self.optional(n, inputs, 2)?;
         self.convolution(n, x, w, bias)
@@ -157,7 +157,7 @@ impl Reader {
         }
     }
 
-    pub(super) fn conv_transpose(&mut self, n: &Node<'_>, inputs: &[Known]) -> Result<TensorId, String> {
+    pub(super) fn conv_transpose(&mut self, n: &Node<'_>, inputs: &[TensorValue]) -> Result<TensorId, String> {
         let (x, w) = (self.real(n, inputs, 0)?, self.real(n, inputs, 1)?);
         let bias = self.optional(n, inputs, 2)?;
         self.bias_is_constant(bias)?;
@@ -205,7 +205,7 @@ impl Reader {
         self.without_height(n, y, rank)
     }
 
-    pub(super) fn gemm(&mut self, n: &Node<'_>, inputs: &[Known]) -> Result<TensorId, String> {
+    pub(super) fn gemm(&mut self, n: &Node<'_>, inputs: &[TensorValue]) -> Result<TensorId, String> {
         let (mut a, mut b) = (self.real(n, inputs, 0)?, self.real(n, inputs, 1)?);
         let (alpha, beta) = (n.float("alpha", 1.0), n.float("beta", 1.0));
         if self.graph.shape(a).len() != 2 || self.graph.shape(b).len() != 2 {
@@ -241,7 +241,7 @@ impl Reader {
         }
     }
 
-    pub(super) fn mat_mul(&mut self, n: &Node<'_>, inputs: &[Known]) -> Result<TensorId, String> {
+    pub(super) fn mat_mul(&mut self, n: &Node<'_>, inputs: &[TensorValue]) -> Result<TensorId, String> {
         let (a, b) = (self.real(n, inputs, 0)?, self.real(n, inputs, 1)?);
         self.product(n, a, b, None)
     }

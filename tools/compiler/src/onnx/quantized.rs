@@ -7,15 +7,21 @@
 
 use super::convert::limits;
 use super::value::types;
-use super::{Known, Node, Reader};
+use super::{Node, Reader, TensorValue};
 use crate::ir::{Binary, Op, Padding, Pool, PoolKind, Quantization, TensorId, Unary};
 
 impl Reader {
     /// The scale and zero point in two inputs.
-    fn parameters(&self, n: &Node<'_>, inputs: &[Known], scale: usize, zero: usize) -> Result<Quantization, String> {
+    fn parameters(
+        &self,
+        n: &Node<'_>,
+        inputs: &[TensorValue],
+        scale: usize,
+        zero: usize,
+    ) -> Result<Quantization, String> {
         let scales = self.values(inputs, scale)?;
         let (zero_point, kind) = match inputs.get(zero) {
-            Some(Known::Integers(zero)) => {
+            Some(TensorValue::Integers(zero)) => {
                 let values: Result<Vec<i32>, _> = zero.values.iter().map(|&value| i32::try_from(value)).collect();
                 (values.map_err(|_| "a zero point beyond 32 bits")?, zero.kind)
             }
@@ -43,16 +49,16 @@ impl Reader {
     }
 
     /// The output of a node, as integers of that scale.
-    fn quantize(&mut self, x: TensorId, q: &Quantization) -> Known {
+    fn quantize(&mut self, x: TensorId, q: &Quantization) -> TensorValue {
         self.graph.tensors[x.0].quantization = Some(q.clone());
-        Known::Quantized(x, q.clone())
+        TensorValue::Quantized(x, q.clone())
     }
 
     /// The output of an operator that only moves integers.
-    pub(super) fn keep(&mut self, output: Known, q: &Quantization) -> Result<Known, String> {
+    pub(super) fn keep(&mut self, output: TensorValue, q: &Quantization) -> Result<TensorValue, String> {
         match output {
-            Known::Real(_) if q.axis.is_some() => Err("integers with scales per channel are moved".to_owned()),
-            Known::Real(id) => Ok(self.quantize(id, q)),
+            TensorValue::Real(_) if q.axis.is_some() => Err("integers with scales per channel are moved".to_owned()),
+            TensorValue::Real(id) => Ok(self.quantize(id, q)),
             other => Ok(other),
         }
     }
@@ -61,13 +67,13 @@ impl Reader {
     fn dequantize(
         &mut self,
         n: &Node<'_>,
-        inputs: &[Known],
+        inputs: &[TensorValue],
         [x, s, z]: [usize; 3],
         axis: i64,
     ) -> Result<TensorId, String> {
         let q = self.parameters(n, inputs, s, z)?;
         match inputs.get(x) {
-            Some(Known::Quantized(id, own)) => {
+            Some(TensorValue::Quantized(id, own)) => {
                 let same = Self::along(q, axis, self.graph.shape(*id))?;
                 if (&same.scale, &same.zero_point) != (&own.scale, &own.zero_point) {
                     let reason = "integers of scale {:?} are read with another scale";
@@ -75,9 +81,9 @@ impl Reader {
                 }
                 Ok(*id)
             }
-            Some(Known::Integers(integers)) => {
+            Some(TensorValue::Integers(integers)) => {
                 let mut q = Self::along(q, axis, &integers.shape)?;
-                if !matches!(inputs.get(z), Some(Known::Integers(_))) {
+                if !matches!(inputs.get(z), Some(TensorValue::Integers(_))) {
                     q.limits = limits(integers.kind)?;
                 }
                 let inner: usize = q.axis.map_or(1, |axis| integers.shape[axis + 1..].iter().product());
@@ -91,7 +97,7 @@ impl Reader {
                 Ok(id)
             }
             // An input of the network that is given as integers.
-            Some(Known::Real(id)) if q.scale.len() == 1 => {
+            Some(TensorValue::Real(id)) if q.scale.len() == 1 => {
                 let zero = self.emit_constant(n, &[], vec![q.zero_point[0] as f32])?;
                 let scale = self.emit_constant(n, &[], vec![q.scale[0]])?;
                 let x = self.emit(n, Op::Binary(Binary::Sub), &[*id, zero])?;
@@ -105,25 +111,25 @@ impl Reader {
     fn bias(
         &mut self,
         n: &Node<'_>,
-        inputs: &[Known],
+        inputs: &[TensorValue],
         k: usize,
         from: usize,
         weights: usize,
     ) -> Result<Option<TensorId>, String> {
-        let Some(Known::Integers(bias)) = inputs.get(k) else { return Ok(None) };
+        let Some(TensorValue::Integers(bias)) = inputs.get(k) else { return Ok(None) };
         let (from, weights) = (self.values(inputs, from)?, self.values(inputs, weights)?);
         let scale = |k: usize| from.first().unwrap_or(&1.0) * weights.get(k).or(weights.first()).unwrap_or(&1.0);
         let values: Vec<f32> = bias.values.iter().enumerate().map(|(k, &value)| value as f32 * scale(k)).collect();
         self.emit_constant(n, &bias.shape.clone(), values).map(Some)
     }
 
-    pub(super) fn quantized(&mut self, n: &Node<'_>, inputs: &[Known]) -> Result<Known, String> {
+    pub(super) fn quantized(&mut self, n: &Node<'_>, inputs: &[TensorValue]) -> Result<TensorValue, String> {
         if n.int("block_size", 0) != 0 {
             return Err("scales per block are not supported".to_owned());
         }
         let axis = n.int("axis", 1);
         let (id, q) = match n.proto.op_type.as_str() {
-            "DequantizeLinear" => return self.dequantize(n, inputs, [0, 1, 2], axis).map(Known::Real),
+            "DequantizeLinear" => return self.dequantize(n, inputs, [0, 1, 2], axis).map(TensorValue::Real),
             "QuantizeLinear" => {
                 let x = self.real(n, inputs, 0)?;
                 let q = Self::along(self.parameters(n, inputs, 1, 2)?, axis, self.graph.shape(x))?;
@@ -183,7 +189,7 @@ impl Reader {
                 let x = self.dequantize(n, inputs, [0, 1, 2], 1)?;
                 let q = self.parameters(n, inputs, 3, 4)?;
                 if n.proto.op_type == "QLinearAveragePool" {
-                    (self.pool(n, &[Known::Real(x)])?, q)
+                    (self.pool(n, &[TensorValue::Real(x)])?, q)
                 } else {
                     let &[_, _, height, width] = self.graph.shape(x) else {
                         return Err("its input does not have four dimensions".to_owned());

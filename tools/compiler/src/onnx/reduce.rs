@@ -3,11 +3,11 @@
 //! Reductions, as poolings over all of the reduced dimensions.
 
 use super::convert::axes;
-use super::{Known, Node, Reader};
+use super::{Node, Reader, TensorValue};
 use crate::ir::{Binary, Op, Padding, Pool, PoolKind, TensorId, Unary};
 
 impl Reader {
-    pub(super) fn reduce(&mut self, n: &Node<'_>, inputs: &[Known]) -> Result<TensorId, String> {
+    pub(super) fn reduce(&mut self, n: &Node<'_>, inputs: &[TensorValue]) -> Result<TensorId, String> {
         let mut x = self.real(n, inputs, 0)?;
         let shape = self.graph.shape(x).to_vec();
         let list = Self::attribute_or_list(n, "axes", inputs, 1)?.unwrap_or_default();

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::convert::{axes, axis, sizes};
 use super::value::{self, count, index, types, Integers, Value};
-use super::{Known, Node, Reader};
+use super::{Node, Reader, TensorValue};
 use crate::ir::{Binary, BlockOrder, Op, PadMode, TensorId};
 
 /// The greatest number of slices that a `Gather` of activations becomes.
@@ -36,7 +36,7 @@ fn slice(shape: &[usize], starts: &[i64], ends: &[i64], list: &[usize], steps: &
 
 impl Reader {
     /// The slice that a node reads from a tensor of that shape.
-    fn slice_of(n: &Node<'_>, inputs: &[Known], shape: &[usize]) -> Result<Slice, String> {
+    fn slice_of(n: &Node<'_>, inputs: &[TensorValue], shape: &[usize]) -> Result<Slice, String> {
         let list = |name: &str, k| Self::attribute_or_list(n, name, inputs, k);
         let starts = list("starts", 1)?.ok_or("it has no starts")?;
         let ends = list("ends", 2)?.ok_or("it has no ends")?;
@@ -52,7 +52,7 @@ impl Reader {
     }
 
     /// The output shape of `Reshape`, `Flatten`, `Squeeze` and `Unsqueeze`; `None` for any other node.
-    fn reshaped(n: &Node<'_>, inputs: &[Known], from: &[usize]) -> Result<Option<Vec<usize>>, String> {
+    fn reshaped(n: &Node<'_>, inputs: &[TensorValue], from: &[usize]) -> Result<Option<Vec<usize>>, String> {
         Ok(Some(match n.proto.op_type.as_str() {
             "Reshape" => {
                 let wanted = Self::attribute_or_list(n, "shape", inputs, 1)?.ok_or("its shape is not a constant")?;
@@ -101,7 +101,7 @@ impl Reader {
         }))
     }
 
-    pub(super) fn shaping(&mut self, n: &Node<'_>, inputs: &[Known]) -> Result<TensorId, String> {
+    pub(super) fn shaping(&mut self, n: &Node<'_>, inputs: &[TensorValue]) -> Result<TensorId, String> {
         let x = self.real(n, inputs, 0)?;
         let shape = self.graph.shape(x).to_vec();
         if let Some(to) = Self::reshaped(n, inputs, &shape)? {
@@ -167,7 +167,7 @@ impl Reader {
         }
     }
 
-    fn pad(&mut self, n: &Node<'_>, mut x: TensorId, inputs: &[Known]) -> Result<TensorId, String> {
+    fn pad(&mut self, n: &Node<'_>, mut x: TensorId, inputs: &[TensorValue]) -> Result<TensorId, String> {
         let shape = self.graph.shape(x).to_vec();
         let list = Self::attribute_or_list(n, "pads", inputs, 1)?.ok_or("its pads are not constant")?;
         let value = match n.attribute("value") {
@@ -206,10 +206,10 @@ impl Reader {
         self.emit(n, Op::Pad { mode, before, after }, &[x])
     }
 
-    fn gather(&mut self, n: &Node<'_>, x: TensorId, inputs: &[Known]) -> Result<TensorId, String> {
+    fn gather(&mut self, n: &Node<'_>, x: TensorId, inputs: &[TensorValue]) -> Result<TensorId, String> {
         let shape = self.graph.shape(x).to_vec();
         let at = axis(n.int("axis", 0), shape.len())?;
-        let Some(Known::Integers(indices)) = inputs.get(1) else {
+        let Some(TensorValue::Integers(indices)) = inputs.get(1) else {
             return Err("its indices are not constant".to_owned());
         };
         let list: Vec<usize> = indices.values.iter().map(|&k| index(k, shape[at])).collect::<Result<_, _>>()?;
@@ -240,7 +240,7 @@ impl Reader {
     }
 
     /// The lengths of a `Split`'s outputs along its axis.
-    fn split_lengths(n: &Node<'_>, inputs: &[Known], extent: usize) -> Result<Vec<usize>, String> {
+    fn split_lengths(n: &Node<'_>, inputs: &[TensorValue], extent: usize) -> Result<Vec<usize>, String> {
         if let Some(list) = Self::attribute_or_list(n, "split", inputs, 1)? {
             let lengths = sizes(&list, "lengths")?;
             let sum = lengths.iter().try_fold(0usize, |sum, &length| sum.checked_add(length));
@@ -251,7 +251,7 @@ impl Reader {
         Ok((0..outputs).map(|k| each.min(extent.saturating_sub(k * each))).collect())
     }
 
-    pub(super) fn split(&mut self, n: &Node<'_>, inputs: &[Known]) -> Result<Vec<Known>, String> {
+    pub(super) fn split(&mut self, n: &Node<'_>, inputs: &[TensorValue]) -> Result<Vec<TensorValue>, String> {
         let x = self.real(n, inputs, 0)?;
         let shape = self.graph.shape(x).to_vec();
         let axis = axis(n.int("axis", 0), shape.len())?;
@@ -262,7 +262,7 @@ impl Reader {
             (starts[axis], lengths[axis]) = (start, length);
             start += length;
             let part = self.emit(n, Op::Slice { starts, steps: vec![1; shape.len()], lengths }, &[x])?;
-            outputs.push(Known::Real(part));
+            outputs.push(TensorValue::Real(part));
         }
         Ok(outputs)
     }
@@ -271,18 +271,18 @@ impl Reader {
     pub(super) fn integers(
         &mut self,
         n: &Node<'_>,
-        inputs: &[Known],
+        inputs: &[TensorValue],
         folder: Option<&Path>,
-    ) -> Result<Option<Vec<Known>>, String> {
+    ) -> Result<Option<Vec<TensorValue>>, String> {
         let operator = n.proto.op_type.as_str();
         if !n.proto.domain.is_empty() && n.proto.domain != "ai.onnx" {
             return Ok(None);
         }
-        let one = |integers: Integers| Ok(Some(vec![Known::Integers(integers)]));
+        let one = |integers: Integers| Ok(Some(vec![TensorValue::Integers(integers)]));
         match operator {
-            "Constant" => return self.constant_node(n, folder).map(|known| Some(vec![known])),
+            "Constant" => return self.constant_node(n, folder).map(|value| Some(vec![value])),
             "Shape" | "Size" => {
-                let shape = inputs.first().and_then(|known| self.known_shape(known)).ok_or("its input has no shape")?;
+                let shape = inputs.first().and_then(|value| self.shape_of(value)).ok_or("its input has no shape")?;
                 let shape: Vec<i64> = shape.iter().map(|&extent| extent as i64).collect();
                 if operator == "Size" {
                     let size = shape.iter().product();
@@ -302,7 +302,7 @@ impl Reader {
                 return match value.map_or(Ok(Value::Real(vec![1], [0.0].into())), |t| value::tensor(t, folder))? {
                     Value::Real(_, value) if value.len() == 1 => {
                         let value = Value::Real(shape, vec![value[0]; count].into());
-                        self.constant(&n.name, value).map(|known| Some(vec![known]))
+                        self.constant(&n.name, value).map(|value| Some(vec![value]))
                     }
                     Value::Integers(Integers { values, kind, .. }) if values.len() == 1 => {
                         one(Integers { shape, values: vec![values[0]; count].into(), kind })
@@ -313,12 +313,12 @@ impl Reader {
             "Cast" => {
                 let to = n.int("to", 0) as i32;
                 return match &inputs.first() {
-                    Some(Known::Integers(integers)) if types::is_real(to) => {
+                    Some(TensorValue::Integers(integers)) if types::is_real(to) => {
                         let value = Value::Real(integers.shape.clone(), integers.real());
-                        self.constant(&n.name, value).map(|known| Some(vec![known]))
+                        self.constant(&n.name, value).map(|value| Some(vec![value]))
                     }
-                    Some(Known::Integers(integers)) => one(Integers { kind: to, ..integers.clone() }),
-                    Some(Known::Real(id)) if !types::is_real(to) => match self.graph.constant(*id) {
+                    Some(TensorValue::Integers(integers)) => one(Integers { kind: to, ..integers.clone() }),
+                    Some(TensorValue::Real(id)) if !types::is_real(to) => match self.graph.constant(*id) {
                         Some(values) => {
                             let integer =
                                 |&value: &f32| if to == types::BOOL { i64::from(value != 0.0) } else { value as i64 };
@@ -330,13 +330,13 @@ impl Reader {
                     _ => Ok(None),
                 };
             }
-            "Where" => return self.choose(inputs).map(|known| Some(vec![known])),
+            "Where" => return self.choose(inputs).map(|value| Some(vec![value])),
             _ => {}
         }
         let all: Option<Vec<&Integers>> = inputs
             .iter()
-            .filter(|known| !matches!(known, Known::Nothing))
-            .map(|known| if let Known::Integers(integers) = known { Some(integers) } else { None })
+            .filter(|value| !matches!(value, TensorValue::Nothing))
+            .map(|value| if let TensorValue::Integers(integers) = value { Some(integers) } else { None })
             .collect();
         let Some(all) = all.filter(|all| !all.is_empty()) else { return Ok(None) };
         let first = all[0];
@@ -348,17 +348,17 @@ impl Reader {
                 let (mut starts, mut lengths) = (vec![0; first.shape.len()], first.shape.clone());
                 (starts[axis], lengths[axis]) = (at, length);
                 at += length;
-                outputs.push(Known::Integers(first.slice(&starts, &vec![1; lengths.len()], &lengths)?));
+                outputs.push(TensorValue::Integers(first.slice(&starts, &vec![1; lengths.len()], &lengths)?));
             }
             return Ok(Some(outputs));
         }
         if let Some(to) = Self::reshaped(n, inputs, &first.shape)? {
             return one(first.reshape(to)?);
         }
-        Self::integer(n, inputs, &all).map(|integers| integers.map(|integers| vec![Known::Integers(integers)]))
+        Self::integer(n, inputs, &all).map(|integers| integers.map(|integers| vec![TensorValue::Integers(integers)]))
     }
 
-    fn integer(n: &Node<'_>, inputs: &[Known], all: &[&Integers]) -> Result<Option<Integers>, String> {
+    fn integer(n: &Node<'_>, inputs: &[TensorValue], all: &[&Integers]) -> Result<Option<Integers>, String> {
         let first = all[0];
         let fold = |f: &dyn Fn(i64, i64) -> Result<i64, String>| {
             all[1..].iter().try_fold(first.clone(), |sum, other| sum.zip(other, f)).map(Some)
@@ -452,18 +452,18 @@ impl Reader {
     }
 
     /// `Where` with a constant condition.
-    fn choose(&mut self, inputs: &[Known]) -> Result<Known, String> {
-        let [Known::Integers(condition), a, b] = inputs else {
+    fn choose(&mut self, inputs: &[TensorValue]) -> Result<TensorValue, String> {
+        let [TensorValue::Integers(condition), a, b] = inputs else {
             return Err("its condition is computed by the network".to_owned());
         };
-        if let (Known::Integers(a), Known::Integers(b)) = (a, b) {
+        if let (TensorValue::Integers(a), TensorValue::Integers(b)) = (a, b) {
             // The three inputs are broadcast to each other.
             let (zero, one) = (|_, _| Ok(0), |_, b| Ok(b));
             let all = condition.zip(a, zero)?.zip(b, zero)?;
             let (a, b, condition) = (all.zip(a, one)?, all.zip(b, one)?, all.zip(condition, one)?);
             let choice = |((&c, &a), &b)| if c != 0 { a } else { b };
             let values = condition.values.iter().zip(&a.values[..]).zip(&b.values[..]).map(choice).collect();
-            return Ok(Known::Integers(Integers { values, ..a }));
+            return Ok(TensorValue::Integers(Integers { values, ..a }));
         }
         let chosen = if condition.values.iter().all(|&c| c != 0) {
             a
@@ -472,14 +472,14 @@ impl Reader {
         } else {
             return Err("its condition differs between elements".to_owned());
         };
-        let shapes = [self.known_shape(a), self.known_shape(b)];
+        let shapes = [self.shape_of(a), self.shape_of(b)];
         if shapes[0] != shapes[1] || shapes[0].as_ref().is_none_or(|shape| count(&condition.shape) > count(shape)) {
             return Err(format!("the shapes {shapes:?} and that of the condition, {:?}, differ", condition.shape));
         }
         Ok(chosen.clone())
     }
 
-    fn constant_node(&mut self, n: &Node<'_>, folder: Option<&Path>) -> Result<Known, String> {
+    fn constant_node(&mut self, n: &Node<'_>, folder: Option<&Path>) -> Result<TensorValue, String> {
         let [attribute] = &n.proto.attribute[..] else { return Err("it does not have one value".to_owned()) };
         let real = |shape: Vec<usize>, values: &[f32]| Value::Real(shape, values.into());
         let integer =

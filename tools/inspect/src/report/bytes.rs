@@ -4,7 +4,7 @@
 
 use nvdla_runtime::loadable::{Loadable, MemoryFlags, Version};
 
-use super::contents::{Place, Task};
+use super::contents::{Location, Task};
 
 /// A list of descriptors.
 pub(super) struct List {
@@ -50,9 +50,9 @@ pub(super) fn list(loadable: &Loadable, task: &Task, position: i32, what: &str) 
 }
 
 /// Where a surface of `size` bytes lies that starts `offset` bytes behind the address of position `address`.
-pub(super) fn place(loadable: &Loadable, task: &Task, address: i32, offset: u32, size: u32, sram: bool) -> Place {
+pub(super) fn place(loadable: &Loadable, task: &Task, address: i32, offset: u32, size: u32, sram: bool) -> Location {
     let Some(entry) = usize::try_from(address).ok().and_then(|position| task.addresses.get(position)) else {
-        return Place::Nowhere { address };
+        return Location::Nowhere { address };
     };
     let offset = entry.offset.saturating_add(u64::from(offset));
     let memory = loadable.memory(entry.memory);
@@ -70,5 +70,5 @@ pub(super) fn place(loadable: &Loadable, task: &Task, address: i32, offset: u32,
     let end = offset.saturating_add(u64::from(size));
     let beyond = memory.map(|memory| end.saturating_sub(memory.size())).filter(|&beyond| beyond > 0);
     let holds = blob.map(|(blob, _)| blob.name().to_owned()).or_else(tensor);
-    Place::Memory { address, memory: entry.memory, offset, holds, beyond, sram }
+    Location::Memory { address, memory: entry.memory, offset, holds, beyond, sram }
 }

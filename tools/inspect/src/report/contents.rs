@@ -177,13 +177,13 @@ pub struct Surface {
     /// Bytes from a surface to the next.
     pub surface_stride: u32,
     /// Where it is.
-    pub place: Place,
+    pub place: Location,
 }
 
 /// Where a surface is.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum Location {
     /// Handed on by another unit.
     OnTheFly,
     /// In memory.

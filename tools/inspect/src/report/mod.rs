@@ -10,7 +10,7 @@ mod operation;
 
 use nvdla_runtime::loadable::{Interface, Loadable, MemoryFlags};
 
-pub use contents::{Address, Constants, Content, Memory, Operation, Place, Report, Surface, Task, Tensor, Wait};
+pub use contents::{Address, Constants, Content, Location, Memory, Operation, Report, Surface, Task, Tensor, Wait};
 
 impl Report {
     /// Makes the report of a loadable.

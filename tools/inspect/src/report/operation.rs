@@ -10,7 +10,7 @@ use nvdla_uapi::desc::{
 use nvdla_uapi::reg::values::{AluAlgorithm, ConvMode, PoolingMethod, Precision, RubikMode, WeightFormat};
 
 use super::bytes;
-use super::contents::{Operation, Place, Surface, Task};
+use super::contents::{Location, Operation, Surface, Task};
 
 /// Reads an operation's two containers into the report.
 pub(super) fn read(
@@ -89,7 +89,7 @@ pub(super) fn read(
 
 fn cube(loadable: &Loadable, task: &Task, role: &'static str, cube: &DataCube) -> Surface {
     let place = match cube.mem_type {
-        MemoryType::Hw => Place::OnTheFly,
+        MemoryType::Hw => Location::OnTheFly,
         memory => bytes::place(loadable, task, cube.address.into(), cube.offset, cube.size, memory == MemoryType::Cv),
     };
     Surface {

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::cbuf::{Input, Weights};
 use super::fast::fp16;
-use super::fast::sink::{Between, Bounds, Exact, Place};
+use super::fast::sink::{Between, Bounds, Exact, Position};
 use super::operation::{Operation, Size};
 use super::{fast, reference, State};
 use crate::simd::isa::Isa;
@@ -70,13 +70,13 @@ struct Checking<'a> {
 impl Between for Checking<'_> {
     type Out = u32;
 
-    fn begin(&self, _: Place) {}
+    fn begin(&self, _: Position) {}
 
-    fn take(&self, place: Place, bounds: Bounds<'_>, exact: Exact<'_>, out: &mut [u32]) {
+    fn take(&self, position: Position, bounds: Bounds<'_>, exact: Exact<'_>, out: &mut [u32]) {
         let Samples::Float(samples) = &self.expected.samples else { panic!("fp16 gives floats") };
         let Stream { width, height, lanes, .. } = *self.expected;
-        let surface = place.batch * self.expected.surfaces() + place.surface;
-        let samples = &samples[(surface * height * width + place.first) * lanes..][..out.len()];
+        let surface = position.batch * self.expected.surfaces() + position.surface;
+        let samples = &samples[(surface * height * width + position.first) * lanes..][..out.len()];
         let mut sums = vec![0.0; out.len()];
         let wanted: Vec<u16> = (0..out.len() as u16).filter(|index| index % 5 != 3).collect();
         exact(&wanted, &mut sums);

@@ -124,21 +124,21 @@ impl<const E: u32, const M: u32> Float<E, M> {
         }
         let magnitude = Self::SIGN - 1;
         let (larger, smaller) = if a & magnitude >= b & magnitude { (a, b) } else { (b, a) };
-        // Enough bits for the part of the smaller operand that can have an effect: the mantissa's width and two bits below the
-        // last place.
-        let room = M + 2;
-        let width = room + M + 1;
+        // Enough guard bits for the part of the smaller operand that can have an effect: the mantissa's width and two bits
+        // below the last place.
+        let guard = M + 2;
+        let width = guard + M + 1;
         let distance = Self::expo(larger) - Self::expo(smaller);
-        let large = Self::significand(larger) << room;
-        let small = if distance > room {
-            let right = distance - room;
+        let large = Self::significand(larger) << guard;
+        let small = if distance > guard {
+            let right = distance - guard;
             if right > 63 {
                 0
             } else {
                 Self::significand(smaller) >> right
             }
         } else {
-            Self::significand(smaller) << (room - distance)
+            Self::significand(smaller) << (guard - distance)
         };
         let sign = Self::sign(larger);
         let mut expo = Self::expo(larger);
@@ -157,7 +157,7 @@ impl<const E: u32, const M: u32> Float<E, M> {
             expo -= zeros;
             sum << zeros
         };
-        let rounded = round_even(significand, room);
+        let rounded = round_even(significand, guard);
         if rounded >> (M + 1) != 0 {
             if expo >= Self::EXPO_MAX - 1 {
                 return Self::largest(sign);

@@ -52,22 +52,22 @@ pub(super) struct Operation {
     pub count: Count,
 }
 
-/// A surface in memory.
+/// A feature cube in memory.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct DataCube {
     /// The memory interface.
     pub port: Port,
     /// Address of the first byte.
     pub base: u64,
     /// The layout.
-    pub cube: Cube,
+    pub layout: Cube,
 }
 
 /// Where data comes from.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Source {
     /// A feature cube.
-    Memory(Place),
+    Memory(DataCube),
     /// The output of CACC. No integer has a magnitude above `largest`.
     Stream { largest: u32 },
 }
@@ -76,7 +76,7 @@ pub(super) enum Source {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Destination {
     /// A feature cube.
-    Memory(Place),
+    Memory(DataCube),
     /// PDP.
     Pdp,
     /// None. Y compares two cubes, and the status register tells whether they are equal.
@@ -85,7 +85,7 @@ pub(super) enum Destination {
 
 /// Operands in memory.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct OperandPlace {
+pub(super) struct OperandSurface {
     /// The memory interface.
     pub port: Port,
     /// Address of the first byte.
@@ -135,7 +135,7 @@ pub(super) struct X {
     /// Whether negative values become zero.
     pub relu: bool,
     /// The operands in memory, where one is used.
-    pub operands: Option<OperandPlace>,
+    pub operands: Option<OperandSurface>,
 }
 
 /// Sub-unit Y: multiplier, ALU, lookup.
@@ -154,7 +154,7 @@ pub(super) struct Y {
     /// The lookup.
     pub lookup: Option<Lookup>,
     /// The operands in memory, where one is used.
-    pub operands: Option<OperandPlace>,
+    pub operands: Option<OperandSurface>,
 }
 
 /// `(value - offset) * scale / 2^shift`.

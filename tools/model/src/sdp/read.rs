@@ -15,7 +15,7 @@ use nvdla_uapi::reg::values::{AluAlgorithm, OperandMode, OperandSource, OutputDe
 use nvdla_uapi::reg::{Field, Register, Tied};
 
 use super::operation::{
-    Alu, Converter, Count, Destination, Multiplier, OperandOrigin, OperandPlace, Operation, Place, Source, X, Y,
+    Alu, Converter, Count, DataCube, Destination, Multiplier, OperandOrigin, OperandSurface, Operation, Source, X, Y,
 };
 use super::registers::{DmaRegisters, XRegisters, BRDMA, ERDMA, NRDMA, X1, X2};
 use crate::lut::sdp::Lookup;
@@ -239,17 +239,17 @@ impl Reader<'_> {
                 format!("D_FEATURE_MODE_CFG.IN_PRECISION is {precision:?}, which {} does not have", self.config.name),
             );
         }
-        let cube = self.cube(
+        let layout = self.cube(
             "SDP_RDMA",
             precision,
             self.rdma.get(rdma_reg::D_SRC_LINE_STRIDE),
             self.rdma.get(rdma_reg::D_SRC_SURFACE_STRIDE),
             0,
         )?;
-        Ok(Source::Memory(Place {
+        Ok(Source::Memory(DataCube {
             port: self.rdma.field(rdma_reg::D_SRC_DMA_CFG::SRC_RAM_TYPE)?.into(),
             base: self.rdma.address(rdma_reg::D_SRC_BASE_ADDR_HIGH, rdma_reg::D_SRC_BASE_ADDR_LOW),
-            cube,
+            layout,
         }))
     }
 
@@ -283,17 +283,17 @@ impl Reader<'_> {
             }
             return Ok(Destination::Pdp);
         }
-        let cube = self.cube(
+        let layout = self.cube(
             "SDP",
             output,
             self.sdp.get(reg::D_DST_LINE_STRIDE),
             self.sdp.get(reg::D_DST_SURFACE_STRIDE),
             self.sdp.get(reg::D_DST_BATCH_STRIDE),
         )?;
-        Ok(Destination::Memory(Place {
+        Ok(Destination::Memory(DataCube {
             port: self.sdp.field(reg::D_DST_DMA_CFG::DST_RAM_TYPE)?.into(),
             base: self.sdp.address(reg::D_DST_BASE_ADDR_HIGH, reg::D_DST_BASE_ADDR_LOW),
-            cube,
+            layout,
         }))
     }
 
@@ -347,7 +347,7 @@ impl Reader<'_> {
         &self,
         dma: &DmaRegisters<impl Tied>,
         components: [Option<Component>; 2],
-    ) -> Result<Option<OperandPlace>, Stop> {
+    ) -> Result<Option<OperandSurface>, Stop> {
         if components == [None; 2] {
             return Ok(None);
         }
@@ -394,7 +394,7 @@ impl Reader<'_> {
                 );
             }
         }
-        Ok(Some(OperandPlace {
+        Ok(Some(OperandSurface {
             port: self.rdma.field(dma.ram_type)?.into(),
             base: self.rdma.address(dma.base_high, dma.base_low),
             layout,

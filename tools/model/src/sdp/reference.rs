@@ -8,7 +8,7 @@ use nvdla_uapi::layout::operand::Component;
 use nvdla_uapi::reg::values::{AluAlgorithm, OperandMode, Precision};
 
 use super::operation::{
-    Alu, Converter, Destination, Multiplier, OperandOrigin, OperandPlace, Operation, Place, Source, X, Y,
+    Alu, Converter, DataCube, Destination, Multiplier, OperandOrigin, OperandSurface, Operation, Source, X, Y,
 };
 use super::output::{put_sample, stream_for_pdp};
 use super::state::State;
@@ -38,10 +38,10 @@ pub fn run(
             for y in 0..operation.height {
                 for x in 0..operation.width {
                     for lane in 0..operation.lanes {
-                        let at = At { batch, surface, y, x, lane };
+                        let at = ElementPosition { batch, surface, y, x, lane };
                         let value = source(&operation, at, input, memory, &mut tally)?;
-                        let operands = |place: Option<OperandPlace>, component| {
-                            place.map_or(Ok(0), |place| operand(&place, component, at, memory))
+                        let operands = |surface: Option<OperandSurface>, component| {
+                            surface.map_or(Ok(0), |surface| operand(&surface, component, at, memory))
                         };
                         let value = element(&operation, &state.tables, value, &operands, &mut tally)?;
                         destination(&operation, at, value, output.as_mut(), memory, &mut tally)?;
@@ -55,7 +55,7 @@ pub fn run(
 
 /// The position of an element, including padding channels.
 #[derive(Clone, Copy)]
-struct At {
+struct ElementPosition {
     batch: usize,
     surface: usize,
     y: usize,
@@ -64,11 +64,11 @@ struct At {
 }
 
 /// An element's address in a feature cube; `atoms` are those of the data path, which may be wider than the cube's.
-fn address(place: &Place, at: At, atoms: Atoms) -> (u64, usize) {
+fn address(cube: &DataCube, at: ElementPosition, atoms: Atoms) -> (u64, usize) {
     let channel = atoms.channel(at.surface, at.lane);
-    let offset = place.cube.offset(at.batch as u32, channel as u32, at.y as u32, at.x as u32);
-    let bytes = if place.cube.precision() == Precision::Int8 { 1 } else { 2 };
-    (place.base.wrapping_add(offset), bytes)
+    let offset = cube.layout.offset(at.batch as u32, channel as u32, at.y as u32, at.x as u32);
+    let bytes = if cube.layout.precision() == Precision::Int8 { 1 } else { 2 };
+    (cube.base.wrapping_add(offset), bytes)
 }
 
 /// One or two bytes, sign-extended.
@@ -83,7 +83,7 @@ fn load(bytes: &[u8]) -> i16 {
 /// The element in the precision of the data path: an integer, or the bits of an fp32.
 fn source(
     operation: &Operation,
-    at: At,
+    at: ElementPosition,
     stream: Option<&Stream>,
     memory: &dyn Memory,
     tally: &mut Tally,
@@ -96,9 +96,9 @@ fn source(
                 Samples::Float(samples) => samples[index].to_bits() as i32,
             }
         }
-        (Source::Memory(place), _) => {
-            let (address, bytes) = address(&place, at, operation.atoms);
-            let value = load(read(memory, "SDP_RDMA", place.port, address, bytes)?);
+        (Source::Memory(cube), _) => {
+            let (address, bytes) = address(&cube, at, operation.atoms);
+            let value = load(read(memory, "SDP_RDMA", cube.port, address, bytes)?);
             if operation.processing == Precision::Fp16 {
                 let bits = u32::from(value as u16);
                 tally.nan_input = tally.nan_input.wrapping_add(u32::from(Fp16::is_nan(bits)));
@@ -117,20 +117,25 @@ fn source(
 }
 
 /// The element's operand in memory.
-fn operand(place: &OperandPlace, component: Component, at: At, memory: &dyn Memory) -> Result<i16, Fault> {
-    let layout = &place.layout;
+fn operand(
+    surface: &OperandSurface,
+    component: Component,
+    at: ElementPosition,
+    memory: &dyn Memory,
+) -> Result<i16, Fault> {
+    let layout = &surface.layout;
     let (y, x) = match layout.mode() {
         OperandMode::PerKernel => (0, 0),
         OperandMode::PerElement => (at.y as u32, at.x as u32),
     };
     let channel = layout.lanes_of(at.surface as u32).start + at.lane as u32;
     let offset = layout.component_offset(component, channel, y, x).unwrap_or(0);
-    let address = place.base.wrapping_add(offset);
-    Ok(load(read(memory, "SDP_RDMA", place.port, address, layout.component_bytes() as usize)?))
+    let address = surface.base.wrapping_add(offset);
+    Ok(load(read(memory, "SDP_RDMA", surface.port, address, layout.component_bytes() as usize)?))
 }
 
 /// A function that finds an element's operand in memory.
-type Operands<'f> = dyn Fn(Option<OperandPlace>, Component) -> Result<i16, Fault> + 'f;
+type Operands<'f> = dyn Fn(Option<OperandSurface>, Component) -> Result<i16, Fault> + 'f;
 
 /// Computes an element from the data path's input to the output, 16 bits wide.
 fn element(
@@ -313,16 +318,16 @@ fn convert(operation: &Operation, value: i32, tally: &mut Tally) -> i16 {
 
 fn destination(
     operation: &Operation,
-    at: At,
+    at: ElementPosition,
     value: i16,
     stream: Option<&mut Stream>,
     memory: &mut dyn Memory,
     tally: &mut Tally,
 ) -> Result<(), Fault> {
     match (&operation.destination, stream) {
-        (Destination::Memory(place), _) => {
-            let (address, bytes) = address(place, at, operation.atoms);
-            write(memory, "SDP", place.port, address, bytes)?.copy_from_slice(&value.to_le_bytes()[..bytes]);
+        (Destination::Memory(cube), _) => {
+            let (address, bytes) = address(cube, at, operation.atoms);
+            write(memory, "SDP", cube.port, address, bytes)?.copy_from_slice(&value.to_le_bytes()[..bytes]);
         }
         (Destination::Pdp, Some(stream)) => {
             let index = stream.index(0, operation.atoms.channel(at.surface, at.lane), at.y, at.x);

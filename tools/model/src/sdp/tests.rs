@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::vector::{OnFlying, Settings};
 use super::{reference, run, vector, State};
-use crate::conv::fast::sink::{Between, Bounds, Place, Sink};
+use crate::conv::fast::sink::{Between, Bounds, Position, Sink};
 use crate::memory::Stop;
 use crate::registers::Registers;
 use crate::simd::isa::Isa;
@@ -384,11 +384,11 @@ fn fly(settings: Settings, case: &mut Case, seed: u64) -> Option<Result<Done<Opt
     let bytes = match &stream.samples {
         Samples::Int(samples) => {
             let mut bytes = vec![0; samples.len()];
-            for (place, range, begins) in pieces(stream, seed) {
+            for (position, range, begins) in pieces(stream, seed) {
                 if begins {
-                    Sink::begin(&sink, place);
+                    Sink::begin(&sink, position);
                 }
-                Sink::take(&sink, place, &samples[range.clone()], &mut bytes[range]);
+                Sink::take(&sink, position, &samples[range.clone()], &mut bytes[range]);
             }
             bytes
         }
@@ -399,9 +399,9 @@ fn fly(settings: Settings, case: &mut Case, seed: u64) -> Option<Result<Done<Opt
             }
             let mut halves = vec![[0; 2]; samples.len()];
             let mut random = Random(!seed | 1);
-            for (place, range, begins) in pieces(stream, seed) {
+            for (position, range, begins) in pieces(stream, seed) {
                 if begins {
-                    Between::begin(&sink, place);
+                    Between::begin(&sink, position);
                 }
                 let samples = &samples[range.clone()];
                 // Bounds near and far, and at the sum itself.
@@ -417,7 +417,7 @@ fn fly(settings: Settings, case: &mut Case, seed: u64) -> Option<Result<Done<Opt
                         into[usize::from(index)] = samples[usize::from(index)];
                     }
                 };
-                Between::take(&sink, place, bounds, &mut exact, &mut halves[range]);
+                Between::take(&sink, position, bounds, &mut exact, &mut halves[range]);
             }
             halves.into_flattened()
         }
@@ -428,7 +428,7 @@ fn fly(settings: Settings, case: &mut Case, seed: u64) -> Option<Result<Done<Opt
 
 /// The elements of a stream, a few at a time, surface by surface: their positions, their samples, and whether they are the first
 /// of a surface.
-fn pieces(stream: &Stream, seed: u64) -> impl Iterator<Item = (Place, std::ops::Range<usize>, bool)> + '_ {
+fn pieces(stream: &Stream, seed: u64) -> impl Iterator<Item = (Position, std::ops::Range<usize>, bool)> + '_ {
     let elements = stream.width * stream.height;
     let surfaces = stream.surfaces();
     let mut random = Random(seed | 1);
@@ -439,10 +439,10 @@ fn pieces(stream: &Stream, seed: u64) -> impl Iterator<Item = (Place, std::ops::
             return None;
         }
         let count = (1 + random.next() as usize % 40).min(elements - first);
-        let place = Place { batch: number / surfaces, surface: number % surfaces, first, index: number % 3 };
+        let position = Position { batch: number / surfaces, surface: number % surfaces, first, index: number % 3 };
         let range = done * stream.lanes..(done + count) * stream.lanes;
         done += count;
-        Some((place, range, first == 0))
+        Some((position, range, first == 0))
     })
 }
 

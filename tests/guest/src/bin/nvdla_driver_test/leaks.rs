@@ -28,7 +28,7 @@ const TIMES: usize = 1000;
 /// machine without hardware acceleration, and a submission 0.3 s.
 const TIMES_WITH_KMEMLEAK: usize = 100;
 /// kB by which slabs may grow, because caches of the kernel (dentries of descriptors, files) vary.
-const SLAB_ROOM: u64 = 400;
+const SLAB_TOLERANCE: u64 = 400;
 
 /// Does an action once to warm up, then repeats it, and compares the kernel's memory before and after.
 fn repeat(what: &str, mut once: impl FnMut() -> Result<(), Failed>) -> Result<(), Failed> {
@@ -64,7 +64,7 @@ fn repeat(what: &str, mut once: impl FnMut() -> Result<(), Failed>) -> Result<()
             "the cache {name} had {earlier} objects and has {count}"
         );
     }
-    ensure!(after.0 <= before.0 + SLAB_ROOM, "slabs had {} kB and have {}", before.0, after.0);
+    ensure!(after.0 <= before.0 + SLAB_TOLERANCE, "slabs had {} kB and have {}", before.0, after.0);
     Ok(())
 }
 

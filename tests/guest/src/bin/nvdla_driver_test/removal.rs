@@ -293,7 +293,7 @@ fn buffers() -> Result<(), Failed> {
 fn given_back() -> Result<(), Failed> {
     const SIZE: usize = 32 << 20;
     /// kB by which free memory may change for other reasons.
-    const ROOM: u64 = 8 << 10;
+    const TOLERANCE: u64 = 8 << 10;
     let size = (SIZE >> 10) as u64;
     let free = || -> Result<u64, Failed> {
         fs::write("/proc/sys/vm/drop_caches", "3")?;
@@ -311,7 +311,7 @@ fn given_back() -> Result<(), Failed> {
     println!("{held} kB free with a buffer of {size}, {after} without it");
     // Memory that the device tree reserves does not count as free.
     if !is_platform(&device) {
-        ensure!(after + ROOM >= held + size, "of {size} kB {} returned", after.saturating_sub(held));
+        ensure!(after + TOLERANCE >= held + size, "of {size} kB {} returned", after.saturating_sub(held));
     }
     back(&device)
 }

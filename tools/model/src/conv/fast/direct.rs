@@ -18,7 +18,7 @@ use super::kept::{Kept, Panels};
 use super::kernel::{Kernel, Tile, PARALLEL_MACS};
 use super::parts::{self, Part, PANELS};
 use super::shape::{self, Run, Shape};
-use super::sink::{Place, Sink};
+use super::sink::{Position, Sink};
 use crate::limit::is_over;
 use crate::simd::aligned::Aligned;
 use crate::simd::isa::Isa;
@@ -112,9 +112,9 @@ impl<D, S: Sink> DirectConvolution<'_, D, S> {
             Panels { weights: &*packed, starts: &starts[..panels] }
         };
         let (batch, kernel) = (part.batch, part.kernel);
-        let place = |index: usize, first: usize| Place { batch, surface: kernel / lanes + index, first, index };
+        let position = |index: usize, first: usize| Position { batch, surface: kernel / lanes + index, first, index };
         for index in 0..part.surfaces().len() {
-            self.sink.begin(place(index, 0));
+            self.sink.begin(position(index, 0));
         }
 
         // Tiles of nearly equal size, so that no small tile leaves the pipeline idle.
@@ -162,7 +162,7 @@ impl<D, S: Sink> DirectConvolution<'_, D, S> {
                             gathered
                         }
                     };
-                    self.sink.take(place(index, element), sums, out);
+                    self.sink.take(position(index, element), sums, out);
                 }
             }
         }

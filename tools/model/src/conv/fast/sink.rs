@@ -5,7 +5,7 @@
 
 /// The position of some adjacent elements of a surface, with lines joined.
 #[derive(Clone, Copy, Debug)]
-pub struct Place {
+pub struct Position {
     /// The cube.
     pub batch: usize,
     /// The surface.
@@ -22,10 +22,10 @@ pub trait Sink: Sync {
     type Out: Copy + Default + Send;
 
     /// Called by a thread before it passes elements of this surface.
-    fn begin(&self, place: Place);
+    fn begin(&self, position: Position);
 
     /// Takes the sums of some elements, with all lanes of each, and writes the results.
-    fn take(&self, place: Place, sums: &[i32], out: &mut [Self::Out]);
+    fn take(&self, position: Position, sums: &[i32], out: &mut [Self::Out]);
 }
 
 /// Lower and upper bounds of sums.
@@ -46,11 +46,11 @@ pub trait Between: Sync {
     type Out: Copy + Default + Send;
 
     /// Called by a thread before it passes elements of this surface.
-    fn begin(&self, place: Place);
+    fn begin(&self, position: Position);
 
     /// Takes the bounds of some elements' sums, with all lanes of each, and writes the results. `exact` computes the
     /// sums that it needs exactly.
-    fn take(&self, place: Place, bounds: Bounds<'_>, exact: Exact<'_>, out: &mut [Self::Out]);
+    fn take(&self, position: Position, bounds: Bounds<'_>, exact: Exact<'_>, out: &mut [Self::Out]);
 }
 
 /// Stores sums unchanged.
@@ -60,9 +60,9 @@ pub struct Keep;
 impl Sink for Keep {
     type Out = i32;
 
-    fn begin(&self, _: Place) {}
+    fn begin(&self, _: Position) {}
 
-    fn take(&self, _: Place, sums: &[i32], out: &mut [i32]) {
+    fn take(&self, _: Position, sums: &[i32], out: &mut [i32]) {
         out.copy_from_slice(sums);
     }
 }

@@ -39,8 +39,8 @@ pub(crate) const WIDTH: usize = 16;
 /// The counters of a lookup, in the order of [`Counters`]' fields.
 pub(crate) const CLASSES: usize = 5;
 
-/// The size of an array for the entries of either table. Every index fits it, so indices are not checked.
-const ROOM: usize = 512;
+/// The length of an array for the entries of either table. Every index fits it, so indices are not checked.
+const LENGTH: usize = 512;
 
 /// The possible positions of a value in a table.
 const UNDER: u32 = 0;
@@ -244,9 +244,9 @@ struct Table<T> {
     offset: i32,
     /// The number of the last entry.
     last: usize,
-    entries: [T; ROOM],
+    entries: [T; LENGTH],
     /// The differences between entries.
-    rises: [T; ROOM],
+    rises: [T; LENGTH],
     /// Whether values beyond the table have the results of the end entries.
     flat: [bool; 2],
 }
@@ -264,7 +264,7 @@ impl<T: Real> Table<T> {
         if !T::is_regular(range, table, offset) {
             return None;
         }
-        let (mut entries, mut rises) = ([T::default(); ROOM], [T::default(); ROOM]);
+        let (mut entries, mut rises) = ([T::default(); LENGTH], [T::default(); LENGTH]);
         entries.iter_mut().zip(table).for_each(|(into, &entry)| *into = T::entry(entry));
         rises.iter_mut().zip(table.windows(2)).for_each(|(into, pair)| *into = T::rise(pair[0], pair[1]));
         Some(Self {
@@ -306,10 +306,10 @@ impl<T: Real> Table<T> {
         }
         let mut rises = [zero; WIDTH];
         for i in 0..WIDTH {
-            let at = index[i] as usize & (ROOM - 1);
+            let at = index[i] as usize & (LENGTH - 1);
             (part.values[i], rises[i]) = (self.entries[at], self.rises[at]);
         }
-        let ends = [self.entries[0], self.entries[self.last & (ROOM - 1)]];
+        let ends = [self.entries[0], self.entries[self.last & (LENGTH - 1)]];
         for i in 0..WIDTH {
             let (value, odd) = T::between(part.values[i], rises[i], fractions[i]);
             let (under, over) = (part.places[i] == UNDER, part.places[i] == OVER);

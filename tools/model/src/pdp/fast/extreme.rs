@@ -4,7 +4,7 @@
 
 #[cfg(target_arch = "x86_64")]
 use super::avx2;
-use super::lines::{At, LineBuffers, Lines};
+use super::lines::{LineBuffers, Lines, OutputLine};
 use super::order::{Kind, Order};
 use super::portable::{Method, Portable};
 use crate::memory::Stop;
@@ -184,7 +184,7 @@ impl<const MAX: bool> HalfExtreme<MAX> {
 impl<const MAX: bool> Lines for HalfExtreme<MAX> {
     const PARALLEL: usize = <Portable<Extreme<Halves, MAX>, 16> as Lines>::PARALLEL;
 
-    fn line(&self, buffers: &mut LineBuffers, at: At<'_>, line: &mut [u8]) -> Result<usize, Stop> {
+    fn line(&self, buffers: &mut LineBuffers, at: OutputLine<'_>, line: &mut [u8]) -> Result<usize, Stop> {
         if self.quick.make(&mut buffers.first, at, line)? <= INFINITE || self.flush {
             return Ok(0);
         }

@@ -4,7 +4,7 @@
 
 #[cfg(target_arch = "x86_64")]
 use super::avx512::fp16::Tame;
-use super::lines::{At, LineBuffers, Lines, PooledPart};
+use super::lines::{LineBuffers, Lines, OutputLine, PooledPart};
 use super::portable::{Method, Portable};
 use crate::memory::Stop;
 use crate::num::Fp17;
@@ -41,7 +41,7 @@ impl Fp16Average {
 impl Lines for Fp16Average {
     const PARALLEL: usize = if cfg!(test) { 1 << 8 } else { 1 << 18 };
 
-    fn line(&self, buffers: &mut LineBuffers, at: At<'_>, line: &mut [u8]) -> Result<usize, Stop> {
+    fn line(&self, buffers: &mut LineBuffers, at: OutputLine<'_>, line: &mut [u8]) -> Result<usize, Stop> {
         #[cfg(target_arch = "x86_64")]
         if let Some(tame) = &self.tame {
             if tame.make(&mut buffers.first, at, line)? {

@@ -5,7 +5,7 @@
 #[cfg(target_arch = "x86_64")]
 use super::avx512::sums;
 use super::factors::{Average, Factors};
-use super::lines::{At, LineBuffers, Lines};
+use super::lines::{LineBuffers, Lines, OutputLine};
 use super::portable::{Method, Portable};
 use crate::memory::Stop;
 use crate::pdp::setup::{Part, Setup};
@@ -155,7 +155,7 @@ impl<M: Average, const LANES: usize> Integer<M, LANES> {
 impl<M: Average, const LANES: usize> Lines for Integer<M, LANES> {
     const PARALLEL: usize = <Portable<M, LANES> as Lines>::PARALLEL;
 
-    fn line(&self, buffers: &mut LineBuffers, at: At<'_>, line: &mut [u8]) -> Result<usize, Stop> {
+    fn line(&self, buffers: &mut LineBuffers, at: OutputLine<'_>, line: &mut [u8]) -> Result<usize, Stop> {
         #[cfg(target_arch = "x86_64")]
         if let Some(scaling) = self.scaling {
             sums::make::<M>(self.portable.0.factors(), scaling, &mut buffers.first, at, line)?;

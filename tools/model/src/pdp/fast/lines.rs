@@ -12,7 +12,7 @@ pub(super) trait Lines: Sync {
     /// Smallest number of input elements for which a second thread is worth its cost.
     const PARALLEL: usize;
     /// Computes a line. Returns its number of NaNs.
-    fn line(&self, buffers: &mut LineBuffers, at: At<'_>, line: &mut [u8]) -> Result<usize, Stop>;
+    fn line(&self, buffers: &mut LineBuffers, at: OutputLine<'_>, line: &mut [u8]) -> Result<usize, Stop>;
 }
 
 /// The operation, the part of the cube and the input to pool.
@@ -25,14 +25,14 @@ pub(super) struct PooledPart<'t> {
 
 /// A line of the output.
 #[derive(Clone, Copy)]
-pub(super) struct At<'t> {
+pub(super) struct OutputLine<'t> {
     pub(super) task: PooledPart<'t>,
     pub(super) memory: &'t dyn Memory,
     pub(super) surface: usize,
     pub(super) y: usize,
 }
 
-impl<'t> At<'t> {
+impl<'t> OutputLine<'t> {
     /// The input lines that the line's windows cover.
     pub(super) fn rows(&self) -> Range<usize> {
         let (top, bottom) = self.task.setup.vertical.window(self.y);
@@ -83,7 +83,7 @@ pub(super) struct Rows {
 }
 
 /// The index of an input line's results in the buffers.
-pub(super) fn slot(at: &At<'_>, row: usize) -> usize {
+pub(super) fn slot(at: &OutputLine<'_>, row: usize) -> usize {
     let vertical = at.task.setup.vertical;
     row % vertical.kernel.min(vertical.input)
 }

@@ -6,7 +6,7 @@
 //! output line then combines the buffers that its windows cover. Where the order of elements does not matter, the
 //! columns of the windows are reduced first.
 
-use super::lines::{slot, At, LineBuffers, Lines, Rows};
+use super::lines::{slot, LineBuffers, Lines, OutputLine, Rows};
 use crate::memory::Stop;
 use crate::pdp::setup::{Axis, Setup};
 use crate::simd::aligned::Plain;
@@ -79,7 +79,7 @@ pub(super) struct Portable<M, const LANES: usize>(pub(super) M);
 impl<M: Method, const LANES: usize> Lines for Portable<M, LANES> {
     const PARALLEL: usize = if cfg!(test) { 1 << 8 } else { 1 << 21 };
 
-    fn line(&self, buffers: &mut LineBuffers, at: At<'_>, line: &mut [u8]) -> Result<usize, Stop> {
+    fn line(&self, buffers: &mut LineBuffers, at: OutputLine<'_>, line: &mut [u8]) -> Result<usize, Stop> {
         self.make(&mut buffers.first, at, line)?;
         Ok(0)
     }
@@ -87,7 +87,7 @@ impl<M: Method, const LANES: usize> Lines for Portable<M, LANES> {
 
 impl<M: Method, const LANES: usize> Portable<M, LANES> {
     /// Computes a line. Returns the largest mark of the elements that its windows cover.
-    pub(super) fn make(&self, rows: &mut Rows, at: At<'_>, line: &mut [u8]) -> Result<u16, Stop> {
+    pub(super) fn make(&self, rows: &mut Rows, at: OutputLine<'_>, line: &mut [u8]) -> Result<u16, Stop> {
         let Self(method) = self;
         let axis = &at.task.part.axis;
         let Setup { vertical, isa, .. } = *at.task.setup;

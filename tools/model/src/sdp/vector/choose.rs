@@ -7,14 +7,14 @@ use nvdla_uapi::reg::values::Precision;
 use super::super::operation::{Destination, Operation, Source};
 use super::super::tally::Tally;
 #[cfg(target_arch = "x86_64")]
+use super::addresses::fp16_out;
+#[cfg(target_arch = "x86_64")]
 use super::avx512::{int8, Tail};
 use super::fused::Fused;
 use super::fused_float::FusedFloat;
 use super::lanes::{Scratch, Slot, CHUNK, SLOTS};
 use super::load::Data;
 use super::lookup::Joint;
-#[cfg(target_arch = "x86_64")]
-use super::places::fp16_out;
 use super::plan::{Feed, Plan, Prepare};
 use super::process::{self, ChunkContext, Packing, Short};
 use super::table::{self, Answers};
@@ -39,12 +39,12 @@ pub(super) fn tail(operation: &Operation, plan: &Plan, joint: Option<&Joint>, is
 }
 
 /// The fused loop for the operation, if there is one.
-pub(super) fn short(walk: &Walk, job: &ChunkContext, scratch: &mut Scratch) -> Option<Short> {
-    let ChunkContext { operation, plan, .. } = *job;
+pub(super) fn short(walk: &Walk, context: &ChunkContext, scratch: &mut Scratch) -> Option<Short> {
+    let ChunkContext { operation, plan, .. } = *context;
     let mut fill = |short: &Short, slots: &mut dyn Iterator<Item = Slot>| {
         for slot in slots {
             if let Some(Feed::One(operand)) = plan.feeds[slot as usize] {
-                scratch.operands[slot as usize].0[..short.prepared(job.isa)].fill(operand);
+                scratch.operands[slot as usize].0[..short.prepared(context.isa)].fill(operand);
             }
         }
     };
@@ -54,7 +54,7 @@ pub(super) fn short(walk: &Walk, job: &ChunkContext, scratch: &mut Scratch) -> O
     let of_layer = is_of_layer(operation, plan);
     // With a vector table lookup, no calculation is cheaper.
     if of_layer && table::is_quick() {
-        return Some(Short::Table(all_answers(job, scratch)));
+        return Some(Short::Table(all_answers(context, scratch)));
     }
     if let Some(mut fused) = Fused::new(operation, plan) {
         fused.each = each;
@@ -62,7 +62,7 @@ pub(super) fn short(walk: &Walk, job: &ChunkContext, scratch: &mut Scratch) -> O
         {
             fused.convert = int8::convert(&fused);
             if fused.convert.is_some() {
-                fused.direct = direct(job, 1, Prepare::Plain);
+                fused.direct = direct(context, 1, Prepare::Plain);
             }
         }
         let short = Short::Int(fused);
@@ -74,33 +74,33 @@ pub(super) fn short(walk: &Walk, job: &ChunkContext, scratch: &mut Scratch) -> O
     }
     if let Some(mut fused) = FusedFloat::new(operation, plan) {
         fused.each = each;
-        fused.direct = direct(job, 2, Prepare::Float);
+        fused.direct = direct(context, 2, Prepare::Float);
         let short = Short::Float(fused);
         fill(&short, &mut fused.slots());
         return Some(short);
     }
-    of_layer.then(|| Short::Table(all_answers(job, scratch)))
+    of_layer.then(|| Short::Table(all_answers(context, scratch)))
 }
 
 /// The slots with operands of `bytes` bytes, one per element, that a loop reads directly from memory.
-fn direct(job: &ChunkContext, bytes: u32, as_prepared: Prepare) -> [bool; SLOTS] {
+fn direct(context: &ChunkContext, bytes: u32, as_prepared: Prepare) -> [bool; SLOTS] {
     #[cfg(target_arch = "x86_64")]
-    if job.isa.has_avx512() {
-        return job.plan.feeds.map(|feed| {
-            matches!(feed, Some(Feed::Memory { place, prepare, per_kernel: false, .. })
+    if context.isa.has_avx512() {
+        return context.plan.feeds.map(|feed| {
+            matches!(feed, Some(Feed::Memory { operands, prepare, per_kernel: false, .. })
                 if prepare == as_prepared
-                    && place.layout.component_bytes() == bytes
-                    && place.layout.components() == 1)
+                    && operands.layout.component_bytes() == bytes
+                    && operands.layout.components() == 1)
         });
     }
-    let _ = (job, bytes, as_prepared);
+    let _ = (context, bytes, as_prepared);
     [false; SLOTS]
 }
 
 /// Whether the operation maps int8 to int8, with all operands the same for the layer. A table of 256 results then
 /// replaces the computation.
 fn is_of_layer(operation: &Operation, plan: &Plan) -> bool {
-    let from_bytes = matches!(operation.source, Source::Memory(place) if place.cube.precision() == Precision::Int8);
+    let from_bytes = matches!(operation.source, Source::Memory(cube) if cube.layout.precision() == Precision::Int8);
     let to_bytes = operation.output == Precision::Int8 && matches!(operation.destination, Destination::Memory(_));
     let elements = operation.width * operation.height * operation.channels;
     from_bytes
@@ -111,12 +111,12 @@ fn is_of_layer(operation: &Operation, plan: &Plan) -> bool {
 }
 
 /// Computes the result for each int8 value.
-fn all_answers(job: &ChunkContext, scratch: &mut Scratch) -> Answers {
+fn all_answers(context: &ChunkContext, scratch: &mut Scratch) -> Answers {
     let all: [u8; 256] = std::array::from_fn(|value| value as u8);
     #[cfg(target_arch = "x86_64")]
-    let job = &ChunkContext { tail: None, ..*job };
-    process::process(job.isa, job, scratch, Data::Int8(&all), all.len(), &mut Tally::default());
+    let context = &ChunkContext { tail: None, ..*context };
+    process::process(context.isa, context, scratch, Data::Int8(&all), all.len(), &mut Tally::default());
     let mut answers = [0; 256];
-    process::pack(job.isa, &scratch.values.0[..all.len()], Packing::Bytes, &mut answers);
+    process::pack(context.isa, &scratch.values.0[..all.len()], Packing::Bytes, &mut answers);
     answers
 }

@@ -12,9 +12,11 @@ use std::sync::Mutex;
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::Precision;
 
-use super::super::operation::{Destination, Operation, Place};
+use super::super::operation::{DataCube, Destination, Operation};
 use super::super::state::State;
 use super::super::tally::Tally;
+use super::addresses::feature_bytes_mut;
+use super::addresses::ChunkPosition;
 #[cfg(target_arch = "x86_64")]
 use super::avx512::Tail;
 #[cfg(target_arch = "x86_64")]
@@ -24,8 +26,6 @@ use super::lanes::{Direct, Operands};
 use super::lanes::{Scratch, Slot, CHUNK, SLOTS};
 use super::load::Data;
 use super::lookup::Joint;
-use super::places::feature_bytes_mut;
-use super::places::At;
 use super::plan::{Feed, Plan};
 use super::process::{self, ChunkContext, Short};
 use super::run::Settings;
@@ -52,7 +52,7 @@ pub(crate) struct OnFlying<'s> {
     tail: Option<Tail>,
     short: Option<Short>,
     walk: Walk,
-    place: Place,
+    destination: DataCube,
     settings: Settings,
 }
 
@@ -67,7 +67,7 @@ impl<'s> OnFlying<'s> {
         form: Form,
     ) -> Result<Option<Self>, Stop> {
         let operation = Operation::of(config, rdma, sdp, Some(form))?;
-        let Destination::Memory(place) = operation.destination else { return Ok(None) };
+        let Destination::Memory(destination) = operation.destination else { return Ok(None) };
         let is_float = operation.processing == Precision::Fp16;
         if operation.processing == Precision::Int16 || operation.output != operation.processing {
             return Ok(None);
@@ -89,10 +89,10 @@ impl<'s> OnFlying<'s> {
             tail,
             short: None,
             walk,
-            place,
+            destination,
             settings,
         };
-        let short = short(&flying.walk, &flying.job(), scratch);
+        let short = short(&flying.walk, &flying.context(), scratch);
         flying.short = short;
         let flies = match flying.short {
             Some(Short::Float(fused)) => fused.is_monotonic(),
@@ -101,7 +101,7 @@ impl<'s> OnFlying<'s> {
         Ok(flies.then_some(flying))
     }
 
-    fn job(&self) -> ChunkContext<'_> {
+    fn context(&self) -> ChunkContext<'_> {
         ChunkContext {
             operation: &self.operation,
             plan: &self.plan,
@@ -117,12 +117,12 @@ impl<'s> OnFlying<'s> {
 
     /// The receiver of a convolution's sums. It reads operands from `memory`.
     pub(crate) fn sink<'o>(&'o self, memory: &'o dyn Memory) -> Sink<'o> {
-        Sink { flying: self, job: self.job(), memory, found: Mutex::default() }
+        Sink { flying: self, context: self.context(), memory, found: Mutex::default() }
     }
 
     /// Whether the output has no gap.
     fn is_one_range(&self) -> bool {
-        let cube = &self.place.cube;
+        let cube = &self.destination.layout;
         // A cube of one line is packed, whatever its surface stride is.
         cube.is_packed() && (self.operation.batch == 1 || cube.cube_stride() == cube.span())
     }
@@ -138,18 +138,18 @@ impl<'s> OnFlying<'s> {
             return Err(fault.into());
         }
         let Walk { surfaces, lines, atoms, .. } = self.walk;
-        let line_bytes = self.place.cube.atoms().span(atoms);
+        let line_bytes = self.destination.layout.atoms().span(atoms);
         if self.is_one_range() {
-            if let Some(into) = memory.write(self.place.port, self.place.base, bytes.len()) {
+            if let Some(into) = memory.write(self.destination.port, self.destination.base, bytes.len()) {
                 share::copy(bytes, into);
                 return Ok(found.tally.finish(&self.operation, None));
             }
         }
         let cube = (0..surfaces).flat_map(|surface| (0..lines).map(move |line| (surface, line)));
-        let places = (0..).flat_map(|batch| cube.clone().map(move |(surface, line)| (batch, surface, line)));
-        for (bytes, (batch, surface, line)) in bytes.chunks_exact(line_bytes).zip(places) {
-            let at = At { batch, surface, line, x: 0, atoms };
-            feature_bytes_mut(&self.place, at, memory)?.copy_from_slice(bytes);
+        let lines = (0..).flat_map(|batch| cube.clone().map(move |(surface, line)| (batch, surface, line)));
+        for (bytes, (batch, surface, line)) in bytes.chunks_exact(line_bytes).zip(lines) {
+            let at = ChunkPosition { batch, surface, line, x: 0, atoms };
+            feature_bytes_mut(&self.destination, at, memory)?.copy_from_slice(bytes);
         }
         Ok(found.tally.finish(&self.operation, None))
     }
@@ -166,7 +166,7 @@ pub(crate) struct Found {
 /// Takes sums.
 pub(crate) struct Sink<'o> {
     flying: &'o OnFlying<'o>,
-    job: ChunkContext<'o>,
+    context: ChunkContext<'o>,
     memory: &'o dyn Memory,
     found: Mutex<Found>,
 }
@@ -177,9 +177,9 @@ impl Sink<'_> {
         self.found.into_inner().unwrap_or_default()
     }
 
-    fn fail(&self, place: sink::Place, fault: Fault) {
+    fn fail(&self, position: sink::Position, fault: Fault) {
         let Ok(mut found) = self.found.lock() else { return };
-        let key = (place.batch, place.surface, place.first);
+        let key = (position.batch, position.surface, position.first);
         if found.fault.is_none_or(|(first, _)| key < first) {
             found.fault = Some((key, fault));
         }
@@ -188,45 +188,50 @@ impl Sink<'_> {
 
 impl Sink<'_> {
     /// Prepares a thread's scratch memory for a surface.
-    fn prepare(&self, place: sink::Place) {
+    fn prepare(&self, position: sink::Position) {
         let result = SCRATCH.with_borrow_mut(|all| {
-            while all.len() <= place.index {
+            while all.len() <= position.index {
                 all.push(Scratch::new());
             }
-            let Self { flying, job, memory, .. } = self;
-            let scratch = &mut all[place.index];
-            let length = job.prepared(flying.walk.chunk.min(flying.walk.atoms) * job.operation.lanes);
+            let Self { flying, context, memory, .. } = self;
+            let scratch = &mut all[position.index];
+            let length = context.prepared(flying.walk.chunk.min(flying.walk.atoms) * context.operation.lanes);
             let mut fill = |slots: &mut dyn Iterator<Item = Slot>| {
                 for slot in slots {
-                    if let Some(Feed::One(operand)) = job.plan.feeds[slot as usize] {
+                    if let Some(Feed::One(operand)) = context.plan.feeds[slot as usize] {
                         scratch.operands[slot as usize].0[..length].fill(operand);
                     }
                 }
             };
-            match job.short {
+            match context.short {
                 Some(Short::Int(fused)) => fill(&mut fused.slots()),
                 Some(Short::Float(fused)) => fill(&mut fused.slots()),
                 Some(Short::Table(_)) | None => {}
             }
-            flying.walk.load_kernels(job, scratch, place.surface, *memory)
+            flying.walk.load_kernels(context, scratch, position.surface, *memory)
         });
         if let Err(fault) = result {
-            self.fail(place, fault);
+            self.fail(position, fault);
         }
     }
 
     /// Calls `compute` for the elements in chunks of the walk, with their operands and their position among all lanes.
-    fn chunks(&self, place: sink::Place, count: usize, mut compute: impl FnMut(&mut Scratch, &Direct, Range<usize>)) {
-        let Self { flying, job, memory, .. } = self;
-        let lanes = job.operation.lanes;
+    fn chunks(
+        &self,
+        position: sink::Position,
+        count: usize,
+        mut compute: impl FnMut(&mut Scratch, &Direct, Range<usize>),
+    ) {
+        let Self { flying, context, memory, .. } = self;
+        let lanes = context.operation.lanes;
         SCRATCH.with_borrow_mut(|all| {
-            let scratch = &mut all[place.index];
+            let scratch = &mut all[position.index];
             let mut done = 0;
             while done < count {
-                let (at, atoms) = flying.walk.at(place.batch, place.surface, place.first + done, count - done);
+                let (at, atoms) = flying.walk.at(position.batch, position.surface, position.first + done, count - done);
                 let mut direct = [&[][..]; SLOTS];
-                if let Err(fault) = flying.walk.load_elements(job, scratch, at, *memory, &mut direct) {
-                    return self.fail(sink::Place { first: place.first + done, ..place }, fault);
+                if let Err(fault) = flying.walk.load_elements(context, scratch, at, *memory, &mut direct) {
+                    return self.fail(sink::Position { first: position.first + done, ..position }, fault);
                 }
                 compute(scratch, &direct, done * lanes..(done + atoms) * lanes);
                 done += atoms;
@@ -238,21 +243,21 @@ impl Sink<'_> {
 impl sink::Sink for Sink<'_> {
     type Out = u8;
 
-    fn begin(&self, place: sink::Place) {
-        self.prepare(place);
+    fn begin(&self, position: sink::Position) {
+        self.prepare(position);
     }
 
-    fn take(&self, place: sink::Place, sums: &[i32], out: &mut [u8]) {
-        let job = &self.job;
+    fn take(&self, position: sink::Position, sums: &[i32], out: &mut [u8]) {
+        let context = &self.context;
         let mut tally = Tally::default();
-        self.chunks(place, sums.chunks_exact(job.operation.lanes).len(), |scratch, direct, range| {
+        self.chunks(position, sums.chunks_exact(context.operation.lanes).len(), |scratch, direct, range| {
             let (data, out) = (Data::Ints(&sums[range.clone()]), &mut out[range.clone()]);
-            if let Some(short) = job.short {
+            if let Some(short) = context.short {
                 let operands = Operands { lanes: &scratch.operands, bytes: direct };
-                process::process_short(job.isa, short, &operands, data, out);
+                process::process_short(context.isa, short, &operands, data, out);
             } else {
-                process::process(job.isa, job, scratch, data, range.len(), &mut tally);
-                emit(job, scratch, out);
+                process::process(context.isa, context, scratch, data, range.len(), &mut tally);
+                emit(context, scratch, out);
             }
         });
         if tally != Tally::default() {
@@ -266,13 +271,13 @@ impl sink::Sink for Sink<'_> {
 impl sink::Between for Sink<'_> {
     type Out = [u8; 2];
 
-    fn begin(&self, place: sink::Place) {
-        self.prepare(place);
+    fn begin(&self, position: sink::Position) {
+        self.prepare(position);
     }
 
-    fn take(&self, place: sink::Place, bounds: sink::Bounds<'_>, exact: sink::Exact<'_>, out: &mut [[u8; 2]]) {
-        let job = &self.job;
-        let Some(short) = job.short else { return };
+    fn take(&self, position: sink::Position, bounds: sink::Bounds<'_>, exact: sink::Exact<'_>, out: &mut [[u8; 2]]) {
+        let context = &self.context;
+        let Some(short) = context.short else { return };
         let mut sums = [0.0; CHUNK];
         let sums = &mut sums[..out.len()];
         sums.copy_from_slice(bounds.low);
@@ -280,10 +285,10 @@ impl sink::Between for Sink<'_> {
         let mut count = 0;
         let make = |scratch: &Scratch, direct: &Direct, sums: &[f32], into: &mut [u8]| {
             let operands = Operands { lanes: &scratch.operands, bytes: direct };
-            process::process_short(job.isa, short, &operands, Data::Floats(sums), into);
+            process::process_short(context.isa, short, &operands, Data::Floats(sums), into);
         };
-        let elements = out.chunks_exact(job.operation.lanes).len();
-        self.chunks(place, elements, |scratch, direct, range| {
+        let elements = out.chunks_exact(context.operation.lanes).len();
+        self.chunks(position, elements, |scratch, direct, range| {
             make(scratch, direct, &sums[range.clone()], out[range.clone()].as_flattened_mut());
             let mut high = [[0; 2]; CHUNK];
             let high = &mut high[..range.len()];
@@ -296,7 +301,7 @@ impl sink::Between for Sink<'_> {
         });
         if count != 0 {
             exact(&wanted[..count], sums);
-            self.chunks(place, elements, |scratch, direct, range| {
+            self.chunks(position, elements, |scratch, direct, range| {
                 make(scratch, direct, &sums[range.clone()], out[range].as_flattened_mut());
             });
         }

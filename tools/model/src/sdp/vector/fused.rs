@@ -96,7 +96,7 @@ impl Fused {
         if operation.processing != Precision::Int8
             || operation.output != Precision::Int8
             || !matches!(operation.destination, Destination::Memory(_))
-            || matches!(operation.source, Source::Memory(place) if place.cube.precision() != Precision::Int8)
+            || matches!(operation.source, Source::Memory(cube) if cube.layout.precision() != Precision::Int8)
         {
             return None;
         }

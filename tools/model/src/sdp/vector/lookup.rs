@@ -130,23 +130,23 @@ impl Joint {
             // Arrays of one length, whose indices need no check.
             let mut given = [0i32; BLOCK];
             given[..block.len()].copy_from_slice(block);
-            let mut places = [0u32; BLOCK];
+            let mut indices = [0u32; BLOCK];
             let mut beyond = [0u32; BLOCK];
             let mut bits = [0u32; BLOCK];
             let mut miss = [0u32; BLOCK];
             let mut any = 0;
             for index in 0..BLOCK {
-                let place = self.place::<EXPONENT>(given[index]);
-                places[index] = place.entry;
-                beyond[index] = place.beyond;
-                bits[index] = place.bits;
-                miss[index] = place.miss;
-                any |= place.miss;
+                let position = self.position::<EXPONENT>(given[index]);
+                indices[index] = position.entry;
+                beyond[index] = position.beyond;
+                bits[index] = position.bits;
+                miss[index] = position.miss;
+                any |= position.miss;
             }
             let mut answers = [0i32; BLOCK];
             for index in 0..BLOCK {
-                let low = self.entries[places[index] as usize % ENTRIES];
-                let high = self.entries[(places[index] + 1) as usize % ENTRIES];
+                let low = self.entries[indices[index] as usize % ENTRIES];
+                let high = self.entries[(indices[index] + 1) as usize % ENTRIES];
                 answers[index] = if NARROW {
                     interpolate_narrow(low, high, beyond[index], bits[index])
                 } else {
@@ -165,7 +165,7 @@ impl Joint {
 
     /// The position of a value in the table whose result is used.
     #[inline(always)]
-    fn place<const EXPONENT: bool>(&self, value: i32) -> Place {
+    fn position<const EXPONENT: bool>(&self, value: i32) -> TablePosition {
         let (le, lo) = (&self.le, &self.lo);
         let le_distance = value.wrapping_sub(le.start) as u32;
         let (le_index, le_bits, le_below) = if EXPONENT {
@@ -193,7 +193,7 @@ impl Joint {
         let bits = pick(le_bits, lo.select);
         let under = pick(le_under, lo_under);
         let over = pick(le_over, lo_over);
-        Place {
+        TablePosition {
             entry: pick(le.first, lo.first) + pick(le_index, lo_index).min(LO_ENTRIES as u32),
             beyond: pick(le_distance, lo_distance) & ((1u32 << (bits & 31)) - 1),
             bits,
@@ -240,7 +240,7 @@ fn mask(condition: bool) -> u32 {
 }
 
 /// The position of a value.
-struct Place {
+struct TablePosition {
     /// The entry below, in the joint table.
     entry: u32,
     /// The distance above it, in units of 2^-`bits`.

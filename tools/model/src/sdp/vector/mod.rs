@@ -11,6 +11,7 @@
 // The steps are compiled into one function per instruction set, together with the functions that are inlined into it.
 #![allow(clippy::inline_always)]
 
+mod addresses;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod choose;
@@ -24,7 +25,6 @@ mod int;
 pub(super) mod lanes;
 mod load;
 pub(super) mod lookup;
-mod places;
 mod plan;
 mod process;
 mod run;

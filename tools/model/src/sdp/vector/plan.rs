@@ -8,7 +8,7 @@
 use nvdla_uapi::layout::operand::Component;
 use nvdla_uapi::reg::values::{AluAlgorithm, OperandMode, Precision};
 
-use super::super::operation::{Alu, Converter, Multiplier, OperandOrigin, OperandPlace, Operation, Source, X, Y};
+use super::super::operation::{Alu, Converter, Multiplier, OperandOrigin, OperandSurface, Operation, Source, X, Y};
 use super::float;
 use super::lanes::{Slot, SLOTS};
 use crate::num::convert::fp16_to_fp32;
@@ -84,7 +84,7 @@ pub(super) enum Feed {
     /// One for the layer.
     One(i32),
     /// From memory.
-    Memory { place: OperandPlace, component: Component, prepare: Prepare, per_kernel: bool },
+    Memory { operands: OperandSurface, component: Component, prepare: Prepare, per_kernel: bool },
 }
 
 /// The greatest number of steps of an operation: three in each X, three in Y, two in the converter.
@@ -185,15 +185,15 @@ impl Plan {
         slot: Slot,
         operand: OperandOrigin,
         register: impl FnOnce(i32) -> i32,
-        place: Option<OperandPlace>,
+        operands: Option<OperandSurface>,
         component: Component,
         prepare: Prepare,
     ) -> Range {
-        let (feed, range) = match (operand, place) {
-            (OperandOrigin::Memory, Some(place)) => {
-                let per_kernel = place.layout.mode() == OperandMode::PerKernel;
-                let bits = 8 * place.layout.component_bytes();
-                (Feed::Memory { place, component, prepare, per_kernel }, Range::of(bits))
+        let (feed, range) = match (operand, operands) {
+            (OperandOrigin::Memory, Some(operands)) => {
+                let per_kernel = operands.layout.mode() == OperandMode::PerKernel;
+                let bits = 8 * operands.layout.component_bytes();
+                (Feed::Memory { operands, component, prepare, per_kernel }, Range::of(bits))
             }
             (OperandOrigin::Register(value), _) => {
                 let value = register(value);
@@ -209,7 +209,7 @@ impl Plan {
     fn integers(&mut self, operation: &Operation) {
         let mut range = match (operation.source, operation.processing) {
             (Source::Stream { largest }, _) => Range { low: -i64::from(largest), high: i64::from(largest) }.saturated(),
-            (Source::Memory(place), _) if place.cube.precision() == Precision::Int8 => Range::of(8),
+            (Source::Memory(cube), _) if cube.layout.precision() == Precision::Int8 => Range::of(8),
             (Source::Memory(_), _) => Range::of(16),
         };
         if let Some(x) = &operation.x1 {

@@ -62,11 +62,11 @@ vectorised! {
 
 vectorised! {
     /// Loads the first `length` values of a chunk, and applies every step and the conversion to the output precision.
-    pub(super) fn process(job: &ChunkContext, scratch: &mut Scratch, data: Data, length: usize, tally: &mut Tally) {
-        let ChunkContext { operation, plan, tables, .. } = *job;
+    pub(super) fn process(context: &ChunkContext, scratch: &mut Scratch, data: Data, length: usize, tally: &mut Tally) {
+        let ChunkContext { operation, plan, tables, .. } = *context;
         #[cfg(target_arch = "x86_64")]
         if let (Some(Step::Lookup), Some(tail), Some(joint), Data::Ints(data)) =
-            (plan.steps().next(), job.tail, job.joint, data)
+            (plan.steps().next(), context.tail, context.joint, data)
         {
             // SAFETY: there is a tail where the machine has its instructions.
             return unsafe { tail.run(joint, data, &mut scratch.bytes[..length]) };
@@ -86,7 +86,7 @@ vectorised! {
         let (offset, scale, shift) = (converter.offset, i32::from(converter.scale), converter.shift);
         for step in plan.steps() {
             #[cfg(target_arch = "x86_64")]
-            if let (Step::Lookup, Some(tail), Some(joint)) = (step, job.tail, job.joint) {
+            if let (Step::Lookup, Some(tail), Some(joint)) = (step, context.tail, context.joint) {
                 // SAFETY: there is a tail where the machine has its instructions.
                 return unsafe { tail.run(joint, values, &mut scratch.bytes[..length]) };
             }
@@ -107,7 +107,7 @@ vectorised! {
                 Step::ShiftNarrow(shift) => int::shift_narrow(values, shift),
                 Step::ShiftWide(shift) => int::shift_wide(values, shift),
                 Step::Relu => int::relu(values),
-                Step::Lookup => match (job.joint, &lookup) {
+                Step::Lookup => match (context.joint, &lookup) {
                     (Some(joint), _) => joint.run::<128>(values),
                     (None, Some(lookup)) => look_up_int(values, lookup, tables, tally),
                     (None, None) => {}

@@ -8,11 +8,11 @@ use super::super::operation::Operation;
 use super::super::output::stream_for_pdp;
 use super::super::state::State;
 use super::super::tally::Tally;
+use super::addresses::ChunkPosition;
 #[cfg(target_arch = "x86_64")]
 use super::choose::tail;
 use super::choose::{joint, short};
 use super::lanes::Scratch;
-use super::places::At;
 use super::plan::Plan;
 use super::process::ChunkContext;
 use super::strips;
@@ -60,7 +60,7 @@ pub(in super::super) fn run(
     let joint = joint(&operation, tables);
     #[cfg(target_arch = "x86_64")]
     let tail = tail(&operation, &plan, joint.as_ref(), settings.isa);
-    let mut job = ChunkContext {
+    let mut context = ChunkContext {
         operation: &operation,
         plan: &plan,
         tables,
@@ -72,14 +72,14 @@ pub(in super::super) fn run(
         non_temporal: operation.view().span(operation.batch) >= settings.non_temporal_from,
     };
     let mut tally = Tally::default();
-    let short = short(&walk, &job, scratch);
-    job.short = short.as_ref();
+    let short = short(&walk, &context, scratch);
+    context.short = short.as_ref();
     let threads = rayon::current_num_threads();
-    if let Some(place) = walk.strips_suit(&operation, settings.threads_from).filter(|_| threads > 1) {
-        strips::run(&walk, &job, scratch, (&place, threads), input, memory, &mut tally)?;
+    if let Some(cube) = walk.strips_suit(&operation, settings.threads_from).filter(|_| threads > 1) {
+        strips::run(&walk, &context, scratch, (&cube, threads), input, memory, &mut tally)?;
         return Ok(tally.finish(&operation, output));
     }
-    let done = alone(&walk, &job, scratch, input, output.as_mut(), memory, &mut tally);
+    let done = alone(&walk, &context, scratch, input, output.as_mut(), memory, &mut tally);
     store_fence();
     done?;
     Ok(tally.finish(&operation, output))
@@ -88,22 +88,22 @@ pub(in super::super) fn run(
 /// Computes the whole cube on this thread.
 fn alone(
     walk: &Walk,
-    job: &ChunkContext,
+    context: &ChunkContext,
     scratch: &mut Scratch,
     input: Option<&Stream>,
     mut output: Option<&mut Stream>,
     memory: &mut dyn Memory,
     tally: &mut Tally,
 ) -> Result<(), Fault> {
-    for batch in 0..job.operation.batch {
+    for batch in 0..context.operation.batch {
         for surface in 0..walk.surfaces {
-            walk.load_kernels(job, scratch, surface, memory)?;
+            walk.load_kernels(context, scratch, surface, memory)?;
             for line in 0..walk.lines {
                 let mut x = 0;
                 while x < walk.atoms {
                     let atoms = walk.chunk.min(walk.atoms - x);
-                    let at = At { batch, surface, line, x, atoms };
-                    walk.chunk(job, scratch, at, input, output.as_deref_mut(), memory, tally)?;
+                    let at = ChunkPosition { batch, surface, line, x, atoms };
+                    walk.chunk(context, scratch, at, input, output.as_deref_mut(), memory, tally)?;
                     x += atoms;
                 }
             }

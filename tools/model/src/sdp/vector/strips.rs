@@ -11,11 +11,11 @@ use std::sync::Mutex;
 
 use nvdla_uapi::layout::feature::Atoms;
 
-use super::super::operation::Place;
+use super::super::operation::DataCube;
 use super::super::tally::Tally;
+use super::addresses::feature_bytes_mut;
+use super::addresses::ChunkPosition;
 use super::lanes::Scratch;
-use super::places::feature_bytes_mut;
-use super::places::At;
 use super::process::ChunkContext;
 use super::walk::{emit, Walk};
 use crate::memory::{Fault, Memory};
@@ -40,23 +40,23 @@ thread_local! {
 /// Computes the whole cube with this many threads. Each starts from a copy of `scratch`.
 pub(super) fn run(
     walk: &Walk,
-    job: &ChunkContext,
+    context: &ChunkContext,
     scratch: &Scratch,
-    (place, threads): (&Place, usize),
+    (cube, threads): (&DataCube, usize),
     input: Option<&Stream>,
     memory: &mut dyn Memory,
     tally: &mut Tally,
 ) -> Result<(), Fault> {
-    let atoms = place.cube.atoms();
+    let atoms = cube.layout.atoms();
     let longest = CHUNKS * walk.chunk;
     let count = STRIPS * threads;
     // Taken, not borrowed: while this thread waits for others it may work for another device.
     let mut buffers = BUFFERS.take();
     let bytes = buffers.get::<u8>(atoms.span(count * longest));
-    let mut strips = strips(job.operation.batch, walk, longest);
-    let mut round: Vec<(At, Result<Tally, Fault>)> = Vec::with_capacity(count);
+    let mut strips = strips(context.operation.batch, walk, longest);
+    let mut round: Vec<(ChunkPosition, Result<Tally, Fault>)> = Vec::with_capacity(count);
     let scratch_pool = ScratchPool { like: scratch, free: Mutex::default() };
-    let aside = ChunkContext { non_temporal: false, ..*job };
+    let aside = ChunkContext { non_temporal: false, ..*context };
     let result = loop {
         round.clear();
         round.extend(strips.by_ref().take(count).map(|strip| (strip, Ok(Tally::default()))));
@@ -80,7 +80,7 @@ pub(super) fn run(
             for (_, done) in strips {
                 tally.add(done.as_ref().map_err(|fault| *fault)?);
             }
-            write(strips, bytes, (place, threads), atoms.span(longest), job.non_temporal, memory)
+            write(strips, bytes, (cube, threads), atoms.span(longest), context.non_temporal, memory)
         });
         if written.is_err() {
             break written;
@@ -92,16 +92,16 @@ pub(super) fn run(
 
 /// Writes adjacent strips of one line.
 fn write(
-    strips: &[(At, Result<Tally, Fault>)],
+    strips: &[(ChunkPosition, Result<Tally, Fault>)],
     bytes: &[u8],
-    (place, threads): (&Place, usize),
+    (cube, threads): (&DataCube, usize),
     longest: usize,
     non_temporal: bool,
     memory: &mut dyn Memory,
 ) -> Result<(), Fault> {
     let Some(&(first, _)) = strips.first() else { return Ok(()) };
-    let all = At { atoms: strips.iter().map(|(strip, _)| strip.atoms).sum(), ..first };
-    let into = feature_bytes_mut(place, all, memory)?;
+    let all = ChunkPosition { atoms: strips.iter().map(|(strip, _)| strip.atoms).sum(), ..first };
+    let into = feature_bytes_mut(cube, all, memory)?;
     let threads = if into.len() < SHARED { 1 } else { threads };
     let pieces = into.chunks_mut(longest).zip(bytes.chunks(longest));
     share(
@@ -155,34 +155,40 @@ impl Drop for PooledScratch<'_> {
 }
 
 /// The strips in the order of the walk.
-fn strips(batches: usize, walk: &Walk, longest: usize) -> impl Iterator<Item = At> {
+fn strips(batches: usize, walk: &Walk, longest: usize) -> impl Iterator<Item = ChunkPosition> {
     let Walk { surfaces, lines, atoms, .. } = *walk;
     (0..batches * surfaces * lines).flat_map(move |number| {
         let (line, surface) = (number % lines, number / lines % surfaces);
         let batch = number / lines / surfaces;
-        (0..atoms).step_by(longest).map(move |x| At { batch, surface, line, x, atoms: longest.min(atoms - x) })
+        (0..atoms).step_by(longest).map(move |x| ChunkPosition {
+            batch,
+            surface,
+            line,
+            x,
+            atoms: longest.min(atoms - x),
+        })
     })
 }
 
 /// Computes a strip.
 fn compute(
     walk: &Walk,
-    job: &ChunkContext,
+    context: &ChunkContext,
     scratch: &mut Scratch,
-    strip: At,
+    strip: ChunkPosition,
     input: Option<&Stream>,
     memory: &dyn Memory,
     into: &mut [u8],
     atoms: Atoms,
 ) -> Result<Tally, Fault> {
     let mut tally = Tally::default();
-    walk.load_kernels(job, scratch, strip.surface, memory)?;
+    walk.load_kernels(context, scratch, strip.surface, memory)?;
     let strip_bytes = &mut into[..atoms.span(strip.atoms)];
     for (number, into) in strip_bytes.chunks_mut(atoms.span(walk.chunk)).enumerate() {
         let done = number * walk.chunk;
-        let at = At { x: strip.x + done, atoms: walk.chunk.min(strip.atoms - done), ..strip };
-        walk.compute(job, scratch, at, input, memory, &mut tally)?;
-        emit(job, scratch, into);
+        let at = ChunkPosition { x: strip.x + done, atoms: walk.chunk.min(strip.atoms - done), ..strip };
+        walk.compute(context, scratch, at, input, memory, &mut tally)?;
+        emit(context, scratch, into);
     }
     Ok(tally)
 }

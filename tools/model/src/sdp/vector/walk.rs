@@ -5,16 +5,16 @@
 //! If there are no gaps between lines in any memory that is read or written, a surface is processed as one line. A 1x1 cube,
 //! whose atoms are adjacent, is processed as one surface.
 
-use super::places::At;
+use super::addresses::ChunkPosition;
 use nvdla_uapi::layout::feature::View;
 use nvdla_uapi::reg::values::Precision;
 
-use super::super::operation::{Destination, Operation, Place, Source};
+use super::super::operation::{DataCube, Destination, Operation, Source};
 use super::super::tally::Tally;
+use super::addresses::{feature_bytes, feature_bytes_mut, format, fp16_in, fp16_out, operand_bytes};
 use super::lanes::{Direct, Operands};
 use super::lanes::{Lanes, Scratch, CHUNK, SLOTS};
 use super::load::{self, Data};
-use super::places::{feature_bytes, feature_bytes_mut, format, fp16_in, fp16_out, operand_bytes};
 use super::plan::{Feed, Plan};
 use super::process::{self, ChunkContext, Packing, Short};
 use super::store;
@@ -41,7 +41,7 @@ impl Walk {
         let chunk = CHUNK / lanes;
         let memory_feeds = || {
             plan.feeds.iter().flatten().filter_map(|feed| match feed {
-                Feed::Memory { place, per_kernel, .. } => Some((place.layout, *per_kernel)),
+                Feed::Memory { operands, per_kernel, .. } => Some((operands.layout, *per_kernel)),
                 Feed::One(_) => None,
             })
         };
@@ -54,12 +54,12 @@ impl Walk {
         {
             return Self { surfaces: 1, lines: 1, atoms: surfaces, chunk, folded: true };
         }
-        let packed = |place: &Place| place.cube.is_line_packed();
+        let packed = |cube: &DataCube| cube.layout.is_line_packed();
         let is_packed = (match &operation.source {
-            Source::Memory(place) => packed(place),
+            Source::Memory(cube) => packed(cube),
             Source::Stream { .. } => true,
         }) && (match &operation.destination {
-            Destination::Memory(place) => packed(place),
+            Destination::Memory(cube) => packed(cube),
             Destination::Pdp | Destination::Comparison => true,
         }) && memory_feeds().all(|(layout, per_kernel)| {
             per_kernel || layout.line_offset(0, 1) == layout.atom_offset(0, 0, width as u32)
@@ -69,15 +69,15 @@ impl Walk {
     }
 
     /// The destination, if the operation is large enough for threads and its lines are long enough for strips.
-    pub(super) fn strips_suit(&self, operation: &Operation, threads_from: usize) -> Option<Place> {
+    pub(super) fn strips_suit(&self, operation: &Operation, threads_from: usize) -> Option<DataCube> {
         let elements = operation.view().span(operation.batch);
         match operation.destination {
-            Destination::Memory(place)
+            Destination::Memory(cube)
                 if elements >= threads_from
                     && (self.lines == 1 || self.atoms >= 4 * self.chunk)
                     && !fp16_out(operation) =>
             {
-                Some(place)
+                Some(cube)
             }
             _ => None,
         }
@@ -86,7 +86,7 @@ impl Walk {
     /// Prepares the operands that vary by kernel for all chunks of a surface.
     pub(super) fn load_kernels(
         &self,
-        job: &ChunkContext,
+        context: &ChunkContext,
         scratch: &mut Scratch,
         surface: usize,
         memory: &dyn Memory,
@@ -94,15 +94,16 @@ impl Walk {
         if self.folded {
             return Ok(());
         }
-        let lanes = job.operation.lanes;
-        for (slot, feed) in job.plan.feeds.iter().enumerate() {
-            if let Some(Feed::Memory { place, component, prepare, per_kernel: true }) = feed {
-                let length = job.prepared(self.chunk.min(self.atoms) * lanes);
+        let lanes = context.operation.lanes;
+        for (slot, feed) in context.plan.feeds.iter().enumerate() {
+            if let Some(Feed::Memory { operands, component, prepare, per_kernel: true }) = feed {
+                let length = context.prepared(self.chunk.min(self.atoms) * lanes);
                 let values = &mut scratch.operands[slot].0[..length];
-                let bytes = operand_bytes(place, At { batch: 0, surface, line: 0, x: 0, atoms: 1 }, memory)?;
-                let format = format(place, *component);
-                let flush = job.operation.nan_to_zero;
-                process::operand(job.isa, &mut values[..lanes], bytes, format, *prepare, flush);
+                let bytes =
+                    operand_bytes(operands, ChunkPosition { batch: 0, surface, line: 0, x: 0, atoms: 1 }, memory)?;
+                let format = format(operands, *component);
+                let flush = context.operation.nan_to_zero;
+                process::operand(context.isa, &mut values[..lanes], bytes, format, *prepare, flush);
                 load::repeat(values, lanes);
             }
         }
@@ -112,26 +113,26 @@ impl Walk {
     /// Computes a chunk and writes it.
     pub(super) fn chunk(
         &self,
-        job: &ChunkContext,
+        context: &ChunkContext,
         scratch: &mut Scratch,
-        at: At,
+        at: ChunkPosition,
         input: Option<&Stream>,
         output: Option<&mut Stream>,
         memory: &mut dyn Memory,
         tally: &mut Tally,
     ) -> Result<(), Fault> {
-        let ChunkContext { operation, isa, .. } = *job;
-        self.compute(job, scratch, at, input, memory, tally)?;
+        let ChunkContext { operation, isa, .. } = *context;
+        self.compute(context, scratch, at, input, memory, tally)?;
         match (&operation.destination, output) {
-            (Destination::Memory(place), _) if fp16_out(operation) => {
+            (Destination::Memory(cube), _) if fp16_out(operation) => {
                 let Lanes(values) = &scratch.values;
                 let values = &values[..at.atoms * operation.lanes];
                 for half in 0..2 {
-                    let into = feature_bytes_mut(place, At { surface: 2 * at.surface + half, ..at }, memory)?;
+                    let into = feature_bytes_mut(cube, ChunkPosition { surface: 2 * at.surface + half, ..at }, memory)?;
                     process::pack(isa, values, Packing::HalfPairs { lanes: operation.lanes, half }, into);
                 }
             }
-            (Destination::Memory(place), _) => emit(job, scratch, feature_bytes_mut(place, at, memory)?),
+            (Destination::Memory(cube), _) => emit(context, scratch, feature_bytes_mut(cube, at, memory)?),
             (Destination::Pdp, Some(stream)) => {
                 let Lanes(values) = &scratch.values;
                 let first = self.sample(operation, at);
@@ -145,16 +146,16 @@ impl Walk {
     /// Computes a chunk. Leaves its values in `scratch`, or its bytes if a fused loop computes them.
     pub(super) fn compute(
         &self,
-        job: &ChunkContext,
+        context: &ChunkContext,
         scratch: &mut Scratch,
-        at: At,
+        at: ChunkPosition,
         input: Option<&Stream>,
         memory: &dyn Memory,
         tally: &mut Tally,
     ) -> Result<(), Fault> {
-        let ChunkContext { operation, isa, .. } = *job;
+        let ChunkContext { operation, isa, .. } = *context;
         let mut direct = [&[][..]; SLOTS];
-        self.load_elements(job, scratch, at, memory, &mut direct)?;
+        self.load_elements(context, scratch, at, memory, &mut direct)?;
         let data = self.data(operation, at, input, memory)?;
         data.fetch_next();
         if let (Data::Fp16(bytes), true) = (data, operation.count.nan_input) {
@@ -163,45 +164,45 @@ impl Walk {
             tally.infinite_input = tally.infinite_input.wrapping_add(infinite);
         }
         let length = at.atoms * operation.lanes;
-        match job.short {
+        match context.short {
             Some(short) => {
                 let Scratch { operands, bytes, .. } = scratch;
                 let operands = Operands { lanes: operands, bytes: &direct };
                 process::process_short(isa, short, &operands, data, &mut bytes[..short.bytes_of(length)]);
             }
-            None => process::process(isa, job, scratch, data, length, tally),
+            None => process::process(isa, context, scratch, data, length, tally),
         }
         Ok(())
     }
 
     /// The chunk that begins at element `first` of a surface with joined lines, and its number of elements: at most
     /// `count`, and at most to the end of the line.
-    pub(super) fn at(&self, batch: usize, surface: usize, first: usize, count: usize) -> (At, usize) {
+    pub(super) fn at(&self, batch: usize, surface: usize, first: usize, count: usize) -> (ChunkPosition, usize) {
         if self.folded {
             // The only element is in a line of surfaces.
-            return (At { batch, surface: 0, line: 0, x: surface, atoms: 1 }, 1);
+            return (ChunkPosition { batch, surface: 0, line: 0, x: surface, atoms: 1 }, 1);
         }
         let (line, x) = (first / self.atoms, first % self.atoms);
         let atoms = count.min(self.atoms - x).min(self.chunk);
-        (At { batch, surface, line, x, atoms }, atoms)
+        (ChunkPosition { batch, surface, line, x, atoms }, atoms)
     }
 
     /// Prepares the operands that vary by element. Operands that are read directly from memory are put into `direct`.
     pub(super) fn load_elements<'m>(
         &self,
-        job: &ChunkContext,
+        context: &ChunkContext,
         scratch: &mut Scratch,
-        at: At,
+        at: ChunkPosition,
         memory: &'m dyn Memory,
         direct: &mut Direct<'m>,
     ) -> Result<(), Fault> {
-        let ChunkContext { operation, plan, isa, .. } = *job;
+        let ChunkContext { operation, plan, isa, .. } = *context;
         let length = at.atoms * operation.lanes;
-        let is_direct = job.short.map_or([false; SLOTS], Short::direct);
+        let is_direct = context.short.map_or([false; SLOTS], Short::direct);
         for (slot, feed) in plan.feeds.iter().enumerate() {
-            if let Some(Feed::Memory { place, component, prepare, per_kernel }) = feed {
+            if let Some(Feed::Memory { operands, component, prepare, per_kernel }) = feed {
                 if !per_kernel || self.folded {
-                    let bytes = operand_bytes(place, at, memory)?;
+                    let bytes = operand_bytes(operands, at, memory)?;
                     prefetch_after(bytes);
                     if is_direct[slot] {
                         direct[slot] = bytes;
@@ -209,7 +210,7 @@ impl Walk {
                     }
                     let values = &mut scratch.operands[slot].0[..length];
                     let flush = operation.nan_to_zero;
-                    process::operand(isa, values, bytes, format(place, *component), *prepare, flush);
+                    process::operand(isa, values, bytes, format(operands, *component), *prepare, flush);
                 }
             }
         }
@@ -217,7 +218,7 @@ impl Walk {
     }
 
     /// The position of a chunk's samples in a stream.
-    fn sample(&self, operation: &Operation, at: At) -> usize {
+    fn sample(&self, operation: &Operation, at: ChunkPosition) -> usize {
         let view = View::packed(self.surfaces, self.lines, self.atoms, operation.lanes);
         view.atom_offset(at.batch, at.surface, at.line, at.x)
     }
@@ -225,12 +226,12 @@ impl Walk {
     fn data<'d>(
         &self,
         operation: &Operation,
-        at: At,
+        at: ChunkPosition,
         input: Option<&'d Stream>,
         memory: &'d dyn Memory,
     ) -> Result<Data<'d>, Fault> {
-        let place = match (operation.source, input) {
-            (Source::Memory(place), _) => place,
+        let cube = match (operation.source, input) {
+            (Source::Memory(cube), _) => cube,
             (Source::Stream { .. }, Some(stream)) => {
                 let first = self.sample(operation, at);
                 let range = first..first + at.atoms * operation.lanes;
@@ -242,11 +243,11 @@ impl Walk {
             (Source::Stream { .. }, None) => return Ok(Data::Ints(&[])),
         };
         if fp16_in(operation) {
-            let half = |half| feature_bytes(&place, At { surface: 2 * at.surface + half, ..at }, memory);
+            let half = |half| feature_bytes(&cube, ChunkPosition { surface: 2 * at.surface + half, ..at }, memory);
             return Ok(Data::Int16Halves(half(0)?, half(1)?));
         }
-        let bytes = feature_bytes(&place, at, memory)?;
-        Ok(match place.cube.precision() {
+        let bytes = feature_bytes(&cube, at, memory)?;
+        Ok(match cube.layout.precision() {
             Precision::Int8 => Data::Int8(bytes),
             Precision::Int16 => Data::Int16(bytes),
             Precision::Fp16 => Data::Fp16(bytes),
@@ -255,20 +256,20 @@ impl Walk {
 }
 
 /// Writes the chunk in `scratch` if a feature cube has one surface for each surface of the data path.
-pub(super) fn emit(job: &ChunkContext, scratch: &mut Scratch, into: &mut [u8]) {
+pub(super) fn emit(context: &ChunkContext, scratch: &mut Scratch, into: &mut [u8]) {
     let Scratch { values: Lanes(values), bytes, .. } = scratch;
     let bytes = &mut bytes[..into.len()];
-    if !job.makes_bytes() {
-        let (packing, length) = match job.operation.output {
+    if !context.makes_bytes() {
+        let (packing, length) = match context.operation.output {
             Precision::Int8 => (Packing::Bytes, into.len()),
             Precision::Int16 | Precision::Fp16 => (Packing::Pairs, into.len() / 2),
         };
-        if !job.non_temporal {
-            return process::pack(job.isa, &values[..length], packing, into);
+        if !context.non_temporal {
+            return process::pack(context.isa, &values[..length], packing, into);
         }
-        process::pack(job.isa, &values[..length], packing, bytes);
+        process::pack(context.isa, &values[..length], packing, bytes);
     }
-    if job.non_temporal {
+    if context.non_temporal {
         copy_non_temporal(into, bytes);
     } else {
         into.copy_from_slice(bytes);

@@ -14,7 +14,7 @@
 use std::arch::x86_64::*;
 
 use crate::memory::Stop;
-use crate::pdp::fast::lines::{slot, At, Rows};
+use crate::pdp::fast::lines::{slot, OutputLine, Rows};
 use crate::pdp::setup::{Axis, KERNEL_MAX};
 
 /// Bytes of an atom.
@@ -50,7 +50,7 @@ impl Tame {
     }
 
     /// Computes a line of the output, or reports that another method is needed. The machine has AVX-512.
-    pub(in super::super) fn make(&self, rows: &mut Rows, at: At<'_>, line: &mut [u8]) -> Result<bool, Stop> {
+    pub(in super::super) fn make(&self, rows: &mut Rows, at: OutputLine<'_>, line: &mut [u8]) -> Result<bool, Stop> {
         let axis = &at.task.part.axis;
         let vertical = at.task.setup.vertical;
         let length = axis.output * LANES;

@@ -8,7 +8,7 @@
 //!
 //! The sums of an atom fill one register: 32 sums of 16 bits or 16 of 32.
 //!
-//! Per atom, the columns take four instructions. At stride 1, int8 with small factors takes 14 more, and int16 takes 22 more,
+//! Per atom, the columns take four instructions. OutputLine stride 1, int8 with small factors takes 14 more, and int16 takes 22 more,
 //! half of which are the two roundings of 64-bit products.
 
 use std::arch::asm;
@@ -16,7 +16,7 @@ use std::arch::x86_64::*;
 
 use super::super::factors::{Average, Factors};
 use crate::memory::Stop;
-use crate::pdp::fast::lines::{At, Rows};
+use crate::pdp::fast::lines::{OutputLine, Rows};
 use crate::pdp::setup::Axis;
 
 /// Bytes of an atom.
@@ -52,7 +52,7 @@ pub(in super::super) fn make<M: Average>(
     factors: &Factors,
     scaling: Scaling,
     rows: &mut Rows,
-    at: At<'_>,
+    at: OutputLine<'_>,
     line: &mut [u8],
 ) -> Result<(), Stop> {
     let axis = &at.task.part.axis;

@@ -25,7 +25,7 @@ use super::super::super::fp16::is_nan;
 use super::super::super::operation::{Mode, Operation};
 use super::super::kernel::PARALLEL_MACS;
 use super::super::parts::{self, Part};
-use super::super::sink::{Between, Bounds, Place};
+use super::super::sink::{Between, Bounds, Position};
 use super::shape::{copy, Shape};
 use crate::limit::is_over;
 use crate::simd::isa::Isa;
@@ -163,8 +163,8 @@ impl<S: Between> BoundedConvolution<'_, S> {
         let sums = Sums { runs, steps, data, panel, widest, reach, slack };
         let width = operation.output.width;
         let (elements, before) = (part.lines * width, part.line * width);
-        let place = Place { batch: part.batch, surface: part.kernel / KERNELS, first: 0, index: 0 };
-        sink.begin(place);
+        let position = Position { batch: part.batch, surface: part.kernel / KERNELS, first: 0, index: 0 };
+        sink.begin(position);
         let cube = part.batch * shape.line * shape.lines;
         let [out] = part.surfaces() else { return };
         let mut windows = [0; ELEMENTS];
@@ -193,7 +193,7 @@ impl<S: Between> BoundedConvolution<'_, S> {
                 }
             };
             let out = &mut out[first * KERNELS..][..values];
-            sink.take(Place { first: before + first, ..place }, bounds, &mut exact, out);
+            sink.take(Position { first: before + first, ..position }, bounds, &mut exact, out);
         }
     }
 }

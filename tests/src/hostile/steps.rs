@@ -6,7 +6,7 @@ use nvdla_engine::TaskMemory;
 use nvdla_uapi::desc::{self, CommonOp, Descriptor, Network, OpType, Operation, Surface, Wire};
 
 /// Steps of an operation: products of a convolution, elements of a window, bytes moved.
-pub fn steps(operation: &Operation, surface: &Surface) -> u64 {
+pub fn of_operation(operation: &Operation, surface: &Surface) -> u64 {
     let product = |sizes: &[u64]| sizes.iter().fold(1u64, |all, &size| all.saturating_mul(size.max(1)));
     let cube = |cube: &desc::DataCube| product(&[cube.width, cube.height, cube.channel].map(u64::from));
     match (operation, surface) {
@@ -46,7 +46,7 @@ pub fn steps(operation: &Operation, surface: &Surface) -> u64 {
 }
 
 /// Steps of a task that the engine has accepted, in all its regions.
-pub fn of(memory: &dyn TaskMemory) -> u64 {
+pub fn of_task(memory: &dyn TaskMemory) -> u64 {
     fn read<const SIZE: usize>(memory: &dyn TaskMemory, list: i16, index: usize) -> [u8; SIZE] {
         let mut bytes = [0; SIZE];
         // The engine does not accept tasks whose descriptors cannot be read.
@@ -63,7 +63,7 @@ pub fn of(memory: &dyn TaskMemory) -> u64 {
             Operation::parse(unit, &read::<{ Operation::SIZE }>(memory, network.operation_desc_index, index));
         let surface = Surface::parse(unit, &read::<{ Surface::SIZE }>(memory, network.surface_desc_index, index));
         if let (Ok(operation), Ok(surface)) = (operation, surface) {
-            steps = steps.saturating_add(self::steps(&operation, &surface));
+            steps = steps.saturating_add(of_operation(&operation, &surface));
         }
     }
     steps.saturating_mul(regions)

@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 
-use super::lines::{At, LineBuffers, Lines, PooledPart};
+use super::lines::{LineBuffers, Lines, OutputLine, PooledPart};
 use crate::memory::{Memory, Stop};
 use crate::pdp::setup::Emit;
 use crate::simd::aligned::Aligned;
@@ -57,7 +57,7 @@ impl PartPooling<'_, '_> {
             for surface in 0..task.setup.surfaces {
                 buffers.forget();
                 for y in 0..task.setup.vertical.output {
-                    let at = At { task: *task, memory: *memory, surface, y };
+                    let at = OutputLine { task: *task, memory: *memory, surface, y };
                     nans += lines.line(buffers, at, line)?;
                     emit(*memory, surface, y, line)?;
                 }
@@ -121,7 +121,7 @@ impl<L: Lines> Bands<'_, L> {
                 if index == 0 || y == 0 {
                     buffers.forget();
                 }
-                let at = At { task, memory, surface, y };
+                let at = OutputLine { task, memory, surface, y };
                 nans += lines.line(buffers, at, bytes)?;
             }
             Ok(nans)

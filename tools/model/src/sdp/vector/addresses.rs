@@ -5,7 +5,7 @@
 use nvdla_uapi::layout::operand::Component;
 use nvdla_uapi::reg::values::Precision;
 
-use super::super::operation::{OperandPlace, Operation, Place, Source};
+use super::super::operation::{DataCube, OperandSurface, Operation, Source};
 use super::load::Format;
 
 use crate::memory::{read, write, Fault, Memory};
@@ -13,7 +13,7 @@ use crate::memory::{read, write, Fault, Memory};
 /// Whether two surfaces of int16 input are one surface of the data path.
 pub(super) fn fp16_in(operation: &Operation) -> bool {
     operation.processing == Precision::Int8
-        && matches!(operation.source, Source::Memory(place) if place.cube.precision() != Precision::Int8)
+        && matches!(operation.source, Source::Memory(cube) if cube.layout.precision() != Precision::Int8)
 }
 
 /// Whether a surface of the data path is two surfaces of 16-bit output.
@@ -23,31 +23,38 @@ pub(super) fn fp16_out(operation: &Operation) -> bool {
 
 /// Address and length of a chunk of a feature cube. On walks that join lines or surfaces, `x` may exceed the line,
 /// because the joined lines follow one another.
-fn feature_range(place: &Place, at: At) -> (u64, usize) {
-    let cube = &place.cube;
-    let offset = cube.atom_offset_of(at.batch as u32, at.surface as u32, at.line as u32, at.x as u32);
-    (place.base.wrapping_add(offset), cube.atoms().span(at.atoms))
+fn feature_range(cube: &DataCube, at: ChunkPosition) -> (u64, usize) {
+    let offset = cube.layout.atom_offset_of(at.batch as u32, at.surface as u32, at.line as u32, at.x as u32);
+    (cube.base.wrapping_add(offset), cube.layout.atoms().span(at.atoms))
 }
 
-pub(super) fn feature_bytes<'m>(place: &Place, at: At, memory: &'m dyn Memory) -> Result<&'m [u8], Fault> {
-    let (address, length) = feature_range(place, at);
-    read(memory, "SDP_RDMA", place.port, address, length)
+pub(super) fn feature_bytes<'m>(cube: &DataCube, at: ChunkPosition, memory: &'m dyn Memory) -> Result<&'m [u8], Fault> {
+    let (address, length) = feature_range(cube, at);
+    read(memory, "SDP_RDMA", cube.port, address, length)
 }
 
-pub(super) fn feature_bytes_mut<'m>(place: &Place, at: At, memory: &'m mut dyn Memory) -> Result<&'m mut [u8], Fault> {
-    let (address, length) = feature_range(place, at);
-    write(memory, "SDP", place.port, address, length)
+pub(super) fn feature_bytes_mut<'m>(
+    cube: &DataCube,
+    at: ChunkPosition,
+    memory: &'m mut dyn Memory,
+) -> Result<&'m mut [u8], Fault> {
+    let (address, length) = feature_range(cube, at);
+    write(memory, "SDP", cube.port, address, length)
 }
 
 /// The bytes of a chunk's operands; batches share them.
-pub(super) fn operand_bytes<'m>(place: &OperandPlace, at: At, memory: &'m dyn Memory) -> Result<&'m [u8], Fault> {
-    let layout = &place.layout;
+pub(super) fn operand_bytes<'m>(
+    operands: &OperandSurface,
+    at: ChunkPosition,
+    memory: &'m dyn Memory,
+) -> Result<&'m [u8], Fault> {
+    let layout = &operands.layout;
     let offset = layout.atom_offset(at.surface as u32, at.line as u32, at.x as u32);
-    read(memory, "SDP_RDMA", place.port, place.base.wrapping_add(offset), layout.span_of(at.atoms))
+    read(memory, "SDP_RDMA", operands.port, operands.base.wrapping_add(offset), layout.span_of(at.atoms))
 }
 
-pub(super) fn format(place: &OperandPlace, component: Component) -> Format {
-    let layout = &place.layout;
+pub(super) fn format(operands: &OperandSurface, component: Component) -> Format {
+    let layout = &operands.layout;
     Format {
         bytes: layout.component_bytes() as usize,
         components: layout.components() as usize,
@@ -57,7 +64,7 @@ pub(super) fn format(place: &OperandPlace, component: Component) -> Format {
 
 /// The position of a chunk.
 #[derive(Clone, Copy)]
-pub(super) struct At {
+pub(super) struct ChunkPosition {
     pub batch: usize,
     pub surface: usize,
     pub line: usize,
