@@ -3,8 +3,8 @@
 //! Conversion to half precision as in NVIDIA's runtime: to nearest, ties away from zero.
 //!
 //! The hardware rounds ties to even. The library in NVIDIA's runtime does not, and its images and emulated operations
-//! must be matched bit for bit. Therefore these functions are used instead of [`f16::from_f32`], which rounds ties to
-//! even, and [`f16::to_f32`], which changes signalling NaNs. Source: nvdla/sw, `umd/external/include/half.h` with its
+//! must be matched bit for bit. Therefore these functions are used instead of `f16::from_f32`, which rounds ties to
+//! even, and `f16::to_f32`, which changes signalling NaNs. Source: nvdla/sw, `umd/external/include/half.h` with its
 //! defaults (`HALF_ROUND_STYLE` 1, `HALF_ROUND_TIES_TO_EVEN` 0).
 
 pub use ::half::f16;

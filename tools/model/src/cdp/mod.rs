@@ -8,7 +8,7 @@
 //! table's argument is then the element itself) and the multiplication. Beyond the cube's channels a window reads
 //! `DATIN_OFFSET`, which the input converter turns into zero. Lanes after the last channel are computed and written
 //! like the others.
-//! [`reference`] computes element by element. `strips` cuts a cube into strips, which threads share, for all
+//! [`mod@reference`] computes element by element. `strips` cuts a cube into strips, which threads share, for all
 //! precisions. `integer` and `float` compute a row of a strip in plain loops, which `vectorised!` compiles once per
 //! instruction set. This file chooses the engine by precision.
 //! Source: the register specification (CDP, CDP_RDMA), the hardware manual ("CDP"), and for the arithmetic the C-model

@@ -194,7 +194,7 @@ numbered! {
     }
 }
 
-/// How a memory is used: bits of [`Memory::flags`].
+/// How a memory is used: bits of a memory's field `flags`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct MemoryFlags(pub u16);
 

@@ -7,7 +7,7 @@
 //! results in fp17.
 //! Source: register manual (CDP `S_LUT_*`), the hardware project's C-model (`cmod/cdp`, `cmod/hls_wrapper`).
 //!
-//! [`Lookup`] computes the result for any value. [`vector::Vectors`] computes the results for many values at once if a few
+//! [`Lookup`] computes the result for any value. `vector::Vectors` computes the results for many values at once if a few
 //! machine instructions can do what the hardware does, and marks the values for which they cannot.
 
 mod lookup;
