@@ -57,8 +57,8 @@ use super::{
         AddressEntry,
         AddressList,
         Deadline,
-        Ended,
         Job,
+        Jobs,
         Slots, //
     },
     show::{
@@ -119,10 +119,11 @@ pub(crate) struct Accelerator {
     /// Signalled when a task has ended, or the device is gone.
     #[pin]
     ended: CondVar,
-    /// Jobs that wait to be freed. They have a separate lock, because the work that frees them may run while the next task is
-    /// submitted.
+    /// Jobs that have ended and wait to be freed. They are not freed before their fence signals, because freeing a buffer takes
+    /// locks that are held during allocations. They have a separate lock, because the work that frees them may run while the next
+    /// task is submitted.
     #[pin]
-    garbage: SpinLock<Ended>,
+    garbage: SpinLock<Jobs>,
 }
 
 /// The length of one wait for a deadline; `None` once the deadline has passed. A long wait is divided into short ones, so that no
@@ -169,7 +170,7 @@ impl Accelerator {
                     failed: 0,
                 }),
                 ended <- new_condvar!(),
-                garbage <- new_spinlock!(Ended::new()),
+                garbage <- new_spinlock!(Jobs::new()),
             }? Error),
             GFP_KERNEL,
         )?;
@@ -311,10 +312,11 @@ impl Accelerator {
     }
 
     /// Queues tasks in order and returns the sequence number of the last. Never waits for a task. A suspended device is resumed.
-    pub(crate) fn submit(&self, client: u64, mut jobs: KVec<KBox<Job>>) -> Result<u64> {
-        for job in &mut jobs {
+    pub(crate) fn submit(&self, client: u64, mut jobs: Jobs) -> Result<u64> {
+        jobs.try_for_each(|job| {
             job.keep_active(PowerReference::new(&self.dev)?);
-        }
+            Ok(())
+        })?;
         let mut state = self.state.lock();
         state.has_room(client, jobs.len())?;
         let sequence = state.clients.push(client, jobs)?;

@@ -15,7 +15,10 @@ use kernel::{
 };
 
 use super::{
-    job::Job,
+    job::{
+        Job,
+        Jobs, //
+    },
     queue::Queue, //
 };
 
@@ -71,10 +74,11 @@ impl Clients {
     }
 
     /// Queues tasks, for which the client's queue has room, and returns the number of the last.
-    pub(crate) fn push(&mut self, client: u64, mut jobs: KVec<KBox<Job>>) -> Result<u64> {
+    pub(crate) fn push(&mut self, client: u64, jobs: Jobs) -> Result<u64> {
         let queue = self.queue(client).ok_or(ENODEV)?;
         let was_idle = queue.len() == 0;
-        for job in jobs.drain_all() {
+        let mut jobs = jobs.reversed();
+        while let Some(job) = jobs.pop() {
             queue.push(job);
         }
         let sequence = queue.submitted;

@@ -31,7 +31,7 @@ use super::{
         self,
         AddressEntry,
         Deadline,
-        Job, //
+        Jobs, //
     },
     uapi::{
         ioctl as first,
@@ -103,7 +103,7 @@ ioctls! {
 
 /// Records of an array in user memory that are copied at once. They are copied to the stack, because an allocation takes longer
 /// than the copy of a short array.
-const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 8;
 
 /// Calls `each` with the records of an array of `count` in user memory, up to the first error.
 fn for_each_record<const SIZE: usize>(
@@ -180,12 +180,6 @@ fn submit_first(dev: &Unguarded, args: &mut first::SubmitArgs, file: &File) -> R
     })
 }
 
-/// A list for the jobs of one submission. It is not accounted, because it has at most [`queue::MAX_TASKS`] pointers and is freed
-/// before the ioctl returns.
-fn job_list(count: usize) -> Result<KVec<KBox<Job>>> {
-    Ok(KVec::with_capacity(count, GFP_KERNEL)?)
-}
-
 /// Queues a task whose addresses are dma-buf descriptors, and returns its sequence number.
 fn queue_first(dev: &Device, registered: &Registered<'_>, task: &first::SubmitTask, file: &File) -> Result<u64> {
     if task.num_addresses == 0 || task.num_addresses > first::MAX_BUFFERS_PER_TASK {
@@ -200,14 +194,16 @@ fn queue_first(dev: &Device, registered: &Registered<'_>, task: &first::SubmitTa
     for_each_record(task.address_list, count, |record| {
         let address = first::MemHandle::from_bytes(record);
         let object = gem::from_fd(dev, file, i32::try_from(address.handle).map_err(|_| EBADF)?)?;
-        Ok(entries.push(AddressEntry::new(gem::hold(object), address.offset)?, GFP_KERNEL_ACCOUNT)?)
+        let entry = AddressEntry::new(gem::hold(object), address.offset)?;
+        // There is room for `count` entries.
+        Ok(entries.push_within_capacity(entry)?)
     })?;
     let deadline = match task.timeout {
         0 | first::NO_TIMEOUT => Deadline::Absolute(0),
         milliseconds => Deadline::Relative(u64::from(milliseconds) * 1_000_000),
     };
-    let mut jobs = job_list(1)?;
-    jobs.push(accelerator.job(client.id(), entries, deadline, charge)?, GFP_KERNEL)?;
+    let mut jobs = Jobs::new();
+    jobs.push(accelerator.job(client.id(), entries, deadline, charge)?);
     accelerator.submit(client.id(), jobs)
 }
 
@@ -252,7 +248,7 @@ fn submit(dev: &Unguarded, args: &mut queue::Submit, file: &File) -> Result {
     }
     accelerator.has_room(id, args.num_tasks as usize)?;
 
-    let mut jobs = job_list(args.num_tasks as usize)?;
+    let mut jobs = Jobs::new();
     for_each_record(args.tasks, args.num_tasks as usize, |record| {
         let task = queue::Task::from_bytes(record);
         if task.reserved != 0
@@ -272,17 +268,20 @@ fn submit(dev: &Unguarded, args: &mut queue::Submit, file: &File) -> Result {
                 return Err(EINVAL);
             }
             let object = gem::Object::lookup_handle(file, address.handle)?;
-            Ok(entries.push(AddressEntry::new(gem::hold(object), address.offset)?, GFP_KERNEL_ACCOUNT)?)
+            let entry = AddressEntry::new(gem::hold(object), address.offset)?;
+            // There is room for `count` entries.
+            Ok(entries.push_within_capacity(entry)?)
         })?;
         let deadline = Deadline::Absolute(args.deadline_ns);
-        Ok(jobs.push(accelerator.job(id, entries, deadline, charge)?, GFP_KERNEL)?)
+        jobs.push(accelerator.job(id, entries, deadline, charge)?);
+        Ok(())
     })?;
-    if let Some(first) = jobs.first_mut() {
+    if let Some(first) = jobs.oldest_mut() {
         for_each_record(args.in_fences, args.num_in_fences as usize, |record| {
             first.wait_for(accelerator.watch(i32::from_ne_bytes(*record))?)
         })?;
     }
-    let descriptor = match jobs.last() {
+    let descriptor = match jobs.newest() {
         Some(last) if args.flags & queue::SUBMIT_OUT_FENCE != 0 => Some(last.fence.reserve_descriptor()?),
         _ => None,
     };

@@ -162,6 +162,18 @@ pub(crate) struct Refusal {
     pub(crate) reason: Option<engine::Error>,
 }
 
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self { error, reason: None }
+    }
+}
+
+impl From<engine::Error> for Refusal {
+    fn from(reason: engine::Error) -> Self {
+        Self { error: EINVAL, reason: Some(reason) }
+    }
+}
+
 /// A task.
 pub(crate) struct Job {
     /// Its owner: the client's number, and the process that submitted it.
@@ -183,7 +195,7 @@ pub(crate) struct Job {
     charge: Charge,
     /// Keeps the device active from queueing to the end.
     power: Option<PowerReference>,
-    /// The next job in a list of ended jobs.
+    /// The next job in a list.
     next: Option<KBox<Job>>,
 }
 
@@ -208,32 +220,28 @@ impl Job {
         deadline: Deadline,
         mut charge: Charge,
     ) -> Result<KBox<Self>, Refusal> {
-        let failed = |error: Error| Refusal { error, reason: None };
-        let refused = |reason| match address_list.is_interrupted() {
-            true => failed(EINTR),
-            false => Refusal { error: EINVAL, reason: Some(reason) },
-        };
-        let fence = Fence::new().map_err(failed)?;
-        let count = Task::<()>::slots(&address_list).map_err(refused)?;
-        charge.grow(count as u64 * size_of::<Slot>() as u64).map_err(failed)?;
-        let slots = Slots::new(count).map_err(failed)?;
-        let task = Some(Task::parse(config, &address_list, slots).map_err(refused)?);
-        let process = Process::current();
-        let watches = KVec::new();
+        let fence = Fence::new()?;
+        let task = Task::parse(config, &address_list, |count| {
+            charge.grow(count as u64 * size_of::<Slot>() as u64)?;
+            Ok(Slots::new(count)?)
+        })
+        .map_err(|refusal: Refusal| if address_list.is_interrupted() { EINTR.into() } else { refusal })?;
+        // Allocated first, so that the job is not copied.
+        let place = KBox::<Self>::new_uninit(GFP_KERNEL_ACCOUNT).map_err(Error::from)?;
         let job = Self {
             client,
-            process,
+            process: Process::current(),
             sequence: 0,
-            task,
+            task: Some(task),
             address_list,
             deadline,
             fence,
-            watches,
+            watches: KVec::new(),
             charge,
             power: None,
             next: None,
         };
-        KBox::new(job, GFP_KERNEL_ACCOUNT).map_err(|error| failed(error.into()))
+        Ok(KBox::write(place, job))
     }
 
     /// Makes the task wait for a fence.
@@ -257,32 +265,78 @@ impl Job {
     }
 }
 
-/// Jobs that have ended and wait to be freed. They are not freed before their fence signals, because freeing a buffer takes locks
-/// that are held during allocations.
-pub(crate) struct Ended(Option<KBox<Job>>);
+/// A list of jobs, the newest first. It needs no allocation.
+pub(crate) struct Jobs {
+    newest: Option<KBox<Job>>,
+    count: usize,
+}
 
-impl Ended {
+impl Jobs {
     pub(crate) const fn new() -> Self {
-        Self(None)
+        Self { newest: None, count: 0 }
     }
 
-    /// Adds a job, without an allocation.
+    pub(crate) fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Adds a job.
     pub(crate) fn push(&mut self, mut job: KBox<Job>) {
-        job.next = self.0.take();
-        self.0 = Some(job);
+        job.next = self.newest.take();
+        self.newest = Some(job);
+        self.count += 1;
+    }
+
+    /// Removes and returns the newest job.
+    pub(crate) fn pop(&mut self) -> Option<KBox<Job>> {
+        let mut job = self.newest.take()?;
+        self.newest = job.next.take();
+        self.count -= 1;
+        Some(job)
     }
 
     /// Removes and returns all jobs.
     pub(crate) fn take(&mut self) -> Self {
-        Self(self.0.take())
+        core::mem::replace(self, Self::new())
+    }
+
+    /// The same jobs, the oldest first.
+    pub(crate) fn reversed(mut self) -> Self {
+        let mut reversed = Self::new();
+        while let Some(job) = self.pop() {
+            reversed.push(job);
+        }
+        reversed
+    }
+
+    pub(crate) fn newest(&self) -> Option<&Job> {
+        self.newest.as_deref()
+    }
+
+    pub(crate) fn oldest_mut(&mut self) -> Option<&mut Job> {
+        let mut job = self.newest.as_mut()?;
+        loop {
+            if job.next.is_none() {
+                return Some(job);
+            }
+            job = job.next.as_mut()?;
+        }
+    }
+
+    /// Calls `each` with every job, up to the first error.
+    pub(crate) fn try_for_each(&mut self, mut each: impl FnMut(&mut Job) -> Result) -> Result {
+        let mut next = self.newest.as_deref_mut();
+        while let Some(job) = next {
+            each(job)?;
+            next = job.next.as_deref_mut();
+        }
+        Ok(())
     }
 }
 
-impl Drop for Ended {
+impl Drop for Jobs {
     fn drop(&mut self) {
         // Freed one after another, because the list may be as long as a queue and the stack is small.
-        while let Some(mut job) = self.0.take() {
-            self.0 = job.next.take();
-        }
+        while self.pop().is_some() {}
     }
 }

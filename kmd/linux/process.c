@@ -9,11 +9,11 @@
 
 #include "helpers.h"
 
-/* Writes its name, and returns its process id. */
+/* Writes its name, which ends with a zero byte unless it changes meanwhile, and returns its process id. */
 int nvdla_process_name(char name[16])
 {
 	static_assert(TASK_COMM_LEN == 16);
-	strscpy_pad(name, current->comm, TASK_COMM_LEN);
+	memcpy(name, current->comm, TASK_COMM_LEN);
 	return task_tgid_nr(current);
 }
 

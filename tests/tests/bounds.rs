@@ -3,7 +3,7 @@
 //! No accepted task makes a unit access memory outside the task's buffers. Descriptors are changed at random, and
 //! accepted tasks run on the model, which checks the limits of its memory.
 
-use nvdla_engine::{Engine, Progress, Slot, Task, TaskMemory};
+use nvdla_engine::{Engine, Progress, TaskMemory};
 use nvdla_model::device::Model;
 use nvdla_model::memory::{Memory, Port, Stop};
 use nvdla_tests::build::every_unit;
@@ -54,8 +54,7 @@ impl nvdla_engine::Hardware for Registers<'_> {
 
 /// Runs a task that validation takes; whether it was taken.
 fn check(config: &'static Config, task: &HostTask) -> bool {
-    let Ok(count) = Task::slots(task) else { return false };
-    let Ok(parsed) = Task::parse(config, task, vec![Slot::Empty; count]) else { return false };
+    let Ok(parsed) = task.parse(config) else { return false };
     let mut memory = Buffers(Vec::new());
     for index in 0..task.count() {
         let buffer = task.buffer(index).unwrap();

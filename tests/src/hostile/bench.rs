@@ -203,8 +203,8 @@ impl Bench {
     ///
     /// The kind of reason for a refusal.
     pub fn verdict(&self) -> Result<u64, String> {
-        let count = Task::slots(self).map_err(|error| kind(&error))?;
-        Task::parse(self.config, self, vec![Slot::Empty; count]).map_err(|error| kind(&error))?;
+        let allocate = |count| Ok::<_, Error>(vec![Slot::Empty; count]);
+        Task::parse(self.config, self, allocate).map_err(|error| kind(&error))?;
         Ok(steps::of_task(self))
     }
 
@@ -234,14 +234,13 @@ impl Bench {
     }
 
     fn submit(&mut self, most: u64, observe: Observe<'_>) -> Result<Outcome, Violation> {
-        let count = match Task::slots(self) {
-            Ok(count) => count,
-            Err(error) => return Ok(Outcome::Refused(kind(&error))),
-        };
-        let mut slots = std::mem::take(&mut self.slots);
-        slots.resize(count, Slot::Empty);
         // The slots of refused tasks are lost.
-        let task = match Task::parse(self.config, self, slots) {
+        let mut slots = std::mem::take(&mut self.slots);
+        let allocate = |count| {
+            slots.resize(count, Slot::Empty);
+            Ok::<_, Error>(slots)
+        };
+        let task = match Task::parse(self.config, self, allocate) {
             Ok(task) => task,
             Err(error) => return Ok(Outcome::Refused(kind(&error))),
         };

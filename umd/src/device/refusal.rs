@@ -83,8 +83,7 @@ fn validate(
         Some(address)
     });
     let list = List { entries, addresses: addresses.collect() };
-    let slots = Task::<()>::slots(&list)?;
-    Task::parse_with(config, &list, vec![Slot::default(); slots], go_on).map(drop)
+    Task::parse_with(config, &list, |slots| Ok(vec![Slot::default(); slots]), go_on).map(drop)
 }
 
 #[cfg(all(test, feature = "kernel"))]

@@ -52,6 +52,12 @@ pub(super) enum Refusal {
     Slots(usize),
 }
 
+impl From<nvdla_engine::Error> for Refusal {
+    fn from(error: nvdla_engine::Error) -> Self {
+        Self::Task(error)
+    }
+}
+
 /// Validated tasks. The most recently used one is last.
 #[derive(Default)]
 pub(super) struct Tasks {
@@ -74,11 +80,12 @@ impl Tasks {
         #[cfg(feature = "model")]
         let reach = reach(store, addresses);
         let list = AddressList::new(store, addresses);
-        let slots = Task::<()>::slots(&list).map_err(Refusal::Task)?;
-        let mut storage = Vec::new();
-        storage.try_reserve_exact(slots).map_err(|_| Refusal::Slots(slots))?;
-        storage.resize_with(slots, Slot::default);
-        let task = Task::parse(config, &list, storage).map_err(Refusal::Task)?;
+        let task = Task::parse(config, &list, |slots| {
+            let mut storage = Vec::new();
+            storage.try_reserve_exact(slots).map_err(|_| Refusal::Slots(slots))?;
+            storage.resize_with(slots, Slot::default);
+            Ok::<_, Refusal>(storage)
+        })?;
         let buffers = buffers(&list).collect();
         let read = list.read.take();
         let version = |handle| Some((handle, store.get(handle)?.version()));

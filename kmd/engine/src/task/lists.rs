@@ -65,6 +65,17 @@ impl<'a, M: TaskMemory + ?Sized> Lists<'a, M> {
         self.rois * u32::from(self.network.num_operations)
     }
 
+    /// The slots that the task needs: one per operation, and one per operation with a lookup table.
+    pub(super) fn slots(&self) -> Result<usize, Error> {
+        let mut slots = self.operations();
+        for index in 0..self.operations() {
+            if matches!(self.op_type(index)?, OpType::Sdp | OpType::Cdp) && self.lut_index(index)? >= 0 {
+                slots += 1;
+            }
+        }
+        Ok(slots as usize)
+    }
+
     /// Operations of one region; never 0.
     pub(super) fn stride(&self) -> u32 {
         u32::from(self.network.num_operations).max(1)
@@ -102,7 +113,7 @@ impl<'a, M: TaskMemory + ?Sized> Lists<'a, M> {
     }
 
     /// The type of operation `index`.
-    pub(super) fn op_type(&self, index: u32) -> Result<OpType, Error> {
+    fn op_type(&self, index: u32) -> Result<OpType, Error> {
         let mut bytes = [0; CommonOp::SIZE];
         self.entry("dependency graph", self.network.dependency_graph_index, index, &mut bytes)?;
         CommonOp::peek_op_type(&bytes).map_err(|error| self.locate(index, None, error.into()))
@@ -116,7 +127,7 @@ impl<'a, M: TaskMemory + ?Sized> Lists<'a, M> {
     }
 
     /// The lookup table's index of operation `index`, which is SDP's or CDP's.
-    pub(super) fn lut_index(&self, index: u32) -> Result<i16, Error> {
+    fn lut_index(&self, index: u32) -> Result<i16, Error> {
         const _: () = assert!(desc::sdp_op::lut_index == desc::cdp_op::lut_index);
         let at = u64::from(index) * desc::Operation::SIZE as u64 + desc::sdp_op::lut_index as u64;
         let mut bytes = [0; 2];

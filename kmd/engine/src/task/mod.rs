@@ -40,51 +40,56 @@ pub struct Task<S> {
     waits_for_cdma: bool,
 }
 
-impl Task<()> {
-    /// The number of slots that the task in `memory` needs: one per operation of each region, and one per operation
-    /// with a lookup table.
-    pub fn slots<M: TaskMemory + ?Sized>(memory: &M) -> Result<usize, Error> {
-        let lists = Lists::read(memory)?;
-        let mut slots = lists.operations();
-        for index in 0..lists.operations() {
-            let op_type = lists.op_type(index)?;
-            if matches!(op_type, OpType::Sdp | OpType::Cdp) && lists.lut_index(index)? >= 0 {
-                slots += 1;
-            }
-        }
-        Ok(slots as usize)
-    }
-}
-
 impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Task<S> {
-    /// Reads and validates the task in `memory` into `slots`. There are as many slots as [`Task::slots`] returns.
-    pub fn parse<M: TaskMemory + ?Sized>(config: &'static Config, memory: &M, slots: S) -> Result<Self, Error> {
-        Self::parse_with(config, memory, slots, |_| false)
+    /// Reads and validates the task in `memory`. `allocate` returns the number of slots that it gets, which may hold anything:
+    /// one per operation of each region, and one per operation with a lookup table.
+    pub fn parse<M: TaskMemory + ?Sized, E: From<Error>>(
+        config: &'static Config,
+        memory: &M,
+        allocate: impl FnOnce(usize) -> Result<S, E>,
+    ) -> Result<Self, E> {
+        let lists = Lists::read(memory)?;
+        let slots = allocate(lists.slots()?)?;
+        Ok(Self::validate(config, memory, &lists, slots, |_| false)?)
     }
 
     /// The same for tools that show every violation. `go_on` gets the error of each operation that is refused, and says
     /// whether the next operation is looked at. The last error is also the result. The dependency graph is examined only
     /// if no operation is refused.
-    pub fn parse_with<M: TaskMemory + ?Sized>(
+    pub fn parse_with<M: TaskMemory + ?Sized, E: From<Error>>(
         config: &'static Config,
         memory: &M,
+        allocate: impl FnOnce(usize) -> Result<S, E>,
+        go_on: impl FnMut(&Error) -> bool,
+    ) -> Result<Self, E> {
+        let lists = Lists::read(memory)?;
+        let slots = allocate(lists.slots()?)?;
+        Ok(Self::validate(config, memory, &lists, slots, go_on)?)
+    }
+
+    fn validate<M: TaskMemory + ?Sized>(
+        config: &'static Config,
+        memory: &M,
+        lists: &Lists<'_, M>,
         mut slots: S,
         mut go_on: impl FnMut(&Error) -> bool,
     ) -> Result<Self, Error> {
-        let lists = Lists::read(memory)?;
         let storage = slots.as_mut();
         let operations = lists.operations();
         if (storage.len() as u64) < u64::from(operations) {
             return Err(Reason::Slots { needed: u64::from(operations), available: storage.len() as u64 }.into());
         }
-        storage.fill(Slot::Empty);
+        // `fill` would copy whole slots.
+        for slot in storage.iter_mut() {
+            *slot = Slot::Empty;
+        }
         let statistics = lists.statistics()?;
         let (used, tables) = storage.split_at_mut(operations as usize);
         let mut tables = Tables { slots: tables, first: operations, count: 0, last: [None; 2] };
         let context = Context { config, memory, counted: statistics.is_some(), region: None };
         let mut refused = Ok(());
         for (index, slot) in (0..operations).zip(used.iter_mut()) {
-            if let Err(error) = read_operation(&context, &lists, &mut tables, index, slot) {
+            if let Err(error) = read_operation(&context, lists, &mut tables, index, slot) {
                 let more = go_on(&error);
                 refused = Err(error);
                 if !more {
@@ -93,10 +98,10 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Task<S> {
             }
         }
         refused?;
-        let heads = graph::check(&lists, used)?;
+        let heads = graph::check(lists, used)?;
         graph::check_sharing(used, heads[OpType::Conv as usize])
             .map_err(|(index, reason)| lists.locate_typed(index, reason, used))?;
-        graph::convolution_buffer(&lists, used, heads[OpType::Conv as usize])?;
+        graph::convolution_buffer(lists, used, heads[OpType::Conv as usize])?;
         let waits_for_cdma = used.iter().filter_map(Slot::operation).any(|operation| {
             let mut edges = operation.edges.iter().flatten();
             edges.any(|edge| matches!(edge.event, Event::CdmaWeightDone | Event::CdmaDataDone))
