@@ -14,7 +14,7 @@ use nvdla_compiler::lower::{compile, Bytes, Compiled, Options, Winograd};
 use nvdla_runtime::device::ModelDevice;
 use nvdla_runtime::half;
 use nvdla_runtime::loadable::Loadable;
-use nvdla_runtime::session::Session;
+use nvdla_runtime::session::{Completed, RunOptions, Session};
 use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE};
 use nvdla_uapi::reg::values::Precision;
 
@@ -299,8 +299,11 @@ impl Builder {
                     a[1] == b[1] && a[5 - axis] == b[5 - axis] && a[axis] < 20
                 };
                 let fits: Vec<TensorId> = self.known.iter().copied().filter(fits).collect();
+                if fits.is_empty() {
+                    return None;
+                }
                 let inputs: Vec<TensorId> = (0..3).map(|_| self.random.pick(&fits)).collect();
-                return self.add(Op::Concat { axis }, if fits.is_empty() { &[] } else { &inputs });
+                return self.add(Op::Concat { axis }, &inputs);
             }
             3 => {
                 let mode = if random.one_in(2) { PadMode::Edge } else { PadMode::Reflect };
@@ -416,12 +419,16 @@ fn pack(values: &[i8], [c, h, w]: [u32; 3], atom: u32, components: Option<&[u32]
     bytes
 }
 
-fn unpack(bytes: &[u8], [c, h, w]: [u32; 3], atom: u32) -> Vec<i8> {
-    let at = |k: u32, y: u32, x: u32| ((k / atom * h + y) * w + x) * atom + k % atom;
-    (0..c * h * w).map(|n| bytes[at(n / (h * w), n / w % h, n % w) as usize] as i8).collect()
+fn unpack(bytes: &[u8], [c, h, w]: [u32; 3], atom: u32, wide: bool) -> Vec<i16> {
+    let lanes = if wide { atom / 2 } else { atom };
+    let at = |k: u32, y: u32, x: u32| ((k / lanes * h + y) * w + x) * atom + k % lanes * (atom / lanes);
+    let value =
+        |at: usize| if wide { i16::from_le_bytes([bytes[at], bytes[at + 1]]) } else { (bytes[at] as i8).into() };
+    (0..c * h * w).map(|n| value(at(n / (h * w), n / w % h, n % w) as usize)).collect()
 }
 
-/// Runs a compiled network on random inputs, and compares every output with the plain loops. The number of elements.
+/// Runs a compiled network on random inputs, and compares every tensor that operations write, and every output, with the plain
+/// loops. The number of elements.
 fn check(compiled: &Compiled, config: &'static Config, random: &mut Random, name: &str) -> usize {
     let net = &compiled.steps.net;
     if std::env::var_os("NVDLA_SHOW").is_some() {
@@ -460,12 +467,22 @@ fn check(compiled: &Compiled, config: &'static Config, random: &mut Random, name
             session.set_input(index, &bytes).unwrap();
             values.push(elements);
         }
-        session.run().unwrap_or_else(|error| panic!("{name} on {}: {error}", config.name));
+        let mut buffers = compiled.layout.buffers();
+        let mut keep = |completed: Completed<'_>| {
+            compiled.layout.keep(&completed, &mut buffers);
+            Ok(())
+        };
+        session
+            .run_with(RunOptions { on_operation: Some(&mut keep), ..RunOptions::default() })
+            .unwrap_or_else(|error| panic!("{name} on {}: {error}", config.name));
         // A tensor with channels in a picture's order is given as it lies in memory.
         let expected = integers::evaluate(&compiled.steps, &values);
-        for (index, &id) in net.outputs.iter().enumerate() {
+        let given = |(index, &id): (usize, &usize)| {
             let tensor = &net.tensors[id];
-            let found = unpack(session.output(index).unwrap(), tensor.shape, config.memory_atomic);
+            (id, unpack(session.output(index).unwrap(), tensor.shape, config.memory_atomic, tensor.wide))
+        };
+        for (id, found) in compiled.layout.tensors(&buffers).chain(net.outputs.iter().enumerate().map(given)) {
+            let tensor = &net.tensors[id];
             let expected = expected[id].as_ref().unwrap();
             if let Some(at) = found.iter().zip(expected).position(|(found, expected)| found != expected) {
                 panic!(
@@ -511,6 +528,45 @@ fn random_graphs_are_exact() {
     println!("{compiled} graphs compiled, {refused} refused, {elements} elements compared");
     assert!(wrong.is_empty(), "graphs {wrong:?} are wrong");
     assert!(refused * 10 <= compiled, "{refused} refused, {compiled} compiled");
+}
+
+/// Mixed precision: a part of the layers in int16. What compiles in int8 compiles in mixed precision.
+#[test]
+fn random_graphs_in_mixed_precision_are_exact() {
+    let number = |name: &str, default| std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default);
+    let (count, first) = (number("NVDLA_GRAPHS", 60), number("NVDLA_SEED", 1));
+    let (mut elements, mut wide_steps, mut wrong) = (0, 0, Vec::new());
+    for seed in first..first + count {
+        let (graph, inputs) = random_graph(seed, &NV_FULL);
+        let bytes = if seed % 2 == 0 { Bytes::Seven } else { Bytes::Eight };
+        let winograd = Some(if seed % 3 == 0 { Winograd::Always } else { Winograd::Faster });
+        let mut random = Random::new(seed + 3000);
+        let one_in = random.between(1, 4);
+        let wide = (0..graph.tensors.len()).filter(|_| random.one_in(one_in)).map(TensorId).collect();
+        let options = Options { inputs, bytes, winograd, wide, ..Options::new(&NV_FULL) };
+        let narrow = Options { wide: std::collections::HashSet::new(), ..options.clone() };
+        let ranges = ranges(&graph);
+        let tried = std::panic::catch_unwind(|| match compile(&graph, &ranges, &options) {
+            Ok(compiled) => {
+                let wide = compiled.report.steps.iter().filter(|step| step.precision == "int16").count();
+                (wide, check(&compiled, &NV_FULL, &mut Random::new(seed + 1000), &format!("graph {seed}")))
+            }
+            Err(error) => {
+                assert!(
+                    compile(&graph, &ranges, &narrow).is_err(),
+                    "graph {seed}: only mixed precision fails: {error}"
+                );
+                (0, 0)
+            }
+        });
+        match tried {
+            Ok((steps, count)) => (wide_steps, elements) = (wide_steps + steps, elements + count),
+            Err(_) => wrong.push(seed),
+        }
+    }
+    println!("{wide_steps} steps in int16, {elements} elements compared");
+    assert!(wrong.is_empty(), "graphs {wrong:?} are wrong");
+    assert!(wide_steps as u64 > count, "{wide_steps} steps in int16");
 }
 
 /// A graph of these operators, one behind the other, with convolutions of random weights: exact on all configurations.

@@ -7,17 +7,19 @@ use std::path::{Path, PathBuf};
 
 use nvdla_compiler::calibrate::table;
 use nvdla_compiler::compiler::Compiler;
+use nvdla_compiler::float;
 use nvdla_compiler::integers;
 use nvdla_compiler::ir::{Color, Preprocess, TensorId};
 use nvdla_compiler::lower::step::Kind;
-use nvdla_compiler::lower::Compiled;
+use nvdla_compiler::lower::{Bytes, Compiled};
+use nvdla_compiler::measure::{Loss, Measured};
 use nvdla_compiler::model::{Model, Options};
 use nvdla_compiler::quantize::{image_value, Granularity};
 use nvdla_runtime::device::ModelDevice;
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::session::{Completed, RunOptions, Session};
 use nvdla_tests::reference;
-use nvdla_uapi::config::{Config, NV_LARGE, NV_SMALL};
+use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
 
 const DIGITS: [&str; 10] = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
 /// The picture's height and width.
@@ -59,12 +61,12 @@ fn input(pixels: &[i8]) -> Vec<u8> {
 }
 
 /// The elements of a cube without gaps, channel by channel.
-fn unpack(bytes: &[u8], [c, h, w]: [u32; 3], atom: u32) -> Vec<i8> {
+fn unpack(bytes: &[u8], [c, h, w]: [u32; 3], atom: u32) -> Vec<i16> {
     let at = |k: u32, y: u32, x: u32| ((k / atom * h + y) * w + x) * atom + k % atom;
-    (0..c * h * w).map(|n| bytes[at(n / (h * w), n / w % h, n % w) as usize] as i8).collect()
+    (0..c * h * w).map(|n| (bytes[at(n / (h * w), n / w % h, n % w) as usize] as i8).into()).collect()
 }
 
-fn class(values: &[i8]) -> usize {
+fn class(values: &[i16]) -> usize {
     (0..values.len()).max_by_key(|&class| (values[class], std::cmp::Reverse(class))).unwrap()
 }
 
@@ -135,6 +137,40 @@ fn every_layer_is_exact() {
             }
         }
     }
+}
+
+/// In mixed precision some layers have int16, the outputs lose less than in int8, and what it needs is asked for.
+#[test]
+fn mixed_precision_loses_less() {
+    // Softmax has int8, so the values before it are the outputs.
+    let options = Options { outputs: vec!["ip2".to_owned()], ..Options::default() };
+    let model = Model::open(&folder().join("lenet.onnx"), &options).unwrap();
+    let samples = folder().join("calibration");
+    let loss = |compiler: Compiler| {
+        // With 7 bits of a picture's bytes, their rounding would be the greatest loss.
+        let compiler = compiler.bytes(Bytes::Eight);
+        let compiled = compiler.compile(&model).unwrap();
+        let inputs = compiler.inputs(&model.graph).unwrap();
+        let mut measured = Measured::new(&compiled, &inputs).unwrap();
+        let mut loss = Loss::default();
+        for sample in compiler.samples(&model.graph, &samples, usize::MAX).unwrap() {
+            let expected = float::run(&model.graph, &sample, &mut |_, _| {}).unwrap();
+            loss.add(&measured.run(&sample).unwrap()[0], &expected[0]);
+        }
+        let wide = compiled.report.steps.iter().filter(|step| step.precision == "int16").count();
+        (loss.decibels(), wide, compiled.report.precision)
+    };
+    let narrow = loss(compiler(&NV_FULL).calibrate(&samples));
+    let all = loss(compiler(&NV_FULL).calibrate(&samples).mixed(1.0));
+    assert_eq!((narrow.1, narrow.2, all.2), (0, "int8", "mixed"));
+    assert!(all.1 > 0 && all.0 > narrow.0 + 20.0, "{all:?}, {narrow:?}");
+    let error = |compiler: Compiler| compiler.compile(&model).unwrap_err().to_string();
+    assert_eq!(
+        error(compiler(&NV_SMALL).calibrate(&samples).mixed(0.5)),
+        "nv_small has no int16, which mixed precision needs"
+    );
+    let without = error(compiler(&NV_FULL).table(table_of_scales()).mixed(0.5));
+    assert!(without.contains("mixed precision needs samples"), "{without}");
 }
 
 /// Checks that a loadable classifies each image as the digit in the image's name.

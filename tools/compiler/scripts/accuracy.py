@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Compiles real networks, runs the loadables on the built-in model, and compares them with ONNX Runtime.
 
-    accuracy.py FOLDER [NAME...] [--config CONFIG] [--precision int8|fp16] [--option OPTION...]
+    accuracy.py FOLDER [NAME...] [--config CONFIG] [--precision int8|fp16|mixed] [--option OPTION...]
 
 For each network one line per configuration and precision is printed. NAMEs (all without any):
 
@@ -59,6 +59,8 @@ class Bench:
 
     def targets(self, defaults):
         """Pairs of configuration and precision: the defaults that the user's options allow."""
+        if self.arguments.precision == "mixed":
+            yield self.arguments.config or "nv_full", "mixed"
         for config, precision in defaults:
             if self.arguments.precision in (None, precision):
                 yield self.arguments.config or config, precision
@@ -160,7 +162,7 @@ def efficientnet(bench):
     best = expected.argmax(1)
     print(f"EfficientNet-Lite0, ONNX Runtime: top-1 {(best == labels).mean():.1%} of {len(labels)}")
     for config, precision in bench.targets([("nv_small", "int8"), ("nv_full", "fp16")]):
-        options = ["--mean", "127", "--std", "128"] + (["--input", "u8"] if precision == "int8" else [])
+        options = ["--mean", "127", "--std", "128"] + (["--input", "u8"] if precision != "fp16" else [])
         outputs = bench.run("efficientnet", model, config, precision, calibration, samples, options)
         if outputs:
             found = outputs[0].reshape(expected.shape)
@@ -194,7 +196,7 @@ def mtcnn(bench):
         name = which[0].upper() + "-Net"
         print(f"{name}, ONNX Runtime: {taken(expected)}")
         for config, precision in bench.targets([("nv_small", "int8"), ("nv_full", "fp16")]):
-            options = ["--mean", "127.5", "--std", "128"] + (["--input", "u8"] if precision == "int8" else [])
+            options = ["--mean", "127.5", "--std", "128"] + (["--input", "u8"] if precision != "fp16" else [])
             outputs = bench.run(which, model, config, precision, calibration, samples, options)
             if outputs:
                 show(name, config, precision, f"{taken(outputs)}; boxes' SQNR "
@@ -258,7 +260,7 @@ def ocr(bench):
     calibration = bench.pictures("ocr-cls/calibration", [picture for picture, _ in lines(24, 6)])
     print(f"text direction, ONNX Runtime: {(expected.argmax(1) == turned).sum()} of 100")
     for config, precision in bench.targets([("nv_small", "int8"), ("nv_full", "int8"), ("nv_full", "fp16")]):
-        options = ["--mean", "127.5", "--std", "127.5"] + (["--input", "u8"] if precision == "int8" else [])
+        options = ["--mean", "127.5", "--std", "127.5"] + (["--input", "u8"] if precision != "fp16" else [])
         outputs = bench.run("ocr-cls", model, config, precision, calibration, samples, options)
         if outputs:
             found = outputs[0].reshape(100, 2).argmax(1)
@@ -272,7 +274,7 @@ def ocr(bench):
     calibration = bench.pictures("ocr-det/calibration", [page(seed) for seed in range(10, 18)])
     print(f"text detection, ONNX Runtime: {expected.mean():.1%} of three pages is text")
     for config, precision in bench.targets([("nv_full", "int8"), ("nv_full", "fp16")]):
-        options = ["--mean", "127.5", "--std", "127.5"] + (["--input", "u8"] if precision == "int8" else [])
+        options = ["--mean", "127.5", "--std", "127.5"] + (["--input", "u8"] if precision != "fp16" else [])
         outputs = bench.run("ocr-det", model, config, precision, calibration, samples, options)
         if outputs:
             found = outputs[0].reshape(3, -1) > 0.3
@@ -313,7 +315,7 @@ def upconv(bench):
     samples = bench.pictures("upconv/samples", wide[:1])
     calibration = bench.pictures("upconv/calibration", wide[1:])
     for config, precision in bench.targets([("nv_small", "int8"), ("nv_full", "fp16")]):
-        options = ["--mean", "0", "--std", "255"] + (["--input", "u8"] if precision == "int8" else [])
+        options = ["--mean", "0", "--std", "255"] + (["--input", "u8"] if precision != "fp16" else [])
         outputs = bench.run("upconv", bench.path("upconv", "model.param"), config, precision, calibration, samples, options)
         if outputs:
             show("upconv_7", config, precision, f"{decibels(outputs[0]):.2f} dB")
@@ -338,7 +340,7 @@ def digits(bench):
         folder = bench.pictures("digits/calibration", calibration)
         for config, precision in bench.targets([("nv_small", "int8"), ("nv_large", "int8"), ("nv_full", "int8"),
                                                 ("nv_full", "fp16")]):
-            options = ["--mean", "0", "--std", "255"] + (["--input", "u8"] if precision == "int8" else [])
+            options = ["--mean", "0", "--std", "255"] + (["--input", "u8"] if precision != "fp16" else [])
             outputs = bench.run("digits/" + name, path, config, precision, folder, samples, options)
             if outputs:
                 found = outputs[0].reshape(500, 10)
@@ -373,7 +375,7 @@ def main():
     parser.add_argument("folder")
     parser.add_argument("names", nargs="*", metavar="NAME", choices=[[], *CASES])
     parser.add_argument("--config", help="this configuration instead of the usual ones")
-    parser.add_argument("--precision", choices=("int8", "fp16"), help="this precision only")
+    parser.add_argument("--precision", choices=("int8", "fp16", "mixed"), help="this precision only; mixed on nv_full")
     parser.add_argument("--option", action="append", default=[], help="a further option of nvdla_compiler")
     parser.add_argument("--few", action="store_true", help="one view per photograph")
     arguments = parser.parse_args()

@@ -17,6 +17,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use nvdla_uapi::config::Config;
@@ -25,11 +26,14 @@ use nvdla_uapi::reg::values::Precision;
 use crate::calibrate::{self, samples, table, Measured, Method};
 use crate::ir::{Graph, Preprocess, Ranges, Unreadable};
 use crate::lower::{self, nodes, Bytes, Compiled, Winograd};
+use crate::mixed;
 use crate::model::Model;
 use crate::quantize::Granularity;
 
-/// The number of samples on which calibration methods are compared.
-const METHOD_SAMPLES: usize = 4;
+/// The number of samples on which calibration methods are compared, and on which the losses of layers are measured.
+pub const FEW_SAMPLES: usize = 4;
+/// The largest share of the layers that has int16 in mixed precision, if none is given.
+pub const MIXED_SHARE: f64 = 0.25;
 
 /// Why a model cannot be compiled.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +44,12 @@ pub enum Error {
          quantized model"
     )]
     NoScales,
+    /// Mixed precision without samples.
+    #[error("mixed precision needs samples, on which the losses of the layers are measured (--calibrate DIR)")]
+    NoSamples,
+    /// No network in mixed precision is chosen.
+    #[error("mixed precision: {0}")]
+    Mixed(#[from] mixed::Failure),
     /// Calibration failed.
     #[error(transparent)]
     Calibration(#[from] calibrate::Error),
@@ -56,6 +66,8 @@ pub enum Error {
 pub struct Compiler {
     config: &'static Config,
     precision: Precision,
+    /// In mixed precision, the largest share of the layers that has int16.
+    mixed: Option<f64>,
     granularity: Granularity,
     preprocess: Option<Preprocess>,
     samples: Option<PathBuf>,
@@ -71,6 +83,7 @@ impl Compiler {
         Self {
             config,
             precision: Precision::Int8,
+            mixed: None,
             granularity: Granularity::Kernel,
             preprocess: None,
             samples: None,
@@ -85,6 +98,13 @@ impl Compiler {
     #[must_use]
     pub fn precision(self, precision: Precision) -> Self {
         Self { precision, ..self }
+    }
+
+    /// Mixed precision: int8, and int16 in at most the given share (from 0 to 1) of the layers, which are those that lose most
+    /// ([`mixed`]). It needs samples, and a configuration with int16.
+    #[must_use]
+    pub fn mixed(self, share: f64) -> Self {
+        Self { precision: Precision::Int8, mixed: Some(share), ..self }
     }
 
     /// Whether each kernel's weights have a scale of their own.
@@ -177,7 +197,7 @@ impl Compiler {
         if let Some(method) = self.method {
             return Ok(complete(measured.ranges(method))?);
         }
-        let few: Vec<_> = list.iter().take(METHOD_SAMPLES).map(read).collect::<Result<_, _>>()?;
+        let few: Vec<_> = list.iter().take(FEW_SAMPLES).map(read).collect::<Result<_, _>>()?;
         Ok(calibrate::best(graph, &measured, &few, complete)?)
     }
 
@@ -197,9 +217,17 @@ impl Compiler {
     /// Compiles a model with ranges that are known.
     pub fn compile_with(&self, model: &Model, ranges: &Ranges) -> Result<Compiled, Error> {
         let Self { config, precision, granularity, bytes, winograd, .. } = *self;
-        let inputs = self.inputs(&model.graph)?;
-        let options = lower::Options { config, precision, granularity, inputs, bytes, winograd };
-        Ok(lower::compile(&model.graph, ranges, &options)?)
+        let graph = &model.graph;
+        let inputs = self.inputs(graph)?;
+        let wide = HashSet::new();
+        let options = lower::Options { config, precision, wide, granularity, inputs, bytes, winograd };
+        if let Some(share) = self.mixed {
+            lower::mixed::supported(config)?;
+            let folder = self.samples.as_deref().ok_or(Error::NoSamples)?;
+            let samples = self.samples(graph, folder, FEW_SAMPLES)?;
+            return Ok(mixed::choose(graph, ranges, &options, &samples, share)?);
+        }
+        Ok(lower::compile(graph, ranges, &options)?)
     }
 
     /// Finds all nodes that the configuration cannot compute, without calibration.

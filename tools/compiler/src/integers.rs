@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Evaluates an int8 network in plain loops, tensor by tensor. A loadable must give the same bits.
+//! Evaluates a network in int8 or mixed precision in plain loops, tensor by tensor. A loadable must give the same bits.
 //!
 //! The loops use only the steps and their numbers, and no layouts, parts, buffers or descriptors. Rounding and saturation follow
 //! the documentation of the units.
@@ -18,12 +18,12 @@ use crate::lower::Lowered;
 ///
 /// # Panics
 /// If `inputs` do not have the sizes of the network's inputs.
-pub fn evaluate(network: &Lowered, inputs: &[Vec<i8>]) -> Vec<Option<Vec<i8>>> {
+pub fn evaluate(network: &Lowered, inputs: &[Vec<i8>]) -> Vec<Option<Vec<i16>>> {
     let net = &network.net;
-    let mut values: Vec<Option<Vec<i8>>> = vec![None; net.tensors.len()];
+    let mut values: Vec<Option<Vec<i16>>> = vec![None; net.tensors.len()];
     for (&id, input) in net.inputs.iter().zip(inputs) {
         assert_eq!(input.len(), net.tensors[id].elements(), "input \"{}\"", net.tensors[id].name);
-        values[id] = Some(input.clone());
+        values[id] = Some(input.iter().map(|&value| value.into()).collect());
     }
     for (step, numbers) in net.steps.iter().zip(&network.numbers) {
         let value = compute(network, step, numbers, &values);
@@ -41,27 +41,35 @@ fn positions([c, h, w]: [u32; 3]) -> impl Iterator<Item = (u32, u32, u32)> {
     (0..c).flat_map(move |c| (0..h).flat_map(move |y| (0..w).map(move |x| (c, y, x))))
 }
 
-fn compute(network: &Lowered, step: &Step, numbers: &Numbers, values: &[Option<Vec<i8>>]) -> Vec<i8> {
+fn compute(network: &Lowered, step: &Step, numbers: &Numbers, values: &[Option<Vec<i16>>]) -> Vec<i16> {
     let shape = |id: usize| network.net.tensors[id].shape;
     let of = |id: usize| values[id].as_deref().unwrap_or_default();
     let (from, input) = (shape(step.inputs[0]), of(step.inputs[0]));
     let into = shape(step.output);
+    let bits = |id: usize| if network.net.tensors[id].wide { 16 } else { 8 };
     let sdp = |value: i64, (c, y, x): (u32, u32, u32)| {
         let tensor = |id: usize, gate: bool| {
             let place = if gate { c as usize } else { at(into, c, y, x) };
             i64::from(of(id)[place])
         };
-        stages(&numbers.stages, &network.tables, value, c as usize, &tensor)
+        stages(&numbers.stages, &network.tables, value, c as usize, &tensor, bits(step.output))
     };
     match &step.kind {
         Kind::Convolution(conv) => {
-            let sum = if numbers.winograd { winograd } else { convolution };
-            positions(into).map(|place| sdp(sum(conv, numbers, input, from, place), place)).collect()
+            let bits = bits(step.inputs[0]);
+            let sum = |place| {
+                if numbers.winograd {
+                    winograd(conv, numbers, input, from, place)
+                } else {
+                    convolution(conv, numbers, input, from, bits, place)
+                }
+            };
+            positions(into).map(|place| sdp(sum(place), place)).collect()
         }
         Kind::Copy => {
             positions(into).map(|place| sdp(input[at(into, place.0, place.1, place.2)].into(), place)).collect()
         }
-        Kind::Pool(pool) => positions(into).map(|place| pooled(pool, input, from, place)).collect(),
+        Kind::Pool(pool) => positions(into).map(|place| pooled(pool, input, from, bits(step.output), place)).collect(),
         Kind::Concat(axis) => positions(into)
             .map(|(c, y, x)| {
                 let mut place = [c, y, x];
@@ -94,7 +102,7 @@ fn compute(network: &Lowered, step: &Step, numbers: &Numbers, values: &[Option<V
                     let around = c.saturating_sub(reach)..=(c + reach).min(from[0] - 1);
                     let sum: i64 = around.map(|c| i64::from(input[at(from, c, y, x)]).pow(2)).sum();
                     let product = i64::from(input[at(into, c, y, x)]) * factor(sum) * i64::from(out.scale);
-                    saturate(shift(product, out.truncate), 8) as i8
+                    saturate(shift(product, out.truncate), 8) as i16
                 })
                 .collect()
         }
@@ -122,7 +130,15 @@ fn saturate(value: i64, bits: u32) -> i64 {
     value.clamp(-most - 1, most)
 }
 
-fn convolution(conv: &Convolution, numbers: &Numbers, input: &[i8], from: [u32; 3], (k, y, x): (u32, u32, u32)) -> i64 {
+/// A sum of a convolution whose input and weights have `bits`.
+fn convolution(
+    conv: &Convolution,
+    numbers: &Numbers,
+    input: &[i16],
+    from: [u32; 3],
+    bits: u32,
+    (k, y, x): (u32, u32, u32),
+) -> i64 {
     let op = &conv.op;
     let per_group = from[0] / op.group as u32;
     let group = k / (conv.kernels / op.group) as u32;
@@ -133,17 +149,17 @@ fn convolution(conv: &Convolution, numbers: &Numbers, input: &[i8], from: [u32; 
             for s in 0..columns {
                 let iy = i64::from(y * op.stride[0] as u32 + r * op.dilation[0] as u32) - op.padding.top as i64;
                 let ix = i64::from(x * op.stride[1] as u32 + s * op.dilation[1] as u32) - op.padding.left as i64;
-                let value = padded(numbers, input, from, group * per_group + c, [iy, ix]);
+                let value = padded(numbers, input, from, bits, group * per_group + c, [iy, ix]);
                 let weight = numbers.weights[(((k * per_group + c) * rows + r) * columns + s) as usize];
                 sum += value * i64::from(weight);
             }
         }
     }
-    saturate(sum, 32)
+    saturate(shift(sum, numbers.truncate), 32)
 }
 
 /// A convolution of 3 x 3 in Winograd's mode: one element of a tile of 2 x 2 outputs.
-fn winograd(conv: &Convolution, numbers: &Numbers, input: &[i8], from: [u32; 3], (k, y, x): (u32, u32, u32)) -> i64 {
+fn winograd(conv: &Convolution, numbers: &Numbers, input: &[i16], from: [u32; 3], (k, y, x): (u32, u32, u32)) -> i64 {
     // The data's transform by lines or columns, and the signs of the products in the output's transform.
     const DATA: [[i64; 4]; 4] = [[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]];
     const SUMS: [[i64; 4]; 2] = [[1, 1, 1, 0], [0, 1, -1, -1]];
@@ -153,7 +169,7 @@ fn winograd(conv: &Convolution, numbers: &Numbers, input: &[i8], from: [u32; 3],
         let value = |r: usize, s: usize| {
             let (iy, ix) =
                 (i64::from(y & !1) + r as i64 - padding.top as i64, i64::from(x & !1) + s as i64 - padding.left as i64);
-            padded(numbers, input, from, c, [iy, ix])
+            padded(numbers, input, from, 8, c, [iy, ix])
         };
         let tile: [[i64; 4]; 4] = std::array::from_fn(|r| std::array::from_fn(|s| value(r, s)));
         for (r, s) in (0..4).flat_map(|r| (0..4).map(move |s| (r, s))) {
@@ -167,20 +183,20 @@ fn winograd(conv: &Convolution, numbers: &Numbers, input: &[i8], from: [u32; 3],
 }
 
 /// An element of the padded input as the multipliers receive it. `y` and `x` may lie in the padding.
-fn padded(numbers: &Numbers, input: &[i8], from: [u32; 3], channel: u32, [y, x]: [i64; 2]) -> i64 {
+fn padded(numbers: &Numbers, input: &[i16], from: [u32; 3], bits: u32, channel: u32, [y, x]: [i64; 2]) -> i64 {
     if (0..i64::from(from[1])).contains(&y) && (0..i64::from(from[2])).contains(&x) {
-        converted(numbers.converter, input[at(from, channel, y as u32, x as u32)], channel)
+        converted(numbers.converter, input[at(from, channel, y as u32, x as u32)], channel, bits)
     } else {
         numbers.outside.into()
     }
 }
 
-/// The value after CDMA's converter.
-fn converted(converter: Option<Converter>, value: i8, channel: u32) -> i64 {
+/// The value after CDMA's converter, which makes `bits` of an image's bytes.
+fn converted(converter: Option<Converter>, value: i16, channel: u32, bits: u32) -> i64 {
     let Some(Converter { unsigned, offsets, scale, truncate }) = converter else { return value.into() };
     let value = if unsigned { i64::from(value as u8) } else { i64::from(value) };
     let value = (value - i64::from(offsets[channel as usize])) * i64::from(scale);
-    saturate(saturate(shift(value, truncate), 17), 8)
+    saturate(saturate(shift(value, truncate), 17), bits)
 }
 
 /// The value of an operand. `tensor` returns a tensor's element at the current position, or its value for the current channel.
@@ -202,7 +218,15 @@ fn alu(algorithm: AluAlgorithm, value: i64, operand: i64) -> i64 {
     }
 }
 
-fn stages(stages: &Stages, tables: &[Lut], value: i64, channel: usize, tensor: &dyn Fn(usize, bool) -> i64) -> i8 {
+/// The output of SDP, in `bits`.
+fn stages(
+    stages: &Stages,
+    tables: &[Lut],
+    value: i64,
+    channel: usize,
+    tensor: &dyn Fn(usize, bool) -> i64,
+    bits: u32,
+) -> i16 {
     let mut value = value;
     for unit in [&stages.x1, &stages.x2].into_iter().flatten() {
         let X { alu: first, shift: left, mul, truncate, activation } = unit;
@@ -233,7 +257,7 @@ fn stages(stages: &Stages, tables: &[Lut], value: i64, channel: usize, tensor: &
     if let Some(out) = stages.out {
         value = saturate(shift((value - i64::from(stages.offset)) * i64::from(out.scale), out.truncate), 17);
     }
-    saturate(value, 8) as i8
+    saturate(value, bits) as i16
 }
 
 /// Interpolates between two entries of the second table; beyond its ends, returns its first or last entry.
@@ -269,7 +293,7 @@ fn normalising_factor(table: &Lut, sum: i64) -> i64 {
     low + shift((high - low) * part, 16)
 }
 
-fn pooled(pool: &Pool, input: &[i8], from: [u32; 3], (c, y, x): (u32, u32, u32)) -> i8 {
+fn pooled(pool: &Pool, input: &[i16], from: [u32; 3], bits: u32, (c, y, x): (u32, u32, u32)) -> i16 {
     let axis = |output: u32, which: usize, pad: usize| {
         let begin = i64::from(output) * pool.stride[which] as i64 - pad as i64;
         let end = (begin + pool.kernel[which] as i64).min(from[1 + which].into());
@@ -279,7 +303,7 @@ fn pooled(pool: &Pool, input: &[i8], from: [u32; 3], (c, y, x): (u32, u32, u32))
     let found = || (rows.0..rows.1).flat_map(|y| (columns.0..columns.1).map(move |x| (y, x)));
     let found = found().map(|(y, x)| i64::from(input[at(from, c, y, x)]));
     match pool.kind {
-        PoolKind::Max => found.max().unwrap_or(0) as i8,
+        PoolKind::Max => found.max().unwrap_or(0) as i16,
         PoolKind::Average { count_include_pad } => {
             let sides = if count_include_pad {
                 pool.kernel.map(|side| side as i64)
@@ -288,13 +312,13 @@ fn pooled(pool: &Pool, input: &[i8], from: [u32; 3], (c, y, x): (u32, u32, u32))
             };
             // Two factors of sixteen fraction bits, each product rounded.
             let across = shift(found.sum::<i64>() * (65536 / sides[1]), 16);
-            saturate(shift(across * (65536 / sides[0]), 16), 8) as i8
+            saturate(shift(across * (65536 / sides[0]), 16), bits) as i16
         }
     }
 }
 
 /// The emulator's softmax: half precision input and output, single precision inside, truncated towards zero.
-fn softmax(input: &[i8], shape: [u32; 3], input_scale: f32, output_scale: f32) -> Vec<i8> {
+fn softmax(input: &[i16], shape: [u32; 3], input_scale: f32, output_scale: f32) -> Vec<i16> {
     let half = |value: f32| half::to_f32(half::from_f32(value));
     let mut out = vec![0; input.len()];
     for (_, y, x) in positions([1, shape[1], shape[2]]) {
@@ -307,7 +331,7 @@ fn softmax(input: &[i8], shape: [u32; 3], input_scale: f32, output_scale: f32) -
             sum += *value;
         }
         for (c, value) in real.iter().enumerate() {
-            out[place(c as u32)] = (half(value / sum) / output_scale) as i8;
+            out[place(c as u32)] = ((half(value / sum) / output_scale) as i8).into();
         }
     }
     out

@@ -22,6 +22,7 @@ pub mod integers;
 pub mod ir;
 pub mod lower;
 pub mod measure;
+pub mod mixed;
 pub mod model;
 pub mod ncnn;
 pub use nvdla_runtime::npy;

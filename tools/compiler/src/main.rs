@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use clap::{Parser, ValueEnum};
 
 use nvdla_compiler::calibrate::{table, Method};
-use nvdla_compiler::compiler::Compiler;
+use nvdla_compiler::compiler::{Compiler, FEW_SAMPLES, MIXED_SHARE};
 use nvdla_compiler::ir::{Color, Fit, Preprocess};
 use nvdla_compiler::lower::{Bytes, Compiled, Winograd};
 use nvdla_compiler::measure::{Losses, Measured};
@@ -37,6 +37,9 @@ struct Arguments {
     /// The precision of weights and activations
     #[arg(long, alias = "cprecision", value_enum, default_value_t = Precision::Int8)]
     precision: Precision,
+    /// With --precision mixed, the largest share of the layers that has int16, in percent [default: 25]
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=100))]
+    mixed_layers: Option<u32>,
     /// A folder of pictures or .npy files like those that the network will process, on which scales are measured
     #[arg(long, value_name = "DIR")]
     calibrate: Option<PathBuf>,
@@ -95,6 +98,8 @@ struct Arguments {
 enum Precision {
     Int8,
     Fp16,
+    /// int8, and int16 in the layers that lose most (nv_full; needs --calibrate)
+    Mixed,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -185,7 +190,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let options = Options { shapes: arguments.shape.iter().cloned().collect(), outputs: arguments.outputs.clone() };
     let model = Model::open(path, &options)?;
     let precision = match arguments.precision {
-        Precision::Int8 => nvdla_uapi::reg::values::Precision::Int8,
+        Precision::Int8 | Precision::Mixed => nvdla_uapi::reg::values::Precision::Int8,
         Precision::Fp16 => nvdla_uapi::reg::values::Precision::Fp16,
     };
     let mut compiler =
@@ -195,6 +200,13 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
             Input::I8 => Bytes::Seven,
             Input::U8 => Bytes::Eight,
         });
+    match (arguments.precision, arguments.mixed_layers) {
+        (Precision::Mixed, percent) => {
+            compiler = compiler.mixed(percent.map_or(MIXED_SHARE, |percent| f64::from(percent) / 100.0));
+        }
+        (_, Some(_)) => return Err("--mixed-layers goes with --precision mixed".into()),
+        _ => {}
+    }
     if let Some(method) = arguments.method {
         compiler = compiler.method(method);
     }
@@ -255,9 +267,6 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The number of samples on which the losses of tensors are measured.
-const LOSS_SAMPLES: usize = 4;
-
 /// Runs a loadable on the model with the samples of a folder, and returns the losses of tensors, measured on a few samples. With
 /// a folder for outputs, writes the outputs of all samples there.
 fn evaluate(
@@ -269,7 +278,7 @@ fn evaluate(
 ) -> Result<Losses, Box<dyn Error>> {
     let graph = &model.graph;
     let inputs = compiler.inputs(graph)?;
-    let most = if folder.is_some() { usize::MAX } else { LOSS_SAMPLES };
+    let most = if folder.is_some() { usize::MAX } else { FEW_SAMPLES };
     let samples = compiler.samples(graph, samples, most)?;
     let mut measured = Measured::new(compiled, &inputs)?;
     if let Some(folder) = folder {
@@ -284,7 +293,7 @@ fn evaluate(
             write(&folder.join(format!("output_{k}.npy")), npy::bytes(&shape, values))?;
         }
     }
-    Ok(measured.losses(graph, &samples[..samples.len().min(LOSS_SAMPLES)])?)
+    Ok(measured.losses(graph, &samples[..samples.len().min(FEW_SAMPLES)])?)
 }
 
 fn main() -> ExitCode {

@@ -8,8 +8,9 @@ use std::collections::HashMap;
 use nvdla_runtime::device::ModelDevice;
 use nvdla_runtime::half;
 use nvdla_runtime::loadable::Loadable;
-use nvdla_runtime::session::{RunOptions, Session};
+use nvdla_runtime::session::{Completed, RunOptions, Session};
 use nvdla_uapi::layout::feature::{Atoms, View};
+use nvdla_uapi::reg::values::Precision;
 
 use crate::assemble::program::{Cube, Task};
 use crate::float;
@@ -20,10 +21,8 @@ use crate::lower::Compiled;
 /// The places of a loadable's tensors in memory.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    /// The atoms of feature cubes.
-    pub(crate) atoms: Atoms,
-    /// Bytes of an element.
-    pub(crate) element: usize,
+    /// Bytes of an atom.
+    pub(crate) atom: usize,
     /// The cubes that each operation of each task writes; none for tasks of the emulator.
     pub(crate) written: Vec<Vec<Cube>>,
     /// Bytes of each buffer.
@@ -49,6 +48,10 @@ pub(crate) struct Stored {
     pub(crate) surface_stride: u32,
     /// The physical channel of each channel.
     pub(crate) channels: Vec<u32>,
+    /// The precision of its elements.
+    pub(crate) precision: Precision,
+    /// The atoms of that precision.
+    pub(crate) atoms: Atoms,
     /// Real value = (integer - zero) * scale; 1 in fp16.
     pub(crate) scale: f64,
     /// The integer that represents zero.
@@ -66,12 +69,12 @@ impl Layout {
 
     /// The lines and surfaces of a cube or a tensor, in bytes.
     fn view(&self, line: u32, surface: u32) -> View {
-        View { cube: 0, surface: surface as usize, line: line as usize, atom: self.atoms.bytes() }
+        View { cube: 0, surface: surface as usize, line: line as usize, atom: self.atom }
     }
 
     /// The offsets of a cube's atoms in its buffer.
     fn places<'a>(&'a self, cube: &'a Cube) -> impl Iterator<Item = usize> + 'a {
-        let surfaces = self.atoms.surfaces(cube.channels.into());
+        let surfaces = cube.surfaces as usize;
         let view = self.view(cube.line_stride, cube.surface_stride);
         (0..surfaces).flat_map(move |surface| {
             (0..usize::from(cube.height)).flat_map(move |y| {
@@ -80,23 +83,54 @@ impl Layout {
         })
     }
 
-    fn values(&self, stored: &Stored, bytes: &[u8]) -> Vec<f32> {
+    /// The elements of a tensor: integers, or bits of fp16.
+    fn elements(&self, stored: &Stored, bytes: &[u8]) -> Vec<i16> {
         let [height, width] = stored.size.map(|size| size as usize);
         let view = self.view(stored.line_stride, stored.surface_stride);
-        let element = self.element;
         let mut values = Vec::with_capacity(stored.channels.len() * height * width);
         for &channel in &stored.channels {
-            let (surface, lane) = self.atoms.place(channel as usize);
+            let (surface, lane) = stored.atoms.place(channel as usize);
             for (y, x) in (0..height).flat_map(|y| (0..width).map(move |x| (y, x))) {
-                let at = stored.offset as usize + view.atom_offset(0, surface, y, x) + lane * element;
-                values.push(if element == 1 {
-                    (f64::from(i32::from(bytes[at] as i8) - stored.zero) * stored.scale) as f32
-                } else {
-                    half::to_f32(half::f16::from_le_bytes([bytes[at], bytes[at + 1]]))
+                let atom = stored.offset as usize + view.atom_offset(0, surface, y, x);
+                values.push(match stored.precision {
+                    Precision::Int8 => i16::from(bytes[atom + lane] as i8),
+                    _ => i16::from_le_bytes([bytes[atom + 2 * lane], bytes[atom + 2 * lane + 1]]),
                 });
             }
         }
         values
+    }
+
+    fn values(&self, stored: &Stored, bytes: &[u8]) -> Vec<f32> {
+        let elements = self.elements(stored, bytes).into_iter();
+        let integer = |value: i16| (f64::from(i32::from(value) - stored.zero) * stored.scale) as f32;
+        match stored.precision {
+            Precision::Fp16 => elements.map(|bits| half::to_f32(half::f16::from_bits(bits as u16))).collect(),
+            _ => elements.map(integer).collect(),
+        }
+    }
+
+    /// Buffers for [`Self::keep`].
+    pub fn buffers(&self) -> Vec<Vec<u8>> {
+        self.buffers.iter().map(|&size| vec![0; size as usize]).collect()
+    }
+
+    /// Copies what an operation has written into `buffers`.
+    pub fn keep(&self, completed: &Completed<'_>, buffers: &mut [Vec<u8>]) {
+        let cube = self.written.get(usize::from(completed.task)).and_then(|list| list.get(completed.operation));
+        let (Some(cube), Some(bytes)) = (cube, completed.surface) else { return };
+        let Some(buffer) = cube.buffer() else { return };
+        for place in self.places(cube) {
+            let from = bytes.get(place - cube.offset as usize..).and_then(|rest| rest.get(..self.atom));
+            if let (Some(from), Some(into)) = (from, buffers[buffer].get_mut(place..place + self.atom)) {
+                into.copy_from_slice(from);
+            }
+        }
+    }
+
+    /// The elements of every tensor that operations have written into `buffers`, by its number: integers, or bits of fp16.
+    pub fn tensors<'a>(&'a self, buffers: &'a [Vec<u8>]) -> impl Iterator<Item = (usize, Vec<i16>)> + 'a {
+        self.tensors.iter().map(|stored| (stored.tensor, self.elements(stored, &buffers[stored.buffer])))
     }
 }
 
@@ -191,20 +225,9 @@ impl<'a> Measured<'a> {
     fn surfaces(&mut self, inputs: &[Vec<f32>]) -> Result<(Surfaces, Vec<Vec<f32>>), String> {
         self.set(inputs)?;
         let layout = &self.compiled.layout;
-        let mut buffers: Vec<Vec<u8>> = layout.buffers.iter().map(|&size| vec![0; size as usize]).collect();
-        let atom = layout.atoms.bytes();
-        let mut look = |completed: nvdla_runtime::session::Completed<'_>| {
-            let cube = layout.written.get(usize::from(completed.task)).and_then(|list| list.get(completed.operation));
-            if let (Some(cube), Some(bytes)) = (cube, completed.surface) {
-                if let Some(buffer) = cube.buffer() {
-                    for place in layout.places(cube) {
-                        let from = bytes.get(place - cube.offset as usize..).and_then(|rest| rest.get(..atom));
-                        if let (Some(from), Some(into)) = (from, buffers[buffer].get_mut(place..place + atom)) {
-                            into.copy_from_slice(from);
-                        }
-                    }
-                }
-            }
+        let mut buffers = layout.buffers();
+        let mut look = |completed: Completed<'_>| {
+            layout.keep(&completed, &mut buffers);
             Ok(())
         };
         let options = RunOptions { on_operation: Some(&mut look), ..RunOptions::default() };
@@ -213,13 +236,18 @@ impl<'a> Measured<'a> {
         Ok((layout.tensors.iter().map(values).collect(), self.outputs()?))
     }
 
-    /// The loss of every tensor of the graph that operations write, on samples.
-    pub fn losses(&mut self, graph: &Graph, samples: &[Vec<Vec<f32>>]) -> Result<Losses, String> {
+    /// The loss of every tensor of the graph that operations write, by its number, and that of all outputs, on samples.
+    pub(crate) fn all_losses(
+        &mut self,
+        graph: &Graph,
+        samples: &[Vec<Vec<f32>>],
+    ) -> Result<(HashMap<usize, Loss>, Loss), String> {
+        let mut outputs = Loss::default();
         let mut losses: HashMap<usize, Loss> = HashMap::new();
         let sizes: HashMap<usize, [u32; 2]> =
             self.compiled.layout.tensors.iter().map(|stored| (stored.tensor, stored.size)).collect();
         for sample in samples {
-            let (found, _) = self.surfaces(sample)?;
+            let (found, made) = self.surfaces(sample)?;
             let mut compare = |id: TensorId, expected: &[f32]| {
                 let (Some(found), Some([lines, columns])) = (found.get(&id.0), sizes.get(&id.0)) else { return };
                 let [_, height, width] = folded(graph.tensor(id)).map(|extent| extent as usize);
@@ -231,8 +259,15 @@ impl<'a> Measured<'a> {
                     losses.entry(id.0).or_default().add(found, &kept);
                 }
             };
-            float::run(graph, sample, &mut compare)?;
+            let expected = float::run(graph, sample, &mut compare)?;
+            made.iter().zip(&expected).for_each(|(found, expected)| outputs.add(found, expected));
         }
+        Ok((losses, outputs))
+    }
+
+    /// The loss of every tensor of the graph that operations write, on samples.
+    pub fn losses(&mut self, graph: &Graph, samples: &[Vec<Vec<f32>>]) -> Result<Losses, String> {
+        let (losses, _) = self.all_losses(graph, samples)?;
         let order =
             self.compiled.layout.tensors.iter().filter_map(|stored| {
                 Some((graph.tensors.get(stored.tensor)?.name.clone(), *losses.get(&stored.tensor)?))
@@ -244,7 +279,6 @@ impl<'a> Measured<'a> {
 #[cfg(test)]
 mod tests {
     use nvdla_uapi::config::{NV_FULL, NV_SMALL};
-    use nvdla_uapi::reg::values::Precision;
 
     use super::*;
     use crate::calibrate::{measure, Method};

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use nvdla_compiler::compiler::Compiler;
+use nvdla_compiler::compiler::{Compiler, MIXED_SHARE};
 use nvdla_compiler::ir::{Color, Fit, Preprocess};
 use nvdla_compiler::model::{Model, Options};
 use nvdla_runtime::configuration;
@@ -31,10 +31,14 @@ pub(crate) fn compile<'py>(
 ) -> PyResult<Bound<'py, PyBytes>> {
     let loadable = py.detach(|| -> Result<Vec<u8>, Failure> {
         let config = configuration::find(config).map_err(|error| Failure::argument(error.to_string()))?;
-        let precision = match precision {
-            "int8" => Precision::Int8,
-            "fp16" => Precision::Fp16,
-            other => return Err(Failure::argument(format!("there is no precision {other:?}; there are int8, fp16"))),
+        let compiler = Compiler::new(config);
+        let mut compiler = match precision {
+            "int8" => compiler,
+            "fp16" => compiler.precision(Precision::Fp16),
+            "mixed" => compiler.mixed(MIXED_SHARE),
+            other => {
+                return Err(Failure::argument(format!("there is no precision {other:?}; there are int8, fp16, mixed")))
+            }
         };
         let color = match color {
             None => None,
@@ -54,7 +58,6 @@ pub(crate) fn compile<'py>(
             }
         };
         let model = Model::open(&model, &Options::default())?;
-        let mut compiler = Compiler::new(config).precision(precision);
         if let Some(color) = color {
             compiler = compiler.preprocess(Preprocess { mean, std, color, fit });
         }

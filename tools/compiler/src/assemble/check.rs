@@ -26,8 +26,7 @@ struct Touched {
 
 /// Checks a program. An error is a bug of the compiler.
 pub fn check(program: &Program, plan: &Plan) -> Result<(), Error> {
-    let atoms = program.atoms();
-    let (atom, elements) = (atoms.bytes() as u32, atoms.elements() as u32);
+    let atom = program.config.memory_atomic;
     let placed = |cube: &Cube| {
         cube.buffer().map(|buffer| {
             let start = u64::from(plan.buffers[buffer]) + u64::from(cube.offset);
@@ -36,7 +35,7 @@ pub fn check(program: &Program, plan: &Plan) -> Result<(), Error> {
         })
     };
     let shares = |a: &Placed, b: &Placed| match (a.pool, b.pool) {
-        _ if a.buffer == b.buffer => a.cube.overlaps(&b.cube, atom, elements),
+        _ if a.buffer == b.buffer => a.cube.overlaps(&b.cube, atom),
         (Some(a), Some(b)) => a.0 < b.1 && b.0 < a.1,
         _ => false,
     };

@@ -131,7 +131,7 @@ impl<'a> Emitter<'a> {
             "version": 1,
             "network": self.program.name,
             "configuration": self.program.config.name,
-            "precision": if self.program.precision == Precision::Fp16 { "fp16" } else { "int8" },
+            "precision": self.program.precision_name(),
             "inputs": self.program.inputs,
             "outputs": self.program.outputs,
             "steps": steps.collect::<Vec<_>>(),
@@ -166,8 +166,11 @@ impl<'a> Emitter<'a> {
         });
         self.shared.push(memory);
         self.bound.push((id, memory));
-        let half = self.program.precision == Precision::Fp16 && surface.format == Format::Feature;
-        let element = if half { 2 } else { 1 };
+        let (data_type, element) = match (surface.format, surface.precision) {
+            (Format::Feature, Precision::Fp16) => (DataType::Half, 2),
+            (Format::Feature, Precision::Int16) => (DataType::Int16, 2),
+            _ => (DataType::Int8, 1),
+        };
         let (data_format, data_category, pixel_format, strides) = match surface.format {
             Format::Feature => (
                 DataFormat::Ncxhwx,
@@ -188,7 +191,7 @@ impl<'a> Emitter<'a> {
             mem_id: memory,
             size: u64::from(surface.size),
             data_format,
-            data_type: if half { DataType::Half } else { DataType::Int8 },
+            data_type,
             data_category,
             pixel_format,
             n: 1,

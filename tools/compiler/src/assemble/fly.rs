@@ -9,13 +9,14 @@
 
 use std::collections::HashMap;
 
+use nvdla_uapi::desc::SdpOp;
 use nvdla_uapi::layout::feature::{Atoms, View};
 use nvdla_uapi::reg::values::ConvMode;
 
 use super::program::{Base, Cube, Operation, Program, Storage, Task, Unit};
 
-/// Joins poolings with the operations that write their inputs. Returns the buffers that are no longer written.
-pub fn join(program: &mut Program) -> Vec<usize> {
+/// Joins poolings with the operations that write their inputs.
+pub fn join(program: &mut Program) {
     let atoms = program.atoms();
     let mut readers = vec![0; program.buffers.len()];
     let mut writers = vec![0; program.buffers.len()];
@@ -37,7 +38,6 @@ pub fn join(program: &mut Program) -> Vec<usize> {
             }
         }
     }
-    let mut joined = Vec::new();
     for task in &mut program.tasks {
         let Task::Dla(list) = task else { continue };
         // The poolings that follow each operation, and the operations that they replace.
@@ -50,9 +50,10 @@ pub fn join(program: &mut Program) -> Vec<usize> {
                 continue;
             }
             let is_maker = |at: &usize| {
-                // PDP does not take Winograd's tiles.
-                let direct = matches!(&list[*at].unit, Unit::Sdp { op, .. } if op.conv_mode == ConvMode::Direct);
-                direct && list[*at].unit.target().buffer() == Some(buffer)
+                // PDP takes neither Winograd's tiles nor 16 bits that SDP makes of 8.
+                let takes = |op: &SdpOp| op.conv_mode == ConvMode::Direct && op.src_precision == op.dst_precision;
+                let taken = matches!(&list[*at].unit, Unit::Sdp { op, .. } if takes(op));
+                taken && list[*at].unit.target().buffer() == Some(buffer)
             };
             let mut makers: Vec<usize> = (0..index).filter(is_maker).collect();
             makers.sort_by_key(|&at| list[at].unit.target().offset);
@@ -70,13 +71,13 @@ pub fn join(program: &mut Program) -> Vec<usize> {
                     offset: target.offset + view.atom_offset(0, first, 0, 0) as u32,
                     size: view.atoms(0, count - 1, last, target.width.into()).end as u32,
                     channels: made.channels,
+                    surfaces: made.surfaces,
                     ..*target
                 };
                 let unit = Unit::Pdp { op: op.clone(), source: made, target };
                 behind.insert(at, Operation { step: operation.step, unit });
             }
             replaced[index] = true;
-            joined.push(buffer);
         }
         let operations = std::mem::take(list).into_iter().enumerate();
         for (index, mut operation) in operations.filter(|(index, _)| !replaced[*index]) {
@@ -88,7 +89,6 @@ pub fn join(program: &mut Program) -> Vec<usize> {
             list.extend(pooling);
         }
     }
-    joined
 }
 
 /// The lines and surfaces of a cube.
@@ -107,9 +107,9 @@ fn surfaces<'a>(whole: &Cube, parts: impl Iterator<Item = &'a Cube>, atoms: Atom
         if shape(part) != shape(whole) || part.offset as usize != begin {
             return None;
         }
-        let count = atoms.surfaces(part.channels.into());
+        let count = part.surfaces as usize;
         found.push((next, count));
         next += count;
     }
-    (next == atoms.surfaces(whole.channels.into())).then_some(found)
+    (next == whole.surfaces as usize).then_some(found)
 }

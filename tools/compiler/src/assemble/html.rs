@@ -121,12 +121,14 @@ pub(super) fn page(report: &Report) -> String {
         ("tensor", false),
         ("shape", false),
         ("scale", true),
+        ("precision", false),
         ("signal to noise in dB", true),
     ];
     let row = |step: &super::report::StepReport| {
         let (nodes, inputs, scale) = (step.nodes.join(", "), step.inputs.join(", "), format!("{:.6}", step.scale));
         let decibels = step.decibels.map_or_else(String::new, |decibels| format!("{decibels:.1}"));
-        vec![nodes, step.kind.to_owned(), inputs, step.output.clone(), sizes(&step.shape), scale, decibels]
+        let (kind, precision) = (step.kind.to_owned(), step.precision.to_owned());
+        vec![nodes, kind, inputs, step.output.clone(), sizes(&step.shape), scale, precision, decibels]
     };
     table(&mut page, &titles, report.steps.iter().map(row));
     page.push_str("<h2>Nodes: the graph before</h2>\n");

@@ -60,13 +60,11 @@ pub fn plan(program: &Program) -> Result<Plan, Error> {
         constants.push(offset(constants_size)?);
         constants_size += constant.bytes.len() as u64;
     }
-    let atoms = program.atoms();
     let mut orders = Vec::new();
     for task in &program.tasks {
         orders.push(match task {
             Task::Dla(operations) => {
-                let (bytes, elements) = (atoms.bytes() as u32, atoms.elements() as u32);
-                Some(order::order(operations, program.buffers.len(), bytes, elements)?)
+                Some(order::order(operations, program.buffers.len(), program.config.memory_atomic)?)
             }
             Task::Emulated(_) => None,
         });

@@ -62,8 +62,8 @@ struct Accesses {
     writes: Vec<(usize, Cube)>,
 }
 
-/// Orders the operations of a task. `atom` and `elements` are an atom's bytes and elements.
-pub fn order(operations: &[Operation], buffers: usize, atom: u32, elements: u32) -> Result<Order, Error> {
+/// Orders the operations of a task. `atom` is the bytes of an atom.
+pub fn order(operations: &[Operation], buffers: usize, atom: u32) -> Result<Order, Error> {
     let count = operations.len();
     if count > i16::MAX as usize {
         return Err(Error::Network(format!("{count} operations in one task, more than 32767")));
@@ -78,14 +78,14 @@ pub fn order(operations: &[Operation], buffers: usize, atom: u32, elements: u32)
         for cube in operation.unit.reads() {
             if let Some(buffer) = cube.buffer() {
                 let writes = accesses[buffer].writes.iter();
-                needs.extend(writes.filter(|(_, other)| cube.overlaps(other, atom, elements)).map(|(by, _)| *by));
+                needs.extend(writes.filter(|(_, other)| cube.overlaps(other, atom)).map(|(by, _)| *by));
             }
         }
         let target = operation.unit.target();
         if let Some(buffer) = target.buffer() {
             let Accesses { reads, writes } = &accesses[buffer];
             let all = reads.iter().chain(writes);
-            needs.extend(all.filter(|(_, other)| target.overlaps(other, atom, elements)).map(|(by, _)| *by));
+            needs.extend(all.filter(|(_, other)| target.overlaps(other, atom)).map(|(by, _)| *by));
         }
         // The operation that passes its sums to this one starts with it.
         let mut needs: Vec<usize> = needs.into_iter().map(last).filter(|&by| by != index).collect();

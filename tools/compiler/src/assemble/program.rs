@@ -41,6 +41,8 @@ pub struct Buffer {
     pub width: u32,
     /// The layout of its elements.
     pub format: Format,
+    /// The precision of a feature cube's elements.
+    pub precision: Precision,
     /// Bytes from a line to the next.
     pub line_stride: u32,
     /// Bytes from a surface to the next; 0 for an image.
@@ -90,6 +92,8 @@ pub struct Cube {
     pub line_stride: u32,
     /// Bytes from a surface to the next.
     pub surface_stride: u32,
+    /// Surfaces of a feature cube that a unit accesses.
+    pub surfaces: u32,
 }
 
 impl Cube {
@@ -103,7 +107,7 @@ impl Cube {
 
     /// Whether the bytes of two cubes of one buffer may overlap. Exact if both have the same strides. Otherwise the ranges from
     /// the first to the last byte are compared.
-    pub fn overlaps(&self, other: &Self, atom: u32, elements: u32) -> bool {
+    pub fn overlaps(&self, other: &Self, atom: u32) -> bool {
         if self.base != other.base {
             return false;
         }
@@ -119,9 +123,8 @@ impl Cube {
         let bounds = |cube: &Self| {
             let (s, rest) = (cube.offset / surface, cube.offset % surface);
             let (y, x) = (rest / line, rest % line / atom);
-            let surfaces = u32::from(cube.channels).div_ceil(elements);
             let fits = y + u32::from(cube.height) <= surface / line && x + u32::from(cube.width) <= line / atom;
-            ([(s, s + surfaces), (y, y + u32::from(cube.height)), (x, x + u32::from(cube.width))], fits)
+            ([(s, s + cube.surfaces), (y, y + u32::from(cube.height)), (x, x + u32::from(cube.width))], fits)
         };
         let ((a, a_fits), (b, b_fits)) = (bounds(self), bounds(other));
         !(a_fits && b_fits) || a.iter().zip(&b).all(|(a, b)| a.0 < b.1 && b.0 < a.1)
@@ -311,6 +314,8 @@ pub struct StepInfo {
     pub tensor: String,
     /// The tensor's scale; 1 in fp16.
     pub scale: f64,
+    /// The precision in which the step computes.
+    pub precision: Precision,
 }
 
 /// The scale of an input or output: real value = (integer - zero point) * scale.
@@ -334,7 +339,7 @@ pub struct Program {
     pub name: String,
     /// The configuration.
     pub config: &'static Config,
-    /// Precision of activations and weights.
+    /// Precision of activations and weights; in mixed precision int8.
     pub precision: Precision,
     /// All buffers.
     pub buffers: Vec<Buffer>,
@@ -369,7 +374,16 @@ impl Program {
         }
     }
 
-    /// The atoms of feature cubes.
+    /// The name of its precision.
+    pub fn precision_name(&self) -> &'static str {
+        match self.precision {
+            Precision::Fp16 => "fp16",
+            _ if self.steps.iter().any(|step| step.precision == Precision::Int16) => "mixed",
+            _ => "int8",
+        }
+    }
+
+    /// The atoms of feature cubes; in mixed precision those of 8 bits.
     pub fn atoms(&self) -> Atoms {
         Atoms::of(self.config, self.precision)
     }

@@ -71,6 +71,8 @@ pub struct StepReport {
     pub shape: [u32; 3],
     /// The scale of the tensor; 1 in fp16.
     pub scale: f64,
+    /// The precision in which the step computes: int8, int16 or fp16.
+    pub precision: &'static str,
     /// The ratio of the tensor's values to their error in decibels, if it was measured on the model.
     pub decibels: Option<f64>,
 }
@@ -97,7 +99,7 @@ pub struct Report {
     pub network: String,
     /// The configuration's name.
     pub configuration: &'static str,
-    /// int8 or fp16.
+    /// int8, fp16 or mixed.
     pub precision: &'static str,
     /// The nodes before they are joined.
     pub graph: Vec<NodeReport>,
@@ -183,7 +185,7 @@ pub(crate) fn report(program: &Program, plan: &Plan, tables: Vec<(String, f64)>)
     Report {
         network: program.name.clone(),
         configuration: config.name,
-        precision: if program.precision == Precision::Fp16 { "fp16" } else { "int8" },
+        precision: program.precision_name(),
         cycles: operations.iter().map(|operation| operation.cycles).sum(),
         graph: Vec::new(),
         steps: Vec::new(),
@@ -207,7 +209,7 @@ fn buffers(program: &Program, plan: &Plan) -> Vec<BufferReport> {
 
 impl Report {
     /// Adds the nodes and tensors that the operations compute.
-    pub(crate) fn describe(&mut self, graph: &Graph, net: &Net, scales: &[Scale]) {
+    pub(crate) fn describe(&mut self, graph: &Graph, net: &Net, scales: &[Scale], precision: Precision) {
         let name = |&id: &ir::TensorId| graph.tensor(id).name.clone();
         self.graph = graph
             .nodes
@@ -230,6 +232,11 @@ impl Report {
                 output: net.tensors[step.output].name.clone(),
                 shape: net.tensors[step.output].shape,
                 scale: scales[step.output].scale,
+                precision: match net.computes(step, precision) {
+                    Precision::Int8 => "int8",
+                    Precision::Int16 => "int16",
+                    Precision::Fp16 => "fp16",
+                },
                 decibels: None,
             })
             .collect();

@@ -197,7 +197,7 @@ impl Builder<'_> {
                     }
                     Binary::Sub if swapped => Combine::Add { negate: true },
                     Binary::Sub => {
-                        let Tensor { name, shape, range } = self.net.tensors[other].clone();
+                        let Tensor { name, shape, range, .. } = self.net.tensors[other].clone();
                         let range = range.map(|range| Range { min: -range.max, max: -range.min, ..range });
                         let negative = self.net.tensor(format!("{name} negative"), shape, range);
                         let negate = vec![Post::Affine(vec![-1.0], vec![0.0])];
@@ -219,7 +219,7 @@ impl Builder<'_> {
 
     /// a / b, computed as a times the reciprocal of b.
     fn quotient(&mut self, node: &ir::Node, a: TensorId, b: TensorId) -> Result<(), String> {
-        let Tensor { name, shape, range } = self.net.tensors[b].clone();
+        let Tensor { name, shape, range, .. } = self.net.tensors[b].clone();
         let range = range
             .filter(|range| range.min > 0.0 || range.max < 0.0)
             .ok_or("a division by a tensor whose values may be near 0")?;

@@ -147,14 +147,15 @@ pub(super) fn reads_images(conv: &Convolution, components: u32) -> bool {
 }
 
 /// The channel map of an output whose kernels are so large that the convolution buffer holds fewer than an atom's channels.
+/// `precision` is that of the convolution, and `atoms` those of maps.
 pub(super) fn forced_map(
     config: &Config,
     precision: Precision,
+    atoms: Atoms,
     conv: &Convolution,
     input: &Map,
     output: [u32; 3],
 ) -> Option<Vec<u32>> {
-    let atoms = Atoms::of(config, precision);
     if conv.op.group != 1 {
         return None;
     }
@@ -228,6 +229,7 @@ pub(super) struct Tile {
 
 /// The properties that all operations of a block share.
 pub(super) struct Part {
+    precision: Precision,
     block: Block,
     weights: Weights,
     /// A kernel's channels, lines and columns for CSC.
@@ -246,10 +248,9 @@ impl Lowering<'_> {
             Format::Feature if numbers.winograd => Mode::Winograd,
             Format::Feature => Mode::Direct,
         };
-        let stages = self.stages(&name, &numbers.stages, &target, mode)?;
-        let atom = self.program.atoms().elements() as u32;
+        let stages = self.stages(&name, &numbers.stages, source.precision, &target, mode)?;
         for mut part in self.parts(&name, conv, &source, &target, mode)? {
-            let mut packed = pack(conv, numbers, &source, &target, &part, bytes(self.precision));
+            let mut packed = pack(conv, numbers, &source, &target, &part);
             let mut mask = None;
             if let Some((tiles, Surfaces { weights, wmb, wgs })) = self.compressed(&part, &packed) {
                 (part.tiles, packed, mask) = (tiles, weights, Some([wmb, wgs]));
@@ -264,25 +265,27 @@ impl Lowering<'_> {
                 channels: kernel[0] as u16,
                 line_stride: 0,
                 surface_stride: 0,
+                surfaces: 0,
             };
             let weights = constant("weights", packed);
             let mask = mask.map(|[wmb, wgs]| [constant("wmb", wmb), constant("wgs", wgs)]);
             for tile in tiles {
                 let Tile { x, y, .. } = tile;
                 // SDP writes the atoms of a 1x1 cube one after another and ignores the strides.
-                let single = (x.count, y.count) == (1, 1) && (target.width, target.height) != (1, 1);
-                if single && block.output.1 > atom {
-                    let reason = "its parts would be of one element, which SDP cannot write with gaps between surfaces";
-                    return Err(Error::unsupported(&name, reason));
-                }
                 let from = Region {
                     channels: block.input,
                     lines: (y.input_first, y.input_count),
                     columns: (x.input_first, x.input_count),
                 };
                 let into = Region { channels: block.output, lines: (y.first, y.count), columns: (x.first, x.count) };
-                let sums = Cube { base: Base::OnTheFly, offset: 0, ..target.cube(&into, self.program.atoms()) };
-                let read = source.cube(&from, self.program.atoms());
+                let written = target.cube(&into, stages.atoms());
+                let single = (x.count, y.count) == (1, 1) && (target.width, target.height) != (1, 1);
+                if single && written.surfaces > 1 {
+                    let reason = "its parts would be of one element, which SDP cannot write with gaps between surfaces";
+                    return Err(Error::unsupported(&name, reason));
+                }
+                let sums = Cube { base: Base::OnTheFly, offset: 0, ..written };
+                let read = source.cube(&from, source.atoms);
                 let mut op = Box::new(self.descriptor(conv, numbers, &source, *kernel, tile, mode, &read, &sums));
                 if mask.is_some() {
                     op.weight_format = WeightFormat::Compressed;
@@ -306,7 +309,7 @@ impl Lowering<'_> {
         let axes = axes(conv, source, target);
         let mut parts = Vec::new();
         for block in self.blocks(conv, source, target, mode) {
-            let (weights, kernel, size) = self.weights(name, conv, &block, mode)?;
+            let (weights, kernel, size) = self.weights(name, conv, &block, source.precision, mode)?;
             let mut tiles = Vec::new();
             for (x, y, entries) in self.tiles(name, source, &block, size, axes, mode)? {
                 let data = cbuf::data_banks(self.config, entries, slices(&y, mode));
@@ -314,7 +317,7 @@ impl Lowering<'_> {
                     .ok_or_else(|| Error::unsupported(name, format!("{data} banks for data leave none for weights")))?;
                 tiles.push(Tile { x, y, entries, banks });
             }
-            parts.push(Part { block, weights, kernel, tiles });
+            parts.push(Part { precision: source.precision, block, weights, kernel, tiles });
         }
         Ok(parts)
     }
@@ -351,7 +354,7 @@ impl Lowering<'_> {
         let memory = self.memory();
         let cycles = |weight_bytes: u64, tiles: &[Tile]| -> u64 {
             let time = |tile: &Tile| {
-                let shape = ConvShape { weight_bytes, ..self.shape(part, tile, Mode::Direct) };
+                let shape = ConvShape { weight_bytes, ..Self::shape(part, tile, Mode::Direct) };
                 let sdp = SdpShape::new(shape.output, Volume { memory: MemoryType::Mc, ..shape.output });
                 pipeline(Some(&shape), Some(&sdp), None, self.config, &memory).cycles
             };
@@ -367,12 +370,12 @@ impl Lowering<'_> {
     }
 
     /// The shapes with which the time of a convolution's operations is estimated.
-    pub(super) fn shapes(&self, parts: &[Part], mode: Mode) -> Vec<ConvShape> {
-        parts.iter().flat_map(|part| part.tiles.iter().map(|tile| self.shape(part, tile, mode))).collect()
+    pub(super) fn shapes(parts: &[Part], mode: Mode) -> Vec<ConvShape> {
+        parts.iter().flat_map(|part| part.tiles.iter().map(|tile| Self::shape(part, tile, mode))).collect()
     }
 
-    fn shape(&self, part: &Part, tile: &Tile, mode: Mode) -> ConvShape {
-        let cube = |channels: u32, y: u32, x: u32| Volume { precision: self.precision, ..Volume::int8(channels, y, x) };
+    fn shape(part: &Part, tile: &Tile, mode: Mode) -> ConvShape {
+        let cube = |channels: u32, y: u32, x: u32| Volume { precision: part.precision, ..Volume::int8(channels, y, x) };
         let winograd = mode == Mode::Winograd;
         let [channels, rows, columns] = part.kernel;
         let input = cube(part.block.input.1, tile.y.input_count, tile.x.input_count);
@@ -398,7 +401,7 @@ impl Lowering<'_> {
         let image = mode == Mode::Image;
         let window = if mode == Mode::Winograd { 16 } else { (conv.op.kernel[0] * conv.op.kernel[1]) as u64 };
         let (bank, banks) = (u64::from(self.config.cbuf_bank_bytes()), u64::from(self.config.cbuf_banks));
-        let group_kernels = Geometry::of(self.config, self.precision).group_kernels;
+        let group_kernels = Geometry::of(self.config, source.precision).group_kernels;
         let pixels = u64::from(target.height) * u64::from(target.width);
         let set_up = nvdla_estimate::set_up(OpType::Conv, REGISTER_WRITE);
         let hand_over = nvdla_estimate::Host::new(REGISTER_WRITE).hand_over;
@@ -416,7 +419,7 @@ impl Lowering<'_> {
                 let input = if image { source.map.extent } else { high + 1 - low };
                 let steps =
                     u64::from(input.div_ceil(self.config.mac_atomic_c)) * u64::from(count.div_ceil(group_kernels));
-                let kernel = u64::from(input) * window * u64::from(bytes(self.precision));
+                let kernel = u64::from(input) * window * u64::from(bytes(source.precision));
                 // The registers of an operation are written while the previous one computes. Its first weights are read before it
                 // computes. All of this time is counted, so that loadables do not grow for a small gain.
                 cycles += (steps * window * pixels).max(set_up) + hand_over;
@@ -450,11 +453,12 @@ impl Lowering<'_> {
         [lines, columns]: [Axis; 2],
         mode: Mode,
     ) -> Result<Vec<(Span, Span, u32)>, Error> {
-        let atoms = Atoms::of(self.config, self.precision);
+        let atoms = source.atoms;
         let surfaces = atoms.surfaces(block.input.1 as usize) as u32;
+        let pixel = source.map.extent * bytes(source.precision);
         let entries = |x: &Span| match mode {
             Mode::Direct => cbuf::surface_entries(self.config, surfaces, x.input_count),
-            Mode::Image => cbuf::image_entries(self.config, x.padded(), source.map.extent),
+            Mode::Image => cbuf::image_entries(self.config, x.padded(), pixel),
             Mode::Winograd => cbuf::image_entries(self.config, x.padded(), atoms.span(surfaces as usize) as u32),
         };
         // The rounding of a part's outputs and input lines. Winograd's are whole tiles.
@@ -547,7 +551,7 @@ impl Lowering<'_> {
             },
             input_width_cmac: sums.width,
             input_height_cmac: sums.height,
-            bytes_per_kernel: kernel.iter().product::<u32>() * bytes(self.precision),
+            bytes_per_kernel: kernel.iter().product::<u32>() * bytes(source.precision),
             mean_format: numbers.converter.is_some(),
             mean_ry: mean[0],
             mean_gu: mean[1],
@@ -561,15 +565,15 @@ impl Lowering<'_> {
             pad_y_bottom: y.after as u8,
             dilation_x: conv.op.dilation[1] as u8,
             dilation_y: conv.op.dilation[0] as u8,
-            pra_truncate: if winograd && self.precision == Precision::Int8 { PRA_TRUNCATE } else { 0 },
-            in_precision: self.precision,
-            out_precision: self.precision,
+            pra_truncate: if winograd && source.precision == Precision::Int8 { PRA_TRUNCATE } else { 0 },
+            in_precision: if mode == Mode::Image { Precision::Int8 } else { source.precision },
+            out_precision: source.precision,
             pad_val: numbers.outside,
             in_cvt: numbers.converter.map_or_else(
                 || desc::CvtParam { scale: 1, ..Default::default() },
                 |converter| sdp::converter(converter.scale, converter.truncate),
             ),
-            out_cvt: sdp::converter(1, 0),
+            out_cvt: sdp::converter(1, numbers.truncate),
             ..Default::default()
         }
     }
@@ -580,9 +584,10 @@ impl Lowering<'_> {
         name: &str,
         conv: &Convolution,
         block: &Block,
+        precision: Precision,
         mode: Mode,
     ) -> Result<(Weights, [u32; 3], WeightSize), Error> {
-        let geometry = Geometry::of(self.config, self.precision);
+        let geometry = Geometry::of(self.config, precision);
         let refuse = |error: layout::Error| Error::unsupported(name, error.to_string());
         let [rows, columns] = conv.op.kernel.map(|extent| extent as u32);
         let (kernels, channels) = (block.output.1, block.input.1);
@@ -603,7 +608,7 @@ impl Lowering<'_> {
             }
         };
         let most = cdma::D_WEIGHT_SIZE_0::BYTE_PER_KERNEL.max() + 1;
-        let kernel_bytes = kernel.iter().product::<u32>() * bytes(self.precision);
+        let kernel_bytes = kernel.iter().product::<u32>() * bytes(precision);
         if kernel_bytes > most {
             let reason = format!("a kernel of {kernel_bytes} bytes is more than the hardware's {most}");
             return Err(Error::unsupported(name, reason));
@@ -615,8 +620,9 @@ impl Lowering<'_> {
 }
 
 /// The bytes of a part's weights. Channels that a kernel does not use have weight zero.
-fn pack(conv: &Convolution, numbers: &Numbers, source: &View, target: &View, part: &Part, element: u32) -> Vec<u8> {
+fn pack(conv: &Convolution, numbers: &Numbers, source: &View, target: &View, part: &Part) -> Vec<u8> {
     let Part { block, weights, .. } = part;
+    let element = bytes(part.precision) as usize;
     let mut packed = vec![0; weights.size() as usize];
     let columns = if numbers.winograd { TILE } else { conv.op.kernel[1] as u32 };
     let window = if numbers.winograd { 16 } else { conv.op.kernel[0] * conv.op.kernel[1] };
@@ -633,7 +639,7 @@ fn pack(conv: &Convolution, numbers: &Numbers, source: &View, target: &View, par
                 }
                 let (r, s) = (tap as u32 / columns, tap as u32 % columns);
                 let at = weights.offset(row, channel - block.input.0, r, s) as usize;
-                packed[at..at + element as usize].copy_from_slice(&weight.to_le_bytes()[..element as usize]);
+                packed[at..at + element].copy_from_slice(&weight.to_le_bytes()[..element]);
             }
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The numbers of a step in int8. [`super::numbers`] explains values, units and scales.
+//! The numbers of a step in int8 or int16. [`super::numbers`] explains values, units and scales.
 
 use nvdla_uapi::desc::{Lut, LutSlope, LUT_LINEAR_EXP_ENTRIES, LUT_LINEAR_ONLY_ENTRIES};
 use nvdla_uapi::reg::values::{AluAlgorithm, LutFunction, LutTable};
@@ -8,7 +8,7 @@ use nvdla_uapi::reg::values::{AluAlgorithm, LutFunction, LutTable};
 use super::convolution::Mode;
 use super::numbers::{
     algorithm, exponent, is_mul, negates, transformed, Converter, Numbers, Operand, Quantizer, Scale, Stages,
-    XActivation, LARGEST, PRA_TRUNCATE, X, Y,
+    XActivation, LARGEST, LARGEST_WIDE, PRA_TRUNCATE, SUM_BITS, X, Y,
 };
 use super::step::{Combine, Convolution, Pipe, Post, Step};
 use super::Bytes;
@@ -18,6 +18,17 @@ use crate::quantize::{bias_values, Factor, Granularity};
 
 /// The least factor. Kernels with smaller weights use fewer of their eight bits instead.
 const SMALLEST_FACTOR: f64 = 256.0;
+
+/// The largest weight of a convolution, divided by that of a kernel whose factor is [`SMALLEST_FACTOR`].
+const SMALL_KERNEL: f64 = 128.0;
+/// How much larger sums can be because factors and weights are rounded.
+const ROUNDING: f64 = 1.02;
+/// The largest difference of an image's byte from its mean.
+const BYTES: f64 = 256.0;
+/// The right shift of a product with a tensor of 16 bits.
+const PRODUCT_SHIFT: u8 = 14;
+/// The largest limit, in units. Values stay below it.
+const LARGEST_LIMIT: f64 = (1 << 30) as f64;
 
 /// The greatest shift for which factors up to `largest` fit 16 bits.
 fn factor_shift(largest: f64) -> f64 {
@@ -40,6 +51,8 @@ impl Quantizer<'_> {
         let name = self.net.tensors[step.output].name.clone();
         let channels = self.net.tensors[input].shape[0] as usize;
         let winograd = mode == Mode::Winograd;
+        let wide = self.net.tensors[input].wide;
+        let most = if wide { LARGEST_WIDE } else { LARGEST };
         let real: Vec<f64> = conv.weights.iter().map(|&weight| f64::from(weight)).collect();
         let real = if winograd { transformed(real) } else { real };
         let each = real.len() / conv.kernels;
@@ -62,15 +75,14 @@ impl Quantizer<'_> {
                 let relative: Vec<f64> = (0..channels).map(|c| known.scale(c) / own).collect();
                 let zeros: Vec<f64> = (0..channels).map(|c| known.zero(c)).collect();
                 if mode == Mode::Image {
-                    converter = Converter::new(&zeros, known.bytes == Bytes::Eight);
+                    converter = Converter::new(&zeros, known.bytes == Bytes::Eight, wide);
                 }
                 (relative, zeros)
             }
             None => (vec![1.0; channels], vec![f64::from(zero); channels]),
         };
         let factor = converter.map_or(1.0, |converter| converter.factor());
-        let transform = if winograd { f64::from(PRA_TRUNCATE).exp2() } else { 1.0 };
-        own *= transform / factor;
+        own /= factor;
         let weights: Vec<f64> = real.iter().enumerate().map(|(at, &weight)| weight * relative[from(at)]).collect();
         let kernels = || weights.chunks_exact(each);
         let mut largest: Vec<f64> =
@@ -79,13 +91,27 @@ impl Quantizer<'_> {
         if self.granularity == Granularity::Layer {
             largest.fill(over_all);
         }
-        let finest = over_all / LARGEST * own;
+        let cacc = if wide {
+            // The largest sum or bias of each kernel, in its steps.
+            let input = if mode == Mode::Image { BYTES } else { LARGEST_WIDE + 1.0 };
+            let sums = kernels().zip(&largest).zip(&conv.bias).map(|((kernel, &largest), &bias)| {
+                let sum: f64 =
+                    kernel.iter().map(|weight| weight.abs()).sum::<f64>() * input + f64::from(bias.abs()) / own;
+                sum / (largest.max(over_all / SMALL_KERNEL) / most)
+            });
+            (exponent(sums.fold(1.0, f64::max) * ROUNDING) - SUM_BITS).max(0.0)
+        } else {
+            0.0
+        };
+        let transform = if winograd { f64::from(PRA_TRUNCATE).exp2() } else { cacc.exp2() };
+        own *= transform;
+        let finest = over_all / most * own;
         let (unit, shift) = self.unit(step, pipe, finest).unwrap_or((finest * 32768.0 / 32767.0, 0));
         let truncate = factor_shift(finest / unit);
         let factors: Vec<f64> = largest
             .iter()
             .map(|&largest| {
-                let factor = (largest / LARGEST * own / unit * truncate.exp2()).round();
+                let factor = (largest / most * own / unit * truncate.exp2()).round();
                 factor
                     .clamp(SMALLEST_FACTOR.min((finest / unit * truncate.exp2()).floor().max(1.0)), f64::from(i16::MAX))
             })
@@ -95,7 +121,7 @@ impl Quantizer<'_> {
         let quantized: Vec<i16> = weights
             .iter()
             .enumerate()
-            .map(|(at, weight)| (weight / steps[at / each]).round().clamp(-LARGEST, LARGEST) as i16)
+            .map(|(at, weight)| (weight / steps[at / each]).round().clamp(-most, most) as i16)
             .collect();
         // An image's zero is subtracted when it is read, rounded to an integer. The remainder, or an input's zero that is not
         // subtracted, adds a constant to every sum, which the bias subtracts.
@@ -115,7 +141,8 @@ impl Quantizer<'_> {
             _ => 0.0,
         };
         // The mean change of the output by the rounding of weights.
-        let means = self.ranges.means(ir::TensorId(input)).filter(|means| means.len() == channels);
+        let original = self.copies.get(&input).copied().unwrap_or(input);
+        let means = self.ranges.means(ir::TensorId(original)).filter(|means| means.len() == channels);
         let sums: Vec<f64> = quantized
             .chunks_exact(each)
             .enumerate()
@@ -140,13 +167,15 @@ impl Quantizer<'_> {
             truncate: truncate as u8,
             activation: if pipe.x1_relu { XActivation::Relu } else { XActivation::Nothing },
         };
-        let stages = self.int_rest(step, pipe, Some(x1), unit, shift, 4)?;
-        Ok(Numbers { weights: quantized, winograd, converter, outside, stages, normalisation: None })
+        let stages = self.int_rest(step, pipe, Some(x1), unit, shift, if wide { PRODUCT_SHIFT } else { 4 })?;
+        let (weights, truncate) = (quantized, cacc as u8);
+        Ok(Numbers { weights, winograd, truncate, converter, outside, stages, normalisation: None })
     }
 
     pub(super) fn int_copy(&mut self, step: &Step, pipe: Pipe) -> Result<Numbers, Error> {
         let input = step.inputs[0];
         let Scale { scale: own, zero } = self.scales[input];
+        let wide = [input, step.output].map(|id| self.net.tensors[id].wide);
         let activation = if pipe.x1_relu { XActivation::Relu } else { XActivation::Nothing };
         let channels = self.net.tensors[input].shape[0] as usize;
         let (mut scale, shift) = match step.posts.first() {
@@ -165,10 +194,11 @@ impl Quantizer<'_> {
         let largest = scale.iter().fold(1e-30, |largest, &scale| f64::from(scale.abs()).max(largest)) * own;
         let shifts = shift.iter().any(|&shift| shift != 0.0);
         let plain = scale.iter().all(|scale| scale.to_bits() == 1f32.to_bits()) && !shifts;
-        let fine = largest / 4096.0;
+        let fine = largest / if wide[0] { 16.0 } else { 4096.0 };
         let free = self.unit(step, pipe, fine);
         // Integers without any change.
-        let moved = step.posts.is_empty() && plain && self.scales[step.output] == self.scales[input];
+        let moved =
+            step.posts.is_empty() && plain && self.scales[step.output] == self.scales[input] && wide[0] == wide[1];
         let zeros = !moved && (zero != 0 || self.scales[step.output].zero != 0);
         let multiplies = !plain
             || zeros
@@ -199,7 +229,12 @@ impl Quantizer<'_> {
             let name = &self.net.tensors[step.output].name;
             return Err(Error::unsupported(name, "an input's mean cannot be subtracted in this step"));
         }
-        let mut stages = self.int_rest(step, pipe, x1, unit, operand_shift, if multiplies { 8 } else { 0 })?;
+        let product = match multiplies {
+            true if wide == [true; 2] => PRODUCT_SHIFT,
+            true => 8,
+            false => 0,
+        };
+        let mut stages = self.int_rest(step, pipe, x1, unit, operand_shift, product)?;
         if moved {
             stages.offset = 0;
         }
@@ -255,7 +290,8 @@ impl Quantizer<'_> {
                     x2.activation = XActivation::Prelu;
                 }
                 Post::Most(limit) | Post::Least(limit) => {
-                    let (values, left) = bias_values(&name, &[f64::from(*limit) / unit])?;
+                    let limit = (f64::from(*limit) / unit).clamp(-LARGEST_LIMIT, LARGEST_LIMIT);
+                    let (values, left) = bias_values(&name, &[limit])?;
                     let algorithm = if matches!(post, Post::Most(_)) { AluAlgorithm::Min } else { AluAlgorithm::Max };
                     x2.alu = Some((algorithm, Operand::Layer(values[0].into())));
                     x2.shift = left;

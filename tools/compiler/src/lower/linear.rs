@@ -160,7 +160,7 @@ impl Builder<'_> {
 
     /// A part of a tensor: first line and column, number of lines and columns.
     pub(super) fn window(&mut self, node: &ir::Node, of: TensorId, start: [usize; 2], size: [usize; 2]) -> TensorId {
-        let Tensor { name, shape, range } = self.net.tensors[of].clone();
+        let Tensor { name, shape, range, .. } = self.net.tensors[of].clone();
         let size = size.map(|extent| extent as u32);
         if shape[1..] == size {
             return of;
@@ -208,7 +208,7 @@ impl Builder<'_> {
             self.step(node, Kind::Convolution(Box::new(conv)), &[x], Vec::new(), output);
             return Ok(());
         }
-        let Tensor { name, shape, range } = self.net.tensors[output].clone();
+        let Tensor { name, shape, range, .. } = self.net.tensors[output].clone();
         let [_, h, w] = self.net.tensors[x].shape.map(|extent| extent as usize);
         let each = conv.weights.len() / conv.kernels / (rows * columns);
         // The inputs of a part of the kernel's lines: first line, lines, padding before and after.

@@ -6,6 +6,7 @@
 //!   nodes     converts nodes to steps, with arithmetic, windows, moves, and linear (products with a matrix)
 //!   fuse      joins steps (step defines them)
 //!   crop      removes lines and columns that no step reads
+//!   mixed     which tensors have 16 bits, and copies that convert
 //!   place     channel maps, views of buffers
 //!   scales    the scale of every tensor
 //!   winograd  which convolutions run in Winograd's mode
@@ -20,6 +21,7 @@ mod fp16;
 mod fuse;
 mod int8;
 mod linear;
+pub(crate) mod mixed;
 mod moves;
 pub(crate) mod nodes;
 pub mod numbers;
@@ -32,21 +34,21 @@ mod view;
 mod windows;
 mod winograd;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{self, Lut};
 use nvdla_uapi::layout::align::{Alignment, Data};
-use nvdla_uapi::layout::feature;
+use nvdla_uapi::layout::feature::{self, Atoms};
 use nvdla_uapi::layout::pixel::Image;
 use nvdla_uapi::reg::csc;
 use nvdla_uapi::reg::values::{PixelFormat, Precision};
 
-use crate::assemble::program::{Buffer, Emulated, Format, Program, StepInfo, Storage, TensorScale, Unit};
+use crate::assemble::program::{Buffer, Cube, Emulated, Format, Program, StepInfo, Storage, TensorScale, Unit};
 use crate::assemble::report::Report;
 use crate::assemble::{check, emit, fly, memory, report};
 use crate::error::Error;
-use crate::ir::{Color, Graph, Preprocess, Ranges};
+use crate::ir::{self, Color, Graph, Preprocess, Ranges};
 use crate::measure::{Layout, Stored};
 use crate::quantize::Granularity;
 use convolution::Mode;
@@ -66,6 +68,9 @@ pub struct Options {
     pub config: &'static Config,
     /// int8, or fp16 where the configuration has it.
     pub precision: Precision,
+    /// With int8: the tensors of the graph whose layers compute in int16, where the configuration has it. Tensors that no layer
+    /// of convolution or SDP makes do not count.
+    pub wide: HashSet<ir::TensorId>,
     /// Whether each kernel's weights have a scale of their own.
     pub granularity: Granularity,
     /// For each input of the graph that is given as bytes, its preprocessing. None for an input that is given as integers with a
@@ -84,6 +89,7 @@ impl Options {
         Self {
             config,
             precision: Precision::Int8,
+            wide: HashSet::new(),
             granularity: Granularity::Kernel,
             inputs: Vec::new(),
             bytes: Bytes::default(),
@@ -206,6 +212,12 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
     if !config.has_feature_type(precision) {
         return Err(Error::Network(format!("{} has no {precision:?}", config.name)));
     }
+    if !options.wide.is_empty() {
+        if precision != Precision::Int8 {
+            return Err(Error::Network(format!("layers in int16 go with int8, not with {precision:?}")));
+        }
+        mixed::supported(config)?;
+    }
     if graph.outputs.is_empty() {
         return Err(Error::Network("the network has no output".to_owned()));
     }
@@ -229,6 +241,8 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
             }
         }
     }
+    let chosen = options.wide.iter().map(|id| id.0).collect();
+    let copies = mixed::widen(&mut net, &chosen, |id| images.contains_key(&id), &inputs);
     let placed = place::place(net, config, precision, &images)?;
     let scales = scales::scales(&placed.net, &inputs, precision)?;
     let mut lowering = Lowering {
@@ -248,6 +262,7 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
         inputs: &inputs,
         scales: &scales,
         ranges,
+        copies: &copies,
         precision,
         granularity,
         tables: Vec::new(),
@@ -297,19 +312,20 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
     }
     let tensors: Vec<Stored> = placed.net.steps.iter().map(|step| lowering.stored(step.output)).collect();
     let Lowering { mut program, warnings, .. } = lowering;
-    let unwritten = fly::join(&mut program);
+    fly::join(&mut program);
+    let written = Layout::written(&program.tasks);
+    let touched: HashSet<usize> = written.iter().flatten().filter_map(Cube::buffer).collect();
     let layout = Layout {
-        atoms: program.atoms(),
-        element: nvdla_uapi::layout::bytes(precision) as usize,
-        written: Layout::written(&program.tasks),
+        atom: config.memory_atomic as usize,
+        written,
         buffers: program.buffers.iter().map(|buffer| buffer.size).collect(),
-        tensors: tensors.into_iter().filter(|stored| !unwritten.contains(&stored.buffer)).collect(),
+        tensors: tensors.into_iter().filter(|stored| touched.contains(&stored.buffer)).collect(),
     };
     let plan = memory::plan(&program)?;
     check::check(&program, &plan)?;
     let loadable = emit::emit(&program, &plan)?;
     let mut report = report::report(&program, &plan, errors);
-    report.describe(graph, &placed.net, &scales);
+    report.describe(graph, &placed.net, &scales, precision);
     report.warnings = warnings;
     let of = |ids: &[TensorId]| ids.iter().map(|&id| scales[id].scale).collect();
     let ends = (of(&placed.net.inputs), of(&placed.net.outputs));
@@ -442,6 +458,7 @@ impl Lowering<'_> {
                     return Err(Error::unsupported(&name, reason));
                 }
             }
+            let precision = net.precision(root, self.precision);
             let narrow = |bytes: u64| {
                 u32::try_from(bytes)
                     .map_err(|_| Error::unsupported(&name, format!("{bytes} bytes exceed 32-bit sizes")))
@@ -454,20 +471,27 @@ impl Lowering<'_> {
                 let (line_stride, size) = (narrow(image.line_stride(0))?, narrow(image.span(0))?);
                 let channels = image.format().channels;
                 let format = Format::Pixel(format);
-                Buffer { name, channels, height, width, format, line_stride, surface_stride: 0, size, place }
+                let surface_stride = 0;
+                Buffer { name, channels, height, width, format, precision, line_stride, surface_stride, size, place }
             } else {
-                let atoms = self.program.atoms();
+                let (atoms, own) = (self.program.atoms(), self.atoms(root));
                 let [line, surface] = atoms.packed_strides(width, height);
                 let (line_stride, surface_stride) = (narrow(line)?, narrow(surface)?);
                 let lines = feature::View { cube: 0, surface: surface as usize, ..Default::default() };
-                let size = narrow(lines.atom_offset(0, atoms.surfaces(channels as usize), 0, 0) as u64)?;
+                let surfaces = own.surfaces(atoms.filled(channels as usize));
+                let size = narrow(lines.atom_offset(0, surfaces, 0, 0) as u64)?;
                 let format = Format::Feature;
-                Buffer { name, channels, height, width, format, line_stride, surface_stride, size, place }
+                Buffer { name, channels, height, width, format, precision, line_stride, surface_stride, size, place }
             };
             self.program.buffers.push(buffer);
             self.buffers.insert(root, self.program.buffers.len() - 1);
         }
         Ok(())
+    }
+
+    /// The atoms of a tensor's precision.
+    fn atoms(&self, tensor: TensorId) -> Atoms {
+        Atoms::of(self.config, self.placed.net.precision(tensor, self.precision))
     }
 
     /// The view of a tensor in its buffer.
@@ -486,8 +510,11 @@ impl Lowering<'_> {
             height,
             width,
             map: self.placed.maps[&tensor].clone(),
+            precision: self.placed.net.precision(tensor, self.precision),
+            atoms: self.atoms(tensor),
         };
-        let layout = whole.layout(self.program.atoms());
+        let layout = whole.layout();
+        let surface = whole.atoms.surfaces(self.program.atoms().channels(surface));
         View {
             offset: layout.atom_offset(0, surface, line, column) as u32,
             line_stride: layout.line_offset(home.step as usize) as u32,
@@ -497,10 +524,11 @@ impl Lowering<'_> {
 
     /// The place of a tensor's elements.
     fn stored(&self, tensor: TensorId) -> Stored {
-        let View { buffer, offset, line_stride, surface_stride, height, width, map, .. } = self.view(tensor);
+        let View { buffer, offset, line_stride, surface_stride, height, width, map, precision, atoms, .. } =
+            self.view(tensor);
         let Scale { scale, zero } = self.scales[tensor];
         let (channels, size) = (map.of.to_vec(), [height, width]);
-        Stored { tensor, size, buffer, offset, line_stride, surface_stride, channels, scale, zero }
+        Stored { tensor, size, buffer, offset, line_stride, surface_stride, channels, precision, atoms, scale, zero }
     }
 
     /// CDP, from memory to memory.
@@ -517,8 +545,7 @@ impl Lowering<'_> {
             local_size: lrn.size as u8,
             ..Default::default()
         };
-        let atoms = self.program.atoms();
-        let (source, target) = (source.cube(&part, atoms), target.cube(&part, atoms));
+        let (source, target) = (source.cube(&part, source.atoms), target.cube(&part, target.atoms));
         self.program.push(number, Unit::Cdp { op: Box::new(op), source, target });
     }
 
@@ -544,7 +571,8 @@ impl Lowering<'_> {
         let number = self.program.steps.len();
         let tensor = self.placed.net.tensors[step.output].name.clone();
         let scale = self.scales[step.output].scale;
-        self.program.steps.push(StepInfo { nodes: step.nodes.clone(), tensor, scale });
+        let precision = self.placed.net.computes(step, self.precision);
+        self.program.steps.push(StepInfo { nodes: step.nodes.clone(), tensor, scale, precision });
         match step.kind {
             Kind::Convolution(_) => self.convolution(number, step, numbers),
             Kind::Copy => self.copy(number, step, numbers),
@@ -555,9 +583,9 @@ impl Lowering<'_> {
                 Ok(())
             }
             Kind::Softmax => {
-                let atoms = self.program.atoms();
                 let (source, target) = (self.view(step.inputs[0]), self.view(step.output));
-                let (source, target) = (source.cube(&source.all(), atoms), target.cube(&target.all(), atoms));
+                let (source, target) =
+                    (source.cube(&source.all(), source.atoms), target.cube(&target.all(), target.atoms));
                 self.coarse_softmax(step);
                 let input_scale = self.scales[step.inputs[0]].scale as f32;
                 let output_scale = self.scales[step.output].scale as f32;

@@ -82,7 +82,7 @@ impl Builder<'_> {
         mut x: TensorId,
         output: TensorId,
     ) -> Result<(), String> {
-        let Tensor { name, shape: [channels, height, width], range } = self.net.tensors[x].clone();
+        let Tensor { name, shape: [channels, height, width], range, .. } = self.net.tensors[x].clone();
         let [_, rows, columns] = self.net.tensors[output].shape;
         let grid = [(0, rows), (1, columns)].map(|(axis, extent)| Grid::new(&conv.op, axis, extent as usize));
         let phases = grid[0].phases.len() * grid[1].phases.len();
@@ -155,7 +155,7 @@ impl Builder<'_> {
 
     /// Every n-th line and column of a tensor: the first ones, the distances, and how many.
     fn every(&mut self, node: &ir::Node, x: TensorId, first: [u32; 2], apart: [u32; 2], count: [u32; 2]) -> TensorId {
-        let Tensor { name, shape, range } = self.net.tensors[x].clone();
+        let Tensor { name, shape, range, .. } = self.net.tensors[x].clone();
         let wide = (count[1] - 1) * apart[1] + 1;
         let mut part = self.net.tensor(format!("{name} lines"), [shape[0], count[0], wide], range);
         let lines = if count[0] > 1 { apart[0] } else { 1 };
@@ -180,7 +180,7 @@ impl Builder<'_> {
         after: [usize; 2],
     ) -> Result<TensorId, String> {
         for axis in [0, 1] {
-            let Tensor { name, mut shape, range } = self.net.tensors[x].clone();
+            let Tensor { name, mut shape, range, .. } = self.net.tensors[x].clone();
             let size = shape[1 + axis] as usize;
             let (first, last) = (before[axis], after[axis]);
             if first + last == 0 {

@@ -73,6 +73,7 @@ impl Net {
             name: tensor.name.clone(),
             shape: folded(tensor),
             range: ranges.get(ir::TensorId(id)).copied(),
+            wide: false,
         };
         Self {
             tensors: graph.tensors.iter().enumerate().map(tensor).collect(),
@@ -300,7 +301,7 @@ impl Builder<'_> {
         // If the columns are apart, a view of all columns between them comes first.
         let mut output = node.output.0;
         if width > 1 && along > 1 {
-            let Tensor { name, shape: [c, h, w], range } = self.net.tensors[output].clone();
+            let Tensor { name, shape: [c, h, w], range, .. } = self.net.tensors[output].clone();
             output = self.net.tensor(format!("{name} all columns"), [c, h, (w - 1) * along as u32 + 1], range);
         }
         let outer = rank - [lines, columns].iter().flatten().count();
@@ -321,7 +322,7 @@ impl Builder<'_> {
             let start = [first as u32, y as u32, x as u32];
             self.step(node, Kind::Slice { start, step }, &[input], Vec::new(), output);
         } else {
-            let Tensor { name, shape: [_, h, w], range } = self.net.tensors[output].clone();
+            let Tensor { name, shape: [_, h, w], range, .. } = self.net.tensors[output].clone();
             let whole = self.net.tensors[input].shape[0];
             let part = self.net.tensor(format!("{name} lines"), [whole, h, w], range);
             self.step(

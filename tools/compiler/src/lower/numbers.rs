@@ -12,6 +12,11 @@
 //! X2   v = v + (operand << s), where the operand's scale is U * 2^s      in units of U
 //! out  q = (v - offset) * scale >> truncate                              in units of the output's scale
 //! ```
+//!
+//! In int16 the sums have up to 48 bits. CACC shifts them right so that the largest possible one has [`SUM_BITS`], which leaves
+//! bits for operands of 16 bits in SDP's 32.
+
+use std::collections::HashMap;
 
 use nvdla_uapi::desc::Lut;
 use nvdla_uapi::reg::values::{AluAlgorithm, Precision};
@@ -25,12 +30,16 @@ use crate::quantize::{Factor, Granularity};
 
 /// The largest int8 that is used for weights.
 pub(super) const LARGEST: f64 = 127.0;
+/// The largest int16.
+pub(super) const LARGEST_WIDE: f64 = 32767.0;
 /// The right shift of int8 after Winograd's data transform. The results of the transform are sums of four elements. With this
 /// shift no result saturates by more than one step. Tensors with zero -128 have sums near the end of the range, which a smaller
 /// shift would saturate.
 pub(crate) const PRA_TRUNCATE: u8 = 2;
-/// The largest left shift of an operand.
-const LARGEST_SHIFT: f64 = 20.0;
+/// Bits of the largest sum of a convolution in int16.
+pub(super) const SUM_BITS: f64 = 27.0;
+/// The largest left shift of an operand of 8 bits, and of one of 16.
+const LARGEST_SHIFTS: [f64; 2] = [20.0, 12.0];
 
 /// The source of a sub-unit's operand.
 #[derive(Clone, Debug, PartialEq)]
@@ -100,7 +109,7 @@ pub struct Stages {
     pub offset: i32,
 }
 
-/// CDMA's converter: integer = (component - offset) * scale >> truncate, limited to int8.
+/// CDMA's converter: integer = (component - offset) * scale >> truncate, limited to the precision of the convolution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Converter {
     /// Whether components are bytes from 0 to 255. Otherwise they are int8.
@@ -120,9 +129,14 @@ impl Converter {
     }
 
     /// The converter for an image whose components represent zero as `zeros`. It maps zero to 0, or, if all components have the
-    /// same zero, to an integer that lets it use more bits. None: components are used unchanged.
-    pub(super) fn new(zeros: &[f64], unsigned: bool) -> Option<Self> {
+    /// same zero, to an integer that lets it use more bits. None: components are used unchanged. A `wide` convolution takes all
+    /// differences, and only the converter makes 16 bits of bytes.
+    pub(super) fn new(zeros: &[f64], unsigned: bool, wide: bool) -> Option<Self> {
         let mut offsets = [0; 4];
+        if wide {
+            zeros.iter().zip(&mut offsets).for_each(|(zero, offset)| *offset = zero.round() as i16);
+            return Some(Self { unsigned, offsets, scale: 1, truncate: 0 });
+        }
         if !unsigned {
             zeros.iter().zip(&mut offsets).for_each(|(zero, offset)| *offset = zero.round() as i16);
             return (offsets != [0; 4]).then_some(Self { unsigned, offsets, scale: 1, truncate: 0 });
@@ -148,6 +162,8 @@ pub struct Numbers {
     pub weights: Vec<i16>,
     /// Whether a convolution runs in Winograd's mode.
     pub winograd: bool,
+    /// The right shift of a convolution's sums before they are limited to 32 bits.
+    pub truncate: u8,
     /// The converter from an image's components to the integers of the convolution.
     pub converter: Option<Converter>,
     /// The padding integer, which represents 0.
@@ -176,6 +192,8 @@ pub struct Quantizer<'a> {
     pub scales: &'a [Scale],
     /// The means of the channels of the graph's tensors.
     pub ranges: &'a Ranges,
+    /// The tensors that copies in another precision are made of.
+    pub copies: &'a HashMap<TensorId, TensorId>,
     /// int8 or fp16.
     pub precision: Precision,
     /// How weights are scaled.
@@ -248,7 +266,8 @@ impl Quantizer<'_> {
         if let Some(Post::With(combine, other)) = pipe.x2.map(|x2| &step.posts[x2]) {
             if *combine != Combine::Mul {
                 let scale = self.scales[*other].scale;
-                let shift = exponent(scale / finest).clamp(0.0, LARGEST_SHIFT);
+                let most = LARGEST_SHIFTS[usize::from(self.net.tensors[*other].wide)];
+                let shift = exponent(scale / finest).clamp(0.0, most);
                 return Some((scale / shift.exp2(), shift as u8));
             }
             return None;

@@ -6,6 +6,9 @@
 //! channel, which may be inside an atom. A convolution can read and write any map, because its weights are permuted and are zero
 //! in gaps. SDP and PDP do not move channels. If a map other than the tensor's is needed, a convolution with one weight per
 //! channel makes a copy.
+//!
+//! In mixed precision the atoms are those of 8 bits. A tensor of 16 bits has two surfaces where they have one, because SDP writes
+//! both when it makes 16 bits of 8.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -15,7 +18,7 @@ use nvdla_uapi::layout::feature::Atoms;
 use nvdla_uapi::reg::values::Precision;
 
 use super::convolution;
-use super::step::{Convolution, Kind, Net, Post, Step, Tensor, TensorId};
+use super::step::{Convolution, Kind, Net, Post, Step, TensorId};
 use crate::error::Error;
 use crate::ir;
 
@@ -163,14 +166,15 @@ impl Placer<'_> {
             root = alias.of;
         }
         let one = |id: TensorId| self.net.tensors[id].shape[1..] == [1, 1];
-        one(tensor) && !one(root) && self.map(tensor).extent > self.atoms.elements() as u32
+        let elements = self.atoms.elements() as u32 / if self.net.tensors[tensor].wide { 2 } else { 1 };
+        one(tensor) && !one(root) && self.map(tensor).extent > elements
     }
 
     /// A copy of a tensor with another map.
     fn remapped(&mut self, tensor: TensorId, map: Map) -> TensorId {
-        let Tensor { name, shape, range } = self.net.tensors[tensor].clone();
-        let copy = self.net.tensor(name, shape, range);
-        self.steps.push(identity(tensor, copy, shape[0], String::new()));
+        let copy = self.net.like(tensor);
+        let channels = self.net.tensors[tensor].shape[0];
+        self.steps.push(identity(tensor, copy, channels, String::new()));
         self.maps.insert(copy, map);
         copy
     }
@@ -289,7 +293,8 @@ impl Placer<'_> {
     fn convolution(&self, step: &Step, conv: &Convolution) -> Map {
         let shape = self.net.tensors[step.output].shape;
         let input = self.map(step.inputs[0]);
-        if let Some(map) = convolution::forced_map(self.config, self.precision, conv, &input, shape) {
+        let precision = self.net.precision(step.inputs[0], self.precision);
+        if let Some(map) = convolution::forced_map(self.config, precision, self.atoms, conv, &input, shape) {
             return Map::new(map);
         }
         let other = step.posts.iter().find_map(|post| match post {
@@ -415,8 +420,7 @@ impl Placer<'_> {
                         fixed.insert(tensor, here);
                     }
                     _ => {
-                        let Tensor { name, shape, range } = self.net.tensors[input].clone();
-                        let copy = self.net.tensor(name, shape, range);
+                        let copy = self.net.like(input);
                         self.maps.insert(copy, self.map(input));
                         self.net.steps[index].inputs[part] = copy;
                         let channels = self.net.tensors[input].shape[0];

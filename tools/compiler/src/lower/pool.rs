@@ -18,7 +18,7 @@ use crate::ir::PoolKind;
 pub(super) const LARGEST_WINDOW: usize = 8;
 /// Bytes of PDP's line buffer.
 const LINE_BUFFER: u32 = 7 * 1024;
-/// Bits per element in the line buffer: int8, fp16.
+/// Bits per element in the line buffer: of 8 bits, of 16.
 const ELEMENT_BITS: [u32; 2] = [14, 28];
 
 /// Windows of one size along one axis.
@@ -58,7 +58,7 @@ impl Lowering<'_> {
         let lines = windows(&axis(source.height, target.height, 0, pool.padding.top), exclusive, u32::MAX);
         // PDP keeps a partial result of every column for each window that contains a line.
         let deep = (pool.kernel[0] as u32).div_ceil(pool.stride[0] as u32).next_power_of_two();
-        let elements = self.program.atoms().elements() as u32;
+        let elements = source.atoms.elements() as u32;
         let bits = ELEMENT_BITS[usize::from(elements < self.config.memory_atomic)];
         let most = LINE_BUFFER * 8 / (deep * self.config.mac_atomic_k * bits);
         let columns = windows(&axis(source.width, target.width, 1, pool.padding.left), exclusive, most.max(1));
@@ -78,7 +78,7 @@ impl Lowering<'_> {
                     pad_right: x.span.after as u8,
                     pad_top: y.span.before as u8,
                     pad_bottom: y.span.after as u8,
-                    precision: self.precision,
+                    precision: source.precision,
                     ..Default::default()
                 };
                 let channels = (0, target.map.extent);
@@ -89,8 +89,7 @@ impl Lowering<'_> {
                 };
                 let into =
                     Region { channels, lines: (y.span.first, y.span.count), columns: (x.span.first, x.span.count) };
-                let atoms = self.program.atoms();
-                let (source, target) = (source.cube(&from, atoms), target.cube(&into, atoms));
+                let (source, target) = (source.cube(&from, source.atoms), target.cube(&into, target.atoms));
                 self.program.push(number, Unit::Pdp { op: Box::new(op), source, target });
             }
         }

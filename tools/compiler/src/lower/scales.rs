@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! The scale and the zero of every tensor in int8. [`super::numbers`] defines them.
+//! The scale and the zero of every tensor in int8, or int16. [`super::numbers`] defines them.
 
 use std::collections::HashMap;
 
 use nvdla_uapi::reg::values::Precision;
 
-use super::numbers::{Scale, LARGEST};
+use super::numbers::{Scale, LARGEST, LARGEST_WIDE};
 use super::step::{may_saturate, Combine, Kind, Net, Pipe, Post, Step, Tensor, TensorId};
 use super::Inputs;
 use crate::error::Error;
-use crate::ir::{Padding, PoolKind};
+use crate::ir::{Padding, PoolKind, Range};
 
 /// The zero of tensors without negative values.
 const ONE_SIDED: i32 = -128;
 
 /// Groups of tensors that share a scale, as a forest.
-struct Groups(Vec<usize>);
+pub(super) struct Groups(Vec<usize>);
 
 impl Groups {
-    fn new(net: &Net) -> Self {
+    pub(super) fn new(net: &Net) -> Self {
         let mut groups = Self((0..net.tensors.len()).collect());
         for step in &net.steps {
             if matches!(step.kind, Kind::Convolution(_) | Kind::Copy | Kind::Softmax | Kind::Lrn(_)) {
@@ -33,7 +33,7 @@ impl Groups {
         groups
     }
 
-    fn root(&mut self, mut at: usize) -> usize {
+    pub(super) fn root(&mut self, mut at: usize) -> usize {
         while self.0[at] != at {
             self.0[at] = self.0[self.0[at]];
             at = self.0[at];
@@ -54,6 +54,12 @@ fn needs_zero(step: &Step, pipe: Option<Pipe>) -> impl Iterator<Item = TensorId>
     })
 }
 
+/// The scale of 16 bits. The method that chose the scale of 8 bits may let values saturate, of which 16 bits hold all.
+fn wide(range: Range) -> f32 {
+    let threshold = range.scale * LARGEST as f32;
+    range.min.abs().max(range.max.abs()).max(threshold) / LARGEST_WIDE as f32
+}
+
 /// The scale of every tensor; 1 in fp16. Tensors that views, concatenations and poolings connect have the same scale, which is
 /// the largest of theirs.
 pub fn scales(net: &Net, inputs: &Inputs, precision: Precision) -> Result<Vec<Scale>, Error> {
@@ -66,7 +72,7 @@ pub fn scales(net: &Net, inputs: &Inputs, precision: Precision) -> Result<Vec<Sc
     net.steps.iter().for_each(|step| used[step.output] = true);
     let mut symmetric = vec![false; net.tensors.len()];
     for (id, tensor) in net.tensors.iter().enumerate().filter(|(id, _)| used[*id]) {
-        symmetric[groups.root(id)] |= tensor.range.is_none_or(|range| range.one_sided <= 0.0);
+        symmetric[groups.root(id)] |= tensor.wide || tensor.range.is_none_or(|range| range.one_sided <= 0.0);
     }
     // Tensors that the user or the emulator accesses have zero 0.
     for &id in net.inputs.iter().chain(&net.outputs) {
@@ -99,7 +105,9 @@ pub fn scales(net: &Net, inputs: &Inputs, precision: Precision) -> Result<Vec<Sc
     let mut largest: HashMap<usize, f64> = HashMap::new();
     for (id, tensor) in net.tensors.iter().enumerate().filter(|(id, _)| used[*id]) {
         let root = groups.root(id);
-        let (steps, one) = if symmetric[root] {
+        let (steps, one) = if tensor.wide {
+            (LARGEST_WIDE, tensor.range.map(wide))
+        } else if symmetric[root] {
             (LARGEST, tensor.range.map(|r| r.scale))
         } else {
             (255.0, tensor.range.map(|r| r.one_sided))

@@ -3,6 +3,7 @@
 //! Lowers steps to SDP: after a convolution, or from memory to memory; and the copies that move elements.
 
 use nvdla_uapi::desc::{self, Activation, SdpOperandMode, SdpOperation};
+use nvdla_uapi::layout::feature::Atoms;
 use nvdla_uapi::layout::operand::{Component, Format as OperandFormat, Operands};
 use nvdla_uapi::layout::Extents;
 use nvdla_uapi::reg::values::{AluAlgorithm, ConvMode, OperandMode, OperandSize, OperandUse, Precision};
@@ -42,22 +43,47 @@ struct Strides {
     pixel: u32,
 }
 
-/// SDP's descriptor, and the sources of its operands.
+/// SDP's descriptor, the precision that it computes in, and the sources of its operands.
 pub(super) struct SdpSetup {
     op: desc::SdpOp,
+    atoms: Atoms,
     places: [OperandSource; 3],
 }
 
+impl SdpSetup {
+    /// The atoms of the precision that SDP computes in.
+    pub(super) fn atoms(&self) -> Atoms {
+        self.atoms
+    }
+}
+
+/// The precision that SDP computes in, by those of its input and output.
+fn processing(source: Precision, target: Precision) -> Precision {
+    match (source, target) {
+        (Precision::Int8, _) | (_, Precision::Int8) => Precision::Int8,
+        (same, _) => same,
+    }
+}
+
 impl Lowering<'_> {
-    /// Makes the descriptor and the constants for SDP's functions in a step.
-    pub(super) fn stages(&mut self, name: &str, stages: &Stages, target: &View, mode: Mode) -> Result<SdpSetup, Error> {
+    /// Makes the descriptor and the constants for SDP's functions in a step. `source` is the precision of its input, or of the
+    /// convolution before it.
+    pub(super) fn stages(
+        &mut self,
+        name: &str,
+        stages: &Stages,
+        source: Precision,
+        target: &View,
+        mode: Mode,
+    ) -> Result<SdpSetup, Error> {
+        let processing = processing(source, target.precision);
         let mut places = [OperandSource::Registers; 3];
         let mut units = [None, None];
         for (at, x) in [&stages.x1, &stages.x2].into_iter().enumerate() {
             let Some(x) = x else { continue };
             let label = format!("{name}.x{}", at + 1);
             let alu = x.alu.as_ref().map(|(_, operand)| operand);
-            let (mode, place, size, registers) = self.operands(&label, alu, x.mul.as_ref(), target)?;
+            let (mode, place, size, registers) = self.operands(&label, alu, x.mul.as_ref(), target, processing)?;
             places[at] = place;
             units[at] = Some(desc::SdpSubUnit {
                 enable: true,
@@ -81,7 +107,8 @@ impl Lowering<'_> {
         let mut lut_index = -1;
         if let Some(y) = &stages.y {
             let alu = y.alu.as_ref().map(|(_, operand, _)| operand);
-            let (mode, place, size, registers) = self.operands(&format!("{name}.y"), alu, y.mul.as_ref(), target)?;
+            let (mode, place, size, registers) =
+                self.operands(&format!("{name}.y"), alu, y.mul.as_ref(), target, processing)?;
             places[2] = place;
             lut_index = y.table.map_or(-1, |table| table as i16);
             let factor = y.alu.as_ref().and_then(|(_, _, factor)| *factor);
@@ -103,8 +130,8 @@ impl Lowering<'_> {
         let out = desc::CvtParam { offset: stages.offset, ..out };
         let [x1_op, x2_op] = units;
         let op = desc::SdpOp {
-            src_precision: self.precision,
-            dst_precision: self.precision,
+            src_precision: source,
+            dst_precision: target.precision,
             lut_index,
             out_cvt: out,
             conv_mode: if mode == Mode::Winograd { ConvMode::Winograd } else { ConvMode::Direct },
@@ -114,7 +141,7 @@ impl Lowering<'_> {
             y_op,
             ..Default::default()
         };
-        Ok(SdpSetup { op, places })
+        Ok(SdpSetup { op, atoms: Atoms::of(self.config, processing), places })
     }
 
     /// The operands of a sub-unit: mode, source, precision in memory, and the values of registers (ALU, multiplier).
@@ -124,17 +151,17 @@ impl Lowering<'_> {
         alu: Option<&Operand>,
         mul: Option<&Operand>,
         target: &View,
+        processing: Precision,
     ) -> Result<(SdpOperandMode, OperandSource, Precision, [i32; 2]), Error> {
-        let wide = if self.precision == Precision::Fp16 { Precision::Fp16 } else { Precision::Int16 };
-        let tensor = if self.precision == Precision::Fp16 { Precision::Fp16 } else { Precision::Int8 };
+        let wide = if processing == Precision::Fp16 { Precision::Fp16 } else { Precision::Int16 };
         let given: Vec<&Operand> = [alu, mul].into_iter().flatten().collect();
         if let [Operand::Element(id)] = given[..] {
-            return Ok((SdpOperandMode::PerPoint, OperandSource::Element(*id), tensor, [0, 1]));
+            return Ok((SdpOperandMode::PerPoint, OperandSource::Element(*id), processing, [0, 1]));
         }
         if let [Operand::Gate(id)] = given[..] {
-            return Ok((SdpOperandMode::PerKernel, OperandSource::Gate(*id), tensor, [0, 1]));
+            return Ok((SdpOperandMode::PerKernel, OperandSource::Gate(*id), processing, [0, 1]));
         }
-        let one = if self.precision == Precision::Fp16 { 0x3c00 } else { 1 };
+        let one = if processing == Precision::Fp16 { 0x3c00 } else { 1 };
         if given.iter().all(|operand| matches!(operand, Operand::Layer(_))) {
             let value = |operand: Option<&Operand>, other| match operand {
                 Some(Operand::Layer(value)) => *value,
@@ -151,10 +178,10 @@ impl Lowering<'_> {
             mode: OperandMode::PerKernel,
             data_use,
             data_size: OperandSize::TwoByte,
-            processing: self.precision,
+            processing,
             atom: self.config.memory_atomic,
         };
-        let atoms = self.program.atoms();
+        let atoms = Atoms::of(self.config, processing);
         let channels = atoms.filled(target.map.extent as usize) as u32;
         let layout = Operands::packed(Extents::new(1, channels, 1, 1), format)
             .map_err(|error| Error::unsupported(name, error.to_string()))?;
@@ -180,7 +207,7 @@ impl Lowering<'_> {
 
     /// Adds an SDP operation that computes a part of a tensor: from a view, or from the previous convolution.
     pub(super) fn sdp(&mut self, number: usize, setup: &SdpSetup, source: Option<&View>, target: &View, part: &Region) {
-        let atoms = self.program.atoms();
+        let atoms = setup.atoms;
         let written = target.cube(part, atoms);
         let read = match source {
             Some(source) => source.cube(part, atoms),
@@ -199,6 +226,7 @@ impl Lowering<'_> {
                     channels: count as u16,
                     line_stride: stride,
                     surface_stride: stride,
+                    surfaces: atoms.surfaces(count) as u32,
                 })
             }
             OperandSource::Element(tensor) => Some(self.view(tensor).cube(part, atoms)),
@@ -214,13 +242,13 @@ impl Lowering<'_> {
     pub(super) fn copy(&mut self, number: usize, step: &Step, numbers: &Numbers) -> Result<(), Error> {
         let name = self.placed.net.tensors[step.output].name.clone();
         let (source, target) = (self.view(step.inputs[0]), self.view(step.output));
-        let setup = self.stages(&name, &numbers.stages, &target, Mode::Direct)?;
-        let atoms = self.program.atoms();
-        let surfaces = atoms.surfaces(target.map.extent as usize) as u32;
-        let apart = [&source, &target].iter().any(|view| view.surface_stride != atoms.bytes() as u32);
-        if (target.height, target.width) == (1, 1) && surfaces > 1 && apart && step.posts.is_empty() {
+        let setup = self.stages(&name, &numbers.stages, source.precision, &target, Mode::Direct)?;
+        let surfaces = target.cube(&target.all(), setup.atoms).surfaces;
+        let apart = [&source, &target].iter().any(|view| view.surface_stride != self.config.memory_atomic);
+        let plain = step.posts.is_empty() && source.precision == target.precision;
+        if (target.height, target.width) == (1, 1) && surfaces > 1 && apart && plain {
             let [from, into] = [&source, &target].map(|view| self.walk(view));
-            self.walked(number, &setup.op, from, into, [surfaces, 1, 1]);
+            self.walked(number, &setup, from, into, [surfaces, 1, 1]);
         } else {
             self.sdp(number, &setup, Some(&source), &target, &target.all());
         }
@@ -229,7 +257,7 @@ impl Lowering<'_> {
 
     /// The distances in a tensor in memory.
     fn walk(&self, view: &View) -> Strides {
-        let pixel = self.program.atoms().bytes() as u32;
+        let pixel = self.config.memory_atomic;
         Strides {
             buffer: view.buffer,
             offset: view.offset,
@@ -244,38 +272,40 @@ impl Lowering<'_> {
     pub(super) fn spread(&mut self, number: usize, step: &Step) -> Result<(), Error> {
         let name = self.placed.net.tensors[step.output].name.clone();
         let (source, target) = (self.view(step.inputs[0]), self.view(step.output));
-        let op = self.stages(&name, &Stages::default(), &target, Mode::Direct)?.op;
-        let surfaces = self.program.atoms().surfaces(target.map.extent as usize) as u32;
+        let setup = self.stages(&name, &Stages::default(), source.precision, &target, Mode::Direct)?;
+        let surfaces = setup.atoms.surfaces(target.map.extent as usize) as u32;
         let [mut from, mut into] = [&source, &target].map(|view| self.walk(view));
         let (by, repeats) = match step.kind {
             Kind::Spread(by) => (by, false),
             Kind::Repeat(by) => (by, true),
             Kind::Columns(apart) => {
                 from.pixel *= apart;
-                self.walked(number, &op, from, into, [surfaces, target.height, target.width]);
+                self.walked(number, &setup, from, into, [surfaces, target.height, target.width]);
                 return Ok(());
             }
             _ => {
                 (into.line, into.pixel) = (into.pixel, into.line);
-                self.walked(number, &op, from, into, [surfaces, source.height, source.width]);
+                self.walked(number, &setup, from, into, [surfaces, source.height, source.width]);
                 return Ok(());
             }
         };
         let [y, x] = [into.line, into.pixel];
         (into.line, into.pixel) = (by[0] * y, by[1] * x);
+        // Each phase begins at an atom of maps.
+        let apart = source.atoms.surfaces(self.program.atoms().filled(target.map.extent as usize)) as u32;
         for phase in 0..by[0] * by[1] {
             let into = Strides { offset: into.offset + phase / by[1] * y + phase % by[1] * x, ..into };
-            let first = if repeats { 0 } else { phase * surfaces };
+            let first = if repeats { 0 } else { phase * apart };
             let from = Strides { offset: from.offset + first * from.surface, ..from };
-            self.walked(number, &op, from, into, [surfaces, source.height, source.width]);
+            self.walked(number, &setup, from, into, [surfaces, source.height, source.width]);
         }
         Ok(())
     }
 
     /// Adds SDP operations that copy surfaces, lines and pixels. A line is processed as a column of pixels, and the lines as
     /// surfaces, so that the distances of both pixels and lines can be chosen.
-    fn walked(&mut self, number: usize, op: &desc::SdpOp, from: Strides, into: Strides, counts: [u32; 3]) {
-        let atoms = self.program.atoms();
+    fn walked(&mut self, number: usize, setup: &SdpSetup, from: Strides, into: Strides, counts: [u32; 3]) {
+        let SdpSetup { op, atoms, .. } = setup;
         let (atom, elements) = (atoms.bytes() as u32, atoms.elements() as u32);
         let ([mut surfaces, mut lines, mut pixels], mut ends) = (counts, [from, into]);
         if pixels == 1 {
@@ -302,6 +332,7 @@ impl Lowering<'_> {
                     channels: (count * elements) as u16,
                     line_stride: walk.pixel,
                     surface_stride: walk.line,
+                    surfaces: count,
                 });
                 self.program.push(number, Unit::Sdp { op: Box::new(*op), source, operands: [None; 3], target });
             }

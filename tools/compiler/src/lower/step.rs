@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use nvdla_uapi::config::Config;
+use nvdla_uapi::reg::values::Precision;
 
 use crate::ir::{self, Pool, Range, Unary};
 
@@ -33,6 +34,8 @@ pub struct Tensor {
     pub shape: [u32; 3],
     /// The range of its values.
     pub range: Option<Range>,
+    /// In mixed precision, whether its integers have 16 bits. Of an image: those that CDMA makes of its bytes.
+    pub wide: bool,
 }
 
 impl Tensor {
@@ -287,9 +290,37 @@ impl Net {
         readers
     }
 
+    /// The precision of a tensor. `precision` is that of tensors that are not wide.
+    pub fn precision(&self, tensor: TensorId, precision: Precision) -> Precision {
+        if self.tensors[tensor].wide {
+            Precision::Int16
+        } else {
+            precision
+        }
+    }
+
+    /// The precision in which a step computes. `precision` is that of steps that are not in int16.
+    pub fn computes(&self, step: &Step, precision: Precision) -> Precision {
+        let wide = match step.kind {
+            Kind::Convolution(_) => self.tensors[step.inputs[0]].wide,
+            _ => self.tensors[step.inputs[0]].wide && self.tensors[step.output].wide,
+        };
+        if wide {
+            Precision::Int16
+        } else {
+            precision
+        }
+    }
+
+    /// Adds a tensor like another one.
+    pub fn like(&mut self, tensor: TensorId) -> TensorId {
+        self.tensors.push(self.tensors[tensor].clone());
+        self.tensors.len() - 1
+    }
+
     /// Adds a tensor.
     pub fn tensor(&mut self, name: String, shape: [u32; 3], range: Option<Range>) -> TensorId {
-        self.tensors.push(Tensor { name, shape, range });
+        self.tensors.push(Tensor { name, shape, range, wide: false });
         self.tensors.len() - 1
     }
 }

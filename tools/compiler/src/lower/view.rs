@@ -3,6 +3,7 @@
 //! Tensors in their buffers, and parts of them as cubes.
 
 use nvdla_uapi::layout::feature::{self, Atoms};
+use nvdla_uapi::reg::values::Precision;
 
 use super::place::Map;
 use crate::assemble::program::{Base, Cube, Format};
@@ -26,6 +27,10 @@ pub(super) struct View {
     pub(super) height: u32,
     pub(super) width: u32,
     pub(super) map: Map,
+    /// The precision of its elements; of an image, that of the convolution that reads it.
+    pub(super) precision: Precision,
+    /// The atoms of that precision.
+    pub(super) atoms: Atoms,
 }
 
 impl View {
@@ -35,19 +40,20 @@ impl View {
     }
 
     /// The strides of its lines and surfaces.
-    pub(super) fn layout(&self, atoms: Atoms) -> feature::View {
+    pub(super) fn layout(&self) -> feature::View {
         let (surface, line) = (self.surface_stride as usize, self.line_stride as usize);
-        feature::View { cube: 0, surface, line, atom: atoms.bytes() }
+        feature::View { cube: 0, surface, line, atom: self.atoms.bytes() }
     }
 
-    /// A part as a cube.
+    /// A part as a cube. `atoms` are those of the operation: where they have 8 bits and the tensor has 16, it reads or writes two
+    /// surfaces for each atom.
     pub(super) fn cube(&self, part: &Region, atoms: Atoms) -> Cube {
         let (lines, columns) = (part.lines, part.columns);
-        let view = self.layout(atoms);
+        let view = self.layout();
+        let surfaces = self.atoms.surfaces(atoms.filled(part.channels.1 as usize));
         let (start, size) = match self.format {
             Format::Feature => {
-                let first = atoms.place(part.channels.0 as usize).0;
-                let surfaces = atoms.surfaces(part.channels.1 as usize);
+                let first = self.atoms.place(part.channels.0 as usize).0;
                 let last = view.atoms(0, surfaces - 1, [lines.1 as usize - 1, 0], columns.1 as usize);
                 (view.atom_offset(0, first, 0, columns.0 as usize) as u32, last.end as u32)
             }
@@ -62,6 +68,7 @@ impl View {
             channels: part.channels.1 as u16,
             line_stride: self.line_stride,
             surface_stride: self.surface_stride,
+            surfaces: surfaces as u32,
         }
     }
 }

@@ -16,7 +16,7 @@ impl Builder<'_> {
             self.simple(node, Kind::Pool(pool), Vec::new());
             return Ok(());
         }
-        let Tensor { name, shape, range } = self.net.tensors[input].clone();
+        let Tensor { name, shape, range, .. } = self.net.tensors[input].clone();
         if let ir::PoolKind::Average { count_include_pad } = pool.kind {
             if !count_include_pad && pool.padding != ir::Padding::default() {
                 let reason = format!("an average over windows of {:?} that does not count padding", pool.kernel);
@@ -168,7 +168,7 @@ impl Builder<'_> {
 
     /// Adds a step that makes blocks, and a view of the needed part of its output.
     fn spread(&mut self, node: &ir::Node, kind: Kind, from: TensorId, [h, w]: [u32; 2], out: TensorId) {
-        let Tensor { name, shape, range } = self.net.tensors[out].clone();
+        let Tensor { name, shape, range, .. } = self.net.tensors[out].clone();
         if shape[1..] == [h, w] {
             self.step(node, kind, &[from], Vec::new(), out);
             return;

@@ -38,7 +38,8 @@ impl Lowering<'_> {
             && height.is_multiple_of(TILE)
             && width.is_multiple_of(TILE)
             && self.view(step.inputs[0]).format == Format::Feature;
-        if !possible || wanted == Winograd::Never {
+        let narrow = !step.reads().chain([step.output]).any(|id| self.placed.net.tensors[id].wide);
+        if !possible || !narrow || wanted == Winograd::Never {
             return false;
         }
         let [direct, winograd] = [Mode::Direct, Mode::Winograd].map(|mode| self.time(step, conv, mode));
@@ -55,7 +56,7 @@ impl Lowering<'_> {
         let (source, target) = (self.view(step.inputs[0]), self.view(step.output));
         let parts = self.parts(&net.tensors[step.output].name, conv, &source, &target, mode).ok()?;
         let memory = self.memory();
-        let shapes = self.shapes(&parts, mode);
+        let shapes = Self::shapes(&parts, mode);
         let volume =
             |channels, height, width| Volume { precision: self.precision, ..Volume::int8(channels, height, width) };
         let mut readers = net.steps.iter().filter(|reader| reader.reads().any(|read| read == step.output));

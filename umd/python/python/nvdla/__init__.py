@@ -55,7 +55,7 @@ def compile(
     model: Path,
     config: str,
     *,
-    precision: Literal["int8", "fp16"] = "int8",
+    precision: Literal["int8", "fp16", "mixed"] = "int8",
     calibrate: Path | None = None,
     mean: float | Sequence[float] = 0.0,
     std: float | Sequence[float] = 1.0,
@@ -65,7 +65,8 @@ def compile(
     """Compiles a trained network (ONNX, or NCNN's .param with .bin beside it) for a configuration of NVDLA.
 
     int8 needs the folder calibrate with pictures or .npy files like those that the network will process; the scales are
-    measured on them. With color the input is a picture in this order of channels, and a value of the network is
+    measured on them. mixed is for nv_full: int8, and int16 in those layers, at most a quarter, that lose most on these
+    samples. With color the input is a picture in this order of channels, and a value of the network is
     (byte - mean) / std; mean and std are one number, or one per channel. resize says how calibration pictures of another
     size are fitted. The bytes of the result are the file: Path("net.nvdla").write_bytes(bytes(loadable)).
     """

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! The choice of the layers that compute in int16 in mixed precision.
+//!
+//! The network in int8 runs on the built-in model, and the ratio of noise to signal of each tensor is measured against the float
+//! network, as for the report. The loss of a layer is what it adds to the largest ratio of the tensors that it reads. Networks in
+//! which the layers with the greatest losses have int16 are then compiled and measured too. That whose outputs lose least is taken,
+//! because the errors of layers are not independent: more layers in int16 are not always better.
+
+use std::collections::HashMap;
+
+use crate::error::Error;
+use crate::ir::{Graph, Ranges, TensorId};
+use crate::lower::step::Kind;
+use crate::lower::{compile, Compiled, Options};
+use crate::measure::{Loss, Measured};
+
+/// The number of networks that are tried.
+const TRIES: usize = 4;
+
+/// Why no network is chosen.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// A network cannot be compiled.
+    #[error(transparent)]
+    Lowering(#[from] Error),
+    /// The losses cannot be measured.
+    #[error("{0}")]
+    Measuring(String),
+}
+
+/// The network in mixed precision. At most the given share of the layers has int16, rounded up. `options` are those of the
+/// network in int8.
+pub fn choose(
+    graph: &Graph,
+    ranges: &Ranges,
+    options: &Options,
+    samples: &[Vec<Vec<f32>>],
+    share: f64,
+) -> Result<Compiled, Failure> {
+    let tried = |options: &Options| -> Result<_, Failure> {
+        let compiled = compile(graph, ranges, options)?;
+        let mut measured = Measured::new(&compiled, &options.inputs).map_err(Failure::Measuring)?;
+        let (losses, outputs) = measured.all_losses(graph, samples).map_err(Failure::Measuring)?;
+        Ok((outputs.noise / outputs.signal.max(1e-30), losses, compiled))
+    };
+    let (mut least, losses, mut best) = tried(options)?;
+    let layers = layers(graph, &best, &losses);
+    let most = (share * layers.len() as f64).ceil() as usize;
+    let mut counts: Vec<usize> = (1..=TRIES).map(|part| (most * part).div_ceil(TRIES)).collect();
+    counts.dedup();
+    for count in counts {
+        let wide = layers.iter().take(count).copied().collect();
+        let (noise, _, compiled) = tried(&Options { wide, ..options.clone() })?;
+        if noise < least {
+            (least, best) = (noise, compiled);
+        }
+    }
+    Ok(best)
+}
+
+/// The outputs of the layers of a network in int8. The layer that loses most comes first.
+fn layers(graph: &Graph, compiled: &Compiled, losses: &HashMap<usize, Loss>) -> Vec<TensorId> {
+    let noise = |id: &usize| losses.get(id).map(|loss| loss.noise / loss.signal.max(1e-30));
+    let net = &compiled.steps.net;
+    let mut ratios: HashMap<usize, f64> = HashMap::new();
+    let mut layers = Vec::new();
+    for step in &net.steps {
+        let before = step.reads().filter_map(|id| ratios.get(&id)).copied().fold(0.0, f64::max);
+        // What a pooling takes on the fly is not in memory. Then the pooling's output is measured.
+        let mut readers = net.steps.iter().filter(|reader| reader.inputs.contains(&step.output));
+        let after = noise(&step.output).or_else(|| readers.find_map(|reader| noise(&reader.output))).unwrap_or(before);
+        ratios.insert(step.output, after);
+        if matches!(step.kind, Kind::Convolution(_) | Kind::Copy) && step.output < graph.tensors.len() {
+            layers.push((after - before, TensorId(step.output)));
+        }
+    }
+    layers.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1 .0.cmp(&b.1 .0)));
+    layers.into_iter().map(|(_, output)| output).collect()
+}
