@@ -170,12 +170,18 @@ fn submit_first(dev: &Unguarded, args: &mut first::SubmitArgs, file: &File) -> R
     }
     let client = file.inner();
     client.accelerator().trace_submit(client.id(), u32::from(count));
+    // All records are read before the first task runs, so that a wrong pointer is an error before any effect.
+    let mut tasks = [first::SubmitTask::default(); first::MAX_TASKS_PER_SUBMIT as usize];
+    let mut places = tasks.iter_mut();
     for_each_record(args.tasks, count.into(), |record| {
-        let mut task = first::SubmitTask::from_bytes(record);
+        *places.next().ok_or(EINVAL)? = first::SubmitTask::from_bytes(record);
+        Ok(())
+    })?;
+    tasks.iter_mut().take(count.into()).try_for_each(|task| {
         if args.version < first::SUBMIT_VERSION_TIMEOUT {
             task.timeout = first::NO_TIMEOUT;
         }
-        let sequence = guarded(dev, |dev, registered| queue_first(dev, registered, &task, file))?;
+        let sequence = guarded(dev, |dev, registered| queue_first(dev, registered, task, file))?;
         client.accelerator().wait_for_end(client.id(), sequence)?
     })
 }

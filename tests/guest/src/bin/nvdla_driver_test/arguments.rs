@@ -6,7 +6,9 @@
 use std::os::fd::AsRawFd;
 
 use libtest_mimic::Failed;
+use memmap2::MmapOptions;
 use nix::errno::Errno;
+use nix::sys::memfd::{memfd_create, MFdFlags};
 use nvdla_guest::control::{Control, Knob};
 use nvdla_guest::drm::{call, raw, read_write};
 use nvdla_guest::node::{record, Node, Options, QUERY, SUBMIT, WAIT};
@@ -29,6 +31,7 @@ pub(crate) const TESTS: &[Test] = &[
     ("nvidias_submit_means_one_task_by_zero_and_leaves_the_timeout_undefined", submit_first_lenient),
     ("nvidias_submit_refuses_what_it_does_not_know", submit_first_unknown),
     ("nvidias_submit_runs_several_tasks", submit_first_several),
+    ("nvidias_submit_reads_all_tasks_before_it_runs_one", submit_first_unreadable),
     ("submit_checks_its_arguments", submit),
     ("submit_checks_each_task", submit_task),
     ("submit_checks_each_address", submit_address),
@@ -253,6 +256,32 @@ fn submit_first_several() -> Result<(), Failed> {
         test_task.check(seed as u8)?;
     }
     Ok(())
+}
+
+fn submit_first_unreadable() -> Result<(), Failed> {
+    const PAGE: usize = 4096;
+    let node = first()?;
+    let control = Control::open(&node.device()?)?;
+    let test_task = TestTask::copies(&node, 1)?;
+    let (list, _fds) = test_task.exported(&node)?;
+    let task = SubmitTask { num_addresses: list.len() as u32, timeout: 0, address_list: list.as_ptr() as u64 };
+    // The second page of the mapping lies behind the file's end, so it cannot be read.
+    let file = std::fs::File::from(memfd_create(c"tasks", MFdFlags::empty())?);
+    file.set_len(PAGE as u64)?;
+    // SAFETY: The file is this test's own.
+    let mut pages = unsafe { MmapOptions::new().len(2 * PAGE).map_mut(&file)? };
+    let starts = control.counts().starts;
+    for readable in [1, 8, 23] {
+        let start = PAGE - readable * SubmitTask::SIZE;
+        for record in pages[start..PAGE].chunks_exact_mut(SubmitTask::SIZE) {
+            record.copy_from_slice(&task.to_bytes());
+        }
+        let tasks = pages.as_ptr() as u64 + start as u64;
+        let mut args = SubmitArgs { tasks, num_tasks: 24, ..Default::default() };
+        let result = call(node.fd(), first_ioctl::SUBMIT.into(), &mut args);
+        refused(&format!("24 tasks, of which {readable} can be read"), result, Errno::EFAULT)?;
+    }
+    equal("operations", control.counts().starts - starts, 0)
 }
 
 /// A submission of the one task.
