@@ -149,10 +149,10 @@ impl<'t> Table<'t> {
         let index = _mm512_srlv_epi32(distance, self.select);
         let above = _mm512_cmpgt_epi32_mask(values, self.start);
         let hit = _mm512_mask_cmplt_epu32_mask(above, index, self.last);
-        let places = _mm512_min_epu32(index, self.last);
-        let places = _mm512_add_epi32(places, self.first);
+        let indices = _mm512_min_epu32(index, self.last);
+        let indices = _mm512_add_epi32(indices, self.first);
         // SAFETY: a table's last entry lies within the joint table.
-        let pairs = unsafe { _mm512_i32gather_epi32::<4>(places, self.pairs.as_ptr()) };
+        let pairs = unsafe { _mm512_i32gather_epi32::<4>(indices, self.pairs.as_ptr()) };
         let beyond = _mm512_and_si512(distance, self.fraction);
         // The upper half of the word has the upper entry's weight, the lower half that of the lower entry.
         let weights = _mm512_add_epi32(_mm512_sub_epi32(_mm512_slli_epi32::<16>(beyond), beyond), self.one);
