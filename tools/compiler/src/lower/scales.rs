@@ -54,10 +54,14 @@ fn needs_zero(step: &Step, pipe: Option<Pipe>) -> impl Iterator<Item = TensorId>
     })
 }
 
+/// How far the integers of 16 bits reach, relative to the largest value on the samples. Other data have larger values, and a bit
+/// less does no harm.
+const HEADROOM: f32 = 2.0;
+
 /// The scale of 16 bits. The method that chose the scale of 8 bits may let values saturate, of which 16 bits hold all.
 fn wide(range: Range) -> f32 {
     let threshold = range.scale * LARGEST as f32;
-    range.min.abs().max(range.max.abs()).max(threshold) / LARGEST_WIDE as f32
+    HEADROOM * range.min.abs().max(range.max.abs()).max(threshold) / LARGEST_WIDE as f32
 }
 
 /// The scale of every tensor; 1 in fp16. Tensors that views, concatenations and poolings connect have the same scale, which is
