@@ -13,7 +13,7 @@
 //! out  q = (v - offset) * scale >> truncate                              in units of the output's scale
 //! ```
 //!
-//! In int16 the sums have up to 48 bits. CACC shifts them right so that the largest possible one has [`SUM_BITS`], which leaves
+//! In int16 the sums have up to 48 bits. CACC shifts them right so that the largest possible one has `SUM_BITS`, which leaves
 //! bits for operands of 16 bits in SDP's 32.
 
 use std::collections::HashMap;
@@ -157,7 +157,7 @@ impl Converter {
 /// The numbers of a step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Numbers {
-    /// A convolution's weights, as in [`Convolution::weights`]: int8, or bits of fp16. For Winograd's mode `[K, C, 4, 4]`,
+    /// A convolution's weights, as in `Convolution::weights`: int8, or bits of fp16. For Winograd's mode `[K, C, 4, 4]`,
     /// transformed.
     pub weights: Vec<i16>,
     /// Whether a convolution runs in Winograd's mode.
