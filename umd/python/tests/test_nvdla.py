@@ -59,6 +59,23 @@ class Tests(unittest.TestCase):
             self.assertEqual(self.classify(context, digit), DIGITS.index(digit), digit)
         half = nvdla.compile(EXAMPLE / "lenet.onnx", "nv_full", precision="fp16")
         self.assertEqual(half.configuration, "nv_full")
+
+        def mixed(config: str) -> nvdla.Loadable:
+            return nvdla.compile(
+                EXAMPLE / "lenet.onnx",
+                config,
+                precision="mixed",
+                calibrate=EXAMPLE / "calibration",
+                std=255.0,
+                color="gray",
+            )
+
+        context = nvdla.Network(mixed("nv_full"), "model:nv_full").context()
+        for digit in PICTURES:
+            self.assertEqual(self.classify(context, digit), DIGITS.index(digit), digit)
+        with self.assertRaises(nvdla.Error) as caught:
+            mixed("nv_small")
+        self.assertIn("nv_small has no int16", str(caught.exception))
         with self.assertRaises(nvdla.Error) as caught:
             nvdla.compile(EXAMPLE / "lenet.onnx", "nv_tiny")
         self.assertEqual(caught.exception.kind, "argument")
