@@ -9,7 +9,8 @@ use crate::uapi::config::Config;
 use crate::uapi::desc::{Event, Lut, OpType, Stat, PROCESSORS};
 use crate::uapi::reg::values::Precision;
 
-/// Storage for one validated operation or lookup table. The caller allocates as many as `Task::slots` returns.
+/// Storage for one validated operation or lookup table. The caller allocates as many as [`super::Task::parse`]
+/// requests.
 #[derive(Clone, Debug, Default)]
 #[allow(clippy::large_enum_variant)] // an operation and a table are about as large
 pub enum Slot {

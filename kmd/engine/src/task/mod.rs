@@ -48,9 +48,7 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Task<S> {
         memory: &M,
         allocate: impl FnOnce(usize) -> Result<S, E>,
     ) -> Result<Self, E> {
-        let lists = Lists::read(memory)?;
-        let slots = allocate(lists.slots()?)?;
-        Ok(Self::validate(config, memory, &lists, slots, |_| false)?)
+        Self::parse_with(config, memory, allocate, |_| false)
     }
 
     /// The same for tools that show every violation. `go_on` gets the error of each operation that is refused, and says
