@@ -12,7 +12,7 @@ use nvdla_compiler::integers;
 use nvdla_compiler::ir::{Color, Preprocess, TensorId};
 use nvdla_compiler::lower::step::Kind;
 use nvdla_compiler::lower::{Bytes, Compiled};
-use nvdla_compiler::measure::{Loss, Measured};
+use nvdla_compiler::measure::Measured;
 use nvdla_compiler::model::{Model, Options};
 use nvdla_compiler::quantize::{image_value, Granularity};
 use nvdla_runtime::device::ModelDevice;
@@ -152,11 +152,9 @@ fn mixed_precision_loses_less() {
         let compiled = compiler.compile(&model).unwrap();
         let inputs = compiler.inputs(&model.graph).unwrap();
         let mut measured = Measured::new(&compiled, &inputs).unwrap();
-        let mut loss = Loss::default();
-        for sample in compiler.samples(&model.graph, &samples, usize::MAX).unwrap() {
-            let expected = float::run(&model.graph, &sample, &mut |_, _| {}).unwrap();
-            loss.add(&measured.run(&sample).unwrap()[0], &expected[0]);
-        }
+        let samples = compiler.samples(&model.graph, &samples, usize::MAX).unwrap();
+        let expected = samples.iter().map(|sample| float::run(&model.graph, sample, &mut |_, _| {}).unwrap());
+        let loss = measured.output_loss(&samples, &expected.collect::<Vec<_>>()).unwrap();
         let wide = compiled.report.steps.iter().filter(|step| step.precision == "int16").count();
         (loss.decibels(), wide, compiled.report.precision)
     };

@@ -221,8 +221,8 @@ impl<'a> Measured<'a> {
         self.outputs()
     }
 
-    /// The tensors that operations write, and the outputs. Tensors that share bytes with later ones are left out.
-    fn surfaces(&mut self, inputs: &[Vec<f32>]) -> Result<(Surfaces, Vec<Vec<f32>>), String> {
+    /// The tensors that operations write. Tensors that share bytes with later ones are left out.
+    fn surfaces(&mut self, inputs: &[Vec<f32>]) -> Result<Surfaces, String> {
         self.set(inputs)?;
         let layout = &self.compiled.layout;
         let mut buffers = layout.buffers();
@@ -233,21 +233,29 @@ impl<'a> Measured<'a> {
         let options = RunOptions { on_operation: Some(&mut look), ..RunOptions::default() };
         self.session.run_with(options).map_err(|error| error.to_string())?;
         let values = |stored: &Stored| (stored.tensor, layout.values(stored, &buffers[stored.buffer]));
-        Ok((layout.tensors.iter().map(values).collect(), self.outputs()?))
+        Ok(layout.tensors.iter().map(values).collect())
     }
 
-    /// The loss of every tensor of the graph that operations write, by its number, and that of all outputs, on samples.
-    pub(crate) fn all_losses(
+    /// The loss of all outputs on samples. `expected` has the outputs of the float network.
+    pub fn output_loss(&mut self, samples: &[Vec<Vec<f32>>], expected: &[Vec<Vec<f32>>]) -> Result<Loss, String> {
+        let mut loss = Loss::default();
+        for (sample, expected) in samples.iter().zip(expected) {
+            self.run(sample)?.iter().zip(expected).for_each(|(found, expected)| loss.add(found, expected));
+        }
+        Ok(loss)
+    }
+
+    /// The loss of every tensor of the graph that operations write, by its number, on samples.
+    pub(crate) fn losses_by_number(
         &mut self,
         graph: &Graph,
         samples: &[Vec<Vec<f32>>],
-    ) -> Result<(HashMap<usize, Loss>, Loss), String> {
-        let mut outputs = Loss::default();
+    ) -> Result<HashMap<usize, Loss>, String> {
         let mut losses: HashMap<usize, Loss> = HashMap::new();
         let sizes: HashMap<usize, [u32; 2]> =
             self.compiled.layout.tensors.iter().map(|stored| (stored.tensor, stored.size)).collect();
         for sample in samples {
-            let (found, made) = self.surfaces(sample)?;
+            let found = self.surfaces(sample)?;
             let mut compare = |id: TensorId, expected: &[f32]| {
                 let (Some(found), Some([lines, columns])) = (found.get(&id.0), sizes.get(&id.0)) else { return };
                 let [_, height, width] = folded(graph.tensor(id)).map(|extent| extent as usize);
@@ -259,15 +267,14 @@ impl<'a> Measured<'a> {
                     losses.entry(id.0).or_default().add(found, &kept);
                 }
             };
-            let expected = float::run(graph, sample, &mut compare)?;
-            made.iter().zip(&expected).for_each(|(found, expected)| outputs.add(found, expected));
+            float::run(graph, sample, &mut compare)?;
         }
-        Ok((losses, outputs))
+        Ok(losses)
     }
 
     /// The loss of every tensor of the graph that operations write, on samples.
     pub fn losses(&mut self, graph: &Graph, samples: &[Vec<Vec<f32>>]) -> Result<Losses, String> {
-        let (losses, _) = self.all_losses(graph, samples)?;
+        let losses = self.losses_by_number(graph, samples)?;
         let order =
             self.compiled.layout.tensors.iter().filter_map(|stored| {
                 Some((graph.tensors.get(stored.tensor)?.name.clone(), *losses.get(&stored.tensor)?))

@@ -10,6 +10,7 @@
 use std::collections::HashMap;
 
 use crate::error::Error;
+use crate::float;
 use crate::ir::{Graph, Ranges, TensorId};
 use crate::lower::step::Kind;
 use crate::lower::{compile, Compiled, Options};
@@ -38,20 +39,26 @@ pub fn choose(
     samples: &[Vec<Vec<f32>>],
     share: f64,
 ) -> Result<Compiled, Failure> {
-    let tried = |options: &Options| -> Result<_, Failure> {
-        let compiled = compile(graph, ranges, options)?;
-        let mut measured = Measured::new(&compiled, &options.inputs).map_err(Failure::Measuring)?;
-        let (losses, outputs) = measured.all_losses(graph, samples).map_err(Failure::Measuring)?;
-        Ok((outputs.noise / outputs.signal.max(1e-30), losses, compiled))
+    let expected = samples.iter().map(|sample| float::run(graph, sample, &mut |_, _| {}));
+    let expected: Vec<_> = expected.collect::<Result<_, _>>().map_err(Failure::Measuring)?;
+    let noise = |compiled: &Compiled| {
+        let loss = Measured::new(compiled, &options.inputs)
+            .and_then(|mut measured| measured.output_loss(samples, &expected))
+            .map_err(Failure::Measuring)?;
+        Ok::<_, Failure>(loss.noise / loss.signal.max(1e-30))
     };
-    let (mut least, losses, mut best) = tried(options)?;
-    let layers = layers(graph, &best, &losses);
+    let mut best = compile(graph, ranges, options)?;
+    let mut least = noise(&best)?;
+    let losses =
+        Measured::new(&best, &options.inputs).and_then(|mut measured| measured.losses_by_number(graph, samples));
+    let layers = layers(graph, &best, &losses.map_err(Failure::Measuring)?);
     let most = (share * layers.len() as f64).ceil() as usize;
     let mut counts: Vec<usize> = (1..=TRIES).map(|part| (most * part).div_ceil(TRIES)).collect();
     counts.dedup();
     for count in counts {
         let wide = layers.iter().take(count).copied().collect();
-        let (noise, _, compiled) = tried(&Options { wide, ..options.clone() })?;
+        let compiled = compile(graph, ranges, &Options { wide, ..options.clone() })?;
+        let noise = noise(&compiled)?;
         if noise < least {
             (least, best) = (noise, compiled);
         }
