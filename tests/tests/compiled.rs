@@ -496,12 +496,18 @@ fn check(compiled: &Compiled, config: &'static Config, random: &mut Random, name
     count
 }
 
+/// The seeds of the random graphs; `count` of them if `NVDLA_GRAPHS` does not say how many.
+fn seeds(count: u64) -> std::ops::Range<u64> {
+    let number = |name: &str, default| std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default);
+    let first = number("NVDLA_SEED", 1);
+    first..first + number("NVDLA_GRAPHS", count)
+}
+
 #[test]
 fn random_graphs_are_exact() {
-    let number = |name: &str, default| std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default);
-    let (count, first) = (number("NVDLA_GRAPHS", 60), number("NVDLA_SEED", 1));
+    let seeds = seeds(60);
     let (mut compiled, mut refused, mut elements, mut wrong) = (0, 0, 0, Vec::new());
-    for seed in first..first + count {
+    for seed in seeds.clone() {
         let config = Config::ALL[seed as usize % Config::ALL.len()];
         let (graph, inputs) = random_graph(seed, config);
         graph.check().unwrap();
@@ -533,10 +539,9 @@ fn random_graphs_are_exact() {
 /// Mixed precision: a part of the layers in int16. What compiles in int8 compiles in mixed precision.
 #[test]
 fn random_graphs_in_mixed_precision_are_exact() {
-    let number = |name: &str, default| std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default);
-    let (count, first) = (number("NVDLA_GRAPHS", 60), number("NVDLA_SEED", 1));
+    let seeds = seeds(60);
     let (mut elements, mut wide_steps, mut wrong) = (0, 0, Vec::new());
-    for seed in first..first + count {
+    for seed in seeds.clone() {
         let (graph, inputs) = random_graph(seed, &NV_FULL);
         let bytes = if seed % 2 == 0 { Bytes::Seven } else { Bytes::Eight };
         let winograd = Some(if seed % 3 == 0 { Winograd::Always } else { Winograd::Faster });
@@ -566,7 +571,7 @@ fn random_graphs_in_mixed_precision_are_exact() {
     }
     println!("{wide_steps} steps in int16, {elements} elements compared");
     assert!(wrong.is_empty(), "graphs {wrong:?} are wrong");
-    assert!(wide_steps as u64 > count, "{wide_steps} steps in int16");
+    assert!(wide_steps as u64 > seeds.end - seeds.start, "{wide_steps} steps in int16");
 }
 
 /// A graph of these operators, one behind the other, with convolutions of random weights: exact on all configurations.
@@ -835,10 +840,9 @@ fn out_size(shape: [usize; 3]) -> usize {
 #[test]
 fn random_graphs_in_fp16() {
     let config = &NV_FULL;
-    let number = |name: &str, default| std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default);
-    let (count, first) = (number("NVDLA_GRAPHS", 40), number("NVDLA_SEED", 1));
+    let seeds = seeds(40);
     let (mut wrong, mut compared) = (Vec::new(), 0);
-    for seed in first..first + count {
+    for seed in seeds.clone() {
         let (graph, _) = random_graph(seed, config);
         let winograd = Some(if seed % 3 == 0 { Winograd::Always } else { Winograd::Faster });
         let options = Options { precision: Precision::Fp16, winograd, ..Options::new(config) };

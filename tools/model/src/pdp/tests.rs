@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-use nvdla_uapi::config::{NV_FULL, NV_MEDIUM_512, NV_SMALL};
+use nvdla_uapi::config::{NV_FULL, NV_SMALL};
 use nvdla_uapi::reg::values::{PdpFlyingMode, PoolingMethod, RamType};
 use proptest::prelude::*;
 
 use super::*;
-use crate::support::bytes::{noise, set, Bytes};
+use crate::support::bytes::{formats, noise, set, Bytes};
 
 /// One direction of a random operation: input, kernel, stride, padding before and after.
 type Direction = (usize, usize, usize, usize, usize);
@@ -38,17 +38,10 @@ struct Case {
 }
 
 fn case() -> impl Strategy<Value = Case> {
-    let formats = prop::sample::select(vec![
-        (&NV_FULL, Precision::Int8),
-        (&NV_FULL, Precision::Int16),
-        (&NV_FULL, Precision::Fp16),
-        (&NV_SMALL, Precision::Int8),
-        (&NV_MEDIUM_512, Precision::Int8),
-    ]);
     let method = prop::sample::select(PoolingMethod::ALL);
     let values = prop::array::uniform9(prop_oneof![0u32..0x8_0000, 0x5000u32..0x9000]);
     let seed = (any::<u64>(), prop::sample::select(vec![0xffu8, 0xbf, 0x9b]));
-    (formats, method, direction(), direction(), 1usize..70, values, any::<bool>(), seed).prop_map(
+    (formats(), method, direction(), direction(), 1usize..70, values, any::<bool>(), seed).prop_map(
         |((config, precision), method, horizontal, vertical, channels, values, flush, (seed, mask))| Case {
             config,
             precision,

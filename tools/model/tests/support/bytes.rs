@@ -4,7 +4,10 @@
 
 use std::ops::Range;
 
+use nvdla_uapi::config::{Config, NV_FULL, NV_MEDIUM_512, NV_SMALL};
+use nvdla_uapi::reg::values::Precision;
 use nvdla_uapi::reg::Register;
+use proptest::prelude::*;
 
 use nvdla_model::memory::{apart, Memory, Port, Span};
 use nvdla_model::registers::Registers;
@@ -39,6 +42,17 @@ impl Memory for Bytes {
         let [read, write] = [read, write].map(|span| self.range(span.port, span.address, span.length));
         apart(&mut self.bytes, read?, write?)
     }
+}
+
+/// A configuration and a precision that it has.
+pub(crate) fn formats() -> impl Strategy<Value = (&'static Config, Precision)> {
+    prop::sample::select(vec![
+        (&NV_FULL, Precision::Int8),
+        (&NV_FULL, Precision::Int16),
+        (&NV_FULL, Precision::Fp16),
+        (&NV_SMALL, Precision::Int8),
+        (&NV_MEDIUM_512, Precision::Int8),
+    ])
 }
 
 /// Pseudo-random bytes, the same for the same seed.

@@ -5,12 +5,12 @@
 use nvdla_model::cdp::{reference, run_with, State};
 use nvdla_model::registers::Registers;
 use nvdla_model::Isa;
-use nvdla_uapi::config::{Config, NV_FULL, NV_MEDIUM_512, NV_SMALL};
+use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::{LutFunction, NormalizationLength, Precision, RamType};
 use nvdla_uapi::reg::{cdp, cdp_rdma, Block, Register};
 use proptest::prelude::*;
 
-use crate::support::bytes::{noise, set, Bytes};
+use crate::support::bytes::{formats, noise, set, Bytes};
 
 const BASE: u64 = 0x1000;
 
@@ -67,15 +67,8 @@ struct Case {
 }
 
 fn case() -> impl Strategy<Value = Case> {
-    let formats = prop::sample::select(vec![
-        (&NV_FULL, Precision::Int8),
-        (&NV_FULL, Precision::Int16),
-        (&NV_FULL, Precision::Fp16),
-        (&NV_SMALL, Precision::Int8),
-        (&NV_MEDIUM_512, Precision::Int8),
-    ]);
     let shape = (
-        formats,
+        formats(),
         (1usize..4, 1usize..12, 1usize..70),
         (prop_oneof![Just([0, 0]), [0usize..3, 0usize..3]], prop::bool::weighted(0.2)),
         prop::sample::select(NormalizationLength::ALL),
