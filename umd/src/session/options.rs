@@ -33,8 +33,9 @@ pub type OnOperation<'a> = &'a mut dyn FnMut(Completed<'_>) -> io::Result<()>;
 pub struct RunOptions<'a> {
     /// The time limit of each task, on its device or emulated; none for the device's own limit.
     pub timeout: Option<Duration>,
-    /// The time limit of all tasks together, counted per submission; none for [`Device::time_limit`](crate::device::Device::time_limit), or
-    /// for `timeout` if that is longer. It is checked before each task.
+    /// The time limit of all tasks together, counted per submission; none for
+    /// [`Device::time_limit`](crate::device::Device::time_limit), or for `timeout` if that is longer. It is checked before each
+    /// task.
     pub run_timeout: Option<Duration>,
     /// Called when an operation of a task for NVDLA has completed. If it returns an error, the run ends after that task.
     pub on_operation: Option<OnOperation<'a>>,
