@@ -122,6 +122,18 @@ fn for_each_record<const SIZE: usize>(
     Ok(())
 }
 
+/// The address list of a task, an array of `count` records in user memory. `entry` makes an entry of a record.
+fn address_list<const SIZE: usize>(
+    pointer: u64,
+    count: u32,
+    mut entry: impl FnMut(&[u8; SIZE]) -> Result<AddressEntry>,
+) -> Result<KVVec<AddressEntry>> {
+    let count = count as usize;
+    let mut entries = KVVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?;
+    for_each_record(pointer, count, |record| Ok(entries.push_within_capacity(entry(record)?)?))?;
+    Ok(entries)
+}
+
 fn gem_create(dev: &Device, _: &Registered<'_>, args: &mut first::GemCreateArgs, file: &File) -> Result {
     if args.flags != 0 {
         return Err(EINVAL);
@@ -195,14 +207,10 @@ fn queue_first(dev: &Device, registered: &Registered<'_>, task: &first::SubmitTa
     let client = file.inner();
     accelerator.has_room(client.id(), 1)?;
     let charge = client.budget().charge(budget::Kind::Tasks, job::cost(task.num_addresses))?;
-    let count = task.num_addresses as usize;
-    let mut entries = KVVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?;
-    for_each_record(task.address_list, count, |record| {
+    let entries = address_list(task.address_list, task.num_addresses, |record| {
         let address = first::MemHandle::from_bytes(record);
         let object = gem::from_fd(dev, file, i32::try_from(address.handle).map_err(|_| EBADF)?)?;
-        let entry = AddressEntry::new(gem::hold(object), address.offset)?;
-        // There is room for `count` entries.
-        Ok(entries.push_within_capacity(entry)?)
+        AddressEntry::new(gem::hold(object), address.offset)
     })?;
     let deadline = match task.timeout {
         0 | first::NO_TIMEOUT => Deadline::Absolute(0),
@@ -266,17 +274,13 @@ fn submit(dev: &Unguarded, args: &mut queue::Submit, file: &File) -> Result {
             return Err(EINVAL);
         }
         let charge = client.budget().charge(budget::Kind::Tasks, job::cost(task.num_addresses))?;
-        let count = task.num_addresses as usize;
-        let mut entries = KVVec::with_capacity(count, GFP_KERNEL_ACCOUNT)?;
-        for_each_record(task.addresses, count, |record| {
+        let entries = address_list(task.addresses, task.num_addresses, |record| {
             let address = queue::Address::from_bytes(record);
             if address.reserved != 0 {
                 return Err(EINVAL);
             }
             let object = gem::Object::lookup_handle(file, address.handle)?;
-            let entry = AddressEntry::new(gem::hold(object), address.offset)?;
-            // There is room for `count` entries.
-            Ok(entries.push_within_capacity(entry)?)
+            AddressEntry::new(gem::hold(object), address.offset)
         })?;
         let deadline = Deadline::Absolute(args.deadline_ns);
         jobs.push(accelerator.job(id, entries, deadline, charge)?);
