@@ -141,13 +141,13 @@ class Device {
         throw std::runtime_error(text);
     }
 
-    // Clocks until the interrupt line says something new, or one of the limits is reached. A line that is up since before
-    // the last run, without a unit having ended since, says nothing new.
+    // Clocks until there is a new interrupt or one of the limits is reached. The line may have been high since before the
+    // last run. That is a new interrupt only if a unit has completed since then.
     Reason run(uint64_t cycles, uint32_t milliseconds) {
         const auto start = std::chrono::steady_clock::now();
         const auto limit = std::chrono::milliseconds(milliseconds);
         for (uint64_t i = 0; i < cycles; i++) {
-            if (news()) return INTERRUPT;
+            if (new_interrupt()) return INTERRUPT;
             cycle();
             if (fault_.happened) return FAULT;
             if (idle_ >= options_.idle) {
@@ -156,7 +156,7 @@ class Device {
             }
             if (i % 64 == 63 && milliseconds != 0 && std::chrono::steady_clock::now() - start >= limit) return TIME;
         }
-        return news() ? INTERRUPT : LIMIT;
+        return new_interrupt() ? INTERRUPT : LIMIT;
     }
 
     void waves(const std::string& path) {
@@ -222,7 +222,7 @@ class Device {
         return made;
     }
 
-    bool news() {
+    bool new_interrupt() {
         if (!top_->intr || !unseen_) return false;
         unseen_ = false;
         return true;
