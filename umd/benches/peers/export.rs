@@ -55,8 +55,22 @@ struct Export {
 /// A layer that has no output yet.
 #[derive(Clone)]
 struct Pending {
+    /// The layers that pass their output on to this one, in order; each is the first input of the next.
+    earlier: Vec<Value>,
     layer: Value,
+    /// The weights of the convolution among these layers.
     weights: Option<(u16, u64)>,
+}
+
+impl Pending {
+    fn new(layer: Value, weights: Option<(u16, u64)>) -> Self {
+        Self { earlier: Vec::new(), layer, weights }
+    }
+
+    /// Passes the output on to a further layer, whose first input it becomes.
+    fn append(&mut self, layer: Value) {
+        self.earlier.push(std::mem::replace(&mut self.layer, layer));
+    }
 }
 
 fn shape(cube: &DataCube) -> Shape {
@@ -91,7 +105,7 @@ impl Export {
             (Operation::Conv(op), Surface::Conv(surface)) => {
                 let layer = self.convolution(op, surface, place(&surface.src_data)?)?;
                 let weights = Some(place(&surface.weight_data)?);
-                self.handed.push(((operation.task, operation.index), Pending { layer, weights }));
+                self.handed.push(((operation.task, operation.index), Pending::new(layer, weights)));
                 Ok(())
             }
             (Operation::Sdp(op), Surface::Sdp(surface)) => {
@@ -102,20 +116,16 @@ impl Export {
             (Operation::Pdp(op), Surface::Pdp(surface)) => {
                 let mut pending = self.source(operation, &surface.src_data, &place, "")?;
                 if !pending.layer["op"].as_str().unwrap_or("").is_empty() {
-                    // The output that SDP takes needs a name.
-                    let name = self.name();
-                    let mut layer = pending.layer.take();
-                    layer["output"] = json!(name);
-                    self.layers.push(layer);
-                    pending = Pending { layer: json!({"inputs": [name]}), weights: None };
+                    pending.append(json!({"inputs": [null]}));
                 }
+                pending.weights = None;
                 pooling(op, shape(&surface.src_data), shape(&surface.dst_data), &mut pending.layer)?;
                 self.hand_on(operation, pending, &surface.dst_data, &place)
             }
             (Operation::Cdp(op), Surface::Cdp(surface)) => {
                 let input = self.find(place(&surface.src_data)?, &surface.src_data)?;
                 let layer = json!({"op": "lrn", "inputs": [input], "size": op.local_size});
-                self.hand_on(operation, Pending { layer, weights: None }, &surface.dst_data, &place)
+                self.hand_on(operation, Pending::new(layer, None), &surface.dst_data, &place)
             }
             _ => Err("no layer of an inference library is the same".into()),
         }
@@ -131,7 +141,7 @@ impl Export {
     ) -> Result<Pending, String> {
         if cube.mem_type != MemoryType::Hw {
             let input = self.find(place(cube)?, cube)?;
-            return Ok(Pending { layer: json!({"op": op, "inputs": [input]}), weights: None });
+            return Ok(Pending::new(json!({"op": op, "inputs": [input]}), None));
         }
         let parent = operation.common.fused_parent.map(|parent| (operation.task, parent.index as usize));
         let at = self.handed.iter().position(|(key, _)| Some(*key) == parent).ok_or("nothing is handed to it")?;
@@ -174,17 +184,11 @@ impl Export {
         for (unit, data) in units.into_iter().filter_map(|(unit, data)| Some((unit.as_ref()?, data))) {
             if unit.mode == SdpOperandMode::PerPoint && unit.enable {
                 let other = self.find(place(data)?, data)?;
-                let first = if pending.layer["op"] == "conv" {
-                    let name = self.name();
-                    let mut layer = pending.layer.take();
-                    finish(&mut layer);
-                    layer["output"] = json!(name);
-                    self.layers.push(layer);
-                    json!(name)
+                if pending.layer["op"] == "relu" {
+                    pending.layer = json!({"op": "sum", "inputs": [pending.layer["inputs"][0], other]});
                 } else {
-                    pending.layer["inputs"][0].clone()
-                };
-                *pending = Pending { layer: json!({"op": "sum", "inputs": [first, other]}), weights: None };
+                    pending.append(json!({"op": "sum", "inputs": [null, other]}));
+                }
             }
             match unit.act {
                 Activation::None => {}
@@ -211,24 +215,34 @@ impl Export {
         let (line, surface) = (cube.line_stride.into(), cube.surf_stride.into());
         // A further band of the previous convolution: its lines follow.
         if let (Some(_), true, Some(last), Some(region)) =
-            (pending.weights, pending.weights == self.weights, self.layers.last_mut(), self.regions.last_mut())
+            (pending.weights, pending.weights == self.weights, self.layers.last(), self.regions.last_mut())
         {
             let lines = u64::from(region.shape[1]);
             if last["output"] == region.name && region.memory == memory && start == region.start + lines * line {
-                let height = region.shape[1] + u32::from(cube.height);
-                region.shape[1] = height;
-                last["into"][1] = json!(height);
-                last["from"] = pending.layer["from"].clone();
-                finish(last);
+                region.shape[1] += u32::from(cube.height);
+                let first = self.layers.len() - pending.earlier.len() - 1;
+                let band = pending.earlier.iter().chain([&pending.layer]);
+                for (layer, band) in
+                    self.layers[first..].iter_mut().zip(band).filter(|(layer, _)| layer["op"] == "conv")
+                {
+                    layer["into"][1] = json!(region.shape[1]);
+                    layer["from"] = band["from"].clone();
+                    finish(layer);
+                }
                 return Ok(());
             }
         }
         self.weights = pending.weights;
-        let name = self.name();
-        let mut layer = pending.layer;
-        layer["output"] = json!(name);
-        finish(&mut layer);
-        self.layers.push(layer);
+        let mut name = String::new();
+        for mut layer in pending.earlier.into_iter().chain([pending.layer]) {
+            if layer["inputs"][0].is_null() {
+                layer["inputs"][0] = json!(name);
+            }
+            name = self.name();
+            layer["output"] = json!(name);
+            finish(&mut layer);
+            self.layers.push(layer);
+        }
         let surfaces = u64::from(cube.size).checked_div(surface).unwrap_or(1);
         let size = u64::from(cube.size).max(surfaces * surface);
         let region = Region { name, memory, start, shape: shape(cube), line, surface, size };
@@ -259,10 +273,11 @@ impl Export {
             return Ok(name);
         }
         let here = self.regions.iter().filter(|region| region.memory == memory);
-        // The tensor, or some of its lines.
+        // The tensor, or some of its lines, or its first columns: those that no window reads can be left out.
         if let Some(region) = here.clone().find(|region| {
             let [c, h, w] = region.shape;
-            (c, w, region.line) == (channels, width, line)
+            (c, region.line) == (channels, line)
+                && width <= w
                 && (region.start..region.start + u64::from(h) * line).contains(&start)
         }) {
             return Ok(region.name.clone());
