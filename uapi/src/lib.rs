@@ -9,11 +9,12 @@
 //! | [`desc`] | the descriptors of a task for NVDLA |
 //! | [`emu`] | the descriptors of a task that the runtime emulates on the CPU: softmax and power |
 //! | [`ioctl`] | NVIDIA's ioctls |
+//! | `isa` | the instruction sets of vector code |
 //! | [`queue`] | this project's ioctls |
 //! | [`layout`] | where every element of a tensor lies in memory; `layout::tpu` has those of a TPU's local memory |
 //!
-//! All of it is `no_std`, without allocation and dependencies, except the folder `layout/bulk`. That folder has fast
-//! conversions for user space, which need `std` for threads, and vector instructions. The feature `bulk` adds it.
+//! All of it is `no_std`, without allocation and dependencies, except the folder `layout/bulk` and `isa`. That folder has fast
+//! conversions for user space, which need `std` for threads, and vector instructions. The feature `bulk` adds both.
 //!
 //! Cargo builds this source as a crate, Kbuild as a module of the kernel module. Therefore paths within it start with
 //! `super::`, never with `crate::`.
@@ -26,6 +27,8 @@ pub mod config;
 pub mod desc;
 pub mod emu;
 pub mod ioctl;
+#[cfg(feature = "bulk")]
+pub mod isa;
 pub mod layout;
 pub mod queue;
 pub mod reg;

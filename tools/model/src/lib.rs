@@ -31,7 +31,7 @@ pub mod simulation;
 pub mod stream;
 pub mod threads;
 
-pub use self::simd::isa::{Isa, UnknownIsa};
+pub use nvdla_uapi::isa::{Isa, UnknownIsa};
 
 // Test support uses the crate's public name, as in the tests outside of it.
 #[cfg(test)]

@@ -8,7 +8,7 @@ use std::ops::Range;
 use nvdla_uapi::reg::values::RamType;
 use thiserror::Error;
 
-use crate::simd::isa::{UnknownIsa, VARIABLE};
+use nvdla_uapi::isa::{UnknownIsa, VARIABLE};
 
 /// Which of the two memory interfaces an access uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

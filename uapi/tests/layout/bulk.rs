@@ -2,7 +2,10 @@
 
 //! Vector code and threads against the portable code, on shapes with whole tiles and cut ones.
 
+use std::process::Command;
+
 use crate::naive::values;
+use nvdla_uapi::isa::Isa;
 use nvdla_uapi::layout::feature::Cube;
 use nvdla_uapi::layout::pixel::{Format, Image, Kind};
 use nvdla_uapi::layout::weight::{Direct, Geometry};
@@ -105,5 +108,19 @@ fn rgb_of_every_format() {
                 (0..2).find_map(|plane| planes[plane].iter().zip(&expected[plane]).position(|(a, b)| a != b));
             assert_eq!(different, None, "{} {width}x{height}", it.name);
         }
+    }
+}
+
+/// The instruction set of a process cannot change, so each has a process of its own, which runs the tests of vector code.
+#[test]
+fn each_instruction_set_of_this_machine() {
+    for isa in Isa::available() {
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["bulk::", "compress::", "--skip", "each_instruction_set_of_this_machine"])
+            .env("NVDLA_ISA", isa.name())
+            .output()
+            .unwrap();
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && !printed.contains("running 0 tests"), "{}:\n{printed}", isa.name());
     }
 }

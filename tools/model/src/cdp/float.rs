@@ -24,7 +24,7 @@ use crate::lut::cdp::vector::{counters, is_outside, round, Vectors, CLASSES, WID
 use crate::lut::Tables;
 use crate::num::convert::{fp16_to_fp17, fp17_to_fp16};
 use crate::num::{plain, Fp16, Fp17};
-use crate::simd::isa::Isa;
+use nvdla_uapi::isa::Isa;
 
 vectorised! {
     /// Widens the elements, with NaN flushed to zero if `flush` is set. Returns whether any is infinite or NaN.

@@ -23,7 +23,7 @@ use super::strips::{Element, Engine};
 use crate::lut::cdp::vector::{counters, Vectors, CLASSES, WIDTH};
 use crate::lut::cdp::Lookup;
 use crate::lut::{Counters, Tables};
-use crate::simd::isa::Isa;
+use nvdla_uapi::isa::Isa;
 
 /// A precision and its lookup.
 pub(super) trait Form: Sync {

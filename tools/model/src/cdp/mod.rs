@@ -34,8 +34,8 @@ use crate::lut::cdp::Lookup;
 use crate::lut::Tables;
 use crate::memory::{Memory, Stop};
 use crate::registers::Registers;
-use crate::simd::isa::Isa;
 use crate::stream::Done;
+use nvdla_uapi::isa::Isa;
 
 /// CDP's state between operations.
 #[derive(Clone, Debug, Default)]

@@ -18,8 +18,8 @@ use nvdla_uapi::reg::values::Precision;
 use nvdla_uapi::reg::{cacc, cdma, Block};
 
 use crate::memory::{Memory, Stop};
-use crate::simd::isa::Isa;
 use crate::stream::{Done, Form, Status, Stream};
+use nvdla_uapi::isa::Isa;
 
 pub use self::operation::Blocks;
 pub mod cbuf;

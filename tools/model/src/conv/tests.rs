@@ -12,10 +12,10 @@ use super::fast::fp16;
 use super::fast::sink::{Between, Bounds, Exact, Position};
 use super::operation::{Operation, Size};
 use super::{fast, reference, State};
-use crate::simd::isa::Isa;
 use crate::stream::{Samples, Stream};
 use crate::support::bytes::{bits, noise};
 use crate::support::program::{Program, Source, Surfaces};
+use nvdla_uapi::isa::Isa;
 
 fn surfaces(program: &Program, seed: u64) -> Surfaces {
     let (data, mut weights) = (noise(seed, program.input_bytes()), noise(!seed, program.weight_bytes()));

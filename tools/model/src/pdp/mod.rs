@@ -30,8 +30,8 @@ use crate::cube::Placed;
 use crate::memory::{Memory, Stop};
 use crate::num::convert::fp32_to_fp16;
 use crate::registers::Registers;
-use crate::simd::isa::Isa;
 use crate::stream::{Done, Samples, Stream};
+use nvdla_uapi::isa::Isa;
 
 /// The read DMA's name in faults.
 const READER: &str = "PDP_RDMA";

@@ -5,8 +5,8 @@
 use crate::cube::Placed;
 use crate::memory::{Memory, Stop};
 use crate::registers::Registers;
-use crate::simd::isa::Isa;
 use nvdla_uapi::config::Config;
+use nvdla_uapi::isa::Isa;
 use nvdla_uapi::layout::feature::{Atoms, View};
 use nvdla_uapi::reg::pdp;
 use nvdla_uapi::reg::values::{PdpFlyingMode, PoolingMethod, Precision};

@@ -12,10 +12,10 @@ use super::{reference, run, vector, State};
 use crate::conv::fast::sink::{Between, Bounds, Position, Sink};
 use crate::memory::Stop;
 use crate::registers::Registers;
-use crate::simd::isa::Isa;
 use crate::stream::{Done, Samples, Stream};
 use crate::support::bytes::{bits, noise, set, Bytes};
 use crate::support::sdp_copy::{copy, INPUT};
+use nvdla_uapi::isa::Isa;
 
 const BASE: u64 = INPUT as u64;
 const OPERANDS: [u32; 3] = [0x18_0000, 0x1c_0000, 0x20_0000];

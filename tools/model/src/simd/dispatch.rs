@@ -3,7 +3,7 @@
 //! Plain loops compiled once per instruction set.
 
 /// Defines a function whose body is compiled for AVX-512, for AVX2, and for what every processor of the target has. Its
-/// first argument, an [`crate::simd::isa::Isa`], chooses.
+/// first argument, an [`nvdla_uapi::isa::Isa`], chooses.
 ///
 /// The body is inlined into each copy, and only code that is inlined into it is compiled for the instruction set. The
 /// loops should run over slices that are arguments of this function, because the compiler then knows that they do not
@@ -17,7 +17,7 @@ macro_rules! vectorised {
         $(#[$attribute])*
         #[inline(never)]
         $visible fn $name $(<$generic: $bound $(, const $number: usize)?>)?
-            (isa: $crate::simd::isa::Isa, $($argument: $type),*) $(-> $result)?
+            (isa: nvdla_uapi::isa::Isa, $($argument: $type),*) $(-> $result)?
         {
             #[inline(always)]
             fn body $(<$generic: $bound $(, const $number: usize)?>)? ($($argument: $type),*) $(-> $result)? $body

@@ -13,17 +13,6 @@
 use super::contract::{Channels, PackTiles, Positions, Rows, Transpose, UnpackTiles};
 use core::arch::x86_64::*;
 
-/// A loop over the numbers of registers, short enough for the compiler to write it out: then the registers are never put
-/// into memory.
-macro_rules! each_register {
-    ($count:expr, |$index:ident| $body:block) => {
-        for $index in 0..if $count > 8 { 8 } else { $count } $body
-        if $count > 8 {
-            for $index in 8..$count $body
-        }
-    };
-}
-
 /// The code for [`Positions`] of elements of that size.
 pub(super) fn positions(bytes: usize) -> Positions {
     match bytes {

@@ -5,9 +5,22 @@
 //! This folder is the only part of the crate that needs `std`. The feature `bulk` adds it; user space enables it, and
 //! the kernel module is built without it. `layout/choice.rs` selects between this code and the portable one.
 //!
-//! The instruction set is chosen at run time: AVX-512 with VBMI, AVX2, NEON for transpositions on aarch64, or portable
-//! blocks. Conversions of [`THREADS_FROM`] bytes or more use several threads.
+//! [`super::super::isa::Isa`] names the instruction set, which is chosen at run time. Conversions of [`THREADS_FROM`] bytes or more use several threads.
 
+/// A loop over the numbers of registers, short enough for the compiler to write it out: then the registers are never put
+/// into memory.
+#[cfg(target_arch = "x86_64")]
+macro_rules! each_register {
+    ($count:expr, |$index:ident| $body:block) => {
+        for $index in 0..if $count > 8 { 8 } else { $count } $body
+        if $count > 8 {
+            for $index in 8..$count $body
+        }
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 mod contract;

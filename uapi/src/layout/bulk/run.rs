@@ -6,6 +6,8 @@
 //! atom is not full, or rows share too few sets of the cache, a few tiles are staged in a buffer. The run's last,
 //! partial tile uses a separate buffer.
 
+#[cfg(any(target_arch = "aarch64", test))]
+use super::super::super::isa::Isa;
 use super::contract::{PackTiles, Transpose, UnpackTiles, MAX_ROWS, TILE};
 
 /// Bytes by which rows may be off a line for code that stores whole lines.
@@ -19,8 +21,10 @@ impl Transpose {
             return transpose;
         }
         #[cfg(target_arch = "aarch64")]
-        if let Some(transpose) = super::neon::transpose(rows, bytes) {
-            return transpose;
+        if Isa::in_use_or_portable() != Isa::Portable {
+            if let Some(transpose) = super::neon::transpose(rows, bytes) {
+                return transpose;
+            }
         }
         Self::portable(rows, bytes)
     }
@@ -234,10 +238,10 @@ mod tests {
         let mut codes = vec![Transpose::portable(rows, bytes), Transpose::new(rows, bytes)];
         #[cfg(target_arch = "x86_64")]
         {
-            if std::is_x86_feature_detected!("avx2") {
-                codes.extend(super::super::x86::avx2_transpose(rows, bytes));
+            if Isa::available().contains(&crate::isa::Isa::Avx2) {
+                codes.extend(super::super::avx2::transpose(rows, bytes));
             }
-            if std::is_x86_feature_detected!("avx512vbmi") && std::is_x86_feature_detected!("avx512vl") {
+            if Isa::available().contains(&crate::isa::Isa::Avx512Vbmi) {
                 codes.extend(super::super::avx512::transpose(rows, bytes));
             }
         }

@@ -33,6 +33,7 @@ pub(in super::super) fn expand<const B: usize>(source: &[u8], wmb: &[u8], target
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
+    use super::super::super::super::isa::Isa;
     use super::Done;
     use core::arch::x86_64::*;
 
@@ -40,7 +41,7 @@ mod x86 {
     const BLOCK: usize = 64;
 
     pub(super) fn is_available() -> bool {
-        std::is_x86_feature_detected!("avx512vbmi2") && std::is_x86_feature_detected!("avx512bw")
+        Isa::in_use_or_portable() == Isa::Avx512Vbmi
     }
 
     #[target_feature(enable = "avx512f,avx512bw,avx512vbmi2")]

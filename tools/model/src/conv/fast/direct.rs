@@ -21,8 +21,8 @@ use super::shape::{self, Run, Shape};
 use super::sink::{Position, Sink};
 use crate::limit::is_over;
 use crate::simd::aligned::Aligned;
-use crate::simd::isa::Isa;
 use crate::threads::keep_awake;
+use nvdla_uapi::isa::Isa;
 
 /// Largest number of sums of a surface that a sink takes at a time.
 const CHUNK: usize = 1024;

@@ -14,8 +14,8 @@ use super::panel::Weight;
 use super::parts;
 use super::shape::Shape;
 use crate::simd::aligned::Aligned;
-use crate::simd::isa::Isa;
 use crate::threads::share;
+use nvdla_uapi::isa::Isa;
 
 /// Capacity in bytes, sufficient for all panels of the largest usual networks.
 const MOST: usize = 256 << 20;

@@ -10,8 +10,8 @@ use nvdla_uapi::reg::values::Precision;
 
 use super::cbuf::{Input, Weights};
 use super::operation::{Mode, Operation};
-use crate::simd::isa::Isa;
 use crate::stream::{Samples, Stream};
+use nvdla_uapi::isa::Isa;
 
 #[cfg(target_arch = "x86_64")]
 pub mod avx2;

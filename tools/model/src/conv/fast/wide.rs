@@ -22,9 +22,9 @@ use super::parts::{self, Part};
 use super::scratch::Scratch;
 use super::shape::Shape;
 use crate::limit::is_over;
-use crate::simd::isa::Isa;
 use crate::stream::{Samples, Stream};
 use crate::threads::keep_awake;
+use nvdla_uapi::isa::Isa;
 
 /// Positions per Winograd tile.
 const TILE: usize = 16;

@@ -12,7 +12,7 @@ use crate::memory::Stop;
 use crate::pdp::setup::Axis;
 use crate::pdp::setup::{nans, Setup};
 #[cfg(target_arch = "x86_64")]
-use crate::simd::isa::Isa;
+use nvdla_uapi::isa::Isa;
 
 /// int8.
 pub(super) struct Bytes;

@@ -9,7 +9,7 @@ use super::lines::{LineBuffers, Lines, OutputLine};
 use super::portable::{Method, Portable};
 use crate::memory::Stop;
 use crate::pdp::setup::{Part, Setup};
-use crate::simd::isa::Isa;
+use nvdla_uapi::isa::Isa;
 
 /// The average of int8, summed in 16 bits.
 pub(super) struct Average8 {

@@ -10,7 +10,7 @@ use super::lines::{slot, LineBuffers, Lines, OutputLine, Rows};
 use crate::memory::Stop;
 use crate::pdp::setup::{Axis, Setup};
 use crate::simd::aligned::Plain;
-use crate::simd::isa::Isa;
+use nvdla_uapi::isa::Isa;
 
 /// Bytes of an atom for which methods have specialised code.
 pub(super) const ATOM: usize = 32;

@@ -21,7 +21,7 @@ use super::table::{self, Answers};
 use super::walk::Walk;
 use crate::lut::Tables;
 #[cfg(target_arch = "x86_64")]
-use crate::simd::isa::Isa;
+use nvdla_uapi::isa::Isa;
 
 /// The lookup without branches, where the operation has one.
 pub(super) fn joint(operation: &Operation, tables: &Tables) -> Option<Joint> {

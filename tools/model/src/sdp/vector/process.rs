@@ -19,7 +19,7 @@ use super::table::{self, Answers};
 use super::{float, int, store};
 use crate::lut::sdp::Lookup;
 use crate::lut::Tables;
-use crate::simd::isa::Isa;
+use nvdla_uapi::isa::Isa;
 
 /// The context of all chunks of an operation.
 #[derive(Clone, Copy)]

@@ -19,9 +19,9 @@ use super::strips;
 use super::walk::Walk;
 use crate::memory::{Fault, Memory, Stop};
 use crate::registers::Registers;
-use crate::simd::isa::Isa;
 use crate::simd::non_temporal::store_fence;
 use crate::stream::{Done, Stream};
+use nvdla_uapi::isa::Isa;
 
 /// The settings of a run.
 #[derive(Clone, Copy, Debug)]

@@ -7,7 +7,7 @@ use super::super::super::fp16::Accumulators;
 use super::avx512;
 use super::panel::{Active, Lane, KERNELS};
 use super::plain;
-use crate::simd::isa::Isa;
+use nvdla_uapi::isa::Isa;
 
 /// How much longer a multiplication of fp16 takes than one of int8, about.
 pub(super) const SLOWER: usize = 32;

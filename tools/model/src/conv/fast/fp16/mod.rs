@@ -23,10 +23,10 @@ use super::kernel::PARALLEL_MACS;
 use super::parts::{self, Part};
 use super::scratch::Scratch;
 use crate::limit::is_over;
-use crate::simd::isa::Isa;
 use crate::simd::transpose::transpose;
 use crate::stream::{Samples, Stream};
 use crate::threads::keep_awake;
+use nvdla_uapi::isa::Isa;
 
 #[cfg(target_arch = "x86_64")]
 pub mod avx512;

@@ -15,9 +15,9 @@ use super::super::scratch::Scratch;
 use super::loops::Loops;
 use super::panel::{Active, Datum, Lane, KERNELS};
 use crate::limit::is_over;
-use crate::simd::isa::Isa;
 use crate::stream::{Samples, Stream};
 use crate::threads::keep_awake;
+use nvdla_uapi::isa::Isa;
 use rayon::prelude::*;
 
 /// Positions per tile.

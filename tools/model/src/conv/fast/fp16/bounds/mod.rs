@@ -28,8 +28,8 @@ use super::super::parts::{self, Part};
 use super::super::sink::{Between, Bounds, Position};
 use super::shape::{copy, Shape};
 use crate::limit::is_over;
-use crate::simd::isa::Isa;
 use crate::threads::keep_awake;
+use nvdla_uapi::isa::Isa;
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;

@@ -8,8 +8,8 @@
 use super::super::super::super::operation::Operation;
 use super::super::panel::{signed_lane, ZERO};
 use super::run::{Run, GROUP};
-use crate::simd::isa::Isa;
 use crate::simd::transpose::transpose;
+use nvdla_uapi::isa::Isa;
 
 /// Kernels per panel, which are the kernels of one surface.
 pub(super) const KERNELS: usize = 16;

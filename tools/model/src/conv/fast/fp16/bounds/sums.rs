@@ -4,7 +4,7 @@
 
 use super::panel::{self, Panel};
 use super::run::{Run, GROUP};
-use crate::simd::isa::Isa;
+use nvdla_uapi::isa::Isa;
 use std::ops::Range;
 
 /// 2^-50: a sum's unit at exponent 0.

@@ -9,7 +9,7 @@
 #![allow(clippy::inline_always)]
 
 use super::sums::Sums;
-use crate::simd::isa::Isa;
+use nvdla_uapi::isa::Isa;
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;

@@ -1,16 +1,19 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
+// SPDX-License-Identifier: GPL-2.0-only OR MIT
 
-//! The instruction sets that the units' vector code is written for, and which of them a run uses.
+//! The instruction sets that vector code is written for, that of the layouts and that of the model, and which of them a process
+//! uses.
 //!
 //! A tier is a set of features that many processors have together. Vector code may use all features of its tier. The environment
 //! variable `NVDLA_ISA` forces a tier.
 
+use core::fmt;
+use std::string::String;
 use std::sync::OnceLock;
-
-use thiserror::Error;
+use std::vec;
+use std::vec::Vec;
 
 /// The environment variable that forces a tier.
-pub(crate) const VARIABLE: &str = "NVDLA_ISA";
+pub const VARIABLE: &str = "NVDLA_ISA";
 
 /// An instruction set. Code for a value of it runs only where [`Isa::available`] has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,18 +35,20 @@ pub enum Isa {
 }
 
 /// `NVDLA_ISA` names a tier that does not exist or that this machine does not have.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{wanted:?} is no instruction set of this machine, which has {}", names(&Isa::available()))]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownIsa {
     /// The variable's value.
     pub wanted: String,
 }
 
-/// The names of instruction sets, as in `NVDLA_ISA`.
-fn names(sets: &[Isa]) -> String {
-    let names: Vec<_> = sets.iter().map(|isa| isa.name()).collect();
-    names.join(", ")
+impl fmt::Display for UnknownIsa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = Isa::available().iter().map(|isa| isa.name()).collect();
+        write!(f, "{:?} is no instruction set of this machine, which has {}", self.wanted, names.join(", "))
+    }
 }
+
+impl std::error::Error for UnknownIsa {}
 
 impl Isa {
     /// The instruction sets that this machine has, the fastest last.
@@ -80,7 +85,7 @@ impl Isa {
         all
     }
 
-    /// The instruction set that the units use: the one that `NVDLA_ISA` names, otherwise the fastest of this machine.
+    /// The instruction set of this process: the one that `NVDLA_ISA` names, otherwise the fastest of this machine.
     /// The variable is read once.
     ///
     /// # Errors
@@ -90,6 +95,11 @@ impl Isa {
         IN_USE
             .get_or_init(|| Self::choose(std::env::var_os(VARIABLE).map(|wanted| wanted.to_string_lossy().into())))
             .clone()
+    }
+
+    /// The same for code that cannot fail: [`Isa::Portable`] in place of the error.
+    pub fn in_use_or_portable() -> Self {
+        Self::in_use().unwrap_or(Self::Portable)
     }
 
     /// The instruction set of that name, otherwise the fastest.
@@ -115,14 +125,12 @@ impl Isa {
     }
 
     /// Whether it contains [`Isa::Avx2`].
-    #[cfg(target_arch = "x86_64")]
-    pub(crate) const fn has_avx2(self) -> bool {
+    pub const fn has_avx2(self) -> bool {
         matches!(self, Self::Avx2 | Self::Avx512 | Self::Avx512Vbmi)
     }
 
     /// Whether it contains [`Isa::Avx512`].
-    #[cfg(target_arch = "x86_64")]
-    pub(crate) const fn has_avx512(self) -> bool {
+    pub const fn has_avx512(self) -> bool {
         matches!(self, Self::Avx512 | Self::Avx512Vbmi)
     }
 }
@@ -130,6 +138,7 @@ impl Isa {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::string::ToString;
 
     #[test]
     fn a_tier_is_chosen_by_its_name() {
