@@ -6,15 +6,16 @@
 //!     cargo run --release -p nvdla-tests --example times
 //!     cargo run --release -p nvdla-tests --example times -- squeezenet nv_full
 //!     cargo run --release -p nvdla-tests --example times -- --winograd
+//!     cargo run --release -p nvdla-tests --example times -- --memory
 //!
 //! With a network and a configuration, each of its operations is shown. With `--winograd`, convolutions run in Winograd's mode where
-//! that is faster. The networks are those of `nvdla_tests::zoo`, in int8; the conditions are the profile's defaults. NVIDIA's cycles are those of its fastest int8 loadable of a network
+//! that is faster. With `--memory`, runs of layers are computed in bands of lines where that shrinks the pool. The networks are those of `nvdla_tests::zoo`, in int8; the conditions are the profile's defaults. NVIDIA's cycles are those of its fastest int8 loadable of a network
 //! among the reference data, and are missing without them. The conditions of both are the same.
 
 use std::path::Path;
 use std::time::Instant;
 
-use nvdla_compiler::lower::{compile, Options, Winograd};
+use nvdla_compiler::lower::{compile, Optimize, Options, Winograd};
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::profile::{Conditions, Profile};
 use nvdla_tests::{reference, zoo};
@@ -67,6 +68,7 @@ fn theirs(folder: &Path, begin: &str, config: &'static Config) -> Result<Option<
 fn main() -> Result<(), String> {
     let (options, arguments): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|a| a.starts_with("--"));
     let winograd = options.contains(&"--winograd".to_owned()).then_some(Winograd::Faster);
+    let optimize = if options.contains(&"--memory".to_owned()) { Optimize::Memory } else { Optimize::Time };
     let wanted = |at: usize, value: &str| arguments.get(at).is_none_or(|wanted| wanted == value);
     let folder = match reference::find() {
         reference::Reference::Found(folder) => Some(folder),
@@ -86,7 +88,7 @@ fn main() -> Result<(), String> {
         let config = Config::by_name(config).ok_or("no such configuration")?;
         let graph = zoo::graph(name, side)?;
         let ranges = zoo::uniform(&graph, 6.0);
-        let options = Options { inputs: vec![Some(zoo::preprocess())], winograd, ..Options::new(config) };
+        let options = Options { inputs: vec![Some(zoo::preprocess())], winograd, optimize, ..Options::new(config) };
         let start = Instant::now();
         let compiled = compile(&graph, &ranges, &options).map_err(|error| format!("{name}: {error}"))?;
         let time = start.elapsed().as_secs_f64();
@@ -106,6 +108,10 @@ fn main() -> Result<(), String> {
              {:>10} {time:>7.2} s",
             config.name, compiled.report.pool, compiled.report.pool_bound
         );
+        for run in compiled.report.division.iter().flat_map(|division| &division.runs) {
+            let [first, last] = [run.first, run.last].map(|step| &compiled.report.steps[step].output);
+            println!("    steps {} to {} (\"{first}\" to \"{last}\") in {} bands", run.first, run.last, run.bands);
+        }
         if arguments.len() == 2 {
             for row in &profile.rows {
                 println!(

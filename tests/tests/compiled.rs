@@ -10,7 +10,7 @@ use nvdla_compiler::ir::{
     Binary, Convolution, Graph, Op, Padding, Pool, PoolKind, Preprocess, Range, Ranges, TensorId, Unary,
 };
 use nvdla_compiler::lower::step::{Combine, Kind, Net, Post};
-use nvdla_compiler::lower::{compile, Bytes, Compiled, Options, Winograd};
+use nvdla_compiler::lower::{compile, Bytes, Compiled, Optimize, Options, Winograd};
 use nvdla_runtime::device::ModelDevice;
 use nvdla_runtime::half;
 use nvdla_runtime::loadable::Loadable;
@@ -572,6 +572,49 @@ fn random_graphs_in_mixed_precision_are_exact() {
     println!("{wide_steps} steps in int16, {elements} elements compared");
     assert!(wrong.is_empty(), "graphs {wrong:?} are wrong");
     assert!(wide_steps as u64 > seeds.end - seeds.start, "{wide_steps} steps in int16");
+}
+
+/// Runs of steps in bands of lines: the results are those of whole steps, and the pool is smaller. On nv_full some layers have
+/// int16.
+#[test]
+fn random_graphs_in_bands_are_exact() {
+    let seeds = seeds(60);
+    let (mut divided, mut elements, mut wrong) = (0, 0, Vec::new());
+    for seed in seeds.clone() {
+        let config = Config::ALL[seed as usize % Config::ALL.len()];
+        let (graph, inputs) = random_graph(seed, config);
+        let winograd = Some(if seed % 3 == 0 { Winograd::Always } else { Winograd::Faster });
+        let mut random = Random::new(seed + 3000);
+        let wide = (0..graph.tensors.len()).filter(|_| config.name == "nv_full" && random.one_in(3)).map(TensorId);
+        let wide = wide.collect();
+        let optimize = if seed % 4 == 0 { Optimize::Memory } else { Optimize::Pool(0) };
+        let options = Options { inputs, winograd, wide, optimize, ..Options::new(config) };
+        let whole = Options { optimize: Optimize::Time, ..options.clone() };
+        let ranges = ranges(&graph);
+        let tried = std::panic::catch_unwind(|| match compile(&graph, &ranges, &options) {
+            Ok(compiled) => {
+                let division = compiled.report.division.as_ref().unwrap();
+                let runs = division.runs.len();
+                assert!(if runs > 0 {
+                    compiled.report.pool < division.pool
+                } else {
+                    compiled.report.pool == division.pool
+                });
+                (runs, check(&compiled, config, &mut Random::new(seed + 1000), &format!("graph {seed}")))
+            }
+            Err(error) => {
+                assert!(compile(&graph, &ranges, &whole).is_err(), "graph {seed}: only bands fail: {error}");
+                (0, 0)
+            }
+        });
+        match tried {
+            Ok((runs, count)) => (divided, elements) = (divided + usize::from(runs > 0), elements + count),
+            Err(_) => wrong.push(seed),
+        }
+    }
+    println!("{divided} graphs in bands, {elements} elements compared");
+    assert!(wrong.is_empty(), "graphs {wrong:?} are wrong");
+    assert!(divided as u64 * 4 > seeds.end - seeds.start, "{divided} graphs in bands");
 }
 
 /// A graph of these operators, one behind the other, with convolutions of random weights: exact on all configurations.

@@ -25,7 +25,7 @@ use nvdla_uapi::reg::values::Precision;
 
 use crate::calibrate::{self, samples, table, Measured, Method};
 use crate::ir::{Graph, Preprocess, Ranges, Unreadable};
-use crate::lower::{self, nodes, Bytes, Compiled, Winograd};
+use crate::lower::{self, nodes, Bytes, Compiled, Optimize, Winograd};
 use crate::mixed;
 use crate::model::Model;
 use crate::quantize::Granularity;
@@ -75,6 +75,7 @@ pub struct Compiler {
     method: Option<Method>,
     bytes: Bytes,
     winograd: Option<Winograd>,
+    optimize: Optimize,
 }
 
 impl Compiler {
@@ -91,6 +92,7 @@ impl Compiler {
             method: None,
             bytes: Bytes::default(),
             winograd: None,
+            optimize: Optimize::default(),
         }
     }
 
@@ -142,6 +144,12 @@ impl Compiler {
     #[must_use]
     pub fn winograd(self, winograd: Winograd) -> Self {
         Self { winograd: Some(winograd), ..self }
+    }
+
+    /// What the order of operations is chosen for. By default, time.
+    #[must_use]
+    pub fn optimize(self, optimize: Optimize) -> Self {
+        Self { optimize, ..self }
     }
 
     /// How scales are chosen from the measured values. By default, by the method that changes the outputs least.
@@ -216,11 +224,11 @@ impl Compiler {
 
     /// Compiles a model with ranges that are known.
     pub fn compile_with(&self, model: &Model, ranges: &Ranges) -> Result<Compiled, Error> {
-        let Self { config, precision, granularity, bytes, winograd, .. } = *self;
+        let Self { config, precision, granularity, bytes, winograd, optimize, .. } = *self;
         let graph = &model.graph;
         let inputs = self.inputs(graph)?;
         let wide = HashSet::new();
-        let options = lower::Options { config, precision, wide, granularity, inputs, bytes, winograd };
+        let options = lower::Options { config, precision, wide, granularity, inputs, bytes, winograd, optimize };
         if let Some(share) = self.mixed {
             lower::mixed::supported(config)?;
             let folder = self.samples.as_deref().ok_or(Error::NoSamples)?;

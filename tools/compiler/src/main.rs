@@ -9,10 +9,11 @@ use std::process::ExitCode;
 
 use clap::{Parser, ValueEnum};
 
+use nvdla_compiler::assemble::report::Division;
 use nvdla_compiler::calibrate::{table, Method};
 use nvdla_compiler::compiler::{Compiler, FEW_SAMPLES, MIXED_SHARE};
 use nvdla_compiler::ir::{Color, Fit, Preprocess};
-use nvdla_compiler::lower::{Bytes, Compiled, Winograd};
+use nvdla_compiler::lower::{Bytes, Compiled, Optimize, Winograd};
 use nvdla_compiler::measure::{Losses, Measured};
 use nvdla_compiler::model::{Model, Options};
 use nvdla_compiler::npy;
@@ -90,6 +91,9 @@ struct Arguments {
     /// it reduces accuracy]
     #[arg(long, value_enum, value_name = "WHEN")]
     winograd: Option<Winograds>,
+    /// What the loadable is optimized for
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = Goal::Time)]
+    optimize: Goal,
     #[arg(long, hide = true, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1))]
     batch: u32,
 }
@@ -123,6 +127,13 @@ enum Winograds {
     Faster,
     /// Wherever it is possible
     Always,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Goal {
+    Time,
+    /// Less memory for activations: consecutive layers are computed in bands of lines, which takes more time
+    Memory,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -217,6 +228,10 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
             Winograds::Always => Winograd::Always,
         });
     }
+    compiler = compiler.optimize(match arguments.optimize {
+        Goal::Time => Optimize::Time,
+        Goal::Memory => Optimize::Memory,
+    });
     if let Some(preprocess) = preprocess(arguments) {
         compiler = compiler.preprocess(preprocess);
     }
@@ -264,6 +279,10 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         report.pool,
         report.cycles
     );
+    if let Some(division) = &report.division {
+        let (runs, Division { pool, cycles, .. }) = (division.runs.len(), division);
+        println!("layers in bands of lines: {runs} runs; without them {pool} bytes of activations, {cycles} estimated cycles");
+    }
     Ok(())
 }
 

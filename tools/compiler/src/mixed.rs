@@ -7,13 +7,13 @@
 //! which the layers with the greatest losses have int16 are then compiled and measured too. That whose outputs lose least is taken,
 //! because the errors of layers are not independent: more layers in int16 are not always better.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::error::Error;
 use crate::float;
 use crate::ir::{Graph, Ranges, TensorId};
 use crate::lower::step::Kind;
-use crate::lower::{compile, Compiled, Options};
+use crate::lower::{compile, Compiled, Optimize, Options};
 use crate::measure::{Loss, Measured};
 
 /// The number of networks that are tried.
@@ -47,7 +47,10 @@ pub fn choose(
             .map_err(Failure::Measuring)?;
         Ok::<_, Failure>(loss.noise / loss.signal.max(1e-30))
     };
-    let mut best = compile(graph, ranges, options)?;
+    // In bands, not all tensors are in memory as a whole.
+    let whole = Options { optimize: Optimize::Time, ..options.clone() };
+    let mut best = compile(graph, ranges, &whole)?;
+    let mut best_wide = HashSet::new();
     let mut least = noise(&best)?;
     let losses =
         Measured::new(&best, &options.inputs).and_then(|mut measured| measured.losses_by_number(graph, samples));
@@ -56,12 +59,15 @@ pub fn choose(
     let mut counts: Vec<usize> = (1..=TRIES).map(|part| (most * part).div_ceil(TRIES)).collect();
     counts.dedup();
     for count in counts {
-        let wide = layers.iter().take(count).copied().collect();
-        let compiled = compile(graph, ranges, &Options { wide, ..options.clone() })?;
+        let wide: HashSet<TensorId> = layers.iter().take(count).copied().collect();
+        let compiled = compile(graph, ranges, &Options { wide: wide.clone(), ..whole.clone() })?;
         let noise = noise(&compiled)?;
         if noise < least {
-            (least, best) = (noise, compiled);
+            (least, best, best_wide) = (noise, compiled, wide);
         }
+    }
+    if options.optimize != whole.optimize {
+        best = compile(graph, ranges, &Options { wide: best_wide, ..options.clone() })?;
     }
     Ok(best)
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use nvdla_compiler::compiler::{Compiler, MIXED_SHARE};
 use nvdla_compiler::ir::{Color, Fit, Preprocess};
+use nvdla_compiler::lower::Optimize;
 use nvdla_compiler::model::{Model, Options};
 use nvdla_runtime::configuration;
 use nvdla_uapi::reg::values::Precision;
@@ -16,7 +17,7 @@ use crate::failure::{Failure, Raise as _};
 
 /// Compiles a network; `color` is none if the network's input is not a picture.
 #[pyfunction]
-#[pyo3(signature = (model, config, precision, calibrate, mean, std, color, resize))]
+#[pyo3(signature = (model, config, precision, calibrate, mean, std, color, resize, optimize))]
 #[allow(clippy::needless_pass_by_value)] // Python's arguments come by value
 pub(crate) fn compile<'py>(
     py: Python<'py>,
@@ -28,6 +29,7 @@ pub(crate) fn compile<'py>(
     std: Vec<f32>,
     color: Option<&str>,
     resize: Option<&str>,
+    optimize: &str,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let loadable = py.detach(|| -> Result<Vec<u8>, Failure> {
         let config = configuration::find(config).map_err(|error| Failure::argument(error.to_string()))?;
@@ -57,6 +59,12 @@ pub(crate) fn compile<'py>(
                 return Err(Failure::argument(format!("there is no resize mode {other:?}; there are stretch, crop")))
             }
         };
+        let optimize = match optimize {
+            "time" => Optimize::Time,
+            "memory" => Optimize::Memory,
+            other => return Err(Failure::argument(format!("there is no goal {other:?}; there are time, memory"))),
+        };
+        compiler = compiler.optimize(optimize);
         let model = Model::open(&model, &Options::default())?;
         if let Some(color) = color {
             compiler = compiler.preprocess(Preprocess { mean, std, color, fit });

@@ -79,6 +79,11 @@ class Tests(unittest.TestCase):
         with self.assertRaises(nvdla.Error) as caught:
             nvdla.compile(EXAMPLE / "lenet.onnx", "nv_tiny")
         self.assertEqual(caught.exception.kind, "argument")
+        less = nvdla.compile(EXAMPLE / "lenet.onnx", "nv_full", precision="fp16", optimize="memory")
+        self.assertEqual(less.configuration, "nv_full")
+        with self.assertRaises(nvdla.Error) as caught:
+            nvdla.compile(EXAMPLE / "lenet.onnx", "nv_full", precision="fp16", optimize="size")
+        self.assertEqual(caught.exception.kind, "argument")
         with self.assertRaises(nvdla.Error):
             nvdla.compile(EXAMPLE / "lenet.onnx", "nv_small")
         with self.assertRaises(ValueError):

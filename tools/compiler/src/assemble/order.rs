@@ -3,11 +3,11 @@
 //! The dependency graph of a task: for each operation, the events of other operations that it waits for.
 //!
 //! An operation waits for every earlier operation that writes bytes that it accesses, and for those that read bytes that it
-//! overwrites. An entry of the dependency graph has one consumer per processor. Operations of one processor run in the order of
-//! the list, and each is programmed after the previous one. So if several operations of a processor need a result, only the first
-//! must wait for it; and of several operations of a processor, only the last is waited for. Operations that are connected on the
-//! fly count as one: an operation that waits for a convolution waits for its SDP operation, or for the pooling after that, which
-//! ends last.
+//! overwrites. One that is [alone](Operation::alone) waits for all. An entry of the dependency graph has one consumer per
+//! processor. Operations of one processor run in the order of the list, and each is programmed after the previous one. So if
+//! several operations of a processor need a result, only the first must wait for it; and of several operations of a processor,
+//! only the last is waited for. Operations that are connected on the fly count as one: an operation that waits for a
+//! convolution waits for its SDP operation, or for the pooling after that, which ends last.
 
 use nvdla_uapi::desc::{CommonOp, Consumer, Event, PROCESSORS};
 
@@ -74,7 +74,7 @@ pub fn order(operations: &[Operation], buffers: usize, atom: u32) -> Result<Orde
     let mut accesses: Vec<Accesses> = std::iter::repeat_with(Accesses::default).take(buffers).collect();
     let mut waits: Vec<Vec<usize>> = Vec::with_capacity(count);
     for (index, operation) in operations.iter().enumerate() {
-        let mut needs = Vec::new();
+        let mut needs: Vec<usize> = if operation.alone { (0..index).collect() } else { Vec::new() };
         for cube in operation.unit.reads() {
             if let Some(buffer) = cube.buffer() {
                 let writes = accesses[buffer].writes.iter();

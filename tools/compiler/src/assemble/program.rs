@@ -53,6 +53,14 @@ pub struct Buffer {
     pub place: Storage,
 }
 
+impl Buffer {
+    /// The buffer of this many lines.
+    pub(crate) fn with_height(&self, height: u32) -> Self {
+        let surface_stride = self.line_stride * height;
+        Self { height, surface_stride, size: self.size / self.surface_stride * surface_stride, ..self.clone() }
+    }
+}
+
 /// Weights, operands or tables, with their layout in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Constant {
@@ -63,7 +71,7 @@ pub struct Constant {
 }
 
 /// The memory of a cube.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Base {
     /// A buffer: its number.
     Buffer(usize),
@@ -215,6 +223,15 @@ impl Unit {
         std::iter::once(self.source()).chain(operands.iter().flatten()).filter(|cube| cube.buffer().is_some())
     }
 
+    /// A convolution's weights, and the mask and the group sizes of compressed ones.
+    pub fn weights(&self) -> impl Iterator<Item = &Cube> {
+        let (weights, mask) = match self {
+            Self::Convolution { weights, mask, .. } => (Some(weights), mask.as_ref()),
+            _ => (None, None),
+        };
+        weights.into_iter().chain(mask.into_iter().flatten())
+    }
+
     /// Whether it takes its input from the previous operation on the fly.
     pub fn takes_on_the_fly(&self) -> bool {
         self.source().base == Base::OnTheFly
@@ -264,6 +281,8 @@ pub struct Operation {
     pub step: usize,
     /// The unit.
     pub unit: Unit,
+    /// Whether it waits for all operations before it, so that memory that they use is free.
+    pub alone: bool,
 }
 
 /// An operation that the CPU computes.
@@ -355,6 +374,8 @@ pub struct Program {
     pub steps: Vec<StepInfo>,
     /// The tasks, in order.
     pub tasks: Vec<Task>,
+    /// Whether the next operation waits for all others ([`Operation::alone`]).
+    pub pause: bool,
 }
 
 impl Program {
@@ -371,6 +392,7 @@ impl Program {
             outputs: Vec::new(),
             steps: Vec::new(),
             tasks: Vec::new(),
+            pause: false,
         }
     }
 
@@ -388,9 +410,17 @@ impl Program {
         Atoms::of(self.config, self.precision)
     }
 
-    /// Adds a constant. If its name exists already, its number is appended, because names in a loadable are unique.
+    /// Adds a constant, unless the same one is there. If its name exists already, its number is appended, because names in a
+    /// loadable are unique.
     pub(crate) fn constant(&mut self, name: String, bytes: Vec<u8>) -> usize {
-        let taken = self.constants.iter().any(|constant| constant.name == name);
+        let mut taken = false;
+        for (number, constant) in self.constants.iter().enumerate() {
+            let Some(rest) = constant.name.strip_prefix(&name) else { continue };
+            taken |= rest.is_empty();
+            if (rest.is_empty() || rest.starts_with('.')) && constant.bytes == bytes {
+                return number;
+            }
+        }
         let name = if taken { format!("{name}.{}", self.constants.len()) } else { name };
         self.constants.push(Constant { name, bytes });
         self.constants.len() - 1
@@ -398,7 +428,7 @@ impl Program {
 
     /// Adds a hardware operation to the last task, or to a new one after an emulated task.
     pub(crate) fn push(&mut self, step: usize, unit: Unit) {
-        let operation = Operation { step, unit };
+        let operation = Operation { step, unit, alone: std::mem::take(&mut self.pause) };
         if let Some(Task::Dla(operations)) = self.tasks.last_mut() {
             operations.push(operation);
         } else {

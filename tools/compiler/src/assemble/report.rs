@@ -2,7 +2,10 @@
 
 //! The report of a compilation, for users and programs.
 
-use nvdla_estimate::{self as estimate, Memory, Shape};
+use std::collections::HashSet;
+
+use nvdla_estimate::{self as estimate, Host, Memory, Shape, Slot};
+use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{DataCube, MemoryType};
 use nvdla_uapi::reg::values::Precision;
 use serde::Serialize;
@@ -92,6 +95,28 @@ pub struct BufferReport {
     pub last: usize,
 }
 
+/// Steps that are computed in bands of lines.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct RunReport {
+    /// The number of the first step, in [`Report::steps`].
+    pub first: usize,
+    /// The number of the last step.
+    pub last: usize,
+    /// Bands.
+    pub bands: usize,
+}
+
+/// The division of a network into bands of lines, for less memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Division {
+    /// Bytes of the pool without the division.
+    pub pool: u64,
+    /// Estimated cycles without the division.
+    pub cycles: u64,
+    /// The steps that are divided.
+    pub runs: Vec<RunReport>,
+}
+
 /// The report.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
@@ -113,6 +138,8 @@ pub struct Report {
     pub pool: u64,
     /// The least size of the pool for this order of operations.
     pub pool_bound: u64,
+    /// The division into bands of lines, if the network is compiled for less memory.
+    pub division: Option<Division>,
     /// Bytes of weights, operands and tables.
     pub constants: u64,
     /// Estimated cycles of all operations, one after another.
@@ -149,7 +176,7 @@ pub(crate) fn report(program: &Program, plan: &Plan, tables: Vec<(String, f64)>)
         };
         let first = match list {
             Task::Dla(list) => {
-                for (index, Operation { step, unit }) in list.iter().enumerate() {
+                for (index, Operation { step, unit, .. }) in list.iter().enumerate() {
                     add(index, *step, unit.op_type().name(), unit.source(), unit.target());
                 }
                 operations.len() - list.len()
@@ -162,24 +189,14 @@ pub(crate) fn report(program: &Program, plan: &Plan, tables: Vec<(String, f64)>)
             }
         };
         let Task::Dla(list) = list else { continue };
-        let mut steps = Vec::new();
-        for (index, operation) in list.iter().enumerate() {
-            let (op, surface) = operation.unit.descriptors(plain);
-            let Some(shape) = Shape::from_descriptors(&op, &surface) else { continue };
-            let source = operation.unit.takes_on_the_fly().then(|| index - 1);
-            steps.push(estimate::Step { shape, source });
-        }
         // A cycle per register write.
-        let slots = estimate::schedule(&steps, config, &memory, estimate::Host::new(1.0));
+        let slots = schedule(config, list, &memory, 1.0);
         for (at, slot) in slots.iter().enumerate() {
             let report = &mut operations[first + at];
             report.cycles = if slot.leader == at { slot.cycles } else { 0 };
             report.bytes = slot.estimate.bytes.total();
             report.limit = slot.estimate.limit.to_string();
-            if let Unit::Convolution { weights, mask, .. } = &list[at].unit {
-                report.weights =
-                    std::iter::once(weights).chain(mask.iter().flatten()).map(|cube| u64::from(cube.size)).sum();
-            }
+            report.weights = list[at].unit.weights().map(|cube| u64::from(cube.size)).sum();
         }
     }
     Report {
@@ -193,10 +210,60 @@ pub(crate) fn report(program: &Program, plan: &Plan, tables: Vec<(String, f64)>)
         buffers: buffers(program, plan),
         pool: plan.pool_size,
         pool_bound: plan.pool_bound,
+        division: None,
         constants: plan.constants_size,
         tables,
         warnings: Vec::new(),
     }
+}
+
+/// The times of a task's operations.
+fn schedule(config: &Config, list: &[Operation], memory: &Memory, register_write: f64) -> Vec<Slot> {
+    let mut steps = Vec::new();
+    for (index, operation) in list.iter().enumerate() {
+        let (op, surface) = operation.unit.descriptors(plain);
+        let Some(shape) = Shape::from_descriptors(&op, &surface) else { continue };
+        let source = operation.unit.takes_on_the_fly().then(|| index - 1);
+        steps.push(estimate::Step { shape, source });
+    }
+    estimate::schedule(&steps, config, memory, Host::new(register_write))
+}
+
+/// The time of a step.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StepTime {
+    /// Estimated cycles.
+    pub(crate) cycles: u64,
+    /// Operations; those with the same weights count as one.
+    pub(crate) operations: u64,
+    /// Bytes of weights.
+    pub(crate) weights: u64,
+}
+
+/// The time of each step, with this memory and these cycles per register write.
+pub(crate) fn times(program: &Program, memory: &Memory, register_write: f64) -> Vec<StepTime> {
+    let mut times = vec![StepTime::default(); program.steps.len()];
+    let mut seen = HashSet::new();
+    for task in &program.tasks {
+        let Task::Dla(list) = task else { continue };
+        let slots = schedule(program.config, list, memory, register_write);
+        for (at, (slot, operation)) in slots.iter().zip(list).enumerate() {
+            let time = &mut times[operation.step];
+            if slot.leader != at {
+                continue;
+            }
+            time.cycles += slot.cycles + Host::new(register_write).hand_over;
+            if let Unit::Convolution { .. } = operation.unit {
+                let weights = operation.unit.weights().filter(|weights| seen.insert(weights.base));
+                let bytes: Vec<u64> = weights.map(|weights| weights.size.into()).collect();
+                time.operations += u64::from(!bytes.is_empty());
+                time.weights += bytes.iter().sum::<u64>();
+            } else {
+                time.operations += 1;
+            }
+        }
+    }
+    times
 }
 
 fn buffers(program: &Program, plan: &Plan) -> Vec<BufferReport> {

@@ -29,7 +29,7 @@ use crate::error::Error;
 /// Cycles of a register write, bytes of DRAM per cycle and cycles of latency for the time estimates behind decisions: the
 /// defaults of `nvdla_runtime --profile`.
 pub(super) const REGISTER_WRITE: f64 = 100.0;
-const BYTES_PER_CYCLE: u32 = 10;
+pub(super) const BYTES_PER_CYCLE: u32 = 10;
 const LATENCY: u32 = 100;
 /// The height and width of Winograd's output tiles.
 pub(super) const TILE: u32 = 4;
@@ -241,7 +241,7 @@ impl Lowering<'_> {
     pub(super) fn convolution(&mut self, number: usize, step: &Step, numbers: &Numbers) -> Result<(), Error> {
         let Kind::Convolution(conv) = &step.kind else { return Ok(()) };
         let name = self.placed.net.tensors[step.output].name.clone();
-        let (source, target) = (self.view(step.inputs[0]), self.view(step.output));
+        let (source, target) = self.ends(step);
         limits(&name, conv)?;
         let mode = match source.format {
             Format::Pixel(_) => Mode::Image,

@@ -11,6 +11,7 @@
 //!   scales    the scale of every tensor
 //!   winograd  which convolutions run in Winograd's mode
 //!   numbers   weights, operands and tables of every step: int8, fp16
+//!   stripes   which steps are computed in bands of lines
 //!   convolution, sdp, pool   the operations of a step
 //! ```
 
@@ -30,11 +31,13 @@ mod pool;
 pub mod scales;
 mod sdp;
 pub mod step;
+mod stripes;
 mod view;
 mod windows;
 mod winograd;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
 
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{self, Lut};
@@ -44,17 +47,19 @@ use nvdla_uapi::layout::pixel::Image;
 use nvdla_uapi::reg::csc;
 use nvdla_uapi::reg::values::{PixelFormat, Precision};
 
+use crate::assemble::memory::Plan;
 use crate::assemble::program::{Buffer, Cube, Emulated, Format, Program, StepInfo, Storage, TensorScale, Unit};
-use crate::assemble::report::Report;
+use crate::assemble::report::{Division, Report};
 use crate::assemble::{check, emit, fly, memory, report};
 use crate::error::Error;
 use crate::ir::{self, Color, Graph, Preprocess, Ranges};
 use crate::measure::{Layout, Stored};
 use crate::quantize::Granularity;
-use convolution::Mode;
+use convolution::{Mode, REGISTER_WRITE};
 use numbers::{Numbers, Quantizer, Scale};
 use place::Placed;
 use step::{Kind, Lrn, Net, Post, Step, TensorId};
+use stripes::Stripe;
 use view::{Region, View};
 pub use winograd::Winograd;
 
@@ -81,6 +86,21 @@ pub struct Options {
     /// When convolutions run in Winograd's mode. None: in fp16 if it takes less time, and never in int8, where it reduces
     /// accuracy.
     pub winograd: Option<Winograd>,
+    /// What the order of operations is chosen for.
+    pub optimize: Optimize,
+}
+
+/// What the order of operations is chosen for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Optimize {
+    /// Time: each step is computed as a whole.
+    #[default]
+    Time,
+    /// The memory of activations: runs of steps are computed in bands of lines as long as the pool shrinks by at least twice the
+    /// part by which the time grows.
+    Memory,
+    /// The least time with a pool of at most this many bytes, else the smallest pool.
+    Pool(u64),
 }
 
 impl Options {
@@ -94,6 +114,7 @@ impl Options {
             inputs: Vec::new(),
             bytes: Bytes::default(),
             winograd: None,
+            optimize: Optimize::default(),
         }
     }
 }
@@ -252,6 +273,8 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
         placed: &placed,
         scales: &scales,
         buffers: HashMap::new(),
+        band: None,
+        inside: HashMap::new(),
         warnings: Vec::new(),
     };
     lowering.buffers(&images)?;
@@ -307,12 +330,21 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
     };
     lowering.program.inputs = placed.net.inputs.iter().map(end).collect();
     lowering.program.outputs = placed.net.outputs.iter().map(end).collect();
-    for (step, numbers) in placed.net.steps.iter().zip(&numbers) {
-        lowering.step(step, numbers)?;
+    let mut best = lowering.clone().finished(&numbers, &[], &HashSet::new())?;
+    let mut division = None;
+    if options.optimize != Optimize::Time {
+        let (pool, cycles) = (best.1.pool_size, report::report(&best.0, &best.1, Vec::new()).cycles);
+        let (mut stripes, flying) = lowering.stripes(&best.0, &numbers, options.optimize);
+        let striped = lowering.clone().finished(&numbers, &stripes, &flying)?;
+        if striped.1.pool_size < pool {
+            best = striped;
+        } else {
+            stripes.clear();
+        }
+        division = Some(Division { pool, cycles, runs: stripes.iter().map(Stripe::describe).collect() });
     }
+    let (program, plan, warnings) = best;
     let tensors: Vec<Stored> = placed.net.steps.iter().map(|step| lowering.stored(step.output)).collect();
-    let Lowering { mut program, warnings, .. } = lowering;
-    fly::join(&mut program);
     let written = Layout::written(&program.tasks);
     let touched: HashSet<usize> = written.iter().flatten().filter_map(Cube::buffer).collect();
     let layout = Layout {
@@ -321,12 +353,12 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
         buffers: program.buffers.iter().map(|buffer| buffer.size).collect(),
         tensors: tensors.into_iter().filter(|stored| touched.contains(&stored.buffer)).collect(),
     };
-    let plan = memory::plan(&program)?;
     check::check(&program, &plan)?;
     let loadable = emit::emit(&program, &plan)?;
     let mut report = report::report(&program, &plan, errors);
     report.describe(graph, &placed.net, &scales, precision);
     report.warnings = warnings;
+    report.division = division;
     let of = |ids: &[TensorId]| ids.iter().map(|&id| scales[id].scale).collect();
     let ends = (of(&placed.net.inputs), of(&placed.net.outputs));
     let steps = Lowered { net: placed.net, numbers, tables, scales };
@@ -421,6 +453,7 @@ fn images(net: &mut Net, inputs: &mut Inputs, precision: Precision) -> HashMap<T
 }
 
 /// The state of a lowering.
+#[derive(Clone)]
 struct Lowering<'a> {
     config: &'static Config,
     precision: Precision,
@@ -429,6 +462,10 @@ struct Lowering<'a> {
     scales: &'a [Scale],
     /// The buffer of each tensor that owns one.
     buffers: HashMap<TensorId, usize>,
+    /// The lines of a step's input and output, if it is computed in bands.
+    band: Option<[Range<u32>; 2]>,
+    /// In a band, the buffer of each root that holds only lines of the band, and the first of them.
+    inside: HashMap<TensorId, (usize, u32)>,
     /// Warnings for the user.
     warnings: Vec<String>,
 }
@@ -496,29 +533,52 @@ impl Lowering<'_> {
 
     /// The view of a tensor in its buffer.
     fn view(&self, tensor: TensorId) -> View {
+        self.lines(tensor, 0..self.placed.net.tensors[tensor].shape[1])
+    }
+
+    /// The view of some lines of a tensor.
+    fn lines(&self, tensor: TensorId, lines: Range<u32>) -> View {
         let home = &self.placed.homes[&tensor];
-        let number = self.buffers[&home.root];
+        let (number, above) = self.inside.get(&home.root).copied().unwrap_or((self.buffers[&home.root], 0));
         let buffer = &self.program.buffers[number];
-        let [_, height, width] = self.placed.net.tensors[tensor].shape;
-        let [surface, line, column] = home.start.map(|at| at as usize);
+        let [surface, line, column] = home.start;
         let whole = View {
             buffer: number,
             format: buffer.format,
             offset: 0,
             line_stride: buffer.line_stride,
             surface_stride: buffer.surface_stride,
-            height,
-            width,
+            height: lines.end - lines.start,
+            width: self.placed.net.tensors[tensor].shape[2],
             map: self.placed.maps[&tensor].clone(),
             precision: self.placed.net.precision(tensor, self.precision),
             atoms: self.atoms(tensor),
         };
         let layout = whole.layout();
-        let surface = whole.atoms.surfaces(self.program.atoms().channels(surface));
+        let surface = whole.atoms.surfaces(self.program.atoms().channels(surface as usize));
+        let line = line + lines.start * home.step - above;
         View {
-            offset: layout.atom_offset(0, surface, line, column) as u32,
+            offset: layout.atom_offset(0, surface, line as usize, column as usize) as u32,
             line_stride: layout.line_offset(home.step as usize) as u32,
             ..whole
+        }
+    }
+
+    /// The input and the output of a step, or the lines of the current band.
+    fn ends(&self, step: &Step) -> (View, View) {
+        match &self.band {
+            Some([read, written]) => {
+                (self.lines(step.inputs[0], read.clone()), self.lines(step.output, written.clone()))
+            }
+            None => (self.view(step.inputs[0]), self.view(step.output)),
+        }
+    }
+
+    /// The part of an operand that is combined with the output of a step.
+    fn operand(&self, tensor: TensorId) -> View {
+        match &self.band {
+            Some([_, written]) => self.lines(tensor, written.clone()),
+            None => self.view(tensor),
         }
     }
 
@@ -534,7 +594,7 @@ impl Lowering<'_> {
     /// CDP, from memory to memory.
     fn normalisation(&mut self, number: usize, step: &Step, lrn: &Lrn, numbers: &Numbers) {
         let Some((table, out)) = numbers.normalisation else { return };
-        let (source, target) = (self.view(step.inputs[0]), self.view(step.output));
+        let (source, target) = self.ends(step);
         let part = target.all();
         let op = desc::CdpOp {
             in_precision: self.precision,
@@ -567,12 +627,97 @@ impl Lowering<'_> {
         }
     }
 
-    fn step(&mut self, step: &Step, numbers: &Numbers) -> Result<(), Error> {
-        let number = self.program.steps.len();
+    /// Lowers all steps, and plans the memory. `flying` are the roots of buffers that poolings take on the fly.
+    fn finished(
+        mut self,
+        numbers: &[Numbers],
+        stripes: &[Stripe],
+        flying: &HashSet<TensorId>,
+    ) -> Result<(Program, Plan, Vec<String>), Error> {
+        let steps = &self.placed.net.steps;
+        self.program.steps = steps.iter().map(|step| self.described(step)).collect();
+        let mut at = 0;
+        while at < steps.len() {
+            // A step that needs no result of the previous one, or only a band of it, would run beside it and need its own memory.
+            self.program.pause = !stripes.is_empty();
+            if let Some(stripe) = stripes.iter().find(|stripe| stripe.steps.start == at) {
+                self.stripe(stripe, numbers, flying)?;
+                at = stripe.steps.end;
+            } else {
+                self.step(at, &steps[at], &numbers[at])?;
+                at += 1;
+            }
+        }
+        fly::join(&mut self.program);
+        let plan = memory::plan(&self.program)?;
+        Ok((self.program, plan, self.warnings))
+    }
+
+    /// Lowers a run of steps in bands.
+    fn stripe(&mut self, stripe: &Stripe, numbers: &[Numbers], flying: &HashSet<TensorId>) -> Result<(), Error> {
+        let net = &self.placed.net;
+        for band in &stripe.bands {
+            for (&root, lines) in &band.inside {
+                // A pooling takes a buffer on the fly only if it reads all of it, so each band has its own.
+                let alone = flying.contains(&root);
+                let height = if alone { lines.end - lines.start } else { stripe.height(root) };
+                let number = match self.inside.get(&root) {
+                    Some(&(number, _)) if !alone => number,
+                    _ => {
+                        let whole = &self.program.buffers[self.buffers[&root]];
+                        self.program.buffers.push(whole.with_height(height));
+                        self.program.buffers.len() - 1
+                    }
+                };
+                self.inside.insert(root, (number, lines.start));
+            }
+            for (at, lines) in stripe.steps.clone().zip(&band.lines).filter(|(_, lines)| !lines.is_empty()) {
+                let mut step = net.steps[at].clone();
+                let span = stripes::span(net, &step, lines);
+                match &mut step.kind {
+                    Kind::Convolution(conv) => conv.op.padding.top = span.before as usize,
+                    Kind::Pool(pool) => pool.padding.top = span.before as usize,
+                    _ => {}
+                }
+                self.band = Some([span.input_first..span.input_first + span.input_count, lines.clone()]);
+                self.step(at, &step, &numbers[at])?;
+            }
+        }
+        self.band = None;
+        self.inside.clear();
+        Ok(())
+    }
+
+    /// The runs of steps that shrink the pool of a program without runs, and the roots of buffers that poolings take on the fly.
+    fn stripes(&self, program: &Program, numbers: &[Numbers], goal: Optimize) -> (Vec<Stripe>, HashSet<TensorId>) {
+        let mut touched = HashSet::new();
+        for cube in Layout::written(&program.tasks).iter().flatten() {
+            touched.extend(cube.buffer());
+        }
+        let (mut buffers, mut flying) = (BTreeMap::new(), HashSet::new());
+        for (&root, &number) in &self.buffers {
+            let Buffer { size, height, place, .. } = program.buffers[number];
+            if place == Storage::Pool {
+                let flies = !touched.contains(&number);
+                buffers.insert(root, (if flies { 0 } else { size.into() }, height));
+                if flies {
+                    flying.insert(root);
+                }
+            }
+        }
+        let memory = self.memory();
+        let times = report::times(program, &memory, REGISTER_WRITE);
+        (stripes::Lowered { placed: self.placed, numbers, buffers, times }.choose(goal), flying)
+    }
+
+    fn described(&self, step: &Step) -> StepInfo {
         let tensor = self.placed.net.tensors[step.output].name.clone();
         let scale = self.scales[step.output].scale;
         let precision = self.placed.net.computes(step, self.precision);
-        self.program.steps.push(StepInfo { nodes: step.nodes.clone(), tensor, scale, precision });
+        StepInfo { nodes: step.nodes.clone(), tensor, scale, precision }
+    }
+
+    fn step(&mut self, number: usize, step: &Step, numbers: &Numbers) -> Result<(), Error> {
         match step.kind {
             Kind::Convolution(_) => self.convolution(number, step, numbers),
             Kind::Copy => self.copy(number, step, numbers),

@@ -35,7 +35,7 @@ impl Lowering<'_> {
         if !self.config.pdp {
             return Err(Error::unsupported(&name, format!("{} has no PDP", self.config.name)));
         }
-        let (source, target) = (self.view(step.inputs[0]), self.view(step.output));
+        let (source, target) = self.ends(step);
         let checks = [
             ("pooling height", pool.kernel[0], LARGEST_WINDOW as u32),
             ("pooling width", pool.kernel[1], LARGEST_WINDOW as u32),

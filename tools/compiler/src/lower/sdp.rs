@@ -229,7 +229,7 @@ impl Lowering<'_> {
                     surfaces: atoms.surfaces(count) as u32,
                 })
             }
-            OperandSource::Element(tensor) => Some(self.view(tensor).cube(part, atoms)),
+            OperandSource::Element(tensor) => Some(self.operand(tensor).cube(part, atoms)),
             OperandSource::Gate(tensor) => {
                 Some(self.view(tensor).cube(&Region { lines: (0, 1), columns: (0, 1), ..*part }, atoms))
             }
@@ -241,7 +241,7 @@ impl Lowering<'_> {
     /// Lowers a step from memory to memory.
     pub(super) fn copy(&mut self, number: usize, step: &Step, numbers: &Numbers) -> Result<(), Error> {
         let name = self.placed.net.tensors[step.output].name.clone();
-        let (source, target) = (self.view(step.inputs[0]), self.view(step.output));
+        let (source, target) = self.ends(step);
         let setup = self.stages(&name, &numbers.stages, source.precision, &target, Mode::Direct)?;
         let surfaces = target.cube(&target.all(), setup.atoms).surfaces;
         let apart = [&source, &target].iter().any(|view| view.surface_stride != self.config.memory_atomic);
@@ -271,7 +271,7 @@ impl Lowering<'_> {
     /// or transposes lines and columns.
     pub(super) fn spread(&mut self, number: usize, step: &Step) -> Result<(), Error> {
         let name = self.placed.net.tensors[step.output].name.clone();
-        let (source, target) = (self.view(step.inputs[0]), self.view(step.output));
+        let (source, target) = self.ends(step);
         let setup = self.stages(&name, &Stages::default(), source.precision, &target, Mode::Direct)?;
         let surfaces = setup.atoms.surfaces(target.map.extent as usize) as u32;
         let [mut from, mut into] = [&source, &target].map(|view| self.walk(view));

@@ -24,6 +24,7 @@ def compile(
     std: list[float],
     color: str | None,
     resize: str | None,
+    optimize: str,
 ) -> bytes: ...
 
 class Tensor:

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Runs of steps that are computed in bands of lines, so that the tensors between them take the memory of a band.
+//!
+//! A band computes some lines of the run's outputs, and of each tensor before them the lines that they take. A tensor that only
+//! the run accesses is inside: its buffer holds the lines of one band, so lines that two bands need are computed twice. All other
+//! tensors are whole, and each band adds lines to them.
+//!
+//! [`Lowered::choose`] finds the runs. At a step, the pool holds the whole tensors that are made before or at the step and read at
+//! it or later. In a run it also holds the bands of the tensors inside. Both depend on the run alone, so dynamic programming over
+//! all runs finds those of the least time for a given pool. With [`Optimize::Memory`] the pool is that for which the product of it
+//! and the square of the time is least: a smaller one must shrink by at least twice the part by which the time grows.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
+
+use nvdla_estimate::{set_up, Host};
+use nvdla_uapi::desc::OpType;
+
+use super::convolution::{Axis, Span, BYTES_PER_CYCLE, REGISTER_WRITE, TILE};
+use super::numbers::Numbers;
+use super::place::Placed;
+use super::step::{Kind, Net, Step, TensorId};
+use super::Optimize;
+use crate::assemble::report::{RunReport, StepTime};
+
+/// The numbers of bands that are tried.
+const BANDS: [u32; 12] = [2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 28];
+/// The most steps of a run. It limits the time.
+const LONGEST: usize = 48;
+
+/// A run of steps that is computed in bands.
+#[derive(Clone, Debug)]
+pub(super) struct Stripe {
+    /// The steps.
+    pub(super) steps: Range<usize>,
+    /// The bands, in order.
+    pub(super) bands: Vec<Band>,
+}
+
+impl Stripe {
+    pub(super) fn describe(&self) -> RunReport {
+        RunReport { first: self.steps.start, last: self.steps.end - 1, bands: self.bands.len() }
+    }
+
+    /// The most lines of a buffer inside that a band has.
+    pub(super) fn height(&self, root: TensorId) -> u32 {
+        let lines = self.bands.iter().filter_map(|band| band.inside.get(&root));
+        lines.map(|lines| lines.end - lines.start).max().unwrap_or(0)
+    }
+}
+
+/// A band of a run.
+#[derive(Clone, Debug)]
+pub(super) struct Band {
+    /// The lines that each step computes; none if the range is empty.
+    pub(super) lines: Vec<Range<u32>>,
+    /// The lines of each buffer inside the run that it computes, by the buffer's root.
+    pub(super) inside: BTreeMap<TensorId, Range<u32>>,
+}
+
+/// The accesses to a buffer.
+#[derive(Clone, Copy, Debug)]
+struct Use {
+    /// The first and the last step.
+    first: usize,
+    last: usize,
+    /// Bytes, and lines.
+    size: u64,
+    height: u32,
+    /// Whether it can be inside a run: all of its tensors begin at its first line and have all of its lines.
+    whole: bool,
+}
+
+/// The properties of a lowered network that the choice needs.
+pub(super) struct Lowered<'a> {
+    pub(super) placed: &'a Placed,
+    pub(super) numbers: &'a [Numbers],
+    /// Bytes and lines of each buffer in the pool, by its root. A buffer that a pooling takes on the fly has no bytes.
+    pub(super) buffers: BTreeMap<TensorId, (u64, u32)>,
+    /// The time of each step.
+    pub(super) times: Vec<StepTime>,
+}
+
+/// Whether a step has operations.
+pub(super) fn computes(step: &Step) -> bool {
+    !matches!(step.kind, Kind::Concat(_) | Kind::Slice { .. } | Kind::Channels(_) | Kind::Same)
+}
+
+/// The number of which the first and the last line that a step computes are multiples.
+fn granularity(step: &Step, numbers: &Numbers) -> u32 {
+    match step.kind {
+        Kind::Spread([lines, _]) | Kind::Repeat([lines, _]) => lines,
+        _ if numbers.winograd => TILE,
+        _ => 1,
+    }
+}
+
+/// The lines of a step's input that lines of its output take.
+pub(super) fn span(net: &Net, step: &Step, lines: &Range<u32>) -> Span {
+    let [input, output] = [step.inputs[0], step.output].map(|id| net.tensors[id].shape[1]);
+    let mut lines = lines.clone();
+    let (window, stride, pad) = match &step.kind {
+        Kind::Spread([by, _]) | Kind::Repeat([by, _]) => {
+            lines = lines.start / by..lines.end / by;
+            (1, 1, 0)
+        }
+        Kind::Convolution(conv) => {
+            ((conv.op.kernel[0] - 1) * conv.op.dilation[0] + 1, conv.op.stride[0], conv.op.padding.top)
+        }
+        Kind::Pool(pool) => (pool.kernel[0], pool.stride[0], pool.padding.top),
+        _ => (1, 1, 0),
+    };
+    Axis { input, output, window: window as u32, stride: stride as u32, pad: pad as u32 }
+        .span(lines.start, lines.end - lines.start)
+}
+
+/// Whether a step can compute some lines of its output. SDP ignores the strides of tensors of one pixel, so their lines are not
+/// divided.
+fn divisible(net: &Net, step: &Step) -> bool {
+    let shape = |id: TensorId| net.tensors[id].shape;
+    let [_, height, width] = shape(step.output);
+    let same = |id: TensorId| shape(id)[1..] == [height, width];
+    let kind = match &step.kind {
+        Kind::Convolution(conv) => {
+            // A window that lies in the padding has no line of the input.
+            let window = (conv.op.kernel[0] - 1) * conv.op.dilation[0] + 1;
+            conv.op.padding.top.max(conv.op.padding.bottom) < window
+        }
+        Kind::Pool(_) | Kind::Concat(2) | Kind::Spread(_) | Kind::Repeat(_) | Kind::Columns(_) => true,
+        Kind::Slice { step, .. } => step[1] == 1,
+        Kind::Copy | Kind::Lrn(_) | Kind::Concat(0) | Kind::Channels(_) | Kind::Same => {
+            step.inputs.iter().all(|&id| same(id))
+        }
+        _ => false,
+    };
+    kind && width > 1
+        && step.inputs.iter().all(|&id| shape(id)[2] > 1)
+        && step.operands().all(|id| same(id) || shape(id)[1..] == [1, 1])
+}
+
+/// The lines of two ranges and those between them.
+fn join(lines: &mut Range<u32>, other: Range<u32>) {
+    *lines = match (lines.end, other.end) {
+        (0, _) => other,
+        (_, 0) => return,
+        _ => lines.start.min(other.start)..lines.end.max(other.end),
+    }
+}
+
+/// A run that may be chosen.
+struct Candidate {
+    units: Range<usize>,
+    stripe: Option<Stripe>,
+    pool: u64,
+    cycles: u64,
+}
+
+impl Lowered<'_> {
+    fn net(&self) -> &Net {
+        &self.placed.net
+    }
+
+    fn root(&self, tensor: TensorId) -> TensorId {
+        self.placed.homes[&tensor].root
+    }
+
+    /// The accesses to each buffer of the pool.
+    fn uses(&self) -> BTreeMap<TensorId, Use> {
+        let mut uses: BTreeMap<TensorId, Use> = BTreeMap::new();
+        for (at, step) in self.net().steps.iter().enumerate().filter(|(_, step)| computes(step)) {
+            for tensor in step.reads().chain([step.output]) {
+                let root = self.root(tensor);
+                let Some(&(size, height)) = self.buffers.get(&root) else { continue };
+                uses.entry(root).or_insert(Use { first: at, last: at, size, height, whole: true }).last = at;
+            }
+        }
+        for (tensor, home) in &self.placed.homes {
+            if let Some(used) = uses.get_mut(&home.root) {
+                let shape = self.net().tensors[*tensor].shape;
+                used.whole &= home.start[1] == 0 && home.step == 1 && shape[1] == used.height;
+            }
+        }
+        uses
+    }
+
+    /// Steps that stay together: those between the operations before a pooling on the fly and the pooling.
+    fn units(&self, uses: &BTreeMap<TensorId, Use>) -> Vec<Range<usize>> {
+        let mut units = Vec::new();
+        let mut first = 0;
+        for next in 1..=self.net().steps.len() {
+            if uses.values().all(|used| used.size > 0 || used.first >= next || used.last < next) {
+                units.push(first..next);
+                first = next;
+            }
+        }
+        units
+    }
+
+    /// The bands of a run; `None` if it cannot be divided into as many.
+    fn divide(&self, steps: &Range<usize>, count: u32, uses: &BTreeMap<TensorId, Use>) -> Option<Stripe> {
+        let net = self.net();
+        let within = &net.steps[steps.clone()];
+        let made = |id: TensorId| within.iter().any(|step| computes(step) && self.root(step.output) == self.root(id));
+        let is_inside = |id: TensorId| {
+            let used = uses.get(&self.root(id));
+            used.is_some_and(|used| used.whole && steps.contains(&used.first) && steps.contains(&used.last))
+        };
+        let height = |id: TensorId| net.tensors[id].shape[1];
+        let gates = within.iter().flat_map(|step| step.operands().filter(|&id| height(id) < height(step.output)));
+        let last = within.iter().rev().find(|step| computes(step))?;
+        if gates.into_iter().any(made) || height(last.output) < count {
+            return None;
+        }
+        let mut done: HashMap<TensorId, u32> = HashMap::new();
+        let mut bands = Vec::new();
+        for number in 1..=count {
+            let mut needs: HashMap<TensorId, Range<u32>> = HashMap::new();
+            let mut band = Band { lines: vec![0..0; within.len()], inside: BTreeMap::new() };
+            for (at, step) in within.iter().enumerate().rev() {
+                let mut lines = needs.get(&step.output).cloned().unwrap_or(0..0);
+                let inside = is_inside(step.output);
+                if computes(step) && !inside {
+                    let share = height(step.output) * number / count;
+                    let start = done.get(&step.output).copied().unwrap_or(0);
+                    lines = start..start.max(lines.end).max(share);
+                }
+                let round = granularity(step, &self.numbers[steps.start + at]);
+                lines = lines.start / round * round..lines.end.next_multiple_of(round);
+                if lines.is_empty() {
+                    continue;
+                }
+                if computes(step) && !inside {
+                    done.insert(step.output, lines.end);
+                } else if computes(step) {
+                    join(band.inside.entry(self.root(step.output)).or_insert(0..0), lines.clone());
+                }
+                let read = if let Kind::Slice { start, .. } = step.kind {
+                    start[1] + lines.start..start[1] + lines.end
+                } else {
+                    let span = span(net, step, &lines);
+                    span.input_first..span.input_first + span.input_count
+                };
+                for &id in &step.inputs {
+                    join(needs.entry(id).or_insert(0..0), read.clone());
+                }
+                for id in step.operands().filter(|&id| height(id) == height(step.output)) {
+                    join(needs.entry(id).or_insert(0..0), lines.clone());
+                }
+                band.lines[at] = lines;
+            }
+            bands.push(band);
+        }
+        Some(Stripe { steps: steps.clone(), bands })
+    }
+
+    /// The bytes in the pool during a run, and its estimated cycles.
+    fn measure(&self, stripe: &Stripe, uses: &BTreeMap<TensorId, Use>) -> (u64, u64) {
+        let steps = &stripe.steps;
+        let mut pool = 0;
+        for (root, used) in uses.iter().filter(|(_, used)| used.first < steps.end && used.last >= steps.start) {
+            let lines = stripe.height(*root);
+            pool += if lines > 0 { used.size / u64::from(used.height) * u64::from(lines) } else { used.size };
+        }
+        let mut cycles = 0;
+        for band in &stripe.bands {
+            for (at, lines) in steps.clone().zip(&band.lines).filter(|(_, lines)| !lines.is_empty()) {
+                let time = self.times[at];
+                let height = self.net().tensors[self.net().steps[at].output].shape[1];
+                let part = |whole: u64| whole * u64::from(lines.end - lines.start) / u64::from(height);
+                let unit = if time.weights > 0 { OpType::Conv } else { OpType::Sdp };
+                let written = time.operations * set_up(unit, REGISTER_WRITE);
+                let weights = time.weights / u64::from(BYTES_PER_CYCLE);
+                cycles += (part(time.cycles.saturating_sub(weights)) + weights).max(written);
+                cycles += time.operations * Host::new(REGISTER_WRITE).hand_over;
+            }
+        }
+        (pool, cycles)
+    }
+
+    /// The steps alone, and all runs that need less memory than the step that needs most.
+    fn candidates(&self) -> Vec<Candidate> {
+        let uses = self.uses();
+        let units = self.units(&uses);
+        let at =
+            |at: usize| uses.values().filter(|used| (used.first..=used.last).contains(&at)).map(|used| used.size).sum();
+        let mut all = Vec::new();
+        for (number, steps) in units.iter().enumerate() {
+            let pool = steps.clone().map(at).max().unwrap_or(0);
+            let cycles = self.times[steps.clone()].iter().map(|time| time.cycles).sum();
+            all.push(Candidate { units: number..number + 1, stripe: None, pool, cycles });
+        }
+        let most = all.iter().map(|candidate| candidate.pool).max().unwrap_or(0);
+        for first in 0..units.len() {
+            for (last, unit) in units.iter().enumerate().skip(first) {
+                let steps = units[first].start..unit.end;
+                let net = self.net();
+                if steps.len() > LONGEST || !net.steps[unit.clone()].iter().all(|step| divisible(net, step)) {
+                    break;
+                }
+                for count in BANDS {
+                    let Some(stripe) = self.divide(&steps, count, &uses) else { break };
+                    let (pool, cycles) = self.measure(&stripe, &uses);
+                    if pool < most {
+                        all.push(Candidate { units: first..last + 1, stripe: Some(stripe), pool, cycles });
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    /// For each end, the least cycles with a pool of at most `most` bytes, and the last run.
+    fn fastest(all: &[Candidate], count: usize, most: u64) -> Vec<Option<(u64, usize)>> {
+        let mut best: Vec<Option<(u64, usize)>> = vec![None; count + 1];
+        best[0] = Some((0, 0));
+        for (number, candidate) in all.iter().enumerate().filter(|(_, candidate)| candidate.pool <= most) {
+            let Some((before, _)) = best[candidate.units.start] else { continue };
+            let cycles = before + candidate.cycles;
+            if best[candidate.units.end].is_none_or(|(known, _)| cycles < known) {
+                best[candidate.units.end] = Some((cycles, number));
+            }
+        }
+        best
+    }
+
+    /// The runs for a goal.
+    pub(super) fn choose(&self, goal: Optimize) -> Vec<Stripe> {
+        let mut all = self.candidates();
+        // Runs that end earlier come first.
+        all.sort_by_key(|candidate| (candidate.units.end, candidate.units.start, candidate.cycles));
+        let count = all.iter().map(|candidate| candidate.units.end).max().unwrap_or(0);
+        let mut pools: Vec<u64> = all.iter().map(|candidate| candidate.pool).collect();
+        pools.sort_unstable();
+        pools.dedup();
+        let possible = pools.into_iter().filter_map(|pool| {
+            let (cycles, _) = Self::fastest(&all, count, pool)[count]?;
+            let value = match goal {
+                Optimize::Pool(most) if pool > most => (true, u128::from(pool)),
+                Optimize::Time | Optimize::Pool(_) => (false, u128::from(cycles)),
+                Optimize::Memory => (false, u128::from(pool) * u128::from(cycles).pow(2)),
+            };
+            Some((value, pool))
+        });
+        let best = Self::fastest(&all, count, possible.min().map_or(0, |(_, pool)| pool));
+        let mut chosen = Vec::new();
+        let mut end = count;
+        while let Some((_, number)) = best[end].filter(|_| end > 0) {
+            end = all[number].units.start;
+            chosen.extend(all[number].stripe.clone());
+        }
+        chosen.reverse();
+        chosen
+    }
+}
