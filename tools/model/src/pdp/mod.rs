@@ -35,6 +35,7 @@ use nvdla_uapi::isa::Isa;
 
 /// The read DMA's name in faults.
 const READER: &str = "PDP_RDMA";
+
 /// Pools: one operation of PDP with the registers of its group and of its read DMA's.
 ///
 /// `input` is SDP's output when the operation is on flying.
@@ -228,34 +229,45 @@ fn packed(setup: &Setup, parts: &Parts, stream: &Stream) -> Result<Source, Stop>
     }
     let view = View::packed(setup.surfaces, height, width, setup.atoms.bytes());
     let mut bytes = vec![0; view.cube];
+    if stream.lanes == setup.atoms.elements() {
+        // The samples have the order of the cube.
+        store(&stream.samples, 0, setup.precision, &mut bytes)?;
+        return Ok(Source::Packed { bytes, view });
+    }
     let available = stream.available();
+    let element = setup.atoms.bytes() / setup.atoms.elements();
     for (at, atom) in bytes.chunks_exact_mut(view.atom).enumerate() {
         let [surface, y, x] = view.locate(at);
-        let channels = setup.atoms.channels_of(surface, available);
-        match (&stream.samples, setup.precision) {
-            (Samples::Int(samples), Precision::Int8) => {
-                for (byte, channel) in atom.iter_mut().zip(channels) {
-                    *byte = samples[stream.index(0, channel, y, x)] as u8;
-                }
-            }
-            (Samples::Int(samples), Precision::Int16) => {
-                for (bytes, channel) in atom.chunks_exact_mut(2).zip(channels) {
-                    bytes.copy_from_slice(&(samples[stream.index(0, channel, y, x)] as u16).to_le_bytes());
-                }
-            }
-            (Samples::Float(samples), Precision::Fp16) => {
-                for (bytes, channel) in atom.chunks_exact_mut(2).zip(channels) {
-                    let sample = samples[stream.index(0, channel, y, x)].to_bits();
-                    bytes.copy_from_slice(&fp32_to_fp16(sample).to_le_bytes());
-                }
-            }
-            (_, precision) => {
-                let what = format!("SDP's output is not {precision:?}, which D_DATA_FORMAT names");
-                return Err(Stop::unsupported(UNIT, what));
-            }
+        for (bytes, channel) in atom.chunks_exact_mut(element).zip(setup.atoms.channels_of(surface, available)) {
+            store(&stream.samples, stream.index(0, channel, y, x), setup.precision, bytes)?;
         }
     }
     Ok(Source::Packed { bytes, view })
+}
+
+/// Fills `bytes` with the samples from `first` on, which are adjacent.
+#[inline]
+fn store(samples: &Samples, first: usize, precision: Precision, bytes: &mut [u8]) -> Result<(), Stop> {
+    match (samples, precision) {
+        (Samples::Int(samples), Precision::Int8) => {
+            bytes.iter_mut().zip(&samples[first..]).for_each(|(byte, sample)| *byte = *sample as u8);
+        }
+        (Samples::Int(samples), Precision::Int16) => {
+            for (bytes, sample) in bytes.chunks_exact_mut(2).zip(&samples[first..]) {
+                bytes.copy_from_slice(&(*sample as u16).to_le_bytes());
+            }
+        }
+        (Samples::Float(samples), Precision::Fp16) => {
+            for (bytes, sample) in bytes.chunks_exact_mut(2).zip(&samples[first..]) {
+                bytes.copy_from_slice(&fp32_to_fp16(sample.to_bits()).to_le_bytes());
+            }
+        }
+        (_, precision) => {
+            let what = format!("SDP's output is not {precision:?}, which D_DATA_FORMAT names");
+            return Err(Stop::unsupported(UNIT, what));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
