@@ -82,7 +82,7 @@ class Tests(unittest.TestCase):
         less = nvdla.compile(EXAMPLE / "lenet.onnx", "nv_full", precision="fp16", optimize="memory")
         self.assertEqual(less.configuration, "nv_full")
         with self.assertRaises(nvdla.Error) as caught:
-            nvdla.compile(EXAMPLE / "lenet.onnx", "nv_full", precision="fp16", optimize="size")
+            nvdla.compile(EXAMPLE / "lenet.onnx", "nv_full", precision="fp16", optimize="size")  # type: ignore[arg-type]
         self.assertEqual(caught.exception.kind, "argument")
         with self.assertRaises(nvdla.Error):
             nvdla.compile(EXAMPLE / "lenet.onnx", "nv_small")
