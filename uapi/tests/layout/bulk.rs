@@ -111,16 +111,29 @@ fn rgb_of_every_format() {
     }
 }
 
+/// The program of this test, run as Cargo runs it, which may be under an emulator.
+fn this_program() -> Command {
+    let runner = format!("CARGO_TARGET_{}_UNKNOWN_LINUX_GNU_RUNNER", std::env::consts::ARCH.to_uppercase());
+    let runner = std::env::var(runner).unwrap_or_default();
+    let program = std::env::current_exe().unwrap();
+    let mut words = runner.split_whitespace();
+    let Some(first) = words.next() else { return Command::new(program) };
+    let mut command = Command::new(first);
+    command.args(words).arg(program);
+    command
+}
+
 /// The instruction set of a process cannot change, so each has a process of its own, which runs the tests of vector code.
 #[test]
 fn each_instruction_set_of_this_machine() {
     for isa in Isa::available() {
-        let output = Command::new(std::env::current_exe().unwrap())
+        let output = this_program()
             .args(["bulk::", "compress::", "--skip", "each_instruction_set_of_this_machine"])
             .env("NVDLA_ISA", isa.name())
             .output()
             .unwrap();
         let printed = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && !printed.contains("running 0 tests"), "{}:\n{printed}", isa.name());
+        let failed = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && !printed.contains("running 0 tests"), "{}:\n{printed}{failed}", isa.name());
     }
 }
