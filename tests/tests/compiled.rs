@@ -5,6 +5,8 @@
 //!
 //! `NVDLA_GRAPHS` sets how many graphs are tried, `NVDLA_SEED` the first one's number.
 
+use nvdla_compiler::calibrate::{Measured, Method};
+use nvdla_compiler::float;
 use nvdla_compiler::integers;
 use nvdla_compiler::ir::{
     Binary, Convolution, Graph, Op, Padding, Pool, PoolKind, Preprocess, Range, Ranges, TensorId, Unary,
@@ -534,6 +536,45 @@ fn random_graphs_are_exact() {
     println!("{compiled} graphs compiled, {refused} refused, {elements} elements compared");
     assert!(wrong.is_empty(), "graphs {wrong:?} are wrong");
     assert!(refused * 10 <= compiled, "{refused} refused, {compiled} compiled");
+}
+
+/// Equalised graphs compute the same function, and the ranges of their activations are those that follow from the factors.
+#[test]
+fn equalised_graphs_compute_the_same() {
+    let seeds = seeds(60);
+    let mut changed = 0;
+    for seed in seeds.clone() {
+        let (graph, _) = random_graph(seed, &NV_FULL);
+        let mut random = Random::new(seed + 4000);
+        let values = |id: &TensorId| (0..graph.tensor(*id).elements()).map(|_| random.real()).collect();
+        let inputs: Vec<Vec<f32>> = graph.inputs.iter().map(values).collect();
+        // A graph whose values are not finite has no ranges.
+        let Ok(measured) = Measured::new(&graph, [Ok(inputs.clone())]) else { continue };
+        let Some((equalized, expected)) = measured.equalized(&graph) else { continue };
+        equalized.check().unwrap();
+        let run = |graph: &Graph| float::run(graph, &inputs, &mut |_, _| {}).unwrap();
+        let near = |a: f32, b: f32, largest: f32| (a - b).abs() <= 1e-3 * largest;
+        for (found, expected) in run(&equalized).iter().zip(&run(&graph)) {
+            let largest = expected.iter().fold(1e-3f32, |largest, value| largest.max(value.abs()));
+            let same = found.iter().zip(expected).all(|(&a, &b)| near(a, b, largest));
+            assert!(same, "graph {seed} computes other values");
+        }
+        let found = Measured::new(&equalized, [Ok(inputs.clone())]).unwrap().ranges(Method::Max);
+        let expected = expected.ranges(Method::Max);
+        for node in &equalized.nodes {
+            let ranges = [&found, &expected].map(|ranges| *ranges.get(node.output).unwrap());
+            let [found, expected] = ranges;
+            let largest = found.scale * 127.0;
+            assert!(
+                near(found.min, expected.min, largest) && near(found.max, expected.max, largest),
+                "graph {seed}: \"{}\" has {found:?}, expected {expected:?}",
+                node.name
+            );
+        }
+        changed += 1;
+    }
+    println!("{changed} graphs are equalised");
+    assert!(changed as u64 * 4 > seeds.end - seeds.start, "only {changed} graphs are equalised");
 }
 
 /// Mixed precision: a part of the layers in int16. What compiles in int8 compiles in mixed precision.

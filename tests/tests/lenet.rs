@@ -87,7 +87,7 @@ fn the_loadables_are_what_the_compiler_makes() {
 #[test]
 fn the_scales_are_what_calibration_measures() {
     let model = model();
-    let measured = compiler(&NV_SMALL).calibrate(folder().join("calibration")).ranges(&model).unwrap();
+    let measured = compiler(&NV_SMALL).calibrate(folder().join("calibration")).calibrated(&model).unwrap().own;
     let given = table::read(&table_of_scales(), &model.graph).unwrap();
     for id in (0..model.graph.tensors.len()).map(TensorId) {
         let (measured, given) = (measured.get(id), given.get(id));

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::Precision;
 
-use crate::calibrate::{self, samples, table, Measured, Method};
+use crate::calibrate::{self, rounded, rounded_weights, samples, table, Judge, Measured, Method};
 use crate::ir::{Graph, Preprocess, Ranges, Unreadable};
 use crate::lower::{self, nodes, Bytes, Compiled, Optimize, Winograd};
 use crate::mixed;
@@ -34,6 +34,9 @@ use crate::quantize::Granularity;
 pub const FEW_SAMPLES: usize = 4;
 /// The largest share of the layers that has int16 in mixed precision, if none is given.
 pub const MIXED_SHARE: f64 = 0.25;
+
+/// The most noise of an equalised network, relative to that of the model itself. What a few samples show is not more exact.
+const WORTH: f64 = 0.9;
 
 /// Why a model cannot be compiled.
 #[derive(Debug, thiserror::Error)]
@@ -59,6 +62,17 @@ pub enum Error {
     /// The preprocessing does not fit an input.
     #[error("the preprocessing of the input \"{0}\": {1}")]
     Preprocess(String, String),
+}
+
+/// A network with the ranges of its activations.
+#[derive(Clone, Debug)]
+pub struct Calibrated {
+    /// The network that is compiled: the model, or the model equalised.
+    pub model: Model,
+    /// The ranges of its activations.
+    pub ranges: Ranges,
+    /// The ranges of the activations of the model itself.
+    pub own: Ranges,
 }
 
 /// What to compile for, and how.
@@ -171,9 +185,13 @@ impl Compiler {
         graph.inputs.iter().map(|&id| of(graph.tensor(id))).collect()
     }
 
-    /// The range of each activation. fp16 does not need ranges, but uses those that are known.
-    pub fn ranges(&self, model: &Model) -> Result<Ranges, Error> {
+    /// The network that is compiled, and the range of each activation. fp16 does not need ranges, but uses those that are known.
+    ///
+    /// An int8 network with a scale per kernel, whose ranges are all measured, is equalised ([`crate::equalize`]) if that changes
+    /// its outputs less on samples.
+    pub fn calibrated(&self, model: &Model) -> Result<Calibrated, Error> {
         let graph = &model.graph;
+        let same = |ranges: Ranges| Calibrated { model: model.clone(), own: ranges.clone(), ranges };
         let mut given = calibrate::of_model(graph);
         let quantized = graph.tensors.iter().any(|tensor| tensor.quantization.is_some());
         if let Some(text) = &self.table {
@@ -187,26 +205,43 @@ impl Compiler {
         }
         let Some(folder) = self.samples.as_deref() else {
             if self.precision == Precision::Fp16 {
-                return Ok(given);
+                return Ok(same(given));
             }
             if self.table.is_none() && !quantized {
                 return Err(Error::NoScales);
             }
-            return Ok(calibrate::complete(graph, given, None)?);
+            return Ok(same(calibrate::complete(graph, given, None)?));
         };
         let inputs: Vec<Preprocess> = self.inputs(graph)?.into_iter().map(Option::unwrap_or_default).collect();
         let list = samples::list(folder)?;
         let read = |path: &PathBuf| samples::read(path, graph, &inputs);
         let measured = Measured::new(graph, list.iter().map(read))?;
         if self.precision == Precision::Fp16 {
-            return Ok(measured.ranges(Method::Max));
+            return Ok(same(measured.ranges(Method::Max)));
         }
         let complete = |ranges: Ranges| calibrate::complete(graph, given.clone(), Some(&ranges));
-        if let Some(method) = self.method {
-            return Ok(complete(measured.ranges(method))?);
+        let even = self.table.is_none() && !quantized && self.granularity == Granularity::Kernel;
+        let equalized = if even { measured.equalized(graph) } else { None };
+        if let (Some(method), None) = (self.method, &equalized) {
+            return Ok(same(complete(measured.ranges(method))?));
         }
         let few: Vec<_> = list.iter().take(FEW_SAMPLES).map(read).collect::<Result<_, _>>()?;
-        Ok(calibrate::best(graph, &measured, &few, complete)?)
+        let judge = Judge::new(graph, &few)?;
+        let methods = self.method.map_or(calibrate::METHODS.to_vec(), |method| vec![method]);
+        let own = match judge.best(graph, &measured, &methods, f64::INFINITY, complete)? {
+            Some((_, own)) => own,
+            None => complete(measured.ranges(methods[0]))?,
+        };
+        if let Some((graph, equalized)) = equalized {
+            // Equalised weights are less even, so both networks are compared with rounded weights.
+            let noise = judge.noise(&rounded(&rounded_weights(&model.graph, &measured), &own), f64::INFINITY)?;
+            let complete = |ranges: Ranges| calibrate::complete(&graph, Ranges::new(), Some(&ranges));
+            let weights = rounded_weights(&graph, &equalized);
+            if let Some((_, ranges)) = judge.best(&weights, &equalized, &methods, noise * WORTH, complete)? {
+                return Ok(Calibrated { model: Model { graph }, ranges, own });
+            }
+        }
+        Ok(same(own))
     }
 
     /// The first samples of a folder, at most `most`: the values of the graph's inputs.
@@ -219,7 +254,8 @@ impl Compiler {
 
     /// Compiles a model.
     pub fn compile(&self, model: &Model) -> Result<Compiled, Error> {
-        self.compile_with(model, &self.ranges(model)?)
+        let Calibrated { model, ranges, .. } = self.calibrated(model)?;
+        self.compile_with(&model, &ranges)
     }
 
     /// Compiles a model with ranges that are known.

@@ -16,6 +16,7 @@ pub mod assemble;
 pub mod calibrate;
 pub mod cbuf;
 pub mod compiler;
+pub mod equalize;
 pub mod error;
 pub mod float;
 pub mod integers;

@@ -11,7 +11,7 @@ use clap::{Parser, ValueEnum};
 
 use nvdla_compiler::assemble::report::Division;
 use nvdla_compiler::calibrate::{table, Method};
-use nvdla_compiler::compiler::{Compiler, FEW_SAMPLES, MIXED_SHARE};
+use nvdla_compiler::compiler::{Calibrated, Compiler, FEW_SAMPLES, MIXED_SHARE};
 use nvdla_compiler::ir::{Color, Fit, Preprocess};
 use nvdla_compiler::lower::{Bytes, Compiled, Optimize, Winograd};
 use nvdla_compiler::measure::{Losses, Measured};
@@ -246,9 +246,11 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     if let Some(folder) = &arguments.calibrate {
         compiler = compiler.calibrate(folder);
     }
-    let ranges = compiler.ranges(&model)?;
+    let Calibrated { model: calibrated, ranges, own } = compiler.calibrated(&model)?;
+    let scales = table::write(&model.graph, &own);
+    let model = calibrated;
     if let Some(path) = &arguments.save_calibration {
-        write(path, table::write(&model.graph, &ranges))?;
+        write(path, &scales)?;
     }
     let mut compiled = compiler.compile_with(&model, &ranges)?;
     let output = arguments.output.as_deref().ok_or("no output is given")?;
@@ -262,7 +264,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         }
         write(&folder.join("report.json"), serde_json::to_string_pretty(&compiled.report)? + "\n")?;
         write(&folder.join("report.html"), compiled.report.to_html())?;
-        write(&folder.join("calibration.json"), table::write(&model.graph, &ranges))?;
+        write(&folder.join("calibration.json"), scales)?;
     }
     let report = &compiled.report;
     for warning in &report.warnings {

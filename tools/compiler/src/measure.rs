@@ -288,7 +288,7 @@ mod tests {
     use nvdla_uapi::config::{NV_FULL, NV_SMALL};
 
     use super::*;
-    use crate::calibrate::{measure, Method};
+    use crate::calibrate::{self, measure, Judge, Method};
     use crate::ir::{Binary, Convolution, Op, Padding, Pool, PoolKind, Unary};
     use crate::lower::{compile, Options};
 
@@ -407,6 +407,46 @@ mod tests {
         let found = Measured::new(&coarse, &[]).unwrap().run(&[vec![9000.0, 9008.0, 10.0, -9000.0]]).unwrap();
         // Values one step apart are as exact as half precision.
         assert!((found[0][1] - 0.999_665).abs() < 1e-3 && (found[0][0] - 0.000_335).abs() < 1e-5, "{found:?}");
+    }
+
+    #[test]
+    fn uneven_channels_are_equalised() {
+        // Between the convolutions, the largest channel has 100 times the values of the smallest. All count equally.
+        let mut graph = Graph::new("uneven");
+        let x = graph.input("x", &[1, 8, 12, 12]).unwrap();
+        let size = |c: usize| 100f32.powf(c as f32 / 31.0);
+        let first: Vec<f32> = numbers(1, 32 * 8).iter().enumerate().map(|(at, w)| w * size(at / 8)).collect();
+        let second: Vec<f32> = numbers(2, 16 * 32).iter().enumerate().map(|(at, w)| w / size(at % 32)).collect();
+        let first = graph.add_constant("first weights", &[32, 8, 1, 1], first).unwrap();
+        let second = graph.add_constant("second weights", &[16, 32, 1, 1], second).unwrap();
+        let padding = Padding::default();
+        let op = Convolution { group: 1, kernel: [1; 2], stride: [1; 2], dilation: [1; 2], padding };
+        let y = graph.add("first", Op::Convolution(op), &[x, first], "first").unwrap();
+        let y = graph.add("relu", Op::Unary(Unary::Relu), &[y], "relu").unwrap();
+        let y = graph.add("second", Op::Convolution(op), &[y, second], "second").unwrap();
+        graph.outputs.push(y);
+
+        let samples: Vec<Vec<Vec<f32>>> = (1..5).map(|seed| vec![numbers(seed, 8 * 12 * 12)]).collect();
+        let values = calibrate::Measured::new(&graph, samples.iter().cloned().map(Ok)).unwrap();
+        let judge = Judge::new(&graph, &samples).unwrap();
+        let expected: Vec<_> =
+            samples.iter().map(|sample| float::run(&graph, sample, &mut |_, _| {}).unwrap()).collect();
+        let decibels = |graph: &Graph, values: &calibrate::Measured| {
+            let (noise, ranges) = judge
+                .best(&calibrate::rounded_weights(graph, values), values, &calibrate::METHODS, 1e9, Ok)
+                .unwrap()
+                .unwrap();
+            let compiled = compile(graph, &ranges, &Options::new(&NV_SMALL)).unwrap();
+            let loss = Measured::new(&compiled, &[]).unwrap().output_loss(&samples, &expected).unwrap().decibels();
+            // The float network with rounded numbers predicts the loss.
+            let judged = -10.0 * (noise / samples.len() as f64).log10();
+            assert!((judged - loss).abs() < 2.0, "{judged} dB expected, {loss} dB found");
+            loss
+        };
+        let before = decibels(&graph, &values);
+        let (equalized, values) = values.equalized(&graph).unwrap();
+        let after = decibels(&equalized, &values);
+        assert!(after > before + 10.0, "{before} dB, {after} dB equalised");
     }
 
     #[test]

@@ -8,6 +8,8 @@ use crate::ir::Range;
 
 /// The number of bins. It is even, so that pairs can be merged when larger values arrive.
 const BINS: usize = 2048;
+/// The number of bins of a channel's histogram.
+const CHANNEL_BINS: usize = 64;
 
 /// The number of values that a thread processes at once.
 const CHUNK: usize = 1 << 16;
@@ -52,10 +54,23 @@ impl std::str::FromStr for Method {
     }
 }
 
+/// The smallest and the largest value; negative infinity is the smallest of values that are not numbers.
+fn limits(values: &[f32]) -> (f32, f32) {
+    values.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |(min, max), &x| {
+        if x.is_nan() {
+            (f32::NEG_INFINITY, max)
+        } else {
+            (min.min(x), max.max(x))
+        }
+    })
+}
+
 /// The magnitudes of a tensor's values. The width of the bins doubles when larger values arrive.
 #[derive(Clone, Debug)]
 pub(super) struct Histogram {
     bins: Vec<u64>,
+    /// The values of a channel that are exactly zero; the first bin counts them too.
+    zeros: u64,
     /// The magnitude at the end of the last bin. 0 if all values were zero.
     end: f32,
     min: f32,
@@ -64,25 +79,83 @@ pub(super) struct Histogram {
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self { bins: vec![0; BINS], end: 0.0, min: f32::INFINITY, max: f32::NEG_INFINITY }
+        Self::with_bins(BINS)
     }
 }
 
 impl Histogram {
-    pub(super) fn add(&mut self, values: &[f32]) {
-        let limits = |values: &[f32]| {
-            values.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |(min, max), &x| {
-                if x.is_nan() {
-                    (f32::NEG_INFINITY, max)
-                } else {
-                    (min.min(x), max.max(x))
+    fn with_bins(bins: usize) -> Self {
+        Self { bins: vec![0; bins], zeros: 0, end: 0.0, min: f32::INFINITY, max: f32::NEG_INFINITY }
+    }
+
+    /// The coarse histogram of a channel.
+    pub(super) fn of_channel() -> Self {
+        Self::with_bins(CHANNEL_BINS)
+    }
+
+    /// The histogram of channels whose values are divided by factors. Values are taken to be even within the bin of a channel.
+    pub(super) fn joined(channels: &[Self], factors: &[f32]) -> Self {
+        let mut all = Self::default();
+        for (channel, factor) in channels.iter().zip(factors) {
+            all.min = all.min.min(channel.min / factor);
+            all.max = all.max.max(channel.max / factor);
+            all.end = all.end.max(channel.end / factor);
+        }
+        for (channel, factor) in channels.iter().zip(factors) {
+            all.zeros += channel.zeros;
+            all.bins[0] += channel.zeros;
+            let width = channel.end / factor / all.end.max(f32::MIN_POSITIVE) * (BINS / channel.bins.len()) as f32;
+            for (k, &count) in channel.bins.iter().enumerate() {
+                let count = if k == 0 { count - channel.zeros } else { count };
+                let [from, to] = [k, k + 1].map(|edge| ((edge as f32 * width) as usize).min(BINS - 1));
+                let (bins, mut before) = ((to - from).max(1) as u64, 0);
+                for (at, bin) in all.bins[from..].iter_mut().take(bins as usize).enumerate() {
+                    let until = count * (at as u64 + 1) / bins;
+                    *bin += until - before;
+                    before = until;
                 }
-            })
-        };
-        let (min, max) =
-            values.par_chunks(CHUNK).map(limits).reduce(|| (self.min, self.max), |a, b| (a.0.min(b.0), a.1.max(b.1)));
-        (self.min, self.max) = (min, max);
-        let largest = min.abs().max(max.abs());
+            }
+        }
+        all
+    }
+
+    /// The largest magnitude.
+    pub(super) fn largest(&self) -> f32 {
+        self.min.abs().max(self.max.abs())
+    }
+
+    /// Adds values on one thread. The limits are those of all values, and every third value is counted.
+    pub(super) fn add_few(&mut self, values: &[f32]) {
+        self.reach(limits(values));
+        let (factor, last) = (self.factor(), self.bins.len() - 1);
+        for x in values.iter().step_by(3) {
+            self.zeros += u64::from(*x == 0.0);
+            self.bins[((x.abs() * factor) as usize).min(last)] += 1;
+        }
+    }
+
+    pub(super) fn add(&mut self, values: &[f32]) {
+        let none = (f32::INFINITY, f32::NEG_INFINITY);
+        self.reach(values.par_chunks(CHUNK).map(limits).reduce(|| none, |a, b| (a.0.min(b.0), a.1.max(b.1))));
+        let (factor, count) = (self.factor(), self.bins.len());
+        let counts = values.par_chunks(CHUNK).map(|values| {
+            let mut bins = vec![0; count];
+            for x in values {
+                bins[((x.abs() * factor) as usize).min(count - 1)] += 1;
+            }
+            bins
+        });
+        let counts = counts.reduce_with(|mut a, b| {
+            a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
+            a
+        });
+        self.bins.iter_mut().zip(counts.unwrap_or_default()).for_each(|(bin, count): (&mut u64, u64)| *bin += count);
+    }
+
+    /// Extends the limits, and the bins if they do not reach so far.
+    fn reach(&mut self, (min, max): (f32, f32)) {
+        (self.min, self.max) = (self.min.min(min), self.max.max(max));
+        let largest = self.largest();
         if !largest.is_finite() {
             return;
         }
@@ -90,24 +163,21 @@ impl Histogram {
             // So far all values were zero; they stay in the first bin.
             self.end = largest;
         }
+        let count = self.bins.len();
         while self.end < largest {
             self.bins =
-                (0..BINS).map(|k| if k < BINS / 2 { self.bins[2 * k] + self.bins[2 * k + 1] } else { 0 }).collect();
+                (0..count).map(|k| if k < count / 2 { self.bins[2 * k] + self.bins[2 * k + 1] } else { 0 }).collect();
             self.end *= 2.0;
         }
-        let factor = if self.end > 0.0 { BINS as f32 / self.end } else { 0.0 };
-        let count = |values: &[f32]| {
-            let mut bins = vec![0; BINS];
-            for x in values {
-                bins[((x.abs() * factor) as usize).min(BINS - 1)] += 1;
-            }
-            bins
-        };
-        let counts = values.par_chunks(CHUNK).map(count).reduce_with(|mut a, b| {
-            a.iter_mut().zip(b).for_each(|(a, b)| *a += b);
-            a
-        });
-        self.bins.iter_mut().zip(counts.unwrap_or_default()).for_each(|(bin, count): (&mut u64, u64)| *bin += count);
+    }
+
+    /// The number of bins per unit of magnitude.
+    fn factor(&self) -> f32 {
+        if self.end > 0.0 {
+            self.bins.len() as f32 / self.end
+        } else {
+            0.0
+        }
     }
 
     pub(super) fn is_finite(&self) -> bool {
@@ -116,7 +186,7 @@ impl Histogram {
 
     pub(super) fn range(&self, method: Method) -> Range {
         let mut range = Range::of(self.min, self.max);
-        let largest = self.min.abs().max(self.max.abs());
+        let largest = self.largest();
         let width = self.end / BINS as f32;
         let threshold = |levels: usize| {
             let threshold = match method {

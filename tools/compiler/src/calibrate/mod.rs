@@ -8,10 +8,13 @@ mod histogram;
 pub mod samples;
 pub mod table;
 
+use std::sync::Arc;
+
 use rayon::prelude::*;
 
+use crate::equalize::{planes, Sets};
 use crate::float;
-use crate::ir::{Graph, Op, PoolKind, Quantization, Range, Ranges, TensorId, Unary};
+use crate::ir::{Graph, Op, PoolKind, Quantization, Range, Ranges, Tensor, TensorId, Unary};
 use histogram::Histogram;
 pub use histogram::Method;
 
@@ -38,13 +41,18 @@ pub struct Measured {
     histograms: Vec<Option<Histogram>>,
     /// The sum of each channel's values, and the number of values per channel.
     sums: Vec<Option<(Vec<f64>, usize)>>,
+    /// The channels that can be equalised.
+    sets: Sets,
+    /// The histograms of the channels of tensors that can be equalised.
+    channels: Vec<Vec<Histogram>>,
 }
 
 impl Measured {
     /// Runs the graph on samples: the values of the graph's inputs, in their order.
     pub fn new(graph: &Graph, samples: impl IntoIterator<Item = Result<Vec<Vec<f32>>, Error>>) -> Result<Self, Error> {
         let count = graph.tensors.len();
-        let mut measured = Self { histograms: vec![None; count], sums: vec![None; count] };
+        let (histograms, sums) = (vec![None; count], vec![None; count]);
+        let mut measured = Self { histograms, sums, sets: Sets::new(graph), channels: vec![Vec::new(); count] };
         for sample in samples {
             let mut visit = |id: TensorId, values: &[f32]| measured.add(graph, id, values);
             float::run(graph, &sample?, &mut visit).map_err(Error::Sample)?;
@@ -66,6 +74,39 @@ impl Measured {
             *sum += plane.iter().map(|&value| f64::from(value)).sum::<f64>();
         });
         *count += height * width;
+        if self.sets.free(id) {
+            let histograms = &mut self.channels[id.0];
+            histograms.resize_with(channels, Histogram::of_channel);
+            let planes = values.par_chunks_exact(height * width);
+            histograms
+                .par_iter_mut()
+                .zip(planes)
+                .with_min_len(16)
+                .for_each(|(histogram, plane)| histogram.add_few(plane));
+        }
+    }
+
+    /// The network with more even channels ([`crate::equalize`]), and the values of its activations. `None` if no channel of the
+    /// network can have a factor.
+    pub fn equalized(&self, graph: &Graph) -> Option<(Graph, Self)> {
+        let channels = |id: TensorId| Some(&self.channels[id.0]).filter(|channels| !channels.is_empty());
+        let largest = |id| Some(channels(id)?.iter().map(Histogram::largest).collect());
+        let factors = self.sets.factors(graph, largest);
+        if factors.is_empty() {
+            return None;
+        }
+        let equalized = factors.apply(graph);
+        let (histograms, sums, sets) = (self.histograms.clone(), self.sums.clone(), self.sets.clone());
+        let mut measured = Self { histograms, sums, sets, channels: vec![Vec::new(); graph.tensors.len()] };
+        measured.histograms.resize(equalized.tensors.len(), None);
+        measured.sums.resize(equalized.tensors.len(), None);
+        for id in (0..graph.tensors.len()).map(TensorId) {
+            let (Some(channels), Some(factors)) = (channels(id), factors.of(id)) else { continue };
+            measured.histograms[id.0] = Some(Histogram::joined(channels, factors));
+            let sums = measured.sums[id.0].iter_mut().flat_map(|(sums, _)| sums);
+            sums.zip(factors).for_each(|(sum, factor)| *sum /= f64::from(*factor));
+        }
+        Some((equalized, measured))
     }
 
     /// The range of each activation according to a method.
@@ -92,40 +133,112 @@ pub fn measure(
     Ok(Measured::new(graph, samples)?.ranges(method))
 }
 
-/// The methods that [`best`] chooses from.
-const METHODS: [Method; 4] = [Method::Mse, Method::Max, Method::Percentile(99.99), Method::Entropy];
+/// The methods that [`Judge::best`] chooses from by default.
+pub const METHODS: [Method; 4] = [Method::Mse, Method::Max, Method::Percentile(99.99), Method::Entropy];
 
-/// The ranges of the method that changes the outputs least on samples, when the float network runs with every activation rounded
-/// to its scale. `complete` makes the final ranges from those of a method.
-pub fn best(
-    graph: &Graph,
-    measured: &Measured,
-    samples: &[Vec<Vec<f32>>],
-    complete: impl Fn(Ranges) -> Result<Ranges, Error>,
-) -> Result<Ranges, Error> {
-    let run = |graph: &Graph, sample: &Vec<Vec<f32>>| float::run(graph, sample, &mut |_, _| {}).map_err(Error::Sample);
-    let expected: Vec<_> = samples.iter().map(|sample| run(graph, sample)).collect::<Result<_, _>>()?;
-    let mut found: Option<(f64, Ranges)> = None;
-    for method in METHODS {
-        let ranges = complete(measured.ranges(method))?;
-        let rounding = rounded(graph, &ranges);
+/// The samples on which networks with rounded numbers are compared, with the outputs of the float network.
+pub struct Judge<'a> {
+    samples: &'a [Vec<Vec<f32>>],
+    expected: Vec<Vec<Vec<f32>>>,
+}
+
+impl<'a> Judge<'a> {
+    /// Runs the float network.
+    pub fn new(graph: &Graph, samples: &'a [Vec<Vec<f32>>]) -> Result<Self, Error> {
+        if samples.is_empty() {
+            return Err(Error::Sample("there is no sample".to_owned()));
+        }
+        let expected = samples.iter().map(|sample| outputs(graph, sample)).collect::<Result<_, _>>()?;
+        Ok(Self { samples, expected })
+    }
+
+    /// The ranges of the method that changes the outputs least, when the float network runs with activations rounded to their
+    /// scales; and the sum of the ratios of noise to signal. None if no method has less noise than `most`. `complete` makes the
+    /// final ranges from those of a method.
+    pub fn best(
+        &self,
+        graph: &Graph,
+        measured: &Measured,
+        methods: &[Method],
+        most: f64,
+        complete: impl Fn(Ranges) -> Result<Ranges, Error>,
+    ) -> Result<Option<(f64, Ranges)>, Error> {
+        let (mut least, mut best) = (most, None);
+        for method in methods {
+            let ranges = complete(measured.ranges(*method))?;
+            let noise = self.noise(&rounded(graph, &ranges), least)?;
+            if noise < least {
+                (least, best) = (noise, Some((noise, ranges)));
+            }
+        }
+        Ok(best)
+    }
+
+    /// The sum of the ratios of noise to signal of a network. Samples that follow are left out when it exceeds `most`.
+    pub fn noise(&self, graph: &Graph, most: f64) -> Result<f64, Error> {
         let mut noise = 0.0;
-        for (sample, expected) in samples.iter().zip(&expected) {
-            for (found, expected) in run(&rounding, sample)?.iter().zip(expected) {
+        for (sample, expected) in self.samples.iter().zip(&self.expected) {
+            if noise > most {
+                break;
+            }
+            for (found, expected) in outputs(graph, sample)?.iter().zip(expected) {
                 let square = |(a, b): (&f32, &f32)| f64::from(a - b).powi(2);
                 let signal: f64 = expected.iter().map(|&value| f64::from(value).powi(2)).sum();
                 noise += found.iter().zip(expected).map(square).sum::<f64>() / signal.max(1e-30);
             }
         }
-        if found.as_ref().is_none_or(|(least, _)| noise < *least) {
-            found = Some((noise, ranges));
-        }
+        Ok(noise)
     }
-    found.map(|(_, ranges)| ranges).ok_or_else(|| Error::Sample("there is no sample".to_owned()))
+}
+
+fn outputs(graph: &Graph, sample: &[Vec<f32>]) -> Result<Vec<Vec<f32>>, Error> {
+    float::run(graph, sample, &mut |_, _| {}).map_err(Error::Sample)
+}
+
+/// The graph with the weights of its convolutions rounded to 127 steps to each side, with a scale per kernel. The biases subtract
+/// the average of what that changes, as those of the compiled network do.
+pub fn rounded_weights(graph: &Graph, measured: &Measured) -> Graph {
+    const LARGEST: f32 = 127.0;
+    let (mut rounded, ranges) = (graph.clone(), measured.ranges(Method::Max));
+    for (k, node) in graph.nodes.iter().enumerate() {
+        let (Some((planes, taps)), Some(weights)) =
+            (planes(graph, node), node.inputs.get(1).and_then(|&id| graph.constant(id)))
+        else {
+            continue;
+        };
+        let kernels = graph.tensor(node.output).nchw().map_or(0, |shape| shape[1]);
+        let mut scales = vec![0f32; kernels];
+        for (&(kernel, _), plane) in planes.iter().zip(weights.chunks_exact(taps)) {
+            scales[kernel] = plane.iter().fold(scales[kernel], |largest, weight| largest.max(weight.abs() / LARGEST));
+        }
+        let means = ranges.means(node.inputs[0]);
+        let mut bias =
+            node.inputs.get(2).and_then(|&id| graph.constant(id)).map_or(vec![0.0; kernels], |bias| bias.to_vec());
+        let mut values = weights.to_vec();
+        for (&(kernel, channel), plane) in planes.iter().zip(values.chunks_exact_mut(taps)) {
+            let mut change = 0.0;
+            for weight in plane {
+                let scale = scales[kernel].max(f32::MIN_POSITIVE);
+                let steps = (*weight / scale).round() * scale;
+                change += *weight - steps;
+                *weight = steps;
+            }
+            bias[kernel] += change * means.map_or(0.0, |means| means[channel]);
+        }
+        let mut constant = |shape: &[usize], values: Vec<f32>| {
+            let (name, shape, constant) = (String::new(), shape.to_vec(), Some(Arc::from(values)));
+            rounded.tensors.push(Tensor { name, shape, constant, quantization: None });
+            TensorId(rounded.tensors.len() - 1)
+        };
+        let weights = constant(graph.shape(node.inputs[1]), values);
+        let bias = constant(&[kernels], bias);
+        rounded.nodes[k].inputs = vec![node.inputs[0], weights, bias];
+    }
+    rounded
 }
 
 /// The graph with rounded activations, except sums of a convolution that only the convolution's own step uses.
-fn rounded(graph: &Graph, ranges: &Ranges) -> Graph {
+pub fn rounded(graph: &Graph, ranges: &Ranges) -> Graph {
     let mut rounded = graph.clone();
     for (k, tensor) in rounded.tensors.iter_mut().enumerate() {
         let id = TensorId(k);
