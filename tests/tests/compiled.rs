@@ -671,6 +671,24 @@ fn chain(input: [usize; 3], add: impl Fn(&mut Builder, TensorId) -> TensorId) {
     }
 }
 
+/// Channels of a tensor of five dimensions: what lies between the permuted dimension and the lines moves with it.
+#[test]
+fn channels_of_five_dimensions_are_permuted() {
+    let mut graph = Graph::new("five dimensions");
+    let data = graph.input("data", &[2, 4, 3, 2, 5]).unwrap();
+    let from = vec![3, 0, 1];
+    let permuted = graph.add("permuted", Op::ChannelPermutation { from: from.clone() }, &[data], "permuted").unwrap();
+    let relu = graph.add("relu", Op::Unary(Unary::Relu), &[permuted], "relu").unwrap();
+    graph.outputs.push(relu);
+    let options = Options { precision: Precision::Fp16, ..Options::new(&NV_FULL) };
+    let compiled = compile(&graph, &Ranges::new(), &options).unwrap();
+    let values: Vec<f32> = (0..240u16).map(f32::from).collect();
+    let expected = (0..2).flat_map(|n| from.iter().flat_map(move |&k| (0..30).map(move |at| (n * 4 + k) * 30 + at)));
+    let expected: Vec<f32> = expected.map(|at| values[at]).collect();
+    let mut measured = nvdla_compiler::measure::Measured::new(&compiled, &[None]).unwrap();
+    assert_eq!(measured.run(&[values]).unwrap(), [expected]);
+}
+
 fn windows(builder: &mut Builder, from: TensorId, kernels: usize, kernel: [usize; 2], stride: usize) -> TensorId {
     let [c, ..] = builder.shape(from);
     let weights = builder.constant(&[kernels, c, kernel[0], kernel[1]], 0.1, 0.0);

@@ -191,8 +191,13 @@ impl Builder<'_> {
             }
             Op::Slice { starts, steps, lengths } => self.slice(node, starts, steps, lengths)?,
             Op::ChannelPermutation { from } => {
-                let channels = graph.shape(node.inputs[0])[1];
-                let from = (0..batch).flat_map(|n| from.iter().map(move |&k| (n * channels + k) as u32)).collect();
+                let x = graph.shape(node.inputs[0]);
+                let channels = x[1];
+                // The dimensions between the permuted one and the lines are channels too.
+                let inner: usize = x.get(2..x.len() - 2).map_or(1, |between| between.iter().product());
+                let of = |n: usize, k: usize| (n * channels + k) * inner..(n * channels + k + 1) * inner;
+                let from = (0..batch).flat_map(|n| from.iter().flat_map(move |&k| of(n, k)));
+                let from = from.map(|channel| channel as u32).collect();
                 self.simple(node, Kind::Channels(from), Vec::new());
             }
             Op::Reshape { .. } => {
