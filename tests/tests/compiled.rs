@@ -689,6 +689,23 @@ fn channels_of_five_dimensions_are_permuted() {
     assert_eq!(measured.run(&[values]).unwrap(), [expected]);
 }
 
+/// Numpy's rule: the lines of 1 element meet 5 columns, and the product has five dimensions.
+#[test]
+fn a_product_of_five_dimensions_repeats_its_operand() {
+    let mut graph = Graph::new("five dimensions");
+    let data = graph.input("data", &[3, 4, 1, 1, 1]).unwrap();
+    let factors = graph.input("factors", &[5]).unwrap();
+    let product = graph.add("product", Op::Binary(Binary::Mul), &[data, factors], "product").unwrap();
+    graph.outputs.push(product);
+    let options = Options { precision: Precision::Fp16, ..Options::new(&NV_FULL) };
+    let compiled = compile(&graph, &Ranges::new(), &options).unwrap();
+    let data: Vec<f32> = (0..12u16).map(f32::from).collect();
+    let factors: Vec<f32> = (1..6u16).map(f32::from).collect();
+    let expected: Vec<f32> = data.iter().flat_map(|a| factors.iter().map(move |b| a * b)).collect();
+    let mut measured = nvdla_compiler::measure::Measured::new(&compiled, &[None, None]).unwrap();
+    assert_eq!(measured.run(&[data, factors]).unwrap(), [expected]);
+}
+
 fn windows(builder: &mut Builder, from: TensorId, kernels: usize, kernel: [usize; 2], stride: usize) -> TensorId {
     let [c, ..] = builder.shape(from);
     let weights = builder.constant(&[kernels, c, kernel[0], kernel[1]], 0.1, 0.0);

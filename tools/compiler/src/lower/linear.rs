@@ -178,10 +178,9 @@ impl Builder<'_> {
         small: ir::TensorId,
         shape: &[usize],
     ) -> Result<TensorId, String> {
-        let [n, c, h, w] = [4, 3, 2, 1].map(|back| shape.len().checked_sub(back).map_or(1, |axis| shape[axis]));
         let Tensor { name, range, .. } = self.net.tensors[small.0].clone();
         let like = self.net.tensors[node.output.0].shape;
-        debug_assert_eq!(like.iter().product::<u32>() as usize, n * c * h * w);
+        debug_assert_eq!(like.iter().product::<u32>() as usize, shape.iter().product::<usize>());
         let whole = self.net.tensor(format!("{name} extended"), like, range);
         let zeros =
             Operand { tensor: 0, shape: shape.to_vec(), constant: Some(vec![0.0; shape.iter().product()].into()) };
