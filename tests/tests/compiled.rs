@@ -689,6 +689,19 @@ fn channels_of_five_dimensions_are_permuted() {
     assert_eq!(measured.run(&[values]).unwrap(), [expected]);
 }
 
+/// Only activations are in buffers that a user can read.
+#[test]
+fn a_constant_is_no_output() {
+    let mut graph = Graph::new("constant");
+    let data = graph.input("data", &[1, 4, 2, 2]).unwrap();
+    let relu = graph.add("relu", Op::Unary(Unary::Relu), &[data], "relu").unwrap();
+    let table = graph.add_constant("table", &[2], vec![1.0, 2.0]).unwrap();
+    graph.outputs = vec![relu, table];
+    let options = Options { precision: Precision::Fp16, ..Options::new(&NV_FULL) };
+    let error = compile(&graph, &Ranges::new(), &options).err().unwrap().to_string();
+    assert!(error.contains("the output \"table\" does not depend on the inputs"), "{error}");
+}
+
 /// Numpy's rule: the lines of 1 element meet 5 columns, and the product has five dimensions.
 #[test]
 fn a_product_of_five_dimensions_repeats_its_operand() {

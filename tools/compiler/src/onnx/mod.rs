@@ -177,7 +177,7 @@ pub fn read(bytes: Bytes, folder: Option<&Path>, options: &Options) -> Result<Gr
     }
     for name in &outputs {
         let id = match reader.tensors.get(name) {
-            Some(TensorValue::Real(id) | TensorValue::Quantized(id, _)) => *id,
+            Some(TensorValue::Real(id) | TensorValue::Quantized(id, _)) if reader.graph.constant(*id).is_none() => *id,
             Some(_) => return Err(malformed(format!("the output \"{name}\" does not depend on the inputs"))),
             None => return Err(malformed(format!("no node computes the output \"{name}\""))),
         };

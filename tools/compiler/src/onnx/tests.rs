@@ -214,6 +214,11 @@ fn outputs_are_chosen_by_name() {
     let nodes = vec![node("Relu", &["conv"], "y"), node("ArgMax", &["y"], "class")];
     let model = model(nodes, vec![], "class");
     refusal(&model, "class");
+    assert!(refusal(&self::model(vec![], vec![], "w"), "w").contains("does not depend on the inputs"));
+    let squares = node("Mul", &["w", "w"], "squares");
+    assert!(
+        refusal(&self::model(vec![squares], vec![], "squares"), "squares").contains("does not depend on the inputs")
+    );
     let options = Options { outputs: vec!["y".into()], ..Options::default() };
     let graph = read(model.encode_to_vec().into(), None, &options).unwrap();
     assert_eq!(graph.tensor(graph.outputs[0]).name, "y");
