@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use super::value::types;
+use super::value::{count, types};
 use super::{Node, Reader, TensorValue};
 use crate::ir::{Op, TensorId};
 
@@ -223,6 +223,7 @@ impl Reader {
             "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" | "Transpose" | "Concat" | "Slice" | "Pad" | "Gather"
             | "Expand" | "Tile" | "DepthToSpace" | "SpaceToDepth" => self.shaping(n, inputs).map(one),
             "Split" => self.split(n, inputs),
+            "Range" => self.range(n, inputs).map(one),
             _ => self.arithmetic(n, inputs).map(one),
         }
     }
@@ -295,6 +296,22 @@ impl Reader {
             Some(ints) => Ok(Some(ints.to_vec())),
             None => Self::list(inputs, k),
         }
+    }
+
+    /// The numbers from a constant up to another, a constant step apart, as numpy's `arange` gives them.
+    fn range(&mut self, n: &Node<'_>, inputs: &[TensorValue]) -> Result<TensorId, String> {
+        let value = |k| match self.values(inputs, k)?[..] {
+            [value] => Ok(f64::from(value)),
+            ref values => Err(format!("its input {k} has {} values, not one", values.len())),
+        };
+        let (start, limit, step) = (value(0)?, value(1)?, value(2)?);
+        if step == 0.0 {
+            return Err("a step of 0".to_owned());
+        }
+        // A count beyond every tensor's becomes an error.
+        let numbers = count(&[((limit - start) / step).ceil().max(0.0) as usize])?;
+        let values: Vec<f32> = (0..numbers).map(|k| (start + k as f64 * step) as f32).collect();
+        self.emit_constant(n, &[numbers], values)
     }
 
     /// The same elements in another shape.
