@@ -17,7 +17,7 @@ use nvdla_runtime::device::ModelDevice;
 use nvdla_runtime::half;
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::session::{Completed, RunOptions, Session};
-use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE};
+use nvdla_uapi::config::{Config, NV_FULL, NV_LARGE, NV_SMALL};
 use nvdla_uapi::reg::values::Precision;
 
 /// The same numbers in every run (xorshift64).
@@ -717,6 +717,61 @@ fn a_product_of_five_dimensions_repeats_its_operand() {
     let expected: Vec<f32> = data.iter().flat_map(|a| factors.iter().map(move |b| a * b)).collect();
     let mut measured = nvdla_compiler::measure::Measured::new(&compiled, &[None, None]).unwrap();
     assert_eq!(measured.run(&[data, factors]).unwrap(), [expected]);
+}
+
+/// Without samples nothing is known of the arguments. Beyond its entries a table continues as the function does.
+#[test]
+fn tables_continue_beyond_their_entries() {
+    for (unary, tolerance) in [(Unary::Silu, 0.002), (Unary::Sigmoid, 0.0005), (Unary::HardSwish, 0.02)] {
+        let mut graph = Graph::new("tails");
+        let data = graph.input("data", &[1, 64, 1, 1]).unwrap();
+        let y = graph.add("y", Op::Unary(unary), &[data], "y").unwrap();
+        graph.outputs.push(y);
+        let options = Options { precision: Precision::Fp16, ..Options::new(&NV_FULL) };
+        let compiled = compile(&graph, &Ranges::new(), &options).unwrap();
+        let values: Vec<f32> = (0..64u16).map(|k| (f32::from(k) - 31.5) * 4.0).collect();
+        let mut measured = nvdla_compiler::measure::Measured::new(&compiled, &[None]).unwrap();
+        let found = measured.run(&[values.clone()]).unwrap();
+        for (&x, &y) in values.iter().zip(&found[0]) {
+            let expected = unary.apply(x);
+            assert!(
+                (y - expected).abs() <= tolerance + expected.abs() / 1024.0,
+                "{unary:?} of {x}: {y}, not {expected}"
+            );
+        }
+    }
+}
+
+/// A gate that is closed: its values are far smaller than the bias of the next convolution.
+#[test]
+fn a_bias_far_larger_than_the_products() {
+    for (weight, config) in [0.25, 0.0].into_iter().flat_map(|weight| [(weight, &NV_SMALL), (weight, &NV_FULL)]) {
+        let mut graph = Graph::new("gate");
+        let data = graph.input("data", &[1, 64, 2, 2]).unwrap();
+        let weights = graph.add_constant("weights", &[64, 64, 1, 1], vec![weight; 64 * 64]).unwrap();
+        let bias = graph.add_constant("bias", &[64], [-1.0, 0.25, 0.5, 1.0].repeat(16)).unwrap();
+        let op = Convolution {
+            group: 1,
+            kernel: [1; 2],
+            stride: [1; 2],
+            dilation: [1; 2],
+            padding: Padding { top: 0, left: 0, bottom: 0, right: 0 },
+        };
+        let sum = graph.add("sum", Op::Convolution(op), &[data, weights, bias], "sum").unwrap();
+        graph.outputs.push(sum);
+        let tiny = Range { min: -1e-18, max: 1e-18, scale: 1e-20, one_sided: 0.0 };
+        let large = Range { min: -1.0, max: 1.0, scale: 1.0 / 127.0, one_sided: 0.0 };
+        let mut ranges = Ranges::new();
+        ranges.set(data, tiny);
+        ranges.set(sum, large);
+        let compiled = compile(&graph, &ranges, &Options::new(config)).unwrap();
+        let mut measured = nvdla_compiler::measure::Measured::new(&compiled, &[None]).unwrap();
+        let found = measured.run(&[vec![1e-18; 256]]).unwrap();
+        let expected: Vec<f32> = [-1.0, 0.25, 0.5, 1.0].repeat(16).into_iter().flat_map(|bias| [bias; 4]).collect();
+        for (found, expected) in found[0].iter().zip(&expected) {
+            assert!((found - expected).abs() < 1.0 / 127.0, "{found} instead of {expected}");
+        }
+    }
 }
 
 fn windows(builder: &mut Builder, from: TensorId, kernels: usize, kernel: [usize; 2], stride: usize) -> TensorId {

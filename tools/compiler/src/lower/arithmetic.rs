@@ -4,7 +4,11 @@
 
 use super::nodes::Builder;
 use super::step::{Combine, Kind, Pipe, Post, Tensor, TensorId};
+use super::tails;
 use crate::ir::{self, infer::Broadcast, Binary, Op, Range, Unary};
+
+/// The arguments of a table if nothing is known of them.
+const UNKNOWN: [f32; 2] = [-16.0, 16.0];
 
 impl Builder<'_> {
     pub(super) fn unary(&mut self, node: &ir::Node, unary: Unary) -> Result<(), String> {
@@ -45,8 +49,10 @@ impl Builder<'_> {
             }
             _ if tables => {
                 let range = self.net.tensors[node.inputs[0].0].range;
-                let (low, high) = range.map_or((-8.0, 8.0), |range| (range.min, range.max));
-                vec![Post::Table(unary, low, high)]
+                let range = range.map_or(UNKNOWN, |range| [range.min, range.max]);
+                let function = |x: f64| f64::from(unary.apply(x as f32));
+                let [low, high] = tails::shortened(&function, range.map(f64::from), false);
+                vec![Post::Table(unary, low as f32, high as f32)]
             }
             _ => return Err(format!("{} needs lookup tables, which this configuration does not have", unary.name())),
         };

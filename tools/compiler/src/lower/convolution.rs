@@ -13,7 +13,7 @@ use nvdla_estimate::{pipeline, ConvShape, Cube as Volume, Memory, SdpShape};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{self, DataFormat, MemoryType, OpType, PixelOverride};
 use nvdla_uapi::layout::feature::Atoms;
-use nvdla_uapi::layout::weight::{Compressed, Direct, Geometry, Image, PostExtension, Surfaces, Winograd};
+use nvdla_uapi::layout::weight::{Compressed, Direct, Geometry, Groups, Image, PostExtension, Surfaces, Winograd};
 use nvdla_uapi::layout::{self, bytes, Extents};
 use nvdla_uapi::reg::values::{ConvMode, Precision, WeightFormat};
 use nvdla_uapi::reg::{cdma, csc};
@@ -344,7 +344,12 @@ impl Lowering<'_> {
         if weight_bytes >= plain_bytes {
             return None;
         }
-        let groups = wgs.chunks_exact(4).map(|size| u32::from_le_bytes([size[0], size[1], size[2], size[3]]));
+        let groups = wgs.chunks_exact(4).take(layout.groups() as usize);
+        let groups = groups.map(|size| u32::from_le_bytes([size[0], size[1], size[2], size[3]]));
+        // A kernel group whose weights are all zero would be of 0 bytes, and no reference shows that hardware reads such a group.
+        if groups.clone().any(|bytes| bytes == 0) {
+            return None;
+        }
         let size = WeightSize { all: sizes.weights, group: groups.max().unwrap_or(0).into() };
         let tile = |tile: &Tile| {
             let banks = cbuf::weight_banks(self.config, size, tile.banks.data + 1)?;

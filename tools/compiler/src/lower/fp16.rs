@@ -2,7 +2,7 @@
 
 //! The numbers of a step in fp16. Tensors have no scales.
 
-use nvdla_uapi::desc::{Lut, LUT_LINEAR_EXP_ENTRIES, LUT_LINEAR_ONLY_ENTRIES};
+use nvdla_uapi::desc::{Lut, LutSlope, LUT_LINEAR_EXP_ENTRIES, LUT_LINEAR_ONLY_ENTRIES};
 use nvdla_uapi::reg::values::{AluAlgorithm, LutFunction, LutTable};
 
 use super::convolution::Mode;
@@ -10,6 +10,7 @@ use super::numbers::{
     algorithm, exponent, negates, transformed, Numbers, Operand, Quantizer, Stages, XActivation, X, Y,
 };
 use super::step::{Combine, Convolution, Pipe, Post, Step};
+use super::tails;
 use crate::half;
 
 fn bits(value: f64) -> i16 {
@@ -102,6 +103,7 @@ impl Quantizer<'_> {
     /// range. The first table has closer entries in the part of the range where they reduce the largest error most, and has
     /// priority.
     pub(super) fn float_table(&mut self, name: &str, function: &dyn Fn(f64) -> f64, low: f64, high: f64) {
+        let [low, high] = tails::shortened(function, [low, high], true);
         let entries = LUT_LINEAR_ONLY_ENTRIES - 1;
         let close = LUT_LINEAR_EXP_ENTRIES - 1;
         let select = exponent((high - low).max(1e-3) / entries as f64);
@@ -142,13 +144,17 @@ impl Quantizer<'_> {
         let (error, first, closer) = best;
         let (begin, near) = (start + first as f64 * step, step / f64::from(1 << closer));
         let single = |value: f64| u64::from((value as f32).to_bits());
+        let end = start + entries as f64 * step;
+        let tail = |end: f64, length: f64| LutSlope { scale: bits(tails::slope(function, end, length)), shifter: 0 };
         let mut table = Lut {
             linear_exp_start: single(begin),
             linear_exp_end: single(begin + close as f64 * near),
             linear_only_start: single(start),
-            linear_only_end: single(start + entries as f64 * step),
+            linear_only_end: single(end),
             linear_exp_offset: (select - f64::from(closer)) as i8,
             linear_only_offset: select as i8,
+            linear_only_underflow_slope: tail(start, start - end),
+            linear_only_overflow_slope: tail(end, end - start),
             hybrid_priority: LutTable::Le,
             underflow_priority: LutTable::Lo,
             overflow_priority: LutTable::Lo,

@@ -27,6 +27,8 @@ const ROUNDING: f64 = 1.02;
 const BYTES: f64 = 256.0;
 /// The right shift of a product with a tensor of 16 bits.
 const PRODUCT_SHIFT: u8 = 14;
+/// The largest bias, in its steps. 16 bits and a shift of 16 hold twice as much, for what rounding and zeros add to it.
+const LARGEST_BIAS: f64 = (1 << 30) as f64;
 /// The largest limit, in units. Values stay below it.
 const LARGEST_LIMIT: f64 = (1 << 30) as f64;
 
@@ -87,6 +89,19 @@ impl Quantizer<'_> {
         let kernels = || weights.chunks_exact(each);
         let mut largest: Vec<f64> =
             kernels().map(|kernel| kernel.iter().fold(0f64, |largest, &w| largest.max(w.abs()))).collect();
+        let sign = if negates(step, pipe) { -1.0 } else { 1.0 };
+        // The zero of the tensor that X2 adds.
+        let added = match pipe.x2.map(|x2| &step.posts[x2]) {
+            Some(Post::With(Combine::Add { .. }, other)) => {
+                let Scale { scale, zero } = self.scales[*other];
+                -sign * scale * f64::from(zero)
+            }
+            _ => 0.0,
+        };
+        // If the products are far smaller than the bias, as behind a gate that is closed, the bias decides how small a step is.
+        for (largest, &bias) in largest.iter_mut().zip(&conv.bias) {
+            *largest = largest.max((f64::from(bias) + added).abs() / LARGEST_BIAS * most / own);
+        }
         let over_all = largest.iter().copied().fold(1e-30, f64::max);
         if self.granularity == Granularity::Layer {
             largest.fill(over_all);
@@ -131,15 +146,6 @@ impl Quantizer<'_> {
             .map(|(c, zero)| (zero - converter.map_or(0.0, |converter| f64::from(converter.offsets[c]))) * factor)
             .collect();
         let outside = rests[0].round() as i16;
-        let sign = if negates(step, pipe) { -1.0 } else { 1.0 };
-        // The zero of the tensor that X2 adds.
-        let added = match pipe.x2.map(|x2| &step.posts[x2]) {
-            Some(Post::With(Combine::Add { .. }, other)) => {
-                let Scale { scale, zero } = self.scales[*other];
-                -sign * scale * f64::from(zero)
-            }
-            _ => 0.0,
-        };
         // The mean change of the output by the rounding of weights.
         let original = self.copies.get(&input).copied().unwrap_or(input);
         let means = self.ranges.means(ir::TensorId(original)).filter(|means| means.len() == channels);

@@ -10,7 +10,7 @@
 //!   place     channel maps, views of buffers
 //!   scales    the scale of every tensor
 //!   winograd  which convolutions run in Winograd's mode
-//!   numbers   weights, operands and tables of every step: int8, fp16
+//!   numbers   weights, operands and tables of every step: int8, fp16; tails (beyond a table's arguments)
 //!   stripes   which steps are computed in bands of lines
 //!   convolution, sdp, pool   the operations of a step
 //! ```
@@ -32,6 +32,7 @@ pub mod scales;
 mod sdp;
 pub mod step;
 mod stripes;
+mod tails;
 mod view;
 mod windows;
 mod winograd;

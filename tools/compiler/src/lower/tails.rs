@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Which arguments of a function a lookup table covers, and how the function continues beyond them.
+//!
+//! Sigmoid, SiLU, ELU and similar functions approach a line on both sides. A table beyond the arguments where they bend has entries
+//! that are too far apart where they do.
+
+/// The largest error of a line in place of the function: the least normal number of fp16.
+const ERROR: f64 = 1.0 / 16384.0;
+/// The largest difference of the slopes of a line, taken at two distances.
+const BEND: f64 = 1e-3;
+/// The least distance from the end of a table to where the function is a line.
+const FAR: f64 = 16.0;
+
+/// The slope of the line that a function approaches beyond `end`, on the side that `length` points to; 0 if it approaches none.
+pub(super) fn slope(function: &dyn Fn(f64) -> f64, end: f64, length: f64) -> f64 {
+    let length = length.abs().max(FAR).copysign(length);
+    let between =
+        |near: f64, far: f64| (function(end + far * length) - function(end + near * length)) / ((far - near) * length);
+    let (near, far) = (between(1.0, 2.0), between(4.0, 8.0));
+    if (near - far).abs() < BEND {
+        far
+    } else {
+        0.0
+    }
+}
+
+/// Moves both ends of a range towards 0 while a line beyond them is as good as the function, and the range is not empty. Without
+/// `sloped` the line has slope 0.
+pub(super) fn shortened(function: &dyn Fn(f64) -> f64, [low, high]: [f64; 2], sloped: bool) -> [f64; 2] {
+    let moved = |mut end: f64, other: f64| loop {
+        let closer = end / 2.0;
+        let empty = (other - closer) * (other - end) <= 0.0;
+        let slope = if sloped { slope(function, closer, closer) } else { 0.0 };
+        let line = |x: f64| function(closer) + (x - closer) * slope;
+        let fits = |part: i32| {
+            let x = closer + (end - closer) * f64::from(part) / 64.0;
+            (line(x) - function(x)).abs() <= ERROR
+        };
+        if closer.abs() < 1.0 || empty || !(1..=64).all(fits) {
+            return end;
+        }
+        end = closer;
+    };
+    let low = if low < 0.0 { moved(low, high) } else { low };
+    [low, if high > 0.0 { moved(high, low) } else { high }]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ir::Unary;
+
+    fn of(unary: Unary) -> impl Fn(f64) -> f64 {
+        move |x| f64::from(unary.apply(x as f32))
+    }
+
+    #[test]
+    fn lines_that_functions_approach() {
+        let slopes = |unary| [-8.0, 8.0].map(|end: f64| slope(&of(unary), end, 2.0 * end));
+        for (unary, expected) in [
+            (Unary::Sigmoid, [0.0, 0.0]),
+            (Unary::Silu, [0.0, 1.0]),
+            (Unary::HardSwish, [0.0, 1.0]),
+            (Unary::Softplus, [0.0, 1.0]),
+            (Unary::Exp, [0.0, 0.0]),
+            (Unary::Sqrt, [0.0, 0.0]),
+        ] {
+            let found = slopes(unary);
+            assert!((0..2).all(|k| (found[k] - expected[k]).abs() < 1e-4), "{unary:?}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn tables_cover_what_bends() {
+        assert_eq!(shortened(&of(Unary::Sigmoid), [-512.0, 4.0], false), [-16.0, 4.0]);
+        assert_eq!(shortened(&of(Unary::Silu), [-512.0, 512.0], false), [-16.0, 512.0]);
+        assert_eq!(shortened(&of(Unary::Silu), [-512.0, 512.0], true), [-16.0, 16.0]);
+        assert_eq!(shortened(&of(Unary::Sigmoid), [-640.0, -39.0], true), [-40.0, -39.0]);
+        assert_eq!(shortened(&of(Unary::Sqrt), [0.0, 100.0], true), [0.0, 100.0]);
+        assert_eq!(shortened(&of(Unary::Sigmoid), [-0.5, 0.5], true), [-0.5, 0.5]);
+    }
+}
