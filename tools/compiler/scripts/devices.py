@@ -2,20 +2,22 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Runs compiled networks on other devices than the built-in model, and compares the outputs with the model's.
 
-    devices.py FOLDER [NAME...] [--config CONFIG] [--rtl PROGRAM] [--vm] [--runtime PROGRAM]
+    devices.py FOLDER [NAME...] [--config CONFIG] [--rtl PROGRAM] [--vm] [--runtime PROGRAM] [--option=OPTION...]
 
 FOLDER holds networks as `accuracy.py FOLDER digits mtcnn ocr` leaves them: models, and pictures for calibration. NAMEs (all
 without any):
 
     lenet, resnet, inception, depthwise     trained on digits: grey pictures
     pnet, rnet, onet, ocr-cls               colour pictures, drawn here; the first output only
+    pnet-72                                 P-Net over 72 x 72 pixels, in bands of lines
 
 --rtl       runs them on NVIDIA's Verilog: a program of `cargo xtask rtl`, of the configuration
 --vm        runs them in a virtual machine, through the kernel module, by this project's runtime
 --runtime   and in the same machine by NVIDIA's runtime: a static program that was built from its source
+--option    a further option of nvdla_compiler, as in --option=--optimize --option=memory
 
 Loadables are int8. One line per network gives the checksum of the output on the model, and whether each device has the same.
-Programs are those of target/release. Needs numpy and pillow (`environment.sh`).
+Programs are those of target/release. Needs the packages of `environment.sh`.
 """
 
 import argparse
@@ -26,7 +28,10 @@ import subprocess
 import sys
 
 import numpy
+import onnx
 from PIL import Image
+
+from accuracy import shaped
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../.."))
 PROGRAMS = os.path.join(os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target")), "release")
@@ -36,6 +41,7 @@ NETWORKS = {name: (f"digits/{name}", "digits/calibration", (28, 28), 1, "0", "25
 NETWORKS |= {name: (name, name + "/calibration", (side, side), 3, "127.5", "128", "box")
              for name, side in (("pnet", 12), ("rnet", 24), ("onet", 48))}
 NETWORKS["ocr-cls"] = ("ocr-cls", "ocr-cls/calibration", (48, 192), 3, "127.5", "127.5", None)
+NETWORKS["pnet-72"] = ("pnet-72", "onet/calibration", (72, 72), 3, "127.5", "128", "box")
 
 
 def picture(size, channels, path):
@@ -54,11 +60,16 @@ def compile_all(arguments, home):
     """Compiles the networks into `home`: (name, loadable, picture) of each."""
     for name in arguments.names or NETWORKS:
         model, calibration, size, channels, mean, divisor, output = NETWORKS[name]
-        loadable = os.path.join(home, name + ".nvdla")
+        loadable, options = os.path.join(home, name + ".nvdla"), ["--outputs", output] if output else []
+        if name == "pnet-72":
+            wide = shaped(onnx.load(os.path.join(arguments.folder, "pnet/model.onnx")), [1, 3, *size])
+            os.makedirs(os.path.join(arguments.folder, model), exist_ok=True)
+            onnx.save(wide, os.path.join(arguments.folder, model, "model.onnx"))
+            options += ["--resize", "stretch", "--optimize", "memory"]
         command = [os.path.join(PROGRAMS, "nvdla_compiler"), os.path.join(arguments.folder, model, "model.onnx"), "-o",
                    loadable, "--config", arguments.config, "--calibrate", os.path.join(arguments.folder, calibration),
                    "--mean", mean, "--std", divisor, "--method", "max"]
-        subprocess.run(command + (["--outputs", output] if output else []), check=True)
+        subprocess.run(command + options + arguments.option, check=True)
         yield name, loadable, picture(size, channels, os.path.join(home, name))
 
 
@@ -103,6 +114,7 @@ def main():
     parser.add_argument("--rtl", metavar="PROGRAM")
     parser.add_argument("--vm", action="store_true")
     parser.add_argument("--runtime", metavar="PROGRAM")
+    parser.add_argument("--option", action="append", default=[])
     arguments = parser.parse_args()
     home = os.path.abspath(os.path.join(arguments.folder, "devices", arguments.config))
     os.makedirs(home, exist_ok=True)
