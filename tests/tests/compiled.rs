@@ -11,7 +11,7 @@ use nvdla_compiler::integers;
 use nvdla_compiler::ir::{
     Binary, Convolution, Graph, Op, Padding, Pool, PoolKind, Preprocess, Range, Ranges, TensorId, Unary,
 };
-use nvdla_compiler::lower::step::{Combine, Kind, Net, Post};
+use nvdla_compiler::lower::step::{Combine, Kind, Net, PostOp};
 use nvdla_compiler::lower::{compile, Bytes, Compiled, Optimize, Options, Winograd};
 use nvdla_runtime::device::ModelDevice;
 use nvdla_runtime::half;
@@ -443,7 +443,7 @@ fn check(compiled: &Compiled, config: &'static Config, random: &mut Random, name
             };
             println!(
                 "{kind} of {shapes:?} -> {} {:?}: {:?}; {:?}",
-                step.output, net.tensors[step.output].shape, step.posts, numbers.stages
+                step.output, net.tensors[step.output].shape, step.post_ops, numbers.stages
             );
         }
     }
@@ -987,20 +987,20 @@ fn real(net: &Net, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
                 Kind::Softmax => unreachable!(),
             };
             let of = |values: &[f32]| values[if values.len() == 1 { 0 } else { c }];
-            for post in &step.posts {
+            for post in &step.post_ops {
                 value = match post {
-                    Post::Affine(scale, shift) => value * of(scale) + of(shift),
-                    Post::Relu => value.max(0.0),
-                    Post::Slopes(slopes) => {
+                    PostOp::Affine(scale, shift) => value * of(scale) + of(shift),
+                    PostOp::Relu => value.max(0.0),
+                    PostOp::Slopes(slopes) => {
                         if value < 0.0 {
                             value * of(slopes)
                         } else {
                             value
                         }
                     }
-                    Post::Most(limit) => value.min(*limit),
-                    Post::Least(limit) => value.max(*limit),
-                    Post::With(combine, other) => {
+                    PostOp::Most(limit) => value.min(*limit),
+                    PostOp::Least(limit) => value.max(*limit),
+                    PostOp::With(combine, other) => {
                         let other = values[*other][if values[*other].len() == out_size(into) { n } else { c }];
                         match combine {
                             Combine::Add { negate } => other + if *negate { -value } else { value },
@@ -1009,7 +1009,7 @@ fn real(net: &Net, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
                             Combine::Mul => value * other,
                         }
                     }
-                    Post::Table(unary, low, high) => unary.apply(value.clamp(*low, *high)),
+                    PostOp::Table(unary, low, high) => unary.apply(value.clamp(*low, *high)),
                 };
             }
             out.push(value);

@@ -26,7 +26,7 @@
 //! `nvdlav1` for nv_full and `master` as generated for nv_small and nv_large) for addresses. Files and lines stand with
 //! each unit; without a branch they are those of `nvdlav1`.
 
-// With everything inlined, registers, fields and `Known::asked` are constants, and an operation of SDP takes 374 instructions
+// With everything inlined, registers, fields and `RegisterReads::asked` are constants, and an operation of SDP takes 374 instructions
 // instead of 426.
 #![allow(clippy::inline_always)]
 
@@ -196,7 +196,7 @@ pub fn footprint<E: From<Refusal>>(
 ) -> Result<(), E> {
     // There are three, and the compiler is to know it: it makes vectors of a longer list.
     let precisions = config.feature_types.iter().take(3).fold(0, |all, &precision| all | 1 << precision as u8);
-    let mut walk = Walk { known: Known { config, precisions, unit, registers, asked: [0; BLOCKS] }, visit };
+    let mut walk = Walk { reads: RegisterReads { config, precisions, unit, registers, asked: [0; BLOCKS] }, visit };
     match unit {
         OpType::Bdma => bdma::transfer(&mut walk)?,
         OpType::Conv => conv::reader(&mut walk)?,
@@ -215,10 +215,10 @@ pub fn footprint<E: From<Refusal>>(
         OpType::Cdp => cdp::both(&mut walk)?,
         OpType::Rubik => rubik::both(&mut walk)?,
     }
-    if walk.known.is_complete() {
+    if walk.reads.is_complete() {
         Ok(())
     } else {
-        Err(walk.known.first_missing().into())
+        Err(walk.reads.first_missing().into())
     }
 }
 
@@ -255,7 +255,7 @@ struct Surface {
 ///
 /// Refusals take it by value. If they took its address, the compiler would have to keep it in memory all the time.
 #[derive(Clone, Copy)]
-struct Known<'a> {
+struct RegisterReads<'a> {
     config: &'a Config,
     /// A bit for each precision of features that the configuration has.
     precisions: u8,
@@ -265,7 +265,7 @@ struct Known<'a> {
     asked: [u64; BLOCKS],
 }
 
-impl Known<'_> {
+impl RegisterReads<'_> {
     /// A register's value. One that has none counts as 0 until its lack is found ([`Self::is_complete`]), which is
     /// before anything is said that follows from it.
     #[inline]
@@ -340,7 +340,7 @@ impl Known<'_> {
 
 /// The registers, and the visitor that gets each range.
 struct Walk<'a, V> {
-    known: Known<'a>,
+    reads: RegisterReads<'a>,
     visit: V,
 }
 
@@ -348,7 +348,7 @@ impl<V> Walk<'_, V> {
     /// A register's value.
     #[inline]
     fn get(&mut self, block: Block, register: Register) -> u32 {
-        self.known.get(block, register)
+        self.reads.get(block, register)
     }
 
     /// As [`Self::get`], for the register's fields.
@@ -393,7 +393,7 @@ impl<V> Walk<'_, V> {
     #[inline(always)]
     fn precision<R: Tied>(&mut self, block: Block, field: Field<Precision, R>) -> Result<Precision, Refusal> {
         let precision = self.field(block, field)?;
-        if self.known.precisions >> precision as u8 & 1 != 0 {
+        if self.reads.precisions >> precision as u8 & 1 != 0 {
             return Ok(precision);
         }
         Err(self.refuse(block, R::REGISTER, "the configuration does not have the precision"))
@@ -402,26 +402,26 @@ impl<V> Walk<'_, V> {
     /// Refuses a register's value, or that there is none.
     #[inline(always)]
     fn refuse(&self, block: Block, register: Register, why: &'static str) -> Refusal {
-        self.known.refuse(block, register, why)
+        self.reads.refuse(block, register, why)
     }
 
     /// What the hardware is.
     #[inline]
     const fn config(&self) -> &Config {
-        self.known.config
+        self.reads.config
     }
 
     /// Bytes of an atom.
     #[inline]
     fn atom(&self) -> u64 {
-        u64::from(self.known.config.memory_atomic)
+        u64::from(self.reads.config.memory_atomic)
     }
 
     /// Surfaces of so many channels. An atom's elements are a power of two.
     #[inline]
     fn surfaces(&self, channels: u64, precision: Precision) -> u64 {
         let wide = u32::from(precision != Precision::Int8);
-        ((channels - 1) >> (self.known.config.memory_atomic.trailing_zeros() - wide)) + 1
+        ((channels - 1) >> (self.reads.config.memory_atomic.trailing_zeros() - wide)) + 1
     }
 }
 
@@ -434,12 +434,12 @@ impl<E: From<Refusal>, V: FnMut(Access) -> Result<(), E>> Walk<'_, V> {
         let memory = ram.get(self.get(block, ram.register));
         let (low_half, high_half) = (self.get(block, low), self.get(block, high));
         let start = u64::from(high_half) << 32 | u64::from(low_half);
-        let aligned = low_half & (self.known.config.memory_atomic - 1) == 0;
+        let aligned = low_half & (self.reads.config.memory_atomic - 1) == 0;
         match (memory, start.checked_add(span)) {
-            (Some(memory), Some(end)) if aligned && self.known.is_complete() && self.known.has(memory) => {
+            (Some(memory), Some(end)) if aligned && self.reads.is_complete() && self.reads.has(memory) => {
                 (self.visit)(Access { block, register: low, write, memory, start, end })
             }
-            _ => Err(self.known.refuse_surface(surface).into()),
+            _ => Err(self.reads.refuse_surface(surface).into()),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Lowers functions of elements and operations on two tensors to SDP.
 
 use super::nodes::Builder;
-use super::step::{Combine, Kind, Pipe, Post, Tensor, TensorId};
+use super::step::{Combine, Kind, Pipe, PostOp, Tensor, TensorId};
 use super::tails;
 use crate::ir::{self, infer::Broadcast, Binary, Op, Range, Unary};
 
@@ -15,34 +15,35 @@ impl Builder<'_> {
         let config = self.config;
         let tables = config.sdp_lut && config.sdp_ew;
         let limits = |low: f32, high: f32| {
-            let mut posts = Vec::new();
+            let mut post_ops = Vec::new();
             if low == 0.0 {
-                posts.push(Post::Relu);
+                post_ops.push(PostOp::Relu);
             } else if low.is_finite() {
-                posts.push(Post::Least(low));
+                post_ops.push(PostOp::Least(low));
             }
             if high.is_finite() {
-                posts.push(Post::Most(high));
+                post_ops.push(PostOp::Most(high));
             }
-            posts
+            post_ops
         };
-        let posts = match unary {
-            Unary::Relu => vec![Post::Relu],
-            Unary::LeakyRelu(slope) => vec![Post::Slopes(vec![slope])],
+        let post_ops = match unary {
+            Unary::Relu => vec![PostOp::Relu],
+            Unary::LeakyRelu(slope) => vec![PostOp::Slopes(vec![slope])],
             Unary::Clip(low, high) => limits(low, high),
-            Unary::Neg => vec![Post::Affine(vec![-1.0], vec![0.0])],
-            Unary::Abs => vec![Post::Slopes(vec![-1.0])],
+            Unary::Neg => vec![PostOp::Affine(vec![-1.0], vec![0.0])],
+            Unary::Abs => vec![PostOp::Slopes(vec![-1.0])],
             Unary::HardSigmoid { alpha, beta } if !tables => {
-                let affine = Post::Affine(vec![alpha], vec![beta]);
+                let affine = PostOp::Affine(vec![alpha], vec![beta]);
                 [affine].into_iter().chain(limits(0.0, 1.0)).collect()
             }
             Unary::HardSwish if !tables => {
                 let x = node.inputs[0].0;
                 let Tensor { name, shape, .. } = self.net.tensors[x].clone();
                 let gate = self.net.tensor(format!("{name} gate"), shape, Some(Range::of(0.0, 1.0)));
-                let posts = [Post::Affine(vec![1.0 / 6.0], vec![0.5])].into_iter().chain(limits(0.0, 1.0)).collect();
-                self.split(node, Kind::Copy, x, posts, gate);
-                vec![Post::With(Combine::Mul, gate)]
+                let post_ops =
+                    [PostOp::Affine(vec![1.0 / 6.0], vec![0.5])].into_iter().chain(limits(0.0, 1.0)).collect();
+                self.split(node, Kind::Copy, x, post_ops, gate);
+                vec![PostOp::With(Combine::Mul, gate)]
             }
             Unary::Floor | Unary::Ceil | Unary::Round => {
                 return Err(format!("{} has steps, which a lookup table cannot represent", unary.name()));
@@ -52,21 +53,21 @@ impl Builder<'_> {
                 let range = range.map_or(UNKNOWN, |range| [range.min, range.max]);
                 let function = |x: f64| f64::from(unary.apply(x as f32));
                 let [low, high] = tails::shortened(&function, range.map(f64::from), false);
-                vec![Post::Table(unary, low as f32, high as f32)]
+                vec![PostOp::Table(unary, low as f32, high as f32)]
             }
             _ => return Err(format!("{} needs lookup tables, which this configuration does not have", unary.name())),
         };
-        self.split(node, Kind::Copy, node.inputs[0].0, posts, node.output.0);
+        self.split(node, Kind::Copy, node.inputs[0].0, post_ops, node.output.0);
         Ok(())
     }
 
-    /// Adds a step with its posts. It is divided into several steps if it needs more sub-units than SDP has.
+    /// Adds a step with its post-operations. It is divided into several steps if it needs more sub-units than SDP has.
     pub(super) fn split(
         &mut self,
         node: &ir::Node,
         kind: Kind,
         mut input: TensorId,
-        mut posts: Vec<Post>,
+        mut post_ops: Vec<PostOp>,
         output: TensorId,
     ) {
         let mut kind = kind;
@@ -78,19 +79,20 @@ impl Builder<'_> {
                     Op::Convolution(_) | Op::Unary(_) | Op::Binary(_) | Op::PRelu | Op::Softmax { .. } | Op::Lrn { .. }
                 )
             });
-        while Pipe::assign(self.config, matches!(kind, Kind::Convolution(_)), &posts, own).is_none() && posts.len() > 1
+        while Pipe::assign(self.config, matches!(kind, Kind::Convolution(_)), &post_ops, own).is_none()
+            && post_ops.len() > 1
         {
-            let fits = |&count: &usize| Pipe::assign(self.config, false, &posts[..count], false).is_some();
-            let count = (1..posts.len()).rev().find(fits).unwrap_or(1);
-            let rest = posts.split_off(count);
+            let fits = |&count: &usize| Pipe::assign(self.config, false, &post_ops[..count], false).is_some();
+            let count = (1..post_ops.len()).rev().find(fits).unwrap_or(1);
+            let rest = post_ops.split_off(count);
             let Tensor { name, shape, .. } = self.net.tensors[output].clone();
             // The part's range is not known. The output's range, extended by that of the part's input, is used.
             let range = self.net.tensors[input].range;
             let part = self.net.tensor(format!("{name} part"), shape, range);
-            self.step(node, std::mem::replace(&mut kind, Kind::Copy), &[input], posts, part);
-            (input, posts) = (part, rest);
+            self.step(node, std::mem::replace(&mut kind, Kind::Copy), &[input], post_ops, part);
+            (input, post_ops) = (part, rest);
         }
-        self.step(node, kind, &[input], posts, output);
+        self.step(node, kind, &[input], post_ops, output);
     }
 
     pub(super) fn binary(&mut self, node: &ir::Node, binary: Binary) -> Result<(), String> {
@@ -137,25 +139,25 @@ impl Builder<'_> {
                 };
                 let all = |value: f32| vec![value; values.len()];
                 let post = match (binary, reversed) {
-                    (Binary::Add, _) => Post::Affine(all(1.0), values),
-                    (Binary::Sub, false) => Post::Affine(all(1.0), values.iter().map(|value| -value).collect()),
-                    (Binary::Sub, true) => Post::Affine(all(-1.0), values),
+                    (Binary::Add, _) => PostOp::Affine(all(1.0), values),
+                    (Binary::Sub, false) => PostOp::Affine(all(1.0), values.iter().map(|value| -value).collect()),
+                    (Binary::Sub, true) => PostOp::Affine(all(-1.0), values),
                     (Binary::Mul, _) => {
                         let shift = all(0.0);
-                        Post::Affine(values, shift)
+                        PostOp::Affine(values, shift)
                     }
                     (Binary::Div, false) => {
                         let shift = all(0.0);
-                        Post::Affine(values.iter().map(|value| 1.0 / value).collect(), shift)
+                        PostOp::Affine(values.iter().map(|value| 1.0 / value).collect(), shift)
                     }
-                    (Binary::Max, _) if values.len() == 1 && values[0] == 0.0 => Post::Relu,
-                    (Binary::Max, _) if values.len() == 1 => Post::Least(values[0]),
-                    (Binary::Min, _) if values.len() == 1 => Post::Most(values[0]),
-                    (Binary::Pow, false) if values[..] == [1.0] => Post::Affine(vec![1.0], vec![0.0]),
-                    (Binary::Pow, false) if values[..] == [2.0] => Post::With(Combine::Mul, data.0),
+                    (Binary::Max, _) if values.len() == 1 && values[0] == 0.0 => PostOp::Relu,
+                    (Binary::Max, _) if values.len() == 1 => PostOp::Least(values[0]),
+                    (Binary::Min, _) if values.len() == 1 => PostOp::Most(values[0]),
+                    (Binary::Pow, false) if values[..] == [1.0] => PostOp::Affine(vec![1.0], vec![0.0]),
+                    (Binary::Pow, false) if values[..] == [2.0] => PostOp::With(Combine::Mul, data.0),
                     _ => return Err(format!("{} with these constants", node.op.name())),
                 };
-                if let Post::Affine(scale, shift) = &post {
+                if let PostOp::Affine(scale, shift) = &post {
                     if scale.iter().chain(shift).any(|value| !value.is_finite()) {
                         return Err("a constant is not finite".to_owned());
                     }
@@ -197,7 +199,7 @@ impl Builder<'_> {
                     Binary::Mul => Combine::Mul,
                     // a - b is -b + a.
                     Binary::Sub if x == y => {
-                        let post = Post::With(Combine::Add { negate: true }, a);
+                        let post = PostOp::With(Combine::Add { negate: true }, a);
                         self.step(node, Kind::Copy, &[b], vec![post], node.output.0);
                         return Ok(());
                     }
@@ -206,9 +208,9 @@ impl Builder<'_> {
                         let Tensor { name, shape, range, .. } = self.net.tensors[other].clone();
                         let range = range.map(|range| Range { min: -range.max, max: -range.min, ..range });
                         let negative = self.net.tensor(format!("{name} negative"), shape, range);
-                        let negate = vec![Post::Affine(vec![-1.0], vec![0.0])];
+                        let negate = vec![PostOp::Affine(vec![-1.0], vec![0.0])];
                         self.step(node, Kind::Copy, &[other], negate, negative);
-                        let add = vec![Post::With(Combine::Add { negate: false }, negative)];
+                        let add = vec![PostOp::With(Combine::Add { negate: false }, negative)];
                         self.step(node, Kind::Copy, &[own], add, node.output.0);
                         return Ok(());
                     }
@@ -217,7 +219,7 @@ impl Builder<'_> {
                     }
                     _ => return Err("the hardware has no such operation of two tensors".to_owned()),
                 };
-                self.step(node, Kind::Copy, &[own], vec![Post::With(combine, other)], node.output.0);
+                self.step(node, Kind::Copy, &[own], vec![PostOp::With(combine, other)], node.output.0);
             }
         }
         Ok(())
@@ -231,11 +233,11 @@ impl Builder<'_> {
             .ok_or("a division by a tensor whose values may be near 0")?;
         let inverse = Some(Range::of(1.0 / range.max, 1.0 / range.min));
         let inverse = self.net.tensor(format!("{name} reciprocal"), shape, inverse);
-        let table = Post::Table(Unary::Reciprocal, range.min, range.max);
+        let table = PostOp::Table(Unary::Reciprocal, range.min, range.max);
         self.step(node, Kind::Copy, &[b], vec![table], inverse);
         let whole = self.net.tensors[a].shape == self.net.tensors[node.output.0].shape;
         let (own, other) = if whole { (a, inverse) } else { (inverse, a) };
-        self.step(node, Kind::Copy, &[own], vec![Post::With(Combine::Mul, other)], node.output.0);
+        self.step(node, Kind::Copy, &[own], vec![PostOp::With(Combine::Mul, other)], node.output.0);
         Ok(())
     }
 }

@@ -9,7 +9,7 @@ use super::convolution::Mode;
 use super::numbers::{
     algorithm, exponent, negates, transformed, Numbers, Operand, Quantizer, Stages, XActivation, X, Y,
 };
-use super::step::{Combine, Convolution, Pipe, Post, Step};
+use super::step::{Combine, Convolution, Pipe, PostOp, Step};
 use super::tails;
 use crate::half;
 
@@ -37,8 +37,8 @@ impl Quantizer<'_> {
     pub(super) fn float_copy(step: &Step, pipe: Pipe) -> Option<X> {
         let activation = if pipe.x1_relu { XActivation::Relu } else { XActivation::Nothing };
         let sign = if negates(step, pipe) { -1.0 } else { 1.0 };
-        let mul = match step.posts.first() {
-            Some(Post::Affine(scale, _)) if pipe.affine => {
+        let mul = match step.post_ops.first() {
+            Some(PostOp::Affine(scale, _)) if pipe.affine => {
                 let values: Vec<i16> = scale.iter().map(|&scale| bits(sign * f64::from(scale))).collect();
                 Some(if let [value] = values[..] { Operand::Layer(value.into()) } else { Operand::Kernel(values) })
             }
@@ -57,38 +57,38 @@ impl Quantizer<'_> {
             _ => Operand::Kernel(values.iter().map(|&value| bits(f64::from(value))).collect()),
         };
         if pipe.x2_shift {
-            if let Some(Post::Affine(_, shift)) = step.posts.first() {
+            if let Some(PostOp::Affine(_, shift)) = step.post_ops.first() {
                 stages.x2 = Some(X { alu: Some((AluAlgorithm::Sum, many(shift))), activation, ..X::default() });
             }
         }
-        if let Some(post) = pipe.x2.map(|x2| &step.posts[x2]) {
+        if let Some(post) = pipe.x2.map(|x2| &step.post_ops[x2]) {
             let mut x2 = X { activation, ..X::default() };
             match post {
-                Post::With(Combine::Mul, other) => x2.mul = Some(self.operand(step, *other)),
-                Post::With(combine, other) => x2.alu = Some((algorithm(*combine), self.operand(step, *other))),
-                Post::Slopes(slopes) => {
+                PostOp::With(Combine::Mul, other) => x2.mul = Some(self.operand(step, *other)),
+                PostOp::With(combine, other) => x2.alu = Some((algorithm(*combine), self.operand(step, *other))),
+                PostOp::Slopes(slopes) => {
                     x2.mul = Some(many(slopes));
                     x2.activation = XActivation::Prelu;
                 }
-                Post::Most(limit) => x2.alu = Some((AluAlgorithm::Min, layer(f64::from(*limit)))),
-                Post::Least(limit) => x2.alu = Some((AluAlgorithm::Max, layer(f64::from(*limit)))),
-                Post::Affine(..) | Post::Relu | Post::Table(..) => {}
+                PostOp::Most(limit) => x2.alu = Some((AluAlgorithm::Min, layer(f64::from(*limit)))),
+                PostOp::Least(limit) => x2.alu = Some((AluAlgorithm::Max, layer(f64::from(*limit)))),
+                PostOp::Affine(..) | PostOp::Relu | PostOp::Table(..) => {}
             }
             stages.x2 = Some(x2);
         }
         if pipe.y.is_some() || pipe.table.is_some() {
             let mut y = Y::default();
             let single = |value: f32| Operand::Layer(value.to_bits() as i32);
-            match pipe.y.map(|y| &step.posts[y]) {
-                Some(Post::With(Combine::Mul, other)) => y.mul = Some(self.operand(step, *other)),
-                Some(Post::With(combine, other)) => {
+            match pipe.y.map(|y| &step.post_ops[y]) {
+                Some(PostOp::With(Combine::Mul, other)) => y.mul = Some(self.operand(step, *other)),
+                Some(PostOp::With(combine, other)) => {
                     y.alu = Some((algorithm(*combine), self.operand(step, *other), None));
                 }
-                Some(Post::Most(limit)) => y.alu = Some((AluAlgorithm::Min, single(*limit), None)),
-                Some(Post::Least(limit)) => y.alu = Some((AluAlgorithm::Max, single(*limit), None)),
+                Some(PostOp::Most(limit)) => y.alu = Some((AluAlgorithm::Min, single(*limit), None)),
+                Some(PostOp::Least(limit)) => y.alu = Some((AluAlgorithm::Max, single(*limit), None)),
                 _ => {}
             }
-            if let Some(Post::Table(unary, low, high)) = pipe.table.map(|table| &step.posts[table]) {
+            if let Some(PostOp::Table(unary, low, high)) = pipe.table.map(|table| &step.post_ops[table]) {
                 y.table = Some(self.tables.len());
                 let name = self.net.tensors[step.output].name.clone();
                 let function = |x: f64| f64::from(unary.apply(x as f32));

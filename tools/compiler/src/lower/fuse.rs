@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use nvdla_uapi::config::Config;
 
-use super::step::{may_saturate, Combine, Convolution, Kind, Net, Pipe, Post, Step, TensorId};
+use super::step::{may_saturate, Combine, Convolution, Kind, Net, Pipe, PostOp, Step, TensorId};
 
 /// Joins the steps of a network, and removes those whose results no step reads.
 pub(super) fn fuse(net: &mut Net, config: &Config) {
@@ -68,19 +68,19 @@ fn join(net: &mut Net, config: &Config) {
 /// The step that computes the input of a copy, if the copy can be joined to it, with its number.
 fn joined(net: &Net, index: usize, config: &Config) -> Option<(usize, Step)> {
     let step = &net.steps[index];
-    let mut variants = vec![(step.inputs[0], step.posts.clone())];
-    if let [Post::With(combine, other), rest @ ..] = &step.posts[..] {
+    let mut variants = vec![(step.inputs[0], step.post_ops.clone())];
+    if let [PostOp::With(combine, other), rest @ ..] = &step.post_ops[..] {
         let same = net.tensors[*other].shape == net.tensors[step.inputs[0]].shape;
         if same && *combine != (Combine::Add { negate: true }) {
-            let mut posts = vec![Post::With(*combine, step.inputs[0])];
-            posts.extend_from_slice(rest);
-            variants.push((*other, posts));
+            let mut post_ops = vec![PostOp::With(*combine, step.inputs[0])];
+            post_ops.extend_from_slice(rest);
+            variants.push((*other, post_ops));
         }
     }
     // The later maker is tried first, because its operand is certainly known then.
     let maker_of = |tensor: TensorId| net.steps[..index].iter().rposition(|maker| maker.output == tensor);
     variants.sort_by_key(|(tensor, _)| std::cmp::Reverse(maker_of(*tensor)));
-    for (tensor, posts) in variants {
+    for (tensor, post_ops) in variants {
         let Some(maker) = maker_of(tensor) else { continue };
         let before = &net.steps[maker];
         let reads = net.steps.iter().flat_map(Step::reads).filter(|&read| read == tensor).count();
@@ -88,12 +88,12 @@ fn joined(net: &Net, index: usize, config: &Config) -> Option<(usize, Step)> {
             continue;
         }
         let mut kind = before.kind.clone();
-        let mut all = before.posts.clone();
-        for post in posts {
+        let mut all = before.post_ops.clone();
+        for post in post_ops {
             let only = all.len() == 1;
             match (&mut kind, all.last_mut(), post) {
-                (Kind::Convolution(conv), None, Post::Affine(scale, shift)) => scale_weights(conv, &scale, &shift),
-                (Kind::Copy, Some(Post::Affine(scale, shift)), Post::Affine(by, add)) if only => {
+                (Kind::Convolution(conv), None, PostOp::Affine(scale, shift)) => scale_weights(conv, &scale, &shift),
+                (Kind::Copy, Some(PostOp::Affine(scale, shift)), PostOp::Affine(by, add)) if only => {
                     (*scale, *shift) = both(scale, shift, &by, &add);
                 }
                 (_, _, post) => all.push(post),
@@ -101,7 +101,7 @@ fn joined(net: &Net, index: usize, config: &Config) -> Option<(usize, Step)> {
         }
         if let Kind::Copy = kind {
             // A factor of one without an addend has no effect.
-            if let Some(Post::Affine(scale, shift)) = all.first() {
+            if let Some(PostOp::Affine(scale, shift)) = all.first() {
                 if all.len() > 1
                     && scale.iter().all(|s| s.to_bits() == 1f32.to_bits())
                     && shift.iter().all(|&s| s == 0.0)
@@ -113,7 +113,10 @@ fn joined(net: &Net, index: usize, config: &Config) -> Option<(usize, Step)> {
         let conv = matches!(kind, Kind::Convolution(_));
         if Pipe::assign(config, conv, &all, may_saturate(net, step.output)).is_some() {
             let nodes = before.nodes.iter().chain(&step.nodes).cloned().collect();
-            return Some((maker, Step { nodes, kind, inputs: before.inputs.clone(), posts: all, output: step.output }));
+            return Some((
+                maker,
+                Step { nodes, kind, inputs: before.inputs.clone(), post_ops: all, output: step.output },
+            ));
         }
     }
     None

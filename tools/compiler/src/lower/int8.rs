@@ -10,7 +10,7 @@ use super::numbers::{
     algorithm, exponent, is_mul, negates, transformed, Converter, Numbers, Operand, Quantizer, Scale, Stages,
     XActivation, LARGEST, LARGEST_WIDE, PRA_TRUNCATE, SUM_BITS, X, Y,
 };
-use super::step::{Combine, Convolution, Pipe, Post, Step};
+use super::step::{Combine, Convolution, Pipe, PostOp, Step};
 use super::Bytes;
 use crate::error::Error;
 use crate::ir;
@@ -91,8 +91,8 @@ impl Quantizer<'_> {
             kernels().map(|kernel| kernel.iter().fold(0f64, |largest, &w| largest.max(w.abs()))).collect();
         let sign = if negates(step, pipe) { -1.0 } else { 1.0 };
         // The zero of the tensor that X2 adds.
-        let added = match pipe.x2.map(|x2| &step.posts[x2]) {
-            Some(Post::With(Combine::Add { .. }, other)) => {
+        let added = match pipe.x2.map(|x2| &step.post_ops[x2]) {
+            Some(PostOp::With(Combine::Add { .. }, other)) => {
                 let Scale { scale, zero } = self.scales[*other];
                 -sign * scale * f64::from(zero)
             }
@@ -184,8 +184,8 @@ impl Quantizer<'_> {
         let wide = [input, step.output].map(|id| self.net.tensors[id].wide);
         let activation = if pipe.x1_relu { XActivation::Relu } else { XActivation::Nothing };
         let channels = self.net.tensors[input].shape[0] as usize;
-        let (mut scale, shift) = match step.posts.first() {
-            Some(Post::Affine(scale, shift)) if pipe.affine => (scale.clone(), shift.clone()),
+        let (mut scale, shift) = match step.post_ops.first() {
+            Some(PostOp::Affine(scale, shift)) if pipe.affine => (scale.clone(), shift.clone()),
             _ => (vec![1.0], vec![0.0]),
         };
         // The scale of an input.
@@ -204,7 +204,7 @@ impl Quantizer<'_> {
         let free = self.unit(step, pipe, fine);
         // Integers without any change.
         let moved =
-            step.posts.is_empty() && plain && self.scales[step.output] == self.scales[input] && wide[0] == wide[1];
+            step.post_ops.is_empty() && plain && self.scales[step.output] == self.scales[input] && wide[0] == wide[1];
         let zeros = !moved && (zero != 0 || self.scales[step.output].zero != 0);
         let multiplies = !plain
             || zeros
@@ -271,20 +271,20 @@ impl Quantizer<'_> {
         let name = self.net.tensors[step.output].name.clone();
         let mut unit = unit;
         let mut stages = Stages { x1, ..Stages::default() };
-        if let Some(post) = pipe.x2.map(|x2| &step.posts[x2]) {
+        if let Some(post) = pipe.x2.map(|x2| &step.post_ops[x2]) {
             let mut x2 =
                 X { activation: if pipe.x2_relu { XActivation::Relu } else { XActivation::Nothing }, ..X::default() };
             match post {
-                Post::With(Combine::Mul, other) => {
+                PostOp::With(Combine::Mul, other) => {
                     x2.mul = Some(self.operand(step, *other));
                     x2.truncate = truncate;
                     unit *= self.scales[*other].scale * f64::from(truncate).exp2();
                 }
-                Post::With(combine, other) => {
+                PostOp::With(combine, other) => {
                     x2.alu = Some((algorithm(*combine), self.operand(step, *other)));
                     x2.shift = shift;
                 }
-                Post::Slopes(slopes) => {
+                PostOp::Slopes(slopes) => {
                     let largest = slopes.iter().fold(1e-6f64, |largest, &slope| largest.max(f64::from(slope.abs())));
                     let truncate = factor_shift(largest).min(15.0);
                     let value = |&slope: &f32| (f64::from(slope) * truncate.exp2()).round() as i16;
@@ -295,37 +295,37 @@ impl Quantizer<'_> {
                     x2.truncate = truncate as u8;
                     x2.activation = XActivation::Prelu;
                 }
-                Post::Most(limit) | Post::Least(limit) => {
+                PostOp::Most(limit) | PostOp::Least(limit) => {
                     let limit = (f64::from(*limit) / unit).clamp(-LARGEST_LIMIT, LARGEST_LIMIT);
                     let (values, left) = bias_values(&name, &[limit])?;
-                    let algorithm = if matches!(post, Post::Most(_)) { AluAlgorithm::Min } else { AluAlgorithm::Max };
+                    let algorithm = if matches!(post, PostOp::Most(_)) { AluAlgorithm::Min } else { AluAlgorithm::Max };
                     x2.alu = Some((algorithm, Operand::Layer(values[0].into())));
                     x2.shift = left;
                 }
-                Post::Affine(..) | Post::Relu | Post::Table(..) => {}
+                PostOp::Affine(..) | PostOp::Relu | PostOp::Table(..) => {}
             }
             stages.x2 = Some(x2);
         }
         if pipe.y.is_some() || pipe.table.is_some() {
             let mut y = Y::default();
-            match pipe.y.map(|y| &step.posts[y]) {
-                Some(Post::With(Combine::Mul, other)) => {
+            match pipe.y.map(|y| &step.post_ops[y]) {
+                Some(PostOp::With(Combine::Mul, other)) => {
                     y.mul = Some(self.operand(step, *other));
                     y.truncate = truncate;
                     unit *= self.scales[*other].scale * f64::from(truncate).exp2();
                 }
-                Some(Post::With(combine, other)) => {
+                Some(PostOp::With(combine, other)) => {
                     let factor = Factor::nearest(&name, self.scales[*other].scale / unit)?;
                     y.alu = Some((algorithm(*combine), self.operand(step, *other), Some(factor)));
                 }
-                Some(post @ (Post::Most(limit) | Post::Least(limit))) => {
-                    let algorithm = if matches!(post, Post::Most(_)) { AluAlgorithm::Min } else { AluAlgorithm::Max };
+                Some(post @ (PostOp::Most(limit) | PostOp::Least(limit))) => {
+                    let algorithm = if matches!(post, PostOp::Most(_)) { AluAlgorithm::Min } else { AluAlgorithm::Max };
                     let value = (f64::from(*limit) / unit).round().clamp(f64::from(i32::MIN), f64::from(i32::MAX));
                     y.alu = Some((algorithm, Operand::Layer(value as i32), None));
                 }
                 _ => {}
             }
-            if let Some(Post::Table(unary, low, high)) = pipe.table.map(|table| &step.posts[table]) {
+            if let Some(PostOp::Table(unary, low, high)) = pipe.table.map(|table| &step.post_ops[table]) {
                 let own = self.scales[step.output].scale;
                 y.table = Some(self.tables.len());
                 let function = |x: f64| f64::from(unary.apply(x as f32));

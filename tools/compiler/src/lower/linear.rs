@@ -12,7 +12,7 @@ use nvdla_uapi::layout::feature::Atoms;
 use nvdla_uapi::reg::values::Precision;
 
 use super::nodes::Builder;
-use super::step::{Combine, Convolution, Kind, Post, Tensor, TensorId, LARGEST_STRIDE};
+use super::step::{Combine, Convolution, Kind, PostOp, Tensor, TensorId, LARGEST_STRIDE};
 use crate::float;
 use crate::ir::{self, Op};
 
@@ -141,10 +141,10 @@ impl Builder<'_> {
                     };
                     let bias = (0..elements).map(bias).collect();
                     let kind = Convolution { op, kernels: elements, weights: weights.into(), bias };
-                    let posts = sum.map(|sum| Post::With(Combine::Add { negate: false }, sum));
+                    let post_ops = sum.map(|sum| PostOp::With(Combine::Add { negate: false }, sum));
                     let made = self.net.tensor(format!("{name} as channels"), [elements as u32, 1, 1], range);
-                    let (kind, posts) = (Kind::Convolution(Box::new(kind)), posts.into_iter().collect());
-                    self.step(node, kind, &[source], posts, made);
+                    let (kind, post_ops) = (Kind::Convolution(Box::new(kind)), post_ops.into_iter().collect());
+                    self.step(node, kind, &[source], post_ops, made);
                     sum = Some(made);
                 }
             }
@@ -243,9 +243,9 @@ impl Builder<'_> {
                 let bias = if sum.is_none() { conv.bias.clone() } else { vec![0.0; conv.kernels] };
                 let op = ir::Convolution { kernel, padding, ..conv.op };
                 let part = Convolution { op, kernels: conv.kernels, weights: weights.into(), bias };
-                let posts = sum.map(|sum| Post::With(Combine::Add { negate: false }, sum));
+                let post_ops = sum.map(|sum| PostOp::With(Combine::Add { negate: false }, sum));
                 let made = self.net.tensor(format!("{name} part"), shape, range);
-                self.step(node, Kind::Convolution(Box::new(part)), &[source], posts.into_iter().collect(), made);
+                self.step(node, Kind::Convolution(Box::new(part)), &[source], post_ops.into_iter().collect(), made);
                 sum = Some(made);
             }
         }

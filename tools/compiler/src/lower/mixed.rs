@@ -15,7 +15,7 @@ use nvdla_uapi::config::Config;
 use nvdla_uapi::reg::values::Precision;
 
 use super::scales::Groups;
-use super::step::{Kind, Net, Post, Step, TensorId};
+use super::step::{Kind, Net, PostOp, Step, TensorId};
 use super::Inputs;
 use crate::error::Error;
 
@@ -80,8 +80,8 @@ pub(super) fn widen(
         if convolution {
             step.inputs[0] = converter.of(input, computes_wide);
         }
-        for post in &mut step.posts {
-            if let Post::With(_, other) = post {
+        for post in &mut step.post_ops {
+            if let PostOp::With(_, other) = post {
                 *other = converter.of(*other, computes_wide);
             }
         }
@@ -129,7 +129,7 @@ impl Converter<'_> {
     }
 
     fn copy(&mut self, from: TensorId, into: TensorId) {
-        let (nodes, inputs, posts) = (Vec::new(), vec![from], Vec::new());
-        self.steps.push(Step { nodes, kind: Kind::Copy, inputs, posts, output: into });
+        let (nodes, inputs, post_ops) = (Vec::new(), vec![from], Vec::new());
+        self.steps.push(Step { nodes, kind: Kind::Copy, inputs, post_ops, output: into });
     }
 }

@@ -59,7 +59,7 @@ use crate::quantize::Granularity;
 use convolution::{Mode, REGISTER_WRITE};
 use numbers::{Numbers, Quantizer, Scale};
 use place::Placed;
-use step::{Kind, Lrn, Net, Post, Step, TensorId};
+use step::{Kind, Lrn, Net, PostOp, Step, TensorId};
 use stripes::Stripe;
 use view::{Region, View};
 pub use winograd::Winograd;
@@ -183,12 +183,12 @@ pub struct Lowered {
 
 /// An input that is given as bytes: value = (integer - zero) * scale, per channel.
 #[derive(Clone, Debug)]
-pub struct Known {
+pub struct ByteInput {
     preprocess: Preprocess,
     bytes: Bytes,
 }
 
-impl Known {
+impl ByteInput {
     /// The scale of a channel.
     pub fn scale(&self, channel: usize) -> f64 {
         1.0 / self.bytes.per_byte() / f64::from(self.preprocess.channel(channel).1)
@@ -205,12 +205,12 @@ impl Known {
 pub struct Inputs {
     /// The configuration.
     pub config: &'static Config,
-    known: HashMap<TensorId, Known>,
+    known: HashMap<TensorId, ByteInput>,
 }
 
 impl Inputs {
     /// An input that is given as bytes.
-    pub fn of(&self, tensor: TensorId) -> Option<&Known> {
+    pub fn of(&self, tensor: TensorId) -> Option<&ByteInput> {
         self.known.get(&tensor)
     }
 
@@ -252,7 +252,7 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
     for (&tensor, preprocess) in net.inputs.iter().zip(&options.inputs) {
         if let Some(preprocess) = preprocess {
             let bytes = if precision == Precision::Int8 { Bytes::Seven } else { Bytes::Half };
-            inputs.known.insert(tensor, Known { preprocess: preprocess.clone(), bytes });
+            inputs.known.insert(tensor, ByteInput { preprocess: preprocess.clone(), bytes });
         }
     }
     let mut given = inputs.clone();
@@ -414,8 +414,8 @@ fn images(net: &mut Net, inputs: &mut Inputs, precision: Precision) -> HashMap<T
         let replace = |id: &mut TensorId| *id = if *id == input { values } else { *id };
         for step in &mut net.steps {
             step.inputs.iter_mut().for_each(replace);
-            for post in &mut step.posts {
-                if let Post::With(_, other) = post {
+            for post in &mut step.post_ops {
+                if let PostOp::With(_, other) = post {
                     replace(other);
                 }
             }
@@ -428,31 +428,31 @@ fn images(net: &mut Net, inputs: &mut Inputs, precision: Precision) -> HashMap<T
             sorted
         };
         let each = || 0..channels as usize;
-        let mut posts = Vec::new();
+        let mut post_ops = Vec::new();
         if precision == Precision::Fp16 {
             let scale = each().map(|c| known.scale(c) as f32).collect();
             let shift = each().map(|c| (-known.scale(c) * known.zero(c)) as f32).collect();
-            posts.push(Post::Affine(in_memory(scale), in_memory(shift)));
+            post_ops.push(PostOp::Affine(in_memory(scale), in_memory(shift)));
             inputs.known.remove(&input);
         } else {
             // The quantizer knows the values of an input's integers. Here only their order in memory matters, and whether there
             // is an addend.
             if !zero {
-                posts.push(Post::Affine(vec![1.0], vec![f32::MIN_POSITIVE]));
+                post_ops.push(PostOp::Affine(vec![1.0], vec![f32::MIN_POSITIVE]));
             }
             let mut preprocess = known.preprocess.clone();
             preprocess.mean = in_memory(each().map(|c| known.preprocess.channel(c).0).collect());
             preprocess.std = in_memory(each().map(|c| known.preprocess.channel(c).1).collect());
-            inputs.known.insert(input, Known { preprocess, ..known });
+            inputs.known.insert(input, ByteInput { preprocess, ..known });
         }
         let copied =
             if sorted { values } else { net.tensor(format!("{} values", tensor.name), tensor.shape, tensor.range) };
         let (nodes, inputs) = (Vec::new(), vec![copied]);
         if !sorted {
             let kind = Kind::Channels(order);
-            net.steps.insert(0, Step { nodes: Vec::new(), kind, inputs, posts: Vec::new(), output: values });
+            net.steps.insert(0, Step { nodes: Vec::new(), kind, inputs, post_ops: Vec::new(), output: values });
         }
-        net.steps.insert(0, Step { nodes, kind: Kind::Copy, inputs: vec![input], posts, output: copied });
+        net.steps.insert(0, Step { nodes, kind: Kind::Copy, inputs: vec![input], post_ops, output: copied });
     }
     images
 }
@@ -479,7 +479,7 @@ impl Lowering<'_> {
     /// Creates the buffers.
     fn buffers(&mut self, images: &HashMap<TensorId, Vec<u32>>) -> Result<(), Error> {
         let net = &self.placed.net;
-        let mut roots: Vec<TensorId> = self.placed.homes.values().map(|home| home.root).collect();
+        let mut roots: Vec<TensorId> = self.placed.positions.values().map(|position| position.root).collect();
         roots.sort_unstable();
         roots.dedup();
         for root in roots {
@@ -543,10 +543,10 @@ impl Lowering<'_> {
 
     /// The view of some lines of a tensor.
     fn lines(&self, tensor: TensorId, lines: Range<u32>) -> View {
-        let home = &self.placed.homes[&tensor];
-        let (number, above) = self.inside.get(&home.root).copied().unwrap_or((self.buffers[&home.root], 0));
+        let position = &self.placed.positions[&tensor];
+        let (number, above) = self.inside.get(&position.root).copied().unwrap_or((self.buffers[&position.root], 0));
         let buffer = &self.program.buffers[number];
-        let [surface, line, column] = home.start;
+        let [surface, line, column] = position.start;
         let whole = View {
             buffer: number,
             format: buffer.format,
@@ -561,10 +561,10 @@ impl Lowering<'_> {
         };
         let layout = whole.layout();
         let surface = whole.atoms.surfaces(self.program.atoms().channels(surface as usize));
-        let line = line + lines.start * home.step - above;
+        let line = line + lines.start * position.step - above;
         View {
             offset: layout.atom_offset(0, surface, line as usize, column as usize) as u32,
-            line_stride: layout.line_offset(home.step as usize) as u32,
+            line_stride: layout.line_offset(position.step as usize) as u32,
             ..whole
         }
     }

@@ -6,7 +6,7 @@ use nvdla_uapi::config::Config;
 
 use super::crop::crop;
 use super::fuse::fuse;
-use super::step::{Convolution, Kind, Lrn, Net, Post, Step, Tensor, TensorId, LARGEST_STRIDE};
+use super::step::{Convolution, Kind, Lrn, Net, PostOp, Step, Tensor, TensorId, LARGEST_STRIDE};
 use crate::ir::{self, Graph, Op, Ranges, Refusal, Unreadable};
 
 /// Converts a graph to steps. The error lists all nodes that cannot be mapped.
@@ -109,16 +109,16 @@ impl Builder<'_> {
         node: &ir::Node,
         kind: Kind,
         inputs: &[TensorId],
-        posts: Vec<Post>,
+        post_ops: Vec<PostOp>,
         output: TensorId,
     ) {
         let nodes = vec![node.name.clone()];
-        self.net.steps.push(Step { nodes, kind, inputs: inputs.to_vec(), posts, output });
+        self.net.steps.push(Step { nodes, kind, inputs: inputs.to_vec(), post_ops, output });
     }
 
     /// Adds a step with one input and the node's own output.
-    pub(super) fn simple(&mut self, node: &ir::Node, kind: Kind, posts: Vec<Post>) {
-        self.step(node, kind, &[node.inputs[0].0], posts, node.output.0);
+    pub(super) fn simple(&mut self, node: &ir::Node, kind: Kind, post_ops: Vec<PostOp>) {
+        self.step(node, kind, &[node.inputs[0].0], post_ops, node.output.0);
     }
 
     /// Refuses the steps from `first` on that begin with a constant, because only activations are in buffers.
@@ -165,7 +165,7 @@ impl Builder<'_> {
             Op::PRelu => {
                 let slopes = constant(1).ok_or("its slopes are not constant")?;
                 let slopes = if slopes.len() == 1 { slopes.to_vec() } else { several(&slopes) };
-                self.simple(node, Kind::Copy, vec![Post::Slopes(slopes)]);
+                self.simple(node, Kind::Copy, vec![PostOp::Slopes(slopes)]);
             }
             Op::Binary(binary) => self.binary(node, *binary)?,
             Op::Pool(pool) => {

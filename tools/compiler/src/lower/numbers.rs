@@ -22,7 +22,7 @@ use nvdla_uapi::desc::Lut;
 use nvdla_uapi::reg::values::{AluAlgorithm, Precision};
 
 use super::convolution::Mode;
-use super::step::{may_saturate, Combine, Kind, Lrn, Net, Pipe, Post, Step, TensorId};
+use super::step::{may_saturate, Combine, Kind, Lrn, Net, Pipe, PostOp, Step, TensorId};
 use super::Inputs;
 use crate::error::Error;
 use crate::ir::Ranges;
@@ -227,7 +227,7 @@ impl Quantizer<'_> {
     pub(super) fn step(&mut self, step: &Step, mode: Mode) -> Result<Numbers, Error> {
         let conv = matches!(step.kind, Kind::Convolution(_));
         let name = &self.net.tensors[step.output].name;
-        let pipe = Pipe::assign(self.inputs.config, conv, &step.posts, may_saturate(self.net, step.output));
+        let pipe = Pipe::assign(self.inputs.config, conv, &step.post_ops, may_saturate(self.net, step.output));
         let pipe = pipe.ok_or_else(|| Error::unsupported(name, "SDP has too few sub-units for what follows"))?;
         match (&step.kind, self.precision) {
             (Kind::Convolution(conv), Precision::Fp16) => Ok(self.float_convolution(step, conv, pipe, mode)),
@@ -263,7 +263,7 @@ impl Quantizer<'_> {
 
     /// A unit near `finest` that the following sub-units can use, and the left shift of the tensor that X2 combines.
     pub(super) fn unit(&self, step: &Step, pipe: Pipe, finest: f64) -> Option<(f64, u8)> {
-        if let Some(Post::With(combine, other)) = pipe.x2.map(|x2| &step.posts[x2]) {
+        if let Some(PostOp::With(combine, other)) = pipe.x2.map(|x2| &step.post_ops[x2]) {
             if *combine != Combine::Mul {
                 let scale = self.scales[*other].scale;
                 let most = LARGEST_SHIFTS[usize::from(self.net.tensors[*other].wide)];
@@ -272,7 +272,7 @@ impl Quantizer<'_> {
             }
             return None;
         }
-        if let (Some(Post::Table(_, low, high)), None) = (pipe.table.map(|table| &step.posts[table]), pipe.y) {
+        if let (Some(PostOp::Table(_, low, high)), None) = (pipe.table.map(|table| &step.post_ops[table]), pipe.y) {
             let range = f64::from(high - low).max(1e-6);
             let select = exponent(range / 256.0 / finest).max(0.0);
             return Some((range / 256.0 / select.exp2(), 0));
@@ -299,12 +299,13 @@ pub(super) fn algorithm(combine: Combine) -> AluAlgorithm {
 }
 
 pub(super) fn is_mul(step: &Step, at: usize) -> bool {
-    matches!(step.posts[at], Post::With(Combine::Mul, _))
+    matches!(step.post_ops[at], PostOp::With(Combine::Mul, _))
 }
 
 /// Whether the step's own value is negated before another one is added.
 pub(super) fn negates(step: &Step, pipe: Pipe) -> bool {
-    let of =
-        |at: Option<usize>| at.is_some_and(|at| matches!(step.posts[at], Post::With(Combine::Add { negate: true }, _)));
+    let of = |at: Option<usize>| {
+        at.is_some_and(|at| matches!(step.post_ops[at], PostOp::With(Combine::Add { negate: true }, _)))
+    };
     of(pipe.x2) || of(pipe.y)
 }

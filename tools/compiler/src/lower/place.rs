@@ -18,7 +18,7 @@ use nvdla_uapi::layout::feature::Atoms;
 use nvdla_uapi::reg::values::Precision;
 
 use super::convolution;
-use super::step::{Convolution, Kind, Net, Post, Step, TensorId};
+use super::step::{Convolution, Kind, Net, PostOp, Step, TensorId};
 use crate::error::Error;
 use crate::ir;
 
@@ -60,7 +60,7 @@ struct Alias {
 
 /// The position of a tensor in its buffer.
 #[derive(Clone, Debug)]
-pub struct Home {
+pub struct Position {
     /// The tensor that owns the buffer.
     pub root: TensorId,
     /// Surfaces, lines and columns from the buffer's start.
@@ -76,7 +76,7 @@ pub struct Placed {
     /// The channel map of each tensor.
     pub maps: HashMap<TensorId, Map>,
     /// The position of each tensor.
-    pub homes: HashMap<TensorId, Home>,
+    pub positions: HashMap<TensorId, Position>,
     /// Number of physical channels of each buffer, by its root.
     pub extents: HashMap<TensorId, u32>,
 }
@@ -107,14 +107,15 @@ pub(super) fn place(
     placer.assign()?;
     placer.outputs();
     placer.net.steps = std::mem::take(&mut placer.steps);
-    let homes = placer.homes();
+    let positions = placer.positions();
     let mut extents: HashMap<TensorId, u32> = HashMap::new();
-    for (tensor, home) in &homes {
-        let end = atoms.channels(home.start[0] as usize) as u32 + placer.maps.get(tensor).map_or(1, |map| map.extent);
-        let extent = extents.entry(home.root).or_insert(0);
+    for (tensor, position) in &positions {
+        let end =
+            atoms.channels(position.start[0] as usize) as u32 + placer.maps.get(tensor).map_or(1, |map| map.extent);
+        let extent = extents.entry(position.root).or_insert(0);
         *extent = (*extent).max(end);
     }
-    Ok(Placed { net: placer.net, maps: placer.maps, homes, extents })
+    Ok(Placed { net: placer.net, maps: placer.maps, positions, extents })
 }
 
 impl Placer<'_> {
@@ -270,11 +271,11 @@ impl Placer<'_> {
                 }
                 Kind::Repeat(_) | Kind::Columns(_) | Kind::Transpose => self.map(step.inputs[0]),
             };
-            for at in 0..step.posts.len() {
-                if let Post::With(_, other) = step.posts[at] {
+            for at in 0..step.post_ops.len() {
+                if let PostOp::With(_, other) = step.post_ops[at] {
                     if self.map(other) != map || self.is_spread_out(other) {
                         let copy = self.remapped(other, map.clone());
-                        if let Post::With(_, other) = &mut step.posts[at] {
+                        if let PostOp::With(_, other) = &mut step.post_ops[at] {
                             *other = copy;
                         }
                     }
@@ -297,8 +298,8 @@ impl Placer<'_> {
         if let Some(map) = convolution::forced_map(self.config, precision, self.atoms, conv, &input, shape) {
             return Map::new(map);
         }
-        let other = step.posts.iter().find_map(|post| match post {
-            Post::With(_, other) if self.net.tensors[*other].shape == shape => Some(self.map(*other)),
+        let other = step.post_ops.iter().find_map(|post| match post {
+            PostOp::With(_, other) if self.net.tensors[*other].shape == shape => Some(self.map(*other)),
             _ => None,
         });
         self.wants.get(&step.output).cloned().or(other).unwrap_or_else(|| Map::dense(shape[0]))
@@ -363,7 +364,7 @@ impl Placer<'_> {
     }
 
     /// The buffer of each tensor. Parts of a concatenation are in its buffer if possible.
-    fn homes(&mut self) -> HashMap<TensorId, Home> {
+    fn positions(&mut self) -> HashMap<TensorId, Position> {
         let mut fixed: HashMap<TensorId, (TensorId, [u32; 3])> = HashMap::new();
         // The tensor of which another one is a reordering of channels, if any. A part of a larger tensor does not count.
         let tensors: Vec<[u32; 3]> = self.net.tensors.iter().map(|tensor| tensor.shape).collect();
@@ -402,8 +403,8 @@ impl Placer<'_> {
                 })
             });
             let (root, at) = match (fixed.get(&step.output), first) {
-                (Some(&home), _) => home,
-                (None, Some(home)) if together => home,
+                (Some(&position), _) => position,
+                (None, Some(position)) if together => position,
                 _ => (step.output, [0; 3]),
             };
             fixed.insert(step.output, (root, at));
@@ -415,7 +416,7 @@ impl Placer<'_> {
                 let movable = !own.contains(&tensor) && !self.aliases.contains_key(&tensor) && !apart;
                 let same_size = self.map(tensor).extent <= self.filled(self.map(input).extent);
                 match fixed.get(&tensor) {
-                    Some(&home) if home == here => {}
+                    Some(&position) if position == here => {}
                     None if movable && same_size => {
                         fixed.insert(tensor, here);
                     }
@@ -427,8 +428,8 @@ impl Placer<'_> {
                         let copied = if self.is_spread_out(input) && !apart {
                             identity(input, copy, channels, String::new())
                         } else {
-                            let (nodes, inputs, posts) = (step.nodes.clone(), vec![input], Vec::new());
-                            Step { nodes, kind: Kind::Copy, inputs, posts, output: copy }
+                            let (nodes, inputs, post_ops) = (step.nodes.clone(), vec![input], Vec::new());
+                            Step { nodes, kind: Kind::Copy, inputs, post_ops, output: copy }
                         };
                         copies.push((index, copied));
                         fixed.insert(copy, here);
@@ -440,22 +441,22 @@ impl Placer<'_> {
         for (index, step) in copies {
             self.net.steps.insert(index, step);
         }
-        let mut homes: HashMap<TensorId, Home> = HashMap::new();
+        let mut positions: HashMap<TensorId, Position> = HashMap::new();
         let made: Vec<TensorId> =
             self.net.inputs.iter().copied().chain(self.net.steps.iter().map(|step| step.output)).collect();
         for tensor in made {
-            let home = match (self.aliases.get(&tensor), fixed.get(&tensor)) {
+            let position = match (self.aliases.get(&tensor), fixed.get(&tensor)) {
                 (Some(alias), _) => {
-                    let Home { root, start, step } = homes[&alias.of].clone();
+                    let Position { root, start, step } = positions[&alias.of].clone();
                     let [s, y, x] = alias.start;
-                    Home { root, start: [start[0] + s, start[1] + y * step, start[2] + x], step: step * alias.step }
+                    Position { root, start: [start[0] + s, start[1] + y * step, start[2] + x], step: step * alias.step }
                 }
-                (None, Some(&(root, start))) => Home { root, start, step: 1 },
-                (None, None) => Home { root: tensor, start: [0; 3], step: 1 },
+                (None, Some(&(root, start))) => Position { root, start, step: 1 },
+                (None, None) => Position { root: tensor, start: [0; 3], step: 1 },
             };
-            homes.insert(tensor, home);
+            positions.insert(tensor, position);
         }
-        homes
+        positions
     }
 }
 
@@ -471,5 +472,5 @@ pub fn identity(from: TensorId, to: TensorId, channels: u32, node: String) -> St
     };
     let conv = Convolution { op, kernels: count, weights: vec![1.0; count].into(), bias: vec![0.0; count] };
     let nodes = if node.is_empty() { Vec::new() } else { vec![node] };
-    Step { nodes, kind: Kind::Convolution(Box::new(conv)), inputs: vec![from], posts: Vec::new(), output: to }
+    Step { nodes, kind: Kind::Convolution(Box::new(conv)), inputs: vec![from], post_ops: Vec::new(), output: to }
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use nvdla_uapi::reg::values::Precision;
 
 use super::numbers::{Scale, LARGEST, LARGEST_WIDE};
-use super::step::{may_saturate, Combine, Kind, Net, Pipe, Post, Step, Tensor, TensorId};
+use super::step::{may_saturate, Combine, Kind, Net, Pipe, PostOp, Step, Tensor, TensorId};
 use super::Inputs;
 use crate::error::Error;
 use crate::ir::{Padding, PoolKind, Range};
@@ -46,8 +46,8 @@ impl Groups {
 /// that X2 adds to a convolution's value is subtracted in the bias, if no ReLU lies between.
 fn needs_zero(step: &Step, pipe: Option<Pipe>) -> impl Iterator<Item = TensorId> + '_ {
     let convolution = matches!(step.kind, Kind::Convolution(_));
-    step.posts.iter().enumerate().filter_map(move |(at, post)| {
-        let Post::With(combine, other) = post else { return None };
+    step.post_ops.iter().enumerate().filter_map(move |(at, post)| {
+        let PostOp::With(combine, other) = post else { return None };
         let added = matches!(combine, Combine::Add { .. });
         let taken_off = pipe.is_some_and(|pipe| pipe.x2 == Some(at) && !pipe.x1_relu);
         (!(convolution && added && taken_off)).then_some(*other)
@@ -85,8 +85,8 @@ pub fn scales(net: &Net, inputs: &Inputs, precision: Precision) -> Result<Vec<Sc
     let mut limits: HashMap<TensorId, f64> = HashMap::new();
     for step in &net.steps {
         let conv = matches!(step.kind, Kind::Convolution(_));
-        let pipe = Pipe::assign(inputs.config, conv, &step.posts, may_saturate(net, step.output));
-        if let Some(Post::Most(limit)) = pipe.and_then(|pipe| pipe.saturate).map(|at| &step.posts[at]) {
+        let pipe = Pipe::assign(inputs.config, conv, &step.post_ops, may_saturate(net, step.output));
+        if let Some(PostOp::Most(limit)) = pipe.and_then(|pipe| pipe.saturate).map(|at| &step.post_ops[at]) {
             limits.insert(step.output, f64::from(*limit));
         }
         for other in needs_zero(step, pipe) {

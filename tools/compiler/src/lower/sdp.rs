@@ -245,7 +245,7 @@ impl Lowering<'_> {
         let setup = self.stages(&name, &numbers.stages, source.precision, &target, Mode::Direct)?;
         let surfaces = target.cube(&target.all(), setup.atoms).surfaces;
         let apart = [&source, &target].iter().any(|view| view.surface_stride != self.config.memory_atomic);
-        let plain = step.posts.is_empty() && source.precision == target.precision;
+        let plain = step.post_ops.is_empty() && source.precision == target.precision;
         if (target.height, target.width) == (1, 1) && surfaces > 1 && apart && plain {
             let [from, into] = [&source, &target].map(|view| self.walk(view));
             self.walked(number, &setup, from, into, [surfaces, 1, 1]);

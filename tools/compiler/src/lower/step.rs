@@ -63,7 +63,7 @@ pub enum Combine {
 
 /// A function that SDP applies to a value.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Post {
+pub enum PostOp {
     /// scale * x + shift, both one value or one per channel.
     Affine(Vec<f32>, Vec<f32>),
     /// max(x, 0)
@@ -181,7 +181,7 @@ pub struct Step {
     /// The inputs of the first part.
     pub inputs: Vec<TensorId>,
     /// The functions that follow in SDP.
-    pub posts: Vec<Post>,
+    pub post_ops: Vec<PostOp>,
     /// The tensor that it computes.
     pub output: TensorId,
 }
@@ -189,7 +189,7 @@ pub struct Step {
 impl Step {
     /// The tensors that are combined with the value of the first part.
     pub fn operands(&self) -> impl Iterator<Item = TensorId> + '_ {
-        self.posts.iter().filter_map(|post| if let Post::With(_, other) = post { Some(*other) } else { None })
+        self.post_ops.iter().filter_map(|post| if let PostOp::With(_, other) = post { Some(*other) } else { None })
     }
 
     /// All tensors that it reads.
@@ -198,7 +198,7 @@ impl Step {
     }
 }
 
-/// The assignment of a step's posts to sub-units, by their indices.
+/// The assignment of a step's post-operations to sub-units, by their indices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pipe {
     /// A copy's factor and addend: X1 has the factor, X2 an addend.
@@ -220,45 +220,47 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// Assigns a sub-unit to each post; `None` if there are too few. `saturates` means that the output may have its own scale, so
+    /// Assigns a sub-unit to each post-operation; `None` if there are too few. `saturates` means that the output may have its own scale, so
     /// that the end of its integers can be a limit.
-    pub fn assign(config: &Config, conv: bool, posts: &[Post], saturates: bool) -> Option<Self> {
+    pub fn assign(config: &Config, conv: bool, post_ops: &[PostOp], saturates: bool) -> Option<Self> {
         let mut pipe = Self::default();
-        for (index, post) in posts.iter().enumerate() {
+        for (index, post) in post_ops.iter().enumerate() {
             if pipe.table.is_some() || pipe.saturate.is_some() {
                 return None;
             }
             let x2_free = pipe.x2.is_none() && !pipe.x2_shift && pipe.y.is_none() && config.sdp_bn;
             let y_free = config.sdp_ew && pipe.y.is_none();
             match post {
-                Post::Affine(_, shift) if index == 0 && !conv => {
+                PostOp::Affine(_, shift) if index == 0 && !conv => {
                     pipe.affine = true;
                     pipe.x2_shift = shift.iter().any(|&shift| shift != 0.0);
                     if pipe.x2_shift && !config.sdp_bn {
                         return None;
                     }
                 }
-                Post::Relu if pipe.y.is_some() => return None,
-                Post::Relu if pipe.x2.is_none() && !pipe.x2_shift => pipe.x1_relu = true,
-                Post::Relu => {
-                    if pipe.x2.is_some_and(|x2| matches!(posts[x2], Post::Slopes(_))) {
+                PostOp::Relu if pipe.y.is_some() => return None,
+                PostOp::Relu if pipe.x2.is_none() && !pipe.x2_shift => pipe.x1_relu = true,
+                PostOp::Relu => {
+                    if pipe.x2.is_some_and(|x2| matches!(post_ops[x2], PostOp::Slopes(_))) {
                         return None;
                     }
                     pipe.x2_relu = true;
                 }
-                Post::With(Combine::Add { negate: true }, _) if index > 0 => return None,
-                Post::Slopes(_) | Post::Most(_) | Post::Least(_) | Post::With(..) if x2_free => pipe.x2 = Some(index),
-                Post::Most(_) | Post::Least(_) | Post::With(..) if y_free => pipe.y = Some(index),
-                Post::Most(limit) if saturates && *limit > 0.0 && index + 1 == posts.len() => {
+                PostOp::With(Combine::Add { negate: true }, _) if index > 0 => return None,
+                PostOp::Slopes(_) | PostOp::Most(_) | PostOp::Least(_) | PostOp::With(..) if x2_free => {
+                    pipe.x2 = Some(index)
+                }
+                PostOp::Most(_) | PostOp::Least(_) | PostOp::With(..) if y_free => pipe.y = Some(index),
+                PostOp::Most(limit) if saturates && *limit > 0.0 && index + 1 == post_ops.len() => {
                     pipe.saturate = Some(index);
                 }
-                Post::Table(..) if config.sdp_lut && config.sdp_ew => pipe.table = Some(index),
-                Post::Affine(..)
-                | Post::Slopes(_)
-                | Post::Most(_)
-                | Post::Least(_)
-                | Post::With(..)
-                | Post::Table(..) => return None,
+                PostOp::Table(..) if config.sdp_lut && config.sdp_ew => pipe.table = Some(index),
+                PostOp::Affine(..)
+                | PostOp::Slopes(_)
+                | PostOp::Most(_)
+                | PostOp::Least(_)
+                | PostOp::With(..)
+                | PostOp::Table(..) => return None,
             }
         }
         Some(pipe)

@@ -162,7 +162,7 @@ impl Lowered<'_> {
     }
 
     fn root(&self, tensor: TensorId) -> TensorId {
-        self.placed.homes[&tensor].root
+        self.placed.positions[&tensor].root
     }
 
     /// The accesses to each buffer of the pool.
@@ -175,10 +175,10 @@ impl Lowered<'_> {
                 uses.entry(root).or_insert(Use { first: at, last: at, size, height, whole: true }).last = at;
             }
         }
-        for (tensor, home) in &self.placed.homes {
-            if let Some(used) = uses.get_mut(&home.root) {
+        for (tensor, position) in &self.placed.positions {
+            if let Some(used) = uses.get_mut(&position.root) {
                 let shape = self.net().tensors[*tensor].shape;
-                used.whole &= home.start[1] == 0 && home.step == 1 && shape[1] == used.height;
+                used.whole &= position.start[1] == 0 && position.step == 1 && shape[1] == used.height;
             }
         }
         uses

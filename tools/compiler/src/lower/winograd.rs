@@ -12,7 +12,7 @@ use nvdla_uapi::desc::{MemoryType, OpType, SdpOperandMode};
 use nvdla_uapi::layout::bytes;
 
 use super::convolution::{Mode, REGISTER_WRITE, TILE};
-use super::step::{Convolution, Kind, Post, Step};
+use super::step::{Convolution, Kind, PostOp, Step};
 use super::Lowering;
 use crate::assemble::program::Format;
 
@@ -72,7 +72,7 @@ impl Lowering<'_> {
         };
         let flies = mode == Mode::Direct && shapes.len() == 1;
         let operand = |mode, bytes| Some(SdpOperand { mode, bytes, memory: MemoryType::Mc });
-        let combines = step.posts.iter().any(|post| matches!(post, Post::With(..)));
+        let combines = step.post_ops.iter().any(|post| matches!(post, PostOp::With(..)));
         let hand_over = Host::new(REGISTER_WRITE).hand_over;
         let written = set_up(OpType::Conv, REGISTER_WRITE);
         let mut cycles = 0;
