@@ -248,7 +248,7 @@ impl Pipe {
                 }
                 PostOp::With(Combine::Add { negate: true }, _) if index > 0 => return None,
                 PostOp::Slopes(_) | PostOp::Most(_) | PostOp::Least(_) | PostOp::With(..) if x2_free => {
-                    pipe.x2 = Some(index)
+                    pipe.x2 = Some(index);
                 }
                 PostOp::Most(_) | PostOp::Least(_) | PostOp::With(..) if y_free => pipe.y = Some(index),
                 PostOp::Most(limit) if saturates && *limit > 0.0 && index + 1 == post_ops.len() => {

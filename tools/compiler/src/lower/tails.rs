@@ -73,11 +73,13 @@ mod tests {
 
     #[test]
     fn tables_cover_what_bends() {
-        assert_eq!(shortened(&of(Unary::Sigmoid), [-512.0, 4.0], false), [-16.0, 4.0]);
-        assert_eq!(shortened(&of(Unary::Silu), [-512.0, 512.0], false), [-16.0, 512.0]);
-        assert_eq!(shortened(&of(Unary::Silu), [-512.0, 512.0], true), [-16.0, 16.0]);
-        assert_eq!(shortened(&of(Unary::Sigmoid), [-640.0, -39.0], true), [-40.0, -39.0]);
-        assert_eq!(shortened(&of(Unary::Sqrt), [0.0, 100.0], true), [0.0, 100.0]);
-        assert_eq!(shortened(&of(Unary::Sigmoid), [-0.5, 0.5], true), [-0.5, 0.5]);
+        // In halves, as integers.
+        let ends = |unary, range, sloped| shortened(&of(unary), range, sloped).map(|end| (2.0 * end) as i32);
+        assert_eq!(ends(Unary::Sigmoid, [-512.0, 4.0], false), [-32, 8]);
+        assert_eq!(ends(Unary::Silu, [-512.0, 512.0], false), [-32, 1024]);
+        assert_eq!(ends(Unary::Silu, [-512.0, 512.0], true), [-32, 32]);
+        assert_eq!(ends(Unary::Sigmoid, [-640.0, -39.0], true), [-80, -78]);
+        assert_eq!(ends(Unary::Sqrt, [0.0, 100.0], true), [0, 200]);
+        assert_eq!(ends(Unary::Sigmoid, [-0.5, 0.5], true), [-1, 1]);
     }
 }
