@@ -671,6 +671,14 @@ fn chain(input: [usize; 3], add: impl Fn(&mut Builder, TensorId) -> TensorId) {
     }
 }
 
+/// The outputs of a graph without samples, in fp16 on the model of nv_full.
+fn in_fp16(graph: &Graph, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
+    let options = Options { precision: Precision::Fp16, ..Options::new(&NV_FULL) };
+    let compiled = compile(graph, &Ranges::new(), &options).unwrap();
+    let preprocess = vec![None; inputs.len()];
+    nvdla_compiler::measure::Measured::new(&compiled, &preprocess).unwrap().run(inputs).unwrap()
+}
+
 /// Channels of a tensor of five dimensions: what lies between the permuted dimension and the lines moves with it.
 #[test]
 fn channels_of_five_dimensions_are_permuted() {
@@ -680,13 +688,10 @@ fn channels_of_five_dimensions_are_permuted() {
     let permuted = graph.add("permuted", Op::ChannelPermutation { from: from.clone() }, &[data], "permuted").unwrap();
     let relu = graph.add("relu", Op::Unary(Unary::Relu), &[permuted], "relu").unwrap();
     graph.outputs.push(relu);
-    let options = Options { precision: Precision::Fp16, ..Options::new(&NV_FULL) };
-    let compiled = compile(&graph, &Ranges::new(), &options).unwrap();
     let values: Vec<f32> = (0..240u16).map(f32::from).collect();
     let expected = (0..2).flat_map(|n| from.iter().flat_map(move |&k| (0..30).map(move |at| (n * 4 + k) * 30 + at)));
     let expected: Vec<f32> = expected.map(|at| values[at]).collect();
-    let mut measured = nvdla_compiler::measure::Measured::new(&compiled, &[None]).unwrap();
-    assert_eq!(measured.run(&[values]).unwrap(), [expected]);
+    assert_eq!(in_fp16(&graph, &[values]), [expected]);
 }
 
 /// Only activations are in buffers that a user can read.
@@ -710,13 +715,10 @@ fn a_product_of_five_dimensions_repeats_its_operand() {
     let factors = graph.input("factors", &[5]).unwrap();
     let product = graph.add("product", Op::Binary(Binary::Mul), &[data, factors], "product").unwrap();
     graph.outputs.push(product);
-    let options = Options { precision: Precision::Fp16, ..Options::new(&NV_FULL) };
-    let compiled = compile(&graph, &Ranges::new(), &options).unwrap();
     let data: Vec<f32> = (0..12u16).map(f32::from).collect();
     let factors: Vec<f32> = (1..6u16).map(f32::from).collect();
     let expected: Vec<f32> = data.iter().flat_map(|a| factors.iter().map(move |b| a * b)).collect();
-    let mut measured = nvdla_compiler::measure::Measured::new(&compiled, &[None, None]).unwrap();
-    assert_eq!(measured.run(&[data, factors]).unwrap(), [expected]);
+    assert_eq!(in_fp16(&graph, &[data, factors]), [expected]);
 }
 
 /// Without samples nothing is known of the arguments. Beyond its entries a table continues as the function does.
@@ -727,11 +729,8 @@ fn tables_continue_beyond_their_entries() {
         let data = graph.input("data", &[1, 64, 1, 1]).unwrap();
         let y = graph.add("y", Op::Unary(unary), &[data], "y").unwrap();
         graph.outputs.push(y);
-        let options = Options { precision: Precision::Fp16, ..Options::new(&NV_FULL) };
-        let compiled = compile(&graph, &Ranges::new(), &options).unwrap();
         let values: Vec<f32> = (0..64u16).map(|k| (f32::from(k) - 31.5) * 4.0).collect();
-        let mut measured = nvdla_compiler::measure::Measured::new(&compiled, &[None]).unwrap();
-        let found = measured.run(std::slice::from_ref(&values)).unwrap();
+        let found = in_fp16(&graph, std::slice::from_ref(&values));
         for (&x, &y) in values.iter().zip(&found[0]) {
             let expected = unary.apply(x);
             assert!(

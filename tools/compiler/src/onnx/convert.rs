@@ -267,9 +267,14 @@ impl Reader {
 
     /// The only value of an input that must be constant, or `default` if the input is omitted.
     pub(super) fn scalar(&self, inputs: &[TensorValue], k: usize, default: f32) -> Result<f32, String> {
-        if matches!(inputs.get(k), None | Some(TensorValue::Nothing)) {
-            return Ok(default);
+        match inputs.get(k) {
+            None | Some(TensorValue::Nothing) => Ok(default),
+            Some(_) => self.single(inputs, k),
         }
+    }
+
+    /// The only value of an input that must be constant.
+    fn single(&self, inputs: &[TensorValue], k: usize) -> Result<f32, String> {
         match self.values(inputs, k)?[..] {
             [value] => Ok(value),
             ref values => Err(format!("its input {k} has {} values, not one", values.len())),
@@ -300,10 +305,7 @@ impl Reader {
 
     /// The numbers from a constant up to another, a constant step apart, as numpy's `arange` gives them.
     fn range(&mut self, n: &Node<'_>, inputs: &[TensorValue]) -> Result<TensorId, String> {
-        let value = |k| match self.values(inputs, k)?[..] {
-            [value] => Ok(f64::from(value)),
-            ref values => Err(format!("its input {k} has {} values, not one", values.len())),
-        };
+        let value = |k| self.single(inputs, k).map(f64::from);
         let (start, limit, step) = (value(0)?, value(1)?, value(2)?);
         if step == 0.0 {
             return Err("a step of 0".to_owned());
