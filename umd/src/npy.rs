@@ -3,6 +3,7 @@
 //! NumPy's files of one array (`.npy`): versions 1 to 3, little-endian numbers in C order. Source: the documentation of
 //! `numpy.lib.format`.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -78,6 +79,23 @@ pub fn parse(bytes: &[u8]) -> Result<Array, String> {
     Ok(Array { shape, values })
 }
 
+/// Whether arrays of two shapes with as many elements have them in the same order: adjacent dimensions of one may be joined in the
+/// other, and dimensions of 1 may be left out.
+pub fn same_order(a: &[usize], b: &[usize]) -> bool {
+    // The distances, in elements, between neighbours along each dimension.
+    let strides = |shape: &[usize]| {
+        let mut stride = 1_u64;
+        let mut strides = BTreeSet::from([1]);
+        for &extent in shape.iter().rev() {
+            stride = stride.saturating_mul(extent as u64);
+            strides.insert(stride);
+        }
+        (strides, stride)
+    };
+    let ((a, elements), (b, others)) = (strides(a), strides(b));
+    elements == others && (a.is_subset(&b) || b.is_subset(&a))
+}
+
 /// The bytes of a file with an array of 32-bit numbers.
 pub fn bytes(shape: &[usize], values: &[f32]) -> Vec<u8> {
     let extents: Vec<String> = shape.iter().map(|extent| format!("{extent},")).collect();
@@ -104,6 +122,18 @@ mod tests {
             let values: Vec<f32> = (0..shape.iter().product()).map(|k: usize| k as f32 - 1.5).collect();
             assert_eq!(parse(&bytes(&shape, &values)), Ok(Array { shape, values }));
         }
+    }
+
+    #[test]
+    fn shapes_keep_the_order_of_elements() {
+        let input = [1, 3, 24, 20];
+        for same in [&[3, 24, 20][..], &[1440], &[72, 20], &[3, 480], &[1, 3, 4, 6, 20], &[1, 1, 3, 24, 20, 1]] {
+            assert!(same_order(same, &input), "{same:?}");
+        }
+        for other in [&[1, 24, 20, 3][..], &[24, 20, 3], &[3, 20, 24], &[3, 24], &[480, 3], &[2, 720], &[]] {
+            assert!(!same_order(other, &input), "{other:?}");
+        }
+        assert!(same_order(&[], &[1, 1]));
     }
 
     #[test]

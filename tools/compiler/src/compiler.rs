@@ -238,7 +238,7 @@ impl Compiler {
             let complete = |ranges: Ranges| calibrate::complete(&graph, Ranges::new(), Some(&ranges));
             let weights = rounded_weights(&graph, &equalized);
             if let Some((_, ranges)) = judge.best(&weights, &equalized, &methods, noise * WORTH, complete)? {
-                return Ok(Calibrated { model: Model { graph }, ranges, own });
+                return Ok(Calibrated { model: Model { graph, ..model.clone() }, ranges, own });
             }
         }
         Ok(same(own))

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use crate::ir::{Graph, Unreadable};
-use crate::simplify::simplify;
+use crate::simplify::{channels_first, simplify, Reordered};
 use crate::{ncnn, onnx};
 
 /// What a user specifies about a model that its file leaves open.
@@ -37,6 +37,8 @@ pub enum Error {
 pub struct Model {
     /// What it computes.
     pub graph: Graph,
+    /// The inputs and outputs whose channels are last in the file and first in the graph.
+    pub reordered: Vec<Reordered>,
 }
 
 impl Model {
@@ -63,6 +65,7 @@ impl Model {
             _ => return Err(malformed("the extension is neither .onnx nor .param".to_owned())),
         };
         simplify(&mut graph);
-        Ok(Self { graph })
+        let reordered = channels_first(&mut graph);
+        Ok(Self { graph, reordered })
     }
 }

@@ -36,7 +36,7 @@ pub(crate) fn set<D: Device>(args: &Args, session: &mut Session<D>) -> Result<Ve
             let array = npy::parse(&bytes).map_err(|reason| {
                 cannot("read the input", file)(std::io::Error::new(ErrorKind::InvalidData, reason))
             })?;
-            session.set_input_f32(index, &array.values)?;
+            session.set_input_array(index, &array.shape, &array.values)?;
             given[index].files.push(file.display().to_string());
             continue;
         }

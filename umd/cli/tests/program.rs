@@ -588,6 +588,10 @@ fn arrays_go_in_and_come_out_as_numpy_writes_them() {
     let (code, _, error) = nvdla(&folder, &["run", "--loadable", &lenet, "--input", "short.npy"]);
     assert_eq!(code, Some(2));
     assert!(error.contains("it has 784 elements, 756 were given"), "{error}");
+    folder.write("turned.npy", &nvdla_runtime::npy::bytes(&[14, 28, 2], &pixels));
+    let (code, _, error) = nvdla(&folder, &["run", "--loadable", &lenet, "--input", "turned.npy"]);
+    assert_eq!(code, Some(2));
+    assert!(error.contains("it is [1, 1, 28, 28] (N, C, H, W), an array of [14, 28, 2] was given"), "{error}");
 }
 
 #[test]

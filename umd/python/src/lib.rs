@@ -260,12 +260,18 @@ impl Context {
         self.with(py, |context| Ok(context.is_busy()))
     }
 
-    /// Writes an input from real numbers in NCHW order.
-    fn set_numbers(&self, py: Python<'_>, which: Which, values: PyReadonlyArray1<'_, f32>) -> PyResult<()> {
+    /// Writes an input from an array of real numbers: its shape and its elements.
+    fn set_numbers(
+        &self,
+        py: Python<'_>,
+        which: Which,
+        shape: Vec<usize>,
+        values: PyReadonlyArray1<'_, f32>,
+    ) -> PyResult<()> {
         let values = values.as_slice()?;
         self.with(py, |context| {
             let index = which.find(context, Direction::Input)?;
-            Ok(context.set_input_f32(index, values)?)
+            Ok(context.set_input_array(index, &shape, values)?)
         })
     }
 

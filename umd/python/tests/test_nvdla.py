@@ -205,6 +205,7 @@ class Tests(unittest.TestCase):
             ("loadable", lambda: nvdla.Loadable(b"NVDLA")),
             ("argument", lambda: nvdla.Network(LENET, "model:nothing")),
             ("argument", lambda: self.context.set_input(0, [1.0])),
+            ("argument", lambda: self.context.set_input(0, np.zeros((14, 28, 2)))),
             ("argument", lambda: self.context.set_input("none", [1.0])),
             ("argument", lambda: self.context.set_input_bytes(0, b"1")),
             ("argument", lambda: self.context.output(3)),

@@ -226,12 +226,21 @@ impl Context {
         self.session()?.set_input_f32(index, values)
     }
 
+    /// Writes an input from an array: see [`Session::set_input_array`].
+    ///
+    /// # Errors
+    ///
+    /// While a run is in flight, and as for that function.
+    pub fn set_input_array(&mut self, index: usize, shape: &[usize], values: &[f32]) -> Result<(), Error> {
+        self.session()?.set_input_array(index, shape, values)
+    }
+
     /// Writes an input from half-precision numbers in NCHW order: see [`Session::set_input_f32`]. The elements of an input in
     /// half precision that has no scale are the given numbers, bit for bit; a signalling NaN becomes a quiet one.
     ///
     /// # Errors
+    ///
     /// While a run is in flight, and as for that function.
-    /// While a run is in flight, and as there.
     pub fn set_input_f16(&mut self, index: usize, values: &[f16]) -> Result<(), Error> {
         self.session()?.set_input_f16(index, values)
     }

@@ -112,6 +112,7 @@ fn is_usable(scale: &Scale) -> bool {
 
 /// Why a tensor cannot be used in this way.
 #[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
 pub enum TensorError {
     /// The number of bytes is not that of the tensor.
     #[error("it has {needed} bytes, {given} were given")]
@@ -128,6 +129,14 @@ pub enum TensorError {
         needed: u64,
         /// Values that were given.
         given: u64,
+    },
+    /// An array does not have its elements in the tensor's order.
+    #[error("it is {needed:?} (N, C, H, W), an array of {given:?} was given")]
+    Shape {
+        /// Batches, channels, lines and columns of the tensor.
+        needed: [u32; 4],
+        /// The array's dimensions.
+        given: Vec<usize>,
     },
     /// A buffer for a tensor is too small.
     #[error("the buffer has {given} bytes, the tensor's memory {needed}")]

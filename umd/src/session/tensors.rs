@@ -8,6 +8,7 @@ use super::state::{Bound, Session};
 use super::{convert, Direction, Error, TensorError, TensorInfo};
 use crate::device::{Device, Handle};
 use crate::half::{self, f16};
+use crate::npy;
 
 impl<D: Device> Session<D> {
     /// The inputs, by bind id.
@@ -117,6 +118,25 @@ impl<D: Device> Session<D> {
         };
         let result = convert::quantise(&info, values, self.input_mut(index)?);
         result.map_err(|source| self.tensor_error(Direction::Input, index, source))
+    }
+
+    /// Writes an input from an array, as [`Self::set_input_f32`] does. Its dimensions are those of the tensor, N, C, H and W;
+    /// adjacent ones may be joined, and dimensions of 1 may be left out.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::set_input_f32`], and if the array has other dimensions, for example its channels last.
+    pub fn set_input_array(&mut self, index: usize, shape: &[usize], values: &[f32]) -> Result<(), Error> {
+        if let Some(TensorInfo { n, c, h, w, .. }) = self.inputs.get(index).map(|bound| &bound.info) {
+            let needed = [*n, *c, *h, *w];
+            let dims = needed.map(|extent| extent as usize);
+            let elements = dims.iter().try_fold(1_usize, |product, &extent| product.checked_mul(extent));
+            if elements == Some(values.len()) && !npy::same_order(shape, &dims) {
+                let source = TensorError::Shape { needed, given: shape.to_vec() };
+                return Err(self.tensor_error(Direction::Input, index, source));
+            }
+        }
+        self.set_input_f32(index, values)
     }
 
     /// Writes an input from half-precision numbers in NCHW order: see [`Self::set_input_f32`]. The elements of an input in

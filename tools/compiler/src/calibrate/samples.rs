@@ -56,8 +56,7 @@ pub fn read(path: &Path, graph: &Graph, preprocess: &[Preprocess]) -> Result<Vec
 fn one(path: &Path, shape: &[usize], preprocess: &Preprocess) -> Result<Vec<f32>, String> {
     if path.extension().is_some_and(|extension| extension == "npy") {
         let array = npy::read(path)?;
-        let same = |shape: &[usize]| shape.iter().copied().filter(|&extent| extent != 1).collect::<Vec<_>>();
-        if same(&array.shape) != same(shape) {
+        if !npy::same_order(&array.shape, shape) {
             return Err(format!("an array of {:?}, the input is {shape:?}", array.shape));
         }
         return Ok(array.values);

@@ -75,10 +75,10 @@ impl Pass<'_> {
         }
     }
 
-    /// f(reshape(x)) becomes reshape(f(x)), for arithmetic with constants.
+    /// f(reshape(x)) becomes reshape(f(x)), for arithmetic with constants. Softmax moves before a transposition.
     pub(super) fn sink_moves(&mut self, k: usize) -> bool {
         let inner = match self.graph.nodes[k].op {
-            Op::Unary(_) => 0,
+            Op::Unary(_) | Op::Softmax { .. } => 0,
             Op::Binary(_) => {
                 let constant = |at: usize| self.graph.constant(self.inputs(k)[at]).is_some();
                 if constant(1) {
@@ -107,7 +107,11 @@ impl Pass<'_> {
             inputs[1 - inner] = operand;
         }
         inputs[inner] = x;
-        let op = self.graph.nodes[k].op.clone();
+        let op = match (&self.graph.nodes[k].op, &moves) {
+            (&Op::Softmax { axis }, Op::Transpose { perm }) => Op::Softmax { axis: perm[axis] },
+            (Op::Softmax { .. }, _) => return false,
+            (op, _) => op.clone(),
+        };
         let shapes: Vec<_> = inputs.iter().map(|&id| self.graph.shape(id)).collect();
         if crate::ir::infer::infer(&op, &shapes).as_deref() != Ok(&before) {
             return false;

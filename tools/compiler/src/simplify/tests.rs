@@ -23,6 +23,70 @@ fn simplified(mut graph: Graph) -> Graph {
     graph
 }
 
+/// Elements of `[N, C, H, W]` in the order `[N, H, W, C]`.
+fn last(shape: &[usize], values: &[f32]) -> Vec<f32> {
+    let perm = vec![0, 2, 3, 1];
+    let to: Vec<usize> = perm.iter().map(|&axis| shape[axis]).collect();
+    float::apply(&Op::Transpose { perm }, &[(shape, values)], &to)
+}
+
+/// A network as TensorFlow has them: the mean per channel is subtracted, and Softmax normalises the last dimension.
+fn channels_last(convolution: bool) -> Graph {
+    let mut builder = Builder(Graph::new("test"));
+    let x = builder.0.input("x", &[1, 4, 3, 2]).unwrap();
+    let mean = builder.constant(&[2], vec![1.0, -0.5]);
+    let centred = builder.both(Binary::Sub, x, mean);
+    let first = builder.node(Op::Transpose { perm: vec![0, 3, 1, 2] }, &[centred]);
+    let y = if convolution { builder.conv(first, 5, 2) } else { builder.unary(Unary::Exp, first) };
+    let relu = builder.unary(Unary::Relu, y);
+    let turned = builder.node(Op::Transpose { perm: vec![0, 2, 3, 1] }, &[relu]);
+    let shares = builder.node(Op::Softmax { axis: 3 }, &[turned]);
+    builder.0.outputs.extend([turned, shares]);
+    builder.0
+}
+
+#[test]
+fn channels_of_inputs_and_outputs_come_first() {
+    let before = channels_last(true);
+    let mut after = before.clone();
+    simplify(&mut after);
+    let reordered = channels_first(&mut after);
+    after.check().unwrap();
+    assert_eq!(ops(&after), ["Add", "Convolution", "Relu", "Softmax"]);
+    let names = |graph: &Graph| {
+        [graph.inputs.clone(), graph.outputs.clone()]
+            .concat()
+            .into_iter()
+            .map(|id| graph.tensor(id).name.clone())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(names(&after), names(&before));
+    let expected: Vec<_> = names(&before).into_iter().zip([[1, 4, 3, 2], [1, 3, 2, 5], [1, 3, 2, 5]]).collect();
+    for (Reordered { name, model, graph }, (expected, shape)) in reordered.iter().zip(&expected) {
+        assert_eq!((name, &model[..]), (expected, &shape[..]));
+        assert_eq!(graph[..], [0, 3, 1, 2].map(|axis: usize| shape[axis]));
+    }
+    assert_eq!(reordered.len(), 3);
+    let input: Vec<f32> = (0..24u8).map(|k| f32::from(k) * 0.17 - 1.0).collect();
+    let found = float::run(&after, std::slice::from_ref(&input), &mut |_, _| {}).unwrap();
+    let expected = float::run(&before, &[last(&[1, 2, 4, 3], &input)], &mut |_, _| {}).unwrap();
+    for (found, expected) in found.iter().zip(&expected) {
+        assert!(found.iter().zip(expected).any(|(a, b)| a != b), "the orders differ");
+        for (a, b) in last(&[1, 5, 3, 2], found).iter().zip(expected) {
+            assert!((a - b).abs() <= 1e-5 * (1.0 + a.abs()), "{a} instead of {b}");
+        }
+    }
+}
+
+#[test]
+fn channels_stay_last_without_convolutions() {
+    let mut graph = channels_last(false);
+    simplify(&mut graph);
+    let before = graph.clone();
+    assert_eq!(channels_first(&mut graph), []);
+    assert_eq!(graph, before);
+}
+
 fn ops(graph: &Graph) -> Vec<&'static str> {
     graph.nodes.iter().map(|node| node.op.name()).collect()
 }

@@ -172,12 +172,14 @@ class Context:
         return self._context.busy
 
     def set_input(self, which: int | str, values: npt.ArrayLike) -> None:
-        """Writes an input from real numbers in NCHW order; any shape with as many elements will do.
+        """Writes an input from an array of real numbers, whose dimensions are N, C, H and W.
 
-        They are converted by the scale and zero point that the compiler wrote into the loadable. Without a scale they are
-        the elements.
+        Adjacent dimensions may be joined, and dimensions of 1 may be left out. An array of other dimensions, for example with
+        its channels last, is an error. The numbers are converted by the scale and zero point that the compiler wrote into
+        the loadable. Without a scale they are the elements.
         """
-        self._context.set_numbers(which, np.ascontiguousarray(values, np.float32).reshape(-1))
+        array = np.ascontiguousarray(values, np.float32)
+        self._context.set_numbers(which, array.shape, array.reshape(-1))
 
     def set_input_bytes(self, which: int | str, data: Any) -> None:
         """Writes an input's bytes, as they lie in memory, from any object with a buffer."""
