@@ -36,7 +36,7 @@ pub fn check(read: Option<Graph>) {
     count(1);
     graph.check().expect("a graph that was read is consistent");
     simplify::simplify(&mut graph);
-    simplify::channels_first(&mut graph);
+    simplify::outer_moves(&mut graph);
     graph.check().expect("a graph that was simplified is consistent");
     let large = graph.tensors.iter().any(|tensor| tensor.elements() > ELEMENTS);
     // Convolutions over many groups and large windows also take long.

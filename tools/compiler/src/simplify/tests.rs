@@ -50,7 +50,7 @@ fn channels_of_inputs_and_outputs_come_first() {
     let before = channels_last(true);
     let mut after = before.clone();
     simplify(&mut after);
-    let reordered = channels_first(&mut after);
+    let reshaped = outer_moves(&mut after);
     after.check().unwrap();
     assert_eq!(ops(&after), ["Add", "Convolution", "Relu", "Softmax"]);
     let names = |graph: &Graph| {
@@ -62,11 +62,11 @@ fn channels_of_inputs_and_outputs_come_first() {
     };
     assert_eq!(names(&after), names(&before));
     let expected: Vec<_> = names(&before).into_iter().zip([[1, 4, 3, 2], [1, 3, 2, 5], [1, 3, 2, 5]]).collect();
-    for (Reordered { name, model, graph }, (expected, shape)) in reordered.iter().zip(&expected) {
-        assert_eq!((name, &model[..]), (expected, &shape[..]));
+    for (Reshaped { name, model, graph, channels_last }, (expected, shape)) in reshaped.iter().zip(&expected) {
+        assert_eq!((name, &model[..], *channels_last), (expected, &shape[..], true));
         assert_eq!(graph[..], [0, 3, 1, 2].map(|axis: usize| shape[axis]));
     }
-    assert_eq!(reordered.len(), 3);
+    assert_eq!(reshaped.len(), 3);
     let input: Vec<f32> = (0..24u8).map(|k| f32::from(k) * 0.17 - 1.0).collect();
     let found = float::run(&after, std::slice::from_ref(&input), &mut |_, _| {}).unwrap();
     let expected = float::run(&before, &[last(&[1, 2, 4, 3], &input)], &mut |_, _| {}).unwrap();
@@ -79,11 +79,40 @@ fn channels_of_inputs_and_outputs_come_first() {
 }
 
 #[test]
-fn channels_stay_last_without_convolutions() {
+fn reshapes_of_inputs_and_outputs_are_left_out() {
+    let mut builder = Builder(Graph::new("test"));
+    let x = builder.0.input("x", &[1, 64]).unwrap();
+    let picture = builder.node(Op::Reshape { shape: vec![1, 1, 8, 8] }, &[x]);
+    let y = builder.conv(picture, 5, 3);
+    let flat = builder.node(Op::Reshape { shape: vec![1, 5, 36] }, &[y]);
+    let shares = builder.node(Op::Softmax { axis: 1 }, &[flat]);
+    let flat = builder.node(Op::Reshape { shape: vec![1, 5, 36] }, &[y]);
+    let rows = builder.node(Op::Transpose { perm: vec![0, 2, 1] }, &[flat]);
+    let exp = builder.unary(Unary::Exp, rows);
+    builder.0.outputs.extend([shares, exp]);
+    let before = builder.0;
+    let mut after = before.clone();
+    simplify(&mut after);
+    let reshaped = outer_moves(&mut after);
+    assert_eq!(ops(&after), ["Convolution", "Softmax", "Exp"]);
+    let shapes: Vec<_> = reshaped
+        .iter()
+        .map(|Reshaped { model, graph, channels_last, .. }| (&model[..], &graph[..], *channels_last))
+        .collect();
+    let map = &[1, 5, 6, 6][..];
+    assert_eq!(shapes, [(&[1, 64][..], &[1, 1, 8, 8][..], false), (&[1, 5, 36], map, false), (&[1, 36, 5], map, true)]);
+    let input: Vec<f32> = (0..64u8).map(|k| f32::from(k % 7) * 0.3 - 1.0).collect();
+    let run = |graph: &Graph| float::run(graph, std::slice::from_ref(&input), &mut |_, _| {}).unwrap();
+    let (found, expected) = (run(&after), run(&before));
+    assert_eq!([found[0].clone(), last(map, &found[1])], expected[..]);
+}
+
+#[test]
+fn moves_beside_the_interface_stay_without_convolutions() {
     let mut graph = channels_last(false);
     simplify(&mut graph);
     let before = graph.clone();
-    assert_eq!(channels_first(&mut graph), []);
+    assert_eq!(outer_moves(&mut graph), []);
     assert_eq!(graph, before);
 }
 

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+
+//! Reshapes and transpositions beside inputs and outputs. The elements of an input or output are given and received in the
+//! order N, C, H, W, whatever their order in memory, so that two kinds of moves need not be computed:
+//!
+//! - Reshapes keep the order of elements.
+//! - The channels of TensorFlow's networks are last, `[N, H, W, C]`, and so are those of many detectors' outputs. The hardware
+//!   stores a tensor of either order in the same way.
+
+use super::simplify;
+use crate::float;
+use crate::ir::{Graph, Node, Op, Tensor, TensorId};
+
+/// The most elements of an output whose order is examined, so that each index is exact as f32.
+const MAX_INDICES: usize = 1 << 24;
+
+/// An input or an output that has another shape than in the model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reshaped {
+    /// Its name.
+    pub name: String,
+    /// Its shape in the model.
+    pub model: Vec<usize>,
+    /// Its shape in the graph.
+    pub graph: Vec<usize>,
+    /// Whether its channels are last in the model; otherwise the order of its elements is the same.
+    pub channels_last: bool,
+}
+
+impl std::fmt::Display for Reshaped {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { name, model, graph, channels_last } = self;
+        write!(f, "\"{name}\" is {model:?} in the model, {graph:?} in the loadable, ")?;
+        f.write_str(if *channels_last { "with the channels first" } else { "with its elements in the same order" })
+    }
+}
+
+/// Leaves moves beside inputs and outputs to the user, in a network with convolutions.
+pub fn outer_moves(graph: &mut Graph) -> Vec<Reshaped> {
+    let mut reshaped = Vec::new();
+    if !graph.nodes.iter().any(|node| matches!(node.op, Op::Convolution(_))) {
+        return reshaped;
+    }
+    for k in 0..graph.inputs.len() {
+        let id = graph.inputs[k];
+        let candidates = [reshaped_input(graph, id), first_input(graph, id)].into_iter().flatten();
+        let found = candidates.map(|change| (with_input(graph, id, &change), change));
+        if let Some((better, change)) = found.min_by_key(|(graph, _)| moves(graph)) {
+            if moves(&better) < moves(graph) {
+                *graph = better;
+                reshaped.push(change);
+            }
+        }
+    }
+    for k in 0..graph.outputs.len() {
+        if let Some(change) = without_moves(graph, k) {
+            reshaped.push(change);
+            simplify(graph);
+        }
+    }
+    reshaped
+}
+
+/// Whether an operator moves elements. Dimensions of 1 are added and removed without a move.
+fn is_move(graph: &Graph, node: &Node) -> bool {
+    let extents = |id: TensorId| graph.shape(id).iter().filter(|&&extent| extent != 1);
+    match node.op {
+        Op::Transpose { .. } => true,
+        Op::Reshape { .. } => extents(node.inputs[0]).ne(extents(node.output)),
+        _ => false,
+    }
+}
+
+fn moves(graph: &Graph) -> usize {
+    graph.nodes.iter().filter(|node| is_move(graph, node)).count()
+}
+
+/// The axes of `[N, C, …]` in the order `[N, …, C]`.
+fn last(rank: usize) -> Vec<usize> {
+    [&[0][..], &(2..rank).collect::<Vec<_>>(), &[1]].concat()
+}
+
+/// An input with its channels first.
+fn first_input(graph: &Graph, id: TensorId) -> Option<Reshaped> {
+    let Tensor { name, shape, .. } = graph.tensor(id);
+    let (&[n, ref size @ .., c], 3 | 4) = (&shape[..], shape.len()) else { return None };
+    let first = [&[n, c], size].concat();
+    Some(Reshaped { name: name.clone(), model: shape.clone(), graph: first, channels_last: true })
+}
+
+/// An input with the shape that a reshape gives it.
+fn reshaped_input(graph: &Graph, id: TensorId) -> Option<Reshaped> {
+    let Tensor { name, shape, .. } = graph.tensor(id);
+    let reader = graph.node(graph.users(id).next()?);
+    let to = graph.shape(reader.output);
+    let fits = matches!(reader.op, Op::Reshape { .. }) && to.len() == 4 && to[0] == shape[0];
+    fits.then(|| Reshaped { name: name.clone(), model: shape.clone(), graph: to.to_vec(), channels_last: false })
+}
+
+/// The simplified network with an input changed.
+fn with_input(graph: &Graph, id: TensorId, change: &Reshaped) -> Graph {
+    let mut graph = graph.clone();
+    let inner = TensorId(graph.tensors.len());
+    let Reshaped { name, model, .. } = change;
+    graph.tensors.push(Tensor { name: format!("{name}'"), shape: model.clone(), constant: None, quantization: None });
+    for node in &mut graph.nodes {
+        node.inputs.iter_mut().filter(|input| **input == id).for_each(|input| *input = inner);
+    }
+    graph.outputs.iter_mut().filter(|output| **output == id).for_each(|output| *output = inner);
+    let op = if change.channels_last {
+        Op::Transpose { perm: last(model.len()) }
+    } else {
+        Op::Reshape { shape: model.clone() }
+    };
+    graph.nodes.insert(0, Node { name: name.clone(), op, inputs: vec![id], output: inner });
+    graph.tensors[id.0].shape.clone_from(&change.graph);
+    simplify(&mut graph);
+    graph
+}
+
+/// Removes the moves that compute an output.
+fn without_moves(graph: &mut Graph, k: usize) -> Option<Reshaped> {
+    let output = graph.outputs[k];
+    let mut chain = Vec::new();
+    let mut found = None;
+    let mut at = output;
+    while let Some(node) = graph.producer(at).map(|id| graph.node(id)) {
+        let rounds = &graph.tensor(at).quantization;
+        let (Op::Reshape { .. } | Op::Transpose { .. }, source) = (&node.op, node.inputs[0]) else { break };
+        if rounds.is_some() && *rounds != graph.tensor(source).quantization
+            || graph.producer(source).is_none()
+            || graph.outputs.contains(&source)
+        {
+            break;
+        }
+        chain.insert(0, node);
+        at = source;
+        if graph.shape(source).len() <= 4 && chain.iter().any(|node| is_move(graph, node)) {
+            found = order(graph, source, &chain).map(|last| (source, last)).or(found);
+        }
+    }
+    let (source, channels_last) = found?;
+    let name = graph.tensor(output).name.clone();
+    let change = Reshaped {
+        name: name.clone(),
+        model: graph.shape(output).to_vec(),
+        graph: graph.shape(source).to_vec(),
+        channels_last,
+    };
+    graph.tensors[output.0].name = std::mem::replace(&mut graph.tensors[source.0].name, name);
+    graph.outputs[k] = source;
+    Some(change)
+}
+
+/// Whether moves put the channels last; `None` if they do more than that.
+fn order(graph: &Graph, source: TensorId, chain: &[&Node]) -> Option<bool> {
+    let shape = graph.shape(source);
+    let count = graph.tensor(source).elements();
+    if count > MAX_INDICES {
+        return None;
+    }
+    let indices: Vec<f32> = (0..count).map(|at| at as f32).collect();
+    let moved = chain.iter().fold(indices.clone(), |values, node| {
+        float::apply(&node.op, &[(graph.shape(node.inputs[0]), &values)], graph.shape(node.output))
+    });
+    if moved == indices {
+        return Some(false);
+    }
+    if shape.len() < 3 {
+        return None;
+    }
+    let perm = last(shape.len());
+    let to: Vec<usize> = perm.iter().map(|&axis| shape[axis]).collect();
+    (float::apply(&Op::Transpose { perm }, &[(shape, &indices)], &to) == moved).then_some(true)
+}
