@@ -289,7 +289,7 @@ mod tests {
 
     use super::*;
     use crate::calibrate::{self, measure, Judge, Method};
-    use crate::ir::{Binary, Convolution, Op, Padding, Pool, PoolKind, Unary};
+    use crate::ir::{Binary, Convolution, Op, Padding, Pool, PoolKind, Ranges, Unary};
     use crate::lower::{compile, Options};
 
     /// Numbers from -1 to 1 (xorshift64).
@@ -450,6 +450,34 @@ mod tests {
     }
 
     #[test]
+    fn a_zero_point_gives_uneven_values_more_steps() {
+        let mut graph = network();
+        for node in &mut graph.nodes {
+            if node.op == Op::Unary(Unary::Relu) {
+                node.op = Op::Unary(Unary::LeakyRelu(0.05));
+            }
+        }
+        let samples: Vec<Vec<Vec<f32>>> = (1..5).map(|seed| vec![numbers(seed, 8 * 12 * 12)]).collect();
+        let ranges = measure(&graph, samples.iter().cloned().map(Ok), Method::Max).unwrap();
+        let loss = |ranges: &Ranges, config| {
+            let compiled = compile(&graph, ranges, &Options::new(config)).unwrap();
+            let losses = Measured::new(&compiled, &[]).unwrap().losses(&graph, &samples).unwrap();
+            ["expanded", "filtered", "pool"]
+                .map(|name| losses.iter().find(|(tensor, _)| tensor == name).unwrap().1.decibels())
+        };
+        let mut symmetric = ranges.clone();
+        for id in (0..graph.tensors.len()).map(TensorId) {
+            if let Some(range) = ranges.get(id).copied() {
+                symmetric.set(id, crate::ir::Range { span: (-128.0 * range.scale, 127.0 * range.scale), ..range });
+            }
+        }
+        for config in [&NV_SMALL, &NV_FULL] {
+            let (with, without) = (loss(&ranges, config), loss(&symmetric, config));
+            assert!(with.iter().zip(&without).all(|(with, without)| *with > without + 2.5), "{with:?}, {without:?}");
+        }
+    }
+
+    #[test]
     fn the_loss_of_eight_bits_is_that_of_rounding() {
         let graph = network();
         let samples: Vec<Vec<Vec<f32>>> = (1..5).map(|seed| vec![numbers(seed, 8 * 12 * 12)]).collect();
@@ -458,7 +486,7 @@ mod tests {
             let mut ranges = ranges.clone();
             for id in (0..graph.tensors.len()).map(TensorId) {
                 if let Some(range) = ranges.get(id).copied().filter(|_| !one_sided) {
-                    ranges.set(id, crate::ir::Range { one_sided: 0.0, ..range });
+                    ranges.set(id, crate::ir::Range { span: (-128.0 * range.scale, 127.0 * range.scale), ..range });
                 }
             }
             let compiled = compile(&graph, &ranges, &Options::new(&NV_SMALL)).unwrap();

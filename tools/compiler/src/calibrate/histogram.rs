@@ -14,11 +14,11 @@ const CHANNEL_BINS: usize = 64;
 /// The number of values that a thread processes at once.
 const CHUNK: usize = 1 << 16;
 
-/// int8 has 128 magnitudes from 0 to 127.
-const LEVELS: usize = 128;
+/// Steps from 0 to the largest value if 0 is the integer 0.
+const SYMMETRIC_STEPS: usize = 127;
 
-/// Values that are not negative can use all 256 integers.
-const ONE_SIDED_LEVELS: usize = 256;
+/// Steps from the least to the largest value if another integer may be 0.
+const STEPS: usize = 255;
 
 /// How a scale is chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -198,10 +198,11 @@ impl Histogram {
             threshold.min(largest)
         };
         if largest > 0.0 {
-            range.scale = threshold(LEVELS) / (LEVELS - 1) as f32;
-            if self.min >= 0.0 {
-                range.one_sided = threshold(ONE_SIDED_LEVELS) / (ONE_SIDED_LEVELS - 1) as f32;
-            }
+            range.scale = threshold(SYMMETRIC_STEPS + 1) / SYMMETRIC_STEPS as f32;
+            // The steps of the larger side, if the span has no more than the values need.
+            let share = largest / (self.max.max(0.0) - self.min.min(0.0));
+            let steps = (STEPS as f32 * share) as usize;
+            range.span_to(threshold(steps.max(SYMMETRIC_STEPS) + 1));
         }
         range
     }

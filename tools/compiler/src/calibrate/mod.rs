@@ -14,7 +14,7 @@ use rayon::prelude::*;
 
 use crate::equalize::{planes, Sets};
 use crate::float;
-use crate::ir::{Graph, Op, PoolKind, Quantization, Range, Ranges, Tensor, TensorId, Unary};
+use crate::ir::{zero_point, Graph, Op, PoolKind, Quantization, Range, Ranges, Tensor, TensorId, Unary};
 use histogram::Histogram;
 pub use histogram::Method;
 
@@ -251,15 +251,16 @@ pub fn rounded(graph: &Graph, ranges: &Ranges) -> Graph {
             continue;
         }
         let (Some(range), None) = (ranges.get(id), &tensor.quantization) else { continue };
-        let (scale, zero) = if range.one_sided > 0.0 { (range.one_sided, -128) } else { (range.scale, 0) };
+        let (scale, zero) = zero_point(range.span);
         tensor.quantization =
-            Some(Quantization { scale: vec![scale], zero_point: vec![zero], axis: None, limits: (-128, 127) });
+            Some(Quantization { scale: vec![scale as f32], zero_point: vec![zero], axis: None, limits: (-128, 127) });
     }
     rounded
 }
 
-/// The ranges that a quantized model gives. Scales without a zero point are used unchanged. Others, and those of unsigned
-/// integers, become the symmetric scale that can represent the same values.
+/// The ranges that a quantized model gives. Scales and zero points of 8 bits are used unchanged where a tensor may have a zero
+/// point. Elsewhere scales without a zero point are unchanged, and others become the symmetric scale that can represent the same
+/// values.
 pub fn of_model(graph: &Graph) -> Ranges {
     let mut ranges = Ranges::new();
     for (k, tensor) in graph.tensors.iter().enumerate() {
@@ -267,11 +268,11 @@ pub fn of_model(graph: &Graph) -> Ranges {
         let (scale, zero) = (q.scale[0], q.zero_point[0]);
         let value = |integer: i32| (f64::from(integer) - f64::from(zero)) as f32 * scale;
         let mut range = Range::of(value(q.limits.0), value(q.limits.1));
-        if zero == 0 && q.limits == (-128, 127) {
-            range.scale = scale;
-        }
-        if zero == q.limits.0 && q.limits.1 - q.limits.0 == 255 {
-            range.one_sided = scale;
+        if q.limits.1 - q.limits.0 == 255 {
+            range.span = (range.min, range.max);
+            if zero - q.limits.0 == 128 {
+                range.scale = scale;
+            }
         }
         ranges.set(TensorId(k), range);
     }

@@ -19,9 +19,9 @@ struct Entry {
     max: f32,
     #[serde(default)]
     offset: f32,
-    /// The real value of one step if values that are not negative use 256 integers. NVIDIA's compiler does not use it.
+    /// The real values of the integers -128 and 127 if another integer than 0 may be 0. NVIDIA's compiler does not use them.
     #[serde(default)]
-    one_sided: f32,
+    span: Option<(f32, f32)>,
 }
 
 /// Reads a table. An entry names a tensor, or the node that computes it.
@@ -36,7 +36,7 @@ pub fn read(text: &str, graph: &Graph) -> Result<Ranges, Error> {
         let Some((name, entry)) = [name, node].into_iter().find_map(|name| Some((name, entries.get(name)?))) else {
             continue;
         };
-        let Entry { scale, min, max, offset, one_sided } = *entry;
+        let Entry { scale, min, max, offset, span } = *entry;
         if !(scale.is_finite() && scale > 0.0) {
             return Err(Error::Table(format!("\"{name}\" has the scale {scale}, which is not a positive number")));
         }
@@ -51,8 +51,11 @@ pub fn read(text: &str, graph: &Graph) -> Result<Ranges, Error> {
             range.reach(127.0 * scale);
         }
         range.scale = scale;
-        if range.one_sided > 0.0 && one_sided.is_finite() && one_sided > 0.0 {
-            range.one_sided = one_sided;
+        if let Some((low, high)) = span {
+            if !(low.is_finite() && high.is_finite() && low <= 0.0 && high >= 0.0 && low < high) {
+                return Err(Error::Table(format!("\"{name}\" has the span {low} to {high}, which does not include 0")));
+            }
+            range.span = (low, high);
         }
         ranges.set(id, range);
     }
@@ -64,8 +67,8 @@ pub fn write(graph: &Graph, ranges: &Ranges) -> String {
     let mut entries = BTreeMap::new();
     for id in graph.inputs.iter().copied().chain(graph.nodes.iter().map(|node| node.output)) {
         if let Some(range) = ranges.get(id) {
-            let Range { min, max, scale, one_sided } = *range;
-            let entry = Entry { scale, min, max, offset: 0.0, one_sided };
+            let Range { min, max, scale, span } = *range;
+            let entry = Entry { scale, min, max, offset: 0.0, span: Some(span) };
             entries.insert(&graph.tensor(id).name, entry);
         }
     }

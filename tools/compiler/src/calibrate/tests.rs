@@ -106,8 +106,11 @@ fn a_quantized_models_scales_are_used() {
     let mut graph = graph();
     let q = |scale, zero, limits| Quantization { scale: vec![scale], zero_point: vec![zero], axis: None, limits };
     graph.tensors[0].quantization = Some(q(0.25, 0, (-128, 127)));
+    graph.tensors[1].quantization = Some(q(0.5, 100, (0, 255)));
     graph.tensors[2].quantization = Some(q(1.0 / 256.0, 0, (0, 255)));
     let ranges = of_model(&graph);
+    let zero = |k: usize| zero_point(ranges.get(TensorId(k)).unwrap().span);
+    assert_eq!([zero(0), zero(1), zero(2)], [(0.25, 0), (0.5, -28), (1.0 / 256.0, -128)]);
     assert_eq!(ranges.get(TensorId(0)).unwrap().scale, 0.25);
     let output = ranges.get(TensorId(2)).unwrap();
     assert_eq!((output.min, output.max, output.scale), (0.0, 255.0 / 256.0, 255.0 / 256.0 / 127.0));

@@ -13,26 +13,51 @@ pub struct Range {
     pub min: f32,
     /// The largest value on the samples.
     pub max: f32,
-    /// The real value of one step: value = int8 * scale. Positive. Values beyond 127 steps saturate.
+    /// The real value of one step if 0 is the integer 0: value = int8 * scale. Positive. Values beyond 127 steps saturate.
     pub scale: f32,
-    /// The real value of one step if all 256 integers represent values from 0 on: value = (int8 + 128) * one_sided. 0 if there
-    /// are negative values.
-    pub one_sided: f32,
+    /// The real values of the integers -128 and 127 if another integer may be 0 ([`zero_point`]). They include 0.
+    pub span: (f32, f32),
 }
 
+/// The step and the integer of 0 with which the integers from -128 to 127 reach from `low` to `high`, which include 0.
+pub fn zero_point((low, high): (f32, f32)) -> (f64, i32) {
+    let (low, high) = (f64::from(low), f64::from(high));
+    let scale = (high - low) / 255.0;
+    (scale, (-128.0 - low / scale).round() as i32)
+}
+
+/// The largest step of an asymmetric span, relative to that of a symmetric one. A zero that is not 0 has to be worth it.
+const WORTH: f32 = 0.95;
+
+/// How far a span reaches on its smaller side, relative to the value on the samples that is farthest from 0 there. Other data
+/// have larger values; with a symmetric scale this side has more room.
+const HEADROOM: f32 = 1.25;
+
 impl Range {
-    /// A range with the smallest symmetric scale that can represent both values.
+    /// A range with the smallest scales that can represent both values.
     pub fn of(min: f32, max: f32) -> Self {
         let largest = min.abs().max(max.abs());
-        let mut range = Self { min, max, scale: 1.0 / 127.0, one_sided: 0.0 };
+        let mut range = Self { min, max, scale: 1.0, span: (0.0, 0.0) };
         range.reach(if largest > 0.0 { largest } else { 1.0 });
         range
     }
 
-    /// Sets the scales so that the largest integer represents `threshold`.
+    /// Sets the scales so that values beyond `threshold` saturate.
     pub fn reach(&mut self, threshold: f32) {
         self.scale = threshold / 127.0;
-        self.one_sided = if self.min >= 0.0 { threshold / 255.0 } else { 0.0 };
+        self.span_to(threshold);
+    }
+
+    /// Sets the span so that values beyond `threshold` saturate.
+    pub fn span_to(&mut self, threshold: f32) {
+        let (low, high) = if self.min >= 0.0 {
+            (0.0, threshold)
+        } else {
+            let reach = |side: f32| (side.max(0.0) * HEADROOM).min(threshold);
+            (-reach(-self.min), reach(self.max))
+        };
+        let symmetric = (-128.0 * self.scale, 127.0 * self.scale);
+        self.span = if (high - low) / 255.0 <= WORTH * self.scale { (low, high) } else { symmetric };
     }
 }
 

@@ -2,10 +2,10 @@
 
 //! The numbers of each step: weights, operands, shifts and converters, in int8 or fp16.
 //!
-//! In int8 a tensor's real value is `scale * (q - zero)`. `zero` is -128 for tensors without negative values if the steps that
-//! write and read them can account for it ([`super::scales`]), so that they use all 256 integers; else it is 0. A convolution
-//! pads with `zero` and subtracts it in its bias. The output converter's offset adds it. Within a step, values are integers of a
-//! unit that X1's factor defines, so that an operand with another scale can be shifted to that unit:
+//! In int8 a tensor's real value is `scale * (q - zero)`. If the steps that write and read a tensor can account for a zero
+//! ([`super::scales`]), it is chosen so that all 256 integers stand for values: -128 for tensors without negative values. Else it
+//! is 0. A convolution pads with `zero` and subtracts it in its bias. The output converter's offset adds it. Within a step, values
+//! are integers of a unit that X1's factor defines, so that an operand with another scale can be shifted to that unit:
 //!
 //! ```text
 //! X1   v = ((sum + (bias << bias shift)) * factor[k]) >> 15 or so        in units of U
@@ -179,7 +179,7 @@ pub struct Numbers {
 pub struct Scale {
     /// The real value of one step.
     pub scale: f64,
-    /// The integer that represents 0: 0 or -128.
+    /// The integer that represents 0.
     pub zero: i32,
 }
 /// Computes numbers.

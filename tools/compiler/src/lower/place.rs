@@ -328,6 +328,18 @@ impl Placer<'_> {
         Ok(Step { kind: Kind::Convolution(Box::new(conv)), ..step.clone() })
     }
 
+    /// The tensor that has all elements of a tensor in the same places: itself, or what it is only another name for.
+    fn renamed(&self, mut tensor: TensorId) -> TensorId {
+        while let Some(alias) = self.aliases.get(&tensor) {
+            let same = self.net.tensors[alias.of].shape == self.net.tensors[tensor].shape;
+            if !same || (alias.start, alias.step) != ([0; 3], 1) || self.map(alias.of) != self.map(tensor) {
+                break;
+            }
+            tensor = alias.of;
+        }
+        tensor
+    }
+
     /// Gives outputs dense maps and separate memories.
     fn outputs(&mut self) {
         let made: HashSet<TensorId> = self
@@ -352,9 +364,15 @@ impl Placer<'_> {
         let mut seen = HashSet::new();
         for at in 0..self.net.outputs.len() {
             let tensor = self.net.outputs[at];
+            let whole = self.renamed(tensor);
             let in_concat =
-                self.steps.iter().any(|step| matches!(step.kind, Kind::Concat(_)) && step.inputs.contains(&tensor));
-            if made.contains(&tensor) && self.map(tensor).is_dense() && !in_concat && seen.insert(tensor) {
+                self.steps.iter().any(|step| matches!(step.kind, Kind::Concat(_)) && step.inputs.contains(&whole));
+            if made.contains(&whole) && self.map(whole).is_dense() && !in_concat && seen.insert(whole) {
+                if whole != tensor {
+                    let name = std::mem::take(&mut self.net.tensors[tensor].name);
+                    self.net.tensors[tensor].name = std::mem::replace(&mut self.net.tensors[whole].name, name);
+                    self.net.outputs[at] = whole;
+                }
                 continue;
             }
             let channels = self.net.tensors[tensor].shape[0];
@@ -458,6 +476,15 @@ impl Placer<'_> {
         }
         positions
     }
+}
+
+/// Whether a step is a copy as [`identity`] makes it.
+#[allow(clippy::float_cmp)] // Any other weight changes values.
+pub(super) fn is_identity(step: &Step) -> bool {
+    let Kind::Convolution(conv) = &step.kind else { return false };
+    let plain = conv.op.kernel == [1; 2] && conv.op.stride == [1; 2] && conv.op.group == conv.kernels;
+    let unchanged = conv.bias.iter().all(|&bias| bias == 0.0) && conv.weights.iter().all(|&weight| weight == 1.0);
+    plain && unchanged && conv.weights.len() == conv.kernels && step.post_ops.is_empty()
 }
 
 /// A step that copies every channel.

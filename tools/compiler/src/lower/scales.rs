@@ -7,13 +7,11 @@ use std::collections::HashMap;
 use nvdla_uapi::reg::values::Precision;
 
 use super::numbers::{Scale, LARGEST, LARGEST_WIDE};
+use super::place::is_identity;
 use super::step::{may_saturate, Combine, Kind, Net, Pipe, PostOp, Step, Tensor, TensorId};
 use super::Inputs;
 use crate::error::Error;
-use crate::ir::{Padding, PoolKind, Range};
-
-/// The zero of tensors without negative values.
-const ONE_SIDED: i32 = -128;
+use crate::ir::{zero_point, Padding, PoolKind, Range};
 
 /// Groups of tensors that share a scale, as a forest.
 pub(super) struct Groups(Vec<usize>);
@@ -21,8 +19,14 @@ pub(super) struct Groups(Vec<usize>);
 impl Groups {
     pub(super) fn new(net: &Net) -> Self {
         let mut groups = Self((0..net.tensors.len()).collect());
+        let mut readers = vec![0; net.tensors.len()];
+        net.steps.iter().flat_map(|step| &step.inputs).for_each(|&input| readers[input] += 1);
         for step in &net.steps {
-            if matches!(step.kind, Kind::Convolution(_) | Kind::Copy | Kind::Softmax | Kind::Lrn(_)) {
+            // A tensor that is only read to be copied is rounded once.
+            let copied = is_identity(step)
+                && readers[step.inputs[0]] == 1
+                && net.tensors[step.inputs[0]].wide == net.tensors[step.output].wide;
+            if matches!(step.kind, Kind::Convolution(_) | Kind::Copy | Kind::Softmax | Kind::Lrn(_)) && !copied {
                 continue;
             }
             for &input in &step.inputs {
@@ -76,7 +80,7 @@ pub fn scales(net: &Net, inputs: &Inputs, precision: Precision) -> Result<Vec<Sc
     net.steps.iter().for_each(|step| used[step.output] = true);
     let mut symmetric = vec![false; net.tensors.len()];
     for (id, tensor) in net.tensors.iter().enumerate().filter(|(id, _)| used[*id]) {
-        symmetric[groups.root(id)] |= tensor.wide || tensor.range.is_none_or(|range| range.one_sided <= 0.0);
+        symmetric[groups.root(id)] |= tensor.wide;
     }
     // Tensors that the user or the emulator accesses have zero 0.
     for &id in net.inputs.iter().chain(&net.outputs) {
@@ -106,32 +110,44 @@ pub fn scales(net: &Net, inputs: &Inputs, precision: Precision) -> Result<Vec<Sc
             symmetric[groups.root(step.output)] = true;
         }
     }
+    // A group's symmetric scale, and its span if it may have a zero.
     let mut largest: HashMap<usize, f64> = HashMap::new();
+    let mut spans: HashMap<usize, (f32, f32)> = HashMap::new();
     for (id, tensor) in net.tensors.iter().enumerate().filter(|(id, _)| used[*id]) {
         let root = groups.root(id);
-        let (steps, one) = if tensor.wide {
-            (LARGEST_WIDE, tensor.range.map(wide))
-        } else if symmetric[root] {
-            (LARGEST, tensor.range.map(|r| r.scale))
-        } else {
-            (255.0, tensor.range.map(|r| r.one_sided))
-        };
+        let (steps, one) =
+            if tensor.wide { (LARGEST_WIDE, tensor.range.map(wide)) } else { (LARGEST, tensor.range.map(|r| r.scale)) };
         let scale = match (inputs.fixed(id), limits.get(&id), one) {
             (Some(scale), ..) => scale,
+            // Integers that end below the limit saturate there.
+            (_, Some(&limit), Some(scale)) if scale.is_finite() && scale > 0.0 => f64::from(scale).min(limit / steps),
             (_, Some(&limit), _) => limit / steps,
             (.., Some(scale)) if scale.is_finite() && scale > 0.0 => f64::from(scale),
             _ => continue,
         };
         let group = largest.entry(root).or_insert(0.0);
         *group = group.max(scale);
+        if let Some(Range { span: (low, high), .. }) = tensor.range {
+            let group = spans.entry(root).or_insert((0.0, 0.0));
+            *group = (group.0.min(low), group.1.max(high));
+        }
     }
     let scale = |(id, tensor): (usize, &Tensor)| {
         let root = groups.root(id);
-        let zero = if symmetric[root] { 0 } else { ONE_SIDED };
-        match largest.get(&root) {
-            Some(&scale) => Ok(Scale { scale, zero }),
-            None if !used[id] => Ok(Scale { scale: 1.0, zero: 0 }),
-            None => Err(Error::Network(format!("the range of tensor \"{}\" is not known", tensor.name))),
+        let span = spans.get(&root).filter(|_| !symmetric[root]);
+        match (largest.get(&root), limits.get(&id), span) {
+            // The largest integer is the limit or less.
+            (Some(_), Some(&limit), Some(&(low, high))) if f64::from(high) > limit => {
+                let zero = zero_point((low, limit as f32)).1.min(126);
+                Ok(Scale { scale: limit / f64::from(127 - zero), zero })
+            }
+            (Some(_), _, Some(&span)) => {
+                let (scale, zero) = zero_point(span);
+                Ok(Scale { scale, zero })
+            }
+            (Some(&scale), _, None) => Ok(Scale { scale, zero: 0 }),
+            (None, ..) if !used[id] => Ok(Scale { scale: 1.0, zero: 0 }),
+            (None, ..) => Err(Error::Network(format!("the range of tensor \"{}\" is not known", tensor.name))),
         }
     };
     net.tensors.iter().enumerate().map(scale).collect()
