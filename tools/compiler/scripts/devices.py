@@ -123,7 +123,7 @@ def main():
     failed = False
     for name, loadable, image in networks:
         expected = on_host(loadable, image, "model", home)
-        devices = {"RTL": on_host(loadable, image, "rtl:" + arguments.rtl, home)} if arguments.rtl else {}
+        devices = {"RTL": on_host(loadable, image, "rtl:" + os.path.abspath(arguments.rtl), home)} if arguments.rtl else {}
         if arguments.vm:
             devices["kernel module"] = guest.get((name, 0))
         if arguments.vm and arguments.runtime:
