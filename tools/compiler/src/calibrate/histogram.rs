@@ -4,6 +4,7 @@
 
 use rayon::prelude::*;
 
+use crate::ir::ranges::HEADROOM;
 use crate::ir::Range;
 
 /// The number of bins. It is even, so that pairs can be merged when larger values arrive.
@@ -188,21 +189,23 @@ impl Histogram {
         let mut range = Range::of(self.min, self.max);
         let largest = self.largest();
         let width = self.end / BINS as f32;
-        let threshold = |levels: usize| {
+        // `levels` is the number of integers from 0 to the end of the last bin that does not saturate.
+        let threshold = |levels: &dyn Fn(usize) -> usize| {
             let threshold = match method {
                 Method::Max => largest,
                 Method::Percentile(percent) => self.percentile(percent) as f32 * width,
-                Method::Mse => self.least(levels, &|bins| self.square_error(bins, levels)) as f32 * width,
-                Method::Entropy => self.least(levels, &|bins| self.divergence(bins, levels)) as f32 * width,
+                Method::Mse => self.least(levels, &|bins| self.square_error(bins, levels(bins))) as f32 * width,
+                Method::Entropy => self.least(levels, &|bins| self.divergence(bins, levels(bins))) as f32 * width,
             };
             threshold.min(largest)
         };
         if largest > 0.0 {
-            range.scale = threshold(SYMMETRIC_STEPS + 1) / SYMMETRIC_STEPS as f32;
-            // The steps of the larger side, if the span has no more than the values need.
-            let share = largest / (self.max.max(0.0) - self.min.min(0.0));
-            let steps = (STEPS as f32 * share) as usize;
-            range.span_to(threshold(steps.max(SYMMETRIC_STEPS) + 1));
+            range.scale = threshold(&|_| SYMMETRIC_STEPS + 1) / SYMMETRIC_STEPS as f32;
+            let other = (-self.min).min(self.max).max(0.0) * HEADROOM;
+            range.span_to(threshold(&|bins| {
+                let reach = bins as f32 * width;
+                (STEPS as f32 * reach / (reach + other.min(reach))) as usize + 1
+            }));
         }
         range
     }
@@ -224,8 +227,9 @@ impl Histogram {
     }
 
     /// The number of bins with the least cost, among those at which a scale can end.
-    fn least(&self, levels: usize, cost: &dyn Fn(usize) -> f64) -> usize {
+    fn least(&self, levels: &dyn Fn(usize) -> usize, cost: &dyn Fn(usize) -> f64) -> usize {
         let used = self.bins.iter().rposition(|&count| count > 0).map_or(1, |last| last + 1);
+        let levels = levels(used);
         let candidates = (levels..used).step_by(BINS / 256).chain([used.clamp(levels, BINS)]);
         let costs = candidates.map(|bins| (bins, cost(bins)));
         costs.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(BINS, |(bins, _)| bins)

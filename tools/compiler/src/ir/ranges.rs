@@ -31,7 +31,7 @@ const WORTH: f32 = 0.95;
 
 /// How far a span reaches on its smaller side, relative to the value on the samples that is farthest from 0 there. Other data
 /// have larger values; with a symmetric scale this side has more room.
-const HEADROOM: f32 = 1.25;
+pub(crate) const HEADROOM: f32 = 1.25;
 
 impl Range {
     /// A range with the smallest scales that can represent both values.
