@@ -727,6 +727,24 @@ fn a_product_of_five_dimensions_repeats_its_operand() {
     assert_eq!(in_fp16(&graph, &[data, factors]), [expected]);
 }
 
+/// An operand of two dimensions has lines and columns where its sum has four.
+#[test]
+fn an_operand_of_fewer_dimensions_is_aligned_at_its_last() {
+    for others in [[1, 1, 1, 1], [1, 3, 1, 1], [1, 3, 4, 11]] {
+        let mut graph = Graph::new("sum");
+        let a = graph.input("a", &others).unwrap();
+        let b = graph.input("b", &[4, 11]).unwrap();
+        let sum = graph.add("sum", Op::Binary(Binary::Add), &[a, b], "sum").unwrap();
+        graph.outputs.push(sum);
+        let b: Vec<f32> = (0..44u8).map(f32::from).collect();
+        let a: Vec<f32> = (1..=others.iter().product::<usize>()).map(|k| k as f32 * 8.0).collect();
+        let each = a.len() / others[1];
+        let expected: Vec<f32> =
+            (0..others[1] * 44).map(|at| a[at / 44 * each + at % 44 % each] + b[at % 44]).collect();
+        assert_eq!(in_fp16(&graph, &[a, b]), [expected]);
+    }
+}
+
 /// Without samples nothing is known of the arguments. Beyond its entries a table continues as the function does.
 #[test]
 fn tables_continue_beyond_their_entries() {

@@ -172,12 +172,16 @@ impl Builder<'_> {
                     let small = shape(id);
                     [&vec![1; rank - small.len()], small].concat()
                 };
-                let same = |id| extents(id) == output_shape;
+                // An operand of fewer dimensions may have its elements in other channels, lines and columns.
+                let channels = [out[0], 1, 1];
+                let same = |id: ir::TensorId| extents(id) == output_shape && self.net.tensors[id.0].shape == out;
                 // One value per channel: the dimensions after the channels have one element.
                 let outer = if rank < 3 { rank } else { (rank - 2).max(2) };
-                let gate = |id| {
+                let gate = |id: ir::TensorId| {
                     let extents = extents(id);
-                    extents[..outer] == output_shape[..outer] && extents[outer..].iter().all(|&extent| extent == 1)
+                    extents[..outer] == output_shape[..outer]
+                        && extents[outer..].iter().all(|&extent| extent == 1)
+                        && self.net.tensors[id.0].shape == channels
                 };
                 let (full, gates) = ([same(a), same(b)], [gate(a), gate(b)]);
                 let (first, second) = (a, b);
