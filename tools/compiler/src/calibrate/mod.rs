@@ -45,6 +45,8 @@ pub struct Measured {
     sets: Sets,
     /// The histograms of the channels of tensors that can be equalised.
     channels: Vec<Vec<Histogram>>,
+    /// The graph's outputs.
+    outputs: Vec<TensorId>,
 }
 
 impl Measured {
@@ -52,7 +54,8 @@ impl Measured {
     pub fn new(graph: &Graph, samples: impl IntoIterator<Item = Result<Vec<Vec<f32>>, Error>>) -> Result<Self, Error> {
         let count = graph.tensors.len();
         let (histograms, sums) = (vec![None; count], vec![None; count]);
-        let mut measured = Self { histograms, sums, sets: Sets::new(graph), channels: vec![Vec::new(); count] };
+        let (sets, channels, outputs) = (Sets::new(graph), vec![Vec::new(); count], graph.outputs.clone());
+        let mut measured = Self { histograms, sums, sets, channels, outputs };
         for sample in samples {
             let mut visit = |id: TensorId, values: &[f32]| measured.add(graph, id, values);
             float::run(graph, &sample?, &mut visit).map_err(Error::Sample)?;
@@ -97,7 +100,8 @@ impl Measured {
         }
         let equalized = factors.apply(graph);
         let (histograms, sums, sets) = (self.histograms.clone(), self.sums.clone(), self.sets.clone());
-        let mut measured = Self { histograms, sums, sets, channels: vec![Vec::new(); graph.tensors.len()] };
+        let (none, outputs) = (vec![Vec::new(); graph.tensors.len()], self.outputs.clone());
+        let mut measured = Self { histograms, sums, sets, channels: none, outputs };
         measured.histograms.resize(equalized.tensors.len(), None);
         measured.sums.resize(equalized.tensors.len(), None);
         for id in (0..graph.tensors.len()).map(TensorId) {
@@ -109,11 +113,13 @@ impl Measured {
         Some((equalized, measured))
     }
 
-    /// The range of each activation according to a method.
+    /// The range of each activation according to a method. Outputs of the graph do not saturate on the samples: of those, the
+    /// largest values matter most.
     pub fn ranges(&self, method: Method) -> Ranges {
         let mut ranges = Ranges::new();
         for (k, histogram) in self.histograms.iter().enumerate() {
             if let Some(histogram) = histogram {
+                let method = if self.outputs.contains(&TensorId(k)) { Method::Max } else { method };
                 ranges.set(TensorId(k), histogram.range(method));
             }
             if let Some((sums, count)) = &self.sums[k] {
