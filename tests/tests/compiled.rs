@@ -797,6 +797,37 @@ fn a_bias_far_larger_than_the_products() {
     }
 }
 
+/// Where the largest integer is the limit, the range on the samples does not move it, and neither does a copy of the tensor.
+#[test]
+fn a_limit_at_the_end_of_the_integers_holds() {
+    for config in [&NV_SMALL, &NV_FULL] {
+        let mut graph = Graph::new("limit");
+        let data = graph.input("data", &[1, 8, 4, 4]).unwrap();
+        let other = graph.input("other", &[1, 8, 4, 4]).unwrap();
+        let weights: Vec<f32> = (0..64).map(|at| f32::from(u8::from(at / 8 == at % 8))).collect();
+        let weights = graph.add_constant("weights", &[8, 8, 1, 1], weights).unwrap();
+        let padding = Padding::default();
+        let op = Convolution { group: 1, kernel: [1; 2], stride: [1; 2], dilation: [1; 2], padding };
+        let product = graph.add("product", Op::Convolution(op), &[data, weights], "product").unwrap();
+        let sum = graph.add("sum", Op::Binary(Binary::Add), &[product, other], "sum").unwrap();
+        let limited = graph.add("limited", Op::Unary(Unary::Clip(0.0, 6.0)), &[sum], "limited").unwrap();
+        graph.outputs.extend([limited, limited]);
+        let mut ranges = Ranges::new();
+        for id in [data, other, product, sum, limited] {
+            ranges.set(id, Range::of(-10.0, 10.0));
+        }
+        let compiled = compile(&graph, &ranges, &Options::new(config)).unwrap();
+        let mut measured = nvdla_compiler::measure::Measured::new(&compiled, &[None, None]).unwrap();
+        let values: Vec<f32> = (0..128u8).map(|k| f32::from(k) * 0.15 - 9.0).collect();
+        for found in measured.run(&[values.clone(), vec![0.5; 128]]).unwrap() {
+            for (x, y) in values.iter().zip(&found) {
+                let expected = (x + 0.5).clamp(0.0, 6.0);
+                assert!((y - expected).abs() < 0.12, "{}: {y} instead of {expected}", config.name);
+            }
+        }
+    }
+}
+
 fn windows(builder: &mut Builder, from: TensorId, kernels: usize, kernel: [usize; 2], stride: usize) -> TensorId {
     let [c, ..] = builder.shape(from);
     let weights = builder.constant(&[kernels, c, kernel[0], kernel[1]], 0.1, 0.0);

@@ -86,12 +86,14 @@ pub fn scales(net: &Net, inputs: &Inputs, precision: Precision) -> Result<Vec<Sc
     for &id in net.inputs.iter().chain(&net.outputs) {
         symmetric[groups.root(id)] = true;
     }
-    let mut limits: HashMap<TensorId, f64> = HashMap::new();
+    // The least limit of each group at which the largest integer has to saturate.
+    let mut limits: HashMap<usize, f64> = HashMap::new();
     for step in &net.steps {
         let conv = matches!(step.kind, Kind::Convolution(_));
         let pipe = Pipe::assign(inputs.config, conv, &step.post_ops, may_saturate(net, step.output));
         if let Some(PostOp::Most(limit)) = pipe.and_then(|pipe| pipe.saturate).map(|at| &step.post_ops[at]) {
-            limits.insert(step.output, f64::from(*limit));
+            let limit = f64::from(*limit);
+            limits.entry(groups.root(step.output)).and_modify(|least| *least = least.min(limit)).or_insert(limit);
         }
         for other in needs_zero(step, pipe) {
             symmetric[groups.root(other)] = true;
@@ -117,7 +119,7 @@ pub fn scales(net: &Net, inputs: &Inputs, precision: Precision) -> Result<Vec<Sc
         let root = groups.root(id);
         let (steps, one) =
             if tensor.wide { (LARGEST_WIDE, tensor.range.map(wide)) } else { (LARGEST, tensor.range.map(|r| r.scale)) };
-        let scale = match (inputs.fixed(id), limits.get(&id), one) {
+        let scale = match (inputs.fixed(id), limits.get(&root), one) {
             (Some(scale), ..) => scale,
             // Integers that end below the limit saturate there.
             (_, Some(&limit), Some(scale)) if scale.is_finite() && scale > 0.0 => f64::from(scale).min(limit / steps),
@@ -135,7 +137,7 @@ pub fn scales(net: &Net, inputs: &Inputs, precision: Precision) -> Result<Vec<Sc
     let scale = |(id, tensor): (usize, &Tensor)| {
         let root = groups.root(id);
         let span = spans.get(&root).filter(|_| !symmetric[root]);
-        match (largest.get(&root), limits.get(&id), span) {
+        match (largest.get(&root), limits.get(&root), span) {
             // The largest integer is the limit or less.
             (Some(_), Some(&limit), Some(&(low, high))) if f64::from(high) > limit => {
                 let zero = zero_point((low, limit as f32)).1.min(126);
