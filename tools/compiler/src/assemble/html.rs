@@ -121,14 +121,16 @@ pub(super) fn page(report: &Report) -> String {
         ("tensor", false),
         ("shape", false),
         ("scale", true),
+        ("zero point", true),
         ("precision", false),
         ("signal to noise in dB", true),
     ];
     let row = |step: &super::report::StepReport| {
         let (nodes, inputs, scale) = (step.nodes.join(", "), step.inputs.join(", "), format!("{:.6}", step.scale));
+        let zero_point = step.zero_point.to_string();
         let decibels = step.decibels.map_or_else(String::new, |decibels| format!("{decibels:.1}"));
         let (kind, precision) = (step.kind.to_owned(), step.precision.to_owned());
-        vec![nodes, kind, inputs, step.output.clone(), sizes(&step.shape), scale, precision, decibels]
+        vec![nodes, kind, inputs, step.output.clone(), sizes(&step.shape), scale, zero_point, precision, decibels]
     };
     table(&mut page, &titles, report.steps.iter().map(row));
     page.push_str("<h2>Nodes: the graph before</h2>\n");

@@ -74,6 +74,8 @@ pub struct StepReport {
     pub shape: [u32; 3],
     /// The scale of the tensor; 1 in fp16.
     pub scale: f64,
+    /// The integer that represents 0: value = scale * (integer - zero point).
+    pub zero_point: i32,
     /// The precision in which the step computes: int8, int16 or fp16.
     pub precision: &'static str,
     /// The ratio of the tensor's values to their error in decibels, if it was measured on the model.
@@ -299,6 +301,7 @@ impl Report {
                 output: net.tensors[step.output].name.clone(),
                 shape: net.tensors[step.output].shape,
                 scale: scales[step.output].scale,
+                zero_point: scales[step.output].zero,
                 precision: match net.computes(step, precision) {
                     Precision::Int8 => "int8",
                     Precision::Int16 => "int16",

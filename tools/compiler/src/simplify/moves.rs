@@ -111,6 +111,10 @@ impl Pass<'_> {
         let op = match (&self.graph.nodes[k].op, &moves) {
             (&Op::Softmax { axis }, Op::Transpose { perm }) => Op::Softmax { axis: perm[axis] },
             (&Op::Softmax { axis }, _) => {
+                let extents = |shape: &[usize]| shape.iter().copied().filter(|&extent| extent != 1).collect::<Vec<_>>();
+                if extents(&before) == extents(&after) {
+                    return false;
+                }
                 // The reshape keeps the axis: as many elements come before and behind it.
                 let place = |shape: &[usize], axis: usize| (shape[..axis].iter().product::<usize>(), shape[axis]);
                 let wanted = place(&after, axis);
