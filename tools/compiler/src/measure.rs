@@ -449,6 +449,17 @@ mod tests {
         assert!(after > before + 10.0, "{before} dB, {after} dB equalised");
     }
 
+    /// The ranges without zero points.
+    fn symmetric(graph: &Graph, ranges: &Ranges) -> Ranges {
+        let mut symmetric = ranges.clone();
+        for id in (0..graph.tensors.len()).map(TensorId) {
+            if let Some(range) = ranges.get(id) {
+                symmetric.set(id, range.symmetric());
+            }
+        }
+        symmetric
+    }
+
     #[test]
     fn a_zero_point_gives_uneven_values_more_steps() {
         let mut graph = network();
@@ -465,14 +476,8 @@ mod tests {
             ["expanded", "filtered", "pool"]
                 .map(|name| losses.iter().find(|(tensor, _)| tensor == name).unwrap().1.decibels())
         };
-        let mut symmetric = ranges.clone();
-        for id in (0..graph.tensors.len()).map(TensorId) {
-            if let Some(range) = ranges.get(id).copied() {
-                symmetric.set(id, crate::ir::Range { span: (-128.0 * range.scale, 127.0 * range.scale), ..range });
-            }
-        }
         for config in [&NV_SMALL, &NV_FULL] {
-            let (with, without) = (loss(&ranges, config), loss(&symmetric, config));
+            let (with, without) = (loss(&ranges, config), loss(&symmetric(&graph, &ranges), config));
             assert!(with.iter().zip(&without).all(|(with, without)| *with > without + 2.5), "{with:?}, {without:?}");
         }
     }
@@ -482,14 +487,8 @@ mod tests {
         let graph = network();
         let samples: Vec<Vec<Vec<f32>>> = (1..5).map(|seed| vec![numbers(seed, 8 * 12 * 12)]).collect();
         let ranges = measure(&graph, samples.iter().cloned().map(Ok), Method::Max).unwrap();
-        let loss = |one_sided: bool| {
-            let mut ranges = ranges.clone();
-            for id in (0..graph.tensors.len()).map(TensorId) {
-                if let Some(range) = ranges.get(id).copied().filter(|_| !one_sided) {
-                    ranges.set(id, crate::ir::Range { span: (-128.0 * range.scale, 127.0 * range.scale), ..range });
-                }
-            }
-            let compiled = compile(&graph, &ranges, &Options::new(&NV_SMALL)).unwrap();
+        let loss = |ranges: &Ranges| {
+            let compiled = compile(&graph, ranges, &Options::new(&NV_SMALL)).unwrap();
             let mut measured = Measured::new(&compiled, &[]).unwrap();
             let losses = measured.losses(&graph, &samples).unwrap();
             let of = |name: &str| losses.iter().find(|(tensor, _)| tensor == name).unwrap().1.decibels();
@@ -497,7 +496,7 @@ mod tests {
             assert!(losses.iter().all(|(tensor, _)| tensor != "block"));
             ["expanded", "filtered", "pool", "logits"].map(of)
         };
-        let (one_sided, symmetric) = (loss(true), loss(false));
+        let (one_sided, symmetric) = (loss(&ranges), loss(&symmetric(&graph, &ranges)));
         // Evenly distributed values with 127 steps to the largest would have 47 dB. These values are not evenly distributed, and
         // errors accumulate.
         assert!(symmetric.iter().all(|&decibels| decibels > 30.0), "{symmetric:?}");

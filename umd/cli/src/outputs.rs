@@ -168,7 +168,7 @@ fn write<D: Device>(session: &Session<D>, index: usize, path: &Path) -> Result<(
     }
     let bytes = if path.extension().is_some_and(|extension| extension == "npy") {
         let values = session.output_f32(index)?;
-        let sizes = |tensor: &TensorInfo| [tensor.n, tensor.c, tensor.h, tensor.w].map(|size| size as usize);
+        let sizes = |tensor: &TensorInfo| tensor.shape().map(|size| size as usize);
         let shape = session.outputs().nth(index).map_or([0; 4], sizes);
         npy::bytes(&shape, &values)
     } else {

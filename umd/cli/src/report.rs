@@ -245,13 +245,13 @@ impl<'a> Report<'a> {
         };
         let output = |(tensor, batches): &(&TensorInfo, Vec<Vec<Class>>)| json::Tensor {
             name: tensor.name.clone(),
-            shape: sizes(tensor),
+            shape: tensor.shape(),
             format: format(tensor),
             best: batches.iter().map(|batch| batch.iter().map(best).collect()).collect(),
         };
         let input = |Given { tensor, files }: &Given| json::Input {
             name: tensor.name.clone(),
-            shape: sizes(tensor),
+            shape: tensor.shape(),
             format: format(tensor),
             files: files.clone(),
         };
@@ -289,15 +289,11 @@ fn interface(interface: Interface) -> &'static str {
     }
 }
 
-fn sizes(tensor: &TensorInfo) -> [u32; 4] {
-    [tensor.n, tensor.c, tensor.h, tensor.w]
-}
-
 fn format(tensor: &TensorInfo) -> String {
     format!("{} {}", tensor.pixel_format, tensor.data_type)
 }
 
 fn shape(tensor: &TensorInfo) -> String {
-    let [n, c, h, w] = sizes(tensor);
+    let [n, c, h, w] = tensor.shape();
     format!("{n} x {c} x {h} x {w}, {}", format(tensor))
 }

@@ -68,7 +68,7 @@ impl Tensor {
             name: info.name.clone(),
             direction: if info.direction == Direction::Input { "input" } else { "output" },
             index: info.index,
-            shape: (info.n, info.c, info.h, info.w),
+            shape: info.shape().into(),
             dtype: match info.data_type {
                 DataType::Int8 => Some("int8"),
                 DataType::Int16 => Some("int16"),

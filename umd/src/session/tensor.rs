@@ -89,6 +89,11 @@ impl TensorInfo {
         }
     }
 
+    /// Batches, channels, lines and columns.
+    pub fn shape(&self) -> [u32; 4] {
+        [self.n, self.c, self.h, self.w]
+    }
+
     /// Bytes from a line to the next.
     pub fn line_stride(&self) -> u32 {
         self.strides[1]

@@ -127,8 +127,7 @@ impl<D: Device> Session<D> {
     ///
     /// As [`Self::set_input_f32`], and if the array has other dimensions, for example its channels last.
     pub fn set_input_array(&mut self, index: usize, shape: &[usize], values: &[f32]) -> Result<(), Error> {
-        if let Some(TensorInfo { n, c, h, w, .. }) = self.inputs.get(index).map(|bound| &bound.info) {
-            let needed = [*n, *c, *h, *w];
+        if let Some(needed) = self.inputs.get(index).map(|bound| bound.info.shape()) {
             let dims = needed.map(|extent| extent as usize);
             let elements = dims.iter().try_fold(1_usize, |product, &extent| product.checked_mul(extent));
             if elements == Some(values.len()) && !npy::same_order(shape, &dims) {

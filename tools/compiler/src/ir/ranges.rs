@@ -56,8 +56,16 @@ impl Range {
             let reach = |side: f32| (side.max(0.0) * HEADROOM).min(threshold);
             (-reach(-self.min), reach(self.max))
         };
-        let symmetric = (-128.0 * self.scale, 127.0 * self.scale);
-        self.span = if (high - low) / 255.0 <= WORTH * self.scale { (low, high) } else { symmetric };
+        self.span = (low, high);
+        if (high - low) / 255.0 > WORTH * self.scale {
+            *self = self.symmetric();
+        }
+    }
+
+    /// The range with 0 as the integer 0.
+    #[must_use]
+    pub fn symmetric(self) -> Self {
+        Self { span: (-128.0 * self.scale, 127.0 * self.scale), ..self }
     }
 }
 

@@ -58,6 +58,25 @@ struct Alias {
     step: u32,
 }
 
+impl Alias {
+    /// Whether it starts where the other tensor does and has all of its lines.
+    fn starts_at_origin(&self) -> bool {
+        self.start == [0; 3] && self.step == 1
+    }
+}
+
+/// The tensor at the end of the aliases that are followed.
+fn follow(
+    aliases: &HashMap<TensorId, Alias>,
+    mut tensor: TensorId,
+    follows: impl Fn(&Alias, TensorId) -> bool,
+) -> TensorId {
+    while let Some(alias) = aliases.get(&tensor).filter(|alias| follows(alias, tensor)) {
+        tensor = alias.of;
+    }
+    tensor
+}
+
 /// The position of a tensor in its buffer.
 #[derive(Clone, Debug)]
 pub struct Position {
@@ -162,10 +181,7 @@ impl Placer<'_> {
     /// Whether a tensor of one line and column is a part of a larger one whose surfaces are not adjacent. SDP reads the atoms of
     /// such a tensor one after another and ignores the strides.
     fn is_spread_out(&self, tensor: TensorId) -> bool {
-        let mut root = tensor;
-        while let Some(alias) = self.aliases.get(&root) {
-            root = alias.of;
-        }
+        let root = follow(&self.aliases, tensor, |_, _| true);
         let one = |id: TensorId| self.net.tensors[id].shape[1..] == [1, 1];
         let elements = self.atoms.elements() as u32 / if self.net.tensors[tensor].wide { 2 } else { 1 };
         one(tensor) && !one(root) && self.map(tensor).extent > elements
@@ -329,15 +345,11 @@ impl Placer<'_> {
     }
 
     /// The tensor that has all elements of a tensor in the same places: itself, or what it is only another name for.
-    fn renamed(&self, mut tensor: TensorId) -> TensorId {
-        while let Some(alias) = self.aliases.get(&tensor) {
+    fn renamed(&self, tensor: TensorId) -> TensorId {
+        follow(&self.aliases, tensor, |alias, tensor| {
             let same = self.net.tensors[alias.of].shape == self.net.tensors[tensor].shape;
-            if !same || (alias.start, alias.step) != ([0; 3], 1) || self.map(alias.of) != self.map(tensor) {
-                break;
-            }
-            tensor = alias.of;
-        }
-        tensor
+            same && alias.starts_at_origin() && self.map(alias.of) == self.map(tensor)
+        })
     }
 
     /// Gives outputs dense maps and separate memories.
@@ -386,14 +398,10 @@ impl Placer<'_> {
         let mut fixed: HashMap<TensorId, (TensorId, [u32; 3])> = HashMap::new();
         // The tensor of which another one is a reordering of channels, if any. A part of a larger tensor does not count.
         let tensors: Vec<[u32; 3]> = self.net.tensors.iter().map(|tensor| tensor.shape).collect();
-        let resolve = |aliases: &HashMap<TensorId, Alias>, mut tensor: TensorId| {
-            let whole = |alias: &&Alias, tensor: TensorId| {
-                alias.start == [0; 3] && alias.step == 1 && tensors[alias.of][1..] == tensors[tensor][1..]
-            };
-            while let Some(alias) = aliases.get(&tensor).filter(|alias| whole(alias, tensor)) {
-                tensor = alias.of;
-            }
-            tensor
+        let resolve = |aliases: &HashMap<TensorId, Alias>, tensor: TensorId| {
+            follow(aliases, tensor, |alias, tensor| {
+                alias.starts_at_origin() && tensors[alias.of][1..] == tensors[tensor][1..]
+            })
         };
         let mut copies: Vec<(usize, Step)> = Vec::new();
         let own: HashSet<TensorId> = self.net.inputs.iter().chain(&self.net.outputs).copied().collect();

@@ -9,6 +9,17 @@ use crate::ir::{BlockOrder, Op, TensorId};
 /// The most elements of a tensor for which a permutation is examined, so that each index is exact as f32.
 const MAX_INDICES: usize = 1 << 24;
 
+/// The index of each element, with which the source of each moved element is found; `None` if there are too many.
+pub(super) fn indices(count: usize) -> Option<Vec<f32>> {
+    (count <= MAX_INDICES).then(|| (0..count).map(|at| at as f32).collect())
+}
+
+/// Whether two shapes differ only in dimensions of 1.
+pub(super) fn same_extents(a: &[usize], b: &[usize]) -> bool {
+    let extents = |shape: &'_ [usize]| shape.iter().copied().filter(|&extent| extent != 1).collect::<Vec<_>>();
+    extents(a) == extents(b)
+}
+
 impl Pass<'_> {
     /// Merges two reshapes or two transpositions, and replaces transpositions that only move dimensions of 1.
     pub(super) fn merge_moves(&mut self, k: usize) -> bool {
@@ -62,11 +73,11 @@ impl Pass<'_> {
             }
             // Only dimensions of 1 are added or removed; the others keep their order.
             Op::Reshape { .. } => {
-                let axes = |shape: &[usize]| (0..shape.len()).filter(|&axis| shape[axis] != 1).collect::<Vec<_>>();
-                let (from, to) = (axes(before), axes(after));
-                if from.iter().map(|&axis| before[axis]).ne(to.iter().map(|&axis| after[axis])) {
+                if !same_extents(before, after) {
                     return None;
                 }
+                let axes = |shape: &[usize]| (0..shape.len()).filter(|&axis| shape[axis] != 1).collect::<Vec<_>>();
+                let (from, to) = (axes(before), axes(after));
                 let mut own = vec![1; before.len()];
                 from.iter().zip(&to).for_each(|(&from, &to)| own[from] = aligned[to]);
                 self.constant(constant, &own, values)
@@ -111,8 +122,7 @@ impl Pass<'_> {
         let op = match (&self.graph.nodes[k].op, &moves) {
             (&Op::Softmax { axis }, Op::Transpose { perm }) => Op::Softmax { axis: perm[axis] },
             (&Op::Softmax { axis }, _) => {
-                let extents = |shape: &[usize]| shape.iter().copied().filter(|&extent| extent != 1).collect::<Vec<_>>();
-                if extents(&before) == extents(&after) {
+                if same_extents(&before, &after) {
                     return false;
                 }
                 // The reshape keeps the axis: as many elements come before and behind it.
@@ -157,12 +167,10 @@ impl Pass<'_> {
         let (&[n, c, h, w], &[_, channels, height, width]) = (self.graph.shape(x), self.graph.shape(y)) else {
             return false;
         };
-        let count = n * c * h * w;
-        if count > MAX_INDICES || n != self.graph.shape(y)[0] {
+        if n != self.graph.shape(y)[0] {
             return false;
         }
-        // The source of each element.
-        let indices: Vec<f32> = (0..count).map(|at| at as f32).collect();
+        let Some(indices) = indices(n * c * h * w) else { return false };
         let (inner, op) = (self.graph.shape(self.inputs(middle)[0]), &self.graph.nodes[middle].op);
         let moved = crate::float::apply(op, &[(inner, &indices)], self.graph.shape(self.output(middle)));
         let mut candidates = Vec::new();

@@ -7,12 +7,10 @@
 //! - The channels of TensorFlow's networks are last, `[N, H, W, C]`, and so are those of many detectors' outputs. The hardware
 //!   stores a tensor of either order in the same way.
 
+use super::moves::{indices, same_extents};
 use super::simplify;
 use crate::float;
 use crate::ir::{Graph, Node, Op, Tensor, TensorId};
-
-/// The most elements of an output whose order is examined, so that each index is exact as f32.
-const MAX_INDICES: usize = 1 << 24;
 
 /// An input or an output that has another shape than in the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +41,10 @@ pub fn outer_moves(graph: &mut Graph) -> Vec<Reshaped> {
     }
     for k in 0..graph.inputs.len() {
         let id = graph.inputs[k];
+        // Scales per channel belong to an axis.
+        if graph.tensor(id).quantization.as_ref().is_some_and(|quantization| quantization.axis.is_some()) {
+            continue;
+        }
         let candidates = [reshaped_input(graph, id), first_input(graph, id)].into_iter().flatten();
         let found = candidates.map(|change| (with_input(graph, id, &change), change));
         if let Some((better, change)) = found.min_by_key(|(graph, _)| moves(graph)) {
@@ -63,10 +65,9 @@ pub fn outer_moves(graph: &mut Graph) -> Vec<Reshaped> {
 
 /// Whether an operator moves elements. Dimensions of 1 are added and removed without a move.
 fn is_move(graph: &Graph, node: &Node) -> bool {
-    let extents = |id: TensorId| graph.shape(id).iter().filter(|&&extent| extent != 1);
     match node.op {
         Op::Transpose { .. } => true,
-        Op::Reshape { .. } => extents(node.inputs[0]).ne(extents(node.output)),
+        Op::Reshape { .. } => !same_extents(graph.shape(node.inputs[0]), graph.shape(node.output)),
         _ => false,
     }
 }
@@ -155,11 +156,7 @@ fn without_moves(graph: &mut Graph, k: usize) -> Option<Reshaped> {
 /// Whether moves put the channels last; `None` if they do more than that.
 fn order(graph: &Graph, source: TensorId, chain: &[&Node]) -> Option<bool> {
     let shape = graph.shape(source);
-    let count = graph.tensor(source).elements();
-    if count > MAX_INDICES {
-        return None;
-    }
-    let indices: Vec<f32> = (0..count).map(|at| at as f32).collect();
+    let indices = indices(graph.tensor(source).elements())?;
     let moved = chain.iter().fold(indices.clone(), |values, node| {
         float::apply(&node.op, &[(graph.shape(node.inputs[0]), &values)], graph.shape(node.output))
     });

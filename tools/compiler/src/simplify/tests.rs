@@ -107,6 +107,19 @@ fn reshapes_of_inputs_and_outputs_are_left_out() {
     assert_eq!([found[0].clone(), last(map, &found[1])], expected[..]);
 }
 
+/// The axis of the scales would be another one.
+#[test]
+fn an_input_with_scales_per_channel_keeps_its_shape() {
+    let mut graph = channels_last(true);
+    let (scale, zero_point) = (vec![0.5, 0.25], vec![0, 0]);
+    let quantization = crate::ir::Quantization { scale, zero_point, axis: Some(3), limits: (-128, 127) };
+    graph.tensors[graph.inputs[0].0].quantization = Some(quantization);
+    simplify(&mut graph);
+    let input = graph.inputs[0];
+    outer_moves(&mut graph);
+    assert_eq!(graph.shape(input), [1, 4, 3, 2]);
+}
+
 #[test]
 fn moves_beside_the_interface_stay_without_convolutions() {
     let mut graph = channels_last(false);
