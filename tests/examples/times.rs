@@ -9,8 +9,9 @@
 //!     cargo run --release -p nvdla-tests --example times -- --memory
 //!
 //! With a network and a configuration, each of its operations is shown. With `--winograd`, convolutions run in Winograd's mode where
-//! that is faster. With `--memory`, runs of layers are computed in bands of lines where that shrinks the pool. The networks are those of `nvdla_tests::zoo`, in int8; the conditions are the profile's defaults. NVIDIA's cycles are those of its fastest int8 loadable of a network
-//! among the reference data, and are missing without them. The conditions of both are the same.
+//! that is faster. With `--memory`, runs of layers are computed in bands of lines where that shrinks the pool. The networks are
+//! those of `nvdla_tests::zoo`, in int8; the conditions are the profile's defaults. NVIDIA's cycles are those of its fastest int8
+//! loadable of a network among the reference data, and are missing without them. The conditions of both are the same.
 
 use std::path::Path;
 use std::time::Instant;

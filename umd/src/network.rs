@@ -161,10 +161,10 @@ pub(crate) fn constants(loadable: &Loadable, keeps_graphs: bool) -> Vec<bool> {
     constant
 }
 
-/// The descriptors of an emulated task, as they are in the file.
-struct FileMemory<'a> {
-    loadable: &'a Loadable,
-    slots: &'a [Slot],
+/// The memory of a task's address list, as it is in the file.
+pub(crate) struct FileMemory<'a> {
+    pub(crate) loadable: &'a Loadable,
+    pub(crate) slots: &'a [Slot],
 }
 
 impl emulator::Memory for FileMemory<'_> {

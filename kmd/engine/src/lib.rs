@@ -34,6 +34,9 @@ mod schedule;
 mod slot;
 mod statistics;
 mod task;
+// The kernel module does not estimate times.
+#[cfg(not(MODULE))]
+mod writes;
 
 pub use self::engine::{Engine, Progress, Submission, SubmitError};
 pub use self::error::{Error, Name, Reason};
@@ -43,3 +46,5 @@ pub use self::identity::{identify, Identity};
 pub use self::memory::{Buffer, OutOfRange, TaskMemory};
 pub use self::slot::{MemoryRange, Operation, Slot};
 pub use self::task::Task;
+#[cfg(not(MODULE))]
+pub use self::writes::{WriteCounter, Writes};

@@ -2,7 +2,7 @@
 
 //! The scheduler against a device that only pretends: order, groups, events, tables, failures.
 
-use nvdla_engine::{Cause, Engine, Hardware, Progress, Slot, SubmitError, Task};
+use nvdla_engine::{Cause, Engine, Hardware, Progress, Slot, SubmitError, Task, WriteCounter};
 use nvdla_tests::build::{address, table, Net, Shape};
 use nvdla_tests::drive::finish;
 use nvdla_tests::mock::{Access, Mock};
@@ -216,6 +216,42 @@ fn every_unit_runs() {
     let mut order = order(&NV_FULL, &net);
     order.sort_unstable();
     assert_eq!(order, (0..6).collect::<Vec<_>>());
+}
+
+#[test]
+fn counted_writes_are_those_of_the_engine() {
+    let mut net = Net::new();
+    let mut other = table();
+    other.linear_exp_table[3] = 7;
+    net.tables = vec![table(), other];
+    for at in 0..3 {
+        net.convolution(FULL, 0x2000);
+        net.pooling(FULL, 0x4000);
+        net.normalisation(FULL, 0x6000, at % 2);
+        net.contraction(FULL, 0x8000);
+        net.transfers(2);
+        net.copy(FULL, 0x3000);
+    }
+    let (mut engine, mut mock) = start(&NV_FULL, &net);
+    let (mut counter, mut task) = (WriteCounter::new(&NV_FULL), parse(&NV_FULL, &net));
+    let glb =
+        |access: &Access| matches!(access, Access::Write(at, _) if Block::at(NV_FULL.family, *at) == Some(Block::Glb));
+    for run in 0..3 {
+        if run > 0 {
+            mock.log.clear();
+            engine.submit(&mut mock, task, 0, u64::MAX).unwrap();
+        }
+        task = finish(&mut engine, &mut mock).0.unwrap();
+        // Interrupts are cleared in GLB.
+        let written = mock.writes() - mock.log.iter().filter(|access| glb(access)).count();
+        let mut counted = Vec::new();
+        counter.run(&task, |operation, writes| {
+            counted.push((operation, writes.registers + writes.table + writes.enable));
+        });
+        assert_eq!(counted.iter().map(|(_, writes)| *writes as usize).sum::<usize>(), written, "run {run}");
+        counted.sort_unstable();
+        assert!(counted.iter().map(|(operation, _)| *operation).eq(0..task.operations()));
+    }
 }
 
 #[test]

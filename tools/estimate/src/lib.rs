@@ -38,7 +38,7 @@ pub use memory::{Bytes, Cube, Interface, Memory};
 pub use pdp::{pdp, PdpShape};
 pub use pipeline::{pipeline, Shape};
 pub use rubik::{rubik, RubikShape};
-pub use schedule::{schedule, set_up, Host, Slot, Step};
+pub use schedule::{schedule, Host, Slot, Step, Writes};
 pub use sdp::{sdp, SdpOperand, SdpShape};
 
 use nvdla_uapi::config::Config;

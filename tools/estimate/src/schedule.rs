@@ -2,23 +2,73 @@
 
 //! The start and end of each operation of a network.
 //!
-//! Operations that are connected on the fly run together (see [`pipeline`]). Groups of them run one after another, because an
-//! operation waits for the data of the previous one. Between two groups the driver handles an interrupt and enables the next
-//! operation ([`Host`]). Registers are written while the previous operation still runs, because each unit has two register
-//! groups. Register writes count only if they take longer than everything else.
+//! Operations that are connected on the fly run together (see [`pipeline`]). Groups of them run one after another. Between two
+//! groups the driver handles an interrupt and enables the next operation ([`Host`]), if that operation waits for a result of the
+//! group before. Otherwise it is already enabled. Registers are written while the group before still runs, because each unit has
+//! two register groups. These writes count only if they take longer than that group. A lookup table is written when its unit is
+//! idle.
 
 use crate::{pipeline, Estimate, Limit, Memory, Shape};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::OpType;
 use nvdla_uapi::reg::Block;
 
+/// The register writes of an operation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Writes {
+    /// Writes that program it, while the previous operation still runs.
+    pub registers: u32,
+    /// Writes that load its lookup table, for which its unit must be idle.
+    pub table: u32,
+}
+
+impl Writes {
+    /// All registers of a unit that an operation programs: all but the `S_` registers of its blocks.
+    pub fn all(unit: OpType) -> Self {
+        let blocks: &[Block] = match unit {
+            OpType::Bdma => &[Block::Bdma],
+            OpType::Conv => &[Block::Cdma, Block::Csc, Block::CmacA, Block::CmacB, Block::Cacc],
+            OpType::Sdp => &[Block::SdpRdma, Block::Sdp],
+            OpType::Pdp => &[Block::PdpRdma, Block::Pdp],
+            OpType::Cdp => &[Block::CdpRdma, Block::Cdp],
+            OpType::Rubik => &[Block::Rbk],
+        };
+        let registers = blocks.iter().flat_map(|block| block.registers()).filter(|register| {
+            // S_ registers select the group; statistics registers are read-only.
+            !register.name.starts_with("S_") && register.register.writable != 0
+        });
+        Self { registers: registers.count() as u32, table: 0 }
+    }
+
+    /// The writes of an operation of a new layer, which has many values in common with the layers before: medians over compiled
+    /// ResNet-18, ResNet-50, SqueezeNet and MobileNet, counted by the driver's scheduler. CDP and Rubik have all of their writes,
+    /// because few networks have more than one such operation.
+    pub fn of_layer(unit: OpType) -> Self {
+        let registers = match unit {
+            OpType::Conv => 21,
+            OpType::Sdp => 11,
+            OpType::Pdp => 9,
+            OpType::Bdma | OpType::Cdp | OpType::Rubik => return Self::all(unit),
+        };
+        Self { registers, table: 0 }
+    }
+
+    /// The writes of a convolution and its SDP for another part of the same layer: addresses of input, weights, operands and
+    /// output, and the sizes that differ. Counted in the same way.
+    pub const OF_PART: Self = Self { registers: 7 + 4, table: 0 };
+}
+
 /// An operation of a network, in the order of execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The shape of the operation.
     pub shape: Shape,
+    /// Its register writes.
+    pub writes: Writes,
     /// The earlier step that passes it its data on the fly.
     pub source: Option<usize>,
+    /// It waits for the end of a step of the group before. Otherwise it is enabled while that group runs.
+    pub waits: bool,
 }
 
 /// The time of a step.
@@ -54,6 +104,22 @@ impl Host {
     pub fn new(register_write: f64) -> Self {
         Self { register_write, hand_over: (Self::ACCESSES * register_write).ceil() as u64 }
     }
+
+    /// Cycles of this many register writes.
+    pub fn cycles(&self, writes: u32) -> u64 {
+        (f64::from(writes) * self.register_write).ceil() as u64
+    }
+}
+
+/// Operations that are connected on the fly.
+struct Group {
+    leader: usize,
+    /// The time of its operations together.
+    estimate: Estimate,
+    /// Cycles of the register writes that happen while the previous group runs, and of those for which units are idle.
+    ahead: u64,
+    idle: u64,
+    waits: bool,
 }
 
 /// Computes the times of steps.
@@ -63,58 +129,52 @@ pub fn schedule(steps: &[Step], config: &Config, memory: &Memory, host: Host) ->
         // An operation comes after the one that passes it its data.
         let leader = step.source.and_then(|source| slots.get(source)).map_or(at, |source| source.leader);
         let mut estimate = step.shape.estimate(config, memory);
-        let set_up = set_up(step.shape.unit(), host.register_write);
+        let set_up = host.cycles(step.writes.registers + step.writes.table);
         if set_up > estimate.cycles {
             (estimate.cycles, estimate.limit) = (set_up, Limit::SetUp);
         }
         slots.push(Slot { estimate, start: 0, cycles: 0, limit: estimate.limit, leader });
     }
-    let mut now = 0;
-    for leader in 0..steps.len() {
-        if slots[leader].leader != leader {
-            continue;
-        }
-        let (mut conv, mut sdp, mut pdp) = (None, None, None);
-        let mut writing = 0;
-        for (step, _) in steps.iter().zip(&slots).skip(leader).filter(|(_, slot)| slot.leader == leader) {
-            match &step.shape {
-                Shape::Conv(shape) => conv = Some(shape),
-                Shape::Sdp(shape) => sdp = Some(shape),
-                Shape::Pdp(shape) => pdp = Some(shape),
-                Shape::Bdma(_) | Shape::Cdp(_) | Shape::Rubik(_) => {}
-            }
-            writing = set_up(step.shape.unit(), host.register_write).max(writing);
-        }
-        let together = match (conv, sdp, pdp) {
-            (None, None, None) => slots[leader].estimate,
-            _ => pipeline(conv, sdp, pdp, config, memory),
-        };
-        let limit = if writing > together.cycles { Limit::SetUp } else { together.limit };
-        let cycles = writing.max(together.cycles);
-        for slot in slots.iter_mut().skip(leader).filter(|slot| slot.leader == leader) {
+    let leaders = (0..steps.len()).filter(|&at| slots[at].leader == at);
+    let groups: Vec<Group> = leaders.map(|leader| group(leader, steps, &slots, config, memory, host)).collect();
+    let mut now = groups.first().map_or(0, |first| first.ahead);
+    for (at, Group { leader, estimate, idle, .. }) in groups.iter().enumerate() {
+        let (writing, waits) = groups.get(at + 1).map_or((0, true), |next| (next.ahead, next.waits));
+        let limit = if writing > estimate.cycles { Limit::SetUp } else { estimate.limit };
+        let cycles = writing.max(estimate.cycles);
+        now += idle;
+        for slot in slots.iter_mut().skip(*leader).filter(|slot| slot.leader == *leader) {
             (slot.start, slot.cycles, slot.limit) = (now, cycles, limit);
         }
-        now += cycles + host.hand_over;
+        now += cycles + if waits { host.hand_over } else { 0 };
     }
     slots
 }
 
-/// Cycles to write all registers of an operation, at `register_write` cycles per write: all but the `S_` registers of its unit's
-/// blocks.
-pub fn set_up(unit: OpType, register_write: f64) -> u64 {
-    let blocks: &[Block] = match unit {
-        OpType::Bdma => &[Block::Bdma],
-        OpType::Conv => &[Block::Cdma, Block::Csc, Block::CmacA, Block::CmacB, Block::Cacc],
-        OpType::Sdp => &[Block::SdpRdma, Block::Sdp],
-        OpType::Pdp => &[Block::PdpRdma, Block::Pdp],
-        OpType::Cdp => &[Block::CdpRdma, Block::Cdp],
-        OpType::Rubik => &[Block::Rbk],
+fn group(leader: usize, steps: &[Step], slots: &[Slot], config: &Config, memory: &Memory, host: Host) -> Group {
+    let (mut conv, mut sdp, mut pdp, mut other) = (None, None, None, None);
+    let (mut ahead, mut idle, mut waits) = (0, 0, false);
+    for (step, _) in steps.iter().zip(slots).skip(leader).filter(|(_, slot)| slot.leader == leader) {
+        match &step.shape {
+            Shape::Conv(shape) => conv = Some(shape),
+            Shape::Sdp(shape) => sdp = Some(shape),
+            Shape::Pdp(shape) => pdp = Some(shape),
+            shape @ (Shape::Bdma(_) | Shape::Cdp(_) | Shape::Rubik(_)) => other = Some(shape),
+        }
+        waits |= step.waits;
+        // An operation with a new table is programmed when its unit is idle.
+        if step.writes.table > 0 {
+            waits = true;
+            idle += step.writes.registers + step.writes.table;
+        } else {
+            ahead += step.writes.registers;
+        }
+    }
+    let estimate = match other {
+        Some(shape) => shape.estimate(config, memory),
+        None => pipeline(conv, sdp, pdp, config, memory),
     };
-    let writes = blocks.iter().flat_map(|block| block.registers()).filter(|register| {
-        // S_ registers select the group; statistics registers are read-only.
-        !register.name.starts_with("S_") && register.register.writable != 0
-    });
-    (writes.count() as f64 * register_write).ceil() as u64
+    Group { leader, estimate, ahead: host.cycles(ahead), idle: host.cycles(idle), waits }
 }
 
 #[cfg(test)]
@@ -124,11 +184,11 @@ mod tests {
     use nvdla_uapi::config::NV_SMALL;
 
     #[test]
-    fn set_up_counts_writes() {
+    fn every_unit_has_registers() {
         for unit in OpType::ALL {
-            let cycles = set_up(*unit, 5.0);
-            assert_eq!(cycles % 5, 0, "{unit}");
-            assert!((5..1000).contains(&cycles), "{unit}: {cycles}");
+            let Writes { registers, table } = Writes::all(*unit);
+            assert!((5..100).contains(&registers), "{unit}: {registers}");
+            assert_eq!(table, 0);
         }
     }
 
@@ -138,18 +198,28 @@ mod tests {
         let output = Cube::int8(16, 14, 14);
         let conv = ConvShape::direct(Cube::int8(16, 16, 16), 16, (3, 3), output);
         let sdp = SdpShape::new(output.on_the_fly(), output);
-        let steps = [
-            Step { shape: Shape::Conv(conv), source: None },
-            Step { shape: Shape::Sdp(sdp), source: Some(0) },
-            Step { shape: Shape::Conv(conv), source: None },
+        let writes = Writes { registers: 10, table: 0 };
+        let mut steps = [
+            Step { shape: Shape::Conv(conv), writes, source: None, waits: true },
+            Step { shape: Shape::Sdp(sdp), writes, source: Some(0), waits: false },
+            Step { shape: Shape::Conv(conv), writes, source: None, waits: true },
         ];
         let slots = schedule(&steps, &NV_SMALL, &memory, Host::new(0.0));
         assert_eq!((slots[0].start, slots[1].start), (0, 0));
         assert_eq!(slots[0].cycles, pipeline(Some(&conv), Some(&sdp), None, &NV_SMALL, &memory).cycles);
         assert_eq!(slots[2].start, slots[0].cycles);
-        // Slow register writes take longer than the operation.
-        let slow = schedule(&steps[2..], &NV_SMALL, &memory, Host::new(1000.0));
-        assert_eq!(slow[0].estimate.limit, Limit::SetUp);
-        assert_eq!(slow[0].cycles, set_up(OpType::Conv, 1000.0));
+        // The first group's registers are written before it starts, the second group's while the first runs.
+        let host = Host { register_write: 1e4, hand_over: 5 };
+        let slow = schedule(&steps, &NV_SMALL, &memory, host);
+        assert_eq!((slow[0].start, slow[0].cycles, slow[0].limit), (200_000, 100_000, Limit::SetUp));
+        assert_eq!((slow[2].start, slow[2].cycles), (300_005, slots[2].cycles));
+        // An operation that does not wait follows without the driver.
+        steps[2].waits = false;
+        let free = schedule(&steps, &NV_SMALL, &memory, Host { register_write: 0.0, hand_over: 5 });
+        assert_eq!(free[2].start, slots[0].cycles);
+        // A table is written between the groups, and so are the registers of its operation.
+        steps[2].writes.table = 3;
+        let table = schedule(&steps, &NV_SMALL, &memory, host);
+        assert_eq!(table[2].start, 200_000 + slots[0].cycles + 5 + 130_000);
     }
 }

@@ -5,12 +5,13 @@
 //! The formulas are those of [`nvdla_estimate`], which the compiler also uses. Here they are applied to a loadable's operations,
 //! in the order in which the runtime submits them to the device.
 
+mod driver;
 mod rows;
 mod trace;
 
 use std::fmt;
 
-use nvdla_estimate::{schedule, Host, Interface, Memory, Shape, Step};
+use nvdla_estimate::{schedule, Host, Interface, Memory, Shape, Step, Writes};
 pub use nvdla_estimate::{Bytes, Limit};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{MemoryType, Operation, Surface};
@@ -39,16 +40,24 @@ impl Profile {
     pub fn new(loadable: &Loadable, config: &'static Config, conditions: Conditions) -> Result<Self, Error> {
         let operations = network::operations(loadable)?;
         let names = loadable.names().unwrap_or_default();
+        let writes = driver::writes(loadable, config);
         // The loadable's operations are in the order of tasks and lists. An operation that takes data on the fly comes after the
         // one that passes them.
         let mut steps: Vec<Step> = Vec::with_capacity(operations.len());
         let mut rows: Vec<Row> = Vec::with_capacity(operations.len());
+        let after = driver::predecessors(&operations);
+        let mut groups = driver::Groups::default();
         for operation in &operations {
             // An operation and its surface always are of the same unit.
             let Some(shape) = Shape::from_descriptors(&operation.operation, &operation.surface) else { continue };
             let source = handed_over(operation);
             let place = |row: &Row| row.task == operation.task && Some(row.operation) == source;
-            steps.push(Step { shape, source: source.and_then(|_| rows.iter().rposition(place)) });
+            // Every register counts if the driver would refuse the task.
+            let writes = writes.get(&(operation.task, operation.index));
+            let writes = writes.copied().unwrap_or_else(|| Writes::all(operation.unit));
+            let source_step = source.and_then(|_| rows.iter().rposition(place));
+            let waits = groups.waits(operation, source_step.is_some(), &after);
+            steps.push(Step { shape, writes, source: source_step, waits });
             rows.push(Row {
                 task: operation.task,
                 operation: operation.index,

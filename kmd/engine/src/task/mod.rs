@@ -168,6 +168,11 @@ impl<S: AsRef<[Slot]> + AsMut<[Slot]>> Task<S> {
         self.waits_for_cdma
     }
 
+    #[cfg(not(MODULE))]
+    pub(crate) fn slots(&self) -> &[Slot] {
+        self.slots.as_ref()
+    }
+
     pub(crate) fn slots_mut(&mut self) -> &mut [Slot] {
         self.slots.as_mut()
     }

@@ -12,7 +12,7 @@ use nvdla_runtime::loadable::{
     DataCategory, DataFormat, DataType, EventOp, Interface, MemoryFlags, PixelFormat, Version,
 };
 use nvdla_uapi::desc::{
-    self, cdp_surface, conv_surface, data_cube, pdp_surface, sdp_surface, Descriptor, MemoryType, Wire,
+    self, cdp_surface, conv_surface, data_cube, pdp_surface, rubik_surface, sdp_surface, Descriptor, MemoryType, Wire,
 };
 use nvdla_uapi::emu;
 use nvdla_uapi::reg::values::Precision;
@@ -355,6 +355,7 @@ impl<'a> Emitter<'a> {
                 Unit::Sdp { .. } => (sdp_surface::src_data, sdp_surface::dst_data),
                 Unit::Pdp { .. } => (pdp_surface::src_data, pdp_surface::dst_data),
                 Unit::Cdp { .. } => (cdp_surface::src_data, cdp_surface::dst_data),
+                Unit::Rubik { .. } => (rubik_surface::src_data, rubik_surface::dst_data),
             };
             self.relocate(operation.unit.source(), surfaces, interface, strides(from));
             self.relocate(operation.unit.target(), surfaces, interface, strides(to));
@@ -449,7 +450,7 @@ fn uses_tables(operations: &[Operation]) -> bool {
     operations.iter().any(|operation| match &operation.unit {
         Unit::Sdp { op, .. } => op.lut_index >= 0,
         Unit::Cdp { op, .. } => op.lut_index >= 0,
-        Unit::Convolution { .. } | Unit::Pdp { .. } => false,
+        Unit::Convolution { .. } | Unit::Pdp { .. } | Unit::Rubik { .. } => false,
     })
 }
 

@@ -184,6 +184,15 @@ pub enum Unit {
         /// Its output.
         target: Cube,
     },
+    /// Rubik.
+    Rubik {
+        /// The descriptor.
+        op: desc::RubikOp,
+        /// Its input.
+        source: Cube,
+        /// Its output.
+        target: Cube,
+    },
 }
 
 impl Unit {
@@ -194,6 +203,7 @@ impl Unit {
             Self::Sdp { .. } => desc::OpType::Sdp,
             Self::Pdp { .. } => desc::OpType::Pdp,
             Self::Cdp { .. } => desc::OpType::Cdp,
+            Self::Rubik { .. } => desc::OpType::Rubik,
         }
     }
 
@@ -203,7 +213,8 @@ impl Unit {
             Self::Convolution { source, .. }
             | Self::Sdp { source, .. }
             | Self::Pdp { source, .. }
-            | Self::Cdp { source, .. } => source,
+            | Self::Cdp { source, .. }
+            | Self::Rubik { source, .. } => source,
         }
     }
 
@@ -213,7 +224,8 @@ impl Unit {
             Self::Convolution { target, .. }
             | Self::Sdp { target, .. }
             | Self::Pdp { target, .. }
-            | Self::Cdp { target, .. } => target,
+            | Self::Cdp { target, .. }
+            | Self::Rubik { target, .. } => target,
         }
     }
 
@@ -269,6 +281,10 @@ impl Unit {
             Self::Cdp { op, source, target } => (
                 desc::Operation::Cdp(**op),
                 desc::Surface::Cdp(desc::CdpSurface { src_data: place(source), dst_data: place(target) }),
+            ),
+            Self::Rubik { op, source, target } => (
+                desc::Operation::Rubik(*op),
+                desc::Surface::Rubik(desc::RubikSurface { src_data: place(source), dst_data: place(target) }),
             ),
         }
     }

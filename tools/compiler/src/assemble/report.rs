@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use nvdla_estimate::{self as estimate, Host, Memory, Shape, Slot};
+use nvdla_estimate::{self as estimate, Host, Memory, Shape, Slot, Writes};
 use nvdla_uapi::config::Config;
 use nvdla_uapi::desc::{DataCube, MemoryType};
 use nvdla_uapi::reg::values::Precision;
@@ -226,7 +226,9 @@ fn schedule(config: &Config, list: &[Operation], memory: &Memory, register_write
         let (op, surface) = operation.unit.descriptors(plain);
         let Some(shape) = Shape::from_descriptors(&op, &surface) else { continue };
         let source = operation.unit.takes_on_the_fly().then(|| index - 1);
-        steps.push(estimate::Step { shape, source });
+        // Parts of a layer do not wait for one another.
+        let waits = index == 0 || list[index - 1].step != operation.step;
+        steps.push(estimate::Step { shape, writes: Writes::of_layer(shape.unit()), source, waits });
     }
     estimate::schedule(&steps, config, memory, Host::new(register_write))
 }

@@ -9,9 +9,9 @@
 //! In Winograd mode the sequencer takes tiles of 4 x 4 inputs for 2 x 2 outputs. Its output is whole tiles of 4 x 4, and the
 //! padding behind its input fills the last tiles (register manual; the hardware project's `NV_NVDLA_CDMA_wg.v`).
 
-use nvdla_estimate::{pipeline, ConvShape, Cube as Volume, Memory, SdpShape};
+use nvdla_estimate::{pipeline, ConvShape, Cube as Volume, Host, Memory, SdpShape, Writes};
 use nvdla_uapi::config::Config;
-use nvdla_uapi::desc::{self, DataFormat, MemoryType, OpType, PixelOverride};
+use nvdla_uapi::desc::{self, DataFormat, MemoryType, PixelOverride};
 use nvdla_uapi::layout::feature::Atoms;
 use nvdla_uapi::layout::weight::{Compressed, Direct, Geometry, Groups, Image, PostExtension, Surfaces, Winograd};
 use nvdla_uapi::layout::{self, bytes, Extents};
@@ -408,8 +408,8 @@ impl Lowering<'_> {
         let (bank, banks) = (u64::from(self.config.cbuf_bank_bytes()), u64::from(self.config.cbuf_banks));
         let group_kernels = Geometry::of(self.config, source.precision).group_kernels;
         let pixels = u64::from(target.height) * u64::from(target.width);
-        let set_up = nvdla_estimate::set_up(OpType::Conv, REGISTER_WRITE);
-        let hand_over = nvdla_estimate::Host::new(REGISTER_WRITE).hand_over;
+        let host = Host::new(REGISTER_WRITE);
+        let set_up = host.cycles(Writes::OF_PART.registers);
         // Blocks of `size` channels, whether all of them fit the convolution buffer, and their cycles.
         let cut = |size: u32| -> (bool, u64, Vec<Block>) {
             let mut blocks = Vec::new();
@@ -427,7 +427,7 @@ impl Lowering<'_> {
                 let kernel = u64::from(input) * window * u64::from(bytes(source.precision));
                 // The registers of an operation are written while the previous one computes. Its first weights are read before it
                 // computes. All of this time is counted, so that loadables do not grow for a small gain.
-                cycles += (steps * window * pixels).max(set_up) + hand_over;
+                cycles += (steps * window * pixels).max(set_up) + host.hand_over;
                 cycles += kernel * u64::from(count) / u64::from(BYTES_PER_CYCLE);
                 fits &= (kernel * u64::from(group_kernels.min(count))).div_ceil(bank) < banks;
                 blocks.push(Block { output: (first, count), input: (low, input) });

@@ -121,7 +121,16 @@ impl Quantizer<'_> {
         let transform = if winograd { f64::from(PRA_TRUNCATE).exp2() } else { cacc.exp2() };
         own *= transform;
         let finest = over_all / most * own;
-        let (unit, shift) = self.unit(step, pipe, finest).unwrap_or((finest * 32768.0 / 32767.0, 0));
+        let least = finest * 32768.0 / 32767.0;
+        let own_step = self.scales[step.output].scale;
+        let last = pipe.x2.is_none() && pipe.y.is_none() && pipe.table.is_none();
+        let (unit, shift) = match self.unit(step, pipe, finest) {
+            Some(found) => found,
+            // X1 makes the output's integers, which are rounded once. The output converter then is the same in all such layers,
+            // and the driver need not write it again.
+            None if last && !wide && own_step > least => (own_step, 0),
+            None => (least, 0),
+        };
         let truncate = factor_shift(finest / unit);
         let factors: Vec<f64> = largest
             .iter()

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Lowers steps to SDP: after a convolution, or from memory to memory; and the copies that move elements.
+//! Lowers steps to SDP: after a convolution, or from memory to memory; and the copies that move elements, some of them by Rubik.
 
-use nvdla_uapi::desc::{self, Activation, SdpOperandMode, SdpOperation};
+use nvdla_uapi::desc::{self, Activation, RubikOp, SdpOperandMode, SdpOperation};
 use nvdla_uapi::layout::feature::Atoms;
 use nvdla_uapi::layout::operand::{Component, Format as OperandFormat, Operands};
 use nvdla_uapi::layout::Extents;
-use nvdla_uapi::reg::values::{AluAlgorithm, ConvMode, OperandMode, OperandSize, OperandUse, Precision};
+use nvdla_uapi::reg::values::{AluAlgorithm, ConvMode, OperandMode, OperandSize, OperandUse, Precision, RubikMode};
 
 use super::convolution::{Mode, MAX_CHANNELS};
 use super::numbers::{Numbers, Operand, Stages, XActivation};
@@ -14,6 +14,9 @@ use super::step::{Kind, Step, TensorId};
 use super::{Lowering, Region, View};
 use crate::assemble::program::{Base, Cube, Unit};
 use crate::error::Error;
+
+/// The greatest stride of a contraction (the fields of Rubik's D_DECONV_STRIDE).
+const CONTRACTION: u32 = 32;
 
 /// An enabled converter.
 pub(super) fn converter(scale: i16, truncate: u8) -> desc::CvtParam {
@@ -289,10 +292,18 @@ impl Lowering<'_> {
                 return Ok(());
             }
         };
-        let [y, x] = [into.line, into.pixel];
-        (into.line, into.pixel) = (by[0] * y, by[1] * x);
         // Each phase begins at an atom of maps.
         let apart = source.atoms.surfaces(self.program.atoms().filled(target.map.extent as usize)) as u32;
+        if self.config.rubik_contract && !repeats && apart == surfaces && by.iter().all(|&by| by <= CONTRACTION) {
+            // Rubik moves the same bytes at the width of the memory interface, in one operation.
+            let [stride_y, stride_x] = by.map(|by| by as u8);
+            let op = RubikOp { mode: RubikMode::Contract, precision: source.precision, stride_x, stride_y };
+            let [source, target] = [&source, &target].map(|view| view.cube(&view.all(), view.atoms));
+            self.program.push(number, Unit::Rubik { op, source, target });
+            return Ok(());
+        }
+        let [y, x] = [into.line, into.pixel];
+        (into.line, into.pixel) = (by[0] * y, by[1] * x);
         for phase in 0..by[0] * by[1] {
             let into = Strides { offset: into.offset + phase / by[1] * y + phase % by[1] * x, ..into };
             let first = if repeats { 0 } else { phase * apart };

@@ -14,8 +14,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
-use nvdla_estimate::{set_up, Host};
-use nvdla_uapi::desc::OpType;
+use nvdla_estimate::{Host, Writes};
 
 use super::convolution::{Axis, Span, BYTES_PER_CYCLE, REGISTER_WRITE, TILE};
 use super::numbers::Numbers;
@@ -262,17 +261,17 @@ impl Lowered<'_> {
             let lines = stripe.height(*root);
             pool += if lines > 0 { used.size / u64::from(used.height) * u64::from(lines) } else { used.size };
         }
+        let host = Host::new(REGISTER_WRITE);
         let mut cycles = 0;
         for band in &stripe.bands {
             for (at, lines) in steps.clone().zip(&band.lines).filter(|(_, lines)| !lines.is_empty()) {
                 let time = self.times[at];
                 let height = self.net().tensors[self.net().steps[at].output].shape[1];
                 let part = |whole: u64| whole * u64::from(lines.end - lines.start) / u64::from(height);
-                let unit = if time.weights > 0 { OpType::Conv } else { OpType::Sdp };
-                let written = time.operations * set_up(unit, REGISTER_WRITE);
+                let written = time.operations * host.cycles(Writes::OF_PART.registers);
                 let weights = time.weights / u64::from(BYTES_PER_CYCLE);
                 cycles += (part(time.cycles.saturating_sub(weights)) + weights).max(written);
-                cycles += time.operations * Host::new(REGISTER_WRITE).hand_over;
+                cycles += time.operations * host.hand_over;
             }
         }
         (pool, cycles)

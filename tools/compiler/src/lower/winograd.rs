@@ -7,8 +7,8 @@
 //! residual network, it reduces the signal-to-noise ratio by 3 to 5 dB of 75 in fp16, and by 7 to 11 dB of 45 in int8, because
 //! the data transform keeps 8 of 10 bits.
 
-use nvdla_estimate::{pdp, pipeline, set_up, Cube as Volume, Host, PdpShape, SdpOperand, SdpShape};
-use nvdla_uapi::desc::{MemoryType, OpType, SdpOperandMode};
+use nvdla_estimate::{pdp, pipeline, Cube as Volume, Host, PdpShape, SdpOperand, SdpShape, Writes};
+use nvdla_uapi::desc::{MemoryType, SdpOperandMode};
 use nvdla_uapi::layout::bytes;
 
 use super::convolution::{Mode, REGISTER_WRITE, TILE};
@@ -73,8 +73,8 @@ impl Lowering<'_> {
         let flies = mode == Mode::Direct && shapes.len() == 1;
         let operand = |mode, bytes| Some(SdpOperand { mode, bytes, memory: MemoryType::Mc });
         let combines = step.post_ops.iter().any(|post| matches!(post, PostOp::With(..)));
-        let hand_over = Host::new(REGISTER_WRITE).hand_over;
-        let written = set_up(OpType::Conv, REGISTER_WRITE);
+        let host = Host::new(REGISTER_WRITE);
+        let written = host.cycles(Writes::OF_PART.registers);
         let mut cycles = 0;
         for shape in &shapes {
             let output = Volume { memory: MemoryType::Mc, ..shape.output };
@@ -85,10 +85,10 @@ impl Lowering<'_> {
             };
             let behind = pooling.map(|shape| PdpShape { input: shape.input.on_the_fly(), ..shape }).filter(|_| flies);
             let time = pipeline(Some(shape), Some(&sdp), behind.as_ref(), self.config, &memory);
-            cycles += time.cycles.max(written) + hand_over;
+            cycles += time.cycles.max(written) + host.hand_over;
         }
         if let Some(shape) = pooling.filter(|_| !flies) {
-            cycles += pdp(&shape, self.config, &memory).cycles + hand_over;
+            cycles += pdp(&shape, self.config, &memory).cycles + host.hand_over;
         }
         Some(cycles)
     }

@@ -7,7 +7,7 @@
 //! descriptors. Operations are named by a text, or by the number of their group.
 
 use nvdla_estimate::{schedule, CdpShape, ConvShape, Cube, Host, Image, Interface, Memory, PdpShape, SdpOperand};
-use nvdla_estimate::{SdpShape, Shape, Step};
+use nvdla_estimate::{SdpShape, Shape, Step, Writes};
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::network;
 use nvdla_uapi::config::Config;
@@ -173,7 +173,7 @@ pub(crate) fn network(reference: &Path, network: &Network) -> u64 {
         let Some(shape) = Shape::from_descriptors(&operation.operation, &operation.surface) else { continue };
         let flying = matches!(&shape, Shape::Sdp(sdp) if sdp.input.memory == MemoryType::Hw);
         let source = if flying { steps.len().checked_sub(1) } else { None };
-        steps.push(Step { shape, source });
+        steps.push(Step { shape, writes: Writes::default(), source, waits: true });
     }
     let host = Host { register_write: 0.0, hand_over: 64 };
     let slots = schedule(&steps, network.config, &network.memory, host);
