@@ -3,8 +3,11 @@
 //! Loadables with memory in SRAM: those of the compiler have the structure of NVIDIA's (`opt-cvsram` among the reference data).
 
 use nvdla_compiler::lower::{compile, Options};
+use nvdla_runtime::device::ModelDevice;
 use nvdla_runtime::loadable::{Interface, Loadable, MemoryDomain, MemoryFlags};
 use nvdla_runtime::network::{operations, races};
+use nvdla_runtime::profile::{Conditions, Profile};
+use nvdla_runtime::session::Session;
 use nvdla_tests::{reference, zoo};
 use nvdla_uapi::config::{Config, NV_FULL};
 use nvdla_uapi::desc::{DataCube, MemoryType, Surface};
@@ -87,6 +90,33 @@ fn the_compilers_loadables() {
         assert!(report.pool <= 40 << 10 && report.pool >= report.pool_bound, "{report:?}");
         assert!(report.cycles < report.cycles_in_dram, "{report:?}");
     }
+}
+
+/// Runs of layers in bands keep their tensors in SRAM. The bytes of the output stay the same, and the report's cycles are those of
+/// the profile.
+#[test]
+fn bands_in_sram() {
+    let graph = zoo::graph("mobilenet", 96).unwrap();
+    let ranges = zoo::uniform(&graph, 6.0);
+    let mut outputs = Vec::new();
+    for sram in [0, 48 << 10] {
+        let options = Options { inputs: vec![Some(zoo::preprocess())], sram, ..Options::new(&NV_FULL) };
+        let compiled = compile(&graph, &ranges, &options).unwrap();
+        let loadable = Loadable::from_bytes(compiled.loadable).unwrap();
+        let profile = Profile::new(&loadable, &NV_FULL, Conditions::default()).unwrap();
+        let mut session = Session::new(loadable, ModelDevice::new(&NV_FULL)).unwrap();
+        let size = session.inputs().next().unwrap().size;
+        let picture: Vec<u8> = (0..size).map(|at| (at * 7 + at / 96 % 11) as u8 & 0x7f).collect();
+        session.set_input(0, &picture).unwrap();
+        session.run().unwrap();
+        outputs.push(session.output(0).unwrap().to_vec());
+        let Some(report) = compiled.report.sram else { continue };
+        assert!(!compiled.report.division.unwrap().runs.is_empty());
+        assert_eq!(profile.cycles(), report.cycles);
+        assert!(report.cycles < report.cycles_in_dram, "{report:?}");
+    }
+    assert!(outputs[0].iter().any(|&byte| byte != 0));
+    assert_eq!(outputs[0], outputs[1]);
 }
 
 #[test]

@@ -271,13 +271,14 @@ impl<'a> Emitter<'a> {
         match cube.base {
             Base::OnTheFly => None,
             Base::Constant(id) => Some((self.position(self.constants), self.plan.constants[id] + cube.offset)),
-            Base::Buffer(id) => match self.bound.iter().find(|(surface, _)| *surface == id) {
-                Some(&(_, memory)) => Some((self.position(memory), cube.offset)),
-                None => {
-                    let pool = if self.in_sram(cube) { self.sram } else { self.pool };
-                    Some((self.position(pool), self.plan.buffers[id] + cube.offset))
-                }
-            },
+            Base::Buffer(id) => {
+                let memory = match self.program.buffers[id].place {
+                    Storage::Pool => self.pool,
+                    Storage::Sram => self.sram,
+                    Storage::Input(_) | Storage::Output(_) => self.bound.iter().find(|(surface, _)| *surface == id)?.1,
+                };
+                Some((self.position(memory), self.plan.buffers[id] + cube.offset))
+            }
         }
     }
 

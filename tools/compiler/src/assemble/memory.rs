@@ -137,8 +137,9 @@ pub fn plan(program: &mut Program, sram: Option<&Sram>) -> Result<Plan, Error> {
     let (pool_size, pool_bound) = place(&outside, 0)?;
     let (sram_size, sram_bound) = place(&inside, 0)?;
     let spans = pool.uses.iter().map(|uses| (!uses.by.is_empty()).then_some(uses.span)).collect();
-    let inside: Vec<usize> = inside.into_iter().map(|at| pool.buffers[at]).collect();
-    inside.into_iter().for_each(|id| program.buffers[id].place = Storage::Sram);
+    for id in inside.iter().map(|&at| pool.buffers[at]).collect::<Vec<_>>() {
+        program.buffers[id].place = Storage::Sram;
+    }
     Ok(Plan { constants, constants_size, buffers: places, spans, pool_size, pool_bound, sram_size, sram_bound, orders })
 }
 

@@ -3,6 +3,7 @@
 //! The report of a compilation, for users and programs.
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use nvdla_estimate::{self as estimate, Host, Memory, Shape, Slot};
 use nvdla_uapi::config::Config;
@@ -237,8 +238,8 @@ pub(crate) fn report(program: &Program, plan: &Plan, sram: Option<&Sram>, tables
             limit: sram.size,
             pool: plan.sram_size,
             pool_bound: plan.sram_bound,
-            cycles: total(program, sram, |id| program.in_sram(id)),
-            cycles_in_dram: total(program, sram, |_| false),
+            cycles: sram.cycles(program),
+            cycles_in_dram: sram.cycles_with(program, |_| false),
         }),
         division: None,
         constants: plan.constants_size,
@@ -266,14 +267,20 @@ pub(super) fn schedule(
     estimate::schedule(&steps, config, memory, Host::new(register_write))
 }
 
-/// Estimated cycles of all operations of NVDLA, with these buffers in SRAM.
-fn total(program: &Program, sram: &Sram, in_sram: impl Fn(usize) -> bool) -> u64 {
-    let of = |task: &Task| {
-        let Task::Dla(list) = task else { return 0 };
-        let slots = schedule(program.config, list, &sram.memory, sram.register_write, &in_sram);
-        slots.last().map_or(0, |slot| slot.start + slot.cycles)
-    };
-    program.tasks.iter().map(of).sum()
+impl Sram {
+    /// Estimated cycles of all operations of NVDLA.
+    pub(crate) fn cycles(&self, program: &Program) -> u64 {
+        self.cycles_with(program, |id| program.in_sram(id))
+    }
+
+    /// The same with these buffers in SRAM.
+    fn cycles_with(&self, program: &Program, in_sram: impl Fn(usize) -> bool) -> u64 {
+        let all = 0..program.steps.len();
+        let times = times(program, all, &self.memory, self.register_write, in_sram);
+        let cycles: u64 = times.iter().map(|time| time.cycles).sum();
+        // The last operation hands over to none.
+        cycles.saturating_sub(Host::new(self.register_write).hand_over)
+    }
 }
 
 /// The time of a step.
@@ -287,21 +294,29 @@ pub(crate) struct StepTime {
     pub(crate) weights: u64,
 }
 
-/// The time of each step, with this memory and these cycles per register write.
-pub(crate) fn times(program: &Program, memory: &Memory, register_write: f64) -> Vec<StepTime> {
-    let mut times = vec![StepTime::default(); program.steps.len()];
+/// Operations that run together, because they are connected on the fly.
+pub(super) fn groups(list: &[Operation]) -> impl Iterator<Item = &[Operation]> {
+    list.chunk_by(|_, next| next.unit.takes_on_the_fly())
+}
+
+/// The time of each of some steps, with these memories, these cycles per register write, and these buffers in SRAM.
+pub(crate) fn times(
+    program: &Program,
+    steps: Range<usize>,
+    memory: &Memory,
+    register_write: f64,
+    in_sram: impl Fn(usize) -> bool,
+) -> Vec<StepTime> {
+    let mut times = vec![StepTime::default(); steps.len()];
     let mut seen = HashSet::new();
     for task in &program.tasks {
         let Task::Dla(list) = task else { continue };
-        let slots = schedule(program.config, list, memory, register_write, |id| program.in_sram(id));
-        for (at, (slot, operation)) in slots.iter().zip(list).enumerate() {
-            let time = &mut times[operation.step];
-            if slot.leader != at {
-                continue;
-            }
-            time.cycles += slot.cycles + Host::new(register_write).hand_over;
-            if let Unit::Convolution { .. } = operation.unit {
-                let weights = operation.unit.weights().filter(|weights| seen.insert(weights.base));
+        for group in groups(list).filter(|group| steps.contains(&group[0].step)) {
+            let time = &mut times[group[0].step - steps.start];
+            let slots = schedule(program.config, group, memory, register_write, &in_sram);
+            time.cycles += slots[0].cycles + Host::new(register_write).hand_over;
+            if let Unit::Convolution { .. } = group[0].unit {
+                let weights = group[0].unit.weights().filter(|weights| seen.insert(weights.base));
                 let bytes: Vec<u64> = weights.map(|weights| weights.size.into()).collect();
                 time.operations += u64::from(!bytes.is_empty());
                 time.weights += bytes.iter().sum::<u64>();

@@ -10,13 +10,11 @@
 //! SRAM. The next one is that with the greatest gain per byte and operation of its lifetime. Where no cycles are gained, the bytes
 //! that DRAM no longer moves decide. A buffer that no longer fits is left out, and so is one that would take more cycles.
 
-use std::ops::Range;
-
 use nvdla_estimate::Memory;
 
 use super::memory::Pool;
 use super::program::{Operation, Program, Task};
-use super::report;
+use super::report::{groups, schedule};
 
 /// The SRAM of a device.
 #[derive(Clone, Debug)]
@@ -54,11 +52,11 @@ struct Choice<'a> {
     inside: Vec<bool>,
 }
 
-impl<'a> Choice<'a> {
+impl Choice<'_> {
     fn cost(&self, group: usize) -> Cost {
         let Sram { memory, register_write, .. } = self.sram;
         let list = self.groups[group].operations;
-        let slots = report::schedule(self.program.config, list, memory, *register_write, |id| self.inside[id]);
+        let slots = schedule(self.program.config, list, memory, *register_write, |id| self.inside[id]);
         Cost {
             cycles: slots.first().map_or(0, |slot| slot.cycles),
             dram: slots.iter().map(|slot| slot.estimate.bytes.dram).sum(),
@@ -86,12 +84,6 @@ impl<'a> Choice<'a> {
     }
 }
 
-/// The groups of a list of operations.
-fn groups(list: &[Operation]) -> impl Iterator<Item = Range<usize>> + '_ {
-    let starts = || (0..list.len()).filter(|&at| !list[at].unit.takes_on_the_fly());
-    starts().zip(starts().skip(1).chain([list.len()])).map(|(start, end)| start..end)
-}
-
 /// The buffers of a pool that lie in SRAM, in ascending order.
 pub(super) fn choose(program: &Program, pool: &Pool, sram: &Sram) -> Vec<usize> {
     let mut choice = Choice {
@@ -106,14 +98,15 @@ pub(super) fn choose(program: &Program, pool: &Pool, sram: &Sram) -> Vec<usize> 
     for task in &program.tasks {
         match task {
             Task::Dla(list) => {
-                for range in groups(list) {
-                    let operations = &list[range];
+                for operations in groups(list) {
                     let units = operations.iter().map(|operation| &operation.unit);
                     let cubes = units.flat_map(|unit| unit.reads().chain([unit.target()]));
                     let mut buffers: Vec<usize> = cubes.filter_map(|cube| at(cube.buffer()?)).collect();
                     buffers.sort_unstable();
                     buffers.dedup();
-                    buffers.iter().for_each(|&buffer| choice.groups_of[buffer].push(choice.groups.len()));
+                    for &buffer in &buffers {
+                        choice.groups_of[buffer].push(choice.groups.len());
+                    }
                     choice.groups.push(Group { operations, buffers });
                 }
             }

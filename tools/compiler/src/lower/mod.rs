@@ -61,7 +61,7 @@ use convolution::{Mode, REGISTER_WRITE};
 use numbers::{Numbers, Quantizer, Scale};
 use place::Placed;
 use step::{Kind, Lrn, Net, PostOp, Step, TensorId};
-use stripes::Stripe;
+use stripes::{InSram, Stripe};
 use view::{Region, View};
 pub use winograd::Winograd;
 
@@ -344,17 +344,23 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
     lowering.program.outputs = placed.net.outputs.iter().map(end).collect();
     let mut best = lowering.clone().finished(&numbers, &[], &HashSet::new())?;
     let mut division = None;
-    if options.optimize != Optimize::Time {
+    let in_time = options.optimize == Optimize::Time;
+    if !in_time || lowering.sram.is_some() {
         let pool = best.1.activations();
         let cycles = report::report(&best.0, &best.1, None, Vec::new()).cycles;
         let (mut stripes, flying) = lowering.stripes(&best.0, &numbers, options.optimize);
         let striped = lowering.clone().finished(&numbers, &stripes, &flying)?;
-        if striped.1.activations() < pool {
+        let better = match &lowering.sram {
+            Some(sram) if in_time => sram.cycles(&striped.0) < sram.cycles(&best.0),
+            _ => striped.1.activations() < pool,
+        };
+        if better {
             best = striped;
         } else {
             stripes.clear();
         }
         division = Some(Division { pool, cycles, runs: stripes.iter().map(Stripe::describe).collect() });
+        division = division.filter(|division| !(in_time && division.runs.is_empty()));
     }
     let (program, plan, warnings) = best;
     let tensors: Vec<Stored> = placed.net.steps.iter().map(|step| lowering.stored(step.output)).collect();
@@ -710,26 +716,32 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// The runs of steps that shrink the pool of a program without runs, and the roots of buffers that poolings take on the fly.
+    /// The runs of steps that shrink the pool of a program without runs, or take less time with SRAM, and the roots of buffers that poolings take on the fly.
     fn stripes(&self, program: &Program, numbers: &[Numbers], goal: Optimize) -> (Vec<Stripe>, HashSet<TensorId>) {
         let mut touched = HashSet::new();
         for cube in Layout::written(&program.tasks).iter().flatten() {
             touched.extend(cube.buffer());
         }
         let (mut buffers, mut flying) = (BTreeMap::new(), HashSet::new());
+        let mut roots = HashMap::new();
         for (&root, &number) in &self.buffers {
             let Buffer { size, height, place, .. } = program.buffers[number];
             if place.is_pool() {
                 let flies = !touched.contains(&number);
                 buffers.insert(root, (if flies { 0 } else { size.into() }, height));
+                roots.insert(number, root);
                 if flies {
                     flying.insert(root);
                 }
             }
         }
-        let memory = self.memory();
-        let times = report::times(program, &memory, REGISTER_WRITE);
-        (stripes::Lowered { placed: self.placed, numbers, buffers, times }.choose(goal), flying)
+        let all = 0..program.steps.len();
+        let in_sram = |id| program.in_sram(id);
+        let memory = self.sram.as_ref().map_or_else(|| self.memory(), |sram| sram.memory);
+        let times = report::times(program, all, &memory, REGISTER_WRITE, in_sram);
+        let sram = self.sram.as_ref().filter(|_| goal == Optimize::Time);
+        let in_sram = sram.map(|sram| InSram { program, sram, roots });
+        (stripes::Lowered { placed: self.placed, numbers, buffers, times, in_sram }.choose(goal), flying)
     }
 
     fn described(&self, step: &Step) -> StepInfo {
