@@ -277,7 +277,9 @@ impl Lowered<'_> {
             let is_inside = |root| uses.get(root).is_some_and(|used| used.is_inside(steps));
             let inside = |buffer| roots.get(&buffer).is_some_and(is_inside);
             let faster = report::times(program, steps.clone(), &sram.memory, sram.register_write, inside);
-            times.iter_mut().zip(faster).for_each(|(time, faster)| time.cycles = faster.cycles);
+            for (time, faster) in times.iter_mut().zip(faster) {
+                time.cycles = faster.cycles;
+            }
         }
         times
     }
@@ -325,7 +327,9 @@ impl Lowered<'_> {
         let mut most = all.iter().map(|candidate| candidate.pool).max().unwrap_or(0);
         if let Some(InSram { sram, .. }) = &self.in_sram {
             most = sram.size + 1;
-            all.iter_mut().for_each(|candidate| candidate.pool = 0);
+            for candidate in &mut all {
+                candidate.pool = 0;
+            }
         }
         for first in 0..units.len() {
             for (last, unit) in units.iter().enumerate().skip(first) {
