@@ -110,7 +110,11 @@ fn with_sram(sram: u64, options: &Options, wanted: impl Fn(usize, &str) -> bool)
             let count = |sram| after.buffers.iter().filter(|buffer| buffer.sram == sram).count();
             let (inside, outside) = (count(true), count(false));
             let used = after.sram.as_ref().map_or(0, |sram| sram.pool);
-            println!("; pool {} -> {}, SRAM {used}; tensors {outside} + {inside}", before.pool, after.pool);
+            print!("; pool {} -> {}, SRAM {used}; tensors {outside} + {inside}", before.pool, after.pool);
+            match &after.division {
+                Some(division) => println!("; {} runs, without them {}", division.runs.len(), division.cycles),
+                None => println!(),
+            }
         }
     }
     Ok(())

@@ -112,12 +112,12 @@ pub struct RunReport {
     pub bands: usize,
 }
 
-/// The division of a network into bands of lines, for less memory.
+/// The division of a network into bands of lines, for less memory, or so that tensors lie in SRAM.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Division {
-    /// Bytes of the pool without the division.
+    /// Bytes of the pools without the division.
     pub pool: u64,
-    /// Estimated cycles without the division.
+    /// Estimated cycles without the division; with SRAM those of [`SramReport::cycles`].
     pub cycles: u64,
     /// The steps that are divided.
     pub runs: Vec<RunReport>,
@@ -161,7 +161,7 @@ pub struct Report {
     pub pool_bound: u64,
     /// The use of SRAM, if the network is compiled for a device with SRAM.
     pub sram: Option<SramReport>,
-    /// The division into bands of lines, if the network is compiled for less memory.
+    /// The division into bands of lines, if the network is compiled for less memory or for SRAM.
     pub division: Option<Division>,
     /// Bytes of weights, operands and tables.
     pub constants: u64,

@@ -347,11 +347,14 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
     let in_time = options.optimize == Optimize::Time;
     if !in_time || lowering.sram.is_some() {
         let pool = best.1.activations();
-        let cycles = report::report(&best.0, &best.1, None, Vec::new()).cycles;
+        let cycles = match &lowering.sram {
+            Some(sram) => sram.cycles(&best.0),
+            None => report::report(&best.0, &best.1, None, Vec::new()).cycles,
+        };
         let (mut stripes, flying) = lowering.stripes(&best.0, &numbers, options.optimize);
         let striped = lowering.clone().finished(&numbers, &stripes, &flying)?;
         let better = match &lowering.sram {
-            Some(sram) if in_time => sram.cycles(&striped.0) < sram.cycles(&best.0),
+            Some(sram) if in_time => sram.cycles(&striped.0) < cycles,
             _ => striped.1.activations() < pool,
         };
         if better {
