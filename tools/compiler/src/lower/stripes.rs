@@ -10,6 +10,9 @@
 //! it or later. In a run it also holds the bands of the tensors inside. Both depend on the run alone, so dynamic programming over
 //! all runs finds those of the least time for a given pool. With [`Optimize::Memory`] the pool is that for which the product of it
 //! and the square of the time is least: a smaller one must shrink by at least twice the part by which the time grows.
+//!
+//! With SRAM ([`InSram`]) and [`Optimize::Time`] the runs are those of the least time whose bands inside fit there together. The times
+//! of a run are those with its tensors inside in SRAM, and all others in DRAM.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
