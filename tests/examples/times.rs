@@ -7,20 +7,25 @@
 //!     cargo run --release -p nvdla-tests --example times -- squeezenet nv_full
 //!     cargo run --release -p nvdla-tests --example times -- --winograd
 //!     cargo run --release -p nvdla-tests --example times -- --memory
+//!     cargo run --release -p nvdla-tests --example times -- --sram 512K
 //!
 //! With a network and a configuration, each of its operations is shown. With `--winograd`, convolutions run in Winograd's mode where
 //! that is faster. With `--memory`, runs of layers are computed in bands of lines where that shrinks the pool. The networks are
 //! those of `nvdla_tests::zoo`, in int8; the conditions are the profile's defaults. NVIDIA's cycles are those of its fastest int8
 //! loadable of a network among the reference data, and are missing without them. The conditions of both are the same.
+//!
+//! With `--sram` and a size, the cycles of a few networks are shown without SRAM and with tensors in SRAM of that size, with DRAM
+//! of 10 and of 2 GB/s.
 
 use std::path::Path;
 use std::time::Instant;
 
+use nvdla_compiler::compiler::size;
 use nvdla_compiler::lower::{compile, Optimize, Options, Winograd};
 use nvdla_runtime::loadable::Loadable;
 use nvdla_runtime::profile::{Conditions, Profile};
 use nvdla_tests::{reference, zoo};
-use nvdla_uapi::config::Config;
+use nvdla_uapi::config::{Config, NV_FULL};
 
 /// Network, side of the picture, configuration, and how the names of NVIDIA's loadables begin.
 const ROWS: [(&str, usize, &str, &str); 15] = [
@@ -40,6 +45,13 @@ const ROWS: [(&str, usize, &str, &str); 15] = [
     ("squeezenet", 224, "nv_full", ""),
     ("resnet50", 224, "nv_full", ""),
 ];
+
+/// Networks, sides of the picture, and configurations that are compiled with SRAM.
+const WITH_SRAM: [(&str, usize); 5] =
+    [("resnet18", 224), ("resnet50", 224), ("mobilenet", 224), ("squeezenet", 224), ("squeezenet", 127)];
+const SRAM_CONFIGURATIONS: [&str; 2] = ["nv_full", "nv_large"];
+/// Bandwidths of DRAM in GB/s.
+const BANDWIDTHS: [f64; 2] = [10.0, 2.0];
 
 fn profile(loadable: &Loadable, config: &'static Config) -> Result<Profile, String> {
     Profile::new(loadable, config, Conditions::default()).map_err(|error| error.to_string())
@@ -66,11 +78,65 @@ fn theirs(folder: &Path, begin: &str, config: &'static Config) -> Result<Option<
     Ok(best)
 }
 
+/// The cycles of networks without SRAM and with that many bytes of it.
+fn with_sram(sram: u64, options: &Options, wanted: impl Fn(usize, &str) -> bool) -> Result<(), String> {
+    println!("DRAM of {BANDWIDTHS:?} GB/s, SRAM of {sram} bytes; cycles without SRAM, with SRAM, and their ratio");
+    for (name, side) in WITH_SRAM {
+        for config in SRAM_CONFIGURATIONS {
+            if !wanted(0, name) || !wanted(1, config) {
+                continue;
+            }
+            let config = Config::by_name(config).ok_or("no such configuration")?;
+            let graph = zoo::graph(name, side)?;
+            let ranges = zoo::uniform(&graph, 6.0);
+            let mut cycles = Vec::new();
+            let mut reports = Vec::new();
+            for sram in [0, sram] {
+                let options = Options { config, sram, ..options.clone() };
+                let compiled = compile(&graph, &ranges, &options).map_err(|error| format!("{name}: {error}"))?;
+                let loadable = Loadable::from_bytes(compiled.loadable).map_err(|error| error.to_string())?;
+                for dram in BANDWIDTHS {
+                    let conditions = Conditions { dram, ..Conditions::default() };
+                    let profile = Profile::new(&loadable, config, conditions).map_err(|error| error.to_string())?;
+                    cycles.push(profile.cycles());
+                }
+                reports.push(compiled.report);
+            }
+            print!("{name:16} {side:>4} {:9}", config.name);
+            for (without, with) in cycles.iter().zip(&cycles[BANDWIDTHS.len()..]) {
+                print!(" {without:>9} {with:>9} {:.3}", *with as f64 / *without as f64);
+            }
+            let [before, after] = [&reports[0], &reports[1]];
+            let count = |sram| after.buffers.iter().filter(|buffer| buffer.sram == sram).count();
+            let (inside, outside) = (count(true), count(false));
+            let used = after.sram.as_ref().map_or(0, |sram| sram.pool);
+            print!("; pool {} -> {}, SRAM {used}; tensors {outside} + {inside}", before.pool, after.pool);
+            match &after.division {
+                Some(division) => println!("; {} runs, without them {}", division.runs.len(), division.cycles),
+                None => println!(),
+            }
+        }
+    }
+    Ok(())
+}
+
 fn main() -> Result<(), String> {
-    let (options, arguments): (Vec<String>, Vec<String>) = std::env::args().skip(1).partition(|a| a.starts_with("--"));
+    let mut given: Vec<String> = std::env::args().skip(1).collect();
+    let sram = match given.iter().position(|argument| argument == "--sram") {
+        Some(at) => {
+            given.remove(at);
+            Some(size(&if at < given.len() { given.remove(at) } else { String::new() })?)
+        }
+        None => None,
+    };
+    let (options, arguments): (Vec<String>, Vec<String>) = given.into_iter().partition(|a| a.starts_with("--"));
     let winograd = options.contains(&"--winograd".to_owned()).then_some(Winograd::Faster);
     let optimize = if options.contains(&"--memory".to_owned()) { Optimize::Memory } else { Optimize::Time };
     let wanted = |at: usize, value: &str| arguments.get(at).is_none_or(|wanted| wanted == value);
+    if let Some(sram) = sram {
+        let inputs = vec![Some(zoo::preprocess())];
+        return with_sram(sram, &Options { inputs, winograd, optimize, ..Options::new(&NV_FULL) }, wanted);
+    }
     let folder = match reference::find() {
         reference::Reference::Found(folder) => Some(folder),
         reference::Reference::Skipped(why) | reference::Reference::Missing(why) => {

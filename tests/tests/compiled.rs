@@ -664,6 +664,53 @@ fn random_graphs_in_bands_are_exact() {
     assert!(divided as u64 * 4 > seeds.end - seeds.start, "{divided} graphs in bands");
 }
 
+/// Tensors in SRAM of random sizes: the results are the same, and no estimate is longer. Some graphs are in bands, and on nv_full
+/// some layers have int16.
+#[test]
+fn random_graphs_with_sram_are_exact() {
+    let configs: Vec<&'static Config> = Config::ALL.into_iter().filter(|config| config.secondary_memif).collect();
+    let seeds = seeds(60);
+    let (mut used, mut partly, mut elements, mut wrong) = (0, 0, 0, Vec::new());
+    for seed in seeds.clone() {
+        let config = configs[seed as usize % configs.len()];
+        let (graph, inputs) = random_graph(seed, config);
+        let mut random = Random::new(seed + 5000);
+        let wide = (0..graph.tensors.len()).filter(|_| config.name == "nv_full" && random.one_in(4)).map(TensorId);
+        let wide = wide.collect();
+        let optimize = random.pick(&[Optimize::Time, Optimize::Time, Optimize::Memory, Optimize::Pool(0)]);
+        let sram = random.pick(&[256, 1 << 10, 4 << 10, 1 << 20]) + random.below(500) as u64;
+        let options = Options { inputs, wide, optimize, sram, ..Options::new(config) };
+        let ranges = ranges(&graph);
+        let tried = std::panic::catch_unwind(|| match compile(&graph, &ranges, &options) {
+            Ok(compiled) => {
+                let report = compiled.report.sram.as_ref().unwrap();
+                assert!(report.pool <= report.limit && report.limit == sram, "graph {seed}: {report:?}");
+                assert!(report.cycles <= report.cycles_in_dram, "graph {seed}: {report:?}");
+                let inside = compiled.report.buffers.iter().filter(|buffer| buffer.sram).count();
+                let count = check(&compiled, config, &mut Random::new(seed + 1000), &format!("graph {seed}"));
+                (inside, inside < compiled.report.buffers.len(), count)
+            }
+            Err(error) => {
+                let without = Options { sram: 0, ..options.clone() };
+                assert!(compile(&graph, &ranges, &without).is_err(), "graph {seed}: only SRAM fails: {error}");
+                (0, false, 0)
+            }
+        });
+        match tried {
+            Ok((inside, outside, count)) => {
+                used += usize::from(inside > 0);
+                partly += usize::from(inside > 0 && outside);
+                elements += count;
+            }
+            Err(_) => wrong.push(seed),
+        }
+    }
+    println!("{used} graphs use SRAM, {partly} of them for a part, {elements} elements compared");
+    assert!(wrong.is_empty(), "graphs {wrong:?} are wrong");
+    assert!(used as u64 * 3 > seeds.end - seeds.start, "{used} graphs use SRAM");
+    assert!(partly as u64 * 10 > seeds.end - seeds.start, "{partly} graphs use SRAM for a part");
+}
+
 /// A graph of these operators, one behind the other, with convolutions of random weights: exact on all configurations.
 fn chain(input: [usize; 3], add: impl Fn(&mut Builder, TensorId) -> TensorId) {
     for config in Config::ALL {

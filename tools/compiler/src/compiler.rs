@@ -75,6 +75,21 @@ pub struct Calibrated {
     pub own: Ranges,
 }
 
+/// Reads a number of bytes: a number, or one with K (1,024) or M (1,048,576).
+///
+/// # Errors
+///
+/// When the text is none of these, or the number exceeds 64 bits.
+pub fn size(text: &str) -> Result<u64, String> {
+    let (number, unit) = match text.split_at(text.len() - usize::from(text.ends_with(['K', 'M']))) {
+        (number, "K") => (number, 1 << 10),
+        (number, "M") => (number, 1 << 20),
+        (number, _) => (number, 1),
+    };
+    let bytes = number.parse().ok().and_then(|number: u64| number.checked_mul(unit));
+    bytes.ok_or_else(|| format!("\"{text}\" is no number of bytes, such as 65536, 512K or 1M"))
+}
+
 /// What to compile for, and how.
 #[derive(Clone, Debug)]
 pub struct Compiler {
@@ -90,6 +105,7 @@ pub struct Compiler {
     bytes: Bytes,
     winograd: Option<Winograd>,
     optimize: Optimize,
+    sram: u64,
 }
 
 impl Compiler {
@@ -107,6 +123,7 @@ impl Compiler {
             bytes: Bytes::default(),
             winograd: None,
             optimize: Optimize::default(),
+            sram: 0,
         }
     }
 
@@ -164,6 +181,13 @@ impl Compiler {
     #[must_use]
     pub fn optimize(self, optimize: Optimize) -> Self {
         Self { optimize, ..self }
+    }
+
+    /// Lets tensors lie in SRAM, which the device has that many bytes of. By default, and with 0 bytes, all are in DRAM. The
+    /// configuration needs a secondary memory interface.
+    #[must_use]
+    pub fn sram(self, bytes: u64) -> Self {
+        Self { sram: bytes, ..self }
     }
 
     /// How scales are chosen from the measured values. By default, by the method that changes the outputs least.
@@ -260,11 +284,11 @@ impl Compiler {
 
     /// Compiles a model with ranges that are known.
     pub fn compile_with(&self, model: &Model, ranges: &Ranges) -> Result<Compiled, Error> {
-        let Self { config, precision, granularity, bytes, winograd, optimize, .. } = *self;
+        let Self { config, precision, granularity, bytes, winograd, optimize, sram, .. } = *self;
         let graph = &model.graph;
         let inputs = self.inputs(graph)?;
         let wide = HashSet::new();
-        let options = lower::Options { config, precision, wide, granularity, inputs, bytes, winograd, optimize };
+        let options = lower::Options { config, precision, wide, granularity, inputs, bytes, winograd, optimize, sram };
         if let Some(share) = self.mixed {
             lower::mixed::supported(config)?;
             let folder = self.samples.as_deref().ok_or(Error::NoSamples)?;

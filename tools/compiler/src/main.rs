@@ -11,7 +11,7 @@ use clap::{Parser, ValueEnum};
 
 use nvdla_compiler::assemble::report::Division;
 use nvdla_compiler::calibrate::{table, Method};
-use nvdla_compiler::compiler::{Calibrated, Compiler, FEW_SAMPLES, MIXED_SHARE};
+use nvdla_compiler::compiler::{size, Calibrated, Compiler, FEW_SAMPLES, MIXED_SHARE};
 use nvdla_compiler::ir::{Color, Fit, Preprocess};
 use nvdla_compiler::lower::{Bytes, Compiled, Optimize, Winograd};
 use nvdla_compiler::measure::{Losses, Measured};
@@ -94,6 +94,10 @@ struct Arguments {
     /// What the loadable is optimized for
     #[arg(long, value_enum, value_name = "WHAT", default_value_t = Goal::Time)]
     optimize: Goal,
+    /// The bytes of the device's SRAM, in which tensors then lie where that takes less time: a number, or one with K or M, as in
+    /// 512K [default: 0, all tensors in DRAM]
+    #[arg(long, value_name = "SIZE", value_parser = size, default_value = "0", hide_default_value = true)]
+    sram: u64,
     #[arg(long, hide = true, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1))]
     batch: u32,
 }
@@ -235,6 +239,7 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         Goal::Time => Optimize::Time,
         Goal::Memory => Optimize::Memory,
     });
+    compiler = compiler.sram(arguments.sram);
     if let Some(preprocess) = preprocess(arguments) {
         compiler = compiler.preprocess(preprocess);
     }
@@ -284,6 +289,13 @@ fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         report.pool,
         report.cycles
     );
+    if let Some(sram) = &report.sram {
+        let count = report.buffers.iter().filter(|buffer| buffer.sram).count();
+        println!(
+            "SRAM: {} of {} bytes, {count} tensors; with the profile's defaults {} estimated cycles, {} with all in DRAM",
+            sram.pool, sram.limit, sram.cycles, sram.cycles_in_dram
+        );
+    }
     if let Some(division) = &report.division {
         let (runs, Division { pool, cycles, .. }) = (division.runs.len(), division);
         println!("layers in bands of lines: {runs} runs; without them {pool} bytes of activations, {cycles} estimated cycles");

@@ -83,6 +83,11 @@ fn mistakes_are_explained() {
     assert!(compile(&["--calibrate", "/none/there"]).contains("/none/there"));
     assert!(compile(&["--calibtable", "/none/there"]).contains("/none/there"));
     assert!(compile(&["--outputs", "nothing"]).contains("nothing"));
+    let scales = example("lenet.scales.json");
+    assert!(compile(&["--calibtable", &scales, "--sram", "64K"]).contains("nv_small has no memory interface for SRAM"));
+    for size in ["64Q", "K", "", "1.5M", "99999999999999999999M"] {
+        assert!(compile(&["--sram", size]).contains("is no number of bytes, such as 65536, 512K or 1M"), "{size}");
+    }
     let other = error(&[&example("README.md"), "-o", "none.nvdla", "--config", "nv_small"]);
     assert!(other.contains("the extension is neither .onnx nor .param"), "{other}");
 }
@@ -123,4 +128,32 @@ fn the_report_and_the_names_speak_of_nodes() {
     assert_eq!((names.inputs[0].tensor.as_str(), names.outputs[0].tensor.as_str()), ("data", "prob"));
     assert!((names.inputs[0].scale[0] - 1.0 / 127.0).abs() < 1e-9, "{:?}", names.inputs);
     assert_eq!(names.inputs[0].zero_point, [0.0]);
+}
+
+#[test]
+fn tensors_in_sram_are_reported() {
+    let folder = Folder::new();
+    let compile = |name: &str, sram: &str| {
+        let (file, report) = (folder.path(name), folder.path(&format!("{name} report")));
+        let options = ["-o", &file, "--config", "nv_full", "--precision", "fp16", "--report", &report, "--sram", sram];
+        let output = run(&[&[&example("lenet.onnx")[..]], &options[..]].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let json = fs::read_to_string(Path::new(&report).join("report.json")).unwrap();
+        let page = fs::read_to_string(Path::new(&report).join("report.html")).unwrap();
+        let printed = String::from_utf8(output.stdout).unwrap();
+        (fs::read(&file).unwrap(), serde_json::from_str::<serde_json::Value>(&json).unwrap(), page, printed)
+    };
+    let (without, json, page, printed) = compile("without.nvdla", "0");
+    assert!(json["sram"].is_null() && !page.contains("SRAM") && !printed.contains("SRAM"));
+    let (with, json, page, printed) = compile("with.nvdla", "4K");
+    assert!(with != without && with == compile("again.nvdla", "4096").0);
+    let inside: Vec<_> = json["buffers"].as_array().unwrap().iter().filter(|buffer| buffer["sram"] == true).collect();
+    let ends = inside.iter().map(|buffer| buffer["offset"].as_u64().unwrap() + buffer["size"].as_u64().unwrap());
+    let sram = &json["sram"];
+    assert_eq!(sram["limit"], 4096);
+    assert_eq!(ends.max(), sram["pool"].as_u64());
+    assert!((1..=4096).contains(&sram["pool"].as_u64().unwrap()));
+    assert!(sram["cycles"].as_u64() < sram["cycles_in_dram"].as_u64());
+    assert!(page.contains("<h2>SRAM</h2>") && page.matches("<svg").count() == 2, "{page}");
+    assert!(printed.contains(&format!("SRAM: {} of 4096 bytes, {} tensors", sram["pool"], inside.len())), "{printed}");
 }

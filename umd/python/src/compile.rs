@@ -17,7 +17,7 @@ use crate::failure::{Failure, Raise as _};
 
 /// Compiles a network; `color` is none if the network's input is not a picture.
 #[pyfunction]
-#[pyo3(signature = (model, config, precision, calibrate, mean, std, color, resize, optimize))]
+#[pyo3(signature = (model, config, precision, calibrate, mean, std, color, resize, optimize, sram))]
 #[allow(clippy::needless_pass_by_value)] // Python's arguments come by value
 pub(crate) fn compile<'py>(
     py: Python<'py>,
@@ -30,6 +30,7 @@ pub(crate) fn compile<'py>(
     color: Option<&str>,
     resize: Option<&str>,
     optimize: &str,
+    sram: u64,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let loadable = py.detach(|| -> Result<Vec<u8>, Failure> {
         let config = configuration::find(config).map_err(|error| Failure::argument(error.to_string()))?;
@@ -64,7 +65,7 @@ pub(crate) fn compile<'py>(
             "memory" => Optimize::Memory,
             other => return Err(Failure::argument(format!("there is no goal {other:?}; there are time, memory"))),
         };
-        compiler = compiler.optimize(optimize);
+        compiler = compiler.optimize(optimize).sram(sram);
         let model = Model::open(&model, &Options::default())?;
         if let Some(color) = color {
             compiler = compiler.preprocess(Preprocess { mean, std, color, fit });

@@ -84,6 +84,8 @@ class Tests(unittest.TestCase):
         with self.assertRaises(nvdla.Error) as caught:
             nvdla.compile(EXAMPLE / "lenet.onnx", "nv_full", precision="fp16", optimize="size")  # type: ignore[arg-type]
         self.assertEqual(caught.exception.kind, "argument")
+        with_sram = nvdla.compile(EXAMPLE / "lenet.onnx", "nv_full", precision="fp16", sram=65536)
+        self.assertNotEqual(bytes(with_sram), bytes(half))
         with self.assertRaises(nvdla.Error):
             nvdla.compile(EXAMPLE / "lenet.onnx", "nv_small")
         with self.assertRaises(ValueError):

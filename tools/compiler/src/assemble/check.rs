@@ -14,8 +14,8 @@ use crate::error::Error;
 struct Placed {
     cube: Cube,
     buffer: usize,
-    /// None if the buffer has a separate memory.
-    pool: Option<(u64, u64)>,
+    /// The pool and the bytes in it; none if the buffer has a separate memory.
+    pool: Option<(Storage, u64, u64)>,
 }
 
 /// The bytes that an operation accesses.
@@ -30,13 +30,14 @@ pub fn check(program: &Program, plan: &Plan) -> Result<(), Error> {
     let placed = |cube: &Cube| {
         cube.buffer().map(|buffer| {
             let start = u64::from(plan.buffers[buffer]) + u64::from(cube.offset);
-            let pool = (program.buffers[buffer].place == Storage::Pool).then(|| (start, start + u64::from(cube.size)));
+            let place = program.buffers[buffer].place;
+            let pool = place.is_pool().then(|| (place, start, start + u64::from(cube.size)));
             Placed { cube: *cube, buffer, pool }
         })
     };
     let shares = |a: &Placed, b: &Placed| match (a.pool, b.pool) {
         _ if a.buffer == b.buffer => a.cube.overlaps(&b.cube, atom),
-        (Some(a), Some(b)) => a.0 < b.1 && b.0 < a.1,
+        (Some(a), Some(b)) => a.0 == b.0 && a.1 < b.2 && b.1 < a.2,
         _ => false,
     };
     for (task, order) in program.tasks.iter().zip(&plan.orders) {

@@ -2,14 +2,14 @@
 
 //! Writes a planned program as a loadable: descriptors with their addresses filled in, and the eight lists around them.
 //!
-//! One memory holds all constants, one is the pool. Each input and output has its own memory, and so has each list of descriptors
-//! of each task. Memory n has address n. A task's address list begins with its network descriptor. Then come constants, pool,
-//! inputs and outputs, which all tasks share, and then the task's own lists.
+//! One memory holds all constants, one is the pool, and one the pool in SRAM if there is one. Each input and output has its own
+//! memory, and so has each list of descriptors of each task. Memory n has address n. A task's address list begins with its network
+//! descriptor. Then come constants, pools, inputs and outputs, which all tasks share, and then the task's own lists.
 
 use nvdla_runtime::loadable::names;
 use nvdla_runtime::loadable::write::{Address, Blob, Contents, Event, Memory, Relocation, Submit, Task, Tensor};
 use nvdla_runtime::loadable::{
-    DataCategory, DataFormat, DataType, EventOp, Interface, MemoryFlags, PixelFormat, Version,
+    DataCategory, DataFormat, DataType, EventOp, Interface, MemoryDomain, MemoryFlags, PixelFormat, Version,
 };
 use nvdla_uapi::desc::{
     self, cdp_surface, conv_surface, data_cube, pdp_surface, rubik_surface, sdp_surface, Descriptor, MemoryType, Wire,
@@ -74,6 +74,8 @@ struct Emitter<'a> {
     shared: Vec<u16>,
     constants: u16,
     pool: u16,
+    /// The pool in SRAM; the other pool's number if there is none.
+    sram: u16,
     /// Memories of the inputs and outputs, with their surfaces.
     bound: Vec<(usize, u16)>,
     /// For each buffer, whether every operation that accesses it uses all of it.
@@ -85,7 +87,7 @@ impl<'a> Emitter<'a> {
         let contents = Contents::default();
         let (shared, bound) = (Vec::new(), Vec::new());
         let whole = whole(program);
-        let mut emitter = Self { program, plan, contents, shared, constants: 0, pool: 0, bound, whole };
+        let mut emitter = Self { program, plan, contents, shared, constants: 0, pool: 0, sram: 0, bound, whole };
         let named = |(constant, &offset): (&super::program::Constant, &u32)| (constant.name.clone(), u64::from(offset));
         let constants = program.constants.iter().zip(&plan.constants).map(named).collect();
         for constant in &program.constants {
@@ -101,7 +103,13 @@ impl<'a> Emitter<'a> {
             ..Default::default()
         });
         emitter.pool = emitter.memory(Memory { size: plan.pool_size.max(1), ..Default::default() });
+        emitter.sram = emitter.pool;
         emitter.shared.extend([emitter.constants, emitter.pool]);
+        if plan.sram_size > 0 {
+            let domain = MemoryDomain::Sram;
+            emitter.sram = emitter.memory(Memory { domain, size: plan.sram_size, ..Default::default() });
+            emitter.shared.push(emitter.sram);
+        }
         for place in [|place: Storage| matches!(place, Storage::Input(_)), |place| matches!(place, Storage::Output(_))]
         {
             let mut surfaces: Vec<usize> =
@@ -155,7 +163,7 @@ impl<'a> Emitter<'a> {
         let tensor_desc_id = self.contents.tensors.len() as u16;
         let direction = match surface.place {
             Storage::Output(_) => MemoryFlags::OUTPUT,
-            Storage::Input(_) | Storage::Pool => MemoryFlags::INPUT,
+            Storage::Input(_) | Storage::Pool | Storage::Sram => MemoryFlags::INPUT,
         };
         let memory = self.memory(Memory {
             flags: MemoryFlags::ALLOC | direction,
@@ -263,15 +271,25 @@ impl<'a> Emitter<'a> {
         match cube.base {
             Base::OnTheFly => None,
             Base::Constant(id) => Some((self.position(self.constants), self.plan.constants[id] + cube.offset)),
-            Base::Buffer(id) => match self.bound.iter().find(|(surface, _)| *surface == id) {
-                Some(&(_, memory)) => Some((self.position(memory), cube.offset)),
-                None => Some((self.position(self.pool), self.plan.buffers[id] + cube.offset)),
-            },
+            Base::Buffer(id) => {
+                let memory = match self.program.buffers[id].place {
+                    Storage::Pool => self.pool,
+                    Storage::Sram => self.sram,
+                    Storage::Input(_) | Storage::Output(_) => self.bound.iter().find(|(surface, _)| *surface == id)?.1,
+                };
+                Some((self.position(memory), self.plan.buffers[id] + cube.offset))
+            }
         }
+    }
+
+    /// Whether a cube lies in the pool in SRAM.
+    fn in_sram(&self, cube: &Cube) -> bool {
+        cube.buffer().is_some_and(|id| self.program.in_sram(id))
     }
 
     fn data_cube(&self, cube: &Cube) -> desc::DataCube {
         let (mem_type, address, offset) = match self.place(cube) {
+            Some((address, offset)) if self.in_sram(cube) => (MemoryType::Cv, address as i16, offset),
             Some((address, offset)) => (MemoryType::Mc, address as i16, offset),
             None => (MemoryType::Hw, -1, 0),
         };
@@ -441,7 +459,7 @@ impl<'a> Emitter<'a> {
 fn number(place: Storage) -> u16 {
     match place {
         Storage::Input(number) | Storage::Output(number) => number,
-        Storage::Pool => 0,
+        Storage::Pool | Storage::Sram => 0,
     }
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Writes a [`Report`] as one HTML page without other files: totals, the pool over time, operations, steps, nodes.
+//! Writes a [`Report`] as one HTML page without other files: totals, the pools over time, operations, steps, nodes.
 
 use std::fmt::Write;
 
 use super::report::{BufferReport, Report};
 
-/// Width and height of the picture of the pool.
+/// Width and height of the picture of a pool.
 const PICTURE: [f64; 2] = [960.0, 320.0];
 
 const STYLE: &str = "body{font:14px sans-serif;margin:2em}table{border-collapse:collapse;margin:1em 0}\
@@ -41,13 +41,13 @@ fn sizes(shape: &[u32]) -> String {
     shape.iter().map(u32::to_string).collect::<Vec<_>>().join(" x ")
 }
 
-/// Draws buffers as boxes: operations from left to right, bytes from bottom to top.
-fn picture(page: &mut String, report: &Report) {
+/// Draws the buffers of a pool of `bytes` bytes as boxes: operations from left to right, bytes from bottom to top.
+fn picture(page: &mut String, report: &Report, in_sram: bool, bytes: u64) {
     let [width, height] = PICTURE;
     let across = width / report.operations.len().max(1) as f64;
-    let up = height / report.pool.max(1) as f64;
+    let up = height / bytes.max(1) as f64;
     let _ = writeln!(page, "<svg width={width} height={height} style=\"border:1px solid #ccc\">");
-    for BufferReport { tensor, offset, size, first, last } in &report.buffers {
+    for BufferReport { tensor, offset, size, first, last, .. } in report.buffers.iter().filter(|b| b.sram == in_sram) {
         let (x, y) = (*first as f64 * across, height - f64::from(offset + size) * up);
         let (w, h) = ((last + 1 - first) as f64 * across, f64::from(*size) * up);
         let _ = writeln!(
@@ -82,7 +82,17 @@ pub(super) fn page(report: &Report) -> String {
          addresses from bottom to top.</p>",
         report.pool, report.pool_bound
     );
-    picture(&mut page, report);
+    picture(&mut page, report, false, report.pool);
+    if let Some(sram) = &report.sram {
+        let count = report.buffers.iter().filter(|buffer| buffer.sram).count();
+        let _ = writeln!(
+            page,
+            "<h2>SRAM</h2><p>{} bytes of {} hold {count} tensors; at least {} are needed for them in this order. With the \
+             profile's defaults {} estimated cycles, and {} with all tensors in DRAM.</p>",
+            sram.pool, sram.limit, sram.pool_bound, sram.cycles, sram.cycles_in_dram
+        );
+        picture(&mut page, report, true, sram.pool);
+    }
     page.push_str("<h2>Operations</h2>\n");
     let titles = [
         ("task", true),

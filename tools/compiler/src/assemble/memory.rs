@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
 //! Assigns memory: all constants in one memory, one after another, and activations in a pool in which buffers that are no longer
-//! used are overwritten.
+//! used are overwritten. With SRAM some of them lie in a second pool there ([`super::sram`]).
 //!
 //! Two buffers may share bytes if all operations that access one have completed before any operation that accesses the
 //! other starts. The dependency graph decides this, not the order of the list, because processors run in parallel.
@@ -13,6 +13,7 @@ use nvdla_uapi::layout::round_up;
 
 use super::order::{self, Order, Set};
 use super::program::{Program, Storage, Task};
+use super::sram::{self, Sram};
 use crate::error::Error;
 
 /// The alignment of constants: that of weights, which is the largest.
@@ -29,7 +30,7 @@ pub struct Plan {
     pub constants: Vec<u32>,
     /// Bytes of all constants.
     pub constants_size: u64,
-    /// Offset of each buffer of the pool; 0 for the others, which have separate memories.
+    /// Offset of each buffer in its pool; 0 for the others, which have separate memories.
     pub buffers: Vec<u32>,
     /// First and last position of the operations that access each buffer, in the order of all operations; none if no operation
     /// does.
@@ -39,20 +40,69 @@ pub struct Plan {
     /// The most bytes that are in use at once if operations run one after another in the order of the list, and those on the fly
     /// together. No pool for that order is smaller.
     pub pool_bound: u64,
+    /// Bytes of the pool in SRAM; 0 if there is none.
+    pub sram_size: u64,
+    /// The same bound for the pool in SRAM.
+    pub sram_bound: u64,
     /// The order of each task's operations; none for tasks of the emulator.
     pub orders: Vec<Option<Order>>,
 }
 
-/// The operations that access a buffer.
-struct Uses {
-    /// First and last position in the order of all operations.
-    span: (usize, usize),
-    /// The operations.
-    by: Vec<usize>,
+impl Plan {
+    /// Bytes of both pools.
+    pub fn activations(&self) -> u64 {
+        self.pool_size + self.sram_size
+    }
 }
 
-/// Plans a program's memory and order.
-pub fn plan(program: &Program) -> Result<Plan, Error> {
+/// The operations that access a buffer.
+pub(super) struct Uses {
+    /// First and last position in the order of all operations.
+    pub(super) span: (usize, usize),
+    /// The operations.
+    pub(super) by: Vec<usize>,
+}
+
+/// The buffers that share memory.
+pub(super) struct Pool<'a> {
+    program: &'a Program,
+    /// The operations that access each buffer of the program.
+    pub(super) uses: Vec<Uses>,
+    /// The numbers of the buffers. Everywhere below, a buffer is given by its position in this list.
+    pub(super) buffers: Vec<usize>,
+    /// For each buffer, the others that must not share its bytes.
+    conflicts: Vec<Vec<usize>>,
+}
+
+impl Pool<'_> {
+    /// Bytes of a buffer.
+    pub(super) fn size(&self, buffer: usize) -> u64 {
+        self.program.buffers[self.buffers[buffer]].size.into()
+    }
+
+    /// First and last position of the operations that access a buffer.
+    pub(super) fn span(&self, buffer: usize) -> (usize, usize) {
+        self.uses[self.buffers[buffer]].span
+    }
+
+    /// Offsets for some of the buffers, in ascending order, and the end of the last. The search ends when this is at most `goal`.
+    pub(super) fn pack(&self, some: &[usize], goal: u64) -> (Vec<u64>, u64) {
+        let sizes: Vec<u64> = some.iter().map(|&buffer| self.size(buffer)).collect();
+        let spans: Vec<(usize, usize)> = some.iter().map(|&buffer| self.span(buffer)).collect();
+        let among = |others: &Vec<usize>| others.iter().filter_map(|other| some.binary_search(other).ok()).collect();
+        let conflicts: Vec<Vec<usize>> = some.iter().map(|&buffer| among(&self.conflicts[buffer])).collect();
+        climb(&sizes, &conflicts, &spans, goal)
+    }
+
+    /// The most bytes of some of the buffers that are in use at once.
+    pub(super) fn bound(&self, some: &[usize]) -> u64 {
+        let ids: Vec<usize> = some.iter().map(|&buffer| self.buffers[buffer]).collect();
+        bound(self.program, &self.uses, &ids)
+    }
+}
+
+/// Plans a program's memory and order. With SRAM, buffers that are chosen for it have that place in the program.
+pub fn plan(program: &mut Program, sram: Option<&Sram>) -> Result<Plan, Error> {
     let mut constants = Vec::new();
     let mut constants_size = 0;
     for constant in &program.constants {
@@ -70,22 +120,27 @@ pub fn plan(program: &Program) -> Result<Plan, Error> {
         });
     }
     let uses = uses(program);
-    let mut pool: Vec<usize> = Vec::new();
-    for (id, (buffer, uses)) in program.buffers.iter().zip(&uses).enumerate() {
-        if buffer.place == Storage::Pool && !uses.by.is_empty() {
-            pool.push(id);
+    let used = |&id: &usize| program.buffers[id].place.is_pool() && !uses[id].by.is_empty();
+    let buffers: Vec<usize> = (0..program.buffers.len()).filter(used).collect();
+    let conflicts = conflicts(program, &orders, &uses, &buffers);
+    let pool = Pool { program, uses, buffers, conflicts };
+    let inside = sram.map_or_else(Vec::new, |sram| sram::choose(program, &pool, sram));
+    let outside: Vec<usize> = (0..pool.buffers.len()).filter(|at| inside.binary_search(at).is_err()).collect();
+    let mut places = vec![0; program.buffers.len()];
+    let mut place = |some: &[usize], goal: u64| {
+        let (offsets, size) = pool.pack(some, goal);
+        for (&at, bytes) in some.iter().zip(offsets) {
+            places[pool.buffers[at]] = offset(bytes)?;
         }
+        Ok((size, pool.bound(some)))
+    };
+    let (pool_size, pool_bound) = place(&outside, 0)?;
+    let (sram_size, sram_bound) = place(&inside, 0)?;
+    let spans = pool.uses.iter().map(|uses| (!uses.by.is_empty()).then_some(uses.span)).collect();
+    for id in inside.iter().map(|&at| pool.buffers[at]).collect::<Vec<_>>() {
+        program.buffers[id].place = Storage::Sram;
     }
-    let conflicts = conflicts(program, &orders, &uses, &pool);
-    let sizes: Vec<u64> = pool.iter().map(|&id| u64::from(program.buffers[id].size)).collect();
-    let (places, pool_size) = climb(&sizes, &conflicts, &pool.iter().map(|&id| uses[id].span).collect::<Vec<_>>());
-    let mut buffers = vec![0; program.buffers.len()];
-    for (&id, place) in pool.iter().zip(places) {
-        buffers[id] = offset(place)?;
-    }
-    let pool_bound = bound(program, &uses, &pool);
-    let spans = uses.iter().map(|uses| (!uses.by.is_empty()).then_some(uses.span)).collect();
-    Ok(Plan { constants, constants_size, buffers, spans, pool_size, pool_bound, orders })
+    Ok(Plan { constants, constants_size, buffers: places, spans, pool_size, pool_bound, sram_size, sram_bound, orders })
 }
 
 fn offset(bytes: u64) -> Result<u32, Error> {
@@ -201,8 +256,8 @@ fn first_fit(order: &[usize], sizes: &[u64], conflicts: &[Vec<usize>], places: &
 /// End of the pool, the buffer that ends there, the order in which buffers were placed, and their offsets.
 type Found = (u64, usize, Vec<usize>, Vec<Option<u64>>);
 
-/// The best offsets that a limited search finds.
-fn climb(sizes: &[u64], conflicts: &[Vec<usize>], spans: &[(usize, usize)]) -> (Vec<u64>, u64) {
+/// The best offsets that a limited search finds. It ends early with a pool of at most `goal` bytes.
+fn climb(sizes: &[u64], conflicts: &[Vec<usize>], spans: &[(usize, usize)], goal: u64) -> (Vec<u64>, u64) {
     let mut by_size: Vec<usize> = (0..sizes.len()).collect();
     by_size.sort_by_key(|&id| (std::cmp::Reverse(sizes[id]), spans[id]));
     let mut by_time: Vec<usize> = (0..sizes.len()).collect();
@@ -219,6 +274,9 @@ fn climb(sizes: &[u64], conflicts: &[Vec<usize>], spans: &[(usize, usize)]) -> (
     // The buffer that ends highest is placed earlier, by a distance from a fixed sequence.
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
     for _ in 0..(CLIMB / sizes.len().max(1)).min(2000) {
+        if end <= goal {
+            break;
+        }
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;

@@ -13,10 +13,19 @@ use nvdla_uapi::reg::values::{PixelFormat, Precision};
 pub enum Storage {
     /// The pool of activations, which buffers share.
     Pool,
+    /// The second pool, in the device's SRAM.
+    Sram,
     /// A separate memory for the input of that number.
     Input(u16),
     /// A separate memory for the output of that number.
     Output(u16),
+}
+
+impl Storage {
+    /// Whether buffers share that memory.
+    pub fn is_pool(self) -> bool {
+        matches!(self, Self::Pool | Self::Sram)
+    }
 }
 
 /// The layout of a tensor in its buffer.
@@ -419,6 +428,11 @@ impl Program {
             _ if self.steps.iter().any(|step| step.precision == Precision::Int16) => "mixed",
             _ => "int8",
         }
+    }
+
+    /// Whether a buffer lies in SRAM.
+    pub fn in_sram(&self, buffer: usize) -> bool {
+        self.buffers[buffer].place == Storage::Sram
     }
 
     /// The atoms of feature cubes; in mixed precision those of 8 bits.

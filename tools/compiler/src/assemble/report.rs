@@ -3,6 +3,7 @@
 //! The report of a compilation, for users and programs.
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use nvdla_estimate::{self as estimate, Host, Memory, Shape, Slot, Writes};
 use nvdla_uapi::config::Config;
@@ -12,6 +13,7 @@ use serde::Serialize;
 
 use super::memory::Plan;
 use super::program::{Base, Buffer, Cube, Operation, Program, StepInfo, Storage, Task, Unit};
+use super::sram::Sram;
 use crate::ir::{self, Graph};
 use crate::lower::numbers::Scale;
 use crate::lower::step::Net;
@@ -38,7 +40,7 @@ pub struct OperationReport {
     pub weights: u64,
     /// Estimated cycles; 0 for operations on the CPU, and for those whose cycles are counted with the previous operation.
     pub cycles: u64,
-    /// What limits it: MACs, throughput, DRAM, latency, or register writes.
+    /// What limits it: MACs, throughput, memory, SRAM, latency, or register writes.
     pub limit: String,
     /// Estimated bytes that it moves.
     pub bytes: u64,
@@ -82,11 +84,13 @@ pub struct StepReport {
     pub decibels: Option<f64>,
 }
 
-/// A buffer of the pool.
+/// A buffer of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BufferReport {
     /// The tensor that it holds.
     pub tensor: String,
+    /// Whether it is in the pool in SRAM.
+    pub sram: bool,
     /// Bytes from the pool's start.
     pub offset: u32,
     /// Bytes.
@@ -108,15 +112,30 @@ pub struct RunReport {
     pub bands: usize,
 }
 
-/// The division of a network into bands of lines, for less memory.
+/// The division of a network into bands of lines, for less memory, or so that tensors lie in SRAM.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Division {
-    /// Bytes of the pool without the division.
+    /// Bytes of the pools without the division.
     pub pool: u64,
-    /// Estimated cycles without the division.
+    /// Estimated cycles without the division; with SRAM those of [`SramReport::cycles`].
     pub cycles: u64,
     /// The steps that are divided.
     pub runs: Vec<RunReport>,
+}
+
+/// The use of SRAM.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SramReport {
+    /// Bytes that the compiler may use.
+    pub limit: u64,
+    /// Bytes of the pool in SRAM.
+    pub pool: u64,
+    /// The least size of this pool for its buffers and this order of operations.
+    pub pool_bound: u64,
+    /// Estimated cycles with the defaults of `nvdla_runtime --profile`.
+    pub cycles: u64,
+    /// The same with all tensors in DRAM.
+    pub cycles_in_dram: u64,
 }
 
 /// The report.
@@ -134,13 +153,15 @@ pub struct Report {
     pub steps: Vec<StepReport>,
     /// Every operation, in the order of the tasks.
     pub operations: Vec<OperationReport>,
-    /// The buffers of the pool.
+    /// The buffers of the pools.
     pub buffers: Vec<BufferReport>,
     /// Bytes of the pool of activations.
     pub pool: u64,
     /// The least size of the pool for this order of operations.
     pub pool_bound: u64,
-    /// The division into bands of lines, if the network is compiled for less memory.
+    /// The use of SRAM, if the network is compiled for a device with SRAM.
+    pub sram: Option<SramReport>,
+    /// The division into bands of lines, if the network is compiled for less memory or for SRAM.
     pub division: Option<Division>,
     /// Bytes of weights, operands and tables.
     pub constants: u64,
@@ -152,11 +173,12 @@ pub struct Report {
     pub warnings: Vec<String>,
 }
 
-/// Describes a program. The cycles are for the configuration's own memory interface with its latency, at the full width of the
+/// Describes a program. The cycles are for the configuration's own memory interfaces with their latencies, at the full width of the
 /// bus in every cycle.
-pub(crate) fn report(program: &Program, plan: &Plan, tables: Vec<(String, f64)>) -> Report {
+pub(crate) fn report(program: &Program, plan: &Plan, sram: Option<&Sram>, tables: Vec<(String, f64)>) -> Report {
     let config = program.config;
-    let memory = Memory::new(config, config.primary.latency, f64::from(config.primary.width / 8));
+    let mut memory = Memory::new(config, config.primary.latency, f64::from(config.primary.width / 8));
+    memory.sram.latency = config.secondary.unwrap_or(config.primary).latency;
     let mut operations = Vec::new();
     for (task, list) in program.tasks.iter().enumerate() {
         let mut add = |index: usize, step: usize, unit: &'static str, source: &Cube, target: &Cube| {
@@ -192,7 +214,7 @@ pub(crate) fn report(program: &Program, plan: &Plan, tables: Vec<(String, f64)>)
         };
         let Task::Dla(list) = list else { continue };
         // A cycle per register write.
-        let slots = schedule(config, list, &memory, 1.0);
+        let slots = schedule(config, list, &memory, 1.0, |id| program.in_sram(id));
         for (at, slot) in slots.iter().enumerate() {
             let report = &mut operations[first + at];
             report.cycles = if slot.leader == at { slot.cycles } else { 0 };
@@ -212,6 +234,13 @@ pub(crate) fn report(program: &Program, plan: &Plan, tables: Vec<(String, f64)>)
         buffers: buffers(program, plan),
         pool: plan.pool_size,
         pool_bound: plan.pool_bound,
+        sram: sram.map(|sram| SramReport {
+            limit: sram.size,
+            pool: plan.sram_size,
+            pool_bound: plan.sram_bound,
+            cycles: sram.cycles(program),
+            cycles_in_dram: sram.cycles_with(program, |_| false),
+        }),
         division: None,
         constants: plan.constants_size,
         tables,
@@ -219,11 +248,18 @@ pub(crate) fn report(program: &Program, plan: &Plan, tables: Vec<(String, f64)>)
     }
 }
 
-/// The times of a task's operations.
-fn schedule(config: &Config, list: &[Operation], memory: &Memory, register_write: f64) -> Vec<Slot> {
+/// The times of operations of a task, the first of which does not take its input on the fly. `in_sram` says which buffers lie in
+/// SRAM.
+pub(super) fn schedule(
+    config: &Config,
+    list: &[Operation],
+    memory: &Memory,
+    register_write: f64,
+    in_sram: impl Fn(usize) -> bool,
+) -> Vec<Slot> {
     let mut steps = Vec::new();
     for (index, operation) in list.iter().enumerate() {
-        let (op, surface) = operation.unit.descriptors(plain);
+        let (op, surface) = operation.unit.descriptors(|cube| plain(cube, &in_sram));
         let Some(shape) = Shape::from_descriptors(&op, &surface) else { continue };
         let source = operation.unit.takes_on_the_fly().then(|| index - 1);
         // Parts of a layer do not wait for one another.
@@ -231,6 +267,22 @@ fn schedule(config: &Config, list: &[Operation], memory: &Memory, register_write
         steps.push(estimate::Step { shape, writes: Writes::of_layer(shape.unit()), source, waits });
     }
     estimate::schedule(&steps, config, memory, Host::new(register_write))
+}
+
+impl Sram {
+    /// Estimated cycles of all operations of NVDLA.
+    pub(crate) fn cycles(&self, program: &Program) -> u64 {
+        self.cycles_with(program, |id| program.in_sram(id))
+    }
+
+    /// The same with these buffers in SRAM.
+    fn cycles_with(&self, program: &Program, in_sram: impl Fn(usize) -> bool) -> u64 {
+        let all = 0..program.steps.len();
+        let times = times(program, all, &self.memory, self.register_write, in_sram);
+        let cycles: u64 = times.iter().map(|time| time.cycles).sum();
+        // The last operation hands over to none.
+        cycles.saturating_sub(Host::new(self.register_write).hand_over)
+    }
 }
 
 /// The time of a step.
@@ -244,21 +296,29 @@ pub(crate) struct StepTime {
     pub(crate) weights: u64,
 }
 
-/// The time of each step, with this memory and these cycles per register write.
-pub(crate) fn times(program: &Program, memory: &Memory, register_write: f64) -> Vec<StepTime> {
-    let mut times = vec![StepTime::default(); program.steps.len()];
+/// Operations that run together, because they are connected on the fly.
+pub(super) fn groups(list: &[Operation]) -> impl Iterator<Item = &[Operation]> {
+    list.chunk_by(|_, next| next.unit.takes_on_the_fly())
+}
+
+/// The time of each of some steps, with these memories, these cycles per register write, and these buffers in SRAM.
+pub(crate) fn times(
+    program: &Program,
+    steps: Range<usize>,
+    memory: &Memory,
+    register_write: f64,
+    in_sram: impl Fn(usize) -> bool,
+) -> Vec<StepTime> {
+    let mut times = vec![StepTime::default(); steps.len()];
     let mut seen = HashSet::new();
     for task in &program.tasks {
         let Task::Dla(list) = task else { continue };
-        let slots = schedule(program.config, list, memory, register_write);
-        for (at, (slot, operation)) in slots.iter().zip(list).enumerate() {
-            let time = &mut times[operation.step];
-            if slot.leader != at {
-                continue;
-            }
-            time.cycles += slot.cycles + Host::new(register_write).hand_over;
-            if let Unit::Convolution { .. } = operation.unit {
-                let weights = operation.unit.weights().filter(|weights| seen.insert(weights.base));
+        for group in groups(list).filter(|group| steps.contains(&group[0].step)) {
+            let time = &mut times[group[0].step - steps.start];
+            let slots = schedule(program.config, group, memory, register_write, &in_sram);
+            time.cycles += slots[0].cycles + Host::new(register_write).hand_over;
+            if let Unit::Convolution { .. } = group[0].unit {
+                let weights = group[0].unit.weights().filter(|weights| seen.insert(weights.base));
                 let bytes: Vec<u64> = weights.map(|weights| weights.size.into()).collect();
                 time.operations += u64::from(!bytes.is_empty());
                 time.weights += bytes.iter().sum::<u64>();
@@ -272,8 +332,9 @@ pub(crate) fn times(program: &Program, memory: &Memory, register_write: f64) -> 
 
 fn buffers(program: &Program, plan: &Plan) -> Vec<BufferReport> {
     let report = |(id, buffer): (usize, &Buffer)| {
-        let (first, last) = plan.spans[id].filter(|_| buffer.place == Storage::Pool)?;
-        Some(BufferReport { tensor: buffer.name.clone(), offset: plan.buffers[id], size: buffer.size, first, last })
+        let (first, last) = plan.spans[id].filter(|_| buffer.place.is_pool())?;
+        let (tensor, sram) = (buffer.name.clone(), buffer.place == Storage::Sram);
+        Some(BufferReport { tensor, sram, offset: plan.buffers[id], size: buffer.size, first, last })
     };
     program.buffers.iter().enumerate().filter_map(report).collect()
 }
@@ -328,8 +389,12 @@ impl Report {
 }
 
 /// A cube without its address.
-fn plain(cube: &Cube) -> DataCube {
-    let mem_type = if cube.base == Base::OnTheFly { MemoryType::Hw } else { MemoryType::Mc };
+fn plain(cube: &Cube, in_sram: impl Fn(usize) -> bool) -> DataCube {
+    let mem_type = match cube.base {
+        Base::OnTheFly => MemoryType::Hw,
+        Base::Buffer(id) if in_sram(id) => MemoryType::Cv,
+        Base::Buffer(_) | Base::Constant(_) => MemoryType::Mc,
+    };
     DataCube {
         mem_type,
         size: cube.size,

@@ -51,6 +51,7 @@ use nvdla_uapi::reg::values::{PixelFormat, Precision};
 use crate::assemble::memory::Plan;
 use crate::assemble::program::{Buffer, Cube, Emulated, Format, Program, StepInfo, Storage, TensorScale, Unit};
 use crate::assemble::report::{Division, Report};
+use crate::assemble::sram::Sram;
 use crate::assemble::{check, emit, fly, memory, report};
 use crate::error::Error;
 use crate::ir::{self, Color, Graph, Preprocess, Ranges};
@@ -60,10 +61,12 @@ use convolution::{Mode, REGISTER_WRITE};
 use numbers::{Numbers, Quantizer, Scale};
 use place::Placed;
 use step::{Kind, Lrn, Net, PostOp, Step, TensorId};
-use stripes::Stripe;
+use stripes::{InSram, Stripe};
 use view::{Region, View};
 pub use winograd::Winograd;
 
+/// Bytes of SRAM per cycle for time estimates: the default of `nvdla_runtime --profile`.
+const SRAM_BYTES_PER_CYCLE: f64 = 25.0;
 /// Bits of half precision after the first bit of a number.
 const HALF_FRACTION_BITS: f64 = 10.0;
 
@@ -89,6 +92,8 @@ pub struct Options {
     pub winograd: Option<Winograd>,
     /// What the order of operations is chosen for.
     pub optimize: Optimize,
+    /// Bytes of the device's SRAM in which tensors may lie, where the configuration has a memory interface for it; 0 for none.
+    pub sram: u64,
 }
 
 /// What the order of operations is chosen for.
@@ -116,6 +121,7 @@ impl Options {
             bytes: Bytes::default(),
             winograd: None,
             optimize: Optimize::default(),
+            sram: 0,
         }
     }
 }
@@ -240,6 +246,9 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
         }
         mixed::supported(config)?;
     }
+    if options.sram > 0 && !config.secondary_memif {
+        return Err(Error::Network(format!("{} has no memory interface for SRAM", config.name)));
+    }
     if graph.outputs.is_empty() {
         return Err(Error::Network("the network has no output".to_owned()));
     }
@@ -276,8 +285,10 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
         buffers: HashMap::new(),
         band: None,
         inside: HashMap::new(),
+        sram: None,
         warnings: Vec::new(),
     };
+    lowering.sram = (options.sram > 0).then(|| lowering.sram(options.sram));
     lowering.buffers(&images)?;
     let faster = if precision == Precision::Fp16 { Winograd::Faster } else { Winograd::Never };
     let wanted = options.winograd.unwrap_or(faster);
@@ -333,16 +344,26 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
     lowering.program.outputs = placed.net.outputs.iter().map(end).collect();
     let mut best = lowering.clone().finished(&numbers, &[], &HashSet::new())?;
     let mut division = None;
-    if options.optimize != Optimize::Time {
-        let (pool, cycles) = (best.1.pool_size, report::report(&best.0, &best.1, Vec::new()).cycles);
+    let in_time = options.optimize == Optimize::Time;
+    if !in_time || lowering.sram.is_some() {
+        let pool = best.1.activations();
+        let cycles = match &lowering.sram {
+            Some(sram) => sram.cycles(&best.0),
+            None => report::report(&best.0, &best.1, None, Vec::new()).cycles,
+        };
         let (mut stripes, flying) = lowering.stripes(&best.0, &numbers, options.optimize);
         let striped = lowering.clone().finished(&numbers, &stripes, &flying)?;
-        if striped.1.pool_size < pool {
+        let better = match &lowering.sram {
+            Some(sram) if in_time => sram.cycles(&striped.0) < cycles,
+            _ => striped.1.activations() < pool,
+        };
+        if better {
             best = striped;
         } else {
             stripes.clear();
         }
         division = Some(Division { pool, cycles, runs: stripes.iter().map(Stripe::describe).collect() });
+        division = division.filter(|division| !(in_time && division.runs.is_empty()));
     }
     let (program, plan, warnings) = best;
     let tensors: Vec<Stored> = placed.net.steps.iter().map(|step| lowering.stored(step.output)).collect();
@@ -356,7 +377,7 @@ pub fn compile(graph: &Graph, ranges: &Ranges, options: &Options) -> Result<Comp
     };
     check::check(&program, &plan)?;
     let loadable = emit::emit(&program, &plan)?;
-    let mut report = report::report(&program, &plan, errors);
+    let mut report = report::report(&program, &plan, lowering.sram.as_ref(), errors);
     report.describe(graph, &placed.net, &scales, precision);
     report.warnings = warnings;
     report.division = division;
@@ -467,6 +488,8 @@ struct Lowering<'a> {
     band: Option<[Range<u32>; 2]>,
     /// In a band, the buffer of each root that holds only lines of the band, and the first of them.
     inside: HashMap<TensorId, (usize, u32)>,
+    /// The SRAM in which buffers may lie.
+    sram: Option<Sram>,
     /// Warnings for the user.
     warnings: Vec<String>,
 }
@@ -530,6 +553,13 @@ impl Lowering<'_> {
     /// The atoms of a tensor's precision.
     fn atoms(&self, tensor: TensorId) -> Atoms {
         Atoms::of(self.config, self.placed.net.precision(tensor, self.precision))
+    }
+
+    /// SRAM of that many bytes.
+    fn sram(&self, size: u64) -> Sram {
+        let mut memory = self.memory();
+        memory.sram.bandwidth = SRAM_BYTES_PER_CYCLE.min(memory.sram.bandwidth);
+        Sram { size, memory, register_write: REGISTER_WRITE }
     }
 
     /// The view of a tensor in its buffer.
@@ -650,7 +680,7 @@ impl Lowering<'_> {
             }
         }
         fly::join(&mut self.program);
-        let plan = memory::plan(&self.program)?;
+        let plan = memory::plan(&mut self.program, self.sram.as_ref())?;
         Ok((self.program, plan, self.warnings))
     }
 
@@ -689,26 +719,32 @@ impl Lowering<'_> {
         Ok(())
     }
 
-    /// The runs of steps that shrink the pool of a program without runs, and the roots of buffers that poolings take on the fly.
+    /// The runs of steps that shrink the pool of a program without runs, or take less time with SRAM, and the roots of buffers that poolings take on the fly.
     fn stripes(&self, program: &Program, numbers: &[Numbers], goal: Optimize) -> (Vec<Stripe>, HashSet<TensorId>) {
         let mut touched = HashSet::new();
         for cube in Layout::written(&program.tasks).iter().flatten() {
             touched.extend(cube.buffer());
         }
         let (mut buffers, mut flying) = (BTreeMap::new(), HashSet::new());
+        let mut roots = HashMap::new();
         for (&root, &number) in &self.buffers {
             let Buffer { size, height, place, .. } = program.buffers[number];
-            if place == Storage::Pool {
+            if place.is_pool() {
                 let flies = !touched.contains(&number);
                 buffers.insert(root, (if flies { 0 } else { size.into() }, height));
+                roots.insert(number, root);
                 if flies {
                     flying.insert(root);
                 }
             }
         }
-        let memory = self.memory();
-        let times = report::times(program, &memory, REGISTER_WRITE);
-        (stripes::Lowered { placed: self.placed, numbers, buffers, times }.choose(goal), flying)
+        let all = 0..program.steps.len();
+        let in_sram = |id| program.in_sram(id);
+        let memory = self.sram.as_ref().map_or_else(|| self.memory(), |sram| sram.memory);
+        let times = report::times(program, all, &memory, REGISTER_WRITE, in_sram);
+        let sram = self.sram.as_ref().filter(|_| goal == Optimize::Time);
+        let in_sram = sram.map(|sram| InSram { program, sram, roots });
+        (stripes::Lowered { placed: self.placed, numbers, buffers, times, in_sram }.choose(goal), flying)
     }
 
     fn described(&self, step: &Step) -> StepInfo {

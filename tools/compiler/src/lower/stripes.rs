@@ -10,6 +10,9 @@
 //! it or later. In a run it also holds the bands of the tensors inside. Both depend on the run alone, so dynamic programming over
 //! all runs finds those of the least time for a given pool. With [`Optimize::Memory`] the pool is that for which the product of it
 //! and the square of the time is least: a smaller one must shrink by at least twice the part by which the time grows.
+//!
+//! With SRAM ([`InSram`]) and [`Optimize::Time`] the runs are those of the least time whose bands inside fit there together. The times
+//! of a run are those with its tensors inside in SRAM, and all others in DRAM.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -21,7 +24,9 @@ use super::numbers::Numbers;
 use super::place::Placed;
 use super::step::{Kind, Net, Step, TensorId};
 use super::Optimize;
-use crate::assemble::report::{RunReport, StepTime};
+use crate::assemble::program::Program;
+use crate::assemble::report::{self, RunReport, StepTime};
+use crate::assemble::sram::Sram;
 
 /// The numbers of bands that are tried.
 const BANDS: [u32; 12] = [2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 28];
@@ -71,6 +76,21 @@ struct Use {
     whole: bool,
 }
 
+impl Use {
+    /// Whether only these steps access the buffer, so that it needs only the lines of a band.
+    fn is_inside(&self, steps: &Range<usize>) -> bool {
+        self.whole && steps.contains(&self.first) && steps.contains(&self.last)
+    }
+}
+
+/// A lowered network whose tensors may lie in SRAM.
+pub(super) struct InSram<'a> {
+    pub(super) program: &'a Program,
+    pub(super) sram: &'a Sram,
+    /// The root of each buffer.
+    pub(super) roots: HashMap<usize, TensorId>,
+}
+
 /// The properties of a lowered network that the choice needs.
 pub(super) struct Lowered<'a> {
     pub(super) placed: &'a Placed,
@@ -79,6 +99,8 @@ pub(super) struct Lowered<'a> {
     pub(super) buffers: BTreeMap<TensorId, (u64, u32)>,
     /// The time of each step.
     pub(super) times: Vec<StepTime>,
+    /// With SRAM: the choice is for less time, and tensors inside a run lie there.
+    pub(super) in_sram: Option<InSram<'a>>,
 }
 
 /// Whether a step has operations.
@@ -201,10 +223,7 @@ impl Lowered<'_> {
         let net = self.net();
         let within = &net.steps[steps.clone()];
         let made = |id: TensorId| within.iter().any(|step| computes(step) && self.root(step.output) == self.root(id));
-        let is_inside = |id: TensorId| {
-            let used = uses.get(&self.root(id));
-            used.is_some_and(|used| used.whole && steps.contains(&used.first) && steps.contains(&used.last))
-        };
+        let is_inside = |id: TensorId| uses.get(&self.root(id)).is_some_and(|used| used.is_inside(steps));
         let height = |id: TensorId| net.tensors[id].shape[1];
         let gates = within.iter().flat_map(|step| step.operands().filter(|&id| height(id) < height(step.output)));
         let last = within.iter().rev().find(|step| computes(step))?;
@@ -253,19 +272,37 @@ impl Lowered<'_> {
         Some(Stripe { steps: steps.clone(), bands })
     }
 
-    /// The bytes in the pool during a run, and its estimated cycles.
-    fn measure(&self, stripe: &Stripe, uses: &BTreeMap<TensorId, Use>) -> (u64, u64) {
+    /// The times of a run's steps.
+    fn times(&self, steps: &Range<usize>, uses: &BTreeMap<TensorId, Use>) -> Vec<StepTime> {
+        let mut times = self.times[steps.clone()].to_vec();
+        if let Some(InSram { program, sram, roots }) = &self.in_sram {
+            let is_inside = |root| uses.get(root).is_some_and(|used| used.is_inside(steps));
+            let inside = |buffer| roots.get(&buffer).is_some_and(is_inside);
+            let faster = report::times(program, steps.clone(), &sram.memory, sram.register_write, inside);
+            for (time, faster) in times.iter_mut().zip(faster) {
+                time.cycles = faster.cycles;
+            }
+        }
+        times
+    }
+
+    /// The bytes in the pool during a run, or those inside it in SRAM, and its estimated cycles from the times of its steps.
+    fn measure(&self, stripe: &Stripe, uses: &BTreeMap<TensorId, Use>, times: &[StepTime]) -> (u64, u64) {
         let steps = &stripe.steps;
         let mut pool = 0;
         for (root, used) in uses.iter().filter(|(_, used)| used.first < steps.end && used.last >= steps.start) {
             let lines = stripe.height(*root);
-            pool += if lines > 0 { used.size / u64::from(used.height) * u64::from(lines) } else { used.size };
+            if lines > 0 {
+                pool += used.size / u64::from(used.height) * u64::from(lines);
+            } else if self.in_sram.is_none() {
+                pool += used.size;
+            }
         }
         let host = Host::new(REGISTER_WRITE);
         let mut cycles = 0;
         for band in &stripe.bands {
-            for (at, lines) in steps.clone().zip(&band.lines).filter(|(_, lines)| !lines.is_empty()) {
-                let time = self.times[at];
+            for ((at, time), lines) in steps.clone().zip(times).zip(&band.lines).filter(|(_, lines)| !lines.is_empty())
+            {
                 let height = self.net().tensors[self.net().steps[at].output].shape[1];
                 let part = |whole: u64| whole * u64::from(lines.end - lines.start) / u64::from(height);
                 let written = time.operations * host.cycles(Writes::OF_PART.registers);
@@ -277,7 +314,7 @@ impl Lowered<'_> {
         (pool, cycles)
     }
 
-    /// The steps alone, and all runs that need less memory than the step that needs most.
+    /// The steps alone, and all runs that need less memory than the step that needs most, or fit into SRAM.
     fn candidates(&self) -> Vec<Candidate> {
         let uses = self.uses();
         let units = self.units(&uses);
@@ -289,7 +326,13 @@ impl Lowered<'_> {
             let cycles = self.times[steps.clone()].iter().map(|time| time.cycles).sum();
             all.push(Candidate { units: number..number + 1, stripe: None, pool, cycles });
         }
-        let most = all.iter().map(|candidate| candidate.pool).max().unwrap_or(0);
+        let mut most = all.iter().map(|candidate| candidate.pool).max().unwrap_or(0);
+        if let Some(InSram { sram, .. }) = &self.in_sram {
+            most = sram.size + 1;
+            for candidate in &mut all {
+                candidate.pool = 0;
+            }
+        }
         for first in 0..units.len() {
             for (last, unit) in units.iter().enumerate().skip(first) {
                 let steps = units[first].start..unit.end;
@@ -297,9 +340,10 @@ impl Lowered<'_> {
                 if steps.len() > LONGEST || !net.steps[unit.clone()].iter().all(|step| divisible(net, step)) {
                     break;
                 }
+                let times = self.times(&steps, &uses);
                 for count in BANDS {
                     let Some(stripe) = self.divide(&steps, count, &uses) else { break };
-                    let (pool, cycles) = self.measure(&stripe, &uses);
+                    let (pool, cycles) = self.measure(&stripe, &uses, &times);
                     if pool < most {
                         all.push(Candidate { units: first..last + 1, stripe: Some(stripe), pool, cycles });
                     }
@@ -323,7 +367,7 @@ impl Lowered<'_> {
         best
     }
 
-    /// The runs for a goal.
+    /// The runs for a goal. With SRAM they are those of the least time whose bands fit there.
     pub(super) fn choose(&self, goal: Optimize) -> Vec<Stripe> {
         let mut all = self.candidates();
         // Runs that end earlier come first.
@@ -341,7 +385,11 @@ impl Lowered<'_> {
             };
             Some((value, pool))
         });
-        let best = Self::fastest(&all, count, possible.min().map_or(0, |(_, pool)| pool));
+        let most = match &self.in_sram {
+            Some(InSram { sram, .. }) => sram.size,
+            None => possible.min().map_or(0, |(_, pool)| pool),
+        };
+        let best = Self::fastest(&all, count, most);
         let mut chosen = Vec::new();
         let mut end = count;
         while let Some((_, number)) = best[end].filter(|_| end > 0) {

@@ -62,6 +62,7 @@ def compile(
     color: Literal["rgb", "bgr", "gray"] | None = None,
     resize: Literal["stretch", "crop"] | None = None,
     optimize: Literal["time", "memory"] = "time",
+    sram: int = 0,
 ) -> Loadable:
     """Compiles a trained network (ONNX, or NCNN's .param with .bin beside it) for a configuration of NVDLA.
 
@@ -70,14 +71,16 @@ def compile(
     samples. With color the input is a picture in this order of channels, and a value of the network is
     (byte - mean) / std; mean and std are one number, or one per channel. resize says how calibration pictures of another
     size are fitted. optimize="memory" computes consecutive layers in bands of lines where that shrinks the memory of
-    activations, and takes more time. The bytes of the result are the file: Path("net.nvdla").write_bytes(bytes(loadable)).
+    activations, and takes more time. sram is the size of the device's SRAM in bytes; activations then lie there where that
+    takes less time. The bytes of the result are the file: Path("net.nvdla").write_bytes(bytes(loadable)).
     """
     means = [mean] if isinstance(mean, (int, float)) else list(mean)
     stds = [std] if isinstance(std, (int, float)) else list(std)
     folder = None if calibrate is None else os.fspath(calibrate)
     if color is None and (resize is not None or means != [0.0] or stds != [1.0]):
         raise ValueError("mean, std and resize are for pictures: give color")
-    return Loadable(_nvdla.compile(os.fspath(model), config, precision, folder, means, stds, color, resize, optimize))
+    pictures = (means, stds, color, resize)
+    return Loadable(_nvdla.compile(os.fspath(model), config, precision, folder, *pictures, optimize, sram))
 
 
 class Loadable:

@@ -25,6 +25,7 @@ def compile(
     color: str | None,
     resize: str | None,
     optimize: str,
+    sram: int,
 ) -> bytes: ...
 
 class Tensor:
