@@ -34,7 +34,7 @@ pub(super) fn permute(positions: usize, bytes: usize) -> [Option<Permute>; 2] {
 pub(super) fn positions(bytes: usize) -> Option<Positions> {
     match Isa::in_use_or_portable() {
         Isa::Avx512 | Isa::Avx512Vbmi => Some(super::avx512::positions(bytes)),
-        Isa::Avx2 => Some(super::avx2::positions(bytes)),
+        Isa::Avx2 | Isa::AvxVnni => Some(super::avx2::positions(bytes)),
         _ => None,
     }
 }
@@ -43,7 +43,7 @@ pub(super) fn positions(bytes: usize) -> Option<Positions> {
 pub(super) fn channels(bytes: usize) -> Option<Channels> {
     match Isa::in_use_or_portable() {
         Isa::Avx512 | Isa::Avx512Vbmi => Some(super::avx512::channels(bytes)),
-        Isa::Avx2 => Some(super::avx2::channels(bytes)),
+        Isa::Avx2 | Isa::AvxVnni => Some(super::avx2::channels(bytes)),
         _ => None,
     }
 }

@@ -213,7 +213,7 @@ impl Sums<'_> {
             Isa::Avx512 | Isa::Avx512Vbmi => unsafe { avx512::bounds(self, windows, low, high) },
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the caller of `run` guarantees AVX2 and FMA.
-            Isa::Avx2 => unsafe { avx2_bounds(self, windows, low, high) },
+            Isa::Avx2 | Isa::AvxVnni => unsafe { avx2_bounds(self, windows, low, high) },
             // NEON has fused instructions and 32 registers. The x86-64 baseline has neither.
             _ if cfg!(target_arch = "aarch64") => plain::bounds::<2, true>(self, windows, low, high),
             _ => plain::bounds::<1, false>(self, windows, low, high),
