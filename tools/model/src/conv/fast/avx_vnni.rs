@@ -30,6 +30,7 @@ macro_rules! encoding {
             const GROUP: usize = 4;
             const PIXELS: usize = 6;
             const BIAS: i32 = 128;
+            const PARALLEL_MACS: usize = 500_000;
 
             unsafe fn tile(work: Tile<'_, u8, i8, 16>) {
                 /// # Safety
@@ -97,14 +98,7 @@ encoding! {
 
 /// Packs a panel. The sums start at -128 times the sum of each kernel's weights.
 #[target_feature(enable = "avx2")]
-fn pack(
-    operation: &Operation,
-    shape: &Shape,
-    weights: &[u8],
-    first: usize,
-    panel: &mut [i8],
-    start: &mut [i32; 16],
-) {
+fn pack(operation: &Operation, shape: &Shape, weights: &[u8], first: usize, panel: &mut [i8], start: &mut [i32; 16]) {
     super::panel::pack::<i8, 16, 4>(operation, shape, weights, first, panel);
     *start = [0; 16];
     for group in panel.as_chunks::<4>().0.as_chunks::<16>().0 {
