@@ -28,6 +28,9 @@ pub enum Isa {
     I8mm,
     /// AVX2 with FMA, F16C, LZCNT, BMI1 and BMI2, as in every processor since Intel's Haswell and AMD's Excavator.
     Avx2,
+    /// The same with the dot products of VNNI on 256 bits, as since Intel's Alder Lake and AMD's Zen 5 (AVX-VNNI). A processor
+    /// with AVX-512 VL and VNNI has the same instructions in another encoding.
+    AvxVnni,
     /// AVX-512 F, BW, CD, DQ, VL and VNNI, as since Intel's Cascade Lake.
     Avx512,
     /// The same with VBMI and VBMI2, as since Intel's Ice Lake and AMD's Zen 4.
@@ -78,9 +81,9 @@ impl Isa {
                 && has!("avx512vl")
                 && has!("avx512vnni");
             let vbmi = avx512 && has!("avx512vbmi") && has!("avx512vbmi2");
-            for (isa, exists) in [(Self::Avx2, avx2), (Self::Avx512, avx512), (Self::Avx512Vbmi, vbmi)] {
-                all.extend(exists.then_some(isa));
-            }
+            let vnni = avx512 || avx2 && has!("avxvnni");
+            let tiers = [(Self::Avx2, avx2), (Self::AvxVnni, vnni), (Self::Avx512, avx512), (Self::Avx512Vbmi, vbmi)];
+            all.extend(tiers.into_iter().filter_map(|(isa, exists)| exists.then_some(isa)));
         }
         all
     }
@@ -119,6 +122,7 @@ impl Isa {
             Self::Dotprod => "dotprod",
             Self::I8mm => "i8mm",
             Self::Avx2 => "avx2",
+            Self::AvxVnni => "avx-vnni",
             Self::Avx512 => "avx512-vnni",
             Self::Avx512Vbmi => "avx512-vbmi",
         }
@@ -126,7 +130,7 @@ impl Isa {
 
     /// Whether it contains [`Isa::Avx2`].
     pub const fn has_avx2(self) -> bool {
-        matches!(self, Self::Avx2 | Self::Avx512 | Self::Avx512Vbmi)
+        matches!(self, Self::Avx2 | Self::AvxVnni | Self::Avx512 | Self::Avx512Vbmi)
     }
 
     /// Whether it contains [`Isa::Avx512`].

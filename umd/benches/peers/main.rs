@@ -198,7 +198,8 @@ fn run() -> Result<(), String> {
             let time_of = |peer: &Value, form: &str| peer.get(form)?.get(count.to_string())?.as_f64();
             let peers = || turns.iter().filter_map(|(peer, _)| peer.as_ref());
             let of = |form: &str| best(&mut peers().filter_map(|peer| time_of(peer, form)));
-            let time = |time: Option<f64>| time.map_or("-".into(), |time| format!("{time:.2} ms"));
+            let digits = |time: f64| if time < 1.0 { 3 } else { 2 };
+            let time = |time: Option<f64>| time.map_or("-".into(), |time| format!("{time:.*} ms", digits(time)));
             let ratio = |time: Option<f64>| time.map_or("-".into(), |time| format!("{:.2}", model / time));
             println!(
                 "| {} | {} | {count} | {} | {} | {} | {} | {} | {} |",

@@ -42,6 +42,27 @@ fn peak_macs(isa: Isa, loops: u64) -> Option<u64> {
             }
             Some(6 * 16)
         }
+        Isa::AvxVnni => {
+            macro_rules! dot {
+                ($encoding:tt: $($sum:tt)+) => {
+                    // SAFETY: as above.
+                    unsafe {
+                        asm!(
+                            "2:",
+                            $(concat!($encoding, " vpdpbusd ", $sum, ", ymm14, ymm15"),)+
+                            "dec {0}", "jnz 2b", inout(reg) loops => _, $(out($sum) _,)+
+                            options(nomem, nostack),
+                        );
+                    }
+                };
+            }
+            if std::arch::is_x86_feature_detected!("avxvnni") {
+                dot!("{{vex}}": "ymm0" "ymm1" "ymm2" "ymm3" "ymm4" "ymm5" "ymm6" "ymm7" "ymm8" "ymm9" "ymm10" "ymm11");
+            } else {
+                dot!("{{evex}}": "ymm0" "ymm1" "ymm2" "ymm3" "ymm4" "ymm5" "ymm6" "ymm7" "ymm8" "ymm9" "ymm10" "ymm11");
+            }
+            Some(12 * 32)
+        }
         Isa::Avx512 | Isa::Avx512Vbmi => {
             // SAFETY: as above.
             unsafe {

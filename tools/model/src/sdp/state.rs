@@ -2,6 +2,8 @@
 
 //! The state that SDP keeps between operations.
 
+#[cfg(target_arch = "x86_64")]
+use super::vector::avx512::Tail;
 use super::vector::lanes::Scratch;
 use super::vector::lookup::Joint;
 use crate::lut::Tables;
@@ -14,4 +16,6 @@ pub struct State {
     pub(super) scratch: Option<Box<Scratch>>,
     /// The last operation's lookup.
     pub(super) joint: Option<Joint>,
+    #[cfg(target_arch = "x86_64")]
+    pub(super) tail: Option<Tail>,
 }

@@ -338,7 +338,7 @@ pub(super) fn shuffle(finish: Finish) -> Shuffle {
         Finish::Bytes => shuffled::<0>,
         Finish::Shift(_) => shuffled::<1>,
         Finish::Half => shuffled::<2>,
-        Finish::Join { .. } => shuffled::<3>,
+        Finish::Join { .. } => joined,
     }
 }
 
@@ -383,9 +383,7 @@ const TOGETHER: usize = 64;
 
 #[target_feature(enable = "avx2,f16c")]
 unsafe fn shuffled<const FINISH: u32>(block: &Block, alpha: u8, source: *const u8, target: *mut u8, blocks: usize) {
-    // Joining makes 8 bytes of 16.
-    let size = if FINISH == 3 { 8 } else { 16 };
-    let all: Vec<Piece> = (0..block.len / size).map(|number| Piece::new(block, alpha, number)).collect();
+    let all: Vec<Piece> = (0..block.len / 16).map(|number| Piece::new(block, alpha, number)).collect();
     for start in (0..blocks).step_by(TOGETHER) {
         let count = TOGETHER.min(blocks - start);
         for (number, piece) in all.iter().enumerate() {
@@ -393,7 +391,7 @@ unsafe fn shuffled<const FINISH: u32>(block: &Block, alpha: u8, source: *const u
             // in the block.
             unsafe {
                 let from = source.add(start * 48 + piece.first);
-                let to = target.add(start * block.len + number * size);
+                let to = target.add(start * block.len + number * 16);
                 match piece.windows {
                     1 => pieces::<FINISH, 1>(block, piece, from, to, count),
                     2 => pieces::<FINISH, 2>(block, piece, from, to, count),
@@ -417,17 +415,10 @@ unsafe fn pieces<const FINISH: u32, const W: usize>(
     target: *mut u8,
     count: usize,
 ) {
-    let four = |lanes: [u16; 4]| {
-        _mm256_set1_epi64x(lanes.iter().rev().fold(0u64, |bits, lane| bits << 16 | u64::from(*lane)) as i64)
+    let shift = match block.finish {
+        Finish::Shift(bits) => _mm_cvtsi32_si128(bits as i32),
+        Finish::Bytes | Finish::Half | Finish::Join { .. } => _mm_setzero_si128(),
     };
-    // A shift to the right by n is the upper half of the product by 2^(16 - n).
-    let (shift, factors, scale, back) = match block.finish {
-        Finish::Bytes | Finish::Half => (0, [0; 4], [0; 4], 0),
-        Finish::Shift(bits) => (bits, [0; 4], [0; 4], 0),
-        Finish::Join { shift, scale, back } => (0, shift.map(|bits| 1 << (16 - bits)), scale, back),
-    };
-    let (factors, scale) = (four(factors), four(scale.map(|scale| scale as u16)));
-    let [shift, back] = [shift, back].map(|bits| _mm_cvtsi32_si128(bits as i32));
     let tables = piece.tables.map(|table| _mm256_broadcastsi128_si256(table));
     let fill = _mm256_broadcastsi128_si256(piece.fill);
     // Each lane holds a block. If the number of blocks is odd, both lanes hold the last one.
@@ -445,7 +436,7 @@ unsafe fn pieces<const FINISH: u32, const W: usize>(
             match FINISH {
                 0 => _mm256_storeu2_m128i(high.cast(), low.cast(), bytes),
                 1 => _mm256_storeu2_m128i(high.cast(), low.cast(), _mm256_srl_epi16(bytes, shift)),
-                2 => {
+                _ => {
                     let half = |numbers: __m128i| {
                         let wide = _mm256_cvtepi32_ps(_mm256_cvtepu16_epi32(numbers));
                         _mm256_cvtps_ph::<_MM_FROUND_TO_NEAREST_INT>(wide)
@@ -454,15 +445,50 @@ unsafe fn pieces<const FINISH: u32, const W: usize>(
                     _mm_storeu_si128(low.cast(), half(_mm256_castsi256_si128(numbers)));
                     _mm_storeu_si128(high.cast(), half(_mm256_extracti128_si256::<1>(numbers)));
                 }
-                _ => {
-                    let pairs = _mm256_madd_epi16(_mm256_mulhi_epu16(bytes, factors), scale);
-                    let upper = _mm256_blend_epi32::<0b0101_0101>(pairs, _mm256_setzero_si256());
-                    let joined = _mm256_or_si256(pairs, _mm256_srl_epi64(upper, back));
-                    let pixels = _mm256_shuffle_epi32::<0b1000>(joined);
-                    _mm_storel_epi64(low.cast(), _mm256_castsi256_si128(pixels));
-                    _mm_storel_epi64(high.cast(), _mm256_extracti128_si256::<1>(pixels));
-                }
             }
+        }
+    }
+}
+
+/// Joins 10-bit components, 8 pixels at a time. A component of ten bits is its byte with the byte's upper two bits below.
+#[target_feature(enable = "avx2")]
+unsafe fn joined(block: &Block, alpha: u8, source: *const u8, target: *mut u8, blocks: usize) {
+    let Finish::Join { shift, .. } = block.finish else { return };
+    // The lowest bit of each of the lanes in which components lie, from the lowest up, and the lanes of colours.
+    let mut lsb = [0; 4];
+    for lane in 1..4 {
+        lsb[lane] = lsb[lane - 1] + 16 - u32::from(shift[lane - 1]);
+    }
+    let is_alpha = |lane: usize| block.alpha[0] >> (2 * lane) & 1 == 1;
+    let first = usize::from(is_alpha(0));
+    let channel = |colour: usize| block.index[0][2 * (first + colour)];
+    let [low, middle, high] = [0, 1, 2].map(|colour| lsb[first + colour] + 2);
+    // The lowest and the highest byte of each pixel in 16 bits each, and the middle one at bit 8.
+    let mut outer = [0x80u8; 16];
+    let mut inner = [0x80u8; 16];
+    for pixel in 0..4 {
+        outer[4 * pixel] = 3 * pixel as u8 + channel(0);
+        outer[4 * pixel + 2] = 3 * pixel as u8 + channel(2);
+        inner[4 * pixel + 1] = 3 * pixel as u8 + channel(1);
+    }
+    // SAFETY: a table has 16 bytes.
+    let [outer, inner] =
+        [outer, inner].map(|table| _mm256_broadcastsi128_si256(unsafe { _mm_loadu_si128(table.as_ptr().cast()) }));
+    let factors = _mm256_set1_epi32(1 << low | 1 << high);
+    let by = _mm_cvtsi32_si128(middle as i32 - 8);
+    let below = _mm256_set1_epi32((0b11 << (low - 2)) | (0b11 << (middle - 2)) | (0b11 << (high - 2)));
+    let alpha = _mm256_set1_epi32((u32::from(alpha >> 6) << if first == 1 { 0 } else { 30 }) as i32);
+    for half in 0..blocks * 2 {
+        // SAFETY: the caller's source and target hold the blocks and 16 bytes more.
+        unsafe {
+            let from = source.add(half * 24);
+            let rgb = load_lanes(from, from.add(12));
+            let outer = _mm256_mullo_epi16(_mm256_shuffle_epi8(rgb, outer), factors);
+            let inner = _mm256_sll_epi32(_mm256_shuffle_epi8(rgb, inner), by);
+            let bytes = _mm256_or_si256(outer, inner);
+            let lower = _mm256_and_si256(_mm256_srli_epi32::<8>(bytes), below);
+            let pixels = _mm256_or_si256(_mm256_or_si256(bytes, lower), alpha);
+            _mm256_storeu_si256(target.add(half * 32).cast(), pixels);
         }
     }
 }

@@ -32,6 +32,8 @@ mod pixel;
 mod run;
 #[cfg(target_arch = "x86_64")]
 mod small;
+#[cfg(target_arch = "x86_64")]
+mod small_avx2;
 mod sparse;
 mod weight;
 #[cfg(target_arch = "x86_64")]

@@ -24,17 +24,20 @@ fn tables<T>(tables: &[T; 2]) -> [__m512i; 2] {
 
 /// The code for kernels of few positions, which are permuted whole: to positions of channels, and back.
 pub(super) fn permute(positions: usize, bytes: usize) -> [Option<Permute>; 2] {
-    if Isa::in_use_or_portable() != Isa::Avx512Vbmi {
-        return [None; 2];
+    match Isa::in_use_or_portable() {
+        Isa::Avx512Vbmi => [super::small::to_channels(positions, bytes), super::small::to_positions(positions, bytes)],
+        isa if isa.has_avx2() => {
+            [super::small_avx2::to_channels(positions, bytes), super::small_avx2::to_positions(positions, bytes)]
+        }
+        _ => [None; 2],
     }
-    [super::small::to_channels(positions, bytes), super::small::to_positions(positions, bytes)]
 }
 
 /// The code for [`Positions`] of elements of that size.
 pub(super) fn positions(bytes: usize) -> Option<Positions> {
     match Isa::in_use_or_portable() {
         Isa::Avx512 | Isa::Avx512Vbmi => Some(super::avx512::positions(bytes)),
-        Isa::Avx2 => Some(super::avx2::positions(bytes)),
+        Isa::Avx2 | Isa::AvxVnni => Some(super::avx2::positions(bytes)),
         _ => None,
     }
 }
@@ -43,7 +46,7 @@ pub(super) fn positions(bytes: usize) -> Option<Positions> {
 pub(super) fn channels(bytes: usize) -> Option<Channels> {
     match Isa::in_use_or_portable() {
         Isa::Avx512 | Isa::Avx512Vbmi => Some(super::avx512::channels(bytes)),
-        Isa::Avx2 => Some(super::avx2::channels(bytes)),
+        Isa::Avx2 | Isa::AvxVnni => Some(super::avx2::channels(bytes)),
         _ => None,
     }
 }

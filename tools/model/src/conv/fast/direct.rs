@@ -15,7 +15,7 @@ use super::super::cbuf::{Input, Weights};
 use super::super::operation::Operation;
 use super::super::reference::deliver;
 use super::kept::{Kept, Panels};
-use super::kernel::{Kernel, Tile, PARALLEL_MACS};
+use super::kernel::{Kernel, Tile};
 use super::parts::{self, Part, PANELS};
 use super::shape::{self, Run, Shape};
 use super::sink::{Position, Sink};
@@ -62,7 +62,7 @@ pub(super) fn run<K: Kernel<N>, const N: usize, S: Sink>(
     let InputBuffers { data, runs, kept } = input_buffers;
     let shape = Shape::new(operation, K::GROUP, std::mem::take(runs));
     let macs = out.len() * shape.depth();
-    let threads = if macs < PARALLEL_MACS { 1 } else { keep_awake::threads() };
+    let threads = if macs < K::PARALLEL_MACS { 1 } else { keep_awake::threads() };
     let data = data.get::<K::Data>(shape.elements(operation));
     shape::copy(operation, &shape, input, data, threads);
     let data = &*data;

@@ -17,6 +17,8 @@ use nvdla_uapi::isa::Isa;
 pub mod avx2;
 #[cfg(target_arch = "x86_64")]
 pub mod avx512;
+#[cfg(target_arch = "x86_64")]
+pub mod avx_vnni;
 mod direct;
 #[cfg(target_arch = "aarch64")]
 pub mod dotprod;
@@ -87,6 +89,12 @@ fn sums<S: Sink>(
         Isa::Avx512 | Isa::Avx512Vbmi => {
             direct::run::<avx512::Avx512, 32, S>(buffers, isa, operation, input, weights, sink, out);
         }
+        #[cfg(target_arch = "x86_64")]
+        Isa::AvxVnni if std::arch::is_x86_feature_detected!("avxvnni") => {
+            direct::run::<avx_vnni::Vex, 16, S>(buffers, isa, operation, input, weights, sink, out);
+        }
+        #[cfg(target_arch = "x86_64")]
+        Isa::AvxVnni => direct::run::<avx_vnni::Evex, 16, S>(buffers, isa, operation, input, weights, sink, out),
         #[cfg(target_arch = "x86_64")]
         Isa::Avx2 => direct::run::<avx2::Avx2, 16, S>(buffers, isa, operation, input, weights, sink, out),
         #[cfg(target_arch = "aarch64")]

@@ -11,11 +11,17 @@ use super::addresses::fp16_out;
 #[cfg(target_arch = "x86_64")]
 use super::avx512::{int8, Tail};
 use super::fused::Fused;
+#[cfg(target_arch = "x86_64")]
+use super::fused_avx2;
 use super::fused_float::FusedFloat;
-use super::lanes::{Scratch, Slot, CHUNK, SLOTS};
+#[cfg(target_arch = "x86_64")]
+use super::lanes::SLOTS;
+use super::lanes::{Scratch, Slot, CHUNK};
 use super::load::Data;
 use super::lookup::Joint;
-use super::plan::{Feed, Plan, Prepare};
+#[cfg(target_arch = "x86_64")]
+use super::plan::Prepare;
+use super::plan::{Feed, Plan};
 use super::process::{self, ChunkContext, Packing, Short};
 use super::table::{self, Answers};
 use super::walk::Walk;
@@ -44,7 +50,7 @@ pub(super) fn short(walk: &Walk, context: &ChunkContext, scratch: &mut Scratch) 
     let mut fill = |short: &Short, slots: &mut dyn Iterator<Item = Slot>| {
         for slot in slots {
             if let Some(Feed::One(operand)) = plan.feeds[slot as usize] {
-                scratch.operands[slot as usize].0[..short.prepared(context.isa)].fill(operand);
+                scratch.operands[slot as usize].0[..short.prepared()].fill(operand);
             }
         }
     };
@@ -53,15 +59,19 @@ pub(super) fn short(walk: &Walk, context: &ChunkContext, scratch: &mut Scratch) 
         plan.feeds.map(|feed| matches!(feed, Some(Feed::Memory { per_kernel, .. }) if !per_kernel || walk.folded));
     let of_layer = is_of_layer(operation, plan);
     // With a vector table lookup, no calculation is cheaper.
-    if of_layer && table::is_quick() {
+    if of_layer && table::is_quick(context.isa) {
         return Some(Short::Table(all_answers(context, scratch)));
     }
     if let Some(mut fused) = Fused::new(operation, plan) {
         fused.each = each;
         #[cfg(target_arch = "x86_64")]
         {
-            fused.convert = int8::convert(&fused);
-            if fused.convert.is_some() {
+            if context.isa.has_avx512() {
+                fused.convert = int8::convert(&fused);
+            } else if context.isa.has_avx2() {
+                fused.avx2 = fused_avx2::suits(&fused, operation.lanes);
+            }
+            if fused.convert.is_some() || fused.avx2 {
                 fused.direct = direct(context, 1, Prepare::Plain);
             }
         }
@@ -74,7 +84,10 @@ pub(super) fn short(walk: &Walk, context: &ChunkContext, scratch: &mut Scratch) 
     }
     if let Some(mut fused) = FusedFloat::new(operation, plan) {
         fused.each = each;
-        fused.direct = direct(context, 2, Prepare::Float);
+        #[cfg(target_arch = "x86_64")]
+        if context.isa.has_avx512() {
+            fused.direct = direct(context, 2, Prepare::Float);
+        }
         let short = Short::Float(fused);
         fill(&short, &mut fused.slots());
         return Some(short);
@@ -83,18 +96,14 @@ pub(super) fn short(walk: &Walk, context: &ChunkContext, scratch: &mut Scratch) 
 }
 
 /// The slots with operands of `bytes` bytes, one per element, that a loop reads directly from memory.
+#[cfg(target_arch = "x86_64")]
 fn direct(context: &ChunkContext, bytes: u32, as_prepared: Prepare) -> [bool; SLOTS] {
-    #[cfg(target_arch = "x86_64")]
-    if context.isa.has_avx512() {
-        return context.plan.feeds.map(|feed| {
-            matches!(feed, Some(Feed::Memory { operands, prepare, per_kernel: false, .. })
-                if prepare == as_prepared
-                    && operands.layout.component_bytes() == bytes
-                    && operands.layout.components() == 1)
-        });
-    }
-    let _ = (context, bytes, as_prepared);
-    [false; SLOTS]
+    context.plan.feeds.map(|feed| {
+        matches!(feed, Some(Feed::Memory { operands, prepare, per_kernel: false, .. })
+            if prepare == as_prepared
+                && operands.layout.component_bytes() == bytes
+                && operands.layout.components() == 1)
+    })
 }
 
 /// Whether the operation maps int8 to int8, with all operands the same for the layer. A table of 256 results then

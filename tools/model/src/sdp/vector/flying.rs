@@ -49,7 +49,7 @@ pub(crate) struct OnFlying<'s> {
     tables: &'s Tables,
     joint: Option<&'s Joint>,
     #[cfg(target_arch = "x86_64")]
-    tail: Option<Tail>,
+    tail: Option<&'s Tail>,
     short: Option<Short>,
     walk: Walk,
     destination: DataCube,
@@ -74,12 +74,12 @@ impl<'s> OnFlying<'s> {
         }
         let plan = Plan::new(&operation);
         let walk = Walk::new(&operation, &plan);
-        let State { tables, scratch, joint: buffers } = state;
+        let State { tables, scratch, joint: buffers, .. } = state;
         let scratch = scratch.get_or_insert_with(Scratch::new);
-        // In separate memory, because this value is moved and tables are large.
+        // In the state, because this value is moved and tables are large.
         let joint = joint(&operation, tables).map(|joint| &*buffers.insert(joint));
         #[cfg(target_arch = "x86_64")]
-        let tail = tail(&operation, &plan, joint, settings.isa);
+        let tail = tail(&operation, &plan, joint, settings.isa).map(|tail| &*state.tail.insert(tail));
         let mut flying = Self {
             operation,
             plan,
@@ -108,7 +108,7 @@ impl<'s> OnFlying<'s> {
             short: self.short.as_ref(),
             joint: self.joint,
             #[cfg(target_arch = "x86_64")]
-            tail: self.tail.as_ref(),
+            tail: self.tail,
             tables: self.tables,
             isa: self.settings.isa,
             non_temporal: false,

@@ -48,6 +48,9 @@ pub(super) struct Fused {
     /// The converter of the loops of AVX-512.
     #[cfg(target_arch = "x86_64")]
     pub(super) convert: Option<Convert>,
+    /// Whether the loop of AVX2 is used.
+    #[cfg(target_arch = "x86_64")]
+    pub(super) avx2: bool,
 }
 
 /// The width of the multiplication.
@@ -119,6 +122,8 @@ impl Fused {
             direct: [false; SLOTS],
             #[cfg(target_arch = "x86_64")]
             convert: None,
+            #[cfg(target_arch = "x86_64")]
+            avx2: false,
         };
         let add = |step: &Step| matches!(step, Step::Add(_) | Step::AddSaturating(_));
         if let Some(Step::Add(slot) | Step::AddSaturating(slot)) = steps.next_if(add) {

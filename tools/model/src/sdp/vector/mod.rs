@@ -13,11 +13,13 @@
 
 mod addresses;
 #[cfg(target_arch = "x86_64")]
-mod avx512;
+pub(super) mod avx512;
 mod choose;
 mod float;
 mod flying;
 mod fused;
+#[cfg(target_arch = "x86_64")]
+mod fused_avx2;
 #[cfg(target_arch = "x86_64")]
 mod fused_avx512;
 mod fused_float;

@@ -8,6 +8,8 @@ use super::super::tally::Tally;
 use super::avx512::{self, int8, Tail};
 use super::fused::{self, Fused};
 #[cfg(target_arch = "x86_64")]
+use super::fused_avx2;
+#[cfg(target_arch = "x86_64")]
 use super::fused_avx512;
 use super::fused_float::{self, FusedFloat};
 use super::lanes::Operands;
@@ -40,7 +42,7 @@ pub(super) struct ChunkContext<'j> {
 impl ChunkContext<'_> {
     /// The number of elements, at most `length`, for which repeating operands are prepared.
     pub(super) fn prepared(&self, length: usize) -> usize {
-        length.min(self.short.map_or(CHUNK, |short| short.prepared(self.isa)))
+        length.min(self.short.map_or(CHUNK, Short::prepared))
     }
 
     /// Whether the results of a chunk are in [`Scratch::bytes`], and not in its values.
@@ -176,12 +178,11 @@ pub(super) enum Short {
 
 impl Short {
     /// The number of elements for which repeating operands are prepared.
-    pub(super) fn prepared(&self, isa: Isa) -> usize {
+    pub(super) fn prepared(&self) -> usize {
         #[cfg(target_arch = "x86_64")]
-        if let (true, Self::Int(Fused { convert: Some(_), .. })) = (isa.has_avx512(), self) {
+        if let Self::Int(Fused { convert: Some(_), .. } | Fused { avx2: true, .. }) = self {
             return avx512::PERIOD;
         }
-        let _ = isa;
         CHUNK
     }
 
@@ -205,6 +206,16 @@ impl Short {
 
 /// Converts the values of a chunk to bytes, as many as `into` holds.
 pub(super) fn process_short(isa: Isa, short: &Short, operands: &Operands, data: Data, into: &mut [u8]) {
+    #[cfg(target_arch = "x86_64")]
+    if let Short::Int(fused @ Fused { avx2: true, .. }) = short {
+        match data {
+            // SAFETY: the machine has these instructions, as it has the `Isa`.
+            Data::Ints(data) => return unsafe { fused_avx2::run(fused, data, operands, into) },
+            // SAFETY: as above.
+            Data::Int8(data) => return unsafe { fused_avx2::run(fused, data, operands, into) },
+            _ => {}
+        }
+    }
     #[cfg(target_arch = "x86_64")]
     if let (true, Short::Int(fused)) = (isa.has_avx512(), short) {
         if let Some(convert) = fused.convert {
@@ -239,7 +250,7 @@ pub(super) fn process_short(isa: Isa, short: &Short, operands: &Operands, data: 
         }
     }
     if let (Short::Table(answers), Data::Int8(data)) = (short, data) {
-        return table::look_up(answers, data, into);
+        return table::look_up(isa, answers, data, into);
     }
     by_set(isa, short, operands.lanes, data, into);
 }

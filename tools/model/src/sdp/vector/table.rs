@@ -5,26 +5,24 @@
 
 #![allow(clippy::cast_ptr_alignment)]
 
+use nvdla_uapi::isa::Isa;
+
 /// The results, indexed by the value's bits.
 pub(super) type Answers = [u8; 256];
 
 /// Whether a lookup is faster than any calculation, because [`look_up`] has an instruction for it.
-pub(super) fn is_quick() -> bool {
-    #[cfg(target_arch = "x86_64")]
-    {
-        is_x86_feature_detected!("avx512bw") && is_x86_feature_detected!("avx512vbmi")
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    false
+pub(super) fn is_quick(isa: Isa) -> bool {
+    isa == Isa::Avx512Vbmi
 }
 
 /// Replaces values by results; `into` has the same length as `data`.
-pub(super) fn look_up(answers: &Answers, data: &[u8], into: &mut [u8]) {
+pub(super) fn look_up(isa: Isa, answers: &Answers, data: &[u8], into: &mut [u8]) {
     #[cfg(target_arch = "x86_64")]
-    if is_quick() {
-        // SAFETY: the machine has the instructions.
+    if is_quick(isa) {
+        // SAFETY: the machine has the instructions, as it has the `Isa`.
         return unsafe { avx512::look_up(answers, data, into) };
     }
+    let _ = isa;
     for (byte, &value) in into.iter_mut().zip(data) {
         *byte = answers[usize::from(value)];
     }
@@ -81,16 +79,18 @@ mod tests {
     #[test]
     fn every_value_finds_its_answer() {
         let answers: Answers = noise(1, 256).try_into().unwrap();
-        for length in [0, 1, 8, 63, 64, 65, 256, 1000] {
-            let data = noise(length as u64, length);
-            let mut found = vec![0; length];
-            look_up(&answers, &data, &mut found);
-            let expected: Vec<u8> = data.iter().map(|&value| answers[usize::from(value)]).collect();
-            assert_eq!(found, expected);
+        for isa in Isa::available() {
+            for length in [0, 1, 8, 63, 64, 65, 256, 1000] {
+                let data = noise(length as u64, length);
+                let mut found = vec![0; length];
+                look_up(isa, &answers, &data, &mut found);
+                let expected: Vec<u8> = data.iter().map(|&value| answers[usize::from(value)]).collect();
+                assert_eq!(found, expected);
+            }
+            let data: [u8; 256] = std::array::from_fn(|value| value as u8);
+            let mut found = [0; 256];
+            look_up(isa, &answers, &data, &mut found);
+            assert_eq!(found, answers);
         }
-        let data: [u8; 256] = std::array::from_fn(|value| value as u8);
-        let mut found = [0; 256];
-        look_up(&answers, &data, &mut found);
-        assert_eq!(found, answers);
     }
 }

@@ -53,7 +53,7 @@ impl Loops {
                 fill: |lane, weights| unsafe { avx512::fill(lane, weights) },
             },
             #[cfg(target_arch = "x86_64")]
-            Isa::Avx2 => Self {
+            Isa::Avx2 | Isa::AvxVnni => Self {
                 // SAFETY: the caller of `run` says that the machine has AVX2.
                 largest: |lanes, active| unsafe { avx2_largest(lanes, active) },
                 // SAFETY: as above.

@@ -23,7 +23,7 @@ const PART: usize = 32;
 
 /// The end of an operation, from the lookup on.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Tail {
+pub(in crate::sdp) struct Tail {
     /// Each entry of the joint table, with the next entry in the upper half.
     pairs: [i32; ENTRIES],
     /// The table whose result is used.

@@ -8,8 +8,8 @@ pub(super) mod convert;
 pub(super) mod float;
 pub(super) mod int8;
 mod lookup;
-mod operand;
+pub(super) mod operand;
 mod scaled;
 
-pub(super) use lookup::Tail;
+pub(in crate::sdp) use lookup::Tail;
 pub(super) use operand::PERIOD;

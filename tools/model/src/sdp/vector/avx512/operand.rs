@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-//! Operands in the form of the AVX-512 loops.
+//! Operands in the form of the loops of AVX-512, and of those of AVX2.
 
 use std::arch::x86_64::*;
 
@@ -12,7 +12,7 @@ pub(in super::super) const PERIOD: usize = 32;
 
 /// The operands of one slot.
 #[derive(Clone, Copy)]
-pub(super) enum SlotOperands<'o> {
+pub(in super::super) enum SlotOperands<'o> {
     /// No operands.
     None,
     /// Prepared operands. The operand of element `at` is at index `at & mask`.
@@ -24,7 +24,12 @@ pub(super) enum SlotOperands<'o> {
 impl<'o> SlotOperands<'o> {
     /// The operands of `slot`. `each` tells, per slot, whether the operands differ from element to element. `direct`
     /// tells whether they are read directly from memory.
-    pub(super) fn new(operands: &Operands<'o>, each: [bool; SLOTS], direct: [bool; SLOTS], slot: Option<Slot>) -> Self {
+    pub(in super::super) fn new(
+        operands: &Operands<'o>,
+        each: [bool; SLOTS],
+        direct: [bool; SLOTS],
+        slot: Option<Slot>,
+    ) -> Self {
         let Some(slot) = slot.map(|slot| slot as usize) else { return Self::None };
         if direct[slot] {
             Self::Bytes(operands.bytes[slot])
@@ -38,6 +43,25 @@ impl<'o> SlotOperands<'o> {
         match self {
             Self::Lanes { lanes, mask } if mask < PERIOD => Some(lanes),
             _ => None,
+        }
+    }
+
+    /// Loads the operands of the 8 elements from `at` on.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    pub(in super::super) fn load_8(self, at: usize) -> __m256i {
+        match self {
+            Self::None => _mm256_setzero_si256(),
+            Self::Lanes { lanes, mask } => {
+                let values: &[i32; 8] = lanes.0[at & mask..].first_chunk().unwrap_or(&[0; 8]);
+                // SAFETY: eight values.
+                unsafe { _mm256_loadu_si256(values.as_ptr().cast()) }
+            }
+            Self::Bytes(bytes) => {
+                let bytes: &[u8; 8] = bytes[at.min(bytes.len())..].first_chunk().unwrap_or(&[0; 8]);
+                // SAFETY: eight bytes.
+                _mm256_cvtepi8_epi32(unsafe { _mm_loadl_epi64(bytes.as_ptr().cast()) })
+            }
         }
     }
 

@@ -32,6 +32,8 @@ use crate::threads::keep_awake;
 use nvdla_uapi::isa::Isa;
 
 #[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
 mod avx512;
 mod exact;
 mod panel;
@@ -85,7 +87,7 @@ pub fn run<S: Between>(
         data.take_apart(isa);
         let depth = shape.offsets.len();
         let macs = out.len() * depth;
-        let threads = if macs * 4 < PARALLEL_MACS { 1 } else { keep_awake::threads() };
+        let threads = if macs * super::loops::SLOWER < PARALLEL_MACS { 1 } else { keep_awake::threads() };
         let widest = shape.steps.iter().map(|step| step.offsets.len()).max().unwrap_or(0);
         let reach = runs.iter().map(|run| run.offset + run.length).max().unwrap_or(0);
         let slack = slack(&shape);
@@ -212,17 +214,11 @@ impl Sums<'_> {
             // SAFETY: the caller of `run` guarantees AVX-512. The lengths are checked above.
             Isa::Avx512 | Isa::Avx512Vbmi => unsafe { avx512::bounds(self, windows, low, high) },
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: the caller of `run` guarantees AVX2 and FMA.
-            Isa::Avx2 => unsafe { avx2_bounds(self, windows, low, high) },
+            // SAFETY: as above, AVX2 and FMA.
+            Isa::Avx2 | Isa::AvxVnni => unsafe { avx2::bounds(self, windows, low, high) },
             // NEON has fused instructions and 32 registers. The x86-64 baseline has neither.
             _ if cfg!(target_arch = "aarch64") => plain::bounds::<2, true>(self, windows, low, high),
             _ => plain::bounds::<1, false>(self, windows, low, high),
         }
     }
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2,fma")]
-fn avx2_bounds(sums: &Sums<'_>, windows: &[usize], low: &mut [f32], high: &mut [f32]) {
-    plain::bounds::<2, true>(sums, windows, low, high);
 }

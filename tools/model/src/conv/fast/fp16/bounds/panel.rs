@@ -6,7 +6,7 @@
 #![allow(clippy::inline_always)]
 
 use super::super::super::super::operation::Operation;
-use super::super::panel::{signed_lane, ZERO};
+use super::super::panel::ZERO;
 use super::run::{Run, GROUP};
 use crate::simd::transpose::transpose;
 use nvdla_uapi::isa::Isa;
@@ -86,11 +86,11 @@ vectorised! {
     /// Splits fp16 into its value (significand times 16^exponent) and its exponent's high bits.
     pub(super) fn take_apart(bits: &[u16], values: &mut [f64], exponents: &mut [i8]) {
         for ((&half, value), exponent) in bits.iter().zip(values).zip(exponents) {
-            let significand;
-            (significand, *exponent) = signed_lane(half);
-            // fp32 represents each value and power exactly. The power of a zero does not matter.
-            let power = f32::from_bits((127 + 4 * (*exponent).max(0) as u32) << 23);
-            *value = f64::from(f32::from(significand) * power);
+            // All exponents count as numbers, the largest too. An fp32 with these bits is 2^-112 times the fp16's number,
+            // and the value is 2^25 times that.
+            let small = f32::from_bits(u32::from(half & 0x7fff) << 13 | u32::from(half >> 15) << 31);
+            *value = f64::from(small) * f64::from_bits((1023 + 112 + 25) << 52);
+            *exponent = if half << 1 == 0 { ZERO } else { (half >> 12 & 7) as i8 };
         }
     }
 }

@@ -36,7 +36,18 @@ fn tile<const N: usize, const FUSED: bool>(
     low: &mut [[f32; KERNELS]],
     high: &mut [[f32; KERNELS]],
 ) {
-    let (exact, units) = (products::<N, FUSED>(sums, windows), units(sums, windows));
+    finish(sums, &products::<N, FUSED>(sums, windows), &units(sums, windows), low, high);
+}
+
+/// Computes the bounds from the sums of the exact products and of the units.
+#[inline(always)]
+pub(super) fn finish<const N: usize>(
+    sums: &Sums<'_>,
+    exact: &[[f64; KERNELS]; N],
+    units: &[[f32; KERNELS]; N],
+    low: &mut [[f32; KERNELS]],
+    high: &mut [[f32; KERNELS]],
+) {
     for (window, (low, high)) in low.iter_mut().zip(high).enumerate() {
         for kernel in 0..KERNELS {
             let (sum, unit) = (exact[window][kernel], f64::from(units[window][kernel]));

@@ -91,6 +91,15 @@ impl Far {
         }
     }
 
+    /// Adds a product, for which [`reserve`](Self::reserve) has made room.
+    #[inline(always)]
+    pub(super) fn push(&mut self, weight: i16, data: i16, distance: u8, place: u32) {
+        let at = self.count;
+        (self.weights[at], self.data[at]) = (weight, data);
+        (self.distances[at], self.places[at]) = (distance, place);
+        self.count += 1;
+    }
+
     /// Adds the products to their sums, and removes them.
     #[inline(always)]
     pub(super) fn settle(&mut self, sums: &mut [i64]) {

@@ -27,7 +27,7 @@ pub(super) fn sums(isa: Isa, sums: &Sums<'_>, buffers: &mut Buffers, elements: &
         Isa::Avx512Vbmi => unsafe { avx512::each(sums, buffers, elements) },
         #[cfg(target_arch = "x86_64")]
         // SAFETY: the caller of `bounds::run` says that the machine has AVX2.
-        Isa::Avx2 | Isa::Avx512 => unsafe { avx2(sums, buffers, elements) },
+        Isa::Avx2 | Isa::AvxVnni | Isa::Avx512 => unsafe { avx2(sums, buffers, elements) },
         _ => each(sums, buffers, elements),
     }
 }

@@ -78,13 +78,13 @@ pub(super) fn steps_of<const W: usize>(
         steps.exponents[first + step][number] = top;
     }
     let mut lost = [0u8; LANES];
-    let mut any_far = false;
+    let mut is_far = [0u8; LANES];
     for i in 0..LANES {
         let negative = ((weight[i] ^ datum[i]) >> 15) as u8;
         let (sum, carry) = booth8(negative, weight[i].unsigned_abs() as u8, datum[i].unsigned_abs() as u8);
         let mask = if distances[i] == 1 { 0xf } else { 0xff };
         lost[i] = u8::from(distances[i].wrapping_sub(1) < NEAR && sum & mask > mask - (carry & mask));
-        any_far |= distances[i].wrapping_sub(NEAR + 1) < NOTHING - NEAR - 1;
+        is_far[i] = u8::from(distances[i].wrapping_sub(NEAR + 1) < NOTHING - NEAR - 1);
     }
     for step in 0..LANES / W {
         let mut total = 0;
@@ -102,15 +102,16 @@ pub(super) fn steps_of<const W: usize>(
         }
         steps.sums[first + step][number] = total;
     }
-    if any_far {
-        far.reserve();
-        for i in 0..LANES {
-            let at = far.count;
-            far.weights[at] = weight[i];
-            far.data[at] = datum[i];
-            far.distances[at] = distances[i];
-            far.places[at] = ((first + i / W) * MANY + number) as u32;
-            far.count += usize::from(distances[i] > NEAR && distances[i] < NOTHING);
+    if is_far == [0; LANES] {
+        return;
+    }
+    far.reserve();
+    for (word, bytes) in is_far.as_chunks().0.iter().enumerate() {
+        let mut lanes = u64::from_le_bytes(*bytes);
+        while lanes != 0 {
+            let i = 8 * word + lanes.trailing_zeros() as usize / 8;
+            far.push(weight[i], datum[i], distances[i], ((first + i / W) * MANY + number) as u32);
+            lanes &= lanes - 1;
         }
     }
 }
