@@ -84,7 +84,7 @@ impl TaskMemory for AddressList {
         Some(Buffer {
             address: entry.object.dma_address() + entry.offset,
             size: entry.object.size() - entry.offset,
-            memory: RamType::Mcif,
+            memory: if entry.object.is_sram() { RamType::Cvif } else { RamType::Mcif },
         })
     }
 
