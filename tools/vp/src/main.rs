@@ -20,12 +20,12 @@ use nvdla_model::device::Model;
 use nvdla_model::simulation::Simulation;
 use nvdla_uapi::config::Config;
 use vfio_bindings::bindings::vfio::{
-    vfio_region_info, VFIO_IRQ_INFO_AUTOMASKED, VFIO_IRQ_INFO_EVENTFD, VFIO_IRQ_INFO_MASKABLE,
-    VFIO_PCI_BAR0_REGION_INDEX, VFIO_PCI_BAR2_REGION_INDEX, VFIO_PCI_BAR4_REGION_INDEX, VFIO_PCI_CONFIG_REGION_INDEX,
-    VFIO_PCI_INTX_IRQ_INDEX, VFIO_PCI_MSI_IRQ_INDEX, VFIO_PCI_NUM_IRQS, VFIO_PCI_NUM_REGIONS,
-    VFIO_REGION_INFO_FLAG_MMAP, VFIO_REGION_INFO_FLAG_READ, VFIO_REGION_INFO_FLAG_WRITE,
+    vfio_region_info, vfio_region_sparse_mmap_area, VFIO_IRQ_INFO_AUTOMASKED, VFIO_IRQ_INFO_EVENTFD,
+    VFIO_IRQ_INFO_MASKABLE, VFIO_PCI_BAR0_REGION_INDEX, VFIO_PCI_BAR2_REGION_INDEX, VFIO_PCI_BAR4_REGION_INDEX,
+    VFIO_PCI_CONFIG_REGION_INDEX, VFIO_PCI_INTX_IRQ_INDEX, VFIO_PCI_MSI_IRQ_INDEX, VFIO_PCI_NUM_IRQS,
+    VFIO_PCI_NUM_REGIONS, VFIO_REGION_INFO_FLAG_MMAP, VFIO_REGION_INFO_FLAG_READ, VFIO_REGION_INFO_FLAG_WRITE,
 };
-use vfio_user::{IrqInfo, Server, ServerRegion};
+use vfio_user::{IrqInfo, Server, ServerRegion, SparseArea};
 
 use sram::Sram;
 
@@ -144,8 +144,11 @@ fn regions(control: bool, sram: Option<&Sram>) -> Vec<ServerRegion> {
             // The SRAM is mapped into the virtual machine. Registers are accessed by messages.
             let mmap_fd = sram.filter(|_| index == VFIO_PCI_BAR4_REGION_INDEX).map(Sram::descriptor);
             let mut flags = if size > 0 { VFIO_REGION_INFO_FLAG_READ | VFIO_REGION_INFO_FLAG_WRITE } else { 0 };
+            let mut whole = Vec::new();
             if mmap_fd.is_some() {
                 flags |= VFIO_REGION_INFO_FLAG_MMAP;
+                // The server sends the descriptor only with a list of the areas that can be mapped.
+                whole.push(SparseArea { area: vfio_region_sparse_mmap_area { offset: 0, size } });
             }
             ServerRegion {
                 region_info: vfio_region_info {
@@ -155,7 +158,7 @@ fn regions(control: bool, sram: Option<&Sram>) -> Vec<ServerRegion> {
                     flags,
                     ..Default::default()
                 },
-                sparse_areas: Vec::new(),
+                sparse_areas: whole,
                 mmap_fd,
             }
         })
