@@ -10,7 +10,7 @@ use super::super::footprint::{footprint, Registers};
 use super::super::image::{code, fit, minus_one, BufferAddress, Program, Transfers, TRANSFER_WORDS};
 use super::super::memory::TaskMemory;
 use super::super::slot::Operation;
-use super::surface::{apart, Bytes, Context};
+use super::surface::{apart, require_memory, Bytes, Context};
 use crate::uapi::desc::{BdmaSurface, BdmaTransfer, OpType, MAX_BDMA_TRANSFERS};
 use crate::uapi::layout::align::Data;
 use crate::uapi::layout::Nest;
@@ -63,8 +63,8 @@ fn one<M: TaskMemory + ?Sized>(
     ] {
         aligned(Name::of("transfers", field), u64::from(value))?;
     }
-    context.require_memory(Name::new("source_type"), surface.source_type)?;
-    context.require_memory(Name::new("destination_type"), surface.destination_type)?;
+    require_memory(Name::new("source_type"), surface.source_type)?;
+    require_memory(Name::new("destination_type"), surface.destination_type)?;
     let source = side(
         context,
         "transfers.source",

@@ -9,7 +9,7 @@ use super::super::error::{Name, Reason};
 use super::super::image::{code, fit, minus_one, signed, Builder};
 use super::super::memory::TaskMemory;
 use super::super::slot::Operation;
-use super::surface::{Context, Named};
+use super::surface::{require_memory, Context, Named};
 use crate::uapi::desc::{CdpOp, CdpSurface};
 use crate::uapi::reg::values::NormalizationLength;
 use crate::uapi::reg::{cdp, cdp_rdma, Block};
@@ -45,7 +45,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     let mut image = Builder::new(context.config, &mut operation.program)?;
     reader(&mut image, context, op, src)?;
     normalization(&mut image, op)?;
-    context.require_memory(dst.field("type"), surface.dst_data.mem_type)?;
+    require_memory(dst.field("type"), surface.dst_data.mem_type)?;
     let bytes = context.feature(dst, dst.extents(1), op.out_precision, 0)?;
     let address = context.address(dst, &bytes)?;
     image.address(cdp::D_DST_BASE_ADDR_LOW, cdp::D_DST_BASE_ADDR_HIGH, &address)?;
@@ -64,7 +64,7 @@ fn reader<M: TaskMemory + ?Sized>(
     op: &CdpOp,
     src: Named<'_>,
 ) -> Result<(), Reason> {
-    context.require_memory(src.field("type"), src.cube.mem_type)?;
+    require_memory(src.field("type"), src.cube.mem_type)?;
     let bytes = context.feature(src, src.extents(1), op.in_precision, 0)?;
     let address = context.input_address(src, &bytes, 1)?;
     image.block(Block::CdpRdma);

@@ -10,7 +10,7 @@ use super::super::image::{code, fit, minus_one, signed, BufferAddress, Builder};
 use super::super::memory::TaskMemory;
 use super::super::slot::{Handover, Modes, Operation, Sharing};
 use super::agree;
-use super::surface::{Bytes, Context, Named};
+use super::surface::{require_memory, Bytes, Context, Named};
 use crate::uapi::desc::{ConvOp, ConvSurface, DataFormat};
 use crate::uapi::layout::align::{self, Data};
 use crate::uapi::layout::feature::Atoms;
@@ -125,7 +125,7 @@ fn input<M: TaskMemory + ?Sized>(
     surface: &ConvSurface,
 ) -> Result<Input, Reason> {
     let src = Named { name: "src_data", cube: &surface.src_data };
-    context.require_memory(src.field("type"), surface.src_data.mem_type)?;
+    require_memory(src.field("type"), surface.src_data.mem_type)?;
     let DataFormat::Pixel(format) = op.data_format else {
         let batch_stride = if op.batch > 1 { op.batch_stride } else { 0 };
         let bytes = context.feature(src, src.extents(u32::from(op.batch.max(1))), op.in_precision, batch_stride)?;
@@ -182,7 +182,7 @@ fn weights<M: TaskMemory + ?Sized>(
     surface: &ConvSurface,
 ) -> Result<Weights, Reason> {
     let data = Named { name: "weight_data", cube: &surface.weight_data };
-    context.require_memory(data.field("type"), surface.weight_data.mem_type)?;
+    require_memory(data.field("type"), surface.weight_data.mem_type)?;
     let kernels = u64::from(surface.dst_data.channel);
     let compressed = op.weight_format == WeightFormat::Compressed;
     let size = surface.weight_data.size;

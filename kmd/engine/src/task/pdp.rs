@@ -10,7 +10,7 @@ use super::super::image::{code, fit, minus_one, signed, BufferAddress, Builder};
 use super::super::memory::TaskMemory;
 use super::super::slot::{Handover, Operation};
 use super::agree;
-use super::surface::{Context, Named};
+use super::surface::{require_memory, Context, Named};
 use crate::uapi::desc::{PdpOp, PdpSurface, PDP_PADDING_VALUES};
 use crate::uapi::reg::values::{PdpFlyingMode, PoolingMethod, Precision};
 use crate::uapi::reg::{pdp, pdp_rdma, Block, Field, Register, Tied, Word};
@@ -42,7 +42,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
 
     let mut image = Builder::new(context.config, &mut operation.program)?;
     if operation.rdma {
-        context.require_memory(src.field("type"), surface.src_data.mem_type)?;
+        require_memory(src.field("type"), surface.src_data.mem_type)?;
         let bytes = context.feature(src, src.extents(1), op.precision, 0)?;
         let address = context.input_address(src, &bytes, 1)?;
         image.block(Block::PdpRdma);
@@ -207,7 +207,7 @@ fn writer<M: TaskMemory + ?Sized>(
     op: &PdpOp,
     dst: Named<'_>,
 ) -> Result<(), Reason> {
-    context.require_memory(dst.field("type"), dst.cube.mem_type)?;
+    require_memory(dst.field("type"), dst.cube.mem_type)?;
     let bytes = context.feature(dst, dst.extents(1), op.precision, 0)?;
     let address = context.address(dst, &bytes)?;
     image.address(pdp::D_DST_BASE_ADDR_LOW, pdp::D_DST_BASE_ADDR_HIGH, &address)?;

@@ -9,7 +9,7 @@ use super::super::error::{Name, Reason};
 use super::super::image::{code, minus_one, Builder};
 use super::super::memory::TaskMemory;
 use super::super::slot::Operation;
-use super::surface::{apart, Bytes, Context, Named};
+use super::surface::{apart, require_memory, Bytes, Context, Named};
 use crate::uapi::desc::{RubikOp, RubikSurface};
 use crate::uapi::layout::align::Data;
 use crate::uapi::layout::feature::Atoms;
@@ -58,8 +58,8 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     };
     let source = context.input_address(src, &read, 1)?;
     let target = context.address(dst, &written)?;
-    context.require_memory(src.field("type"), surface.src_data.mem_type)?;
-    context.require_memory(dst.field("type"), surface.dst_data.mem_type)?;
+    require_memory(src.field("type"), surface.src_data.mem_type)?;
+    require_memory(dst.field("type"), surface.dst_data.mem_type)?;
 
     let mut image = Builder::new(config, &mut operation.program)?;
     image.block(Block::Rbk);

@@ -9,7 +9,7 @@ use super::super::error::{Name, Reason};
 use super::super::image::{code, fit, minus_one, signed, BufferAddress, Builder};
 use super::super::memory::TaskMemory;
 use super::super::slot::{Handover, Modes, Operation};
-use super::surface::{Bytes, Context, Named};
+use super::surface::{require_memory, Bytes, Context, Named};
 use crate::uapi::desc::{Activation, CvtParam, DataCube, SdpOp, SdpOperandMode, SdpOperation, SdpSubUnit, SdpSurface};
 use crate::uapi::layout::align::Data;
 use crate::uapi::layout::feature::Atoms;
@@ -53,7 +53,7 @@ pub(super) fn translate<M: TaskMemory + ?Sized>(
     let input = if src.is_on_the_fly() {
         None
     } else {
-        context.require_memory(src.field("type"), surface.src_data.mem_type)?;
+        require_memory(src.field("type"), surface.src_data.mem_type)?;
         let read = widened(context, extents, op.src_precision, op.dst_precision);
         let bytes = context.feature(src, read, op.src_precision, 0)?;
         Some(context.input_address(src, &bytes, 1)?)
@@ -192,7 +192,7 @@ fn operand<M: TaskMemory + ?Sized>(
         Precision::Int16 | Precision::Fp16 => OperandSize::TwoByte,
     };
     let surface = Named { name, cube };
-    context.require_memory(surface.field("type"), cube.mem_type)?;
+    require_memory(surface.field("type"), cube.mem_type)?;
     let format = Format { mode, data_use, data_size, processing, atom: context.config.memory_atomic };
     let extents = Extents { n: 1, ..extents };
     let (line_stride, surface_stride) = (cube.line_stride, cube.surf_stride);
@@ -321,7 +321,7 @@ fn writer<M: TaskMemory + ?Sized>(
         | minus_one(mode::BATCH_NUMBER, Name::new("batch_num"), u32::from(op.batch_num))?;
     image.word(value)?;
     if !dst.is_on_the_fly() {
-        context.require_memory(dst.field("type"), dst.cube.mem_type)?;
+        require_memory(dst.field("type"), dst.cube.mem_type)?;
         let batches = u32::from(op.batch_num.max(1));
         let stride = if batches > 1 { op.batch_stride } else { 0 };
         // What SDP writes has the sizes of what it reads.

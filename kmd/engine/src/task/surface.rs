@@ -109,6 +109,16 @@ pub(super) fn apart<const LEVELS: usize>(
     Err(Reason::Range { name: names[level], value, minimum, maximum: i64::from(u32::MAX) })
 }
 
+/// The surface must lie in memory. Its descriptor says in which memory the compiler wants it. The interface follows from
+/// the buffer that the surface lies in ([`BufferAddress::ram`]), so that a loadable runs on devices with and without SRAM.
+pub(super) fn require_memory(name: Name, memory: MemoryType) -> Result<(), Reason> {
+    if memory != MemoryType::Hw {
+        return Ok(());
+    }
+    let why = "this surface lies in memory and is not handed over on the fly";
+    Err(Reason::Invalid { name, value: memory as i64, why })
+}
+
 impl<M: TaskMemory + ?Sized> Context<'_, M> {
     /// The configuration must have it.
     pub(super) fn require(&self, has: bool, name: Name, what: &'static str) -> Result<(), Reason> {
@@ -127,16 +137,6 @@ impl<M: TaskMemory + ?Sized> Context<'_, M> {
             Precision::Fp16 => "fp16",
         };
         self.require(self.config.has_feature_type(precision), name, what)
-    }
-
-    /// The surface must lie in memory. Its descriptor says in which memory the compiler wants it. The interface follows from
-    /// the buffer that the surface lies in ([`BufferAddress::ram`]), so that a loadable runs on devices with and without SRAM.
-    pub(super) fn require_memory(&self, name: Name, memory: MemoryType) -> Result<(), Reason> {
-        if memory != MemoryType::Hw {
-            return Ok(());
-        }
-        let why = "this surface lies in memory and is not handed over on the fly";
-        Err(Reason::Invalid { name, value: memory as i64, why })
     }
 
     /// The DMA address of a surface. All its bytes must lie in its buffer and be aligned as the hardware requires.
