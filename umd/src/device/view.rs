@@ -41,15 +41,12 @@ pub(super) fn reach(store: &Store, addresses: &[AddressEntry]) -> Vec<Reach> {
         let Some(buffer) = store.get(entry.handle) else { continue };
         let start = buffer.address() + entry.offset;
         let end = start + buffer.reach(entry);
-        match all.iter_mut().find(|reach| reach.handle == entry.handle) {
-            Some(reach) => {
-                reach.start = reach.start.min(start);
-                reach.end = reach.end.max(end);
-            }
-            None => {
-                let (base, port) = (buffer.address(), buffer.memory().into());
-                all.push(Reach { start, end, handle: entry.handle, base, port });
-            }
+        if let Some(reach) = all.iter_mut().find(|reach| reach.handle == entry.handle) {
+            reach.start = reach.start.min(start);
+            reach.end = reach.end.max(end);
+        } else {
+            let (base, port) = (buffer.address(), buffer.memory().into());
+            all.push(Reach { start, end, handle: entry.handle, base, port });
         }
     }
     all.sort_by_key(|reach| reach.start);

@@ -328,12 +328,12 @@ fn awake() -> Result<(), Failed> {
     fs::write(power.join("control"), "auto")?;
     let result = (|| {
         let mut buffer = node.buffer_with(PAGE, GEM_CREATE_SRAM)?;
-        std::thread::sleep(Duration::from_millis(1000));
+        std::thread::sleep(Duration::from_secs(1));
         equal("the device with a buffer", status()?, "active".to_owned())?;
         buffer.map.fill(1);
         node.destroy(buffer.handle)?;
         drop(buffer);
-        std::thread::sleep(Duration::from_millis(1000));
+        std::thread::sleep(Duration::from_secs(1));
         equal("the device without one", status()?, "suspended".to_owned())?;
         // The allocation wakes the device.
         let buffer = node.buffer_with(PAGE, GEM_CREATE_SRAM)?;
@@ -347,10 +347,10 @@ fn asleep() -> Result<(), Failed> {
     let (node, size) = with_sram()?;
     let mut buffer = node.buffer_with(size as usize, GEM_CREATE_SRAM)?;
     for (at, byte) in buffer.map.iter_mut().enumerate() {
-        *byte = (at * 31 >> 4) as u8;
+        *byte = ((at * 31) >> 4) as u8;
     }
     crate::sleep::sleep()?;
-    let wrong = buffer.map.iter().enumerate().find(|&(at, &byte)| byte != (at * 31 >> 4) as u8);
+    let wrong = buffer.map.iter().enumerate().find(|&(at, &byte)| byte != ((at * 31) >> 4) as u8);
     equal("the first byte that differs", wrong, None)?;
     works(&node)
 }
