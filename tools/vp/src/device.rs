@@ -254,6 +254,8 @@ pub(crate) struct Device {
     control: bool,
     /// Bytes of the SRAM.
     sram: u32,
+    /// The address of the SRAM's BAR.
+    sram_address: u64,
     reads: u64,
     writes: u64,
 }
@@ -296,6 +298,7 @@ impl Device {
             search: Search::default(),
             control,
             sram,
+            sram_address: 0,
             reads: 0,
             writes: 0,
         })
@@ -433,6 +436,13 @@ impl ServerBackend for Device {
                     self.shared.reset();
                 }
                 self.shared.disable_intx(self.configuration.disables_interrupt());
+                // A running operation has the guest's lock, so it is taken only when the BAR moves.
+                let address = self.configuration.sram_address();
+                if std::mem::replace(&mut self.sram_address, address) != address {
+                    if let Some(sram) = &mut lock(&self.shared.guest).sram {
+                        sram.set_base(address);
+                    }
+                }
             }
             VFIO_PCI_BAR0_REGION_INDEX => match <[u8; 4]>::try_from(data) {
                 Ok(bytes) => self.write_register(offset, u32::from_le_bytes(bytes)),

@@ -197,7 +197,7 @@ impl Guest {
 
     /// Bytes of the SRAM for an access of the virtual machine; `None` if they are not inside.
     pub(crate) fn sram_mut(&mut self, offset: u64, length: usize) -> Option<&mut [u8]> {
-        let start = self.sram.as_ref()?.find(offset, length)?;
+        let start = self.sram.as_ref()?.at(offset, length)?;
         // SAFETY: The range lies in the SRAM's mapping. The virtual machine may change it meanwhile, and any value is acceptable.
         Some(unsafe { std::slice::from_raw_parts_mut(start, length) })
     }
@@ -356,6 +356,11 @@ mod tests {
         assert!(guest.write(Port::Secondary, u64::MAX, 2).is_none());
         assert!(guest.read(Port::Primary, 0x1000, 4).is_none());
         assert_eq!(guest.outside.load(Ordering::Relaxed), 3);
+        guest.sram.as_mut().unwrap().set_base(0xfe00_0000);
+        for address in [0, 0xfe00_0000] {
+            assert_eq!(guest.read(Port::Secondary, address, 4), Some(&b"sram"[..]));
+        }
+        assert!(guest.sram_mut(0xfe00_0000, 4).is_none());
         guest.sram = None;
         assert!(guest.read(Port::Secondary, 0, 4).is_none());
         assert_eq!(guest.outside.load(Ordering::Relaxed), 4);

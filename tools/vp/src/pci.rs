@@ -121,6 +121,12 @@ impl Configuration {
         u16::from_le_bytes([self.bytes[COMMAND], self.bytes[COMMAND + 1]]) & INTERRUPT_DISABLE != 0
     }
 
+    /// The address of the SRAM's BAR.
+    pub(crate) fn sram_address(&self) -> u64 {
+        let word = [0, 1, 2, 3].map(|byte| self.bytes[BAR4 + byte]);
+        u64::from(u32::from_le_bytes(word) & !0xf)
+    }
+
     fn set(&mut self, offset: usize, bytes: &[u8]) {
         self.bytes[offset..offset + bytes.len()].copy_from_slice(bytes);
     }
